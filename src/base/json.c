@@ -1,0 +1,52 @@
+/*
+ * json.c: jansson behind our limits. Used by records, data tables and --json.
+ */
+#include "base/json.h"
+
+#include "base/file.h"
+#include "base/text.h"
+
+#include <string.h>
+
+void af_json_start(void)
+{
+    json_set_alloc_funcs(af_mem_alloc, af_mem_free);
+    json_object_seed(1); /* order of our own objects never depends on it */
+}
+
+enum anyflash_status af_json_parse(struct af_span bytes, size_t max_bytes, const char *name,
+                                   json_t **json_out, struct anyflash_error *err)
+{
+    char shown[160];
+    json_error_t problem = {0};
+    af_text_quote(shown, sizeof shown, name, strlen(name));
+    if (bytes.len > max_bytes)
+        return af_fail(err, ANYFLASH_E_LIMIT, "'%s' is larger than %zu bytes", shown, max_bytes);
+    json_t *json = json_loadb(bytes.len == 0 ? "" : bytes.data, bytes.len,
+                              JSON_REJECT_DUPLICATES, &problem);
+    if (json != NULL) {
+        *json_out = json;
+        return ANYFLASH_OK;
+    }
+    if (json_error_code(&problem) == json_error_out_of_memory)
+        return af_fail_memory(err);
+    char text[200];
+    af_text_quote(text, sizeof text, problem.text, strlen(problem.text));
+    return af_fail(err, ANYFLASH_E_DATA, "'%s' line %d column %d: %s", shown, problem.line,
+                   problem.column, text);
+}
+
+enum anyflash_status af_json_read(const char *path, size_t max_bytes, json_t **json_out,
+                                  struct anyflash_error *err)
+{
+    struct af_arena arena;
+    struct af_span bytes;
+    af_arena_init(&arena);
+    enum anyflash_status status = strcmp(path, "-") == 0
+                                      ? af_stdin_read(&arena, max_bytes, &bytes, err)
+                                      : af_file_read(&arena, path, max_bytes, &bytes, err);
+    if (status == ANYFLASH_OK)
+        status = af_json_parse(bytes, max_bytes, path, json_out, err);
+    af_arena_release(&arena);
+    return status;
+}

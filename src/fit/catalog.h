@@ -1,0 +1,62 @@
+/*
+ * catalog.h: the published wheels, as the project's data says.
+ *
+ * The embedded catalog is data/wheels.jsonl, packed at build time and
+ * decompressed once at loading. A newer file in the same JSON-lines form can
+ * take its place. Wheels are sorted as the file is and never change.
+ */
+#ifndef AF_FIT_CATALOG_H
+#define AF_FIT_CATALOG_H
+
+#include "base/base.h"
+#include "base/mem.h"
+
+#define AF_CATALOG_BYTES_MAX (64u * 1024u * 1024u)
+
+/* One file. Texts belong to the catalog; NULL is unknown (see data/README.md). */
+struct af_wheel {
+    const char *filename;
+    const char *url;
+    const char *source;      /* "Dao-AILab/flash-attention", "huggingface:owner/name", ... */
+    const char *release_tag;
+    const char *package;     /* flash_attn, flash_attn_3, flash_attn_4, ... */
+    const char *version;     /* public, as "2.8.3" */
+    const char *local;       /* as "cu12torch2.8cxx11abiTRUE" */
+    const char *python;      /* tags of the file name */
+    const char *abi;
+    const char *platform;
+    const char *cuda;        /* as the name says: "12" or "12.8" */
+    const char *torch;       /* as the name says: "2.8" or "2.8.0" */
+    const char *torch_build_cuda; /* CUDA variant of the torch it was built against: "126" */
+    const char *cuda_toolkit;
+    const char *glibc_min;
+    const char *glibc_basis; /* platform_tag, observed, build_image_upper_bound */
+    const char *sm;          /* SMs with a cubin, joined by ' ': "8.0 9.0" */
+    const char *sm_basis;
+    const char *note;
+    enum af_answer cxx11abi;           /* label of the name */
+    enum af_answer cxx11abi_effective; /* what the extension really has */
+    enum af_answer metadata_has_local;
+    bool official;
+    bool valid_name;
+    bool rocm;
+    bool listed;             /* evidence: a page names it; else derived from a workflow */
+};
+
+struct af_catalog {
+    const struct af_wheel *wheels;
+    size_t count;
+    const char *name;   /* "embedded" or the file */
+    const char *date;   /* state of its sources, as "2026-08-22" */
+    struct af_arena arena;
+};
+
+/*
+ * Loads the embedded catalog, or the JSON-lines file `path` when not NULL. A
+ * bad row fails with DATA, naming file, line and field.
+ */
+enum anyflash_status af_catalog_load(struct af_catalog *catalog, const char *path,
+                                     struct anyflash_error *err);
+void af_catalog_release(struct af_catalog *catalog);
+
+#endif

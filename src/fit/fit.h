@@ -1,0 +1,125 @@
+/*
+ * fit.h: from a machine and the catalog to a decision. Pure: nothing is read
+ * but the arguments and data that is embedded or was loaded; nothing is done.
+ *
+ * The ladder, best rung first: a wheel; torch's own FlashAttention kernels; the
+ * smallest change of torch that has a wheel; a source build; the engine. Every
+ * rung has an answer with reasons, and every rung below the recommended one is
+ * judged too, so that a reader sees the prices side by side.
+ */
+#ifndef AF_FIT_FIT_H
+#define AF_FIT_FIT_H
+
+#include "fit/catalog.h"
+#include "fit/reason.h"
+#include "machine/machine.h"
+
+enum af_rung_kind {
+    AF_RUNG_WHEEL,
+    AF_RUNG_TORCH_KERNELS,
+    AF_RUNG_TORCH_CHANGE,
+    AF_RUNG_BUILD,
+    AF_RUNG_ENGINE,
+    AF_RUNG_COUNT
+};
+
+/* "wheel", "torch-kernels", "torch-change", "build", "engine"; the JSON names. */
+const char *af_rung_name(enum af_rung_kind kind);
+
+/* The rung called `name`, or false. */
+bool af_rung_parse(const char *name, enum af_rung_kind *kind_out);
+
+/* What a rung costs; -1 is unknown, 0 is nothing. */
+struct af_price {
+    int64_t download_bytes;
+    int64_t minutes;
+    int64_t memory_bytes;
+    int64_t disk_bytes;
+};
+
+/* A package that a rung would install, change or break. Texts in the arena. */
+struct af_move {
+    const char *name;
+    const char *from; /* NULL: not installed now */
+    const char *to;   /* NULL: stays as it is, but breaks */
+    const char *why;  /* NULL: is the purpose itself */
+};
+
+/* One thing a source build needs. Texts in the arena. */
+struct af_prerequisite {
+    const char *name;     /* as "cuda-toolkit", "host-compiler", "memory" */
+    enum af_answer answer;
+    const char *evidence; /* what was seen, with its source */
+    const char *fix;      /* the one thing to do; NULL when the answer is yes */
+};
+
+struct af_rung {
+    enum af_rung_kind kind;
+    enum af_answer answer;
+    const char *summary; /* one line: what one would get, or why not */
+    const struct af_reason *reasons;
+    size_t reason_count;
+    struct af_price price;
+    const struct af_wheel *wheel; /* of wheel and torch-change; else NULL */
+    const char *torch_version;    /* of torch-change, as "2.9.1"; else NULL */
+    const char *torch_cuda;       /* of torch-change, as "cu128"; else NULL */
+    const struct af_move *moves;
+    size_t move_count;
+    const struct af_prerequisite *prerequisites; /* of build */
+    size_t prerequisite_count;
+    int jobs;                      /* of build: how many compilers at a time; else 0 */
+    const char *arch_list;         /* of build: FLASH_ATTN_CUDA_ARCHS, as "80;90" */
+    const char *flash_attn;        /* of build: the version to build */
+};
+
+/* A wheel of the catalog, judged. */
+struct af_candidate {
+    const struct af_wheel *wheel;
+    enum af_answer answer;
+    uint64_t reason_bits; /* 1 << enum af_reason_id */
+};
+
+struct af_fit_options {
+    const char *package;        /* NULL: "flash_attn" */
+    const char *version;        /* only this public version; NULL: any */
+    const char *arch;           /* stated target SM, as "9.0", in place of the GPUs; NULL */
+    bool official_only;
+    bool has_preference;
+    enum af_rung_kind preference;
+};
+
+/* Texts and arrays live in the decision's arena; wheels in the catalog. */
+struct af_decision {
+    struct af_arena arena;
+    struct af_rung rungs[AF_RUNG_COUNT];
+    enum af_rung_kind recommended;
+    bool possible;              /* false: no rung is possible, or not the preferred one */
+    struct af_candidate *candidates; /* all judged, best first */
+    size_t candidate_count;
+    size_t fitting_count;       /* answer yes */
+    size_t unknown_count;
+};
+
+/*
+ * Judges the catalog for all `machines` at once (a wheel fits when it fits each
+ * of them) and climbs the ladder. On success *decision is initialised and the
+ * caller releases it.
+ */
+enum anyflash_status af_fit_decide(const struct af_catalog *catalog,
+                                   const struct af_machine *const *machines,
+                                   size_t machine_count, const struct af_fit_options *options,
+                                   struct af_decision *decision, struct anyflash_error *err);
+void af_decision_release(struct af_decision *decision);
+
+/*
+ * The reasons of one wheel with their details, in the order of reasons.inc, in
+ * `arena`. The array has *count_out elements.
+ */
+enum anyflash_status af_fit_explain(const struct af_catalog *catalog,
+                                    const struct af_machine *machine,
+                                    const struct af_fit_options *options,
+                                    const struct af_wheel *wheel, struct af_arena *arena,
+                                    const struct af_reason **reasons_out, size_t *count_out,
+                                    struct anyflash_error *err);
+
+#endif

@@ -1,0 +1,144 @@
+/*
+ * machine.h: all that is known about one machine, as data.
+ *
+ * A machine comes from probing this one, from a JSON record (possibly
+ * partial), from `key=value` words, or from these on top of each other.
+ * Whoever decides sees no difference. The facts are listed in fields.inc; a
+ * record holds facts only, so that fact i of a record is fact i of its field
+ * table.
+ *
+ * Everything a machine points to lives in its arena. Fields of a partial
+ * record that were not given are unknown. A list of rows has a state of its
+ * own: KNOWN (the rows are all there are), or UNKNOWN with the reason.
+ */
+#ifndef AF_MACHINE_MACHINE_H
+#define AF_MACHINE_MACHINE_H
+
+#include "base/base.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "machine/fact.h"
+
+#define AF_MACHINE_SCHEMA "anyflash-machine/1"
+#define AF_MACHINE_BYTES_MAX (4u * 1024u * 1024u)
+#define AF_MACHINE_ROWS_MAX 4096u
+
+/* struct af_platform { struct af_fact os; ... }; and so on */
+#define AF_RECORD(name, doc) struct af_##name {
+#define AF_ROW(list, row, doc) struct af_##row {
+#define AF_FACT(member, type, doc) struct af_fact member;
+/* clang-format off */
+#define AF_END(name) };
+#define AF_ROW_END(row) };
+/* clang-format on */
+#include "machine/fields.inc"
+#undef AF_RECORD
+#undef AF_END
+#undef AF_ROW
+#undef AF_ROW_END
+#undef AF_FACT
+
+/* Rows of one kind, type-erased; machine->gpus.rows is a struct af_gpu *. */
+#define AF_RECORD(name, doc)
+#define AF_END(name)
+#define AF_ROW(list, row, doc)                                                                   \
+    struct af_##row##_rows {                                                                     \
+        struct af_##row *rows;                                                                   \
+        size_t count;                                                                            \
+        enum af_fact_state state;                                                                \
+        const char *source; /* the reason when unknown */                                        \
+    };
+#define AF_ROW_END(row)
+#define AF_FACT(member, type, doc)
+#include "machine/fields.inc"
+#undef AF_RECORD
+#undef AF_ROW
+#define AF_RECORD(name, doc) struct af_##name name;
+#define AF_ROW(list, row, doc) struct af_##row##_rows list;
+
+struct af_machine {
+    struct af_arena arena;
+    const char *name; /* "this machine", or the record's file name */
+    const char *remark; /* what a record's author wrote about it, or NULL */
+#include "machine/fields.inc"
+};
+#undef AF_RECORD
+#undef AF_END
+#undef AF_ROW
+#undef AF_ROW_END
+#undef AF_FACT
+
+/* One field of a record. */
+struct af_field {
+    const char *name;
+    enum af_fact_type type;
+    const char *doc;
+};
+
+/* One record or list of fields.inc, for code that walks them all. */
+struct af_group {
+    const char *name;
+    const char *doc;
+    const struct af_field *fields;
+    size_t field_count;
+    size_t offset;   /* of the record, or of its af_*_rows, in struct af_machine */
+    bool is_list;
+    size_t row_bytes; /* size of one row of a list */
+};
+
+/* All groups in the order of fields.inc; static storage. */
+const struct af_group *af_machine_groups(size_t *count_out);
+
+/* Makes every fact unknown with the reason `why`; nothing can fail. */
+void af_machine_init(struct af_machine *machine, const char *name, const char *why);
+void af_machine_release(struct af_machine *machine);
+
+/* The facts of a record group, or of row `index` of a list group. */
+struct af_fact *af_machine_facts(struct af_machine *machine, const struct af_group *group,
+                                 size_t index);
+
+/* Options of probing. Texts are borrowed for the call; NULL means not given. */
+struct af_probe_options {
+    const char *python;  /* --python: an interpreter, an environment folder, or "3.12" */
+    const char *folder;  /* where the project is; NULL: the working directory */
+    const char *root;    /* prefix of absolute system paths, for tests; NULL: none */
+    char *const *environment; /* "NAME=value", NULL-terminated; NULL: our own */
+    bool probe_network;
+    int gpu_limit_ms;    /* time limit for asking the GPU driver; 0: the default of 3000 */
+};
+
+/*
+ * Looks at this machine. Facts that could not be read are unknown; only lack
+ * of memory or an unusable --python fails. `machine` must be initialised.
+ */
+enum anyflash_status af_machine_probe(struct af_machine *machine,
+                                      const struct af_probe_options *options,
+                                      struct anyflash_error *err);
+
+/*
+ * Reads the record in file `path` ("-": stdin) over what `machine` has:
+ * groups that the record does not name stay. A fact is {"value": V, "source":
+ * S}, {"unknown": WHY}, a bare value, or null for absent. Unknown keys are
+ * refused with their path, wrong types too.
+ */
+enum anyflash_status af_machine_read(struct af_machine *machine, const char *path,
+                                     struct anyflash_error *err);
+enum anyflash_status af_machine_parse(struct af_machine *machine, struct af_span bytes,
+                                      const char *name, struct anyflash_error *err);
+
+/* Appends the record as JSON text, one fact a line, keys in table order. */
+enum anyflash_status af_machine_write(struct af_machine *machine, struct af_text *out,
+                                      struct anyflash_error *err);
+
+/*
+ * Applies one "key=value" word. Fails with ARGUMENT for an unknown key, naming
+ * the keys there are. A value that is not understood makes the fact unknown
+ * and *remark_out (arena text) says so; else *remark_out is NULL.
+ */
+enum anyflash_status af_machine_given(struct af_machine *machine, const char *word,
+                                      const char **remark_out, struct anyflash_error *err);
+
+/* The package `name` (normalised), or NULL. */
+const struct af_package *af_machine_package(const struct af_machine *machine, const char *name);
+
+#endif
