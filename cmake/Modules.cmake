@@ -6,10 +6,12 @@ function(anyflash_compile_options target)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src
                                ${PROJECT_SOURCE_DIR}/include)
     target_compile_options(${target} PRIVATE
-        -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
-        -Wpointer-arith -Wcast-qual -Wwrite-strings -Wundef -Wvla -fno-common)
+        -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes
+        -Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wwrite-strings -Wundef -Wvla
+        -fno-common)
     # Functions that write without a bound, hide errors or start a shell do not compile.
-    target_compile_options(${target} PRIVATE -include ${PROJECT_SOURCE_DIR}/src/base/forbidden.h)
+    target_compile_options(${target} PRIVATE
+        -include ${PROJECT_SOURCE_DIR}/src/base/forbidden.h)
     if(ANYFLASH_SANITIZE)
         target_compile_options(${target} PRIVATE -fsanitize=${ANYFLASH_SANITIZE}
                                -fno-sanitize-recover=all -fno-omit-frame-pointer)

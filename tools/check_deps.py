@@ -15,7 +15,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z_]+)/')
 def read_arrows():
     """module -> set of modules it may include, from ARCHITECTURE.md."""
     arrows = {}
-    section = (ROOT / "ARCHITECTURE.md").read_text().split("## Arrows", 1)[1].split("\n## ")[0]
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    section = page.split("## Arrows", 1)[1].split("\n## ")[0]
     for line in section.splitlines():
         cells = [cell.strip().strip("`") for cell in line.strip().strip("|").split("|")]
         if len(cells) == 2 and re.fullmatch(r"[a-z_]+", cells[0]) and cells[0] != "module":
@@ -28,15 +29,14 @@ def main():
     problems = []
     files = sorted((ROOT / "src").glob("*/*.[ch]")) + sorted((ROOT / "src").glob("*/*.inc"))
     for path in files:
-        module = path.parent.name
+        module, shown = path.parent.name, path.relative_to(ROOT)
         if module not in arrows:
-            problems.append(f"{path.relative_to(ROOT)}: module '{module}' has no row")
+            problems.append(f"{shown}: module '{module}' has no row")
             continue
         for number, line in enumerate(path.read_text().splitlines(), 1):
             match = INCLUDE.match(line)
             if match and match.group(1) not in arrows[module]:
-                problems.append(f"{path.relative_to(ROOT)}:{number}: '{module}' may not include "
-                                f"'{match.group(1)}'")
+                problems.append(f"{shown}:{number}: '{module}' may not include '{match.group(1)}'")
     print("\n".join(problems) if problems else f"{len(files)} files follow the arrows")
     return 1 if problems or not files else 0
 

@@ -13,15 +13,18 @@ MAX_COLUMNS = 96
 MAX_LINES = 500
 FORBIDDEN = [
     (re.compile(r"(?<![\w.])/(?:work|root|home/[a-z]+)/"), "an absolute path of a machine"),
-    (re.compile(r"py" r"pi\.org|python" r"hosted|download\.py" r"torch"), "a package index's host name"),
+    (re.compile(r"py" r"pi\.org|python" r"hosted|download\.py" r"torch"),
+     "a package index's host name"),
     (re.compile(r"\bTO" r"DO\b|\bFIX" r"ME\b|\bX" r"XX\b"), "unfinished work"),
 ]
+RAW_FOLDERS = ("data",)
+RAW_TESTS = (("tests", "cases"), ("tests", "fuzz"))
 CODE = (".c", ".h", ".inc", ".py", ".cmake")
 
 
 def tracked_files():
-    listing = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, text=True,
-                             capture_output=True, check=True).stdout
+    command = ["git", "ls-files", "-co", "--exclude-standard"]
+    listing = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True).stdout
     return [ROOT / name for name in listing.splitlines() if (ROOT / name).is_file()]
 
 
@@ -31,7 +34,7 @@ def check_code(path, lines):
     if path.suffix in (".c", ".h", ".inc") and not lines[0].startswith("/*"):
         yield 1, "the first comment must say the file's job"
     for number, line in enumerate(lines, 1):
-        if len(line) > MAX_COLUMNS:
+        if len(line) > MAX_COLUMNS and path.suffix != ".inc":
             yield number, f"{len(line)} columns"
         if "\t" in line:
             yield number, "a tab"
@@ -51,8 +54,8 @@ def main():
     checked = 0
     for path in tracked_files():
         relative = path.relative_to(ROOT)
-        if relative.parts[0] == "data" or relative.parts[:2] in (("tests", "cases"), ("tests", "fuzz")) \
-                and path.suffix not in CODE:
+        if relative.parts[0] in RAW_FOLDERS or (relative.parts[:2] in RAW_TESTS
+                                                and path.suffix not in CODE):
             continue
         try:
             lines = path.read_text().splitlines()
@@ -63,7 +66,7 @@ def main():
         if path.suffix in CODE and lines:
             found += check_code(path, lines)
         problems += [f"{relative}:{number}: {what}" for number, what in found]
-    print("\n".join(problems) if problems else f"{checked} files are in style")
+    print("\n".join(problems) or f"{checked} files are in style")
     return 1 if problems or not checked else 0
 
 

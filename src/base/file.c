@@ -83,7 +83,8 @@ static enum anyflash_status keep(struct af_arena *arena, const char *path, size_
     if (len > max_bytes && !start_only) {
         char shown[200];
         af_text_quote(shown, sizeof shown, path, strlen(path));
-        return af_fail(err, ANYFLASH_E_LIMIT, "'%s' is larger than %zu bytes", shown, max_bytes);
+        return af_fail(err, ANYFLASH_E_LIMIT, "'%s' is larger than %zu bytes", shown,
+                       max_bytes);
     }
     if (len > max_bytes)
         len = max_bytes;

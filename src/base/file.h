@@ -42,10 +42,10 @@ enum anyflash_status af_file_map(const char *path, struct af_mapping *mapping_ou
                                  struct anyflash_error *err);
 void af_file_unmap(struct af_mapping *mapping);
 
-bool af_file_exists(const char *path);      /* after links, of any kind */
-bool af_file_is_regular(const char *path);  /* after links */
-bool af_file_is_folder(const char *path);   /* after links */
-bool af_file_is_link(const char *path);     /* itself */
+bool af_file_exists(const char *path);        /* after links, of any kind */
+bool af_file_is_regular(const char *path);    /* after links */
+bool af_file_is_folder(const char *path);     /* after links */
+bool af_file_is_link(const char *path);       /* itself */
 bool af_file_is_executable(const char *path); /* regular and executable by us */
 
 /* folder + "/" + name, without a doubled slash. */

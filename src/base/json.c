@@ -8,9 +8,20 @@
 
 #include <string.h>
 
+/* jansson reports a refused allocation as a syntax error; this tells them apart. */
+static _Thread_local bool memory_refused;
+
+static void *json_alloc(size_t size_bytes)
+{
+    void *memory = af_mem_alloc(size_bytes);
+    if (memory == NULL)
+        memory_refused = true;
+    return memory;
+}
+
 void af_json_start(void)
 {
-    json_set_alloc_funcs(af_mem_alloc, af_mem_free);
+    json_set_alloc_funcs(json_alloc, af_mem_free);
     json_object_seed(1); /* order of our own objects never depends on it */
 }
 
@@ -21,14 +32,16 @@ enum anyflash_status af_json_parse(struct af_span bytes, size_t max_bytes, const
     json_error_t problem = {0};
     af_text_quote(shown, sizeof shown, name, strlen(name));
     if (bytes.len > max_bytes)
-        return af_fail(err, ANYFLASH_E_LIMIT, "'%s' is larger than %zu bytes", shown, max_bytes);
+        return af_fail(err, ANYFLASH_E_LIMIT, "'%s' is larger than %zu bytes", shown,
+                       max_bytes);
+    memory_refused = false;
     json_t *json = json_loadb(bytes.len == 0 ? "" : bytes.data, bytes.len,
                               JSON_REJECT_DUPLICATES, &problem);
     if (json != NULL) {
         *json_out = json;
         return ANYFLASH_OK;
     }
-    if (json_error_code(&problem) == json_error_out_of_memory)
+    if (memory_refused)
         return af_fail_memory(err);
     char text[200];
     af_text_quote(text, sizeof text, problem.text, strlen(problem.text));

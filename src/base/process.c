@@ -37,8 +37,7 @@ static void child_run(int out_fd, int (*body)(int out_fd, void *context), void *
 }
 
 enum anyflash_status af_child_start_fork(int (*body)(int out_fd, void *context), void *context,
-                                         struct af_child *child_out,
-                                         struct anyflash_error *err)
+                                         struct af_child *child_out, struct anyflash_error *err)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)

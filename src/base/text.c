@@ -138,8 +138,8 @@ char *af_text_quote(char *buffer, size_t size_bytes, const char *text, size_t le
         } else {
             size_t escaped = step == 0 ? 1 : step;
             for (size_t i = 0; i < escaped; i++)
-                piece_len += (size_t)snprintf(piece + piece_len, sizeof piece - piece_len, "\\x%02x",
-                                              bytes[at + i]);
+                piece_len += (size_t)snprintf(piece + piece_len, sizeof piece - piece_len,
+                                              "\\x%02x", bytes[at + i]);
             step = escaped;
         }
         if (used + piece_len + 1 > size_bytes) {

@@ -6,11 +6,11 @@
 
 /* Exit codes of the program. */
 enum af_exit {
-    AF_EXIT_YES = 0,         /* yes, or done */
-    AF_EXIT_NO = 1,          /* the answer is no */
-    AF_EXIT_USAGE = 2,       /* the command line is wrong */
-    AF_EXIT_WORLD = 3,       /* a file, the system or the network failed */
-    AF_EXIT_BUG = 4,         /* our own bug */
+    AF_EXIT_YES = 0,   /* yes, or done */
+    AF_EXIT_NO = 1,    /* the answer is no */
+    AF_EXIT_USAGE = 2, /* the command line is wrong */
+    AF_EXIT_WORLD = 3, /* a file, the system or the network failed */
+    AF_EXIT_BUG = 4,   /* our own bug */
     AF_EXIT_INTERRUPTED = 130
 };
 

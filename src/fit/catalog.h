@@ -17,16 +17,16 @@
 struct af_wheel {
     const char *filename;
     const char *url;
-    const char *source;      /* "Dao-AILab/flash-attention", "huggingface:owner/name", ... */
+    const char *source; /* "Dao-AILab/flash-attention", "huggingface:owner/name", ... */
     const char *release_tag;
-    const char *package;     /* flash_attn, flash_attn_3, flash_attn_4, ... */
-    const char *version;     /* public, as "2.8.3" */
-    const char *local;       /* as "cu12torch2.8cxx11abiTRUE" */
-    const char *python;      /* tags of the file name */
+    const char *package; /* flash_attn, flash_attn_3, flash_attn_4, ... */
+    const char *version; /* public, as "2.8.3" */
+    const char *local;   /* as "cu12torch2.8cxx11abiTRUE" */
+    const char *python;  /* tags of the file name */
     const char *abi;
     const char *platform;
-    const char *cuda;        /* as the name says: "12" or "12.8" */
-    const char *torch;       /* as the name says: "2.8" or "2.8.0" */
+    const char *cuda;             /* as the name says: "12" or "12.8" */
+    const char *torch;            /* as the name says: "2.8" or "2.8.0" */
     const char *torch_build_cuda; /* CUDA variant of the torch it was built against: "126" */
     const char *cuda_toolkit;
     const char *glibc_min;
@@ -40,14 +40,14 @@ struct af_wheel {
     bool official;
     bool valid_name;
     bool rocm;
-    bool listed;             /* evidence: a page names it; else derived from a workflow */
+    bool listed; /* evidence: a page names it; else derived from a workflow */
 };
 
 struct af_catalog {
     const struct af_wheel *wheels;
     size_t count;
-    const char *name;   /* "embedded" or the file */
-    const char *date;   /* state of its sources, as "2026-08-22" */
+    const char *name; /* "embedded" or the file */
+    const char *date; /* state of its sources, as "2026-08-22" */
     struct af_arena arena;
 };
 

@@ -47,7 +47,7 @@ struct af_move {
 
 /* One thing a source build needs. Texts in the arena. */
 struct af_prerequisite {
-    const char *name;     /* as "cuda-toolkit", "host-compiler", "memory" */
+    const char *name; /* as "cuda-toolkit", "host-compiler", "memory" */
     enum af_answer answer;
     const char *evidence; /* what was seen, with its source */
     const char *fix;      /* the one thing to do; NULL when the answer is yes */
@@ -67,9 +67,9 @@ struct af_rung {
     size_t move_count;
     const struct af_prerequisite *prerequisites; /* of build */
     size_t prerequisite_count;
-    int jobs;                      /* of build: how many compilers at a time; else 0 */
-    const char *arch_list;         /* of build: FLASH_ATTN_CUDA_ARCHS, as "80;90" */
-    const char *flash_attn;        /* of build: the version to build */
+    int jobs;               /* of build: how many compilers at a time; else 0 */
+    const char *arch_list;  /* of build: FLASH_ATTN_CUDA_ARCHS, as "80;90" */
+    const char *flash_attn; /* of build: the version to build */
 };
 
 /* A wheel of the catalog, judged. */
@@ -80,9 +80,9 @@ struct af_candidate {
 };
 
 struct af_fit_options {
-    const char *package;        /* NULL: "flash_attn" */
-    const char *version;        /* only this public version; NULL: any */
-    const char *arch;           /* stated target SM, as "9.0", in place of the GPUs; NULL */
+    const char *package; /* NULL: "flash_attn" */
+    const char *version; /* only this public version; NULL: any */
+    const char *arch;    /* stated target SM, as "9.0", in place of the GPUs; NULL */
     bool official_only;
     bool has_preference;
     enum af_rung_kind preference;
@@ -93,10 +93,10 @@ struct af_decision {
     struct af_arena arena;
     struct af_rung rungs[AF_RUNG_COUNT];
     enum af_rung_kind recommended;
-    bool possible;              /* false: no rung is possible, or not the preferred one */
+    bool possible;                   /* false: no rung is possible, or not the preferred one */
     struct af_candidate *candidates; /* all judged, best first */
     size_t candidate_count;
-    size_t fitting_count;       /* answer yes */
+    size_t fitting_count; /* answer yes */
     size_t unknown_count;
 };
 

@@ -14,7 +14,7 @@
 struct af_interpreter {
     int major;
     int minor;
-    bool free_threaded;                /* 3.13t: abi cp313t, no abi3 before 3.15 */
+    bool free_threaded; /* 3.13t: abi cp313t, no abi3 before 3.15 */
     bool debug;
     const char *const *platform_tags; /* best first, as python.platform_tags */
     size_t platform_count;

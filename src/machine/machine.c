@@ -9,10 +9,11 @@
 
 /* Field tables, one per record or row: system_fields, gpu_fields, ... */
 #define AF_RECORD(name, doc) static const struct af_field name##_fields[] = {
-#define AF_END(name)                                                                             \
-    }                                                                                            \
-    ;                                                                                            \
-    static_assert(sizeof(struct af_##name) == AF_COUNT(name##_fields) * sizeof(struct af_fact),  \
+#define AF_END(name)                                                                           \
+    }                                                                                          \
+    ;                                                                                          \
+    static_assert(sizeof(struct af_##name) ==                                                  \
+                      AF_COUNT(name##_fields) * sizeof(struct af_fact),                        \
                   "a record holds facts only");
 #define AF_ROW(list, row, doc) AF_RECORD(row, doc)
 #define AF_ROW_END(row) AF_END(row)
@@ -24,13 +25,23 @@
 #undef AF_ROW_END
 #undef AF_FACT
 
-#define AF_RECORD(name, doc)                                                                     \
-    {#name, doc, name##_fields, AF_COUNT(name##_fields), offsetof(struct af_machine, name),      \
-     false, sizeof(struct af_##name)},
+#define AF_RECORD(name, doc)                                                                   \
+    {#name,                                                                                    \
+     doc,                                                                                      \
+     name##_fields,                                                                            \
+     AF_COUNT(name##_fields),                                                                  \
+     offsetof(struct af_machine, name),                                                        \
+     false,                                                                                    \
+     sizeof(struct af_##name)},
 #define AF_END(name)
-#define AF_ROW(list, row, doc)                                                                   \
-    {#list, doc, row##_fields, AF_COUNT(row##_fields), offsetof(struct af_machine, list),        \
-     true, sizeof(struct af_##row)},
+#define AF_ROW(list, row, doc)                                                                 \
+    {#list,                                                                                    \
+     doc,                                                                                      \
+     row##_fields,                                                                             \
+     AF_COUNT(row##_fields),                                                                   \
+     offsetof(struct af_machine, list),                                                        \
+     true,                                                                                     \
+     sizeof(struct af_##row)},
 #define AF_ROW_END(row)
 #define AF_FACT(member, type, doc)
 static const struct af_group groups[] = {

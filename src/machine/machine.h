@@ -41,12 +41,12 @@
 /* Rows of one kind, type-erased; machine->gpus.rows is a struct af_gpu *. */
 #define AF_RECORD(name, doc)
 #define AF_END(name)
-#define AF_ROW(list, row, doc)                                                                   \
-    struct af_##row##_rows {                                                                     \
-        struct af_##row *rows;                                                                   \
-        size_t count;                                                                            \
-        enum af_fact_state state;                                                                \
-        const char *source; /* the reason when unknown */                                        \
+#define AF_ROW(list, row, doc)                                                                 \
+    struct af_##row##_rows {                                                                   \
+        struct af_##row *rows;                                                                 \
+        size_t count;                                                                          \
+        enum af_fact_state state;                                                              \
+        const char *source; /* the reason when unknown */                                      \
     };
 #define AF_ROW_END(row)
 #define AF_FACT(member, type, doc)
@@ -58,7 +58,7 @@
 
 struct af_machine {
     struct af_arena arena;
-    const char *name; /* "this machine", or the record's file name */
+    const char *name;   /* "this machine", or the record's file name */
     const char *remark; /* what a record's author wrote about it, or NULL */
 #include "machine/fields.inc"
 };
@@ -81,7 +81,7 @@ struct af_group {
     const char *doc;
     const struct af_field *fields;
     size_t field_count;
-    size_t offset;   /* of the record, or of its af_*_rows, in struct af_machine */
+    size_t offset; /* of the record, or of its af_*_rows, in struct af_machine */
     bool is_list;
     size_t row_bytes; /* size of one row of a list */
 };
@@ -99,12 +99,12 @@ struct af_fact *af_machine_facts(struct af_machine *machine, const struct af_gro
 
 /* Options of probing. Texts are borrowed for the call; NULL means not given. */
 struct af_probe_options {
-    const char *python;  /* --python: an interpreter, an environment folder, or "3.12" */
-    const char *folder;  /* where the project is; NULL: the working directory */
-    const char *root;    /* prefix of absolute system paths, for tests; NULL: none */
+    const char *python;       /* --python: an interpreter, an environment folder, or "3.12" */
+    const char *folder;       /* where the project is; NULL: the working directory */
+    const char *root;         /* prefix of absolute system paths, for tests; NULL: none */
     char *const *environment; /* "NAME=value", NULL-terminated; NULL: our own */
     bool probe_network;
-    int gpu_limit_ms;    /* time limit for asking the GPU driver; 0: the default of 3000 */
+    int gpu_limit_ms; /* time limit for asking the GPU driver; 0: the default of 3000 */
 };
 
 /*

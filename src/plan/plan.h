@@ -10,7 +10,7 @@
 /* One command, or advice without one (argc 0). Texts in the plan's arena. */
 struct af_step {
     const char *title;
-    const char *const *argv;        /* not NULL-terminated by contract: use argc */
+    const char *const *argv; /* not NULL-terminated by contract: use argc */
     size_t argc;
     const char *const *environment; /* "MAX_JOBS=2" words set for it */
     size_t environment_count;

@@ -1,0 +1,58 @@
+# The README's two commands, and shortcuts to what CMake does.
+#
+#   make run    builds anyflash and lets it look at this machine
+#   make test   builds and runs every test that needs no network and no GPU
+
+.PHONY: run test build packages test-sanitize test-clang test-real fuzz bench format install clean
+
+PRESET ?= release
+
+run: build
+	@echo; echo '== this machine: anyflash doctor'; echo
+	@build/release/anyflash doctor || test $$? -eq 1
+	@echo; echo '== a recorded machine with an RTX 4090: anyflash plan --machine examples/machines/rtx4090-torch2.8.json'; echo
+	@build/release/anyflash plan --machine examples/machines/rtx4090-torch2.8.json
+
+build: packages
+	@cmake --preset $(PRESET) >build/$(PRESET).log 2>&1 || { cat build/$(PRESET).log; exit 1; }
+	@cmake --build --preset $(PRESET)
+
+packages:
+	@mkdir -p build
+	@tools/packages.sh $(PACKAGE_SETS)
+
+test: PACKAGE_SETS = test
+test: build
+	ctest --preset $(PRESET)
+
+test-sanitize:
+	$(MAKE) test PRESET=sanitize
+
+test-clang: PACKAGE_SETS = test clang
+test-clang:
+	@tools/packages.sh clang
+	$(MAKE) test PRESET=clang
+
+# Makes real environments from the Python package index; 5 GB each, minutes.
+test-real: build
+	python3 tests/real/compare.py --anyflash build/release/anyflash
+
+# FUZZ_SECONDS for each target.
+FUZZ_SECONDS ?= 60
+fuzz:
+	@tools/packages.sh test clang
+	cmake --preset fuzz
+	cmake --build --preset fuzz
+	tools/fuzz.sh build/fuzz $(FUZZ_SECONDS)
+
+bench: build
+	python3 bench/decide.py --anyflash build/release/anyflash
+
+format:
+	clang-format -i $$(git ls-files 'src/*.[ch]' 'tests/*.[ch]' 'tools/*.c' 'include/*.h')
+
+install: build
+	cmake --install build/release
+
+clean:
+	rm -rf build
