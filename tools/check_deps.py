@@ -36,7 +36,8 @@ def main():
         for number, line in enumerate(path.read_text().splitlines(), 1):
             match = INCLUDE.match(line)
             if match and match.group(1) not in arrows[module]:
-                problems.append(f"{shown}:{number}: '{module}' may not include '{match.group(1)}'")
+                target = match.group(1)
+                problems.append(f"{shown}:{number}: '{module}' may not include '{target}'")
     print("\n".join(problems) if problems else f"{len(files)} files follow the arrows")
     return 1 if problems or not files else 0
 

@@ -24,8 +24,8 @@ CODE = (".c", ".h", ".inc", ".py", ".cmake")
 
 def tracked_files():
     command = ["git", "ls-files", "-co", "--exclude-standard"]
-    listing = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True).stdout
-    return [ROOT / name for name in listing.splitlines() if (ROOT / name).is_file()]
+    listing = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True)
+    return [ROOT / name for name in listing.stdout.splitlines() if (ROOT / name).is_file()]
 
 
 def check_code(path, lines):
