@@ -1,8 +1,9 @@
 /*
  * tags.h: which wheel tags an interpreter accepts, in installer order.
  *
- * Source: the packaging library's tags module (PEP 425, PEP 600, PEP 656), for
- * CPython on Linux, macOS and Windows names given as data.
+ * Source: the packaging library's tags module, release 26.3 (PEP 425, PEP 600,
+ * PEP 656, PEP 803), for CPython on Linux, macOS and Windows names given as
+ * data. Tags compare without case; every function is pure and thread-safe.
  */
 #ifndef AF_FORMATS_TAGS_H
 #define AF_FORMATS_TAGS_H
@@ -14,7 +15,7 @@
 struct af_interpreter {
     int major;
     int minor;
-    bool free_threaded; /* 3.13t: abi cp313t, no abi3 before 3.15 */
+    bool free_threaded; /* 3.13t: abi cp313t; abi3t instead of abi3 */
     bool debug;
     const char *const *platform_tags; /* best first, as python.platform_tags */
     size_t platform_count;
