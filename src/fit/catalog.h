@@ -13,7 +13,11 @@
 
 #define AF_CATALOG_BYTES_MAX (64u * 1024u * 1024u)
 
-/* One file. Texts belong to the catalog; NULL is unknown (see data/README.md). */
+/*
+ * One file. Texts belong to the catalog; NULL is unknown (see data/README.md).
+ * Equal texts of one field are one pointer, but for filename and url. The
+ * numbers are the texts above them, read once; -1 is unknown or not said.
+ */
 struct af_wheel {
     const char *filename;
     const char *url;
@@ -37,6 +41,11 @@ struct af_wheel {
     enum af_answer cxx11abi;           /* label of the name */
     enum af_answer cxx11abi_effective; /* what the extension really has */
     enum af_answer metadata_has_local;
+    int16_t torch_major, torch_minor, torch_patch;
+    int16_t cuda_major, cuda_minor;
+    int16_t python_minor; /* 12 of cp312; -1: several tags, py3, ... */
+    int16_t glibc_minor;  /* 32 of glibc_min "2.32" */
+    int32_t version_rank; /* place of `version` among all of this catalog, 0 the oldest */
     bool official;
     bool valid_name;
     bool rocm;
@@ -51,9 +60,14 @@ struct af_catalog {
     struct af_arena arena;
 };
 
+/* Caps on a catalog file; beyond them loading fails with LIMIT. */
+#define AF_CATALOG_ROWS_MAX 200000u
+#define AF_CATALOG_LINE_BYTES_MAX 16384u
+
 /*
  * Loads the embedded catalog, or the JSON-lines file `path` when not NULL. A
- * bad row fails with DATA, naming file, line and field.
+ * bad row fails with DATA, naming file, line and field; unknown keys are passed
+ * over (a newer file), and a file name may occur more than once.
  */
 enum anyflash_status af_catalog_load(struct af_catalog *catalog, const char *path,
                                      struct anyflash_error *err);

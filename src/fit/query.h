@@ -1,0 +1,45 @@
+/*
+ * query.h: the language of `anyflash find`: words that all must hold.
+ *
+ * "torch=2.9 python=3.12 cuda=12 abi=true platform=linux_x86_64 version>=2.8" or
+ * a free word that must occur in the file name. The keys are in query.c's table;
+ * af_query_keys() lists them.
+ */
+#ifndef AF_FIT_QUERY_H
+#define AF_FIT_QUERY_H
+
+#include "fit/catalog.h"
+
+#define AF_QUERY_WORDS_MAX 64
+
+/* One parsed word; internal to query.c. */
+struct af_query_word;
+
+/* Texts belong to the arena that was passed to af_query_parse(). */
+struct af_query {
+    const struct af_query_word *words;
+    size_t count;
+};
+
+/*
+ * Reads `words`. A word that is no query fails with ARGUMENT and names the word,
+ * what is wrong, and the keys there are.
+ */
+enum anyflash_status af_query_parse(const char *const *words, size_t word_count,
+                                    struct af_arena *arena, struct af_query *query_out,
+                                    struct anyflash_error *err);
+
+/*
+ * The wheels that satisfy all words, in `arena`: newest version first, then
+ * official before community, then by source, file name and release tag.
+ */
+enum anyflash_status af_query_run(const struct af_query *query,
+                                  const struct af_catalog *catalog, struct af_arena *arena,
+                                  const struct af_wheel *const **wheels_out, size_t *count_out,
+                                  struct anyflash_error *err);
+
+/* The keys, in table order, each with one line of help; NULL past the last. */
+const char *af_query_key(size_t index);
+const char *af_query_key_help(size_t index);
+
+#endif
