@@ -161,9 +161,10 @@ const char *af_text_scrub(struct af_arena *arena, const char *text, size_t len_m
 {
     if (text == NULL)
         return NULL;
-    size_t size_bytes = len_max + 4;
+    size_t len = strlen(text);
+    size_t size_bytes = (len < len_max / 4 ? len * 4 : len_max) + 4; /* \xNN is the longest */
     char *buffer = af_arena_alloc(arena, size_bytes);
-    return buffer == NULL ? NULL : af_text_quote(buffer, size_bytes, text, strlen(text));
+    return buffer == NULL ? NULL : af_text_quote(buffer, size_bytes, text, len);
 }
 
 bool af_starts_with(const char *text, const char *start)

@@ -1,6 +1,6 @@
 /*
  * machine.c: the table of groups and the life of a machine. Probing is in
- * probe.c, the JSON record in record.c, key=value words in given.c.
+ * probe.c, the JSON record in record_read.c and record_write.c, key=value words in given.c.
  */
 #include "machine/machine.h"
 
@@ -53,28 +53,24 @@ static const struct af_group groups[] = {
 #undef AF_ROW_END
 #undef AF_FACT
 
-/* All af_*_rows share this shape. */
-struct any_rows {
-    void *rows;
-    size_t count;
-    enum af_fact_state state;
-    const char *source;
-};
-
 const struct af_group *af_machine_groups(size_t *count_out)
 {
     *count_out = AF_COUNT(groups);
     return groups;
 }
 
+struct af_rows *af_machine_rows(struct af_machine *machine, const struct af_group *group)
+{
+    return (struct af_rows *)(void *)((char *)machine + group->offset);
+}
+
 struct af_fact *af_machine_facts(struct af_machine *machine, const struct af_group *group,
                                  size_t index)
 {
-    char *place = (char *)machine + group->offset;
     if (!group->is_list)
-        return (struct af_fact *)(void *)place;
-    const struct any_rows *list = (const struct any_rows *)(const void *)place;
-    return (struct af_fact *)(void *)((char *)list->rows + index * group->row_bytes);
+        return (struct af_fact *)(void *)((char *)machine + group->offset);
+    char *rows = af_machine_rows(machine, group)->rows;
+    return (struct af_fact *)(void *)(rows + index * group->row_bytes);
 }
 
 void af_machine_init(struct af_machine *machine, const char *name, const char *why)
@@ -83,13 +79,40 @@ void af_machine_init(struct af_machine *machine, const char *name, const char *w
     af_arena_init(&machine->arena);
     for (size_t g = 0; g < AF_COUNT(groups); g++) {
         if (groups[g].is_list) {
-            ((struct any_rows *)(void *)((char *)machine + groups[g].offset))->source = why;
+            af_machine_rows(machine, &groups[g])->source = why;
             continue;
         }
         struct af_fact *facts = af_machine_facts(machine, &groups[g], 0);
         for (size_t f = 0; f < groups[g].field_count; f++)
             facts[f].source = why;
     }
+}
+
+void *af_machine_row_add(struct af_machine *machine, size_t list_offset, const char *why)
+{
+    const struct af_group *group = groups;
+    while (group->offset != list_offset)
+        group++;
+    assert(group->is_list);
+    struct af_rows *list = af_machine_rows(machine, group);
+    size_t count = list->count;
+    if (count >= AF_MACHINE_ROWS_MAX)
+        return NULL;
+    if ((count & (count - 1)) == 0) { /* full at every power of two */
+        void *rows =
+            af_arena_array(&machine->arena, count == 0 ? 1 : 2 * count, group->row_bytes);
+        if (rows == NULL)
+            return NULL;
+        if (count != 0)
+            memcpy(rows, list->rows, count * group->row_bytes);
+        list->rows = rows;
+    }
+    list->count = count + 1;
+    list->state = AF_FACT_KNOWN;
+    struct af_fact *facts = af_machine_facts(machine, group, count);
+    for (size_t f = 0; f < group->field_count; f++)
+        facts[f].source = why;
+    return facts;
 }
 
 void af_machine_release(struct af_machine *machine)

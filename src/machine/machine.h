@@ -97,6 +97,23 @@ void af_machine_release(struct af_machine *machine);
 struct af_fact *af_machine_facts(struct af_machine *machine, const struct af_group *group,
                                  size_t index);
 
+/* The shape that all af_*_rows share, for code that walks them all. */
+struct af_rows {
+    void *rows;
+    size_t count;
+    enum af_fact_state state;
+    const char *source;
+};
+struct af_rows *af_machine_rows(struct af_machine *machine, const struct af_group *group);
+
+/*
+ * A new last row of the list at `list_offset` (offsetof(struct af_machine,
+ * gpus)), its facts unknown with the reason `why` (borrowed); the list becomes
+ * KNOWN. Earlier row pointers are void afterwards. NULL when the arena failed
+ * or AF_MACHINE_ROWS_MAX rows are there.
+ */
+void *af_machine_row_add(struct af_machine *machine, size_t list_offset, const char *why);
+
 /* Options of probing. Texts are borrowed for the call; NULL means not given. */
 struct af_probe_options {
     const char *python;       /* --python: an interpreter, an environment folder, or "3.12" */
@@ -117,9 +134,13 @@ enum anyflash_status af_machine_probe(struct af_machine *machine,
 
 /*
  * Reads the record in file `path` ("-": stdin) over what `machine` has:
- * groups that the record does not name stay. A fact is {"value": V, "source":
- * S}, {"unknown": WHY}, a bare value, or null for absent. Unknown keys are
- * refused with their path, wrong types too.
+ * groups that the record does not name stay; in a group that it names, facts
+ * that are not said become unknown. A fact is {"value": V, "source": S},
+ * {"unknown": WHY}, a bare value, or null for absent (with a source:
+ * {"value": null, "source": S}). A list is an array of rows, {"value": ROWS,
+ * "source": S}, {"unknown": WHY}, or null for none; a whole record may be null
+ * or {"unknown": WHY} too. Unknown keys, wrong types and negative numbers are
+ * refused with file and path ("gpus[2].sm"). On failure `machine` is as it was.
  */
 enum anyflash_status af_machine_read(struct af_machine *machine, const char *path,
                                      struct anyflash_error *err);
