@@ -1,0 +1,46 @@
+/*
+ * fuzz_metadata.c: any text as each of the files of metadata.h.
+ */
+#include "base/json.h"
+#include "formats/metadata.h"
+#include "formats/names.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void read_headers(struct af_span text)
+{
+    struct af_header header;
+    struct af_requirement requirement;
+    char name[64];
+    while (af_header_next(&text, &header)) {
+        if (af_requirement_parse(header.value, &requirement))
+            af_name_normalise(requirement.name, name, sizeof name);
+    }
+}
+
+static void read_record(struct af_span text)
+{
+    static struct af_record_line line;
+    while (af_record_next(&text, &line))
+        continue;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static bool started;
+    struct af_span text = {(const char *)data, size};
+    struct af_span value;
+    struct af_arena arena;
+    const char *found;
+    if (!started)
+        af_json_start();
+    started = true;
+    af_arena_init(&arena);
+    read_headers(text);
+    read_record(text);
+    af_key_value(text, "home", &value);
+    af_direct_url_parse(&arena, text, "fuzz", &found, NULL);
+    af_uv_build_torch(&arena, text, "fuzz", &found, NULL);
+    af_arena_release(&arena);
+    return 0;
+}
