@@ -233,5 +233,6 @@ bool af_span_line(struct af_span *rest, struct af_span *line_out)
 
 bool af_span_equal(struct af_span span, const char *text)
 {
-    return strlen(text) == span.len && memcmp(span.data, text, span.len) == 0;
+    size_t len = strlen(text);
+    return span.len == len && (len == 0 || memcmp(span.data, text, len) == 0);
 }

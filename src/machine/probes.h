@@ -22,10 +22,13 @@ struct af_probe {
 /* The variable's value in force, or NULL when it is not set or empty. */
 const char *af_probe_variable(const struct af_probe *probe, const char *name);
 
-/* `path` under options->root when there is one; in the arena. */
+/*
+ * `path` under options->root when there is one and it is absolute and not
+ * there already; in the arena. For paths of the system and of variables alike.
+ */
 const char *af_probe_path(const struct af_probe *probe, const char *path);
 
-/* First executable `name` on PATH, or NULL; links not resolved. */
+/* First executable `name` on PATH, or NULL; links not resolved, folders under the root. */
 const char *af_probe_on_path(const struct af_probe *probe, const char *name);
 
 /*
