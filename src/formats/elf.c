@@ -232,6 +232,36 @@ bool af_elf_defines(const struct af_elf *elf, const char *const *names, size_t c
     return true;
 }
 
+bool af_elf_symbol_data(const struct af_elf *elf, const char *name, size_t len_min,
+                        struct af_span *bytes_out)
+{
+    struct section symbols;
+    if (!find_section(elf, SHT_DYNSYM, SYMBOLS_MAX, &symbols))
+        return false;
+    for (size_t i = 0; i < symbols.count; i++) {
+        GElf_Sym symbol;
+        GElf_Shdr header;
+        if (gelf_getsym(symbols.data, (int)i, &symbol) == NULL)
+            return false;
+        const char *found =
+            is_defined(&symbol) ? string_at(elf, &symbols, symbol.st_name) : NULL;
+        if (found == NULL || strcmp(found, name) != 0)
+            continue;
+        Elf_Scn *scn = elf_getscn(handle_of(elf), symbol.st_shndx);
+        const Elf_Data *data = scn == NULL ? NULL : elf_rawdata(scn, NULL);
+        if (data == NULL || data->d_buf == NULL || gelf_getshdr(scn, &header) == NULL ||
+            symbol.st_value < header.sh_addr)
+            return false;
+        size_t offset = symbol.st_value - header.sh_addr;
+        if (offset > data->d_size || data->d_size - offset < len_min)
+            return false;
+        *bytes_out =
+            (struct af_span){(const char *)data->d_buf + offset, data->d_size - offset};
+        return true;
+    }
+    return false;
+}
+
 /* The next record of a chain: true when `next` leads forward inside the data. */
 static bool chain_step(const Elf_Data *data, size_t *offset, size_t next)
 {

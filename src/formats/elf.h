@@ -65,6 +65,13 @@ bool af_elf_defines(const struct af_elf *elf, const char *const *names, size_t c
                     bool *found_out);
 
 /*
+ * The bytes of the defined data symbol `name`, from its value to the end of
+ * its section in the file; false when there is none. At least `len_min` bytes.
+ */
+bool af_elf_symbol_data(const struct af_elf *elf, const char *name, size_t len_min,
+                        struct af_span *bytes_out);
+
+/*
  * Calls visit(context, library, version) for every version this file needs of
  * another ("libc.so.6", "GLIBC_2.34"), in file order, until it returns false.
  */

@@ -31,6 +31,10 @@ const char *af_probe_path(const struct af_probe *probe, const char *path);
 /* First executable `name` on PATH, or NULL; links not resolved, folders under the root. */
 const char *af_probe_on_path(const struct af_probe *probe, const char *name);
 
+/* As af_probe_on_path() without the folder `skipped` (NULL: none). */
+const char *af_probe_on_path_except(const struct af_probe *probe, const char *name,
+                                    const char *skipped);
+
 /*
  * The environment and its interpreter. Fails only when options->python names
  * nothing usable.

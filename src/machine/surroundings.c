@@ -31,7 +31,8 @@ const char *af_probe_path(const struct af_probe *probe, const char *path)
     return af_path_join(probe->arena, root, path + 1);
 }
 
-const char *af_probe_on_path(const struct af_probe *probe, const char *name)
+const char *af_probe_on_path_except(const struct af_probe *probe, const char *name,
+                                    const char *skipped)
 {
     const char *rest = af_probe_variable(probe, "PATH");
     while (rest != NULL) {
@@ -41,9 +42,14 @@ const char *af_probe_on_path(const struct af_probe *probe, const char *name)
             len == 0 ? probe->options->folder : af_arena_text_n(probe->arena, rest, len);
         folder = af_probe_path(probe, folder);
         const char *program = af_path_join(probe->arena, folder, name);
-        if (program != NULL && af_file_is_executable(program))
+        if (program != NULL && !af_equal(folder, skipped) && af_file_is_executable(program))
             return program;
         rest = colon == NULL ? NULL : colon + 1;
     }
     return NULL;
+}
+
+const char *af_probe_on_path(const struct af_probe *probe, const char *name)
+{
+    return af_probe_on_path_except(probe, name, NULL);
 }

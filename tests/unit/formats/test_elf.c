@@ -83,6 +83,19 @@ static void test_elf__gives_the_bytes_of_a_section(void **state)
     af_elf_close(&elf);
 }
 
+static void test_elf__gives_the_bytes_of_a_symbol(void **state)
+{
+    (void)state;
+    struct af_elf elf;
+    struct af_span bytes;
+    assert_int_equal(af_elf_open(TINY, &elf, NULL), ANYFLASH_OK);
+    assert_true(af_elf_symbol_data(&elf, "tiny_new", 4, &bytes));
+    assert_true(bytes.len >= 4);
+    assert_false(af_elf_symbol_data(&elf, "tiny_new", 1u << 20, &bytes));
+    assert_false(af_elf_symbol_data(&elf, "puts", 1, &bytes));
+    af_elf_close(&elf);
+}
+
 static void test_elf__refuses_what_is_not_elf_and_names_it(void **state)
 {
     (void)state;
@@ -120,6 +133,7 @@ static void ask_everything(const char *data, size_t len)
     af_elf_version_needs(&elf, count_version, &total);
     af_elf_version_defs(&elf, count_version, &total);
     af_elf_section(&elf, ".rodata", &bytes);
+    af_elf_symbol_data(&elf, "tiny_new", 4, &bytes);
     af_elf_close(&elf);
 }
 
@@ -170,6 +184,7 @@ int main(void)
         cmocka_unit_test(test_elf__tells_defined_from_needed_symbols),
         cmocka_unit_test(test_elf__highest_version_compares_as_numbers),
         cmocka_unit_test(test_elf__gives_the_bytes_of_a_section),
+        cmocka_unit_test(test_elf__gives_the_bytes_of_a_symbol),
         cmocka_unit_test(test_elf__refuses_what_is_not_elf_and_names_it),
         cmocka_unit_test(test_elf__survives_truncation_at_every_length),
         cmocka_unit_test(test_elf__survives_every_byte_being_wrong),
