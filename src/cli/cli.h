@@ -14,7 +14,10 @@ enum af_exit {
     AF_EXIT_INTERRUPTED = 130
 };
 
-/* Runs the program: reads argv and the environment, writes stdout and stderr. */
+/*
+ * Runs the program: reads argv and the environment, writes stdout and stderr,
+ * and returns an exit code of enum af_exit. Does not exit and sets no signals.
+ */
 int af_cli_main(int argc, char **argv);
 
 #endif

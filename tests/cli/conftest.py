@@ -1,0 +1,35 @@
+"""Runs the built program, whose path is in $ANYFLASH, in a clean environment."""
+import os
+import subprocess
+
+import pytest
+
+PROGRAM = os.environ.get("ANYFLASH", "anyflash")
+
+
+class Answer:
+    """What one run gave: exit code, stdout and stderr as text."""
+
+    def __init__(self, done):
+        self.code = done.returncode
+        self.out = done.stdout.decode("utf-8", "surrogateescape")
+        self.err = done.stderr.decode("utf-8", "surrogateescape")
+
+    def __repr__(self):
+        return f"exit {self.code}\nstdout:\n{self.out}\nstderr:\n{self.err}"
+
+
+@pytest.fixture
+def anyflash(tmp_path):
+    """anyflash("plan", "--json", env={...}) runs in an empty folder."""
+    home = tmp_path / "home"
+    home.mkdir()
+
+    def run(*words, env=None, **options):
+        environment = {"PATH": "/usr/bin:/bin", "HOME": str(home), "TERM": "xterm"}
+        environment.update(env or {})
+        options.setdefault("cwd", tmp_path)
+        done = subprocess.run([PROGRAM, *words], env=environment, capture_output=True,
+                              timeout=60, **options)
+        return Answer(done)
+    return run

@@ -1,0 +1,77 @@
+"""The man page and the completions hold every command and option."""
+import re
+import shutil
+import subprocess
+
+import pytest
+from conftest import PROGRAM
+from test_words import COMMANDS
+
+
+def options():
+    """Every option that some command's help shows."""
+    found = set()
+    for command in COMMANDS:
+        done = subprocess.run([PROGRAM, "help", command], capture_output=True, text=True)
+        found |= set(re.findall(r"^\s+(?:-., )?--([a-z-]+)", done.stdout, re.M))
+    return sorted(found)
+
+
+def test_man_page_names_every_command_and_option(anyflash):
+    page = anyflash("help", "--man").out
+    plain = page.replace("\\-", "-").replace("\\fB", "").replace("\\fR", "")
+    assert page.startswith(".TH ANYFLASH 1 ")
+    for command in COMMANDS:
+        assert f'.SS "{command} ' in page
+    assert len(options()) > 15
+    for option in options():
+        assert f"--{option}" in plain
+    for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "ENVIRONMENT"):
+        assert f".SH {section}\n" in page
+
+
+def test_man_page_renders_without_warnings(anyflash):
+    if shutil.which("groff") is None:
+        pytest.skip("needs groff")
+    done = subprocess.run(["groff", "-man", "-Tutf8", "-ww"], capture_output=True,
+                          input=anyflash("help", "--man").out.encode())
+    assert done.returncode == 0 and done.stderr == b""
+    assert b"ANYFLASH(1)" in done.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_names_every_command_and_option(anyflash, shell):
+    script = anyflash("completion", shell).out
+    option_form = "-l {}" if shell == "fish" else "--{}"
+    for command in COMMANDS:
+        assert re.search(rf"\b{command}\b", script)
+    for option in options():
+        assert re.search(re.escape(option_form.format(option)) + r"\b", script), option
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_valid_for_its_shell(anyflash, shell):
+    if shutil.which(shell) is None:
+        pytest.skip(f"needs {shell}")
+    script = anyflash("completion", shell).out
+    done = subprocess.run([shell, "-n"], input=script.encode(), capture_output=True)
+    assert done.returncode == 0 and done.stderr == b""
+
+
+@pytest.mark.parametrize("typed, expected", [
+    (["anyflash", "pl"], "plan"),
+    (["anyflash", "plan", "--pre"], "--prefer"),
+    (["anyflash", "find", "--pre"], None),
+    (["anyflash", "plan", "--prefer", "bu"], "build"),
+    (["anyflash", "plan", "--prefer", "=", "bu"], "build"),
+    (["anyflash", "help", "fi"], "find"),
+])
+def test_bash_completes(anyflash, typed, expected):
+    if shutil.which("bash") is None:
+        pytest.skip("needs bash")
+    words = " ".join(f"'{word}'" for word in typed)
+    script = anyflash("completion", "bash").out + (
+        f"\ncompopt() {{ :; }}\nCOMP_WORDS=({words}); COMP_CWORD={len(typed) - 1}\n"
+        '_anyflash; echo "${COMPREPLY[@]}"\n')
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == (expected or "") and done.stderr == ""

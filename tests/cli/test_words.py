@@ -1,0 +1,83 @@
+"""The command line itself: commands, options, what is refused and how."""
+import subprocess
+
+import pytest
+from conftest import PROGRAM
+
+COMMANDS = ["doctor", "plan", "find", "machine", "version", "help"]
+
+
+def test_version_prints_the_version(anyflash):
+    answer = anyflash("version")
+    assert answer.code == 0 and answer.out.startswith("anyflash 0.")
+
+
+def test_double_dash_version_alone_is_the_programs_version(anyflash):
+    assert anyflash("--version").out.startswith("anyflash 0.")
+
+
+def test_help_lists_every_command(anyflash):
+    answer = anyflash("help")
+    assert answer.code == 0
+    for command in COMMANDS:
+        assert f"\n  {command} " in answer.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_fits_80_columns(anyflash, command):
+    answer = anyflash(command, "--help")
+    assert answer.code == 0 and answer.out.startswith(f"usage: anyflash {command}")
+    assert max(len(line) for line in answer.out.splitlines()) < 80
+    assert answer.out == anyflash("help", command).out
+
+
+def test_overview_fits_80_columns(anyflash):
+    assert max(len(line) for line in anyflash("help").out.splitlines()) < 80
+
+
+@pytest.mark.parametrize("words, error, hint", [
+    (["pln"], "no command is called 'pln'", "`anyflash plan`"),
+    (["xyzzy"], "no command is called 'xyzzy'", "`anyflash help`"),
+    (["plan", "--jsn"], "no option is called '--jsn'", "'--json'"),
+    (["--jsn=3", "plan"], "no option is called '--jsn=3'", "'--json'"),
+    (["plan", "-Z"], "no option is called '-Z'", None),
+    (["plan", "--machine"], "option '--machine' needs a value: FILE", None),
+    (["plan", "-m"], "option '-m' needs a value: FILE", None),
+    (["plan", "--json=yes"], "option '--json' takes no value", None),
+    (["plan", "--ver"], "'--ver' may mean several options", None),
+    (["find", "--prefer", "wheel"], "'find' has no option '--prefer'", "help find"),
+    (["version", "3"], "'version' takes no word", None),
+    (["help", "nothing"], "no command is called 'nothing'", "`anyflash help`"),
+    (["completion", "tcsh"], "bash, zsh or fish", None),
+    (["version", "--color=blue"], "auto, always or never", None),
+])
+def test_wrong_words_exit_2_and_say_which(anyflash, words, error, hint):
+    answer = anyflash(*words)
+    assert answer.code == 2 and answer.out == ""
+    assert answer.err.startswith("error: ") and error in answer.err
+    assert ("\nhint: " in answer.err) == (hint is not None)
+    assert hint is None or hint in answer.err
+
+
+def test_words_that_are_no_utf8_are_quoted(anyflash):
+    answer = anyflash(b"pl\xff\x1b[31m")
+    assert answer.code == 2
+    assert r"\xFF" in answer.err.upper().replace("\\X", r"\x")
+    assert "\x1b" not in answer.err
+
+
+def test_a_full_disk_exits_3(anyflash):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([PROGRAM, "help"], stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 3
+    assert done.stderr.startswith(b"error: cannot write to standard output: ")
+
+
+def test_a_reader_that_leaves_is_no_error():
+    done = subprocess.run(f"{PROGRAM} help | true", shell=True, capture_output=True)
+    assert done.returncode == 0 and done.stderr == b""
+
+
+def test_closed_standard_streams_make_no_noise():
+    done = subprocess.run(f"{PROGRAM} help >&- <&-", shell=True, capture_output=True)
+    assert done.stderr == b"" and done.returncode == 0
