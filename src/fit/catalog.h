@@ -26,6 +26,7 @@ struct af_wheel {
     const char *package; /* flash_attn, flash_attn_3, flash_attn_4, ... */
     const char *version; /* public, as "2.8.3" */
     const char *local;   /* as "cu12torch2.8cxx11abiTRUE" */
+    const char *build;   /* build tag; NULL in nearly all names */
     const char *python;  /* tags of the file name */
     const char *abi;
     const char *platform;

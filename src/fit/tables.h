@@ -63,13 +63,15 @@ struct af_cuda_toolkit {
 struct af_flash_release {
     const char *version; /* "2.8.3.post1" */
     const char *date;
-    const char *python_requires; /* ">=3.9" */
-    const char *nvcc_min;        /* "11.7" */
-    const char *archs;           /* default of FLASH_ATTN_CUDA_ARCHS; NULL: has none */
-    struct af_words sm_cuda128;  /* default targets of a build with nvcc 12.8 or newer */
-    struct af_words sm_cuda124;  /* the same with an older one */
-    int cu_files;                /* kernels to compile */
-    int wheels_planned;          /* by the tag's workflow */
+    const char *python_requires;  /* ">=3.9" */
+    const char *nvcc_min;         /* "11.7" */
+    const char *gpu_check;        /* what its own code demands of a GPU, in words */
+    const char *archs;            /* default of FLASH_ATTN_CUDA_ARCHS; NULL: has none */
+    struct af_words sm_cuda128;   /* default targets of a build with nvcc 12.8 or newer */
+    struct af_words sm_cuda124;   /* the same with an older one */
+    struct af_words torch_builds; /* of its wheels: "2.8.0", "2.3.0.dev20240207" */
+    int cu_files;                 /* kernels to compile */
+    int wheels_planned;           /* by the tag's workflow */
     int wheels_published;
 };
 
@@ -81,6 +83,7 @@ enum af_trap_effect {
     AF_TRAP_SM_MAX,         /* refuses GPUs above SM `value` in its own code */
     AF_TRAP_SM_ONLY,        /* holds GPU code for the SMs of `value` only ("8.0 9.0") */
     AF_TRAP_TORCH_BUILD,    /* compiled against exactly torch `value` (nightly or patch) */
+    AF_TRAP_TORCH_MIN,      /* serves torch `value` and every later one (stable ABI) */
     AF_TRAP_NOT_INSTALLABLE /* installers refuse the file as it is */
 };
 
@@ -97,7 +100,7 @@ struct af_trap {
         struct af_words packages;
         struct af_words sources;
         struct af_words torch;     /* minors: "2.6" */
-        struct af_words platforms; /* what the platform tag starts with: "linux", "win" */
+        struct af_words platforms; /* what the platform tag starts with: "linux_", "win" */
         struct af_words builds;    /* torch_build_cuda: "126" */
         const char *versions;      /* specifiers over the public version */
         const char *local_has;     /* text within the local version */

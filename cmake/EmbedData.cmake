@@ -1,0 +1,24 @@
+# The project's data inside the program: tools/pack_data.c, built first, turns
+# data/ into C source that becomes part of module fit.
+
+function(anyflash_embed_data target)
+    set(data ${PROJECT_SOURCE_DIR}/data)
+    set(tables ${data}/torch.json ${data}/cuda.json ${data}/flash_attn_releases.json
+        ${data}/traps.json)
+    set(fit ${PROJECT_SOURCE_DIR}/src/fit)
+    add_executable(pack_data ${PROJECT_SOURCE_DIR}/tools/pack_data.c ${fit}/catalog_rows.c
+                   ${fit}/catalog_pack.c ${fit}/intern.c)
+    target_link_libraries(pack_data PRIVATE af_formats af_base)
+    anyflash_compile_options(pack_data)
+
+    set(generated ${PROJECT_BINARY_DIR}/generated)
+    file(MAKE_DIRECTORY ${generated})
+    add_custom_command(OUTPUT ${generated}/embedded_catalog.c
+        COMMAND pack_data catalog ${data}/wheels.jsonl ${generated}/embedded_catalog.c
+        DEPENDS pack_data ${data}/wheels.jsonl COMMENT "Packing the catalog" VERBATIM)
+    add_custom_command(OUTPUT ${generated}/embedded_tables.c
+        COMMAND pack_data tables ${generated}/embedded_tables.c ${tables}
+        DEPENDS pack_data ${tables} COMMENT "Packing the tables" VERBATIM)
+    target_sources(${target} PRIVATE ${generated}/embedded_catalog.c
+                   ${generated}/embedded_tables.c)
+endfunction()

@@ -1,0 +1,127 @@
+/*
+ * pack_data.c: writes the project's data as C source, when the program is built.
+ *
+ *   pack_data catalog data/wheels.jsonl OUT.c
+ *   pack_data tables OUT.c data/torch.json data/cuda.json ...
+ *
+ * The catalog is read by the code that reads a newer catalog file, so a bad row
+ * ends the build with its line and field. Tables become one JSON object with a
+ * member per file, named as the file is.
+ */
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "fit/catalog_pack.h"
+#include "fit/catalog_rows.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <zstd.h>
+
+#define COMPRESSION_LEVEL 19
+#define BYTES_A_LINE 20
+
+static int report(const struct anyflash_error *err)
+{
+    fprintf(stderr, "pack_data: %s\n", err->message);
+    return 1;
+}
+
+static void write_bytes(FILE *out, const char *name, const unsigned char *bytes, size_t len)
+{
+    fprintf(out, "/* Written by tools/pack_data.c. */\n#include \"fit/embedded.h\"\n\n"
+                 "static const unsigned char bytes[] = {");
+    for (size_t i = 0; i < len; i++)
+        fprintf(out, "%s%u,", i % BYTES_A_LINE == 0 ? "\n" : "", (unsigned)bytes[i]);
+    fprintf(out, "\n};\nconst struct af_embedded af_embedded_%s = {bytes, sizeof bytes};\n",
+            name);
+}
+
+static int compress_to(const char *path, const char *name, struct af_span content)
+{
+    size_t room = ZSTD_compressBound(content.len);
+    unsigned char *bytes = af_mem_alloc(room);
+    FILE *out = fopen(path, "w");
+    size_t len = bytes == NULL
+                     ? 0
+                     : ZSTD_compress(bytes, room, content.data, content.len, COMPRESSION_LEVEL);
+    bool good = out != NULL && bytes != NULL && !ZSTD_isError(len);
+    if (good)
+        write_bytes(out, name, bytes, len);
+    good = (out == NULL || fclose(out) == 0) && good;
+    af_mem_free(bytes);
+    if (!good)
+        fprintf(stderr, "pack_data: cannot write '%s'\n", path);
+    return good ? 0 : 1;
+}
+
+static int pack_catalog(const char *in, const char *out)
+{
+    struct anyflash_error err = {0};
+    struct af_arena arena;
+    struct af_span bytes;
+    struct af_text packed = {0};
+    const struct af_wheel *wheels;
+    const char *date;
+    size_t count;
+    int code = 1;
+    af_arena_init(&arena);
+    if (af_file_read(&arena, in, AF_CATALOG_BYTES_MAX, &bytes, &err) != ANYFLASH_OK ||
+        af_catalog_rows_read(bytes, in, &arena, &wheels, &count, &date, &err) != ANYFLASH_OK ||
+        af_catalog_pack(wheels, count, date, &packed, &err) != ANYFLASH_OK)
+        report(&err);
+    else
+        code = compress_to(out, "catalog", (struct af_span){packed.data, packed.len});
+    af_text_release(&packed);
+    af_arena_release(&arena);
+    return code;
+}
+
+/* Adds the file's content as the member named as the file without ".json". */
+static bool add_table(json_t *tables, struct af_arena *arena, const char *path)
+{
+    struct anyflash_error err = {0};
+    json_t *table;
+    const char *name = af_path_name(path);
+    size_t len = strlen(name);
+    if (len <= 5 || !af_ends_with(name, ".json")) {
+        fprintf(stderr, "pack_data: '%s' is no .json file\n", path);
+        return false;
+    }
+    if (af_json_read(path, AF_CATALOG_BYTES_MAX, &table, &err) != ANYFLASH_OK)
+        return report(&err) == 0;
+    const char *key = af_arena_text_n(arena, name, len - 5);
+    return key != NULL && json_object_set_new(tables, key, table) == 0;
+}
+
+static int pack_tables(const char *out, char **paths, int count)
+{
+    struct af_arena arena;
+    json_t *tables = json_object();
+    char *text = NULL;
+    int code = 1;
+    bool good = tables != NULL;
+    af_arena_init(&arena);
+    for (int i = 0; good && i < count; i++)
+        good = add_table(tables, &arena, paths[i]);
+    if (good)
+        text = json_dumps(tables, JSON_COMPACT);
+    if (text != NULL)
+        code = compress_to(out, "tables", (struct af_span){text, strlen(text)});
+    af_mem_free(text);
+    json_decref(tables);
+    af_arena_release(&arena);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    af_json_start();
+    if (argc == 4 && strcmp(argv[1], "catalog") == 0)
+        return pack_catalog(argv[2], argv[3]);
+    if (argc >= 4 && strcmp(argv[1], "tables") == 0)
+        return pack_tables(argv[2], argv + 3, argc - 3);
+    fprintf(stderr, "usage: pack_data catalog IN.jsonl OUT.c | tables OUT.c IN.json...\n");
+    return 2;
+}
