@@ -1,0 +1,136 @@
+"""What the scenario tests share: running the program, and holding what it says
+against what was expected.
+
+  machines/NAME.json         a machine that is not here
+  machines/NAME.expect.json  what the facts of the reference data demand for it
+  machines/NAME.plan.txt     what `anyflash plan` prints; NAME.doctor.txt likewise
+  threads/ID.json            a failure that somebody reported, as stated facts
+  threads/not_determined.json  reported failures that stated facts do not decide
+
+`python3 tests/cases/cases.py --write-goldens [NAME...]` writes the printed texts
+anew; they are accepted by reading them beside the expectation, never unread.
+"""
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+MACHINES = HERE / "machines"
+THREADS = HERE / "threads"
+PROGRAM = os.environ.get("ANYFLASH", str(HERE.parents[1] / "build/debug/anyflash"))
+SECONDS_MAX = 60  # far above any honest run, also with sanitizers
+TEXTS = ("plan", "doctor")
+
+
+def environment(**more):
+    """An environment in which nothing of the caller's leads the program astray."""
+    kept = {k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}
+    bare = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
+    return {**bare, **kept, **more}
+
+
+def run(*words, folder=MACHINES, given="", **keywords):
+    """(exit code, standard output, standard error) of the program; `given` is its input."""
+    done = subprocess.run([PROGRAM, *words], cwd=folder, env=environment(), text=True,
+                          input=given, capture_output=True, timeout=SECONDS_MAX, **keywords)
+    return done.returncode, done.stdout, done.stderr
+
+
+def run_many(commands):
+    """Results of `commands` (lists of words), two at a time, in order."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(lambda words: run(*words), commands))
+
+
+def machine_names():
+    return sorted(p.name[:-len(".expect.json")] for p in MACHINES.glob("*.expect.json"))
+
+
+def load(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def text_of(kind, name):
+    """What `anyflash KIND --machine NAME.json` prints."""
+    code, out, err = run(kind, "--machine", f"{name}.json")
+    if code not in (0, 1):
+        raise RuntimeError(f"{kind} of {name} ended with {code}: {err}")
+    return out
+
+
+def reason_ids(items):
+    return {item["id"] for item in items}
+
+
+def any_of(wanted):
+    """A demand is one id, or a list of which any will do."""
+    return set(wanted) if isinstance(wanted, list) else {wanted}
+
+
+def plan_errors(expect, plan):
+    """Sentences about where `plan --json` differs from an expectation."""
+    errors = []
+    rungs = {rung["rung"]: rung for rung in plan["rungs"]}
+    if plan["decision"] not in any_of(expect["decision"]):
+        errors.append(f"decision is {plan['decision']}, expected {expect['decision']}")
+    filename = (plan.get("wheel") or {}).get("filename")
+    if plan["decision"] == "wheel" and "wheel" in expect and not re.fullmatch(
+            expect["wheel"], filename or ""):
+        errors.append(f"wheel is {filename}, expected {expect['wheel']}")
+    for name, demand in expect.get("rungs", {}).items():
+        rung = rungs[name]
+        if rung["answer"] not in any_of(demand["answer"]):
+            errors.append(f"{name}: answer is {rung['answer']}, expected {demand['answer']}")
+        for wanted in demand.get("reasons", []):
+            if not any_of(wanted) & reason_ids(rung["reasons"]):
+                found = sorted(reason_ids(rung["reasons"]))
+                errors.append(f"{name}: no {wanted} among {found}")
+    everywhere = set().union(*(reason_ids(r["reasons"]) for r in rungs.values()))
+    for wanted in expect.get("any_reason", []):
+        if not any_of(wanted) & everywhere:
+            errors.append(f"no {wanted} among {sorted(everywhere)}")
+    change = rungs["torch-change"]
+    for key, pattern in expect.get("torch_change", {}).items():
+        if not re.fullmatch(pattern, change.get(f"torch_{key}") or ""):
+            errors.append(f"torch-change: {key} is {change.get(f'torch_{key}')}, not {pattern}")
+    if plan["decision"] in ("wheel", "torch-change"):
+        errors += step_errors(plan)
+    return errors
+
+
+def step_errors(plan):
+    """A step that installs a wheel names one file and never lets torch move."""
+    errors = []
+    for step in plan["steps"]:
+        words = step.get("argv") or []
+        if any(word.endswith(".whl") for word in words) and "--no-deps" not in words:
+            errors.append(f"installs a wheel without --no-deps: {words}")
+    return errors
+
+
+def doctor_errors(expect, doctor):
+    errors = []
+    found = reason_ids(doctor["findings"])
+    for wanted in expect.get("doctor", []):
+        if not any_of(wanted) & found:
+            errors.append(f"doctor: no {wanted} among {sorted(found)}")
+    broken = [f["id"] for f in doctor["findings"] if f["severity"] == "broken"]
+    if expect.get("doctor_not_broken") and broken:
+        errors.append(f"doctor calls a working installation broken: {broken}")
+    return errors
+
+
+def write_goldens(names):
+    for name in names or machine_names():
+        for kind in TEXTS:
+            (MACHINES / f"{name}.{kind}.txt").write_text(text_of(kind, name), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1] != "--write-goldens":
+        sys.exit(__doc__)
+    write_goldens(sys.argv[2:])
