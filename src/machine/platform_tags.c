@@ -1,7 +1,9 @@
 /*
- * platform_tags.c: manylinux, musllinux and linux tags for a C library and a
- * machine. Source: packaging 26.3, _manylinux.py, _musllinux.py and
- * tags._linux_platforms(). Used by the Python probe and by --given.
+ * platform_tags.c: linux, manylinux and musllinux tags for a machine and its C
+ * library. Source: _linux_platforms() of packaging 26.3 with its modules
+ * _manylinux (PEP 600) and _musllinux (PEP 656): linux_ first, then one tag for
+ * every minor version down to the oldest, old names after the minor they stand
+ * for. Used by the Python probe and by --given.
  */
 #include "machine/platform_tags.h"
 
@@ -65,11 +67,11 @@ void af_platform_tags_linux(struct af_arena *arena, struct af_fact *fact, const 
     struct tags tags = {arena, af_arena_array(arena, MINOR_MAX + 8, sizeof(char *)), 0};
     if (tags.items == NULL)
         return;
+    add(&tags, af_arena_format(arena, "linux_%s", arch));
     if (known && major == 2 && af_equal(libc, "glibc"))
         add_manylinux(&tags, arch, minor);
     for (int at = minor; known && af_equal(libc, "musl") && at >= 0; at--)
         add(&tags, af_arena_format(arena, "musllinux_%d_%d_%s", major, at, arch));
-    add(&tags, af_arena_format(arena, "linux_%s", arch));
     if (!arena->failed)
         af_fact_list(arena, fact, tags.items, tags.count, source);
 }
