@@ -6,7 +6,8 @@
  *
  * The catalog is read by the code that reads a newer catalog file, so a bad row
  * ends the build with its line and field. Tables become one JSON object with a
- * member per file, named as the file is.
+ * member per file, named as the file is. It is parsed at every start of the
+ * program, so remarks are left out, and a list of words becomes one text.
  */
 #include "base/file.h"
 #include "base/json.h"
@@ -78,6 +79,66 @@ static int pack_catalog(const char *in, const char *out)
     return code;
 }
 
+static void drop_remarks(json_t *object)
+{
+    static const char *const keys[] = {"about",       "sources",     "env_semantics", "rules",
+                                       "source_date", "nvcc_builds", "build_image",   "note"};
+    for (size_t i = 0; i < AF_COUNT(keys); i++)
+        json_object_del(object, keys[i]);
+}
+
+/* ["8.0", "9.0"] as "8.0 9.0"; NULL when the list holds anything else. */
+static json_t *joined(const json_t *list)
+{
+    struct af_text text = {0};
+    bool good = json_array_size(list) > 0;
+    for (size_t i = 0; good && i < json_array_size(list); i++) {
+        const char *item = json_string_value(json_array_get(list, i));
+        good = item != NULL && strchr(item, ' ') == NULL;
+        if (good)
+            af_text_format(&text, "%s%s", i == 0 ? "" : " ", item);
+    }
+    json_t *value = good && !text.failed ? json_string(af_text_get(&text)) : NULL;
+    af_text_release(&text);
+    return value;
+}
+
+static void join_lists(json_t *object)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value)
+    {
+        json_t *text = joined(value);
+        if (text != NULL)
+            json_object_set_new(object, key, text);
+        else if (json_array_size(value) == 0 && json_is_array(value))
+            json_object_set_new(object, key, json_null());
+    }
+}
+
+/* A table, its rows, and what a row holds: match, variants. */
+static void thin_table(json_t *table)
+{
+    const char *key, *row_key;
+    json_t *rows, *row, *inner, *variant;
+    size_t at, place;
+    drop_remarks(table);
+    json_object_foreach(table, key, rows)
+    {
+        json_array_foreach(rows, at, row)
+        {
+            drop_remarks(row);
+            join_lists(row);
+            json_object_foreach(row, row_key, inner)
+            {
+                join_lists(inner);
+                json_array_foreach(inner, place, variant) join_lists(variant);
+            }
+        }
+    }
+}
+
 /* Adds the file's content as the member named as the file without ".json". */
 static bool add_table(json_t *tables, struct af_arena *arena, const char *path)
 {
@@ -91,6 +152,7 @@ static bool add_table(json_t *tables, struct af_arena *arena, const char *path)
     }
     if (af_json_read(path, AF_CATALOG_BYTES_MAX, &table, &err) != ANYFLASH_OK)
         return report(&err) == 0;
+    thin_table(table);
     const char *key = af_arena_text_n(arena, name, len - 5);
     return key != NULL && json_object_set_new(tables, key, table) == 0;
 }

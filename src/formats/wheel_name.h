@@ -13,9 +13,9 @@
 #define AF_WHEEL_NAME_BYTES 512
 
 /*
- * A wheel's file name in parts. Texts point into `text`. `package` is as
- * written; `build` and `variant` are "" when absent. Versions of
- * `version_text` carry the local part, decoded ("%2B" is '+').
+ * A wheel's file name in parts. Texts point into `text`, so a copy needs a new
+ * parse. `package` is as written; `build` and `variant` are "" when absent.
+ * `version_text` carries the local part, decoded ("%2B" is '+').
  */
 struct af_wheel_name {
     const char *package;
