@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Compares the facts that anyflash reads from files with what Python itself says.
+
+Makes one environment after another with uv (hard links from its cache), asks both, prints every
+difference and removes the environment again. Needs uv, readelf, the Python package index, and
+about 8 GB of disk beside uv's cache. Ends 0 when there is no difference, 1 when there is one,
+3 when an environment could not be made.
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+# torch, the Pythons to try in this order
+ENVIRONMENTS = [("2.4.1", ("3.11", "3.12")), ("2.6.0", ("3.12", "3.11")),
+                ("2.8.0", ("3.13", "3.11")), ("2.11.0", ("3.12", "3.11")),
+                ("2.15.0", ("3.13", "3.11"))]
+DISK_BYTES = 8 * 2**30
+
+
+def find_python(wanted):
+    """The path of a Python `wanted` that is installed, or None."""
+    root = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv"))
+    for path in sorted(root.glob(f"versions/{wanted}.*/bin/python{wanted}")):
+        return str(path)
+    answer = subprocess.run(["uv", "python", "find", "--no-python-downloads", wanted],
+                            text=True, capture_output=True, check=False)
+    return answer.stdout.strip() if answer.returncode == 0 else None
+
+
+def make_environment(folder, torch, pythons):
+    """A virtual environment with that torch, or a sentence saying why not."""
+    found = [path for path in map(find_python, pythons) if path]
+    if not found:
+        return f"none of Python {', '.join(pythons)} is installed"
+    interpreter = str(folder / "bin" / "python")
+    for command in (["uv", "venv", "-q", "--python", found[0], str(folder)],
+                    ["uv", "pip", "install", "-q", "--python", interpreter, f"torch=={torch}",
+                     "numpy", "packaging==26.3", "accelerate"]):
+        answer = subprocess.run(command, text=True, capture_output=True, check=False)
+        if answer.returncode != 0:
+            return f"{command[1]} failed: {answer.stderr.strip()[-400:]}"
+    return None
+
+
+def value_of(document, name):
+    """A fact's value in a machine record: the bare value, null, or what is unknown and why."""
+    group, member = name.split(".")
+    fact = document.get(group, {}).get(member)
+    if isinstance(fact, dict):
+        return fact["value"] if "value" in fact else fact
+    return fact
+
+
+def all_tags(print_tags, document):
+    """The full tag list that the record's interpreter accepts."""
+    version = value_of(document, "python.version").split(".")
+    platforms = value_of(document, "python.platform_tags")
+    command = [str(print_tags), version[0], version[1], value_of(document, "python.abi_flags")]
+    return subprocess.run(command + platforms, text=True, capture_output=True,
+                          check=True).stdout.split()
+
+
+def compare(anyflash, print_tags, folder):
+    """Sentences about every difference, and how many facts were compared."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    said = subprocess.run([str(folder / "bin" / "python"), str(HERE / "question.py")],
+                          text=True, capture_output=True, check=False, env=environment)
+    read = subprocess.run([anyflash, "machine", "--python", str(folder)], text=True,
+                          capture_output=True, check=False, env=environment)
+    if said.returncode != 0 or read.returncode != 0:
+        return [f"no answer: {(said.stderr + read.stderr)[-600:]}"], 0
+    truth = json.loads(said.stdout)
+    document = json.loads(read.stdout)
+    pairs = [(name, value, value_of(document, name))
+             for name, value in truth.items() if "." in name]
+    libc = [value_of(document, "platform.libc"), value_of(document, "platform.libc_version")]
+    pairs.append(("platform.libc", truth["libc"], libc))
+    pairs.append(("tags", truth["tags"], all_tags(print_tags, document)))
+    packages = document.get("packages") or []
+    rows = [{"package": row} for row in packages] if isinstance(packages, list) else []
+    found = sorted(value_of(row, "package.name") for row in rows
+                   if isinstance(value_of(row, "package.needs_torch"), str))
+    pairs.append(("packages that need torch", truth["needing_torch"], found))
+    return [f"{name}: Python says {value!r}, anyflash reads {read!r}"
+            for name, value, read in pairs if value != read], len(pairs)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--anyflash", required=True, help="the built program")
+    parser.add_argument("--work", help="folder for the environments, best beside uv's cache")
+    parser.add_argument("--torch", action="append", help="only this torch; may be repeated")
+    options = parser.parse_args()
+    anyflash = pathlib.Path(options.anyflash).resolve()
+    work = pathlib.Path(tempfile.mkdtemp(prefix="anyflash-real-", dir=options.work))
+    worst = 0
+    for torch, pythons in ENVIRONMENTS:
+        if options.torch and torch not in options.torch:
+            continue
+        if shutil.disk_usage(work).free < DISK_BYTES:
+            print(f"torch {torch}: less than {DISK_BYTES >> 30} GiB are free in {work}")
+            worst = 3
+            continue
+        folder = work / f"torch-{torch}"
+        started = time.monotonic()
+        problem = make_environment(folder, torch, pythons)
+        differences, count = ([], 0) if problem else \
+            compare(str(anyflash), anyflash.parent / "tests" / "print_tags", folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        print(f"torch {torch}: {problem or f'{count} facts, {len(differences)} differences'}"
+              f" ({time.monotonic() - started:.0f} s)", flush=True)
+        for difference in differences:
+            print(f"  {difference}")
+        worst = max(worst, 3 if problem else 1 if differences else 0)
+    shutil.rmtree(work, ignore_errors=True)
+    return worst
+
+
+if __name__ == "__main__":
+    sys.exit(main())
