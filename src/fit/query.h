@@ -2,8 +2,11 @@
  * query.h: the language of `anyflash find`: words that all must hold.
  *
  * "torch=2.9 python=3.12 cuda=12 abi=true platform=linux_x86_64 version>=2.8" or
- * a free word that must occur in the file name. The keys are in query.c's table;
- * af_query_keys() lists them.
+ * a free word that must occur in the file name. af_query_key() lists the keys.
+ *
+ * A number matches what begins with it: torch=2.9 is 2.9 and 2.9.1; and what is
+ * said less exactly: cuda=12.8 is also 12. What a name does not say matches
+ * nothing, but pure Python wheels match every torch, CUDA, ABI, GPU and glibc.
  */
 #ifndef AF_FIT_QUERY_H
 #define AF_FIT_QUERY_H
@@ -12,7 +15,7 @@
 
 #define AF_QUERY_WORDS_MAX 64
 
-/* One parsed word; internal to query.c. */
+/* One parsed word; see query_word.h. */
 struct af_query_word;
 
 /* Texts belong to the arena that was passed to af_query_parse(). */
@@ -31,7 +34,7 @@ enum anyflash_status af_query_parse(const char *const *words, size_t word_count,
 
 /*
  * The wheels that satisfy all words, in `arena`: newest version first, then
- * official before community, then by source, file name and release tag.
+ * official before community, then by source, file name and row.
  */
 enum anyflash_status af_query_run(const struct af_query *query,
                                   const struct af_catalog *catalog, struct af_arena *arena,
