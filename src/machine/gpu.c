@@ -129,16 +129,19 @@ static void collect(struct af_probe *probe, struct af_child *child, struct answe
         return;
     if (af_child_collect(child, limit_ms(probe), probe->arena, &output, &exit_code, &err) !=
         ANYFLASH_OK) {
-        answer->why = af_arena_format(probe->arena, "asking libcuda: %s", err.message);
+        const char *why = af_arena_format(probe->arena, "asking libcuda: %s", err.message);
+        answer->why = why == NULL ? "out of memory" : why;
         return;
     }
     read_answer(probe, output, answer);
     if (exit_code != 0)
         answer->why = "libcuda lacks calls that every driver has";
-    else if (answer->init > 0)
-        answer->why = init_problem(probe, answer->init);
     else if (answer->init == 0)
         answer->why = "the driver counts no devices";
+    else if (answer->init > 0)
+        answer->why = init_problem(probe, answer->init);
+    if (answer->why == NULL)
+        answer->why = "out of memory";
 }
 
 /* libcuda.so.580.95.05 carries its version; WSL's and Tegra's do not. */

@@ -58,7 +58,7 @@ static void test_probe__lack_of_memory_is_reported_and_nothing_is_left_running(v
 {
     (void)state;
     struct af_probe_options options = {.gpu_limit_ms = 20000};
-    for (size_t nth = 1; nth < 400; nth += 3) {
+    for (size_t nth = 1; nth < 20000; nth += 1 + nth / 32) {
         struct af_machine machine;
         af_machine_init(&machine, "this machine", "not looked at");
         af_mem_fail_nth(nth, true);
