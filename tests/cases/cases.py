@@ -74,7 +74,7 @@ def any_of(wanted):
 def plan_errors(expect, plan):
     """Sentences about where `plan --json` differs from an expectation."""
     errors = []
-    rungs = {rung["rung"]: rung for rung in plan["rungs"]}
+    rungs = {rung["name"]: rung for rung in plan["rungs"]}
     if plan["decision"] not in any_of(expect["decision"]):
         errors.append(f"decision is {plan['decision']}, expected {expect['decision']}")
     filename = (plan.get("wheel") or {}).get("filename")
@@ -83,8 +83,8 @@ def plan_errors(expect, plan):
         errors.append(f"wheel is {filename}, expected {expect['wheel']}")
     for name, demand in expect.get("rungs", {}).items():
         rung = rungs[name]
-        if rung["answer"] not in any_of(demand["answer"]):
-            errors.append(f"{name}: answer is {rung['answer']}, expected {demand['answer']}")
+        if rung["verdict"] not in any_of(demand["answer"]):
+            errors.append(f"{name}: verdict is {rung['verdict']}, expected {demand['answer']}")
         for wanted in demand.get("reasons", []):
             if not any_of(wanted) & reason_ids(rung["reasons"]):
                 found = sorted(reason_ids(rung["reasons"]))
