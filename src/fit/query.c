@@ -194,16 +194,19 @@ static bool matches(const struct af_query *query, const struct af_wheel *wheel)
     return true;
 }
 
-/* Newest version, official, source, file name, row. */
+/* Package, newest version, official, source, file name, row. */
 static int compare(const void *left, const void *right)
 {
     const struct af_wheel *a = *(const struct af_wheel *const *)left;
     const struct af_wheel *b = *(const struct af_wheel *const *)right;
+    int order = a->package == b->package ? 0 : strcmp(a->package, b->package);
+    if (order != 0)
+        return order;
     if (a->version_rank != b->version_rank)
         return a->version_rank > b->version_rank ? -1 : 1;
     if (a->official != b->official)
         return a->official ? -1 : 1;
-    int order = a->source == b->source ? 0 : strcmp(a->source, b->source);
+    order = a->source == b->source ? 0 : strcmp(a->source, b->source);
     if (order == 0)
         order = strcmp(a->filename, b->filename);
     return order != 0 ? order : (a > b) - (a < b);

@@ -33,8 +33,9 @@ enum anyflash_status af_query_parse(const char *const *words, size_t word_count,
                                     struct anyflash_error *err);
 
 /*
- * The wheels that satisfy all words, in `arena`: newest version first, then
- * official before community, then by source, file name and row.
+ * The wheels that satisfy all words, in `arena`, package by package (flash_attn
+ * first): newest version first, official before community, then by source, file
+ * name and row.
  */
 enum anyflash_status af_query_run(const struct af_query *query,
                                   const struct af_catalog *catalog, struct af_arena *arena,

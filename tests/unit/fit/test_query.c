@@ -213,12 +213,16 @@ static void test_query__free_words_are_in_the_name(void **state)
         assert_non_null(strcasestr(found->wheels[i]->filename, "cxx11abitrue"));
 }
 
-static void test_query__newest_first_then_official(void **state)
+static void test_query__package_by_package_newest_first_then_official(void **state)
 {
     const struct found *found = find(state, "");
     for (size_t i = 1; i < found->count; i++) {
         const struct af_wheel *before = found->wheels[i - 1];
         const struct af_wheel *here = found->wheels[i];
+        if (strcmp(before->package, here->package) != 0) {
+            assert_true(strcmp(before->package, here->package) < 0);
+            continue;
+        }
         assert_true(before->version_rank >= here->version_rank);
         if (before->version_rank == here->version_rank)
             assert_true(before->official >= here->official);
@@ -296,7 +300,7 @@ int main(void)
         cmocka_unit_test(test_query__gpus_by_what_their_code_serves),
         cmocka_unit_test(test_query__glibc_is_what_loads_there),
         cmocka_unit_test(test_query__free_words_are_in_the_name),
-        cmocka_unit_test(test_query__newest_first_then_official),
+        cmocka_unit_test(test_query__package_by_package_newest_first_then_official),
         cmocka_unit_test(test_query__says_which_word_is_wrong),
         cmocka_unit_test(test_query__keys_are_listed_with_help),
         cmocka_unit_test(test_query__every_failed_allocation_is_reported),

@@ -1,0 +1,46 @@
+/*
+ * fuzz_catalog.c: any bytes as catalog rows and as a packed catalog. What is
+ * read from rows packs and unpacks to as many wheels.
+ */
+#include "base/json.h"
+#include "fit/catalog_pack.h"
+#include "fit/catalog_rows.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_packing(const struct af_wheel *wheels, size_t count, struct af_arena *arena)
+{
+    struct af_text packed = {0};
+    const struct af_wheel *again;
+    const char *date;
+    size_t again_count;
+    if (af_catalog_pack(wheels, count, NULL, &packed, NULL) == ANYFLASH_OK &&
+        (af_catalog_unpack((struct af_span){packed.data, packed.len}, arena, &again,
+                           &again_count, &date, NULL) != ANYFLASH_OK ||
+         again_count != count || date != NULL))
+        abort();
+    af_text_release(&packed);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static bool started;
+    struct af_span bytes = {(const char *)data, size};
+    struct af_arena arena;
+    const struct af_wheel *wheels;
+    struct anyflash_error err = {0};
+    const char *date;
+    size_t count;
+    if (!started)
+        af_json_start();
+    started = true;
+    af_arena_init(&arena);
+    if (af_catalog_rows_read(bytes, "fuzz", &arena, &wheels, &count, &date, &err) ==
+        ANYFLASH_OK)
+        check_packing(wheels, count, &arena);
+    af_catalog_unpack(bytes, &arena, &wheels, &count, &date, &err);
+    af_arena_release(&arena);
+    return 0;
+}
