@@ -20,7 +20,7 @@ static void add_overview(struct af_text *out)
                      "  anyflash plan                           the exact steps\n"
                      "  anyflash find torch=2.9 python=3.12     wheels for them\n"
                      "  anyflash plan --given torch=2.8.0+cu128 --given python=3.12 \\\n"
-                     "                --given gpu=4090          for another machine\n\n"
+                     "                --given gpu=rtx4090       for another machine\n\n"
                      "`anyflash help COMMAND` shows the options of a command.\n"
                      "Exit codes: 0 yes, 1 no, 2 usage, 3 a file or the system failed, "
                      "4 our bug,\n130 interrupted.\n");

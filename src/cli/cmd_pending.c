@@ -15,4 +15,3 @@
 PENDING(doctor)
 PENDING(plan)
 PENDING(find)
-PENDING(machine)

@@ -1,17 +1,28 @@
 /*
- * cmd_version.c: `anyflash version`.
+ * cmd_version.c: `anyflash version`: the program and its catalog.
  */
-#include "cli/commands.h"
+#include "cli/json_parts.h"
+#include "cli/load.h"
 
 enum anyflash_status af_cmd_version(struct af_cli *cli, enum af_exit *exit_out,
                                     struct anyflash_error *err)
 {
     (void)exit_out;
-    if (!af_option_given(&cli->options, AF_OPTION_JSON)) {
-        af_text_format(&cli->out, "anyflash %s\n", anyflash_version_text());
-        return af_cli_finish(cli, err);
+    struct af_catalog catalog;
+    enum anyflash_status status = af_cli_catalog_load(cli, &catalog, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (af_option_given(&cli->options, AF_OPTION_JSON)) {
+        json_t *json = json_pack("{s:s, s:s, s:o}", "schema", "anyflash-version/1", "version",
+                                 anyflash_version_text(), "catalog", af_json_catalog(&catalog));
+        status = af_cli_json_take(cli, json, err);
+    } else if (af_option_given(&cli->options, AF_OPTION_QUIET)) {
+        af_text_format(&cli->out, "%s\n", anyflash_version_text());
+    } else {
+        af_text_format(&cli->out, "anyflash %s\ncatalog %s: %zu wheels, state of %s\n",
+                       anyflash_version_text(), catalog.name, catalog.count,
+                       catalog.date != NULL ? catalog.date : "an unknown date");
     }
-    json_t *json = json_pack("{s:s, s:s}", "schema", "anyflash-version/1", "version",
-                             anyflash_version_text());
-    return af_cli_json_take(cli, json, err);
+    af_catalog_release(&catalog);
+    return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
 }
