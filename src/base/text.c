@@ -42,7 +42,7 @@ static bool text_reserve(struct af_text *text, size_t added_bytes)
 
 void af_text_add_n(struct af_text *text, const char *added, size_t len)
 {
-    if (!text_reserve(text, len))
+    if (len == 0 || !text_reserve(text, len))
         return;
     memcpy(text->data + text->len, added, len);
     text->len += len;

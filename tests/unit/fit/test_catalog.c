@@ -316,6 +316,25 @@ static void test_catalog__packed_bytes_cut_anywhere_are_refused(void **state)
     af_arena_release(&arena);
 }
 
+static void test_catalog__one_without_rows_packs_and_unpacks(void **state)
+{
+    struct af_arena arena;
+    struct af_text packed = {0};
+    const struct af_wheel *wheels;
+    const char *date;
+    size_t count = 1;
+    (void)state;
+    af_arena_init(&arena);
+    assert_int_equal(af_catalog_pack(NULL, 0, NULL, &packed, NULL), ANYFLASH_OK);
+    assert_int_equal(af_catalog_unpack((struct af_span){packed.data, packed.len}, &arena,
+                                       &wheels, &count, &date, NULL),
+                     ANYFLASH_OK);
+    assert_int_equal(count, 0);
+    assert_null(date);
+    af_text_release(&packed);
+    af_arena_release(&arena);
+}
+
 static void test_catalog__every_failed_allocation_is_reported(void **state)
 {
     (void)state;
@@ -367,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_catalog__long_lines_and_too_many_rows_are_limits),
         cmocka_unit_test(test_catalog__a_missing_file_is_not_found),
         cmocka_unit_test(test_catalog__packed_bytes_cut_anywhere_are_refused),
+        cmocka_unit_test(test_catalog__one_without_rows_packs_and_unpacks),
         cmocka_unit_test(test_catalog__every_failed_allocation_is_reported),
         cmocka_unit_test(test_catalog__every_failed_allocation_of_rows_is_reported),
     };
