@@ -24,6 +24,7 @@ struct af_arena_block {
 static size_t request_count;
 static size_t failing_request;
 static bool failing_after;
+static size_t failure_count;
 
 static bool request_fails(void)
 {
@@ -45,14 +46,26 @@ size_t af_mem_request_count(void)
     return request_count;
 }
 
+size_t af_mem_failure_count(void)
+{
+    return failure_count;
+}
+
+/* Counts what was not given. */
+static void *given(void *memory)
+{
+    failure_count += memory == NULL;
+    return memory;
+}
+
 void *af_mem_alloc(size_t size_bytes)
 {
-    return request_fails() ? NULL : malloc(size_bytes == 0 ? 1 : size_bytes);
+    return given(request_fails() ? NULL : malloc(size_bytes == 0 ? 1 : size_bytes));
 }
 
 void *af_mem_resize(void *memory, size_t size_bytes)
 {
-    return request_fails() ? NULL : realloc(memory, size_bytes == 0 ? 1 : size_bytes);
+    return given(request_fails() ? NULL : realloc(memory, size_bytes == 0 ? 1 : size_bytes));
 }
 
 void af_mem_free(void *memory)

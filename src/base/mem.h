@@ -24,6 +24,12 @@ void af_mem_fail_nth(size_t nth, bool all_after);
 /* How many allocations were asked for since the last af_mem_fail_nth(). */
 size_t af_mem_request_count(void);
 
+/*
+ * How many requests have failed since the program began. Who calls many readers
+ * that turn a failure into an unknown fact compares it before and after.
+ */
+size_t af_mem_failure_count(void);
+
 struct af_arena {
     struct af_arena_block *newest;
     bool failed;

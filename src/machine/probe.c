@@ -35,6 +35,7 @@ enum anyflash_status af_machine_probe(struct af_machine *machine,
     struct af_probe_options filled = *options;
     struct af_probe probe = {machine, &machine->arena, &filled};
     struct af_child child = {0};
+    size_t failure_count = af_mem_failure_count();
     if (filled.environment == NULL)
         filled.environment = environ;
     if (filled.folder == NULL)
@@ -42,7 +43,7 @@ enum anyflash_status af_machine_probe(struct af_machine *machine,
     af_probe_gpu_start(&probe, &child);
     enum anyflash_status status = look(&probe, err);
     af_probe_gpu_finish(&probe, &child);
-    if (status == ANYFLASH_OK && machine->arena.failed)
+    if (af_mem_failure_count() != failure_count) /* what seems missing or unknown may not be */
         status = af_fail_memory(err);
     return status;
 }

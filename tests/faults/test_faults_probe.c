@@ -1,0 +1,116 @@
+/*
+ * test_faults_probe.c: lack of memory at every allocation of looking at this
+ * machine, with an environment of a few files so that every reader has work.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "machine/machine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SITE "env/lib/python3.11/site-packages"
+#define INFO SITE "/flash_attn-2.8.3.dist-info"
+
+static const char *const folders[] = {
+    "env", "env/bin",     "env/lib",         "env/lib/python3.11",
+    SITE,  SITE "/torch", SITE "/torch/lib", INFO,
+};
+
+static const char *const contents[][2] = {
+    {"env/pyvenv.cfg", "home = /usr/bin\nversion = 3.11.2\n"},
+    {SITE "/torch/version.py", "__version__ = '2.8.0+cu128'\ncuda: Optional[str] = '12.8'\n"},
+    {INFO "/METADATA", "Metadata-Version: 2.4\nName: flash_attn\nVersion: 2.8.3\n"
+                       "Requires-Dist: torch\n"},
+    {INFO "/RECORD", "flash_attn_2_cuda.so,sha256=AAAA,1\ngone.py,,\n"},
+    {INFO "/direct_url.json", "{\"url\": \"https://host/flash_attn-2.8.3.whl\"}"},
+    {"pyproject.toml", "[tool.uv]\nno-build-package = [\"flash-attn\"]\n"},
+    {"uv.lock", "version = 1\n"},
+};
+
+static char folder[] = "/tmp/anyflash-faults-XXXXXX";
+
+static void fill(const char *name, const char *content)
+{
+    FILE *file = fopen(name, "w");
+    assert_non_null(file);
+    assert_true(fputs(content, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static int make_environment(void **state)
+{
+    (void)state;
+    if (mkdtemp(folder) == NULL || chdir(folder) != 0)
+        return -1;
+    for (size_t i = 0; i < AF_COUNT(folders); i++)
+        assert_int_equal(mkdir(folders[i], 0700), 0);
+    for (size_t i = 0; i < AF_COUNT(contents); i++)
+        fill(contents[i][0], contents[i][1]);
+    return symlink("/usr/bin/python3", "env/bin/python");
+}
+
+static int remove_environment(void **state)
+{
+    (void)state;
+    unlink("env/bin/python");
+    for (size_t i = 0; i < AF_COUNT(contents); i++)
+        unlink(contents[i][0]);
+    for (size_t i = AF_COUNT(folders); i-- > 0;)
+        rmdir(folders[i]);
+    return chdir("/") != 0 || rmdir(folder) != 0 ? -1 : 0;
+}
+
+static enum anyflash_status probe(struct af_machine *machine, struct anyflash_error *err)
+{
+    static char words[][40] = {"PATH=/usr/bin:/bin", "UV_OFFLINE=1", "HOME=/nonexistent"};
+    char *const environment[] = {words[0], words[1], words[2], NULL};
+    const struct af_probe_options options = {
+        .python = "env", .folder = folder, .environment = environment, .gpu_limit_ms = 500};
+    return af_machine_probe(machine, &options, err);
+}
+
+static void fail_everywhere(bool all_after)
+{
+    for (size_t nth = 1;; nth++) {
+        struct af_machine machine;
+        struct anyflash_error problem = {0};
+        af_machine_init(&machine, "test", "not looked at");
+        af_mem_fail_nth(nth, all_after);
+        enum anyflash_status status = probe(&machine, &problem);
+        bool reached = af_mem_request_count() >= nth;
+        af_mem_fail_nth(0, false);
+        bool found = af_fact_is(&machine.torch.version, "2.8.0+cu128");
+        af_machine_release(&machine);
+        if (!reached) {
+            assert_int_equal(status, ANYFLASH_OK);
+            assert_true(found && nth > 1);
+            return;
+        }
+        if (status != ANYFLASH_E_NO_MEMORY)
+            fail_msg("request %zu: status %d, '%s'", nth, (int)status, problem.message);
+    }
+}
+
+static void test_probe__survives_every_lack_of_memory(void **state)
+{
+    (void)state;
+    fail_everywhere(false);
+    fail_everywhere(true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_probe__survives_every_lack_of_memory),
+    };
+    return cmocka_run_group_tests(tests, make_environment, remove_environment);
+}
