@@ -200,7 +200,9 @@ static void add_environment(struct af_probe *probe)
 static void mark_taken(struct af_probe *probe)
 {
     const struct af_toolkit_rows *toolkits = &probe->machine->toolkits;
-    bool cuda_torch = probe->machine->torch.cuda.state != AF_FACT_ABSENT;
+    const struct af_torch *torch = &probe->machine->torch;
+    bool cuda_torch =
+        torch->version.state != AF_FACT_KNOWN || torch->cuda.state != AF_FACT_ABSENT;
     for (size_t i = 0; i < toolkits->count; i++) {
         struct af_toolkit *toolkit = &toolkits->rows[i];
         const char *found_by = af_fact_text_or(&toolkit->found_by, "");

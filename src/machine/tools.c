@@ -117,6 +117,18 @@ static void add(struct af_probe *probe, const char *name, const char *path, cons
     af_tool_config_files(probe, name, &tool->config_files);
 }
 
+/* The version of the environment's own package `name`, or NULL. */
+static const char *package_version(struct af_probe *probe, const char *name,
+                                   const char **path_out)
+{
+    const struct af_fact *sites = &probe->machine->python.site_packages;
+    const char *version = NULL;
+    for (size_t i = 0;
+         sites->state == AF_FACT_KNOWN && version == NULL && i < sites->value.list.count; i++)
+        version = dist_info_version(probe, sites->value.list.items[i], name, path_out);
+    return version;
+}
+
 static void add_program(struct af_probe *probe, const char *name, const char *variable)
 {
     const char *path = variable == NULL ? NULL : af_probe_variable(probe, variable);
@@ -139,22 +151,21 @@ static void add_program(struct af_probe *probe, const char *name, const char *va
         version = conda_version(probe, path, name, &version_source);
     if (version == NULL)
         version = version_beside(probe, path, name, &version_source);
+    if (version == NULL && strstr(path, "/shims/") != NULL)
+        version = package_version(probe, name, &version_source); /* pyenv's: it is a package */
     add(probe, name, path, source, version, version_source);
 }
 
 /* Packages of the environment that are tools: they need no program on PATH. */
 static void add_package(struct af_probe *probe, const char *name)
 {
-    const struct af_fact *sites = &probe->machine->python.site_packages;
-    for (size_t i = 0; sites->state == AF_FACT_KNOWN && i < sites->value.list.count; i++) {
-        const char *path = NULL;
-        const char *folder = sites->value.list.items[i];
-        const char *version = dist_info_version(probe, folder, name, &path);
-        if (version == NULL)
-            continue;
-        add(probe, name, af_path_join(probe->arena, folder, name), path, version, path);
+    const char *path = NULL;
+    const char *version = package_version(probe, name, &path);
+    if (version == NULL || path == NULL)
         return;
-    }
+    const char *folder = af_path_folder(probe->arena, path);
+    if (folder != NULL)
+        add(probe, name, af_path_join(probe->arena, folder, name), path, version, path);
 }
 
 static bool has_tool(const struct af_machine *machine, const char *name)
