@@ -18,7 +18,7 @@ static const struct af_package *installed(const struct af_examination *examinati
 void af_rule_source_tree(struct af_examination *examination)
 {
     const struct af_fact *shadow = &examination->machine->python.shadowed_by;
-    if (shadow->state == AF_FACT_KNOWN && installed(examination) != NULL)
+    if (shadow->state == AF_FACT_KNOWN)
         af_examination_add(examination, AF_CAUSE_SOURCE_TREE, "%s has no compiled module",
                            shadow->value.text);
 }

@@ -16,6 +16,7 @@ static enum anyflash_status look(struct af_probe *probe, struct anyflash_error *
     af_probe_platform(probe); /* its C library is the interpreter's */
     af_probe_torch(probe);
     af_probe_packages(probe);
+    af_probe_shadow(probe);
     af_probe_resources(probe);
     af_probe_disks(probe); /* the environment's disk among them */
     af_probe_toolkits(probe);

@@ -42,6 +42,7 @@ const char *af_probe_on_path_except(const struct af_probe *probe, const char *na
 enum anyflash_status af_probe_python(struct af_probe *probe, struct anyflash_error *err);
 void af_probe_torch(struct af_probe *probe);
 void af_probe_packages(struct af_probe *probe);
+void af_probe_shadow(struct af_probe *probe);
 
 void af_probe_platform(struct af_probe *probe);
 void af_probe_resources(struct af_probe *probe);
