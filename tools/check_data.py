@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Checks data/ for what the build does not: counts, evidence, sources and dates.
+
+Prints each problem and exits 1, or says what was checked.
+"""
+import json
+import pathlib
+import re
+import sys
+
+DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
+ROWS = {"torch": "releases", "cuda": "toolkits", "flash_attn_releases": "releases",
+        "traps": "traps"}
+DATE = re.compile(r"20\d\d-[01]\d-[0-3]\d")
+HOST = re.compile(r"py" r"pi\.org|python" r"hosted|download\.py" r"torch")
+
+
+def read_lines(name):
+    return [json.loads(line) for line in (DATA / name).read_text().splitlines()]
+
+
+def check_counts(counts):
+    stated = dict(re.findall(r"^\| (\w+\.jsonl?) \| (\d+) \|", (DATA / "README.md").read_text(),
+                             re.MULTILINE))
+    for name, count in counts.items():
+        if stated.get(name) != str(count):
+            yield f"README.md: {name} has {count} rows, not {stated.get(name)}"
+
+
+def check_wheels(head, wheels, evidence):
+    if not DATE.fullmatch(head.get("catalog_date", "")):
+        yield "wheels.jsonl: the first line has no catalog_date"
+    used = {row.get("evidence_ref") for row in wheels}
+    for key in sorted(used ^ set(evidence)):
+        yield f"evidence '{key}' is not on both sides"
+    for number, row in enumerate(wheels, 2):
+        if row.get("url") is None and not row.get("note"):
+            yield f"wheels.jsonl:{number}: no url and no note"
+
+
+def check_table(name, table):
+    if not DATE.fullmatch(table.get("date", "")):
+        yield f"{name}.json: no date"
+    for number, row in enumerate(table[ROWS[name]], 1):
+        if not any(table.get(key) for key in ("source", "sources")) and not row.get("source"):
+            yield f"{name}.json: row {number} has no source"
+        if name == "traps" and not DATE.fullmatch(row.get("date", "")):
+            yield f"{name}.json: row {number} has no date"
+
+
+def main():
+    head, *wheels = read_lines("wheels.jsonl")
+    evidence = json.loads((DATA / "wheels_evidence.json").read_text())
+    tables = {name: json.loads((DATA / f"{name}.json").read_text()) for name in ROWS}
+    counts = {"wheels.jsonl": len(wheels), "wheels_evidence.json": len(evidence),
+              "wheels_not_published.jsonl": len(read_lines("wheels_not_published.jsonl"))}
+    counts.update({f"{name}.json": len(table[ROWS[name]]) for name, table in tables.items()})
+    problems = [*check_counts(counts), *check_wheels(head, wheels, evidence)]
+    for name, table in tables.items():
+        problems += check_table(name, table)
+    for path in sorted(DATA.iterdir()):
+        if HOST.search(path.read_text()):
+            problems.append(f"{path.name}: a package index's host name")
+    print("\n".join(problems) if problems else f"{sum(counts.values())} rows are in order")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
