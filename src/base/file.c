@@ -113,6 +113,8 @@ static enum anyflash_status read_file(struct af_arena *arena, const char *path,
     close(fd);
     if (status == ANYFLASH_OK)
         status = keep(arena, path, max_bytes, start_only, &content, content_out, err);
+    if (status == ANYFLASH_E_NO_MEMORY)
+        arena->failed = true;
     af_mem_free(content.data);
     return status;
 }
@@ -290,6 +292,8 @@ enum anyflash_status af_folder_list(struct af_arena *arena, const char *folder,
         if (cut_out != NULL)
             *cut_out = cut;
     }
+    if (status == ANYFLASH_E_NO_MEMORY)
+        arena->failed = true;
     af_mem_free(names);
     return status;
 }

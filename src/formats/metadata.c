@@ -258,6 +258,8 @@ enum anyflash_status af_direct_url_parse(struct af_arena *arena, struct af_span 
     json_t *document;
     enum anyflash_status status =
         af_json_parse(bytes, AF_METADATA_JSON_BYTES_MAX, name, &document, err);
+    if (status == ANYFLASH_E_NO_MEMORY)
+        arena->failed = true;
     if (status != ANYFLASH_OK)
         return status;
     const char *made = NULL;
@@ -284,6 +286,8 @@ enum anyflash_status af_uv_build_torch(struct af_arena *arena, struct af_span by
     json_t *document;
     enum anyflash_status status =
         af_json_parse(bytes, AF_METADATA_JSON_BYTES_MAX, name, &document, err);
+    if (status == ANYFLASH_E_NO_MEMORY)
+        arena->failed = true;
     if (status != ANYFLASH_OK)
         return status;
     const char *made = NULL;

@@ -63,7 +63,8 @@ bool af_key_value(struct af_span text, const char *key, struct af_span *value_ou
 /*
  * The url of a direct_url.json, with "git+" and the commit for repositories.
  * User, password and query are removed. NULL in *url_out when there is none;
- * fails with DATA or NO_MEMORY; `name` is for errors.
+ * fails with DATA or NO_MEMORY (then the arena has failed, too); `name` is for
+ * errors.
  */
 enum anyflash_status af_direct_url_parse(struct af_arena *arena, struct af_span bytes,
                                          const char *name, const char **url_out,

@@ -299,8 +299,12 @@ static bool abi_by_details(const struct af_probe *probe,
     struct af_python *python = &probe->machine->python;
     json_t *document;
     const char *path = af_path_join(probe->arena, files->stdlib, "build-details.json");
-    if (path == NULL || !af_file_is_regular(path) ||
-        af_json_read(path, DETAILS_BYTES_MAX, &document, NULL) != ANYFLASH_OK)
+    if (path == NULL || !af_file_is_regular(path))
+        return false;
+    enum anyflash_status status = af_json_read(path, DETAILS_BYTES_MAX, &document, NULL);
+    if (status == ANYFLASH_E_NO_MEMORY)
+        probe->arena->failed = true;
+    if (status != ANYFLASH_OK)
         return false;
     const json_t *abi = json_object_get(document, "abi");
     const char *suffix = json_string_value(json_object_get(abi, "extension_suffix"));

@@ -119,6 +119,7 @@ static void read_window(const struct af_probe *probe, struct af_package *package
     if (af_file_read(&scratch, path, CODE_BYTES_MAX, &text, &err) != ANYFLASH_OK) {
         af_fact_unknown(probe->arena, &package->flash_attn_min, "%s", err.message);
         af_fact_unknown(probe->arena, &package->flash_attn_max, "%s", err.message);
+        probe->arena->failed = probe->arena->failed || scratch.failed;
         af_arena_release(&scratch);
         return;
     }

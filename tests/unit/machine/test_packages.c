@@ -1,0 +1,319 @@
+/*
+ * test_packages.c: installed packages that matter, from folders made of files.
+ */
+#include "fake.h"
+
+#define SITE "/venv/lib/python3.12/site-packages"
+#define INFO SITE "/flash_attn-2.8.3.dist-info"
+
+static void set_site(struct fake *fake)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s%s", fake->root, SITE);
+    const char *items[] = {path};
+    af_fact_list(&fake->machine.arena, &fake->machine.python.site_packages, items, 1, "test");
+    snprintf(path, sizeof path, "%s/venv", fake->root);
+    af_fact_text(&fake->machine.arena, &fake->machine.python.prefix, path, "test");
+}
+
+static const struct af_package *probe_package(struct fake *fake, const char *name)
+{
+    set_site(fake);
+    af_probe_packages(&fake->probe);
+    assert_int_equal(fake->machine.packages.state, AF_FACT_KNOWN);
+    return af_machine_package(&fake->machine, name);
+}
+
+static void make_flash_attn(struct fake *fake)
+{
+    fake_file(fake, INFO "/METADATA",
+              "Metadata-Version: 2.4\nName: flash_attn\nVersion: 2.8.3\nRequires-Dist: torch\n"
+              "Requires-Dist: einops\n\nName: not a header\n");
+    fake_file(fake, INFO "/WHEEL",
+              "Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp312-cp312-linux_x86_64\n");
+    fake_file(fake, INFO "/INSTALLER", "uv\n");
+    fake_file(fake, INFO "/direct_url.json",
+              "{\"url\":\"https://me:secret@h.org/flash_attn.whl\",\"archive_info\":{}}");
+    fake_file(fake, INFO "/RECORD",
+              "flash_attn/__init__.py,,\n"
+              "flash_attn_2_cuda.cpython-312-x86_64-linux-gnu.so,"
+              "sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,3\n"
+              "flash_attn-2.8.3.dist-info/RECORD,,\n");
+    fake_file(fake, SITE "/flash_attn/__init__.py", "__version__ = \"2.8.3\"\n");
+    fake_file(fake, SITE "/flash_attn_2_cuda.cpython-312-x86_64-linux-gnu.so", "elf");
+}
+
+static void test_packages__flash_attn_with_its_origin_and_files(void **state)
+{
+    struct fake fake;
+    (void)state;
+    fake_start(&fake);
+    make_flash_attn(&fake);
+    const struct af_package *found = probe_package(&fake, "flash-attn");
+    assert_non_null(found);
+    assert_int_equal(fake.machine.packages.count, 1);
+    assert_fact(found->version, "2.8.3");
+    assert_fact(found->installer, "uv");
+    assert_fact(found->origin, "https://h.org/flash_attn.whl");
+    assert_fact(found->wheel_tag, "cp312-cp312-linux_x86_64");
+    assert_int_equal(af_fact_truth(&found->purelib), AF_NO);
+    assert_int_equal(found->built_for_torch.state, AF_FACT_ABSENT);
+    assert_fact(found->needs_torch, "");
+    assert_int_equal(found->extensions.value.list.count, 1);
+    assert_fact(found->extension_sha256,
+                "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    assert_int_equal(found->missing_files.state, AF_FACT_KNOWN);
+    assert_int_equal(found->missing_files.value.list.count, 0);
+    fake_end(&fake);
+}
+
+static void test_packages__files_of_record_that_are_gone_are_named(void **state)
+{
+    struct fake fake;
+    char place[1024];
+    (void)state;
+    fake_start(&fake);
+    make_flash_attn(&fake);
+    unlink(fake_place(&fake, SITE "/flash_attn/__init__.py", place));
+    const struct af_package *found = probe_package(&fake, "flash-attn");
+    assert_int_equal(found->missing_files.value.list.count, 1);
+    assert_string_equal(found->missing_files.value.list.items[0], "flash_attn/__init__.py");
+    fake_end(&fake);
+}
+
+static void test_packages__source_build_of_uv_names_its_torch(void **state)
+{
+    struct fake fake;
+    (void)state;
+    fake_start(&fake);
+    make_flash_attn(&fake);
+    fake_file(&fake, INFO "/uv_build.json",
+              "{\"extra_build_requires\":[{\"requirement\":{\"name\":\"torch\","
+              "\"specifier\":\"==2.8.0\"}}]}");
+    assert_fact(probe_package(&fake, "flash-attn")->built_for_torch, "==2.8.0");
+    fake_end(&fake);
+}
+
+static void test_packages__only_those_that_need_torch_are_listed(void **state)
+{
+    struct fake fake;
+    (void)state;
+    fake_start(&fake);
+    fake_file(&fake, SITE "/a-1.0.dist-info/METADATA",
+              "Name: A.b\nVersion: 1.0\nRequires-Dist: torch (>=2.4) ; python_version > '3'\n"
+              "Requires-Dist: torch==2.8.*\n");
+    fake_file(&fake, SITE "/b-1.0.dist-info/METADATA",
+              "Name: b\nVersion: 1.0\nRequires-Dist: torch ; extra == 'gpu'\n"
+              "Requires-Dist: torchvision\n");
+    fake_file(&fake, SITE "/c-1.0.egg-info/PKG-INFO", "Name: c\nVersion: 1.0\n");
+    fake_file(&fake, SITE "/c-1.0.egg-info/requires.txt", "flash-attn<3\n\n[x]\ntorch\n");
+    fake_file(&fake, SITE "/d-1.0.egg-info", "Name: d\nVersion: 1.0\nRequires-Dist: torch\n");
+    assert_fact(probe_package(&fake, "a-b")->needs_torch, "==2.8.*");
+    assert_null(af_machine_package(&fake.machine, "b"));
+    const struct af_package *egg = af_machine_package(&fake.machine, "c");
+    assert_fact(egg->needs_flash_attn, "<3");
+    assert_int_equal(egg->needs_torch.state, AF_FACT_ABSENT);
+    assert_non_null(af_machine_package(&fake.machine, "d"));
+    assert_int_equal(fake.machine.packages.count, 3);
+    fake_end(&fake);
+}
+
+struct window_case {
+    const char *package;
+    const char *file;
+    const char *text;
+    const char *min;
+    const char *max;
+};
+
+static void test_packages__peers_code_says_which_flash_attn_it_takes(void **state)
+{
+    static const struct window_case cases[] = {
+        {"xformers", "xformers/ops/fmha/flash.py",
+         "    FLASH_VER_MIN = (2, 7, 1)\n    FLASH_VER_LAST = (2, 8, 0)  # inclusive\n",
+         "2.7.1", "2.8.0"},
+        {"xformers", "xformers/ops/fmha/flash.py",
+         "    FLASH_VER_MIN = parse_version(\"2.7.1\")\n"
+         "    FLASH_VER_LAST = parse_version(\"2.8.4\")\n",
+         "2.7.1", "2.8.4"},
+        {"transformer_engine",
+         "transformer_engine/pytorch/attention/dot_product_attention/utils.py",
+         "    version_required = PkgVersion(\"2.1.1\")\n"
+         "    version_required_blackwell = PkgVersion(\"2.7.3\")\n"
+         "    max_version = PkgVersion(\"2.7.4.post1\")\n",
+         "2.1.1", "2.7.4.post1"},
+        {"transformer_engine",
+         "transformer_engine/pytorch/attention/dot_product_attention/utils.py",
+         "    version_required = PkgVersion(\"2.1.1\")\n    max_version = "
+         "PkgVersion(\"2.8.4\")\n"
+         "        return minimum_version <= version < FlashAttentionUtils.max_version\n",
+         "2.1.1", "2.8.4.dev0"},
+        {"transformer_engine", "transformer_engine/pytorch/attention.py",
+         "_flash_attn_version_required = PkgVersion(\"2.1.1\")\n"
+         "_flash_attn_max_version = PkgVersion(\"2.6.3\")\n",
+         "2.1.1", "2.6.3"},
+        {"transformers", "transformers/utils/import_utils.py",
+         "x >= version.parse(\"9\")\ndef is_flash_attn_2_available(k: bool) -> bool:\n"
+         "    return version.parse(v) >= version.parse(\"2.3.3\")\ndef f():\n",
+         "2.3.3", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(cases); i++) {
+        struct fake fake;
+        char path[256];
+        char name[64];
+        fake_start(&fake);
+        snprintf(path, sizeof path, SITE "/%s-1.0.dist-info/METADATA", cases[i].package);
+        snprintf(name, sizeof name, "Name: %s\nVersion: 1.0\n", cases[i].package);
+        fake_file(&fake, path, name);
+        snprintf(path, sizeof path, SITE "/%s", cases[i].file);
+        fake_file(&fake, path, cases[i].text);
+        set_site(&fake);
+        af_probe_packages(&fake.probe);
+        assert_int_equal(fake.machine.packages.count, 1);
+        const struct af_package *found = &fake.machine.packages.rows[0];
+        assert_fact(found->flash_attn_min, cases[i].min);
+        if (cases[i].max == NULL)
+            assert_int_equal(found->flash_attn_max.state, AF_FACT_ABSENT);
+        else
+            assert_fact(found->flash_attn_max, cases[i].max);
+        fake_end(&fake);
+    }
+}
+
+static void test_packages__window_of_unknown_shape_is_unknown_and_named(void **state)
+{
+    struct fake fake;
+    (void)state;
+    fake_start(&fake);
+    fake_file(&fake, SITE "/xformers-1.0.dist-info/METADATA", "Name: xformers\nVersion: 1.0\n");
+    fake_file(&fake, SITE "/xformers/ops/fmha/flash.py",
+              "FLASH_VER_MIN = (2, 7, 1\nFLASH_VER_LAST = compute(\"\x1b[31m\")\n");
+    const struct af_package *found = probe_package(&fake, "xformers");
+    assert_unknown(found->flash_attn_min, "flash.py");
+    assert_unknown(found->flash_attn_max, "flash.py");
+    fake_end(&fake);
+}
+
+static void test_packages__empty_info_left_by_a_killed_upgrade_comes_last(void **state)
+{
+    struct fake fake;
+    char place[1024];
+    (void)state;
+    fake_start(&fake);
+    make_flash_attn(&fake);
+    mkdir(fake_place(&fake, SITE "/flash_attn-2.7.0.dist-info", place), 0755);
+    assert_fact(probe_package(&fake, "flash-attn")->version, "2.8.3");
+    assert_int_equal(fake.machine.packages.count, 2);
+    const struct af_package *broken = &fake.machine.packages.rows[1];
+    assert_fact(broken->name, "flash-attn");
+    assert_unknown(broken->version, "flash_attn-2.7.0.dist-info/METADATA");
+    assert_unknown(broken->missing_files, "RECORD");
+    fake_end(&fake);
+}
+
+static void test_packages__flash_attn_from_a_source_tree_is_listed(void **state)
+{
+    struct fake fake;
+    (void)state;
+    fake_start(&fake);
+    fake_file(&fake, SITE "/flash_attn/__init__.py",
+              "__version__ = \"2.8.4\"\n\nfrom x import y\n");
+    const struct af_package *found = probe_package(&fake, "flash-attn");
+    assert_fact(found->version, "2.8.4");
+    assert_int_equal(found->installer.state, AF_FACT_ABSENT);
+    fake_end(&fake);
+}
+
+static void test_packages__condas_record_alone_is_enough_for_the_version(void **state)
+{
+    struct fake fake;
+    (void)state;
+    fake_start(&fake);
+    fake_file(&fake, "/venv/conda-meta/flash-attn-layer-norm-2.8.3-py312_5.json", "{}");
+    fake_file(&fake, "/venv/conda-meta/flash-attn-2.8.3-py312h0_5.json", "{}");
+    const struct af_package *found = probe_package(&fake, "flash-attn");
+    assert_fact(found->version, "2.8.3");
+    assert_fact(found->installer, "conda");
+    assert_int_equal(fake.machine.packages.count, 1);
+    fake_end(&fake);
+}
+
+static void test_packages__hostile_files_lose_facts_only(void **state)
+{
+    struct fake fake;
+    char place[1024];
+    (void)state;
+    fake_start(&fake);
+    make_flash_attn(&fake);
+    fake_file(&fake, INFO "/direct_url.json", "{\"url\":");
+    fake_bytes(&fake, INFO "/WHEEL", "\0\xff\0", 3);
+    unlink(fake_place(&fake, INFO "/INSTALLER", place));
+    assert_int_equal(mkfifo(place, 0600), 0);
+    fake_link(&fake, SITE "/xformers-1.dist-info", "xformers-1.dist-info");
+    assert_int_equal(truncate(fake_place(&fake, INFO "/RECORD", place), 100 << 20), 0);
+    const struct af_package *found = probe_package(&fake, "flash-attn");
+    assert_fact(found->version, "2.8.3");
+    assert_unknown(found->origin, "direct_url.json");
+    assert_unknown(found->wheel_tag, "WHEEL");
+    assert_unknown(found->installer, "INSTALLER");
+    assert_unknown(found->extensions, "RECORD");
+    assert_unknown(af_machine_package(&fake.machine, "xformers")->version,
+                   "xformers-1.dist-info");
+    fake_end(&fake);
+}
+
+static void test_packages__unknown_folders_make_the_list_unknown(void **state)
+{
+    struct fake fake;
+    (void)state;
+    fake_start(&fake);
+    af_fact_unknown(&fake.machine.arena, &fake.machine.python.site_packages, "'cfg' is odd");
+    af_probe_packages(&fake.probe);
+    assert_int_equal(fake.machine.packages.state, AF_FACT_UNKNOWN);
+    assert_string_equal(fake.machine.packages.source, "'cfg' is odd");
+    fake_end(&fake);
+}
+
+static void test_packages__lack_of_memory_shows_in_the_arena(void **state)
+{
+    struct fake fake;
+    size_t nth = 0;
+    bool failed = true;
+    (void)state;
+    fake_start(&fake);
+    make_flash_attn(&fake);
+    fake_file(&fake, INFO "/uv_build.json", "{\"extra_build_requires\":[]}");
+    while (failed && ++nth < 3000) {
+        af_machine_release(&fake.machine);
+        fake_probe_reset(&fake);
+        set_site(&fake);
+        af_mem_fail_nth(nth, false);
+        af_probe_packages(&fake.probe);
+        failed = af_mem_request_count() >= nth;
+        af_mem_fail_nth(0, false);
+        if (failed)
+            assert_true(fake.machine.arena.failed);
+    }
+    assert_int_equal(fake.machine.packages.count, 1);
+    fake_end(&fake);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_packages__flash_attn_with_its_origin_and_files),
+        cmocka_unit_test(test_packages__files_of_record_that_are_gone_are_named),
+        cmocka_unit_test(test_packages__source_build_of_uv_names_its_torch),
+        cmocka_unit_test(test_packages__only_those_that_need_torch_are_listed),
+        cmocka_unit_test(test_packages__peers_code_says_which_flash_attn_it_takes),
+        cmocka_unit_test(test_packages__window_of_unknown_shape_is_unknown_and_named),
+        cmocka_unit_test(test_packages__empty_info_left_by_a_killed_upgrade_comes_last),
+        cmocka_unit_test(test_packages__flash_attn_from_a_source_tree_is_listed),
+        cmocka_unit_test(test_packages__condas_record_alone_is_enough_for_the_version),
+        cmocka_unit_test(test_packages__hostile_files_lose_facts_only),
+        cmocka_unit_test(test_packages__unknown_folders_make_the_list_unknown),
+        cmocka_unit_test(test_packages__lack_of_memory_shows_in_the_arena),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
