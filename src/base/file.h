@@ -14,8 +14,8 @@
  * Reads a whole regular file of at most `max_bytes` into the arena, followed
  * by a NUL. Fails with NOT_FOUND (no such file), IO (anything else the system
  * says, not a regular file), LIMIT (larger than max_bytes) or NO_MEMORY (then
- * the arena has failed, too); the sentence names the path. Files of /proc and /sys, whose size reads as 0, are
- * read to their end.
+ * the arena has failed, too); the sentence names the path. Files of /proc and
+ * /sys, whose size reads as 0, are read to their end.
  */
 enum anyflash_status af_file_read(struct af_arena *arena, const char *path, size_t max_bytes,
                                   struct af_span *content_out, struct anyflash_error *err);

@@ -37,12 +37,15 @@ enum anyflash_status af_json_parse(struct af_span bytes, size_t max_bytes, const
     memory_refused = false;
     json_t *json = json_loadb(bytes.len == 0 ? "" : bytes.data, bytes.len,
                               JSON_REJECT_DUPLICATES, &problem);
+    /* jansson may also leave out what it had no memory for, and say nothing. */
+    if (memory_refused) {
+        json_decref(json);
+        return af_fail_memory(err);
+    }
     if (json != NULL) {
         *json_out = json;
         return ANYFLASH_OK;
     }
-    if (memory_refused)
-        return af_fail_memory(err);
     char text[200];
     af_text_quote(text, sizeof text, problem.text, strlen(problem.text));
     return af_fail(err, ANYFLASH_E_DATA, "'%s' line %d column %d: %s", shown, problem.line,

@@ -49,7 +49,7 @@ FAKE_HELPER void fake_start(struct fake *fake)
     memset(fake, 0, sizeof *fake);
     snprintf(fake->root, sizeof fake->root, "/tmp/anyflash-test-XXXXXX");
     assert_non_null(mkdtemp(fake->root));
-    snprintf(fake->folder, sizeof fake->folder, "%s/home/me/project", fake->root);
+    snprintf(fake->folder, sizeof fake->folder, "%s/u/me/project", fake->root);
     fake->options = (struct af_probe_options){
         .root = fake->root, .folder = fake->folder, .environment = fake->environment};
     af_json_start();

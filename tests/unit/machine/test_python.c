@@ -184,12 +184,12 @@ static void test_python__dot_venv_of_a_parent_folder_is_found(void **state)
     (void)state;
     fake_start(&fake);
     make_python(&fake);
-    make_venv(&fake, "/home/me/.venv");
-    fake_file(&fake, "/home/me/project/x", "");
+    make_venv(&fake, "/u/me/.venv");
+    fake_file(&fake, "/u/me/project/x", "");
     fake_variable(&fake, "PATH=/opt/python/bin");
     struct af_python *python = probe_python(&fake);
     assert_fact(python->chosen_by, ".venv");
-    assert_fact_ends(python->prefix, "/home/me/.venv");
+    assert_fact_ends(python->prefix, "/u/me/.venv");
     fake_end(&fake);
 }
 
@@ -199,7 +199,7 @@ static void test_python__dot_venv_without_cfg_is_chosen_and_unknown(void **state
     (void)state;
     fake_start(&fake);
     make_python(&fake);
-    fake_file(&fake, "/home/me/project/.venv/readme", "");
+    fake_file(&fake, "/u/me/project/.venv/readme", "");
     struct af_python *python = probe_python(&fake);
     assert_fact(python->chosen_by, ".venv");
     assert_unknown(python->version, ".venv/bin/python");
@@ -227,14 +227,14 @@ static void test_python__pyenv_shim_leads_to_the_version_in_force(void **state)
     (void)state;
     fake_start(&fake);
     make_python(&fake);
-    fake_file(&fake, "/home/me/.pyenv/shims/python3", "#!/bin/sh\n");
-    fake_file(&fake, "/home/me/.pyenv/version", "3.11.7\n");
-    fake_file(&fake, "/home/me/.python-version", "2.7 3.13\n");
-    fake_link(&fake, "/home/me/.pyenv/versions/3.13.6/bin", "/nowhere");
-    fake_link(&fake, "/home/me/.pyenv/versions/3.13.7", "/opt/python");
-    fake_file(&fake, "/home/me/project/x", "");
-    fake_variable(&fake, "HOME=/home/me");
-    fake_variable(&fake, "PATH=/home/me/.pyenv/shims:/usr/bin");
+    fake_file(&fake, "/u/me/.pyenv/shims/python3", "#!/bin/sh\n");
+    fake_file(&fake, "/u/me/.pyenv/version", "3.11.7\n");
+    fake_file(&fake, "/u/me/.python-version", "2.7 3.13\n");
+    fake_link(&fake, "/u/me/.pyenv/versions/3.13.6/bin", "/nowhere");
+    fake_link(&fake, "/u/me/.pyenv/versions/3.13.7", "/opt/python");
+    fake_file(&fake, "/u/me/project/x", "");
+    fake_variable(&fake, "HOME=/u/me");
+    fake_variable(&fake, "PATH=/u/me/.pyenv/shims:/usr/bin");
     struct af_python *python = probe_python(&fake);
     assert_fact(python->chosen_by, "pyenv");
     assert_fact(python->kind, "pyenv");
@@ -255,14 +255,13 @@ static void test_python__system_python_of_debian_has_dist_packages(void **state)
               "# comment\nimport os; evil()\n../extra\n/nowhere\n");
     fake_file(&fake, "/usr/lib/python3/extra/x", "");
     fake_file(&fake, "/usr/local/lib/python3.13/dist-packages/x", "");
-    fake_file(&fake, "/home/me/.local/lib/python3.13/site-packages/x", "");
-    fake_variable(&fake, "HOME=/home/me");
+    fake_file(&fake, "/u/me/.local/lib/python3.13/site-packages/x", "");
+    fake_variable(&fake, "HOME=/u/me");
     fake_variable(&fake, "PATH=/usr/bin");
     struct af_python *python = probe_python(&fake);
-    static const char *const expected[] = {"/home/me/.local/lib/python3.13/site-packages",
-                                           "/usr/local/lib/python3.13/dist-packages",
-                                           "/usr/lib/python3/dist-packages",
-                                           "/usr/lib/python3/dist-packages/../extra"};
+    static const char *const expected[] = {
+        "/u/me/.local/lib/python3.13/site-packages", "/usr/local/lib/python3.13/dist-packages",
+        "/usr/lib/python3/dist-packages", "/usr/lib/python3/dist-packages/../extra"};
     assert_int_equal(python->site_packages.value.list.count, AF_COUNT(expected));
     for (size_t i = 0; i < AF_COUNT(expected); i++)
         assert_true(af_ends_with(python->site_packages.value.list.items[i], expected[i]));
