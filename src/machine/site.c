@@ -11,6 +11,7 @@
 #include "formats/metadata.h"
 #include "machine/environment.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -159,6 +160,29 @@ static void set_externally_managed(const struct af_probe *probe,
         af_fact_bool(probe->arena, fact, af_file_exists(path), path);
 }
 
+/* A folder that we may not read hides its packages: that is no empty folder. */
+static void set_folders(const struct folders *folders, const struct af_environment *environment)
+{
+    const struct af_probe *probe = folders->probe;
+    struct af_python *python = &probe->machine->python;
+    const char *own = folders->own;
+    af_fact_list(probe->arena, &python->site_packages, folders->items, folders->count,
+                 environment->is_venv ? "pyvenv.cfg, .pth files"
+                                      : "folders of the installation");
+    if (own != NULL && access(own, R_OK | X_OK) != 0)
+        af_fact_unknown(probe->arena, &python->site_packages, "cannot read '%s': %s", own,
+                        strerror(errno));
+    else if (own == NULL && environment->is_venv)
+        af_fact_unknown(probe->arena, &python->site_packages,
+                        "'%s' has no folder for packages, or none that we may read",
+                        environment->prefix);
+    if (own == NULL)
+        af_fact_unknown(probe->arena, &python->writable, "'%s' has no folder for packages",
+                        environment->prefix);
+    else
+        af_fact_bool(probe->arena, &python->writable, access(own, W_OK) == 0, own);
+}
+
 void af_site_probe(const struct af_probe *probe, const struct af_environment *environment,
                    const struct af_interpreter_files *files)
 {
@@ -180,14 +204,6 @@ void af_site_probe(const struct af_probe *probe, const struct af_environment *en
         add_user(&folders, files->library_name);
         add_system(&folders, files);
     }
-    af_fact_list(probe->arena, &python->site_packages, folders.items, folders.count,
-                 environment->is_venv ? "pyvenv.cfg, .pth files"
-                                      : "folders of the installation");
-    if (folders.own == NULL)
-        af_fact_unknown(probe->arena, &python->writable, "'%s' has no folder for packages",
-                        environment->prefix);
-    else
-        af_fact_bool(probe->arena, &python->writable, access(folders.own, W_OK) == 0,
-                     folders.own);
+    set_folders(&folders, environment);
     set_externally_managed(probe, environment, files);
 }
