@@ -18,7 +18,7 @@
 #define NUMBER_MAX 9999
 #define SM_MAX 32
 
-/* What one reading carries along. `line` and `field` are for errors. */
+/* What one reading carries along; `status` is the first failure. */
 struct reading {
     struct af_arena *arena;
     struct af_intern texts;
@@ -62,6 +62,11 @@ static bool is_plain(const char *text)
 {
     char quoted[AF_CATALOG_LINE_BYTES_MAX];
     size_t len = strlen(text);
+    const char *at = text;
+    while (*at >= ' ' && *at <= '~')
+        at++;
+    if (*at == '\0')
+        return true; /* nearly always */
     if (len >= sizeof quoted)
         return false;
     return strcmp(af_text_quote(quoted, sizeof quoted, text, len), text) == 0;
