@@ -1,0 +1,56 @@
+/*
+ * fuzz_machine.c: machine records and --given words. The input is taken as a
+ * record, then each of its lines as a word; whatever was accepted is written,
+ * read and written again, and the two texts must be the same.
+ */
+#include "base/json.h"
+#include "machine/machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WORDS_MAX 40
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void write_twice(struct af_machine *machine)
+{
+    struct af_text first = {0};
+    struct af_text second = {0};
+    struct af_machine again;
+    af_machine_init(&again, "again", "not said");
+    if (af_machine_write(machine, &first, NULL) != ANYFLASH_OK ||
+        af_machine_parse(&again, (struct af_span){first.data, first.len}, "again", NULL) !=
+            ANYFLASH_OK ||
+        af_machine_write(&again, &second, NULL) != ANYFLASH_OK ||
+        strcmp(first.data, second.data) != 0)
+        abort();
+    af_machine_release(&again);
+    af_text_release(&second);
+    af_text_release(&first);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static bool started;
+    struct anyflash_error err;
+    struct af_machine machine;
+    struct af_arena words;
+    struct af_span rest = {(const char *)data, size};
+    struct af_span line;
+    if (!started)
+        af_json_start();
+    started = true;
+    af_machine_init(&machine, "fuzz", "not said");
+    af_arena_init(&words);
+    if (af_machine_parse(&machine, rest, "fuzz.json", &err) == ANYFLASH_OK)
+        write_twice(&machine);
+    for (int i = 0; i < WORDS_MAX && af_span_line(&rest, &line); i++) {
+        const char *remark;
+        af_machine_given(&machine, af_arena_text_n(&words, line.data, line.len), &remark, &err);
+    }
+    write_twice(&machine);
+    af_arena_release(&words);
+    af_machine_release(&machine);
+    return 0;
+}
