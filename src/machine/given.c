@@ -15,49 +15,62 @@
 struct key {
     const char *name;
     void (*apply)(struct af_given *given);
+    const char *doc;
 };
 
 static const struct key keys[] = {
-    {"os", af_given_os},
-    {"arch", af_given_arch},
-    {"platform", af_given_platform},
-    {"distribution", af_given_distribution},
-    {"glibc", af_given_glibc},
-    {"musl", af_given_musl},
-    {"libc", af_given_libc},
-    {"glibcxx", af_given_glibcxx},
-    {"wsl", af_given_wsl},
-    {"container", af_given_container},
-    {"python", af_given_python},
-    {"torch", af_given_torch},
-    {"torch_cuda", af_given_torch_cuda},
-    {"cxx11abi", af_given_cxx11abi},
-    {"flash_attn", af_given_flash_attn},
-    {"xformers", af_given_package},
-    {"vllm", af_given_package},
-    {"transformers", af_given_package},
-    {"transformer_engine", af_given_package},
-    {"installer", af_given_installer},
-    {"uv", af_given_tool},
-    {"pip", af_given_tool},
-    {"ninja", af_given_tool},
-    {"gpu", af_given_gpu},
-    {"sm", af_given_sm},
-    {"vram_gb", af_given_vram},
-    {"driver", af_given_driver},
-    {"cuda_api", af_given_cuda_api},
-    {"rocm", af_given_rocm},
-    {"visible_devices", af_given_visible_devices},
-    {"cuda_toolkit", af_given_toolkit},
-    {"nvcc", af_given_toolkit},
-    {"gcc", af_given_compiler},
-    {"clang", af_given_compiler},
-    {"ram_gb", af_given_ram},
-    {"swap_gb", af_given_swap},
-    {"cores", af_given_cores},
-    {"disk_gb", af_given_disk},
-    {"env", af_given_variable},
+    {"os", af_given_os, "linux, windows, macos, or a description: Ubuntu 22.04, WSL2, Colab"},
+    {"arch", af_given_arch, "x86_64, aarch64 and their other names"},
+    {"platform", af_given_platform,
+     "a platform tag of wheels: manylinux_2_28_x86_64, win_amd64"},
+    {"distribution", af_given_distribution,
+     "ubuntu 22.04; gives the C library and libstdc++ of that release"},
+    {"glibc", af_given_glibc, "2.35"},
+    {"musl", af_given_musl, "1.2"},
+    {"libc", af_given_libc, "glibc 2.35 or musl 1.2"},
+    {"glibcxx", af_given_glibcxx, "3.4.30"},
+    {"wsl", af_given_wsl, "true or false"},
+    {"container", af_given_container, "docker, apptainer, ...; none"},
+    {"python", af_given_python, "3.12, 3.12.4, 3.13t, cp312, pypy3.10"},
+    {"torch", af_given_torch,
+     "2.9.1+cu128, 2.10.0.dev20250901+cu130, none; its local version gives CUDA or ROCm"},
+    {"torch_cuda", af_given_torch_cuda, "12.8, cu128, cpu"},
+    {"cxx11abi", af_given_cxx11abi, "true or false: the C++ ABI of torch"},
+    {"flash_attn", af_given_flash_attn, "the installed version, or flash-attn-4 4.0.0b4; none"},
+    {"xformers", af_given_package, "the installed version; none"},
+    {"vllm", af_given_package, "the installed version; none"},
+    {"transformers", af_given_package, "the installed version; none"},
+    {"transformer_engine", af_given_package, "the installed version; none"},
+    {"installer", af_given_installer,
+     "uv, pip, conda, mamba, pixi, poetry, pdm; with a version: uv 0.13.8"},
+    {"uv", af_given_tool, "its version; none"},
+    {"pip", af_given_tool, "its version; none"},
+    {"ninja", af_given_tool, "its version; none"},
+    {"gpu", af_given_gpu, "RTX 4090; 8x A100; A100, T4; none"},
+    {"sm", af_given_sm, "8.9, sm_90a, gfx942; one for all GPUs or one each: 9.0,8.0"},
+    {"vram_gb", af_given_vram, "memory of each GPU in GiB"},
+    {"driver", af_given_driver, "580.95.05 or 580; none"},
+    {"cuda_api", af_given_cuda_api, "highest CUDA the driver serves: 13.0"},
+    {"rocm", af_given_rocm, "6.3; none"},
+    {"visible_devices", af_given_visible_devices, "CUDA_VISIBLE_DEVICES as it is set; unset"},
+    {"cuda_toolkit", af_given_toolkit, "12.8.1; none"},
+    {"nvcc", af_given_toolkit, "the same as cuda_toolkit"},
+    {"gcc", af_given_compiler, "12.2; none"},
+    {"clang", af_given_compiler, "17; none"},
+    {"ram_gb", af_given_ram, "memory in GiB"},
+    {"swap_gb", af_given_swap, "free swap in GiB"},
+    {"cores", af_given_cores, "usable cores"},
+    {"disk_gb", af_given_disk, "free space in GiB where an install or a build writes"},
+    {"env", af_given_variable, "a variable in force: env=MAX_JOBS=2"},
 };
+
+const char *af_machine_given_key(size_t index, const char **doc_out)
+{
+    if (index >= AF_COUNT(keys))
+        return NULL;
+    *doc_out = keys[index].doc;
+    return keys[index].name;
+}
 
 void af_given_remark(struct af_given *given, const char *format, ...)
 {

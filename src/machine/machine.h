@@ -159,6 +159,13 @@ enum anyflash_status af_machine_write(struct af_machine *machine, struct af_text
 enum anyflash_status af_machine_given(struct af_machine *machine, const char *word,
                                       const char **remark_out, struct anyflash_error *err);
 
+/*
+ * Key `index` of af_machine_given() and what its values look like, in the
+ * order of help texts; NULL after the last. Static storage. Besides these,
+ * "record.fact" names any fact of a record: platform.kernel=6.1.
+ */
+const char *af_machine_given_key(size_t index, const char **doc_out);
+
 /* The package `name` (normalised), or NULL. */
 const struct af_package *af_machine_package(const struct af_machine *machine, const char *name);
 
