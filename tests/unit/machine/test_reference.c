@@ -15,6 +15,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PAGE AF_TEST_DATA "/../docs/reference/machine.md"
 
@@ -115,7 +116,8 @@ static void test_reference__committed_page_is_the_generated_one(void **state)
     af_arena_init(&arena);
     if (af_file_read(&arena, PAGE, 1u << 20, &committed, &err) != ANYFLASH_OK)
         fail_msg("%s", err.message);
-    assert_string_equal(committed.data, page.data);
+    if (strcmp(committed.data, page.data) != 0)
+        fail_msg("docs/reference/machine.md is old; write it with WRITE_REFERENCE=1");
     af_arena_release(&arena);
     af_text_release(&page);
 }

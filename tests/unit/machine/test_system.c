@@ -163,8 +163,8 @@ static void test_platform__container_marks(void **state)
 static void test_disks__nearest_existing_folder_is_measured(void **state)
 {
     struct place *place = *state;
-    place_path(place, "/home/me/");
-    place_set(place, "HOME=/home/me");
+    place_path(place, "/users/me/");
+    place_set(place, "HOME=/users/me");
     place_set(place, "TMPDIR=/no/such/tmp");
     af_probe_disks(&place->probe);
     const struct af_disk *disks = place->machine.disks.rows;
@@ -276,12 +276,12 @@ static void test_compilers__version_by_library_folder_and_binary(void **state)
 static void test_tools__uv_toml_hides_the_table_of_pyproject(void **state)
 {
     struct place *place = *state;
-    place_put_program(place, "/home/me/.local/bin/uv", "");
-    place_put(place, "/home/me/.config/uv/uv-receipt.json", "{\"version\":\"0.13.8\"}");
-    place_put(place, "/home/me/.config/uv/uv.toml", "");
+    place_put_program(place, "/users/me/.local/bin/uv", "");
+    place_put(place, "/users/me/.config/uv/uv-receipt.json", "{\"version\":\"0.13.8\"}");
+    place_put(place, "/users/me/.config/uv/uv.toml", "");
     place_put(place, "/p/pyproject.toml", "[project]\n[[tool.uv.index]]\nname = \"x\"\n");
-    place_set(place, "PATH=/home/me/.local/bin");
-    place_set(place, "HOME=/home/me");
+    place_set(place, "PATH=/users/me/.local/bin");
+    place_set(place, "HOME=/users/me");
     place->options.folder = place_path(place, "/p");
     af_probe_tools(&place->probe);
     const struct af_tool *uv = &place->machine.tools.rows[0];
