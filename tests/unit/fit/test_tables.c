@@ -224,25 +224,21 @@ static void test_traps__nightly_rows_cover_the_releases_that_used_them(void **st
     assert_true(hits(state, "sm-refused-27") > 3000);
 }
 
-/* jansson does without a few of its allocations; then every row must be there. */
 static void test_tables__every_failed_allocation_is_reported(void **state)
 {
-    const struct loaded *loaded = *state;
     bool reached = true;
+    (void)state;
     for (size_t nth = 1; reached; nth += nth < 200 ? 1 : 97) {
         struct af_tables tables = {.date = "untouched"};
         af_mem_fail_nth(nth, false);
         enum anyflash_status status = af_tables_load(&tables, NULL);
         reached = af_mem_request_count() >= nth;
         af_mem_fail_nth(0, false);
-        if (status == ANYFLASH_OK) {
-            assert_int_equal(tables.trap_count, loaded->tables.trap_count);
-            assert_int_equal(tables.flash_count, loaded->tables.flash_count);
-            af_tables_release(&tables);
-        } else {
-            assert_int_equal(status, ANYFLASH_E_NO_MEMORY);
+        assert_int_equal(status, reached ? ANYFLASH_E_NO_MEMORY : ANYFLASH_OK);
+        if (reached)
             assert_string_equal(tables.date, "untouched");
-        }
+        else
+            af_tables_release(&tables);
     }
 }
 
