@@ -60,7 +60,7 @@ static void check_path(struct af_examination *examination, const struct af_toolk
     }
 }
 
-void af_rule_building(struct af_examination *examination)
+void af_examine_building(struct af_examination *examination)
 {
     const struct af_machine *machine = examination->machine;
     const struct af_toolkit *taken = taken_toolkit(machine);

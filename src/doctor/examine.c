@@ -13,20 +13,20 @@ typedef void rule_function(struct af_examination *examination);
 
 /* In the order in which findings of one severity are read. */
 static rule_function *const rules[] = {
-    af_rule_source_tree,       /* what Python really imports */
-    af_rule_installed_files,   /* is it complete */
-    af_rule_installed_torch,   /* is it for this torch, by its own files */
-    af_rule_installed_wheel,   /* is it for this machine, by the catalog */
-    af_rule_other_generations, /* or is it another FlashAttention */
-    af_rule_driver,
-    af_rule_devices,
-    af_rule_torch,
-    af_rule_double_installs,
-    af_rule_peers,
-    af_rule_environment,
-    af_rule_variables,
-    af_rule_project,
-    af_rule_building,
+    af_examine_source_tree,       /* what Python really imports */
+    af_examine_installed_files,   /* is it complete */
+    af_examine_installed_torch,   /* is it for this torch, by its own files */
+    af_examine_installed_wheel,   /* is it for this machine, by the catalog */
+    af_examine_other_generations, /* or is it another FlashAttention */
+    af_examine_driver,
+    af_examine_devices,
+    af_examine_torch,
+    af_examine_double_installs,
+    af_examine_peers,
+    af_examine_environment,
+    af_examine_variables,
+    af_examine_project,
+    af_examine_building,
 };
 
 void af_examination_add(struct af_examination *examination, enum af_cause_id cause,

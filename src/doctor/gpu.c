@@ -39,7 +39,7 @@ static void driver_versions(struct af_examination *examination)
                        driver->kernel_version.source, user, driver->user_version.source);
 }
 
-void af_rule_driver(struct af_examination *examination)
+void af_examine_driver(struct af_examination *examination)
 {
     const struct af_machine *machine = examination->machine;
     const struct af_driver *driver = &machine->driver;
@@ -93,7 +93,7 @@ static bool torch_serves(const struct af_torch *torch, struct sm sm)
     return false;
 }
 
-void af_rule_devices(struct af_examination *examination)
+void af_examine_devices(struct af_examination *examination)
 {
     const struct af_machine *machine = examination->machine;
     size_t known_count = 0;

@@ -15,7 +15,7 @@ static const struct af_package *installed(const struct af_examination *examinati
     return af_machine_package(examination->machine, "flash-attn");
 }
 
-void af_rule_source_tree(struct af_examination *examination)
+void af_examine_source_tree(struct af_examination *examination)
 {
     const struct af_fact *shadow = &examination->machine->python.shadowed_by;
     if (shadow->state == AF_FACT_KNOWN)
@@ -53,7 +53,7 @@ static void check_python(struct af_examination *examination, const char *extensi
                        suffix, examination->machine->python.ext_suffix.source);
 }
 
-void af_rule_installed_files(struct af_examination *examination)
+void af_examine_installed_files(struct af_examination *examination)
 {
     const struct af_package *package = installed(examination);
     if (package == NULL)
@@ -88,7 +88,7 @@ static bool pinned_version(const char *requirement, struct af_version *version_o
     return af_version_parse(pin, strcspn(pin, " ,;"), version_out);
 }
 
-void af_rule_installed_torch(struct af_examination *examination)
+void af_examine_installed_torch(struct af_examination *examination)
 {
     const struct af_package *package = installed(examination);
     const char *torch_text = af_fact_text_or(&examination->machine->torch.version, NULL);
@@ -109,7 +109,7 @@ void af_rule_installed_torch(struct af_examination *examination)
             package->built_for_torch.value.text, package->built_for_torch.source, torch_text);
 }
 
-void af_rule_other_generations(struct af_examination *examination)
+void af_examine_other_generations(struct af_examination *examination)
 {
     const struct af_machine *machine = examination->machine;
     if (machine->packages.state != AF_FACT_KNOWN || installed(examination) != NULL)

@@ -128,7 +128,7 @@ static void judge_by_version(struct af_examination *examination,
         text, minor, torch);
 }
 
-void af_rule_installed_wheel(struct af_examination *examination)
+void af_examine_installed_wheel(struct af_examination *examination)
 {
     const struct af_package *package = af_machine_package(examination->machine, "flash-attn");
     if (package == NULL || examination->machine->torch.version.state != AF_FACT_KNOWN)

@@ -56,7 +56,7 @@ static void check_torch(struct af_examination *examination, const struct af_pack
                        examination->machine->torch.version.value.text);
 }
 
-void af_rule_peers(struct af_examination *examination)
+void af_examine_peers(struct af_examination *examination)
 {
     const struct af_machine *machine = examination->machine;
     const struct af_package *flash = af_machine_package(machine, "flash-attn");
@@ -74,7 +74,7 @@ void af_rule_peers(struct af_examination *examination)
 }
 
 /* Of each pair in different folders, the later one is reported once. */
-void af_rule_double_installs(struct af_examination *examination)
+void af_examine_double_installs(struct af_examination *examination)
 {
     const struct af_package_rows *packages = &examination->machine->packages;
     for (size_t i = 1; i < packages->count; i++) {

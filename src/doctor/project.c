@@ -19,7 +19,7 @@ static const struct af_project_file *project_file(struct af_examination *examina
     return NULL;
 }
 
-void af_rule_project(struct af_examination *examination)
+void af_examine_project(struct af_examination *examination)
 {
     const struct af_project_file *settings = project_file(examination, "uv.toml", NULL);
     if (settings != NULL) {
@@ -37,7 +37,7 @@ void af_rule_project(struct af_examination *examination)
                            examination->machine->network.releases_reachable.source);
 }
 
-void af_rule_environment(struct af_examination *examination)
+void af_examine_environment(struct af_examination *examination)
 {
     const struct af_python *python = &examination->machine->python;
     const char *prefix = af_fact_text_or(&python->prefix, "the environment");

@@ -11,7 +11,7 @@ static bool has_nvidia_gpu(const struct af_machine *machine)
     return false;
 }
 
-void af_rule_torch(struct af_examination *examination)
+void af_examine_torch(struct af_examination *examination)
 {
     static const struct {
         const char *build;

@@ -79,7 +79,7 @@ static void no_binary(struct af_examination *examination, const char *name)
                            name, value);
 }
 
-void af_rule_variables(struct af_examination *examination)
+void af_examine_variables(struct af_examination *examination)
 {
     flash_switches(examination);
     flash_archs(examination);
