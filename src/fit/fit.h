@@ -88,16 +88,42 @@ struct af_fit_options {
     enum af_rung_kind preference;
 };
 
-/* Texts and arrays live in the decision's arena; wheels in the catalog. */
+/* One of the wheels that people try first, and why it does not fit here. */
+struct af_near_miss {
+    const char *what; /* "what flash-attn's own setup.py asks for" */
+    const char *filename;
+    const struct af_wheel *wheel; /* NULL: not in the catalog */
+    const struct af_reason *reasons;
+    size_t reason_count;
+};
+#define AF_NEAR_MISS_MAX 3
+
+/* How many wheels are left after each group of rules, in the order asked. */
+struct af_sieve {
+    const char *what; /* "for linux x86_64" */
+    size_t left;
+};
+
+/*
+ * Texts and arrays live in the decision's arena; wheels in the catalog, which
+ * must outlive the decision.
+ */
 struct af_decision {
     struct af_arena arena;
     struct af_rung rungs[AF_RUNG_COUNT];
     enum af_rung_kind recommended;
-    bool possible;                   /* false: no rung is possible, or not the preferred one */
-    struct af_candidate *candidates; /* all judged, best first */
+    /* False: no rung is possible, or not the preferred one, or a fact is missing. */
+    bool possible;
+    /* The key fact without which nothing is recommended (platform, python, torch); or NULL. */
+    const char *missing_fact;
+    struct af_candidate *candidates; /* all judged; those that fit first, best first */
     size_t candidate_count;
     size_t fitting_count; /* answer yes */
     size_t unknown_count;
+    const struct af_sieve *sieve; /* the first row counts all wheels that were judged */
+    size_t sieve_count;
+    struct af_near_miss near_misses[AF_NEAR_MISS_MAX]; /* none when a wheel fits */
+    size_t near_miss_count;
 };
 
 /*

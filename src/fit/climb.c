@@ -1,0 +1,65 @@
+/*
+ * climb.c: collecting the reasons of a rung.
+ */
+#include "base/text.h"
+#include "fit/rung.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define DETAIL_BYTES 512
+
+void af_climb_start(struct af_climb *climb, enum af_rung_kind kind)
+{
+    climb->rung = &climb->decision->rungs[kind];
+    *climb->rung = (struct af_rung){
+        .kind = kind, .answer = AF_UNKNOWN, .summary = "", .price = {-1, -1, -1, -1}};
+    climb->reasons =
+        af_arena_array(climb->arena, AF_RUNG_REASONS_MAX, sizeof climb->reasons[0]);
+    climb->reason_count = 0;
+}
+
+bool af_climb_has(const struct af_climb *climb, enum af_reason_id id)
+{
+    for (size_t i = 0; i < climb->reason_count; i++) {
+        if (climb->reasons[i].id == id)
+            return true;
+    }
+    return false;
+}
+
+void af_climb_reason(struct af_climb *climb, enum af_reason_id id, const char *format, ...)
+{
+    char detail[DETAIL_BYTES] = "";
+    if (climb->reasons == NULL || climb->reason_count == AF_RUNG_REASONS_MAX ||
+        af_climb_has(climb, id))
+        return;
+    if (format != NULL) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(detail, sizeof detail, format, args);
+        va_end(args);
+    }
+    climb->reasons[climb->reason_count++] =
+        (struct af_reason){id, detail[0] == '\0' ? NULL : af_arena_text(climb->arena, detail)};
+}
+
+void af_climb_end(struct af_climb *climb)
+{
+    enum af_answer answer = AF_YES;
+    for (size_t i = 0; i < climb->reason_count; i++) {
+        enum af_reason_effect effect = af_reason_effect(climb->reasons[i].id);
+        if (effect == AF_REASON_BLOCKS)
+            answer = AF_NO;
+        else if (effect == AF_REASON_OPEN && answer == AF_YES)
+            answer = AF_UNKNOWN;
+    }
+    climb->rung->answer = answer;
+    climb->rung->reasons = climb->reasons;
+    climb->rung->reason_count = climb->reason_count;
+}
+
+const char *af_sm_text(struct af_arena *arena, int sm)
+{
+    return af_arena_format(arena, "%d.%d", sm / 10, sm % 10);
+}

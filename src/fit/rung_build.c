@@ -1,0 +1,163 @@
+/*
+ * rung_build.c: a source build of the newest flash-attn for the GPUs that are
+ * here: what it needs, one by one with evidence, and what it costs.
+ *
+ * setup.py knows targets 80, 90, 100, 110 and 120 only; a GPU of 8.6 or 8.9 is
+ * served by 80. Without a visible GPU the target must be stated.
+ */
+#include "fit/rung_build.h"
+
+#include "base/text.h"
+#include "fit/build_cost.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void af_build_row(struct af_build *build, const char *name, enum af_answer answer,
+                  enum af_reason_id id, const char *evidence)
+{
+    if (build->rows == NULL || build->row_count == AF_PREREQUISITES_MAX)
+        return;
+    build->rows[build->row_count++] =
+        (struct af_prerequisite){.name = name,
+                                 .answer = answer,
+                                 .evidence = evidence == NULL ? "" : evidence,
+                                 .fix = answer == AF_YES ? NULL : af_reason_hint(id)};
+    if (answer != AF_YES)
+        af_climb_reason(build->climb, id, "%s", evidence == NULL ? "" : evidence);
+}
+
+/* The target of setup.py that serves `sm`, 0 when there is none. */
+static int target_of(int sm)
+{
+    int major = sm / 10;
+    return major == 8 ? 80 : major == 9 ? 90 : major == 10 ? 100 : major == 12 ? 120 : 0;
+}
+
+static void add_target(struct af_build *build, int target)
+{
+    for (size_t i = 0; i < build->sm_count; i++) {
+        if (build->sms[i] == target)
+            return;
+    }
+    build->sms[build->sm_count++] = target;
+}
+
+static void judge_gpus(struct af_build *build)
+{
+    const struct af_view *view = build->view;
+    struct af_arena *arena = build->climb->arena;
+    for (size_t i = 0; i < view->gpu_count; i++) {
+        int sm = view->gpus[i].sm;
+        const char *evidence = sm < 0 ? view->gpus[i].name
+                                      : af_arena_format(arena, "%s: SM %d.%d",
+                                                        view->gpus[i].name, sm / 10, sm % 10);
+        if (sm < 0)
+            af_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_UNKNOWN_GPU, evidence);
+        else if (target_of(sm) == 0)
+            af_build_row(build, "gpu", AF_NO, AF_REASON_SM_UNSUPPORTED, evidence);
+        else
+            add_target(build, target_of(sm));
+    }
+    if (view->gpu == AF_FACT_ABSENT && !view->amd)
+        af_build_row(build, "gpu", AF_NO, AF_REASON_NO_GPU, view->gpu_source);
+    else if (view->amd)
+        af_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_BUILD_UNKNOWN,
+                     "an AMD GPU: builds for ROCm are not planned in this version");
+    else if (view->gpu == AF_FACT_UNKNOWN)
+        af_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_UNKNOWN_GPU, view->gpu_source);
+    else if (build->sm_count > 0)
+        af_build_row(build, "gpu", AF_YES, AF_REASON_UNKNOWN_GPU, view->gpus[0].name);
+}
+
+static void judge_platform(struct af_build *build)
+{
+    const struct af_view *view = build->view;
+    struct af_version python;
+    if (view->os == NULL)
+        af_build_row(build, "platform", AF_UNKNOWN, AF_REASON_UNKNOWN_PLATFORM, NULL);
+    else if (strcmp(view->os, "linux") != 0)
+        af_build_row(build, "platform", AF_NO, AF_REASON_BUILD_PLATFORM, view->os);
+    if (!view->python_known)
+        af_build_row(build, "python", AF_UNKNOWN, AF_REASON_UNKNOWN_PYTHON, NULL);
+    else if (build->release->python_requires != NULL &&
+             af_version_parse(view->python_text, strcspn(view->python_text, "td"), &python) &&
+             af_specifier_contains(build->release->python_requires, &python) == AF_NO)
+        af_build_row(build, "python", AF_NO, AF_REASON_BUILD_PYTHON,
+                     build->release->python_requires);
+}
+
+static void judge_torch(struct af_build *build)
+{
+    const struct af_view_torch *torch = &build->view->torch;
+    if (torch->state == AF_FACT_ABSENT)
+        af_build_row(build, "torch", AF_NO, AF_REASON_TORCH_MISSING, NULL);
+    else if (torch->state == AF_FACT_UNKNOWN)
+        af_build_row(build, "torch", AF_UNKNOWN, AF_REASON_UNKNOWN_TORCH, NULL);
+    else if (torch->cuda == AF_FACT_ABSENT && !torch->rocm)
+        af_build_row(build, "torch", AF_NO, AF_REASON_TORCH_WITHOUT_CUDA, torch->text);
+    else if (torch->cuda == AF_FACT_UNKNOWN)
+        af_build_row(build, "torch", AF_UNKNOWN, AF_REASON_UNKNOWN_TORCH_CUDA, torch->text);
+    else
+        af_build_row(build, "torch", AF_YES, AF_REASON_UNKNOWN_TORCH, torch->text);
+    if (torch->release != NULL && torch->release->cxx_std_min >= 20)
+        af_build_row(build, "c++-standard", AF_NO, AF_REASON_CXX20, torch->text);
+}
+
+static const char *arch_list(const struct af_build *build)
+{
+    struct af_arena *arena = build->climb->arena;
+    const char *list = NULL;
+    for (size_t i = 0; i < build->sm_count; i++)
+        list = list == NULL ? af_arena_format(arena, "%d", build->sms[i])
+                            : af_arena_format(arena, "%s;%d", list, build->sms[i]);
+    return list == NULL ? build->release->archs : list;
+}
+
+static void judge(struct af_build *build)
+{
+    struct af_rung *rung = build->climb->rung;
+    judge_platform(build);
+    judge_torch(build);
+    judge_gpus(build);
+    af_build_judge_tools(build);
+    af_build_judge_room(build);
+    rung->prerequisites = build->rows;
+    rung->prerequisite_count = build->row_count;
+    rung->arch_list = af_arena_text(build->climb->arena, arch_list(build));
+    rung->flash_attn = af_arena_text(build->climb->arena, build->release->version);
+    rung->price.download_bytes = AF_BUILD_SDIST_BYTES;
+    rung->price.disk_bytes = AF_BUILD_DISK_BYTES;
+    if (rung->jobs > 0)
+        rung->price.minutes =
+            af_build_minutes(build->release->cu_files,
+                             build->sm_count == 0 ? 4 : (int)build->sm_count, rung->jobs);
+}
+
+/* The release to build: the one that is asked for, else the newest. */
+static const struct af_flash_release *release_of(const struct af_judge *judge)
+{
+    const struct af_tables *tables = judge->tables;
+    if (judge->options->version != NULL)
+        return af_tables_flash(tables, judge->options->version);
+    return tables->flash_count == 0 ? NULL : &tables->flash[tables->flash_count - 1];
+}
+
+void af_rung_build(struct af_climb *climb)
+{
+    af_climb_start(climb, AF_RUNG_BUILD);
+    struct af_build build = {
+        .climb = climb, .view = &climb->judge->views[0], .release = release_of(climb->judge)};
+    const char *package = climb->judge->options->package;
+    build.rows = af_arena_array(climb->arena, AF_PREREQUISITES_MAX, sizeof *build.rows);
+    if (build.release == NULL || (package != NULL && strcmp(package, "flash_attn") != 0))
+        af_climb_reason(climb, AF_REASON_NO_WHEEL_PACKAGE, "only flash_attn 2 is built");
+    else
+        judge(&build);
+    af_climb_end(climb);
+    climb->rung->summary =
+        climb->rung->answer == AF_NO
+            ? "a source build is not possible as things are"
+            : af_arena_format(climb->arena, "flash-attn %s compiled here for %s",
+                              climb->rung->flash_attn, climb->rung->arch_list);
+}

@@ -1,0 +1,37 @@
+/*
+ * rung_build.h: the prerequisites of a source build; private to rung_build.c
+ * and prerequisites.c.
+ */
+#ifndef AF_FIT_RUNG_BUILD_H
+#define AF_FIT_RUNG_BUILD_H
+
+#include "fit/rung.h"
+
+#define AF_PREREQUISITES_MAX 16
+
+/* A build being judged: on which machine, for which targets. */
+struct af_build {
+    struct af_climb *climb;
+    const struct af_view *view;
+    const struct af_flash_release *release; /* the newest */
+    int sms[AF_VIEW_GPUS_MAX];              /* targets, 80, 90, ...; each once */
+    size_t sm_count;
+    const struct af_toolkit *toolkit; /* the one that would be taken, or NULL */
+    struct af_prerequisite *rows;
+    size_t row_count;
+};
+
+/*
+ * Adds a row. When the answer is not YES, `id` becomes a reason of the rung and
+ * its hint the row's fix. `evidence` belongs to the arena or is static.
+ */
+void af_build_row(struct af_build *build, const char *name, enum af_answer answer,
+                  enum af_reason_id id, const char *evidence);
+
+/* The toolkit, the compiler and torch's headers. */
+void af_build_judge_tools(struct af_build *build);
+
+/* Memory and disk; fills jobs and price of the rung. */
+void af_build_judge_room(struct af_build *build);
+
+#endif

@@ -1,0 +1,36 @@
+/*
+ * rung_engine.c: the last rung: exact attention for what no CUDA kernel serves:
+ * CPU tensors, old GPUs, machines without one. In this version the step is
+ * torch's own scaled_dot_product_attention; the engine of this project is not
+ * part of it.
+ */
+#include "base/text.h"
+#include "fit/rung.h"
+
+static bool served(const struct af_view *view)
+{
+    bool arch = view->arch != NULL &&
+                (af_equal(view->arch, "x86_64") || af_equal(view->arch, "aarch64"));
+    return arch && (af_equal(view->os, "linux") || af_equal(view->os, "macos") ||
+                    af_equal(view->os, "windows"));
+}
+
+void af_rung_engine(struct af_climb *climb)
+{
+    af_climb_start(climb, AF_RUNG_ENGINE);
+    for (size_t i = 0; i < climb->judge->view_count; i++) {
+        const struct af_view *view = &climb->judge->views[i];
+        if (view->os == NULL || view->arch == NULL)
+            af_climb_reason(climb, AF_REASON_UNKNOWN_PLATFORM, NULL);
+        else if (!served(view))
+            af_climb_reason(climb, AF_REASON_ENGINE_PLATFORM, "here: %s %s", view->os,
+                            view->arch);
+    }
+    af_climb_reason(climb, AF_REASON_TODAY_SDPA, NULL);
+    af_climb_end(climb);
+    climb->rung->price = (struct af_price){0, 0, 0, 0};
+    climb->rung->summary = climb->rung->answer == AF_NO
+                               ? "no attention without a GPU is planned for this platform"
+                               : "exact attention without flash-attn, for CPU tensors and old "
+                                 "GPUs: torch's scaled_dot_product_attention";
+}
