@@ -15,6 +15,9 @@ void af_rule_file(struct af_trial *trial)
         af_trial_reason(trial, AF_REASON_INVALID_NAME, "rename it first");
     if (wheel->url == NULL)
         af_trial_reason(trial, AF_REASON_NO_ADDRESS, "%s", wheel->source);
+    if (trial->judge->options->version == NULL && wheel->version[1] == '.' &&
+        wheel->version[0] < '2')
+        af_trial_reason(trial, AF_REASON_FLASH_ATTN_OLD, "wheel: %s", wheel->version);
     bool rocm_here = view->amd || view->torch.rocm;
     if (wheel->rocm && !rocm_here)
         af_trial_reason(trial, AF_REASON_MACHINE_ROCM, "made for ROCm");

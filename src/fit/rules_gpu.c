@@ -2,8 +2,7 @@
  * rules_gpu.c: does the wheel compute on the GPUs that are visible: what its
  * own code accepts, and which GPU code is inside.
  *
- * A cubin of SM X.y runs on X.z with z >= y, same major only; the integrated
- * parts 8.7, 10.1 and 11.0 stand apart. Wheels of flash-attn 2 hold no PTX.
+ * Wheels of flash-attn 2 hold no PTX: without a cubin for the GPU nothing runs.
  * Several GPUs: one that is served is enough, the others are named.
  */
 #include "base/text.h"
@@ -12,20 +11,8 @@
 
 #include <string.h>
 
-#define SM_ORIN 87
-#define SM_THOR_OLD 101
-
 /* What one wheel is to one GPU. */
 enum served { SERVED, REFUSED, NO_CODE, UNSETTLED, UNKNOWN_CODE, UNKNOWN_SM };
-
-enum af_answer af_sm_runs(int code, int gpu)
-{
-    if (code == gpu)
-        return AF_YES;
-    if (code / 10 != gpu / 10 || code % 10 > gpu % 10)
-        return AF_NO;
-    return gpu == SM_ORIN || gpu == SM_THOR_OLD || code == SM_ORIN ? AF_UNKNOWN : AF_YES;
-}
 
 static enum served code_for(const char *list, int gpu)
 {

@@ -3,6 +3,7 @@
  * that serves its CUDA, and packages that accept its version.
  */
 #include "base/text.h"
+#include "fit/gpu.h"
 #include "fit/verdict.h"
 
 #include <string.h>
@@ -55,34 +56,16 @@ void af_rule_system(struct af_trial *trial)
                         "here: GLIBCXX_%s; such wheels were seen to need GLIBCXX_3.4.26", here);
 }
 
-/* The lowest driver of a CUDA major, NULL when the tables do not say. */
-static const char *driver_floor(const struct af_tables *tables, int cuda_major)
-{
-    for (size_t i = 0; i < tables->cuda_count; i++) {
-        if (tables->cuda[i].major == cuda_major)
-            return tables->cuda[i].driver_linux_floor;
-    }
-    return NULL;
-}
-
 void af_rule_driver(struct af_trial *trial)
 {
     const struct af_view *view = trial->view;
     int major = af_wheel_cuda_major(trial->wheel);
-    struct af_dotted floor;
-    const char *floor_text = driver_floor(trial->judge->tables, major);
-    if (major < 0 || view->gpu != AF_FACT_KNOWN)
-        return;
-    if (view->driver.count > 0 && af_equal(view->os, "linux") &&
-        af_dotted_parse(floor_text, &floor)) {
-        if (af_dotted_compare(&view->driver, &floor) < 0)
-            af_trial_reason(trial, AF_REASON_DRIVER, "CUDA %d needs driver %s, here: %s", major,
-                            floor_text, view->driver_text);
-    } else if (view->driver_cuda.count > 0 && view->driver_cuda.part[0] < major) {
-        af_trial_reason(trial, AF_REASON_DRIVER, "wheel: CUDA %d, the driver serves CUDA %d.%d",
-                        major, view->driver_cuda.part[0],
-                        view->driver_cuda.count > 1 ? view->driver_cuda.part[1] : 0);
-    }
+    const char *need;
+    if (view->gpu == AF_FACT_KNOWN &&
+        af_driver_serves(view, trial->judge->tables, major, &need) == AF_NO)
+        af_trial_reason(trial, AF_REASON_DRIVER, "CUDA %d needs %s, here: driver %s", major,
+                        need,
+                        view->driver_text == NULL ? "of another CUDA" : view->driver_text);
 }
 
 /* Whether `fact`, when known, lies on the wanted side of `version`. */

@@ -45,17 +45,11 @@ static bool serves_system(const struct af_judge *judge, const struct af_view *vi
                           const struct af_torch_variant *variant)
 {
     struct af_dotted need;
+    const char *unused;
     if (view->glibc.count > 0 && af_dotted_parse(variant->glibc_min, &need) &&
         af_dotted_compare(&view->glibc, &need) < 0)
         return false;
-    for (size_t i = 0; i < judge->tables->cuda_count && view->driver.count > 0; i++) {
-        const struct af_cuda_toolkit *toolkit = &judge->tables->cuda[i];
-        if (toolkit->major == variant->cuda_major &&
-            af_dotted_parse(toolkit->driver_linux_floor, &need) && af_equal(view->os, "linux"))
-            return af_dotted_compare(&view->driver, &need) >= 0;
-    }
-    return view->driver.count > 0 || view->driver_cuda.count == 0 ||
-           view->driver_cuda.part[0] >= variant->cuda_major;
+    return af_driver_serves(view, judge->tables, variant->cuda_major, &unused) != AF_NO;
 }
 
 static bool serves_gpus(const struct af_view *view, const struct af_torch_variant *variant)

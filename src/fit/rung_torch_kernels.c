@@ -88,19 +88,12 @@ static void judge_torch(struct af_climb *climb, const struct af_view *view)
 /* The driver must serve torch's CUDA, as it must for a wheel. */
 static void judge_driver(struct af_climb *climb, const struct af_view *view)
 {
-    const struct af_tables *tables = climb->judge->tables;
-    struct af_dotted floor;
-    for (size_t i = 0; i < tables->cuda_count; i++) {
-        const struct af_cuda_toolkit *toolkit = &tables->cuda[i];
-        if (toolkit->major != view->torch.cuda_major || view->driver.count == 0 ||
-            !af_equal(view->os, "linux") ||
-            !af_dotted_parse(toolkit->driver_linux_floor, &floor))
-            continue;
-        if (af_dotted_compare(&view->driver, &floor) < 0)
-            af_climb_reason(climb, AF_REASON_DRIVER, "CUDA %d needs driver %s, here: %s",
-                            toolkit->major, toolkit->driver_linux_floor, view->driver_text);
-        return;
-    }
+    int major = view->torch.cuda_major;
+    const char *need;
+    if (af_driver_serves(view, climb->judge->tables, major, &need) == AF_NO)
+        af_climb_reason(climb, AF_REASON_DRIVER, "CUDA %d needs %s, here: driver %s", major,
+                        need,
+                        view->driver_text == NULL ? "of another CUDA" : view->driver_text);
 }
 
 static void judge_view(struct af_climb *climb, const struct af_view *view)

@@ -1,0 +1,50 @@
+/*
+ * gpu.c: GPU code, GPUs and drivers, without regard to any wheel.
+ *
+ * Source: NVIDIA's CUDA compatibility guide (cubins run within a major on the
+ * same or a higher minor; a driver at or above the floor of a CUDA major runs
+ * every program of that major). The integrated parts 8.7 and 10.1 stand apart:
+ * whether desktop cubins run there is not settled.
+ */
+#include "fit/gpu.h"
+
+#include "base/text.h"
+
+#define SM_ORIN 87
+#define SM_THOR_OLD 101
+
+enum af_answer af_sm_runs(int code, int gpu)
+{
+    if (code == gpu)
+        return AF_YES;
+    if (code / 10 != gpu / 10 || code % 10 > gpu % 10)
+        return AF_NO;
+    return gpu == SM_ORIN || gpu == SM_THOR_OLD || code == SM_ORIN ? AF_UNKNOWN : AF_YES;
+}
+
+/* The lowest driver of a CUDA major, NULL when the tables do not say. */
+static const char *driver_floor(const struct af_tables *tables, int major)
+{
+    for (size_t i = 0; i < tables->cuda_count; i++) {
+        if (tables->cuda[i].major == major)
+            return tables->cuda[i].driver_linux_floor;
+    }
+    return NULL;
+}
+
+enum af_answer af_driver_serves(const struct af_view *view, const struct af_tables *tables,
+                                int major, const char **need_out)
+{
+    struct af_dotted floor;
+    if (major < 0)
+        return AF_UNKNOWN;
+    *need_out = "a driver that serves its CUDA";
+    if (view->driver_cuda.count > 0)
+        return view->driver_cuda.part[0] >= major ? AF_YES : AF_NO;
+    const char *text = driver_floor(tables, major);
+    if (view->driver.count == 0 || !af_equal(view->os, "linux") ||
+        !af_dotted_parse(text, &floor))
+        return AF_UNKNOWN;
+    *need_out = text;
+    return af_dotted_compare(&view->driver, &floor) >= 0 ? AF_YES : AF_NO;
+}
