@@ -173,6 +173,8 @@ static void set_libc(struct af_given *given, const char *libc, const char *versi
     }
     af_fact_text(given->arena, &platform->libc, libc, given->source);
     af_fact_text(given->arena, &platform->libc_version, version, given->source);
+    if (platform->os.state != AF_FACT_KNOWN) /* only Linux has either */
+        af_fact_text(given->arena, &platform->os, "linux", given->source);
 }
 
 void af_given_glibc(struct af_given *given)
