@@ -4,6 +4,7 @@
  */
 #include "base/json.h"
 #include "base/text.h"
+#include "fit/reason.h"
 #include "fit/tables.h"
 #include "formats/version.h"
 
@@ -217,6 +218,17 @@ static void test_traps__effects_with_a_figure_have_one(void **state)
     }
 }
 
+static void test_traps__name_reasons_that_there_are(void **state)
+{
+    const struct af_tables *tables = &((struct loaded *)*state)->tables;
+    enum af_reason_id id;
+    for (size_t i = 0; i < tables->trap_count; i++) {
+        if (!af_reason_parse(tables->traps[i].reason, &id))
+            fail_msg("'%s' names the reason '%s'", tables->traps[i].id,
+                     tables->traps[i].reason);
+    }
+}
+
 static void test_traps__nightly_rows_cover_the_releases_that_used_them(void **state)
 {
     assert_true(hits(state, "nightly-torch2.3-20240207") > 0);
@@ -257,6 +269,7 @@ int main(void)
         cmocka_unit_test(test_traps__lying_labels_are_those_of_the_catalog),
         cmocka_unit_test(test_traps__abi_effects_agree_with_the_catalog),
         cmocka_unit_test(test_traps__effects_with_a_figure_have_one),
+        cmocka_unit_test(test_traps__name_reasons_that_there_are),
         cmocka_unit_test(test_traps__nightly_rows_cover_the_releases_that_used_them),
         cmocka_unit_test(test_tables__every_failed_allocation_is_reported),
     };
