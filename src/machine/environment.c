@@ -220,7 +220,50 @@ static bool take_dot_venv(const struct af_probe *probe, struct af_environment *e
     return false;
 }
 
-/* The program that --python means: a path, a version of pyenv or a command. */
+/* Where uv keeps the Pythons it downloaded. */
+static const char *uv_pythons(const struct af_probe *probe)
+{
+    const char *folder = af_probe_variable(probe, "UV_PYTHON_INSTALL_DIR");
+    const char *data = af_probe_variable(probe, "XDG_DATA_HOME");
+    const char *home = af_probe_variable(probe, "HOME");
+    if (folder != NULL)
+        return af_probe_path(probe, folder);
+    if (data != NULL)
+        return af_path_join(probe->arena, af_probe_path(probe, data), "uv/python");
+    return home == NULL ? NULL
+                        : af_path_join(probe->arena, af_probe_path(probe, home),
+                                       ".local/share/uv/python");
+}
+
+/* uv's cpython-WANTED-linux-..., or the newest cpython-WANTED.x-linux-... */
+static const char *uv_version(const struct af_probe *probe, const char *wanted)
+{
+    static const char start[] = "cpython-";
+    const char *folder = uv_pythons(probe);
+    const char **names;
+    size_t count;
+    const char *best = NULL;
+    int64_t best_patch = -1;
+    if (folder == NULL || af_folder_list(probe->arena, folder, VERSIONS_MAX, &names, &count,
+                                         NULL, NULL) != ANYFLASH_OK)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        const char *version = names[i] + sizeof start - 1;
+        if (!af_starts_with(names[i], start) || strchr(version, '-') == NULL)
+            continue;
+        const char *text = af_arena_text_n(probe->arena, version, strcspn(version, "-"));
+        int64_t patch = text == NULL ? -1 : version_patch(text, wanted);
+        if (patch > best_patch) {
+            best = names[i];
+            best_patch = patch;
+        }
+    }
+    const char *prefix = af_path_join(probe->arena, folder, best);
+    const char *program = prefix == NULL ? NULL : interpreter_in(probe, prefix);
+    return program != NULL && af_file_is_executable(program) ? program : NULL;
+}
+
+/* The program that --python means: a path, a command, or a version of uv's or pyenv's. */
 static const char *named_program(const struct af_probe *probe, const char *wanted)
 {
     const char *path = wanted[0] == '/'
@@ -233,9 +276,10 @@ static const char *named_program(const struct af_probe *probe, const char *wante
     const char *program = command == NULL ? NULL : af_probe_on_path(probe, command);
     if (program != NULL && !is_shim_folder(af_path_folder(probe->arena, program)))
         return program;
-    const char *managed = pyenv_version(probe, wanted);
-    if (managed == NULL && command != NULL && af_starts_with(command, "python"))
-        managed = pyenv_version(probe, command + strlen("python"));
+    const char *version = af_starts_with(wanted, "python") ? wanted + strlen("python") : wanted;
+    const char *managed = uv_version(probe, version);
+    if (managed == NULL)
+        managed = pyenv_version(probe, version);
     return managed;
 }
 

@@ -28,6 +28,7 @@ struct af_interpreter_files {
     const char *library_name;       /* "python3.13t": the folder under lib */
     const char *platform_folder;    /* "lib" or "lib64" */
     const char *stdlib;             /* folder with os.py */
+    const char *sysconfig;          /* its _sysconfigdata file, or NULL */
     int minor;                      /* of 3.x */
     char flags[AF_ABI_FLAGS_BYTES]; /* "t", "d", "td" or "" */
     const char *problem;

@@ -251,21 +251,40 @@ static const char *sysconfig_value(const struct af_probe *probe, struct af_span 
     return NULL;
 }
 
-/* _sysconfigdata_<flags>_linux_<machine>.py of the standard library, or NULL. */
-static const char *find_sysconfig(const struct af_probe *probe,
-                                  const struct af_interpreter_files *files)
+/*
+ * _sysconfigdata_<flags>_linux_<machine>.py of the standard library. A debug
+ * build may be called python3.12 like any other: then the only such file
+ * there is tells its flags.
+ */
+static void find_sysconfig(const struct af_probe *probe, struct af_interpreter_files *files)
 {
+    static const char start[] = "_sysconfigdata_";
     const char **names;
     size_t count;
-    const char *start = af_arena_format(probe->arena, "_sysconfigdata_%s_linux_", files->flags);
-    if (start == NULL || af_folder_list(probe->arena, files->stdlib, NAMES_MAX, &names, &count,
-                                        NULL, NULL) != ANYFLASH_OK)
-        return NULL;
+    const char *other = NULL;
+    size_t other_count = 0;
+    size_t flags_len = strlen(files->flags);
+    if (af_folder_list(probe->arena, files->stdlib, NAMES_MAX, &names, &count, NULL, NULL) !=
+        ANYFLASH_OK)
+        return;
     for (size_t i = 0; i < count; i++) {
-        if (af_starts_with(names[i], start) && af_ends_with(names[i], ".py"))
-            return af_path_join(probe->arena, files->stdlib, names[i]);
+        const char *flags = names[i] + sizeof start - 1;
+        size_t len = af_starts_with(names[i], start) ? strspn(flags, "td") : 0;
+        if (!af_starts_with(names[i], start) || !af_starts_with(flags + len, "_linux_") ||
+            !af_ends_with(names[i], ".py") || len >= AF_ABI_FLAGS_BYTES)
+            continue;
+        if (len == flags_len && memcmp(flags, files->flags, len) == 0) {
+            files->sysconfig = af_path_join(probe->arena, files->stdlib, names[i]);
+            return;
+        }
+        other = names[i];
+        other_count++;
     }
-    return NULL;
+    if (other_count != 1)
+        return;
+    files->sysconfig = af_path_join(probe->arena, files->stdlib, other);
+    const char *flags = other + sizeof start - 1;
+    snprintf(files->flags, sizeof files->flags, "%.*s", (int)strspn(flags, "td"), flags);
 }
 
 static void abi_by_sysconfig(const struct af_probe *probe,
@@ -274,7 +293,7 @@ static void abi_by_sysconfig(const struct af_probe *probe,
     struct af_python *python = &probe->machine->python;
     struct anyflash_error err = {0};
     struct af_span text;
-    const char *path = find_sysconfig(probe, files);
+    const char *path = files->sysconfig;
     if (path == NULL)
         af_fail(&err, ANYFLASH_E_NOT_FOUND, "no _sysconfigdata_%s_linux_* in '%s'",
                 files->flags, files->stdlib);
@@ -377,7 +396,9 @@ static void read_binary(const struct af_probe *probe, const struct af_elf *elf,
                         files->base_executable);
     else
         af_fact_text(probe->arena, &python->version, version, source);
-    af_fact_text(probe->arena, &python->abi_flags, files->flags, files->base_executable);
+    find_sysconfig(probe, files);
+    af_fact_text(probe->arena, &python->abi_flags, files->flags,
+                 files->sysconfig == NULL ? files->base_executable : files->sysconfig);
     if (!abi_by_details(probe, files))
         abi_by_sysconfig(probe, files);
     af_platform_tags_probe(probe, files->base_executable);

@@ -31,13 +31,19 @@ static void set_all(const struct af_probe *probe, enum af_fact_state state, cons
     }
 }
 
-/* The first package folder with a torch in it; NULL when there is none. */
+/*
+ * The first torch in the package folders, NULL when there is none. A folder
+ * with neither of its two files is what an uninstall left behind.
+ */
 static const char *find_torch(const struct af_probe *probe)
 {
     const struct af_fact *sites = &probe->machine->python.site_packages;
     for (size_t i = 0; i < sites->value.list.count; i++) {
         const char *path = af_path_join(probe->arena, sites->value.list.items[i], "torch");
-        if (path != NULL && af_file_is_folder(path))
+        const char *first = af_path_join(probe->arena, path, "version.py");
+        const char *second = af_path_join(probe->arena, path, "__init__.py");
+        if (first != NULL && second != NULL &&
+            (af_file_exists(first) || af_file_exists(second)))
             return path;
     }
     return NULL;

@@ -409,6 +409,40 @@ static void test_python__named_interpreter_that_is_none_fails(void **state)
     fake_end(&fake);
 }
 
+static void test_python__version_asked_for_may_be_one_of_uvs_or_pyenvs(void **state)
+{
+    struct fake fake;
+    (void)state;
+    fake_start(&fake);
+    make_python(&fake);
+    fake_link(&fake, "/u/me/.local/share/uv/python/cpython-3.13.7-linux-x86_64-gnu",
+              "/opt/python");
+    fake_variable(&fake, "HOME=/u/me");
+    fake.options.python = "3.13";
+    struct af_python *python = probe_python(&fake);
+    assert_fact(python->version, "3.13.7");
+    assert_fact(python->chosen_by, "--python");
+    assert_true(strstr(python->executable.value.text, "uv/python") != NULL);
+    fake_end(&fake);
+}
+
+static void test_python__debug_build_is_seen_by_its_only_sysconfig_file(void **state)
+{
+    struct fake fake;
+    (void)state;
+    fake_start(&fake);
+    fake_elf(&fake, "/opt/d/bin/python3.13", "python-3.13");
+    fake_link(&fake, "/opt/d/bin/python3", "python3.13");
+    fake_file(&fake, "/opt/d/lib/python3.13/os.py", "");
+    fake_file(&fake, "/opt/d/lib/python3.13/_sysconfigdata_d_linux_x86_64-linux-gnu.py",
+              SYSCONFIG("d", "13"));
+    fake_variable(&fake, "PATH=/opt/d/bin");
+    struct af_python *python = probe_python(&fake);
+    assert_fact(python->abi_flags, "d");
+    assert_fact(python->soabi, "cpython-313d-x86_64-linux-gnu");
+    fake_end(&fake);
+}
+
 static void test_python__every_lack_of_memory_is_reported(void **state)
 {
     struct fake fake;
@@ -457,6 +491,8 @@ int main(void)
         cmocka_unit_test(test_python__other_implementations_are_named_and_refused),
         cmocka_unit_test(test_python__none_at_all_is_absent),
         cmocka_unit_test(test_python__named_interpreter_that_is_none_fails),
+        cmocka_unit_test(test_python__version_asked_for_may_be_one_of_uvs_or_pyenvs),
+        cmocka_unit_test(test_python__debug_build_is_seen_by_its_only_sysconfig_file),
         cmocka_unit_test(test_python__every_lack_of_memory_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -222,7 +222,7 @@ static void test_torch__not_installed_is_absent_and_unknown_site_is_unknown(void
     struct fake fake;
     (void)state;
     fake_start(&fake);
-    fake_file(&fake, SITE "/x", "");
+    fake_file(&fake, SITE "/torch/left_by_uninstall", "");
     assert_int_equal(probe_torch(&fake)->version.state, AF_FACT_ABSENT);
     af_fact_unknown(&fake.machine.arena, &fake.machine.python.site_packages, "'cfg' is odd");
     af_probe_torch(&fake.probe);
