@@ -13,7 +13,7 @@
 #include "fit/embedded.h"
 #include "formats/version.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TABLES_BYTES_MAX (4u * 1024u * 1024u)
@@ -278,6 +278,24 @@ static const char *youngest(const json_t *root, struct af_arena *arena)
     return af_arena_text(arena, youngest_date);
 }
 
+static int compare_text(const void *a, const void *b)
+{
+    return strcmp((*(const struct af_flash_release *const *)a)->version,
+                  (*(const struct af_flash_release *const *)b)->version);
+}
+
+/* Ranking asks for releases by text a hundred thousand times. */
+static void index_flash(struct af_tables *tables)
+{
+    const struct af_flash_release **index =
+        af_arena_array(&tables->arena, tables->flash_count, sizeof *index);
+    for (size_t i = 0; index != NULL && i < tables->flash_count; i++)
+        index[i] = &tables->flash[i];
+    if (!tables->arena.failed)
+        qsort(index, tables->flash_count, sizeof *index, compare_text);
+    tables->flash_by_text = index;
+}
+
 static bool read_all(const json_t *root, struct af_tables *tables, struct anyflash_error *err)
 {
     static const struct table torch = {"torch", "releases", read_torch,
@@ -293,6 +311,8 @@ static bool read_all(const json_t *root, struct af_tables *tables, struct anyfla
     tables->flash = read_table(root, &flash, &row, &tables->flash_count);
     tables->traps = read_table(root, &traps, &row, &tables->trap_count);
     tables->date = youngest(root, &tables->arena);
+    if (!row.failed && !tables->arena.failed)
+        index_flash(tables);
     return !row.failed;
 }
 
@@ -377,9 +397,14 @@ const struct af_cuda_toolkit *af_tables_cuda(const struct af_tables *tables, int
 const struct af_flash_release *af_tables_flash(const struct af_tables *tables,
                                                const char *version)
 {
-    for (size_t i = 0; i < tables->flash_count; i++) {
-        if (af_equal(tables->flash[i].version, version))
-            return &tables->flash[i];
+    size_t low = 0;
+    for (size_t high = tables->flash_count; low < high;) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(tables->flash_by_text[middle]->version, version);
+        if (order == 0)
+            return tables->flash_by_text[middle];
+        low = order < 0 ? middle + 1 : low;
+        high = order < 0 ? high : middle;
     }
     return NULL;
 }

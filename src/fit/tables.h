@@ -119,6 +119,7 @@ struct af_tables {
     size_t cuda_count;
     const struct af_flash_release *flash; /* oldest first */
     size_t flash_count;
+    const struct af_flash_release **flash_by_text; /* the same in order of their texts */
     const struct af_trap *traps;
     size_t trap_count;
     const char *date; /* of the youngest source */

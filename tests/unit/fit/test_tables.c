@@ -144,7 +144,9 @@ static void test_tables__flash_attn_releases_are_in_order(void **state)
         if (i > 0 && af_version_compare(&before, &here) >= 0)
             fail_msg("%s is out of order", text);
         before = here;
+        assert_ptr_equal(af_tables_flash(tables, text), &tables->flash[i]);
     }
+    assert_null(af_tables_flash(tables, "2.8.99"));
     const struct af_flash_release *release = af_tables_flash(tables, "2.8.3");
     assert_string_equal(release->nvcc_min, "11.7");
     assert_int_equal(release->cu_files, 72);
