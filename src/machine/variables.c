@@ -64,26 +64,37 @@ static bool is_secret(const char *name)
     return false;
 }
 
-/* Puts three stars for "user:password" before the @ of every address in the value. */
-static const char *without_credentials(struct af_arena *arena, const char *value)
+/* Length of what may hold credentials after "://": up to the path, or further
+ * where a colon is followed by no port, as in a password with a slash. */
+static size_t authority_len(const char *host)
+{
+    size_t len = strcspn(host, "/?# \t,;");
+    const char *colon = memchr(host, ':', len);
+    if (memchr(host, '@', len) == NULL && colon != NULL && (colon[1] < '0' || colon[1] > '9'))
+        return strcspn(host, " \t,;");
+    return len;
+}
+
+/* Puts three stars for "user:password" before the @ of every address in the
+ * value; `bare` addresses have no "://" before them. */
+static const char *without_credentials(struct af_arena *arena, const char *value, bool bare)
 {
     char *copy = af_arena_alloc(arena, 2 * strlen(value) + 8);
     char *to = copy;
     while (copy != NULL && *value != '\0') {
-        if (strncmp(value, "://", 3) != 0) {
-            *to++ = *value++;
-            continue;
-        }
-        size_t len = strcspn(value + 3, "/?# \t,;");
-        const char *host = value + 3;
-        const char *at = memrchr(host, '@', len);
-        memcpy(to, "://", 3);
-        to += 3;
+        bool scheme = strncmp(value, "://", 3) == 0;
+        const char *host = scheme ? value + 3 : value;
+        const char *at = scheme || bare ? memrchr(host, '@', authority_len(host)) : NULL;
+        bare = false;
+        memcpy(to, value, (size_t)(host - value));
+        to += host - value;
         value = host;
         if (at != NULL) {
             memcpy(to, "***", 3);
             to += 3;
             value = at;
+        } else if (!scheme) {
+            *to++ = *value++;
         }
     }
     return copy;
@@ -106,8 +117,10 @@ static void add(struct af_probe *probe, const char *text)
     if (is_secret(name))
         af_fact_text(probe->arena, &variable->value, "(removed)", "environment");
     else
-        af_fact_text(probe->arena, &variable->value,
-                     without_credentials(probe->arena, text + len + 1), "environment");
+        af_fact_text(
+            probe->arena, &variable->value,
+            without_credentials(probe->arena, text + len + 1, strstr(name, "PROXY") != NULL),
+            "environment");
 }
 
 void af_probe_variables(struct af_probe *probe)

@@ -341,6 +341,8 @@ static void test_variables__secrets_never_appear(void **state)
     place_set(place, "UV_PUBLISH_TOKEN=t0ken");
     place_set(place, "PIP_INDEX_URL=https://t0ken@host/simple/@x");
     place_set(place, "MAX_JOBS=2");
+    place_set(place, "PIP_PROXY=me:s3cret@proxy:8080");
+    place_set(place, "UV_FIND_LINKS=https://me:pa/s3cret@four/x https://five:443/@x");
     place_set(place, "SSH_AUTH_SOCK=/x");
     af_probe_variables(&place->probe);
     struct af_text text = {0};
@@ -349,11 +351,13 @@ static void test_variables__secrets_never_appear(void **state)
     assert_null(strstr(text.data, "t0ken"));
     af_text_release(&text);
     const struct af_variable *variables = place->machine.variables.rows;
-    assert_int_equal(place->machine.variables.count, 5);
+    assert_int_equal(place->machine.variables.count, 7);
     assert_fact(&variables[0].name, "MAX_JOBS");
     assert_fact(&variables[1].value, "https://***@host/simple/@x");
-    assert_fact(&variables[2].value, "https://***@one/simple ssh://***@two http://three");
-    assert_fact(&variables[3].value, "(removed)");
+    assert_fact(&variables[2].value, "***@proxy:8080");
+    assert_fact(&variables[3].value, "https://***@four/x https://five:443/@x");
+    assert_fact(&variables[4].value, "https://***@one/simple ssh://***@two http://three");
+    assert_fact(&variables[5].value, "(removed)");
 }
 
 static void test_network__is_not_asked_by_itself(void **state)
