@@ -7,6 +7,7 @@
  * major.minor, torch's CUDA major, its C++ ABI, cpXY, linux_<machine>.
  */
 #include "base/text.h"
+#include "fit/rank.h"
 #include "fit/rung.h"
 
 #include <stdlib.h>
@@ -38,6 +39,17 @@ static const struct af_wheel *find(const struct af_catalog *catalog, const char 
     return NULL;
 }
 
+/* The reasons without the notes: why it does not fit, and nothing else. */
+static size_t drop_notes(struct af_reason *reasons, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (af_reason_effect(reasons[i].id) != AF_REASON_NOTE)
+            reasons[kept++] = reasons[i];
+    }
+    return kept;
+}
+
 static void add(struct af_climb *climb, const char *what, const struct af_wheel *wheel)
 {
     struct af_decision *decision = climb->decision;
@@ -47,7 +59,10 @@ static void add(struct af_climb *climb, const char *what, const struct af_wheel 
             return;
     }
     *miss = (struct af_near_miss){.what = what, .filename = wheel->filename, .wheel = wheel};
-    miss->reasons = af_verdict_explain(climb->judge, wheel, climb->arena, &miss->reason_count);
+    size_t count;
+    struct af_reason *reasons = af_verdict_explain(climb->judge, wheel, climb->arena, &count);
+    miss->reason_count = reasons == NULL ? 0 : drop_notes(reasons, count);
+    miss->reasons = reasons;
     decision->near_miss_count++;
 }
 
@@ -72,19 +87,19 @@ static void add_guess(struct af_climb *climb)
         .what = what, .filename = filename, .reasons = reason, .reason_count = 1};
 }
 
-/* How close a wheel comes: the rules it passes, its torch, its version. */
-static bool closer(const struct af_view *view, const struct af_candidate *a,
+/* How close a wheel comes: the rules it passes, its torch, its rank. */
+static bool closer(const struct af_judge *judge, const struct af_candidate *a,
                    const struct af_candidate *b)
 {
+    int here = judge->views[0].torch.minor;
     int stages[2] = {(int)af_verdict_stage(a->reason_bits),
                      (int)af_verdict_stage(b->reason_bits)};
-    int distance[2] = {abs(a->wheel->torch_minor - view->torch.minor),
-                       abs(b->wheel->torch_minor - view->torch.minor)};
+    int distance[2] = {abs(a->wheel->torch_minor - here), abs(b->wheel->torch_minor - here)};
     if (stages[0] != stages[1])
         return stages[0] > stages[1];
-    if (view->torch.minor >= 0 && distance[0] != distance[1])
+    if (here >= 0 && distance[0] != distance[1])
         return distance[0] < distance[1];
-    return a->wheel->version_rank > b->wheel->version_rank;
+    return af_rank_compare(judge, a, b) < 0;
 }
 
 static void add_closest(struct af_climb *climb, bool official, const char *what)
@@ -96,7 +111,7 @@ static void add_closest(struct af_climb *climb, bool official, const char *what)
         if (candidate->answer != AF_NO || candidate->wheel->official != official ||
             candidate->wheel->torch == NULL || af_wheel_is_pure(candidate->wheel))
             continue;
-        if (best == NULL || closer(&climb->judge->views[0], candidate, best))
+        if (best == NULL || closer(climb->judge, candidate, best))
             best = candidate;
     }
     if (best != NULL)

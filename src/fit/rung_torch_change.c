@@ -251,7 +251,10 @@ void af_rung_torch_change(struct af_climb *climb)
     struct choice choices[CHOICES_MAX];
     af_climb_start(climb, AF_RUNG_TORCH_CHANGE);
     climb->rung->summary = "no change of torch makes a wheel fit";
-    if (!say_closed(climb)) {
+    if (climb->decision->rungs[AF_RUNG_WHEEL].answer == AF_YES) {
+        climb->rung->summary = "not needed";
+        af_climb_reason(climb, AF_REASON_NOT_NEEDED, NULL);
+    } else if (!say_closed(climb)) {
         size_t count = list_choices(climb->judge, choices);
         struct found found = search(climb, choices, count);
         if (found.choice == NULL)

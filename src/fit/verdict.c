@@ -133,9 +133,8 @@ static size_t merge(struct af_reason *all, size_t count, const struct af_reason 
     return count;
 }
 
-const struct af_reason *af_verdict_explain(const struct af_judge *judge,
-                                           const struct af_wheel *wheel, struct af_arena *arena,
-                                           size_t *count_out)
+struct af_reason *af_verdict_explain(const struct af_judge *judge, const struct af_wheel *wheel,
+                                     struct af_arena *arena, size_t *count_out)
 {
     struct af_reason *all = af_arena_array(arena, REASONS_MAX + 1, sizeof *all);
     struct af_reason found[REASONS_MAX];

@@ -73,9 +73,8 @@ uint64_t af_verdict(struct af_trial *trial, const struct af_view *view,
                     const struct af_wheel *wheel);
 
 /* The reasons with their details over all views, each id once, in table order. */
-const struct af_reason *af_verdict_explain(const struct af_judge *judge,
-                                           const struct af_wheel *wheel, struct af_arena *arena,
-                                           size_t *count_out);
+struct af_reason *af_verdict_explain(const struct af_judge *judge, const struct af_wheel *wheel,
+                                     struct af_arena *arena, size_t *count_out);
 
 /* The rules, by file. */
 void af_rule_file(struct af_trial *trial);     /* rules_file.c */

@@ -35,6 +35,7 @@ enum anyflash_status af_plan_make(const struct af_decision *decision,
 void af_plan_release(struct af_plan *plan);
 
 /* The command as one could type it in a POSIX shell, quoted where needed. */
+/* NULL when memory fails; then arena->failed too. */
 const char *af_step_command(const struct af_step *step, struct af_arena *arena);
 
 #endif

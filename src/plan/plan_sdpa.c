@@ -1,0 +1,43 @@
+/*
+ * plan_sdpa.c: no flash-attn: torch's own attention, which uses the
+ * FlashAttention kernels inside torch where it has them for the GPU.
+ */
+#include "base/text.h"
+#include "plan/builder.h"
+
+static void install_torch(struct af_builder *builder)
+{
+    if (builder->target.machine->torch.version.state != AF_FACT_ABSENT)
+        return;
+    af_builder_install(builder);
+    if (builder->target.uv) {
+        af_builder_word(builder, "--torch-backend");
+        af_builder_word(builder, "auto");
+    }
+    af_builder_word(builder, "torch");
+    af_builder_end(builder, "install torch");
+}
+
+static void try_kernels(struct af_builder *builder)
+{
+    af_builder_start(builder);
+    af_builder_word(builder, builder->target.python);
+    af_builder_word(builder, "-c");
+    af_builder_word(builder,
+                    "import torch, torch.nn.functional as F; "
+                    "from torch.nn.attention import sdpa_kernel, SDPBackend; "
+                    "q = torch.randn(1, 8, 128, 64, device='cuda', dtype=torch.float16); "
+                    "c = sdpa_kernel(SDPBackend.FLASH_ATTENTION); c.__enter__(); "
+                    "print(F.scaled_dot_product_attention(q, q, q).shape)");
+    af_builder_end(builder, "see that torch's FlashAttention kernels run here");
+}
+
+void af_plan_sdpa(struct af_builder *builder)
+{
+    install_torch(builder);
+    if (builder->rung->kind == AF_RUNG_TORCH_KERNELS)
+        try_kernels(builder);
+    af_builder_advice(builder,
+                      "in programs, call torch.nn.functional.scaled_dot_product_attention; in "
+                      "transformers, pass attn_implementation=\"sdpa\"");
+}

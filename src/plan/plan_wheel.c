@@ -1,0 +1,101 @@
+/*
+ * plan_wheel.c: installing one exact file by its address, without letting the
+ * installer choose or pull a torch: upstream's metadata pins none. einops, the
+ * other dependency, by itself.
+ */
+#include "base/text.h"
+#include "plan/builder.h"
+
+#include <string.h>
+
+/* The address with each '+' of the name as %2B, as indexes and lock files want it. */
+static const char *encode(struct af_arena *arena, const char *url)
+{
+    const char *plus;
+    while (url != NULL && (plus = strchr(url, '+')) != NULL)
+        url = af_arena_format(arena, "%.*s%%2B%s", (int)(plus - url), url, plus + 1);
+    return url;
+}
+
+/* "flash_attn" as installers list it: "flash-attn". */
+static const char *listed_name(struct af_arena *arena, const char *package)
+{
+    char *name = af_arena_text(arena, package);
+    for (char *at = name; at != NULL && *at != '\0'; at++)
+        *at = *at == '_' ? '-' : *at;
+    return name;
+}
+
+static void install_wheel(struct af_builder *builder, const char *name, const char *url)
+{
+    bool uv = builder->target.uv;
+    af_builder_install(builder);
+    af_builder_word(builder, "--no-deps");
+    if (af_builder_package(builder, name) != NULL) {
+        af_builder_word(builder, uv ? "--reinstall-package" : "--force-reinstall");
+        if (uv)
+            af_builder_word(builder, name);
+    }
+    af_builder_word(builder, url);
+    af_builder_end(builder, "install the wheel, by its exact address");
+}
+
+static void install_einops(struct af_builder *builder)
+{
+    if (af_builder_package(builder, "einops") != NULL)
+        return;
+    af_builder_install(builder);
+    af_builder_word(builder, "einops");
+    af_builder_end(builder, "install einops, which flash-attn needs too");
+}
+
+static void check(struct af_builder *builder, const char *package)
+{
+    const char *code = strcmp(package, "flash_attn") == 0
+                           ? "import torch, flash_attn; print(flash_attn.__version__)"
+                       : af_starts_with(package, "flash_attn_3")
+                           ? "import torch, flash_attn_interface"
+                           : NULL;
+    if (code == NULL)
+        return;
+    af_builder_start(builder);
+    af_builder_word(builder, builder->target.python);
+    af_builder_word(builder, "-c");
+    af_builder_word(builder, code);
+    af_builder_end(builder, "see that it loads");
+}
+
+/* Projects and environments whose manager would undo an install by hand. */
+static void advise(struct af_builder *builder, const char *name, const char *url)
+{
+    const struct af_machine *machine = builder->target.machine;
+    for (size_t i = 0; i < machine->project_files.count; i++) {
+        const struct af_project_file *file = &machine->project_files.rows[i];
+        if (!af_fact_is(&file->tool, "uv"))
+            continue;
+        af_builder_advice(builder,
+                          "`uv sync` removes what was installed by hand: name the file in "
+                          "[tool.uv.sources] too: %s = { url = \"%s\" }",
+                          name, url);
+        break;
+    }
+    if (builder->target.conda)
+        af_builder_advice(builder,
+                          "with a torch from conda-forge take conda-forge's flash-attn "
+                          "instead: it is built for that torch");
+}
+
+void af_plan_wheel(struct af_builder *builder)
+{
+    const struct af_wheel *wheel = builder->rung->wheel;
+    if (wheel == NULL || wheel->url == NULL)
+        return;
+    const char *url = encode(builder->arena, wheel->url);
+    const char *name = listed_name(builder->arena, wheel->package);
+    if (url == NULL || name == NULL)
+        return;
+    install_wheel(builder, name, url);
+    install_einops(builder);
+    check(builder, wheel->package);
+    advise(builder, name, url);
+}
