@@ -213,8 +213,8 @@ static const char *find_version(const struct af_probe *probe, const struct af_el
                                 char version[VERSION_BYTES])
 {
     struct af_elf library;
-    const char *header = af_arena_format(probe->arena, "%s/include/%s/patchlevel.h",
-                                         files->base_prefix, files->library_name);
+    const char *header = af_arena_format(probe->arena, "%s/include/python3.%d%s/patchlevel.h",
+                                         files->base_prefix, files->minor, files->flags);
     if (version_by_symbol(elf, version))
         return files->base_executable;
     if (version_by_header(probe, header, version))
@@ -253,8 +253,8 @@ static const char *sysconfig_value(const struct af_probe *probe, struct af_span 
 
 /*
  * _sysconfigdata_<flags>_linux_<machine>.py of the standard library. A debug
- * build may be called python3.12 like any other: then the only such file
- * there is tells its flags.
+ * build may be called python3.12 like any other, and before 3.8 the m flag is
+ * in no name: then the only such file there is tells the flags.
  */
 static void find_sysconfig(const struct af_probe *probe, struct af_interpreter_files *files)
 {
@@ -269,7 +269,7 @@ static void find_sysconfig(const struct af_probe *probe, struct af_interpreter_f
         return;
     for (size_t i = 0; i < count; i++) {
         const char *flags = names[i] + sizeof start - 1;
-        size_t len = af_starts_with(names[i], start) ? strspn(flags, "td") : 0;
+        size_t len = af_starts_with(names[i], start) ? strspn(flags, "tdm") : 0;
         if (!af_starts_with(names[i], start) || !af_starts_with(flags + len, "_linux_") ||
             !af_ends_with(names[i], ".py") || len >= AF_ABI_FLAGS_BYTES)
             continue;
@@ -284,7 +284,7 @@ static void find_sysconfig(const struct af_probe *probe, struct af_interpreter_f
         return;
     files->sysconfig = af_path_join(probe->arena, files->stdlib, other);
     const char *flags = other + sizeof start - 1;
-    snprintf(files->flags, sizeof files->flags, "%.*s", (int)strspn(flags, "td"), flags);
+    snprintf(files->flags, sizeof files->flags, "%.*s", (int)strspn(flags, "tdm"), flags);
 }
 
 static void abi_by_sysconfig(const struct af_probe *probe,
@@ -390,13 +390,13 @@ static void read_binary(const struct af_probe *probe, const struct af_elf *elf,
         set_all_unknown(probe, files->problem == NULL ? "no standard library" : files->problem);
         return;
     }
+    find_sysconfig(probe, files); /* settles the flags */
     const char *source = find_version(probe, elf, files, version);
     if (source == NULL)
         af_fact_unknown(probe->arena, &python->version, "'%s' does not say its version",
                         files->base_executable);
     else
         af_fact_text(probe->arena, &python->version, version, source);
-    find_sysconfig(probe, files);
     af_fact_text(probe->arena, &python->abi_flags, files->flags,
                  files->sysconfig == NULL ? files->base_executable : files->sysconfig);
     if (!abi_by_details(probe, files))
