@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Compares the facts that anyflash reads from files with what Python itself says.
 
-Makes one environment after another with uv (hard links from its cache), asks both, prints every
-difference and removes the environment again. Needs uv, readelf, the Python package index, and
-about 8 GB of disk beside uv's cache. Ends 0 when there is no difference, 1 when there is one,
-3 when an environment could not be made.
+First asks every Python that is installed; then makes one environment after another with uv
+(hard links from its cache), asks both, prints every difference and removes the environment
+again. Needs uv, readelf, the Python package index, and about 8 GB of disk beside uv's cache.
+Ends 0 when there is no difference, 1 when there is one, 3 when an environment could not be
+made.
 """
 import argparse
 import json
@@ -67,29 +68,74 @@ def all_tags(print_tags, document):
                           check=True).stdout.split()
 
 
-def compare(anyflash, print_tags, folder):
-    """Sentences about every difference, and how many facts were compared."""
+def ask(anyflash, python, *words):
+    """What the interpreter says, and the record that anyflash makes; None and why not."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    said = subprocess.run([str(folder / "bin" / "python"), str(HERE / "question.py")],
-                          text=True, capture_output=True, check=False, env=environment)
-    read = subprocess.run([anyflash, "machine", "--python", str(folder)], text=True,
+    said = subprocess.run([python, str(HERE / "question.py"), *words], text=True,
+                          capture_output=True, check=False, env=environment)
+    read = subprocess.run([anyflash, "machine", "--python", python], text=True,
                           capture_output=True, check=False, env=environment)
     if said.returncode != 0 or read.returncode != 0:
-        return [f"no answer: {(said.stderr + read.stderr)[-600:]}"], 0
-    truth = json.loads(said.stdout)
-    document = json.loads(read.stdout)
-    pairs = [(name, value, value_of(document, name))
-             for name, value in truth.items() if "." in name]
+        return None, f"no answer: {(said.stderr + read.stderr)[-600:]}"
+    return json.loads(said.stdout), json.loads(read.stdout)
+
+
+def same_facts(truth, document):
+    """(name, Python's value, anyflash's value) of every fact of a record."""
+    return [(name, value, value_of(document, name))
+            for name, value in truth.items() if "." in name]
+
+
+def environment_facts(print_tags, truth, document):
+    """What is compared beside the facts of the record: C library, tags, packages."""
     libc = [value_of(document, "platform.libc"), value_of(document, "platform.libc_version")]
-    pairs.append(("platform.libc", truth["libc"], libc))
-    pairs.append(("tags", truth["tags"], all_tags(print_tags, document)))
     packages = document.get("packages") or []
     rows = [{"package": row} for row in packages] if isinstance(packages, list) else []
     found = sorted(value_of(row, "package.name") for row in rows
                    if isinstance(value_of(row, "package.needs_torch"), str))
-    pairs.append(("packages that need torch", truth["needing_torch"], found))
-    return [f"{name}: Python says {value!r}, anyflash reads {read!r}"
-            for name, value, read in pairs if value != read], len(pairs)
+    return [("platform.libc", truth["libc"], libc),
+            ("tags", truth["tags"], all_tags(print_tags, document)),
+            ("packages that need torch", truth["needing_torch"], found)]
+
+
+def report(title, pairs, seconds):
+    """Prints the differences; True when there is none."""
+    differing = [pair for pair in pairs if pair[1] != pair[2]]
+    print(f"{title}: {len(pairs)} facts, {len(differing)} differences ({seconds:.0f} s)",
+          flush=True)
+    for name, value, read in differing:
+        print(f"  {name}: Python says {value!r}, anyflash reads {read!r}")
+    return not differing
+
+
+def compare_interpreters(anyflash):
+    """Every Python of pyenv and the system's; 1 when one differs."""
+    root = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv"))
+    pythons = [str(path) for path in sorted(root.glob("versions/3.*/bin/python"))]
+    pythons += [path for path in ("/usr/bin/python3",) if os.path.exists(path)]
+    worst = 0
+    for python in pythons:
+        truth, document = ask(anyflash, python)
+        pairs = [("answer", "", document)] if truth is None else same_facts(truth, document)
+        worst |= 0 if report(python, pairs, 0) else 1
+    return worst
+
+
+def compare_environment(anyflash, folder, torch, pythons):
+    """One environment from making to removing; 0, 1 or 3 as the program ends."""
+    started = time.monotonic()
+    try:
+        problem = make_environment(folder, torch, pythons)
+        truth, document = (None, problem) if problem else \
+            ask(str(anyflash), str(folder / "bin" / "python"), "--torch")
+        if truth is None:
+            print(f"torch {torch}: {document}", flush=True)
+            return 3
+        pairs = same_facts(truth, document)
+        pairs += environment_facts(anyflash.parent / "tests" / "print_tags", truth, document)
+        return 0 if report(f"torch {torch}", pairs, time.monotonic() - started) else 1
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main():
@@ -99,8 +145,8 @@ def main():
     parser.add_argument("--torch", action="append", help="only this torch; may be repeated")
     options = parser.parse_args()
     anyflash = pathlib.Path(options.anyflash).resolve()
-    work = pathlib.Path(tempfile.mkdtemp(prefix="anyflash-real-", dir=options.work))
-    worst = 0
+    work = pathlib.Path(tempfile.mkdtemp(prefix="anyflash-real-", dir=options.work)).resolve()
+    worst = compare_interpreters(str(anyflash))
     for torch, pythons in ENVIRONMENTS:
         if options.torch and torch not in options.torch:
             continue
@@ -109,16 +155,7 @@ def main():
             worst = 3
             continue
         folder = work / f"torch-{torch}"
-        started = time.monotonic()
-        problem = make_environment(folder, torch, pythons)
-        differences, count = ([], 0) if problem else \
-            compare(str(anyflash), anyflash.parent / "tests" / "print_tags", folder)
-        shutil.rmtree(folder, ignore_errors=True)
-        print(f"torch {torch}: {problem or f'{count} facts, {len(differences)} differences'}"
-              f" ({time.monotonic() - started:.0f} s)", flush=True)
-        for difference in differences:
-            print(f"  {difference}")
-        worst = max(worst, 3 if problem else 1 if differences else 0)
+        worst = max(worst, compare_environment(anyflash, folder, torch, pythons))
     shutil.rmtree(work, ignore_errors=True)
     return worst
 

@@ -1,5 +1,7 @@
-"""Run by the interpreter of a test environment: what Python itself says, as JSON on stdout."""
-import importlib.metadata
+"""Run by the interpreter under test: what Python itself says, as JSON on stdout.
+
+Facts of torch are left out where there is no torch, wheel tags where there is no packaging.
+"""
 import json
 import os
 import platform
@@ -7,17 +9,11 @@ import subprocess
 import sys
 import sysconfig
 
-from packaging import tags
-from packaging.requirements import Requirement
-
-import torch
-
 
 def soname(path):
     """SONAME of a library, by readelf."""
-    answer = subprocess.run(["readelf", "-dW", path], text=True, capture_output=True,
-                            check=True)
-    for line in answer.stdout.splitlines():
+    answer = subprocess.run(["readelf", "-dW", path], stdout=subprocess.PIPE, check=True)
+    for line in answer.stdout.decode().splitlines():
         if "(SONAME)" in line:
             return line.split("[", 1)[1].rstrip("]")
     return None
@@ -38,8 +34,29 @@ def package_folders():
     return [path for path in sys.path[1:] if os.path.isdir(path) and path not in stdlib]
 
 
+def interpreter_facts():
+    return {
+        "python.version": platform.python_version(),
+        "python.abi_flags": sys.abiflags,
+        "python.soabi": sysconfig.get_config_var("SOABI"),
+        "python.ext_suffix": sysconfig.get_config_var("EXT_SUFFIX"),
+        "python.site_packages": package_folders(),
+        "python.base_executable": os.path.realpath(sys.executable),
+    }
+
+
+def tag_facts():
+    from packaging import tags
+    return {"python.platform_tags": list(tags.platform_tags()),
+            "libc": list(platform.libc_ver()),
+            "tags": [str(tag) for tag in tags.sys_tags()]}
+
+
 def needing_torch():
     """Installed distributions that require torch outside of extras."""
+    import importlib.metadata
+
+    from packaging.requirements import Requirement
     found = set()
     for distribution in importlib.metadata.distributions():
         for text in distribution.requires or []:
@@ -49,26 +66,27 @@ def needing_torch():
     return sorted(found)
 
 
-lib = os.path.join(os.path.dirname(torch.__file__), "lib")
-print(json.dumps({
-    "python.version": platform.python_version(),
-    "python.abi_flags": sys.abiflags,
-    "python.soabi": sysconfig.get_config_var("SOABI"),
-    "python.ext_suffix": sysconfig.get_config_var("EXT_SUFFIX"),
-    "python.platform_tags": list(tags.platform_tags()),
-    "python.site_packages": package_folders(),
-    "python.base_executable": os.path.realpath(sys.executable),
-    "torch.version": torch.__version__,
-    "torch.cuda": torch.version.cuda,
-    "torch.hip": torch.version.hip,
-    "torch.git": torch.version.git_version,
-    "torch.path": os.path.dirname(torch.__file__),
-    "torch.cxx11abi": torch._C._GLIBCXX_USE_CXX11_ABI,
-    "torch.gpu_targets": (torch._C._cuda_getArchFlags() or "").split() or None,
-    "torch.c10_soname": soname(os.path.join(lib, "libc10.so")),
-    "torch.cudart_path": (loaded("libcudart.so") or [None])[0],
-    "torch.cudart_soname": (list(map(soname, loaded("libcudart.so"))) or [None])[0],
-    "libc": list(platform.libc_ver()),
-    "tags": [str(tag) for tag in tags.sys_tags()],
-    "needing_torch": needing_torch(),
-}))
+def torch_facts():
+    import torch
+    folder = os.path.dirname(torch.__file__)
+    cudart = loaded("libcudart.so")
+    return {
+        "torch.version": torch.__version__,
+        "torch.cuda": torch.version.cuda,
+        "torch.hip": torch.version.hip,
+        "torch.git": torch.version.git_version,
+        "torch.path": folder,
+        "torch.cxx11abi": torch._C._GLIBCXX_USE_CXX11_ABI,
+        "torch.gpu_targets": (torch._C._cuda_getArchFlags() or "").split() or None,
+        "torch.c10_soname": soname(os.path.join(folder, "lib", "libc10.so")),
+        "torch.cudart_path": cudart[0] if cudart else None,
+        "torch.cudart_soname": soname(cudart[0]) if cudart else None,
+        "needing_torch": needing_torch(),
+    }
+
+
+facts = interpreter_facts()
+if "--torch" in sys.argv:
+    facts.update(tag_facts())
+    facts.update(torch_facts())
+print(json.dumps(facts))
