@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEADER_BYTES (1024u * 1024u)
+#define HEADER_BYTES (128u * 1024u) /* what is looked for stands in the first 16 KiB */
 #define SMALL_FILE_BYTES 65536u
 #define ENTRIES_MAX 512u
 
