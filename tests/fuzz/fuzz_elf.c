@@ -46,6 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_text(text);
     if (af_elf_section(&elf, ".rodata", &section) && section.len > 0)
         text_bytes += (unsigned char)section.data[section.len - 1];
+    if (af_elf_symbol_data(&elf, "tiny_new", 4, &section))
+        text_bytes += (unsigned char)section.data[section.len - 1];
     af_elf_close(&elf);
     return 0;
 }
