@@ -75,16 +75,19 @@ static size_t authority_len(const char *host)
     return len;
 }
 
-/* Puts three stars for "user:password" before the @ of every address in the
- * value; `bare` addresses have no "://" before them. */
+/* Puts three stars for "user:password" before the @ and for the query after
+ * the ? of every address in the value; `bare` ones have no "://" before them. */
 static const char *without_credentials(struct af_arena *arena, const char *value, bool bare)
 {
-    char *copy = af_arena_alloc(arena, 2 * strlen(value) + 8);
+    char *copy = af_arena_alloc(arena, 3 * strlen(value) + 8);
     char *to = copy;
+    bool address = bare;
     while (copy != NULL && *value != '\0') {
         bool scheme = strncmp(value, "://", 3) == 0;
         const char *host = scheme ? value + 3 : value;
         const char *at = scheme || bare ? memrchr(host, '@', authority_len(host)) : NULL;
+        bool query = address && *value == '?';
+        address = scheme || (address && strchr(" \t,;", *value) == NULL);
         bare = false;
         memcpy(to, value, (size_t)(host - value));
         to += host - value;
@@ -93,6 +96,10 @@ static const char *without_credentials(struct af_arena *arena, const char *value
             memcpy(to, "***", 3);
             to += 3;
             value = at;
+        } else if (query) {
+            memcpy(to, "?***", 4);
+            to += 4;
+            value += strcspn(value, " \t,;");
         } else if (!scheme) {
             *to++ = *value++;
         }

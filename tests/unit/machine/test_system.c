@@ -336,7 +336,8 @@ static void test_project_files__nearest_folder_and_mention(void **state)
 static void test_variables__secrets_never_appear(void **state)
 {
     struct place *place = *state;
-    place_set(place, "UV_INDEX=https://me:s3cret@one/simple ssh://git:t0ken@two http://three");
+    place_set(place, "UV_INDEX=https://me:s3cret@one/simple ssh://git:t0ken@two "
+                     "http://three?token=s3cret x?y");
     place_set(place, "UV_INDEX_MINE_PASSWORD=s3cret");
     place_set(place, "UV_PUBLISH_TOKEN=t0ken");
     place_set(place, "PIP_INDEX_URL=https://t0ken@host/simple/@x");
@@ -356,7 +357,8 @@ static void test_variables__secrets_never_appear(void **state)
     assert_fact(&variables[1].value, "https://***@host/simple/@x");
     assert_fact(&variables[2].value, "***@proxy:8080");
     assert_fact(&variables[3].value, "https://***@four/x https://five:443/@x");
-    assert_fact(&variables[4].value, "https://***@one/simple ssh://***@two http://three");
+    assert_fact(&variables[4].value,
+                "https://***@one/simple ssh://***@two http://three?*** x?y");
     assert_fact(&variables[5].value, "(removed)");
 }
 
