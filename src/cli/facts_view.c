@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 
-#define LABEL_COLUMNS 14
+#define LABEL_COLUMNS 16
 #define PART_BYTES 600
 #define GPUS_SHOWN 4
 #define PEERS_SHOWN 5

@@ -249,6 +249,19 @@ static void add_break(struct af_page *page, int indent, bool after_blank, bool i
         af_text_add(page->out, "'");
 }
 
+/* Columns up to the next blank outside quotes. */
+static int command_word_columns(const char *command)
+{
+    bool in_quotes = false;
+    size_t len = 0;
+    while (command[len] != '\0' && (command[len] != ' ' || in_quotes)) {
+        if (command[len] == '\'')
+            in_quotes = !in_quotes;
+        len += command[len] == '\\' && !in_quotes && command[len + 1] != '\0' ? 2 : 1;
+    }
+    return af_text_columns(command, len);
+}
+
 void af_page_command(struct af_page *page, int indent, const char *command)
 {
     int column = indent;
@@ -260,8 +273,9 @@ void af_page_command(struct af_page *page, int indent, const char *command)
         bool was_quoted = in_quotes;
         size_t len = command_piece(command, &in_quotes);
         int width = af_text_columns(command, len);
-        /* Room for "'\" behind the piece. */
-        if (!is_first && column + width > page->columns - 2) {
+        /* A whole word rather goes to a new line. Room for "'\" behind the piece. */
+        int needed = after_blank ? command_word_columns(command) : width;
+        if (!is_first && column + needed > page->columns - 2) {
             add_break(page, indent + 2, after_blank, was_quoted);
             column = (after_blank ? indent + 2 : 0) + was_quoted;
         }

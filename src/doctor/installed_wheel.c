@@ -67,7 +67,23 @@ static bool may_be(const struct af_wheel *wheel, const struct af_version *instal
            af_version_compare(&version, installed) == 0;
 }
 
-/* The first reason that keeps `wheel` from this machine becomes a finding. */
+/*
+ * The cause of a reason that is about the file and not about driver or device:
+ * a node without a GPU does not make an installed wheel wrong.
+ */
+static bool cause_of(enum af_reason_id reason, enum af_cause_id *cause_out)
+{
+    if (af_reason_effect(reason) != AF_REASON_BLOCKS)
+        return false;
+    const char *text_id = af_reason_text_id(reason);
+    if (af_equal(text_id, "wheel-tag-wrong-platform")) {
+        *cause_out = AF_CAUSE_MISFIT;
+        return true;
+    }
+    return af_cause_parse(text_id, cause_out) && *cause_out < AF_CAUSE_MISFIT;
+}
+
+/* The first such reason against `wheel` becomes a finding. */
 static void judge(struct af_examination *examination, const struct af_wheel *wheel)
 {
     const struct af_fit_options options = {0};
@@ -77,17 +93,27 @@ static void judge(struct af_examination *examination, const struct af_wheel *whe
         af_fit_explain(examination->catalog, examination->machine, &options, wheel,
                        examination->arena, &reasons, &count, examination->err);
     for (size_t i = 0; examination->status == ANYFLASH_OK && i < count; i++) {
-        enum af_cause_id cause = AF_CAUSE_MISFIT;
-        if (af_reason_effect(reasons[i].id) != AF_REASON_BLOCKS)
+        enum af_cause_id cause;
+        if (!cause_of(reasons[i].id, &cause))
             continue;
-        if (!af_cause_parse(af_reason_text_id(reasons[i].id), &cause))
-            cause = AF_CAUSE_MISFIT;
         af_examination_add(examination, cause, "%s: %s%s%s", wheel->filename,
                            af_reason_message(reasons[i].id),
                            reasons[i].detail != NULL ? ": " : "",
                            reasons[i].detail != NULL ? reasons[i].detail : "");
         return;
     }
+}
+
+/* The bits of all reasons that are about the file. */
+static uint64_t file_bits(void)
+{
+    uint64_t bits = 0;
+    for (int id = 0; id < AF_REASON_COUNT && id < 64; id++) {
+        enum af_cause_id cause;
+        if (cause_of((enum af_reason_id)id, &cause))
+            bits |= UINT64_C(1) << id;
+    }
+    return bits;
 }
 
 /* Python's minor version, or -1. */
@@ -101,7 +127,10 @@ static int python_minor(const struct af_machine *machine)
     return (int)version.release[1];
 }
 
-/* No origin is recorded: does any published wheel of this version fit here? */
+/*
+ * No origin is recorded: does any published wheel of this version fit here? A
+ * torch that is no release brings the flash-attn that was built with it.
+ */
 static void judge_by_version(struct af_examination *examination,
                              const struct af_package *package)
 {
@@ -110,15 +139,18 @@ static void judge_by_version(struct af_examination *examination,
     const char *torch = af_fact_text_or(&examination->machine->torch.version, NULL);
     struct af_version version;
     int minor = python_minor(examination->machine);
+    uint64_t bits = file_bits();
     size_t alike_count = 0;
+    const struct af_fact *build = &examination->machine->torch.build;
     if (text == NULL || torch == NULL || minor < 0 ||
+        (build->state == AF_FACT_KNOWN && !af_fact_is(build, "release")) ||
         !af_version_parse(text, strlen(text), &version))
         return;
     for (size_t i = 0; i < decision->candidate_count; i++) {
         const struct af_candidate *candidate = &decision->candidates[i];
         if (!may_be(candidate->wheel, &version, minor))
             continue;
-        if (candidate->answer != AF_NO)
+        if ((candidate->reason_bits & bits) == 0)
             return;
         alike_count++;
     }

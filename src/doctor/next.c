@@ -13,6 +13,7 @@ static bool comes_first(enum af_cause_id cause)
     case AF_CAUSE_DRIVER_MISSING:
     case AF_CAUSE_DRIVER_MISMATCH:
     case AF_CAUSE_DRIVER_OLD:
+    case AF_CAUSE_GPU_HIDDEN:
     case AF_CAUSE_TORCH_OTHER_GPU:
     case AF_CAUSE_TWO_TORCH:
     case AF_CAUSE_MANAGED:

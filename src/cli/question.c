@@ -1,0 +1,87 @@
+/*
+ * question.c: all that a decision rests on, loaded in order, and the decision.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/load.h"
+
+/* "9.0", "90" or "sm_90" as "9.0"; NULL when it is none of them. */
+static const char *sm_text(struct af_cli *cli, const char *text)
+{
+    const char *digits = af_starts_with(text, "sm_") ? text + 3 : text;
+    int64_t number = 0;
+    char joined[8];
+    size_t len = strlen(digits);
+    if (len >= 3 && len <= 4 && digits[len - 2] == '.')
+        snprintf(joined, sizeof joined, "%.*s%c", (int)(len - 2), digits, digits[len - 1]);
+    else
+        snprintf(joined, sizeof joined, "%.7s", digits);
+    if (!isdigit((unsigned char)joined[0]) || !af_parse_i64(joined, 30, 199, &number))
+        return NULL;
+    return af_arena_format(&cli->arena, "%d.%d", (int)(number / 10), (int)(number % 10));
+}
+
+enum anyflash_status af_cli_fit_options(struct af_cli *cli, struct af_fit_options *options_out,
+                                        struct anyflash_error *err)
+{
+    const char *const *values = cli->options.values;
+    struct af_fit_options options = {
+        .package = values[AF_OPTION_PACKAGE],
+        .version = values[AF_OPTION_RELEASE],
+        .official_only = values[AF_OPTION_OFFICIAL] != NULL,
+        .has_preference = values[AF_OPTION_PREFER] != NULL,
+    };
+    if (options.has_preference && !af_rung_parse(values[AF_OPTION_PREFER], &options.preference))
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "--prefer takes wheel, torch-kernels, torch-change, build or engine");
+    if (values[AF_OPTION_ARCH] != NULL) {
+        options.arch = sm_text(cli, values[AF_OPTION_ARCH]);
+        if (options.arch == NULL)
+            return af_fail(err, ANYFLASH_E_ARGUMENT,
+                           "--arch takes a compute capability, as 9.0");
+    }
+    if (options.package != NULL) {
+        char *package = af_arena_text(&cli->arena, options.package);
+        for (char *at = package; at != NULL && *at != '\0'; at++)
+            *at = *at == '-' || *at == '.' ? '_' : (char)tolower((unsigned char)*at);
+        options.package = package;
+    }
+    *options_out = options;
+    return cli->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
+enum anyflash_status af_question_answer(struct af_cli *cli, struct af_question *question_out,
+                                        struct anyflash_error *err)
+{
+    struct af_question question = {0};
+    enum anyflash_status status = af_cli_fit_options(cli, &question.options, err);
+    if (status == ANYFLASH_OK)
+        status = af_machines_load(cli, &question.machines, err);
+    if (status == ANYFLASH_OK) {
+        status = af_cli_catalog_load(cli, &question.catalog, err);
+        question.has_catalog = status == ANYFLASH_OK;
+    }
+    if (status == ANYFLASH_OK) {
+        status =
+            af_fit_decide(&question.catalog, question.machines.pointers,
+                          question.machines.count, &question.options, &question.decision, err);
+        question.has_decision = status == ANYFLASH_OK;
+    }
+    if (status != ANYFLASH_OK)
+        af_question_release(&question);
+    else
+        *question_out = question;
+    return status;
+}
+
+void af_question_release(struct af_question *question)
+{
+    if (question->has_decision)
+        af_decision_release(&question->decision);
+    if (question->has_catalog)
+        af_catalog_release(&question->catalog);
+    af_machines_release(&question->machines);
+    *question = (struct af_question){0};
+}

@@ -1,0 +1,338 @@
+"""The deciding commands: plan, doctor and find, as text and as JSON."""
+import json
+import os
+import pathlib
+
+import pytest
+
+MACHINES = sorted(path for path in (pathlib.Path(__file__).parent.parent / "cases/machines")
+                  .glob("*.json") if not path.name.endswith(".expect.json"))
+BY_NAME = {path.stem: str(path) for path in MACHINES}
+RUNGS = ["wheel", "torch-kernels", "torch-change", "build", "engine"]
+VERDICTS = ["yes", "no", "unknown"]
+WORKSTATION = ["--given", "os=linux", "--given", "arch=x86_64", "--given", "glibc=2.39",
+               "--given", "python=3.12", "--given", "torch=2.8.0+cu128",
+               "--given", "cxx11abi=true", "--given", "sm=8.9", "--given", "driver=580.95.05"]
+
+
+def answer_json(anyflash, *words, codes=(0, 1), **options):
+    answer = anyflash(*words, "--json", **options)
+    assert answer.code in codes, answer
+    return json.loads(answer.out)
+
+
+def check_reasons(reasons):
+    for reason in reasons:
+        assert set(reason) == {"id", "effect", "message", "detail", "hint"}
+        assert reason["effect"] in ("blocks", "open", "note") and reason["message"]
+
+
+def check_rung(rung):
+    assert set(rung) == {"name", "verdict", "summary", "reasons", "price", "wheel",
+                         "torch_version", "torch_cuda", "moves", "prerequisites", "build"}
+    assert rung["verdict"] in VERDICTS
+    assert set(rung["price"]) == {"download_bytes", "minutes", "memory_bytes", "disk_bytes"}
+    check_reasons(rung["reasons"])
+    for move in rung["moves"]:
+        assert set(move) == {"name", "from", "to", "why"}
+    for need in rung["prerequisites"]:
+        assert set(need) == {"name", "verdict", "evidence", "fix"}
+
+
+def check_steps(steps):
+    for step in steps:
+        assert set(step) == {"title", "argv", "environment", "command"}
+        assert (step["command"] is None) == (step["argv"] == [])
+
+
+@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
+def test_plan_json_has_the_documented_shape(anyflash, path):
+    plan = answer_json(anyflash, "plan", "--machine", str(path))
+    assert plan["schema"] == "anyflash-plan/1"
+    assert set(plan) == {"schema", "machines", "decision", "wheel", "rungs", "steps",
+                         "near_misses", "sieve", "candidates", "catalog"}
+    assert [rung["name"] for rung in plan["rungs"]] == RUNGS
+    for rung in plan["rungs"]:
+        check_rung(rung)
+    for miss in plan["near_misses"]:
+        assert set(miss) == {"what", "filename", "wheel", "reasons"}
+        check_reasons(miss["reasons"])
+    check_steps(plan["steps"])
+    assert plan["decision"] in RUNGS + [None]
+    if plan["decision"] == "wheel":
+        assert plan["wheel"]["filename"].endswith(".whl") and plan["wheel"]["url"]
+
+
+@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
+def test_doctor_json_has_the_documented_shape(anyflash, path):
+    doctor = answer_json(anyflash, "doctor", "--machine", str(path))
+    assert doctor["schema"] == "anyflash-doctor/1"
+    assert set(doctor) == {"schema", "machine", "facts", "findings", "decision", "rungs",
+                           "next", "catalog"}
+    for finding in doctor["findings"]:
+        assert set(finding) == {"id", "severity", "message", "detail", "hint"}
+    ranks = ["broken", "risk", "note"]
+    severities = [ranks.index(finding["severity"]) for finding in doctor["findings"]]
+    assert severities == sorted(severities)
+    assert doctor["next"]["kind"] in ("nothing", "finding", "plan", "no-way")
+    check_steps(doctor["next"]["steps"])
+
+
+@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("command", ["doctor", "plan"])
+def test_screens_fit_96_columns(anyflash, command, path):
+    answer = anyflash(command, "--machine", str(path))
+    assert answer.code in (0, 1) and answer.err == ""
+    assert max(len(line) for line in answer.out.splitlines()) <= 96
+    assert "\x1b" not in answer.out and "\t" not in answer.out
+
+
+@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
+def test_doctor_fits_a_screen(anyflash, path):
+    lines = anyflash("doctor", "--machine", str(path)).out.splitlines()
+    assert 10 <= len(lines) <= 56
+    assert lines.index("Machine") < lines.index("What fits") < lines.index("Next step")
+
+
+def test_verbose_says_where_facts_were_read(anyflash):
+    path = BY_NAME["rtx4090-torch2.8"]
+    short = anyflash("doctor", "--machine", path).out
+    long = anyflash("doctor", "-v", "--machine", path).out
+    assert "\n                from " in long and "\n                from " not in short
+    assert max(len(line) for line in long.splitlines()) <= 96
+
+
+def test_no_command_is_doctor(anyflash):
+    assert anyflash(*WORKSTATION).out == anyflash("doctor", *WORKSTATION).out
+
+
+def test_doctor_of_this_machine_works_anywhere(anyflash):
+    answer = anyflash()
+    assert answer.code in (0, 1) and "Next step" in answer.out
+
+
+def test_doctor_takes_one_machine(anyflash):
+    path = BY_NAME["rtx4090-torch2.8"]
+    answer = anyflash("doctor", "-m", path, "-m", path)
+    assert answer.code == 2 and "hint: " in answer.err
+
+
+def test_plan_serves_several_machines(anyflash):
+    plan = answer_json(anyflash, "plan", "-m", BY_NAME["rtx4090-torch2.8"], "-m",
+                       BY_NAME["a100-torch2.7"])
+    assert len(plan["machines"]) == 2
+    assert plan["rungs"][0]["verdict"] == "no"
+
+
+def test_a_wheel_is_found_for_an_ordinary_workstation(anyflash):
+    plan = answer_json(anyflash, "plan", *WORKSTATION, codes=(0,))
+    assert plan["decision"] == "wheel" and "torch2.8" in plan["wheel"]["filename"]
+    assert plan["wheel"]["python"] == "cp312"
+
+
+def test_quiet_plan_prints_only_commands(anyflash):
+    path = BY_NAME["rtx4090-torch2.8"]
+    plan = answer_json(anyflash, "plan", "--machine", path)
+    commands = [step["command"] for step in plan["steps"] if step["command"]]
+    assert anyflash("plan", "-q", "--machine", path).out.splitlines() == commands
+
+
+def test_prefer_takes_another_way(anyflash):
+    plan = answer_json(anyflash, "plan", *WORKSTATION, "--prefer", "engine", codes=(0,))
+    assert plan["decision"] == "engine"
+
+
+def test_a_preference_that_is_not_possible_exits_1(anyflash):
+    answer = anyflash("plan", "--machine", BY_NAME["rtx4090-torch2.15"], "--prefer", "wheel")
+    assert answer.code == 1 and "Decision: none" in answer.out
+
+
+def test_version_narrows_the_choice(anyflash):
+    plan = answer_json(anyflash, "plan", *WORKSTATION, "--version", "2.8.2")
+    assert plan["wheel"] is None or plan["wheel"]["version"] == "2.8.2"
+
+
+def test_official_narrows_the_choice(anyflash):
+    plan = answer_json(anyflash, "plan", *WORKSTATION, "--official")
+    assert plan["wheel"]["official"] is True
+
+
+@pytest.mark.parametrize("words", [
+    ["plan", "--prefer", "magic"],
+    ["plan", "--arch", "fast"],
+    ["plan", "--limit", "0"],
+    ["plan", "--all", "--limit", "x"],
+    ["find", "torch==="],
+    ["find", "nosuchkey=1"],
+])
+def test_wrong_values_exit_2(anyflash, words):
+    if "--limit" in words and "--all" not in words:
+        words = [*words, "--all"]
+    answer = anyflash(*words)
+    assert answer.code == 2 and answer.err.startswith("error: ") and answer.out == ""
+
+
+@pytest.mark.parametrize("text", ["9.0", "90", "sm_90"])
+def test_arch_is_read_as_people_write_it(anyflash, text):
+    without_gpu = WORKSTATION[:WORKSTATION.index("sm=8.9") - 1]
+    plan = answer_json(anyflash, "plan", *without_gpu, "--arch", text)
+    assert plan["rungs"][0]["verdict"] != "no"
+
+
+FITTING = "flash_attn-2.8.3+cu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl"
+
+
+@pytest.mark.parametrize("name", [FITTING, FITTING.replace("+", "%2B"),
+                                  "https://example.org/a/" + FITTING + "#sha256=0"])
+def test_one_wheel_is_judged_yes(anyflash, name):
+    answer = anyflash("plan", *WORKSTATION, "--wheel", name)
+    assert answer.code == 0 and "fits" in answer.out
+
+
+def test_one_wheel_is_judged_no_with_reasons(anyflash):
+    words = ["plan", *WORKSTATION, "--wheel", FITTING.replace("torch2.8", "torch2.7")]
+    answer = anyflash(*words)
+    assert answer.code == 1 and "does not fit" in answer.out
+    verdict = answer_json(anyflash, *words)
+    assert verdict["schema"] == "anyflash-wheel/1" and verdict["verdict"] == "no"
+    check_reasons(verdict["machines"][0]["reasons"])
+    assert "torch-minor-mismatch" in [r["id"] for r in verdict["machines"][0]["reasons"]]
+
+
+def test_a_wheel_that_is_not_in_the_catalog_exits_3(anyflash):
+    answer = anyflash("plan", *WORKSTATION, "--wheel", "none.whl")
+    assert answer.code == 3 and "none.whl" in answer.err
+
+
+def test_all_lists_every_wheel_best_first(anyflash):
+    answer = anyflash("plan", *WORKSTATION, "--all")
+    lines = answer.out.splitlines()
+    order = [VERDICTS.index("yes"), VERDICTS.index("unknown"), VERDICTS.index("no")]
+    ranks = [order.index(VERDICTS.index(line.split()[0])) for line in lines[1:]]
+    assert answer.code == 0 and len(ranks) > 7000 and ranks == sorted(ranks)
+    assert max(len(line) for line in lines) <= 96
+
+
+def test_all_with_limit_in_json(anyflash):
+    listed = answer_json(anyflash, "plan", *WORKSTATION, "--all", "--limit", "5")
+    assert listed["schema"] == "anyflash-candidates/1" and len(listed["candidates"]) == 5
+    assert listed["candidates"][0]["verdict"] == "yes"
+
+
+def test_find_answers_in_a_table(anyflash):
+    answer = anyflash("find", "torch=2.9", "python=3.12", "cuda=12", "abi=true",
+                      "platform=linux_x86_64")
+    lines = answer.out.splitlines()
+    assert answer.code == 0 and lines[0].startswith("VERSION ") and len(lines) > 1
+    for line in lines[1:]:
+        version, torch, _, abi = line.split()[:4]
+        assert torch.startswith("2.9") or version.startswith("4.")
+        assert abi in ("true", "-") and len(line) <= 96
+
+
+def test_find_without_words_lists_the_catalog(anyflash):
+    assert len(anyflash("find").out.splitlines()) == 1 + json.loads(
+        anyflash("version", "--json").out)["catalog"]["count"]
+
+
+def test_find_judges_when_a_machine_is_named(anyflash):
+    answer = anyflash("find", "torch=2.8", "python=3.12", "-v", *WORKSTATION)
+    lines = answer.out.splitlines()
+    assert answer.code == 0 and lines[0].startswith("FITS ")
+    verdicts = {line.split()[0] for line in lines[1:] if not line.startswith(" ")}
+    assert {"yes", "no"} <= verdicts <= {*VERDICTS, "-"}
+    assert max(len(line) for line in lines) <= 96
+
+
+def test_find_quiet_prints_whole_addresses(anyflash):
+    for line in anyflash("find", "torch=2.9", "official=true", "-q").out.splitlines():
+        assert line.startswith("https://") and line.endswith(".whl")
+
+
+def test_find_json_has_the_documented_shape(anyflash):
+    found = answer_json(anyflash, "find", "torch=2.9", "--limit", "2")
+    assert set(found) == {"schema", "catalog", "count", "wheels"}
+    assert found["schema"] == "anyflash-find/1" and found["count"] > 2
+    assert len(found["wheels"]) == 2
+    assert {"filename", "url", "source", "verdict", "reasons"} <= set(found["wheels"][0])
+    assert found["wheels"][0]["verdict"] is None
+
+
+def test_find_nothing_exits_1(anyflash):
+    answer = anyflash("find", "version=99.9")
+    assert answer.code == 1 and answer.out == "" and answer.err.startswith("note: ")
+    assert answer_json(anyflash, "find", "version=99.9", codes=(1,))["wheels"] == []
+
+
+def test_another_catalog_by_option_and_variable(anyflash, tmp_path):
+    row = {"source": "a/b", "package": "flash_attn", "version": "9.9.9", "release_tag": "v1",
+           "filename": "flash_attn-9.9.9-cp312-cp312-linux_x86_64.whl", "python": "cp312",
+           "abi": "cp312", "platform": "linux_x86_64", "evidence": "listed",
+           "url": "https://example.org/flash_attn-9.9.9-cp312-cp312-linux_x86_64.whl"}
+    (tmp_path / "mine.jsonl").write_text(json.dumps(row) + "\n")
+    by_option = anyflash("find", "--catalog", "mine.jsonl")
+    assert by_option.code == 0 and "9.9.9" in by_option.out, by_option
+    assert anyflash("find", env={"ANYFLASH_CATALOG": "mine.jsonl"}).out == by_option.out
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff\n", b'{"filename": 3}\n', b"[]\n"])
+def test_a_bad_catalog_exits_3_and_names_the_line(anyflash, tmp_path, content):
+    (tmp_path / "bad.jsonl").write_bytes(content)
+    answer = anyflash("find", "--catalog", "bad.jsonl")
+    assert answer.code == 3 and "bad.jsonl" in answer.err and "line 1" in answer.err
+
+
+def test_color_only_on_request_or_a_terminal(anyflash):
+    plain = anyflash("doctor", *WORKSTATION).out
+    colored = anyflash("doctor", *WORKSTATION, "--color=always").out
+    assert "\x1b[1m" in colored and "\x1b" not in plain
+    stripped = colored
+    for code in ("0", "1", "2", "31", "32"):
+        stripped = stripped.replace(f"\x1b[{code}m", "")
+    assert stripped == plain
+
+
+def on_terminal(words, env):
+    """stdout of the program when it is a terminal."""
+    from conftest import PROGRAM
+    ours, theirs = os.openpty()
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(theirs, 1)
+        os.execve(PROGRAM, [PROGRAM, *words], env)
+    os.close(theirs)
+    text = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            text += chunk
+    except OSError:
+        pass
+    os.waitpid(pid, 0)
+    os.close(ours)
+    return text
+
+
+def test_terminals_get_color_unless_told_not_to():
+    words = ["doctor", *WORKSTATION]
+    assert b"\x1b[1m" in on_terminal(words, {"TERM": "xterm"})
+    assert b"\x1b" not in on_terminal(words, {"TERM": "xterm", "NO_COLOR": "1"})
+    assert b"\x1b" not in on_terminal(words, {"TERM": "dumb"})
+    assert b"\x1b" not in on_terminal([*words, "--color=never"], {"TERM": "xterm"})
+
+
+def test_long_paths_lose_their_middle(anyflash, tmp_path):
+    document = {"schema": "anyflash-machine/1",
+                "python": {"version": "3.12.4", "prefix": "/srv/" + "deep/" * 60 + "venv"}}
+    (tmp_path / "long.json").write_text(json.dumps(document))
+    out = anyflash("doctor", "--machine", "long.json").out
+    assert max(len(line) for line in out.splitlines()) <= 96
+    assert "..." in out and "deep/venv" in out
+
+
+def test_wide_characters_are_counted(anyflash, tmp_path):
+    document = {"schema": "anyflash-machine/1",
+                "python": {"version": "3.12.4", "prefix": "/home/" + "\u6df1" * 120}}
+    (tmp_path / "wide.json").write_text(json.dumps(document))
+    out = anyflash("doctor", "--machine", "wide.json").out
+    for line in out.splitlines():
+        assert len(line) + sum(character == "\u6df1" for character in line) <= 96
