@@ -84,7 +84,10 @@ static void judge_platform(struct af_build *build)
              af_version_parse(view->python_text, strcspn(view->python_text, "td"), &python) &&
              af_specifier_contains(build->release->python_requires, &python) == AF_NO)
         af_build_row(build, "python", AF_NO, AF_REASON_BUILD_PYTHON,
-                     build->release->python_requires);
+                     af_arena_format(build->climb->arena,
+                                     "flash-attn %s wants Python %s, here: %s",
+                                     build->release->version, build->release->python_requires,
+                                     view->python_text));
 }
 
 static void judge_torch(struct af_build *build)
