@@ -18,11 +18,11 @@ void af_build_row(struct af_build *build, const char *name, enum af_answer answe
 {
     if (build->rows == NULL || build->row_count == AF_PREREQUISITES_MAX)
         return;
-    build->rows[build->row_count++] =
-        (struct af_prerequisite){.name = name,
-                                 .answer = answer,
-                                 .evidence = evidence == NULL ? "" : evidence,
-                                 .fix = answer == AF_YES ? NULL : af_reason_hint(id)};
+    build->rows[build->row_count++] = (struct af_prerequisite){
+        .name = name,
+        .answer = answer,
+        .evidence = af_arena_text(build->climb->arena, evidence == NULL ? "" : evidence),
+        .fix = answer == AF_YES ? NULL : af_reason_hint(id)};
     if (answer != AF_YES)
         af_climb_reason(build->climb, id, "%s", evidence == NULL ? "" : evidence);
 }

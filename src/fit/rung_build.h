@@ -23,7 +23,7 @@ struct af_build {
 
 /*
  * Adds a row. When the answer is not YES, `id` becomes a reason of the rung and
- * its hint the row's fix. `evidence` belongs to the arena or is static.
+ * its hint the row's fix. `evidence` is copied; NULL is none.
  */
 void af_build_row(struct af_build *build, const char *name, enum af_answer answer,
                   enum af_reason_id id, const char *evidence);
