@@ -109,10 +109,28 @@ void af_examine_installed_torch(struct af_examination *examination)
             package->built_for_torch.value.text, package->built_for_torch.source, torch_text);
 }
 
+/* Versions 1 and 3.0.0b1 carry the name flash-attn, and another interface. */
+static void check_generation(struct af_examination *examination,
+                             const struct af_package *package)
+{
+    const char *text = af_fact_text_or(&package->version, "");
+    struct af_version version;
+    if (!af_version_parse(text, strlen(text), &version))
+        return;
+    if (version.release[0] < 2)
+        af_examination_add(examination, AF_CAUSE_TOO_OLD, "flash-attn %s", text);
+    else if (version.release[0] == 3)
+        af_examination_add(examination, AF_CAUSE_ONLY_FA3, "flash-attn %s", text);
+}
+
 void af_examine_other_generations(struct af_examination *examination)
 {
     const struct af_machine *machine = examination->machine;
-    if (machine->packages.state != AF_FACT_KNOWN || installed(examination) != NULL)
+    if (installed(examination) != NULL) {
+        check_generation(examination, installed(examination));
+        return;
+    }
+    if (machine->packages.state != AF_FACT_KNOWN)
         return;
     static const struct {
         const char *name;

@@ -19,8 +19,20 @@ static const struct af_project_file *project_file(struct af_examination *examina
     return NULL;
 }
 
+/* uv 0.11.0 reads the sdist's Dynamic lines without case; 0.11.1 took that back. */
+static void check_uv(struct af_examination *examination)
+{
+    const struct af_tool_rows *tools = &examination->machine->tools;
+    for (size_t i = 0; i < tools->count; i++)
+        if (af_fact_is(&tools->rows[i].name, "uv") &&
+            af_fact_is(&tools->rows[i].version, "0.11.0"))
+            af_examination_add(examination, AF_CAUSE_UV_STATIC, "uv 0.11.0 (%s)",
+                               tools->rows[i].version.source);
+}
+
 void af_examine_project(struct af_examination *examination)
 {
+    check_uv(examination);
     const struct af_project_file *settings = project_file(examination, "uv.toml", NULL);
     if (settings != NULL) {
         const char *path = settings->path.value.text;

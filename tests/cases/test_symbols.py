@@ -1,0 +1,26 @@
+"""Names that modules share: a name that two of them define links without a word,
+and the wrong one is called."""
+import collections
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+import cases
+
+LIBRARIES = sorted(pathlib.Path(cases.PROGRAM).parent.glob("libaf_*.a"))
+
+
+@pytest.mark.skipif(not shutil.which("nm") or not LIBRARIES, reason="needs nm and a build tree")
+def test_symbols__are_defined_by_one_module():
+    owners = collections.defaultdict(set)
+    for library in LIBRARIES:
+        listing = subprocess.run(["nm", "--defined-only", "--extern-only", "-A", library],
+                                 capture_output=True, text=True, check=True).stdout
+        for line in listing.splitlines():
+            place, _, name = line.rpartition(" ")
+            owners[name].add(place.rsplit(":", 1)[0])
+    twice = {name: sorted(places) for name, places in owners.items()
+             if len(places) > 1 and name.startswith(("af_", "anyflash_"))}
+    assert not twice
