@@ -116,7 +116,6 @@ int af_cli_main(int argc, char **argv)
     struct anyflash_error err = {0};
     enum af_exit code = AF_EXIT_YES;
     af_arena_init(&cli.arena);
-    af_json_start();
     enum anyflash_status status = run(&cli, argc, argv, &code, &err);
     if (status != ANYFLASH_OK) {
         code = exit_of(status);

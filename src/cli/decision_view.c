@@ -34,6 +34,7 @@ const char *af_price_text(struct af_arena *arena, const struct af_price *price)
     if (price->disk_bytes > 0)
         af_text_format(&text, ", %s of disk", af_bytes_text(arena, price->disk_bytes));
     const char *copy = af_arena_text(arena, af_text_get(&text));
+    arena->failed |= text.failed;
     af_text_release(&text);
     return copy != NULL ? copy : "";
 }

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shlex
 
 import pytest
 
@@ -336,3 +337,14 @@ def test_wide_characters_are_counted(anyflash, tmp_path):
     out = anyflash("doctor", "--machine", "wide.json").out
     for line in out.splitlines():
         assert len(line) + sum(character == "\u6df1" for character in line) <= 96
+
+
+@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
+def test_broken_commands_are_whole_again_in_a_shell(anyflash, path):
+    steps = answer_json(anyflash, "plan", "--machine", str(path))["steps"]
+    screen = anyflash("plan", "--machine", str(path)).out
+    shown = [shlex.split(line) for line in screen.replace("\\\n", "").splitlines()
+             if line.startswith("     ") and line.count("'") % 2 == 0]
+    for step in steps:
+        if step["command"] is not None:
+            assert shlex.split(step["command"]) in shown, step["command"]

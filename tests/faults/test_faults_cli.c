@@ -1,0 +1,116 @@
+/*
+ * test_faults_cli.c: lack of memory in whole runs of the program. Each must
+ * end with exit code 3 and a sentence, print no half answer, and leave nothing
+ * behind (the sanitize preset looks). jansson keeps its own allocator here: its
+ * parser (2.14) corrupts the heap when an allocation of its own fails.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+
+#define WORDS_MAX 12
+
+#define CATALOG "--catalog=" AF_TEST_DATA "/faults/few_wheels.jsonl"
+#define MACHINE "--machine=" AF_TEST_DATA "/cases/machines/rtx4090-torch2.15.json"
+
+static int out_fd;
+
+static int redirect(void **state)
+{
+    (void)state;
+    char name[] = "/tmp/anyflash-faults-XXXXXX";
+    out_fd = mkstemp(name);
+    assert_true(out_fd >= 0);
+    unlink(name);
+    return 0;
+}
+
+/* Runs with stdout into the file and stderr into nothing; bytes of stdout in *len_out. */
+static int run(const char *const *words, off_t *len_out)
+{
+    char *argv[WORDS_MAX + 1] = {NULL};
+    int argc = 0;
+    int kept_out = dup(STDOUT_FILENO);
+    int kept_err = dup(STDERR_FILENO);
+    int null_fd = open("/dev/null", O_WRONLY);
+    for (; words[argc] != NULL; argc++)
+        argv[argc] = (char *)(uintptr_t)words[argc];
+    fflush(stdout);
+    assert_int_equal(ftruncate(out_fd, 0), 0);
+    lseek(out_fd, 0, SEEK_SET);
+    dup2(out_fd, STDOUT_FILENO);
+    dup2(null_fd, STDERR_FILENO);
+    int code = af_cli_main(argc, argv);
+    dup2(kept_out, STDOUT_FILENO);
+    dup2(kept_err, STDERR_FILENO);
+    close(kept_out);
+    close(kept_err);
+    close(null_fd);
+    *len_out = lseek(out_fd, 0, SEEK_END);
+    return code;
+}
+
+static const char *const lines[][WORDS_MAX] = {
+    {"anyflash", "plan", MACHINE, CATALOG},
+    {"anyflash", "plan", MACHINE, CATALOG, "--json"},
+    {"anyflash", "plan", MACHINE, CATALOG, "--all", "-v"},
+    {"anyflash", "doctor", MACHINE, CATALOG},
+    {"anyflash", "doctor", MACHINE, CATALOG, "--json", "--given", "torch=2.8.0+cu128"},
+    {"anyflash", "find", "torch=2.9", CATALOG},
+    {"anyflash", "find", MACHINE, CATALOG, "--json"},
+    {"anyflash", "machine", MACHINE},
+    {"anyflash", "machine", MACHINE, "--tags"},
+    {"anyflash", "machine", "--schema"},
+    {"anyflash", "help", "plan"},
+    {"anyflash", "help", "--man"},
+    {"anyflash", "completion", "zsh"},
+    {"anyflash", "nosuchcommand"},
+};
+
+/* Lets allocation `nth` and, with `all_after`, every later one fail. */
+static void fail_at(const char *const *words, size_t nth, bool all_after)
+{
+    off_t len = 0;
+    af_mem_fail_nth(nth, all_after);
+    int code = run(words, &len);
+    af_mem_fail_nth(0, false);
+    if (code != AF_EXIT_WORLD || len != 0)
+        fail_msg("%s %s: allocation %zu fails: exit %d, %ld bytes", words[1],
+                 words[2] != NULL ? words[2] : "", nth, code, (long)len);
+}
+
+static void test_cli__lack_of_memory_exits_3_without_half_answers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(lines); i++) {
+        off_t len = 0;
+        af_mem_fail_nth(0, false);
+        run(lines[i], &len);
+        size_t count = af_mem_request_count();
+        assert_true(count > 0);
+        for (size_t nth = 1; nth <= count; nth++) {
+            fail_at(lines[i], nth, false);
+            fail_at(lines[i], nth, true);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_cli__lack_of_memory_exits_3_without_half_answers, redirect),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
