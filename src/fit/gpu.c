@@ -10,6 +10,8 @@
 
 #include "base/text.h"
 
+#include <string.h>
+
 #define SM_ORIN 87
 #define SM_THOR_OLD 101
 
@@ -20,6 +22,20 @@ enum af_answer af_sm_runs(int code, int gpu)
     if (code / 10 != gpu / 10 || code % 10 > gpu % 10)
         return AF_NO;
     return gpu == SM_ORIN || gpu == SM_THOR_OLD || code == SM_ORIN ? AF_UNKNOWN : AF_YES;
+}
+
+enum af_answer af_sm_list_covers(const char *const *items, size_t count, int sm)
+{
+    enum af_answer best = AF_NO;
+    for (size_t i = 0; i < count && best != AF_YES; i++) {
+        bool ptx = af_starts_with(items[i], "compute_") || af_ends_with(items[i], "+PTX");
+        int code = af_sm_parse(items[i] + strcspn(items[i], "0123456789"));
+        enum af_answer runs = code < 0            ? AF_NO
+                              : ptx && code <= sm ? AF_YES
+                                                  : af_sm_runs(code, sm);
+        best = runs == AF_NO ? best : runs;
+    }
+    return best;
 }
 
 /* The lowest driver of a CUDA major, NULL when the tables do not say. */

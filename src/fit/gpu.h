@@ -10,6 +10,12 @@
 enum af_answer af_sm_runs(int code, int gpu);
 
 /*
+ * Whether some item runs on `sm`: torch's "sm_80 sm_90 compute_120" and the
+ * tables' "8.0 12.0+PTX" are both understood; PTX runs on every newer GPU.
+ */
+enum af_answer af_sm_list_covers(const char *const *items, size_t count, int sm);
+
+/*
  * Whether the view's driver serves programs of CUDA `major` (minor versions do
  * not matter for cubins); UNKNOWN when neither the driver nor what it serves is
  * known. On NO *need_out (borrowed from the tables) says what

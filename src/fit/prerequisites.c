@@ -62,9 +62,11 @@ static void judge_toolkit(struct af_build *build)
     build->toolkit = toolkit;
     if (toolkit == NULL) {
         enum af_answer answer = machine->toolkits.state == AF_FACT_UNKNOWN ? AF_UNKNOWN : AF_NO;
-        af_build_row(build, "cuda-toolkit", answer,
-                     answer == AF_NO ? AF_REASON_NVCC_MISSING : AF_REASON_UNKNOWN_TOOLKIT,
-                     machine->toolkits.source);
+        af_build_row(
+            build, "cuda-toolkit", answer,
+            answer == AF_NO ? AF_REASON_NVCC_MISSING : AF_REASON_UNKNOWN_TOOLKIT,
+            af_arena_format(build->climb->arena, "none known (%s)",
+                            machine->toolkits.source == NULL ? "" : machine->toolkits.source));
         return;
     }
     const char *root = af_fact_text_or(&toolkit->root, "given");

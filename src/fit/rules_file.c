@@ -60,7 +60,8 @@ void af_rule_traps(struct af_trial *trial)
         return; /* notes do not change the answer */
     for (size_t i = 0; i < tables->trap_count; i++) {
         enum af_reason_id id = note_of(&tables->traps[i]);
+        bool spoken = id == AF_REASON_METADATA || id == AF_REASON_LOCAL_ORDER; /* its message */
         if (id != AF_REASON_COUNT && af_trap_matches(&tables->traps[i], trial->wheel))
-            af_trial_reason(trial, id, "%s", tables->traps[i].detail);
+            af_trial_reason(trial, id, "%s", spoken ? "" : tables->traps[i].detail);
     }
 }

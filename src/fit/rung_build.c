@@ -60,7 +60,9 @@ static void judge_gpus(struct af_build *build)
             add_target(build, target_of(sm));
     }
     if (view->gpu == AF_FACT_ABSENT && !view->amd)
-        af_build_row(build, "gpu", AF_NO, AF_REASON_NO_GPU, view->gpu_source);
+        af_build_row(build, "gpu", AF_NO, AF_REASON_NO_GPU,
+                     af_arena_format(arena, "none seen (%s)",
+                                     view->gpu_source == NULL ? "" : view->gpu_source));
     else if (view->amd)
         af_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_BUILD_UNKNOWN,
                      "an AMD GPU: builds for ROCm are not planned in this version");

@@ -55,12 +55,9 @@ static bool serves_system(const struct af_judge *judge, const struct af_view *vi
 static bool serves_gpus(const struct af_view *view, const struct af_torch_variant *variant)
 {
     for (size_t g = 0; g < view->gpu_count; g++) {
-        bool covered = variant->sm.count == 0 || view->gpus[g].sm < 0;
-        for (size_t i = 0; i < variant->sm.count && !covered; i++) {
-            int code = af_sm_parse(variant->sm.items[i]);
-            covered = af_sm_runs(code, view->gpus[g].sm) != AF_NO ||
-                      (af_ends_with(variant->sm.items[i], "+PTX") && code <= view->gpus[g].sm);
-        }
+        int sm = view->gpus[g].sm;
+        bool covered = variant->sm.count == 0 || sm < 0 ||
+                       af_sm_list_covers(variant->sm.items, variant->sm.count, sm) != AF_NO;
         if (!covered)
             return false;
     }

@@ -18,32 +18,14 @@
 #define PAGED_MINOR 11
 #define SM_MIN 80
 
-/* Whether torch's list "sm_80 sm_90 compute_120" or the table's "8.0" has code for `sm`. */
-static enum af_answer list_covers(const char *const *items, size_t count, int sm)
-{
-    enum af_answer best = AF_NO;
-    for (size_t i = 0; i < count; i++) {
-        bool ptx = af_starts_with(items[i], "compute_") || af_ends_with(items[i], "+PTX");
-        const char *digits = items[i] + strcspn(items[i], "0123456789");
-        int code = af_sm_parse(digits);
-        enum af_answer runs = code < 0            ? AF_NO
-                              : ptx && code <= sm ? AF_YES
-                                                  : af_sm_runs(code, sm);
-        best = runs == AF_YES || (runs == AF_UNKNOWN && best == AF_NO) ? runs : best;
-        if (best == AF_YES)
-            break;
-    }
-    return best;
-}
-
 static enum af_answer torch_covers(const struct af_view *view, int sm)
 {
     const struct af_fact *targets = &view->machine->torch.gpu_targets;
     const struct af_torch_variant *variant = view->torch.variant;
     if (targets->state == AF_FACT_KNOWN && targets->value.list.count > 0)
-        return list_covers(targets->value.list.items, targets->value.list.count, sm);
+        return af_sm_list_covers(targets->value.list.items, targets->value.list.count, sm);
     if (variant != NULL && variant->sm.count > 0)
-        return list_covers(variant->sm.items, variant->sm.count, sm);
+        return af_sm_list_covers(variant->sm.items, variant->sm.count, sm);
     return AF_UNKNOWN;
 }
 
@@ -99,6 +81,8 @@ static void judge_driver(struct af_climb *climb, const struct af_view *view)
 static void judge_view(struct af_climb *climb, const struct af_view *view)
 {
     judge_torch(climb, view);
+    if (af_equal(view->os, "macos"))
+        af_climb_reason(climb, AF_REASON_NO_GPU_PLATFORM, "here: macos");
     if (view->gpu == AF_FACT_ABSENT)
         af_climb_reason(climb, AF_REASON_NO_GPU, "%s",
                         view->gpu_source == NULL ? "" : view->gpu_source);

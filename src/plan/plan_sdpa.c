@@ -23,21 +23,20 @@ static void try_kernels(struct af_builder *builder)
     af_builder_start(builder);
     af_builder_word(builder, builder->target.python);
     af_builder_word(builder, "-c");
-    af_builder_word(builder,
-                    "import torch, torch.nn.functional as F; "
-                    "from torch.nn.attention import sdpa_kernel, SDPBackend; "
-                    "q = torch.randn(1, 8, 128, 64, device='cuda', dtype=torch.float16); "
-                    "c = sdpa_kernel(SDPBackend.FLASH_ATTENTION); c.__enter__(); "
-                    "print(F.scaled_dot_product_attention(q, q, q).shape)");
+    af_builder_word(
+        builder, "import torch; from torch.nn.attention import sdpa_kernel, SDPBackend as B; "
+                 "q = torch.ones(1, 1, 64, 64, device=\"cuda\", dtype=torch.half); "
+                 "c = sdpa_kernel(B.FLASH_ATTENTION); c.__enter__(); "
+                 "print(torch.nn.functional.scaled_dot_product_attention(q, q, q).shape)");
     af_builder_end(builder, "see that torch's FlashAttention kernels run here");
 }
 
 void af_plan_sdpa(struct af_builder *builder)
 {
     install_torch(builder);
-    if (builder->rung->kind == AF_RUNG_TORCH_KERNELS)
-        try_kernels(builder);
     af_builder_advice(builder,
                       "in programs, call torch.nn.functional.scaled_dot_product_attention; in "
                       "transformers, pass attn_implementation=\"sdpa\"");
+    if (builder->rung->kind == AF_RUNG_TORCH_KERNELS)
+        try_kernels(builder);
 }
