@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#define NUMBER_MAX 9999
+
 static const char *local_of(const char *version)
 {
     const char *plus = version == NULL ? NULL : strchr(version, '+');
@@ -54,7 +56,8 @@ static void read_version(const struct af_torch *torch, struct af_view_torch *vie
     }
     view->text = torch->version.value.text;
     if (!af_version_parse(view->text, strlen(view->text), &version) ||
-        version.release_count < 2)
+        version.release_count < 2 || version.release[0] > NUMBER_MAX ||
+        version.release[1] > NUMBER_MAX || version.release[2] > NUMBER_MAX)
         return;
     view->state = AF_FACT_KNOWN;
     view->major = (int)version.release[0];

@@ -16,12 +16,14 @@ static bool has_tool(const struct af_machine *machine, const char *name)
 }
 
 /* uv before pip; uv too where nothing is known: it needs no pip in the environment. */
-static struct af_target find_target(const struct af_machine *machine)
+static struct af_target find_target(const struct af_machine *machine, struct af_arena *arena)
 {
     const struct af_python *python = &machine->python;
     const char *kind = af_fact_text_or(&python->kind, "");
     const char *prefix = af_fact_text_or(&python->prefix, NULL);
-    const char *executable = af_fact_text_or(&python->executable, prefix);
+    const char *executable = af_fact_text_or(&python->executable, NULL);
+    if (executable == NULL && prefix != NULL)
+        executable = af_arena_format(arena, "%s/bin/python", prefix);
     return (struct af_target){.machine = machine,
                               .python = executable == NULL ? "python" : executable,
                               .prefix = prefix,
@@ -61,7 +63,7 @@ enum anyflash_status af_plan_make(const struct af_decision *decision,
     af_arena_init(&made.arena);
     struct af_builder builder = {.arena = &made.arena,
                                  .rung = &decision->rungs[decision->recommended],
-                                 .target = find_target(machines[0])};
+                                 .target = find_target(machines[0], &made.arena)};
     builder.steps = af_arena_array(&made.arena, AF_STEPS_MAX, sizeof *builder.steps);
     if (decision->possible)
         make_steps(&builder);

@@ -26,6 +26,17 @@ static const char *listed_name(struct af_arena *arena, const char *package)
     return name;
 }
 
+/* Whether this very file is installed, with nothing missing. */
+static bool is_installed(const struct af_builder *builder, const char *name, const char *url)
+{
+    const struct af_package *package = af_builder_package(builder, name);
+    if (package == NULL || package->origin.state != AF_FACT_KNOWN ||
+        (package->missing_files.state == AF_FACT_KNOWN &&
+         package->missing_files.value.list.count > 0))
+        return false;
+    return af_equal(encode(builder->arena, package->origin.value.text), url);
+}
+
 static void install_wheel(struct af_builder *builder, const char *name, const char *url)
 {
     bool uv = builder->target.uv;
@@ -94,7 +105,10 @@ void af_plan_wheel(struct af_builder *builder)
     const char *name = listed_name(builder->arena, wheel->package);
     if (url == NULL || name == NULL)
         return;
-    install_wheel(builder, name, url);
+    if (is_installed(builder, name, url))
+        af_builder_advice(builder, "nothing to install: this very file is installed already");
+    else
+        install_wheel(builder, name, url);
     install_einops(builder);
     check(builder, wheel->package);
     advise(builder, name, url);

@@ -240,6 +240,16 @@ static void test_decision__refuses_an_arch_that_is_none(void **state)
     af_machine_release(&machine);
 }
 
+static void test_decision__huge_numbers_are_no_facts(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, LINUX "sm=99999.9 driver=99999999999.1 python=3.999999999 "
+                            "torch=2.99999999999");
+    assert_int_equal(decision.fitting_count, 0);
+    af_decision_release(&decision);
+}
+
 static void test_decision__is_the_same_every_time(void **state)
 {
     struct af_decision first;
@@ -331,6 +341,7 @@ int main(void)
         cmocka_unit_test(test_decision__build_counts_jobs_by_memory),
         cmocka_unit_test(test_decision__build_names_what_is_missing),
         cmocka_unit_test(test_decision__refuses_an_arch_that_is_none),
+        cmocka_unit_test(test_decision__huge_numbers_are_no_facts),
         cmocka_unit_test(test_decision__is_the_same_every_time),
         cmocka_unit_test(test_decision__survives_each_failed_allocation),
     };

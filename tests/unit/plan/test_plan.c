@@ -80,6 +80,21 @@ static void test_plan__replaces_an_installed_flash_attn(void **state)
     af_arena_release(&arena);
 }
 
+static void test_plan__leaves_the_very_file_alone(void **state)
+{
+    static const char record[] =
+        "{\"packages\":[{\"name\":\"flash-attn\",\"version\":\"2.8.3.post1\",\"origin\":"
+        "\"https://github.com/Dao-AILab/flash-attention/releases/download/v2.8.3.post1/"
+        "flash_attn-2.8.3.post1+cu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl\"}]}";
+    struct af_arena arena;
+    (void)state;
+    const char *text =
+        plan_for(LINUX GPU "python=3.12 torch=2.8.0+cu128 uv=0.13.8", record, NULL, &arena);
+    assert_has(text, "# nothing to install");
+    assert_null(strstr(text, "--no-deps"));
+    af_arena_release(&arena);
+}
+
 static void test_plan__makes_an_environment_over_a_managed_python(void **state)
 {
     struct af_arena arena;
@@ -201,6 +216,7 @@ int main(void)
         cmocka_unit_test(test_plan__installs_the_wheel_by_its_encoded_address),
         cmocka_unit_test(test_plan__takes_pip_where_there_is_no_uv),
         cmocka_unit_test(test_plan__replaces_an_installed_flash_attn),
+        cmocka_unit_test(test_plan__leaves_the_very_file_alone),
         cmocka_unit_test(test_plan__makes_an_environment_over_a_managed_python),
         cmocka_unit_test(test_plan__pins_the_build_of_a_changed_torch),
         cmocka_unit_test(test_plan__moves_torchvision_with_torch),
