@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/load.h"
+#include "formats/version.h"
 
 /* "9.0", "90" or "sm_90" as "9.0"; NULL when it is none of them. */
 static const char *sm_text(struct af_cli *cli, const char *text)
@@ -21,6 +22,31 @@ static const char *sm_text(struct af_cli *cli, const char *text)
     if (!isdigit((unsigned char)joined[0]) || !af_parse_i64(joined, 30, 199, &number))
         return NULL;
     return af_arena_format(&cli->arena, "%d.%d", (int)(number / 10), (int)(number % 10));
+}
+
+/* *name as wheels spell it: lower case, '_' between words; false for no name. */
+static bool package_name(struct af_cli *cli, const char **name)
+{
+    char *copy = af_arena_text(&cli->arena, *name);
+    for (char *at = copy; at != NULL && *at != '\0'; at++) {
+        if (!isalnum((unsigned char)*at) && strchr("-_.", *at) == NULL)
+            return false;
+        *at = isalnum((unsigned char)*at) ? (char)tolower((unsigned char)*at) : '_';
+    }
+    *name = copy;
+    return true;
+}
+
+/* *text as versions are written in the catalog; false for no version. */
+static bool version_text(struct af_cli *cli, const char **text)
+{
+    char normal[160];
+    struct af_version version;
+    if (!af_version_parse(*text, strlen(*text), &version))
+        return false;
+    *text =
+        af_arena_text(&cli->arena, af_version_format(&version, false, normal, sizeof normal));
+    return true;
 }
 
 enum anyflash_status af_cli_fit_options(struct af_cli *cli, struct af_fit_options *options_out,
@@ -42,12 +68,10 @@ enum anyflash_status af_cli_fit_options(struct af_cli *cli, struct af_fit_option
             return af_fail(err, ANYFLASH_E_ARGUMENT,
                            "--arch takes a compute capability, as 9.0");
     }
-    if (options.package != NULL) {
-        char *package = af_arena_text(&cli->arena, options.package);
-        for (char *at = package; at != NULL && *at != '\0'; at++)
-            *at = *at == '-' || *at == '.' ? '_' : (char)tolower((unsigned char)*at);
-        options.package = package;
-    }
+    if (options.package != NULL && !package_name(cli, &options.package))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--package takes a name, as flash_attn");
+    if (options.version != NULL && !version_text(cli, &options.version))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--version takes a version, as 2.8.3");
     *options_out = options;
     return cli->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

@@ -81,3 +81,25 @@ def test_a_reader_that_leaves_is_no_error():
 def test_closed_standard_streams_make_no_noise():
     done = subprocess.run(f"{PROGRAM} help >&- <&-", shell=True, capture_output=True)
     assert done.stderr == b"" and done.returncode == 0
+
+
+@pytest.mark.parametrize("words, code", [
+    (["machine", "--machine", b"\xff\x1b[2J.json"], 3),
+    (["machine", "--given", b"\xff\x1b[2J=1"], 2),
+    (["machine", "--given", b"torch=\xff\x1b[2J"], 0),
+    (["machine", "--python", b"/\xff\x1b[2J"], 3),
+    (["find", b"\xff\x1b[2J"], 1),
+    (["find", "--catalog", b"\xff\x1b[2J"], 3),
+    (["plan", "--given", "os=linux", "--wheel", b"\xff\x1b[2J"], 3),
+    (["plan", "--given", "os=linux", "--package", b"\xff\x1b[2J"], 2),
+    (["plan", "--given", "os=linux", "--version", b"\xff\x1b[2J"], 2),
+    (["help", b"\xff\x1b[2J"], 2),
+    (["completion", b"\xff\x1b[2J"], 2),
+    ([b"--\xff\x1b[2J"], 2),
+    ([b"-\xff"], 2),
+])
+def test_bytes_that_are_no_text_are_never_printed_raw(anyflash, words, code):
+    answer = anyflash(*words)
+    assert answer.code == code, answer
+    assert "\x1b" not in answer.out + answer.err
+    assert "\udcff" not in answer.out + answer.err
