@@ -176,6 +176,12 @@ bool af_file_exists(const char *path)
     return stat(path, &facts) == 0;
 }
 
+bool af_file_is_absent(const char *path)
+{
+    struct stat facts;
+    return lstat(path, &facts) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
 bool af_file_is_regular(const char *path)
 {
     struct stat facts;

@@ -43,6 +43,7 @@ enum anyflash_status af_file_map(const char *path, struct af_mapping *mapping_ou
 void af_file_unmap(struct af_mapping *mapping);
 
 bool af_file_exists(const char *path);        /* after links, of any kind */
+bool af_file_is_absent(const char *path);     /* known not to be there: no link, no error */
 bool af_file_is_regular(const char *path);    /* after links */
 bool af_file_is_folder(const char *path);     /* after links */
 bool af_file_is_link(const char *path);       /* itself */

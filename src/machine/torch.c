@@ -43,7 +43,7 @@ static const char *find_torch(const struct af_probe *probe)
         const char *first = af_path_join(probe->arena, path, "version.py");
         const char *second = af_path_join(probe->arena, path, "__init__.py");
         if (first != NULL && second != NULL &&
-            (af_file_exists(first) || af_file_exists(second)))
+            !(af_file_is_absent(first) && af_file_is_absent(second)))
             return path;
     }
     return NULL;

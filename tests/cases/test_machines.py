@@ -1,0 +1,96 @@
+"""Machines that are not here: the decision for each, and what is printed."""
+import difflib
+import re
+
+import pytest
+
+import cases
+
+NAMES = cases.machine_names()
+EXAMPLES = cases.HERE.parents[1] / "examples" / "machines"
+
+
+@pytest.fixture(scope="module")
+def answers():
+    """All output of all machines: {(kind, json?, name): (code, out, err)}."""
+    keys = [(kind, json, name)
+            for name in NAMES for kind in cases.TEXTS for json in (True, False)]
+    commands = [[kind, *(["--json"] if json else []), "--machine", f"{name}.json"]
+                for kind, json, name in keys]
+    return dict(zip(keys, cases.run_many(commands)))
+
+
+def parsed(answers, kind, name):
+    code, out, err = answers[kind, True, name]
+    assert code in (0, 1), err
+    return code, cases.json.loads(out)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_plan__decides_as_the_facts_demand(answers, name):
+    code, plan = parsed(answers, "plan", name)
+    errors = cases.plan_errors(cases.load(cases.MACHINES / f"{name}.expect.json"), plan)
+    assert not errors, "\n".join(errors)
+    assert code == (0 if plan["decision"] else 1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_doctor__finds_what_is_wrong(answers, name):
+    expect = cases.load(cases.MACHINES / f"{name}.expect.json")
+    errors = cases.doctor_errors(expect, parsed(answers, "doctor", name)[1])
+    assert not errors, "\n".join(errors)
+
+
+GOLDENS = sorted(cases.MACHINES.glob("*.txt"))
+
+
+@pytest.mark.parametrize("golden", GOLDENS, ids=[p.stem for p in GOLDENS])
+def test_text__is_the_accepted_one(answers, golden):
+    name, kind = golden.stem.rsplit(".", 1)
+    _, out, err = answers[kind, False, name]
+    if out != golden.read_text(encoding="utf-8"):
+        difference = difflib.unified_diff(golden.read_text(encoding="utf-8").splitlines(),
+                                          out.splitlines(), "accepted", "printed", lineterm="")
+        pytest.fail("\n".join([*difference, err, "if that is right: python3 "
+                               f"tests/cases/cases.py --write-goldens {name}"]), pytrace=False)
+
+
+@pytest.mark.parametrize("kind", cases.TEXTS)
+@pytest.mark.parametrize("name", NAMES)
+def test_text__fits_96_columns(answers, kind, name):
+    _, out, _ = answers[kind, False, name]
+    long = [line for line in out.splitlines() if len(line) > 96 and not has_long_word(line)]
+    assert not long, long
+
+
+def has_long_word(line):
+    """Addresses and commands are never broken: somebody copies them."""
+    return any(len(word) > 60 for word in line.split()) or line.lstrip().startswith("$ ")
+
+
+def explained():
+    for name in NAMES:
+        explain = cases.load(cases.MACHINES / f"{name}.expect.json").get("explain", {})
+        for pattern, reasons in explain.items():
+            yield pytest.param(name, re.sub(r"\\(.)", r"\1", pattern), reasons, id=name)
+
+
+@pytest.mark.parametrize("name, filename, reasons", explained())
+def test_wheel__is_refused_with_the_reason(name, filename, reasons):
+    _, out, err = cases.run("plan", "--json", "--wheel", filename, "--machine", f"{name}.json")
+    said = cases.json.loads(out)
+    assert said["verdict"] == "no", err
+    assert set(reasons) <= cases.reason_ids(said["machines"][0]["reasons"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_record__survives_being_read_and_written(name):
+    code, once, err = cases.run("machine", "--machine", f"{name}.json")
+    assert code == 0, err
+    code, twice, _ = cases.run("machine", "--machine", "-", given=once)
+    assert code == 0 and twice == once
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.json")), ids=lambda p: p.stem)
+def test_example__is_one_of_the_tested_machines(path):
+    assert path.read_bytes() == (cases.MACHINES / path.name).read_bytes()
