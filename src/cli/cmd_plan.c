@@ -43,6 +43,12 @@ static void view_decision(struct af_page *page, const struct plan *plan)
 {
     const struct af_decision *decision = &plan->question.decision;
     const struct af_rung *rung = chosen(plan);
+    if (rung == NULL && decision->missing_fact != NULL) {
+        af_page_format(page, 10, "Decision: ", AF_TONE_STRONG,
+                       "none yet: state the %s, which decides between the ways below",
+                       decision->missing_fact);
+        return;
+    }
     if (rung == NULL) {
         af_page_format(page, 10, "Decision: ", AF_TONE_STRONG, "none, %s",
                        plan->question.options.has_preference

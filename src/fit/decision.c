@@ -77,9 +77,9 @@ static const char *missing_fact(const struct af_judge *judge)
         if (view->os == NULL || view->arch == NULL)
             return "platform";
         if (!view->python_known)
-            return "python";
+            return "Python version";
         if (view->torch.state == AF_FACT_UNKNOWN)
-            return "torch";
+            return "torch version";
     }
     return NULL;
 }

@@ -114,7 +114,8 @@ struct af_decision {
     enum af_rung_kind recommended;
     /* False: no rung is possible, or not the preferred one, or a fact is missing. */
     bool possible;
-    /* The key fact without which nothing is recommended (platform, python, torch); or NULL. */
+    /* The key fact without which nothing is recommended ("platform", "Python version",
+       "torch version"); or NULL. */
     const char *missing_fact;
     struct af_candidate *candidates; /* all judged; those that fit first, best first */
     size_t candidate_count;

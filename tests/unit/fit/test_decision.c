@@ -129,7 +129,7 @@ static void test_decision__key_fact_missing_is_asked_for(void **state)
     (void)state;
     decide(&decision, LINUX GPU "torch=2.8.0+cu128");
     assert_false(decision.possible);
-    assert_string_equal(decision.missing_fact, "python");
+    assert_string_equal(decision.missing_fact, "Python version");
     af_decision_release(&decision);
 }
 
