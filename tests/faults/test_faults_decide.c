@@ -1,0 +1,177 @@
+/*
+ * test_faults_decide.c: lack of memory at every allocation of deciding,
+ * planning, examining and printing, for a machine that takes the long way (a
+ * source build is judged, an installed flash-attn is examined).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "doctor/doctor.h"
+#include "fit/fit.h"
+#include "plan/plan.h"
+
+#include <string.h>
+
+static struct af_catalog catalog;
+static struct af_machine machine;
+
+/* What is tried; ends with everything of its own released. */
+typedef enum anyflash_status attempt(const struct af_fit_options *options,
+                                     struct anyflash_error *err);
+
+static enum anyflash_status decide(const struct af_fit_options *options,
+                                   struct anyflash_error *err)
+{
+    const struct af_machine *machines[] = {&machine};
+    struct af_decision decision;
+    enum anyflash_status status = af_fit_decide(&catalog, machines, 1, options, &decision, err);
+    if (status == ANYFLASH_OK)
+        af_decision_release(&decision);
+    return status;
+}
+
+static enum anyflash_status explain(const struct af_fit_options *options,
+                                    struct anyflash_error *err)
+{
+    struct af_arena arena;
+    const struct af_reason *reasons;
+    size_t count;
+    af_arena_init(&arena);
+    enum anyflash_status status =
+        af_fit_explain(&catalog, &machine, options, &catalog.wheels[catalog.count / 2], &arena,
+                       &reasons, &count, err);
+    af_arena_release(&arena);
+    return status;
+}
+
+/* Planning and examining, on a decision that was made with memory at hand. */
+static struct af_decision settled;
+
+static enum anyflash_status plan(const struct af_fit_options *options,
+                                 struct anyflash_error *err)
+{
+    (void)options;
+    const struct af_machine *machines[] = {&machine};
+    struct af_plan made;
+    enum anyflash_status status = af_plan_make(&settled, machines, 1, &made, err);
+    if (status == ANYFLASH_OK)
+        af_plan_release(&made);
+    return status;
+}
+
+static enum anyflash_status examine(const struct af_fit_options *options,
+                                    struct anyflash_error *err)
+{
+    (void)options;
+    struct af_arena arena;
+    const struct af_finding *findings;
+    size_t count;
+    af_arena_init(&arena);
+    enum anyflash_status status =
+        af_doctor_examine(&catalog, &machine, &settled, &arena, &findings, &count, err);
+    af_arena_release(&arena);
+    return status;
+}
+
+/* Fails request after request until the attempt no longer notices. */
+static void fail_everywhere(attempt *try, const struct af_fit_options *options, bool all_after)
+{
+    for (size_t nth = 1;; nth++) {
+        struct anyflash_error problem = {0};
+        af_mem_fail_nth(nth, all_after);
+        enum anyflash_status status = try(options, &problem);
+        bool reached = af_mem_request_count() >= nth;
+        af_mem_fail_nth(0, false);
+        if (!reached) {
+            assert_int_equal(status, ANYFLASH_OK);
+            assert_true(nth > 1);
+            return;
+        }
+        if (status != ANYFLASH_E_NO_MEMORY)
+            fail_msg("request %zu: status %d, '%s'", nth, (int)status, problem.message);
+    }
+}
+
+static void with_machine(const char *path, attempt *try, const struct af_fit_options *options)
+{
+    const struct af_machine *machines[] = {&machine};
+    af_machine_init(&machine, "test", "not said");
+    assert_int_equal(af_machine_read(&machine, path, NULL), ANYFLASH_OK);
+    assert_int_equal(af_fit_decide(&catalog, machines, 1, options, &settled, NULL),
+                     ANYFLASH_OK);
+    fail_everywhere(try, options, false);
+    fail_everywhere(try, options, true);
+    af_decision_release(&settled);
+    af_machine_release(&machine);
+}
+
+#define MACHINE(name) AF_TEST_DATA "/cases/machines/" name ".json"
+
+static void test_decide__survives_every_lack_of_memory_where_a_wheel_fits(void **state)
+{
+    (void)state;
+    const struct af_fit_options options = {0};
+    with_machine(MACHINE("stale-after-torch-upgrade"), decide, &options);
+}
+
+static void test_decide__survives_every_lack_of_memory_down_the_ladder(void **state)
+{
+    (void)state;
+    const struct af_fit_options options = {.version = "2.8.3", .arch = "9.0"};
+    with_machine(MACHINE("h100-ngc"), decide, &options);
+}
+
+static void test_explain__survives_every_lack_of_memory(void **state)
+{
+    (void)state;
+    const struct af_fit_options options = {0};
+    with_machine(MACHINE("container-2gb"), explain, &options);
+}
+
+static void test_plan__survives_every_lack_of_memory_on_every_rung(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
+        const struct af_fit_options options = {.has_preference = true,
+                                               .preference = (enum af_rung_kind)kind};
+        with_machine(MACHINE("rtx4090-torch2.8"), plan, &options);
+    }
+}
+
+static void test_doctor__survives_every_lack_of_memory(void **state)
+{
+    (void)state;
+    const struct af_fit_options options = {0};
+    with_machine(MACHINE("cu12-wheel-on-cu130"), examine, &options);
+    with_machine(MACHINE("skip-cuda-build"), examine, &options);
+    with_machine(MACHINE("h100-ngc"), examine, &options);
+}
+
+static int load(void **state)
+{
+    (void)state;
+    return (int)af_catalog_load(&catalog, NULL, NULL);
+}
+
+static int release(void **state)
+{
+    (void)state;
+    af_catalog_release(&catalog);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_decide__survives_every_lack_of_memory_where_a_wheel_fits),
+        cmocka_unit_test(test_decide__survives_every_lack_of_memory_down_the_ladder),
+        cmocka_unit_test(test_explain__survives_every_lack_of_memory),
+        cmocka_unit_test(test_plan__survives_every_lack_of_memory_on_every_rung),
+        cmocka_unit_test(test_doctor__survives_every_lack_of_memory),
+    };
+    return cmocka_run_group_tests(tests, load, release);
+}
