@@ -47,6 +47,9 @@ static void judge_gpus(struct af_build *build)
 {
     const struct af_view *view = build->view;
     struct af_arena *arena = build->climb->arena;
+    bool any = false;
+    for (size_t i = 0; i < view->gpu_count; i++)
+        any = any || (view->gpus[i].sm >= 0 && target_of(view->gpus[i].sm) != 0);
     for (size_t i = 0; i < view->gpu_count; i++) {
         int sm = view->gpus[i].sm;
         const char *evidence = sm < 0 ? view->gpus[i].name
@@ -54,6 +57,9 @@ static void judge_gpus(struct af_build *build)
                                                         view->gpus[i].name, sm / 10, sm % 10);
         if (sm < 0)
             af_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_UNKNOWN_GPU, evidence);
+        else if (target_of(sm) == 0 && any)
+            af_climb_reason(build->climb, AF_REASON_GPU_PARTLY, "%s",
+                            evidence == NULL ? "" : evidence);
         else if (target_of(sm) == 0)
             af_build_row(build, "gpu", AF_NO, AF_REASON_SM_UNSUPPORTED, evidence);
         else
