@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -25,9 +26,14 @@ static int64_t now_ms(void)
 }
 
 /* In the child: silence, own group, then the body. Never returns. */
-static void child_run(int out_fd, int (*body)(int out_fd, void *context), void *context)
+static void child_run(int parent, int out_fd, int (*body)(int out_fd, void *context),
+                      void *context)
 {
     setpgid(0, 0);
+    /* An interrupted parent collects nothing; it may be gone already. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null_fd >= 0) {
         dup2(null_fd, STDIN_FILENO);
@@ -42,6 +48,7 @@ enum anyflash_status af_child_start_fork(int (*body)(int out_fd, void *context),
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
         return af_fail(err, ANYFLASH_E_IO, "cannot make a pipe: %s", strerror(errno));
+    int parent = getpid();
     pid_t pid = fork();
     if (pid < 0) {
         int number = errno;
@@ -51,7 +58,7 @@ enum anyflash_status af_child_start_fork(int (*body)(int out_fd, void *context),
     }
     if (pid == 0) {
         close(ends[0]);
-        child_run(ends[1], body, context);
+        child_run(parent, ends[1], body, context);
     }
     setpgid(pid, pid); /* both sides set it, so that neither can be too early */
     close(ends[1]);

@@ -51,6 +51,24 @@ static void view_findings(struct af_page *page, const struct doctor *doctor, boo
                        doctor->count - shown);
 }
 
+/* Where an unknown fact stands in the way, the next step is to state it. */
+static void view_no_way(struct af_page *page, const struct af_decision *decision)
+{
+    for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
+        const struct af_rung *rung = &decision->rungs[kind];
+        for (size_t i = 0; rung->answer == AF_UNKNOWN && i < rung->reason_count; i++) {
+            enum af_reason_id id = rung->reasons[i].id;
+            if (af_reason_effect(id) != AF_REASON_OPEN || af_reason_hint(id) == NULL)
+                continue;
+            af_page_format(page, 2, "  ", AF_TONE_PLAIN, "%s; %s", af_reason_message(id),
+                           af_reason_hint(id));
+            return;
+        }
+    }
+    af_page_add(page, 2, "  ", AF_TONE_PLAIN,
+                "no way leads to flash-attn here; `anyflash plan` says what each one lacks");
+}
+
 static void view_next(struct af_page *page, const struct doctor *doctor, struct af_arena *arena)
 {
     switch (doctor->next.kind) {
@@ -65,9 +83,7 @@ static void view_next(struct af_page *page, const struct doctor *doctor, struct 
                         : af_cause_message(doctor->next.finding->cause));
         return;
     case AF_NEXT_NO_WAY:
-        af_page_add(
-            page, 2, "  ", AF_TONE_PLAIN,
-            "no way leads to flash-attn here; `anyflash plan` says what each one lacks");
+        view_no_way(page, &doctor->question.decision);
         return;
     default:
         af_steps_view(page, &doctor->plan, 1, arena);

@@ -9,6 +9,7 @@
 
 #define LABEL_COLUMNS 17
 #define NEAR_MISSES_SHORT 2
+#define REASONS_SHORT 3
 
 static void add_price(struct af_text *text, const char *what)
 {
@@ -118,6 +119,7 @@ static void view_line(struct af_page *page, const struct af_rung *rung, bool rec
     char lead[LABEL_COLUMNS + 8];
     struct af_text text = {0};
     const char *separator = ": ";
+    size_t shown = 0;
     snprintf(lead, sizeof lead, "  %s", af_rung_name(rung->kind));
     af_text_format(&text, "%s%s: %s", af_answer_text(rung->answer),
                    recommended ? ", recommended" : "",
@@ -126,6 +128,10 @@ static void view_line(struct af_page *page, const struct af_rung *rung, bool rec
         const struct af_reason *reason = &rung->reasons[i];
         if (af_reason_effect(reason->id) == AF_REASON_NOTE)
             continue;
+        if (shown++ == REASONS_SHORT) {
+            af_text_add(&text, "; and more");
+            break;
+        }
         af_text_add(&text, separator);
         add_reason(&text, reason, !told->reasons[reason->id]);
         told->reasons[reason->id] = true;

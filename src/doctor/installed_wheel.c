@@ -143,10 +143,9 @@ static void judge(struct af_examination *examination, const struct af_wheel *whe
         enum af_cause_id cause;
         if (!cause_of(reasons[i].id, &cause))
             continue;
-        af_examination_add(examination, cause, "%s: %s%s%s", wheel->filename,
-                           af_reason_message(reasons[i].id),
-                           reasons[i].detail != NULL ? ": " : "",
-                           reasons[i].detail != NULL ? reasons[i].detail : "");
+        af_examination_add(examination, cause, "%s: %s", wheel->filename,
+                           reasons[i].detail != NULL ? reasons[i].detail
+                                                     : af_reason_message(reasons[i].id));
         return;
     }
 }

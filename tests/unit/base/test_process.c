@@ -11,6 +11,7 @@
 #include "base/process.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -63,6 +64,31 @@ static void test_child__hanging_family_is_killed_at_the_limit(void **state)
     af_arena_release(&arena);
 }
 
+static void test_child__dies_with_an_interrupted_parent(void **state)
+{
+    (void)state;
+    const char *const argv[] = {"sleep", "1000", NULL};
+    int ends[2];
+    int pid = 0;
+    char byte;
+    assert_int_equal(pipe(ends), 0);
+    pid_t parent = fork();
+    if (parent == 0) {
+        struct af_child child = {0};
+        af_child_start_program(argv, &child, NULL);
+        ssize_t done = write(ends[1], &child.pid, sizeof child.pid);
+        _exit(done > 0 ? 0 : 1);
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &pid, sizeof pid), (int)sizeof pid);
+    assert_int_equal(waitpid(parent, NULL, 0), parent);
+    /* The child holds the other end: it closes when the child is gone. */
+    struct pollfd waiting = {.fd = ends[0], .events = POLLIN};
+    assert_int_equal(poll(&waiting, 1, 5000), 1);
+    assert_int_equal(read(ends[0], &byte, 1), 0);
+    close(ends[0]);
+}
+
 static void test_child__flood_is_cut(void **state)
 {
     (void)state;
@@ -106,6 +132,7 @@ int main(void)
         cmocka_unit_test(test_child__answer_and_exit_code),
         cmocka_unit_test(test_child__missing_program_is_127),
         cmocka_unit_test(test_child__hanging_family_is_killed_at_the_limit),
+        cmocka_unit_test(test_child__dies_with_an_interrupted_parent),
         cmocka_unit_test(test_child__flood_is_cut),
         cmocka_unit_test(test_child__crash_is_an_error_not_ours),
     };
