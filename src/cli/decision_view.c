@@ -184,7 +184,7 @@ static bool rung_has(const struct af_rung *rung, enum af_reason_id id)
     return false;
 }
 
-/* The first reason against it; its detail only where the wheel rung does not tell it. */
+/* The first reason against it, unless the wheel rung tells it. */
 static void add_first_reason(struct af_text *text, const struct af_near_miss *miss,
                              const struct af_rung *rung)
 {
@@ -192,8 +192,10 @@ static void add_first_reason(struct af_text *text, const struct af_near_miss *mi
         const struct af_reason *reason = &miss->reasons[i];
         if (af_reason_effect(reason->id) != AF_REASON_BLOCKS)
             continue;
+        if (rung_has(rung, reason->id))
+            return;
         af_text_add(text, "\n");
-        add_reason(text, reason, !rung_has(rung, reason->id));
+        add_reason(text, reason, true);
         return;
     }
 }

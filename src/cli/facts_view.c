@@ -337,7 +337,6 @@ void af_facts_view(struct af_page *page, const struct af_machine *machine, bool 
     show_gpus(&view);
     show_driver(&view);
     show_toolkit(&view);
-    af_page_gap(page);
     af_page_add(page, 0, "", AF_TONE_STRONG, "Environment");
     show_python(&view);
     show_torch(&view);
