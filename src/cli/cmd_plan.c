@@ -177,11 +177,24 @@ static enum anyflash_status answer(struct af_cli *cli, struct plan *plan,
     return af_cli_finish(cli, err);
 }
 
+static enum anyflash_status check_words(const struct af_options *options,
+                                        struct anyflash_error *err)
+{
+    bool lists_all = af_option_given(options, AF_OPTION_ALL);
+    if (lists_all && af_option_given(options, AF_OPTION_WHEEL))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--all and --wheel exclude each other");
+    if (!lists_all && af_option_given(options, AF_OPTION_LIMIT))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--limit is for a list: --all is missing");
+    return ANYFLASH_OK;
+}
+
 enum anyflash_status af_cmd_plan(struct af_cli *cli, enum af_exit *exit_out,
                                  struct anyflash_error *err)
 {
     struct plan plan = {0};
-    enum anyflash_status status = af_question_answer(cli, &plan.question, err);
+    enum anyflash_status status = check_words(&cli->options, err);
+    if (status == ANYFLASH_OK)
+        status = af_question_answer(cli, &plan.question, err);
     if (status == ANYFLASH_OK)
         status = answer(cli, &plan, exit_out, err);
     if (plan.has_steps)

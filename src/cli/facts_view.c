@@ -49,7 +49,7 @@ static void show(struct view *view, const char *label, struct line *line,
     if (line->text.failed)
         view->arena->failed = true;
     if (view->with_sources && fact != NULL && fact->source != NULL)
-        af_text_format(&line->text, "\nfrom %s", fact->source);
+        af_text_format(&line->text, "\nsource: %s", fact->source);
     af_page_add(view->page, LABEL_COLUMNS, lead, AF_TONE_PLAIN, af_text_get(&line->text));
     af_text_release(&line->text);
 }
