@@ -46,7 +46,7 @@ fuzz:
 	tools/fuzz.sh build/fuzz $(FUZZ_SECONDS)
 
 bench: build
-	python3 bench/decide.py --anyflash build/release/anyflash
+	python3 bench/decide.py --anyflash build/release/anyflash $(if $(PYTHON),--python $(PYTHON))
 
 format:
 	clang-format -i $$(git ls-files 'src/*.[ch]' 'tests/*.[ch]' 'tools/*.c' 'include/*.h')

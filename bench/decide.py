@@ -10,6 +10,7 @@ and maximum of wall time and the peak memory, and the target of each command.
 import argparse
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -74,6 +75,7 @@ def main():
     print(describe_machine())
     print(f"{'command':14} {'min ms':>9} {'median':>9} {'max':>9} {'peak MiB':>9}  target")
     missed = False
+    floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MIB
     with tempfile.TemporaryFile() as sink:
         for name, argv, rounds in commands(options):
             run_once(argv, sink)  # warm the file cache
@@ -85,7 +87,8 @@ def main():
             verdict = judge(name, min(walls), peak)
             missed = missed or verdict.endswith("MISSED")
             median = statistics.median(walls)
-            print(f"{name:14} {min(walls):9.1f} {median:9.1f} {max(walls):9.1f} {peak:9.1f}  "
+            shown = f"{peak:.1f}" if peak > floor else f"<{floor:.1f}"
+            print(f"{name:14} {min(walls):9.1f} {median:9.1f} {max(walls):9.1f} {shown:>9}  "
                   f"{verdict}")
     return 1 if missed else 0
 
