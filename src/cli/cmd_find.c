@@ -124,6 +124,8 @@ static enum anyflash_status write_answer(struct af_cli *cli, const struct find *
         write_table(cli, find);
     if (find->count == 0)
         af_cli_remark(cli, "no wheel of the catalog matches all words");
+    else
+        af_cli_remark(cli, "-v shows the file names, -q only the addresses");
     return af_cli_finish(cli, err);
 }
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define SOURCE_COLUMNS 24
+#define SOURCE_COLUMNS 26
 #define PLATFORM_COLUMNS 22
 
 /* What the extension really has, or else what the name says. */
@@ -32,7 +32,7 @@ void af_wheel_table_head(struct af_text *out, bool judged)
 {
     af_text_format(out, "%s%-11s %-6s %-5s %-5s %-6s %-*s %s\n", judged ? "FITS    " : "",
                    "VERSION", "TORCH", "CUDA", "ABI", "PYTHON", PLATFORM_COLUMNS, "PLATFORM",
-                   "SOURCE");
+                   "SOURCE, RELEASE");
 }
 
 static void add_reasons(struct af_page *page, const struct af_candidate *verdict)
@@ -54,16 +54,20 @@ void af_wheel_table_row(struct af_text *out, const struct af_wheel *wheel, bool 
     struct af_page page = {out, AF_PAGE_COLUMNS, false};
     const char *source = wheel->official ? "official" : wheel->source;
     int source_len = (int)strcspn(source, "/"); /* who: the owner */
+    const char *tag = wheel->release_tag != NULL ? wheel->release_tag : "";
     const char *python = af_starts_with(wheel->abi, "cp") ? wheel->abi : wheel->python;
     size_t platform_len = strcspn(wheel->platform, "."); /* the first of several */
     if (platform_len > PLATFORM_COLUMNS)
         platform_len = PLATFORM_COLUMNS;
     if (judged)
         af_text_format(out, "%-7s ", verdict != NULL ? af_answer_text(verdict->answer) : "-");
-    af_text_format(out, "%-11.11s %-6.6s %-5.5s %-5s %-6.6s %-*.*s %.*s\n", wheel->version,
+    af_text_format(out, "%-11.11s %-6.6s %-5.5s %-5s %-6.6s %-*.*s ", wheel->version,
                    wheel->torch != NULL ? wheel->torch : "-", cuda_text(wheel), abi_text(wheel),
-                   python, PLATFORM_COLUMNS, (int)platform_len, wheel->platform,
-                   source_len < SOURCE_COLUMNS ? source_len : SOURCE_COLUMNS, source);
+                   python, PLATFORM_COLUMNS, (int)platform_len, wheel->platform);
+    af_text_format(out, "%.*s%s%.*s\n",
+                   source_len < SOURCE_COLUMNS ? source_len : SOURCE_COLUMNS, source,
+                   tag[0] == '\0' ? "" : " ",
+                   source_len < SOURCE_COLUMNS ? SOURCE_COLUMNS - source_len : 0, tag);
     if (!verbose)
         return;
     af_page_add(&page, 8, "", AF_TONE_PLAIN, wheel->filename);
