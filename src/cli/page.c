@@ -219,7 +219,7 @@ void af_page_gap(struct af_page *page)
 
 /*
  * Bytes of `text` up to the next place where the shell's word or a path may be
- * broken: after a blank outside quotes, after a '/', or within a very long name.
+ * broken: after a blank, after a '/', or within a very long name.
  */
 static size_t command_piece(const char *text, bool *in_quotes)
 {
@@ -230,7 +230,7 @@ static size_t command_piece(const char *text, bool *in_quotes)
             *in_quotes = !*in_quotes;
         if (letter == '\\' && !*in_quotes && text[len] != '\0')
             len++;
-        if ((letter == ' ' && !*in_quotes) || letter == '/')
+        if (letter == ' ' || letter == '/')
             break;
         if (len >= PIECE_BYTES && isalnum((unsigned char)letter) &&
             isalnum((unsigned char)text[len]))

@@ -54,13 +54,11 @@ enum af_answer af_driver_serves(const struct af_view *view, const struct af_tabl
     struct af_dotted floor;
     if (major < 0)
         return AF_UNKNOWN;
-    *need_out = "a driver that serves its CUDA";
+    const char *text = af_equal(view->os, "linux") ? driver_floor(tables, major) : NULL;
+    *need_out = text != NULL ? text : "of that CUDA";
     if (view->driver_cuda.count > 0)
         return view->driver_cuda.part[0] >= major ? AF_YES : AF_NO;
-    const char *text = driver_floor(tables, major);
-    if (view->driver.count == 0 || !af_equal(view->os, "linux") ||
-        !af_dotted_parse(text, &floor))
+    if (view->driver.count == 0 || !af_dotted_parse(text, &floor))
         return AF_UNKNOWN;
-    *need_out = text;
     return af_dotted_compare(&view->driver, &floor) >= 0 ? AF_YES : AF_NO;
 }

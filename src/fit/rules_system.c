@@ -63,8 +63,8 @@ void af_rule_driver(struct af_trial *trial)
     const char *need;
     if (view->gpu == AF_FACT_KNOWN &&
         af_driver_serves(view, trial->judge->tables, major, &need) == AF_NO)
-        af_trial_reason(trial, AF_REASON_DRIVER, "CUDA %d needs %s, here: driver %s", major,
-                        need,
+        af_trial_reason(trial, AF_REASON_DRIVER, "CUDA %d needs driver %s or newer, here: %s",
+                        major, need,
                         view->driver_text == NULL ? "of another CUDA" : view->driver_text);
 }
 

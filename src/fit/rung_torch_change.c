@@ -159,6 +159,29 @@ static bool better(const struct af_candidate *a, const struct af_candidate *b, b
     return fresh && a->answer == b->answer && a->wheel->official && !b->wheel->official;
 }
 
+/* Whether the wheel was built with the CUDA of this torch build, as far as its name says. */
+static bool is_exact(const struct found *found)
+{
+    return found->candidate.wheel->cuda_minor < 0 ||
+           found->candidate.wheel->cuda_minor == found->choice->variant->cuda_minor;
+}
+
+/*
+ * Whether `a` is worth taking over `b`, another build of the same release: a
+ * wheel of exactly its CUDA, and where there is no torch yet a newer flash-attn.
+ */
+static bool better_build(const struct found *a, const struct found *b, bool fresh)
+{
+    const struct af_wheel *new = a->candidate.wheel;
+    const struct af_wheel *old = b->candidate.wheel;
+    if (a->choice->release != b->choice->release ||
+        a->candidate.answer != b->candidate.answer || new->official != old->official)
+        return false;
+    if (new->version_rank != old->version_rank)
+        return fresh && new->version_rank > old->version_rank;
+    return is_exact(a) && !is_exact(b);
+}
+
 static struct found search(struct af_climb *climb, const struct choice *choices, size_t count)
 {
     const struct af_judge *judge = climb->judge;
@@ -177,13 +200,16 @@ static struct found search(struct af_climb *climb, const struct choice *choices,
             af_view_change_torch(&changed.views[v], choices[i].release, choices[i].variant,
                                  climb->arena);
         }
-        struct af_candidate best = best_wheel(&changed, wheels, wheel_count);
-        if (best.wheel != NULL && better(&best, &found.candidate, fresh))
-            found = (struct found){best, &choices[i]};
         bool done = found.choice != NULL && found.candidate.answer == AF_YES &&
                     (!fresh || found.candidate.wheel->official);
-        if (done)
+        if (done && found.choice->release != choices[i].release)
             break;
+        struct found next = {best_wheel(&changed, wheels, wheel_count), &choices[i]};
+        if (next.candidate.wheel == NULL)
+            continue;
+        if (found.choice == NULL || better_build(&next, &found, fresh) ||
+            better(&next.candidate, &found.candidate, fresh))
+            found = next;
     }
     return found;
 }

@@ -73,8 +73,8 @@ static void judge_driver(struct af_climb *climb, const struct af_view *view)
     int major = view->torch.cuda_major;
     const char *need;
     if (af_driver_serves(view, climb->judge->tables, major, &need) == AF_NO)
-        af_climb_reason(climb, AF_REASON_DRIVER, "CUDA %d needs %s, here: driver %s", major,
-                        need,
+        af_climb_reason(climb, AF_REASON_DRIVER, "CUDA %d needs driver %s or newer, here: %s",
+                        major, need,
                         view->driver_text == NULL ? "of another CUDA" : view->driver_text);
 }
 

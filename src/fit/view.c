@@ -139,7 +139,8 @@ static void read_gpus(const struct af_machine *machine, struct af_view *view)
             add_gpu(view, gpu);
     }
     view->amd = view->amd && view->gpu_count == 0 && hidden == 0;
-    view->gpu_source = hidden > 0 ? "CUDA_VISIBLE_DEVICES hides them" : machine->gpus.source;
+    view->gpu_source = hidden > 0 ? "CUDA_VISIBLE_DEVICES hides them; unset it to use them"
+                                  : machine->gpus.source;
     if (view->gpu_count > 0)
         view->gpu = AF_FACT_KNOWN;
     else

@@ -7,8 +7,10 @@
 
 static void install_torch(struct af_builder *builder)
 {
-    if (builder->target.machine->torch.version.state != AF_FACT_ABSENT)
-        return;
+    const struct af_machine *machine = builder->target.machine;
+    if (machine->torch.version.state != AF_FACT_ABSENT ||
+        af_fact_is(&machine->platform.libc, "musl"))
+        return; /* no torch is published for musl */
     af_builder_install(builder);
     if (builder->target.uv) {
         af_builder_word(builder, "--torch-backend");

@@ -78,8 +78,8 @@ def plan_errors(expect, plan):
     if plan["decision"] not in any_of(expect["decision"]):
         errors.append(f"decision is {plan['decision']}, expected {expect['decision']}")
     filename = (plan.get("wheel") or {}).get("filename")
-    if plan["decision"] == "wheel" and "wheel" in expect and not re.fullmatch(
-            expect["wheel"], filename or ""):
+    if plan["decision"] in ("wheel", "torch-change") and not re.fullmatch(
+            expect.get("wheel", ".*"), filename or ""):
         errors.append(f"wheel is {filename}, expected {expect['wheel']}")
     for name, demand in expect.get("rungs", {}).items():
         rung = rungs[name]
@@ -97,6 +97,10 @@ def plan_errors(expect, plan):
     for key, pattern in expect.get("torch_change", {}).items():
         if not re.fullmatch(pattern, change.get(f"torch_{key}") or ""):
             errors.append(f"torch-change: {key} is {change.get(f'torch_{key}')}, not {pattern}")
+    wheel = change["wheel"]
+    if wheel and "." in (wheel["cuda"] or "") and (
+            "cu" + wheel["cuda"].replace(".", "") != change["torch_cuda"]):
+        errors.append(f"torch-change: {wheel} for a torch of {change}")
     if plan["decision"] in ("wheel", "torch-change"):
         errors += step_errors(plan)
     return errors

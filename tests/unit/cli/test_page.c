@@ -79,7 +79,7 @@ static void test_command__closes_quotes_at_a_break(void **state)
     (void)state;
     struct af_page page = {&out, 20, false};
     af_page_command(&page, 0, "run '/a b/c d/e f/g h/i j'");
-    assert_string_equal(af_text_get(&out), "run \\\n  '/a b/c d/e f/'\\\n'g h/i j'\n");
+    assert_string_equal(af_text_get(&out), "run \\\n  '/a b/c d/e f/g '\\\n'h/i j'\n");
 }
 
 static void test_nearest__finds_slips_of_the_hand(void **state)
