@@ -6,6 +6,7 @@
 .PHONY: run test build packages test-sanitize test-clang test-real fuzz bench format install clean
 
 PRESET ?= release
+TESTS = OFF
 
 run: build
 	@echo; echo '== this machine: anyflash doctor'; echo
@@ -14,26 +15,28 @@ run: build
 	@build/release/anyflash plan --machine examples/machines/rtx4090-torch2.8.json
 
 build: packages
-	@cmake --preset $(PRESET) >build/$(PRESET).log 2>&1 || { cat build/$(PRESET).log; exit 1; }
+	@cmake --preset $(PRESET) -DANYFLASH_TESTS=$(TESTS) >build/$(PRESET).log 2>&1 || { cat build/$(PRESET).log; exit 1; }
 	@cmake --build --preset $(PRESET)
 
 packages:
 	@mkdir -p build
 	@tools/packages.sh $(PACKAGE_SETS)
 
-test: PACKAGE_SETS = test
+test: PACKAGE_SETS += test
+test: TESTS = ON
 test: build
 	ctest --preset $(PRESET)
 
 test-sanitize:
 	$(MAKE) test PRESET=sanitize
 
-test-clang: PACKAGE_SETS = test clang
 test-clang:
 	@tools/packages.sh clang
 	$(MAKE) test PRESET=clang
 
 # Makes real environments from the Python package index; 5 GB each, minutes.
+test-real: PACKAGE_SETS += test
+test-real: TESTS = ON
 test-real: build
 	python3 tests/real/compare.py --anyflash build/release/anyflash
 
