@@ -30,7 +30,7 @@ void af_examine_torch(struct af_examination *examination)
         enum af_cause_id cause;
     } builds[] = {
         {"prerelease", AF_CAUSE_TORCH_NIGHTLY},
-        {"source", AF_CAUSE_TORCH_NIGHTLY},
+        {"source", AF_CAUSE_TORCH_SOURCE},
         {"vendor", AF_CAUSE_TORCH_VENDOR},
     };
     const struct af_torch *torch = &examination->machine->torch;
