@@ -69,6 +69,29 @@ static void view_no_way(struct af_page *page, const struct af_decision *decision
                 "no way leads to flash-attn here; `anyflash plan` says what each one lacks");
 }
 
+/* The rung above the recommended one that only lacks a GPU; its hint serves other nodes. */
+static const char *other_node_hint(const struct af_decision *decision)
+{
+    const struct af_rung *wheel = &decision->rungs[AF_RUNG_WHEEL];
+    for (size_t i = 0; i < wheel->reason_count; i++) {
+        if (wheel->reasons[i].id == AF_REASON_NO_GPU)
+            return af_reason_hint(AF_REASON_NO_GPU);
+    }
+    return NULL;
+}
+
+static void view_plan_step(struct af_page *page, const struct doctor *doctor,
+                           struct af_arena *arena)
+{
+    const char *hint = other_node_hint(&doctor->question.decision);
+    af_steps_view(page, &doctor->plan, 1, arena);
+    if (doctor->plan.step_count > 1)
+        af_page_format(page, 2, "  ", AF_TONE_PLAIN, "then %zu more: `anyflash plan`",
+                       doctor->plan.step_count - 1);
+    if (hint != NULL)
+        af_page_add(page, 2, "  ", AF_TONE_PLAIN, hint);
+}
+
 static void view_next(struct af_page *page, const struct doctor *doctor, struct af_arena *arena)
 {
     switch (doctor->next.kind) {
@@ -86,10 +109,7 @@ static void view_next(struct af_page *page, const struct doctor *doctor, struct 
         view_no_way(page, &doctor->question.decision);
         return;
     default:
-        af_steps_view(page, &doctor->plan, 1, arena);
-        if (doctor->plan.step_count > 1)
-            af_page_format(page, 2, "  ", AF_TONE_PLAIN, "then %zu more: `anyflash plan`",
-                           doctor->plan.step_count - 1);
+        view_plan_step(page, doctor, arena);
     }
 }
 

@@ -18,24 +18,37 @@ static const struct af_rung *chosen(const struct plan *plan)
     return decision->possible ? &decision->rungs[decision->recommended] : NULL;
 }
 
+/* "sm 8.9", "target sm 9.0" where one was stated, or what is known instead. */
+static const char *gpu_text(const struct af_machine *machine, const char *arch,
+                            struct af_arena *arena)
+{
+    const char *text = "no GPU";
+    if (arch != NULL)
+        text = af_arena_format(arena, "target sm %s", arch);
+    else if (machine->gpus.count > 0)
+        text = af_arena_format(arena, "sm %s",
+                               af_fact_text_or(&machine->gpus.rows[0].sm, "unknown"));
+    else if (machine->gpus.state != AF_FACT_KNOWN)
+        text = "GPU unknown";
+    return text != NULL ? text : "";
+}
+
 /* "this machine: debian 12, Python 3.12.4, torch 2.8.0+cu128, sm 8.9" */
-static void view_machines(struct af_page *page, const struct af_machines *machines)
+static void view_machines(struct af_page *page, const struct af_machines *machines,
+                          const char *arch, struct af_arena *arena)
 {
     for (size_t i = 0; i < machines->count; i++) {
         const struct af_machine *machine = machines->pointers[i];
-        const char *gpu = machine->gpus.count > 0
-                              ? af_fact_text_or(&machine->gpus.rows[0].sm, "unknown")
-                              : NULL;
         af_page_format(
             page, 5, i == 0 ? "For  " : "and  ", AF_TONE_PLAIN,
-            "%s: %s, Python %s, torch %s%s%s", machine->name,
+            "%s: %s, Python %s, torch %s, %s", machine->name,
             af_fact_text_or(&machine->platform.distribution,
                             af_fact_text_or(&machine->platform.os, "unknown system")),
             af_fact_text_or(&machine->python.version, "unknown"),
             machine->torch.version.state == AF_FACT_ABSENT
                 ? "not installed"
                 : af_fact_text_or(&machine->torch.version, "unknown"),
-            gpu != NULL ? ", sm " : ", no GPU seen", gpu != NULL ? gpu : "");
+            gpu_text(machine, arch, arena));
     }
 }
 
@@ -67,7 +80,7 @@ static void view_decision(struct af_page *page, const struct plan *plan)
 static void view(struct af_cli *cli, const struct plan *plan)
 {
     struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
-    view_machines(&page, &plan->question.machines);
+    view_machines(&page, &plan->question.machines, plan->question.options.arch, &cli->arena);
     view_decision(&page, plan);
     if (plan->has_steps && plan->steps.step_count > 0) {
         af_page_gap(&page);

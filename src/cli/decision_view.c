@@ -112,18 +112,17 @@ static void view_reasons(struct af_page *page, const struct af_rung *rung, struc
     }
 }
 
-/* "no: summary: reason; reason" */
+/* "yes: summary" or "no: reason; reason": the reasons of a short line say more. */
 static void view_line(struct af_page *page, const struct af_rung *rung, bool recommended,
                       bool with_reasons, struct told *told)
 {
     char lead[LABEL_COLUMNS + 8];
     struct af_text text = {0};
-    const char *separator = ": ";
+    const char *separator = "";
     size_t shown = 0;
     snprintf(lead, sizeof lead, "  %s", af_rung_name(rung->kind));
-    af_text_format(&text, "%s%s: %s", af_answer_text(rung->answer),
-                   recommended ? ", recommended" : "",
-                   rung->summary != NULL ? rung->summary : "");
+    af_text_format(&text, "%s%s: ", af_answer_text(rung->answer),
+                   recommended ? ", recommended" : "");
     for (size_t i = 0; with_reasons && i < rung->reason_count; i++) {
         const struct af_reason *reason = &rung->reasons[i];
         if (af_reason_effect(reason->id) == AF_REASON_NOTE)
@@ -137,6 +136,8 @@ static void view_line(struct af_page *page, const struct af_rung *rung, bool rec
         told->reasons[reason->id] = true;
         separator = "; ";
     }
+    if (shown == 0 && rung->summary != NULL)
+        af_text_add(&text, rung->summary);
     af_page_add(page, LABEL_COLUMNS, lead, recommended ? AF_TONE_STRONG : AF_TONE_PLAIN,
                 af_text_get(&text));
     page->out->failed |= text.failed;

@@ -90,10 +90,10 @@ static void say_blocked(struct af_trial *trial, enum served served,
 {
     enum af_reason_id id =
         served == REFUSED ? refusal(trial->wheel) : AF_REASON_SM_NOT_IN_WHEEL;
-    af_trial_reason(trial, partly ? AF_REASON_GPU_PARTLY : id, "%s%s, %s: SM %d.%d",
-                    trial->wheel->sm == NULL ? "" : "wheel: SM ",
-                    trial->wheel->sm == NULL ? "refused" : trial->wheel->sm, gpu->name,
-                    gpu->sm / 10, gpu->sm % 10);
+    bool codes = served != REFUSED && trial->wheel->sm != NULL;
+    af_trial_reason(trial, partly ? AF_REASON_GPU_PARTLY : id, "%s%s%s%s: SM %d.%d",
+                    codes ? "wheel: SM " : "", codes ? trial->wheel->sm : "", codes ? ", " : "",
+                    gpu->name, gpu->sm / 10, gpu->sm % 10);
 }
 
 static void serve_all(struct af_trial *trial)

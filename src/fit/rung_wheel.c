@@ -101,9 +101,10 @@ static void say_last(struct af_climb *climb, enum af_stage last)
         for (size_t r = 0; r < count && reasons != NULL; r++) {
             bool here = af_verdict_stage(AF_REASON_BIT(reasons[r].id)) == last;
             enum af_reason_id id = rung_reason(reasons[r].id);
+            const char *what = decision->sieve[decision->sieve_count - 1].what;
             if (here && id != reasons[r].id)
                 af_climb_reason(climb, id, "%s",
-                                decision->sieve[decision->sieve_count - 1].what);
+                                what + (af_starts_with(what, "for ") ? strlen("for ") : 0));
             else if (here)
                 af_climb_reason(climb, id, "%s",
                                 reasons[r].detail == NULL ? "" : reasons[r].detail);

@@ -83,8 +83,11 @@ static void describe(struct af_given *given, size_t index, const char *name, con
     if (find_target_word(lower, target, sizeof target)) {
         sm = target;
         vendor = target[0] == 'g' ? "amd" : "nvidia";
-    } else {
-        af_gpu_name_find(lower, &vendor, &sm);
+    } else if (!af_gpu_name_find(lower, &vendor, &sm) && isdigit((unsigned char)lower[0])) {
+        /* "4090": people leave the line's name out */
+        const char *whole = af_arena_format(given->arena, "rtx %s", lower);
+        if (whole != NULL)
+            af_gpu_name_find(whole, &vendor, &sm);
     }
     if (vendor != NULL)
         give_vendor(given, gpu, vendor);

@@ -220,6 +220,22 @@ def test_all_with_limit_in_json(anyflash):
     assert listed["candidates"][0]["verdict"] == "yes"
 
 
+def test_plan_says_the_stated_target(anyflash):
+    answer = anyflash("plan", "--machine", BY_NAME["login-node-no-gpu"], "--arch", "9.0")
+    assert "target sm 9.0" in answer.out.splitlines()[0]
+
+
+def test_doctor_without_gpu_says_how_to_decide_for_another_node(anyflash):
+    answer = anyflash("doctor", "--machine", BY_NAME["no-gpu-cpu-torch"])
+    assert "--arch" in answer.out.split("Next step")[1]
+
+
+def test_doctor_gives_the_reason_of_a_way_that_is_closed(anyflash):
+    answer = anyflash("doctor", "--machine", BY_NAME["v100-torch2.7"])
+    line = next(line for line in answer.out.splitlines() if line.startswith("  wheel "))
+    assert line.split("no: ")[1].startswith("FlashAttention refuses"), line
+
+
 def test_find_answers_in_a_table(anyflash):
     answer = anyflash("find", "torch=2.9", "python=3.12", "cuda=12", "abi=true",
                       "platform=linux_x86_64")

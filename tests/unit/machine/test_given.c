@@ -254,6 +254,7 @@ static void test_given__gpu_names_give_compute_capability(void **state)
         size_t count;
     } rows[] = {
         {"gpu=RTX 4090", "8.9", "nvidia", 1},
+        {"gpu=4090", "8.9", "nvidia", 1},
         {"gpu=NVIDIA GeForce RTX 4090 Laptop GPU", "8.9", "nvidia", 1},
         {"gpu=NVIDIA A100-SXM4-80GB", "8.0", "nvidia", 1},
         {"gpu=8x A40", "8.6", "nvidia", 8},
