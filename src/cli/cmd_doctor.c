@@ -69,10 +69,13 @@ static void view_no_way(struct af_page *page, const struct af_decision *decision
                 "no way leads to flash-attn here; `anyflash plan` says what each one lacks");
 }
 
-/* The rung above the recommended one that only lacks a GPU; its hint serves other nodes. */
-static const char *other_node_hint(const struct af_decision *decision)
+/* Where only the GPU is missing, it may be in another node of the same kind. */
+static const char *other_node_hint(const struct doctor *doctor)
 {
-    const struct af_rung *wheel = &decision->rungs[AF_RUNG_WHEEL];
+    const struct af_rung *wheel = &doctor->question.decision.rungs[AF_RUNG_WHEEL];
+    const struct af_machine *machine = patient(doctor);
+    if (!af_fact_is(&machine->platform.os, "linux") || machine->gpus.count > 0)
+        return NULL;
     for (size_t i = 0; i < wheel->reason_count; i++) {
         if (wheel->reasons[i].id == AF_REASON_NO_GPU)
             return af_reason_hint(AF_REASON_NO_GPU);
@@ -83,7 +86,7 @@ static const char *other_node_hint(const struct af_decision *decision)
 static void view_plan_step(struct af_page *page, const struct doctor *doctor,
                            struct af_arena *arena)
 {
-    const char *hint = other_node_hint(&doctor->question.decision);
+    const char *hint = other_node_hint(doctor);
     af_steps_view(page, &doctor->plan, 1, arena);
     if (doctor->plan.step_count > 1)
         af_page_format(page, 2, "  ", AF_TONE_PLAIN, "then %zu more: `anyflash plan`",

@@ -70,8 +70,7 @@ static void judge_gpus(struct af_build *build)
                      af_arena_format(arena, "none seen (%s)",
                                      view->gpu_source == NULL ? "" : view->gpu_source));
     else if (view->amd)
-        af_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_BUILD_UNKNOWN,
-                     "an AMD GPU: builds for ROCm are not planned in this version");
+        af_build_row(build, "gpu", AF_NO, AF_REASON_BUILD_ROCM, "an AMD GPU");
     else if (view->gpu == AF_FACT_UNKNOWN)
         af_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_UNKNOWN_GPU, view->gpu_source);
     else if (build->sm_count > 0)

@@ -84,6 +84,15 @@ static void sieve(struct af_climb *climb, enum af_stage *last_out)
     decision->sieve = rows;
 }
 
+/* What files lack by themselves says little where the kind of GPU rules them all out. */
+static bool is_said(const struct af_climb *climb, enum af_stage last, enum af_reason_id id)
+{
+    const struct af_view *view = &climb->judge->views[0];
+    bool other_gpu = view->amd || view->torch.rocm;
+    return af_verdict_stage(AF_REASON_BIT(id)) == last &&
+           (last != AF_STAGE_FILE || !other_gpu || id == AF_REASON_MACHINE_ROCM);
+}
+
 /* The reasons, with the details of one wheel each, that left none at `last`. */
 static void say_last(struct af_climb *climb, enum af_stage last)
 {
@@ -99,7 +108,7 @@ static void say_last(struct af_climb *climb, enum af_stage last)
         const struct af_reason *reasons =
             af_verdict_explain(climb->judge, candidate->wheel, climb->arena, &count);
         for (size_t r = 0; r < count && reasons != NULL; r++) {
-            bool here = af_verdict_stage(AF_REASON_BIT(reasons[r].id)) == last;
+            bool here = is_said(climb, last, reasons[r].id);
             enum af_reason_id id = rung_reason(reasons[r].id);
             const char *what = decision->sieve[decision->sieve_count - 1].what;
             if (here && id != reasons[r].id)
