@@ -1,0 +1,71 @@
+/*
+ * kernel.h: what a kernel is, between the part that chooses (attn/) and the
+ * parts that compute (cpu/). A kernel is one row of a manifest; without a row
+ * it cannot run, with a row it is tested against the oracle and timed.
+ */
+#ifndef AF_ATTN_KERNEL_H
+#define AF_ATTN_KERNEL_H
+
+#include "attn/problem.h"
+
+enum af_operation { AF_FORWARD, AF_DECODE, AF_BACKWARD };
+
+/* Instruction sets, worst to best within an architecture; bits of af_cpu_features(). */
+enum af_cpu_feature {
+    AF_CPU_BASE = 1u << 0,
+    AF_CPU_NEON = 1u << 1,
+    AF_CPU_AVX2 = 1u << 2,       /* AVX2, FMA and F16C, and the OS saves YMM */
+    AF_CPU_AVX512 = 1u << 3,     /* F, BW, DQ, VL, and the OS saves ZMM */
+    AF_CPU_AVX512BF16 = 1u << 4
+};
+
+/* Scratch of one worker: a kernel asks for its size, the caller provides it, 64-aligned. */
+struct af_scratch {
+    void *memory;
+    size_t size_bytes;
+};
+
+/*
+ * One piece of forward work: rows [row_begin, row_end) of key head `kv_head` of
+ * a sequence against keys [key_begin, key_end). Row r is query i = r / group of
+ * head kv_head * group + r % group, so that all heads that share a key head are
+ * neighbours. `partial` NULL: the results are final and go to o and lse; else
+ * unnormalised o (f32 [rows, Dv]) with row maximum and row sum (f32 [rows, 2],
+ * maximum in units of log2) go there, to be merged.
+ */
+struct af_forward_task {
+    const struct af_problem *problem;
+    struct af_sequence sequence;
+    int64_t kv_head;
+    int64_t row_begin;
+    int64_t row_end;
+    int64_t key_begin;
+    int64_t key_end;
+    float *partial_o;
+    float *partial_ml;
+};
+
+/* Why a kernel does not take a problem; texts in declines.inc. */
+#define AF_DECLINE(id, text) AF_DECLINE_##id,
+enum af_decline {
+    AF_TAKES_IT = 0,
+#include "attn/declines.inc"
+    AF_DECLINE_COUNT
+};
+#undef AF_DECLINE
+
+const char *af_decline_text(enum af_decline decline);
+
+struct af_kernel {
+    const char *name;
+    enum af_operation operation;
+    enum anyflash_dtype dtype;
+    uint32_t needs;          /* one bit of enum af_cpu_feature */
+    uint32_t features;       /* of enum af_feature: what it can do */
+    int64_t rows_max;        /* takes tasks of at most this many rows; 0: any */
+    int64_t rows_granule;    /* rows of a tile: tasks are multiples of it */
+    size_t (*scratch_bytes)(const struct af_problem *problem, int64_t rows);
+    void (*run_forward)(const struct af_forward_task *task, struct af_scratch scratch);
+};
+
+#endif
