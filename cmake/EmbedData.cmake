@@ -8,7 +8,7 @@ function(anyflash_embed_data target)
     set(fit ${PROJECT_SOURCE_DIR}/src/fit)
     add_executable(pack_data ${PROJECT_SOURCE_DIR}/tools/pack_data.c ${fit}/catalog_rows.c
                    ${fit}/catalog_pack.c ${fit}/intern.c)
-    target_link_libraries(pack_data PRIVATE af_formats af_base)
+    target_link_libraries(pack_data PRIVATE af_formats af_json af_base)
     anyflash_compile_options(pack_data)
 
     set(generated ${PROJECT_BINARY_DIR}/generated)

@@ -10,10 +10,10 @@
  * program, so remarks are left out, and a list of words becomes one text.
  */
 #include "base/file.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "fit/catalog_pack.h"
 #include "fit/catalog_rows.h"
+#include "json/json.h"
 
 #include <stdio.h>
 #include <string.h>

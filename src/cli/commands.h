@@ -5,9 +5,9 @@
 #ifndef AF_CLI_COMMANDS_H
 #define AF_CLI_COMMANDS_H
 
-#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "json/json.h"
 
 /*
  * One run of the program. `out` is all of stdout: it is written at the end, so

@@ -4,9 +4,9 @@
 #ifndef AF_CLI_FACTS_VIEW_H
 #define AF_CLI_FACTS_VIEW_H
 
-#include "base/json.h"
 #include "cli/page.h"
 #include "machine/machine.h"
+#include "json/json.h"
 
 /*
  * Appends the sections "Machine" and "Environment". With `with_sources` each

@@ -5,9 +5,9 @@
 #ifndef AF_CLI_JSON_PARTS_H
 #define AF_CLI_JSON_PARTS_H
 
-#include "base/json.h"
 #include "fit/fit.h"
 #include "plan/plan.h"
+#include "json/json.h"
 
 /*
  * Takes over both and returns the list with the item at its end; NULL when

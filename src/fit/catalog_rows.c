@@ -7,10 +7,10 @@
  */
 #include "fit/catalog_rows.h"
 
-#include "base/json.h"
 #include "base/text.h"
 #include "fit/intern.h"
 #include "formats/version.h"
+#include "json/json.h"
 
 #include <stdlib.h>
 #include <string.h>

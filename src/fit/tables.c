@@ -8,10 +8,10 @@
  */
 #include "fit/tables.h"
 
-#include "base/json.h"
 #include "base/text.h"
 #include "fit/embedded.h"
 #include "formats/version.h"
+#include "json/json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,9 +4,9 @@
  */
 #include "formats/metadata.h"
 
-#include "base/json.h"
 #include "base/text.h"
 #include "formats/names.h"
+#include "json/json.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -8,11 +8,11 @@
  * _sysconfigdata module, which is a plain dict of one entry a line.
  */
 #include "base/file.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "formats/elf.h"
 #include "formats/metadata.h"
 #include "machine/environment.h"
+#include "json/json.h"
 
 #include <stdio.h>
 #include <string.h>

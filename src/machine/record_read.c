@@ -4,8 +4,8 @@
  * 'machine.json' gpus[2].sm. Syntax, size and depth are base/json.h's work;
  * what a fact may look like is said in machine.h.
  */
-#include "base/json.h"
 #include "machine/machine.h"
+#include "json/json.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  * is run. Runs after torch and python.
  */
 #include "base/file.h"
-#include "base/json.h"
 #include "machine/probes.h"
+#include "json/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "machine/tools.h"
 
 #include "base/file.h"
-#include "base/json.h"
+#include "json/json.h"
 
 #include <stdio.h>
 #include <string.h>

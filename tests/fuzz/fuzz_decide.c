@@ -1,8 +1,8 @@
 /*
  * fuzz_decide.c: any machine record through decision and plan.
  */
-#include "base/json.h"
 #include "plan/plan.h"
+#include "json/json.h"
 
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 /*
  * fuzz_metadata.c: any text as each of the files of metadata.h.
  */
-#include "base/json.h"
 #include "formats/metadata.h"
 #include "formats/names.h"
+#include "json/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

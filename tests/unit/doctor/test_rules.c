@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "base/json.h"
 #include "doctor/doctor.h"
+#include "json/json.h"
 
 struct patient {
     struct af_machine machine;

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "base/json.h"
 #include "fit/fit.h"
+#include "json/json.h"
 
 #include <string.h>
 

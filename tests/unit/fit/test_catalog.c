@@ -3,11 +3,11 @@
  * and what a catalog file with bad rows is answered.
  */
 #include "base/file.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "fit/catalog.h"
 #include "fit/catalog_pack.h"
 #include "fit/catalog_rows.h"
+#include "json/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,10 +2,10 @@
  * test_catalog_names.c: every file name of the catalog, read by wheel_name.h,
  * against the fields of its row.
  */
-#include "base/json.h"
 #include "base/text.h"
 #include "fit/catalog.h"
 #include "formats/wheel_name.h"
+#include "json/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,10 @@
 /*
  * test_query.c: the language of `anyflash find` over the embedded catalog.
  */
-#include "base/json.h"
 #include "base/text.h"
 #include "fit/query.h"
 #include "formats/version.h"
+#include "json/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

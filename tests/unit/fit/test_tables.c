@@ -2,11 +2,11 @@
  * test_tables.c: every row of the embedded tables is read, and the facts that
  * decisions rest on are what the sources say.
  */
-#include "base/json.h"
 #include "base/text.h"
 #include "fit/reason.h"
 #include "fit/tables.h"
 #include "formats/version.h"
+#include "json/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

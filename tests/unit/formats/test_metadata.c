@@ -1,10 +1,10 @@
 /*
  * test_metadata.c: METADATA, RECORD, direct_url.json and their neighbours.
  */
-#include "base/json.h"
 #include "base/text.h"
 #include "formats/metadata.h"
 #include "formats/names.h"
+#include "json/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,9 +7,9 @@
 #define AF_TESTS_FAKE_H
 
 #include "base/file.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "machine/probes.h"
+#include "json/json.h"
 
 #include <ftw.h>
 #include <setjmp.h>

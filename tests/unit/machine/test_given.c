@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "base/json.h"
 #include "machine/machine.h"
+#include "json/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "base/json.h"
 #include "machine/machine.h"
+#include "json/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "base/json.h"
 #include "machine_place.h"
+#include "json/json.h"
 
 #define GIB (INT64_C(1) << 30)
 

@@ -1,7 +1,7 @@
 /*
  * json.c: jansson behind our limits. Used by records, data tables and --json.
  */
-#include "base/json.h"
+#include "json/json.h"
 
 #include "base/file.h"
 #include "base/text.h"

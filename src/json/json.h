@@ -2,8 +2,8 @@
  * json.h: jansson with our limits: bounded size and depth, allocation through
  * mem.h, errors that name the file and the position.
  */
-#ifndef AF_BASE_JSON_H
-#define AF_BASE_JSON_H
+#ifndef AF_JSON_JSON_H
+#define AF_JSON_JSON_H
 
 #include <jansson.h>
 
