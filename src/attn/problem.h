@@ -15,8 +15,8 @@
 
 /* What a problem asks for beyond plain attention; kernels decline by these. */
 enum af_feature {
-    AF_FEATURE_CAUSAL = 1u << 0,  /* causal or window_right */
-    AF_FEATURE_WINDOW = 1u << 1,  /* window_left */
+    AF_FEATURE_CAUSAL = 1u << 0, /* causal or window_right */
+    AF_FEATURE_WINDOW = 1u << 1, /* window_left */
     AF_FEATURE_SOFTCAP = 1u << 2,
     AF_FEATURE_ALIBI = 1u << 3,
     AF_FEATURE_BIAS = 1u << 4,
@@ -29,7 +29,7 @@ enum af_feature {
 };
 
 /* Everything that changes a score after q.k. */
-#define AF_FEATURES_OF_SCORES                                                                    \
+#define AF_FEATURES_OF_SCORES                                                                  \
     (AF_FEATURE_SOFTCAP | AF_FEATURE_ALIBI | AF_FEATURE_BIAS | AF_FEATURE_MASK)
 
 struct af_problem {
@@ -63,6 +63,20 @@ enum anyflash_status af_problem_init(struct af_problem *problem,
 
 /* The sequence of batch index `batch`. */
 struct af_sequence af_problem_sequence(const struct af_problem *problem, int64_t batch);
+
+/* Bytes of an element of a known type. */
+static inline size_t af_dtype_bytes(int32_t dtype)
+{
+    return dtype == ANYFLASH_F32 ? 4 : dtype == ANYFLASH_BOOL ? 1 : 2;
+}
+
+/* Row of rotary_cos for query `i` of batch `batch`: see anyflash.h. */
+static inline int64_t af_rotary_position(const struct anyflash_attend_args *a, int64_t batch,
+                                         int64_t i)
+{
+    bool moves = a->causal || a->window_left >= 0 || a->window_right >= 0;
+    return a->seqused_k[batch] + (moves ? i : 0);
+}
 
 /* Address of row `row` of `head` of a tensor, for sequence-relative rows. */
 static inline char *af_tensor_row(const struct anyflash_tensor *tensor, size_t element_bytes,
