@@ -1,0 +1,84 @@
+/*
+ * forward_avx512bf16.c: bf16 forward by VDPBF16PS: two products an element.
+ *
+ * Words are pairs of bf16 along the head size for scores, and along the keys
+ * for values, whose pairs are made once per block of keys. Probabilities are
+ * rounded to bf16, sums are not.
+ */
+#include "cpu/rows.h"
+#include "cpu/vec_avx512.h"
+
+#include "cpu/tanh.h"
+
+#include "cpu/kernels.h"
+
+/* One 32-bit word, in every lane. */
+AF_INLINE vec vec_set_word(const void *word)
+{
+    float bits;
+    memcpy(&bits, word, sizeof bits);
+    return vec_set(bits);
+}
+
+/* c + a.b, a and b pairs of bf16 lane by lane. */
+AF_INLINE vec vec_dot_pairs(vec a, vec b, vec c)
+{
+    return _mm512_dpbf16_ps(c, (__m512bh)b, (__m512bh)a);
+}
+
+/* Lane i: even[i] in the lower half, odd[i] in the upper, rounded to bf16. */
+AF_INLINE vec vec_pair(vec even, vec odd)
+{
+    __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(even));
+    __m512i high = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(odd));
+    return (vec)_mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+}
+
+/* 2^x to 8e-5 relative: enough for a value that is rounded to bf16. */
+AF_INLINE vec vec_exp2_coarse(vec x)
+{
+    vec f = _mm512_reduce_ps(x, 1 | 8);
+    vec p = vec_set(0.0780245032f);
+    p = vec_fma(p, f, vec_set(0.22606721f));
+    p = vec_fma(p, f, vec_set(0.695833507f));
+    p = vec_fma(p, f, vec_set(0.999925223f));
+    return _mm512_scalef_ps(p, x);
+}
+
+/* Two rows of values side by side, in panels of 8 columns `panel` floats apart. */
+static void pair_rows(const uint16_t *even, const uint16_t *odd, int64_t count, float *to,
+                      int64_t panel)
+{
+    for (int64_t d = 0; d < count; d += 16) {
+        __mmask16 some = count - d < 16 ? (__mmask16)((1u << (count - d)) - 1u) : 0xFFFF;
+        __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, even + d));
+        __m512i high = odd == NULL ? _mm512_setzero_si512()
+                                   : _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, odd + d));
+        __m512i pairs = _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+        _mm256_store_si256((void *)(to + d / 8 * panel), _mm512_castsi512_si256(pairs));
+        if (count - d > 8)
+            _mm256_store_si256((void *)(to + (d / 8 + 1) * panel),
+                               _mm512_extracti64x4_epi64(pairs, 1));
+    }
+}
+
+#define TILE_VECS 3
+#define TILE_ROWS 8
+#define AF_FN(name) name##_bf16
+#define AF_ELEMENT uint16_t
+#define AF_DIRECT 1
+#define AF_PAIRS 1
+#include "cpu/tile.inc"
+
+#include "cpu/forward.inc"
+
+const struct af_kernel af_fwd_bf16__avx512bf16_q48k8 = {
+    .name = "af_fwd_bf16__avx512bf16_q48k8",
+    .operation = AF_FORWARD,
+    .dtype = ANYFLASH_BF16,
+    .needs = AF_CPU_AVX512BF16,
+    .features = AF_FEATURES_ALL & ~(uint32_t)AF_FEATURE_DROPOUT,
+    .rows_granule = 48,
+    .scratch_bytes = scratch_bytes_bf16,
+    .run_forward = run_bf16,
+};
