@@ -29,9 +29,11 @@ AF_INLINE vec vec_dot_pairs(vec a, vec b, vec c)
 /* Lane i: even[i] in the lower half, odd[i] in the upper, rounded to bf16. */
 AF_INLINE vec vec_pair(vec even, vec odd)
 {
-    __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(even));
-    __m512i high = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(odd));
-    return (vec)_mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+    static const uint16_t interleave[32] __attribute__((aligned(64))) = {
+        0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+        8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    __m512i both = (__m512i)_mm512_cvtne2ps_pbh(odd, even);
+    return (vec)_mm512_permutexvar_epi16(_mm512_load_si512(interleave), both);
 }
 
 /* 2^x to 8e-5 relative: enough for a value that is rounded to bf16. */
@@ -52,8 +54,9 @@ static void pair_rows(const uint16_t *even, const uint16_t *odd, int64_t count, 
     for (int64_t d = 0; d < count; d += 16) {
         __mmask16 some = count - d < 16 ? (__mmask16)((1u << (count - d)) - 1u) : 0xFFFF;
         __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, even + d));
-        __m512i high = odd == NULL ? _mm512_setzero_si512()
-                                   : _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, odd + d));
+        __m512i high = odd == NULL
+                           ? _mm512_setzero_si512()
+                           : _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, odd + d));
         __m512i pairs = _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
         _mm256_store_si256((void *)(to + d / 8 * panel), _mm512_castsi512_si256(pairs));
         if (count - d > 8)

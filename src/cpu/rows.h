@@ -29,7 +29,8 @@ static inline void af_load_floats(const struct anyflash_tensor *tensor, int64_t 
         memcpy(out, af_tensor_row(tensor, 4, batch, head, i) + j * 4, (size_t)count * 4);
         return;
     }
-    const uint16_t *row = (const uint16_t *)(const void *)af_tensor_row(tensor, 2, batch, head, i);
+    const uint16_t *row =
+        (const uint16_t *)(const void *)af_tensor_row(tensor, 2, batch, head, i);
     for (int64_t e = 0; e < count; e++)
         out[e] = tensor->dtype == ANYFLASH_BF16 ? af_bf16_to_float(row[j + e])
                                                 : af_f16_to_float(row[j + e]);
@@ -50,7 +51,8 @@ static inline void af_store_floats(const struct anyflash_tensor *tensor,
                                                 : af_float_to_f16(line[e]);
 }
 
-static inline float af_alibi_slope(const struct af_problem *problem, int64_t batch, int64_t head)
+static inline float af_alibi_slope(const struct af_problem *problem, int64_t batch,
+                                   int64_t head)
 {
     const struct anyflash_attend_args *a = &problem->a;
     return a->alibi_slopes == NULL ? 0.0f

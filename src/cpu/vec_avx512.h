@@ -57,6 +57,25 @@ AF_INLINE void vec_store_some(float *p, vec x, int count)
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << count) - 1u), x);
 }
 
+/* The first `count` lanes rounded to f16, to nearest even. */
+AF_INLINE void vec_store_f16(uint16_t *p, vec x, int count)
+{
+    _mm256_mask_storeu_epi16(p, (__mmask16)((1u << count) - 1u),
+                             _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+/* The first `count` lanes rounded to bf16, to nearest even; NaN stays NaN. */
+AF_INLINE void vec_store_bf16(uint16_t *p, vec x, int count)
+{
+    __m512i bits = _mm512_castps_si512(x);
+    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
+    __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    rounded = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
+    _mm256_mask_storeu_epi16(p, (__mmask16)((1u << count) - 1u),
+                             _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+}
+
 AF_INLINE vec vec_add(vec a, vec b)
 {
     return _mm512_add_ps(a, b);
@@ -106,7 +125,8 @@ AF_INLINE float vec_top(vec a)
 }
 
 /* x where first <= key < end lane by lane, else `other`. */
-AF_INLINE vec vec_between(vec x, int32_t key, const int32_t *first, const int32_t *end, vec other)
+AF_INLINE vec vec_between(vec x, int32_t key, const int32_t *first, const int32_t *end,
+                          vec other)
 {
     __m512i k = _mm512_set1_epi32(key);
     __mmask16 inside = _mm512_cmple_epi32_mask(_mm512_load_si512(first), k);
