@@ -14,8 +14,8 @@ enum af_operation { AF_FORWARD, AF_DECODE, AF_BACKWARD };
 enum af_cpu_feature {
     AF_CPU_BASE = 1u << 0,
     AF_CPU_NEON = 1u << 1,
-    AF_CPU_AVX2 = 1u << 2,       /* AVX2, FMA and F16C, and the OS saves YMM */
-    AF_CPU_AVX512 = 1u << 3,     /* F, BW, DQ, VL, and the OS saves ZMM */
+    AF_CPU_AVX2 = 1u << 2,   /* AVX2, FMA and F16C, and the OS saves YMM */
+    AF_CPU_AVX512 = 1u << 3, /* F, BW, DQ, VL, and the OS saves ZMM */
     AF_CPU_AVX512BF16 = 1u << 4
 };
 
@@ -60,12 +60,19 @@ struct af_kernel {
     const char *name;
     enum af_operation operation;
     enum anyflash_dtype dtype;
-    uint32_t needs;          /* one bit of enum af_cpu_feature */
-    uint32_t features;       /* of enum af_feature: what it can do */
-    int64_t rows_max;        /* takes tasks of at most this many rows; 0: any */
-    int64_t rows_granule;    /* rows of a tile: tasks are multiples of it */
+    uint32_t needs;         /* one bit of enum af_cpu_feature */
+    uint32_t features;      /* of enum af_feature: what it can do */
+    int64_t rows_max;       /* takes tasks of at most this many rows; 0: any */
+    int64_t rows_granule;   /* rows of a tile: tasks are multiples of it */
+    int64_t rows_preferred; /* rows of a task where there are enough of them */
     size_t (*scratch_bytes)(const struct af_problem *problem, int64_t rows);
     void (*run_forward)(const struct af_forward_task *task, struct af_scratch scratch);
 };
+
+/*
+ * All kernels compiled in, worst to best; defined by cpu/manifest.c. Static
+ * storage.
+ */
+const struct af_kernel *const *af_kernels(size_t *count_out);
 
 #endif

@@ -4,7 +4,7 @@
  * Tile: 48 rows (3 vectors) by 8 keys, 24 accumulators of 32 registers. f16,
  * and bf16 without its dot product, are converted to f32 once per block of keys.
  */
-#include "cpu/rows.h"
+#include "attn/rows.h"
 #include "cpu/vec_avx512.h"
 
 #include "cpu/tanh.h"
@@ -30,6 +30,7 @@ const struct af_kernel af_fwd_f32__avx512_q48k8 = {
     .needs = AF_CPU_AVX512,
     .features = AF_FEATURES_ALL,
     .rows_granule = 48,
+    .rows_preferred = 192,
     .scratch_bytes = scratch_bytes_f32,
     .run_forward = run_f32,
 };
@@ -63,6 +64,7 @@ const struct af_kernel af_fwd_f16__avx512_q48k8 = {
     .needs = AF_CPU_AVX512,
     .features = AF_FEATURES_ALL,
     .rows_granule = 48,
+    .rows_preferred = 192,
     .scratch_bytes = scratch_bytes_f16,
     .run_forward = run_f16,
 };

@@ -5,7 +5,7 @@
  * for values, whose pairs are made once per block of keys. Probabilities are
  * rounded to bf16, sums are not.
  */
-#include "cpu/rows.h"
+#include "attn/rows.h"
 #include "cpu/vec_avx512.h"
 
 #include "cpu/tanh.h"
@@ -82,6 +82,7 @@ const struct af_kernel af_fwd_bf16__avx512bf16_q48k8 = {
     .needs = AF_CPU_AVX512BF16,
     .features = AF_FEATURES_ALL & ~(uint32_t)AF_FEATURE_DROPOUT,
     .rows_granule = 48,
+    .rows_preferred = 384,
     .scratch_bytes = scratch_bytes_bf16,
     .run_forward = run_bf16,
 };

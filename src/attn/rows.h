@@ -1,9 +1,9 @@
 /*
- * rows.h: what the CPU templates do to one row at a time: reading and writing
- * rows of any type, closing a softmax row. Not where time is spent.
+ * rows.h: what is done to one row at a time, by kernels and by merging: reading,
+ * writing and rounding rows of any type, closing a softmax row.
  */
-#ifndef AF_CPU_ROWS_H
-#define AF_CPU_ROWS_H
+#ifndef AF_ATTN_ROWS_H
+#define AF_ATTN_ROWS_H
 
 #include <math.h>
 #include <string.h>

@@ -1,0 +1,31 @@
+/*
+ * pool.h: threads that share numbered pieces of work.
+ *
+ * Pieces are handed out by one atomic counter in rising order, so results must
+ * not depend on who computes what. The caller works too. One call at a time
+ * uses the pool; another call from a second thread waits for it.
+ */
+#ifndef AF_ATTN_POOL_H
+#define AF_ATTN_POOL_H
+
+#include "base/base.h"
+
+struct af_pool;
+
+/* Does piece `index`; `worker` is 0 to af_pool_size() - 1, stable during the call. */
+typedef void af_pool_body(void *context, int64_t index, int worker);
+
+/*
+ * A pool of `threads` workers, the caller included; 1 starts no thread. Threads
+ * start at the first run that has work for them. Fails with NO_MEMORY.
+ */
+enum anyflash_status af_pool_new(int threads, struct af_pool **pool_out,
+                                 struct anyflash_error *err);
+void af_pool_free(struct af_pool *pool);
+
+int af_pool_size(const struct af_pool *pool);
+
+/* Runs body for every index below `count` and returns when all are done. */
+void af_pool_run(struct af_pool *pool, int64_t count, af_pool_body *body, void *context);
+
+#endif
