@@ -81,6 +81,7 @@ const struct af_kernel af_fwd_bf16__avx512bf16_q48k8 = {
     .dtype = ANYFLASH_BF16,
     .needs = AF_CPU_AVX512BF16,
     .features = AF_FEATURES_ALL & ~(uint32_t)AF_FEATURE_DROPOUT,
+    .positive_scale = true,
     .rows_granule = 48,
     .rows_preferred = 384,
     .scratch_bytes = scratch_bytes_bf16,
