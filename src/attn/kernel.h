@@ -62,6 +62,7 @@ struct af_kernel {
     enum anyflash_dtype dtype;
     uint32_t needs;         /* one bit of enum af_cpu_feature */
     uint32_t features;      /* of enum af_feature: what it can do */
+    bool positive_scale;    /* declines a negative scale */
     int64_t rows_max;       /* takes tasks of at most this many rows; 0: any */
     int64_t rows_granule;   /* rows of a tile: tasks are multiples of it */
     int64_t rows_preferred; /* rows of a task where there are enough of them */
