@@ -32,8 +32,8 @@ static inline void af_load_floats(const struct anyflash_tensor *tensor, int64_t 
     const uint16_t *row =
         (const uint16_t *)(const void *)af_tensor_row(tensor, 2, batch, head, i);
     for (int64_t e = 0; e < count; e++)
-        out[e] = tensor->dtype == ANYFLASH_BF16 ? af_bf16_to_float(row[j + e])
-                                                : af_f16_to_float(row[j + e]);
+        out[e] = tensor->dtype == ANYFLASH_BF16 ? af_f32_of_bf16(row[j + e])
+                                                : af_f32_of_f16(row[j + e]);
 }
 
 /* `count` floats as row (head, i) of an output of a sequence, rounded to its type. */
@@ -47,8 +47,8 @@ static inline void af_store_floats(const struct anyflash_tensor *tensor,
     }
     uint16_t *row = (uint16_t *)(void *)af_query_row(tensor, 2, sequence, head, i);
     for (int64_t e = 0; e < count; e++)
-        row[e] = tensor->dtype == ANYFLASH_BF16 ? af_float_to_bf16(line[e])
-                                                : af_float_to_f16(line[e]);
+        row[e] =
+            tensor->dtype == ANYFLASH_BF16 ? af_bf16_of_f32(line[e]) : af_f16_of_f32(line[e]);
 }
 
 static inline float af_alibi_slope(const struct af_problem *problem, int64_t batch,

@@ -47,7 +47,7 @@ static void load_row(const uint16_t *from, float *to, int64_t count)
     for (; i + 16 <= count; i += 16)
         _mm512_storeu_ps(to + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(from + i))));
     for (; i < count; i++)
-        to[i] = af_f16_to_float(from[i]);
+        to[i] = af_f32_of_f16(from[i]);
 }
 #define AF_FN(name) name##_f16
 #define AF_ELEMENT uint16_t

@@ -1,0 +1,161 @@
+/*
+ * attend.c: one forward call from arguments to results. Each step is a call
+ * into a file of its own; after problem.c nobody looks at arguments again.
+ */
+#include "attn/choose.h"
+#include "attn/context.h"
+#include "attn/prepare.h"
+#include "attn/rows.h"
+#include "attn/split.h"
+
+#include <stdio.h>
+
+/* Below this many operations the caller computes alone: waking others costs more. */
+#define ALONE_FLOPS 1.0e6
+
+/* A call at work. */
+struct call {
+    struct af_problem problem;
+    struct af_schedule schedule;
+    struct af_partials partials;
+    char *scratch;  /* of worker 0; the others follow */
+    size_t o_count; /* floats of partials */
+    size_t ml_count;
+    size_t prepare_bytes;
+    size_t total_bytes;
+};
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
+/* Settles kernels and cuts for an unprepared or prepared problem. */
+static enum anyflash_status plan(struct call *call, uint32_t cpu_features, int workers,
+                                 struct anyflash_error *err)
+{
+    const struct af_kernel *tile = af_choose(&call->problem, AF_FORWARD, cpu_features);
+    const struct af_kernel *decode = af_choose(&call->problem, AF_DECODE, cpu_features);
+    if (tile == NULL)
+        return af_fail(err, ANYFLASH_E_INTERNAL, "no kernel takes the problem");
+    af_schedule_init(&call->schedule, &call->problem, tile, decode);
+    enum anyflash_status status =
+        af_split_floats(&call->schedule, &call->o_count, &call->ml_count, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    size_t floats, parts, scratch;
+    call->prepare_bytes = round_up(af_prepare_bytes(&call->problem));
+    if (!af_size_add(call->o_count, call->ml_count, &floats) ||
+        !af_size_mul(floats, sizeof(float), &parts) ||
+        !af_size_mul(round_up(call->schedule.scratch_bytes), (size_t)workers, &scratch) ||
+        !af_size_add(round_up(parts), scratch, &call->total_bytes) ||
+        !af_size_add(call->total_bytes, call->prepare_bytes, &call->total_bytes))
+        return af_fail(err, ANYFLASH_E_LIMIT, "the call would need too much memory");
+    return ANYFLASH_OK;
+}
+
+static void place(struct call *call, char *memory)
+{
+    memory += call->prepare_bytes;
+    call->partials.o = (float *)(void *)memory;
+    call->partials.ml = call->partials.o + call->o_count;
+    call->scratch = memory + round_up((call->o_count + call->ml_count) * sizeof(float));
+}
+
+static struct af_scratch scratch_of(const struct call *call, int worker)
+{
+    size_t bytes = round_up(call->schedule.scratch_bytes);
+    return (struct af_scratch){call->scratch + (size_t)worker * bytes, bytes};
+}
+
+static void run_task(void *context, int64_t index, int worker)
+{
+    struct call *call = context;
+    const struct af_kernel *kernel;
+    struct af_forward_task task;
+    if (!af_schedule_task(&call->schedule, index, &task, &kernel))
+        return;
+    af_split_place(&call->schedule, &call->partials, index, &task);
+    kernel->run_forward(&task, scratch_of(call, worker));
+}
+
+static void run_merge(void *context, int64_t index, int worker)
+{
+    struct call *call = context;
+    af_split_merge(&call->schedule, &call->partials, index, scratch_of(call, worker).memory);
+}
+
+/* Rows that a sequence owns but does not use: o = 0, lse = -infinity. */
+static void clear_unused(const struct af_problem *problem)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    float zeros[AF_DIM_MAX] = {0};
+    for (int64_t b = 0; b < a->batch; b++) {
+        struct af_sequence sequence = af_problem_sequence(problem, b);
+        for (int64_t h = 0; h < a->heads; h++) {
+            for (int64_t i = sequence.q_count; i < sequence.q_full; i++) {
+                float *lse = af_lse_at(problem, &sequence, h, i);
+                af_store_floats(&a->o, &sequence, h, i, zeros, a->value_dim);
+                if (lse != NULL)
+                    *lse = -INFINITY;
+            }
+        }
+    }
+}
+
+static double flops_of(const struct anyflash_attend_args *a)
+{
+    return 2.0 * (double)a->batch * (double)a->heads * (double)a->q_len * (double)a->k_len *
+           (double)(a->head_dim + a->value_dim);
+}
+
+static void run_pieces(struct anyflash_context *context, struct call *call, int64_t count,
+                       af_pool_body *body)
+{
+    if (flops_of(&call->problem.a) >= ALONE_FLOPS) {
+        af_pool_run(context->pool, count, body, call);
+        return;
+    }
+    for (int64_t index = 0; index < count; index++)
+        body(call, index, 0);
+}
+
+/* Computes in the context, whose turn the caller holds. */
+static enum anyflash_status run(struct anyflash_context *context, struct call *call,
+                                struct anyflash_error *err)
+{
+    enum anyflash_status status =
+        plan(call, context->cpu_features, af_pool_size(context->pool), err);
+    if (status != ANYFLASH_OK)
+        return status;
+    char *memory = af_context_memory(context, call->total_bytes);
+    if (memory == NULL)
+        return af_fail(err, ANYFLASH_E_NO_MEMORY, "cannot allocate %zu bytes of scratch",
+                       call->total_bytes);
+    af_prepare(&call->problem, memory);
+    place(call, memory);
+    run_pieces(context, call, call->schedule.task_count, run_task);
+    if (call->schedule.partial_rows > 0)
+        run_pieces(context, call, call->schedule.row_tasks, run_merge);
+    clear_unused(&call->problem);
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status anyflash_attend(struct anyflash_context *context,
+                                     const struct anyflash_attend_args *args,
+                                     struct anyflash_error *err)
+{
+    struct call call;
+    struct anyflash_context *own = NULL;
+    enum anyflash_status status = af_problem_init(&call.problem, args, err);
+    if (status == ANYFLASH_OK && context == NULL)
+        status = anyflash_context_new(NULL, &own, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    struct anyflash_context *used = context == NULL ? own : context;
+    pthread_mutex_lock(&used->turn);
+    status = run(used, &call, err);
+    pthread_mutex_unlock(&used->turn);
+    anyflash_context_free(own);
+    return status;
+}
