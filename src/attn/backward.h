@@ -1,0 +1,48 @@
+/*
+ * backward.h: the backward problem and its kernels, as problem.h and kernel.h
+ * for the forward.
+ *
+ * Work is cut by key head and, where these are few, by chunks of keys; each
+ * piece has its own dq, and pieces are added in the order of the keys. Cuts
+ * depend on shapes only.
+ */
+#ifndef AF_ATTN_BACKWARD_H
+#define AF_ATTN_BACKWARD_H
+
+#include "attn/kernel.h"
+
+struct af_backward_problem {
+    struct af_problem forward; /* o and lse are inputs here */
+    struct anyflash_tensor dout, dq, dk, dv, dbias;
+    float *dsinks;
+    const float *dlse;
+};
+
+/*
+ * One piece: keys [key_begin, key_end) of key head `kv_head` of a sequence
+ * against all its rows (numbered as in struct af_forward_task). dk and dv of
+ * these keys are final and written; dq [rows][D] f32 is this piece's share,
+ * without the factor scale.
+ */
+struct af_backward_task {
+    const struct af_backward_problem *problem;
+    struct af_sequence sequence;
+    int64_t kv_head;
+    int64_t rows;
+    int64_t key_begin;
+    int64_t key_end;
+    float *dq; /* zeroed by the kernel */
+};
+
+struct af_backward_kernel {
+    const char *name;
+    enum anyflash_dtype dtype;
+    uint32_t needs;
+    uint32_t features;
+    size_t (*scratch_bytes)(const struct af_backward_problem *problem, int64_t rows);
+    void (*run)(const struct af_backward_task *task, struct af_scratch scratch);
+};
+
+const struct af_backward_kernel *const *af_backward_kernels(size_t *count_out);
+
+#endif
