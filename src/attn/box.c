@@ -22,8 +22,7 @@ int af_box_init(struct af_box *box, const char *name, const void *data, int64_t 
     *box = (struct af_box){.name = name, .run_bytes = above};
     for (int d = 0; d < AF_BOX_DIMS; d++)
         box->extent[d] = extent[d];
-    if (run == 0 || extent[AF_BOX_BATCH] == 0 || extent[AF_BOX_HEAD] == 0 ||
-        extent[AF_BOX_ROW] == 0)
+    if (extent[AF_BOX_BATCH] == 0 || extent[AF_BOX_HEAD] == 0 || extent[AF_BOX_ROW] == 0)
         return AF_BOX_DIMS;
     for (int d = 0; d < AF_BOX_DIMS; d++) {
         int64_t used = extent[d] == 1 ? 0 : stride[d];
@@ -31,11 +30,12 @@ int af_box_init(struct af_box *box, const char *name, const void *data, int64_t 
             return d;
         box->stride_bytes[d] = (used < 0 ? -used : used) * element_bytes;
     }
+    if (above > PTRDIFF_MAX + below || (uintptr_t)data < (uintptr_t)-below ||
+        (uintptr_t)data > UINTPTR_MAX - (uintptr_t)above)
+        return AF_BOX_BATCH;
     box->low = (uintptr_t)data + (uintptr_t)below;
-    box->span_bytes = above - below;
-    bool wraps =
-        (uintptr_t)data < (uintptr_t)-below || (uintptr_t)data > UINTPTR_MAX - (uintptr_t)above;
-    return wraps || above > PTRDIFF_MAX + below ? AF_BOX_BATCH : AF_BOX_DIMS;
+    box->span_bytes = run == 0 ? 0 : above - below;
+    return AF_BOX_DIMS;
 }
 
 /* Dimensions from the longest stride to the shortest. */

@@ -25,7 +25,8 @@ struct af_box {
 /*
  * The box of elements of `element_bytes` at `data` with the given extents and
  * strides (in elements); `run` elements in a row. Returns AF_BOX_DIMS, or the
- * dimension whose stride leaves the address space.
+ * dimension whose stride leaves the address space. Strides of rows without
+ * elements are checked too: their addresses are computed.
  */
 int af_box_init(struct af_box *box, const char *name, const void *data, int64_t element_bytes,
                 const int64_t extent[AF_BOX_DIMS], const int64_t stride[AF_BOX_DIMS],

@@ -172,7 +172,9 @@ enum anyflash_status af_check_indexes(const struct af_problem *problem,
     if (status == ANYFLASH_OK)
         status = check_packed("cu_seqlens_k", a->cu_seqlens_k, a->batch, "k_len", a->k_len,
                               "total_k", a->total_k, err);
-    for (int64_t b = 0; status == ANYFLASH_OK && b < a->batch; b++) {
+    bool indexed = a->seqused_q != NULL || a->seqused_k != NULL || a->leftpad_k != NULL ||
+                   a->cache_batch_idx != NULL || a->block_table != NULL;
+    for (int64_t b = 0; status == ANYFLASH_OK && indexed && b < a->batch; b++) {
         struct af_sequence sequence = af_problem_sequence(problem, b);
         status = check_lengths(a, b, &sequence, err);
         if (status == ANYFLASH_OK)

@@ -109,6 +109,8 @@ static void test_box__empty_meets_nothing(void **state)
                      AF_BOX_DIMS);
     assert_true(af_box_nests(&empty));
     assert_false(af_box_meets(&empty, &other));
+    const int64_t rows[] = {2, 1, 1};
+    assert_int_equal(af_box_init(&empty, "x", NULL, 4, rows, stride, 0), AF_BOX_BATCH);
 }
 
 int main(void)
