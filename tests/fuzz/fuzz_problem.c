@@ -289,6 +289,10 @@ static bool keys_are_real(const struct af_problem *problem)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {data, size};
+    static union { /* as long as the longest struct_size that is accepted */
+        struct anyflash_attend_args a;
+        unsigned char bytes[4096];
+    } given;
     struct anyflash_attend_args a = ANYFLASH_ATTEND_ARGS_INIT;
     struct anyflash_error err = {0};
     struct af_problem problem;
@@ -300,7 +304,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fill_indexes(&in, &a);
     if (chance(&in, 4))
         a.struct_size = (size_t)number(&in, 0, sizeof a);
-    enum anyflash_status status = af_problem_init(&problem, &a, &err);
+    given.a = a;
+    enum anyflash_status status = af_problem_init(&problem, &given.a, &err);
     if (status != ANYFLASH_OK) {
         promise(err.status == status && err.message[0] != '\0');
         return 0;
