@@ -13,10 +13,19 @@
 
 struct af_backward_problem {
     struct af_problem forward; /* o and lse are inputs here */
-    struct anyflash_tensor dout, dq, dk, dv, dbias;
+    struct anyflash_tensor dout, dq, dk, dv, dbias; /* dbias: stride 0 where it is summed */
     float *dsinks;
     const float *dlse;
 };
+
+/*
+ * Checks everything and fills *problem, as af_problem_init() does; packed
+ * tensors have batch_stride 0 afterwards. Fails with ARGUMENT, or with
+ * UNSUPPORTED for caches.
+ */
+enum anyflash_status af_backward_problem_init(struct af_backward_problem *problem,
+                                              const struct anyflash_attend_backward_args *args,
+                                              struct anyflash_error *err);
 
 /*
  * One piece: keys [key_begin, key_end) of key head `kv_head` of a sequence

@@ -7,6 +7,14 @@
 
 #include "attn/problem.h"
 
+/*
+ * Copies a struct of arguments that begins with its struct_size: what an older
+ * header lacks becomes zero, what a newer one has must be. Fails with ARGUMENT
+ * when it is shorter than the first version or absurdly long.
+ */
+enum anyflash_status af_copy_args(void *copy, size_t copy_bytes, const void *args,
+                                  size_t first_version_bytes, struct anyflash_error *err);
+
 /* Fails with ARGUMENT: "NAME is VALUE; RULE". */
 enum anyflash_status af_refuse(struct anyflash_error *err, const char *name, int64_t value,
                                const char *rule, ...) AF_PRINTF(4, 5);

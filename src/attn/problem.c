@@ -18,27 +18,26 @@
 /* Windows that no pair of positions can leave. */
 #define WINDOW_ALL ((int64_t)1 << 40)
 
-static enum anyflash_status copy_args(struct anyflash_attend_args *copy,
-                                      const struct anyflash_attend_args *args,
-                                      struct anyflash_error *err)
+enum anyflash_status af_copy_args(void *copy, size_t copy_bytes, const void *args,
+                                  size_t first_version_bytes, struct anyflash_error *err)
 {
+    size_t given_bytes;
     if (args == NULL)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "args is NULL");
-    size_t given_bytes = args->struct_size;
-    if (given_bytes < FIRST_VERSION_BYTES || given_bytes > STRUCT_BYTES_MAX)
+    memcpy(&given_bytes, args, sizeof given_bytes);
+    if (given_bytes < first_version_bytes || given_bytes > STRUCT_BYTES_MAX)
         return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "struct_size is %zu; this library knows %zu bytes (start from "
-                       "ANYFLASH_ATTEND_ARGS_INIT)",
-                       given_bytes, sizeof *copy);
-    for (size_t i = sizeof *copy; i < given_bytes; i++) {
+                       "struct_size is %zu; this library knows %zu bytes", given_bytes,
+                       copy_bytes);
+    for (size_t i = copy_bytes; i < given_bytes; i++) {
         if (((const unsigned char *)args)[i] != 0)
             return af_fail(err, ANYFLASH_E_ARGUMENT,
                            "struct_size is %zu and an option past byte %zu is set; this "
                            "library is older than the header",
-                           given_bytes, sizeof *copy);
+                           given_bytes, copy_bytes);
     }
-    memset(copy, 0, sizeof *copy);
-    memcpy(copy, args, given_bytes < sizeof *copy ? given_bytes : sizeof *copy);
+    memset(copy, 0, copy_bytes);
+    memcpy(copy, args, given_bytes < copy_bytes ? given_bytes : copy_bytes);
     return ANYFLASH_OK;
 }
 
@@ -110,7 +109,8 @@ enum anyflash_status af_problem_init(struct af_problem *problem,
                                      struct anyflash_error *err)
 {
     struct af_problem checked = {0};
-    enum anyflash_status status = copy_args(&checked.a, args, err);
+    enum anyflash_status status =
+        af_copy_args(&checked.a, sizeof checked.a, args, FIRST_VERSION_BYTES, err);
     if (status == ANYFLASH_OK)
         status = af_check_options(&checked.a, err);
     if (status != ANYFLASH_OK)

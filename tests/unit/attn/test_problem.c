@@ -119,19 +119,21 @@ static void test_problem__refuses_with_name_and_value(void **state)
         struct anyflash_attend_args a = good();
         struct anyflash_error err = {0};
         struct af_problem problem, untouched;
-        unsigned char longer[5000] = {0};
+        union { /* a struct_size that is too large reads zeros */
+            struct anyflash_attend_args a;
+            unsigned char bytes[5000];
+        } longer = {.bytes = {0}};
         memset(&problem, 0x5a, sizeof problem);
         memset(&untouched, 0x5a, sizeof untouched);
         refusals[i].spoil(&a);
-        memcpy(longer, &a, sizeof a); /* a struct_size that is too large reads zeros */
-        struct anyflash_attend_args *given = (struct anyflash_attend_args *)(void *)longer;
-        enum anyflash_status status = af_problem_init(&problem, given, &err);
+        longer.a = a;
+        enum anyflash_status status = af_problem_init(&problem, &longer.a, &err);
         if (status != ANYFLASH_E_ARGUMENT || strstr(err.message, refusals[i].text) == NULL)
             fail_msg("%s: status %d, '%s' lacks '%s'", refusals[i].name, (int)status,
                      err.message, refusals[i].text);
         assert_int_equal(err.status, status);
         assert_memory_equal(&problem, &untouched, sizeof problem);
-        assert_int_equal(af_problem_init(&problem, given, NULL), status);
+        assert_int_equal(af_problem_init(&problem, &longer.a, NULL), status);
     }
 }
 
