@@ -12,7 +12,7 @@
 #include "attn/kernel.h"
 
 struct af_backward_problem {
-    struct af_problem forward; /* o and lse are inputs here */
+    struct af_problem forward;                      /* o and lse are inputs here */
     struct anyflash_tensor dout, dq, dk, dv, dbias; /* dbias: stride 0 where it is summed */
     float *dsinks;
     const float *dlse;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attn/backward.h"
 #include "attn/prepare.h"
 #include "attn/reference.h"
 
@@ -286,6 +287,49 @@ static bool keys_are_real(const struct af_problem *problem)
     return real;
 }
 
+/* Rows of `t`, one per query; false when they leave the pool. */
+static bool queries_in_pool(const struct af_problem *problem, const struct anyflash_tensor *t,
+                            int64_t dim)
+{
+    bool real = true;
+    for (int64_t b = 0; b < problem->a.batch; b++) {
+        struct af_sequence s = af_problem_sequence(problem, b);
+        for (int64_t n = 0; n < problem->a.heads * s.q_count; n++)
+            real = real && in_pool(af_query_row(t, af_dtype_bytes(t->dtype), &s, n / s.q_count,
+                                                n % s.q_count),
+                                   dim * 4);
+    }
+    return real;
+}
+
+/* Gradients of a forward that was accepted; the oracle's where dout is real. */
+static void check_backward(struct input *in, const struct anyflash_attend_args *forward,
+                           bool small)
+{
+    static double results_of[3][ROWS_MAX];
+    const struct anyflash_attend_args *a = forward;
+    struct anyflash_attend_backward_args args = {.struct_size = sizeof args, .forward = a};
+    struct af_backward_problem problem;
+    struct anyflash_error err = {0};
+    int64_t dim = a->head_dim, value_dim = a->value_dim;
+    args.dout = tensor(in, a->o.dtype, a->heads, a->q_len, value_dim);
+    args.dq = tensor(in, a->q.dtype, a->heads, a->q_len, dim);
+    args.dk = tensor(in, a->q.dtype, a->kv_heads, a->k_len, dim);
+    args.dv = tensor(in, a->q.dtype, a->kv_heads, a->k_len, value_dim);
+    if (chance(in, 64))
+        args.dbias = tensor(in, ANYFLASH_F32, a->heads, a->q_len, a->k_len % 64);
+    if (chance(in, 32))
+        args.dsinks = place(in);
+    enum anyflash_status status = af_backward_problem_init(&problem, &args, &err);
+    promise(status == ANYFLASH_OK || (err.status == status && err.message[0] != '\0'));
+    if (status != ANYFLASH_OK || !small ||
+        !queries_in_pool(&problem.forward, &problem.dout, value_dim))
+        return;
+    struct af_gradients gradients = {results_of[0], results_of[1], results_of[2], NULL, NULL};
+    promise(af_reference_backward(&problem.forward, &problem.dout, NULL, &gradients, NULL) ==
+            ANYFLASH_OK);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {data, size};
@@ -312,8 +356,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     bool small = a.batch <= BATCH_MAX && a.heads <= 8 && a.q_len <= 8 && a.k_len <= 8 &&
                  a.head_dim <= DIM_MAX && a.value_dim <= DIM_MAX && a.new_len <= 8;
-    if (small && check_queries(&problem) && keys_are_real(&problem) &&
-        af_prepare_bytes(&problem) <= sizeof turned) {
+    bool real = small && check_queries(&problem) && keys_are_real(&problem);
+    check_backward(&in, &given.a, real);
+    if (real && af_prepare_bytes(&problem) <= sizeof turned) {
         af_prepare(&problem, turned);
         promise(af_reference_forward(&problem, results[0], results[1], NULL) == ANYFLASH_OK);
     }
