@@ -82,7 +82,9 @@ enum anyflash_dtype {
  *     data + b * batch_stride + h * head_stride + s * row_stride + d
  * elements. Strides count elements, may be 0 (broadcast) for inputs, and the
  * last dimension has stride 1. Outputs must not overlap themselves, another
- * output or an input. data NULL: the tensor is absent.
+ * output or an input, and their strides must nest: each spans all that smaller
+ * ones do. Two tensors may interleave in one buffer when their strides are the
+ * same. data NULL: the tensor is absent.
  */
 struct anyflash_tensor {
     void *data;

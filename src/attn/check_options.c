@@ -1,6 +1,7 @@
 /*
  * check_options.c: the numbers of a problem one by one, and options that need
- * or exclude one another. Called by problem.c first, before any array is read.
+ * or exclude one another; and how a refusal is worded. Called by problem.c
+ * first, before any array is read.
  */
 #include "attn/check.h"
 

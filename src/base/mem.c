@@ -21,17 +21,18 @@ struct af_arena_block {
     max_align_t memory[];
 };
 
-static size_t request_count;
+/* Atomic: several threads may use the engine at a time. */
+static _Atomic size_t request_count;
 static size_t failing_request;
 static bool failing_after;
 static size_t failure_count;
 
 static bool request_fails(void)
 {
-    request_count++;
+    size_t request = ++request_count;
     if (failing_request == 0)
         return false;
-    return failing_after ? request_count >= failing_request : request_count == failing_request;
+    return failing_after ? request >= failing_request : request == failing_request;
 }
 
 void af_mem_fail_nth(size_t nth, bool all_after)
