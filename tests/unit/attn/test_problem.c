@@ -181,7 +181,7 @@ static void test_problem__resolves_defaults_and_features(void **state)
     assert_int_equal(plain.group, 2);
     assert_int_equal(plain.element_bytes, 4);
     a.causal = 1;
-    a.window_left = INT64_MAX;
+    a.window_left = a.window_right = INT64_MAX;
     a.softcap = 30;
     a.sinks = slopes;
     a.scale = -2;
@@ -190,6 +190,7 @@ static void test_problem__resolves_defaults_and_features(void **state)
     assert_int_equal(other.features, AF_FEATURE_CAUSAL | AF_FEATURE_SOFTCAP | AF_FEATURE_SINKS |
                                          AF_FEATURE_MASK);
     assert_int_equal(other.a.window_left, -1);
+    assert_int_equal(other.a.window_right, -1);
     assert_true(other.a.scale == -2);
 }
 
@@ -263,6 +264,21 @@ static void test_problem__takes_pages_that_sequences_share_for_reading(void **st
     accepted(&a);
 }
 
+/* Pages 0 and 32768 share a bit of the filter that finds pages appended to twice. */
+static void test_problem__takes_many_pages(void **state)
+{
+    (void)state;
+    struct anyflash_attend_args a = good();
+    set_pages(&a);
+    set_append(&a);
+    a.page_count = 40000;
+    a.k.data = (void *)(uintptr_t)0x10000000; /* never read */
+    a.v.data = (void *)(uintptr_t)0x20000000;
+    a.block_table = INTS(0, 1, 32768, 2);
+    a.seqused_k = INTS(1, 1);
+    accepted(&a);
+}
+
 static void test_sequence__plain(void **state)
 {
     (void)state;
@@ -328,6 +344,7 @@ int main(void)
         cmocka_unit_test(test_problem__takes_keys_and_values_interleaved_in_one_cache),
         cmocka_unit_test(test_problem__checks_no_page_past_the_used_keys),
         cmocka_unit_test(test_problem__takes_pages_that_sequences_share_for_reading),
+        cmocka_unit_test(test_problem__takes_many_pages),
         cmocka_unit_test(test_sequence__plain),
         cmocka_unit_test(test_sequence__packed),
         cmocka_unit_test(test_sequence__paged_append_with_offsets),
