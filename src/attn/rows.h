@@ -21,19 +21,47 @@ static inline void af_scale(float *line, float factor, int64_t count)
         line[i] *= factor;
 }
 
+/* `count` elements of type `dtype` at `row` as floats. */
+static inline void af_row_floats(enum anyflash_dtype dtype, const void *row, int64_t count,
+                                 float *out)
+{
+    if (dtype == ANYFLASH_F32) {
+        memcpy(out, row, (size_t)count * sizeof *out);
+        return;
+    }
+    const uint16_t *from = (const uint16_t *)row;
+    for (int64_t i = 0; i < count; i++)
+        out[i] = dtype == ANYFLASH_BF16 ? af_f32_of_bf16(from[i]) : af_f32_of_f16(from[i]);
+}
+
+/* Whether none of `count` elements at `row` is NaN or infinite. */
+static inline bool af_row_is_finite(enum anyflash_dtype dtype, const void *row, int64_t count)
+{
+    if (dtype == ANYFLASH_F32) {
+        const char *at = (const char *)row;
+        uint32_t wild = 0;
+        for (int64_t i = 0; i < count; i++) {
+            uint32_t bits;
+            memcpy(&bits, at + i * 4, sizeof bits);
+            wild |= (bits & 0x7F800000u) == 0x7F800000u;
+        }
+        return wild == 0;
+    }
+    const uint16_t *from = (const uint16_t *)row;
+    const uint16_t exponent = dtype == ANYFLASH_BF16 ? 0x7F80 : 0x7C00;
+    uint16_t wild = 0;
+    for (int64_t i = 0; i < count; i++)
+        wild = (uint16_t)(wild | ((from[i] & exponent) == exponent));
+    return wild == 0;
+}
+
 /* Elements [j, j + count) of row (b, head, i) of a tensor, as floats. */
 static inline void af_load_floats(const struct anyflash_tensor *tensor, int64_t batch,
                                   int64_t head, int64_t i, int64_t j, int64_t count, float *out)
 {
-    if (tensor->dtype == ANYFLASH_F32) {
-        memcpy(out, af_tensor_row(tensor, 4, batch, head, i) + j * 4, (size_t)count * 4);
-        return;
-    }
-    const uint16_t *row =
-        (const uint16_t *)(const void *)af_tensor_row(tensor, 2, batch, head, i);
-    for (int64_t e = 0; e < count; e++)
-        out[e] = tensor->dtype == ANYFLASH_BF16 ? af_f32_of_bf16(row[j + e])
-                                                : af_f32_of_f16(row[j + e]);
+    size_t bytes = tensor->dtype == ANYFLASH_F32 ? 4 : 2;
+    const char *row = af_tensor_row(tensor, bytes, batch, head, i);
+    af_row_floats((enum anyflash_dtype)tensor->dtype, row + j * (int64_t)bytes, count, out);
 }
 
 /* `count` floats as row (head, i) of an output of a sequence, rounded to its type. */

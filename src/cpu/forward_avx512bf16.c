@@ -6,25 +6,11 @@
  * rounded to bf16, sums are not.
  */
 #include "attn/rows.h"
-#include "cpu/vec_avx512.h"
+#include "cpu/vec_avx512bf16.h"
 
 #include "cpu/tanh.h"
 
-#include "cpu/kernels.h"
-
-/* One 32-bit word, in every lane. */
-AF_INLINE vec vec_set_word(const void *word)
-{
-    float bits;
-    memcpy(&bits, word, sizeof bits);
-    return vec_set(bits);
-}
-
-/* c + a.b, a and b pairs of bf16 lane by lane. */
-AF_INLINE vec vec_dot_pairs(vec a, vec b, vec c)
-{
-    return _mm512_dpbf16_ps(c, (__m512bh)b, (__m512bh)a);
-}
+#include "cpu/row.h"
 
 /* Lane i: even[i] in the lower half, odd[i] in the upper, rounded to bf16. */
 AF_INLINE vec vec_pair(vec even, vec odd)
@@ -65,25 +51,21 @@ static void pair_rows(const uint16_t *even, const uint16_t *odd, int64_t count, 
     }
 }
 
+#define AF_LEVEL avx512bf16
+#define AF_TILE q48k8
+#define AF_NEEDS AF_CPU_AVX512BF16
 #define TILE_VECS 3
 #define TILE_ROWS 8
 #define AF_FN(name) name##_bf16
 #define AF_ELEMENT uint16_t
 #define AF_DIRECT 1
+#define AF_LOAD vec_load_bf16
+#define AF_LOAD_SOME vec_load_some_bf16
 #define AF_PAIRS 1
+#include "cpu/finite.inc"
+
 #include "cpu/tile.inc"
 
 #include "cpu/forward.inc"
 
-const struct af_kernel af_fwd_bf16__avx512bf16_q48k8 = {
-    .name = "af_fwd_bf16__avx512bf16_q48k8",
-    .operation = AF_FORWARD,
-    .dtype = ANYFLASH_BF16,
-    .needs = AF_CPU_AVX512BF16,
-    .features = AF_FEATURES_ALL & ~(uint32_t)AF_FEATURE_DROPOUT,
-    .positive_scale = true,
-    .rows_granule = 48,
-    .rows_preferred = 384,
-    .scratch_bytes = scratch_bytes_bf16,
-    .run_forward = run_bf16,
-};
+AF_FORWARD_ROW(bf16, ANYFLASH_BF16, AF_FEATURES_ALL & ~(uint32_t)AF_FEATURE_DROPOUT, true, 384);

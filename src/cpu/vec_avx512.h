@@ -11,8 +11,9 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#include "cpu/unroll.h"
+
 #define AF_LANES 16
-#define AF_INLINE static inline __attribute__((always_inline))
 
 typedef __m512 vec;
 
@@ -40,6 +41,30 @@ AF_INLINE vec vec_loadu(const float *p)
 AF_INLINE vec vec_load_some(const float *p, int count)
 {
     return _mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1u), p);
+}
+
+/* As vec_loadu and vec_load_some, from f16. */
+AF_INLINE vec vec_load_f16(const uint16_t *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
+}
+
+AF_INLINE vec vec_load_some_f16(const uint16_t *p, int count)
+{
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16((__mmask16)((1u << count) - 1u), p));
+}
+
+/* As vec_loadu and vec_load_some, from bf16. */
+AF_INLINE vec vec_load_bf16(const uint16_t *p)
+{
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p));
+    return (vec)_mm512_slli_epi32(wide, 16);
+}
+
+AF_INLINE vec vec_load_some_bf16(const uint16_t *p, int count)
+{
+    __m256i some = _mm256_maskz_loadu_epi16((__mmask16)((1u << count) - 1u), p);
+    return (vec)_mm512_slli_epi32(_mm512_cvtepu16_epi32(some), 16);
 }
 
 AF_INLINE void vec_store(float *p, vec x)
@@ -108,7 +133,7 @@ AF_INLINE vec vec_fms(vec a, vec b, vec c)
     return _mm512_fmsub_ps(a, b, c);
 }
 
-/* The larger; b where either is NaN. */
+/* The larger; either where one is NaN. */
 AF_INLINE vec vec_max(vec a, vec b)
 {
     return _mm512_max_ps(a, b);
@@ -122,6 +147,34 @@ AF_INLINE float vec_sum(vec a)
 AF_INLINE float vec_top(vec a)
 {
     return _mm512_reduce_max_ps(a);
+}
+
+/*
+ * Sums across lanes, several at a time: four vectors to a quad, which holds
+ * their sums in parts; then AF_LANES / 4 quads to a vector of AF_LANES sums.
+ */
+AF_INLINE vec vec_sum_quad(vec a, vec b, vec c, vec d)
+{
+    __m512d ab = (__m512d)_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    __m512d cd = (__m512d)_mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    return _mm512_add_ps((vec)_mm512_unpacklo_pd(ab, cd), (vec)_mm512_unpackhi_pd(ab, cd));
+}
+
+AF_INLINE vec vec_join_quads(const vec *q)
+{
+    vec low = _mm512_add_ps(_mm512_shuffle_f32x4(q[0], q[1], 0x88),
+                            _mm512_shuffle_f32x4(q[0], q[1], 0xdd));
+    vec high = _mm512_add_ps(_mm512_shuffle_f32x4(q[2], q[3], 0x88),
+                             _mm512_shuffle_f32x4(q[2], q[3], 0xdd));
+    return _mm512_add_ps(_mm512_shuffle_f32x4(low, high, 0x88),
+                         _mm512_shuffle_f32x4(low, high, 0xdd));
+}
+
+/* -infinity where `mark` is, else x, whatever x is. */
+AF_INLINE vec vec_hide(vec x, vec mark)
+{
+    __mmask16 hidden = _mm512_cmp_ps_mask(mark, _mm512_set1_ps(-__builtin_inff()), _CMP_EQ_OQ);
+    return _mm512_mask_mov_ps(x, hidden, mark);
 }
 
 /* x where first <= key < end lane by lane, else `other`. */
@@ -167,12 +220,12 @@ AF_INLINE vec vec_where_small(vec x, float bound, vec a, vec b)
 AF_INLINE void vec_transpose(vec r[AF_LANES])
 {
     __m512 t[16];
-#pragma GCC unroll 8
+    AF_UNROLL
     for (int i = 0; i < 16; i += 2) {
         t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
         t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
     }
-#pragma GCC unroll 4
+    AF_UNROLL
     for (int i = 0; i < 16; i += 4) {
         __m512d a = (__m512d)t[i], b = (__m512d)t[i + 2];
         __m512d c = (__m512d)t[i + 1], d = (__m512d)t[i + 3];
@@ -181,14 +234,14 @@ AF_INLINE void vec_transpose(vec r[AF_LANES])
         r[i + 2] = (__m512)_mm512_unpacklo_pd(c, d);
         r[i + 3] = (__m512)_mm512_unpackhi_pd(c, d);
     }
-#pragma GCC unroll 4
+    AF_UNROLL
     for (int i = 0; i < 4; i++) {
         t[i] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);
         t[i + 4] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xdd);
         t[i + 8] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88);
         t[i + 12] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xdd);
     }
-#pragma GCC unroll 4
+    AF_UNROLL
     for (int i = 0; i < 4; i++) {
         r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
         r[i + 4] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0x88);
