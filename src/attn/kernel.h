@@ -7,17 +7,9 @@
 #define AF_ATTN_KERNEL_H
 
 #include "attn/problem.h"
+#include "hw/cpu.h"
 
 enum af_operation { AF_FORWARD, AF_DECODE, AF_BACKWARD };
-
-/* Instruction sets, worst to best within an architecture; bits of af_cpu_features(). */
-enum af_cpu_feature {
-    AF_CPU_BASE = 1u << 0,
-    AF_CPU_NEON = 1u << 1,
-    AF_CPU_AVX2 = 1u << 2,   /* AVX2, FMA and F16C, and the OS saves YMM */
-    AF_CPU_AVX512 = 1u << 3, /* F, BW, DQ, VL, and the OS saves ZMM */
-    AF_CPU_AVX512BF16 = 1u << 4
-};
 
 /* Scratch of one worker: a kernel asks for its size, the caller provides it, 64-aligned. */
 struct af_scratch {

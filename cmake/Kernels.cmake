@@ -1,0 +1,45 @@
+# anyflash_cpu_kernels(TARGET): the instruction set of each forward_*.c, decode_*.c
+# and backward_*.c of src/cpu, so that one library serves every machine of an
+# architecture. Files whose instruction set the compiler or the architecture
+# lacks are left out; the others define AF_HAVE_x for manifest.c.
+include(CheckCCompilerFlag)
+
+# Level, its architectures (a pattern), its flags.
+set(ANYFLASH_AVX2 "-mavx2 -mfma -mf16c")
+set(ANYFLASH_AVX512 "${ANYFLASH_AVX2} -mavx512f -mavx512bw -mavx512dq -mavx512vl")
+set(ANYFLASH_KERNEL_LEVELS
+    "avx2|x86_64|${ANYFLASH_AVX2}"
+    "avx512|x86_64|${ANYFLASH_AVX512}"
+    "avx512bf16|x86_64|${ANYFLASH_AVX512} -mavx512bf16"
+    "neon|aarch64|")
+
+# Adds `flags` to the kernel files of `level`, or takes them out of the build.
+function(anyflash_kernel_level target level use flags)
+    file(GLOB files ${PROJECT_SOURCE_DIR}/src/cpu/*_${level}.c)
+    if(use)
+        set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "-O3;${flags}")
+        string(TOUPPER ${level} name)
+        target_compile_definitions(${target} PRIVATE AF_HAVE_${name})
+    else()
+        set_source_files_properties(${files} PROPERTIES HEADER_FILE_ONLY ON)
+    endif()
+endfunction()
+
+function(anyflash_cpu_kernels target)
+    string(REPLACE "AMD64" "x86_64" processor ${CMAKE_SYSTEM_PROCESSOR})
+    string(REPLACE "arm64" "aarch64" processor ${processor})
+    anyflash_kernel_level(${target} scalar ON "")
+    foreach(entry ${ANYFLASH_KERNEL_LEVELS})
+        string(REPLACE "|" ";" entry ${entry})
+        list(GET entry 0 level)
+        list(GET entry 1 architecture)
+        list(GET entry 2 flags)
+        set(use OFF)
+        if(processor STREQUAL architecture)
+            check_c_compiler_flag("${flags}" ANYFLASH_COMPILER_HAS_${level})
+            set(use ${ANYFLASH_COMPILER_HAS_${level}})
+        endif()
+        string(REPLACE " " ";" flags "${flags}")
+        anyflash_kernel_level(${target} ${level} "${use}" "${flags}")
+    endforeach()
+endfunction()
