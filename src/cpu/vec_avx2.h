@@ -203,7 +203,7 @@ AF_INLINE vec vec_where_small(vec x, float bound, vec a, vec b)
 }
 
 /*
- * 2^x, relative error below 1.6e-7. The integer part goes into the exponent:
+ * 2^x, relative error below 1.7e-7. The integer part goes into the exponent:
  * between -127, where the sum is exactly 0, and 128, where it is infinity. The
  * limits come first in min and max, so that NaN stays NaN, also after the sum:
  * its conversion has no bits below the 24th.
