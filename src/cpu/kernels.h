@@ -4,7 +4,7 @@
 #ifndef AF_CPU_KERNELS_H
 #define AF_CPU_KERNELS_H
 
-#include "attn/kernel.h"
+#include "attn/backward.h"
 
 #define AF_FEATURES_ALL UINT32_MAX
 
@@ -44,5 +44,10 @@ extern const struct af_kernel af_dec_bf16__avx512_r16;
 
 extern const struct af_kernel af_fwd_bf16__avx512bf16_q48k8;
 extern const struct af_kernel af_dec_bf16__avx512bf16_r16;
+
+extern const struct af_backward_kernel af_bwd_f32__avx512_q48k8;
+extern const struct af_backward_kernel af_bwd_f16__avx512_q48k8;
+extern const struct af_backward_kernel af_bwd_bf16__avx512_q48k8;
+extern const struct af_backward_kernel af_bwd_bf16__avx512bf16_q48k8;
 
 #endif

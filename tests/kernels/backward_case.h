@@ -1,0 +1,282 @@
+/*
+ * backward_case.h: one random backward problem on the heap, its gradients by
+ * the oracle, and how far plain formulas in the tensors' own type are from it.
+ *
+ * o and lse that the backward reads are the oracle's, rounded: the forward
+ * kernels have no part in it.
+ */
+#ifndef AF_TEST_BACKWARD_CASE_H
+#define AF_TEST_BACKWARD_CASE_H
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attn/convert.h"
+#include "attn/mask.h"
+#include "attn/philox.h"
+#include "attn/reference.h"
+
+enum { CASE_DQ, CASE_DK, CASE_DV, CASE_DBIAS, CASE_DSINKS, CASE_OUTPUTS };
+
+struct backward_case {
+    struct anyflash_attend_args a;
+    struct anyflash_attend_backward_args args;
+    uint64_t seed;
+    int32_t dtype;
+    int32_t cu_q[8], cu_k[8], used_q[8], used_k[8], leftpad[8], offsets[8];
+    float slopes[64], sinks[64];
+    void *inputs[16];
+    int input_count;
+    int64_t counts[CASE_OUTPUTS]; /* of the oracle's results */
+    double *want[CASE_OUTPUTS];
+    double *plain[CASE_OUTPUTS]; /* the plain formulas' results */
+    double *o, *lse;
+};
+
+static inline uint64_t case_word(struct backward_case *c)
+{
+    uint64_t x = c->seed += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* From low to high, both included. */
+static inline int64_t case_pick(struct backward_case *c, int64_t low, int64_t high)
+{
+    return low + (int64_t)(case_word(c) % (uint64_t)(high - low + 1));
+}
+
+static inline bool case_one_in(struct backward_case *c, int64_t n)
+{
+    return case_pick(c, 1, n) == 1;
+}
+
+static inline float case_number(struct backward_case *c)
+{
+    return (float)(int64_t)(case_word(c) % 4096) / 1024 - 2;
+}
+
+static inline float case_round(int32_t dtype, double x)
+{
+    return dtype == ANYFLASH_F32   ? (float)x
+           : dtype == ANYFLASH_F16 ? af_f32_of_f16(af_f16_of_f32((float)x))
+                                   : af_f32_of_bf16(af_bf16_of_f32((float)x));
+}
+
+/* `count` random elements that live as long as the case. */
+static inline void *case_elements(struct backward_case *c, int32_t dtype, int64_t count)
+{
+    char *memory = malloc((size_t)(count + 1) * 4);
+    for (int64_t i = 0; i < count; i++) {
+        if (dtype == ANYFLASH_BOOL)
+            memory[i] = (char)(case_pick(c, 0, 3) > 0);
+        else
+            af_store(dtype, memory, i, case_number(c));
+    }
+    c->inputs[c->input_count++] = memory;
+    return memory;
+}
+
+static inline struct anyflash_tensor case_tensor(struct backward_case *c, int32_t dtype,
+                                                 int64_t batch, int64_t heads, int64_t rows,
+                                                 int64_t dim, bool heads_first)
+{
+    void *data = case_elements(c, dtype, batch * heads * rows * dim);
+    return heads_first ? anyflash_bhsd(data, dtype, heads, rows, dim)
+                       : anyflash_bshd(data, dtype, heads, rows, dim);
+}
+
+/* All tensors for the sizes in c->a; packed when cu_seqlens are set. */
+static inline void case_tensors(struct backward_case *c)
+{
+    struct anyflash_attend_args *a = &c->a;
+    const bool packed = a->cu_seqlens_q != NULL, packed_k = a->cu_seqlens_k != NULL;
+    const int64_t bq = packed ? 1 : a->batch, rows = packed ? a->total_q : a->q_len;
+    const int64_t bk = packed_k ? 1 : a->batch, keys = packed_k ? a->total_k : a->k_len;
+    const bool first = case_one_in(c, 2);
+    const int32_t o_type = case_one_in(c, 2) ? ANYFLASH_F32 : c->dtype;
+    a->q = case_tensor(c, c->dtype, bq, a->heads, rows, a->head_dim, first);
+    a->k = case_tensor(c, c->dtype, bk, a->kv_heads, keys, a->head_dim, first);
+    a->v = case_tensor(c, c->dtype, bk, a->kv_heads, keys, a->value_dim, first);
+    a->o = case_tensor(c, o_type, bq, a->heads, rows, a->value_dim, first);
+    a->lse = case_elements(c, ANYFLASH_F32, bq * a->heads * rows);
+    a->lse_head_stride = rows;
+    a->lse_batch_stride = a->heads * rows;
+    c->args.forward = a;
+    c->args.dout = case_tensor(c, o_type, bq, a->heads, rows, a->value_dim, first);
+    c->args.dq = case_tensor(c, c->dtype, bq, a->heads, rows, a->head_dim, !first);
+    c->args.dk = case_tensor(c, c->dtype, bk, a->kv_heads, keys, a->head_dim, !first);
+    c->args.dv = case_tensor(c, c->dtype, bk, a->kv_heads, keys, a->value_dim, !first);
+    if (case_one_in(c, 3))
+        c->args.dlse = case_elements(c, ANYFLASH_F32, bq * a->heads * rows);
+}
+
+static inline struct af_problem case_problem(const struct backward_case *c)
+{
+    struct anyflash_error err = {0};
+    struct af_problem problem;
+    if (af_problem_init(&problem, &c->a, &err) != ANYFLASH_OK)
+        fail_msg("refused: %s", err.message);
+    return problem;
+}
+
+/* Row i of sequence b in a result of the oracle with `rows` rows a sequence. */
+static inline int64_t case_at(int64_t b, int64_t heads, int64_t h, int64_t rows, int64_t i)
+{
+    return (b * heads + h) * rows + i;
+}
+
+/* Writes the oracle's o and lse where the backward reads them. */
+static inline void case_forward(struct backward_case *c)
+{
+    struct af_problem problem = case_problem(c);
+    const struct anyflash_attend_args *a = &problem.a;
+    const int64_t rows = a->batch * a->heads * a->q_len;
+    c->o = calloc((size_t)(rows * a->value_dim + 1), sizeof *c->o);
+    c->lse = calloc((size_t)rows + 1, sizeof *c->lse);
+    assert_int_equal(af_reference_forward(&problem, c->o, c->lse, NULL), ANYFLASH_OK);
+    for (int64_t b = 0; b < a->batch; b++) {
+        struct af_sequence s = af_problem_sequence(&problem, b);
+        for (int64_t h = 0; h < a->heads; h++) {
+            for (int64_t i = 0; i < s.q_count; i++) {
+                int64_t at = case_at(b, a->heads, h, a->q_len, i);
+                char *row = af_query_row(&a->o, af_dtype_bytes(a->o.dtype), &s, h, i);
+                for (int64_t d = 0; d < a->value_dim; d++)
+                    af_store(a->o.dtype, row, d, (float)c->o[at * a->value_dim + d]);
+                *af_lse_at(&problem, &s, h, i) = (float)c->lse[at];
+            }
+        }
+    }
+}
+
+static inline void case_results(struct backward_case *c, double *results[CASE_OUTPUTS])
+{
+    for (int n = 0; n < CASE_OUTPUTS; n++)
+        results[n] = calloc((size_t)c->counts[n] + 1, sizeof(double));
+}
+
+/* The oracle's gradients into c->want. */
+static inline void case_oracle(struct backward_case *c)
+{
+    struct af_problem problem = case_problem(c);
+    const struct anyflash_attend_args *a = &problem.a;
+    c->counts[CASE_DQ] = a->batch * a->heads * a->q_len * a->head_dim;
+    c->counts[CASE_DK] = a->batch * a->kv_heads * a->k_len * a->head_dim;
+    c->counts[CASE_DV] = a->batch * a->kv_heads * a->k_len * a->value_dim;
+    c->counts[CASE_DBIAS] = a->batch * a->heads * a->q_len * a->k_len;
+    c->counts[CASE_DSINKS] = a->heads;
+    case_results(c, c->want);
+    case_results(c, c->plain);
+    const struct af_gradients gradients = {c->want[CASE_DQ], c->want[CASE_DK], c->want[CASE_DV],
+                                           c->want[CASE_DBIAS], c->want[CASE_DSINKS]};
+    assert_int_equal(
+        af_reference_backward(&problem, &c->args.dout, c->args.dlse, &gradients, NULL),
+        ANYFLASH_OK);
+}
+
+static inline float case_dot(int32_t x_type, const char *x, int32_t y_type, const char *y,
+                             int64_t count)
+{
+    float sum = 0;
+    for (int64_t d = 0; d < count; d++)
+        sum += af_load(x_type, x, d) * af_load(y_type, y, d);
+    return sum;
+}
+
+/* One visible pair of the plain formulas: every step rounded to the tensors' type. */
+static inline void case_plain_pair(struct backward_case *c, const struct af_problem *problem,
+                                   const struct af_sequence *s, int64_t h, int64_t i, int64_t j,
+                                   float delta)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    const int64_t g = h / problem->group, row = case_at(s->batch, a->heads, h, a->q_len, i);
+    const int64_t key = case_at(s->batch, a->kv_heads, g, a->k_len, j);
+    const size_t o_bytes = af_dtype_bytes(c->args.dout.dtype);
+    struct anyflash_tensor dout = c->args.dout;
+    if (a->cu_seqlens_q != NULL)
+        dout.batch_stride = 0;
+    const char *q = af_query_row(&a->q, problem->element_bytes, s, h, i);
+    const char *k = af_key_row(problem, &a->k, s, g, j);
+    const char *v = af_key_row(problem, &a->v, s, g, j);
+    const char *go = af_query_row(&dout, o_bytes, s, h, i);
+    float x = case_round(c->dtype, case_dot(c->dtype, q, c->dtype, k, a->head_dim) * a->scale);
+    float t = a->softcap > 0 ? tanhf(x / a->softcap) : 0, keep = 1;
+    float score = a->softcap > 0 ? a->softcap * t : x;
+    if (a->bias.data != NULL)
+        score +=
+            af_load(a->bias.dtype,
+                    af_tensor_row(&a->bias, af_dtype_bytes(a->bias.dtype), s->batch, h, i), j);
+    if (a->alibi_slopes != NULL)
+        score -= a->alibi_slopes[s->batch * a->alibi_batch_stride + h] *
+                 fabsf((float)(i + s->offset - j));
+    if (a->dropout > 0)
+        keep = af_dropout_keeps(problem, s, h, i, j) ? 1 / (1 - a->dropout) : 0;
+    float p = case_round(c->dtype, expf(score - (float)c->lse[row]));
+    float dp = case_round(c->dtype, case_dot(dout.dtype, go, c->dtype, v, a->value_dim) * keep);
+    float ds = case_round(c->dtype, p * (dp - delta));
+    float dx = case_round(c->dtype, ds * (1 - t * t)) * a->scale;
+    c->plain[CASE_DBIAS][row * a->k_len + j] = (double)ds;
+    for (int64_t d = 0; d < a->head_dim; d++) {
+        double *dq = &c->plain[CASE_DQ][row * a->head_dim + d];
+        double *dk = &c->plain[CASE_DK][key * a->head_dim + d];
+        *dq = (double)(float)(*dq + (double)(dx * af_load(c->dtype, k, d)));
+        *dk = (double)(float)(*dk + (double)(dx * af_load(c->dtype, q, d)));
+    }
+    for (int64_t d = 0; d < a->value_dim; d++) {
+        double *dv = &c->plain[CASE_DV][key * a->value_dim + d];
+        *dv = (double)(float)(*dv + (double)(p * keep * af_load(dout.dtype, go, d)));
+    }
+}
+
+/* The plain formulas' gradients into c->plain. */
+static inline void case_plain(struct backward_case *c)
+{
+    struct af_problem problem = case_problem(c);
+    const struct anyflash_attend_args *a = &problem.a;
+    struct anyflash_tensor dout = c->args.dout;
+    if (a->cu_seqlens_q != NULL)
+        dout.batch_stride = 0;
+    for (int64_t b = 0; b < a->batch; b++) {
+        struct af_sequence s = af_problem_sequence(&problem, b);
+        for (int64_t h = 0; h < a->heads; h++) {
+            for (int64_t i = 0; i < s.q_count; i++) {
+                struct af_range range = af_visible_range(&problem, &s, i);
+                const float *lse = af_lse_at(&problem, &s, h, i);
+                float delta = case_dot(
+                    dout.dtype, af_query_row(&dout, af_dtype_bytes(dout.dtype), &s, h, i),
+                    a->o.dtype, af_query_row(&a->o, af_dtype_bytes(a->o.dtype), &s, h, i),
+                    a->value_dim);
+                if (c->args.dlse != NULL)
+                    delta -= c->args.dlse[lse - a->lse];
+                for (int64_t j = range.first; *lse != -INFINITY && j < range.end; j++) {
+                    if (af_mask_allows(&problem, &s, h, i, j))
+                        case_plain_pair(c, &problem, &s, h, i, j, delta);
+                }
+                if (a->sinks != NULL && *lse != -INFINITY)
+                    c->plain[CASE_DSINKS][h] -=
+                        exp((double)(a->sinks[h] - *lse)) * (double)delta;
+            }
+        }
+    }
+    for (int n = 0; n <= CASE_DV; n++) {
+        for (int64_t e = 0; e < c->counts[n]; e++)
+            c->plain[n][e] = (double)case_round(c->dtype, c->plain[n][e]);
+    }
+}
+
+static inline void case_free(struct backward_case *c)
+{
+    for (int n = 0; n < c->input_count; n++)
+        free(c->inputs[n]);
+    for (int n = 0; n < CASE_OUTPUTS; n++) {
+        free(c->want[n]);
+        free(c->plain[n]);
+    }
+    free(c->o);
+    free(c->lse);
+    free(c);
+}
+
+#endif

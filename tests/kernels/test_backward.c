@@ -1,0 +1,547 @@
+/* The backward against the oracle: every feature, every type, any number of threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "attn/context.h"
+#include "base/mem.h"
+#include "tests/kernels/backward_case.h"
+
+#define CASES 120
+#define POOLS 3
+
+static struct anyflash_context *contexts[POOLS]; /* of 1, 2 and 3 threads */
+
+static int make_contexts(void **state)
+{
+    (void)state;
+    for (int n = 0; n < POOLS; n++) {
+        struct anyflash_context_args args = {.struct_size = sizeof args, .threads = n + 1};
+        if (anyflash_context_new(&args, &contexts[n], NULL) != ANYFLASH_OK)
+            return 1;
+    }
+    return 0;
+}
+
+static int free_contexts(void **state)
+{
+    (void)state;
+    for (int n = 0; n < POOLS; n++)
+        anyflash_context_free(contexts[n]);
+    return 0;
+}
+
+static struct backward_case *case_new(uint64_t seed, int32_t dtype)
+{
+    struct backward_case *c = calloc(1, sizeof *c);
+    c->seed = seed;
+    c->dtype = dtype;
+    c->a = anyflash_attend_args_init();
+    c->args.struct_size = sizeof c->args;
+    return c;
+}
+
+static void set_sizes(struct backward_case *c, int64_t batch, int64_t kv_heads, int64_t group,
+                      int64_t q_len, int64_t k_len, int64_t dim, int64_t value_dim)
+{
+    c->a.batch = batch;
+    c->a.kv_heads = kv_heads;
+    c->a.heads = kv_heads * group;
+    c->a.q_len = q_len;
+    c->a.k_len = k_len;
+    c->a.head_dim = dim;
+    c->a.value_dim = value_dim;
+}
+
+/* Lengths around tile edges as often as any. */
+static int64_t pick_length(struct backward_case *c)
+{
+    static const int64_t edges[] = {1,   2,   5,   6,   7,   23,  24,  25,  47,
+                                    48,  49,  95,  96,  97,  143, 144, 145, 191,
+                                    192, 193, 194, 197, 239, 240, 241, 383, 385};
+    if (case_one_in(c, 2))
+        return edges[case_pick(c, 0, (int64_t)AF_COUNT(edges) - 1)];
+    return case_pick(c, 1, 260);
+}
+
+static int64_t pick_dim(struct backward_case *c)
+{
+    static const int64_t dims[] = {1,  7,  8,  15, 16, 17, 31, 33,
+                                   40, 48, 64, 65, 72, 80, 96, 128};
+    if (case_one_in(c, 2))
+        return dims[case_pick(c, 0, (int64_t)AF_COUNT(dims) - 1)];
+    return case_pick(c, 1, 130);
+}
+
+static void pick_visibility(struct backward_case *c)
+{
+    struct anyflash_attend_args *a = &c->a;
+    a->causal = case_one_in(c, 2);
+    a->align = (int32_t)case_pick(c, 0, 2);
+    a->causal_offsets = a->align == ANYFLASH_ALIGN_OFFSETS ? c->offsets : NULL;
+    for (int b = 0; b < 8; b++)
+        c->offsets[b] = (int32_t)case_pick(c, -20, 60);
+    if (case_one_in(c, 4))
+        a->window_left = case_pick(c, 0, 60);
+    if (case_one_in(c, 4))
+        a->window_right = case_pick(c, 0, 60);
+    if (case_one_in(c, 4)) {
+        for (int b = 0; b < a->batch; b++)
+            c->used_q[b] = (int32_t)case_pick(c, 0, a->q_len);
+        a->seqused_q = c->used_q;
+    }
+    if (case_one_in(c, 4)) {
+        for (int b = 0; b < a->batch; b++) {
+            c->used_k[b] = (int32_t)case_pick(c, 0, a->k_len);
+            c->leftpad[b] = (int32_t)case_pick(c, 0, c->used_k[b]);
+        }
+        a->seqused_k = c->used_k;
+        a->leftpad_k = c->leftpad;
+    }
+}
+
+/* Packed sequences of random lengths, empty ones among them. */
+static void pick_packing(struct backward_case *c)
+{
+    struct anyflash_attend_args *a = &c->a;
+    if (!case_one_in(c, 4) || a->seqused_q != NULL || a->seqused_k != NULL)
+        return;
+    for (int b = 0; b < a->batch; b++) {
+        c->cu_q[b + 1] = c->cu_q[b] + (int32_t)case_pick(c, 0, a->q_len);
+        c->cu_k[b + 1] = c->cu_k[b] + (int32_t)case_pick(c, 0, a->k_len);
+    }
+    a->cu_seqlens_q = c->cu_q;
+    a->cu_seqlens_k = c->cu_k;
+    a->total_q = c->cu_q[a->batch];
+    a->total_k = c->cu_k[a->batch];
+}
+
+/* Bias or mask [B or 1, H or 1, Sq, Sk], with broadcast strides. */
+static struct anyflash_tensor pick_plane(struct backward_case *c, int32_t dtype)
+{
+    struct anyflash_tensor plane =
+        case_tensor(c, dtype, c->a.batch, c->a.heads, c->a.q_len, c->a.k_len, true);
+    plane.batch_stride = case_one_in(c, 2) ? 0 : plane.batch_stride;
+    plane.head_stride = case_one_in(c, 2) ? 0 : plane.head_stride;
+    plane.row_stride = case_one_in(c, 4) ? 0 : plane.row_stride;
+    return plane;
+}
+
+static void pick_scores(struct backward_case *c)
+{
+    struct anyflash_attend_args *a = &c->a;
+    for (int h = 0; h < 64; h++) {
+        c->slopes[h] = 0.01f * (float)h;
+        c->sinks[h] = case_number(c);
+    }
+    a->softcap = case_one_in(c, 4) ? 5.0f : 0.0f;
+    a->alibi_slopes = case_one_in(c, 4) ? c->slopes : NULL;
+    a->sinks = case_one_in(c, 4) ? c->sinks : NULL;
+    if (a->sinks != NULL && case_one_in(c, 2))
+        c->args.dsinks = case_elements(c, ANYFLASH_F32, a->heads);
+    if (case_one_in(c, 4))
+        a->mask = pick_plane(c, ANYFLASH_BOOL);
+    if (case_one_in(c, 3)) {
+        a->bias = pick_plane(c, case_one_in(c, 2) ? ANYFLASH_F32 : c->dtype);
+        if (case_one_in(c, 2)) {
+            c->args.dbias = a->bias;
+            c->args.dbias.dtype = ANYFLASH_F32;
+            c->args.dbias.data =
+                case_elements(c, ANYFLASH_F32, a->batch * a->heads * a->q_len * a->k_len);
+        }
+    }
+    if (case_one_in(c, 5)) {
+        a->dropout = 0.25f;
+        a->dropout_seed = case_word(c);
+    }
+}
+
+static struct backward_case *random_case(uint64_t seed, int32_t dtype)
+{
+    struct backward_case *c = case_new(seed, dtype);
+    int64_t dim = pick_dim(c);
+    set_sizes(c, case_pick(c, 1, 3), case_pick(c, 1, 2), case_pick(c, 1, 3), pick_length(c),
+              pick_length(c), dim, case_one_in(c, 2) ? dim : pick_dim(c));
+    pick_visibility(c);
+    pick_packing(c);
+    case_tensors(c);
+    pick_scores(c);
+    return c;
+}
+
+/* Element e of output n as the call left it, indexed as the oracle's results. */
+static double output_at(const struct backward_case *c, const struct af_problem *problem, int n,
+                        int64_t e, bool *owned)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    const bool of_q = n == CASE_DQ;
+    const int64_t dim = n == CASE_DV ? a->value_dim : a->head_dim;
+    const int64_t heads = of_q ? a->heads : a->kv_heads, rows = of_q ? a->q_len : a->k_len;
+    struct anyflash_tensor t = of_q ? c->args.dq : n == CASE_DK ? c->args.dk : c->args.dv;
+    const int64_t b = e / dim / rows / heads, h = e / dim / rows % heads, i = e / dim % rows;
+    const int32_t *cu = of_q ? a->cu_seqlens_q : a->cu_seqlens_k;
+    int64_t row = i;
+    *owned = true;
+    if (cu != NULL) {
+        t.batch_stride = 0;
+        row += cu[b];
+        *owned = row < cu[b + 1];
+    }
+    return *owned ? (double)af_load(c->dtype,
+                                    af_tensor_row(&t, af_dtype_bytes(c->dtype), b, h, row),
+                                    e % dim)
+                  : 0;
+}
+
+static bool same_or_near(double got, double want, double bound)
+{
+    return got == want || (isnan(got) && isnan(want)) || fabs(got - want) <= bound;
+}
+
+/* The largest distance of the plain formulas from the oracle. */
+static double plain_error(const struct backward_case *c, int n)
+{
+    double error = 0;
+    for (int64_t e = 0; e < c->counts[n]; e++) {
+        double apart = fabs(c->plain[n][e] - c->want[n][e]);
+        error = apart > error ? apart : error;
+    }
+    return error;
+}
+
+static double largest(const double *numbers, int64_t count)
+{
+    double most = 0;
+    for (int64_t e = 0; e < count; e++)
+        most = fabs(numbers[e]) > most ? fabs(numbers[e]) : most;
+    return most;
+}
+
+/* Twice the plain error and a few roundings of the largest number. */
+static double bound_of(const struct backward_case *c, int n)
+{
+    double unit = c->dtype == ANYFLASH_F32   ? 0x1p-22
+                  : c->dtype == ANYFLASH_F16 ? 0x1p-11
+                                             : 0x1p-8;
+    return 2 * plain_error(c, n) + unit * largest(c->want[n], c->counts[n]) + 1e-5;
+}
+
+/* dbias summed where its stride is 0, from the oracle's full plane. */
+static void fold_bias(const struct backward_case *c, double *plane)
+{
+    const struct anyflash_attend_args *a = &c->a;
+    const struct anyflash_tensor *t = &c->args.dbias;
+    for (int64_t e = 0; e < c->counts[CASE_DBIAS]; e++) {
+        int64_t j = e % a->k_len, i = e / a->k_len % a->q_len;
+        int64_t h = e / a->k_len / a->q_len % a->heads, b = e / a->k_len / a->q_len / a->heads;
+        int64_t at =
+            ((b * (t->batch_stride != 0) * a->heads + h * (t->head_stride != 0)) * a->q_len +
+             i * (t->row_stride != 0)) *
+                a->k_len +
+            j;
+        if (at == e)
+            continue;
+        plane[at] += plane[e];
+        plane[e] = 0;
+    }
+}
+
+static void check_bias(struct backward_case *c, uint64_t seed)
+{
+    const struct anyflash_attend_args *a = &c->a;
+    fold_bias(c, c->want[CASE_DBIAS]);
+    fold_bias(c, c->plain[CASE_DBIAS]);
+    const double bound = bound_of(c, CASE_DBIAS);
+    for (int64_t e = 0; e < c->counts[CASE_DBIAS]; e++) {
+        int64_t i = e / a->k_len % a->q_len, h = e / a->k_len / a->q_len % a->heads;
+        int64_t b = e / a->k_len / a->q_len / a->heads;
+        const struct anyflash_tensor *t = &c->args.dbias;
+        if ((t->batch_stride == 0 && b > 0) || (t->head_stride == 0 && h > 0) ||
+            (t->row_stride == 0 && i > 0))
+            continue;
+        double got =
+            (double)((const float *)(const void *)af_tensor_row(t, 4, b, h, i))[e % a->k_len];
+        if (!same_or_near(got, c->want[CASE_DBIAS][e], bound))
+            fail_msg("seed %llu: dbias element %lld is %g, not %g (bound %g)",
+                     (unsigned long long)seed, (long long)e, got, c->want[CASE_DBIAS][e],
+                     bound);
+    }
+}
+
+static void check_outputs(struct backward_case *c, uint64_t seed)
+{
+    static const char *const names[] = {"dq", "dk", "dv"};
+    struct af_problem problem = case_problem(c);
+    for (int n = 0; n <= CASE_DV; n++) {
+        const double bound = bound_of(c, n);
+        for (int64_t e = 0; e < c->counts[n]; e++) {
+            bool owned;
+            double got = output_at(c, &problem, n, e, &owned);
+            if (owned && !same_or_near(got, c->want[n][e], bound))
+                fail_msg("seed %llu type %d: %s element %lld is %g, not %g (bound %g)",
+                         (unsigned long long)seed, (int)c->dtype, names[n], (long long)e, got,
+                         c->want[n][e], bound);
+        }
+    }
+    if (c->args.dbias.data != NULL)
+        check_bias(c, seed);
+    for (int64_t h = 0; c->args.dsinks != NULL && h < c->a.heads; h++) {
+        if (!same_or_near((double)c->args.dsinks[h], c->want[CASE_DSINKS][h],
+                          bound_of(c, CASE_DSINKS)))
+            fail_msg("seed %llu: dsinks[%lld] is %g, not %g", (unsigned long long)seed,
+                     (long long)h, (double)c->args.dsinks[h], c->want[CASE_DSINKS][h]);
+    }
+}
+
+/* A sum over the bits of all outputs. */
+static uint64_t fingerprint(const struct backward_case *c)
+{
+    const struct anyflash_attend_args *a = &c->a;
+    const int64_t rows = a->cu_seqlens_q != NULL ? a->total_q : a->batch * a->q_len;
+    const int64_t keys = a->cu_seqlens_k != NULL ? a->total_k : a->batch * a->k_len;
+    const size_t bytes = af_dtype_bytes(c->dtype);
+    const struct {
+        const void *data;
+        size_t size;
+    } parts[] = {
+        {c->args.dq.data, (size_t)(rows * a->heads * a->head_dim) * bytes},
+        {c->args.dk.data, (size_t)(keys * a->kv_heads * a->head_dim) * bytes},
+        {c->args.dv.data, (size_t)(keys * a->kv_heads * a->value_dim) * bytes},
+        {c->args.dbias.data, (size_t)(a->batch * a->heads * a->q_len * a->k_len) * 4},
+        {c->args.dsinks, (size_t)a->heads * 4},
+    };
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t n = 0; n < AF_COUNT(parts); n++) {
+        for (size_t at = 0; parts[n].data != NULL && at < parts[n].size; at++)
+            hash = (hash ^ ((const unsigned char *)parts[n].data)[at]) * 0x100000001b3u;
+    }
+    return hash;
+}
+
+static void attend_backward(struct anyflash_context *context, struct backward_case *c)
+{
+    struct anyflash_error err = {0};
+    if (anyflash_attend_backward(context, &c->args, &err) != ANYFLASH_OK)
+        fail_msg("refused: %s", err.message);
+}
+
+/* Runs on all pools, which must agree, and compares with the oracle. */
+static void check_case(struct backward_case *c, uint64_t seed)
+{
+    uint64_t first = 0;
+    case_forward(c);
+    case_oracle(c);
+    case_plain(c);
+    for (int n = 0; n < POOLS; n++) {
+        attend_backward(contexts[n], c);
+        first = n == 0 ? fingerprint(c) : first;
+        if (fingerprint(c) != first)
+            fail_msg("seed %llu: %d threads give other bits", (unsigned long long)seed, n + 1);
+    }
+    check_outputs(c, seed);
+    case_free(c);
+}
+
+static void random_cases(int32_t dtype, uint64_t seed)
+{
+    const char *only = getenv("ANYFLASH_TEST_SEED");
+    if (only != NULL) {
+        check_case(random_case(strtoull(only, NULL, 10), dtype), strtoull(only, NULL, 10));
+        return;
+    }
+    for (uint64_t n = 0; n < CASES; n++)
+        check_case(random_case(seed + n, dtype), seed + n);
+}
+
+static void test_backward_f32__random_features_are_near_the_oracle(void **state)
+{
+    (void)state;
+    random_cases(ANYFLASH_F32, 1000);
+}
+
+static void test_backward_f16__random_features_are_near_the_oracle(void **state)
+{
+    (void)state;
+    random_cases(ANYFLASH_F16, 2000);
+}
+
+static void test_backward_bf16__random_features_are_near_the_oracle(void **state)
+{
+    (void)state;
+    random_cases(ANYFLASH_BF16, 3000);
+}
+
+static const int32_t types[] = {ANYFLASH_F32, ANYFLASH_F16, ANYFLASH_BF16};
+
+static void test_backward__chunks_of_keys_and_passes_of_rows(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < AF_COUNT(types); n++) {
+        struct backward_case *many_keys = case_new(7, types[n]);
+        set_sizes(many_keys, 1, 1, 1, 50, 1601, 24, 8);
+        many_keys->a.causal = 1;
+        case_tensors(many_keys);
+        check_case(many_keys, 7);
+        struct backward_case *many_rows = case_new(8, types[n]);
+        set_sizes(many_rows, 1, 1, 3, 1401, 200, 9, 17);
+        many_rows->a.window_left = 700;
+        many_rows->a.align = ANYFLASH_ALIGN_TOP_LEFT;
+        case_tensors(many_rows);
+        check_case(many_rows, 8);
+    }
+}
+
+static void test_backward__large_head_sizes(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < AF_COUNT(types); n++) {
+        struct backward_case *c = case_new(9, types[n]);
+        set_sizes(c, 1, 1, 1, 50, 60, 512, 257);
+        c->a.causal = 1;
+        case_tensors(c);
+        check_case(c, 9);
+    }
+}
+
+/* Puts `number` in one row of a tensor. */
+static void spoil(const struct backward_case *c, const struct anyflash_tensor *tensor,
+                  int64_t row, int64_t dim, float number)
+{
+    char *at = af_tensor_row(tensor, af_dtype_bytes(tensor->dtype), 0, 0, row);
+    (void)c;
+    for (int64_t d = 0; d < dim; d++)
+        af_store(tensor->dtype, at, d, number);
+}
+
+static void test_backward__what_is_hidden_may_hold_nan_and_infinity(void **state)
+{
+    (void)state;
+    static const float numbers[] = {NAN, INFINITY};
+    for (size_t n = 0; n < AF_COUNT(types) * AF_COUNT(numbers); n++) {
+        struct backward_case *c = case_new(10, types[n / 2]);
+        set_sizes(c, 1, 1, 1, 70, 100, 24, 16);
+        c->a.causal = 1;
+        c->a.align = ANYFLASH_ALIGN_TOP_LEFT;
+        case_tensors(c);
+        c->args.dlse = NULL;
+        /* Keys that no row sees, and keys and rows that some see. */
+        spoil(c, &c->a.k, 80, 24, numbers[n % 2]);
+        spoil(c, &c->a.v, 81, 16, numbers[n % 2]);
+        spoil(c, &c->a.k, 60, 24, numbers[n % 2]);
+        spoil(c, &c->a.v, 55, 16, numbers[n % 2]);
+        spoil(c, &c->a.q, 30, 24, numbers[n % 2]);
+        spoil(c, &c->args.dout, 12, 16, numbers[n % 2]);
+        check_case(c, 10);
+    }
+}
+
+static void test_backward__masked_keys_may_hold_nan(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < AF_COUNT(types); n++) {
+        struct backward_case *c = case_new(11, types[n]);
+        set_sizes(c, 1, 1, 2, 30, 40, 16, 16);
+        case_tensors(c);
+        c->a.mask = case_tensor(c, ANYFLASH_BOOL, 1, 1, 1, 40, true);
+        c->a.mask.head_stride = c->a.mask.row_stride = 0;
+        ((char *)c->a.mask.data)[7] = 0;
+        spoil(c, &c->a.k, 7, 16, NAN);
+        spoil(c, &c->a.v, 7, 16, NAN);
+        check_case(c, 11);
+    }
+}
+
+static void test_backward__only_sinks_or_only_bias(void **state)
+{
+    (void)state;
+    struct backward_case *c = case_new(12, ANYFLASH_F32);
+    set_sizes(c, 2, 1, 2, 30, 40, 16, 16);
+    case_tensors(c);
+    c->a.sinks = c->sinks;
+    c->a.bias = case_tensor(c, ANYFLASH_F32, 2, 2, 30, 40, true);
+    c->args.dbias = c->a.bias;
+    c->args.dbias.data = case_elements(c, ANYFLASH_F32, 2 * 2 * 30 * 40);
+    c->args.dsinks = case_elements(c, ANYFLASH_F32, 2);
+    case_forward(c);
+    attend_backward(contexts[1], c);
+    uint64_t all = fingerprint(c);
+    memset(c->args.dbias.data, 1, 2 * 2 * 30 * 40 * 4);
+    memset(c->args.dsinks, 1, 2 * 4);
+    struct anyflash_attend_backward_args alone = c->args;
+    alone.dq.data = alone.dk.data = alone.dv.data = NULL;
+    assert_int_equal(anyflash_attend_backward(contexts[1], &alone, NULL), ANYFLASH_OK);
+    assert_true(fingerprint(c) == all);
+    case_free(c);
+}
+
+static void *refuse_memory(size_t size_bytes, size_t align_bytes, void *user)
+{
+    (void)size_bytes;
+    (void)align_bytes;
+    (void)user;
+    return NULL;
+}
+
+static void release_nothing(void *memory, void *user)
+{
+    (void)memory;
+    (void)user;
+}
+
+static void test_backward__out_of_memory_leaves_outputs_alone(void **state)
+{
+    (void)state;
+    struct anyflash_context_args context_args = {.struct_size = sizeof context_args,
+                                                 .threads = 1,
+                                                 .allocate = refuse_memory,
+                                                 .release = release_nothing};
+    struct anyflash_context *context;
+    struct anyflash_error err = {0};
+    struct backward_case *c = case_new(13, ANYFLASH_F32);
+    set_sizes(c, 1, 1, 1, 20, 30, 16, 16);
+    case_tensors(c);
+    case_forward(c);
+    assert_int_equal(anyflash_context_new(&context_args, &context, NULL), ANYFLASH_OK);
+    uint64_t before = fingerprint(c);
+    assert_int_equal(anyflash_attend_backward(context, &c->args, &err), ANYFLASH_E_NO_MEMORY);
+    assert_true(fingerprint(c) == before);
+    anyflash_context_free(context);
+    af_mem_fail_nth(1, true);
+    assert_int_equal(anyflash_attend_backward(NULL, &c->args, &err), ANYFLASH_E_NO_MEMORY);
+    af_mem_fail_nth(0, false);
+    assert_true(fingerprint(c) == before);
+    case_free(c);
+}
+
+static void test_backward__empty_problems(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][3] = {{0, 5, 5}, {2, 0, 5}, {2, 5, 0}};
+    for (size_t n = 0; n < AF_COUNT(sizes); n++) {
+        struct backward_case *c = case_new(14, ANYFLASH_F32);
+        set_sizes(c, sizes[n][0], 2, 2, sizes[n][1], sizes[n][2], 16, 16);
+        case_tensors(c);
+        c->args.dlse = NULL;
+        check_case(c, 14);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_backward_f32__random_features_are_near_the_oracle),
+        cmocka_unit_test(test_backward_f16__random_features_are_near_the_oracle),
+        cmocka_unit_test(test_backward_bf16__random_features_are_near_the_oracle),
+        cmocka_unit_test(test_backward__chunks_of_keys_and_passes_of_rows),
+        cmocka_unit_test(test_backward__large_head_sizes),
+        cmocka_unit_test(test_backward__what_is_hidden_may_hold_nan_and_infinity),
+        cmocka_unit_test(test_backward__masked_keys_may_hold_nan),
+        cmocka_unit_test(test_backward__only_sinks_or_only_bias),
+        cmocka_unit_test(test_backward__out_of_memory_leaves_outputs_alone),
+        cmocka_unit_test(test_backward__empty_problems),
+    };
+    return cmocka_run_group_tests(tests, make_contexts, free_contexts);
+}
