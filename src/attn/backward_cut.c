@@ -9,9 +9,9 @@
 
 #include "attn/rows.h"
 
-#define ENOUGH_TASKS 32
+#define ENOUGH_TASKS 16
 #define CHUNK_KEYS_MIN 384
-#define CHUNK_KEYS_STEP 192
+#define CHUNK_KEYS_STEP 96
 #define CHUNKS_ALWAYS 4
 #define PARTIAL_BYTES (64ll * 1024 * 1024)
 
