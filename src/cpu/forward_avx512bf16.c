@@ -15,22 +15,7 @@
 /* Lane i: even[i] in the lower half, odd[i] in the upper, rounded to bf16. */
 AF_INLINE vec vec_pair(vec even, vec odd)
 {
-    static const uint16_t interleave[32] __attribute__((aligned(64))) = {
-        0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-        8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-    __m512i both = (__m512i)_mm512_cvtne2ps_pbh(odd, even);
-    return (vec)_mm512_permutexvar_epi16(_mm512_load_si512(interleave), both);
-}
-
-/* 2^x to 8e-5 relative: enough for a value that is rounded to bf16. */
-AF_INLINE vec vec_exp2_coarse(vec x)
-{
-    vec f = _mm512_reduce_ps(x, 1 | 8);
-    vec p = vec_set(0.0780245032f);
-    p = vec_fma(p, f, vec_set(0.22606721f));
-    p = vec_fma(p, f, vec_set(0.695833507f));
-    p = vec_fma(p, f, vec_set(0.999925223f));
-    return _mm512_scalef_ps(p, x);
+    return vec_interleave((__m512i)_mm512_cvtne2ps_pbh(odd, even));
 }
 
 /* Two rows of values side by side, in panels of 8 columns `panel` floats apart. */

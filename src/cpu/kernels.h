@@ -45,6 +45,15 @@ extern const struct af_kernel af_dec_bf16__avx512_r16;
 extern const struct af_kernel af_fwd_bf16__avx512bf16_q48k8;
 extern const struct af_kernel af_dec_bf16__avx512bf16_r16;
 
+extern const struct af_backward_kernel af_bwd_f32__scalar_q12k2;
+extern const struct af_backward_kernel af_bwd_f16__scalar_q12k2;
+extern const struct af_backward_kernel af_bwd_bf16__scalar_q12k2;
+extern const struct af_backward_kernel af_bwd_f32__neon_q12k8;
+extern const struct af_backward_kernel af_bwd_f16__neon_q12k8;
+extern const struct af_backward_kernel af_bwd_bf16__neon_q12k8;
+extern const struct af_backward_kernel af_bwd_f32__avx2_q24k4;
+extern const struct af_backward_kernel af_bwd_f16__avx2_q24k4;
+extern const struct af_backward_kernel af_bwd_bf16__avx2_q24k4;
 extern const struct af_backward_kernel af_bwd_f32__avx512_q48k8;
 extern const struct af_backward_kernel af_bwd_f16__avx512_q48k8;
 extern const struct af_backward_kernel af_bwd_bf16__avx512_q48k8;

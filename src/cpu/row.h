@@ -43,4 +43,14 @@
         .run_forward = run_##type,                                                             \
     }
 
+#define AF_BACKWARD_ROW(type, element)                                                         \
+    const struct af_backward_kernel AF_NAME(bwd, type, AF_LEVEL, AF_TILE) = {                  \
+        .name = AF_TEXT(AF_NAME(bwd, type, AF_LEVEL, AF_TILE)),                                \
+        .dtype = element,                                                                      \
+        .needs = AF_NEEDS,                                                                     \
+        .features = AF_FEATURES_ALL,                                                           \
+        .scratch_bytes = scratch_bytes_##type,                                                 \
+        .run = run_##type,                                                                     \
+    }
+
 #endif

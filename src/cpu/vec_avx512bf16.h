@@ -51,4 +51,24 @@ AF_INLINE void vec_store_rounded(void *p, vec x)
     _mm256_store_si256(p, (__m256i)_mm512_cvtneps_pbh(x));
 }
 
+/* Lane i: elements i and i + AF_LANES, a pair. */
+AF_INLINE vec vec_interleave(__m512i elements)
+{
+    static const uint16_t order[32] __attribute__((aligned(64))) = {
+        0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+        8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    return (vec)_mm512_permutexvar_epi16(_mm512_load_si512(order), elements);
+}
+
+/* 2^x to 8e-5 relative: enough for a value that is rounded to bf16. */
+AF_INLINE vec vec_exp2_coarse(vec x)
+{
+    vec f = _mm512_reduce_ps(x, 1 | 8);
+    vec p = vec_set(0.0780245032f);
+    p = vec_fma(p, f, vec_set(0.22606721f));
+    p = vec_fma(p, f, vec_set(0.695833507f));
+    p = vec_fma(p, f, vec_set(0.999925223f));
+    return _mm512_scalef_ps(p, x);
+}
+
 #endif
