@@ -1,5 +1,5 @@
 /*
- * test_reference.c: the oracle against numbers worked out by hand, against
+ * test_oracle.c: the oracle against numbers worked out by hand, against
  * pictures of what is visible, and against itself in another layout.
  */
 #include <setjmp.h>
