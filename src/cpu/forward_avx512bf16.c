@@ -23,7 +23,7 @@ static void pair_rows(const uint16_t *even, const uint16_t *odd, int64_t count, 
                       int64_t panel)
 {
     for (int64_t d = 0; d < count; d += 16) {
-        __mmask16 some = count - d < 16 ? (__mmask16)((1u << (count - d)) - 1u) : 0xFFFF;
+        __mmask16 some = (__mmask16)(count - d < 16 ? (1u << (count - d)) - 1u : 0xFFFFu);
         __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, even + d));
         __m512i high = odd == NULL
                            ? _mm512_setzero_si512()

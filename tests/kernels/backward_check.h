@@ -1,0 +1,159 @@
+/*
+ * backward_check.h: the outputs of a backward call against the oracle: each
+ * within twice the error of the plain formulas and a few roundings.
+ */
+#ifndef AF_TEST_BACKWARD_CHECK_H
+#define AF_TEST_BACKWARD_CHECK_H
+
+#include "backward_case.h"
+
+/* Element e of output n as the call left it, indexed as the oracle's results. */
+static inline double output_at(const struct backward_case *c, const struct af_problem *problem,
+                               int n, int64_t e, bool *owned)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    const bool of_q = n == CASE_DQ;
+    const int64_t dim = n == CASE_DV ? a->value_dim : a->head_dim;
+    const int64_t heads = of_q ? a->heads : a->kv_heads, rows = of_q ? a->q_len : a->k_len;
+    struct anyflash_tensor t = of_q ? c->args.dq : n == CASE_DK ? c->args.dk : c->args.dv;
+    const int64_t b = e / dim / rows / heads, h = e / dim / rows % heads, i = e / dim % rows;
+    const int32_t *cu = of_q ? a->cu_seqlens_q : a->cu_seqlens_k;
+    int64_t row = i;
+    *owned = true;
+    if (cu != NULL) {
+        t.batch_stride = 0;
+        row += cu[b];
+        *owned = row < cu[b + 1];
+    }
+    return *owned ? (double)af_load(c->dtype,
+                                    af_tensor_row(&t, af_dtype_bytes(c->dtype), b, h, row),
+                                    e % dim)
+                  : 0;
+}
+
+static inline bool same_or_near(double got, double want, double bound)
+{
+    return got == want || (isnan(got) && isnan(want)) || fabs(got - want) <= bound;
+}
+
+/* The largest distance of the plain formulas from the oracle. */
+static inline double plain_error(const struct backward_case *c, int n)
+{
+    double error = 0;
+    for (int64_t e = 0; e < c->counts[n]; e++) {
+        double apart = fabs(c->plain[n][e] - c->want[n][e]);
+        error = isfinite(apart) && apart > error ? apart : error;
+    }
+    return error;
+}
+
+static inline double largest(const double *numbers, int64_t count)
+{
+    double most = 0;
+    for (int64_t e = 0; e < count; e++)
+        most = isfinite(numbers[e]) && fabs(numbers[e]) > most ? fabs(numbers[e]) : most;
+    return most;
+}
+
+/* Twice the plain error and a few roundings of the largest number. */
+static inline double bound_of(const struct backward_case *c, int n)
+{
+    double unit = c->dtype == ANYFLASH_F32   ? 0x1p-22
+                  : c->dtype == ANYFLASH_F16 ? 0x1p-11
+                                             : 0x1p-8;
+    return 2 * plain_error(c, n) + unit * largest(c->want[n], c->counts[n]) + 1e-5;
+}
+
+/* dbias summed where its stride is 0, from the oracle's full plane. */
+static inline void fold_bias(const struct backward_case *c, double *plane)
+{
+    const struct anyflash_attend_args *a = &c->a;
+    const struct anyflash_tensor *t = &c->args.dbias;
+    for (int64_t e = 0; e < c->counts[CASE_DBIAS]; e++) {
+        int64_t j = e % a->k_len, i = e / a->k_len % a->q_len;
+        int64_t h = e / a->k_len / a->q_len % a->heads, b = e / a->k_len / a->q_len / a->heads;
+        int64_t at =
+            ((b * (t->batch_stride != 0) * a->heads + h * (t->head_stride != 0)) * a->q_len +
+             i * (t->row_stride != 0)) *
+                a->k_len +
+            j;
+        if (at == e)
+            continue;
+        plane[at] += plane[e];
+        plane[e] = 0;
+    }
+}
+
+static inline void check_bias(const struct backward_case *c, const char *kernel, uint64_t seed)
+{
+    const struct anyflash_attend_args *a = &c->a;
+    const double bound = bound_of(c, CASE_DBIAS);
+    for (int64_t e = 0; e < c->counts[CASE_DBIAS]; e++) {
+        int64_t i = e / a->k_len % a->q_len, h = e / a->k_len / a->q_len % a->heads;
+        int64_t b = e / a->k_len / a->q_len / a->heads;
+        const struct anyflash_tensor *t = &c->args.dbias;
+        if ((t->batch_stride == 0 && b > 0) || (t->head_stride == 0 && h > 0) ||
+            (t->row_stride == 0 && i > 0))
+            continue;
+        double got =
+            (double)((const float *)(const void *)af_tensor_row(t, 4, b, h, i))[e % a->k_len];
+        if (!same_or_near(got, c->want[CASE_DBIAS][e], bound))
+            fail_msg("%s, seed %llu: dbias element %lld is %g, not %g (bound %g)", kernel,
+                     (unsigned long long)seed, (long long)e, got, c->want[CASE_DBIAS][e],
+                     bound);
+    }
+}
+
+static inline void check_outputs(const struct backward_case *c, const char *kernel,
+                                 uint64_t seed)
+{
+    static const char *const names[] = {"dq", "dk", "dv"};
+    struct af_problem problem = case_problem(c);
+    for (int n = 0; n <= CASE_DV; n++) {
+        const double bound = bound_of(c, n);
+        for (int64_t e = 0; e < c->counts[n]; e++) {
+            bool owned;
+            double got = output_at(c, &problem, n, e, &owned);
+            if (owned && !same_or_near(got, c->want[n][e], bound))
+                fail_msg("%s, seed %llu: %s element %lld is %g, not %g (bound %g)", kernel,
+                         (unsigned long long)seed, names[n], (long long)e, got, c->want[n][e],
+                         bound);
+        }
+    }
+    if (c->args.dbias.data != NULL)
+        check_bias(c, kernel, seed);
+    for (int64_t h = 0; c->args.dsinks != NULL && h < c->a.heads; h++) {
+        if (!same_or_near((double)c->args.dsinks[h], c->want[CASE_DSINKS][h],
+                          bound_of(c, CASE_DSINKS)))
+            fail_msg("%s, seed %llu: dsinks[%lld] is %g, not %g", kernel,
+                     (unsigned long long)seed, (long long)h, (double)c->args.dsinks[h],
+                     c->want[CASE_DSINKS][h]);
+    }
+}
+
+/* A sum over the bits of all outputs. */
+static inline uint64_t fingerprint(const struct backward_case *c)
+{
+    const struct anyflash_attend_args *a = &c->a;
+    const int64_t rows = a->cu_seqlens_q != NULL ? a->total_q : a->batch * a->q_len;
+    const int64_t keys = a->cu_seqlens_k != NULL ? a->total_k : a->batch * a->k_len;
+    const size_t bytes = af_dtype_bytes(c->dtype);
+    const struct {
+        const void *data;
+        size_t size;
+    } parts[] = {
+        {c->args.dq.data, (size_t)(rows * a->heads * a->head_dim) * bytes},
+        {c->args.dk.data, (size_t)(keys * a->kv_heads * a->head_dim) * bytes},
+        {c->args.dv.data, (size_t)(keys * a->kv_heads * a->value_dim) * bytes},
+        {c->args.dbias.data, (size_t)(a->batch * a->heads * a->q_len * a->k_len) * 4},
+        {c->args.dsinks, (size_t)a->heads * 4},
+    };
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t n = 0; n < AF_COUNT(parts); n++) {
+        for (size_t at = 0; parts[n].data != NULL && at < parts[n].size; at++)
+            hash = (hash ^ ((const unsigned char *)parts[n].data)[at]) * 0x100000001b3u;
+    }
+    return hash;
+}
+
+#endif
