@@ -300,6 +300,13 @@ ANYFLASH_API enum anyflash_status anyflash_attend(struct anyflash_context *conte
                                                   const struct anyflash_attend_args *args,
                                                   struct anyflash_error *err);
 
+/*
+ * Gradients. As anyflash_attend() in what is checked, in what fails and in
+ * being the same bits for every number of threads. Scratch of a thread: at most
+ * 2048 rows of q and dout, packed, and dk and dv of its keys in f32. Where
+ * B * G is small keys are cut in chunks, each with its dq in f32: together at
+ * most 64 MiB, or four times dq where that is more.
+ */
 ANYFLASH_API enum anyflash_status anyflash_attend_backward(
     struct anyflash_context *context, const struct anyflash_attend_backward_args *args,
     struct anyflash_error *err);
