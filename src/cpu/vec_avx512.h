@@ -188,19 +188,20 @@ AF_INLINE vec vec_between(vec x, int32_t key, const int32_t *first, const int32_
 }
 
 /*
- * 2^x, relative error below 1.6e-7, 0 for very negative x, NaN for NaN. The
- * fraction in [-1/2, 1/2] by VREDUCEPS, a minimax polynomial of degree 5, the
- * integer part by VSCALEFPS.
+ * 2^x, relative error below 1.5e-7, 0 for very negative x, NaN for NaN, exactly
+ * 1 for 0: old sums are multiplied by 2^0 once a block of keys. The fraction in
+ * [0, 1) by VREDUCEPS, a minimax polynomial of degree 5, the integer part by
+ * VSCALEFPS.
  */
 AF_INLINE vec vec_exp2(vec x)
 {
     vec f = _mm512_reduce_ps(x, 1 | 8);
-    vec p = vec_set(0.00187757645f);
-    p = vec_fma(p, f, vec_set(0.00898934105f));
-    p = vec_fma(p, f, vec_set(0.0558263168f));
-    p = vec_fma(p, f, vec_set(0.240153618f));
-    p = vec_fma(p, f, vec_set(0.693153073f));
-    p = vec_fma(p, f, vec_set(0.999999925f));
+    vec p = vec_set(0.00186713005f);
+    p = vec_fma(p, f, vec_set(0.00901703071f));
+    p = vec_fma(p, f, vec_set(0.0557999127f));
+    p = vec_fma(p, f, vec_set(0.240164444f));
+    p = vec_fma(p, f, vec_set(0.693151295f));
+    p = vec_fma(p, f, vec_set(1.0f));
     return _mm512_scalef_ps(p, x);
 }
 
