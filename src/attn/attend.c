@@ -2,13 +2,11 @@
  * attend.c: one forward call from arguments to results. Each step is a call
  * into a file of its own; after problem.c nobody looks at arguments again.
  */
-#include "attn/choose.h"
 #include "attn/context.h"
+#include "attn/forward_plan.h"
 #include "attn/prepare.h"
 #include "attn/rows.h"
 #include "attn/split.h"
-
-#include <stdio.h>
 
 /* Below this many operations the caller computes alone: waking others costs more. */
 #define ALONE_FLOPS 1.0e6
@@ -16,55 +14,22 @@
 /* A call at work. */
 struct call {
     struct af_problem problem;
-    struct af_schedule schedule;
+    struct af_forward_plan plan;
     struct af_partials partials;
-    char *scratch;  /* of worker 0; the others follow */
-    size_t o_count; /* floats of partials */
-    size_t ml_count;
-    size_t prepare_bytes;
-    size_t total_bytes;
+    char *scratch; /* of worker 0; the others follow */
 };
-
-static size_t round_up(size_t bytes)
-{
-    return (bytes + 63) & ~(size_t)63;
-}
-
-/* Settles kernels and cuts for an unprepared or prepared problem. */
-static enum anyflash_status plan(struct call *call, uint32_t cpu_features, int workers,
-                                 struct anyflash_error *err)
-{
-    const struct af_kernel *tile = af_choose(&call->problem, AF_FORWARD, cpu_features);
-    const struct af_kernel *decode = af_choose(&call->problem, AF_DECODE, cpu_features);
-    if (tile == NULL)
-        return af_fail(err, ANYFLASH_E_INTERNAL, "no kernel takes the problem");
-    af_schedule_init(&call->schedule, &call->problem, tile, decode);
-    enum anyflash_status status =
-        af_split_floats(&call->schedule, &call->o_count, &call->ml_count, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    size_t floats, parts, scratch;
-    call->prepare_bytes = round_up(af_prepare_bytes(&call->problem));
-    if (!af_size_add(call->o_count, call->ml_count, &floats) ||
-        !af_size_mul(floats, sizeof(float), &parts) ||
-        !af_size_mul(round_up(call->schedule.scratch_bytes), (size_t)workers, &scratch) ||
-        !af_size_add(round_up(parts), scratch, &call->total_bytes) ||
-        !af_size_add(call->total_bytes, call->prepare_bytes, &call->total_bytes))
-        return af_fail(err, ANYFLASH_E_LIMIT, "the call would need too much memory");
-    return ANYFLASH_OK;
-}
 
 static void place(struct call *call, char *memory)
 {
-    memory += call->prepare_bytes;
+    memory += call->plan.prepare_bytes;
     call->partials.o = (float *)(void *)memory;
-    call->partials.ml = call->partials.o + call->o_count;
-    call->scratch = memory + round_up((call->o_count + call->ml_count) * sizeof(float));
+    call->partials.ml = call->partials.o + call->plan.o_count;
+    call->scratch = memory + call->plan.partial_bytes;
 }
 
 static struct af_scratch scratch_of(const struct call *call, int worker)
 {
-    size_t bytes = round_up(call->schedule.scratch_bytes);
+    size_t bytes = call->plan.worker_bytes;
     return (struct af_scratch){call->scratch + (size_t)worker * bytes, bytes};
 }
 
@@ -73,16 +38,17 @@ static void run_task(void *context, int64_t index, int worker)
     struct call *call = context;
     const struct af_kernel *kernel;
     struct af_forward_task task;
-    if (!af_schedule_task(&call->schedule, index, &task, &kernel))
+    if (!af_schedule_task(&call->plan.schedule, index, &task, &kernel))
         return;
-    af_split_place(&call->schedule, &call->partials, index, &task);
+    af_split_place(&call->plan.schedule, &call->partials, index, &task);
     kernel->run_forward(&task, scratch_of(call, worker));
 }
 
 static void run_merge(void *context, int64_t index, int worker)
 {
     struct call *call = context;
-    af_split_merge(&call->schedule, &call->partials, index, scratch_of(call, worker).memory);
+    af_split_merge(&call->plan.schedule, &call->partials, index,
+                   scratch_of(call, worker).memory);
 }
 
 /* Rows that a sequence owns but does not use: o = 0, lse = -infinity. */
@@ -124,19 +90,19 @@ static void run_pieces(struct anyflash_context *context, struct call *call, int6
 static enum anyflash_status run(struct anyflash_context *context, struct call *call,
                                 struct anyflash_error *err)
 {
-    enum anyflash_status status =
-        plan(call, context->cpu_features, af_pool_size(context->pool), err);
+    enum anyflash_status status = af_forward_plan_init(
+        &call->plan, &call->problem, context->cpu_features, af_pool_size(context->pool), err);
     if (status != ANYFLASH_OK)
         return status;
-    char *memory = af_context_memory(context, call->total_bytes);
+    char *memory = af_context_memory(context, call->plan.total_bytes);
     if (memory == NULL)
         return af_fail(err, ANYFLASH_E_NO_MEMORY, "cannot allocate %zu bytes of scratch",
-                       call->total_bytes);
+                       call->plan.total_bytes);
     af_prepare(&call->problem, memory);
     place(call, memory);
-    run_pieces(context, call, call->schedule.task_count, run_task);
-    if (call->schedule.partial_rows > 0)
-        run_pieces(context, call, call->schedule.row_tasks, run_merge);
+    run_pieces(context, call, call->plan.schedule.task_count, run_task);
+    if (call->plan.schedule.partial_rows > 0)
+        run_pieces(context, call, call->plan.schedule.row_tasks, run_merge);
     clear_unused(&call->problem);
     return ANYFLASH_OK;
 }
