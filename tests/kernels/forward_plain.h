@@ -1,0 +1,98 @@
+/*
+ * forward_plain.h: the plain implementation that kernels are measured by:
+ * scores, exponentials and sums in f32, probabilities and results rounded to
+ * the tensors' type. A kernel may be twice as far from the oracle as this.
+ */
+#ifndef AF_TEST_FORWARD_PLAIN_H
+#define AF_TEST_FORWARD_PLAIN_H
+
+#include "forward_case.h"
+
+static inline float plain_round(int32_t dtype, float x)
+{
+    return dtype == ANYFLASH_F32   ? x
+           : dtype == ANYFLASH_F16 ? af_f32_of_f16(af_f16_of_f32(x))
+                                   : af_f32_of_bf16(af_bf16_of_f32(x));
+}
+
+/* One score of a visible pair. */
+static inline float plain_score(const struct af_problem *problem, const struct af_sequence *s,
+                                int64_t h, int64_t i, int64_t j)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    const char *q = af_query_row(&a->q, problem->element_bytes, s, h, i);
+    const char *k = af_key_row(problem, &a->k, s, h / problem->group, j);
+    float sum = 0;
+    for (int64_t d = 0; d < a->head_dim; d++)
+        sum += af_load(a->q.dtype, q, d) * af_load(a->q.dtype, k, d);
+    float score = sum * a->scale;
+    if (a->softcap > 0)
+        score = a->softcap * tanhf(score / a->softcap);
+    if (a->bias.data != NULL)
+        score +=
+            af_load(a->bias.dtype,
+                    af_tensor_row(&a->bias, af_dtype_bytes(a->bias.dtype), s->batch, h, i), j);
+    if (a->alibi_slopes != NULL)
+        score -= af_alibi_slope(problem, s->batch, h) * fabsf((float)(i + s->offset - j));
+    return score;
+}
+
+/* Row i of head h: o [Dv] and its lse. `scores` has room for Sk floats. */
+static inline void plain_row(const struct af_problem *problem, const struct af_sequence *s,
+                             int64_t h, int64_t i, float *scores, double *o, double *lse)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    const struct af_range range = af_visible_range(problem, s, i);
+    float line[AF_DIM_MAX] = {0}, top = a->sinks != NULL ? a->sinks[h] : -INFINITY, sum = 0;
+    for (int64_t j = range.first; j < range.end; j++) {
+        scores[j] =
+            af_mask_allows(problem, s, h, i, j) ? plain_score(problem, s, h, i, j) : -INFINITY;
+        top = scores[j] > top ? scores[j] : top;
+    }
+    if (top == -INFINITY) {
+        *lse = -INFINITY;
+        return;
+    }
+    for (int64_t j = range.first; j < range.end; j++)
+        sum += expf(scores[j] - top);
+    sum += a->sinks != NULL ? expf(a->sinks[h] - top) : 0;
+    for (int64_t j = range.first; j < range.end; j++) {
+        float p = plain_round(a->q.dtype, expf(scores[j] - top) / sum);
+        if (scores[j] == -INFINITY ||
+            (a->dropout > 0 && !af_dropout_keeps(problem, s, h, i, j)))
+            continue;
+        const char *v = af_key_row(problem, &a->v, s, h / problem->group, j);
+        p /= 1 - a->dropout;
+        for (int64_t d = 0; d < a->value_dim; d++)
+            line[d] += p * af_load(a->q.dtype, v, d);
+    }
+    for (int64_t d = 0; d < a->value_dim; d++)
+        o[d] = (double)plain_round(a->o.dtype, line[d]);
+    *lse = (double)(top + logf(sum));
+}
+
+/* Writes o [B, H, Sq, Dv] and lse [B, H, Sq] of a prepared problem; gives the largest score. */
+static inline double plain_forward(const struct af_problem *problem, double *o, double *lse)
+{
+    double largest = 0;
+    const struct anyflash_attend_args *a = &problem->a;
+    float *scores = malloc((size_t)(a->k_len + 1) * sizeof *scores);
+    for (int64_t b = 0; b < a->batch; b++) {
+        struct af_sequence s = af_problem_sequence(problem, b);
+        for (int64_t h = 0; h < a->heads; h++) {
+            for (int64_t i = 0; i < s.q_count; i++) {
+                int64_t row = (b * a->heads + h) * a->q_len + i;
+                const struct af_range range = af_visible_range(problem, &s, i);
+                plain_row(problem, &s, h, i, scores, o + row * a->value_dim, lse + row);
+                for (int64_t j = range.first; j < range.end; j++) {
+                    double size = fabs((double)scores[j]);
+                    largest = isfinite(size) && size > largest ? size : largest;
+                }
+            }
+        }
+    }
+    free(scores);
+    return largest;
+}
+
+#endif
