@@ -3,7 +3,7 @@
 #   make run    builds anyflash and lets it look at this machine
 #   make test   builds and runs every test that needs no network and no GPU
 
-.PHONY: run test build packages test-sanitize test-clang test-real fuzz bench format install clean
+.PHONY: run test build packages test-sanitize test-thread test-clang test-full test-onnx test-real fuzz bench format install clean
 
 PRESET ?= release
 TESTS = OFF
@@ -15,7 +15,7 @@ run: build
 	@build/release/anyflash plan --machine examples/machines/rtx4090-torch2.8.json
 
 build: packages
-	@cmake --preset $(PRESET) -DANYFLASH_TESTS=$(TESTS) >build/$(PRESET).log 2>&1 || { cat build/$(PRESET).log; exit 1; }
+	@cmake --preset $(PRESET) -DANYFLASH_TESTS=$(TESTS) -DANYFLASH_CPU_MASK=$(TESTS) >build/$(PRESET).log 2>&1 || { cat build/$(PRESET).log; exit 1; }
 	@cmake --build --preset $(PRESET)
 
 packages:
@@ -25,14 +25,29 @@ packages:
 test: PACKAGE_SETS += test
 test: TESTS = ON
 test: build
-	ctest --preset $(PRESET)
+	ctest --preset $(PRESET) $(CTEST_FLAGS)
 
 test-sanitize:
 	$(MAKE) test PRESET=sanitize
 
+# Threads, calls and scratch under ThreadSanitizer.
+test-thread:
+	$(MAKE) test PRESET=thread
+
+# FULL_CASES random problems of each kind and type for every kernel; about half an hour.
+FULL_CASES ?= 1000
+test-full:
+	ANYFLASH_TEST_CASES=$(FULL_CASES) $(MAKE) test CTEST_FLAGS="--timeout 3600"
+
 test-clang:
 	@tools/packages.sh clang
 	$(MAKE) test PRESET=clang
+
+# ONNX's own cases of its Attention operator; fetches the onnx package.
+test-onnx: build
+	@test -x build/onnx/bin/python || python3 -m venv build/onnx
+	@build/onnx/bin/python -c 'import onnx' 2>/dev/null || build/onnx/bin/pip install -q onnx
+	build/onnx/bin/python tests/onnx/run.py build/$(PRESET)/libanyflash.so include/anyflash/anyflash.h
 
 # Makes real environments from the Python package index; 5 GB each, minutes.
 test-real: PACKAGE_SETS += test

@@ -1,0 +1,110 @@
+/*
+ * test_threads.c: several threads that call at a time, with one context, with
+ * one each and with none, get the bits that a lone call gets. Also run under
+ * ThreadSanitizer.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "small_call.h"
+
+#define CALLERS 4
+#define ROUNDS 20
+
+struct caller {
+    pthread_t thread;
+    struct anyflash_context *context;
+    struct small_call call;
+    struct small_call want;
+    int rounds;
+    int wrong; /* rounds that failed or gave other bits */
+};
+
+static struct caller callers[CALLERS];
+
+static void *call_often(void *argument)
+{
+    struct caller *caller = argument;
+    for (int n = 0; n < caller->rounds; n++) {
+        call_clear(&caller->call);
+        if (anyflash_attend(caller->context, &caller->call.args, NULL) != ANYFLASH_OK ||
+            memcmp(caller->call.o, caller->want.o, sizeof caller->want.o) != 0 ||
+            memcmp(caller->call.lse, caller->want.lse, sizeof caller->want.lse) != 0)
+            caller->wrong++;
+    }
+    return NULL;
+}
+
+/* What each caller must get, from a context of one thread. Sizes differ. */
+static void make_callers(void)
+{
+    struct anyflash_context *alone = context_of(1);
+    for (int n = 0; n < CALLERS; n++) {
+        struct caller *caller = &callers[n];
+        caller->rounds = ROUNDS;
+        caller->wrong = 0;
+        caller->context = NULL;
+        call_init(&caller->want, (uint32_t)n, CALL_ROWS - 37 * n);
+        call_init(&caller->call, (uint32_t)n, CALL_ROWS - 37 * n);
+        assert_int_equal(anyflash_attend(alone, &caller->want.args, NULL), ANYFLASH_OK);
+    }
+    anyflash_context_free(alone);
+}
+
+static void run_callers(void)
+{
+    for (int n = 0; n < CALLERS; n++)
+        assert_int_equal(pthread_create(&callers[n].thread, NULL, call_often, &callers[n]), 0);
+    for (int n = 0; n < CALLERS; n++) {
+        pthread_join(callers[n].thread, NULL);
+        assert_int_equal(callers[n].wrong, 0);
+    }
+}
+
+static void test_threads__share_one_context(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 3; threads++) {
+        struct anyflash_context *context = context_of(threads);
+        make_callers();
+        for (int n = 0; n < CALLERS; n++)
+            callers[n].context = context;
+        run_callers();
+        anyflash_context_free(context);
+    }
+}
+
+static void test_threads__with_a_context_each(void **state)
+{
+    (void)state;
+    make_callers();
+    for (int n = 0; n < CALLERS; n++)
+        callers[n].context = context_of(2);
+    run_callers();
+    for (int n = 0; n < CALLERS; n++)
+        anyflash_context_free(callers[n].context);
+}
+
+static void test_threads__without_a_context(void **state)
+{
+    (void)state;
+    make_callers();
+    for (int n = 0; n < CALLERS; n++)
+        callers[n].rounds = 3;
+    run_callers();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads__share_one_context),
+        cmocka_unit_test(test_threads__with_a_context_each),
+        cmocka_unit_test(test_threads__without_a_context),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

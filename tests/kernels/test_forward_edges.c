@@ -1,0 +1,185 @@
+/*
+ * test_forward_edges.c: the corners of the forward that random problems rarely
+ * meet: nothing to see, NaN and infinity, every head size, keys split over
+ * many tasks, tensors inside one buffer.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "forward_check.h"
+
+static const int32_t types[] = {ANYFLASH_F32, ANYFLASH_F16, ANYFLASH_BF16};
+
+static struct forward_case *sized_case(uint64_t seed, int32_t dtype, int64_t kv_heads,
+                                       int64_t group, int64_t q_len, int64_t k_len, int64_t dim)
+{
+    struct forward_case *c = case_new(seed, dtype);
+    case_sizes(c, 2, kv_heads, group, q_len, k_len, dim, dim);
+    return c;
+}
+
+static void test_forward__every_head_size(void **state)
+{
+    (void)state;
+    static const int64_t large[] = {129, 160, 192, 255, 256, 257, 384, 511, 512};
+    for (int64_t n = 1; n <= 128 + (int64_t)AF_COUNT(large); n++) {
+        int64_t dim = n <= 128 ? n : large[n - 129];
+        for (int64_t q_len = 3; q_len <= 30; q_len += 27) {
+            struct forward_case *c =
+                sized_case((uint64_t)n, types[n % 3], 1, 2, q_len, 37, dim);
+            case_tensors(c);
+            check_case(c);
+        }
+    }
+}
+
+static void test_forward__empty_problems(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][3] = {{0, 5, 5}, {2, 0, 5}, {2, 5, 0}, {2, 0, 0}, {1, 90, 0}};
+    for (size_t n = 0; n < AF_COUNT(sizes) * AF_COUNT(types); n++) {
+        const int64_t *size = sizes[n / 3];
+        struct forward_case *c = case_new(n, types[n % 3]);
+        case_sizes(c, size[0], 2, 3, size[1], size[2], 16, 24);
+        case_tensors(c);
+        check_case(c);
+    }
+}
+
+/* Causal rows before the first key, and a mask that hides all keys of some rows. */
+static void test_forward__rows_that_see_nothing_are_zero(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 4 * AF_COUNT(types); n++) {
+        const int64_t q_len = n % 2 == 0 ? 60 : 4;
+        struct forward_case *c = sized_case(n, types[n / 4], 1, 2, q_len, 70, 32);
+        if (n % 4 < 2) {
+            int32_t *offsets = case_indexes(c, 2);
+            offsets[0] = -3;
+            offsets[1] = -1000;
+            c->a.causal = 1;
+            c->a.align = ANYFLASH_ALIGN_OFFSETS;
+            c->a.causal_offsets = offsets;
+        } else {
+            c->a.mask = case_tensor(c, ANYFLASH_BOOL, 2, 2, q_len, 70, false);
+            for (int64_t i = 0; i < q_len; i += 3)
+                memset(af_tensor_row(&c->a.mask, 1, 1, 1, i), 0, 70);
+        }
+        case_tensors(c);
+        case_attend(c, contexts[0], af_cpu_features());
+        struct af_problem problem = case_problem(c);
+        struct af_sequence s = af_problem_sequence(&problem, 1);
+        const char *o = af_query_row(&problem.a.o, af_dtype_bytes(c->a.o.dtype), &s, 1, 0);
+        for (int64_t d = 0; d < 32; d++)
+            assert_true(af_load(c->a.o.dtype, o, d) == 0);
+        assert_true(*af_lse_at(&problem, &s, 1, 0) == -INFINITY);
+        check_case(c);
+    }
+}
+
+/* A bias of minus infinity hides a key as a mask does. */
+static void test_forward__a_bias_of_minus_infinity_hides(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 2 * AF_COUNT(types); n++) {
+        const int64_t q_len = n % 2 == 0 ? 60 : 4;
+        struct forward_case *c = sized_case(n, types[n / 2], 1, 2, q_len, 70, 32);
+        c->a.bias = case_tensor(c, types[n / 2], 2, 2, q_len, 70, false);
+        for (int64_t i = 0; i < q_len; i++) {
+            char *row = af_tensor_row(&c->a.bias, af_dtype_bytes(types[n / 2]), 0, 1, i);
+            for (int64_t j = i % 2 == 0 ? 0 : 7; j < 70; j++)
+                af_store(types[n / 2], row, j, -INFINITY);
+        }
+        case_tensors(c);
+        check_case(c);
+    }
+}
+
+static void spoil(const struct anyflash_tensor *tensor, int64_t row, int64_t d, float number)
+{
+    char *at = af_tensor_row(tensor, af_dtype_bytes(tensor->dtype), 0, 0, row);
+    af_store(tensor->dtype, at, d, number);
+}
+
+static void test_forward__nan_and_infinity_go_where_the_oracle_sends_them(void **state)
+{
+    (void)state;
+    static const float numbers[] = {NAN, INFINITY, -INFINITY};
+    for (size_t n = 0; n < 2 * 9 * AF_COUNT(types); n++) {
+        const int64_t q_len = n % 2 == 0 ? 100 : 5;
+        const float number = numbers[n / 2 % 3];
+        struct forward_case *c = sized_case(n, types[n / 18], 1, 2, q_len, 100, 24);
+        c->a.causal = 1;
+        case_tensors(c);
+        if (n / 6 % 3 == 0)
+            spoil(&c->a.q, q_len - 2, 3, number);
+        else if (n / 6 % 3 == 1)
+            spoil(&c->a.k, 97, 5, number);
+        else
+            spoil(&c->a.v, 97, 5, number);
+        check_case(c);
+    }
+}
+
+static void test_forward__few_rows_split_many_keys(void **state)
+{
+    (void)state;
+    static const int64_t keys[] = {511, 512, 1024, 4099};
+    for (size_t n = 0; n < AF_COUNT(keys) * AF_COUNT(types); n++) {
+        struct forward_case *c = sized_case(n, types[n % 3], 1, n % 2 == 0 ? 8 : 1,
+                                            1 + (int64_t)n % 3, keys[n / 3], 64);
+        c->a.window_left = n % 4 == 0 ? 700 : -1;
+        case_tensors(c);
+        if (n % 4 == 1)
+            c->a.sinks = case_floats(c, c->a.heads);
+        check_case(c);
+    }
+}
+
+static void test_forward__tile_rows_split_many_keys(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < AF_COUNT(types); n++) {
+        struct forward_case *c = sized_case(n, types[n], 1, 1, 40, 3001, 40);
+        c->a.causal = 1;
+        case_tensors(c);
+        check_case(c);
+    }
+}
+
+/* q, k and v as they come from one projection: [B, S, 3, H, D]. */
+static void test_forward__tensors_interleaved_in_one_buffer(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < AF_COUNT(types); n++) {
+        struct forward_case *c = sized_case(n, types[n], 3, 1, 70, 70, 16);
+        case_tensors(c);
+        struct anyflash_tensor all = anyflash_bshd(NULL, types[n], 9, 70, 16);
+        struct guard *guard = case_bytes(c, 2 * 9 * 70 * 16 * af_dtype_bytes(types[n]), false);
+        case_fill(c, types[n], guard->bytes, 2 * 9 * 70 * 16);
+        c->a.q = c->a.k = c->a.v = all;
+        c->a.q.data = guard->bytes;
+        c->a.k.data = guard->bytes + 3 * 16 * af_dtype_bytes(types[n]);
+        c->a.v.data = guard->bytes + 6 * 16 * af_dtype_bytes(types[n]);
+        check_case(c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_forward__every_head_size),
+        cmocka_unit_test(test_forward__empty_problems),
+        cmocka_unit_test(test_forward__rows_that_see_nothing_are_zero),
+        cmocka_unit_test(test_forward__a_bias_of_minus_infinity_hides),
+        cmocka_unit_test(test_forward__nan_and_infinity_go_where_the_oracle_sends_them),
+        cmocka_unit_test(test_forward__few_rows_split_many_keys),
+        cmocka_unit_test(test_forward__tile_rows_split_many_keys),
+        cmocka_unit_test(test_forward__tensors_interleaved_in_one_buffer),
+    };
+    return cmocka_run_group_tests(tests, make_contexts, free_contexts);
+}
