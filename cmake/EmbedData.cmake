@@ -22,3 +22,16 @@ function(anyflash_embed_data target)
     target_sources(${target} PRIVATE ${generated}/embedded_catalog.c
                    ${generated}/embedded_tables.c)
 endfunction()
+
+# anyflash_embed_text(TARGET FILE NAME): FILE becomes `const char af_NAME[]`, a
+# text with its NUL, in TARGET.
+function(anyflash_embed_text target file name)
+    set(source ${PROJECT_SOURCE_DIR}/${file})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+    file(READ ${source} bytes HEX)
+    string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
+    set(generated ${PROJECT_BINARY_DIR}/generated/${name}.c)
+    file(CONFIGURE OUTPUT ${generated} CONTENT
+         "/* ${file}, embedded. */\nextern const char af_${name}[];\nconst char af_${name}[] = {${bytes}0};\n")
+    target_sources(${target} PRIVATE ${generated})
+endfunction()

@@ -1,7 +1,6 @@
-# anyflash_cpu_kernels(TARGET): the instruction set of each forward_*.c, decode_*.c
-# and backward_*.c of src/cpu, so that one library serves every machine of an
-# architecture. Files whose instruction set the compiler or the architecture
-# lacks are left out; the others define AF_HAVE_x for manifest.c.
+# anyflash_cpu_kernels(MODULE): the instruction set of each file src/MODULE/*_LEVEL.c,
+# so that one library serves every machine of an architecture. Files whose instruction set the compiler or the architecture
+# lacks are left out; the others define AF_HAVE_x for the module.
 include(CheckCCompilerFlag)
 
 # Level, its architectures (a pattern), its flags.
@@ -14,21 +13,21 @@ set(ANYFLASH_KERNEL_LEVELS
     "neon|aarch64|")
 
 # Adds `flags` to the kernel files of `level`, or takes them out of the build.
-function(anyflash_kernel_level target level use flags)
-    file(GLOB files ${PROJECT_SOURCE_DIR}/src/cpu/*_${level}.c)
+function(anyflash_kernel_level module level use flags)
+    file(GLOB files ${PROJECT_SOURCE_DIR}/src/${module}/*_${level}.c)
     if(use)
         set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "-O3;${flags}")
         string(TOUPPER ${level} name)
-        target_compile_definitions(${target} PRIVATE AF_HAVE_${name})
+        target_compile_definitions(af_${module} PRIVATE AF_HAVE_${name})
     else()
         set_source_files_properties(${files} PROPERTIES HEADER_FILE_ONLY ON)
     endif()
 endfunction()
 
-function(anyflash_cpu_kernels target)
+function(anyflash_cpu_kernels module)
     string(REPLACE "AMD64" "x86_64" processor ${CMAKE_SYSTEM_PROCESSOR})
     string(REPLACE "arm64" "aarch64" processor ${processor})
-    anyflash_kernel_level(${target} scalar ON "")
+    anyflash_kernel_level(${module} scalar ON "")
     foreach(entry ${ANYFLASH_KERNEL_LEVELS})
         string(REPLACE "|" ";" entry ${entry})
         list(GET entry 0 level)
@@ -40,6 +39,6 @@ function(anyflash_cpu_kernels target)
             set(use ${ANYFLASH_COMPILER_HAS_${level}})
         endif()
         string(REPLACE " " ";" flags "${flags}")
-        anyflash_kernel_level(${target} ${level} "${use}" "${flags}")
+        anyflash_kernel_level(${module} ${level} "${use}" "${flags}")
     endforeach()
 endfunction()

@@ -14,7 +14,17 @@ static const char *option_values(size_t id)
         return "wheel torch-kernels torch-change build engine";
     case AF_OPTION_COLOR:
         return "auto always never";
+    case AF_OPTION_ALIGN:
+        return "bottom-right top-left";
+    case AF_OPTION_DTYPE:
+        return "bf16 f16";
+    case AF_OPTION_LAYOUT:
+        return "bshd bhsd";
+    case AF_OPTION_LSE:
     case AF_OPTION_MACHINE:
+    case AF_OPTION_OUTPUT:
+    case AF_OPTION_PEERS:
+    case AF_OPTION_SVG:
     case AF_OPTION_CATALOG:
     case AF_OPTION_PYTHON:
         return "FILE";

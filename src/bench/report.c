@@ -1,0 +1,101 @@
+/*
+ * report.c: the figures of a line, and the report as JSON (docs/reference/json.md).
+ */
+#include "bench/report.h"
+
+#include "roof/roof.h"
+
+double af_bench_line_ms(const struct af_bench_line *line)
+{
+    return af_bench_samples_at(&line->timing.ms, 0.5);
+}
+
+double af_bench_line_part(const struct af_bench_line *line)
+{
+    return af_bench_samples_at(&line->timing.part, 0.5);
+}
+
+double af_bench_line_rate(const struct af_bench_line *line)
+{
+    double ms = af_bench_line_ms(line);
+    return ms > 0 ? line->timing.work / ms * 1e-6 : 0;
+}
+
+double af_bench_line_ratio(const struct af_bench_line *line, size_t i)
+{
+    double ms = af_bench_line_ms(line);
+    return ms > 0 ? af_bench_samples_at(&line->peers[i].ms, 0.5) / ms : 0;
+}
+
+/* Takes over both, as af_json_append() of the commands does. */
+static json_t *append(json_t *list, json_t *item)
+{
+    if (list == NULL || item == NULL || json_array_append(list, item) != 0) {
+        json_decref(list);
+        list = NULL;
+    }
+    json_decref(item);
+    return list;
+}
+
+static json_t *json_peer(const struct af_bench_report *report, const struct af_bench_line *line,
+                         size_t i)
+{
+    const struct af_bench_peer_timing *peer = &line->peers[i];
+    if (peer->ms.count == 0)
+        return json_pack("{s:s, s:s}", "name", report->peers[i].name, "decline",
+                         peer->decline != NULL ? peer->decline : "not there");
+    return json_pack(
+        "{s:s, s:s?, s:f, s:f, s:f, s:i, s:f, s:f, s:b}", "name", report->peers[i].name,
+        "dtype", peer->dtype, "median_ms", af_bench_samples_at(&peer->ms, 0.5), "minimum_ms",
+        af_bench_samples_at(&peer->ms, 0), "spread", af_bench_samples_spread(&peer->ms),
+        "samples", (int)peer->ms.count, "ratio", af_bench_line_ratio(line, i), "difference",
+        peer->difference, "agrees", af_bench_peer_agrees(line->row, peer->difference));
+}
+
+static json_t *json_line(const struct af_bench_report *report, const struct af_bench_line *line)
+{
+    const struct af_bench_case *row = line->row;
+    const struct af_bench_timing *timing = &line->timing;
+    char shape[AF_BENCH_NAME_BYTES];
+    json_t *peers = json_array();
+    af_bench_shape(row, shape);
+    for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->python != NULL; i++)
+        peers = append(peers, json_peer(report, line, i));
+    return json_pack(
+        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, "
+        "s:o}",
+        "operation", af_bench_operation_text(row->operation), "shape", shape, "dtype",
+        af_bench_dtype_text(row), "heads", (json_int_t)row->heads, "kv_heads",
+        (json_int_t)row->kv_heads, "q_len", (json_int_t)row->q_len, "k_len",
+        (json_int_t)row->k_len, "head_dim", (json_int_t)row->head_dim, "causal", row->causal,
+        "median_ms", af_bench_line_ms(line), "minimum_ms", af_bench_samples_at(&timing->ms, 0),
+        "spread", af_bench_samples_spread(&timing->ms), "samples", (int)timing->ms.count,
+        "unit", af_bench_reads(row) ? "GB/s" : "GFLOP/s", "rate", af_bench_line_rate(line),
+        "roof_rate", af_bench_samples_at(&timing->roof, 0.5) * 1e-9, "roof_part",
+        af_bench_line_part(line), "peers", peers);
+}
+
+static json_t *json_machine(const struct af_bench_facts *facts)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:s, s:s}", "cpu", facts->cpu,
+                     "features", facts->features, "caches", facts->caches, "os", facts->os,
+                     "compiler", facts->compiler, "threads", facts->threads, "cores",
+                     facts->cores, "roof_f32", af_roof_name(AF_ROOF_F32), "roof_bf16",
+                     af_roof_name(AF_ROOF_BF16));
+}
+
+json_t *af_bench_json(const struct af_bench_report *report)
+{
+    json_t *lines = json_array();
+    json_t *peers = json_array();
+    for (size_t i = 0; i < report->count; i++)
+        lines = append(lines, json_line(report, &report->lines[i]));
+    for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->python != NULL; i++)
+        peers = append(peers, json_pack("{s:s, s:s?, s:s?}", "name", report->peers[i].name,
+                                        "version", report->peers[i].version, "absence",
+                                        report->peers[i].absence));
+    return json_pack("{s:s, s:s, s:o, s:o, s:o}", "schema", "anyflash-bench/1", "version",
+                     anyflash_version_text(), "machine", json_machine(&report->facts), "peers",
+                     peers, "results", lines);
+}

@@ -1,0 +1,149 @@
+/*
+ * svg.c: the report as a bar chart in plain SVG 1.1, without scripts or fonts
+ * of its own; readable on white and on dark grounds.
+ */
+#include "bench/report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define WIDTH 880
+#define LEFT 230    /* names stand left of here */
+#define SCALE 500.0 /* pixels of the whole roof */
+#define BAR 14
+#define THIN 6
+#define GAP 8
+#define HEADING 34
+#define TOP 64
+
+static const char *const peer_colors[AF_BENCH_PEER_COUNT] = {"#e08214", "#8073ac", "#4d9221"};
+
+/* Text of the page; what XML gives a meaning is replaced. */
+static void add_text(struct af_text *out, double x, double y, const char *attributes,
+                     const char *text)
+{
+    af_text_format(out, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, attributes);
+    for (const char *at = text; *at != '\0'; at++) {
+        if (*at == '<' || *at == '>' || *at == '&' || *at == '"')
+            af_text_format(out, "&#%d;", *at);
+        else
+            af_text_add_n(out, at, 1);
+    }
+    af_text_add(out, "</text>\n");
+}
+
+static void add_bar(struct af_text *out, double y, double part, int height, const char *color)
+{
+    double width = part * SCALE;
+    const double room = WIDTH - LEFT - 110;
+    af_text_format(out,
+                   "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>\n",
+                   LEFT, y, width > room ? room : width, height, color);
+}
+
+static double peer_part(const struct af_bench_line *line, size_t i)
+{
+    double ratio = af_bench_line_ratio(line, i);
+    return ratio > 0 ? af_bench_line_part(line) / ratio : 0;
+}
+
+static int line_height(const struct af_bench_line *line)
+{
+    int height = BAR + GAP;
+    for (size_t i = 0; i < AF_BENCH_PEER_COUNT; i++)
+        height += peer_part(line, i) > 0 ? THIN : 0;
+    return height;
+}
+
+static void add_line(struct af_text *out, const struct af_bench_line *line, double y)
+{
+    char shape[AF_BENCH_NAME_BYTES], value[64];
+    double part = af_bench_line_part(line);
+    double end = LEFT + (part * SCALE > WIDTH - LEFT - 110 ? WIDTH - LEFT - 110 : part * SCALE);
+    af_bench_shape(line->row, shape);
+    snprintf(value, sizeof value, "%.0f %%, %.4g ms", part * 100, af_bench_line_ms(line));
+    add_text(out, LEFT - 8, y + BAR - 3, "text-anchor=\"end\"", shape);
+    add_bar(out, y, part, BAR, "#2166ac");
+    add_text(out, end + 6, y + BAR - 3, "fill=\"#555\"", value);
+    y += BAR;
+    for (size_t i = 0; i < AF_BENCH_PEER_COUNT; i++) {
+        if (peer_part(line, i) <= 0)
+            continue;
+        add_bar(out, y, peer_part(line, i), THIN - 1, peer_colors[i]);
+        y += THIN;
+    }
+}
+
+/* The roof, and quarters of it. */
+static void add_grid(struct af_text *out, int bottom)
+{
+    for (int quarter = 0; quarter <= 4; quarter++) {
+        char label[16];
+        double x = LEFT + SCALE * quarter / 4;
+        snprintf(label, sizeof label, "%d %%", 25 * quarter);
+        af_text_format(out,
+                       "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\" stroke=\"%s\"/>\n", x,
+                       TOP, x, bottom, quarter == 4 ? "#b2182b" : "#ddd");
+        add_text(out, x, bottom + 14, "text-anchor=\"middle\" fill=\"#555\"", label);
+    }
+}
+
+static void add_legend(const struct af_bench_report *report, struct af_text *out)
+{
+    double x = LEFT;
+    add_text(out, x, 54, "fill=\"#2166ac\" font-weight=\"bold\"", "anyflash");
+    x += 70;
+    for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->python != NULL; i++) {
+        char attributes[64], name[96];
+        if (report->peers[i].version == NULL)
+            continue;
+        snprintf(attributes, sizeof attributes, "fill=\"%s\"", peer_colors[i]);
+        snprintf(name, sizeof name, "%s %s", report->peers[i].name, report->peers[i].version);
+        add_text(out, x, 54, attributes, name);
+        x += 10 + 7.2 * (double)strlen(name);
+    }
+}
+
+static bool starts_group(const struct af_bench_report *report, size_t i)
+{
+    return i == 0 || report->lines[i].row->operation != report->lines[i - 1].row->operation;
+}
+
+/* A call's time is not a matter of any roof. */
+static bool is_drawn(const struct af_bench_line *line)
+{
+    return line->row->operation != AF_BENCH_CALL;
+}
+
+void af_bench_svg(const struct af_bench_report *report, struct af_text *out)
+{
+    int bottom = TOP;
+    for (size_t i = 0; i < report->count; i++)
+        if (is_drawn(&report->lines[i]))
+            bottom += line_height(&report->lines[i]) + (starts_group(report, i) ? HEADING : 0);
+    af_text_format(out,
+                   "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+                   "viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\">\n"
+                   "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+                   WIDTH, bottom + 28, WIDTH, bottom + 28);
+    char title[200];
+    snprintf(title, sizeof title, "Share of the roof measured beside each run: %s, %d threads",
+             report->facts.cpu, report->facts.threads);
+    add_text(out, 16, 28, "font-size=\"16\" font-weight=\"bold\"", title);
+    add_legend(report, out);
+    add_grid(out, bottom);
+    double y = TOP;
+    for (size_t i = 0; i < report->count; i++) {
+        const struct af_bench_line *line = &report->lines[i];
+        if (!is_drawn(line))
+            continue;
+        if (starts_group(report, i)) {
+            add_text(out, 16, y + HEADING - 12, "font-weight=\"bold\"",
+                     af_bench_operation_text(line->row->operation));
+            y += HEADING;
+        }
+        add_line(out, line, y);
+        y += line_height(line);
+    }
+    af_text_add(out, "</svg>\n");
+}

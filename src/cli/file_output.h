@@ -1,0 +1,23 @@
+/*
+ * file_output.h: writing a file whole or not at all.
+ */
+#ifndef AF_CLI_FILE_OUTPUT_H
+#define AF_CLI_FILE_OUTPUT_H
+
+#include "base/mem.h"
+#include "formats/array.h"
+
+/*
+ * Writes `count` pieces, one behind the other, to `path`: first to a new file
+ * beside it, which then takes its name, so that `path` is never half written.
+ * Fails with IO, naming the path, or NO_MEMORY; then no file of ours is left.
+ */
+enum anyflash_status af_file_write(struct af_arena *arena, const char *path,
+                                   const struct af_span *pieces, size_t count,
+                                   struct anyflash_error *err);
+
+/* af_file_write() of `array` as a .npy file. */
+enum anyflash_status af_npy_write(struct af_arena *arena, const char *path,
+                                  const struct af_array *array, struct anyflash_error *err);
+
+#endif
