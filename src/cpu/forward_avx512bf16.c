@@ -18,21 +18,42 @@ AF_INLINE vec vec_pair(vec even, vec odd)
     return vec_interleave((__m512i)_mm512_cvtne2ps_pbh(odd, even));
 }
 
-/* Two rows of values side by side, in panels of 8 columns `panel` floats apart. */
+/* The first 16 pairs of two rows of 32 elements; 16 further, the others. */
+static const uint16_t pair_order[32] __attribute__((aligned(64))) = {
+    0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
+    8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
+
+/* Pairs of 32 columns as 4 panels of 8 columns, or the first `panels` of them. */
+AF_INLINE void pair_columns(__m512i even, __m512i odd, int panels, float *to, int64_t panel)
+{
+    const __m512i low = _mm512_load_si512(pair_order);
+    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+    const __m512i pairs[2] = {_mm512_permutex2var_epi16(even, low, odd),
+                              _mm512_permutex2var_epi16(even, high, odd)};
+    AF_UNROLL
+    for (int i = 0; i < 4; i++) {
+        if (i < panels)
+            _mm256_store_si256((void *)(to + i * panel),
+                               i % 2 == 0 ? _mm512_castsi512_si256(pairs[i / 2])
+                                          : _mm512_extracti64x4_epi64(pairs[i / 2], 1));
+    }
+}
+
+/* Two rows of values side by side, in panels of 8 columns `panel` floats apart; no odd: 0. */
 static void pair_rows(const uint16_t *even, const uint16_t *odd, int64_t count, float *to,
                       int64_t panel)
 {
-    for (int64_t d = 0; d < count; d += 16) {
-        __mmask16 some = (__mmask16)(count - d < 16 ? (1u << (count - d)) - 1u : 0xFFFFu);
-        __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, even + d));
-        __m512i high = odd == NULL
-                           ? _mm512_setzero_si512()
-                           : _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, odd + d));
-        __m512i pairs = _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
-        _mm256_store_si256((void *)(to + d / 8 * panel), _mm512_castsi512_si256(pairs));
-        if (count - d > 8)
-            _mm256_store_si256((void *)(to + (d / 8 + 1) * panel),
-                               _mm512_extracti64x4_epi64(pairs, 1));
+    int64_t d = 0;
+    for (; odd != NULL && d + 32 <= count; d += 32)
+        pair_columns(_mm512_loadu_si512(even + d), _mm512_loadu_si512(odd + d), 4,
+                     to + d / 8 * panel, panel);
+    for (; d < count; d += 32) {
+        const int left = count - d < 32 ? (int)(count - d) : 32;
+        const __mmask32 some = (__mmask32)((1ull << left) - 1u);
+        pair_columns(_mm512_maskz_loadu_epi16(some, even + d),
+                     odd == NULL ? _mm512_setzero_si512()
+                                 : _mm512_maskz_loadu_epi16(some, odd + d),
+                     (left + 7) / 8, to + d / 8 * panel, panel);
     }
 }
 
