@@ -13,6 +13,8 @@ run: build
 	@build/release/anyflash doctor || test $$? -eq 1
 	@echo; echo '== a recorded machine with an RTX 4090: anyflash plan --machine examples/machines/rtx4090-torch2.8.json'; echo
 	@build/release/anyflash plan --machine examples/machines/rtx4090-torch2.8.json
+	@echo; echo '== the engine against the roof of this machine: anyflash bench --quick'; echo
+	@build/release/anyflash bench --quick
 
 build: packages
 	@cmake --preset $(PRESET) -DANYFLASH_TESTS=$(TESTS) -DANYFLASH_CPU_MASK=$(TESTS) >build/$(PRESET).log 2>&1 || { cat build/$(PRESET).log; exit 1; }

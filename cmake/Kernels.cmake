@@ -1,5 +1,6 @@
-# anyflash_cpu_kernels(MODULE): the instruction set of each file src/MODULE/*_LEVEL.c,
-# so that one library serves every machine of an architecture. Files whose instruction set the compiler or the architecture
+# anyflash_cpu_kernels(MODULE): the instruction set of each file of src/MODULE
+# that is named for one (*_avx512.c), so that one library serves every machine of
+# an architecture. Files whose instruction set the compiler or the architecture
 # lacks are left out; the others define AF_HAVE_x for the module.
 include(CheckCCompilerFlag)
 

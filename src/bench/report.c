@@ -3,8 +3,6 @@
  */
 #include "bench/report.h"
 
-#include "roof/roof.h"
-
 double af_bench_line_ms(const struct af_bench_line *line)
 {
     return af_bench_samples_at(&line->timing.ms, 0.5);
@@ -81,8 +79,7 @@ static json_t *json_machine(const struct af_bench_facts *facts)
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:s, s:s}", "cpu", facts->cpu,
                      "features", facts->features, "caches", facts->caches, "os", facts->os,
                      "compiler", facts->compiler, "threads", facts->threads, "cores",
-                     facts->cores, "roof_f32", af_roof_name(AF_ROOF_F32), "roof_bf16",
-                     af_roof_name(AF_ROOF_BF16));
+                     facts->cores, "roof_f32", facts->roof_f32, "roof_bf16", facts->roof_bf16);
 }
 
 json_t *af_bench_json(const struct af_bench_report *report)

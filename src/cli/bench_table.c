@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-#include "roof/roof.h"
-
 #define FACT_INDENT 11
 
 static void add_facts(const struct af_bench_report *report, struct af_page *page)
@@ -91,7 +89,7 @@ static void add_notes(const struct af_bench_report *report, struct af_page *page
         "roof: the part that was reached of multiply-adds in registers (%s, and %s for "
         "bf16), for decode of a plain read of the same keys and values, measured "
         "around each sample. spread: width of the middle half.",
-        af_roof_name(AF_ROOF_F32), af_roof_name(AF_ROOF_BF16));
+        report->facts.roof_f32, report->facts.roof_bf16);
     if (report->python != NULL)
         af_page_format(
             page, 2, "", AF_TONE_DIM,

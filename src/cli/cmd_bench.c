@@ -12,9 +12,9 @@
 #include "cli/numbers.h"
 
 /* Seconds of samples for each case. */
-#define CASE_SECONDS 2.0
+#define CASE_SECONDS 1.2
 #define CASE_SECONDS_QUICK 0.3
-#define PEER_SECONDS 1.0
+#define PEER_SECONDS 0.6
 
 static enum anyflash_status choose_cases(struct af_cli *cli, struct af_bench_report *report,
                                          struct anyflash_error *err)
