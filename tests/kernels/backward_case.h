@@ -1,6 +1,7 @@
 /*
- * backward_case.h: one random backward problem on the heap, its gradients by
- * the oracle, and how far plain formulas in the tensors' own type are from it.
+ * backward_case.h: one random backward problem, its tensors between guard
+ * pages, its gradients by the oracle, and how far plain formulas in the
+ * tensors' own type are from it.
  *
  * o and lse that the backward reads are the oracle's, rounded: the forward
  * kernels have no part in it.
@@ -17,6 +18,8 @@
 #include "attn/philox.h"
 #include "attn/reference.h"
 
+#include "guard.h"
+
 enum { CASE_DQ, CASE_DK, CASE_DV, CASE_DBIAS, CASE_DSINKS, CASE_OUTPUTS };
 
 struct backward_case {
@@ -26,8 +29,8 @@ struct backward_case {
     int32_t dtype;
     int32_t cu_q[8], cu_k[8], used_q[8], used_k[8], leftpad[8], offsets[8];
     float slopes[64], sinks[64];
-    void *inputs[16];
-    int input_count;
+    struct guard guards[16];
+    int guard_count;
     int64_t counts[CASE_OUTPUTS]; /* of the oracle's results */
     double *want[CASE_OUTPUTS];
     double *plain[CASE_OUTPUTS]; /* the plain formulas' results */
@@ -65,17 +68,18 @@ static inline float case_round(int32_t dtype, double x)
                                    : af_f32_of_bf16(af_bf16_of_f32((float)x));
 }
 
-/* `count` random elements that live as long as the case. */
+/* `count` random elements between guard pages, that live as long as the case. */
 static inline void *case_elements(struct backward_case *c, int32_t dtype, int64_t count)
 {
-    char *memory = malloc((size_t)(count + 1) * 4);
+    struct guard *guard = &c->guards[c->guard_count++];
+    *guard = guard_new((size_t)count * af_dtype_bytes(dtype), case_one_in(c, 2));
+    char *memory = guard->bytes;
     for (int64_t i = 0; i < count; i++) {
         if (dtype == ANYFLASH_BOOL)
             memory[i] = (char)(case_pick(c, 0, 3) > 0);
         else
             af_store(dtype, memory, i, case_number(c));
     }
-    c->inputs[c->input_count++] = memory;
     return memory;
 }
 
@@ -268,8 +272,8 @@ static inline void case_plain(struct backward_case *c)
 
 static inline void case_free(struct backward_case *c)
 {
-    for (int n = 0; n < c->input_count; n++)
-        free(c->inputs[n]);
+    for (int n = 0; n < c->guard_count; n++)
+        guard_free(&c->guards[n]);
     for (int n = 0; n < CASE_OUTPUTS; n++) {
         free(c->want[n]);
         free(c->plain[n]);
