@@ -201,7 +201,7 @@ static inline void check_level(struct forward_case *c, uint32_t features)
     case_check(c, kernel);
 }
 
-/* Every level that this machine has and that has kernels for the case's type. Frees the case. */
+/* Every level of this machine that has kernels for the case's type. Frees the case. */
 static inline void check_case(struct forward_case *c)
 {
     size_t count;
