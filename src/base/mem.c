@@ -23,9 +23,9 @@ struct af_arena_block {
 
 /* Atomic: several threads may use the engine at a time. */
 static _Atomic size_t request_count;
+static _Atomic size_t failure_count;
 static size_t failing_request;
 static bool failing_after;
-static size_t failure_count;
 
 static bool request_fails(void)
 {
@@ -55,7 +55,8 @@ size_t af_mem_failure_count(void)
 /* Counts what was not given. */
 static void *given(void *memory)
 {
-    failure_count += memory == NULL;
+    if (memory == NULL)
+        failure_count++;
     return memory;
 }
 
