@@ -54,7 +54,7 @@ static struct anyflash_tensor view(const struct af_bench_case *row,
                                    const struct af_bench_inputs *inputs,
                                    enum af_bench_tensor tensor, bool is_key)
 {
-    return anyflash_bhsd(inputs->tensors[tensor].data, row->dtype,
+    return anyflash_bhsd(inputs->tensors[tensor].data, (int32_t)row->dtype,
                          is_key ? row->kv_heads : row->heads, is_key ? row->k_len : row->q_len,
                          row->head_dim);
 }
