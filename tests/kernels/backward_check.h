@@ -58,15 +58,16 @@ static inline double largest(const double *numbers, int64_t count)
 /*
  * Twice the plain error, a few roundings of the largest number, and what dO.V
  * and dO.O of a row, which cancel where it sees one key, differ by: sums of Dv
- * products of up to 4, times a key.
+ * products of up to 4, times a key; for dk and dv over all rows that share one.
  */
 static inline double bound_of(const struct backward_case *c, int n)
 {
     double unit = c->dtype == ANYFLASH_F32   ? 0x1p-22
                   : c->dtype == ANYFLASH_F16 ? 0x1p-11
                                              : 0x1p-8;
-    return 2 * plain_error(c, n) + unit * largest(c->want[n], c->counts[n]) + 1e-5 +
-           (double)c->a.value_dim * 0x1p-21;
+    double rows = n == CASE_DQ ? 1 : (double)(c->a.q_len * c->a.heads / c->a.kv_heads);
+    double cancelled = (double)c->a.value_dim * 0x1p-21 * sqrt(rows > 1 ? rows : 1);
+    return 2 * plain_error(c, n) + unit * largest(c->want[n], c->counts[n]) + 1e-5 + cancelled;
 }
 
 /* dbias summed where its stride is 0, from the oracle's full plane. */
