@@ -1,7 +1,6 @@
 """Failures that people reported: from the facts they stated to the cause.
 
-A scenario is right when the program names the reported cause. The last test
-prints how many are; KNOWN_WRONG lists those that are not, each with the reason.
+A scenario is right when the program names the reported cause.
 """
 import pytest
 
@@ -9,7 +8,6 @@ import cases
 
 SCENARIOS = {p.stem: cases.load(p) for p in sorted(cases.THREADS.glob("*.json"))
              if p.stem != "not_determined"}
-KNOWN_WRONG = {}
 
 
 def ask(scenario):
@@ -46,9 +44,6 @@ def errors_of(scenario):
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_thread__names_the_reported_cause(name):
     errors = errors_of(SCENARIOS[name])
-    if name in KNOWN_WRONG:
-        assert errors, f"{name} is right now: take it out of KNOWN_WRONG"
-        pytest.xfail(KNOWN_WRONG[name])
     assert not errors, "\n".join(errors)
 
 
@@ -56,6 +51,3 @@ def test_threads__are_all_accounted_for():
     undecided = cases.load(cases.THREADS / "not_determined.json")
     assert len(SCENARIOS) + len(undecided) == 85
     assert all(row["why"] for row in undecided)
-    right = len(SCENARIOS) - len(KNOWN_WRONG)
-    print(f"\n{right} of {len(SCENARIOS)} reported failures are named right; "
-          f"{len(undecided)} are not decided by the facts that were stated")
