@@ -1,0 +1,44 @@
+/*
+ * sha256.h: SHA-256 of bytes and files, by nettle. Source: FIPS 180-4.
+ */
+#ifndef AF_FORMATS_SHA256_H
+#define AF_FORMATS_SHA256_H
+
+#include <nettle/sha2.h>
+
+#include "base/base.h"
+
+/* 64 hexadecimal digits, lower case, and the NUL. */
+#define AF_SHA256_HEX_BYTES 65
+
+/* A hash that is being made. */
+struct af_sha256 {
+    struct sha256_ctx state;
+};
+
+void af_sha256_init(struct af_sha256 *hash);
+void af_sha256_add(struct af_sha256 *hash, const void *bytes, size_t len);
+
+/* Writes the digits to `hex` and begins anew. */
+void af_sha256_finish(struct af_sha256 *hash, char hex[AF_SHA256_HEX_BYTES]);
+
+void af_sha256_bytes(struct af_span bytes, char hex[AF_SHA256_HEX_BYTES]);
+
+/*
+ * The hash of a regular file, read in pieces; *size_out, unless NULL, becomes
+ * its size. Fails with NOT_FOUND or IO, naming the path.
+ */
+enum anyflash_status af_sha256_file(const char *path, char hex[AF_SHA256_HEX_BYTES],
+                                    uint64_t *size_out, struct anyflash_error *err);
+
+/* As af_sha256_file() from where `fd` stands to its end; `name` is for errors. */
+enum anyflash_status af_sha256_fd(int fd, const char *name, char hex[AF_SHA256_HEX_BYTES],
+                                  uint64_t *size_out, struct anyflash_error *err);
+
+/* 64 hexadecimal digits of either case. */
+bool af_sha256_is_hex(const char *text);
+
+/* Both are hashes and the same, whatever the case of their digits. */
+bool af_sha256_equal(const char *hex_a, const char *hex_b);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * remote.h: a file behind an address as a source, read in parts by HTTP ranges,
+ * so that a wheel of 250 MB can be examined by reading a few per cent of it.
+ *
+ * Blocks of AF_REMOTE_BLOCK_BYTES are kept (a bounded number of them); reading
+ * onwards fetches more of them at a time. The file may not change in between:
+ * every answer must have the size and the ETag (or date) of the first.
+ */
+#ifndef AF_RUN_REMOTE_H
+#define AF_RUN_REMOTE_H
+
+#include "formats/source.h"
+#include "run/http.h"
+
+#define AF_REMOTE_BLOCK_BYTES (64u << 10)
+
+/*
+ * Opens `url`, reading its first block. `http` is borrowed and must outlive the
+ * source. Fails with UNSUPPORTED when the server gives no parts of files (the
+ * file must be downloaded as a whole then), DATA when something else is there in
+ * place of a wheel (a web page, a Git LFS pointer), else as af_http_get(). A
+ * read fails with DATA when the file has changed. bytes_read counts bodies.
+ */
+enum anyflash_status af_remote_open(struct af_http *http, const char *url,
+                                    struct af_source *source_out, struct anyflash_error *err);
+
+/*
+ * What the first bytes of a file that should be a zip archive are instead: "a web
+ * page (HTML)", "a Git LFS pointer, not the file itself", ...; NULL when they may
+ * be an archive.
+ */
+const char *af_remote_not_a_wheel(struct af_span start);
+
+#endif
