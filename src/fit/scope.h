@@ -1,0 +1,119 @@
+/*
+ * scope.h: where an extension's symbols will come from: the libraries of a
+ * Python process after `import torch`, in the order in which the loader asks
+ * them.
+ *
+ * A scope is made from an installed environment (its files are mapped, the
+ * closure over DT_NEEDED is walked as ld.so walks it), or from the table of a
+ * torch release that is not installed. Then af_scope_load() answers what
+ * dlopen() of one extension would do, without doing it.
+ *
+ * Of the process: first the program and its libraries, then libtorch_global_deps
+ * and its libraries (torch makes them global), then those that only
+ * libtorch_python brings: they are loaded, but seen by an extension only when
+ * its own DT_NEEDED closure names them.
+ *
+ * Source: ld.so(8), dlopen(3), gABI chapter 5 "Shared Object Dependencies".
+ */
+#ifndef AF_FIT_SCOPE_H
+#define AF_FIT_SCOPE_H
+
+#include "base/mem.h"
+#include "formats/binary.h"
+#include "machine/machine.h"
+
+#define AF_SCOPE_LIBRARIES_MAX 512u
+
+struct af_library;
+
+/* How a library answers; UNKNOWN where it is known by name only. */
+struct af_library_kind {
+    /* Whether it defines the symbol, at `version` (NULL: its default). */
+    enum af_answer (*defines)(const struct af_library *library, const char *name,
+                              const char *version);
+    /* Whether it defines the symbol version `version` ("GLIBC_2.34"). */
+    enum af_answer (*has_version)(const struct af_library *library, const char *version);
+};
+
+/* One library, or the program itself. */
+struct af_library {
+    const char *name;     /* SONAME, or the name it was asked for by */
+    const char *path;     /* file; NULL: from a table, not from a file */
+    const char *asked_by; /* name of the library that needs it; NULL: the program or torch */
+    bool is_torch;        /* a part of torch itself */
+    bool is_new;          /* not there after `import torch`: the extension brings it */
+    const struct af_library_kind *kind;
+    const void *source;        /* the kind's own */
+    struct af_library **needs; /* of its DT_NEEDED those that are found, in order */
+    size_t need_count;
+};
+
+/* A DT_NEEDED that no rule of the loader finds. */
+struct af_missing_library {
+    const char *name;
+    const char *asked_by;
+};
+
+/* What is known of the torch in the scope. */
+struct af_scope_torch {
+    const char *version;     /* as torch.__version__; NULL: no torch */
+    int major_number;        /* 2; -1 without torch */
+    int minor_number;        /* 9 */
+    enum af_answer cxx11abi; /* by a symbol that libc10 defines */
+    const char *cudart;      /* "libcudart.so.12" of libc10_cuda's DT_NEEDED; NULL: no CUDA */
+    bool has_cuda;           /* libc10_cuda is there */
+};
+
+struct af_scope {
+    struct af_arena arena;
+    const char *name; /* for the reader: the environment's folder, or "torch 2.9.1+cu128" */
+    struct af_scope_torch torch;
+    struct af_library **libraries; /* all that are loaded after `import torch` */
+    size_t count;
+    size_t global_count;                /* the first of them: seen by every extension */
+    struct af_missing_library *missing; /* of torch's own closure */
+    size_t missing_count;
+    const char *problem; /* why the scope is not complete (and answers are unknown); or NULL */
+    struct af_scope_search *search; /* private: folders, ld.so.cache */
+};
+
+/*
+ * The scope of the environment that `machine` was probed from on this system.
+ * Files that cannot be read are left out and named in `problem`. Fails with
+ * NO_MEMORY only. Release with af_scope_release(), also after failure.
+ */
+enum anyflash_status af_scope_installed(const struct af_machine *machine, struct af_scope *out,
+                                        struct anyflash_error *err);
+void af_scope_release(struct af_scope *scope);
+
+/* What dlopen() of one extension finds. Arrays in the arena of the call. */
+struct af_load {
+    const struct af_library *const *order; /* where symbols are looked up, first wins */
+    size_t count;
+    struct af_missing_library *missing;
+    size_t missing_count;
+};
+
+/*
+ * Walks the DT_NEEDED closure of `binary`, which lies (or will lie) in
+ * `folder` (for $ORIGIN; NULL: not known), as the loader would after `import
+ * torch`. Libraries that this maps belong to the scope.
+ */
+enum anyflash_status af_scope_load(struct af_scope *scope, const struct af_binary *binary,
+                                   const char *folder, struct af_arena *arena,
+                                   struct af_load *out, struct anyflash_error *err);
+
+/*
+ * Whether the symbol is defined, asked in the loader's order: unversioned
+ * names match any default definition; `version` must be defined by the library
+ * that is asked when that library has versions at all. UNKNOWN where a library
+ * of the scope is known by name only.
+ */
+enum af_answer af_load_defines(const struct af_load *load, const char *name,
+                               const char *version, const char *library);
+
+/* Whether the library of the scope called `library` defines `version`; NO: it is not there. */
+enum af_answer af_load_has_version(const struct af_load *load, const char *library,
+                                   const char *version);
+
+#endif
