@@ -1,0 +1,65 @@
+/*
+ * state.h: what this program remembers between runs: one SQLite file.
+ *
+ * It holds the journal of installations (run/journal.h) and facts of binaries
+ * by their SHA-256, so that a second proof is instant. The file is
+ * $ANYFLASH_STATE/state.db, else $XDG_STATE_HOME/anyflash/state.db, else
+ * ~/.local/state/anyflash/state.db, readable by its owner only. A rollback
+ * journal, not WAL: home folders may lie on NFS (docs/decisions/0030). Several
+ * processes may use it at once; a writer waits up to AF_STATE_BUSY_MS.
+ *
+ * What only saves time works without a state: every function here takes a NULL
+ * state, which remembers nothing. Not thread-safe: one state, one thread.
+ */
+#ifndef AF_RUN_STATE_H
+#define AF_RUN_STATE_H
+
+#include "base/base.h"
+#include "base/mem.h"
+
+#define AF_STATE_SCHEMA 1
+#define AF_STATE_BUSY_MS 10000
+#define AF_STATE_JSON_BYTES_MAX (16u * 1024u * 1024u)
+
+struct af_state;
+
+enum af_state_use {
+    AF_STATE_READ, /* only if the file is there: nothing is created, moved or changed */
+    AF_STATE_WRITE /* created where it is missing; a corrupt file is moved aside */
+};
+
+/*
+ * Opens the state. Without one *state_out is NULL and the status is OK with
+ * AF_STATE_READ when there is no file; any other reason (no home, read-only,
+ * corrupt, made by a newer program, not a database) fails with NOT_FOUND, IO,
+ * DATA or LIMIT and names file and reason: who can do without goes on with a
+ * NULL state and says so. A corrupt file that was moved aside to
+ * state.db.corrupt-N is told in *remark_out (arena text; else NULL).
+ */
+enum anyflash_status af_state_open(enum af_state_use use, struct af_arena *arena,
+                                   struct af_state **state_out, const char **remark_out,
+                                   struct anyflash_error *err);
+void af_state_close(struct af_state *state);
+
+/*
+ * The folder of the state file, and the one where downloads are kept
+ * ($ANYFLASH_CACHE, else $XDG_CACHE_HOME/anyflash, else ~/.cache/anyflash).
+ * Nothing is created. NULL when there is no home or no memory.
+ */
+const char *af_state_folder(struct af_arena *arena);
+const char *af_cache_folder(struct af_arena *arena);
+
+/*
+ * Facts of the binary with this hash (64 hexadecimal digits), written by
+ * af_state_binary_put() under the same `schema` number: change the number
+ * whenever the meaning of the JSON changes, and what was kept is passed over.
+ * get: false when there are none or they cannot be read. put replaces; that it
+ * could not be kept is no error, only time lost. Facts not used for long make
+ * room for new ones.
+ */
+bool af_state_binary_get(struct af_state *state, const char *sha256, int schema,
+                         struct af_arena *arena, struct af_span *json_out);
+void af_state_binary_put(struct af_state *state, const char *sha256, int schema,
+                         struct af_span json);
+
+#endif
