@@ -3,7 +3,7 @@
 #   make run    builds anyflash and lets it look at this machine
 #   make test   builds and runs every test that needs no network and no GPU
 
-.PHONY: run test build packages test-sanitize test-thread test-clang test-full test-onnx test-real fuzz bench format install clean
+.PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real fuzz bench format install clean
 
 PRESET ?= release
 TESTS = OFF
@@ -45,6 +45,13 @@ test-full: test
 test-clang:
 	@tools/packages.sh clang
 	$(MAKE) test PRESET=clang
+
+# The engine for AArch64, its kernels and API tested under QEMU.
+test-neon:
+	@tools/packages.sh neon
+	cmake --preset neon
+	cmake --build --preset neon
+	ctest --preset neon
 
 # ONNX's own cases of its Attention operator; fetches the onnx package.
 test-onnx: build

@@ -9,13 +9,15 @@ base="gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libelf-dev libzs
 base="$base liblz4-dev libminizip-dev nettle-dev libsqlite3-dev"
 test="libcmocka-dev python3 python3-pytest man-db groff-base"
 clang="clang libclang-rt-14-dev clang-format"
+neon="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 
 wanted=$base
 for set in "$@"; do
     case $set in
     test) wanted="$wanted $test" ;;
     clang) wanted="$wanted $clang" ;;
-    *) echo "error: no package set '$set'; there are: test, clang" >&2; exit 2 ;;
+    neon) wanted="$wanted $neon" ;;
+    *) echo "error: no package set '$set'; there are: test, clang, neon" >&2; exit 2 ;;
     esac
 done
 

@@ -1,0 +1,34 @@
+# The kit: its libraries, its modules and the program. Needs the engine's modules.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson)
+pkg_check_modules(elf REQUIRED IMPORTED_TARGET libelf)
+pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(lz4 REQUIRED IMPORTED_TARGET liblz4)
+pkg_check_modules(minizip REQUIRED IMPORTED_TARGET minizip)
+pkg_check_modules(nettle REQUIRED IMPORTED_TARGET nettle)
+pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
+
+anyflash_module(json MODULES base LIBRARIES PkgConfig::jansson)
+anyflash_module(formats MODULES json base LIBRARIES PkgConfig::elf PkgConfig::zstd
+                PkgConfig::lz4 PkgConfig::minizip PkgConfig::nettle)
+anyflash_module(machine MODULES formats json base LIBRARIES ${CMAKE_DL_LIBS})
+anyflash_module(fit MODULES machine formats json base)
+anyflash_embed_data(af_fit)
+anyflash_module(plan MODULES fit machine formats json base)
+anyflash_module(run MODULES plan fit machine formats json base
+                LIBRARIES PkgConfig::sqlite3 ${CMAKE_DL_LIBS})
+anyflash_module(doctor MODULES fit machine formats json base)
+anyflash_module(bench MODULES roof hw json base LIBRARIES m)
+anyflash_embed_text(af_bench bench/peers/peers.py peers_script)
+anyflash_module(cli MODULES bench run doctor plan fit machine formats json base LIBRARIES m)
+# The commands use the engine through anyflash.h alone.
+target_link_libraries(af_bench PUBLIC af_attn)
+target_link_libraries(af_cli PUBLIC af_attn)
+
+add_executable(anyflash src/main.c)
+target_link_libraries(anyflash PRIVATE af_cli)
+anyflash_compile_options(anyflash)
+install(TARGETS anyflash)
+if(NOT ANYFLASH_FUZZ)
+    include(cmake/Manual.cmake)
+endif()

@@ -1,0 +1,67 @@
+/*
+ * cmocka.h: as much of cmocka as the engine's tests use, for builds for another
+ * architecture, where the library is not there. The first failure ends the
+ * program.
+ */
+#ifndef AF_TEST_CROSS_CMOCKA_H
+#define AF_TEST_CROSS_CMOCKA_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct CMUnitTest {
+    const char *name;
+    void (*test)(void **state);
+};
+
+#define cmocka_unit_test(test)                                                                 \
+    {                                                                                          \
+#test, test                                                                            \
+    }
+
+#define fail_msg(...)                                                                          \
+    (fprintf(stderr, "%s:%d: ", __FILE__, __LINE__), fprintf(stderr, __VA_ARGS__),             \
+     fputc('\n', stderr), exit(1))
+
+#define assert_true(condition)                                                                 \
+    do {                                                                                       \
+        if (!(condition))                                                                      \
+            fail_msg("not true: %s", #condition);                                              \
+    } while (0)
+
+#define assert_false(condition) assert_true(!(condition))
+#define assert_null(pointer) assert_true((pointer) == NULL)
+#define assert_non_null(pointer) assert_true((pointer) != NULL)
+#define assert_ptr_equal(a, b) assert_true((a) == (b))
+#define assert_string_equal(a, b) assert_true(strcmp((a), (b)) == 0)
+#define assert_memory_equal(a, b, bytes) assert_true(memcmp((a), (b), (bytes)) == 0)
+
+#define assert_int_equal(a, b)                                                                 \
+    do {                                                                                       \
+        long long cross_a = (long long)(a), cross_b = (long long)(b);                          \
+        if (cross_a != cross_b)                                                                \
+            fail_msg("%s is %lld, not %lld", #a, cross_a, cross_b);                            \
+    } while (0)
+
+#define assert_in_range(value, low, high) assert_true((value) >= (low) && (value) <= (high))
+
+/* Runs them in order; the exit code is 0 or the program has ended before. */
+static inline int cross_run(const struct CMUnitTest *tests, size_t count, int (*setup)(void **),
+                            int (*teardown)(void **))
+{
+    void *state = NULL;
+    if (setup != NULL && setup(&state) != 0)
+        fail_msg("set-up");
+    for (size_t n = 0; n < count; n++) {
+        tests[n].test(&state);
+        printf("ok: %s\n", tests[n].name);
+        fflush(stdout);
+    }
+    return teardown != NULL ? teardown(&state) : 0;
+}
+
+#define cmocka_run_group_tests(tests, setup, teardown)                                         \
+    cross_run(tests, sizeof(tests) / sizeof(tests)[0], setup, teardown)
+
+#endif
