@@ -1,0 +1,54 @@
+/*
+ * proof_gpu.h: does this GPU code run on these GPUs with this driver? The last
+ * three checks of a proof: gpu-code, ptx-driver, compression-driver.
+ *
+ * A GPU is served when every translation unit that holds kernels has an image
+ * that it can load: SASS of its own or a compatible SM, else PTX that the
+ * driver can compile. Where the kernels' names are known, FlashAttention
+ * kernels are judged family by family (FlashAttention 3 has units for one
+ * architecture only, by design): a family is served when one unit that holds it
+ * is. Which image runs where: fit/gpu.h.
+ */
+#ifndef AF_FIT_PROOF_GPU_H
+#define AF_FIT_PROOF_GPU_H
+
+#include "fit/proof.h"
+#include "fit/view.h"
+#include "formats/fatbin.h"
+#include "formats/flash_kernel.h"
+
+/* How one GPU is served. */
+struct af_gpu_coverage {
+    int sm;           /* 89; -1: the GPU's is not known */
+    const char *name; /* of the GPU, or NULL */
+    enum af_answer runs;
+    size_t sass_count;    /* translation units served by SASS */
+    size_t ptx_count;     /* by PTX only */
+    size_t open_count;    /* not settled, see fit/gpu.h */
+    size_t lacking_count; /* not at all */
+    size_t unit_count;    /* all that hold kernels */
+    const char *best;     /* what most units are served by: "sm_80"; or NULL */
+    /* Families that no unit serves; texts as af_flash_family_text(). */
+    struct af_texts lacking_families;
+};
+
+/*
+ * How `code` serves a GPU of SM `sm`; `kernels` may be NULL. The driver is not
+ * asked. Texts are in the arena, whose failure is the caller's to look at.
+ */
+void af_gpu_cover(const struct af_gpu_code *code, const struct af_flash_kernels *kernels,
+                  int sm, struct af_arena *arena, struct af_gpu_coverage *out);
+
+#define AF_PROOF_GPU_CHECKS 3
+
+/*
+ * Makes the checks GPU_CODE, PTX_DRIVER and COMPRESSION_DRIVER for every GPU
+ * that the view shows. `code` NULL: it was not read. Without a GPU the first is
+ * unknown and says what is there. Texts are in the arena, whose failure is the
+ * caller's to look at.
+ */
+void af_proof_gpu(const struct af_gpu_code *code, const struct af_flash_kernels *kernels,
+                  const struct af_view *view, const struct af_tables *tables,
+                  struct af_arena *arena, struct af_check checks[AF_PROOF_GPU_CHECKS]);
+
+#endif
