@@ -19,8 +19,18 @@ function(anyflash_embed_data target)
     add_custom_command(OUTPUT ${generated}/embedded_tables.c
         COMMAND pack_data tables ${generated}/embedded_tables.c ${tables}
         DEPENDS pack_data ${tables} COMMENT "Packing the tables" VERBATIM)
+    foreach(pair builds.json symbols.bin)
+        cmake_path(GET pair STEM name)
+        cmake_path(GET pair EXTENSION suffix)
+        add_custom_command(OUTPUT ${generated}/embedded_torch_${name}.c
+            COMMAND pack_data bytes torch_${name} ${data}/torch_symbols${suffix}
+                    ${generated}/embedded_torch_${name}.c
+            DEPENDS pack_data ${data}/torch_symbols${suffix}
+            COMMENT "Packing torch's ${name}" VERBATIM)
+    endforeach()
     target_sources(${target} PRIVATE ${generated}/embedded_catalog.c
-                   ${generated}/embedded_tables.c)
+                   ${generated}/embedded_tables.c ${generated}/embedded_torch_builds.c
+                   ${generated}/embedded_torch_symbols.c)
 endfunction()
 
 # anyflash_embed_text(TARGET FILE NAME): FILE becomes `const char af_NAME[]`, a

@@ -6,6 +6,7 @@ Prints each problem and exits 1, or says what was checked.
 import json
 import pathlib
 import re
+import struct
 import sys
 
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
@@ -48,6 +49,29 @@ def check_table(name, table):
             yield f"{name}.json: row {number} has no date"
 
 
+def check_torch_symbols(table, data):
+    """The builds have source and date; the names are as many and as sorted as the head says."""
+    if not DATE.fullmatch(table.get("date", "")):
+        yield "torch_symbols.json: no date"
+    for number, build in enumerate(table["builds"], 1):
+        if not build["source"] or not DATE.fullmatch(build["date"] or ""):
+            yield f"torch_symbols.json: build {number} has no source or no date"
+        if not 0 < len(build["libraries"]) <= 64:
+            yield f"torch_symbols.json: build {number} has {len(build['libraries'])} libraries"
+    names, patterns, builds = struct.unpack_from("<III", data, 4)
+    counts = data[16:16 + 65536]
+    if builds != len(table["builds"]) or sum(counts) != names or \
+            len(data) != 65552 + 6 * names + 8 * patterns * builds:
+        yield "torch_symbols.bin: its head contradicts its length, or the builds"
+        return
+    low = struct.unpack_from(f"<{names}I", data, 65552)
+    at = 0
+    for count in counts:
+        if any(low[i] >= low[i + 1] for i in range(at, at + count - 1)):
+            yield f"torch_symbols.bin: the names from {at} on are not in order"
+        at += count
+
+
 def main():
     head, *wheels = read_lines("wheels.jsonl")
     evidence = json.loads((DATA / "wheels_evidence.json").read_text())
@@ -55,11 +79,14 @@ def main():
     counts = {"wheels.jsonl": len(wheels), "wheels_evidence.json": len(evidence),
               "wheels_not_published.jsonl": len(read_lines("wheels_not_published.jsonl"))}
     counts.update({f"{name}.json": len(table[ROWS[name]]) for name, table in tables.items()})
+    symbols = json.loads((DATA / "torch_symbols.json").read_text())
+    counts["torch_symbols.json"] = len(symbols["builds"])
     problems = [*check_counts(counts), *check_wheels(head, wheels, evidence)]
     for name, table in tables.items():
         problems += check_table(name, table)
+    problems += check_torch_symbols(symbols, (DATA / "torch_symbols.bin").read_bytes())
     for path in sorted(DATA.iterdir()):
-        if HOST.search(path.read_text()):
+        if path.suffix != ".bin" and HOST.search(path.read_text()):
             problems.append(f"{path.name}: a package index's host name")
     print("\n".join(problems) if problems else f"{sum(counts.values())} rows are in order")
     return 1 if problems else 0

@@ -3,11 +3,13 @@
  *
  *   pack_data catalog data/wheels.jsonl OUT.c
  *   pack_data tables OUT.c data/torch.json data/cuda.json ...
+ *   pack_data bytes NAME IN OUT.c
  *
  * The catalog is read by the code that reads a newer catalog file, so a bad row
  * ends the build with its line and field. Tables become one JSON object with a
  * member per file, named as the file is. It is parsed at every start of the
- * program, so remarks are left out, and a list of words becomes one text.
+ * program, so remarks are left out, and a list of words becomes one text. Bytes
+ * are embedded as they are.
  */
 #include "base/file.h"
 #include "base/text.h"
@@ -177,6 +179,18 @@ static int pack_tables(const char *out, char **paths, int count)
     return code;
 }
 
+static int pack_bytes(const char *name, const char *in, const char *out)
+{
+    struct anyflash_error err = {0};
+    struct af_arena arena;
+    struct af_span bytes;
+    af_arena_init(&arena);
+    enum anyflash_status status = af_file_read(&arena, in, AF_CATALOG_BYTES_MAX, &bytes, &err);
+    int code = status == ANYFLASH_OK ? compress_to(out, name, bytes) : report(&err);
+    af_arena_release(&arena);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     af_json_start();
@@ -184,6 +198,9 @@ int main(int argc, char **argv)
         return pack_catalog(argv[2], argv[3]);
     if (argc >= 4 && strcmp(argv[1], "tables") == 0)
         return pack_tables(argv[2], argv + 3, argc - 3);
-    fprintf(stderr, "usage: pack_data catalog IN.jsonl OUT.c | tables OUT.c IN.json...\n");
+    if (argc == 5 && strcmp(argv[1], "bytes") == 0)
+        return pack_bytes(argv[2], argv[3], argv[4]);
+    fprintf(stderr, "usage: pack_data catalog IN.jsonl OUT.c | tables OUT.c IN.json... | "
+                    "bytes NAME IN OUT.c\n");
     return 2;
 }

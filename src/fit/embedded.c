@@ -1,6 +1,6 @@
 /*
- * embedded.c: decompression of the data inside the program. Called by catalog.c
- * and tables.c.
+ * embedded.c: decompression of the data inside the program. Called by catalog.c,
+ * tables.c and torch_symbols.c.
  */
 #include "fit/embedded.h"
 

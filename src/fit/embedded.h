@@ -13,8 +13,10 @@ struct af_embedded {
     size_t len;
 };
 
-extern const struct af_embedded af_embedded_catalog; /* form of catalog_pack.h */
-extern const struct af_embedded af_embedded_tables;  /* one JSON object, see tables.c */
+extern const struct af_embedded af_embedded_catalog;       /* form of catalog_pack.h */
+extern const struct af_embedded af_embedded_tables;        /* one JSON object, see tables.c */
+extern const struct af_embedded af_embedded_torch_builds;  /* data/torch_symbols.json */
+extern const struct af_embedded af_embedded_torch_symbols; /* data/torch_symbols.bin */
 
 /*
  * The decompressed bytes, in `arena`. Fails with NO_MEMORY, or INTERNAL when the
