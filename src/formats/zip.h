@@ -8,7 +8,8 @@
  * both file and folder, links and devices, members that overlap each other or
  * the directory, sizes that cannot be, bytes before or after the archive, two
  * ends of which different programs take different ones. A member's own header
- * is compared with the directory when the member is opened.
+ * is compared with the directory when the member is opened, and its end is where
+ * the directory says.
  *
  * Sources: APPNOTE.TXT 6.3 (zip, zip64), PEP 427 (wheels: stored or deflated).
  */
@@ -37,7 +38,7 @@ struct af_zip_member {
     uint64_t size_bytes;
     uint64_t packed_bytes;
     uint64_t header_at; /* its own header's place in the source */
-    uint64_t place;     /* its place in the directory; the reader's own */
+    uint64_t limit_at;  /* where its bytes must have ended */
     uint32_t crc32;
     uint16_t mode; /* Unix permission bits as packed; 0 when not said */
     enum af_zip_method method;
@@ -49,7 +50,7 @@ struct af_zip {
     const struct af_zip_member *members;
     size_t member_count;
     struct af_arena arena;
-    struct af_zip_reader *reader; /* own */
+    struct af_source *source; /* borrowed */
 };
 
 /*
@@ -61,7 +62,7 @@ struct af_zip {
 enum anyflash_status af_zip_open(struct af_source *source, struct af_zip *zip_out,
                                  struct anyflash_error *err);
 
-/* Close streams first. A zero-initialised archive is nothing to close. */
+/* Close its streams first. A zero-initialised archive is nothing to close. */
 void af_zip_close(struct af_zip *zip);
 
 /* The member of that name, or NULL. */
@@ -71,7 +72,7 @@ const struct af_zip_member *af_zip_find(const struct af_zip *zip, const char *na
  * The whole member in `arena`, followed by a NUL. Fails with LIMIT when it has
  * more than `max_bytes`, DATA when its bytes do not agree with size and CRC-32.
  */
-enum anyflash_status af_zip_read(struct af_zip *zip, const struct af_zip_member *member,
+enum anyflash_status af_zip_read(const struct af_zip *zip, const struct af_zip_member *member,
                                  struct af_arena *arena, size_t max_bytes,
                                  struct af_span *bytes_out, struct anyflash_error *err);
 
@@ -79,7 +80,8 @@ enum anyflash_status af_zip_read(struct af_zip *zip, const struct af_zip_member 
  * As af_zip_read() but only the first `max_bytes` of a longer member, whose
  * CRC-32 then is not checked.
  */
-enum anyflash_status af_zip_read_start(struct af_zip *zip, const struct af_zip_member *member,
+enum anyflash_status af_zip_read_start(const struct af_zip *zip,
+                                       const struct af_zip_member *member,
                                        struct af_arena *arena, size_t max_bytes,
                                        struct af_span *bytes_out, struct anyflash_error *err);
 
@@ -88,21 +90,22 @@ enum anyflash_status af_zip_read_start(struct af_zip *zip, const struct af_zip_m
  * (AF_SHA256_HEX_BYTES; may be NULL). Fails with DATA as af_zip_read(), or IO
  * when writing fails; what was written then is partial.
  */
-enum anyflash_status af_zip_extract(struct af_zip *zip, const struct af_zip_member *member,
-                                    int fd, char *sha256_hex, struct anyflash_error *err);
+enum anyflash_status af_zip_extract(const struct af_zip *zip,
+                                    const struct af_zip_member *member, int fd,
+                                    char *sha256_hex, struct anyflash_error *err);
 
 /*
  * A member from its start onwards: what is not asked for is neither read from
- * the source nor inflated. One stream of an archive at a time; af_zip_read() and
- * its kin need the archive for themselves, too.
+ * the source nor inflated. An archive may have several streams.
  */
 struct af_zip_stream {
-    struct af_zip *zip; /* NULL: closed */
     const struct af_zip_member *member;
-    uint64_t done_bytes; /* given out so far */
+    uint64_t done_bytes;          /* given out so far */
+    struct af_zip_inflate *state; /* own; NULL: closed */
 };
 
-enum anyflash_status af_zip_stream_open(struct af_zip *zip, const struct af_zip_member *member,
+enum anyflash_status af_zip_stream_open(const struct af_zip *zip,
+                                        const struct af_zip_member *member,
                                         struct af_zip_stream *stream_out,
                                         struct anyflash_error *err);
 
@@ -120,7 +123,7 @@ void af_zip_stream_close(struct af_zip_stream *stream);
  * Random access to a stored member: a source of its own that borrows `zip` and
  * needs no stream. Fails with UNSUPPORTED when the member is deflated.
  */
-enum anyflash_status af_zip_stored_source(struct af_zip *zip,
+enum anyflash_status af_zip_stored_source(const struct af_zip *zip,
                                           const struct af_zip_member *member,
                                           struct af_source *source_out,
                                           struct anyflash_error *err);
