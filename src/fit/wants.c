@@ -11,7 +11,7 @@
 
 static const char new_string[] = "NSt7__cxx1112basic_string";
 
-/* Behind "_Z", a special-name prefix ("TV", "TI", "GV", ...) and "N" with qualifiers; or NULL. */
+/* Behind "_Z", a special name ("TV", "TI", "GV", ...) and "N" with qualifiers; or NULL. */
 static const char *nested_name(const char *name)
 {
     if (!af_starts_with(name, "_Z"))
