@@ -1,5 +1,5 @@
 /*
- * process.c: children with a time limit. Used by the GPU probe.
+ * process.c: children with a time limit.
  */
 #include "base/process.h"
 
@@ -81,7 +81,7 @@ enum anyflash_status af_child_start_program(const char *const *argv, struct af_c
     return af_child_start_fork(program_body, &call, child_out, err);
 }
 
-/* Reads until the end, the limit or a full buffer; true at the end. */
+/* Reads until the end, the deadline or a full buffer; true at the end. */
 static bool read_answer(int fd, int64_t deadline_ms, char *buffer, size_t *len)
 {
     for (;;) {
@@ -99,7 +99,7 @@ static bool read_answer(int fd, int64_t deadline_ms, char *buffer, size_t *len)
             return true;
         *len += (size_t)got;
         if (*len == AF_CHILD_OUTPUT_BYTES)
-            return true;
+            return false;
     }
 }
 
@@ -133,14 +133,16 @@ enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
     }
     close(child->out_fd);
     *child = (struct af_child){0};
+    char *copy = af_arena_text_n(arena, buffer, len);
+    *output_out = (struct af_span){copy, copy != NULL ? len : 0};
+    if (len == AF_CHILD_OUTPUT_BYTES)
+        return af_fail(err, ANYFLASH_E_LIMIT, "said more than %u bytes", AF_CHILD_OUTPUT_BYTES);
     if (!in_time)
         return af_fail(err, ANYFLASH_E_TIMEOUT, "no answer within %d ms", limit_ms);
     if (!WIFEXITED(wait_status))
         return af_fail(err, ANYFLASH_E_IO, "ended by signal %d", WTERMSIG(wait_status));
-    char *copy = af_arena_text_n(arena, buffer, len);
     if (copy == NULL)
         return af_fail_memory(err);
-    *output_out = (struct af_span){copy, len};
     *exit_code_out = WEXITSTATUS(wait_status);
     return ANYFLASH_OK;
 }

@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "base/mem.h"
 
-#define AF_CHILD_OUTPUT_BYTES 65536u
+#define AF_CHILD_OUTPUT_BYTES 262144u
 
 /*
  * A started child. Zero-initialised it is none. Start several, then collect
@@ -39,9 +39,10 @@ enum anyflash_status af_child_start_fork(int (*body)(int out_fd, void *context),
 
 /*
  * Waits at most `limit_ms`, reads at most AF_CHILD_OUTPUT_BYTES of its stdout
- * into the arena, and reaps it. TIMEOUT when it was killed at the limit, IO
- * when a signal ended it; else *exit_code_out is its exit code. The child is
- * gone afterwards in every case.
+ * into the arena, and reaps it. TIMEOUT when it was killed at the limit, LIMIT
+ * when it said more than that, IO when a signal ended it; else *exit_code_out
+ * is its exit code. *output_out is what it said, also when it was killed (empty
+ * when memory fails). The child is gone afterwards in every case.
  */
 enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
                                       struct af_arena *arena, struct af_span *output_out,

@@ -1,0 +1,118 @@
+"""Imports an installed FlashAttention and calls it.
+
+Arguments: MODULE, then "import", or "attend" and a device ("cuda:0").
+Prints what happened as JSON objects, each on a line of its own after MARK, so
+that nothing a package prints on import is taken for an answer. A line with
+"begin" stands before everything that may crash.
+"""
+import base64
+import importlib
+import json
+import sys
+
+MARK = "anyflash-verify "
+ROWS, HEADS, KV_HEADS = 113, 2, 1
+HEAD_DIMS = (128, 64, 96, 256, 192, 32)
+ALIEN = (TypeError, AttributeError, ImportError, NameError)
+
+
+def say(**what):
+    print("\n" + MARK + json.dumps(what), flush=True)
+
+
+def describe(error):
+    return f"{type(error).__name__}: {error}"[:400]
+
+
+def pattern(torch, shape, seed):
+    """Values of [-2, 2) in steps of 1/64, which bf16 holds exactly; known_answer.c makes the same."""
+    count = 1
+    for extent in shape:
+        count *= extent
+    index = torch.arange(count, dtype=torch.int64) + seed * 1000003
+    word = (index * 2654435761) % 4294967296
+    return (((word >> 24) - 128).to(torch.float32) / 64).reshape(shape)
+
+
+def load(name):
+    say(begin="import of torch")
+    import torch
+
+    visible = torch.cuda.is_available()
+    devices = range(torch.cuda.device_count()) if visible else ()
+    say(torch=torch.__version__, devices=[
+        {"name": torch.cuda.get_device_name(i),
+         "sm": "%d.%d" % torch.cuda.get_device_capability(i)} for i in devices])
+    say(begin=f"import of {name}")
+    module = importlib.import_module(name)
+    compiled = [m.__file__ for n, m in list(sys.modules.items())
+                if n.startswith("flash_attn") and str(getattr(m, "__file__", "")).endswith(".so")]
+    say(module=name, version=str(getattr(module, "__version__", "")), compiled=compiled,
+        file=str(getattr(module, "__file__", "")))
+    return torch, module.flash_attn_func
+
+
+def inputs(torch, head_dim, device, dtype):
+    heads = (HEADS, KV_HEADS, KV_HEADS)
+    return [pattern(torch, (1, ROWS, heads[i], head_dim), i).to(device, dtype) for i in range(3)]
+
+
+def call_on_cpu(torch, attend):
+    """The compiled function is entered and refuses CPU tensors: more than an import shows."""
+    say(begin="a call with CPU tensors")
+    try:
+        attend(*inputs(torch, 64, "cpu", torch.bfloat16), causal=True)
+        say(call="answered")
+    except ALIEN as error:
+        say(call="alien", error=describe(error))
+    except Exception as error:
+        say(call="refused", error=describe(error))
+
+
+def text_of(torch, tensor):
+    bits = tensor.detach().to("cpu", torch.bfloat16).contiguous().view(torch.int16)
+    return base64.b64encode(bits.numpy().tobytes()).decode()
+
+
+def attend_on(torch, attend, device):
+    say(begin=f"a forward on {device}")
+    refusals = []
+    for head_dim in HEAD_DIMS:
+        q, k, v = (t.requires_grad_() for t in inputs(torch, head_dim, device, torch.bfloat16))
+        try:
+            out = attend(q, k, v, causal=True)
+            out = out[0] if isinstance(out, tuple) else out
+            if device != "cpu":
+                torch.cuda.synchronize(device)
+            break
+        except Exception as error:  # a build may have been made without this head size
+            refusals.append(describe(error))
+    else:
+        say(forward=None, error=refusals[0])
+        return
+    say(forward=text_of(torch, out), head_dim=head_dim)
+    say(begin=f"a backward on {device}")
+    try:
+        dout = pattern(torch, out.shape, 3).to(device, torch.bfloat16)
+        gradients = torch.autograd.grad(out, (q, k, v), dout)
+        say(backward=[text_of(torch, g) for g in gradients])
+    except Exception as error:
+        say(backward=None, error=describe(error))
+
+
+def main():
+    name, mode = sys.argv[1:3]
+    sys.path[:] = [folder for folder in sys.path if folder]  # not the folder we stand in
+    try:
+        torch, attend = load(name)
+    except BaseException as error:
+        say(error=describe(error))
+        return
+    if mode == "import":
+        call_on_cpu(torch, attend)
+    else:
+        attend_on(torch, attend, sys.argv[3])
+    say(done=True)
+
+
+main()

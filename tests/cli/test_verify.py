@@ -1,0 +1,160 @@
+"""`anyflash verify`: a package that works, that is damaged, that lies, crashes or floods.
+
+torch is a stand-in with just what the check asks of it, flash_attn a module
+whose function each test chooses; numbers against the engine are in tests/real.
+"""
+import base64
+import hashlib
+import json
+import shutil
+import sys
+import venv
+
+import pytest
+
+TORCH = '''
+__version__ = "2.9.1+cu128"
+float32 = int64 = int16 = bfloat16 = None
+class Tensor:
+    def __getattr__(self, name):
+        return lambda *a, **k: self
+    def __add__(self, other): return self
+    __mul__ = __mod__ = __rshift__ = __sub__ = __truediv__ = __add__
+def arange(count, dtype=None): return Tensor()
+class cuda:
+    is_available = staticmethod(lambda: False)
+'''
+REFUSES = '''
+__version__ = "2.8.3"
+def flash_attn_func(q, k, v, causal=False):
+    raise RuntimeError("q must be on CUDA")
+'''
+
+
+def record_line(path, data):
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    return f"{path},sha256={digest},{len(data)}\n"
+
+
+class Environment:
+    """A virtual environment with a stand-in torch and a flash_attn of one file."""
+
+    def __init__(self, folder):
+        venv.create(folder, symlinks=True, with_pip=False)
+        self.folder = folder
+        version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+        self.site = folder / "lib" / version / "site-packages"
+        self.put("torch/__init__.py", TORCH)
+
+    def put(self, path, text):
+        file = self.site / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return record_line(path, text.encode())
+
+    def install(self, code, version="2.8.3"):
+        info = f"flash_attn-{version}.dist-info"
+        lines = self.put("flash_attn/__init__.py", code)
+        metadata = f"Metadata-Version: 2.1\nName: flash_attn\nVersion: {version}\n"
+        lines += self.put(f"{info}/METADATA", metadata)
+        lines += self.put(f"{info}/INSTALLER", "uv")
+        self.put(f"{info}/RECORD", lines + f"{info}/RECORD,,\n")
+
+
+@pytest.fixture
+def environment(tmp_path):
+    return Environment(tmp_path / "env")
+
+
+@pytest.fixture
+def verify(anyflash, environment):
+    def run(*words, **options):
+        python = str(environment.folder)
+        answer = anyflash("verify", "--python", python, "--json", *words, **options)
+        rows = json.loads(answer.out)
+        assert rows["schema"] == "anyflash-verify/1"
+        return answer, {row["check"]: row for row in rows["checks"]}, rows["answer"]
+    return run
+
+
+def test_a_sound_package_without_a_gpu_is_unknown_and_not_an_error(environment, verify):
+    environment.install(REFUSES)
+    answer, rows, verdict = verify()
+    assert answer.code == 0 and verdict == "unknown"
+    assert [rows[name]["answer"] for name in ("files", "import", "version", "call")] == ["yes"] * 4
+    assert "q must be on CUDA" in rows["call"]["evidence"]
+    assert rows["kernels"]["answer"] == "unknown"
+
+
+def test_a_changed_file_is_named(environment, verify):
+    environment.install(REFUSES)
+    environment.put("flash_attn/__init__.py", REFUSES.replace("on CUDA", "on ROCm"))
+    answer, rows, verdict = verify()
+    assert answer.code == 1 and verdict == "no"
+    assert "flash_attn/__init__.py: another content" in rows["files"]["evidence"]
+
+
+def test_an_import_error_is_the_cause_shown(environment, verify):
+    environment.install('raise ImportError("undefined symbol: _ZN3c105ErrorC2E")')
+    answer, rows, _ = verify()
+    assert answer.code == 1
+    assert rows["import"]["evidence"].endswith(
+        "import of flash_attn: ImportError: undefined symbol: _ZN3c105ErrorC2E")
+
+
+def test_a_crash_at_import_is_told_with_its_signal(environment, verify):
+    environment.install("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    answer, rows, _ = verify()
+    assert answer.code == 1
+    assert rows["import"]["evidence"] == "import of flash_attn: ended by signal 11"
+
+
+def test_a_crash_in_the_call_is_told_apart_from_the_import(environment, verify):
+    environment.install(REFUSES.replace('raise RuntimeError("q must be on CUDA")',
+                                        "import os; os.abort()"))
+    _, rows, _ = verify()
+    assert rows["import"]["answer"] == "yes"
+    assert rows["call"]["evidence"] == "a call with CPU tensors: ended by signal 6"
+
+
+def test_python_files_of_another_version_than_the_extension_are_found(environment, verify):
+    environment.install(REFUSES.replace('RuntimeError("q must be on CUDA")',
+                                        'TypeError("fwd(): incompatible function arguments")'))
+    answer, rows, _ = verify()
+    assert answer.code == 1 and rows["call"]["answer"] == "no"
+
+
+def test_another_version_than_metadata_says_is_found(environment, verify):
+    environment.install(REFUSES.replace("2.8.3", "2.7.4"))
+    answer, rows, _ = verify()
+    assert answer.code == 1 and rows["version"]["answer"] == "no"
+
+
+def test_output_of_the_package_is_not_taken_for_an_answer(environment, verify):
+    environment.install('print("anyflash-verify {not json")\nprint("x" * 500000)\n' + REFUSES)
+    _, rows, _ = verify()
+    assert rows["import"]["answer"] == "no"  # cut off in the flood, not believed
+
+
+def test_nothing_installed_is_a_no_with_the_next_step(environment, verify):
+    answer, rows, _ = verify()
+    assert answer.code == 1 and "anyflash plan" in rows["installed"]["evidence"]
+
+
+def test_the_text_fits_its_columns_and_says_the_conclusion(anyflash, environment):
+    environment.install(REFUSES)
+    answer = anyflash("verify", "--python", str(environment.folder))
+    assert answer.code == 0
+    assert max(len(line) for line in answer.out.splitlines()) <= 96
+    assert answer.out.rstrip().endswith("nothing is wrong, but not everything could be shown here")
+
+
+def test_an_unknown_package_is_a_usage_error(anyflash, environment):
+    answer = anyflash("verify", "--python", str(environment.folder), "--package", "numpy")
+    assert answer.code == 2 and "flash-attn-3" in answer.err
+
+
+@pytest.fixture(autouse=True)
+def clean(tmp_path):
+    yield
+    shutil.rmtree(tmp_path / "env", ignore_errors=True)
