@@ -25,7 +25,7 @@ def describe(error):
 
 
 def pattern(torch, shape, seed):
-    """Values of [-2, 2) in steps of 1/64, which bf16 holds exactly; known_answer.c makes the same."""
+    """Values of [-2, 2) in steps of 1/64, exact in bf16; known_answer.c makes the same."""
     count = 1
     for extent in shape:
         count *= extent
@@ -46,7 +46,8 @@ def load(name):
     say(begin=f"import of {name}")
     module = importlib.import_module(name)
     compiled = [m.__file__ for n, m in list(sys.modules.items())
-                if n.startswith("flash_attn") and str(getattr(m, "__file__", "")).endswith(".so")]
+                if n.startswith("flash_attn")
+                and str(getattr(m, "__file__", "")).endswith(".so")]
     say(module=name, version=str(getattr(module, "__version__", "")), compiled=compiled,
         file=str(getattr(module, "__file__", "")))
     return torch, module.flash_attn_func
@@ -54,7 +55,8 @@ def load(name):
 
 def inputs(torch, head_dim, device, dtype):
     heads = (HEADS, KV_HEADS, KV_HEADS)
-    return [pattern(torch, (1, ROWS, heads[i], head_dim), i).to(device, dtype) for i in range(3)]
+    return [pattern(torch, (1, ROWS, heads[i], head_dim), i).to(device, dtype)
+            for i in range(3)]
 
 
 def call_on_cpu(torch, attend):

@@ -19,7 +19,8 @@ def flash_attn_func(q, k, v, causal=False):
         raise RuntimeError("this build has no such head size")
     k, v = (t.repeat_interleave(q.shape[2] // k.shape[2], 2) for t in (k, v * VALUE_FACTOR))
     q, k, v = (t.transpose(1, 2) for t in (q, k, v))
-    return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(1, 2)
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+    return sdpa(q, k, v, is_causal=causal).transpose(1, 2)
 '''
 
 
@@ -34,11 +35,11 @@ def verify(tmp_path):
         (tmp_path / "flash_attn").mkdir()
         info.mkdir()
         (tmp_path / "flash_attn" / "__init__.py").write_text(head + CODE)
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: flash_attn\nVersion: 2.8.3\n")
+        (info / "METADATA").write_text("Name: flash_attn\nVersion: 2.8.3\n")
         (info / "RECORD").write_text("flash_attn/__init__.py,,\n")
-        done = subprocess.run([PROGRAM, "verify", "--python", PYTHON, "--device", "cpu", "--json"],
-                              env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True,
-                              timeout=300)
+        words = ["verify", "--python", PYTHON, "--device", "cpu", "--json"]
+        done = subprocess.run([PROGRAM, *words], capture_output=True, timeout=300,
+                              env={**os.environ, "PYTHONPATH": str(tmp_path)})
         rows = {row["check"]: row["answer"] for row in json.loads(done.stdout)["checks"]}
         return done.returncode, rows
     return run
