@@ -33,15 +33,20 @@ function(anyflash_embed_data target)
                    ${generated}/embedded_torch_symbols.c)
 endfunction()
 
-# anyflash_embed_text(TARGET FILE NAME): FILE becomes `const char af_NAME[]`, a
-# text with its NUL, in TARGET.
-function(anyflash_embed_text target file name)
-    set(source ${PROJECT_SOURCE_DIR}/${file})
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
-    file(READ ${source} bytes HEX)
+# anyflash_embed_text(TARGET NAME FILE ...): the files, joined, become
+# `const char af_NAME[]`, a text with its NUL, in TARGET.
+function(anyflash_embed_text target name)
+    set(bytes)
+    foreach(file ${ARGN})
+        set(source ${PROJECT_SOURCE_DIR}/${file})
+        set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+        file(READ ${source} part HEX)
+        string(APPEND bytes ${part})
+    endforeach()
     string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
     set(generated ${PROJECT_BINARY_DIR}/generated/${name}.c)
-    set(text "/* ${file}, embedded. */\nextern const char af_${name}[];\n")
+    string(JOIN ", " files ${ARGN})
+    set(text "/* ${files}. */\nextern const char af_${name}[];\n")
     string(APPEND text "const char af_${name}[] = {${bytes}0};\n")
     file(CONFIGURE OUTPUT ${generated} CONTENT "${text}")
     target_sources(${target} PRIVATE ${generated})

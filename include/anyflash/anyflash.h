@@ -276,6 +276,16 @@ struct anyflash_attend_backward_args {
  */
 struct anyflash_context;
 
+/* Instruction sets of kernels: those of a level and of the levels before it. */
+enum anyflash_cpu_level {
+    ANYFLASH_CPU_ALL = 0,  /* all that this processor and this system let us use */
+    ANYFLASH_CPU_BASE = 1, /* what every processor of the architecture has */
+    ANYFLASH_CPU_NEON = 2,
+    ANYFLASH_CPU_AVX2 = 3, /* with FMA and F16C */
+    ANYFLASH_CPU_AVX512 = 4,
+    ANYFLASH_CPU_AVX512BF16 = 5
+};
+
 struct anyflash_context_args {
     size_t struct_size;
     int32_t threads; /* 0: all cores that affinity and cgroup leave us */
@@ -283,6 +293,8 @@ struct anyflash_context_args {
     void (*release)(void *memory, void *user);
     void (*log)(const char *line, void *user); /* NULL: silent */
     void *user;
+    int32_t cpu_level; /* enum anyflash_cpu_level: use no more than this */
+    int32_t reserved;  /* 0 */
 };
 
 ANYFLASH_API enum anyflash_status anyflash_context_new(const struct anyflash_context_args *args,
@@ -327,8 +339,10 @@ ANYFLASH_API enum anyflash_status anyflash_workspace_bytes(
     size_t *needed_bytes_out, struct anyflash_error *err);
 
 /*
- * Writes which kernel would run, and why each better one declined, as lines of
- * text into `text` (cut at size_bytes, always NUL-terminated).
+ * Writes which kernels would run, forward and backward, and why each better one
+ * declined, as lines of text into `text` (cut at size_bytes, always
+ * NUL-terminated): "many rows: NAME", "few rows: NAME", "backward: NAME",
+ * "OPERATION: not NAME: WHY".
  */
 ANYFLASH_API enum anyflash_status anyflash_explain(struct anyflash_context *context,
                                                    const struct anyflash_attend_args *args,

@@ -35,10 +35,23 @@ static enum anyflash_status check_args(const struct anyflash_context_args *args,
     if (args->threads < 0 || args->threads > THREADS_MAX)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "context args: threads is %d, not 0 to %d",
                        (int)args->threads, THREADS_MAX);
+    if (args->cpu_level < ANYFLASH_CPU_ALL || args->cpu_level > ANYFLASH_CPU_AVX512BF16)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "context args: cpu_level is %d, not 0 to %d",
+                       (int)args->cpu_level, (int)ANYFLASH_CPU_AVX512BF16);
+    if (args->reserved != 0)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "context args: reserved is %d, not 0",
+                       (int)args->reserved);
     if ((args->allocate == NULL) != (args->release == NULL))
         return af_fail(err, ANYFLASH_E_ARGUMENT,
                        "context args: allocate and release go together");
     return ANYFLASH_OK;
+}
+
+/* What the processor has of a level; bits of enum af_cpu_feature stand in the same order. */
+static uint32_t features_of(int32_t cpu_level)
+{
+    return cpu_level == ANYFLASH_CPU_ALL ? af_cpu_features()
+                                         : af_cpu_features() & ((1u << cpu_level) - 1);
 }
 
 enum anyflash_status anyflash_context_new(const struct anyflash_context_args *args,
@@ -66,7 +79,7 @@ enum anyflash_status anyflash_context_new(const struct anyflash_context_args *ar
         return status;
     }
     pthread_mutex_init(&context->turn, NULL);
-    context->cpu_features = af_cpu_features();
+    context->cpu_features = features_of(resolved.cpu_level);
     context->args = resolved;
     context->memory = NULL;
     context->memory_bytes = 0;

@@ -7,9 +7,19 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "hw/cpu.h"
 
-#define AF_CASE(operation, dtype, h, g, sq, sk, d, causal, quick)                              \
-    {AF_BENCH_##operation, ANYFLASH_##dtype, h, g, sq, sk, d, causal, quick},
+#define AF_CASE(operation, level, dtype, h, g, sq, sk, d, causal, quick)                       \
+    {AF_BENCH_##operation,                                                                     \
+     ANYFLASH_CPU_##level,                                                                     \
+     ANYFLASH_##dtype,                                                                         \
+     h,                                                                                        \
+     g,                                                                                        \
+     sq,                                                                                       \
+     sk,                                                                                       \
+     d,                                                                                        \
+     causal,                                                                                   \
+     quick},
 static const struct af_bench_case rows[] = {
 #include "bench/cases.inc"
 };
@@ -23,8 +33,18 @@ const struct af_bench_case *af_bench_cases(size_t *count_out)
 
 const char *af_bench_operation_text(enum af_bench_operation operation)
 {
-    static const char *const names[] = {"forward", "backward", "decode", "call"};
+    static const char *const names[] = {"forward", "backward", "decode", "call", "memory"};
     return names[operation];
+}
+
+bool af_bench_can_run(const struct af_bench_case *row)
+{
+    return row->level == ANYFLASH_CPU_ALL || (af_cpu_features() & AF_CPU_AVX2) != 0;
+}
+
+const char *af_bench_level_text(const struct af_bench_case *row)
+{
+    return row->level == ANYFLASH_CPU_ALL ? "all" : "avx2";
 }
 
 const char *af_bench_dtype_text(const struct af_bench_case *row)
@@ -63,9 +83,10 @@ static bool has_word(const char *text, struct af_span word)
 
 bool af_bench_matches(const struct af_bench_case *row, const char *words)
 {
-    char name[AF_BENCH_NAME_BYTES + 16], shape[AF_BENCH_NAME_BYTES];
+    char name[AF_BENCH_NAME_BYTES + 24], shape[AF_BENCH_NAME_BYTES];
     af_bench_shape(row, shape);
-    snprintf(name, sizeof name, "%s %s", af_bench_operation_text(row->operation), shape);
+    snprintf(name, sizeof name, "%s %s %s", af_bench_operation_text(row->operation),
+             af_bench_level_text(row), shape);
     for (size_t len = 0; words != NULL && *words != '\0'; words += len) {
         words += strspn(words, " ");
         len = strcspn(words, " ");

@@ -6,12 +6,22 @@
 
 #include "base/base.h"
 
-/* CALL is a decode so small that it times the call itself. */
-enum af_bench_operation { AF_BENCH_FORWARD, AF_BENCH_BACKWARD, AF_BENCH_DECODE, AF_BENCH_CALL };
+/*
+ * CALL is a decode so small that it times the call itself; MEMORY a long
+ * forward of which only the extra memory counts.
+ */
+enum af_bench_operation {
+    AF_BENCH_FORWARD,
+    AF_BENCH_BACKWARD,
+    AF_BENCH_DECODE,
+    AF_BENCH_CALL,
+    AF_BENCH_MEMORY
+};
 
 /* One row of cases.inc. Batch 1, [B, H, S, D]. */
 struct af_bench_case {
     enum af_bench_operation operation;
+    enum anyflash_cpu_level level; /* what the engine may use; ALL or AVX2 */
     enum anyflash_dtype dtype;
     int64_t heads;
     int64_t kv_heads;
@@ -27,18 +37,24 @@ struct af_bench_case {
 /* Static storage, *count_out rows. */
 const struct af_bench_case *af_bench_cases(size_t *count_out);
 
-/* "forward", "backward", "decode", "call". */
+/* Whether this machine has the row's level. */
+bool af_bench_can_run(const struct af_bench_case *row);
+
+/* "forward", "backward", "decode", "call", "memory". */
 const char *af_bench_operation_text(enum af_bench_operation operation);
 
 /* "f32" or "bf16". */
 const char *af_bench_dtype_text(const struct af_bench_case *row);
 
+/* "all" or "avx2". */
+const char *af_bench_level_text(const struct af_bench_case *row);
+
 /* "f32 H16 S2048 D64 causal", "bf16 H64:8 Sk4096 D128" into AF_BENCH_NAME_BYTES. */
 void af_bench_shape(const struct af_bench_case *row, char *text);
 
 /*
- * Whether each word of `words` (separated by blanks) is a word of the operation
- * and the shape; NULL matches all.
+ * Whether each word of `words` (separated by blanks) is a word of the operation,
+ * the level and the shape; NULL matches all.
  */
 bool af_bench_matches(const struct af_bench_case *row, const char *words);
 

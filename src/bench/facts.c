@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "hw/cores.h"
+#include "hw/cpu.h"
 #include "roof/roof.h"
 
 #define FILE_BYTES_MAX 65536u
@@ -77,8 +78,8 @@ void af_bench_facts_read(struct af_arena *arena, int threads, struct af_bench_fa
     facts_out->features = af_arena_text(arena, features);
     facts_out->caches = cache_sizes(arena);
     facts_out->compiler = COMPILER;
-    facts_out->roof_f32 = af_roof_name(AF_ROOF_F32);
-    facts_out->roof_bf16 = af_roof_name(AF_ROOF_BF16);
+    facts_out->roof_f32 = af_roof_name(AF_ROOF_F32, af_cpu_features());
+    facts_out->roof_bf16 = af_roof_name(AF_ROOF_BF16, af_cpu_features());
     facts_out->os = uname(&names) == 0 ? af_arena_format(arena, "%s %s %s", names.sysname,
                                                          names.release, names.machine)
                                        : "unknown";

@@ -1,5 +1,5 @@
 /*
- * inputs.c: buffers, and numbers from a hash. bench/peers/peers.py makes the
+ * inputs.c: buffers, and numbers from a hash. bench/peers/common.py makes the
  * same numbers: a change here is a change there.
  */
 #include "bench/inputs.h"

@@ -21,7 +21,8 @@
 
 extern const char af_peers_script[];
 
-static const char *const peer_names[AF_BENCH_PEER_COUNT] = {"torch", "onnxruntime", "openvino"};
+static const char *const peer_names[AF_BENCH_PEER_COUNT] = {"torch",    "flex",   "onnxruntime",
+                                                            "openvino", "onednn", "openblas"};
 
 /* Runs the script with two words; its answer is an object, or *json_out is NULL and why. */
 static enum anyflash_status ask(struct af_arena *arena, const char *python, const char *name,

@@ -1,6 +1,6 @@
 /*
  * peers.h: other libraries on the same inputs, each case in a child process of
- * an interpreter that has them (bench/peers/peers.py, embedded).
+ * an interpreter that has them (bench/peers/, embedded).
  */
 #ifndef AF_BENCH_PEERS_H
 #define AF_BENCH_PEERS_H
@@ -9,7 +9,7 @@
 #include "bench/cases.h"
 #include "bench/measure.h"
 
-#define AF_BENCH_PEER_COUNT 3
+#define AF_BENCH_PEER_COUNT 6
 
 /* One library. */
 struct af_bench_peer {

@@ -3,6 +3,8 @@
  */
 #include "bench/report.h"
 
+#include <math.h>
+
 double af_bench_line_ms(const struct af_bench_line *line)
 {
     return af_bench_samples_at(&line->timing.ms, 0.5);
@@ -23,6 +25,32 @@ double af_bench_line_ratio(const struct af_bench_line *line, size_t i)
 {
     double ms = af_bench_line_ms(line);
     return ms > 0 ? af_bench_samples_at(&line->peers[i].ms, 0.5) / ms : 0;
+}
+
+double af_bench_line_best_ratio(const struct af_bench_line *line)
+{
+    double best = 0;
+    for (size_t i = 0; i < AF_BENCH_PEER_COUNT; i++) {
+        double ratio = af_bench_line_ratio(line, i);
+        if (ratio > 0 && (best == 0 || ratio < best) &&
+            af_bench_peer_agrees(line->row, line->peers[i].difference))
+            best = ratio;
+    }
+    return best;
+}
+
+double af_bench_line_overhead_us(const struct af_bench_line *line)
+{
+    double read_rate = af_bench_samples_at(&line->timing.roof, 0.5);
+    double read_us = read_rate > 0 ? line->timing.work / read_rate * 1e6 : 0;
+    return fmax(0, af_bench_line_ms(line) * 1e3 - read_us);
+}
+
+bool af_bench_starts_group(const struct af_bench_report *report, size_t i)
+{
+    const struct af_bench_case *row = report->lines[i].row;
+    return i == 0 || row->operation != report->lines[i - 1].row->operation ||
+           row->level != report->lines[i - 1].row->level;
 }
 
 /* Takes over both, as af_json_append() of the commands does. */
@@ -51,27 +79,57 @@ static json_t *json_peer(const struct af_bench_report *report, const struct af_b
         peer->difference, "agrees", af_bench_peer_agrees(line->row, peer->difference));
 }
 
+/* What a line is about. */
+static json_t *json_row(const struct af_bench_case *row)
+{
+    char shape[AF_BENCH_NAME_BYTES];
+    af_bench_shape(row, shape);
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b}", "operation",
+                     af_bench_operation_text(row->operation), "level", af_bench_level_text(row),
+                     "shape", shape, "dtype", af_bench_dtype_text(row), "heads",
+                     (json_int_t)row->heads, "kv_heads", (json_int_t)row->kv_heads, "q_len",
+                     (json_int_t)row->q_len, "k_len", (json_int_t)row->k_len, "head_dim",
+                     (json_int_t)row->head_dim, "causal", row->causal);
+}
+
+/* `row` with the members of `figures`; takes over both. */
+static json_t *join(json_t *row, json_t *figures)
+{
+    if (row == NULL || figures == NULL || json_object_update(row, figures) != 0) {
+        json_decref(row);
+        row = NULL;
+    }
+    json_decref(figures);
+    return row;
+}
+
 static json_t *json_line(const struct af_bench_report *report, const struct af_bench_line *line)
 {
     const struct af_bench_case *row = line->row;
     const struct af_bench_timing *timing = &line->timing;
-    char shape[AF_BENCH_NAME_BYTES];
     json_t *peers = json_array();
-    af_bench_shape(row, shape);
     for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->python != NULL; i++)
         peers = append(peers, json_peer(report, line, i));
-    return json_pack(
-        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, "
-        "s:o}",
-        "operation", af_bench_operation_text(row->operation), "shape", shape, "dtype",
-        af_bench_dtype_text(row), "heads", (json_int_t)row->heads, "kv_heads",
-        (json_int_t)row->kv_heads, "q_len", (json_int_t)row->q_len, "k_len",
-        (json_int_t)row->k_len, "head_dim", (json_int_t)row->head_dim, "causal", row->causal,
+    json_t *figures = json_pack(
+        "{s:s, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, s:o}", "kernel", timing->kernel,
         "median_ms", af_bench_line_ms(line), "minimum_ms", af_bench_samples_at(&timing->ms, 0),
         "spread", af_bench_samples_spread(&timing->ms), "samples", (int)timing->ms.count,
         "unit", af_bench_reads(row) ? "GB/s" : "GFLOP/s", "rate", af_bench_line_rate(line),
         "roof_rate", af_bench_samples_at(&timing->roof, 0.5) * 1e-9, "roof_part",
         af_bench_line_part(line), "peers", peers);
+    if (row->operation == AF_BENCH_CALL)
+        figures =
+            join(figures, json_pack("{s:f}", "overhead_us", af_bench_line_overhead_us(line)));
+    return join(json_row(row), figures);
+}
+
+static json_t *json_memory(const struct af_bench_line *line)
+{
+    const struct af_bench_memory *memory = &line->memory;
+    json_t *peak = memory->peak_bytes < 0 ? json_null() : json_real(memory->peak_bytes);
+    return join(json_row(line->row),
+                json_pack("{s:f, s:o}", "scratch_bytes_per_thread", memory->scratch_bytes,
+                          "peak_bytes_per_thread", peak));
 }
 
 static json_t *json_machine(const struct af_bench_facts *facts)
@@ -85,14 +143,20 @@ static json_t *json_machine(const struct af_bench_facts *facts)
 json_t *af_bench_json(const struct af_bench_report *report)
 {
     json_t *lines = json_array();
+    json_t *memory = json_array();
     json_t *peers = json_array();
-    for (size_t i = 0; i < report->count; i++)
-        lines = append(lines, json_line(report, &report->lines[i]));
+    for (size_t i = 0; i < report->count; i++) {
+        const struct af_bench_line *line = &report->lines[i];
+        if (line->row->operation == AF_BENCH_MEMORY)
+            memory = append(memory, json_memory(line));
+        else
+            lines = append(lines, json_line(report, line));
+    }
     for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->python != NULL; i++)
         peers = append(peers, json_pack("{s:s, s:s?, s:s?}", "name", report->peers[i].name,
                                         "version", report->peers[i].version, "absence",
                                         report->peers[i].absence));
-    return json_pack("{s:s, s:s, s:o, s:o, s:o}", "schema", "anyflash-bench/1", "version",
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "schema", "anyflash-bench/1", "version",
                      anyflash_version_text(), "machine", json_machine(&report->facts), "peers",
-                     peers, "results", lines);
+                     peers, "results", lines, "memory", memory);
 }

@@ -7,12 +7,14 @@
 #include "base/text.h"
 #include "bench/facts.h"
 #include "bench/measure.h"
+#include "bench/memory.h"
 #include "bench/peers.h"
 #include "json/json.h"
 
 struct af_bench_line {
     const struct af_bench_case *row;
-    struct af_bench_timing timing;
+    struct af_bench_timing timing; /* not of MEMORY */
+    struct af_bench_memory memory; /* of MEMORY only */
     struct af_bench_peer_timing peers[AF_BENCH_PEER_COUNT];
 };
 
@@ -33,6 +35,15 @@ double af_bench_line_rate(const struct af_bench_line *line);
 
 /* How many times as long peer `i` takes; 0 when it gave no answer. */
 double af_bench_line_ratio(const struct af_bench_line *line, size_t i);
+
+/* The same of the fastest peer whose results agree; 0 when there is none. */
+double af_bench_line_best_ratio(const struct af_bench_line *line);
+
+/* Microseconds of a call beyond a plain read of its keys and values. */
+double af_bench_line_overhead_us(const struct af_bench_line *line);
+
+/* Whether a heading stands above line `i`: operation or level are new. */
+bool af_bench_starts_group(const struct af_bench_report *report, size_t i);
 
 /* anyflash-bench/1, or NULL without memory. */
 json_t *af_bench_json(const struct af_bench_report *report);

@@ -16,7 +16,8 @@
 #define HEADING 34
 #define TOP 64
 
-static const char *const peer_colors[AF_BENCH_PEER_COUNT] = {"#e08214", "#8073ac", "#4d9221"};
+static const char *const peer_colors[AF_BENCH_PEER_COUNT] = {"#e08214", "#fdb863", "#8073ac",
+                                                             "#4d9221", "#bf812d", "#35978f"};
 
 /* Text of the page; what XML gives a meaning is replaced. */
 static void add_text(struct af_text *out, double x, double y, const char *attributes,
@@ -104,15 +105,18 @@ static void add_legend(const struct af_bench_report *report, struct af_text *out
     }
 }
 
-static bool starts_group(const struct af_bench_report *report, size_t i)
-{
-    return i == 0 || report->lines[i].row->operation != report->lines[i - 1].row->operation;
-}
-
-/* A call's time is not a matter of any roof. */
+/* A call's time is not a matter of any roof, nor is memory. */
 static bool is_drawn(const struct af_bench_line *line)
 {
-    return line->row->operation != AF_BENCH_CALL;
+    return line->row->operation != AF_BENCH_CALL && line->row->operation != AF_BENCH_MEMORY;
+}
+
+static void add_heading(struct af_text *out, const struct af_bench_case *row, double y)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%s%s", af_bench_operation_text(row->operation),
+             row->level == ANYFLASH_CPU_ALL ? "" : ", AVX2 level");
+    add_text(out, 16, y, "font-weight=\"bold\"", text);
 }
 
 void af_bench_svg(const struct af_bench_report *report, struct af_text *out)
@@ -120,7 +124,8 @@ void af_bench_svg(const struct af_bench_report *report, struct af_text *out)
     int bottom = TOP;
     for (size_t i = 0; i < report->count; i++)
         if (is_drawn(&report->lines[i]))
-            bottom += line_height(&report->lines[i]) + (starts_group(report, i) ? HEADING : 0);
+            bottom += line_height(&report->lines[i]) +
+                      (af_bench_starts_group(report, i) ? HEADING : 0);
     af_text_format(out,
                    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
                    "viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\">\n"
@@ -137,9 +142,8 @@ void af_bench_svg(const struct af_bench_report *report, struct af_text *out)
         const struct af_bench_line *line = &report->lines[i];
         if (!is_drawn(line))
             continue;
-        if (starts_group(report, i)) {
-            add_text(out, 16, y + HEADING - 12, "font-weight=\"bold\"",
-                     af_bench_operation_text(line->row->operation));
+        if (af_bench_starts_group(report, i)) {
+            add_heading(out, line->row, y + HEADING - 12);
             y += HEADING;
         }
         add_line(out, line, y);

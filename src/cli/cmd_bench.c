@@ -27,7 +27,8 @@ static enum anyflash_status choose_cases(struct af_cli *cli, struct af_bench_rep
     if (report->lines == NULL)
         return af_fail_memory(err);
     for (size_t i = 0; i < count; i++)
-        if ((rows[i].quick || !quick) && af_bench_matches(&rows[i], filter))
+        if ((rows[i].quick || !quick) && af_bench_can_run(&rows[i]) &&
+            af_bench_matches(&rows[i], filter))
             report->lines[report->count++].row = &rows[i];
     if (report->count == 0) {
         cli->hint = "words of a case are as in: forward f32 H16 S2048 D64 causal";
@@ -67,22 +68,23 @@ static enum anyflash_status ask_peers(struct af_cli *cli, const struct af_bench_
 static enum anyflash_status run_cases(struct af_cli *cli, struct af_bench_report *report,
                                       struct anyflash_error *err)
 {
-    struct anyflash_context *context = NULL;
-    struct anyflash_context_args args = {.struct_size = sizeof args,
-                                         .threads = report->facts.threads};
     double seconds =
         af_option_given(&cli->options, AF_OPTION_QUICK) ? CASE_SECONDS_QUICK : CASE_SECONDS;
-    enum anyflash_status status = anyflash_context_new(&args, &context, err);
+    enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; i < report->count && status == ANYFLASH_OK; i++) {
         struct af_bench_line *line = &report->lines[i];
         show_progress(cli, report, i);
-        status = af_bench_measure(line->row, context, report->facts.threads, seconds,
-                                  &line->timing, err);
+        if (line->row->operation == AF_BENCH_MEMORY) {
+            status = af_bench_measure_memory(&cli->arena, line->row, report->facts.threads,
+                                             &line->memory, err);
+            continue;
+        }
+        status =
+            af_bench_measure(line->row, report->facts.threads, seconds, &line->timing, err);
         if (status == ANYFLASH_OK)
             status = ask_peers(cli, report, line, err);
     }
     show_progress(cli, report, report->count);
-    anyflash_context_free(context);
     return status;
 }
 

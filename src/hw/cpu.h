@@ -6,7 +6,10 @@
 
 #include <stdint.h>
 
-/* Instruction sets, worst to best within an architecture; bits of af_cpu_features(). */
+/*
+ * Instruction sets, worst to best within an architecture; bits of
+ * af_cpu_features(). In the order of enum anyflash_cpu_level.
+ */
 enum af_cpu_feature {
     AF_CPU_BASE = 1u << 0,
     AF_CPU_NEON = 1u << 1,

@@ -52,18 +52,18 @@ struct member {
     uint64_t seen;
 };
 
-static const struct af_roof_loop *best_loop(enum af_roof_kind kind)
+static const struct af_roof_loop *best_loop(enum af_roof_kind kind, uint32_t features)
 {
     const struct af_roof_loop *best = loops[0];
     for (size_t i = 1; i < AF_COUNT(loops); i++)
-        if ((af_cpu_features() & loops[i]->needs) != 0 && loops[i]->kind <= kind)
+        if ((features & loops[i]->needs) != 0 && loops[i]->kind <= kind)
             best = loops[i];
     return best;
 }
 
-const char *af_roof_name(enum af_roof_kind kind)
+const char *af_roof_name(enum af_roof_kind kind, uint32_t features)
 {
-    return best_loop(kind)->name;
+    return best_loop(kind, features)->name;
 }
 
 void af_roof_features(char *text, size_t size_bytes)
@@ -154,15 +154,15 @@ static double run(struct team *team)
     return rate;
 }
 
-double af_roof_flops(enum af_roof_kind kind, int threads, double seconds)
+double af_roof_flops(enum af_roof_kind kind, uint32_t features, int threads, double seconds)
 {
-    struct team team = {.loop = best_loop(kind), .size = threads, .seconds = seconds};
+    struct team team = {.loop = best_loop(kind, features), .size = threads, .seconds = seconds};
     return run(&team);
 }
 
 double af_roof_read(const struct af_span *pieces, size_t count, int threads)
 {
-    struct team team = {.loop = best_loop(AF_ROOF_BF16),
+    struct team team = {.loop = best_loop(AF_ROOF_BF16, af_cpu_features()),
                         .size = threads,
                         .pieces = pieces,
                         .piece_count = count};

@@ -16,15 +16,19 @@
 /* Which multiply-add: of floats, or of bf16 pairs where the machine has one. */
 enum af_roof_kind { AF_ROOF_F32, AF_ROOF_BF16 };
 
-/* The instruction set of the loop: "avx512", "avx512bf16", ...; static storage. */
-const char *af_roof_name(enum af_roof_kind kind);
+/*
+ * The instruction set of the loop: "avx512", "avx512bf16", ...; static storage.
+ * Here and below `features` are those of the processor that a loop may use, bits
+ * of enum af_cpu_feature.
+ */
+const char *af_roof_name(enum af_roof_kind kind, uint32_t features);
 
 /*
  * Floating-point operations a second (a multiply-add is two) of `threads`
  * threads together, each computing for `seconds`. 0 when no thread can be
  * started.
  */
-double af_roof_flops(enum af_roof_kind kind, int threads, double seconds);
+double af_roof_flops(enum af_roof_kind kind, uint32_t features, int threads, double seconds);
 
 /*
  * Bytes a second at which `threads` threads together read `count` pieces of

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "attn/kernel.h"
+#include "attn/backward.h"
 
 #include "small_call.h"
 
@@ -37,6 +37,18 @@ static const struct af_kernel *best(enum af_operation operation)
     return NULL;
 }
 
+static const struct af_backward_kernel *best_backward(void)
+{
+    size_t count;
+    const struct af_backward_kernel *const *kernels = af_backward_kernels(&count);
+    while (count-- > 0) {
+        if (kernels[count]->dtype == ANYFLASH_F32 &&
+            (kernels[count]->needs & af_cpu_features()) != 0)
+            return kernels[count];
+    }
+    return NULL;
+}
+
 static void assert_has_line(const char *text, const char *label, const char *name)
 {
     char line[200];
@@ -52,6 +64,7 @@ static void test_explain__names_the_kernel_for_many_rows(void **state)
     call_init(&call, 1, CALL_ROWS);
     explain(text, sizeof text);
     assert_has_line(text, "many rows", best(AF_FORWARD)->name);
+    assert_has_line(text, "backward", best_backward()->name);
     assert_null(strstr(text, "few rows"));
 }
 
@@ -82,6 +95,25 @@ static void test_explain__says_why_better_kernels_decline(void **state)
     }
 }
 
+/* A context of a lower level has that level's kernels, as on a processor that ends there. */
+static void test_explain__keeps_to_the_level_of_the_context(void **state)
+{
+    (void)state;
+    struct anyflash_context_args args = {.struct_size = sizeof args,
+                                         .cpu_level = ANYFLASH_CPU_BASE};
+    struct anyflash_context *context = NULL;
+    char text[2000];
+    size_t count;
+    call_init(&call, 1, CALL_ROWS);
+    assert_int_equal(anyflash_context_new(&args, &context, NULL), ANYFLASH_OK);
+    assert_int_equal(anyflash_explain(context, &call.args, text, sizeof text, NULL),
+                     ANYFLASH_OK);
+    const struct af_kernel *const *kernels = af_kernels(&count);
+    assert_has_line(text, "many rows", kernels[0]->name);
+    assert_int_equal(anyflash_attend(context, &call.args, NULL), ANYFLASH_OK);
+    anyflash_context_free(context);
+}
+
 static void test_explain__is_cut_and_terminated(void **state)
 {
     (void)state;
@@ -103,6 +135,7 @@ int main(void)
         cmocka_unit_test(test_explain__names_the_kernel_for_many_rows),
         cmocka_unit_test(test_explain__names_the_kernel_for_few_rows),
         cmocka_unit_test(test_explain__says_why_better_kernels_decline),
+        cmocka_unit_test(test_explain__keeps_to_the_level_of_the_context),
         cmocka_unit_test(test_explain__is_cut_and_terminated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,6 +59,14 @@ static void test_context__refuses_wrong_arguments(void **state)
     args.threads = 1025;
     refuses_context(args, "threads is 1025");
     args = good;
+    args.cpu_level = -1;
+    refuses_context(args, "cpu_level is -1");
+    args.cpu_level = ANYFLASH_CPU_AVX512BF16 + 1;
+    refuses_context(args, "cpu_level is 6");
+    args = good;
+    args.reserved = 1;
+    refuses_context(args, "reserved is 1");
+    args = good;
     args.allocate = allocate_nothing;
     refuses_context(args, "release");
 }
