@@ -7,7 +7,7 @@
  * driver can compile. Where the kernels' names are known, FlashAttention
  * kernels are judged family by family (FlashAttention 3 has units for one
  * architecture only, by design): a family is served when one unit that holds it
- * is. Which image runs where: fit/gpu.h.
+ * has a fitting image whose code is no empty shell. Which image runs where: fit/gpu.h.
  */
 #ifndef AF_FIT_PROOF_GPU_H
 #define AF_FIT_PROOF_GPU_H
@@ -28,8 +28,13 @@ struct af_gpu_coverage {
     size_t lacking_count; /* not at all */
     size_t unit_count;    /* all that hold kernels */
     const char *best;     /* what most units are served by: "sm_80"; or NULL */
+    int ptx_major;        /* highest PTX ISA that ptx_count needs; 0: none */
+    int ptx_minor;
+    size_t zstd_count; /* units whose serving image is packed with zstd */
     /* Families that no unit serves; texts as af_flash_family_text(). */
-    struct af_texts lacking_families;
+    struct af_texts lacking_families; /* the first of them */
+    size_t lacking_family_count;
+    size_t open_family_count; /* not settled */
 };
 
 /*

@@ -176,6 +176,20 @@ static void read_cuda(struct row *row, void *to)
     toolkit->sm_targets = words(row, "sm_targets");
 }
 
+static void read_ptx_isa(struct row *row, void *to)
+{
+    struct af_ptx_isa *isa = to;
+    split(row, "ptx", needed_text(row, "ptx"), &isa->major, &isa->minor);
+    split(row, "cuda", needed_text(row, "cuda"), &isa->cuda_major, &isa->cuda_minor);
+}
+
+static void read_unpacking(struct row *row, void *to)
+{
+    struct af_unpacking *unpacking = to;
+    unpacking->packing = needed_text(row, "packing");
+    unpacking->driver_linux_min = needed_text(row, "driver_linux_min");
+}
+
 static void read_flash(struct row *row, void *to)
 {
     struct af_flash_release *release = to;
@@ -302,12 +316,18 @@ static bool read_all(const json_t *root, struct af_tables *tables, struct anyfla
                                        sizeof(struct af_torch_release)};
     static const struct table cuda = {"cuda", "toolkits", read_cuda,
                                       sizeof(struct af_cuda_toolkit)};
+    static const struct table ptx = {"cuda", "ptx_isa", read_ptx_isa,
+                                     sizeof(struct af_ptx_isa)};
+    static const struct table unpacking = {"cuda", "compression", read_unpacking,
+                                           sizeof(struct af_unpacking)};
     static const struct table flash = {"flash_attn_releases", "releases", read_flash,
                                        sizeof(struct af_flash_release)};
     static const struct table traps = {"traps", "traps", read_trap, sizeof(struct af_trap)};
     struct row row = {.arena = &tables->arena, .err = err};
     tables->torch = read_table(root, &torch, &row, &tables->torch_count);
     tables->cuda = read_table(root, &cuda, &row, &tables->cuda_count);
+    tables->ptx_isa = read_table(root, &ptx, &row, &tables->ptx_isa_count);
+    tables->unpacking = read_table(root, &unpacking, &row, &tables->unpacking_count);
     tables->flash = read_table(root, &flash, &row, &tables->flash_count);
     tables->traps = read_table(root, &traps, &row, &tables->trap_count);
     tables->date = youngest(root, &tables->arena);

@@ -59,6 +59,20 @@ struct af_cuda_toolkit {
     struct af_words sm_targets;
 };
 
+/* A version of PTX and the CUDA whose drivers are the first to compile it. */
+struct af_ptx_isa {
+    int major; /* 8.7 */
+    int minor;
+    int cuda_major; /* 12.8 */
+    int cuda_minor;
+};
+
+/* A compression of GPU code that older drivers cannot unpack. */
+struct af_unpacking {
+    const char *packing; /* "zstd" */
+    const char *driver_linux_min;
+};
+
 /* One tag of flash-attn 2. */
 struct af_flash_release {
     const char *version; /* "2.8.3.post1" */
@@ -117,6 +131,10 @@ struct af_tables {
     size_t torch_count;
     const struct af_cuda_toolkit *cuda; /* oldest first */
     size_t cuda_count;
+    const struct af_ptx_isa *ptx_isa; /* oldest first */
+    size_t ptx_isa_count;
+    const struct af_unpacking *unpacking;
+    size_t unpacking_count;
     const struct af_flash_release *flash; /* oldest first */
     size_t flash_count;
     const struct af_flash_release **flash_by_text; /* the same in order of their texts */

@@ -42,7 +42,7 @@ struct af_gpu_image {
     uint32_t container;     /* index into containers */
     int sm;                 /* 90 */
     char suffix;            /* 'a': this SM only; 'f': its family; '\0' */
-    uint8_t kind_number;    /* as in the file, for AF_GPU_OTHER */
+    uint16_t kind_number;   /* as in the file, for AF_GPU_OTHER */
     uint16_t version_major; /* PTX: ISA version "9.0"; others: of the cubin, of the IR */
     uint16_t version_minor;
     enum af_gpu_kind kind;
@@ -62,7 +62,7 @@ struct af_gpu_container {
 /* All images of one kind and target: "SASS sm_90a", "PTX compute_90 of ISA 8.4". */
 struct af_gpu_target {
     enum af_gpu_kind kind;
-    uint8_t kind_number;
+    uint16_t kind_number;
     int sm;
     char suffix;
     uint16_t version_major; /* highest, PTX only */

@@ -26,19 +26,24 @@ enum af_flash_operation {
 enum af_flash_feature {
     AF_FLASH_CAUSAL = 1,
     AF_FLASH_DROPOUT = 2,
-    AF_FLASH_LOCAL = 4,
+    AF_FLASH_LOCAL = 4, /* a window */
     AF_FLASH_ALIBI = 8,
     AF_FLASH_SOFTCAP = 16,
-    AF_FLASH_PAGED = 32,
-    AF_FLASH_APPEND = 64
+    AF_FLASH_APPEND = 32 /* writes new keys into the cache */
 };
 
 struct af_flash_kernel {
     enum af_flash_operation operation;
     int generation;    /* 2 or 3: FlashAttention 2 or 3 */
     int head_dim;      /* -1: its name does not say */
-    const char *dtype; /* "fp16", "bf16", "e4m3"; NULL: its name does not say */
-    unsigned features; /* this instance has; of enum af_flash_feature */
+    const char *dtype; /* "fp16", "bf16", "e4m3", static; NULL: its name does not say */
+    unsigned features; /* of enum af_flash_feature; FlashAttention 2 only */
+    /*
+     * SMs for which its body is compiled; else it is an empty shell. 0: any.
+     * FlashAttention 3 guards its kernels so.
+     */
+    int sm_min;
+    int sm_max;
 };
 
 /* False when the mangled name is no FlashAttention kernel. */
@@ -56,7 +61,7 @@ struct af_flash_family {
 };
 
 struct af_flash_kernels {
-    const struct af_flash_family *families; /* by operation, dtype, head dimension */
+    const struct af_flash_family *families; /* by operation, guard, type, head dimension */
     size_t family_count;
     size_t kernel_count;    /* kernels of any kind that were seen */
     size_t container_count; /* containers whose kernels were seen */
