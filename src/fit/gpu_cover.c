@@ -1,8 +1,8 @@
 /*
  * gpu_cover.c: how GPU code serves one GPU: unit by unit, and FlashAttention
- * kernels family by family. Called by proof_gpu.c and by `inspect`.
+ * kernels family by family. Called by gpu_checks.c and by `inspect`.
  */
-#include "fit/proof_gpu.h"
+#include "fit/gpu_checks.h"
 
 #include "fit/gpu.h"
 

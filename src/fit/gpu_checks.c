@@ -1,9 +1,9 @@
 /*
- * proof_gpu.c: the checks of a proof that are about GPUs: code for them, PTX and
+ * gpu_checks.c: the checks of a proof that are about GPUs: code for them, PTX and
  * compression that their driver knows. Called by proof.c; how a GPU is served is
  * gpu_cover.c's.
  */
-#include "fit/proof_gpu.h"
+#include "fit/gpu_checks.h"
 
 #include "base/text.h"
 #include "fit/gpu.h"

@@ -1,5 +1,5 @@
 /*
- * proof_gpu.h: does this GPU code run on these GPUs with this driver? The last
+ * gpu_checks.h: does this GPU code run on these GPUs with this driver? The last
  * three checks of a proof: gpu-code, ptx-driver, compression-driver.
  *
  * A GPU is served when every translation unit that holds kernels has an image
@@ -9,8 +9,8 @@
  * architecture only, by design): a family is served when one unit that holds it
  * has a fitting image whose code is no empty shell. Which image runs where: fit/gpu.h.
  */
-#ifndef AF_FIT_PROOF_GPU_H
-#define AF_FIT_PROOF_GPU_H
+#ifndef AF_FIT_GPU_CHECKS_H
+#define AF_FIT_GPU_CHECKS_H
 
 #include "fit/proof.h"
 #include "fit/view.h"

@@ -1,0 +1,38 @@
+/*
+ * fuzz_cubin.c: any bytes as a cubin; the names it gives, and the input as a
+ * text, are read as kernels of FlashAttention.
+ */
+#include "formats/flash_kernel.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static size_t parsed_count;
+
+static bool parse(void *context, const char *name)
+{
+    struct af_flash_family family = {0};
+    char text[AF_FLASH_FAMILY_TEXT];
+    (void)context;
+    if (af_flash_kernel_parse(name, &family.kernel))
+        parsed_count += strlen(af_flash_family_text(&family, text));
+    return true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct af_source source;
+    struct af_arena arena;
+    af_source_of_bytes((struct af_span){(const char *)data, size}, "fuzz", &source);
+    af_cubin_kernels(&source, 0, size, parse, NULL, NULL);
+    af_source_close(&source);
+    af_arena_init(&arena);
+    const char *text = af_arena_text_n(&arena, (const char *)data, size);
+    if (text != NULL)
+        parse(NULL, text);
+    af_arena_release(&arena);
+    return 0;
+}
