@@ -5,7 +5,8 @@
  * https only, unless `allow_http` says otherwise; certificates are always
  * checked. At most AF_HTTP_REDIRECTS_MAX redirects, never from https to http.
  * Proxies are libcurl's matter (https_proxy, no_proxy, ...), certificates are
- * those of SSL_CERT_FILE and SSL_CERT_DIR, else the system's. What is slower
+ * those of SSL_CERT_FILE and SSL_CERT_DIR, else the system's. $ANYFLASH_LIBCURL names a
+ * libcurl in place of the system's. What is slower
  * than the limits ends. Addresses in messages are scrubbed and stripped of
  * user, password and query.
  */
@@ -25,13 +26,15 @@ struct af_http_options {
     bool offline;    /* every request fails with UNSUPPORTED and says why */
     int connect_ms;  /* 0: AF_HTTP_CONNECT_MS */
     int stall_s;     /* no byte for so long ends the request; 0: AF_HTTP_STALL_S */
+    /* Asked at least once a second; true ends the request with IO. NULL: never. */
+    bool (*interrupted)(void);
 };
 
 /* A connection to the world; keeps connections open between requests. One thread. */
 struct af_http;
 
 /*
- * Opens libcurl. Fails with UNSUPPORTED when no libcurl can be opened (the
+ * Opens libcurl, unless offline. Fails with UNSUPPORTED when no libcurl can be opened (the
  * sentence says which names were tried; af_http_hint() says what to do).
  */
 enum anyflash_status af_http_open(const struct af_http_options *options,
@@ -46,7 +49,10 @@ const char *af_http_library(const struct af_http *http);
 
 #define AF_HTTP_HEADER_BYTES 256
 
-/* The answer's head. Texts are "" when absent; numbers -1 when not said. */
+/*
+ * The answer's head. Texts are "" when absent; numbers -1 when not said, `status`
+ * 0 when there was no answer.
+ */
 struct af_http_answer {
     int status;           /* 200, 206, ... of the last hop */
     int64_t length_bytes; /* Content-Length of this answer's body */
@@ -55,11 +61,10 @@ struct af_http_answer {
     int64_t range_total;             /* whole size, of a 206 or 416 */
     int64_t retry_after_s;           /* Retry-After, or until a rate limit ends */
     bool rate_limited;               /* 403 or 429 that speak of a rate limit */
-    bool not_changed;                /* 304 */
+    bool may_pass;                   /* a failure that may not come again: cut, slow, 5xx */
     char etag[AF_HTTP_HEADER_BYTES]; /* as sent, with quotes and W/ */
     char last_modified[AF_HTTP_HEADER_BYTES];
     char content_type[AF_HTTP_HEADER_BYTES];
-    char link[1024];                 /* Link, as GitHub's listings page by it */
     char url[AF_HTTP_URL_BYTES_MAX]; /* after redirects */
 };
 
@@ -70,12 +75,11 @@ struct af_http_answer {
  */
 struct af_http_request {
     const char *url;
-    int64_t first;          /* ask for bytes from here; -1: no range */
-    int64_t last;           /* to here, included; -1: to the end */
-    const char *if_range;   /* a strong ETag or a date: else the whole file comes */
-    const char *if_changed; /* an ETag: answer 304 when it is still that */
-    const char *accept;     /* NULL: anything */
-    uint64_t max_bytes;     /* a longer body fails with LIMIT */
+    int64_t first;        /* ask for bytes from here; -1: no range */
+    int64_t last;         /* to here, included; -1: to the end */
+    const char *if_range; /* a strong ETag or a date: else the whole file comes */
+    const char *accept;   /* NULL: anything */
+    uint64_t max_bytes;   /* a longer body fails with LIMIT */
     enum anyflash_status (*head)(void *context, const struct af_http_answer *answer,
                                  struct anyflash_error *err);
     enum anyflash_status (*body)(void *context, const void *bytes, size_t len,
@@ -84,7 +88,7 @@ struct af_http_request {
 };
 
 /*
- * Runs it. Statuses 200, 206 and 304 are OK; any other answer has its body
+ * Runs it. Statuses 200 and 206 are OK; any other answer has its body
  * thrown away and fails: NOT_FOUND (404, 410), UNSUPPORTED (416), IO (others; the
  * sentence names the number and what it means, *answer_out is filled). Without
  * an answer: IO (name not found, refused, cut, certificate), TIMEOUT, LIMIT.

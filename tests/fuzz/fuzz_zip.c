@@ -47,8 +47,8 @@ static void read_archive(const uint8_t *data, size_t size)
         return;
     for (size_t i = 0; i < zip.member_count; i++) {
         const struct af_zip_member *member = &zip.members[i];
-        if (member->name[0] == '/' || strstr(member->name, "../") != NULL ||
-            af_zip_find(&zip, member->name) != member)
+        if (member->name[0] == '/' || strncmp(member->name, "../", 3) == 0 ||
+            strstr(member->name, "/../") != NULL || af_zip_find(&zip, member->name) != member)
             abort();
         read_member(&zip, member);
     }

@@ -1,0 +1,81 @@
+"""Servers, wheels and the program of these tests, whose path is in $NET_TRY."""
+import ctypes.util
+import io
+import json
+import os
+import random
+import shutil
+import subprocess
+import zipfile
+
+import pytest
+
+from server import Server
+
+PROGRAM = os.environ.get("NET_TRY", "net_try")
+
+
+def pytest_collection_modifyitems(items):
+    if ctypes.util.find_library("curl") or ctypes.util.find_library("curl-gnutls"):
+        return
+    for item in items:
+        item.add_marker(pytest.mark.skip(reason="needs libcurl"))
+
+
+@pytest.fixture
+def server():
+    with Server() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory):
+    """Certificate and key of localhost, signed by nobody."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl to make a certificate")
+    folder = tmp_path_factory.mktemp("tls")
+    files = [str(folder / "cert.pem"), str(folder / "key.pem")]
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+                    "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+                    "-out", files[0], "-keyout", files[1]], check=True, capture_output=True)
+    return files
+
+
+class Done:
+    def __init__(self, done):
+        self.code = done.returncode
+        self.err = done.stderr.decode()
+        self.json = json.loads(done.stdout) if done.stdout else None
+
+    def __repr__(self):
+        return f"exit {self.code}\n{self.json}\n{self.err}"
+
+
+def environment(**more):
+    base = {"PATH": "/usr/bin:/bin", "no_proxy": "localhost", "TRY_HTTP": "1"}
+    base.update(more)
+    return base
+
+
+@pytest.fixture
+def net_try(tmp_path):
+    """net_try("get", url, TRY_HTTP="0"): runs the program in an empty folder."""
+    def run(*words, **variables):
+        done = subprocess.run([PROGRAM, *map(str, words)], env=environment(**variables),
+                              capture_output=True, timeout=60, cwd=tmp_path)
+        return Done(done)
+    run.folder = tmp_path
+    return run
+
+
+@pytest.fixture(scope="session")
+def wheel():
+    """A wheel of 3 MB: a member that packs badly behind small ones."""
+    noise = random.Random(5)
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("flash/__init__.py", "x = 1\n" * 100)
+        archive.writestr("flash_cuda.so", b"\x7fELF" + noise.randbytes(3_000_000))
+        archive.writestr("flash-1.0.dist-info/METADATA", "Name: flash\n")
+        archive.writestr("flash-1.0.dist-info/RECORD", "")
+    return out.getvalue()

@@ -1,0 +1,162 @@
+/*
+ * net_try.c: one request, download or remote read, for the tests of this
+ * folder. Prints what happened as JSON; exits with 0, or with 3 and the status
+ * and sentence of the failure.
+ *
+ *     net_try get URL
+ *     net_try download URL PATH SHA256|- SIZE|-
+ *     net_try remote URL MEMBER BYTES
+ *
+ * $TRY_HTTP=1 allows plain http, $TRY_OFFLINE=1 allows nothing, $TRY_STALL_S and
+ * $TRY_MAX_BYTES set limits, $TRY_WHEEL=0 takes any content, $TRY_MEM_FAIL_NTH
+ * lets an allocation fail.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "formats/zip.h"
+#include "run/download.h"
+#include "run/remote.h"
+#include "json/json.h"
+
+static int64_t number_of(const char *text, int64_t fallback)
+{
+    int64_t number = fallback;
+    if (text != NULL)
+        af_parse_i64(text, 0, INT64_MAX, &number);
+    return number;
+}
+
+static int print(json_t *json)
+{
+    char *text = json_dumps(json, JSON_INDENT(1));
+    printf("%s\n", text != NULL ? text : "{}");
+    af_mem_free(text);
+    json_decref(json);
+    return 0;
+}
+
+static enum anyflash_status get(struct af_http *http, char **words, struct anyflash_error *err)
+{
+    struct af_arena arena;
+    struct af_span bytes;
+    struct af_http_answer answer;
+    char hex[AF_SHA256_HEX_BYTES];
+    size_t max_bytes = (size_t)number_of(getenv("TRY_MAX_BYTES"), 1 << 20);
+    af_arena_init(&arena);
+    enum anyflash_status status =
+        af_http_get_bytes(http, words[0], NULL, max_bytes, &arena, &bytes, &answer, err);
+    if (status == ANYFLASH_OK) {
+        af_sha256_bytes(bytes, hex);
+        print(json_pack("{s:i, s:I, s:s, s:s, s:s}", "status", answer.status, "size",
+                        (json_int_t)bytes.len, "sha256", hex, "url", answer.url, "etag",
+                        answer.etag));
+    }
+    af_arena_release(&arena);
+    return status;
+}
+
+static bool show_progress(void *context, uint64_t done, int64_t total)
+{
+    (void)context;
+    fprintf(stderr, "progress %llu %lld\n", (unsigned long long)done, (long long)total);
+    return true;
+}
+
+static enum anyflash_status download(struct af_http *http, char **words,
+                                     struct anyflash_error *err)
+{
+    struct af_download_result result;
+    struct af_download download = {
+        .url = words[0],
+        .path = words[1],
+        .sha256 = strcmp(words[2], "-") == 0 ? NULL : words[2],
+        .size_bytes = strcmp(words[3], "-") == 0 ? -1 : number_of(words[3], -1),
+        .max_bytes = (uint64_t)number_of(getenv("TRY_MAX_BYTES"), 0),
+        .wheel = number_of(getenv("TRY_WHEEL"), 1) != 0,
+        .progress = show_progress};
+    enum anyflash_status status = af_download_run(http, &download, &result, err);
+    if (status == ANYFLASH_OK)
+        print(json_pack("{s:s, s:I, s:I, s:I, s:i}", "sha256", result.sha256, "size",
+                        (json_int_t)result.size_bytes, "received",
+                        (json_int_t)result.received_bytes, "resumed",
+                        (json_int_t)result.resumed_bytes, "attempts", result.attempts));
+    return status;
+}
+
+static enum anyflash_status read_member(struct af_source *source, char **words,
+                                        struct anyflash_error *err)
+{
+    struct af_zip zip;
+    struct af_arena arena;
+    struct af_span bytes;
+    char hex[AF_SHA256_HEX_BYTES];
+    enum anyflash_status status = af_zip_open(source, &zip, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    af_arena_init(&arena);
+    const struct af_zip_member *member = af_zip_find(&zip, words[1]);
+    status = member == NULL ? af_fail(err, ANYFLASH_E_NOT_FOUND, "no member")
+                            : af_zip_read_start(&zip, member, &arena,
+                                                (size_t)number_of(words[2], 0), &bytes, err);
+    if (status == ANYFLASH_OK) {
+        af_sha256_bytes(bytes, hex);
+        print(json_pack("{s:I, s:I, s:I, s:s}", "size", (json_int_t)source->size_bytes, "read",
+                        (json_int_t)source->bytes_read, "members", (json_int_t)zip.member_count,
+                        "sha256", hex));
+    }
+    af_arena_release(&arena);
+    af_zip_close(&zip);
+    return status;
+}
+
+static enum anyflash_status remote(struct af_http *http, char **words,
+                                   struct anyflash_error *err)
+{
+    struct af_source source;
+    enum anyflash_status status = af_remote_open(http, words[0], &source, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = read_member(&source, words, err);
+    af_source_close(&source);
+    return status;
+}
+
+static enum anyflash_status run(int argc, char **argv, struct anyflash_error *err)
+{
+    struct af_http *http;
+    struct af_http_options options = {.allow_http = number_of(getenv("TRY_HTTP"), 0) == 1,
+                                      .offline = number_of(getenv("TRY_OFFLINE"), 0) == 1,
+                                      .connect_ms = 3000,
+                                      .stall_s = (int)number_of(getenv("TRY_STALL_S"), 0)};
+    enum anyflash_status status = af_http_open(&options, &http, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (argc == 3 && strcmp(argv[1], "get") == 0)
+        status = get(http, argv + 2, err);
+    else if (argc == 6 && strcmp(argv[1], "download") == 0)
+        status = download(http, argv + 2, err);
+    else if (argc == 5 && strcmp(argv[1], "remote") == 0)
+        status = remote(http, argv + 2, err);
+    else
+        status = af_fail(err, ANYFLASH_E_ARGUMENT, "see the head of net_try.c");
+    af_http_close(http);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct anyflash_error err = {0};
+    af_json_start();
+    size_t nth = (size_t)number_of(getenv("TRY_MEM_FAIL_NTH"), 0);
+    af_mem_fail_nth(nth, false);
+    enum anyflash_status status = run(argc, argv, &err);
+    if (nth > 0 && af_mem_request_count() < nth)
+        fprintf(stderr, "not reached\n");
+    if (status == ANYFLASH_OK)
+        return 0;
+    fprintf(stderr, "%s: %s\n", anyflash_status_text(status), err.message);
+    return 3;
+}

@@ -1,0 +1,262 @@
+"""Downloads: whole and checked, or not at all; resumed after every kind of end."""
+import hashlib
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from conftest import PROGRAM, environment
+from server import File
+
+
+def sha256(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+def left(folder):
+    return sorted(os.listdir(folder))
+
+
+def test_a_wheel_arrives_whole(server, net_try, wheel, tmp_path):
+    server.files["a.whl"] = File(wheel)
+    done = net_try("download", server.url("a.whl"), "a.whl", sha256(wheel), len(wheel))
+    assert done.json == {"sha256": sha256(wheel), "size": len(wheel), "received": len(wheel),
+                         "resumed": 0, "attempts": 1}, done
+    assert (tmp_path / "a.whl").read_bytes() == wheel
+    assert left(tmp_path) == ["a.whl"]
+    assert f"progress {len(wheel)} {len(wheel)}" in done.err
+
+
+def test_a_file_that_is_there_is_not_asked_for(server, net_try, wheel, tmp_path):
+    (tmp_path / "a.whl").write_bytes(wheel)
+    done = net_try("download", server.url("a.whl"), "a.whl", sha256(wheel), "-")
+    assert done.json["attempts"] == 0 and server.requests == [], done
+
+
+def test_another_file_of_that_name_is_replaced(server, net_try, wheel, tmp_path):
+    (tmp_path / "a.whl").write_bytes(b"stale")
+    server.files["a.whl"] = File(wheel)
+    assert net_try("download", server.url("a.whl"), "a.whl", sha256(wheel), "-").code == 0
+    assert (tmp_path / "a.whl").read_bytes() == wheel
+
+
+def test_cut_connections_are_continued(server, net_try, wheel, tmp_path):
+    server.files["a.whl"] = File(wheel, cut_after=700_000)
+    done = net_try("download", server.url("a.whl"), "a.whl", sha256(wheel), "-")
+    assert done.code == 0 and done.json["attempts"] == 5, done
+    assert done.json["received"] == len(wheel)
+    assert server.requests[1].range.startswith("bytes=700000-")
+    assert server.requests[1].if_range == server.files["a.whl"].tag()
+
+
+def test_without_ranges_a_cut_download_begins_anew(server, net_try, wheel, tmp_path):
+    server.files["a.whl"] = File(wheel, cut_after=1000, cuts=2, ranges=False)
+    done = net_try("download", server.url("a.whl"), "a.whl", sha256(wheel), "-")
+    assert done.code == 0 and done.json["received"] == len(wheel) + 2000, done
+    assert (tmp_path / "a.whl").read_bytes() == wheel
+
+
+def test_without_validators_a_cut_download_begins_anew(server, net_try, wheel):
+    server.files["a.whl"] = File(wheel, cut_after=1000, cuts=1, etag="")
+    done = net_try("download", server.url("a.whl"), "a.whl", sha256(wheel), "-")
+    assert done.code == 0 and server.requests[1].range is None, done
+
+
+def test_a_server_that_always_cuts_ends(server, net_try, wheel):
+    server.files["a.whl"] = File(wheel, cut_after=0)
+    done = net_try("download", server.url("a.whl"), "a.whl", sha256(wheel), "-")
+    assert "connection was cut" in done.err and len(server.requests) == 5, done
+
+
+def test_a_busy_server_is_asked_again(server, net_try, wheel):
+    server.files["a.whl"] = File(wheel, fail_first=2)
+    assert net_try("download", server.url("a.whl"), "a.whl", sha256(wheel), "-").code == 0
+
+
+@pytest.fixture
+def stopped(server, tmp_path, wheel):
+    """Starts a download that hangs after 700,000 bytes and ends it by a signal."""
+    def run(number, name="a.whl"):
+        server.files[name] = File(wheel, pause_after=700_000, pause_s=5)
+        process = subprocess.Popen(
+            [PROGRAM, "download", server.url(name), name, sha256(wheel), "-"],
+            env=environment(), cwd=tmp_path, stderr=subprocess.DEVNULL)
+        part = tmp_path / (name + ".part")
+        for _ in range(200):
+            if part.exists() and part.stat().st_size == 700_000:
+                break
+            time.sleep(0.02)
+        process.send_signal(number)
+        process.wait()
+        server.files[name] = File(wheel)
+        server.requests.clear()
+        return part
+    return run
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_killed_download_is_continued(server, net_try, wheel, tmp_path, stopped, number):
+    part = stopped(number)
+    assert part.stat().st_size == 700_000
+    done = net_try("download", server.url("a.whl"), "a.whl", sha256(wheel), "-")
+    assert done.json["resumed"] == 700_000, done
+    assert done.json["received"] == len(wheel) - 700_000
+    assert left(tmp_path) == ["a.whl"]
+
+
+def test_a_part_of_a_changed_file_is_dropped(server, net_try, wheel, stopped):
+    stopped(signal.SIGKILL)
+    changed = wheel[:-1] + bytes([wheel[-1] ^ 1])
+    server.files["a.whl"] = File(changed)
+    done = net_try("download", server.url("a.whl"), "a.whl", sha256(changed), "-")
+    assert done.code == 0 and done.json["resumed"] == 0, done
+
+
+def test_a_server_that_ignores_if_range_cannot_mix_files(server, net_try, wheel, stopped):
+    stopped(signal.SIGKILL)
+    other = wheel[:100] + bytes(len(wheel) - 100)
+    server.files["a.whl"] = File(other, if_range=False)
+    done = net_try("download", server.url("a.whl"), "a.whl", sha256(other), "-")
+    assert done.code == 0 and server.requests[1].range is None, done
+
+
+def test_a_part_of_another_address_is_dropped(server, net_try, wheel, tmp_path, stopped):
+    part = stopped(signal.SIGKILL)
+    server.files["b.whl"] = File(wheel)
+    done = net_try("download", server.url("b.whl"), str(part)[:-5], sha256(wheel), "-")
+    assert done.json["resumed"] == 0, done
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"url_sha256": 5}', "\0" * 100,
+                                  '{"url_sha256": "' + "a" * 9999 + '"}'])
+def test_a_damaged_identity_is_no_obstacle(server, net_try, wheel, tmp_path, stopped, text):
+    part = stopped(signal.SIGKILL)
+    (tmp_path / "a.whl.part.json").write_text(text)
+    done = net_try("download", server.url("a.whl"), "a.whl", sha256(wheel), "-")
+    assert done.code == 0 and done.json["resumed"] == 0 and not part.exists(), done
+
+
+def test_a_part_that_is_longer_than_the_file_is_dropped(server, net_try, wheel, stopped):
+    part = stopped(signal.SIGKILL)
+    with open(part, "ab") as file:
+        file.write(b"\0" * len(wheel))
+    done = net_try("download", server.url("a.whl"), "a.whl", sha256(wheel), "-")
+    assert done.code == 0, done
+
+
+def test_a_whole_part_needs_no_network(server, net_try, wheel, tmp_path, stopped):
+    part = stopped(signal.SIGKILL)
+    part.write_bytes(wheel)
+    done = net_try("download", server.url("a.whl"), "a.whl", sha256(wheel), "-")
+    assert done.json["attempts"] == 0 and server.requests == [], done
+
+
+def test_a_wrong_hash_leaves_nothing(server, net_try, wheel, tmp_path):
+    server.files["a.whl"] = File(wheel)
+    done = net_try("download", server.url("a.whl"), "a.whl", "0" * 64, "-")
+    assert "0" * 64 in done.err and sha256(wheel) in done.err, done
+    assert left(tmp_path) == []
+
+
+def test_a_wrong_size_is_refused_before_the_body(server, net_try, wheel, tmp_path):
+    server.files["a.whl"] = File(wheel)
+    done = net_try("download", server.url("a.whl"), "a.whl", "-", len(wheel) + 1)
+    assert "were expected" in done.err and left(tmp_path) == [], done
+
+
+def test_a_cap_holds_said_or_not(server, net_try, wheel, tmp_path):
+    for chunked in (False, True):
+        server.files["a.whl"] = File(wheel, chunked=chunked)
+        done = net_try("download", server.url("a.whl"), "a.whl", "-", "-",
+                       TRY_MAX_BYTES="100000")
+        assert "limit exceeded" in done.err and "a.whl" not in left(tmp_path), done
+
+
+@pytest.mark.parametrize("content, words", [
+    (b"<!DOCTYPE html><html>Sign in</html>", "a web page"),
+    (b"\n <html><body>moved</body></html>", "a web page"),
+    (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n", "Git LFS pointer"),
+    (b'{"message": "Not Found"}', "JSON"),
+    (b"\x7fELF" + bytes(100), "does not start as a zip"),
+    (b"", "0 bytes, no wheel"), (b"PK", "2 bytes, no wheel")])
+def test_what_is_no_wheel_is_named(server, net_try, tmp_path, content, words):
+    server.files["a.whl"] = File(content)
+    done = net_try("download", server.url("a.whl"), "a.whl", "-", "-")
+    assert done.code == 3 and words in done.err, done
+    assert left(tmp_path) == []
+
+
+def test_redirects_lead_to_the_file(server, net_try, wheel):
+    server.files["a.whl"] = File(redirect=server.url("store/x?sig=1"))
+    server.files["store/x"] = File(wheel, cut_after=700_000, cuts=1)
+    done = net_try("download", server.url("a.whl"), "a.whl", sha256(wheel), "-")
+    assert done.code == 0 and done.json["received"] == len(wheel), done
+
+
+def test_404_leaves_nothing(server, net_try, tmp_path):
+    done = net_try("download", server.url("a.whl"), "a.whl", "-", "-")
+    assert "there is no such file" in done.err and left(tmp_path) == [], done
+
+
+def test_two_downloads_to_one_place_do_not_mix(server, net_try, wheel, tmp_path):
+    server.files["a.whl"] = File(wheel, pause_after=700_000, pause_s=3)
+    first = []
+    thread = threading.Thread(target=lambda: first.append(
+        net_try("download", server.url("a.whl"), "a.whl", sha256(wheel), "-")))
+    thread.start()
+    while not (tmp_path / "a.whl.part").exists():
+        time.sleep(0.01)
+    second = net_try("download", server.url("a.whl"), "a.whl", sha256(wheel), "-")
+    thread.join()
+    assert "by another process" in second.err and first[0].code == 0, second
+
+
+def test_a_folder_that_is_not_there_is_named(server, net_try, wheel):
+    server.files["a.whl"] = File(wheel)
+    done = net_try("download", server.url("a.whl"), "none/a.whl", "-", "-")
+    assert "cannot write 'none/a.whl'" in done.err and server.requests == [], done
+
+
+def test_links_in_place_of_the_part_are_not_followed(server, net_try, wheel, tmp_path):
+    server.files["a.whl"] = File(wheel)
+    (tmp_path / "precious").write_text("keep")
+    (tmp_path / "a.whl.part").symlink_to("precious")
+    done = net_try("download", server.url("a.whl"), "a.whl", "-", "-")
+    assert done.code == 3 and (tmp_path / "precious").read_text() == "keep", done
+
+
+def test_a_full_disk_says_how_much_is_needed(server, net_try, wheel):
+    if not os.path.ismount("/dev/shm"):
+        pytest.skip("needs a disk that is small")
+    disk = os.statvfs("/dev/shm")
+    server.files["a.whl"] = File(b"PK\3\4", length=disk.f_bavail * disk.f_frsize + (1 << 30))
+    done = net_try("download", server.url("a.whl"), "/dev/shm/anyflash-test.whl", "-", "-",
+                   TRY_MAX_BYTES=str(1 << 50))
+    assert "the disk is full" in done.err and "MB more" in done.err, done
+    assert not os.path.exists("/dev/shm/anyflash-test.whl.part")
+
+
+def test_a_disk_that_fills_up_is_named(server, net_try, wheel):
+    server.files["a.whl"] = File(wheel)
+    limited = subprocess.run(
+        ["sh", "-c", 'ulimit -f 1000; trap "" XFSZ; exec "$0" "$@"', PROGRAM, "download",
+         server.url("a.whl"), "a.whl", "-", "-"], env=environment(), cwd=net_try.folder,
+        capture_output=True, timeout=60)
+    assert limited.returncode == 3 and b"cannot write" in limited.stderr, limited
+
+
+def test_every_lack_of_memory_is_told(server, net_try, wheel, tmp_path):
+    server.files["a.whl"] = File(wheel)
+    for nth in range(1, 200):
+        done = net_try("download", server.url("a.whl"), "a.whl", sha256(wheel), "-",
+                       TRY_MEM_FAIL_NTH=str(nth))
+        if "not reached" in done.err:
+            break
+        assert done.code == 0 or "out of memory" in done.err, done
+        assert not (tmp_path / "a.whl").exists() or done.code == 0
+        for name in left(tmp_path):
+            (tmp_path / name).unlink()
+    assert 5 < nth < 199

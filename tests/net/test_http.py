@@ -1,0 +1,152 @@
+"""Single requests: what is asked, what is refused, how answers are named."""
+import hashlib
+
+import pytest
+
+from server import File, Server
+
+
+def test_a_file_comes_whole(server, net_try):
+    server.files["a"] = File(b"content")
+    done = net_try("get", server.url("a"))
+    assert done.json["sha256"] == hashlib.sha256(b"content").hexdigest(), done
+    assert done.json["etag"] == server.files["a"].tag()
+
+
+def test_plain_http_is_refused_unless_allowed(server, net_try):
+    server.files["a"] = File(b"content")
+    done = net_try("get", server.url("a"), TRY_HTTP="0")
+    assert done.code == 3 and "only https is used" in done.err
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("url", ["ftp://localhost/a", "file:///etc/passwd", "localhost/a",
+                                 "https://", "http://local host/", "https://x/\u00e9"])
+def test_what_is_no_address_is_refused(net_try, url):
+    done = net_try("get", url)
+    assert done.code == 3 and "bad argument" in done.err, done
+
+
+def test_offline_asks_nothing(server, net_try):
+    done = net_try("get", server.url("a"), TRY_OFFLINE="1")
+    assert done.code == 3 and "--offline was given" in done.err
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("status, words", [
+    (403, "access is refused"), (401, "password"), (410, "taken away"), (500, "failed"),
+    (503, "cannot answer now"), (418, "is no file"), (451, "law")])
+def test_answers_are_named(server, net_try, status, words):
+    server.files["a"] = File(b"why", status=status)
+    done = net_try("get", server.url("a"))
+    assert done.code == 3 and words in done.err and f"HTTP {status}" in done.err, done
+
+
+def test_404_is_not_found(server, net_try):
+    assert "not found: " in net_try("get", server.url("none")).err
+
+
+def test_a_rate_limit_is_named_with_its_end(server, net_try):
+    server.files["a"] = File(b"{}", status=403, headers={"X-RateLimit-Remaining": "0",
+                                                         "Retry-After": "600"})
+    done = net_try("get", server.url("a"))
+    assert "limits how often" in done.err and "in 10 minutes" in done.err, done
+
+
+def test_redirects_are_followed_to_a_bound(server, net_try):
+    server.files["a"] = File(b"there")
+    for hop in range(1, 7):
+        server.files[f"r{hop}"] = File(redirect=server.url("a" if hop == 1 else f"r{hop - 1}"))
+    done = net_try("get", server.url("r5"))
+    assert done.json["url"] == server.url("a"), done
+    assert "more than 5 redirects" in net_try("get", server.url("r6")).err
+
+
+@pytest.mark.parametrize("place", ["file:///etc/passwd", "ftp://localhost/", "gopher://x/"])
+def test_redirects_to_other_schemes_are_refused(server, net_try, place):
+    server.files["a"] = File(redirect=place)
+    done = net_try("get", server.url("a"))
+    assert done.code == 3 and "nowhere" in done.err, done
+
+
+def test_a_body_has_a_cap_said_or_not(server, net_try):
+    server.files["said"] = File(b"x" * 2000)
+    server.files["not"] = File(b"x" * 2000, chunked=True)
+    for name in ("said", "not"):
+        done = net_try("get", server.url(name), TRY_MAX_BYTES="1000")
+        assert "limit exceeded" in done.err, done
+
+
+def test_a_cut_body_is_no_file(server, net_try):
+    server.files["a"] = File(b"x" * 1000, cut_after=500)
+    assert "connection was cut" in net_try("get", server.url("a")).err
+
+
+def test_a_length_that_lies_is_no_file(server, net_try):
+    server.files["a"] = File(b"x" * 1000, length=2000)
+    assert "connection was cut" in net_try("get", server.url("a")).err
+
+
+def test_a_stalled_server_ends(server, net_try):
+    server.files["a"] = File(b"x" * 1000, pause_after=10, pause_s=20)
+    done = net_try("get", server.url("a"), TRY_STALL_S="2")
+    assert "timed out" in done.err, done
+
+
+def test_no_server_is_named(net_try):
+    assert "no connection" in net_try("get", "http://localhost:9/").err
+    assert "no address is known" in net_try("get", "http://nonexistent.invalid/").err
+
+
+def test_secrets_of_an_address_are_not_shown(server, net_try):
+    done = net_try("get", server.url("none?token=secret").replace("//", "//user:word@"))
+    assert done.code == 3 and "/none'" in done.err
+    assert "secret" not in done.err and "word" not in done.err, done
+
+
+def test_an_endless_head_is_refused(server, net_try):
+    server.files["a"] = File(b"x", headers={f"X-{i}": "y" * 8000 for i in range(60)})
+    assert net_try("get", server.url("a")).code == 3
+
+
+def test_self_signed_certificates_are_refused(certificate, net_try):
+    with Server(certificate) as server:
+        server.files["a"] = File(b"content")
+        done = net_try("get", server.url("a"))
+        assert done.code == 3 and "certificate cannot be trusted" in done.err, done
+        trusted = net_try("get", server.url("a"), SSL_CERT_FILE=certificate[0], TRY_HTTP="0")
+        assert trusted.code == 0, trusted
+
+
+def test_a_certificate_of_another_host_is_refused(certificate, net_try):
+    with Server(certificate) as server:
+        server.files["a"] = File(b"content")
+        done = net_try("get", server.url("a").replace("localhost", "127.0.0.1"),
+                       SSL_CERT_FILE=certificate[0], no_proxy="127.0.0.1")
+        assert done.code == 3 and "certificate cannot be trusted" in done.err, done
+
+
+def test_https_is_never_left_for_http(certificate, server, net_try):
+    server.files["a"] = File(b"content")
+    with Server(certificate) as secure:
+        secure.files["r"] = File(redirect=server.url("a"))
+        done = net_try("get", secure.url("r"), SSL_CERT_FILE=certificate[0])
+        assert done.code == 3 and "from https to plain http" in done.err, done
+    assert server.requests == []
+
+
+def test_no_libcurl_is_a_clear_answer(net_try, server):
+    done = net_try("get", server.url("a"), ANYFLASH_LIBCURL="/nonexistent/libcurl.so")
+    assert done.code == 3 and "cannot open libcurl" in done.err
+
+
+def test_a_library_that_is_no_libcurl_is_refused(net_try, server):
+    done = net_try("get", server.url("a"), ANYFLASH_LIBCURL="libm.so.6")
+    assert done.code == 3 and "cannot be used" in done.err
+
+
+def test_a_proxy_of_the_environment_is_asked(server, net_try):
+    server.files[""] = File(b"from the proxy")
+    proxy = server.url("").rstrip("/")
+    done = net_try("get", "http://far.invalid/x", http_proxy=proxy, no_proxy="")
+    assert [request.path for request in server.requests] == ["http://far.invalid/x"], done
