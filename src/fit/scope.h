@@ -37,13 +37,13 @@ struct af_library_kind {
 
 /* One library, or the program itself. */
 struct af_library {
-    const char *name;     /* SONAME, or the name it was asked for by */
-    const char *path;     /* file; NULL: from a table, not from a file */
-    const char *asked_by; /* name of the library that needs it; NULL: the program or torch */
-    bool is_torch;        /* a part of torch itself */
-    bool is_new;          /* not there after `import torch`: the extension brings it */
+    const char *name;                  /* SONAME, or the name it was asked for by */
+    const char *path;                  /* file; NULL: from a table, not from a file */
+    const struct af_library *asked_by; /* whose DT_NEEDED brought it; NULL: a root */
+    bool is_torch;                     /* a part of torch itself */
+    bool is_new; /* not there after `import torch`: the extension brings it */
     const struct af_library_kind *kind;
-    const void *source;        /* the kind's own */
+    void *source;              /* the kind's own */
     struct af_library **needs; /* of its DT_NEEDED those that are found, in order */
     size_t need_count;
 };
@@ -74,7 +74,7 @@ struct af_scope {
     struct af_missing_library *missing; /* of torch's own closure */
     size_t missing_count;
     const char *problem; /* why the scope is not complete (and answers are unknown); or NULL */
-    struct af_scope_search *search; /* private: folders, ld.so.cache */
+    struct af_loader *loader; /* private: finds files; NULL: none can be looked for */
 };
 
 /*
@@ -85,6 +85,15 @@ struct af_scope {
 enum anyflash_status af_scope_installed(const struct af_machine *machine, struct af_scope *out,
                                         struct anyflash_error *err);
 void af_scope_release(struct af_scope *scope);
+
+/* The loaded library called `name`, or NULL. */
+const struct af_library *af_scope_library(const struct af_scope *scope, const char *name);
+
+/*
+ * Fills scope->torch from `version` (NULL: no torch) and the libraries; for who
+ * makes a scope from something else than files.
+ */
+void af_scope_read_torch(struct af_scope *scope, const char *version);
 
 /* What dlopen() of one extension finds. Arrays in the arena of the call. */
 struct af_load {
@@ -97,20 +106,22 @@ struct af_load {
 /*
  * Walks the DT_NEEDED closure of `binary`, which lies (or will lie) in
  * `folder` (for $ORIGIN; NULL: not known), as the loader would after `import
- * torch`. Libraries that this maps belong to the scope.
+ * torch`. What is mapped on the way stays mapped until the scope is released;
+ * it does not change what other extensions find. In a scope without files a
+ * library that is not there is taken as one that is known by name only.
  */
 enum anyflash_status af_scope_load(struct af_scope *scope, const struct af_binary *binary,
                                    const char *folder, struct af_arena *arena,
                                    struct af_load *out, struct anyflash_error *err);
 
 /*
- * Whether the symbol is defined, asked in the loader's order: unversioned
- * names match any default definition; `version` must be defined by the library
- * that is asked when that library has versions at all. UNKNOWN where a library
- * of the scope is known by name only.
+ * Whether the symbol is defined, asked in the loader's order: a name without
+ * version takes the default definition; a library without symbol versions
+ * serves any. UNKNOWN where it would have to come from a library that is known
+ * by name only.
  */
 enum af_answer af_load_defines(const struct af_load *load, const char *name,
-                               const char *version, const char *library);
+                               const char *version);
 
 /* Whether the library of the scope called `library` defines `version`; NO: it is not there. */
 enum af_answer af_load_has_version(const struct af_load *load, const char *library,

@@ -18,7 +18,7 @@
 
 /* Raised whenever a kept record would be read wrongly or lack a fact. */
 #define AF_BINARY_SCHEMA 1
-#define AF_BINARY_TEXT_MAX 4000u
+#define AF_BINARY_TEXT_MAX 65535u
 
 /*
  * A symbol that the file wants from others and that a relocation names. One

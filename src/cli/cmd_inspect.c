@@ -1,0 +1,201 @@
+/*
+ * cmd_inspect.c: `anyflash inspect WHAT`: opens it, works out which libraries a
+ * Python process would have there, proves each extension and shows the proofs.
+ */
+#include <string.h>
+
+#include "cli/json_parts.h"
+#include "cli/load.h"
+#include "cli/page.h"
+#include "cli/proof_view.h"
+#include "fit/proof.h"
+#include "fit/tables.h"
+#include "run/subject.h"
+
+/* All that one inspection holds. Zero-initialised it is empty. */
+struct inspection {
+    struct af_machines machines;
+    struct af_tables tables;
+    bool has_tables;
+    struct af_scope scope;
+    bool has_scope;
+    struct af_subject subject;
+    struct af_proof *proofs; /* one an extension; check_count 0: could not be read */
+    enum af_answer answer;   /* of all extensions together */
+};
+
+static const struct af_machine *place_of(const struct inspection *inspection)
+{
+    return inspection->machines.pointers[0];
+}
+
+static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_error *err)
+{
+    struct af_options *options = &cli->options;
+    if (options->words.count != 1) {
+        cli->hint = "`anyflash inspect FILE` takes one file or folder";
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'inspect' takes one word: what to inspect");
+    }
+    if (options->values[AF_OPTION_AGAINST] != NULL)
+        options->values[AF_OPTION_PYTHON] = options->values[AF_OPTION_AGAINST];
+    return ANYFLASH_OK;
+}
+
+/* Machine, tables and the libraries in scope. */
+static enum anyflash_status load_place(struct af_cli *cli, struct inspection *inspection,
+                                       struct anyflash_error *err)
+{
+    enum anyflash_status status = af_machines_load(cli, &inspection->machines, err);
+    if (status == ANYFLASH_OK) {
+        status = af_tables_load(&inspection->tables, err);
+        inspection->has_tables = status == ANYFLASH_OK;
+    }
+    bool is_here = cli->options.machines.count == 0 && cli->options.givens.count == 0;
+    if (status == ANYFLASH_OK && is_here) {
+        status = af_scope_installed(place_of(inspection), &inspection->scope, err);
+        inspection->has_scope = true;
+    }
+    return status;
+}
+
+static enum anyflash_status prove_one(struct af_cli *cli, struct inspection *inspection,
+                                      const struct af_subject_extension *extension,
+                                      struct af_proof *proof, struct anyflash_error *err)
+{
+    struct af_load load;
+    struct af_proof_question question = {
+        .binary = &extension->binary,
+        .machine = place_of(inspection),
+        .tables = &inspection->tables,
+        .fitting_torch = ~(uint64_t)0,
+    };
+    enum anyflash_status status = ANYFLASH_OK;
+    if (inspection->has_scope) {
+        status = af_scope_load(&inspection->scope, &extension->binary, extension->folder,
+                               &cli->arena, &load, err);
+        question.scope = &inspection->scope;
+        question.load = &load;
+    }
+    return status == ANYFLASH_OK ? af_proof_make(&question, &cli->arena, proof, err) : status;
+}
+
+static enum anyflash_status prove_all(struct af_cli *cli, struct inspection *inspection,
+                                      struct anyflash_error *err)
+{
+    const struct af_subject *subject = &inspection->subject;
+    enum anyflash_status status = ANYFLASH_OK;
+    inspection->proofs =
+        af_arena_array(&cli->arena, subject->count + 1, sizeof(struct af_proof));
+    if (inspection->proofs == NULL)
+        return af_fail_memory(err);
+    inspection->answer = subject->count > 0 ? AF_YES : AF_NO;
+    for (size_t i = 0; status == ANYFLASH_OK && i < subject->count; i++) {
+        struct af_proof *proof = &inspection->proofs[i];
+        if (subject->extensions[i].problem == NULL)
+            status = prove_one(cli, inspection, &subject->extensions[i], proof, err);
+        else
+            proof->answer = AF_NO;
+        if (proof->answer == AF_NO || inspection->answer == AF_NO)
+            inspection->answer = AF_NO;
+        else if (proof->answer == AF_UNKNOWN)
+            inspection->answer = AF_UNKNOWN;
+    }
+    return status;
+}
+
+static const char *place_text(struct af_cli *cli, const struct inspection *inspection)
+{
+    const struct af_machine *machine = place_of(inspection);
+    const char *torch = af_fact_text_or(&machine->torch.version, NULL);
+    return af_arena_format(&cli->arena, "%s: Python %s, %s%s",
+                           af_fact_text_or(&machine->python.prefix, machine->name),
+                           af_fact_text_or(&machine->python.version, "not known"),
+                           torch != NULL ? "torch " : "no torch", torch != NULL ? torch : "");
+}
+
+static void view(struct af_cli *cli, const struct inspection *inspection)
+{
+    struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
+    const struct af_subject *subject = &inspection->subject;
+    bool all = af_option_given(&cli->options, AF_OPTION_VERBOSE);
+    af_page_format(&page, 9, "against", AF_TONE_PLAIN, "%s", place_text(cli, inspection));
+    if (subject->count == 0)
+        af_page_add(&page, 0, "", AF_TONE_PLAIN, "no compiled extension is in it");
+    for (size_t i = 0; i < subject->count; i++) {
+        const struct af_subject_extension *extension = &subject->extensions[i];
+        af_page_gap(&page);
+        if (extension->problem == NULL) {
+            af_proof_view(&page, extension->path, &inspection->proofs[i],
+                          all || subject->count == 1);
+            continue;
+        }
+        af_page_add(&page, 0, "", AF_TONE_STRONG, extension->path);
+        af_page_format(&page, 2, "  ", AF_TONE_BAD, "does not load: %s", extension->problem);
+    }
+}
+
+static json_t *extension_json(const struct af_subject_extension *extension,
+                              const struct af_proof *proof)
+{
+    if (extension->problem == NULL)
+        return af_proof_json(extension->path, proof);
+    return json_pack("{s:s, s:s, s:s, s:[], s:[], s:n}", "name", extension->path, "verdict",
+                     "no", "problem", extension->problem, "checks", "missing", "gpu_code");
+}
+
+static enum anyflash_status write_json(struct af_cli *cli, const struct inspection *inspection,
+                                       struct anyflash_error *err)
+{
+    const struct af_subject *subject = &inspection->subject;
+    json_t *list = json_array();
+    for (size_t i = 0; i < subject->count; i++)
+        list = af_json_append(list,
+                              extension_json(&subject->extensions[i], &inspection->proofs[i]));
+    return af_cli_json_take(cli,
+                            json_pack("{s:s, s:s, s:o, s:o, s:o}", "schema",
+                                      "anyflash-inspect/1", "name", subject->name, "machine",
+                                      af_json_machine_name(place_of(inspection)), "verdict",
+                                      af_json_answer(inspection->answer), "extensions", list),
+                            err);
+}
+
+static enum anyflash_status write_answer(struct af_cli *cli,
+                                         const struct inspection *inspection,
+                                         struct anyflash_error *err)
+{
+    if (af_option_given(&cli->options, AF_OPTION_JSON))
+        return write_json(cli, inspection, err);
+    if (af_option_given(&cli->options, AF_OPTION_QUIET))
+        af_text_format(&cli->out, "%s\n", af_answer_text(inspection->answer));
+    else
+        view(cli, inspection);
+    return af_cli_finish(cli, err);
+}
+
+static void release(struct inspection *inspection)
+{
+    if (inspection->has_scope)
+        af_scope_release(&inspection->scope);
+    if (inspection->has_tables)
+        af_tables_release(&inspection->tables);
+    af_machines_release(&inspection->machines);
+}
+
+enum anyflash_status af_cmd_inspect(struct af_cli *cli, enum af_exit *exit_out,
+                                    struct anyflash_error *err)
+{
+    struct inspection inspection = {.has_scope = false};
+    enum anyflash_status status = check_words(cli, err);
+    if (status == ANYFLASH_OK)
+        status = load_place(cli, &inspection, err);
+    if (status == ANYFLASH_OK)
+        status =
+            af_subject_open(cli->options.words.items[0], &cli->arena, &inspection.subject, err);
+    if (status == ANYFLASH_OK)
+        status = prove_all(cli, &inspection, err);
+    if (status == ANYFLASH_OK)
+        status = write_answer(cli, &inspection, err);
+    *exit_out = inspection.answer == AF_YES ? AF_EXIT_YES : AF_EXIT_NO;
+    release(&inspection);
+    return status;
+}

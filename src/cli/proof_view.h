@@ -1,0 +1,21 @@
+/*
+ * proof_view.h: a proof as lines for people and as JSON.
+ */
+#ifndef AF_CLI_PROOF_VIEW_H
+#define AF_CLI_PROOF_VIEW_H
+
+#include "cli/page.h"
+#include "fit/proof.h"
+#include "json/json.h"
+
+/* "loads", "does not load", "imports, but must not be used", ... */
+const char *af_proof_headline(const struct af_proof *proof);
+
+/* The headline with the checks; without `all` only those that are not yes. */
+void af_proof_view(struct af_page *page, const char *name, const struct af_proof *proof,
+                   bool all);
+
+/* The keys of one extension; NULL without memory. */
+json_t *af_proof_json(const char *name, const struct af_proof *proof);
+
+#endif

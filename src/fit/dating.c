@@ -1,0 +1,115 @@
+/*
+ * dating.c: for which torch an extension was built, from what its bytes hold:
+ * texts of pybind11, functions of Python that its headers call, the way it
+ * counts references of tensors, the torch functions it wants. Rows are in
+ * proof_dates.inc; the name only narrows what the bytes leave open.
+ */
+#include <string.h>
+
+#include "base/text.h"
+#include "fit/wants.h"
+#include "formats/version.h"
+
+#define LAST 1000
+
+/* torch 2.10 moved the count of Python references into the tensor's own. */
+#define TENSOR_COUNTS_SINCE 10
+
+static af_torch_set all_minors(const struct af_tables *tables)
+{
+    size_t count = tables->torch_count;
+    return count >= AF_TORCH_SET_MAX ? ~(af_torch_set)0 : ((af_torch_set)1 << count) - 1;
+}
+
+/* Releases 2.from to 2.to. */
+static af_torch_set between(const struct af_tables *tables, int from, int to)
+{
+    af_torch_set set = 0;
+    for (size_t i = 0; i < tables->torch_count && i < AF_TORCH_SET_MAX; i++) {
+        const struct af_torch_release *row = &tables->torch[i];
+        if (row->major_number == 2 && row->minor_number >= from && row->minor_number <= to)
+            set |= (af_torch_set)1 << i;
+    }
+    return set;
+}
+
+static bool holds_text(const struct af_binary *binary, const char *one, const char *other)
+{
+    for (size_t i = 0; i < binary->pybind_internals.count; i++) {
+        const char *text = binary->pybind_internals.items[i];
+        if (strstr(text, one) != NULL && strstr(text, other) != NULL)
+            return true;
+    }
+    return false;
+}
+
+static bool wants_both(const struct af_binary *binary, const char *one, const char *other)
+{
+    return af_binary_wants(binary, one) && af_binary_wants(binary, other);
+}
+
+/* What the rows of proof_dates.inc leave; they hold for torch's own binding only. */
+static af_torch_set date_by_python(const struct af_binary *binary,
+                                   const struct af_tables *tables)
+{
+    af_torch_set set = all_minors(tables);
+#define AF_DATE_TEXT(one, other, from, to)                                                     \
+    if (holds_text(binary, one, other))                                                        \
+        set &= between(tables, from, to);
+#define AF_DATE_WANTS(one, other, from, to)                                                    \
+    if (wants_both(binary, one, other))                                                        \
+        set &= between(tables, from, to);
+#include "fit/proof_dates.inc"
+#undef AF_DATE_TEXT
+#undef AF_DATE_WANTS
+    return set;
+}
+
+/* The release "2.8" or "2.8.0" of the tables; none for what is not in them. */
+static af_torch_set stated_minor(const struct af_tables *tables, const char *stated)
+{
+    struct af_version version;
+    if (stated == NULL || !af_version_parse(stated, strlen(stated), &version) ||
+        version.release_count < 2 || version.release[0] != 2 || version.release[1] >= LAST)
+        return 0;
+    return between(tables, (int)version.release[1], (int)version.release[1]);
+}
+
+/* Narrows *set by `by`, unless that contradicts everything. */
+static bool narrow(af_torch_set *set, af_torch_set by)
+{
+    if ((*set & by) == 0)
+        return false;
+    bool narrowed = (*set & by) != *set;
+    *set &= by;
+    return narrowed;
+}
+
+enum anyflash_status af_dating_make(const struct af_binary *binary,
+                                    const struct af_wants *wants,
+                                    const struct af_tables *tables, af_torch_set fitting,
+                                    const char *stated, struct af_arena *arena,
+                                    struct af_dating *out, struct anyflash_error *err)
+{
+    af_torch_set set = all_minors(tables);
+    af_torch_set named = stated_minor(tables, stated);
+    bool by_symbols = narrow(&set, fitting);
+    bool by_python = wants->torch_python && narrow(&set, date_by_python(binary, tables));
+    bool by_counts =
+        (wants->tensor_counts || (wants->tensors && binary->is_complete)) &&
+        narrow(&set, wants->tensor_counts ? between(tables, TENSOR_COUNTS_SINCE, LAST)
+                                          : between(tables, 0, TENSOR_COUNTS_SINCE - 1));
+    bool lies = named != 0 && (set & named) == 0;
+    bool by_name = named != 0 && narrow(&set, named);
+    const char *bytes = by_symbols || by_python || by_counts ? "its own bytes" : "";
+    *out = (struct af_dating){
+        .minors = set,
+        .name_lies = lies,
+        .source =
+            af_arena_format(arena, "%s%s%s", bytes, bytes[0] != '\0' && by_name ? " and " : "",
+                            by_name ? "its name" : ""),
+    };
+    if (out->source != NULL && out->source[0] == '\0')
+        out->source = "nothing in it tells";
+    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}

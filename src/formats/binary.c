@@ -1,0 +1,202 @@
+/*
+ * binary.c: facts of one extension from its bytes. Symbols, versions and needs
+ * come from dynamic.h, the way the loader reads them; only the texts that
+ * pybind11 leaves and the GPU code are looked for by section. JSON is in
+ * binary_json.c.
+ */
+#include "formats/binary.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "formats/dynamic.h"
+#include "formats/elf.h"
+
+#define INTERNALS_MAX 16u
+#define INTERNALS_BYTES_MAX 200u
+
+/* A copy that can be printed; names of symbols stay as they are. */
+static const char *keep(struct af_arena *arena, const char *text)
+{
+    if (text == NULL)
+        return NULL;
+    size_t len = 0;
+    while (text[len] > ' ' && text[len] < 0x7f && len < AF_BINARY_TEXT_MAX)
+        len++;
+    if (text[len] == '\0')
+        return af_arena_text_n(arena, text, len);
+    return af_text_scrub(arena, text, AF_BINARY_TEXT_MAX);
+}
+
+static void read_names(struct af_arena *arena, const struct af_dynamic *dynamic,
+                       struct af_binary *binary)
+{
+    const char **needed = af_arena_array(arena, dynamic->needed_count + 1, sizeof *needed);
+    binary->is_64 = dynamic->is_64;
+    binary->soname = keep(arena, dynamic->soname);
+    binary->rpath = keep(arena, dynamic->rpath);
+    binary->runpath = keep(arena, dynamic->runpath);
+    if (needed == NULL)
+        return;
+    for (size_t i = 0; i < dynamic->needed_count; i++)
+        needed[i] = keep(arena, dynamic->needed[i]);
+    binary->needed = (struct af_texts){needed, dynamic->needed_count};
+}
+
+/* A symbol that the loader will look up elsewhere. */
+static bool is_wanted(const struct af_dynamic *dynamic, const unsigned char *marks,
+                      size_t index, struct af_symbol *symbol)
+{
+    return marks[index] != 0 && af_dynamic_symbol(dynamic, index, symbol) &&
+           symbol->is_undefined && symbol->name[0] != '\0';
+}
+
+static void read_undefined(struct af_arena *arena, const struct af_dynamic *dynamic,
+                           struct af_binary *binary)
+{
+    struct af_symbol symbol;
+    size_t count = 0;
+    const unsigned char *marks = af_dynamic_relocated(dynamic, arena);
+    if (marks == NULL)
+        return;
+    for (size_t i = 0; i < dynamic->symbol_count; i++)
+        count += is_wanted(dynamic, marks, i, &symbol);
+    struct af_undefined *undefined = af_arena_array(arena, count + 1, sizeof *undefined);
+    if (undefined == NULL)
+        return;
+    count = 0;
+    for (size_t i = 0; i < dynamic->symbol_count; i++) {
+        if (is_wanted(dynamic, marks, i, &symbol))
+            undefined[count++] = (struct af_undefined){
+                .name = keep(arena, symbol.name),
+                .version = keep(arena, symbol.version.name),
+                .library = keep(arena, symbol.version.library),
+                .weak = symbol.is_weak,
+            };
+    }
+    binary->undefined = undefined;
+    binary->undefined_count = count;
+}
+
+static void read_version_needs(struct af_arena *arena, const struct af_dynamic *dynamic,
+                               struct af_binary *binary)
+{
+    struct af_version_need *needs =
+        af_arena_array(arena, dynamic->version_count + 1, sizeof *needs);
+    if (needs == NULL)
+        return;
+    for (size_t i = 0; i < dynamic->version_count; i++) {
+        const struct af_symbol_version *version = &dynamic->versions[i];
+        if (version->name != NULL && version->library != NULL)
+            needs[binary->version_need_count++] = (struct af_version_need){
+                keep(arena, version->library), keep(arena, version->name)};
+    }
+    binary->version_needs = needs;
+}
+
+/* The name after PyInit_: the one the file is called by, else the first. */
+static void read_init(struct af_arena *arena, const struct af_dynamic *dynamic,
+                      struct af_binary *binary)
+{
+    static const char start[] = "PyInit_";
+    struct af_symbol symbol;
+    const char *found = NULL;
+    for (size_t i = 0; i < dynamic->symbol_count; i++) {
+        if (!af_dynamic_symbol(dynamic, i, &symbol) || !symbol.is_defined ||
+            !af_starts_with(symbol.name, start))
+            continue;
+        const char *name = symbol.name + strlen(start);
+        bool is_own = af_starts_with(binary->name, name) && binary->name[strlen(name)] == '.';
+        if (found == NULL || is_own)
+            found = name;
+        if (is_own)
+            break;
+    }
+    binary->init_name = keep(arena, found);
+}
+
+/* Texts "__pybind11_internals_v..." of the read-only data, each once. */
+static void read_internals(struct af_arena *arena, struct af_span bytes,
+                           struct af_binary *binary)
+{
+    static const char start[] = "__pybind11_internals_v";
+    const char *at = bytes.data;
+    const char *end = bytes.data + bytes.len;
+    const char **items = af_arena_array(arena, INTERNALS_MAX, sizeof *items);
+    size_t count = 0;
+    while (items != NULL && count < INTERNALS_MAX &&
+           (at = memmem(at, (size_t)(end - at), start, sizeof start - 1)) != NULL) {
+        size_t room = (size_t)(end - at);
+        size_t len = strnlen(at, room < INTERNALS_BYTES_MAX ? room : INTERNALS_BYTES_MAX);
+        char *text = af_arena_text_n(arena, at, len);
+        bool known = text == NULL;
+        for (size_t i = 0; i < count && !known; i++)
+            known = strcmp(items[i], text) == 0;
+        if (!known)
+            items[count++] = af_text_scrub(arena, text, INTERNALS_BYTES_MAX);
+        at += len;
+    }
+    binary->pybind_internals = (struct af_texts){items, count};
+}
+
+/* What only sections tell; without section headers it stays unknown and empty. */
+static void read_sections(struct af_arena *arena, struct af_span bytes,
+                          struct af_binary *binary)
+{
+    static const char *const gpu_sections[] = {".nv_fatbin", "__nv_relfatbin", ".hip_fatbin"};
+    struct af_elf elf;
+    struct af_span section;
+    if (af_elf_open_bytes(bytes, binary->name, &elf, NULL) != ANYFLASH_OK)
+        return;
+    binary->machine = af_elf_machine_name(&elf);
+    if (af_elf_section(&elf, ".rodata", &section))
+        read_internals(arena, section, binary);
+    for (size_t i = 0; i < AF_COUNT(gpu_sections) && !binary->has_gpu_code; i++)
+        binary->has_gpu_code = af_elf_section(&elf, gpu_sections[i], &section);
+    af_elf_close(&elf);
+}
+
+enum anyflash_status af_binary_read(struct af_arena *arena, struct af_span bytes,
+                                    const char *name, struct af_binary *out,
+                                    struct anyflash_error *err)
+{
+    struct af_dynamic dynamic;
+    enum anyflash_status status = af_dynamic_read(arena, bytes, name, &dynamic, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    struct af_binary binary = {.name = keep(arena, af_path_name(name)), .is_complete = true};
+    if (binary.name == NULL)
+        return af_fail_memory(err);
+    read_names(arena, &dynamic, &binary);
+    read_undefined(arena, &dynamic, &binary);
+    read_version_needs(arena, &dynamic, &binary);
+    read_init(arena, &dynamic, &binary);
+    read_sections(arena, bytes, &binary);
+    if (arena->failed)
+        return af_fail_memory(err);
+    *out = binary;
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_binary_read_file(struct af_arena *arena, const char *path,
+                                         struct af_binary *out, struct anyflash_error *err)
+{
+    struct af_mapping mapping;
+    enum anyflash_status status = af_file_map(path, &mapping, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = af_binary_read(arena, (struct af_span){(const char *)mapping.data, mapping.len},
+                            path, out, err);
+    af_file_unmap(&mapping);
+    return status;
+}
+
+bool af_binary_wants(const struct af_binary *binary, const char *name)
+{
+    for (size_t i = 0; i < binary->undefined_count; i++) {
+        if (strcmp(binary->undefined[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
