@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares what `anyflash inspect` proves with what happens when Python loads the file.
 
-For every environment (--against) every shared library below the folders given is proved and then
-really loaded beside that environment's torch, in a child. Prints each disagreement: proved to
+For every environment (--against) every shared library below the folders given is proved and
+then really loaded beside that environment's torch, in a child. Prints each disagreement: proved to
 load but does not, or proved not to and does. "unknown" agrees with both; how many there are is
 printed. Ends 0 without disagreement, 1 with one.
 """
@@ -61,8 +61,8 @@ def compare(anyflash, environment, files, verbose):
         unknown += imports == "unknown"
         unsafe += imports == "yes" and proved[file]["loads"] == "no"
         if bad or verbose:
-            print(f"  {'WRONG' if bad else 'ok':5} {file}\n        proof: {imports}, loads "
-                  f"{proved[file].get('loads')}, for {proved[file].get('built_for')}\n"
+            print(f"  {'WRONG' if bad else 'ok':5} {file}\n        proof: imports {imports}, "
+                  f"loads {proved[file].get('loads')}, for {proved[file].get('built_for')}\n"
                   f"        {why(proved[file])}\n        real: {real[file]['error'] or 'loads'}")
     print(f"{environment}: {len(files)} files, {wrong} disagreements, {unknown} unknown, "
           f"{unsafe} that load but must not be used", flush=True)

@@ -1,8 +1,8 @@
 """Run by the interpreter under test: imports torch once, then tries each library in a child.
 
-Arguments: shared libraries. Prints one JSON object a line: path, loads, error. A file that holds
-a Python module of its own name is imported as Python's own finder does; any other is loaded by
-dlopen(). A crash of the child counts as "does not load".
+Arguments: shared libraries. Prints one JSON object a line: path, loads, error. A file that
+holds a Python module of its own name is imported as Python's own finder does; any other is
+loaded by dlopen(). A crash of the child counts as "does not load".
 """
 import ctypes
 import importlib.machinery
@@ -26,8 +26,9 @@ def load(path):
     if not is_module:
         ctypes.CDLL(path)
         return
-    finder = importlib.machinery.FileFinder(
-        folder, (importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES))
+    machinery = importlib.machinery
+    finder = machinery.FileFinder(
+        folder, (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES))
     spec = finder.find_spec(stem)
     if spec is None or spec.origin != path:
         raise ImportError(f"this Python does not take {name} for module {stem}")
