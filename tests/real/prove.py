@@ -2,8 +2,8 @@
 """Compares what `anyflash inspect` proves with what happens when Python loads the file.
 
 For every environment (--against) every shared library below the folders given is proved and
-then really loaded beside that environment's torch, in a child. Prints each disagreement: proved to
-load but does not, or proved not to and does. "unknown" agrees with both; how many there are is
+then really loaded beside that environment's torch, in a child. Prints each disagreement: proved
+to load but does not, or proved not to and does. "unknown" agrees with both; how many there are is
 printed. Ends 0 without disagreement, 1 with one.
 """
 import argparse
@@ -63,7 +63,8 @@ def compare(anyflash, environment, files, verbose):
         if bad or verbose:
             print(f"  {'WRONG' if bad else 'ok':5} {file}\n        proof: imports {imports}, "
                   f"loads {proved[file].get('loads')}, for {proved[file].get('built_for')}\n"
-                  f"        {why(proved[file])}\n        real: {real[file]['error'] or 'loads'}")
+                  f"        {why(proved[file])}\n"
+                  f"        real: {real[file]['error'] or 'loads'}")
     print(f"{environment}: {len(files)} files, {wrong} disagreements, {unknown} unknown, "
           f"{unsafe} that load but must not be used", flush=True)
     return wrong
