@@ -3,8 +3,8 @@
 
 For every environment (--against) every shared library below the folders given is proved and
 then really loaded beside that environment's torch, in a child. Prints each disagreement: proved
-to load but does not, or proved not to and does. "unknown" agrees with both; how many there are is
-printed. Ends 0 without disagreement, 1 with one.
+to load but does not, or proved not to and does. "unknown" agrees with both; how many there are
+is printed. Ends 0 without disagreement, 1 with one.
 """
 import argparse
 import json
