@@ -33,22 +33,26 @@ static struct af_scratch scratch_of(const struct call *call, int worker)
     return (struct af_scratch){call->scratch + (size_t)worker * bytes, bytes};
 }
 
-static void run_task(void *context, int64_t index, int worker)
+static void run_task(void *context, struct af_piece piece)
 {
     struct call *call = context;
-    const struct af_kernel *kernel;
-    struct af_forward_task task;
-    if (!af_schedule_task(&call->plan.schedule, index, &task, &kernel))
+    const struct af_schedule *schedule = &call->plan.schedule;
+    const struct af_kernel *kernel, *next_kernel;
+    struct af_forward_task task, next;
+    if (!af_schedule_task(schedule, piece.index, &task, &kernel))
         return;
-    af_split_place(&call->plan.schedule, &call->partials, index, &task);
-    kernel->run_forward(&task, scratch_of(call, worker));
+    if (kernel == schedule->tile_kernel && piece.next < schedule->task_count &&
+        af_schedule_task(schedule, piece.next, &next, &next_kernel))
+        task.next = &next;
+    af_split_place(schedule, &call->partials, piece.index, &task);
+    kernel->run_forward(&task, scratch_of(call, piece.worker));
 }
 
-static void run_merge(void *context, int64_t index, int worker)
+static void run_merge(void *context, struct af_piece piece)
 {
     struct call *call = context;
-    af_split_merge(&call->plan.schedule, &call->partials, index,
-                   scratch_of(call, worker).memory);
+    af_split_merge(&call->plan.schedule, &call->partials, piece.index,
+                   scratch_of(call, piece.worker).memory);
 }
 
 /* Rows that a sequence owns but does not use: o = 0, lse = -infinity. */
@@ -76,14 +80,14 @@ static double flops_of(const struct anyflash_attend_args *a)
 }
 
 static void run_pieces(struct anyflash_context *context, struct call *call, int64_t count,
-                       af_pool_body *body)
+                       int64_t together, af_pool_body *body)
 {
     if (flops_of(&call->problem.a) >= ALONE_FLOPS) {
-        af_pool_run(context->pool, count, body, call);
+        af_pool_run(context->pool, count, together, body, call);
         return;
     }
     for (int64_t index = 0; index < count; index++)
-        body(call, index, 0);
+        body(call, (struct af_piece){index, index + 1, 0});
 }
 
 /* Computes in the context, whose turn the caller holds. */
@@ -100,9 +104,11 @@ static enum anyflash_status run(struct anyflash_context *context, struct call *c
                        call->plan.total_bytes);
     af_prepare(&call->problem, memory);
     place(call, memory);
-    run_pieces(context, call, call->plan.schedule.task_count, run_task);
-    if (call->plan.schedule.partial_rows > 0)
-        run_pieces(context, call, call->plan.schedule.row_tasks, run_merge);
+    const struct af_schedule *schedule = &call->plan.schedule;
+    run_pieces(context, call, schedule->task_count, schedule->blocks * schedule->chunks,
+               run_task);
+    if (schedule->partial_rows > 0)
+        run_pieces(context, call, schedule->row_tasks, 1, run_merge);
     clear_unused(&call->problem);
     return ANYFLASH_OK;
 }

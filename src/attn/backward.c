@@ -64,32 +64,31 @@ static enum anyflash_status plan(struct call *call, const struct anyflash_contex
     return ANYFLASH_OK;
 }
 
-static void run_chain(void *context, int64_t index, int worker)
+static void run_chain(void *context, struct af_piece piece)
 {
     struct call *call = context;
-    struct af_scratch scratch = {call->scratch + (size_t)worker * call->scratch_bytes,
+    struct af_scratch scratch = {call->scratch + (size_t)piece.worker * call->scratch_bytes,
                                  call->scratch_bytes};
     for (int64_t link = 0; link < af_backward_links(&call->cut); link++) {
         struct af_backward_task task =
-            af_backward_cut_task(&call->cut, index, link, call->partials);
+            af_backward_cut_task(&call->cut, piece.index, link, call->partials);
         if (task.key_begin < task.key_end)
             call->kernel->run(&task, scratch);
     }
 }
 
-static void run_merge(void *context, int64_t index, int worker)
+static void run_merge(void *context, struct af_piece piece)
 {
     struct call *call = context;
     const int64_t kv_heads = call->problem.forward.a.kv_heads;
-    (void)worker;
-    af_backward_cut_merge(&call->cut, call->partials, index / kv_heads, index % kv_heads);
+    af_backward_cut_merge(&call->cut, call->partials, piece.index / kv_heads,
+                          piece.index % kv_heads);
 }
 
-static void run_sink(void *context, int64_t index, int worker)
+static void run_sink(void *context, struct af_piece piece)
 {
     struct call *call = context;
-    (void)worker;
-    af_backward_sink(&call->problem, index);
+    af_backward_sink(&call->problem, piece.index);
 }
 
 static double flops_of(const struct anyflash_attend_args *a)
@@ -102,11 +101,11 @@ static void run_pieces(struct anyflash_context *context, struct call *call, int6
                        af_pool_body *body)
 {
     if (flops_of(&call->problem.forward.a) >= ALONE_FLOPS) {
-        af_pool_run(context->pool, count, body, call);
+        af_pool_run(context->pool, count, 1, body, call);
         return;
     }
     for (int64_t index = 0; index < count; index++)
-        body(call, index, 0);
+        body(call, (struct af_piece){index, index + 1, 0});
 }
 
 /* Computes in the context, whose turn the caller holds. */

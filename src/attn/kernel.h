@@ -35,6 +35,7 @@ struct af_forward_task {
     int64_t key_end;
     float *partial_o;
     float *partial_ml;
+    const struct af_forward_task *next; /* what this thread will probably do next, or NULL */
 };
 
 /* Why a kernel does not take a problem; texts in declines.inc. */

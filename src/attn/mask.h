@@ -21,21 +21,43 @@ static inline int64_t af_clamp(int64_t value, int64_t low, int64_t high)
     return value < low ? low : value > high ? high : value;
 }
 
+/* The positions' part of visibility, apart from the query: see af_sight_range(). */
+struct af_sight {
+    int64_t first; /* keys that exist: [first, end) */
+    int64_t end;
+    int64_t from; /* query i sees keys [i + from, i + to) of them */
+    int64_t to;
+};
+
+/* Further than any two positions are apart. */
+#define AF_SIGHT_ALL ((int64_t)1 << 41)
+
+static inline struct af_sight af_sight_of(const struct af_problem *problem,
+                                          const struct af_sequence *sequence)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    struct af_sight sight = {sequence->k_first, sequence->k_count, -AF_SIGHT_ALL, AF_SIGHT_ALL};
+    if (a->window_left >= 0)
+        sight.from = sequence->offset - a->window_left;
+    if (a->window_right >= 0)
+        sight.to = sequence->offset + a->window_right + 1;
+    if (a->causal && (a->window_right < 0 || sight.to > sequence->offset + 1))
+        sight.to = sequence->offset + 1;
+    return sight;
+}
+
+static inline struct af_range af_sight_range(struct af_sight sight, int64_t i)
+{
+    int64_t first = i + sight.from > sight.first ? i + sight.from : sight.first;
+    int64_t end = i + sight.to < sight.end ? i + sight.to : sight.end;
+    struct af_range range = {first, end > first ? end : first};
+    return range;
+}
+
 static inline struct af_range af_visible_range(const struct af_problem *problem,
                                                const struct af_sequence *sequence, int64_t i)
 {
-    const struct anyflash_attend_args *a = &problem->a;
-    int64_t p = i + sequence->offset;
-    int64_t first = sequence->k_first;
-    int64_t end = sequence->k_count;
-    if (a->causal)
-        end = af_clamp(p + 1, 0, end);
-    if (a->window_right >= 0)
-        end = af_clamp(p + a->window_right + 1, 0, end);
-    if (a->window_left >= 0 && p - a->window_left > first)
-        first = p - a->window_left;
-    struct af_range range = {first, end > first ? end : first};
-    return range;
+    return af_sight_range(af_sight_of(problem, sequence), i);
 }
 
 /* The bool mask's word on (b, h, i, j); true where there is no mask. */

@@ -27,6 +27,7 @@ struct af_pool {
     af_pool_body *body;
     void *context;
     int64_t count;
+    int64_t together;
     atomic_int_fast64_t next;
     atomic_int busy; /* workers that have not finished this generation */
     pthread_t threads[];
@@ -38,12 +39,33 @@ struct worker_start {
     uint64_t seen; /* the generation before its first run */
 };
 
+/* Claims pieces [*first_out, end) and returns end; fewer as the end comes near. */
+static int64_t claim(struct af_pool *pool, int64_t *first_out)
+{
+    int_fast64_t first = atomic_load_explicit(&pool->next, memory_order_relaxed);
+    int64_t end;
+    do {
+        int64_t share = (pool->count - first) / (2 * pool->size);
+        share = share < pool->together ? share : pool->together;
+        end = first + (share > 1 ? share : 1);
+    } while (first < pool->count &&
+             !atomic_compare_exchange_weak_explicit(
+                 &pool->next, &first, end, memory_order_relaxed, memory_order_relaxed));
+    *first_out = first;
+    return end;
+}
+
 static void take_pieces(struct af_pool *pool, int worker)
 {
-    int64_t index;
-    while ((index = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) <
-           pool->count)
-        pool->body(pool->context, index, worker);
+    int64_t first;
+    for (int64_t end = claim(pool, &first); first < pool->count; end = claim(pool, &first)) {
+        for (int64_t index = first; index < end; index++) {
+            int64_t next = index + 1 < end
+                               ? index + 1
+                               : atomic_load_explicit(&pool->next, memory_order_relaxed);
+            pool->body(pool->context, (struct af_piece){index, next, worker});
+        }
+    }
 }
 
 static void relax(void)
@@ -123,6 +145,7 @@ enum anyflash_status af_pool_new(int threads, struct af_pool **pool_out,
     atomic_init(&pool->next, 0);
     atomic_init(&pool->busy, 0);
     pool->count = 0;
+    pool->together = 1;
     pthread_mutex_init(&pool->turn, NULL);
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->begin, NULL);
@@ -176,12 +199,14 @@ static void wait_for_workers(struct af_pool *pool)
     pthread_mutex_unlock(&pool->lock);
 }
 
-void af_pool_run(struct af_pool *pool, int64_t count, af_pool_body *body, void *context)
+void af_pool_run(struct af_pool *pool, int64_t count, int64_t together, af_pool_body *body,
+                 void *context)
 {
     pthread_mutex_lock(&pool->turn);
     pool->body = body;
     pool->context = context;
     pool->count = count;
+    pool->together = together;
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
     bool shared = count > 1 && pool->size > 1;
     if (shared) {

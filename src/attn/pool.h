@@ -1,9 +1,10 @@
 /*
  * pool.h: threads that share numbered pieces of work.
  *
- * Pieces are handed out by one atomic counter in rising order, so results must
- * not depend on who computes what. The caller works too. One call at a time
- * uses the pool; another call from a second thread waits for it.
+ * Pieces are handed out by one atomic counter in rising order, a few neighbours
+ * at a time while there are many, so results must not depend on who computes
+ * what. The caller works too. One call at a time uses the pool; another call
+ * from a second thread waits for it.
  */
 #ifndef AF_ATTN_POOL_H
 #define AF_ATTN_POOL_H
@@ -12,8 +13,13 @@
 
 struct af_pool;
 
-/* Does piece `index`; `worker` is 0 to af_pool_size() - 1, stable during the call. */
-typedef void af_pool_body(void *context, int64_t index, int worker);
+struct af_piece {
+    int64_t index;
+    int64_t next; /* what this worker does next, in all likelihood; the count: nothing */
+    int worker;   /* 0 to af_pool_size() - 1, stable during the call */
+};
+
+typedef void af_pool_body(void *context, struct af_piece piece);
 
 /*
  * A pool of `threads` workers, the caller included; 1 starts no thread. Threads
@@ -25,7 +31,11 @@ void af_pool_free(struct af_pool *pool);
 
 int af_pool_size(const struct af_pool *pool);
 
-/* Runs body for every index below `count` and returns when all are done. */
-void af_pool_run(struct af_pool *pool, int64_t count, af_pool_body *body, void *context);
+/*
+ * Runs body for every index below `count` and returns when all are done. Up to
+ * `together` neighbours, which read the same memory, go to one worker.
+ */
+void af_pool_run(struct af_pool *pool, int64_t count, int64_t together, af_pool_body *body,
+                 void *context);
 
 #endif

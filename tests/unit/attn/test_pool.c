@@ -20,16 +20,19 @@ struct tally {
     int threads;
     atomic_int done[PIECES];
     atomic_int strangers; /* pieces done by workers that should not exist */
+    atomic_int wrong;     /* pieces whose next one is not behind them */
     int plain[PIECES];    /* written without atomics: the run's end must order it */
 };
 
-static void count_piece(void *context, int64_t index, int worker)
+static void count_piece(void *context, struct af_piece piece)
 {
     struct tally *tally = context;
-    atomic_fetch_add(&tally->done[index], 1);
-    tally->plain[index]++;
-    if (worker < 0 || worker >= tally->threads)
+    atomic_fetch_add(&tally->done[piece.index], 1);
+    tally->plain[piece.index]++;
+    if (piece.worker < 0 || piece.worker >= tally->threads)
         atomic_fetch_add(&tally->strangers, 1);
+    if (piece.next <= piece.index)
+        atomic_fetch_add(&tally->wrong, 1);
 }
 
 static void check_runs(struct af_pool *pool, struct tally *tally, int runs)
@@ -39,13 +42,14 @@ static void check_runs(struct af_pool *pool, struct tally *tally, int runs)
         int64_t count = counts[run % (int)AF_COUNT(counts)];
         for (int n = 0; n < PIECES; n++)
             atomic_store(&tally->done[n], tally->plain[n] = 0);
-        af_pool_run(pool, count, count_piece, tally);
+        af_pool_run(pool, count, run % 4 * 5 + 1, count_piece, tally);
         for (int n = 0; n < PIECES; n++) {
             assert_int_equal(atomic_load(&tally->done[n]), n < count);
             assert_int_equal(tally->plain[n], n < count);
         }
     }
     assert_int_equal(atomic_load(&tally->strangers), 0);
+    assert_int_equal(atomic_load(&tally->wrong), 0);
 }
 
 static void test_pool__does_every_piece_once(void **state)
@@ -79,7 +83,7 @@ static void test_pool__works_with_the_threads_that_start(void **state)
         struct af_pool *pool;
         assert_int_equal(af_pool_new(4, &pool, NULL), ANYFLASH_OK);
         af_mem_fail_nth(nth, true);
-        af_pool_run(pool, PIECES, count_piece, &tally);
+        af_pool_run(pool, PIECES, 1, count_piece, &tally);
         af_mem_fail_nth(0, false);
         check_runs(pool, &tally, 6);
         af_pool_free(pool);
@@ -96,7 +100,7 @@ static void *run_often(void *argument)
 {
     struct runner *runner = argument;
     for (int n = 0; n < 50; n++)
-        af_pool_run(runner->pool, PIECES, count_piece, &runner->tally);
+        af_pool_run(runner->pool, PIECES, 7, count_piece, &runner->tally);
     return NULL;
 }
 
