@@ -3,7 +3,7 @@
 #   make run    builds anyflash and lets it look at this machine
 #   make test   builds and runs every test that needs no network and no GPU
 
-.PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real fuzz bench format install clean
+.PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-config fuzz bench format install clean
 
 PRESET ?= release
 TESTS = OFF
@@ -64,6 +64,13 @@ test-real: PACKAGE_SETS += test
 test-real: TESTS = ON
 test-real: build
 	python3 tests/real/compare.py --anyflash build/release/anyflash
+
+# What `anyflash config` writes, taken by real uv and pip over a loopback index. Fetches
+# uv, pip and what a build needs from the Python package index, once.
+test-config: PACKAGE_SETS += test
+test-config: build
+	python3 tests/config/prepare.py build/config
+	ANYFLASH=$(CURDIR)/build/$(PRESET)/anyflash build/config/run
 
 # FUZZ_SECONDS for each target.
 FUZZ_SECONDS ?= 60

@@ -20,10 +20,14 @@ static const char *option_values(size_t id)
         return "bf16 f16";
     case AF_OPTION_LAYOUT:
         return "bshd bhsd";
+    case AF_OPTION_SOURCE:
+        return "auto path url";
+    case AF_OPTION_FROM:
     case AF_OPTION_LSE:
     case AF_OPTION_MACHINE:
     case AF_OPTION_OUTPUT:
     case AF_OPTION_PEERS:
+    case AF_OPTION_PROJECT:
     case AF_OPTION_SVG:
     case AF_OPTION_CATALOG:
     case AF_OPTION_PYTHON:

@@ -20,7 +20,7 @@ enum af_command_id {
 enum af_command_bit {
 #include "cli/commands.inc"
     AF_ON_ALL = (1u << AF_COMMAND_COUNT) - 1,
-    AF_ON_DECIDING = AF_ON_DOCTOR | AF_ON_PLAN | AF_ON_FIND | AF_ON_MACHINE
+    AF_ON_DECIDING = AF_ON_DOCTOR | AF_ON_PLAN | AF_ON_CONFIG | AF_ON_FIND | AF_ON_MACHINE
 };
 #undef AF_COMMAND
 

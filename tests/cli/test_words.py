@@ -4,7 +4,7 @@ import subprocess
 import pytest
 from conftest import PROGRAM
 
-COMMANDS = ["doctor", "plan", "find", "machine", "attend", "bench", "version", "help"]
+COMMANDS = ["doctor", "plan", "config", "find", "machine", "attend", "bench", "version", "help"]
 
 
 def test_version_prints_the_version(anyflash):

@@ -14,6 +14,8 @@
 #include "whole_command.h"
 
 #define RECORD AF_TEST_DATA "/cases/machines/stale-after-torch-upgrade.json"
+#define RTX4090 AF_TEST_DATA "/cases/machines/rtx4090-torch2.8.json"
+#define PROJECT AF_TEST_DATA "/faults/project"
 
 #define TEST(name, ...)                                                                        \
     static void test_##name##__survives_every_lack_of_memory(void **state)                     \
@@ -32,6 +34,14 @@ TEST(machine, "machine", "--machine", RECORD)
 TEST(find, "find", "torch=2.9", "python=3.12", "cuda=13")
 TEST(find_json, "find", "--json", "torch=2.9", "python=3.12", "cuda=13")
 TEST(given, "plan", "--given", "torch=2.8.0+cu128", "--given", "python=3.12")
+TEST(config_uv, "config", "uv", "--machine", RTX4090, "--project", PROJECT)
+TEST(config_diff, "config", "uv", "--diff", "--machine", RTX4090, "--project", PROJECT)
+TEST(config_build, "config", "uv", "--prefer", "build", "--machine", RTX4090, "--project",
+     PROJECT)
+TEST(config_check, "config", "uv", "--check", "--machine", RTX4090, "--project", PROJECT)
+TEST(config_pip, "config", "pip", "--json", "--machine", RTX4090, "--project", PROJECT)
+TEST(config_poetry, "config", "poetry", "--machine", RTX4090, "--project", PROJECT)
+TEST(config_pixi, "config", "pixi", "--machine", RTX4090, "--project", PROJECT)
 TEST(help, "help", "plan")
 
 int main(void)
@@ -45,6 +55,13 @@ int main(void)
         cmocka_unit_test(test_find__survives_every_lack_of_memory),
         cmocka_unit_test(test_find_json__survives_every_lack_of_memory),
         cmocka_unit_test(test_given__survives_every_lack_of_memory),
+        cmocka_unit_test(test_config_uv__survives_every_lack_of_memory),
+        cmocka_unit_test(test_config_diff__survives_every_lack_of_memory),
+        cmocka_unit_test(test_config_build__survives_every_lack_of_memory),
+        cmocka_unit_test(test_config_check__survives_every_lack_of_memory),
+        cmocka_unit_test(test_config_pip__survives_every_lack_of_memory),
+        cmocka_unit_test(test_config_poetry__survives_every_lack_of_memory),
+        cmocka_unit_test(test_config_pixi__survives_every_lack_of_memory),
         cmocka_unit_test(test_help__survives_every_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

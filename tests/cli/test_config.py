@@ -1,0 +1,347 @@
+"""`anyflash config`: what is written for each tool, and that the rest of a file stays.
+
+The texts are checked with the real tools by tests/config (make test-config).
+"""
+import hashlib
+import json
+import os
+import pathlib
+import stat
+import tomllib
+import zipfile
+
+import pytest
+
+MACHINES = pathlib.Path(__file__).resolve().parent.parent / "cases" / "machines"
+RTX4090 = str(MACHINES / "rtx4090-torch2.8.json")
+GH200 = str(MACHINES / "gh200-torch2.9.json")
+LINUX = "sys_platform == 'linux' and platform_machine == 'x86_64'"
+MARKER = f"python_version == '3.12' and {LINUX}"
+FILE = "flash_attn-2.8.3.post1+cu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl"
+PLAIN = "flash_attn-2.8.3.post1-cp312-cp312-linux_x86_64.whl"
+URL = ("https://github.com/Dao-AILab/flash-attention/releases/download/v2.8.3.post1/"
+       + FILE.replace("+", "%2B"))
+
+PROJECT = '''\
+# kept
+[project]
+name = "demo"
+version = "0.1"
+requires-python = ">=3.12,<3.13"   # one
+dependencies = [
+    "torch",  # big
+    "Flash_Attn >= 2.7 ; python_version < '4'",
+    "numpy"   # last
+]
+
+[tool.uv]
+no-build-isolation-package = ["flash-attn"]  # old
+
+[tool.ruff]
+line-length = 100
+'''
+
+LOCKED = f'''\
+# kept
+[project]
+name = "demo"
+version = "0.1"
+requires-python = ">=3.12,<3.13"   # one
+dependencies = [
+    "torch",  # big
+    "flash-attn>= 2.7 ; {MARKER}",
+    "numpy"   # last
+]
+
+[tool.uv]
+no-build-package = ["flash-attn"]
+
+[tool.uv.sources]
+flash-attn = [
+    {{ path = "wheels/{PLAIN}", marker = "{MARKER}" }},
+]
+
+[[tool.uv.dependency-metadata]]
+name = "flash-attn"
+requires-dist = ["torch==2.8.*", "einops"]
+
+[tool.ruff]
+line-length = 100
+'''
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    return tmp_path
+
+
+def official_wheel(folder, requires="torch\nRequires-Dist: einops", name=FILE):
+    """A small file of the official shape: the local part is in the name only."""
+    folder.mkdir(exist_ok=True)
+    with zipfile.ZipFile(folder / name, "w") as archive:
+        archive.writestr("flash_attn/__init__.py", "")
+        archive.writestr("flash_attn-2.8.3.post1.dist-info/METADATA",
+                         "Metadata-Version: 2.1\nName: flash_attn\nVersion: 2.8.3.post1\n"
+                         f"Requires-Dist: {requires}\n\n")
+    return hashlib.sha256((folder / name).read_bytes()).hexdigest()
+
+
+def test_uv_text_is_the_whole_file_with_the_rest_as_it_was(anyflash, project):
+    answer = anyflash("config", "uv", "-m", RTX4090)
+    assert answer.code == 0 and answer.out == LOCKED
+    assert (project / "pyproject.toml").read_text() == PROJECT
+
+
+def test_uv_write_shows_the_diff_and_a_second_run_changes_nothing(anyflash, project):
+    os.chmod(project / "pyproject.toml", 0o640)
+    answer = anyflash("config", "uv", "-m", RTX4090, "--write")
+    assert answer.code == 0
+    assert answer.out.startswith("--- pyproject.toml\n+++ pyproject.toml\n@@ -5,12 +5,21 @@\n")
+    assert '-no-build-isolation-package = ["flash-attn"]  # old\n' in answer.out
+    assert (project / "pyproject.toml").read_text() == LOCKED
+    assert stat.S_IMODE((project / "pyproject.toml").stat().st_mode) == 0o640
+    again = anyflash("config", "uv", "-m", RTX4090, "--write")
+    assert again.code == 0 and again.out == ""
+    assert (project / "pyproject.toml").read_text() == LOCKED
+
+
+def test_uv_write_goes_through_a_link(anyflash, project):
+    (project / "real.toml").write_text(PROJECT)
+    (project / "pyproject.toml").unlink()
+    (project / "pyproject.toml").symlink_to("real.toml")
+    assert anyflash("config", "uv", "-m", RTX4090, "--write").code == 0
+    assert (project / "pyproject.toml").is_symlink()
+    assert (project / "real.toml").read_text() == LOCKED
+
+
+def test_uv_from_reads_the_wheel_and_puts_it_into_the_project(anyflash, project):
+    official_wheel(project / "down", "torch>=2\nRequires-Dist: einops\n"
+                                     "Requires-Dist: pytest ; extra == 'test'")
+    answer = anyflash("config", "uv", "-m", RTX4090, "--write", "--from", "down")
+    assert answer.code == 0
+    assert (project / "wheels" / PLAIN).read_bytes() == (project / "down" / FILE).read_bytes()
+    made = tomllib.loads((project / "pyproject.toml").read_text())
+    assert made["tool"]["uv"]["dependency-metadata"] == [
+        {"name": "flash-attn", "requires-dist": ["torch==2.8.*", "einops"]}]
+
+
+def test_uv_url_is_written_on_demand_with_a_warning(anyflash, project):
+    answer = anyflash("config", "uv", "-m", RTX4090, "--source", "url")
+    made = tomllib.loads(answer.out)["tool"]["uv"]
+    assert made["sources"]["flash-attn"] == [{"url": URL, "marker": MARKER}]
+    assert "installs this file again at every `uv sync`" in answer.err
+
+
+def test_uv_extra_gets_the_dependency(anyflash, project):
+    (project / "pyproject.toml").write_text(PROJECT.replace(
+        '    "Flash_Attn >= 2.7 ; python_version < \'4\'",\n', ""))
+    made = tomllib.loads(anyflash("config", "uv", "-m", RTX4090, "--extra", "flash").out)
+    assert made["project"]["optional-dependencies"] == {"flash": [f"flash-attn ; {MARKER}"]}
+    assert made["project"]["dependencies"] == ["torch", "numpy"]
+
+
+def test_uv_two_platforms_in_one_project(anyflash, project):
+    made = tomllib.loads(anyflash("config", "uv", "-m", RTX4090, "-m", GH200).out)
+    arm = MARKER.replace("x86_64", "aarch64")
+    assert [each["marker"] for each in made["tool"]["uv"]["sources"]["flash-attn"]] == [
+        MARKER, arm]
+    assert f"flash-attn>= 2.7 ; ({MARKER}) or ({arm})" in made["project"]["dependencies"]
+    needs = made["tool"]["uv"]["dependency-metadata"][0]["requires-dist"]
+    assert needs == [f"torch==2.8.* ; {MARKER}", f"torch==2.9.* ; {arm}", "einops"]
+
+
+def test_uv_refuses_a_python_that_the_project_excludes(anyflash, project):
+    (project / "pyproject.toml").write_text(PROJECT.replace(">=3.12,<3.13", ">=3.13"))
+    answer = anyflash("config", "uv", "-m", RTX4090, "--write")
+    assert answer.code == 1 and "requires-python is '>=3.13'" in answer.err
+    assert ">=3.13" in (project / "pyproject.toml").read_text()
+
+
+def test_uv_build_locks_torch_and_variables(anyflash, project):
+    answer = anyflash("config", "uv", "-m", RTX4090, "--prefer", "build")
+    made = tomllib.loads(answer.out)
+    uv = made["tool"]["uv"]
+    assert {"requirement": "torch", "match-runtime": True} in (
+        uv["extra-build-dependencies"]["flash-attn"])
+    assert uv["extra-build-variables"]["flash-attn"]["FLASH_ATTN_CUDA_ARCHS"] == "80"
+    assert uv["dependency-metadata"][0] == {
+        "name": "flash-attn", "requires-dist": ["torch==2.8.*", "einops"]}
+    assert "no-build-package" not in uv and "no-build-isolation-package" not in uv
+    assert f"flash-attn==2.8.3.post2 ; {LINUX}" in made["project"]["dependencies"]
+    assert "MAX_JOBS=7" in answer.err
+
+
+def test_uv_from_build_to_wheel_and_back_leaves_nothing_behind(anyflash, project):
+    build = anyflash("config", "uv", "-m", RTX4090, "--prefer", "build", "--write")
+    assert build.code == 0
+    built = (project / "pyproject.toml").read_text()
+    assert anyflash("config", "uv", "-m", RTX4090, "--write").code == 0
+    wheel = tomllib.loads((project / "pyproject.toml").read_text())["tool"]["uv"]
+    assert sorted(wheel) == ["dependency-metadata", "no-build-package", "sources"]
+    assert anyflash("config", "uv", "-m", RTX4090, "--prefer", "build", "--write").code == 0
+    again = tomllib.loads((project / "pyproject.toml").read_text())
+    assert again == tomllib.loads(built)
+
+
+def test_uv_takes_the_version_out_of_its_metadata_block(anyflash, project):
+    block = ('\n[[tool.uv.dependency-metadata]]\nname = "Flash-Attn"  # mine\n'
+             'version = "2.8.3"\nrequires-dist = ["torch"]\nrequires-python = ">=3.9"\n')
+    (project / "pyproject.toml").write_text(PROJECT + block)
+    answer = anyflash("config", "uv", "-m", RTX4090)
+    assert ('name = "Flash-Attn"  # mine\nrequires-dist = ["torch==2.8.*", "einops"]\n'
+            'requires-python = ">=3.9"\n') in answer.out
+
+
+def test_uv_refuses_a_file_it_does_not_understand(anyflash, project):
+    (project / "pyproject.toml").write_text("[project]\nname = demo\n")
+    answer = anyflash("config", "uv", "-m", RTX4090, "--write")
+    assert answer.code == 3 and "pyproject.toml, line 2, column 8" in answer.err
+    assert (project / "pyproject.toml").read_text() == "[project]\nname = demo\n"
+
+
+def test_uv_without_a_project_prints_what_to_add(anyflash):
+    answer = anyflash("config", "uv", "-m", RTX4090)
+    assert answer.code == 0
+    assert answer.out.startswith("[project]\ndependencies = [\"flash-attn ;")
+
+
+@pytest.mark.parametrize("lock, answers", [
+    ("path", {"locked": "yes", "version": "yes", "hash": "yes", "torch": "yes"}),
+    ("hash", {"locked": "yes", "version": "yes", "hash": "no", "torch": "yes"}),
+    ("gone", {"locked": "no", "torch": "no"}),
+    ("sdist", {"locked": "yes", "version": "yes", "hash": "yes", "only ours": "no",
+               "torch": "yes"}),
+])
+def test_uv_check_reads_what_uv_locked(anyflash, project, lock, answers):
+    digest = official_wheel(project / "wheels", name=PLAIN)
+    hash_text = "0" * 64 if lock == "hash" else digest
+    text = 'version = 1\nrequires-python = "==3.12.*"\n'
+    if lock != "gone":
+        text += (f'[[package]]\nname = "flash-attn"\nversion = "2.8.3.post1"\n'
+                 f'source = {{ path = "wheels/{PLAIN}" }}\n'
+                 f'wheels = [ {{ filename = "{PLAIN}", hash = "sha256:{hash_text}" }} ]\n'
+                 '[[package]]\nname = "torch"\nversion = "2.8.0"\n')
+    if lock == "sdist":
+        text += '[[package]]\nname = "flash-attn"\nversion = "2.8.3"\n'
+    (project / "uv.lock").write_text(text)
+    answer = anyflash("config", "uv", "-m", RTX4090, "--check", "--json")
+    checks = json.loads(answer.out)["checks"]
+    assert {each["what"]: each["answer"] for each in checks} == answers
+    assert answer.code == (1 if "no" in answers.values() else 0)
+    plain = anyflash("config", "uv", "-m", RTX4090, "--check")
+    assert plain.code == answer.code and plain.out.count("\n") >= len(answers)
+
+
+def test_json_has_the_pins_and_the_text(anyflash, project):
+    answer = anyflash("config", "uv", "-m", RTX4090, "--json")
+    made = json.loads(answer.out)
+    assert made["schema"] == "anyflash-config/1" and made["text"] == LOCKED
+    assert made["changed"] is True and made["written"] is False
+    pin = made["pins"][0]
+    assert (pin["filename"], pin["url"], pin["marker"]) == (FILE, URL, MARKER)
+    assert pin["path"] == f"wheels/{PLAIN}" and pin["sha256"] is None
+
+
+def test_pip_edits_requirements_in_place(anyflash, tmp_path):
+    (tmp_path / "requirements.txt").write_bytes(
+        b"# kept\r\nnumpy\r\ntorch[opt] >=2.0  # big\r\nflash_attn==2.5.0 \\\r\n"
+        b"    # old\r\n-r more.txt\r\nlast")
+    digest = official_wheel(tmp_path / "down")
+    answer = anyflash("config", "pip", "-m", RTX4090, "--from", "down", "--write")
+    assert answer.code == 0
+    assert (tmp_path / "requirements.txt").read_bytes().decode() == (
+        "# kept\r\nnumpy\r\ntorch[opt] ==2.8.*  # big\r\n"
+        f"flash-attn @ {URL}#sha256={digest} ; {MARKER}\r\n-r more.txt\r\nlast\r\n"
+        "--only-binary flash-attn\r\n")
+    assert anyflash("config", "pip", "-m", RTX4090, "--from", "down", "--write").out == ""
+
+
+def test_pip_leaves_torch_alone_in_hash_mode(anyflash, tmp_path):
+    (tmp_path / "requirements.txt").write_text("torch==2.8.0 --hash=sha256:00\n")
+    official_wheel(tmp_path / "down")
+    answer = anyflash("config", "pip", "-m", RTX4090, "--from", "down")
+    assert answer.out.startswith("torch==2.8.0 --hash=sha256:00\n--only-binary flash-attn\n")
+
+
+def test_pip_cannot_lock_a_build(anyflash):
+    answer = anyflash("config", "pip", "-m", RTX4090, "--prefer", "build")
+    assert answer.code == 1 and "cannot lock a source build" in answer.err
+
+
+def test_pylock_is_an_archive_without_version(anyflash, tmp_path):
+    digest = official_wheel(tmp_path / "down")
+    made = tomllib.loads(anyflash("config", "pylock", "-m", RTX4090, "--from", "down").out)
+    assert made == {"lock-version": "1.0", "created-by": "anyflash", "packages": [
+        {"name": "flash-attn", "marker": MARKER,
+         "archive": {"url": URL, "hashes": {"sha256": digest}}}]}
+
+
+def test_pylock_entries_of_other_makers_are_corrected(anyflash, tmp_path):
+    digest = official_wheel(tmp_path / "down")
+    (tmp_path / "pylock.toml").write_text(
+        '# by hand\nlock-version = "1.0"\ncreated-by = "uv"\n\n[[packages]]\n'
+        'name = "flash-attn"\nversion = "2.8.3"\n[packages.archive]\nurl = "old"  # u\n'
+        '[packages.archive.hashes]\nsha256 = "00"\n\n[[packages]]\nname = "torch"\n'
+        'version = "2.8.0"\n')
+    answer = anyflash("config", "pylock", "-m", RTX4090, "--from", "down")
+    assert answer.out.startswith('# by hand\n') and "# u\n" in answer.out
+    made = tomllib.loads(answer.out)["packages"]
+    assert made[0] == {"name": "flash-attn", "marker": MARKER,
+                       "archive": {"url": URL, "hashes": {"sha256": digest}}}
+    assert made[1] == {"name": "torch", "version": "2.8.0"}
+
+
+def test_pylock_needs_a_hash(anyflash):
+    answer = anyflash("config", "pylock", "-m", RTX4090)
+    assert answer.code == 1 and "--from" in answer.err
+
+
+def test_poetry_names_the_address(anyflash, project):
+    made = tomllib.loads(anyflash("config", "poetry", "-m", RTX4090).out)
+    assert made["tool"]["poetry"]["dependencies"] == {
+        "torch": "2.8.*", "flash-attn": {"url": URL, "markers": MARKER}}
+
+
+def test_pixi_names_the_address_for_its_platform(anyflash):
+    made = tomllib.loads(anyflash("config", "pixi", "-m", RTX4090, "-m", GH200).out)
+    assert made["target"]["linux-64"]["pypi-dependencies"]["flash-attn"] == {"url": URL}
+    assert made["target"]["linux-aarch64"]["pypi-dependencies"]["torch"] == "==2.9.*"
+
+
+def test_pixi_and_conda_take_conda_forge_for_its_torch(anyflash):
+    record = str(MACHINES / "pixi-torch2.8.json")
+    made = tomllib.loads(anyflash("config", "pixi", "-m", record).out)
+    assert made == {"dependencies": {"pytorch-gpu": "2.8.*", "flash-attn": "*"}}
+    answer = anyflash("config", "conda", "-m", record)
+    assert "pytorch-gpu=2.8.*\n  - flash-attn\n" in answer.out
+
+
+def test_dockerfile_checks_hash_and_torch(anyflash, tmp_path):
+    digest = official_wheel(tmp_path / "down")
+    answer = anyflash("config", "dockerfile", "-m", RTX4090, "--from", "down")
+    assert f"ADD --checksum=sha256:{digest} \\\n    {URL} \\\n" in answer.out
+    assert "startswith('2.8.')" in answer.out
+
+
+@pytest.mark.parametrize("words, error", [
+    ([], "config takes one word: uv, pip, pylock, poetry, pixi, conda, dockerfile"),
+    (["npm"], "config takes one word"),
+    (["uv", "--source", "ftp"], "--source takes auto, path or url"),
+    (["pip", "--source", "url"], "--source is for uv"),
+    (["pip", "--check"], "--check reads uv.lock"),
+    (["uv", "--check", "--write"], "--check goes with neither"),
+    (["conda", "--write"], "it does not write"),
+])
+def test_config_refuses_with_exit_2(anyflash, words, error):
+    answer = anyflash("config", *words, "-m", RTX4090)
+    assert answer.code == 2 and error in answer.err
+
+
+def test_config_says_no_where_there_is_nothing_to_lock(anyflash):
+    record = str(MACHINES / "no-gpu-cpu-torch.json")
+    answer = anyflash("config", "uv", "-m", record)
+    assert answer.code == 1 and answer.out == ""
+    assert "there is no flash-attn to lock" in answer.err
+    made = json.loads(anyflash("config", "uv", "-m", record, "--json").out)
+    assert made["text"] is None and "flash-attn" in made["reason"]
