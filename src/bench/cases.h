@@ -40,6 +40,9 @@ const struct af_bench_case *af_bench_cases(size_t *count_out);
 /* Whether this machine has the row's level. */
 bool af_bench_can_run(const struct af_bench_case *row);
 
+/* Whether peers time the row: they know no levels, and only the engine shows its memory. */
+bool af_bench_has_peers(const struct af_bench_case *row);
+
 /* "forward", "backward", "decode", "call", "memory". */
 const char *af_bench_operation_text(enum af_bench_operation operation);
 

@@ -108,7 +108,8 @@ static json_t *json_line(const struct af_bench_report *report, const struct af_b
     const struct af_bench_case *row = line->row;
     const struct af_bench_timing *timing = &line->timing;
     json_t *peers = json_array();
-    for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->python != NULL; i++)
+    bool was_asked = report->python != NULL && af_bench_has_peers(row);
+    for (size_t i = 0; i < AF_BENCH_PEER_COUNT && was_asked; i++)
         peers = append(peers, json_peer(report, line, i));
     json_t *figures = json_pack(
         "{s:s, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, s:o}", "kernel", timing->kernel,

@@ -155,7 +155,7 @@ static void add_peers(const struct af_bench_report *report, struct af_page *page
                 "How many times as long the peers take on the same inputs");
     for (size_t i = 0; i < report->count; i++) {
         const struct af_bench_line *line = &report->lines[i];
-        if (is_memory(line))
+        if (!af_bench_has_peers(line->row))
             continue;
         if (af_bench_starts_group(report, i))
             add_peers_heading(report, line->row, page->out);

@@ -57,8 +57,9 @@ static enum anyflash_status ask_peers(struct af_cli *cli, const struct af_bench_
                                       struct af_bench_line *line, struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
+    bool is_asked = report->python != NULL && af_bench_has_peers(line->row);
     for (size_t i = 0; i < AF_BENCH_PEER_COUNT && status == ANYFLASH_OK; i++)
-        if (report->python != NULL && report->peers[i].version != NULL)
+        if (is_asked && report->peers[i].version != NULL)
             status = af_bench_peer_measure(&cli->arena, report->python, &report->peers[i],
                                            line->row, report->facts.threads, PEER_SECONDS,
                                            &line->timing, &line->peers[i], err);

@@ -26,6 +26,24 @@ struct input {
     size_t left;
 };
 
+/*
+ * Each part of the arguments has bytes of its own, at a fixed place: a mutation
+ * of one part leaves the others what they were. Absent bytes are 0.
+ */
+enum part { EXTENTS, OPTIONS, TENSORS, INDEXES, BACKWARD, PARTS };
+static const size_t part_bytes[PARTS] = {24, 40, 120, 160, 120};
+
+static struct input part_of(const uint8_t *data, size_t size, enum part part)
+{
+    size_t at = 0;
+    for (int before = 0; before < (int)part; before++)
+        at += part_bytes[before];
+    if (at >= size)
+        return (struct input){data, 0};
+    return (struct input){data + at,
+                          size - at < part_bytes[part] ? size - at : part_bytes[part]};
+}
+
 static unsigned char pool[POOL_BYTES] __attribute__((aligned(64)));
 static int32_t arrays[16][BATCH_MAX * TABLE_MAX + 1];
 static double results[2][ROWS_MAX];
@@ -332,7 +350,9 @@ static void check_backward(struct input *in, const struct anyflash_attend_args *
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct input in = {data, size};
+    struct input extents = part_of(data, size, EXTENTS), options = part_of(data, size, OPTIONS),
+                 tensors = part_of(data, size, TENSORS), lists = part_of(data, size, INDEXES),
+                 gradients = part_of(data, size, BACKWARD);
     static union { /* as long as the longest struct_size that is accepted */
         struct anyflash_attend_args a;
         unsigned char bytes[4096];
@@ -342,12 +362,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct af_problem problem;
     memset(pool, 0, sizeof pool);
     memset(arrays, 0, sizeof arrays);
-    fill_extents(&in, &a);
-    fill_tensors(&in, &a);
-    fill_options(&in, &a);
-    fill_indexes(&in, &a);
-    if (chance(&in, 4))
-        a.struct_size = (size_t)number(&in, 0, sizeof a);
+    fill_extents(&extents, &a);
+    fill_tensors(&tensors, &a);
+    fill_options(&options, &a);
+    fill_indexes(&lists, &a);
+    if (chance(&options, 4))
+        a.struct_size = (size_t)number(&options, 0, sizeof a + 16);
     given.a = a;
     enum anyflash_status status = af_problem_init(&problem, &given.a, &err);
     if (status != ANYFLASH_OK) {
@@ -357,7 +377,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool small = a.batch <= BATCH_MAX && a.heads <= 8 && a.q_len <= 8 && a.k_len <= 8 &&
                  a.head_dim <= DIM_MAX && a.value_dim <= DIM_MAX && a.new_len <= 8;
     bool real = small && check_queries(&problem) && keys_are_real(&problem);
-    check_backward(&in, &given.a, real);
+    check_backward(&gradients, &given.a, real);
     if (real && af_prepare_bytes(&problem) <= sizeof turned) {
         af_prepare(&problem, turned);
         promise(af_reference_forward(&problem, results[0], results[1], NULL) == ANYFLASH_OK);

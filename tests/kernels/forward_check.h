@@ -176,6 +176,9 @@ static inline const char *note_kernels(const struct forward_case *c, uint32_t fe
     for (int64_t index = 0; index < plan.schedule.task_count; index++) {
         if (!af_schedule_task(&plan.schedule, index, &task, &kernel))
             continue;
+        if (task.row_end - task.row_begin > kernel->rows_max)
+            fail_msg("%s, seed %llu: a task has more rows than it takes", kernel->name,
+                     (unsigned long long)c->seed);
         for (size_t k = 0; k < count; k++)
             tasks_run[k] += kernels[k] == kernel;
         name = kernel->name;

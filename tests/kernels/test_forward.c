@@ -257,6 +257,21 @@ static void test_forward__caches_and_pages_are_near_the_oracle(void **state)
     random_cases(cache_case, 400000);
 }
 
+static void test_manifest__preferred_rows_are_tiles_that_fit(void **state)
+{
+    (void)state;
+    size_t count;
+    const struct af_kernel *const *kernels = af_kernels(&count);
+    for (size_t k = 0; k < count; k++) {
+        const struct af_kernel *kernel = kernels[k];
+        if (kernel->rows_preferred > kernel->rows_max || kernel->rows_granule < 1 ||
+            kernel->rows_preferred % kernel->rows_granule != 0)
+            fail_msg("%s prefers %lld rows, takes %lld, in tiles of %lld", kernel->name,
+                     (long long)kernel->rows_preferred, (long long)kernel->rows_max,
+                     (long long)kernel->rows_granule);
+    }
+}
+
 static void test_manifest__every_kernel_that_can_run_here_ran(void **state)
 {
     (void)state;
@@ -276,6 +291,7 @@ int main(void)
         cmocka_unit_test(test_forward__few_rows_are_near_the_oracle),
         cmocka_unit_test(test_forward__packed_sequences_are_near_the_oracle),
         cmocka_unit_test(test_forward__caches_and_pages_are_near_the_oracle),
+        cmocka_unit_test(test_manifest__preferred_rows_are_tiles_that_fit),
         cmocka_unit_test(test_manifest__every_kernel_that_can_run_here_ran),
     };
     return cmocka_run_group_tests(tests, make_contexts, free_contexts);
