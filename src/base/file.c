@@ -27,6 +27,17 @@ static enum anyflash_status fail_errno(struct anyflash_error *err, const char *w
     return af_fail(err, status, "cannot %s '%s': %s", what, shown, strerror(number));
 }
 
+/* Says of what is there, and is no file to read, what it is. */
+static enum anyflash_status fail_irregular(struct anyflash_error *err, const char *path,
+                                           mode_t mode)
+{
+    char shown[200];
+    if (S_ISDIR(mode))
+        return fail_errno(err, "read", path, EISDIR);
+    af_text_quote(shown, sizeof shown, path, strlen(path));
+    return af_fail(err, ANYFLASH_E_IO, "cannot read '%s': not a regular file", shown);
+}
+
 /* Opens without blocking on a FIFO and refuses everything but regular files. */
 static enum anyflash_status open_regular(const char *path, int *fd_out, struct stat *facts,
                                          struct anyflash_error *err)
@@ -38,7 +49,7 @@ static enum anyflash_status open_regular(const char *path, int *fd_out, struct s
     if (fstat(fd, facts) != 0)
         status = fail_errno(err, "look at", path, errno);
     else if (!S_ISREG(facts->st_mode))
-        status = fail_errno(err, "read", path, S_ISDIR(facts->st_mode) ? EISDIR : EINVAL);
+        status = fail_irregular(err, path, facts->st_mode);
     if (status != ANYFLASH_OK)
         close(fd);
     else

@@ -111,8 +111,10 @@ static void test_read__refuses_fifo_without_blocking(void **state)
     struct place *place = *state;
     struct af_span content;
     const char *path = af_path_join(&place->arena, place->folder, "fifo");
+    struct anyflash_error err = {0};
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(af_file_read(&place->arena, path, 9, &content, NULL), ANYFLASH_E_IO);
+    assert_int_equal(af_file_read(&place->arena, path, 9, &content, &err), ANYFLASH_E_IO);
+    assert_non_null(strstr(err.message, "fifo': not a regular file"));
 }
 
 static void test_read__refuses_folder_and_link_loop(void **state)
