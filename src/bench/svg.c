@@ -14,7 +14,7 @@
 #define THIN 6
 #define GAP 8
 #define HEADING 34
-#define TOP 64
+#define TOP 76
 
 static const char *const peer_colors[AF_BENCH_PEER_COUNT] = {"#e08214", "#fdb863", "#8073ac",
                                                              "#4d9221", "#bf812d", "#35978f"};
@@ -89,19 +89,24 @@ static void add_grid(struct af_text *out, int bottom)
     }
 }
 
+/* Names and colours, in as many lines as there is room for above the bars: two. */
 static void add_legend(const struct af_bench_report *report, struct af_text *out)
 {
-    double x = LEFT;
-    add_text(out, x, 54, "fill=\"#2166ac\" font-weight=\"bold\"", "anyflash");
-    x += 70;
+    double x = LEFT + 70, y = 48;
+    add_text(out, LEFT, y, "fill=\"#2166ac\" font-weight=\"bold\"", "anyflash");
     for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->python != NULL; i++) {
         char attributes[64], name[96];
         if (report->peers[i].version == NULL)
             continue;
         snprintf(attributes, sizeof attributes, "fill=\"%s\"", peer_colors[i]);
         snprintf(name, sizeof name, "%s %s", report->peers[i].name, report->peers[i].version);
-        add_text(out, x, 54, attributes, name);
-        x += 10 + 7.2 * (double)strlen(name);
+        double width = 10 + 7.2 * (double)strlen(name);
+        if (x + width > WIDTH) {
+            x = LEFT;
+            y += 15;
+        }
+        add_text(out, x, y, attributes, name);
+        x += width;
     }
 }
 
