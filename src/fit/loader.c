@@ -216,7 +216,7 @@ static struct af_mapped *find_file(struct af_loader *loader, const struct af_mod
     return found;
 }
 
-static bool is_called(const struct af_library *library, const char *name)
+bool af_library_is_called(const struct af_library *library, const char *name)
 {
     return strcmp(library->name, name) == 0 ||
            (library->path != NULL && strcmp(af_path_name(library->path), name) == 0);
@@ -233,7 +233,7 @@ static struct af_library *need(struct af_loader *loader, struct af_arena *arena,
                                const char *name)
 {
     for (size_t i = 0; i < list->count; i++) {
-        if (is_called(list->items[i], name))
+        if (af_library_is_called(list->items[i], name))
             return list->items[i];
     }
     const struct af_mapped *mapped = find_file(loader, module, name);

@@ -73,8 +73,7 @@ static void conclude(struct af_prover *prover)
 {
     struct af_proof *proof = prover->proof;
     proof->imports = together_of(prover->checks, AF_CHECK_FORMAT, AF_CHECK_SYMBOL_VERSIONS);
-    if (prover->aborts)
-        proof->imports = AF_NO;
+    proof->imports = together(proof->imports, prover->registers);
     proof->loads = together_of(prover->checks, AF_CHECK_FORMAT, AF_CHECK_LAYOUT);
     proof->runs = together_of(prover->checks, AF_CHECK_GPU_CODE, AF_CHECK_COMPRESSION_DRIVER);
     proof->answer = proof->runs == AF_NO ? AF_NO : proof->loads;
@@ -114,6 +113,7 @@ enum anyflash_status af_proof_make(const struct af_proof_question *question,
         .question = question,
         .arena = arena,
         .proof = &proof,
+        .registers = AF_YES,
         .checks = af_arena_array(arena, AF_CHECK_COUNT, sizeof *prover.checks),
     };
     if (prover.checks == NULL)

@@ -47,6 +47,7 @@ struct af_proof_question {
     const struct af_tables *tables;
     /* torch that the wheel's name or METADATA claims, as "2.8" or "2.8.0" */
     const char *stated_torch;
+    bool is_torch; /* lies in the folder of the torch that is in scope */
     /*
      * Rows of tables->torch (bit i: row i) whose exported symbols are all that
      * it wants of torch; all bits set: not known.

@@ -61,6 +61,17 @@ static enum af_answer accepts_suffix(const struct af_machine *machine, const cha
     return strcmp(suffix, own) == 0 ? AF_YES : AF_NO;
 }
 
+/* pybind11's modules refuse to be imported by any other minor version. */
+static bool is_for_another_python(const struct af_prover *prover)
+{
+    const char *built = prover->question->binary->pybind_python;
+    const char *here = af_fact_text_or(&prover->question->machine->python.version, NULL);
+    if (built == NULL || here == NULL)
+        return false;
+    size_t len = strlen(built);
+    return strncmp(built, here, len) != 0 || (here[len] != '.' && here[len] != '\0');
+}
+
 void af_prove_python(struct af_prover *prover)
 {
     const struct af_binary *binary = prover->question->binary;
@@ -80,6 +91,9 @@ void af_prove_python(struct af_prover *prover)
     else if (accepted == AF_NO)
         af_prover_set(prover, AF_CHECK_PYTHON, AF_NO, "ends in '%s'; this Python wants '%s'",
                       suffix, own);
+    else if (is_for_another_python(prover))
+        af_prover_set(prover, AF_CHECK_PYTHON, AF_NO, "compiled for Python %s; here it is %s",
+                      binary->pybind_python, machine->python.version.value.text);
     else if (accepted == AF_UNKNOWN)
         af_prover_set(prover, AF_CHECK_PYTHON, AF_UNKNOWN,
                       "ends in '%s'; the ending that Python wants is not known", suffix);

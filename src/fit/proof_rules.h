@@ -16,7 +16,8 @@ struct af_prover {
     struct af_dating dating;
     struct af_proof *proof;
     struct af_check *checks; /* by id */
-    bool aborts;             /* its static initialisation ends the process */
+    /* NO: registering its operators ends the process; UNKNOWN: it may */
+    enum af_answer registers;
 };
 
 /* Sets the check's answer and its evidence, formatted into the arena. */

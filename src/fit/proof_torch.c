@@ -117,6 +117,7 @@ struct tally {
     size_t good;
     size_t bad;
     size_t untried;
+    size_t aborting; /* of the bad: registering operators ends the process */
 };
 
 static void count_minor(const struct af_prover *prover, size_t row, struct tally *tally)
@@ -137,6 +138,7 @@ static void count_minor(const struct af_prover *prover, size_t row, struct tally
     case ONLY_REGISTRATION:
         tally->good += !prover->wants.registers;
         tally->bad += prover->wants.registers;
+        tally->aborting += prover->wants.registers;
         break;
     case DIFFERENT:
         tally->bad++;
@@ -160,15 +162,24 @@ static bool counts_differ(const struct af_prover *prover)
            c10->kind->defines(c10, "_ZNK3c1010TensorImpl15incref_pyobjectEv", NULL) == AF_YES;
 }
 
-static const char *layout_text(const struct af_prover *prover)
+/* Whether registering its operators goes well; nobody tried it across untried minors. */
+static enum af_answer judge_registration(const struct af_prover *prover,
+                                         const struct tally *tally)
 {
-    return prover->wants.registers ? "its operators would be registered, and"
-                                   : "it would be imported, but";
+    if (!prover->wants.registers || (tally->aborting == 0 && tally->untried == 0))
+        return AF_YES;
+    return tally->good == 0 && tally->untried == 0 && tally->aborting == tally->bad
+               ? AF_NO
+               : AF_UNKNOWN;
 }
 
 void af_prove_layout(struct af_prover *prover)
 {
-    struct tally tally = {0, 0, 0};
+    struct tally tally = {0, 0, 0, 0};
+    if (prover->question->is_torch) {
+        af_prover_set(prover, AF_CHECK_LAYOUT, AF_YES, "a part of this torch itself");
+        return;
+    }
     if (!prover->wants.objects) {
         af_prover_set(prover, AF_CHECK_LAYOUT, AF_YES, "%s",
                       prover->wants.stable_torch ? "uses torch's stable C functions only"
@@ -184,11 +195,15 @@ void af_prove_layout(struct af_prover *prover)
             count_minor(prover, i, &tally);
     }
     const char *here = prover->question->scope->torch.version;
+    prover->registers = judge_registration(prover, &tally);
     if (counts_differ(prover) || (tally.good == 0 && tally.untried == 0))
         af_prover_set(prover, AF_CHECK_LAYOUT, AF_NO,
-                      "built for a torch whose objects differ from those of %s: %s it would "
-                      "crash or compute wrong numbers",
-                      here, layout_text(prover));
+                      prover->registers == AF_NO
+                          ? "built for a torch that registers operators otherwise than %s: "
+                            "the import ends the process"
+                          : "built for a torch whose objects differ from those of %s: in use "
+                            "it would crash or compute wrong numbers",
+                      here);
     else if (tally.bad == 0 && tally.untried == 0)
         af_prover_set(prover, AF_CHECK_LAYOUT, AF_YES, "objects are laid out as in torch %s",
                       here);

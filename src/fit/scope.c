@@ -235,7 +235,7 @@ enum af_answer af_load_has_version(const struct af_load *load, const char *libra
 {
     for (size_t i = 0; i < load->count; i++) {
         const struct af_library *one = load->order[i];
-        if (strcmp(one->name, library) == 0)
+        if (af_library_is_called(one, library))
             return one->kind->has_version(one, version);
     }
     return AF_NO;

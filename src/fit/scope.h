@@ -95,6 +95,9 @@ const struct af_library *af_scope_library(const struct af_scope *scope, const ch
  */
 void af_scope_read_torch(struct af_scope *scope, const char *version);
 
+/* Whether `name` is its SONAME or its file's name: the loader takes either. */
+bool af_library_is_called(const struct af_library *library, const char *name);
+
 /* What dlopen() of one extension finds. Arrays in the arena of the call. */
 struct af_load {
     const struct af_library *const *order; /* where symbols are looked up, first wins */

@@ -100,7 +100,10 @@ static void read_torch_name(const char *name, struct af_wants *wants)
     wants->tensors = wants->tensors || strstr(name, "2at6Tensor") != NULL ||
                      strstr(name, "2at10TensorBase") != NULL ||
                      strstr(name, "TensorImpl") != NULL;
-    wants->registers = wants->registers || af_starts_with(name, "_ZN5torch7LibraryC");
+    wants->registers = wants->registers || af_starts_with(name, "_ZN5torch7Library") ||
+                       af_starts_with(name, "_ZNO5torch7Library") ||
+                       af_starts_with(name, "_ZNR5torch7Library") ||
+                       af_starts_with(name, "_ZN3c1017RegisterOperators");
     wants->tensor_counts =
         wants->tensor_counts || strcmp(name, "_ZNK3c1010TensorImpl15incref_pyobjectEv") == 0;
     bool is_new = strstr(name, new_string) != NULL;

@@ -29,7 +29,7 @@ struct af_wants {
     bool stable_torch;       /* torch's C functions that stay: aoti_torch_*, torch_* */
     bool objects;            /* tensors and their kin: where their members lie matters */
     bool tensors;            /* at::Tensor itself */
-    bool registers;          /* TORCH_LIBRARY: torch::Library is constructed by it */
+    bool registers;          /* operators, when it is loaded: TORCH_LIBRARY and its kin */
     bool torch_python;       /* torch's own binding of tensors to Python */
     bool tensor_counts;      /* counts references of tensors as torch 2.10 and later do */
     enum af_answer cxx11abi; /* UNKNOWN: no std::string crosses */

@@ -140,6 +140,41 @@ static void read_internals(struct af_arena *arena, struct af_span bytes,
     binary->pybind_internals = (struct af_texts){items, count};
 }
 
+/* Length of a text "3.11" that begins at `at` and ends in a NUL; 0: another text. */
+static size_t python_version_len(const char *at, const char *end)
+{
+    size_t len = 2;
+    if (end - at < 5 || at[0] != '3' || at[1] != '.')
+        return 0;
+    while (at + len < end && len < 4 && at[len] >= '0' && at[len] <= '9')
+        len++;
+    return len > 2 && at + len < end && at[len] == '\0' ? len : 0;
+}
+
+/*
+ * pybind11's modules compare their version of Python with the one that imports
+ * them. The text is there once; where several could be it, it is not known.
+ */
+static void read_pybind_python(struct af_arena *arena, struct af_span bytes,
+                               struct af_binary *binary)
+{
+    static const char message[] = "module was compiled for Python %s";
+    const char *at = bytes.data;
+    const char *end = bytes.data + bytes.len;
+    const char *found = NULL;
+    if (memmem(at, bytes.len, message, sizeof message - 1) == NULL)
+        return;
+    while ((at = memmem(at, (size_t)(end - at), "\0003.", 3)) != NULL) {
+        size_t len = python_version_len(++at, end);
+        if (len == 0)
+            continue;
+        if (found != NULL && strcmp(found, at) != 0)
+            return;
+        found = at;
+    }
+    binary->pybind_python = keep(arena, found);
+}
+
 /* What only sections tell; without section headers it stays unknown and empty. */
 static void read_sections(struct af_arena *arena, struct af_span bytes,
                           struct af_binary *binary)
@@ -150,8 +185,10 @@ static void read_sections(struct af_arena *arena, struct af_span bytes,
     if (af_elf_open_bytes(bytes, binary->name, &elf, NULL) != ANYFLASH_OK)
         return;
     binary->machine = af_elf_machine_name(&elf);
-    if (af_elf_section(&elf, ".rodata", &section))
+    if (af_elf_section(&elf, ".rodata", &section) && section.len > 0) {
         read_internals(arena, section, binary);
+        read_pybind_python(arena, section, binary);
+    }
     for (size_t i = 0; i < AF_COUNT(gpu_sections) && !binary->has_gpu_code; i++)
         binary->has_gpu_code = af_elf_section(&elf, gpu_sections[i], &section);
     af_elf_close(&elf);

@@ -56,7 +56,8 @@ struct af_binary {
     size_t version_need_count;
     const char *init_name; /* "flash_attn_2_cuda" of PyInit_flash_attn_2_cuda; or NULL */
     struct af_texts pybind_internals; /* texts "__pybind11_internals_v4_..." it holds */
-    bool has_gpu_code;                /* a fatbin section is there */
+    const char *pybind_python; /* "3.11": all that pybind11 lets it be imported by; or NULL */
+    bool has_gpu_code;         /* a fatbin section is there */
     /*
      * False: read from the file's start only, where sections are found by the
      * linkers' usual order. What is listed is there; what is not listed may be.

@@ -56,7 +56,7 @@ static json_t *version_needs_to_json(const struct af_binary *binary)
 json_t *af_binary_to_json(const struct af_binary *binary)
 {
     return json_pack(
-        "{s:i, s:s, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:b}", "schema",
+        "{s:i, s:s, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:b}", "schema",
         AF_BINARY_SCHEMA, "name", binary->name, "machine", text_or_null(binary->machine),
         "is_64", binary->is_64, "soname", text_or_null(binary->soname), "rpath",
         text_or_null(binary->rpath), "runpath", text_or_null(binary->runpath), "needed",
@@ -164,6 +164,7 @@ enum anyflash_status af_binary_from_json(struct af_arena *arena, const json_t *j
         .needed = take_texts(&reader, json, "needed"),
         .init_name = take_text(&reader, json_object_get(json, "init_name"), true),
         .pybind_internals = take_texts(&reader, json, "pybind_internals"),
+        .pybind_python = take_text(&reader, json_object_get(json, "pybind_python"), true),
         .has_gpu_code = take_truth(&reader, json_object_get(json, "has_gpu_code")),
         .is_complete = take_truth(&reader, json_object_get(json, "is_complete")),
     };

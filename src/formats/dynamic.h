@@ -87,7 +87,10 @@ bool af_dynamic_symbol(const struct af_dynamic *dynamic, size_t index, struct af
 bool af_dynamic_find(const struct af_dynamic *dynamic, const char *name, const char *version,
                      struct af_symbol *out);
 
-/* Whether the file defines the version `version` of its own. */
+/*
+ * Whether the file defines the version `version` of its own; a file without any
+ * versions serves every one (the loader only remarks on it).
+ */
 bool af_dynamic_has_version(const struct af_dynamic *dynamic, const char *version);
 
 /*

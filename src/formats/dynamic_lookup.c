@@ -178,6 +178,8 @@ bool af_dynamic_find(const struct af_dynamic *dynamic, const char *name, const c
 
 bool af_dynamic_has_version(const struct af_dynamic *dynamic, const char *version)
 {
+    if (dynamic->version_defs.len == 0)
+        return true;
     for (size_t i = 0; i < dynamic->version_count; i++) {
         const struct af_symbol_version *own = &dynamic->versions[i];
         if (own->name != NULL && own->library == NULL && strcmp(own->name, version) == 0)
