@@ -58,15 +58,27 @@ static enum anyflash_status load_place(struct af_cli *cli, struct inspection *in
     return status;
 }
 
+/* Whether the file lies in the folder of the torch that is installed there. */
+static bool is_part_of_torch(const struct af_machine *machine, const char *file)
+{
+    const char *folder = af_fact_text_or(&machine->torch.path, NULL);
+    size_t len = folder == NULL ? 0 : strlen(folder);
+    return file != NULL && len > 0 && strncmp(file, folder, len) == 0 && file[len] == '/';
+}
+
 static enum anyflash_status prove_one(struct af_cli *cli, struct inspection *inspection,
                                       const struct af_subject_extension *extension,
                                       struct af_proof *proof, struct anyflash_error *err)
 {
     struct af_load load;
+    const struct af_subject_wheel *wheel = inspection->subject.wheel;
     struct af_proof_question question = {
         .binary = &extension->binary,
         .machine = place_of(inspection),
         .tables = &inspection->tables,
+        .stated_torch = wheel != NULL ? wheel->stated_torch : NULL,
+        .wheel = wheel != NULL && wheel->has_name ? &wheel->name : NULL,
+        .is_torch = is_part_of_torch(place_of(inspection), extension->file),
         .fitting_torch = ~(uint64_t)0,
     };
     enum anyflash_status status = ANYFLASH_OK;
@@ -77,6 +89,35 @@ static enum anyflash_status prove_one(struct af_cli *cli, struct inspection *ins
         question.load = &load;
     }
     return status == ANYFLASH_OK ? af_proof_make(&question, &cli->arena, proof, err) : status;
+}
+
+static enum anyflash_status open_subject(struct af_cli *cli, struct inspection *inspection,
+                                         struct anyflash_error *err)
+{
+    const char *what = cli->options.words.items[0];
+    if (strcmp(what, "installed") == 0)
+        return af_subject_installed(place_of(inspection), &cli->arena, &inspection->subject,
+                                    err);
+    return af_subject_open(what, &cli->arena, &inspection->subject, err);
+}
+
+/* From the start of its bytes first: most that do not load show it there. */
+static enum anyflash_status examine(struct af_cli *cli, struct inspection *inspection,
+                                    size_t index, struct anyflash_error *err)
+{
+    struct af_subject *subject = &inspection->subject;
+    struct af_subject_extension *extension = &subject->extensions[index];
+    struct af_proof *proof = &inspection->proofs[index];
+    enum anyflash_status status = af_subject_read_start(subject, index, &cli->arena, err);
+    if (status == ANYFLASH_OK && extension->has_facts)
+        status = prove_one(cli, inspection, extension, proof, err);
+    if (status != ANYFLASH_OK || (extension->has_facts && proof->answer == AF_NO))
+        return status;
+    status = af_subject_read(subject, index, &cli->arena, err);
+    if (status == ANYFLASH_OK && extension->problem == NULL)
+        return prove_one(cli, inspection, extension, proof, err);
+    proof->answer = AF_NO;
+    return status;
 }
 
 static enum anyflash_status prove_all(struct af_cli *cli, struct inspection *inspection,
@@ -90,14 +131,11 @@ static enum anyflash_status prove_all(struct af_cli *cli, struct inspection *ins
         return af_fail_memory(err);
     inspection->answer = subject->count > 0 ? AF_YES : AF_NO;
     for (size_t i = 0; status == ANYFLASH_OK && i < subject->count; i++) {
-        struct af_proof *proof = &inspection->proofs[i];
-        if (subject->extensions[i].problem == NULL)
-            status = prove_one(cli, inspection, &subject->extensions[i], proof, err);
-        else
-            proof->answer = AF_NO;
-        if (proof->answer == AF_NO || inspection->answer == AF_NO)
+        status = examine(cli, inspection, i, err);
+        enum af_answer answer = inspection->proofs[i].answer;
+        if (answer == AF_NO || inspection->answer == AF_NO)
             inspection->answer = AF_NO;
-        else if (proof->answer == AF_UNKNOWN)
+        else if (answer == AF_UNKNOWN)
             inspection->answer = AF_UNKNOWN;
     }
     return status;
@@ -113,22 +151,33 @@ static const char *place_text(struct af_cli *cli, const struct inspection *inspe
                            torch != NULL ? "torch " : "no torch", torch != NULL ? torch : "");
 }
 
+/* What the wheel says about itself, and where it lies. */
+static void view_wheel(struct af_page *page, const struct af_subject_wheel *wheel)
+{
+    if (wheel == NULL)
+        return;
+    af_page_format(page, 9, "wheel", AF_TONE_PLAIN, "%s", wheel->filename);
+    for (size_t i = 0; i < wheel->lies.count; i++)
+        af_page_format(page, 9, "", AF_TONE_BAD, "it lies: %s", wheel->lies.items[i]);
+}
+
 static void view(struct af_cli *cli, const struct inspection *inspection)
 {
     struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
     const struct af_subject *subject = &inspection->subject;
     bool all = af_option_given(&cli->options, AF_OPTION_VERBOSE);
     af_page_format(&page, 9, "against", AF_TONE_PLAIN, "%s", place_text(cli, inspection));
+    view_wheel(&page, subject->wheel);
     if (subject->count == 0)
         af_page_add(&page, 0, "", AF_TONE_PLAIN, "no compiled extension is in it");
     for (size_t i = 0; i < subject->count; i++) {
         const struct af_subject_extension *extension = &subject->extensions[i];
-        af_page_gap(&page);
         if (extension->problem == NULL) {
-            af_proof_view(&page, extension->path, &inspection->proofs[i],
-                          all || subject->count == 1);
+            af_proof_view(&page, extension->path, &inspection->proofs[i], subject->count == 1,
+                          all);
             continue;
         }
+        af_page_gap(&page);
         af_page_add(&page, 0, "", AF_TONE_STRONG, extension->path);
         af_page_format(&page, 2, "  ", AF_TONE_BAD, "does not load: %s", extension->problem);
     }
@@ -143,6 +192,21 @@ static json_t *extension_json(const struct af_subject_extension *extension,
                      "no", "problem", extension->problem, "checks", "missing", "gpu_code");
 }
 
+/* What a wheel says about itself, or null. */
+static json_t *wheel_json(const struct af_subject_wheel *wheel)
+{
+    if (wheel == NULL)
+        return json_null();
+    json_t *lies = json_array();
+    for (size_t i = 0; i < wheel->lies.count; i++)
+        lies = af_json_append(lies, json_string(wheel->lies.items[i]));
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "filename", wheel->filename,
+                     "metadata_name", af_json_text(wheel->metadata_name), "metadata_version",
+                     af_json_text(wheel->metadata_version), "tag", af_json_text(wheel->tag),
+                     "needs_torch", af_json_text(wheel->needs_torch), "stated_torch",
+                     af_json_text(wheel->stated_torch), "lies", lies);
+}
+
 static enum anyflash_status write_json(struct af_cli *cli, const struct inspection *inspection,
                                        struct anyflash_error *err)
 {
@@ -152,8 +216,9 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct inspecti
         list = af_json_append(list,
                               extension_json(&subject->extensions[i], &inspection->proofs[i]));
     return af_cli_json_take(cli,
-                            json_pack("{s:s, s:s, s:o, s:o, s:o}", "schema",
-                                      "anyflash-inspect/1", "name", subject->name, "machine",
+                            json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "schema",
+                                      "anyflash-inspect/1", "name", subject->name, "wheel",
+                                      wheel_json(subject->wheel), "machine",
                                       af_json_machine_name(place_of(inspection)), "verdict",
                                       af_json_answer(inspection->answer), "extensions", list),
                             err);
@@ -174,6 +239,7 @@ static enum anyflash_status write_answer(struct af_cli *cli,
 
 static void release(struct inspection *inspection)
 {
+    af_subject_close(&inspection->subject);
     if (inspection->has_scope)
         af_scope_release(&inspection->scope);
     if (inspection->has_tables)
@@ -189,8 +255,7 @@ enum anyflash_status af_cmd_inspect(struct af_cli *cli, enum af_exit *exit_out,
     if (status == ANYFLASH_OK)
         status = load_place(cli, &inspection, err);
     if (status == ANYFLASH_OK)
-        status =
-            af_subject_open(cli->options.words.items[0], &cli->arena, &inspection.subject, err);
+        status = open_subject(cli, &inspection, err);
     if (status == ANYFLASH_OK)
         status = prove_all(cli, &inspection, err);
     if (status == ANYFLASH_OK)

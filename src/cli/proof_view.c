@@ -20,7 +20,7 @@ const char *af_proof_headline(const struct af_proof *proof)
         return "loads, but does not run on this GPU";
     if (proof->loads == AF_UNKNOWN)
         return "not proven";
-    return proof->runs == AF_YES ? "loads and runs" : "loads";
+    return "loads";
 }
 
 static enum af_tone tone_of(enum af_answer answer)
@@ -47,18 +47,34 @@ static void view_missing(struct af_page *page, const struct af_proof *proof, boo
                        proof->missing.count - shown);
 }
 
-void af_proof_view(struct af_page *page, const char *name, const struct af_proof *proof,
-                   bool all)
+/* What is worth a line: where it does not load, nobody asks about its GPU code. */
+static bool is_shown(const struct af_proof *proof, const struct af_check *check, bool all)
 {
+    if (check->answer == AF_YES)
+        return false;
+    return all || proof->loads != AF_NO || af_check_is_about_loading(check->id);
+}
+
+void af_proof_view(struct af_page *page, const char *name, const struct af_proof *proof,
+                   bool alone, bool all)
+{
+    if (proof->answer == AF_YES && !alone && !all) {
+        af_page_format(page, 2, "", AF_TONE_PLAIN, "%s: %s", name, af_proof_headline(proof));
+        return;
+    }
+    af_page_gap(page);
     af_page_add(page, 0, "", AF_TONE_STRONG, name);
     af_page_format(page, 2, "  ", tone_of(proof->answer), "%s", af_proof_headline(proof));
     if (proof->built_for != NULL)
         af_page_format(page, 2, "  ", AF_TONE_PLAIN, "built for %s (%s)", proof->built_for,
                        proof->built_for_source);
+    if (proof->stated_torch_is_wrong)
+        af_page_add(page, 2, "  ", AF_TONE_BAD, "the name lies: it states another torch");
     for (size_t i = 0; i < proof->check_count; i++) {
-        if (all || proof->checks[i].answer != AF_YES)
-            view_check(page, &proof->checks[i]);
-        if (proof->checks[i].id == AF_CHECK_SYMBOLS)
+        const struct af_check *check = &proof->checks[i];
+        if (all || (alone && check->answer == AF_YES) || is_shown(proof, check, all))
+            view_check(page, check);
+        if (check->id == AF_CHECK_SYMBOLS)
             view_missing(page, proof, all);
     }
 }

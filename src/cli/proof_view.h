@@ -11,9 +11,12 @@
 /* "loads", "does not load", "imports, but must not be used", ... */
 const char *af_proof_headline(const struct af_proof *proof);
 
-/* The headline with the checks; without `all` only those that are not yes. */
+/*
+ * The headline with the checks that are not yes; of what is `alone` on the page
+ * every check, with `all` also every missing name.
+ */
 void af_proof_view(struct af_page *page, const char *name, const struct af_proof *proof,
-                   bool all);
+                   bool alone, bool all);
 
 /* The keys of one extension; NULL without memory. */
 json_t *af_proof_json(const char *name, const struct af_proof *proof);

@@ -101,6 +101,7 @@ static void say_built_for(struct af_prover *prover)
         i = last;
     }
     prover->proof->built_for = text;
+    prover->proof->stated_torch_is_wrong = prover->dating.name_lies;
     prover->proof->built_for_source = text == NULL ? NULL : prover->dating.source;
 }
 

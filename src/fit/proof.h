@@ -13,6 +13,7 @@
 #include "fit/scope.h"
 #include "fit/tables.h"
 #include "formats/binary.h"
+#include "formats/wheel_name.h"
 #include "machine/machine.h"
 
 #define AF_CHECK(id, text, title, loads) AF_CHECK_##id,
@@ -47,7 +48,8 @@ struct af_proof_question {
     const struct af_tables *tables;
     /* torch that the wheel's name or METADATA claims, as "2.8" or "2.8.0" */
     const char *stated_torch;
-    bool is_torch; /* lies in the folder of the torch that is in scope */
+    const struct af_wheel_name *wheel; /* the name of the wheel it is in */
+    bool is_torch;                     /* lies in the folder of the torch that is in scope */
     /*
      * Rows of tables->torch (bit i: row i) whose exported symbols are all that
      * it wants of torch; all bits set: not known.
@@ -65,6 +67,7 @@ struct af_proof {
     struct af_texts missing;           /* mangled names that nothing defines */
     struct af_texts missing_libraries; /* SONAMEs that are not found */
     const char *built_for;             /* "torch 2.7 or 2.8"; NULL: does not use torch */
+    bool stated_torch_is_wrong;        /* its bytes were built for another than stated */
     const char *built_for_source;      /* how that is known; NULL with built_for */
 };
 

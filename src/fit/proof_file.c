@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "fit/proof_rules.h"
+#include "formats/tags.h"
 #include "formats/version.h"
 
 void af_prove_format(struct af_prover *prover)
@@ -72,6 +73,25 @@ static bool is_for_another_python(const struct af_prover *prover)
     return strncmp(built, here, len) != 0 || (here[len] != '.' && here[len] != '\0');
 }
 
+/* Whether installers take the wheel it is in for this Python; UNKNOWN: no wheel, or no facts. */
+static enum af_answer accepts_wheel(const struct af_prover *prover)
+{
+    const struct af_python *python = &prover->question->machine->python;
+    const struct af_wheel_name *wheel = prover->question->wheel;
+    const char *text = af_fact_text_or(&python->version, NULL);
+    struct af_version version;
+    if (wheel == NULL || text == NULL || !af_version_parse(text, strlen(text), &version) ||
+        version.release_count < 2 || af_fact_is(&python->implementation, "pypy"))
+        return AF_UNKNOWN;
+    const struct af_interpreter interpreter = {
+        .major = (int)version.release[0],
+        .minor = (int)version.release[1],
+        .free_threaded = is_free_threaded(prover->question->machine),
+        .debug = strchr(af_fact_text_or(&python->abi_flags, ""), 'd') != NULL,
+    };
+    return af_tags_python_accepted(&interpreter, wheel->python, wheel->abi) ? AF_YES : AF_NO;
+}
+
 void af_prove_python(struct af_prover *prover)
 {
     const struct af_binary *binary = prover->question->binary;
@@ -80,8 +100,13 @@ void af_prove_python(struct af_prover *prover)
     const char *own = af_fact_text_or(&machine->python.ext_suffix, "not known");
     size_t stem = (size_t)(suffix - binary->name);
     enum af_answer accepted = accepts_suffix(machine, suffix);
-    if (binary->init_name == NULL)
-        af_prover_set(prover, AF_CHECK_PYTHON, binary->is_complete ? AF_YES : AF_UNKNOWN,
+    if (accepts_wheel(prover) == AF_NO)
+        af_prover_set(prover, AF_CHECK_PYTHON, AF_NO,
+                      "the wheel is for %s-%s; this is Python %s",
+                      prover->question->wheel->python, prover->question->wheel->abi,
+                      machine->python.version.value.text);
+    else if (binary->init_name == NULL)
+        af_prover_set(prover, AF_CHECK_PYTHON, AF_YES,
                       "no Python module (it has no PyInit function): loaded as a library");
     else if (strlen(binary->init_name) != stem ||
              strncmp(binary->init_name, binary->name, stem) != 0)

@@ -194,6 +194,16 @@ static void read_sections(struct af_arena *arena, struct af_span bytes,
     af_elf_close(&elf);
 }
 
+/* Facts that come from the tables of the loader. */
+static void read_tables(struct af_arena *arena, const struct af_dynamic *dynamic,
+                        struct af_binary *binary)
+{
+    read_names(arena, dynamic, binary);
+    read_undefined(arena, dynamic, binary);
+    read_version_needs(arena, dynamic, binary);
+    read_init(arena, dynamic, binary);
+}
+
 enum anyflash_status af_binary_read(struct af_arena *arena, struct af_span bytes,
                                     const char *name, struct af_binary *out,
                                     struct anyflash_error *err)
@@ -205,11 +215,37 @@ enum anyflash_status af_binary_read(struct af_arena *arena, struct af_span bytes
     struct af_binary binary = {.name = keep(arena, af_path_name(name)), .is_complete = true};
     if (binary.name == NULL)
         return af_fail_memory(err);
-    read_names(arena, &dynamic, &binary);
-    read_undefined(arena, &dynamic, &binary);
-    read_version_needs(arena, &dynamic, &binary);
-    read_init(arena, &dynamic, &binary);
+    read_tables(arena, &dynamic, &binary);
     read_sections(arena, bytes, &binary);
+    if (arena->failed)
+        return af_fail_memory(err);
+    *out = binary;
+    return ANYFLASH_OK;
+}
+
+uint64_t af_binary_start_bytes(struct af_span start)
+{
+    return af_dynamic_start_bytes(start);
+}
+
+enum anyflash_status af_binary_read_start(struct af_arena *arena, struct af_span start,
+                                          const char *name, struct af_binary *out,
+                                          struct anyflash_error *err)
+{
+    struct af_dynamic dynamic;
+    struct af_elf elf;
+    const char *own = af_path_name(name);
+    enum anyflash_status status = af_dynamic_read_start(arena, start, own, &dynamic, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    struct af_binary binary = {.name = keep(arena, own)};
+    if (binary.name == NULL)
+        return af_fail_memory(err);
+    read_tables(arena, &dynamic, &binary);
+    if (af_elf_open_bytes(start, own, &elf, NULL) == ANYFLASH_OK) {
+        binary.machine = af_elf_machine_name(&elf);
+        af_elf_close(&elf);
+    }
     if (arena->failed)
         return af_fail_memory(err);
     *out = binary;

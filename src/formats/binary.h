@@ -74,6 +74,23 @@ enum anyflash_status af_binary_read(struct af_arena *arena, struct af_span bytes
                                     const char *name, struct af_binary *out,
                                     struct anyflash_error *err);
 
+/*
+ * How many bytes from the start of a file af_binary_read_start() wants, told by
+ * its first 4096; 0: the whole file must be read.
+ */
+uint64_t af_binary_start_bytes(struct af_span start);
+
+/*
+ * As af_binary_read() from the start of a file alone, without its dynamic
+ * section, which lies behind the code. Enough to see that it does not load:
+ * what is listed is there, but run paths, texts of pybind11 and GPU code are
+ * not known, and its own SONAME may stand among `needed`. is_complete is false.
+ * Fails with UNSUPPORTED when the tables are not where linkers put them.
+ */
+enum anyflash_status af_binary_read_start(struct af_arena *arena, struct af_span start,
+                                          const char *name, struct af_binary *out,
+                                          struct anyflash_error *err);
+
 /* Maps the file, reads it and unmaps it. */
 enum anyflash_status af_binary_read_file(struct af_arena *arena, const char *path,
                                          struct af_binary *out, struct anyflash_error *err);

@@ -36,7 +36,7 @@ static struct af_span cut(struct af_span span, uint64_t bytes)
     return span;
 }
 
-static bool read_header(struct af_dynamic *dynamic)
+bool af_dyn_read_header(struct af_dynamic *dynamic)
 {
     struct af_span bytes = dynamic->bytes;
     if (bytes.len < sizeof(Elf32_Ehdr) || memcmp(bytes.data, ELFMAG, SELFMAG) != 0)
@@ -92,6 +92,25 @@ static struct af_span read_segments(struct af_dynamic *dynamic)
             found = cut((struct af_span){file.data + offset, file.len - (size_t)offset}, bytes);
     }
     return found;
+}
+
+const struct af_segment *af_dyn_first_segment(struct af_dynamic *dynamic)
+{
+    struct af_span file = dynamic->bytes;
+    uint64_t at = af_dyn_word_at(dynamic, file, offsetof(Elf64_Ehdr, e_phoff));
+    size_t count = af_dyn_u16_at(dynamic, file, offsetof(Elf64_Ehdr, e_phnum));
+    for (size_t i = 0; i < count && af_dyn_lies_in(file, at, sizeof(Elf64_Phdr));
+         i++, at += sizeof(Elf64_Phdr)) {
+        if (af_dyn_u32_at(dynamic, file, at) != PT_LOAD)
+            continue;
+        dynamic->segments[0] = (struct af_segment){
+            .address = af_dyn_word_at(dynamic, file, at + offsetof(Elf64_Phdr, p_vaddr)),
+            .offset = af_dyn_word_at(dynamic, file, at + offsetof(Elf64_Phdr, p_offset)),
+            .bytes = af_dyn_word_at(dynamic, file, at + offsetof(Elf64_Phdr, p_filesz)),
+        };
+        return &dynamic->segments[0];
+    }
+    return NULL;
 }
 
 /* Values of the dynamic section that are needed together. */
@@ -213,7 +232,7 @@ static void read_names(struct af_dynamic *dynamic, struct af_span section)
 }
 
 /* One more than the last symbol of the GNU hash table: its last chain's end. */
-static size_t count_gnu_symbols(const struct af_dynamic *dynamic)
+size_t af_dyn_count_gnu_symbols(const struct af_dynamic *dynamic)
 {
     struct af_gnu_table table;
     uint64_t last = 0;
@@ -244,7 +263,7 @@ static size_t count_symbols(const struct af_dynamic *dynamic)
 {
     size_t room = dynamic->symbols.len / af_dyn_symbol_bytes(dynamic);
     size_t count = af_dyn_u32_at(dynamic, dynamic->hash, 4);
-    size_t hashed = count_gnu_symbols(dynamic);
+    size_t hashed = af_dyn_count_gnu_symbols(dynamic);
     count = hashed > count ? hashed : count;
     if (count == 0 && dynamic->strings.data > dynamic->symbols.data)
         count = (size_t)(dynamic->strings.data - dynamic->symbols.data) /
@@ -323,7 +342,7 @@ static void read_defs(const struct af_dynamic *dynamic, struct version_table *ta
     }
 }
 
-static enum anyflash_status read_versions(struct af_arena *arena, struct af_dynamic *dynamic,
+enum anyflash_status af_dyn_read_versions(struct af_arena *arena, struct af_dynamic *dynamic,
                                           struct anyflash_error *err)
 {
     struct version_table table = {NULL, 0};
@@ -348,7 +367,7 @@ enum anyflash_status af_dynamic_read(struct af_arena *arena, struct af_span byte
     char shown[200];
     struct af_dynamic dynamic = {.bytes = bytes};
     af_text_quote(shown, sizeof shown, name, strlen(name));
-    if (!read_header(&dynamic))
+    if (!af_dyn_read_header(&dynamic))
         return af_fail(err, ANYFLASH_E_DATA, "'%s' is not an ELF file", shown);
     struct af_span section = read_segments(&dynamic);
     if (section.len == 0)
@@ -357,7 +376,7 @@ enum anyflash_status af_dynamic_read(struct af_arena *arena, struct af_span byte
     drop_header_spans(&dynamic);
     read_names(&dynamic, section);
     dynamic.symbol_count = count_symbols(&dynamic);
-    enum anyflash_status status = read_versions(arena, &dynamic, err);
+    enum anyflash_status status = af_dyn_read_versions(arena, &dynamic, err);
     if (status == ANYFLASH_OK)
         *out = dynamic;
     return status;

@@ -77,6 +77,23 @@ enum anyflash_status af_dynamic_read(struct af_arena *arena, struct af_span byte
                                      const char *name, struct af_dynamic *out,
                                      struct anyflash_error *err);
 
+/*
+ * How many bytes of the file af_dynamic_read_start() wants, told by its first
+ * 4096 bytes; 0: it can tell nothing from the start of such a file.
+ */
+uint64_t af_dynamic_start_bytes(struct af_span start);
+
+/*
+ * As af_dynamic_read() from the first bytes of a 64 bit file that do not reach
+ * to its dynamic section: the tables are found by the order in which GNU ld
+ * writes them, and checked by their hashes. `needed` are the names of libraries
+ * among its texts, without `name`, its own. Fails with UNSUPPORTED when they are
+ * not found.
+ */
+enum anyflash_status af_dynamic_read_start(struct af_arena *arena, struct af_span start,
+                                           const char *name, struct af_dynamic *out,
+                                           struct anyflash_error *err);
+
 /* Symbol `index`, below symbol_count; false when the file has no such symbol. */
 bool af_dynamic_symbol(const struct af_dynamic *dynamic, size_t index, struct af_symbol *out);
 

@@ -88,7 +88,7 @@ static bool matches(struct search *search, size_t index)
     return found;
 }
 
-static uint32_t gnu_hash_of(const char *name)
+uint32_t af_dyn_gnu_hash_of(const char *name)
 {
     uint32_t hash = 5381;
     for (const unsigned char *at = (const unsigned char *)name; *at != '\0'; at++)
@@ -113,7 +113,7 @@ static bool find_by_gnu_hash(struct search *search, const struct af_gnu_table *t
 {
     const struct af_dynamic *dynamic = search->dynamic;
     struct af_span span = dynamic->gnu_hash;
-    uint32_t hash = gnu_hash_of(search->name);
+    uint32_t hash = af_dyn_gnu_hash_of(search->name);
     if (!passes_filter(dynamic, table, hash))
         return false;
     uint64_t bucket = table->buckets + 4 * (uint64_t)(hash % table->bucket_count);
@@ -131,7 +131,7 @@ static bool find_by_gnu_hash(struct search *search, const struct af_gnu_table *t
     return false;
 }
 
-static uint32_t sysv_hash_of(const char *name)
+uint32_t af_dyn_sysv_hash_of(const char *name)
 {
     uint32_t hash = 0;
     for (const unsigned char *at = (const unsigned char *)name; *at != '\0'; at++) {
@@ -150,7 +150,7 @@ static bool find_by_hash(struct search *search)
     uint64_t chains = 8 + 4 * (uint64_t)bucket_count;
     if (bucket_count == 0)
         return false;
-    uint32_t hash = sysv_hash_of(search->name) % bucket_count;
+    uint32_t hash = af_dyn_sysv_hash_of(search->name) % bucket_count;
     size_t symbol = af_dyn_u32_at(dynamic, span, 8 + 4 * (uint64_t)hash);
     for (size_t i = 0; symbol != 0 && i < dynamic->symbol_count; i++) {
         if (matches(search, symbol))

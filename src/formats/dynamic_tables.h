@@ -1,6 +1,6 @@
 /*
  * dynamic_tables.h: numbers and texts out of the tables of dynamic.h, checked
- * against their ends. Private to dynamic.c and dynamic_lookup.c.
+ * against their ends. Private to dynamic*.c.
  */
 #ifndef AF_FORMATS_DYNAMIC_TABLES_H
 #define AF_FORMATS_DYNAMIC_TABLES_H
@@ -103,5 +103,22 @@ static inline size_t af_dyn_relocation_count(const struct af_dynamic *dynamic, s
 {
     return dynamic->relocations[kind].len / af_dyn_relocation_bytes(dynamic, kind);
 }
+
+/* dynamic.c: magic, class and byte order. */
+bool af_dyn_read_header(struct af_dynamic *dynamic);
+
+/* The first PT_LOAD of a 64 bit file as its header says, kept in segments[0]; or NULL. */
+const struct af_segment *af_dyn_first_segment(struct af_dynamic *dynamic);
+
+/* One more than the last symbol of the GNU hash table: its last chain's end. */
+size_t af_dyn_count_gnu_symbols(const struct af_dynamic *dynamic);
+
+/* Fills `versions` from version_needs and version_defs. */
+enum anyflash_status af_dyn_read_versions(struct af_arena *arena, struct af_dynamic *dynamic,
+                                          struct anyflash_error *err);
+
+/* dynamic_lookup.c: the hash functions of the two tables. */
+uint32_t af_dyn_gnu_hash_of(const char *name);
+uint32_t af_dyn_sysv_hash_of(const char *name);
 
 #endif

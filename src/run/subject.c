@@ -1,6 +1,7 @@
 /*
  * subject.c: finds the shared libraries of what is inspected and reads their
- * facts. Called by `inspect` and by what proves a wheel before installing it.
+ * facts. A wheel's own words are read in subject_wheel.c. Called by `inspect`
+ * and by what proves a wheel before installing it.
  */
 #include "run/subject.h"
 
@@ -8,32 +9,43 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "run/subject_wheel.h"
 
 #define FOLDERS_MAX 4000u
 #define NAMES_MAX 20000u
 #define NAME_BYTES 4000u
+#define START_BYTES 512u
+#define HEAD_BYTES 4096u
+#define START_WORTH_BYTES (1u << 20) /* smaller members are read whole at once */
 
-/* "x.so", and "libx.so.1.2" */
-static bool is_library_name(const char *name)
+bool af_subject_is_library(const char *path)
 {
+    const char *name = af_path_name(path);
     const char *so = strstr(name, ".so");
     return af_ends_with(name, ".so") ||
            (so != NULL && so[3] == '.' && so[4] >= '0' && so[4] <= '9');
 }
 
-static bool add_file(struct af_arena *arena, const char *path, struct af_subject *subject)
+struct af_subject_extension *af_subject_add(struct af_subject *subject, const char *path)
 {
-    struct anyflash_error why = {0};
-    if (subject->count == AF_SUBJECT_EXTENSIONS_MAX) {
+    if (subject->count == AF_SUBJECT_EXTENSIONS_MAX || path == NULL) {
         subject->cut = true;
-        return false;
+        return NULL;
     }
     struct af_subject_extension *one = &subject->extensions[subject->count++];
-    *one = (struct af_subject_extension){.path = af_text_scrub(arena, path, NAME_BYTES),
-                                         .folder = af_path_folder(arena, path)};
-    if (af_binary_read_file(arena, path, &one->binary, &why) != ANYFLASH_OK)
-        one->problem = af_arena_text(arena, why.message);
-    return true;
+    *one = (struct af_subject_extension){.path = path};
+    return one;
+}
+
+static void add_file(struct af_arena *arena, const char *shown, const char *path,
+                     struct af_subject *subject)
+{
+    struct af_subject_extension *one =
+        af_subject_add(subject, af_text_scrub(arena, shown, NAME_BYTES));
+    if (one == NULL)
+        return;
+    one->file = path;
+    one->folder = af_path_folder(arena, path);
 }
 
 /* All shared libraries below the folder, folder after folder; links are not followed. */
@@ -56,8 +68,8 @@ static enum anyflash_status add_folder(struct af_arena *arena, const char *folde
             const char *path = af_path_join(arena, queue[i], names[n]);
             if (path == NULL || af_file_is_link(path))
                 continue;
-            if (is_library_name(names[n]) && af_file_is_regular(path))
-                add_file(arena, path, subject);
+            if (af_subject_is_library(names[n]) && af_file_is_regular(path))
+                add_file(arena, path, path, subject);
             else if (count < FOLDERS_MAX && af_file_is_folder(path))
                 queue[count++] = path;
         }
@@ -65,26 +77,167 @@ static enum anyflash_status add_folder(struct af_arena *arena, const char *folde
     return ANYFLASH_OK;
 }
 
-enum anyflash_status af_subject_open(const char *path, struct af_arena *arena,
+static enum anyflash_status begin(struct af_arena *arena, const char *what,
+                                  struct af_subject *subject, struct anyflash_error *err)
+{
+    *subject = (struct af_subject){
+        .name = af_text_scrub(arena, what, NAME_BYTES),
+        .extensions =
+            af_arena_array(arena, AF_SUBJECT_EXTENSIONS_MAX, sizeof *subject->extensions),
+    };
+    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
+enum anyflash_status af_subject_open_source(struct af_source *source, const char *filename,
+                                            struct af_arena *arena, struct af_subject *out,
+                                            struct anyflash_error *err)
+{
+    struct af_subject subject;
+    enum anyflash_status status = begin(arena, filename, &subject, NULL);
+    subject.source = af_arena_alloc(arena, sizeof *subject.source);
+    subject.zip = af_arena_alloc(arena, sizeof *subject.zip);
+    if (arena->failed) {
+        af_source_close(source);
+        return af_fail_memory(err);
+    }
+    *subject.source = *source;
+    *source = (struct af_source){0};
+    status = af_zip_open(subject.source, subject.zip, err);
+    if (status == ANYFLASH_OK)
+        status = af_subject_read_wheel(&subject, arena, err);
+    if (status == ANYFLASH_OK)
+        *out = subject;
+    else
+        af_subject_close(&subject);
+    return status;
+}
+
+/* A file by its first bytes: a wheel, else a library, which the proof then judges. */
+static enum anyflash_status open_file(const char *path, struct af_arena *arena,
+                                      struct af_subject *out, struct anyflash_error *err)
+{
+    struct af_span start;
+    struct af_source source = {0};
+    enum anyflash_status status = af_file_read_start(arena, path, START_BYTES, &start, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    const char *other = af_subject_other_text(start);
+    bool is_packed = start.len >= 2 && memcmp(start.data, "PK", 2) == 0;
+    if (other != NULL)
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' is %s",
+                       af_text_scrub(arena, path, NAME_BYTES), other);
+    if (!is_packed && !af_ends_with(path, ".whl")) {
+        add_file(arena, path, path, out);
+        return ANYFLASH_OK;
+    }
+    status = af_source_open_file(path, &source, err);
+    return status == ANYFLASH_OK ? af_subject_open_source(&source, path, arena, out, err)
+                                 : status;
+}
+
+enum anyflash_status af_subject_open(const char *what, struct af_arena *arena,
                                      struct af_subject *out, struct anyflash_error *err)
 {
-    struct af_subject subject = {
-        .name = af_text_scrub(arena, path, NAME_BYTES),
-        .extensions =
-            af_arena_array(arena, AF_SUBJECT_EXTENSIONS_MAX, sizeof *subject.extensions),
-    };
-    enum anyflash_status status = ANYFLASH_OK;
-    if (arena->failed)
-        return af_fail_memory(err);
-    if (af_file_is_absent(path))
+    struct af_subject subject;
+    enum anyflash_status status = begin(arena, what, &subject, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (af_file_is_absent(what))
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "'%s' does not exist", subject.name);
-    if (af_file_is_folder(path))
-        status = add_folder(arena, path, &subject, err);
+    if (af_file_is_folder(what))
+        status = add_folder(arena, what, &subject, err);
     else
-        add_file(arena, path, &subject);
+        status = open_file(what, arena, &subject, err);
     if (status == ANYFLASH_OK && arena->failed)
         status = af_fail_memory(err);
     if (status == ANYFLASH_OK)
         *out = subject;
+    else
+        af_subject_close(&subject);
     return status;
+}
+
+enum anyflash_status af_subject_installed(const struct af_machine *machine,
+                                          struct af_arena *arena, struct af_subject *out,
+                                          struct anyflash_error *err)
+{
+    struct af_subject subject;
+    enum anyflash_status status = begin(arena, "installed", &subject, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    for (size_t i = 0; i < machine->packages.count; i++) {
+        const struct af_package *package = &machine->packages.rows[i];
+        const char *folder = af_fact_text_or(&package->folder, NULL);
+        const struct af_fact *files = &package->extensions;
+        for (size_t n = 0;
+             folder != NULL && files->state == AF_FACT_KNOWN && n < files->value.list.count;
+             n++)
+            add_file(arena, files->value.list.items[n],
+                     af_path_join(arena, folder, files->value.list.items[n]), &subject);
+    }
+    if (arena->failed)
+        return af_fail_memory(err);
+    *out = subject;
+    return ANYFLASH_OK;
+}
+
+/* The start of the member, as much as af_binary_read_start() wants; empty: no use. */
+static enum anyflash_status read_start(struct af_subject *subject,
+                                       const struct af_zip_member *member,
+                                       struct af_arena *arena, struct af_span *start_out,
+                                       struct anyflash_error *err)
+{
+    struct af_zip_stream stream;
+    char *bytes = NULL;
+    char head[HEAD_BYTES];
+    size_t got = 0;
+    size_t more = 0;
+    enum anyflash_status status = af_zip_stream_open(subject->zip, member, &stream, err);
+    *start_out = (struct af_span){NULL, 0};
+    if (status != ANYFLASH_OK)
+        return status;
+    status = af_zip_stream_read(&stream, head, sizeof head, &got, err);
+    uint64_t wanted =
+        status == ANYFLASH_OK ? af_binary_start_bytes((struct af_span){head, got}) : 0;
+    if (wanted > got && (bytes = af_arena_alloc(arena, (size_t)wanted)) != NULL) {
+        memcpy(bytes, head, got);
+        status = af_zip_stream_read(&stream, bytes + got, (size_t)wanted - got, &more, err);
+        *start_out = (struct af_span){bytes, got + more};
+    }
+    af_zip_stream_close(&stream);
+    return status;
+}
+
+enum anyflash_status af_subject_read_start(struct af_subject *subject, size_t index,
+                                           struct af_arena *arena, struct anyflash_error *err)
+{
+    struct af_subject_extension *one = &subject->extensions[index];
+    struct af_span start;
+    if (one->member == NULL || subject->unpacked != NULL ||
+        one->member->size_bytes < START_WORTH_BYTES)
+        return ANYFLASH_OK;
+    enum anyflash_status status = read_start(subject, one->member, arena, &start, err);
+    if (status == ANYFLASH_OK && start.len > 0)
+        one->has_facts = af_binary_read_start(arena, start, one->member->name, &one->binary,
+                                              NULL) == ANYFLASH_OK;
+    return arena->failed ? af_fail_memory(err) : status;
+}
+
+enum anyflash_status af_subject_read(struct af_subject *subject, size_t index,
+                                     struct af_arena *arena, struct anyflash_error *err)
+{
+    struct af_subject_extension *one = &subject->extensions[index];
+    struct anyflash_error why = {0};
+    enum anyflash_status status = ANYFLASH_OK;
+    if (subject->wheel != NULL && subject->unpacked == NULL)
+        status = af_subject_unpack(subject, arena, err);
+    if (status != ANYFLASH_OK || one->problem != NULL)
+        return status;
+    status = af_binary_read_file(arena, one->file, &one->binary, &why);
+    one->has_facts = status == ANYFLASH_OK;
+    if (arena->failed)
+        return af_fail_memory(err);
+    if (status != ANYFLASH_OK)
+        one->problem = af_arena_text(arena, why.message);
+    return ANYFLASH_OK;
 }

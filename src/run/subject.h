@@ -1,36 +1,91 @@
 /*
- * subject.h: what is to be inspected, opened: a file, a folder, a wheel, an
- * installed package; and the facts of every extension in it.
+ * subject.h: what is to be inspected, opened: a file, a folder, a wheel, the
+ * installed packages; and the facts of every extension in it.
+ *
+ * Of a wheel only the list of members is read at first. The facts of an
+ * extension come in two steps: from the start of its bytes, which is enough to
+ * see that it does not load, then from all of it, unpacked to a temporary
+ * folder beside the other libraries of the wheel.
  */
 #ifndef AF_RUN_SUBJECT_H
 #define AF_RUN_SUBJECT_H
 
 #include "formats/binary.h"
+#include "formats/wheel_name.h"
+#include "formats/zip.h"
 #include "machine/machine.h"
 
 #define AF_SUBJECT_EXTENSIONS_MAX 2000u
 
 /* One shared library of the subject. Texts in the arena of the call. */
 struct af_subject_extension {
-    const char *path;        /* within the subject, or the file itself */
-    const char *folder;      /* where it lies or will lie, for $ORIGIN; NULL: not known */
-    const char *problem;     /* why there are no facts; NULL: there are */
-    struct af_binary binary; /* when `problem` is NULL */
+    const char *path;    /* within the subject, or the file itself */
+    const char *file;    /* the file on disk; NULL: still packed */
+    const char *folder;  /* where it lies or will lie, for $ORIGIN; NULL: not known */
+    const char *problem; /* why there are no facts; NULL: there are, or not yet */
+    bool has_facts;      /* `binary` is filled */
+    struct af_binary binary;
+    const struct af_zip_member *member; /* of a wheel */
+};
+
+/* What a wheel says about itself, in its name and inside. */
+struct af_subject_wheel {
+    bool has_name; /* `name` is filled: the file's name is a wheel's */
+    struct af_wheel_name name;
+    const char *filename;
+    const char *metadata_name;    /* Name of METADATA, or NULL */
+    const char *metadata_version; /* Version of METADATA, or NULL */
+    const char *needs_torch;      /* specifier of its Requires-Dist on torch, or NULL */
+    const char *tag;              /* first Tag of WHEEL, or NULL */
+    const char *stated_torch; /* "2.8", by its local version or by "torch==2.8.0"; or NULL */
+    struct af_texts lies;     /* sentences: where name and content contradict */
 };
 
 struct af_subject {
     const char *name;                        /* as asked for, scrubbed */
     struct af_subject_extension *extensions; /* in the order of their paths */
     size_t count;
-    bool cut; /* more than AF_SUBJECT_EXTENSIONS_MAX were there */
+    bool cut;                       /* more than AF_SUBJECT_EXTENSIONS_MAX were there */
+    struct af_subject_wheel *wheel; /* NULL: it is no wheel */
+    struct af_source *source;       /* of a wheel; else NULL */
+    struct af_zip *zip;             /* of a wheel */
+    const char *unpacked;           /* temporary folder; NULL: nothing was unpacked */
 };
 
 /*
- * Opens `path`: a shared library, or a folder that is searched for them. What is
- * there but cannot be read becomes an extension with a `problem`. Fails with
- * NOT_FOUND, IO or NO_MEMORY for the subject as a whole.
+ * Opens `what`: a shared library, a wheel, or a folder that is searched for
+ * libraries. What is there but cannot be read becomes an extension with a
+ * `problem`. Fails with NOT_FOUND, IO, DATA (a page or a Git LFS pointer in
+ * place of a wheel) or NO_MEMORY for the subject as a whole.
  */
-enum anyflash_status af_subject_open(const char *path, struct af_arena *arena,
+enum anyflash_status af_subject_open(const char *what, struct af_arena *arena,
                                      struct af_subject *out, struct anyflash_error *err);
+
+/* The extensions of the packages that `machine` has installed, as its RECORDs list them. */
+enum anyflash_status af_subject_installed(const struct af_machine *machine,
+                                          struct af_arena *arena, struct af_subject *out,
+                                          struct anyflash_error *err);
+
+/* A wheel in a source that is open; takes the source over, also when it fails. */
+enum anyflash_status af_subject_open_source(struct af_source *source, const char *filename,
+                                            struct af_arena *arena, struct af_subject *out,
+                                            struct anyflash_error *err);
+
+/*
+ * Facts of extension `index` from the start of its bytes, when it is packed and
+ * large; else nothing is done and it has no facts yet.
+ */
+enum anyflash_status af_subject_read_start(struct af_subject *subject, size_t index,
+                                           struct af_arena *arena, struct anyflash_error *err);
+
+/*
+ * All facts of extension `index`; a wheel's libraries are unpacked at the first
+ * call. What keeps this one from being read becomes its `problem`.
+ */
+enum anyflash_status af_subject_read(struct af_subject *subject, size_t index,
+                                     struct af_arena *arena, struct anyflash_error *err);
+
+/* Removes what was unpacked and closes the wheel. A zero-initialised one is nothing. */
+void af_subject_close(struct af_subject *subject);
 
 #endif
