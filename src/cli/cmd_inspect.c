@@ -4,12 +4,14 @@
  */
 #include <string.h>
 
+#include "base/file.h"
 #include "cli/json_parts.h"
 #include "cli/load.h"
 #include "cli/page.h"
 #include "cli/proof_view.h"
 #include "fit/proof.h"
 #include "fit/tables.h"
+#include "run/remote.h"
 #include "run/subject.h"
 
 /* All that one inspection holds. Zero-initialised it is empty. */
@@ -20,6 +22,7 @@ struct inspection {
     struct af_scope scope;
     bool has_scope;
     struct af_subject subject;
+    struct af_http *http;    /* NULL: nothing is far away */
     struct af_proof *proofs; /* one an extension; check_count 0: could not be read */
     enum af_answer answer;   /* of all extensions together */
 };
@@ -74,6 +77,8 @@ static enum anyflash_status prove_one(struct af_cli *cli, struct inspection *ins
     const struct af_subject_wheel *wheel = inspection->subject.wheel;
     struct af_proof_question question = {
         .binary = &extension->binary,
+        .gpu_code = extension->gpu_code,
+        .arch = cli->options.values[AF_OPTION_ARCH],
         .machine = place_of(inspection),
         .tables = &inspection->tables,
         .stated_torch = wheel != NULL ? wheel->stated_torch : NULL,
@@ -91,10 +96,51 @@ static enum anyflash_status prove_one(struct af_cli *cli, struct inspection *ins
     return status == ANYFLASH_OK ? af_proof_make(&question, &cli->arena, proof, err) : status;
 }
 
+/* The file name at the end of an address, "%2B" decoded. */
+static const char *name_of_address(struct af_cli *cli, const char *address)
+{
+    size_t len = strcspn(address, "?#");
+    char *name = af_arena_text_n(&cli->arena, address, len);
+    if (name == NULL)
+        return NULL;
+    name += af_path_name(name) - name;
+    char *to = name;
+    for (const char *at = name; *at != '\0'; at++) {
+        bool is_plus = strncmp(at, "%2B", 3) == 0 || strncmp(at, "%2b", 3) == 0;
+        *to++ = is_plus ? '+' : *at;
+        at += is_plus ? 2 : 0;
+    }
+    *to = '\0';
+    return name;
+}
+
+/* A wheel behind an address: only the parts that are asked for are fetched. */
+static enum anyflash_status open_remote(struct af_cli *cli, struct inspection *inspection,
+                                        const char *address, struct anyflash_error *err)
+{
+    struct af_source source = {0};
+    const struct af_http_options options = {
+        .allow_http = af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
+        .offline = af_option_given(&cli->options, AF_OPTION_OFFLINE)};
+    const char *name = name_of_address(cli, address);
+    if (name == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status = af_http_open(&options, &inspection->http, err);
+    if (status == ANYFLASH_OK)
+        status = af_remote_open(inspection->http, address, &source, err);
+    else
+        cli->hint = af_http_hint();
+    if (status == ANYFLASH_OK)
+        status = af_subject_open_source(&source, name, &cli->arena, &inspection->subject, err);
+    return status;
+}
+
 static enum anyflash_status open_subject(struct af_cli *cli, struct inspection *inspection,
                                          struct anyflash_error *err)
 {
     const char *what = cli->options.words.items[0];
+    if (af_http_is_url(what))
+        return open_remote(cli, inspection, what, err);
     if (strcmp(what, "installed") == 0)
         return af_subject_installed(place_of(inspection), &cli->arena, &inspection->subject,
                                     err);
@@ -152,11 +198,17 @@ static const char *place_text(struct af_cli *cli, const struct inspection *inspe
 }
 
 /* What the wheel says about itself, and where it lies. */
-static void view_wheel(struct af_page *page, const struct af_subject_wheel *wheel)
+static void view_wheel(struct af_page *page, const struct inspection *inspection)
 {
+    const struct af_subject *subject = &inspection->subject;
+    const struct af_subject_wheel *wheel = subject->wheel;
     if (wheel == NULL)
         return;
     af_page_format(page, 9, "wheel", AF_TONE_PLAIN, "%s", wheel->filename);
+    if (subject->zip->members != NULL && inspection->http != NULL)
+        af_page_format(page, 9, "", AF_TONE_PLAIN, "%.1f of %.1f MB were fetched",
+                       (double)subject->source->bytes_read / 1e6,
+                       (double)subject->source->size_bytes / 1e6);
     for (size_t i = 0; i < wheel->lies.count; i++)
         af_page_format(page, 9, "", AF_TONE_BAD, "it lies: %s", wheel->lies.items[i]);
 }
@@ -167,7 +219,7 @@ static void view(struct af_cli *cli, const struct inspection *inspection)
     const struct af_subject *subject = &inspection->subject;
     bool all = af_option_given(&cli->options, AF_OPTION_VERBOSE);
     af_page_format(&page, 9, "against", AF_TONE_PLAIN, "%s", place_text(cli, inspection));
-    view_wheel(&page, subject->wheel);
+    view_wheel(&page, inspection);
     if (subject->count == 0)
         af_page_add(&page, 0, "", AF_TONE_PLAIN, "no compiled extension is in it");
     for (size_t i = 0; i < subject->count; i++) {
@@ -187,21 +239,24 @@ static json_t *extension_json(const struct af_subject_extension *extension,
                               const struct af_proof *proof)
 {
     if (extension->problem == NULL)
-        return af_proof_json(extension->path, proof);
+        return af_proof_json(extension->path, proof, extension->gpu_code);
     return json_pack("{s:s, s:s, s:s, s:[], s:[], s:n}", "name", extension->path, "verdict",
                      "no", "problem", extension->problem, "checks", "missing", "gpu_code");
 }
 
 /* What a wheel says about itself, or null. */
-static json_t *wheel_json(const struct af_subject_wheel *wheel)
+static json_t *wheel_json(const struct af_subject *subject)
 {
+    const struct af_subject_wheel *wheel = subject->wheel;
     if (wheel == NULL)
         return json_null();
     json_t *lies = json_array();
     for (size_t i = 0; i < wheel->lies.count; i++)
         lies = af_json_append(lies, json_string(wheel->lies.items[i]));
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "filename", wheel->filename,
-                     "metadata_name", af_json_text(wheel->metadata_name), "metadata_version",
+    return json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "filename",
+                     wheel->filename, "size_bytes", (json_int_t)subject->source->size_bytes,
+                     "bytes_read", (json_int_t)subject->source->bytes_read, "metadata_name",
+                     af_json_text(wheel->metadata_name), "metadata_version",
                      af_json_text(wheel->metadata_version), "tag", af_json_text(wheel->tag),
                      "needs_torch", af_json_text(wheel->needs_torch), "stated_torch",
                      af_json_text(wheel->stated_torch), "lies", lies);
@@ -218,7 +273,7 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct inspecti
     return af_cli_json_take(cli,
                             json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "schema",
                                       "anyflash-inspect/1", "name", subject->name, "wheel",
-                                      wheel_json(subject->wheel), "machine",
+                                      wheel_json(subject), "machine",
                                       af_json_machine_name(place_of(inspection)), "verdict",
                                       af_json_answer(inspection->answer), "extensions", list),
                             err);
@@ -240,6 +295,8 @@ static enum anyflash_status write_answer(struct af_cli *cli,
 static void release(struct inspection *inspection)
 {
     af_subject_close(&inspection->subject);
+    if (inspection->http != NULL)
+        af_http_close(inspection->http);
     if (inspection->has_scope)
         af_scope_release(&inspection->scope);
     if (inspection->has_tables)

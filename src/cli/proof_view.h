@@ -6,6 +6,7 @@
 
 #include "cli/page.h"
 #include "fit/proof.h"
+#include "formats/fatbin.h"
 #include "json/json.h"
 
 /* "loads", "does not load", "imports, but must not be used", ... */
@@ -18,7 +19,8 @@ const char *af_proof_headline(const struct af_proof *proof);
 void af_proof_view(struct af_page *page, const char *name, const struct af_proof *proof,
                    bool alone, bool all);
 
-/* The keys of one extension; NULL without memory. */
-json_t *af_proof_json(const char *name, const struct af_proof *proof);
+/* The keys of one extension; `code` NULL: not read. NULL without memory. */
+json_t *af_proof_json(const char *name, const struct af_proof *proof,
+                      const struct af_gpu_code *code);
 
 #endif

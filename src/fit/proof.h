@@ -36,16 +36,19 @@ struct af_check {
     const char *evidence; /* one line, what was seen; never NULL */
 };
 
-struct af_gpu_code; /* formats/fatbin.h */
+struct af_gpu_code;      /* formats/fatbin.h */
+struct af_flash_kernels; /* formats/flash_kernel.h */
 
 /* What is to be proved. NULL is not known. */
 struct af_proof_question {
     const struct af_binary *binary;
     const struct af_gpu_code *gpu_code;
+    const struct af_flash_kernels *kernels;
     const struct af_scope *scope; /* NULL: nothing is known of the place */
     const struct af_load *load;   /* of this binary in that scope */
     const struct af_machine *machine;
     const struct af_tables *tables;
+    const char *arch; /* SM to judge the GPU code for, as "9.0", in place of the GPUs; NULL */
     /* torch that the wheel's name or METADATA claims, as "2.8" or "2.8.0" */
     const char *stated_torch;
     const struct af_wheel_name *wheel; /* the name of the wheel it is in */

@@ -73,7 +73,7 @@ static bool is_for_another_python(const struct af_prover *prover)
     return strncmp(built, here, len) != 0 || (here[len] != '.' && here[len] != '\0');
 }
 
-/* Whether installers take the wheel it is in for this Python; UNKNOWN: no wheel, or no facts. */
+/* Whether installers take its wheel for this Python; UNKNOWN: no wheel, or no facts. */
 static enum af_answer accepts_wheel(const struct af_prover *prover)
 {
     const struct af_python *python = &prover->question->machine->python;

@@ -10,7 +10,8 @@
 
 #include "formats/dynamic_tables.h"
 
-#define SEARCH_BYTES 65536u
+#define SEARCH_BYTES 4096u
+#define BUCKETS_MAX 200000u
 #define RECORDS_MAX 4096u
 #define SEGMENT_BYTES_MAX (16u << 20)
 
@@ -34,7 +35,7 @@ static bool try_hash(struct af_dynamic *dynamic, uint64_t offset)
     size_t step = af_dyn_symbol_bytes(dynamic);
     dynamic->gnu_hash = from(file, offset);
     if (!af_dyn_read_gnu_table(dynamic, &table) || table.first_symbol == 0 ||
-        table.bloom_shift > 31 || table.bloom_count == 0 ||
+        table.bucket_count > BUCKETS_MAX || table.bloom_shift > 31 || table.bloom_count == 0 ||
         (table.bloom_count & (table.bloom_count - 1)) != 0)
         return false;
     size_t count = af_dyn_count_gnu_symbols(dynamic);
@@ -83,6 +84,39 @@ static uint64_t needs_bytes(const struct af_dynamic *dynamic, struct af_span spa
     return 0;
 }
 
+/* The highest version index that the chain of verneed records gives out. */
+static unsigned highest_index(const struct af_dynamic *dynamic, struct af_span needs)
+{
+    unsigned highest = 1;
+    uint64_t at = 0;
+    uint32_t next;
+    do {
+        unsigned ones = af_dyn_u16_at(dynamic, needs, at + 2);
+        for (unsigned n = 0; n < ones; n++) {
+            unsigned index = af_dyn_u16_at(dynamic, needs, at + 16 + 16 * (uint64_t)n + 6);
+            highest = index > highest ? index : highest;
+        }
+        next = af_dyn_u32_at(dynamic, needs, at + 12);
+        at += next;
+    } while (next != 0);
+    return highest;
+}
+
+/* Whether a version index for each symbol stands there: none for the first, all in range. */
+static bool are_indices(const struct af_dynamic *dynamic, struct af_span span,
+                        struct af_span needs)
+{
+    unsigned highest = highest_index(dynamic, needs);
+    if (af_dyn_u16_at(dynamic, span, 0) != 0 || span.data[-1] != '\0')
+        return false;
+    for (size_t i = 1; i < dynamic->symbol_count; i++) {
+        unsigned index = af_dyn_u16_at(dynamic, span, 2 * (uint64_t)i);
+        if ((index & AF_VERSION_INDEX_MASK) > highest)
+            return false;
+    }
+    return true;
+}
+
 /* Finds .gnu.version and .gnu.version_r behind the strings; their end in the file, or 0. */
 static uint64_t find_versions(struct af_dynamic *dynamic)
 {
@@ -98,7 +132,7 @@ static uint64_t find_versions(struct af_dynamic *dynamic)
             continue;
         for (uint64_t pad = 0; pad < 8; pad += 2) {
             struct af_span found = from(file, at - pad - indices);
-            if (af_dyn_u16_at(dynamic, found, 0) != 0 || af_dyn_u16_at(dynamic, found, 2) == 0)
+            if (!are_indices(dynamic, found, needs))
                 continue;
             dynamic->version_needs = needs;
             dynamic->version_indices = found;

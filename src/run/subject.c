@@ -223,6 +223,15 @@ enum anyflash_status af_subject_read_start(struct af_subject *subject, size_t in
     return arena->failed ? af_fail_memory(err) : status;
 }
 
+/* NULL when it cannot be read: the checks then say so. */
+static const struct af_gpu_code *read_gpu_code(struct af_arena *arena, const char *file)
+{
+    struct af_gpu_code *code = af_arena_alloc(arena, sizeof *code);
+    if (code == NULL || af_gpu_code_read_file(arena, file, code, NULL) != ANYFLASH_OK)
+        return NULL;
+    return code;
+}
+
 enum anyflash_status af_subject_read(struct af_subject *subject, size_t index,
                                      struct af_arena *arena, struct anyflash_error *err)
 {
@@ -239,5 +248,7 @@ enum anyflash_status af_subject_read(struct af_subject *subject, size_t index,
         return af_fail_memory(err);
     if (status != ANYFLASH_OK)
         one->problem = af_arena_text(arena, why.message);
-    return ANYFLASH_OK;
+    else if (one->binary.has_gpu_code)
+        one->gpu_code = read_gpu_code(arena, one->file);
+    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

@@ -11,6 +11,7 @@
 #define AF_RUN_SUBJECT_H
 
 #include "formats/binary.h"
+#include "formats/fatbin.h"
 #include "formats/wheel_name.h"
 #include "formats/zip.h"
 #include "machine/machine.h"
@@ -25,6 +26,7 @@ struct af_subject_extension {
     const char *problem; /* why there are no facts; NULL: there are, or not yet */
     bool has_facts;      /* `binary` is filled */
     struct af_binary binary;
+    const struct af_gpu_code *gpu_code; /* NULL: none, or not read */
     const struct af_zip_member *member; /* of a wheel */
 };
 
@@ -79,7 +81,7 @@ enum anyflash_status af_subject_read_start(struct af_subject *subject, size_t in
                                            struct af_arena *arena, struct anyflash_error *err);
 
 /*
- * All facts of extension `index`; a wheel's libraries are unpacked at the first
+ * All facts of extension `index`, its GPU code too; a wheel's libraries are unpacked at the first
  * call. What keeps this one from being read becomes its `problem`.
  */
 enum anyflash_status af_subject_read(struct af_subject *subject, size_t index,
