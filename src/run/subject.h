@@ -63,7 +63,7 @@ struct af_subject {
 enum anyflash_status af_subject_open(const char *what, struct af_arena *arena,
                                      struct af_subject *out, struct anyflash_error *err);
 
-/* The extensions of the packages that `machine` has installed, as its RECORDs list them. */
+/* The extensions of the packages that `machine` has installed, by their RECORDs. */
 enum anyflash_status af_subject_installed(const struct af_machine *machine,
                                           struct af_arena *arena, struct af_subject *out,
                                           struct anyflash_error *err);
@@ -81,8 +81,8 @@ enum anyflash_status af_subject_read_start(struct af_subject *subject, size_t in
                                            struct af_arena *arena, struct anyflash_error *err);
 
 /*
- * All facts of extension `index`, its GPU code too; a wheel's libraries are unpacked at the first
- * call. What keeps this one from being read becomes its `problem`.
+ * All facts of extension `index`, its GPU code too; a wheel's libraries are
+ * unpacked at the first call. What keeps this one from being read becomes its `problem`.
  */
 enum anyflash_status af_subject_read(struct af_subject *subject, size_t index,
                                      struct af_arena *arena, struct anyflash_error *err);
