@@ -3,7 +3,7 @@
 #   make run    builds anyflash and lets it look at this machine
 #   make test   builds and runs every test that needs no network and no GPU
 
-.PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-config fuzz bench format install clean
+.PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-prove test-config fuzz bench format install clean
 
 PRESET ?= release
 TESTS = OFF
@@ -71,6 +71,9 @@ test-config: PACKAGE_SETS += test
 test-config: build
 	python3 tests/config/prepare.py build/config
 	ANYFLASH=$(CURDIR)/build/$(PRESET)/anyflash build/config/run
+# Proofs of `inspect` beside real imports: make test-prove ENVS="venv1 venv2" FILES="folder"
+test-prove: build
+	python3 tests/real/prove.py --anyflash build/release/anyflash $(addprefix --against ,$(ENVS)) $(FILES)
 
 # FUZZ_SECONDS for each target.
 FUZZ_SECONDS ?= 60

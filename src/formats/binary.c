@@ -161,7 +161,7 @@ static void read_pybind_python(struct af_arena *arena, struct af_span bytes,
     static const char message[] = "module was compiled for Python %s";
     const char *at = bytes.data;
     const char *end = bytes.data + bytes.len;
-    const char *found = NULL;
+    const char *found = python_version_len(at, end) > 0 ? at : NULL;
     if (memmem(at, bytes.len, message, sizeof message - 1) == NULL)
         return;
     while ((at = memmem(at, (size_t)(end - at), "\0003.", 3)) != NULL) {

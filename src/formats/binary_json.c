@@ -62,8 +62,9 @@ json_t *af_binary_to_json(const struct af_binary *binary)
         text_or_null(binary->rpath), "runpath", text_or_null(binary->runpath), "needed",
         texts_to_json(binary->needed), "undefined", undefined_to_json(binary), "version_needs",
         version_needs_to_json(binary), "init_name", text_or_null(binary->init_name),
-        "pybind_internals", texts_to_json(binary->pybind_internals), "has_gpu_code",
-        binary->has_gpu_code, "is_complete", binary->is_complete);
+        "pybind_internals", texts_to_json(binary->pybind_internals), "pybind_python",
+        text_or_null(binary->pybind_python), "has_gpu_code", binary->has_gpu_code,
+        "is_complete", binary->is_complete);
 }
 
 /* Reading. `bad` is sticky: something was not what af_binary_to_json() writes. */
