@@ -199,9 +199,10 @@ static enum anyflash_status read_start(struct af_subject *subject,
     status = af_zip_stream_read(&stream, head, sizeof head, &got, err);
     uint64_t wanted =
         status == ANYFLASH_OK ? af_binary_start_bytes((struct af_span){head, got}) : 0;
-    if (wanted > got && (bytes = af_arena_alloc(arena, (size_t)wanted)) != NULL) {
+    if (wanted > 0 && (bytes = af_arena_alloc(arena, (size_t)wanted + got)) != NULL) {
         memcpy(bytes, head, got);
-        status = af_zip_stream_read(&stream, bytes + got, (size_t)wanted - got, &more, err);
+        if (wanted > got)
+            status = af_zip_stream_read(&stream, bytes + got, (size_t)wanted - got, &more, err);
         *start_out = (struct af_span){bytes, got + more};
     }
     af_zip_stream_close(&stream);

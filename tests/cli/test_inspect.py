@@ -1,0 +1,166 @@
+"""`anyflash inspect`: libraries and wheels made here, proved against this Python."""
+import base64
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "net"))
+from server import File, Server  # noqa: E402  pylint: disable=wrong-import-position
+
+SUFFIX = ".abi3.so"
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+pytestmark = needs_compiler
+
+
+def build(folder, name, body, *words):
+    """A shared library made from C."""
+    source = folder / f"{name}.c"
+    source.write_text(body, "utf-8")
+    path = folder / name
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", path, source, *words], check=True)
+    return path
+
+
+def module(folder, stem="ext", wants=(), padding=0):
+    """An extension module that calls the functions `wants`."""
+    body = "".join(f"extern void {name}(void);\n" for name in wants)
+    if padding:
+        body += f"const char block[{padding}] = {{1}};\n"
+    calls = "".join(f"{name}();" for name in wants)
+    body += f"void *PyInit_{stem}(void) {{ {calls} return 0; }}\n"
+    return build(folder, stem + SUFFIX, body)
+
+
+def wheel(path, members, metadata="Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n",
+          tag="cp39-abi3-linux_x86_64", compression=zipfile.ZIP_DEFLATED):
+    """A wheel with RECORD; members: name -> bytes."""
+    members = dict(members)
+    members["demo-1.0.dist-info/METADATA"] = metadata.encode()
+    members["demo-1.0.dist-info/WHEEL"] = f"Wheel-Version: 1.0\nTag: {tag}\n".encode()
+    record = ""
+    for name, content in members.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
+        record += f"{name},sha256={digest.rstrip(b'=').decode()},{len(content)}\n"
+    members["demo-1.0.dist-info/RECORD"] = (record + "demo-1.0.dist-info/RECORD,,\n").encode()
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+def inspect(anyflash, *words):
+    """The JSON answer and the exit code."""
+    answer = anyflash("inspect", *map(str, words), "--json", "--against", sys.executable)
+    assert answer.code in (0, 1), answer
+    return json.loads(answer.out), answer.code
+
+
+def check(extension, name):
+    return next(row for row in extension["checks"] if row["id"] == name)
+
+
+def test_a_whole_module_loads(anyflash, tmp_path):
+    said, code = inspect(anyflash, module(tmp_path))
+    assert said["schema"] == "anyflash-inspect/1" and said["wheel"] is None
+    assert (said["verdict"], code) == ("yes", 0)
+    assert said["extensions"][0]["missing"] == []
+
+
+def test_a_missing_function_is_named(anyflash, tmp_path):
+    said, code = inspect(anyflash, module(tmp_path, wants=["_ZN3c1011nobody_has_Ev"]))
+    assert (said["verdict"], code) == ("no", 1)
+    assert said["extensions"][0]["missing"] == ["_ZN3c1011nobody_has_Ev"]
+    assert check(said["extensions"][0], "symbols")["answer"] == "no"
+
+
+def test_the_screen_says_what_is_wrong_in_words(anyflash, tmp_path):
+    path = module(tmp_path, wants=["_ZN3c1011nobody_has_Ev"])
+    answer = anyflash("inspect", str(path), "--against", sys.executable)
+    assert answer.code == 1
+    assert "does not load" in answer.out and "functions it calls exist" in answer.out
+    assert "c10::nobody_has_" in answer.out
+    assert max(map(len, answer.out.splitlines())) <= 96
+
+
+def test_a_wheel_is_read_and_nothing_is_left(anyflash, tmp_path):
+    content = module(tmp_path).read_bytes()
+    path = wheel(tmp_path / "demo-1.0-cp39-abi3-linux_x86_64.whl", {"ext.abi3.so": content})
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    answer = anyflash("inspect", str(path), "--json", "--against", sys.executable,
+                      env={"TMPDIR": str(temporary)})
+    said = json.loads(answer.out)
+    assert said["verdict"] == "yes", answer
+    assert said["wheel"]["lies"] == [] and said["wheel"]["metadata_name"] == "demo"
+    assert os.listdir(temporary) == []
+
+
+def test_a_library_of_the_wheel_serves_its_extension(anyflash, tmp_path):
+    (tmp_path / "demo.libs").mkdir()
+    (tmp_path / "demo").mkdir()
+    library = build(tmp_path / "demo.libs", "libown.so", "void own_function(void) {}\n")
+    linked = build(tmp_path / "demo", "ext" + SUFFIX,
+                   "extern void own_function(void);\n"
+                   "void *PyInit_ext(void) { own_function(); return 0; }\n",
+                   f"-L{tmp_path / 'demo.libs'}", "-lown", "-Wl,-rpath,$ORIGIN/../demo.libs")
+    path = wheel(tmp_path / "demo-1.0-cp39-abi3-linux_x86_64.whl",
+                 {"demo/ext.abi3.so": linked.read_bytes(),
+                  "demo.libs/libown.so": library.read_bytes()})
+    shutil.rmtree(tmp_path / "demo.libs")
+    said, _ = inspect(anyflash, path)
+    assert [row["verdict"] for row in said["extensions"]] == ["yes", "yes"], said
+
+
+@pytest.mark.parametrize("name, metadata, lie", [
+    ("demo-1.0-cp39-abi3-linux_x86_64.whl", "Name: other\nVersion: 1.0\n", "'other'"),
+    ("demo-2.0-cp39-abi3-linux_x86_64.whl", "Name: demo\nVersion: 1.0\n", "version 2.0"),
+    ("demo-1.0-cp310-abi3-linux_x86_64.whl", "Name: demo\nVersion: 1.0\n", "WHEEL says"),
+])
+def test_a_name_that_lies_is_told(anyflash, tmp_path, name, metadata, lie):
+    path = wheel(tmp_path / name, {"ext.abi3.so": module(tmp_path).read_bytes()}, metadata)
+    said, _ = inspect(anyflash, path)
+    assert any(lie in text for text in said["wheel"]["lies"]), said["wheel"]
+
+
+def test_a_wheel_for_another_python_does_not_load(anyflash, tmp_path):
+    path = wheel(tmp_path / "demo-1.0-cp27-cp27mu-linux_x86_64.whl",
+                 {"ext.so": module(tmp_path).read_bytes()}, tag="cp27-cp27mu-linux_x86_64")
+    said, code = inspect(anyflash, path)
+    assert code == 1 and check(said["extensions"][0], "python")["answer"] == "no"
+
+
+@pytest.mark.parametrize("content, words", [
+    (b"<!DOCTYPE html><html>", "a web page"),
+    (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a Git LFS pointer"),
+])
+def test_what_is_no_wheel_is_named(anyflash, tmp_path, content, words):
+    (tmp_path / "a.whl").write_bytes(content)
+    answer = anyflash("inspect", "a.whl", "--against", sys.executable)
+    assert answer.code == 3 and words in answer.err, answer
+
+
+def test_a_bad_wheel_far_away_is_known_from_a_few_of_its_bytes(anyflash, tmp_path):
+    content = module(tmp_path, wants=["nobody_has_it"], padding=2 << 20).read_bytes()
+    content += os.urandom(30 << 20)
+    path = wheel(tmp_path / "demo-1.0-cp39-abi3-linux_x86_64.whl", {"ext.abi3.so": content})
+    with Server() as server:
+        server.files["demo-1.0-cp39-abi3-linux_x86_64.whl"] = File(path.read_bytes())
+        said, code = inspect(anyflash, server.url("demo-1.0-cp39-abi3-linux_x86_64.whl"),
+                             "--allow-http")
+    assert code == 1 and said["extensions"][0]["missing"] == ["nobody_has_it"]
+    assert said["wheel"]["bytes_read"] < 0.05 * said["wheel"]["size_bytes"], said["wheel"]
+
+
+def test_nothing_to_inspect_is_said(anyflash, tmp_path):
+    assert anyflash("inspect", "absent.so", "--against", sys.executable).code == 3
+    assert anyflash("inspect").code == 2
+    (tmp_path / "empty").mkdir()
+    answer = anyflash("inspect", "empty", "--against", sys.executable)
+    assert answer.code == 1 and "no compiled extension" in answer.out
