@@ -71,6 +71,7 @@ test-config: PACKAGE_SETS += test
 test-config: build
 	python3 tests/config/prepare.py build/config
 	ANYFLASH=$(CURDIR)/build/$(PRESET)/anyflash build/config/run
+
 # Proofs of `inspect` beside real imports: make test-prove ENVS="venv1 venv2" FILES="folder"
 test-prove: build
 	python3 tests/real/prove.py --anyflash build/release/anyflash $(addprefix --against ,$(ENVS)) $(FILES)
