@@ -147,7 +147,7 @@ def test_what_is_no_wheel_is_named(anyflash, tmp_path, content, words):
 
 
 def test_a_bad_wheel_far_away_is_known_from_a_few_of_its_bytes(anyflash, tmp_path):
-    content = module(tmp_path, wants=["nobody_has_it"], padding=2 << 20).read_bytes()
+    content = module(tmp_path, wants=["nobody_has_it", "abort"], padding=2 << 20).read_bytes()
     content += os.urandom(30 << 20)
     path = wheel(tmp_path / "demo-1.0-cp39-abi3-linux_x86_64.whl", {"ext.abi3.so": content})
     with Server() as server:
