@@ -18,6 +18,7 @@ anyflash_module(plan MODULES fit machine formats json base)
 anyflash_module(run MODULES plan fit machine formats json base
                 LIBRARIES PkgConfig::sqlite3 ${CMAKE_DL_LIBS} m)
 anyflash_embed_text(af_run known_answer_script src/run/known_answer.py)
+anyflash_embed_text(af_run sources data/sources.json)
 anyflash_module(doctor MODULES fit machine formats json base)
 anyflash_module(bench MODULES roof hw json base LIBRARIES m)
 anyflash_embed_text(af_bench peers_script bench/peers/common.py bench/peers/torch.py

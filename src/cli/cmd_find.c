@@ -113,6 +113,17 @@ static enum anyflash_status load(struct af_cli *cli, struct find *find,
     return status;
 }
 
+/* An updated catalog may say something else than the one that others have. */
+static void remark_catalog(struct af_cli *cli, const struct af_catalog *catalog)
+{
+    const char *remark =
+        af_arena_format(&cli->arena, "catalog %s: %zu wheels, state of %s",
+                        af_text_scrub(&cli->arena, catalog->name, 200), catalog->count,
+                        catalog->date != NULL ? catalog->date : "an unknown date");
+    if (remark != NULL)
+        af_cli_remark(cli, remark);
+}
+
 static enum anyflash_status write_answer(struct af_cli *cli, const struct find *find,
                                          struct anyflash_error *err)
 {
@@ -126,6 +137,7 @@ static enum anyflash_status write_answer(struct af_cli *cli, const struct find *
         af_cli_remark(cli, "no wheel of the catalog matches all words");
     else
         af_cli_remark(cli, "-v shows the file names, -q only the addresses");
+    remark_catalog(cli, &find->question.catalog);
     return af_cli_finish(cli, err);
 }
 

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "fit/catalog_stored.h"
+#include "run/update.h"
 
 bool af_machines_named(const struct af_options *options)
 {
@@ -112,13 +114,36 @@ void af_machines_release(struct af_machines *machines)
     *machines = (struct af_machines){0};
 }
 
+/* What `anyflash update` left, if it is there and whole; else the embedded one. */
+static enum anyflash_status load_newest(struct af_cli *cli, struct af_catalog *catalog_out,
+                                        struct anyflash_error *err)
+{
+    struct anyflash_error problem = {0};
+    const char *path = af_update_path(&cli->arena, af_update_folder(&cli->arena));
+    if (path == NULL || af_file_is_absent(path))
+        return af_catalog_load(catalog_out, NULL, err);
+    enum anyflash_status status = af_catalog_stored_load(catalog_out, path, &problem);
+    if (status == ANYFLASH_OK)
+        return status;
+    if (status == ANYFLASH_E_NO_MEMORY)
+        return af_fail_memory(err);
+    const char *remark = af_arena_format(
+        &cli->arena, "%s; the embedded catalog is used (`anyflash update` renews it)",
+        problem.message);
+    if (remark != NULL)
+        af_cli_remark(cli, remark);
+    return af_catalog_load(catalog_out, NULL, err);
+}
+
 enum anyflash_status af_cli_catalog_load(struct af_cli *cli, struct af_catalog *catalog_out,
                                          struct anyflash_error *err)
 {
     const char *path = cli->options.values[AF_OPTION_CATALOG];
     if (path == NULL)
         path = getenv("ANYFLASH_CATALOG");
-    return af_catalog_load(catalog_out, path != NULL && path[0] != '\0' ? path : NULL, err);
+    if (path == NULL || path[0] == '\0')
+        return load_newest(cli, catalog_out, err);
+    return af_catalog_load(catalog_out, path, err);
 }
 
 enum anyflash_status af_cli_limit(const struct af_cli *cli, size_t fallback, size_t *limit_out,

@@ -26,7 +26,10 @@ void af_machines_release(struct af_machines *machines);
 /* Whether a machine was named: --machine, --given or --here. */
 bool af_machines_named(const struct af_options *options);
 
-/* The file of --catalog or $ANYFLASH_CATALOG, or the embedded one. */
+/*
+ * The file of --catalog or $ANYFLASH_CATALOG; else the one that `anyflash update`
+ * left, where it is of this program and whole; else the embedded one.
+ */
 enum anyflash_status af_cli_catalog_load(struct af_cli *cli, struct af_catalog *catalog_out,
                                          struct anyflash_error *err);
 
