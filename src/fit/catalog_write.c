@@ -13,42 +13,53 @@ void af_catalog_write_date(struct af_text *rows, const char *date)
     af_text_format(rows, "{\"catalog_date\": \"%s\"}\n", date);
 }
 
-static void set_text(json_t *row, const char *key, const char *text)
+/* A row that is being made; without memory it is no row. */
+struct row {
+    json_t *json;
+    bool failed;
+};
+
+static void set(struct row *row, const char *key, json_t *value)
 {
-    if (text != NULL)
-        json_object_set_new(row, key, json_string(text));
+    row->failed |= json_object_set_new(row->json, key, value) != 0;
 }
 
-static void set_answer(json_t *row, const char *key, enum af_answer answer)
+static void set_text(struct row *row, const char *key, const char *text)
+{
+    if (text != NULL)
+        set(row, key, json_string(text));
+}
+
+static void set_answer(struct row *row, const char *key, enum af_answer answer)
 {
     if (answer != AF_UNKNOWN)
-        json_object_set_new(row, key, json_boolean(answer == AF_YES));
+        set(row, key, json_boolean(answer == AF_YES));
 }
 
 /* "8.0 9.0" as a list of texts. */
-static void set_joined(json_t *row, const char *key, const char *text)
+static void set_joined(struct row *row, const char *key, const char *text)
 {
-    if (text == NULL)
-        return;
     json_t *list = json_array();
-    while (*text != '\0') {
+    while (text != NULL && *text != '\0') {
         size_t len = strcspn(text, " ");
-        json_array_append_new(list, json_stringn(text, len));
+        row->failed |= json_array_append_new(list, json_stringn(text, len)) != 0;
         text += len;
         text += strspn(text, " ");
     }
-    json_object_set_new(row, key, list);
+    if (text != NULL)
+        set(row, key, list);
+    else
+        json_decref(list);
 }
 
 enum anyflash_status af_catalog_write_row(struct af_text *rows, const struct af_wheel *wheel,
                                           struct anyflash_error *err)
 {
-    size_t failures = af_mem_failure_count();
-    json_t *row = json_object();
-#define AF_WHEEL_TEXT(member, needed) set_text(row, #member, wheel->member);
-#define AF_WHEEL_LONG(member, needed) set_text(row, #member, wheel->member);
-#define AF_WHEEL_JOINED(member) set_joined(row, #member, wheel->member);
-#define AF_WHEEL_ANSWER(member) set_answer(row, #member, wheel->member);
+    struct row row = {json_object(), false};
+#define AF_WHEEL_TEXT(member, needed) set_text(&row, #member, wheel->member);
+#define AF_WHEEL_LONG(member, needed) set_text(&row, #member, wheel->member);
+#define AF_WHEEL_JOINED(member) set_joined(&row, #member, wheel->member);
+#define AF_WHEEL_ANSWER(member) set_answer(&row, #member, wheel->member);
 #define AF_WHEEL_NUMBER(member, type)
 #define AF_WHEEL_FLAG(member)
 #include "fit/wheel_fields.inc"
@@ -58,17 +69,17 @@ enum anyflash_status af_catalog_write_row(struct af_text *rows, const struct af_
 #undef AF_WHEEL_ANSWER
 #undef AF_WHEEL_NUMBER
 #undef AF_WHEEL_FLAG
-    set_text(row, "kind", wheel->official ? "official" : "community");
-    set_text(row, "gpu", wheel->rocm ? "rocm" : "cuda");
-    set_text(row, "evidence", wheel->listed ? "listed" : "matrix");
-    set_answer(row, "valid_name", wheel->valid_name ? AF_UNKNOWN : AF_NO);
-    char *line = json_dumps(row, JSON_COMPACT);
+    set_text(&row, "kind", wheel->official ? "official" : "community");
+    set_text(&row, "gpu", wheel->rocm ? "rocm" : "cuda");
+    set_text(&row, "evidence", wheel->listed ? "listed" : "matrix");
+    set_answer(&row, "valid_name", wheel->valid_name ? AF_UNKNOWN : AF_NO);
+    char *line = json_dumps(row.json, JSON_COMPACT);
     if (line != NULL) {
         af_text_add(rows, line);
         af_text_add(rows, "\n");
     }
-    bool good = line != NULL && !rows->failed && af_mem_failure_count() == failures;
+    bool good = line != NULL && !row.failed && !rows->failed;
     af_mem_free(line);
-    json_decref(row);
+    json_decref(row.json);
     return good ? ANYFLASH_OK : af_fail_memory(err);
 }

@@ -4,6 +4,7 @@
  */
 #include "fit/listing.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "formats/names.h"
@@ -28,14 +29,20 @@ static bool is_ours(const struct af_wheel_name *wheel)
            af_starts_with(normal, PACKAGE_START);
 }
 
-static void set_text(json_t *row, const char *key, const char *text)
+/* A row that is being made; without memory it is no row. */
+struct row {
+    json_t *json;
+    bool failed;
+};
+
+static void set_text(struct row *row, const char *key, const char *text)
 {
     if (text != NULL && text[0] != '\0')
-        json_object_set_new(row, key, json_string(text));
+        row->failed |= json_object_set_new(row->json, key, json_string(text)) != 0;
 }
 
 /* "2.28" of manylinux_2_28_x86_64; a tag that promises no glibc says nothing. */
-static void set_glibc(json_t *row, const char *platform)
+static void set_glibc(struct row *row, const char *platform)
 {
     char version[16];
     int len = 0;
@@ -50,7 +57,7 @@ static void set_glibc(json_t *row, const char *platform)
     set_text(row, "glibc_basis", "platform_tag");
 }
 
-static void set_local(json_t *row, const struct af_wheel_name *wheel, const char *source)
+static void set_local(struct row *row, const struct af_wheel_name *wheel, const char *source)
 {
     struct af_wheel_local local;
     const char *plus = strchr(wheel->version_text, '+');
@@ -61,21 +68,22 @@ static void set_local(json_t *row, const struct af_wheel_name *wheel, const char
     set_text(row, "cuda", local.cuda);
     set_text(row, "torch", local.torch);
     if (local.cxx11abi != AF_UNKNOWN)
-        json_object_set_new(row, "cxx11abi", json_boolean(local.cxx11abi == AF_YES));
+        row->failed |= json_object_set_new(row->json, "cxx11abi",
+                                           json_boolean(local.cxx11abi == AF_YES)) != 0;
     if (local.rocm)
         set_text(row, "gpu", "rocm");
 }
 
-static json_t *make_row(const struct af_wheel_name *wheel, const char *filename,
-                        const char *url, const char *tag,
-                        const struct af_listing_source *source)
+static void fill_row(struct row *row, const struct af_wheel_name *wheel, const char *filename,
+                     const char *url, const char *tag, const struct af_listing_source *source)
 {
-    json_t *row = json_object();
-    size_t public_len = strcspn(wheel->version_text, "+");
+    char version[AF_WHEEL_NAME_BYTES];
+    snprintf(version, sizeof version, "%.*s", (int)strcspn(wheel->version_text, "+"),
+             wheel->version_text);
     set_text(row, "source", source->source);
     set_text(row, "kind", source->kind);
     set_text(row, "package", wheel->package);
-    json_object_set_new(row, "version", json_stringn(wheel->version_text, public_len));
+    set_text(row, "version", version);
     set_text(row, "build", wheel->build);
     set_text(row, "release_tag", tag);
     set_text(row, "filename", filename);
@@ -86,20 +94,20 @@ static json_t *make_row(const struct af_wheel_name *wheel, const char *filename,
     set_text(row, "evidence", "listed");
     set_local(row, wheel, source->source);
     set_glibc(row, wheel->platform);
-    return row;
 }
 
-static enum anyflash_status add_row(json_t *row, struct af_text *rows,
+/* Takes over the row. */
+static enum anyflash_status add_row(struct row *row, struct af_text *rows,
                                     struct anyflash_error *err)
 {
-    char *line = json_dumps(row, JSON_COMPACT);
+    char *line = row->failed ? NULL : json_dumps(row->json, JSON_COMPACT);
     if (line != NULL) {
         af_text_add(rows, line);
         af_text_add(rows, "\n");
     }
     bool good = line != NULL && !rows->failed;
     af_mem_free(line);
-    json_decref(row);
+    json_decref(row->json);
     return good ? ANYFLASH_OK : af_fail_memory(err);
 }
 
@@ -124,7 +132,9 @@ static enum anyflash_status read_asset(const json_t *asset, const char *tag, con
         return ANYFLASH_OK;
     }
     counts->wheels++;
-    return add_row(make_row(&wheel, filename, url, tag, source), rows, err);
+    struct row row = {json_object(), false};
+    fill_row(&row, &wheel, filename, url, tag, source);
+    return add_row(&row, rows, err);
 }
 
 static enum anyflash_status read_release(const json_t *release, const char *name,

@@ -1,0 +1,150 @@
+/*
+ * test_faults_update.c: lack of memory at every allocation of reading archives,
+ * and of turning a listing into a catalog file and back.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fit/catalog_rows.h"
+#include "fit/catalog_stored.h"
+#include "fit/catalog_write.h"
+#include "fit/listing.h"
+#include "formats/zip.h"
+
+#define WHEEL AF_TEST_DATA "/fuzz/corpus/fuzz_zip/wheel.zip"
+#define FILES "https://host/releases/download/"
+
+static const char page[] =
+    "[{\"tag_name\": \"v1\", \"assets\": [{\"name\": \"flash_attn-1.0+cu12torch2.8cxx11abiTRUE-"
+    "cp312-cp312-manylinux_2_28_x86_64.whl\", \"browser_download_url\": \"" FILES "v1/a.whl\"},"
+    "{\"name\": \"other.txt\", \"browser_download_url\": \"" FILES "v1/other.txt\"}]}]";
+
+typedef enum anyflash_status attempt(struct anyflash_error *err);
+
+static enum anyflash_status read_archive(struct anyflash_error *err)
+{
+    struct af_source source;
+    struct af_zip zip;
+    struct af_arena arena;
+    struct af_span bytes;
+    char hex[65];
+    enum anyflash_status status = af_source_open_file(WHEEL, &source, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = af_zip_open(&source, &zip, err);
+    if (status == ANYFLASH_OK) {
+        af_arena_init(&arena);
+        int fd = dup(STDERR_FILENO);
+        const struct af_zip_member *member = &zip.members[0];
+        status = af_zip_read(&zip, member, &arena, 1u << 20, &bytes, err);
+        if (status == ANYFLASH_OK)
+            status = af_zip_read_start(&zip, member, &arena, 3, &bytes, err);
+        if (status == ANYFLASH_OK)
+            status = af_zip_extract(&zip, af_zip_find(&zip, "tiny-1.0.dist-info/RECORD"), fd,
+                                    hex, err);
+        close(fd);
+        af_arena_release(&arena);
+        af_zip_close(&zip);
+    }
+    af_source_close(&source);
+    return status;
+}
+
+static char path[64];
+
+static enum anyflash_status store(const struct af_catalog *catalog, struct anyflash_error *err)
+{
+    struct af_text bytes = {0};
+    enum anyflash_status status = af_catalog_stored_write(catalog, &bytes, err);
+    FILE *file = status == ANYFLASH_OK ? fopen(path, "wb") : NULL;
+    if (file != NULL) {
+        assert_int_equal(fwrite(bytes.data, 1, bytes.len, file), bytes.len);
+        assert_int_equal(fclose(file), 0);
+    }
+    af_text_release(&bytes);
+    return status;
+}
+
+/* A page to rows, to wheels, to rows again, to a file, to wheels. */
+static enum anyflash_status update(struct anyflash_error *err)
+{
+    const struct af_listing_source source = {"owner/name", "community", FILES};
+    struct af_listing_counts counts = {0};
+    struct af_text rows = {0};
+    struct af_catalog catalog = {.name = "test"};
+    struct af_catalog loaded;
+    af_arena_init(&catalog.arena);
+    enum anyflash_status status = af_listing_read((struct af_span){page, sizeof page - 1},
+                                                  "page", &source, &rows, &counts, err);
+    if (status == ANYFLASH_OK)
+        status =
+            af_catalog_rows_read((struct af_span){rows.data, rows.len}, "rows", &catalog.arena,
+                                 &catalog.wheels, &catalog.count, &catalog.date, err);
+    if (status == ANYFLASH_OK)
+        status = af_catalog_write_row(&rows, &catalog.wheels[0], err);
+    if (status == ANYFLASH_OK)
+        status = store(&catalog, err);
+    if (status == ANYFLASH_OK)
+        status = af_catalog_stored_load(&loaded, path, err);
+    if (status == ANYFLASH_OK) {
+        assert_int_equal(loaded.count, 1);
+        assert_string_equal(loaded.wheels[0].torch, "2.8");
+        assert_string_equal(loaded.wheels[0].glibc_min, "2.28");
+        af_catalog_release(&loaded);
+    }
+    af_text_release(&rows);
+    af_arena_release(&catalog.arena);
+    return status;
+}
+
+/* Fails request after request until the attempt no longer notices. */
+static void fail_everywhere(attempt *try, bool all_after)
+{
+    for (size_t nth = 1;; nth++) {
+        struct anyflash_error problem = {0};
+        af_mem_fail_nth(nth, all_after);
+        enum anyflash_status status = try(&problem);
+        bool reached = af_mem_request_count() >= nth;
+        af_mem_fail_nth(0, false);
+        if (!reached) {
+            assert_int_equal(status, ANYFLASH_OK);
+            assert_true(nth > 1);
+            return;
+        }
+        if (status != ANYFLASH_E_NO_MEMORY)
+            fail_msg("request %zu: status %d, '%s'", nth, (int)status, problem.message);
+    }
+}
+
+static void test_zip__survives_every_lack_of_memory(void **state)
+{
+    (void)state;
+    fail_everywhere(read_archive, false);
+    fail_everywhere(read_archive, true);
+}
+
+static void test_update__survives_every_lack_of_memory(void **state)
+{
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/anyflash-faults-%ld", (long)getpid());
+    fail_everywhere(update, false);
+    fail_everywhere(update, true);
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_zip__survives_every_lack_of_memory),
+        cmocka_unit_test(test_update__survives_every_lack_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

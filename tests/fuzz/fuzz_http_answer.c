@@ -1,0 +1,50 @@
+/*
+ * fuzz_http_answer.c: any lines as the head of an answer, any text as an address
+ * for people; what comes out of both must be printable.
+ */
+#include "run/http_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/remote.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_shown(const char *shown)
+{
+    for (const unsigned char *at = (const unsigned char *)shown; *at != '\0'; at++)
+        if (*at < ' ' || *at == 0x7f)
+            abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct af_http_answer answer;
+    struct anyflash_error err = {0};
+    char shown[AF_HTTP_SHOWN_BYTES];
+    struct af_span rest = {(const char *)data, size};
+    af_http_answer_init(&answer);
+    while (rest.len > 0) {
+        const char *end = memchr(rest.data, '\n', rest.len);
+        size_t len = end != NULL ? (size_t)(end - rest.data) + 1 : rest.len;
+        af_http_answer_line(&answer, rest.data, len);
+        rest.data += len;
+        rest.len -= len;
+    }
+    char *text = malloc(size + 1);
+    if (text == NULL)
+        return 0;
+    if (size > 0)
+        memcpy(text, data, size);
+    text[size] = '\0';
+    check_shown(af_http_show(shown, sizeof shown, text));
+    if (af_http_check_url(text, true, &err) != ANYFLASH_OK)
+        check_shown(err.message);
+    struct af_span bytes = {(const char *)data, size};
+    af_remote_not_a_wheel(bytes);
+    af_http_answer_fail(&answer, shown, bytes, &err);
+    check_shown(err.message);
+    free(text);
+    return 0;
+}
