@@ -64,6 +64,9 @@ test-real: PACKAGE_SETS += test
 test-real: TESTS = ON
 test-real: build
 	python3 tests/real/compare.py --anyflash build/release/anyflash
+	@test -x build/gpu-libraries/bin/python || uv venv -q build/gpu-libraries
+	uv pip install -q --python build/gpu-libraries/bin/python torch==2.15.0
+	python3 tests/real/gpu_code.py --print build/release/tests/print_gpu_code build/gpu-libraries
 
 # What `anyflash config` writes, taken by real uv and pip over a loopback index. Fetches
 # uv, pip and what a build needs from the Python package index, once.

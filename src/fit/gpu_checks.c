@@ -106,6 +106,8 @@ static const char *code_text(struct question *question, const struct af_gpu_cove
         return af_arena_format(arena,
                                "%s: no code in %zu of %zu translation units; there is %s", name,
                                gpu->lacking_count, gpu->unit_count, list_targets(question));
+    if (gpu->runs == AF_NO)
+        return af_arena_format(arena, "%s: no code; there is %s", name, list_targets(question));
     if (gpu->runs == AF_UNKNOWN)
         return af_arena_format(arena, "%s: not settled whether it runs code for %s", name,
                                list_targets(question));

@@ -4,10 +4,12 @@
  *
  * A GPU is served when every translation unit that holds kernels has an image
  * that it can load: SASS of its own or a compatible SM, else PTX that the
- * driver can compile. Where the kernels' names are known, FlashAttention
- * kernels are judged family by family (FlashAttention 3 has units for one
- * architecture only, by design): a family is served when one unit that holds it
- * has a fitting image whose code is no empty shell. Which image runs where: fit/gpu.h.
+ * driver can compile. Units whose code is all for one other SM or family
+ * ("sm_90a" alone) are not meant for it and do not count, unless all are such.
+ * Where the kernels' names are known, FlashAttention kernels are judged family
+ * by family (FlashAttention 3 has units for one architecture only, by design):
+ * a family is served when one unit that holds it has a fitting image whose code
+ * is no empty shell. Which image runs where: fit/gpu.h.
  */
 #ifndef AF_FIT_GPU_CHECKS_H
 #define AF_FIT_GPU_CHECKS_H
@@ -26,7 +28,8 @@ struct af_gpu_coverage {
     size_t ptx_count;     /* by PTX only */
     size_t open_count;    /* not settled, see fit/gpu.h */
     size_t lacking_count; /* not at all */
-    size_t unit_count;    /* all that hold kernels */
+    size_t unit_count;    /* all that hold kernels, without the next */
+    size_t special_count; /* meant for other GPUs: all code is for one SM or family */
     const char *best;     /* what most units are served by: "sm_80"; or NULL */
     int ptx_major;        /* highest PTX ISA that ptx_count needs; 0: none */
     int ptx_minor;

@@ -92,10 +92,33 @@ static void note_used(struct cover *cover, const struct af_gpu_image *image)
         cover->used[cover->used_count++] = (struct used){image, 1};
 }
 
+/*
+ * Whether the container is not meant for the GPU: all its machine code is for
+ * one SM or family only, or what is compiled for this GPU was left empty.
+ */
+static bool is_for_others(const struct cover *cover, size_t container)
+{
+    const struct af_gpu_container *unit = &cover->code->containers[container];
+    bool has_plain = false;
+    for (uint32_t i = 0; i < unit->image_count; i++) {
+        const struct af_gpu_image *image = &cover->code->images[unit->image_first + i];
+        if (image->kind != AF_GPU_SASS)
+            continue;
+        if (!is_code(image) && af_image_runs(image, cover->sm) == AF_YES)
+            return true;
+        has_plain = has_plain || (is_code(image) && image->suffix == '\0');
+    }
+    return !has_plain;
+}
+
 static void cover_unit(struct cover *cover, size_t container, struct af_gpu_coverage *out)
 {
     int rank = 0;
     const struct af_gpu_image *image = choose(cover, container, 0, 0, &rank);
+    if (image == NULL && !cover->in_family[container] && is_for_others(cover, container)) {
+        out->special_count++;
+        return;
+    }
     out->unit_count++;
     if (image == NULL) {
         out->lacking_count += cover->in_family[container] ? 0 : 1;
@@ -228,7 +251,8 @@ void af_gpu_cover(const struct af_gpu_code *code, const struct af_flash_kernels 
     if (kernels != NULL)
         cover_families(&cover, kernels, arena, out);
     out->best = most_used(&cover, arena);
-    if (out->lacking_count > 0 || out->lacking_family_count > 0)
+    bool is_useless = out->unit_count == 0 && out->special_count > 0;
+    if (out->lacking_count > 0 || out->lacking_family_count > 0 || is_useless)
         out->runs = AF_NO;
     else
         out->runs = out->open_count > 0 || out->open_family_count > 0 ? AF_UNKNOWN : AF_YES;

@@ -164,6 +164,18 @@ static void test_gpu_checks__empty_cubins_serve_nothing_and_need_nothing(void **
     assert_non_null(strstr(ground->checks[0].evidence, "compute_80 in 1 of 1"));
 }
 
+static void test_gpu_checks__units_for_one_sm_only_bind_nobody_else(void **state)
+{
+    struct ground *ground = *state;
+    check(ground, "sm_80 sm_90 | sm_90a | sm_100a sm_120a", "os=linux sm=8.9 driver=580.95.05");
+    assert_int_equal(ground->checks[0].answer, AF_YES);
+    assert_non_null(strstr(ground->checks[0].evidence, "1 of 1"));
+    check(ground, "sm_80-empty sm_90a | sm_80", "os=linux sm=8.0 driver=580.95.05");
+    assert_int_equal(ground->checks[0].answer, AF_YES);
+    check(ground, "sm_90a", "os=linux sm=8.9 driver=580.95.05");
+    assert_int_equal(ground->checks[0].answer, AF_NO);
+}
+
 static void test_gpu_checks__each_gpu_is_judged(void **state)
 {
     struct ground *ground = *state;
@@ -274,6 +286,7 @@ int main(void)
         TEST(images_run_where_nvidia_says),
         TEST(every_unit_must_be_served),
         TEST(empty_cubins_serve_nothing_and_need_nothing),
+        TEST(units_for_one_sm_only_bind_nobody_else),
         TEST(each_gpu_is_judged),
         TEST(without_a_gpu_nothing_is_decided),
         TEST(ptx_is_weighed_against_the_drivers_cuda),

@@ -1,0 +1,53 @@
+/*
+ * print_gpu_code.c: the GPU code of files as a JSON object for each line, with the
+ * file's name: print_gpu_code [--kernels] FILE... For tests/real/gpu_code.py and
+ * bench/fatbin.py.
+ */
+#include "cli/gpu_code_view.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int print(const char *path, bool with_kernels)
+{
+    struct af_arena arena;
+    struct af_source source;
+    struct af_gpu_code code;
+    struct af_flash_kernels kernels;
+    struct anyflash_error err;
+    enum anyflash_status status = af_source_open_file(path, &source, &err);
+    if (status != ANYFLASH_OK) {
+        fprintf(stderr, "%s\n", err.message);
+        return 3;
+    }
+    af_arena_init(&arena);
+    status = af_gpu_code_read(&arena, &source, &code, &err);
+    if (status == ANYFLASH_OK && with_kernels)
+        status = af_flash_kernels_read(&arena, &source, &code, &kernels, &err);
+    json_t *json =
+        status == ANYFLASH_OK ? af_gpu_code_json(&code, with_kernels ? &kernels : NULL) : NULL;
+    if (json != NULL)
+        json_object_set_new(json, "file", json_string(path));
+    char *text = json == NULL ? NULL : json_dumps(json, JSON_COMPACT);
+    if (text == NULL)
+        fprintf(stderr, "%s: %s\n", path, status == ANYFLASH_OK ? "no memory" : err.message);
+    else
+        puts(text);
+    free(text);
+    json_decref(json);
+    af_arena_release(&arena);
+    af_source_close(&source);
+    return text == NULL ? 3 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    bool with_kernels = argc > 1 && strcmp(argv[1], "--kernels") == 0;
+    int code = 0;
+    for (int i = with_kernels ? 2 : 1; i < argc; i++) {
+        int one = print(argv[i], with_kernels);
+        code = one > code ? one : code;
+    }
+    return code;
+}
