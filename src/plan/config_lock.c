@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "formats/metadata.h"
 #include "formats/names.h"
+#include "formats/version.h"
 #include "plan/config_parts.h"
 
 #define NOTE_BYTES 1024
@@ -313,17 +314,40 @@ static bool torch_differs(const struct af_lock *lock)
     return false;
 }
 
-/* The wheel's own words, but for torch. */
+/* flash-attn before 2.6 also named what its setup.py used. */
+static bool is_early(const struct af_pin *pin)
+{
+    struct af_version version;
+    static const struct af_version change = {
+        .release = {2, 6}, .release_count = 2, .pre = -1, .post = -1, .dev = -1};
+    return af_version_parse(pin->version, strlen(pin->version), &version) &&
+           af_version_compare_public(&version, &change) < 0;
+}
+
+/* The wheel's own words, but for torch; or what is known of flash-attn's. */
 static void add_own(struct af_lock *lock, const struct af_pin *pin, const char **list,
                     size_t *count)
 {
     if (pin->facts.requires_dist == NULL) {
         add_requirement(lock, list, count, "einops", NULL);
+        add_requirement(lock, list, count, is_early(pin) ? "packaging" : NULL, NULL);
+        add_requirement(lock, list, count, is_early(pin) ? "ninja" : NULL, NULL);
         return;
     }
     for (size_t i = 0; i < pin->facts.requires_count; i++)
         if (!af_requirement_is(pin->facts.requires_dist[i], "torch") || pin->torch == NULL)
             add_requirement(lock, list, count, pin->facts.requires_dist[i], NULL);
+}
+
+bool af_lock_knows_requirements(const struct af_lock *lock)
+{
+    for (size_t i = 0; i < lock->pin_count; i++) {
+        const struct af_pin *pin = &lock->pins[i];
+        if (pin->wheel != NULL && pin->facts.requires_dist == NULL &&
+            strcmp(pin->wheel->package, "flash_attn") != 0)
+            return false;
+    }
+    return true;
 }
 
 size_t af_lock_requirements(struct af_lock *lock, const char ***list_out)

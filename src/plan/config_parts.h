@@ -10,6 +10,9 @@
 /* "torch==2.8.*", or NULL: the wheel takes any. */
 const char *af_pin_torch_requirement(struct af_lock *lock, const struct af_pin *pin);
 
+/* Whether that list is known: of flash-attn itself, and of files that were looked at. */
+bool af_lock_knows_requirements(const struct af_lock *lock);
+
 /*
  * What the wheel needs, torch pinned: Requires-Dist values, in *list_out. Where
  * pins differ each requirement carries its pin's marker.

@@ -350,8 +350,20 @@ static void note_sources(struct af_lock *lock)
     }
 }
 
+/* Markers have no word for the free-threaded build. */
+static void note_threads(struct af_lock *lock)
+{
+    for (size_t i = 0; i < lock->pin_count; i++)
+        if (lock->pins[i].wheel->abi != NULL && af_ends_with(lock->pins[i].wheel->abi, "t"))
+            af_lock_note(lock,
+                         "the wheel is for the free-threaded Python 3.%d, and no marker says "
+                         "so: with the usual one uv stops at sync",
+                         lock->pins[i].python_minor);
+}
+
 static enum anyflash_status write_wheels(struct writer *writer)
 {
+    note_threads(writer->lock);
     note_sources(writer->lock);
     note_torch(writer);
     const char *sources = sources_text(writer->lock);
@@ -381,8 +393,13 @@ enum anyflash_status af_config_uv(struct af_lock *lock, const struct af_config_o
         status = set_dependency(&writer);
     if (status == ANYFLASH_OK)
         status = lock->is_build ? write_build(&writer) : write_wheels(&writer);
-    if (status == ANYFLASH_OK)
+    if (status == ANYFLASH_OK && af_lock_knows_requirements(lock))
         status = set_metadata(&writer);
+    else if (status == ANYFLASH_OK)
+        af_lock_note(lock,
+                     "what %s needs is not known without its file, so torch is not pinned: "
+                     "give the file with --from",
+                     lock->package);
     if (status == ANYFLASH_OK)
         *new_out = writer.toml.text;
     return status;

@@ -126,6 +126,15 @@ def test_uv_from_reads_the_wheel_and_puts_it_into_the_project(anyflash, project)
         {"name": "flash-attn", "requires-dist": ["torch==2.8.*", "einops"]}]
 
 
+def test_uv_says_that_the_needs_of_another_package_are_not_known(anyflash, project):
+    answer = anyflash("config", "uv", "-g", "python=3.12", "-g", "torch=2.9.1+cu130",
+                      "-g", "gpu=h100", "-g", "glibc=2.39", "-g", "driver=580.95.05",
+                      "-g", "platform=linux_x86_64", "--package", "flash_attn_3")
+    made = tomllib.loads(answer.out)["tool"]["uv"]
+    assert "flash-attn-3" in made["sources"] and "dependency-metadata" not in made
+    assert "give the file with --from" in answer.err
+
+
 def test_uv_url_is_written_on_demand_with_a_warning(anyflash, project):
     answer = anyflash("config", "uv", "-m", RTX4090, "--source", "url")
     made = tomllib.loads(answer.out)["tool"]["uv"]
