@@ -16,12 +16,15 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAM = os.environ.get("ANYFLASH", "anyflash")
 UV = os.environ.get("UV") or shutil.which("uv")
-PYTHON = os.environ.get("CONFIG_PYTHON") or sys.executable
+# The Python behind an environment: with the environment's own, uv would make the project's
+# anew at each run.
+ASK = "import os, sys; print(os.path.realpath(sys._base_executable), sys.version_info.minor)"
+PYTHON, MINOR = subprocess.run([os.environ.get("CONFIG_PYTHON") or sys.executable, "-c", ASK],
+                               capture_output=True, text=True, check=True).stdout.split()
+MINOR = int(MINOR)
 PIP_PYTHON = os.environ.get("PIP_PYTHON")
 BUILD_WHEELS = os.environ.get("BUILD_WHEELS")
 TEMPLATE = HERE.parent / "cases" / "machines" / "rtx4090-torch2.8.json"
-MINOR = int(subprocess.run([PYTHON, "-c", "import sys; print(sys.version_info.minor)"],
-                           capture_output=True, text=True, check=True).stdout)
 TAG = f"cp3{MINOR}-cp3{MINOR}-linux_x86_64"
 VERSION = "2.8.3"
 SDIST = "2.8.3.post2"
