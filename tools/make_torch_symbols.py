@@ -35,7 +35,7 @@ import zipfile
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data" / "torch_symbols.json"
 MAGIC = b"AFS1"
 LIBRARIES_MAX = 64
-# Beside the loader's own name, libraries of torch's folder that hold none of torch's code.
+# Shared libraries of a wheel, but no programs, tests and Python modules.
 LIBRARY_NAME = re.compile(r"\.so(\.[0-9.]+)?$")
 NOT_LIBRARIES = re.compile(r"/(bin|test|stubs)/|_C\.|stub")
 PYBIND = re.compile(rb"__pybind11_internals_v[0-9A-Za-z_]+__")
@@ -215,6 +215,16 @@ def read_inputs(paths):
     return list(libraries.values())
 
 
+def reached(libraries):
+    """Those of torch, and what they need directly or not: the rest is never in the process."""
+    known = {name: library for library in libraries for name in (library.name, library.file)}
+    queue = [library for library in libraries if library.origin == "torch"]
+    for library in queue:
+        queue += [known[name] for name in dict.fromkeys(library.needed)
+                  if name in known and known[name] not in queue]
+    return [library for library in libraries if library in queue]
+
+
 def write_dump(libraries, out):
     for library in libraries:
         out.write(f"F {library.file} {library.origin}\n")
@@ -333,7 +343,8 @@ def describe(libraries, arguments):
                                                       for p in library.pybind] or [None])[0],
             "tensor_vtable_bytes": arguments.vtable or (sizes[0] if sizes else None),
             "libraries": [{"name": library.name, "origin": library.origin,
-                           "needed": library.needed, "versions": library.versions,
+                           "file": library.file, "needed": library.needed,
+                           "versions": library.versions,
                            "symbols": len(library.symbols)} for library in libraries]}
 
 
@@ -376,6 +387,7 @@ def main():
         return 0
     if not arguments.build or not libraries:
         raise SystemExit("say --build, and where its libraries are")
+    libraries = reached(libraries)
     if len(libraries) > LIBRARIES_MAX:
         raise SystemExit(f"{len(libraries)} libraries; a build has {LIBRARIES_MAX} at most")
     table = Table(arguments.table)

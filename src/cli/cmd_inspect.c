@@ -11,6 +11,7 @@
 #include "cli/proof_view.h"
 #include "fit/proof.h"
 #include "fit/tables.h"
+#include "fit/torch_fitting.h"
 #include "run/remote.h"
 #include "run/subject.h"
 
@@ -19,6 +20,9 @@ struct inspection {
     struct af_machines machines;
     struct af_tables tables;
     bool has_tables;
+    struct af_torch_symbols symbols;
+    bool has_symbols;
+    struct af_torch_choice choice; /* of --torch; without it empty */
     struct af_scope scope;
     bool has_scope;
     struct af_subject subject;
@@ -44,6 +48,39 @@ static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_erro
     return ANYFLASH_OK;
 }
 
+/* The build of the table that stands for --torch. */
+static enum anyflash_status choose_torch(struct af_cli *cli, struct inspection *inspection,
+                                         struct anyflash_error *err)
+{
+    const struct af_machine *machine = place_of(inspection);
+    const char *arch = af_fact_text_or(&machine->platform.arch, "x86_64");
+    const char *platform = af_arena_format(&cli->arena, "linux_%s", arch);
+    if (platform == NULL)
+        return af_fail_memory(err);
+    return af_torch_symbols_choose(&inspection->symbols, cli->options.values[AF_OPTION_TORCH],
+                                   platform, &cli->arena, &inspection->choice, err);
+}
+
+/* The libraries of the environment, of --torch, or none where neither can be known. */
+static enum anyflash_status load_scope(struct af_cli *cli, struct inspection *inspection,
+                                       struct anyflash_error *err)
+{
+    const struct af_machine *machine = place_of(inspection);
+    bool is_here = cli->options.machines.count == 0 && cli->options.givens.count == 0;
+    enum anyflash_status status = ANYFLASH_OK;
+    if (af_option_given(&cli->options, AF_OPTION_TORCH)) {
+        status = choose_torch(cli, inspection, err);
+        inspection->has_scope = status == ANYFLASH_OK && inspection->choice.build != NULL;
+        if (inspection->has_scope)
+            status = af_scope_of_torch(&inspection->symbols, &inspection->choice, machine,
+                                       is_here, &inspection->scope, err);
+    } else if (is_here) {
+        inspection->has_scope = true;
+        status = af_scope_installed(machine, &inspection->scope, err);
+    }
+    return status;
+}
+
 /* Machine, tables and the libraries in scope. */
 static enum anyflash_status load_place(struct af_cli *cli, struct inspection *inspection,
                                        struct anyflash_error *err)
@@ -53,12 +90,11 @@ static enum anyflash_status load_place(struct af_cli *cli, struct inspection *in
         status = af_tables_load(&inspection->tables, err);
         inspection->has_tables = status == ANYFLASH_OK;
     }
-    bool is_here = cli->options.machines.count == 0 && cli->options.givens.count == 0;
-    if (status == ANYFLASH_OK && is_here) {
-        status = af_scope_installed(place_of(inspection), &inspection->scope, err);
-        inspection->has_scope = true;
+    if (status == ANYFLASH_OK) {
+        status = af_torch_symbols_load(&inspection->symbols, err);
+        inspection->has_symbols = status == ANYFLASH_OK;
     }
-    return status;
+    return status == ANYFLASH_OK ? load_scope(cli, inspection, err) : status;
 }
 
 /* Whether the file lies in the folder of the torch that is installed there. */
@@ -84,7 +120,8 @@ static enum anyflash_status prove_one(struct af_cli *cli, struct inspection *ins
         .stated_torch = wheel != NULL ? wheel->stated_torch : NULL,
         .wheel = wheel != NULL && wheel->has_name ? &wheel->name : NULL,
         .is_torch = is_part_of_torch(place_of(inspection), extension->file),
-        .fitting_torch = ~(uint64_t)0,
+        .fitting_torch =
+            af_torch_fitting(&inspection->symbols, &inspection->tables, &extension->binary),
     };
     enum anyflash_status status = ANYFLASH_OK;
     if (inspection->has_scope) {
@@ -191,6 +228,9 @@ static const char *place_text(struct af_cli *cli, const struct inspection *inspe
 {
     const struct af_machine *machine = place_of(inspection);
     const char *torch = af_fact_text_or(&machine->torch.version, NULL);
+    if (af_option_given(&cli->options, AF_OPTION_TORCH))
+        torch = inspection->choice.version != NULL ? inspection->choice.version
+                                                   : cli->options.values[AF_OPTION_TORCH];
     return af_arena_format(&cli->arena, "%s: Python %s, %s%s",
                            af_fact_text_or(&machine->python.prefix, machine->name),
                            af_fact_text_or(&machine->python.version, "not known"),
@@ -220,6 +260,8 @@ static void view(struct af_cli *cli, const struct inspection *inspection)
     bool all = af_option_given(&cli->options, AF_OPTION_VERBOSE);
     af_page_format(&page, 9, "against", AF_TONE_PLAIN, "%s", place_text(cli, inspection));
     view_wheel(&page, inspection);
+    if (inspection->choice.note != NULL)
+        af_page_add(&page, 9, "", AF_TONE_PLAIN, inspection->choice.note);
     if (subject->count == 0)
         af_page_add(&page, 0, "", AF_TONE_PLAIN, "no compiled extension is in it");
     for (size_t i = 0; i < subject->count; i++) {
@@ -262,6 +304,12 @@ static json_t *wheel_json(const struct af_subject *subject)
                      af_json_text(wheel->stated_torch), "lies", lies);
 }
 
+/* The torch that the proofs are about; NULL: none is known. */
+static const char *torch_of(const struct inspection *inspection)
+{
+    return inspection->has_scope ? inspection->scope.torch.version : NULL;
+}
+
 static enum anyflash_status write_json(struct af_cli *cli, const struct inspection *inspection,
                                        struct anyflash_error *err)
 {
@@ -270,13 +318,14 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct inspecti
     for (size_t i = 0; i < subject->count; i++)
         list = af_json_append(list,
                               extension_json(&subject->extensions[i], &inspection->proofs[i]));
-    return af_cli_json_take(cli,
-                            json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "schema",
-                                      "anyflash-inspect/1", "name", subject->name, "wheel",
-                                      wheel_json(subject), "machine",
-                                      af_json_machine_name(place_of(inspection)), "verdict",
-                                      af_json_answer(inspection->answer), "extensions", list),
-                            err);
+    return af_cli_json_take(
+        cli,
+        json_pack("{s:s, s:s, s:o, s:o, s:s?, s:s?, s:o, s:o}", "schema", "anyflash-inspect/1",
+                  "name", subject->name, "wheel", wheel_json(subject), "machine",
+                  af_json_machine_name(place_of(inspection)), "torch", torch_of(inspection),
+                  "torch_note", inspection->choice.note, "verdict",
+                  af_json_answer(inspection->answer), "extensions", list),
+        err);
 }
 
 static enum anyflash_status write_answer(struct af_cli *cli,
@@ -299,6 +348,8 @@ static void release(struct inspection *inspection)
         af_http_close(inspection->http);
     if (inspection->has_scope)
         af_scope_release(&inspection->scope);
+    if (inspection->has_symbols)
+        af_torch_symbols_release(&inspection->symbols);
     if (inspection->has_tables)
         af_tables_release(&inspection->tables);
     af_machines_release(&inspection->machines);

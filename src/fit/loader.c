@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 
 #include "base/text.h"
+#include "fit/system_names.h"
+#include "fit/torch_stock.h"
 #include "formats/ld_cache.h"
 
 static const char *const default_folders[] = {"/lib/x86_64-linux-gnu",
@@ -86,6 +88,16 @@ static bool lies_below(const char *path, const char *folder)
     return len > 0 && strncmp(path, folder, len) == 0 && path[len] == '/';
 }
 
+struct af_library *af_loader_put(struct af_module *module, const struct af_library *asked_by,
+                                 struct af_module_list *list)
+{
+    if (module == NULL || list->count == AF_COUNT(list->items))
+        return NULL;
+    module->library.asked_by = asked_by;
+    list->items[list->count++] = &module->library;
+    return &module->library;
+}
+
 /* A module of the mapped file at the end of the list. */
 static struct af_library *add_mapped(struct af_loader *loader, struct af_arena *arena,
                                      const struct af_mapped *mapped,
@@ -94,12 +106,11 @@ static struct af_library *add_mapped(struct af_loader *loader, struct af_arena *
 {
     const struct af_dynamic *file = &mapped->dynamic;
     struct af_module *module = af_arena_alloc(arena, sizeof *module);
-    if (module == NULL || list->count == AF_COUNT(list->items))
+    if (module == NULL)
         return NULL;
     *module = (struct af_module){
         .library = {.name = file->soname != NULL ? file->soname : af_path_name(mapped->path),
                     .path = mapped->path,
-                    .asked_by = asked_by,
                     .is_torch = lies_below(mapped->path, loader->torch_folder),
                     .kind = &file_kind,
                     .source = module},
@@ -110,8 +121,7 @@ static struct af_library *add_mapped(struct af_loader *loader, struct af_arena *
         .needed = file->needed,
         .needed_count = file->needed_count,
     };
-    list->items[list->count++] = &module->library;
-    return &module->library;
+    return af_loader_put(module, asked_by, list);
 }
 
 struct af_library *af_loader_add(struct af_loader *loader, struct af_arena *arena,
@@ -201,10 +211,12 @@ static struct af_mapped *find_file(struct af_loader *loader, const struct af_mod
         return path == NULL ? NULL : af_loader_open(loader, path);
     }
     struct af_mapped *found = find_by_rpath(loader, module, name);
-    if (found == NULL)
+    if (found == NULL && loader->record == NULL)
         found = find_in_list(loader, loader->library_path, NULL, name);
     if (found == NULL)
         found = find_in_list(loader, module->runpath, module->origin, name);
+    if (loader->record != NULL)
+        return found;
     if (found == NULL) {
         const char *cached = af_ld_cache_find(loader->cache, loader->machine, name);
         found = cached == NULL ? NULL : af_loader_open(loader, cached);
@@ -227,6 +239,28 @@ static bool is_same_file(const struct af_library *library, const struct af_mappe
     return library->kind == &file_kind && module_of(library)->file == &mapped->dynamic;
 }
 
+/*
+ * Whether the module looks into the folders of torch's wheel or of the CUDA
+ * wheels beside it, where the stock would lie.
+ */
+static bool looks_into_stock(const struct af_loader *loader, const struct af_module *module)
+{
+    static const char *const folders[] = {"torch/lib", "nvidia/"};
+    const char *paths = module->runpath != NULL ? module->runpath : module->rpath;
+    bool looks = loader->use_stock;
+    for (size_t i = 0; !looks && paths != NULL && i < AF_COUNT(folders); i++)
+        looks = strstr(paths, folders[i]) != NULL;
+    return looks;
+}
+
+static struct af_module *take_stocked(const struct af_loader *loader, struct af_arena *arena,
+                                      const struct af_module *module, const char *name)
+{
+    if (loader->stock == NULL || !looks_into_stock(loader, module))
+        return NULL;
+    return af_torch_stock_take(loader->stock, arena, name);
+}
+
 /* The library called `name` for `module`: loaded already, or found and added. */
 static struct af_library *need(struct af_loader *loader, struct af_arena *arena,
                                struct af_module_list *list, const struct af_module *module,
@@ -236,11 +270,17 @@ static struct af_library *need(struct af_loader *loader, struct af_arena *arena,
         if (af_library_is_called(list->items[i], name))
             return list->items[i];
     }
+    struct af_module *stocked = take_stocked(loader, arena, module, name);
+    if (stocked != NULL)
+        return af_loader_put(stocked, &module->library, list);
     const struct af_mapped *mapped = find_file(loader, module, name);
     for (size_t i = 0; mapped != NULL && i < list->count; i++) {
         if (is_same_file(list->items[i], mapped))
             return list->items[i];
     }
+    if (mapped == NULL && loader->record != NULL)
+        return af_loader_put(af_system_library(arena, loader->record, name), &module->library,
+                             list);
     return mapped == NULL ? NULL : add_mapped(loader, arena, mapped, &module->library, list);
 }
 

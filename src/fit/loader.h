@@ -1,6 +1,7 @@
 /*
  * loader.h: where ld.so finds a library, and the order in which libraries are
- * loaded; nothing is loaded. Private to scope.c and scope_load.c.
+ * loaded; nothing is loaded. Private to scope.c, scope_load.c and to those who
+ * stand in for files: torch_stock.c, system_names.c.
  *
  * Not modelled: LD_PRELOAD, LD_AUDIT, glibc-hwcaps subfolders (their libraries
  * define the same symbols).
@@ -50,6 +51,14 @@ struct af_loader {
     size_t fallback_count;
     bool use_fallbacks;
     const char *torch_folder; /* files below it are torch's */
+    /* Libraries of a torch that is not installed; NULL: all are files. */
+    const struct af_torch_stock *stock;
+    bool use_stock; /* while torch itself is loaded */
+    /*
+     * Not this system: its interpreter, C and C++ libraries are known by this
+     * record only, and files are looked for beside the extension alone.
+     */
+    const struct af_machine *record;
     struct af_mapped *mapped[2 * AF_SCOPE_LIBRARIES_MAX];
     size_t mapped_count;
 };
@@ -62,6 +71,10 @@ struct af_missing_list {
 
 /* The mapped file, opened at the first call; NULL when it cannot be used. */
 struct af_mapped *af_loader_open(struct af_loader *loader, const char *path);
+
+/* Adds the module to the list as asked for by `asked_by`; NULL when that cannot be done. */
+struct af_library *af_loader_put(struct af_module *module, const struct af_library *asked_by,
+                                 struct af_module_list *list);
 
 /* Adds the file as a new module to the list; NULL when it cannot be used or lacks memory. */
 struct af_library *af_loader_add(struct af_loader *loader, struct af_arena *arena,

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "fit/proof_rules.h"
-#include "fit/view.h"
+#include "fit/system_names.h"
 
 #define NOT_LOOKED "what would be loaded there is not known"
 
@@ -55,6 +55,26 @@ void af_prove_libraries(struct af_prover *prover)
                       prover->question->binary->needed.count);
 }
 
+static bool is_missing_library(const struct af_prover *prover, const char *name)
+{
+    for (size_t i = 0; i < prover->proof->missing_libraries.count; i++) {
+        if (strcmp(prover->proof->missing_libraries.items[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Where the library that it is to come from is missing, another version of the
+ * symbol will do: what is missing then is the library.
+ */
+static enum af_answer is_defined(const struct af_prover *prover,
+                                 const struct af_undefined *wanted)
+{
+    bool any = wanted->library != NULL && is_missing_library(prover, wanted->library);
+    return af_load_defines(prover->question->load, wanted->name, any ? NULL : wanted->version);
+}
+
 /* Mangled names that nothing defines, into the proof; how many nobody knows. */
 static size_t collect_missing(struct af_prover *prover)
 {
@@ -67,8 +87,7 @@ static size_t collect_missing(struct af_prover *prover)
         const struct af_undefined *wanted = &binary->undefined[i];
         if (wanted->weak)
             continue;
-        enum af_answer answer =
-            af_load_defines(prover->question->load, wanted->name, wanted->version);
+        enum af_answer answer = is_defined(prover, wanted);
         unknown += answer == AF_UNKNOWN;
         if (answer == AF_NO)
             names[count++] = wanted->name;
@@ -102,39 +121,6 @@ void af_prove_symbols(struct af_prover *prover)
                       binary->undefined_count);
 }
 
-/*
- * Where the library was not read: glibc's and libstdc++'s versions are ordered,
- * so the highest one that the machine has tells.
- */
-static enum af_answer compare_version(const struct af_machine *machine,
-                                      const struct af_version_need *need)
-{
-    struct af_dotted needed;
-    struct af_dotted there;
-    const struct af_fact *fact = NULL;
-    const char *number = NULL;
-    if (af_starts_with(need->version, "GLIBC_")) {
-        fact = &machine->platform.libc_version;
-        number = need->version + strlen("GLIBC_");
-    } else if (af_starts_with(need->version, "GLIBCXX_")) {
-        fact = &machine->platform.glibcxx;
-        number = need->version + strlen("GLIBCXX_");
-    }
-    if (fact == NULL || fact->state != AF_FACT_KNOWN || !af_dotted_parse(number, &needed) ||
-        !af_dotted_parse(fact->value.text, &there))
-        return AF_UNKNOWN;
-    return af_dotted_compare(&needed, &there) <= 0 ? AF_YES : AF_NO;
-}
-
-static bool is_missing_library(const struct af_prover *prover, const char *name)
-{
-    for (size_t i = 0; i < prover->proof->missing_libraries.count; i++) {
-        if (strcmp(prover->proof->missing_libraries.items[i], name) == 0)
-            return true;
-    }
-    return false;
-}
-
 void af_prove_symbol_versions(struct af_prover *prover)
 {
     const struct af_binary *binary = prover->question->binary;
@@ -149,7 +135,7 @@ void af_prove_symbol_versions(struct af_prover *prover)
                 ? AF_UNKNOWN
                 : af_load_has_version(prover->question->load, need->library, need->version);
         if (answer == AF_UNKNOWN)
-            answer = compare_version(prover->question->machine, need);
+            answer = af_system_has_version(prover->question->machine, need->version);
         if (answer == AF_UNKNOWN)
             unknown = need->version;
         if (answer == AF_NO && !is_missing_library(prover, need->library))

@@ -10,6 +10,8 @@
 
 #include "base/text.h"
 #include "fit/loader.h"
+#include "fit/system_names.h"
+#include "fit/torch_stock.h"
 #include "formats/version.h"
 
 #define LD_CACHE_BYTES_MAX (8u * 1024u * 1024u)
@@ -100,21 +102,53 @@ static bool is_there(const struct work *work, const char *name)
     return false;
 }
 
+/* As add_closure() for a module that no file stands for. */
+static void add_stand_in(struct af_scope *scope, struct work *work, const char *what,
+                         struct af_module *module)
+{
+    size_t first = work->list.count;
+    if (af_loader_put(module, NULL, &work->list) == NULL) {
+        note_problem(scope, what, NULL);
+        return;
+    }
+    af_loader_walk(scope->loader, &scope->arena, &work->list, first, &work->missing);
+}
+
+static void add_program(const struct af_machine *machine, struct af_scope *scope,
+                        struct work *work)
+{
+    if (scope->loader->record == NULL)
+        add_closure(scope, work, "the interpreter",
+                    af_fact_text_or(&machine->python.base_executable, NULL));
+    else
+        add_stand_in(scope, work, "the interpreter", af_system_program(&scope->arena, machine));
+}
+
+static void add_torch(const struct af_machine *machine, struct af_scope *scope,
+                      struct work *work, const char *name)
+{
+    const struct af_torch_stock *stock = scope->loader->stock;
+    if (stock == NULL)
+        add_closure(scope, work, "torch's", torch_library(machine, &scope->arena, name));
+    else
+        add_stand_in(scope, work, "torch's", af_torch_stock_take(stock, &scope->arena, name));
+}
+
 /* The program, what torch makes global, what libtorch_python brings: as they are loaded. */
 static void load_process(const struct af_machine *machine, struct af_scope *scope,
                          struct work *work)
 {
-    const char *program = af_fact_text_or(&machine->python.base_executable, NULL);
-    add_closure(scope, work, "the interpreter", program);
-    if (machine->torch.version.state == AF_FACT_KNOWN) {
-        scope->loader->use_fallbacks = true;
-        add_closure(scope, work, "torch's",
-                    torch_library(machine, &scope->arena, "libtorch_global_deps.so"));
+    struct af_loader *loader = scope->loader;
+    add_program(machine, scope, work);
+    if (loader->stock != NULL || machine->torch.version.state == AF_FACT_KNOWN) {
+        loader->use_fallbacks = loader->stock == NULL;
+        loader->use_stock = loader->stock != NULL;
+        add_torch(machine, scope, work, "libtorch_global_deps.so");
         scope->global_count = work->list.count;
         if (!is_there(work, "libtorch_python.so"))
-            add_closure(scope, work, "torch's",
-                        torch_library(machine, &scope->arena, "libtorch_python.so"));
-        scope->loader->use_fallbacks = false;
+            add_torch(machine, scope, work, "libtorch_python.so");
+        loader->use_fallbacks = false;
+        loader->use_stock = false;
     } else {
         scope->global_count = work->list.count;
     }
@@ -189,22 +223,56 @@ void af_scope_read_torch(struct af_scope *scope, const char *version)
     }
 }
 
+/* An empty scope with its loader, and where the walk is kept; NULL without memory. */
+static struct work *begin(const struct af_machine *machine, struct af_scope *scope)
+{
+    *scope = (struct af_scope){.global_count = 0};
+    af_arena_init(&scope->arena);
+    struct work *work = af_arena_alloc(&scope->arena, sizeof *work);
+    scope->loader = af_arena_alloc(&scope->arena, sizeof *scope->loader);
+    if (scope->arena.failed)
+        return NULL;
+    fill_loader(machine, scope, scope->loader);
+    return work;
+}
+
+static enum anyflash_status finish(const struct af_machine *machine, struct af_scope *scope,
+                                   struct work *work, const char *version,
+                                   struct anyflash_error *err)
+{
+    load_process(machine, scope, work);
+    publish(scope, work);
+    if (!scope->arena.failed)
+        af_scope_read_torch(scope, version);
+    return scope->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
 enum anyflash_status af_scope_installed(const struct af_machine *machine, struct af_scope *out,
                                         struct anyflash_error *err)
 {
-    *out = (struct af_scope){.global_count = 0};
-    af_arena_init(&out->arena);
-    struct work *work = af_arena_alloc(&out->arena, sizeof *work);
-    out->loader = af_arena_alloc(&out->arena, sizeof *out->loader);
-    if (out->arena.failed)
+    struct work *work = begin(machine, out);
+    if (work == NULL)
         return af_fail_memory(err);
-    fill_loader(machine, out, out->loader);
-    load_process(machine, out, work);
-    publish(out, work);
     out->name = af_arena_text(&out->arena, af_fact_text_or(&machine->python.prefix, "?"));
-    if (!out->arena.failed)
-        af_scope_read_torch(out, af_fact_text_or(&machine->torch.version, NULL));
-    return out->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
+    return finish(machine, out, work, af_fact_text_or(&machine->torch.version, NULL), err);
+}
+
+enum anyflash_status af_scope_of_torch(const struct af_torch_symbols *symbols,
+                                       const struct af_torch_choice *choice,
+                                       const struct af_machine *machine, bool is_here,
+                                       struct af_scope *out, struct anyflash_error *err)
+{
+    struct work *work = begin(machine, out);
+    struct af_torch_stock *stock = af_arena_alloc(&out->arena, sizeof *stock);
+    if (work == NULL || stock == NULL)
+        return af_fail_memory(err);
+    af_torch_stock_fill(symbols, choice, &out->arena, stock);
+    out->loader->stock = stock;
+    out->loader->record = is_here ? NULL : machine;
+    out->loader->torch_folder = NULL;
+    out->loader->fallback_count = 0;
+    out->name = af_arena_format(&out->arena, "torch %s", choice->version);
+    return finish(machine, out, work, choice->version, err);
 }
 
 void af_scope_release(struct af_scope *scope)

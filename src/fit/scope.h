@@ -19,6 +19,7 @@
 #define AF_FIT_SCOPE_H
 
 #include "base/mem.h"
+#include "fit/torch_symbols.h"
 #include "formats/binary.h"
 #include "machine/machine.h"
 
@@ -37,8 +38,8 @@ struct af_library_kind {
 
 /* One library, or the program itself. */
 struct af_library {
-    const char *name;                  /* SONAME, or the name it was asked for by */
-    const char *path;                  /* file; NULL: from a table, not from a file */
+    const char *name; /* SONAME, or the name it was asked for by */
+    const char *path; /* file; without folder: of a table; NULL: known by name only */
     const struct af_library *asked_by; /* whose DT_NEEDED brought it; NULL: a root */
     bool is_torch;                     /* a part of torch itself */
     bool is_new; /* not there after `import torch`: the extension brings it */
@@ -84,6 +85,17 @@ struct af_scope {
  */
 enum anyflash_status af_scope_installed(const struct af_machine *machine, struct af_scope *out,
                                         struct anyflash_error *err);
+
+/*
+ * The scope of a torch that is not installed: its libraries from the table, the
+ * build of `choice` (which must have one); interpreter, C and C++ libraries from
+ * the files of this system with `is_here`, else from the record `machine`.
+ * `symbols` must outlive the scope. Fails with NO_MEMORY only; release as above.
+ */
+enum anyflash_status af_scope_of_torch(const struct af_torch_symbols *symbols,
+                                       const struct af_torch_choice *choice,
+                                       const struct af_machine *machine, bool is_here,
+                                       struct af_scope *out, struct anyflash_error *err);
 void af_scope_release(struct af_scope *scope);
 
 /* The loaded library called `name`, or NULL. */

@@ -127,7 +127,7 @@ static struct af_texts texts(struct af_arena *arena, const json_t *row, const ch
 }
 
 static bool read_libraries(struct af_arena *arena, const json_t *list,
-                           struct af_torch_build *build)
+                           struct af_symbol_build *build)
 {
     size_t count = json_array_size(list);
     struct af_torch_library *libraries = af_arena_array(arena, count, sizeof *libraries);
@@ -136,17 +136,19 @@ static bool read_libraries(struct af_arena *arena, const json_t *list,
     for (size_t i = 0; libraries != NULL && i < count; i++) {
         const json_t *row = json_array_get(list, i);
         libraries[i].name = text(arena, row, "name");
+        libraries[i].file = text(arena, row, "file");
         libraries[i].origin = text(arena, row, "origin");
         libraries[i].needed = texts(arena, row, "needed");
         libraries[i].versions = texts(arena, row, "versions");
         libraries[i].is_torch = af_equal(libraries[i].origin, "torch");
-        if (libraries[i].name == NULL || libraries[i].origin == NULL)
+        if (libraries[i].name == NULL || libraries[i].file == NULL ||
+            libraries[i].origin == NULL)
             return false;
     }
     return count > 0 && count <= AF_TORCH_LIBRARIES_MAX;
 }
 
-static bool read_build(struct af_arena *arena, const json_t *row, struct af_torch_build *build)
+static bool read_build(struct af_arena *arena, const json_t *row, struct af_symbol_build *build)
 {
     const json_t *abi = json_object_get(row, "cxx11abi");
     const json_t *vtable = json_object_get(row, "tensor_vtable_bytes");
@@ -168,7 +170,7 @@ static enum anyflash_status read_builds(struct af_torch_symbols *symbols, const 
 {
     const json_t *list = json_object_get(root, "builds");
     size_t count = json_array_size(list);
-    struct af_torch_build *builds = af_arena_array(&symbols->arena, count, sizeof *builds);
+    struct af_symbol_build *builds = af_arena_array(&symbols->arena, count, sizeof *builds);
     bool good = count > 0;
     for (size_t i = 0; good && builds != NULL && i < count; i++) {
         builds[i].column = i;
@@ -221,7 +223,7 @@ void af_torch_symbols_release(struct af_torch_symbols *symbols)
 }
 
 uint64_t af_torch_symbols_in(const struct af_torch_symbols *symbols,
-                             const struct af_torch_build *build, const char *name)
+                             const struct af_symbol_build *build, const char *name)
 {
     uint64_t hash = hash_of(name);
     uint32_t wanted = (uint32_t)hash;

@@ -20,13 +20,14 @@
 
 struct af_torch_library {
     const char *name;         /* SONAME: "libc10.so" */
+    const char *file;         /* its file's name; the loader knows it by both */
     const char *origin;       /* "torch", or the wheel: "nvidia-cublas-cu12 12.8.4.1" */
     struct af_texts needed;   /* DT_NEEDED, in order */
     struct af_texts versions; /* symbol versions it defines: "libcudart.so.12" */
     bool is_torch;
 };
 
-struct af_torch_build {
+struct af_symbol_build {
     const char *version;  /* "2.9.1" */
     const char *variant;  /* "cu128", "cpu" */
     const char *platform; /* "linux_x86_64" */
@@ -43,7 +44,7 @@ struct af_torch_build {
 
 struct af_torch_symbols {
     struct af_arena arena;
-    const struct af_torch_build *builds; /* oldest first */
+    const struct af_symbol_build *builds; /* oldest first */
     size_t build_count;
     /* private: see torch_symbols.c */
     const unsigned char *bytes;
@@ -62,17 +63,17 @@ void af_torch_symbols_release(struct af_torch_symbols *symbols);
 
 /* Bit i: library i of the build defines the dynamic symbol `name`. Below 1 us. */
 uint64_t af_torch_symbols_in(const struct af_torch_symbols *symbols,
-                             const struct af_torch_build *build, const char *name);
+                             const struct af_symbol_build *build, const char *name);
 
 /*
  * The build that stands for a torch, which the table may hold or not. Where it
  * is another one, `note` says so and why it may stand for it.
  */
 struct af_torch_choice {
-    const struct af_torch_build *build; /* whose torch libraries count; NULL: none may */
-    const struct af_torch_build *cuda;  /* whose CUDA libraries count; NULL: none */
-    const char *version;                /* "2.9.1+cu130": the torch that was asked for */
-    const char *variant;                /* "cu130", "cpu" */
+    const struct af_symbol_build *build; /* whose torch libraries count; NULL: none may */
+    const struct af_symbol_build *cuda;  /* whose CUDA libraries count; NULL: none */
+    const char *version;                 /* "2.9.1+cu130": the torch that was asked for */
+    const char *variant;                 /* "cu130", "cpu" */
     int major_number;
     int minor_number;
     int cuda_major;   /* 13; -1: no CUDA, or not known */

@@ -114,6 +114,13 @@ static void read_torch_name(const char *name, struct af_wants *wants)
     }
 }
 
+/* libtorch_python's own: its C names, and pybind11 casters that it instantiates. */
+static bool is_torch_python(const char *name)
+{
+    return af_starts_with(name, "THP") ||
+           af_starts_with(name, "_ZN8pybind116detail11type_caster");
+}
+
 void af_wants_read(const struct af_binary *binary, struct af_wants *out)
 {
     *out = (struct af_wants){.cxx11abi = AF_UNKNOWN};
@@ -121,7 +128,7 @@ void af_wants_read(const struct af_binary *binary, struct af_wants *out)
         const char *name = binary->undefined[i].name;
         if (af_name_is_torch(name))
             read_torch_name(name, out);
-        else if (strstr(name, "THPVariable") != NULL)
+        else if (is_torch_python(name))
             out->torch = out->objects = out->tensors = out->torch_python = true;
         else if (af_starts_with(name, "aoti_torch_"))
             out->stable_torch = true;

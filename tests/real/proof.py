@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Does anyflash say of real extensions what really happened when they were imported?
+
+proof_cases.jsonl holds 160 shared libraries (of 37 wheels of the Python package index, and of
+flash-attn, causal-conv1d and a probe compiled against 16 torch releases) and what happened when
+each was imported beside each of 12 torch releases: 2568 lines. This fetches the wheels, takes
+what builds.py compiled, lets `anyflash inspect --torch` judge each pair by the shipped table of
+torch's symbols, and compares verdict and missing names. Nothing is imported: imports.py does
+that.
+
+A line is in one of these classes; only the last two are mistakes:
+  same        verdict and missing names are what happened
+  refused     it was imported, and anyflash forbids it by a rule that the import cannot show:
+              two CUDA runtimes in a process, or objects that lie elsewhere in that torch
+  unknown     anyflash cannot tell, and says why
+  explained   needs another library of its wheel imported first (KNOWN below)
+  names       the verdict is right, the missing names are not
+  different   the verdict is wrong
+
+Ends 0 without mistakes, 1 with some, 3 when nothing could be judged.
+"""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import wheels
+
+HERE = pathlib.Path(__file__).resolve().parent
+CLASSES = ("same", "refused", "unknown", "explained", "names", "different")
+# Not to be told from one file: what happened, and what it needs.
+KNOWN = {"vllm-0.6.2-cp38-abi3-manylinux1_x86_64/_moe_C.abi3.so":
+         "registers operators that _C.abi3.so of the same wheel must define first"}
+# gcc 13 leaves it in the symbol table and no relocation names it: the loader never looks it up,
+# but what wrote the cases down counted it as missing.
+NEVER_LOOKED_UP = "_ZSt21ios_base_library_initv"
+RULES = ("cuda-runtime", "layout")
+
+
+def read_cases():
+    """{binary: {(torch, system): row}} with what happened."""
+    cases = {}
+    for line in (HERE / "proof_cases.jsonl").read_text().splitlines():
+        case = json.loads(line)
+        rows = {}
+        for torch, system, real, *rest in case["rows"]:
+            libraries, count, names, *end = rest or [[], 0, []]
+            rows[torch, system] = {"real": real, "libraries": set(libraries),
+                                   "count": count, "cut": count > len(names),
+                                   "names": {case["names"][i] for i in names},
+                                   "end": end[0] if end else None}
+        cases[case["name"]] = {"rows": rows, "undefined": case["undefined"]}
+    return cases
+
+
+def find_files(cases, small):
+    """{path: binary} of the files that can be judged here."""
+    found = {}
+    for name in cases:
+        wheel, _, file = name.partition("/")
+        if wheel.startswith("built-with-torch-"):
+            paths = [wheels.CACHE / "built" / wheel[len("built-with-torch-"):] / f"{file}.so"]
+        elif small and re.match(r"vllm-|fbgemm|torchao-0\.1[56]|xformers", wheel):
+            continue
+        else:
+            paths = wheels.extensions(wheel).rglob(file)
+        found.update((str(path), name) for path in paths if path.is_file())
+    return found
+
+
+def judge(anyflash, torch, paths):
+    """{path: extension of the JSON} for every path."""
+    environment = {name: value for name, value in os.environ.items()
+                   if name != "LD_LIBRARY_PATH"}
+    answers = {}
+    for path in paths:
+        run = subprocess.run([anyflash, "inspect", path, "--torch", torch, "--json",
+                              "--against", sys.executable], text=True, capture_output=True,
+                             check=False, env=environment)
+        document = json.loads(run.stdout)
+        answers[path] = document["extensions"][0]
+    return answers
+
+
+def missing_agrees(answer, row):
+    """Libraries are equal; the names are, too: of more than 20 only 20 were written down."""
+    names, then = set(answer["missing"]), row["names"] - {NEVER_LOOKED_UP}
+    less = len(row["names"]) - len(then)
+    same = row["count"] - len(names) in ((0, 1) if row["cut"] else (less,))
+    return set(answer["missing_libraries"]) == row["libraries"] and same and then <= names
+
+
+def classify(name, answer, row):
+    noes = {check["id"] for check in answer["checks"] if check["answer"] == "no"}
+    if name in KNOWN and not row["real"] and row["end"] and answer["verdict"] != "no":
+        return "explained"
+    if answer["verdict"] == "unknown":
+        return "unknown"
+    if row["real"] and answer["verdict"] == "no":
+        return "refused" if noes <= set(RULES) else "different"
+    if row["real"] != (answer["verdict"] == "yes"):
+        return "different"
+    return "same" if missing_agrees(answer, row) else "names"
+
+
+def table(title, counts):
+    lines = [f"| {title} | " + " | ".join(CLASSES) + " | lines |",
+             "|---" * (len(CLASSES) + 2) + "|"]
+    for key, row in counts.items():
+        lines.append(f"| {key} | " + " | ".join(str(row[name]) for name in CLASSES) +
+                     f" | {sum(row.values())} |")
+    return "\n".join(lines)
+
+
+def kind_of(name, system):
+    where = "" if system == "clean" else ", a system CUDA toolkit beside torch's"
+    return ("own builds" if name.startswith("built-with") else "wheels") + where
+
+
+def compare(arguments, cases, files):
+    by_torch, by_kind = ({}, {})
+    remarks = []
+    torches = sorted({torch for case in cases.values() for torch, _ in case["rows"]},
+                     key=lambda text: [int(part) for part in text.split(".")])
+    for torch in torches:
+        answers = judge(arguments.anyflash, torch, files)
+        for path, name in files.items():
+            for (_, system), row in ((key, row) for key, row in cases[name]["rows"].items()
+                                     if key[0] == torch):
+                kind = classify(name, answers[path], row)
+                by_torch.setdefault(torch, collections.Counter())[kind] += 1
+                by_kind.setdefault(kind_of(name, system), collections.Counter())[kind] += 1
+                if kind != "same":
+                    remarks.append((kind, name, torch, system, row, answers[path]))
+        print(f"torch {torch}: {dict(by_torch[torch])}", flush=True)
+    return by_torch, by_kind, remarks
+
+
+def say(remark):
+    kind, name, torch, system, row, answer = remark
+    checks = [f"{check['id']}: {check['evidence']}" for check in answer["checks"]
+              if check["answer"] in ("no", "unknown") and not
+              check["id"].startswith(("gpu", "ptx", "compression"))]
+    return (f"{kind}: {name} on torch {torch} ({system}): imported {row['real']}"
+            f"{' (' + row['end'] + ')' if row['end'] else ''}, verdict {answer['verdict']}; "
+            f"then {row['count']} missing, now {len(answer['missing'])}; " + "; ".join(checks))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--anyflash", default="build/release/anyflash")
+    parser.add_argument("--small", action="store_true", help="leave the largest wheels out")
+    parser.add_argument("--remarks", metavar="FILE", help="write every line that is not 'same'")
+    arguments = parser.parse_args()
+    cases = read_cases()
+    files = find_files(cases, arguments.small)
+    if not files:
+        print("nothing to judge")
+        return 3
+    by_torch, by_kind, remarks = compare(arguments, cases, files)
+    lines = sum(len(cases[name]["rows"]) for name in files.values())
+    print(f"\n{len(files)} libraries, {lines} of "
+          f"{sum(len(case['rows']) for case in cases.values())} lines judged\n")
+    print(table("which", by_kind), table("torch", by_torch), sep="\n\n")
+    if arguments.remarks:
+        pathlib.Path(arguments.remarks).write_text("\n".join(map(say, remarks)) + "\n")
+    mistakes = [remark for remark in remarks if remark[0] in ("names", "different")]
+    print("", *map(say, mistakes), f"{len(mistakes)} mistakes", sep="\n")
+    return 1 if mistakes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
