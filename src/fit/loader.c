@@ -278,7 +278,8 @@ static struct af_library *need(struct af_loader *loader, struct af_arena *arena,
         if (is_same_file(list->items[i], mapped))
             return list->items[i];
     }
-    if (mapped == NULL && loader->record != NULL)
+    /* Another system's library; or one that the table lacks and torch brings. */
+    if (mapped == NULL && (loader->record != NULL || loader->use_stock))
         return af_loader_put(af_system_library(arena, loader->record, name), &module->library,
                              list);
     return mapped == NULL ? NULL : add_mapped(loader, arena, mapped, &module->library, list);

@@ -35,9 +35,9 @@ CLASSES = ("same", "refused", "unknown", "explained", "names", "different")
 # Not to be told from one file: what happened, and what it needs.
 KNOWN = {"vllm-0.6.2-cp38-abi3-manylinux1_x86_64/_moe_C.abi3.so":
          "registers operators that _C.abi3.so of the same wheel must define first"}
-# gcc 13 leaves it in the symbol table and no relocation names it: the loader never looks it up,
-# but what wrote the cases down counted it as missing.
-NEVER_LOOKED_UP = "_ZSt21ios_base_library_initv"
+SYSTEM = {line.split()[0] for line in subprocess.run(
+    ["/sbin/ldconfig", "-p"], text=True, capture_output=True, check=False).stdout.splitlines()
+          if " => " in line}
 RULES = ("cuda-runtime", "layout")
 
 
@@ -57,18 +57,35 @@ def read_cases():
     return cases
 
 
+def undefined_names(path):
+    """All that the file wants of others, and of these what a relocation names."""
+    wanted = subprocess.run(["nm", "-D", "--undefined-only", path], text=True,
+                            capture_output=True, check=True).stdout
+    used = subprocess.run(["readelf", "-rW", path], text=True, capture_output=True, check=True,
+                          errors="replace").stdout
+    names = {line.split()[-1].partition("@")[0] for line in wanted.splitlines()}
+    return len(wanted.splitlines()), names & set(re.split(r"[\s@]+", used))
+
+
 def find_files(cases, small):
     """{path: binary} of the files that can be judged here."""
     found = {}
-    for name in cases:
+    for name, case in cases.items():
         wheel, _, file = name.partition("/")
         if wheel.startswith("built-with-torch-"):
-            paths = [wheels.CACHE / "built" / wheel[len("built-with-torch-"):] / f"{file}.so"]
+            built = wheels.CACHE / "built" / wheel[len("built-with-torch-"):]
+            paths = [built / f"{file}.so"]
         elif small and re.match(r"vllm-|fbgemm|torchao-0\.1[56]|xformers", wheel):
             continue
         else:
-            paths = wheels.extensions(wheel).rglob(file)
-        found.update((str(path), name) for path in paths if path.is_file())
+            there = {one.partition("/")[2] for one in cases if one.startswith(wheel + "/")}
+            paths = wheels.extensions(wheel, there).rglob(file)
+        for path in map(str, paths):
+            if os.path.isfile(path):
+                count, case["used"] = undefined_names(path)
+                # Of two files with one name, the one that was tried.
+                if "built-with" in name or count == case["undefined"]:
+                    found[path] = name
     return found
 
 
@@ -86,15 +103,23 @@ def judge(anyflash, torch, paths):
     return answers
 
 
-def missing_agrees(answer, row):
-    """Libraries are equal; the names are, too: of more than 20 only 20 were written down."""
-    names, then = set(answer["missing"]), row["names"] - {NEVER_LOOKED_UP}
-    less = len(row["names"]) - len(then)
-    same = row["count"] - len(names) in ((0, 1) if row["cut"] else (less,))
-    return set(answer["missing_libraries"]) == row["libraries"] and same and then <= names
+def missing_agrees(answer, row, case):
+    """Libraries and names are those that were missing.
+
+    Names that no relocation names do not count: the loader never looks them up, but who wrote
+    the cases down counted them. Of more than 20 names only 20 were written down. Where this
+    system has the library, as CUDA's, its names are there, too.
+    """
+    names, libraries = set(answer["missing"]), set(answer["missing_libraries"])
+    then = {name for name in row["names"] if name in case["used"]}
+    if row["libraries"] - libraries:
+        then = {name for name in then if not name.startswith("cuda")}
+        names = {name for name in names if not name.startswith("cuda")}
+    same = len(names) <= row["count"] if row["cut"] else names <= then
+    return (libraries | SYSTEM & row["libraries"]) == row["libraries"] and then <= names and same
 
 
-def classify(name, answer, row):
+def classify(name, answer, row, case):
     noes = {check["id"] for check in answer["checks"] if check["answer"] == "no"}
     if name in KNOWN and not row["real"] and row["end"] and answer["verdict"] != "no":
         return "explained"
@@ -104,7 +129,7 @@ def classify(name, answer, row):
         return "refused" if noes <= set(RULES) else "different"
     if row["real"] != (answer["verdict"] == "yes"):
         return "different"
-    return "same" if missing_agrees(answer, row) else "names"
+    return "same" if missing_agrees(answer, row, case) else "names"
 
 
 def table(title, counts):
@@ -131,7 +156,7 @@ def compare(arguments, cases, files):
         for path, name in files.items():
             for (_, system), row in ((key, row) for key, row in cases[name]["rows"].items()
                                      if key[0] == torch):
-                kind = classify(name, answers[path], row)
+                kind = classify(name, answers[path], row, cases[name])
                 by_torch.setdefault(torch, collections.Counter())[kind] += 1
                 by_kind.setdefault(kind_of(name, system), collections.Counter())[kind] += 1
                 if kind != "same":

@@ -56,8 +56,9 @@ def keep(requirement, folder, wanted):
     return folder
 
 
-def extensions(wheel_name):
-    """The shared libraries of the wheel that is called `wheel_name` without '.whl'."""
+def extensions(wheel_name, files):
+    """Of the wheel that is called `wheel_name` without '.whl' the shared libraries called
+    `files`, and the libraries of others that it brings in its folder NAME.libs."""
     name, version = wheel_name.split("-")[:2]
     return keep(f"{name}=={version}", CACHE / "extensions" / wheel_name,
-                lambda member: re.search(r"\.so(\.|$)", member))
+                lambda member: member.rpartition("/")[2] in files or ".libs/" in member)
