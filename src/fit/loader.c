@@ -278,8 +278,9 @@ static struct af_library *need(struct af_loader *loader, struct af_arena *arena,
         if (is_same_file(list->items[i], mapped))
             return list->items[i];
     }
-    /* Another system's library; or one that the table lacks and torch brings. */
-    if (mapped == NULL && (loader->record != NULL || loader->use_stock))
+    if (mapped == NULL && loader->record == NULL && loader->use_stock)
+        return af_loader_put(af_foreign_library(arena, name), &module->library, list);
+    if (mapped == NULL && loader->record != NULL)
         return af_loader_put(af_system_library(arena, loader->record, name), &module->library,
                              list);
     return mapped == NULL ? NULL : add_mapped(loader, arena, mapped, &module->library, list);

@@ -14,7 +14,8 @@
 struct named {
     struct af_module module;
     const struct af_machine *machine;
-    bool is_system; /* glibc's or GCC's */
+    bool is_system;  /* glibc's or GCC's */
+    bool is_foreign; /* of CUDA or so: whatever it defines, nothing of torch */
 };
 
 /*
@@ -89,9 +90,11 @@ static enum af_answer named_defines(const struct af_library *library, const char
                                     const char *version)
 {
     const struct named *self = named_of(library);
+    if ((self->is_system || self->is_foreign) && af_name_is_torch(name))
+        return AF_NO;
     if (!self->is_system)
         return AF_UNKNOWN;
-    if (version == NULL || af_name_is_torch(name))
+    if (version == NULL)
         return AF_NO;
     return af_system_has_version(self->machine, version);
 }
@@ -129,6 +132,14 @@ static struct af_module *make(struct af_arena *arena, const struct af_machine *m
 struct af_module *af_system_program(struct af_arena *arena, const struct af_machine *machine)
 {
     return make(arena, machine, "python", &program_kind);
+}
+
+struct af_module *af_foreign_library(struct af_arena *arena, const char *name)
+{
+    struct af_module *module = make(arena, NULL, name, &named_kind);
+    if (module != NULL)
+        ((struct named *)module->library.source)->is_foreign = true;
+    return module;
 }
 
 struct af_module *af_system_library(struct af_arena *arena, const struct af_machine *machine,

@@ -19,6 +19,12 @@ struct af_module *af_system_library(struct af_arena *arena, const struct af_mach
                                     const char *name);
 
 /*
+ * A module for a library that torch needs and that is not torch's own, of which
+ * only the name is known: CUDA's, for one. It defines nothing of torch.
+ */
+struct af_module *af_foreign_library(struct af_arena *arena, const char *name);
+
+/*
  * Whether the machine's C or C++ library has this version ("GLIBC_2.34",
  * "GLIBCXX_3.4.30", "CXXABI_1.3.13"): versions are ordered, and the record has
  * the highest. UNKNOWN for others.

@@ -111,7 +111,8 @@ def stub_libraries():
     folder.mkdir(parents=True, exist_ok=True)
     for name in LIBRARIES:
         if not (folder / f"lib{name}.so").exists():
-            subprocess.run(["gcc", "-shared", "-x", "c", "/dev/null", f"-Wl,-soname,lib{name}.so",
+            subprocess.run(["gcc", "-shared", "-x", "c", "/dev/null",
+                            f"-Wl,-soname,lib{name}.so",
                             "-o", folder / f"lib{name}.so"], check=True)
     return folder
 
