@@ -109,6 +109,26 @@ static void test_dropout__threshold_is_the_probability_rounded_up(void **state)
     assert_int_equal(af_dropout_threshold(1 - 0x1p-24f), 0xffffff00u);
 }
 
+static void test_dropout__factors_are_those_of_single_elements(void **state)
+{
+    (void)state;
+    static struct sample s;
+    sample_init(&s, 2, 3, 1, 2, 2, 1, 1);
+    s.a.dropout = 0.25f;
+    s.a.dropout_seed = (uint64_t)5 << 40 | 7;
+    s.a.dropout_offset = (uint64_t)3 << 35 | 9;
+    struct af_problem problem = sample_problem(&s.a);
+    struct af_sequence sequence = af_problem_sequence(&problem, 1);
+    for (int64_t begin = 0; begin < 9; begin++) {
+        float factors[200];
+        af_dropout_factors(&problem, &sequence, 2, 1, begin, AF_COUNT(factors), factors);
+        for (int64_t n = 0; n < (int64_t)AF_COUNT(factors); n++) {
+            bool keeps = af_dropout_keeps(&problem, &sequence, 2, 1, begin + n);
+            assert_true(factors[n] == (keeps ? 1 / (1 - s.a.dropout) : 0));
+        }
+    }
+}
+
 static void test_dropout__depends_on_all_of_position_seed_and_offset(void **state)
 {
     (void)state;
@@ -150,6 +170,7 @@ int main(void)
         cmocka_unit_test(test_bf16__rounds_to_nearest_even),
         cmocka_unit_test(test_philox__known_answers),
         cmocka_unit_test(test_dropout__threshold_is_the_probability_rounded_up),
+        cmocka_unit_test(test_dropout__factors_are_those_of_single_elements),
         cmocka_unit_test(test_dropout__depends_on_all_of_position_seed_and_offset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
