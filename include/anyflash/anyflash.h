@@ -139,6 +139,11 @@ enum anyflash_align {
  * s += bias(b, h, i, j); s -= slope * |p - j| (ALiBi). A sink adds exp(sink[h])
  * to the row's sum and no value. A row without visible key and without sink
  * gives o = 0 and lse = -infinity.
+ *
+ * NaN and infinity go where the formulas send them. A key that is not visible
+ * is not looked at. A visible key counts also where its weight is 0, as with a
+ * bias of -infinity: 0 times a value that is not finite is NaN. To keep out
+ * what lies in padding use mask or lengths, not a bias.
  */
 struct anyflash_attend_args {
     size_t struct_size; /* sizeof(struct anyflash_attend_args) */

@@ -71,4 +71,12 @@ static inline bool af_mask_allows(const struct af_problem *problem,
     return af_tensor_row(mask, 1, sequence->batch, head, i)[j] != 0;
 }
 
+/* Whether query i of `head` sees key j, by position and by mask. */
+static inline bool af_sees(const struct af_problem *problem, const struct af_sequence *sequence,
+                           int64_t head, int64_t i, int64_t j)
+{
+    struct af_range range = af_visible_range(problem, sequence, i);
+    return j >= range.first && j < range.end && af_mask_allows(problem, sequence, head, i, j);
+}
+
 #endif

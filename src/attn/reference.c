@@ -145,12 +145,12 @@ static void row_fill(const struct af_problem *problem, const struct af_sequence 
     fill_keep(problem, s, head, i, row);
 }
 
-/* o = sum of weight * keep * v; a row that saw nothing stays 0. */
+/* o = sum of weight * keep * v; a row that sees nothing stays 0. */
 static void output_row(const struct af_problem *problem, const struct af_sequence *s,
                        int64_t head, const struct row *row, double *o)
 {
     const struct anyflash_attend_args *a = &problem->a;
-    for (int64_t j = 0; j < s->k_count && row->lse != -INFINITY; j++) {
+    for (int64_t j = 0; j < s->k_count; j++) {
         if (!row->visible[j])
             continue;
         const char *v = af_key_row(problem, &a->v, s, head / problem->group, j);

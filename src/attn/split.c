@@ -36,9 +36,8 @@ static void add_row(const struct af_forward_task *task, int64_t row, float m, fl
     const int64_t dim = task->problem->a.value_dim;
     const float *o = task->partial_o + row * dim;
     const float *ml = task->partial_ml + row * 2;
-    if (ml[1] == 0)
-        return;
-    float weight = exp2f(ml[0] - m);
+    /* What a part saw with weights of 0 counts: it may be NaN. */
+    float weight = ml[1] != 0 ? exp2f(ml[0] - m) : 0;
     *l += weight * ml[1];
     for (int64_t d = 0; d < dim; d++)
         line[d] += weight * o[d];

@@ -125,6 +125,46 @@ static void test_forward__nan_and_infinity_go_where_the_oracle_sends_them(void *
     }
 }
 
+/*
+ * A key with a bias of minus infinity has weight 0 and is not hidden: 0 times a
+ * value that is not finite is NaN. Rows that do not see it keep their numbers.
+ */
+static void test_forward__a_weight_of_zero_times_nan_is_nan(void **state)
+{
+    (void)state;
+    static const float numbers[] = {NAN, INFINITY, -INFINITY};
+    for (size_t n = 0; n < 2 * 2 * 3 * AF_COUNT(types); n++) {
+        const int64_t q_len = n % 2 == 0 ? 100 : 5;
+        struct forward_case *c = sized_case(n, types[n / 12], 1, 2, q_len, 100, 24);
+        c->a.causal = n / 2 % 2 == 0;
+        c->a.bias = case_tensor(c, types[n / 12], 2, 2, q_len, 100, false);
+        for (int64_t i = 0; i < q_len; i++) {
+            char *row = af_tensor_row(&c->a.bias, af_dtype_bytes(types[n / 12]), 0, 0, i);
+            af_store(types[n / 12], row, 97, -INFINITY);
+        }
+        case_tensors(c);
+        spoil(&c->a.v, 97, 5, numbers[n / 4 % 3]);
+        check_case(c);
+    }
+}
+
+/* So do keys of a part of their own, and rows that have nothing but such keys. */
+static void test_forward__parts_of_weight_zero_may_hold_nan(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 4 * AF_COUNT(types); n++) {
+        const int32_t type = types[n / 4];
+        struct forward_case *c = sized_case(n, type, 1, 2, n % 2 == 0 ? 60 : 1, 2100, 24);
+        c->a.bias = case_tensor(c, type, 1, 1, 1, 2100, false);
+        c->a.bias.batch_stride = c->a.bias.head_stride = c->a.bias.row_stride = 0;
+        for (int64_t j = n / 2 % 2 == 0 ? 0 : 700; j < 2100; j++)
+            af_store(type, c->a.bias.data, j, -INFINITY);
+        case_tensors(c);
+        spoil(&c->a.v, 2000, 5, NAN);
+        check_case(c);
+    }
+}
+
 static void test_forward__few_rows_split_many_keys(void **state)
 {
     (void)state;
@@ -177,6 +217,8 @@ int main(void)
         cmocka_unit_test(test_forward__rows_that_see_nothing_are_zero),
         cmocka_unit_test(test_forward__a_bias_of_minus_infinity_hides),
         cmocka_unit_test(test_forward__nan_and_infinity_go_where_the_oracle_sends_them),
+        cmocka_unit_test(test_forward__a_weight_of_zero_times_nan_is_nan),
+        cmocka_unit_test(test_forward__parts_of_weight_zero_may_hold_nan),
         cmocka_unit_test(test_forward__few_rows_split_many_keys),
         cmocka_unit_test(test_forward__tile_rows_split_many_keys),
         cmocka_unit_test(test_forward__tensors_interleaved_in_one_buffer),
