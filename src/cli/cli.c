@@ -10,7 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/changing.h"
 #include "cli/commands.h"
+#include "run/talk.h"
 
 #define AF_COMMAND(id, name, listed, arguments, line, doc) af_cmd_##name,
 static enum anyflash_status (*const command_functions[])(struct af_cli *, enum af_exit *,
@@ -92,6 +94,15 @@ static enum anyflash_status check_values(const struct af_options *options,
     return ANYFLASH_OK;
 }
 
+/* Commands before which an installation that was cut off is taken back. */
+static bool looks_at_environments(const struct af_cli *cli)
+{
+    unsigned others =
+        AF_ON_ATTEND | AF_ON_BENCH | AF_ON_VERSION | AF_ON_HELP | AF_ON_COMPLETION;
+    return !af_option_given(&cli->options, AF_OPTION_HELP) &&
+           (1u << cli->options.command & others) == 0;
+}
+
 static enum anyflash_status run(struct af_cli *cli, int argc, char **argv,
                                 enum af_exit *exit_out, struct anyflash_error *err)
 {
@@ -101,6 +112,8 @@ static enum anyflash_status run(struct af_cli *cli, int argc, char **argv,
         status = check_values(&cli->options, err);
     if (status != ANYFLASH_OK)
         return status;
+    if (looks_at_environments(cli))
+        af_cli_recover(cli);
     if (af_option_given(&cli->options, AF_OPTION_HELP))
         status = af_options_help(cli->options.command, &cli->out, err);
     else
@@ -118,7 +131,7 @@ int af_cli_main(int argc, char **argv)
     af_arena_init(&cli.arena);
     enum anyflash_status status = run(&cli, argc, argv, &code, &err);
     if (status != ANYFLASH_OK) {
-        code = exit_of(status);
+        code = af_interrupted() ? AF_EXIT_INTERRUPTED : exit_of(status);
         fprintf(stderr, "error: %s\n", err.message);
         if (cli.hint != NULL)
             fprintf(stderr, "hint: %s\n", cli.hint);

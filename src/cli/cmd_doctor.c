@@ -8,6 +8,7 @@
 #include "cli/facts_view.h"
 #include "cli/json_parts.h"
 #include "doctor/doctor.h"
+#include "plan/saved.h"
 
 /* Notes beyond these are only counted, unless --verbose. */
 #define FINDINGS_SHOWN 6
@@ -169,10 +170,10 @@ static json_t *next_json(const struct doctor *doctor, struct af_arena *arena)
 {
     static const char *const kinds[] = {"nothing", "finding", "plan", "no-way"};
     const struct af_finding *finding = doctor->next.finding;
-    return json_pack("{s:s, s:o, s:o}", "kind", kinds[doctor->next.kind], "finding",
-                     af_json_text(finding != NULL ? af_cause_text_id(finding->cause) : NULL),
-                     "steps",
-                     doctor->has_plan ? af_json_steps(&doctor->plan, arena) : json_array());
+    return json_pack(
+        "{s:s, s:o, s:o}", "kind", kinds[doctor->next.kind], "finding",
+        af_json_text(finding != NULL ? af_cause_text_id(finding->cause) : NULL), "steps",
+        doctor->has_plan ? af_plan_steps_json(&doctor->plan, arena) : json_array());
 }
 
 static enum anyflash_status write_json(struct af_cli *cli, const struct doctor *doctor,

@@ -5,6 +5,7 @@
 #include "cli/decision_view.h"
 #include "cli/json_parts.h"
 #include "cli/plan_wheels.h"
+#include "plan/saved.h"
 
 struct plan {
     struct af_question question;
@@ -146,11 +147,12 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct plan *pl
         machines =
             af_json_append(machines, af_json_machine_name(plan->question.machines.pointers[i]));
     json_t *json = json_pack(
-        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "anyflash-plan/1",
-        "machines", machines, "decision", af_json_decision(decision), "wheel",
+        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", AF_PLAN_SCHEMA,
+        "machines", machines, "facts", af_plan_facts_json(plan->question.machines.pointers[0]),
+        "decision", af_json_decision(decision), "wheel",
         rung != NULL && rung->wheel != NULL ? af_json_wheel(rung->wheel) : json_null(), "rungs",
         rungs, "steps",
-        plan->has_steps ? af_json_steps(&plan->steps, &cli->arena) : json_array(),
+        plan->has_steps ? af_plan_steps_json(&plan->steps, &cli->arena) : json_array(),
         "near_misses", misses_json(decision), "sieve", sieve_json(decision), "candidates",
         json_pack("{s:I, s:I, s:I}", "judged", (json_int_t)decision->candidate_count, "fitting",
                   (json_int_t)decision->fitting_count, "unknown",

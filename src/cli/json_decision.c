@@ -1,5 +1,5 @@
 /*
- * json_decision.c: reasons, rungs and steps as JSON.
+ * json_decision.c: reasons and rungs as JSON.
  */
 #include "cli/json_parts.h"
 
@@ -78,27 +78,4 @@ json_t *af_json_rung(const struct af_rung *rung)
 json_t *af_json_decision(const struct af_decision *decision)
 {
     return af_json_text(decision->possible ? af_rung_name(decision->recommended) : NULL);
-}
-
-static json_t *words(const char *const *items, size_t count)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < count; i++)
-        list = af_json_append(list, json_string(items[i]));
-    return list;
-}
-
-json_t *af_json_steps(const struct af_plan *plan, struct af_arena *arena)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < plan->step_count; i++) {
-        const struct af_step *step = &plan->steps[i];
-        const char *command = step->argc > 0 ? af_step_command(step, arena) : NULL;
-        list = af_json_append(list, json_pack("{s:o, s:o, s:o, s:o}", "title",
-                                              af_json_text(step->title), "argv",
-                                              words(step->argv, step->argc), "environment",
-                                              words(step->environment, step->environment_count),
-                                              "command", af_json_text(command)));
-    }
-    return list;
 }

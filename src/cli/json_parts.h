@@ -30,7 +30,6 @@ json_t *af_json_reasons(const struct af_reason *reasons, size_t count);
 /* The name of the recommended rung, or null when none is possible. */
 json_t *af_json_decision(const struct af_decision *decision);
 json_t *af_json_rung(const struct af_rung *rung);
-json_t *af_json_steps(const struct af_plan *plan, struct af_arena *arena);
 
 /* Name and remark of a machine. */
 json_t *af_json_machine_name(const struct af_machine *machine);

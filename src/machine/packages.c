@@ -17,8 +17,9 @@
 #define NAME_BYTES 128
 #define INIT_BYTES_MAX (64u * 1024u)
 
-/* Always listed when installed, whatever they require. */
-static const char *const peers[] = {"xformers", "vllm", "transformer-engine", "transformers"};
+/* Always listed when installed, whatever they require; einops is what flash-attn requires. */
+static const char *const peers[] = {"xformers", "vllm", "transformer-engine", "transformers",
+                                    "einops"};
 
 /* Rows on the heap until all are known; broken ones go to the end. */
 struct rows {

@@ -11,12 +11,13 @@
 
 #define TITLE_BYTES 1024
 
-static struct af_step *add_step(struct af_builder *builder, const char *title)
+static struct af_step *add_step(struct af_builder *builder, enum af_step_kind kind,
+                                const char *title)
 {
     if (builder->steps == NULL || builder->step_count == AF_STEPS_MAX)
         return NULL;
     struct af_step *step = &builder->steps[builder->step_count++];
-    *step = (struct af_step){.title = title};
+    *step = (struct af_step){.kind = kind, .title = title};
     return step;
 }
 
@@ -27,7 +28,7 @@ void af_builder_advice(struct af_builder *builder, const char *format, ...)
     va_start(args, format);
     vsnprintf(title, sizeof title, format, args);
     va_end(args);
-    add_step(builder, af_arena_text(builder->arena, title));
+    add_step(builder, AF_STEP_ADVICE, af_arena_text(builder->arena, title));
 }
 
 void af_builder_start(struct af_builder *builder)
@@ -42,9 +43,9 @@ void af_builder_word(struct af_builder *builder, const char *word)
         builder->words[builder->word_count++] = af_arena_text(builder->arena, word);
 }
 
-void af_builder_end(struct af_builder *builder, const char *title)
+void af_builder_end(struct af_builder *builder, enum af_step_kind kind, const char *title)
 {
-    struct af_step *step = add_step(builder, title);
+    struct af_step *step = add_step(builder, kind, title);
     if (step == NULL || builder->words == NULL)
         return;
     step->argv = builder->words;
@@ -68,11 +69,33 @@ void af_builder_install(struct af_builder *builder)
     af_builder_word(builder, builder->target.python);
 }
 
+struct af_step *af_builder_last(struct af_builder *builder)
+{
+    if (builder->step_count == 0 || builder->steps == NULL)
+        return NULL;
+    return &builder->steps[builder->step_count - 1];
+}
+
+void af_builder_require(struct af_builder *builder, const char *requirement)
+{
+    struct af_step *step = af_builder_last(builder);
+    if (step == NULL)
+        return;
+    const char **list =
+        af_arena_array(builder->arena, step->requirement_count + 1, sizeof *list);
+    if (list == NULL)
+        return;
+    if (step->requirement_count > 0)
+        memcpy(list, step->requirements, step->requirement_count * sizeof *list);
+    list[step->requirement_count++] = af_arena_text(builder->arena, requirement);
+    step->requirements = list;
+}
+
 void af_builder_set(struct af_builder *builder, const char *name, const char *value)
 {
-    if (builder->step_count == 0 || builder->steps == NULL || value == NULL)
+    struct af_step *step = af_builder_last(builder);
+    if (step == NULL || value == NULL)
         return;
-    struct af_step *step = &builder->steps[builder->step_count - 1];
     const char **words =
         af_arena_array(builder->arena, step->environment_count + 1, sizeof *words);
     if (words == NULL)

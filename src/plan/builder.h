@@ -30,16 +30,31 @@ struct af_builder {
     size_t word_count;
 };
 
+/*
+ * A builder of steps for `machine` into plan->arena, which is initialised; and
+ * its end, where the plan is published or memory lacked and all is released.
+ */
+void af_builder_begin(struct af_builder *builder, struct af_plan *plan,
+                      const struct af_machine *machine);
+enum anyflash_status af_builder_finish(const struct af_builder *builder, struct af_plan *made,
+                                       struct af_plan *plan_out, struct anyflash_error *err);
+
 /* A step without a command. The format's result is the step's title. */
 void af_builder_advice(struct af_builder *builder, const char *format, ...) AF_PRINTF(2, 3);
 
-/* Starts a command: words follow, then af_builder_end() with its title. */
+/* Starts a command: words follow, then af_builder_end() with what it is and its title. */
 void af_builder_start(struct af_builder *builder);
 void af_builder_word(struct af_builder *builder, const char *word);
-void af_builder_end(struct af_builder *builder, const char *title);
+void af_builder_end(struct af_builder *builder, enum af_step_kind kind, const char *title);
 
 /* Starts "uv pip install --python P" or "P -m pip install". */
 void af_builder_install(struct af_builder *builder);
+
+/* One more requirement of the last step. */
+void af_builder_require(struct af_builder *builder, const char *requirement);
+
+/* The last step, or NULL while there is none. */
+struct af_step *af_builder_last(struct af_builder *builder);
 
 /* "NAME=value" for the last step. */
 void af_builder_set(struct af_builder *builder, const char *name, const char *value);
@@ -49,6 +64,13 @@ const struct af_package *af_builder_package(const struct af_builder *builder, co
 
 /* A new environment first, where the present one may not be written to. */
 void af_plan_prepare(struct af_builder *builder);
+
+/* One exact file. */
+void af_plan_file(struct af_builder *builder, const struct af_step_wheel *wheel);
+
+/* Code that shows whether it works; af_plan_check(): that of a package, where it is known. */
+void af_plan_try(struct af_builder *builder, const char *code, const char *module);
+void af_plan_check(struct af_builder *builder, const char *package);
 
 /* The steps of each kind of rung. */
 void af_plan_wheel(struct af_builder *builder);

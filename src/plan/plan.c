@@ -52,6 +52,30 @@ static void make_steps(struct af_builder *builder)
     }
 }
 
+void af_builder_begin(struct af_builder *builder, struct af_plan *plan,
+                      const struct af_machine *machine)
+{
+    af_arena_init(&plan->arena);
+    *builder = (struct af_builder){.arena = &plan->arena,
+                                   .target = find_target(machine, &plan->arena)};
+    builder->steps = af_arena_array(&plan->arena, AF_STEPS_MAX, sizeof *builder->steps);
+}
+
+enum anyflash_status af_builder_finish(const struct af_builder *builder, struct af_plan *made,
+                                       struct af_plan *plan, struct anyflash_error *err)
+{
+    if (made->arena.failed) {
+        af_arena_release(&made->arena);
+        return af_fail_memory(err);
+    }
+    made->steps = builder->steps;
+    made->step_count = builder->step_count;
+    made->python = builder->target.python;
+    made->uv = builder->target.uv;
+    *plan = *made;
+    return ANYFLASH_OK;
+}
+
 enum anyflash_status af_plan_make(const struct af_decision *decision,
                                   const struct af_machine *const *machines,
                                   size_t machine_count, struct af_plan *plan,
@@ -60,21 +84,56 @@ enum anyflash_status af_plan_make(const struct af_decision *decision,
     struct af_plan made = {.rung = decision->recommended};
     if (machine_count == 0)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "no machine to plan for");
-    af_arena_init(&made.arena);
-    struct af_builder builder = {.arena = &made.arena,
-                                 .rung = &decision->rungs[decision->recommended],
-                                 .target = find_target(machines[0], &made.arena)};
-    builder.steps = af_arena_array(&made.arena, AF_STEPS_MAX, sizeof *builder.steps);
+    struct af_builder builder;
+    af_builder_begin(&builder, &made, machines[0]);
+    builder.rung = &decision->rungs[decision->recommended];
     if (decision->possible)
         make_steps(&builder);
-    if (made.arena.failed) {
-        af_arena_release(&made.arena);
-        return af_fail_memory(err);
+    return af_builder_finish(&builder, &made, plan, err);
+}
+
+/* "flash-attn" and its neighbours are tried with torch, as they load its libraries. */
+static void add_wheel_steps(struct af_builder *builder, const struct af_step_wheel *wheel,
+                            const char *module, const char *const *missing, size_t count)
+{
+    const char *torch =
+        builder->target.machine->torch.version.state == AF_FACT_KNOWN ? "torch, " : "";
+    af_plan_file(builder, wheel);
+    for (size_t i = 0; i < count; i++) {
+        af_builder_install(builder);
+        af_builder_word(builder, missing[i]);
+        af_builder_end(builder, AF_STEP_PACKAGES, "install what it needs too");
+        af_builder_require(builder, missing[i]);
     }
-    made.steps = builder.steps;
-    made.step_count = builder.step_count;
-    *plan = made;
-    return ANYFLASH_OK;
+    bool known = af_equal(module, "flash_attn") && torch[0] != '\0';
+    if (known)
+        af_plan_check(builder, module);
+    else if (module != NULL)
+        af_plan_try(builder, af_arena_format(builder->arena, "import %s%s", torch, module),
+                    NULL);
+}
+
+enum anyflash_status af_plan_make_wheel(const struct af_machine *machine,
+                                        const struct af_step_wheel *wheel, const char *module,
+                                        const char *const *missing, size_t missing_count,
+                                        struct af_plan *plan, struct anyflash_error *err)
+{
+    struct af_plan made = {.rung = AF_RUNG_WHEEL};
+    struct af_builder builder;
+    af_builder_begin(&builder, &made, machine);
+    struct af_step_wheel kept = {
+        .package = af_arena_text(&made.arena, wheel->package),
+        .filename = af_arena_text(&made.arena, wheel->filename),
+        .url = af_arena_text(&made.arena, wheel->url),
+        .path = af_arena_text(&made.arena, wheel->path),
+        .sha256 = af_arena_text(&made.arena, wheel->sha256),
+        .version = af_arena_text(&made.arena, wheel->version),
+    };
+    if (!made.arena.failed) {
+        af_plan_prepare(&builder);
+        add_wheel_steps(&builder, &kept, module, missing, missing_count);
+    }
+    return af_builder_finish(&builder, &made, plan, err);
 }
 
 void af_plan_release(struct af_plan *plan)

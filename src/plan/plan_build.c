@@ -14,7 +14,8 @@ static void install_helpers(struct af_builder *builder)
     af_builder_install(builder);
     for (size_t i = 0; i < AF_COUNT(helpers); i++)
         af_builder_word(builder, helpers[i]);
-    af_builder_end(builder, "install what setup.py needs, as the build is not isolated");
+    af_builder_end(builder, AF_STEP_BUILD,
+                   "install what setup.py needs, as the build is not isolated");
 }
 
 static const char *cuda_home(const struct af_machine *machine)
@@ -76,6 +77,6 @@ void af_plan_build(struct af_builder *builder)
     if (uv)
         af_builder_word(builder, "flash-attn");
     af_builder_word(builder, af_arena_format(builder->arena, "flash-attn==%s", version));
-    af_builder_end(builder, "compile and install flash-attn");
+    af_builder_end(builder, AF_STEP_BUILD, "compile and install flash-attn");
     set_environment(builder);
 }

@@ -17,7 +17,10 @@ static void install_torch(struct af_builder *builder)
         af_builder_word(builder, "auto");
     }
     af_builder_word(builder, "torch");
-    af_builder_end(builder, "install torch");
+    af_builder_end(builder, AF_STEP_TORCH, "install torch");
+    af_builder_require(builder, "torch");
+    if (builder->target.uv && af_builder_last(builder) != NULL)
+        af_builder_last(builder)->torch_backend = "auto";
 }
 
 static void try_kernels(struct af_builder *builder)
@@ -30,7 +33,7 @@ static void try_kernels(struct af_builder *builder)
                  "q = torch.ones(1, 1, 64, 64, device=\"cuda\", dtype=torch.half); "
                  "c = sdpa_kernel(B.FLASH_ATTENTION); c.__enter__(); "
                  "print(torch.nn.functional.scaled_dot_product_attention(q, q, q).shape)");
-    af_builder_end(builder, "see that torch's FlashAttention kernels run here");
+    af_builder_end(builder, AF_STEP_TRY, "see that torch's FlashAttention kernels run here");
 }
 
 void af_plan_sdpa(struct af_builder *builder)

@@ -15,7 +15,8 @@ static void get_uv(struct af_builder *builder)
         return;
     af_builder_install(builder);
     af_builder_word(builder, "uv");
-    af_builder_end(builder, "install uv, which can choose the CUDA build of torch");
+    af_builder_end(builder, AF_STEP_TOOL,
+                   "install uv, which can choose the CUDA build of torch");
 }
 
 /* "uv pip install --python P", with uv as a module where it was just installed. */
@@ -33,6 +34,12 @@ static void start(struct af_builder *builder, bool as_module)
     af_builder_word(builder, builder->target.python);
 }
 
+/* A package that must move because torch does. */
+static bool moves_with(const struct af_move *move)
+{
+    return move->to != NULL && strcmp(move->name, "torch") != 0;
+}
+
 void af_plan_torch(struct af_builder *builder)
 {
     const struct af_rung *rung = builder->rung;
@@ -43,13 +50,19 @@ void af_plan_torch(struct af_builder *builder)
     start(builder, as_module);
     af_builder_word(builder, "--torch-backend");
     af_builder_word(builder, rung->torch_cuda);
-    af_builder_word(builder, af_arena_format(builder->arena, "torch==%s+%s",
-                                             rung->torch_version, rung->torch_cuda));
-    for (size_t i = 0; i < rung->move_count; i++) {
-        if (rung->moves[i].to != NULL && strcmp(rung->moves[i].name, "torch") != 0)
+    const char *torch =
+        af_arena_format(builder->arena, "torch==%s+%s", rung->torch_version, rung->torch_cuda);
+    af_builder_word(builder, torch);
+    for (size_t i = 0; i < rung->move_count; i++)
+        if (moves_with(&rung->moves[i]))
             af_builder_word(builder, rung->moves[i].name);
-    }
-    af_builder_end(builder, "install the torch that the wheel was built for");
+    af_builder_end(builder, AF_STEP_TORCH, "install the torch that the wheel was built for");
+    af_builder_require(builder, torch);
+    for (size_t i = 0; i < rung->move_count; i++)
+        if (moves_with(&rung->moves[i]))
+            af_builder_require(builder, rung->moves[i].name);
+    if (af_builder_last(builder) != NULL)
+        af_builder_last(builder)->torch_backend = rung->torch_cuda;
     for (size_t i = 0; i < rung->move_count; i++) {
         if (rung->moves[i].to == NULL)
             af_builder_advice(builder, "%s %s breaks: it %s", rung->moves[i].name,

@@ -37,18 +37,43 @@ static bool is_installed(const struct af_builder *builder, const char *name, con
     return af_equal(encode(builder->arena, package->origin.value.text), url);
 }
 
-static void install_wheel(struct af_builder *builder, const char *name, const char *url)
+static const char *full_version(struct af_arena *arena, const struct af_wheel *wheel)
+{
+    return wheel->local == NULL ? af_arena_text(arena, wheel->version)
+                                : af_arena_format(arena, "%s+%s", wheel->version, wheel->local);
+}
+
+void af_plan_file(struct af_builder *builder, const struct af_step_wheel *wheel)
 {
     bool uv = builder->target.uv;
+    struct af_step_wheel *kept = af_arena_alloc(builder->arena, sizeof *kept);
+    if (kept == NULL)
+        return;
+    *kept = *wheel;
     af_builder_install(builder);
     af_builder_word(builder, "--no-deps");
-    if (af_builder_package(builder, name) != NULL) {
+    if (af_builder_package(builder, wheel->package) != NULL) {
         af_builder_word(builder, uv ? "--reinstall-package" : "--force-reinstall");
         if (uv)
-            af_builder_word(builder, name);
+            af_builder_word(builder, wheel->package);
     }
-    af_builder_word(builder, url);
-    af_builder_end(builder, "install the wheel, by its exact address");
+    af_builder_word(builder, wheel->path != NULL ? wheel->path : wheel->url);
+    af_builder_end(builder, AF_STEP_WHEEL,
+                   wheel->path != NULL ? "install the wheel, from this very file"
+                                       : "install the wheel, by its exact address");
+    if (af_builder_last(builder) != NULL)
+        af_builder_last(builder)->wheel = kept;
+}
+
+static void install_wheel(struct af_builder *builder, const struct af_wheel *wheel,
+                          const char *name, const char *url)
+{
+    const struct af_step_wheel file = {.package = name,
+                                       .filename =
+                                           af_arena_text(builder->arena, wheel->filename),
+                                       .url = url,
+                                       .version = full_version(builder->arena, wheel)};
+    af_plan_file(builder, &file);
 }
 
 static void install_einops(struct af_builder *builder)
@@ -57,23 +82,28 @@ static void install_einops(struct af_builder *builder)
         return;
     af_builder_install(builder);
     af_builder_word(builder, "einops");
-    af_builder_end(builder, "install einops, which flash-attn needs too");
+    af_builder_end(builder, AF_STEP_PACKAGES, "install einops, which flash-attn needs too");
+    af_builder_require(builder, "einops");
 }
 
-static void check(struct af_builder *builder, const char *package)
+void af_plan_try(struct af_builder *builder, const char *code, const char *module)
 {
-    const char *code = strcmp(package, "flash_attn") == 0
-                           ? "import torch, flash_attn; print(flash_attn.__version__)"
-                       : af_starts_with(package, "flash_attn_3")
-                           ? "import torch, flash_attn_interface"
-                           : NULL;
-    if (code == NULL)
-        return;
     af_builder_start(builder);
     af_builder_word(builder, builder->target.python);
     af_builder_word(builder, "-c");
     af_builder_word(builder, code);
-    af_builder_end(builder, "see that it loads");
+    af_builder_end(builder, AF_STEP_TRY, "see that it loads");
+    if (af_builder_last(builder) != NULL)
+        af_builder_last(builder)->module = af_arena_text(builder->arena, module);
+}
+
+void af_plan_check(struct af_builder *builder, const char *package)
+{
+    if (af_equal(package, "flash_attn") || af_equal(package, "flash-attn"))
+        af_plan_try(builder, "import torch, flash_attn; print(flash_attn.__version__)",
+                    "flash_attn");
+    else if (af_starts_with(package, "flash_attn_3") || af_starts_with(package, "flash-attn-3"))
+        af_plan_try(builder, "import torch, flash_attn_interface", "flash_attn_interface");
 }
 
 /* Projects and environments whose manager would undo an install by hand. */
@@ -108,8 +138,8 @@ void af_plan_wheel(struct af_builder *builder)
     if (is_installed(builder, name, url))
         af_builder_advice(builder, "nothing to install: this very file is installed already");
     else
-        install_wheel(builder, name, url);
+        install_wheel(builder, wheel, name, url);
     install_einops(builder);
-    check(builder, wheel->package);
+    af_plan_check(builder, wheel->package);
     advise(builder, name, url);
 }

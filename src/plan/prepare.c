@@ -31,7 +31,7 @@ void af_plan_prepare(struct af_builder *builder)
     }
     af_builder_word(builder, "--system-site-packages");
     af_builder_word(builder, ".venv");
-    af_builder_end(builder, title);
+    af_builder_end(builder, AF_STEP_ENVIRONMENT, title);
     target->python = ".venv/bin/python";
     target->prefix = ".venv";
 }

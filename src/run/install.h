@@ -18,13 +18,15 @@
 #include "run/journal.h"
 #include "run/state.h"
 #include "run/talk.h"
+#include "run/verify.h"
 
+/* The caller holds the lock of `site` (run/lock.h), and read the machine under it. */
 struct af_run {
     struct af_state *state; /* opened with AF_STATE_WRITE */
     const struct af_machine *machine;
+    const char *site; /* the folder that packages are installed to, absolute */
     struct af_talk talk;
     struct af_arena *arena; /* for all results */
-    bool no_wait;           /* fail when another run holds the environment */
     bool offline;
     bool allow_http;
     const char *from;         /* folder to take files from, in place of the network; or NULL */
@@ -35,9 +37,12 @@ struct af_run {
 struct af_done {
     enum af_answer answer; /* NO: refused, see `reason`; nothing has changed */
     const char *reason;
+    const char *hint;  /* the one thing to do about it; or NULL */
+    const char *title; /* of what was done, as in the journal */
     bool changed;
-    int64_t first_id; /* operations in the journal, first_id <= id <= last_id */
-    int64_t last_id;
+    int64_t id; /* of the operation in the journal; 0: none was needed */
+    /* What was installed, imported and called: row_count 0 where that is not known how. */
+    struct af_verify_report verified;
 };
 
 /*
@@ -49,18 +54,30 @@ struct af_done {
 enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,
                                 struct af_done *done, struct anyflash_error *err);
 
-/* Only gets the files of the plan into `folder`, with their hashes in plan.json. */
+/*
+ * Only gets the files of the plan, also those that uv or pip would choose, into
+ * `folder`, which is made, and writes the plan with their hashes beside them
+ * (AF_DOWNLOAD_PLAN): run->from and the plan do the rest elsewhere. Needs
+ * neither lock nor state. Requirements must have wheels for every platform.
+ */
+#define AF_DOWNLOAD_PLAN "plan.json"
 enum anyflash_status af_install_download(struct af_run *run, const struct af_plan *plan,
                                          const char *folder, struct af_done *done,
                                          struct anyflash_error *err);
 
 /*
- * Takes back installation `id` (0: the last one of `site`). Refuses (answer NO)
+ * The folder of the environment that packages are installed to: the first of
+ * its site folders, as a real path. NULL when it is not known.
+ */
+const char *af_install_site(const struct af_machine *machine, struct af_arena *arena);
+
+/*
+ * Takes back installation `id` (0: the last one) of run->site. Refuses (answer NO)
  * when a later one lies on top of it, or when files changed since, unless
  * `force`.
  */
-enum anyflash_status af_undo(struct af_run *run, const char *site, int64_t id, bool force,
-                             struct af_done *done, struct anyflash_error *err);
+enum anyflash_status af_undo(struct af_run *run, int64_t id, bool force, struct af_done *done,
+                             struct anyflash_error *err);
 
 /*
  * Finishes or takes back what a killed run left, in every environment of the
@@ -69,5 +86,9 @@ enum anyflash_status af_undo(struct af_run *run, const char *site, int64_t id, b
  */
 enum anyflash_status af_recover(struct af_state *state, const struct af_talk *talk,
                                 struct anyflash_error *err);
+
+/* The same for one environment whose lock the caller holds; failing is a failure. */
+enum anyflash_status af_recover_held(struct af_state *state, const char *site,
+                                     const struct af_talk *talk, struct anyflash_error *err);
 
 #endif

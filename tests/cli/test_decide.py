@@ -42,7 +42,8 @@ def check_rung(rung):
 
 def check_steps(steps):
     for step in steps:
-        assert set(step) == {"title", "argv", "environment", "command"}
+        assert set(step) == {"title", "kind", "argv", "environment", "command", "wheel",
+                             "requirements", "torch_backend"}
         assert (step["command"] is None) == (step["argv"] == [])
 
 
@@ -51,7 +52,7 @@ def test_plan_json_has_the_documented_shape(anyflash, path):
     plan = answer_json(anyflash, "plan", "--machine", str(path))
     assert plan["schema"] == "anyflash-plan/1"
     assert set(plan) == {"schema", "machines", "decision", "wheel", "rungs", "steps",
-                         "near_misses", "sieve", "candidates", "catalog"}
+                         "near_misses", "sieve", "candidates", "catalog", "facts"}
     assert [rung["name"] for rung in plan["rungs"]] == RUNGS
     for rung in plan["rungs"]:
         check_rung(rung)

@@ -1,0 +1,178 @@
+"""Real environments, real uv and pip, made wheels. What is not there is skipped."""
+import atexit
+import base64
+import functools
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+PROGRAM = os.environ.get("ANYFLASH", "anyflash")
+KILLABLE = os.environ.get("ANYFLASH_HOOKS", "anyflash_hooks")
+
+
+def find_uv():
+    """The real uv: a shim of a version manager would need that manager's environment."""
+    found = shutil.which("uv")
+    if found is None:
+        return None
+    if Path(found).read_bytes()[:4] == b"\x7fELF":
+        return found
+    done = subprocess.run(["pyenv", "which", "uv"], capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+UV = find_uv()
+
+
+REFUSAL = """
+def flash_attn_func(*tensors, **options):
+    raise RuntimeError("FlashAttention only supports CUDA tensors")
+"""
+
+
+def make_wheel(folder, name="flash_attn", version="2.8.3", local="", files=None,
+               requires=("torch",), text="", tag="py3-none-any", record=True):
+    """A wheel as flash-attn's are made: the file name may carry a local part that METADATA
+    has not."""
+    info = f"{name}-{version}.dist-info"
+    code = f"__version__ = '{version}'\n{text}\n{REFUSAL if name == 'flash_attn' else ''}"
+    members = {f"{name}/__init__.py": code.encode(),
+               f"{name}/kernels.bin": bytes(range(256)) * 40}
+    members.update(files or {})
+    members[f"{info}/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        + "".join(f"Requires-Dist: {need}\n" for need in requires)).encode()
+    members[f"{info}/WHEEL"] = (
+        f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n").encode()
+    lines = []
+    for path, content in members.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
+        lines.append(f"{path},sha256={digest.decode()},{len(content)}\n")
+    lines.append(f"{info}/RECORD,,\n")
+    if record:
+        members[f"{info}/RECORD"] = "".join(lines).encode()
+    path = Path(folder) / f"{name}-{version}{'+' + local if local else ''}-{tag}.whl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, content in members.items():
+            archive.writestr(member, content)
+    return path
+
+
+def snapshot(root):
+    """Every file below root: kind, mode, size, time of change, content; caches left out."""
+    found = {}
+    for folder, folders, files in os.walk(root):
+        folders[:] = [one for one in folders if one != "__pycache__"]
+        for name in files + folders:
+            path = os.path.join(folder, name)
+            facts = os.lstat(path)
+            key = os.path.relpath(path, root)
+            if stat.S_ISDIR(facts.st_mode):
+                found[key] = "folder"
+            elif stat.S_ISLNK(facts.st_mode):
+                found[key] = os.readlink(path)
+            else:
+                found[key] = (facts.st_mode, facts.st_mtime_ns,
+                              hashlib.sha256(Path(path).read_bytes()).hexdigest())
+    return found
+
+
+def visible(tree):
+    """A snapshot without what anyflash keeps for undo, and the lock file of a killed run."""
+    return {key: value for key, value in tree.items() if ".anyflash" not in key}
+
+
+@functools.cache
+def pip_template():
+    """Making an environment with pip takes seconds: one is made, and copied."""
+    folder = tempfile.mkdtemp(prefix="anyflash-pip-")
+    atexit.register(shutil.rmtree, folder)
+    subprocess.run(["/usr/bin/python3", "-m", "venv", folder], check=True)
+    return folder
+
+
+class Place:
+    """An environment, a home and a state of their own."""
+
+    def __init__(self, root, installer):
+        self.root = Path(root)
+        self.installer = installer
+        self.venv = self.root / "venv"
+        self.home = self.root / "home"
+        self.state = self.home / "state"
+        self.bin = self.root / "bin"
+        for folder in (self.home, self.bin):
+            folder.mkdir(parents=True)
+        if installer == "uv":
+            (self.bin / "uv").symlink_to(UV)
+            subprocess.run([UV, "venv", "-q", "--python", "/usr/bin/python3", self.venv],
+                           check=True, env=self.environment())
+        else:
+            shutil.copytree(pip_template(), self.venv, symlinks=True)
+        self.site = next(self.venv.glob("lib/python3*/site-packages"))
+
+    def environment(self):
+        return {"PATH": f"{self.bin}:/usr/bin:/bin", "HOME": str(self.home), "TERM": "xterm",
+                "ANYFLASH_STATE": str(self.state), "PYTHONDONTWRITEBYTECODE": "1",
+                "UV_CACHE_DIR": str(self.root / "uv-cache"), "UV_OFFLINE": "1"}
+
+    def command(self, *words, program=PROGRAM):
+        with_python = [] if words[0] in ("version", "help") else ["--python", str(self.venv)]
+        return [program, *map(str, words), *with_python]
+
+    def run(self, *words, env=None, program=PROGRAM, timeout=120):
+        done = subprocess.run(self.command(*words, program=program), cwd=self.root,
+                              env={**self.environment(), **(env or {})}, capture_output=True,
+                              text=True, timeout=timeout)
+        done.all = f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def start(self, *words, env=None, program=PROGRAM):
+        return subprocess.Popen(self.command(*words, program=program), cwd=self.root,
+                                env={**self.environment(), **(env or {})}, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def tree(self):
+        return snapshot(self.venv)
+
+    def own(self):
+        """Names of our folders and files in the environment."""
+        return sorted(path.name for path in self.site.iterdir()
+                      if path.name.startswith(".anyflash"))
+
+    def python(self, code):
+        return subprocess.run([self.venv / "bin/python", "-c", code], capture_output=True,
+                              text=True, env=self.environment())
+
+
+def have(installer):
+    if installer == "uv" and UV is None:
+        pytest.skip("needs uv")
+    if installer == "pip":
+        done = subprocess.run(["/usr/bin/python3", "-c", "import ensurepip"],
+                              capture_output=True)
+        if done.returncode != 0:
+            pytest.skip("needs python3-venv")
+
+
+@pytest.fixture(params=["uv", "pip"])
+def place(request, tmp_path):
+    """An empty environment whose installer is uv, and one with pip."""
+    have(request.param)
+    return Place(tmp_path / "place", request.param)
+
+
+@pytest.fixture
+def quick_place(tmp_path):
+    """One environment, by uv where it is there: for tests of many runs."""
+    installer = "uv" if UV is not None else "pip"
+    have(installer)
+    return Place(tmp_path / "place", installer)

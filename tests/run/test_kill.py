@@ -1,0 +1,124 @@
+"""Whatever kills a run, the next run of any command leaves the old state or the new one."""
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import KILLABLE, make_wheel, visible
+
+STEPS_MAX = 60
+
+
+@pytest.fixture
+def upgraded(quick_place, tmp_path):
+    """A place with an old version, a wheel that replaces it, and both trees."""
+    place = quick_place
+    old = make_wheel(tmp_path / "a", version="2.7.4",
+                     files={"hopper/__init__.py": b"", "flash_attn/only_old.py": b"1\n"})
+    new = make_wheel(tmp_path / "b", version="2.8.3", files={"fresh_folder/a.py": b"a"})
+    assert place.run("install", old).returncode == 0
+    before = visible(place.tree())
+    assert place.run("install", new).returncode == 0
+    after = visible(place.tree())
+    assert place.run("undo").returncode == 0
+    assert visible(place.tree()) == before
+    return place, new, before, after
+
+
+def names(tree):
+    """Without times: files that are unpacked anew are younger."""
+    return {key: value if isinstance(value, str) else (value[0], value[2])
+            for key, value in tree.items()}
+
+
+def check(place, before, after):
+    """After a killed run: any command, then one of two trees and no leftovers."""
+    done = place.run("find", "torch=2.8", "--limit", "1")
+    assert done.returncode == 0, done.all
+    tree = visible(place.tree())
+    is_old = tree == before
+    assert is_old or names(tree) == names(after)
+    assert [name for name in place.own()
+            if not name.startswith(".anyflash-old-") and name != ".anyflash.lock"] == []
+    return is_old
+
+
+def test_install_killed_at_every_step(upgraded):
+    place, new, before, after = upgraded
+    seen = []
+    for step in range(1, STEPS_MAX):
+        done = place.run("install", new, env={"ANYFLASH_KILL_AT": str(step)}, program=KILLABLE)
+        seen.append(check(place, before, after))
+        if not seen[-1]:
+            assert place.run("undo").returncode == 0
+        assert visible(place.tree()) == before
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL, done.all
+    assert done.returncode == 0 and step > 12
+    assert True in seen and seen.count(False) >= 3
+
+
+def test_undo_killed_at_every_step(upgraded):
+    place, new, before, after = upgraded
+    for step in range(1, STEPS_MAX):
+        assert place.run("install", new).returncode == 0
+        after_now = visible(place.tree())
+        done = place.run("undo", env={"ANYFLASH_KILL_AT": str(step)}, program=KILLABLE)
+        is_old = check(place, before, after_now)
+        if not is_old:
+            assert visible(place.tree()) == after_now
+            assert place.run("undo").returncode == 0
+        assert visible(place.tree()) == before
+        if done.returncode == 0:
+            break
+    assert done.returncode == 0 and step > 10
+
+
+def test_recovery_killed_at_every_step(upgraded):
+    place, new, before, after = upgraded
+    for step in range(4, STEPS_MAX):
+        done = place.run("install", new, env={"ANYFLASH_KILL_AT": str(step)}, program=KILLABLE)
+        if done.returncode == 0:
+            break
+        for again in range(1, STEPS_MAX):
+            done = place.run("find", "torch=2.8", env={"ANYFLASH_KILL_AT": str(again)},
+                             program=KILLABLE)
+            if done.returncode == 0:
+                break
+            assert done.returncode == -signal.SIGKILL, done.all
+        if not check(place, before, after):
+            assert place.run("undo").returncode == 0
+        assert visible(place.tree()) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_install_stopped_at_every_50_ms(upgraded, number):
+    place, new, before, after = upgraded
+    for tick in range(1, 100):
+        child = place.start("install", new)
+        time.sleep(0.05 * tick)
+        ended = child.poll() is not None
+        child.send_signal(number)
+        child.communicate(timeout=60)
+        if not ended and number != signal.SIGKILL and child.returncode != 0:
+            assert child.returncode == 130
+            assert visible(place.tree()) == before
+        if not check(place, before, after):
+            assert place.run("undo").returncode == 0
+        assert visible(place.tree()) == before
+        if ended:
+            break
+    assert ended
+
+
+def test_nothing_of_ours_runs_on_after_a_kill(upgraded):
+    place, new, before, after = upgraded
+    child = place.start("install", new)
+    time.sleep(0.05)
+    child.kill()
+    child.communicate()
+    time.sleep(0.2)
+    running = subprocess.run(["pgrep", "-f", str(place.venv)], capture_output=True, text=True)
+    assert running.stdout == ""

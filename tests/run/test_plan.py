@@ -1,0 +1,320 @@
+"""The plan of a catalog, done from a loopback server: what is printed is what is done."""
+import hashlib
+import http.server
+import json
+import socket
+import threading
+import time
+from urllib.parse import unquote
+
+import pytest
+
+from conftest import make_wheel, visible
+
+OFFICIAL = "cu12torch2.8cxx11abiTRUE"
+GIVEN = ("--here", "--given", "sm=8.9", "--given", "driver=580.65.06")
+
+
+# What is asked of a torch without GPU; every tensor is the same nothing.
+TORCH = """
+from torch.version import __version__
+class Nothing:
+    def __getattr__(self, name): return Nothing()
+    def __call__(self, *words, **options): return Nothing()
+    __add__ = __mul__ = __mod__ = __rshift__ = __sub__ = __truediv__ = __call__
+class cuda:
+    is_available = staticmethod(lambda: False)
+    device_count = staticmethod(lambda: 0)
+def __getattr__(name):
+    return Nothing()
+"""
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Files of a folder; `behave(handler, count)` may answer in its own way."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.behave = None
+        self.requests = []
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def url(self, name):
+        return f"http://127.0.0.1:{self.server_address[1]}/{name}"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *words):
+        pass
+
+    def send_bytes(self, content, status=200, headers=()):
+        self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def do_GET(self):
+        server = self.server
+        server.requests.append(self.headers.get("Range"))
+        if server.behave is not None and server.behave(self, len(server.requests)):
+            return
+        path = server.folder / unquote(self.path.split("/")[-1].split("?")[0])
+        if not path.is_file():
+            self.send_bytes(b"not here", 404)
+            return
+        content = path.read_bytes()
+        headers = [("ETag", '"%s"' % hashlib.sha256(content).hexdigest()[:8])]
+        wanted = self.headers.get("Range")
+        if wanted is None:
+            self.send_bytes(content, 200, headers)
+            return
+        first = int(wanted.split("=")[1].split("-")[0])
+        if first >= len(content):
+            self.send_bytes(b"", 416, [("Content-Range", f"bytes */{len(content)}")])
+            return
+        headers.append(("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}"))
+        self.send_bytes(content[first:], 206, headers)
+
+
+@pytest.fixture
+def shop(quick_place, tmp_path):
+    """An environment with a torch that one wheel of a catalog fits, and its server."""
+    place = quick_place
+    fake_torch(place)
+    folder = tmp_path / "shop"
+    wheel = make_wheel(folder, local=OFFICIAL, tag="cp311-cp311-linux_x86_64",
+                       requires=("torch",))
+    place.server = Server(folder)
+    place.wheel = wheel
+    place.catalog = tmp_path / "catalog.jsonl"
+    url = place.server.url(wheel.name.replace("+", "%2B"))
+    place.catalog.write_text("\n".join(json.dumps(row) for row in [
+        {"catalog_date": "2026-08-22"},
+        {"source": "Dao-AILab/flash-attention", "kind": "official", "package": "flash_attn",
+         "version": "2.8.3", "local": OFFICIAL, "release_tag": "v2.8.3",
+         "filename": wheel.name, "url": url, "cuda": "12", "torch": "2.8", "cxx11abi": True,
+         "python": "cp311", "abi": "cp311", "platform": "linux_x86_64", "sm": ["8.0", "9.0"],
+         "evidence": "listed"}]) + "\n")
+    place.words = ("--catalog", place.catalog, "--prefer", "wheel", *GIVEN)
+    yield place
+    place.server.shutdown()
+
+
+def fake_torch(place):
+    """What the probes read of a torch, and enough to be imported."""
+    for package, version in (("torch", "2.8.0"), ("einops", "0.8.2")):
+        info = place.site / f"{package}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
+        (info / "RECORD").write_text(f"{package}/__init__.py,,\n")
+        (info / "INSTALLER").write_text("test")
+        (place.site / package).mkdir()
+        (place.site / package / "__init__.py").write_text(TORCH if package == "torch" else "")
+    (place.site / "torch/version.py").write_text(
+        "__version__ = '2.8.0+cu128'\ncuda = '12.8'\nhip = None\ngit_version = 'x'\n")
+
+
+def install(shop, *words, **options):
+    return shop.run("install", "--allow-http", *shop.words, *words, **options)
+
+
+def test_install_does_what_plan_prints(shop):
+    before = shop.tree()
+    plan = json.loads(shop.run("plan", *shop.words, "--json").stdout)
+    assert plan["decision"] == "wheel"
+    done = install(shop, "--json")
+    assert done.returncode == 0, done.all
+    answer = json.loads(done.stdout)
+    assert answer["changed"] and answer["steps"] == plan["steps"]
+    origin = json.loads((shop.site / "flash_attn-2.8.3.dist-info/direct_url.json").read_text())
+    assert origin["url"] == shop.server.url(shop.wheel.name.replace("+", "%2B"))
+    digest = hashlib.sha256(shop.wheel.read_bytes()).hexdigest()
+    assert origin["archive_info"]["hashes"]["sha256"] == digest
+    again = install(shop)
+    assert again.returncode == 0 and "installed already" in again.stdout
+    assert shop.run("undo").returncode == 0
+    assert shop.tree() == before
+
+
+def test_dry_run_prints_the_steps_of_plan(shop):
+    plan = shop.run("plan", *shop.words).stdout
+    steps = install(shop, "--dry-run").stdout
+    assert steps.startswith("Steps\n  1. install the wheel, by its exact address\n")
+    assert steps in plan
+
+
+def test_a_saved_plan_is_done_and_refused_when_a_fact_changed(shop, tmp_path):
+    plan = tmp_path / "plan.json"
+    plan.write_text(shop.run("plan", *shop.words, "--json").stdout)
+    version = shop.site / "torch/version.py"
+    version.write_text(version.read_text().replace("2.8.0", "2.9.1"))
+    done = shop.run("install", "--plan", plan, "--allow-http", *GIVEN)
+    assert done.returncode == 1, done.all
+    said = "'torch.version' is 2.9.1+cu128 here; the plan was made for 2.8.0+cu128"
+    assert said in " ".join(done.stdout.split())
+    version.write_text(version.read_text().replace("2.9.1", "2.8.0"))
+    done = shop.run("install", "--plan", plan, "--allow-http", *GIVEN)
+    assert done.returncode == 0, done.all
+    assert (shop.site / "flash_attn").exists()
+
+
+@pytest.mark.parametrize("change", [
+    lambda plan: plan.pop("facts"),
+    lambda plan: plan["steps"][0]["wheel"].update(filename="../../x-1-py3-none-any.whl"),
+    lambda plan: plan["steps"][0]["wheel"].update(url="file:///etc/passwd"),
+    lambda plan: plan["steps"][0].update(kind="environment"),
+    lambda plan: plan["steps"][0].update(kind="packages", requirements=["--target=/"]),
+    lambda plan: plan["steps"][0].update(kind="packages", requirements=["x @ http://y"]),
+    lambda plan: plan.update(steps={"a": 1}),
+])
+def test_a_plan_that_was_tampered_with_is_refused(shop, tmp_path, change):
+    plan = json.loads(shop.run("plan", *shop.words, "--json").stdout)
+    before = shop.tree()
+    change(plan)
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(plan))
+    done = shop.run("install", "--plan", path, "--allow-http", *GIVEN)
+    assert done.returncode == 3 and "is no plan of ours" in done.stderr, done.all
+    assert shop.tree() == before
+
+
+def test_commands_in_a_saved_plan_are_not_run(shop, tmp_path):
+    plan = json.loads(shop.run("plan", *shop.words, "--json").stdout)
+    for step in plan["steps"]:
+        step["argv"] = ["/bin/sh", "-c", f"touch {tmp_path}/hacked"]
+        step["command"] = " ".join(step["argv"])
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(plan))
+    assert shop.run("install", "--plan", path, "--allow-http", *GIVEN).returncode == 0
+    assert not (tmp_path / "hacked").exists()
+
+
+def test_files_can_be_taken_to_a_node_without_network(shop, tmp_path):
+    folder = tmp_path / "usb"
+    before = shop.tree()
+    done = install(shop, "--download-only", folder)
+    assert done.returncode == 0, done.all
+    assert shop.tree() == before
+    assert sorted(path.name for path in folder.iterdir()) == [shop.wheel.name, "plan.json"]
+    shop.server.shutdown()
+    shop.server.server_close()
+    done = shop.run("install", "--from", folder, "--offline", *GIVEN)
+    assert done.returncode == 0, done.all
+    assert (shop.site / "flash_attn").exists()
+
+
+def test_a_file_that_changed_on_its_way_is_refused(shop, tmp_path):
+    folder = tmp_path / "usb"
+    assert install(shop, "--download-only", folder).returncode == 0
+    make_wheel(folder, local=OFFICIAL, tag="cp311-cp311-linux_x86_64", text="evil = 1\n")
+    done = shop.run("install", "--from", folder, *GIVEN)
+    assert done.returncode == 3 and "another file than the plan's" in done.stderr
+
+
+def test_404_changes_nothing(shop):
+    before = shop.tree()
+    shop.wheel.unlink()
+    done = install(shop)
+    assert done.returncode == 3 and "404" in done.stderr
+    assert shop.tree() == before
+
+
+def test_a_page_in_place_of_a_wheel_changes_nothing(shop):
+    before = shop.tree()
+    shop.wheel.write_text("<!DOCTYPE html><html>sign in</html>")
+    done = install(shop)
+    assert done.returncode == 3, done.all
+    assert shop.tree() == before
+
+
+def test_a_cut_connection_goes_on_where_it_stopped(shop):
+    content = shop.wheel.read_bytes()
+
+    def cut(handler, count):
+        if count > 1:
+            return False
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.send_header("ETag", '"%s"' % hashlib.sha256(content).hexdigest()[:8])
+        handler.end_headers()
+        handler.wfile.write(content[:len(content) // 2])
+        handler.wfile.flush()
+        handler.close_connection = True
+        handler.connection.shutdown(socket.SHUT_RDWR)
+        return True
+    shop.server.behave = cut
+    done = install(shop)
+    assert done.returncode == 0, done.all
+    assert any(one and one.startswith("bytes=") for one in shop.server.requests)
+
+
+def test_redirects_are_followed_and_bounded(shop):
+    def redirect(handler, count):
+        if "again" in handler.path and "loop" not in handler.path:
+            return False
+        place = "/loop/again" if loop else "/again/" + handler.path.split("/")[-1]
+        handler.send_bytes(b"", 302, [("Location", place + ("" if not loop else str(count)))])
+        return True
+    loop = True
+    shop.server.behave = redirect
+    assert install(shop).returncode == 3
+    loop = False
+    done = install(shop)
+    assert done.returncode == 0, done.all
+
+
+def test_http_is_refused_unless_allowed(shop):
+    done = shop.run("install", *shop.words)
+    assert done.returncode == 3 and "http" in done.stderr
+    assert not (shop.site / "flash_attn").exists()
+
+
+def test_an_address_by_hand_with_its_hash(shop):
+    digest = hashlib.sha256(shop.wheel.read_bytes()).hexdigest()
+    url = shop.server.url(shop.wheel.name.replace("+", "%2B"))
+    done = shop.run("install", url, "--allow-http", "--sha256", "0" * 64)
+    assert done.returncode == 3, done.all
+    assert not (shop.site / "flash_attn").exists()
+    done = shop.run("install", url, "--allow-http", "--sha256", digest)
+    assert done.returncode == 0, done.all
+
+
+def test_ctrl_c_while_downloading_changes_nothing_and_the_next_run_resumes(shop):
+    import signal
+    content = shop.wheel.read_bytes()
+
+    def slow(handler, count):
+        if count > 1:
+            return False
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.send_header("ETag", '"%s"' % hashlib.sha256(content).hexdigest()[:8])
+        handler.end_headers()
+        handler.wfile.write(content[:200])
+        handler.wfile.flush()
+        time.sleep(3)
+        return True
+    before = visible(shop.tree())
+    shop.server.behave = slow
+    child = shop.start("install", "--allow-http", *shop.words)
+    time.sleep(1)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=20)
+    assert child.returncode == 130, out + err
+    assert visible(shop.tree()) == before and shop.own() == []
+    assert install(shop).returncode == 0
+
+
+def test_the_distributions_own_python_is_refused_with_the_reason(shop):
+    import subprocess
+    done = subprocess.run([shop.command("x")[0], "install", str(shop.wheel), "--python",
+                           "/usr/bin/python3"], capture_output=True, text=True,
+                          env=shop.environment(), cwd=shop.root)
+    assert done.returncode == 1, done
+    assert "its distribution manages it" in done.stdout and "venv" in done.stdout
