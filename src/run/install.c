@@ -13,6 +13,7 @@
 #include "run/entries.h"
 #include "run/fetch.h"
 #include "run/operation.h"
+#include "run/prove.h"
 #include "run/stage.h"
 
 #define TRY_LIMIT_MS 300000
@@ -185,6 +186,28 @@ static enum anyflash_status write_origins(struct job *job, struct anyflash_error
     return status;
 }
 
+/*
+ * Extensions against the torch that is here; where torch itself changes only
+ * trying can tell, which happens before the change is final, too.
+ */
+static enum anyflash_status prove(struct job *job, struct anyflash_error *err)
+{
+    const char *refusal;
+    bool strict = false;
+    for (size_t i = 0; i < job->plan->step_count; i++) {
+        const struct af_step *step = &job->plan->steps[i];
+        if (step->kind == AF_STEP_TORCH)
+            return ANYFLASH_OK;
+        strict = strict ||
+                 (step->wheel != NULL && (af_starts_with(step->wheel->package, "flash-attn") ||
+                                          af_starts_with(step->wheel->package, "flashattn")));
+    }
+    enum anyflash_status status = af_prove(job->run, job->stage.fresh, strict, &refusal, err);
+    if (status == ANYFLASH_OK && refusal != NULL)
+        refuse(job, refusal, "`anyflash inspect` shows every check");
+    return status;
+}
+
 /* Everything into our folder; nothing of the environment is touched. */
 static enum anyflash_status unpack(struct job *job, struct anyflash_error *err)
 {
@@ -197,6 +220,8 @@ static enum anyflash_status unpack(struct job *job, struct anyflash_error *err)
     }
     if (status == ANYFLASH_OK)
         status = af_stage_check(&job->stage, err);
+    if (status == ANYFLASH_OK)
+        status = prove(job, err);
     if (status == ANYFLASH_OK)
         status = write_origins(job, err);
     return status;
@@ -275,9 +300,10 @@ static enum anyflash_status change(struct job *job, struct anyflash_error *err)
                                    .root = operation->fresh_root};
     if (status == ANYFLASH_OK)
         status = unpack(job, err);
-    if (status == ANYFLASH_OK)
+    bool go = status == ANYFLASH_OK && job->refusal == NULL;
+    if (go)
         status = find_entries(job, err);
-    if (status == ANYFLASH_OK)
+    if (go && status == ANYFLASH_OK)
         status = af_operation_move(job->run, operation, look, job, err);
     if (operation->id == 0)
         return status;
@@ -331,12 +357,14 @@ enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,
         status = change(&job, err);
     if (status != ANYFLASH_OK)
         return status;
-    remove_copies(&job);
+    if (job.refusal == NULL)
+        remove_copies(&job);
     *done = (struct af_done){.answer = job.refusal == NULL ? AF_YES : AF_NO,
                              .reason = job.refusal,
                              .hint = job.hint,
                              .title = job.operation.title,
-                             .changed = job.operation.id != 0,
+                             .changed = job.operation.phase == AF_PHASE_DONE ||
+                                        job.operation.phase == AF_PHASE_COMMITTED,
                              .id = job.operation.id};
     return done->changed ? verify(run, plan, done, err) : ANYFLASH_OK;
 }

@@ -1,0 +1,130 @@
+/*
+ * prove.c: proofs (fit/proof.h) of what lies unpacked and is not in place yet.
+ */
+#include "run/prove.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "fit/proof.h"
+#include "fit/scope.h"
+#include "fit/tables.h"
+#include "run/subject.h"
+
+struct proving {
+    struct af_run *run;
+    const char *fresh;
+    struct af_scope scope;
+    struct af_tables tables;
+    size_t bad_count;
+    const char *first_bad; /* why the first bad one is bad */
+};
+
+static const struct af_check *first_of(const struct af_proof *proof, enum af_answer answer)
+{
+    for (size_t i = 0; i < proof->check_count; i++)
+        if (proof->checks[i].answer == answer)
+            return &proof->checks[i];
+    return NULL;
+}
+
+/* Libraries that a wheel brings for its own use: only what is wrong with them is told. */
+static bool is_bundled(const char *path)
+{
+    return strstr(path, ".libs/") != NULL;
+}
+
+/* As RECORD names it: what is proved lies there only for now. */
+static const char *shown(const struct proving *proving, const char *path)
+{
+    size_t len = strlen(proving->fresh);
+    return strncmp(path, proving->fresh, len) == 0 && path[len] == '/' ? path + len + 1 : path;
+}
+
+static void take_bad(struct proving *proving, const char *path, const char *why)
+{
+    const char *sentence =
+        af_arena_format(proving->run->arena, "'%s' would not load: %s", path, why);
+    proving->bad_count++;
+    if (proving->first_bad == NULL)
+        proving->first_bad = sentence;
+    af_say(&proving->run->talk, "%s", sentence == NULL ? why : sentence);
+}
+
+static void tell(struct proving *proving, const char *path, const struct af_proof *proof)
+{
+    const struct af_check *no = first_of(proof, AF_NO);
+    const struct af_check *unknown = first_of(proof, AF_UNKNOWN);
+    const struct af_talk *talk = &proving->run->talk;
+    if (proof->answer == AF_NO)
+        take_bad(proving, path, no == NULL ? "a check says no" : no->evidence);
+    else if (is_bundled(path))
+        return;
+    else if (proof->loads == AF_YES)
+        af_say(talk, "proved: '%s' loads here%s%s", path,
+               proof->built_for == NULL ? "" : "; built for ",
+               proof->built_for == NULL ? "" : proof->built_for);
+    else
+        af_say(talk, "not proved: '%s': %s: %s", path,
+               unknown == NULL ? "unknown" : af_check_title(unknown->id),
+               unknown == NULL ? "nobody can tell" : unknown->evidence);
+}
+
+static enum anyflash_status prove_one(struct proving *proving,
+                                      const struct af_subject_extension *extension,
+                                      struct anyflash_error *err)
+{
+    struct af_load load;
+    struct af_proof proof;
+    struct af_arena *arena = proving->run->arena;
+    const char *path = shown(proving, extension->path);
+    if (extension->problem != NULL) {
+        take_bad(proving, path, extension->problem);
+        return ANYFLASH_OK;
+    }
+    enum anyflash_status status = af_scope_load(&proving->scope, &extension->binary,
+                                                extension->folder, arena, &load, err);
+    struct af_proof_question question = {.binary = &extension->binary,
+                                         .scope = &proving->scope,
+                                         .load = &load,
+                                         .machine = proving->run->machine,
+                                         .tables = &proving->tables,
+                                         .fitting_torch = ~(uint64_t)0};
+    if (status == ANYFLASH_OK)
+        status = af_proof_make(&question, arena, &proof, err);
+    if (status == ANYFLASH_OK)
+        tell(proving, path, &proof);
+    return status;
+}
+
+static enum anyflash_status prove_all(struct proving *proving, const struct af_subject *subject,
+                                      struct anyflash_error *err)
+{
+    enum anyflash_status status = af_tables_load(&proving->tables, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = af_scope_installed(proving->run->machine, &proving->scope, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < subject->count; i++)
+        status = prove_one(proving, &subject->extensions[i], err);
+    af_scope_release(&proving->scope);
+    af_tables_release(&proving->tables);
+    return status;
+}
+
+enum anyflash_status af_prove(struct af_run *run, const char *fresh, bool strict,
+                              const char **refusal_out, struct anyflash_error *err)
+{
+    struct proving proving = {.run = run, .fresh = fresh};
+    struct af_subject subject;
+    *refusal_out = NULL;
+    enum anyflash_status status = af_subject_open(fresh, run->arena, &subject, err);
+    if (status != ANYFLASH_OK || subject.count == 0)
+        return status;
+    status = prove_all(&proving, &subject, err);
+    if (status == ANYFLASH_OK && run->arena->failed)
+        status = af_fail_memory(err);
+    if (status == ANYFLASH_OK &&
+        (strict ? proving.bad_count > 0 : proving.bad_count == subject.count))
+        *refusal_out = proving.first_bad;
+    return status;
+}
