@@ -15,6 +15,7 @@
 
 #define RECORD AF_TEST_DATA "/cases/machines/stale-after-torch-upgrade.json"
 #define RTX4090 AF_TEST_DATA "/cases/machines/rtx4090-torch2.8.json"
+#define LIBRARY AF_TEST_DATA "/fuzz/corpus/fuzz_binary/small.so"
 #define PROJECT AF_TEST_DATA "/faults/project"
 
 #define TEST(name, ...)                                                                        \
@@ -42,6 +43,8 @@ TEST(config_check, "config", "uv", "--check", "--machine", RTX4090, "--project",
 TEST(config_pip, "config", "pip", "--json", "--machine", RTX4090, "--project", PROJECT)
 TEST(config_poetry, "config", "poetry", "--machine", RTX4090, "--project", PROJECT)
 TEST(config_pixi, "config", "pixi", "--machine", RTX4090, "--project", PROJECT)
+TEST(inspect, "inspect", LIBRARY, "--machine", RTX4090)
+TEST(inspect_json, "inspect", "--json", LIBRARY, "--machine", RTX4090)
 TEST(help, "help", "plan")
 
 int main(void)
@@ -62,6 +65,8 @@ int main(void)
         cmocka_unit_test(test_config_pip__survives_every_lack_of_memory),
         cmocka_unit_test(test_config_poetry__survives_every_lack_of_memory),
         cmocka_unit_test(test_config_pixi__survives_every_lack_of_memory),
+        cmocka_unit_test(test_inspect__survives_every_lack_of_memory),
+        cmocka_unit_test(test_inspect_json__survives_every_lack_of_memory),
         cmocka_unit_test(test_help__survives_every_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
