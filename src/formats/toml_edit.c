@@ -157,7 +157,7 @@ static enum anyflash_status insert(struct af_toml *toml, const struct af_toml_it
                                    const char *key, const char *value,
                                    struct anyflash_error *err)
 {
-    const char *keys[AF_TOML_PARTS_MAX];
+    const char *keys[AF_TOML_PARTS_MAX] = {NULL};
     const struct af_toml_item *base;
     size_t count = dotted_way(table, keys, AF_TOML_PARTS_MAX, &base);
     const char *way = af_toml_dotted(toml->arena, keys, count);
