@@ -58,7 +58,7 @@ static inline bool af_dropout_keeps(const struct af_problem *problem,
 
 #define AF_DROPOUT_STEP 16 /* calls at a time */
 
-/* The words of AF_DROPOUT_STEP calls, whose counters are `counter` but for the first, rising. */
+/* The words of AF_DROPOUT_STEP calls; their counters differ in the first word, rising. */
 static inline void af_philox_many(const uint32_t counter[4], uint32_t key0, uint32_t key1,
                                   uint32_t words[4][AF_DROPOUT_STEP])
 {
