@@ -59,7 +59,10 @@ test-onnx: build
 	@build/onnx/bin/python -c 'import onnx' 2>/dev/null || build/onnx/bin/pip install -q onnx
 	build/onnx/bin/python tests/onnx/run.py build/$(PRESET)/libanyflash.so include/anyflash/anyflash.h
 
-# Makes real environments from the Python package index; 5 GB each, minutes.
+# Makes real environments from the Python package index, 5 GB each; then compiles flash-attn's
+# C++ against the headers of TORCHES, fetches 37 wheels (2 GB) into $$ANYFLASH_REAL_CACHE, and
+# compares what inspect says of them with what happened when they were imported. An hour.
+TORCHES ?= 2.6.0 2.9.1 2.11.0 2.15.0
 test-real: PACKAGE_SETS += test
 test-real: TESTS = ON
 test-real: build
@@ -67,6 +70,8 @@ test-real: build
 	@test -x build/gpu-libraries/bin/python || uv venv -q build/gpu-libraries
 	uv pip install -q --python build/gpu-libraries/bin/python torch==2.15.0
 	python3 tests/real/gpu_code.py --print build/release/tests/print_gpu_code build/gpu-libraries
+	python3 tests/real/builds.py $(TORCHES) --extension flash_attn_2_cuda
+	python3 tests/real/proof.py --anyflash build/release/anyflash
 
 # What `anyflash config` writes, taken by real uv and pip over a loopback index. Fetches
 # uv, pip and what a build needs from the Python package index, once.

@@ -30,7 +30,11 @@ CUDA_WHEELS = {
          "nvidia-cusparse==12.6.3.3", "nvidia-cublas==13.1.0.3", "nvidia-cusolver==12.0.4.66")}
 # pybind11's names as torch's own extension builder passes them, up to torch 2.8.
 PYBIND_ABI = {(2, 7): "_cxxabi1016", (2, 8): "_cxxabi1018"}
-LIBRARIES = ("c10", "torch", "torch_cpu", "torch_python", "c10_cuda", "torch_cuda")
+# What each was linked with when it was tried; causal-conv1d's C++ calls no CUDA runtime.
+LIBRARIES = {
+    "flash_attn_2_cuda": ("c10", "torch", "torch_cpu", "torch_python", "c10_cuda",
+                          "torch_cuda"),
+    "causal_conv1d_cuda": ("c10", "torch_cpu", "torch_python", "c10_cuda")}
 SOURCES = {"flash_attn_2_cuda": ("flash-attn==2.8.3", """
 #include "flash_api.cpp"
 namespace FLASH_NAMESPACE {
@@ -109,7 +113,7 @@ def stub_libraries():
     """Empty libraries with the SONAMEs of torch's, so that the linker writes them down."""
     folder = wheels.CACHE / "stubs"
     folder.mkdir(parents=True, exist_ok=True)
-    for name in LIBRARIES:
+    for name in LIBRARIES["flash_attn_2_cuda"]:
         if not (folder / f"lib{name}.so").exists():
             subprocess.run(["gcc", "-shared", "-x", "c", "/dev/null",
                             f"-Wl,-soname,lib{name}.so",
@@ -156,7 +160,8 @@ def compile_one(torch, name):
                         *flags_for(torch, name, headers / "torch" / "include"),
                         *(f"-I{folder}" for folder in folders), main, "-o", part,
                         "-Wl,--no-as-needed", f"-L{stub_libraries()}",
-                        *(f"-l{library}" for library in LIBRARIES), runtime], check=True)
+                        *(f"-l{library}" for library in LIBRARIES[name]),
+                        *([runtime] if name == "flash_attn_2_cuda" else [])], check=True)
         shutil.move(part, target)
     print(f"  compiled {name} against torch {torch}", flush=True)
 
