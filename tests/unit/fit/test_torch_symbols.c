@@ -4,6 +4,7 @@
  */
 #include "base/file.h"
 #include "base/text.h"
+#include "fit/scope.h"
 #include "fit/torch_symbols.h"
 #include "json/json.h"
 
@@ -236,6 +237,51 @@ static void test_torch_choice__has_no_build_for_what_it_does_not_know(void **sta
     af_arena_release(&arena);
 }
 
+/* The scope of that torch on a machine of which nothing else is known. */
+static void open_scope(struct af_arena *arena, const char *version, struct af_scope *scope)
+{
+    static const struct af_machine machine;
+    struct af_torch_choice choice = choose(arena, version);
+    assert_int_equal(af_scope_of_torch(&symbols, &choice, &machine, false, scope, NULL),
+                     ANYFLASH_OK);
+    assert_int_equal(scope->missing_count, 0);
+    assert_null(scope->problem);
+}
+
+static void test_torch_stock__asks_for_the_cuda_of_the_variant(void **state)
+{
+    struct af_arena arena;
+    struct af_scope scope;
+    (void)state;
+    af_arena_init(&arena);
+    open_scope(&arena, "2.9.1+cu128", &scope);
+    assert_string_equal(scope.torch.cudart, "libcudart.so.12");
+    assert_int_equal(scope.torch.cxx11abi, AF_YES);
+    af_scope_release(&scope);
+    open_scope(&arena, "2.9.1+cu130", &scope);
+    assert_string_equal(scope.torch.cudart, "libcudart.so.13");
+    assert_null(af_scope_library(&scope, "libcudart.so.12"));
+    af_scope_release(&scope);
+    af_arena_release(&arena);
+}
+
+static void test_torch_stock__leaves_cuda_out_of_a_cpu_build(void **state)
+{
+    struct af_arena arena;
+    struct af_scope scope;
+    (void)state;
+    af_arena_init(&arena);
+    open_scope(&arena, "2.6.0+cpu", &scope);
+    assert_false(scope.torch.has_cuda);
+    assert_null(af_scope_library(&scope, "libtorch_cuda.so"));
+    const struct af_library *python = af_scope_library(&scope, "libtorch_python.so");
+    assert_non_null(python);
+    assert_int_equal(python->kind->defines(python, "THPGeneratorClass", NULL), AF_YES);
+    assert_int_equal(scope.torch.cxx11abi, AF_NO);
+    af_scope_release(&scope);
+    af_arena_release(&arena);
+}
+
 static enum anyflash_status load_failing(size_t nth, size_t *asked_out)
 {
     struct af_torch_symbols loaded;
@@ -272,6 +318,8 @@ int main(void)
         cmocka_unit_test(
             test_torch_choice__takes_another_variant_with_the_cuda_that_is_asked_for),
         cmocka_unit_test(test_torch_choice__has_no_build_for_what_it_does_not_know),
+        cmocka_unit_test(test_torch_stock__asks_for_the_cuda_of_the_variant),
+        cmocka_unit_test(test_torch_stock__leaves_cuda_out_of_a_cpu_build),
         cmocka_unit_test(test_torch_symbols__survive_failed_allocations),
     };
     return cmocka_run_group_tests(tests, load, unload);
