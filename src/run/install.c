@@ -15,6 +15,7 @@
 #include "run/operation.h"
 #include "run/prove.h"
 #include "run/stage.h"
+#include "run/subject.h"
 
 #define TRY_LIMIT_MS 300000
 #define WHEELS_MAX 16
@@ -186,6 +187,21 @@ static enum anyflash_status write_origins(struct job *job, struct anyflash_error
     return status;
 }
 
+/* The torch that a wheel of the plan names, in its name or METADATA; NULL: none. */
+static const char *stated_torch(struct job *job)
+{
+    const char *stated = NULL;
+    for (size_t i = 0; i < job->fetched_count && stated == NULL; i++) {
+        struct af_subject subject;
+        if (af_subject_open(job->fetched[i].path, job->run->arena, &subject, NULL) !=
+            ANYFLASH_OK)
+            continue;
+        stated = subject.wheel != NULL ? subject.wheel->stated_torch : NULL;
+        af_subject_close(&subject);
+    }
+    return stated;
+}
+
 /*
  * Extensions against the torch that is here; where torch itself changes only
  * trying can tell, which happens before the change is final, too.
@@ -202,7 +218,8 @@ static enum anyflash_status prove(struct job *job, struct anyflash_error *err)
                  (step->wheel != NULL && (af_starts_with(step->wheel->package, "flash-attn") ||
                                           af_starts_with(step->wheel->package, "flashattn")));
     }
-    enum anyflash_status status = af_prove(job->run, job->stage.fresh, strict, &refusal, err);
+    enum anyflash_status status =
+        af_prove(job->run, job->stage.fresh, strict, stated_torch(job), &refusal, err);
     if (status == ANYFLASH_OK && refusal != NULL)
         refuse(job, refusal, "`anyflash inspect` shows every check");
     return status;
@@ -276,6 +293,8 @@ static enum anyflash_status try_one(struct job *job, const struct af_step *step,
         if (af_span_trim(one).len > 0)
             line = af_span_trim(one);
     af_text_quote(shown, sizeof shown, line.data == NULL ? "" : line.data, line.len);
+    refuse(job, af_arena_format(job->run->arena, "it does not load: %s", shown),
+           "`anyflash inspect` shows what is missing");
     return af_fail(err, ANYFLASH_E_UNSUPPORTED, "it does not load: %s", shown);
 }
 
@@ -355,7 +374,7 @@ enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,
         return af_fail_memory(err);
     if (job.refusal == NULL && job.operation.title != NULL)
         status = change(&job, err);
-    if (status != ANYFLASH_OK)
+    if (status != ANYFLASH_OK && job.refusal == NULL)
         return status;
     if (job.refusal == NULL)
         remove_copies(&job);

@@ -14,6 +14,7 @@
 struct proving {
     struct af_run *run;
     const char *fresh;
+    const char *stated_torch;
     struct af_scope scope;
     struct af_tables tables;
     size_t bad_count;
@@ -85,10 +86,12 @@ static enum anyflash_status prove_one(struct proving *proving,
     enum anyflash_status status = af_scope_load(&proving->scope, &extension->binary,
                                                 extension->folder, arena, &load, err);
     struct af_proof_question question = {.binary = &extension->binary,
+                                         .gpu_code = extension->gpu_code,
                                          .scope = &proving->scope,
                                          .load = &load,
                                          .machine = proving->run->machine,
                                          .tables = &proving->tables,
+                                         .stated_torch = proving->stated_torch,
                                          .fitting_torch = ~(uint64_t)0};
     if (status == ANYFLASH_OK)
         status = af_proof_make(&question, arena, &proof, err);
@@ -97,34 +100,41 @@ static enum anyflash_status prove_one(struct proving *proving,
     return status;
 }
 
-static enum anyflash_status prove_all(struct proving *proving, const struct af_subject *subject,
+static enum anyflash_status prove_all(struct proving *proving, struct af_subject *subject,
                                       struct anyflash_error *err)
 {
     enum anyflash_status status = af_tables_load(&proving->tables, err);
     if (status != ANYFLASH_OK)
         return status;
     status = af_scope_installed(proving->run->machine, &proving->scope, err);
-    for (size_t i = 0; status == ANYFLASH_OK && i < subject->count; i++)
-        status = prove_one(proving, &subject->extensions[i], err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < subject->count; i++) {
+        status = af_subject_read(subject, i, proving->run->arena, err);
+        if (status == ANYFLASH_OK)
+            status = prove_one(proving, &subject->extensions[i], err);
+    }
     af_scope_release(&proving->scope);
     af_tables_release(&proving->tables);
     return status;
 }
 
 enum anyflash_status af_prove(struct af_run *run, const char *fresh, bool strict,
-                              const char **refusal_out, struct anyflash_error *err)
+                              const char *stated_torch, const char **refusal_out,
+                              struct anyflash_error *err)
 {
-    struct proving proving = {.run = run, .fresh = fresh};
+    struct proving proving = {.run = run, .fresh = fresh, .stated_torch = stated_torch};
     struct af_subject subject;
     *refusal_out = NULL;
     enum anyflash_status status = af_subject_open(fresh, run->arena, &subject, err);
-    if (status != ANYFLASH_OK || subject.count == 0)
+    if (status != ANYFLASH_OK)
         return status;
-    status = prove_all(&proving, &subject, err);
+    if (subject.count > 0)
+        status = prove_all(&proving, &subject, err);
+    af_subject_close(&subject);
     if (status == ANYFLASH_OK && run->arena->failed)
         status = af_fail_memory(err);
     if (status == ANYFLASH_OK &&
-        (strict ? proving.bad_count > 0 : proving.bad_count == subject.count))
+        (strict ? proving.bad_count > 0
+                : subject.count > 0 && proving.bad_count == subject.count))
         *refusal_out = proving.first_bad;
     return status;
 }
