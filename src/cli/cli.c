@@ -103,6 +103,15 @@ static bool looks_at_environments(const struct af_cli *cli)
            (1u << cli->options.command & others) == 0;
 }
 
+/* `anyflash --help` alone asks for the overview, not for the default command's options. */
+static bool asks_for_overview(const struct af_cli *cli, int argc, char **argv)
+{
+    bool is_named = cli->options.command != AF_COMMAND_DOCTOR;
+    for (int i = 1; i < argc && !is_named; i++)
+        is_named = strcmp(argv[i], "doctor") == 0;
+    return !is_named;
+}
+
 static enum anyflash_status run(struct af_cli *cli, int argc, char **argv,
                                 enum af_exit *exit_out, struct anyflash_error *err)
 {
@@ -114,7 +123,9 @@ static enum anyflash_status run(struct af_cli *cli, int argc, char **argv,
         return status;
     if (looks_at_environments(cli))
         af_cli_recover(cli);
-    if (af_option_given(&cli->options, AF_OPTION_HELP))
+    if (af_option_given(&cli->options, AF_OPTION_HELP) && asks_for_overview(cli, argc, argv))
+        status = af_cmd_help(cli, exit_out, err);
+    else if (af_option_given(&cli->options, AF_OPTION_HELP))
         status = af_options_help(cli->options.command, &cli->out, err);
     else
         status = command_functions[cli->options.command](cli, exit_out, err);
