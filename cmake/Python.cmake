@@ -1,0 +1,8 @@
+# What the Python package carries: the library without version links, which a
+# wheel cannot hold, and the program, both beside the Python files.
+install(FILES $<TARGET_FILE:anyflash_shared> RENAME libanyflash.so DESTINATION anyflash
+        PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE
+                    WORLD_READ WORLD_EXECUTE COMPONENT python)
+if(TARGET anyflash)
+    install(TARGETS anyflash RUNTIME DESTINATION anyflash/bin COMPONENT python)
+endif()

@@ -1,0 +1,125 @@
+"""Arrays of other packages as address, type, shape and strides, without importing any of them.
+
+NumPy (also ml_dtypes' bfloat16), torch CPU tensors, and whatever has __dlpack__.
+A View keeps its array alive. New arrays are made by the package of the array
+they are modelled on, or by NumPy.
+"""
+import ctypes
+import sys
+
+from ._lib import BF16, BOOL, F16, F32
+
+_NUMPY_TYPES = {"float32": F32, "float16": F16, "bfloat16": BF16, "bool": BOOL, "int32": "int32"}
+_SIZES = {F32: 4, F16: 2, BF16: 2, BOOL: 1, "int32": 4}
+_TYPE_NAMES = {F32: "float32", F16: "float16", BF16: "bfloat16", BOOL: "bool", "int32": "int32"}
+
+
+class View:
+    """Address, type (F32, ..., or "int32"), shape and strides in elements of an array."""
+    __slots__ = ("address", "dtype", "shape", "strides", "array")
+
+    def __init__(self, address, dtype, shape, strides, array):
+        self.address, self.dtype, self.array = address, dtype, array
+        self.shape, self.strides = shape, strides
+
+
+def type_name(dtype):
+    return _TYPE_NAMES[dtype]
+
+
+def _of_numpy(array, name):
+    dtype = _NUMPY_TYPES.get(array.dtype.name)
+    if dtype is None or not array.dtype.isnative:
+        raise TypeError(f"{name}: element type {array.dtype} is not supported")
+    size = _SIZES[dtype]
+    strides = array.strides
+    if any(s % size for s in strides):
+        raise ValueError(f"{name}: strides {strides} are no multiples of the element size {size}")
+    return View(array.__array_interface__["data"][0], dtype, array.shape,
+                tuple([s // size for s in strides]), array)
+
+
+def _torch_types():
+    torch = sys.modules["torch"]
+    return {torch.float32: F32, torch.float16: F16, torch.bfloat16: BF16, torch.bool: BOOL,
+            torch.int32: "int32"}
+
+
+_torch_table = {}
+
+
+def _of_torch(tensor, name):
+    if tensor.device.type != "cpu":
+        raise ValueError(f"{name}: is on {tensor.device}, the engine computes on the CPU")
+    if tensor.requires_grad and sys.modules["torch"].is_grad_enabled():
+        raise ValueError(f"{name}: requires a gradient; use anyflash.flash_attn_func, or detach()")
+    if not _torch_table:
+        _torch_table.update(_torch_types())
+    dtype = _torch_table.get(tensor.dtype)
+    if dtype is None:
+        raise TypeError(f"{name}: element type {tensor.dtype} is not supported")
+    return View(tensor.data_ptr(), dtype, tuple(tensor.shape), tensor.stride(), tensor)
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32),
+                ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+                ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+
+
+_DLPACK_CPU = 1
+#: (DLDataTypeCode, bits): kDLInt, kDLFloat, kDLBfloat, kDLBool
+_DLPACK_TYPES = {(2, 32): F32, (2, 16): F16, (4, 16): BF16, (6, 8): BOOL, (0, 32): "int32"}
+
+
+def _of_dlpack(array, name):
+    device = array.__dlpack_device__()
+    if int(device[0]) != _DLPACK_CPU:
+        raise ValueError(f"{name}: is on DLPack device {tuple(map(int, device))}, not on the CPU")
+    capsule = array.__dlpack__()
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = _DLTensor.from_address(pointer(capsule, b"dltensor"))
+    dtype = _DLPACK_TYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+    if dtype is None:
+        raise TypeError(f"{name}: DLPack type code {tensor.code} of {tensor.bits} bits "
+                        "is not supported")
+    shape = tuple(tensor.shape[:tensor.ndim])
+    if tensor.strides:
+        strides = tuple(tensor.strides[:tensor.ndim])
+    else:
+        strides, step = [], 1
+        for extent in reversed(shape):
+            strides.insert(0, step)
+            step *= extent
+        strides = tuple(strides)
+    # The capsule stays unconsumed: it owns the memory until the View goes.
+    return View(tensor.data + tensor.byte_offset if tensor.data else 0, dtype, shape, strides,
+                (array, capsule))
+
+
+def view(array, name):
+    """The array as a View; TypeError for what is no array or of another element type."""
+    package = type(array).__module__.partition(".")[0]
+    if package == "torch" and hasattr(array, "data_ptr"):
+        return _of_torch(array, name)
+    if hasattr(array, "__array_interface__"):
+        return _of_numpy(array, name)
+    if hasattr(array, "__dlpack__"):
+        return _of_dlpack(array, name)
+    raise TypeError(f"{name}: {type(array).__name__} is no array")
+
+
+def new_like(model, shape, dtype):
+    """A new contiguous array of `shape` and type F32, F16 or BF16, of the package of `model`."""
+    package = type(model).__module__.partition(".")[0]
+    if package == "torch":
+        torch = sys.modules["torch"]
+        return torch.empty(shape, dtype=getattr(torch, _TYPE_NAMES[dtype]))
+    import numpy
+    if dtype == BF16:
+        import ml_dtypes
+        return numpy.empty(shape, dtype=ml_dtypes.bfloat16)
+    return numpy.empty(shape, dtype=_TYPE_NAMES[dtype])

@@ -1,0 +1,322 @@
+"""attend and attend_backward: arrays in, arrays out, by the engine.
+
+Letters: B batch, H query heads, G key heads (H is a multiple of G), Sq and Sk
+lengths, D head size, Dv value size.
+"""
+from . import _lib
+from ._arrays import new_like, type_name, view
+from ._lib import AT, BF16, BOOL, F16, F32
+
+_ALIGN = {"bottom-right": 0, "top-left": 1}
+_FLOATS = (F32, F16, BF16)
+_NONE = (0, 0, 0, 0, 0, 0)
+
+
+class _Call:
+    """One problem: the values for the struct, and the arrays that must live as long."""
+
+    def __init__(self, layout):
+        if layout not in ("bshd", "bhsd"):
+            raise ValueError(f"layout must be 'bshd' or 'bhsd', not {layout!r}")
+        self.values = _lib.values()
+        self.kept = []
+        self.heads_axis, self.rows_axis = (1, 2) if layout == "bhsd" else (2, 1)
+        self.layout = layout
+
+    def set(self, name, *values):
+        at = AT[name]
+        self.values[at:at + len(values)] = values
+
+    def get(self, name):
+        return self.values[AT[name]]
+
+    def array(self, array, name, dtypes):
+        found = view(array, name)
+        if found.dtype not in dtypes:
+            allowed = " or ".join(type_name(d) for d in dtypes)
+            raise TypeError(f"{name}: element type {type_name(found.dtype)}, expected {allowed}")
+        self.kept.append(found.array)
+        return found
+
+    def rows(self, array, name, packed=False):
+        """(values of a struct tensor, (B, heads, rows, dim), View) of q, k, v or an output."""
+        found = self.array(array, name, _FLOATS)
+        rank = 3 if packed else 4
+        if len(found.shape) != rank:
+            raise ValueError(f"{name}: has {len(found.shape)} dimensions, expected {rank}"
+                             + (" (total, heads, head size)" if packed else ""))
+        if found.shape[-1] > 1 and found.strides[-1] != 1:
+            raise ValueError(f"{name}: the last dimension has stride {found.strides[-1]}, "
+                             "it must be contiguous")
+        if packed:
+            shape = (1, found.shape[1], found.shape[0], found.shape[2])
+            strides = (0, found.strides[1], found.strides[0])
+        else:
+            h, s = self.heads_axis, self.rows_axis
+            shape = (found.shape[0], found.shape[h], found.shape[s], found.shape[3])
+            strides = (found.strides[0], found.strides[h], found.strides[s])
+        return (found.address, found.dtype, 0, *strides), shape, found
+
+    def scores(self, array, name, dtypes):
+        """bias or mask, broadcast from the right to [B, H, Sq, Sk]."""
+        found = self.array(array, name, dtypes)
+        wanted = (self.get("batch"), self.get("heads"), self.get("q_len"), self.get("k_len"))
+        if len(found.shape) > 4:
+            raise ValueError(f"{name}: has {len(found.shape)} dimensions, at most 4")
+        shape = (1,) * (4 - len(found.shape)) + tuple(found.shape)
+        strides = (0,) * (4 - len(found.shape)) + tuple(found.strides)
+        if any(have not in (1, want) for have, want in zip(shape, wanted)):
+            raise ValueError(f"{name}: shape {tuple(found.shape)} does not broadcast to {wanted}")
+        strides = [0 if have == 1 else stride for have, stride in zip(shape, strides)]
+        if shape[3] != wanted[3] or (wanted[3] > 1 and strides[3] != 1):
+            raise ValueError(f"{name}: its last dimension must be {wanted[3]} contiguous keys, "
+                             "it may not be broadcast")
+        self.set(name, found.address, found.dtype, 0, *strides[:3])
+
+    def integers(self, array, name, count=None):
+        """Address of a contiguous int32 array; None is 0."""
+        if array is None:
+            return 0
+        found = self.array(array, name, ("int32",))
+        if len(found.shape) != 1 or (found.shape[0] > 1 and found.strides[0] != 1):
+            raise ValueError(f"{name}: must be one contiguous dimension")
+        if count is not None and found.shape[0] != count:
+            raise ValueError(f"{name}: has {found.shape[0]} elements, expected {count}")
+        return found.address
+
+    def numbers(self, array, name, shape):
+        found = self.array(array, name, (F32,))
+        if tuple(found.shape) != tuple(shape) or (found.shape[-1] > 1 and found.strides[-1] != 1):
+            raise ValueError(f"{name}: shape {tuple(found.shape)}, expected {tuple(shape)}, "
+                             "contiguous")
+        return found
+
+
+def _set_lengths(call, options, q_shape, k_shape):
+    """Sizes of the problem, and all that says which rows belong to a sequence."""
+    cu_q, cu_k = options["cu_seqlens_q"], options["cu_seqlens_k"]
+    batch, q_len = q_shape[0], q_shape[2]
+    if cu_q is not None:
+        batch = view(cu_q, "cu_seqlens_q").shape[0] - 1
+        if options["max_seqlen_q"] is None:
+            raise ValueError("max_seqlen_q: is needed with cu_seqlens_q")
+        call.set("cu_seqlens_q", call.integers(cu_q, "cu_seqlens_q"))
+        call.set("total_q", q_shape[2])
+        q_len = options["max_seqlen_q"]
+    k_len = k_shape[2]
+    if cu_k is not None:
+        if options["max_seqlen_k"] is None:
+            raise ValueError("max_seqlen_k: is needed with cu_seqlens_k")
+        call.set("cu_seqlens_k", call.integers(cu_k, "cu_seqlens_k", batch + 1))
+        call.set("total_k", k_shape[2])
+        k_len = options["max_seqlen_k"]
+    if options["block_table"] is not None:
+        table = call.array(options["block_table"], "block_table", ("int32",))
+        if len(table.shape) != 2 or table.shape[0] != batch or table.strides[1] != 1:
+            raise ValueError(f"block_table: shape {tuple(table.shape)}, expected ({batch}, pages)")
+        call.set("block_table", table.address, table.strides[0], k_shape[2], k_shape[0])
+        k_len = table.shape[1] * k_shape[2]
+    if options["cache_batch_idx"] is not None:
+        call.set("cache_batch_idx",
+                 call.integers(options["cache_batch_idx"], "cache_batch_idx", batch), k_shape[0])
+    for name in ("seqused_q", "seqused_k", "leftpad_k"):
+        call.set(name, call.integers(options[name], name, batch))
+    call.set("batch", batch, q_shape[1], k_shape[1], q_len, k_len, q_shape[3])
+    return batch
+
+
+def _set_append(call, options, batch):
+    if options["k_new"] is not None:
+        k_new, shape, _ = call.rows(options["k_new"], "k_new")
+        v_new, v_shape, _ = call.rows(options["v_new"], "v_new")
+        if shape[:3] != v_shape[:3] or shape[0] != batch:
+            raise ValueError(f"k_new and v_new: shapes {shape} and {v_shape} do not agree")
+        call.set("k_new", *k_new)
+        call.set("v_new", *v_new)
+        call.set("new_len", shape[2])
+    if options["rotary_cos"] is not None:
+        cos = view(options["rotary_cos"], "rotary_cos")
+        rows, half = cos.shape
+        call.numbers(options["rotary_cos"], "rotary_cos", (rows, half))
+        sin = call.numbers(options["rotary_sin"], "rotary_sin", (rows, half))
+        call.set("rotary_cos", cos.address, sin.address, rows, 2 * half,
+                 int(options["rotary_interleaved"]))
+
+
+def _set_scores(call, options, batch):
+    """What changes a score or hides a key."""
+    heads = call.get("heads")
+    left, right = options["window"]
+    offsets = options["causal_offsets"]
+    if options["align"] not in _ALIGN:
+        raise ValueError(f"align must be 'bottom-right' or 'top-left', not {options['align']!r}")
+    call.set("scale", float(options["scale"] or 0.0), float(options["softcap"]),
+             int(bool(options["causal"])), 2 if offsets is not None else _ALIGN[options["align"]],
+             int(left), int(right), call.integers(offsets, "causal_offsets", batch))
+    slopes = options["alibi_slopes"]
+    if slopes is not None:
+        found = call.array(slopes, "alibi_slopes", (F32,))
+        if tuple(found.shape) not in ((heads,), (batch, heads)):
+            raise ValueError(f"alibi_slopes: shape {tuple(found.shape)}, expected ({heads},) "
+                             f"or ({batch}, {heads})")
+        call.set("alibi_slopes", found.address,
+                 found.strides[0] if len(found.shape) == 2 else 0)
+    if options["sinks"] is not None:
+        call.set("sinks", call.numbers(options["sinks"], "sinks", (heads,)).address)
+    if options["bias"] is not None:
+        call.scores(options["bias"], "bias", _FLOATS)
+    if options["mask"] is not None:
+        call.scores(options["mask"], "mask", (BOOL,))
+    if options["dropout"]:
+        call.set("dropout", float(options["dropout"]), *map(int, options["philox"]))
+
+
+#: Every option of attend() and attend_backward(), with its default.
+_OPTIONS = {
+    "causal": False, "scale": None, "align": "bottom-right", "causal_offsets": None,
+    "window": (-1, -1), "softcap": 0.0, "alibi_slopes": None, "sinks": None, "bias": None,
+    "mask": None, "cu_seqlens_q": None, "cu_seqlens_k": None, "max_seqlen_q": None,
+    "max_seqlen_k": None, "seqused_q": None, "seqused_k": None, "leftpad_k": None,
+    "cache_batch_idx": None, "block_table": None, "k_new": None, "v_new": None,
+    "rotary_cos": None, "rotary_sin": None, "rotary_interleaved": True, "dropout": 0.0,
+    "philox": (0, 0),
+}
+
+
+def _problem(q, k, v, layout, given):
+    """A _Call with everything but the outputs, and q's shape (1 or B, H, rows, D) and Dv."""
+    options = {**_OPTIONS, **given}
+    if len(options) > len(_OPTIONS):
+        unknown = next(name for name in given if name not in _OPTIONS)
+        raise TypeError(f"unexpected option '{unknown}'")
+    call = _Call(layout)
+    q_values, q_shape, q_view = call.rows(q, "q", options["cu_seqlens_q"] is not None)
+    k_values, k_shape, k_view = call.rows(k, "k", options["cu_seqlens_k"] is not None)
+    v_values, v_shape, v_view = call.rows(v, "v", options["cu_seqlens_k"] is not None)
+    if not q_view.dtype == k_view.dtype == v_view.dtype:
+        raise TypeError(f"q, k and v have types {type_name(q_view.dtype)}, "
+                        f"{type_name(k_view.dtype)} and {type_name(v_view.dtype)}")
+    if k_shape[:3] != v_shape[:3]:
+        raise ValueError(f"k and v: shapes {tuple(k_view.shape)} and {tuple(v_view.shape)} "
+                         "do not agree")
+    if q_shape[3] != k_shape[3]:
+        raise ValueError(f"q and k: head sizes {q_shape[3]} and {k_shape[3]} differ")
+    batch = _set_lengths(call, options, q_shape, k_shape)
+    if q_shape[0] != batch and options["cu_seqlens_q"] is None:
+        raise ValueError(f"q: batch {q_shape[0]}, expected {batch}")
+    own_batch = options["block_table"] is None and options["cache_batch_idx"] is None
+    if own_batch and options["cu_seqlens_k"] is None and k_shape[0] != batch:
+        raise ValueError(f"k: batch {k_shape[0]}, expected {batch}")
+    call.set("value_dim", v_shape[3], *q_values, *k_values, *v_values)
+    _set_append(call, options, batch)
+    _set_scores(call, options, batch)
+    return call, q_shape, q_view
+
+
+def _rows_shape(call, shape, dim, packed):
+    if packed:
+        return (shape[2], shape[1], dim)
+    if call.layout == "bhsd":
+        return (shape[0], shape[1], shape[2], dim)
+    return (shape[0], shape[2], shape[1], dim)
+
+
+def _set_lse(call, lse, q_shape, packed):
+    """lse is [B, H, Sq] f32, or [H, total] of packed sequences."""
+    shape = (q_shape[1], q_shape[2]) if packed else q_shape[:3]
+    found = call.numbers(lse, "lse", shape)
+    call.set("lse", found.address, 0 if packed else found.strides[0],
+             found.strides[0] if packed else found.strides[1])
+
+
+def attend(q, k, v, *, layout="bshd", out=None, return_lse=False, **options):
+    """Exact attention on the CPU: softmax(scale * q k^T + ...) v.
+
+    q: [B, Sq, H, D], k: [B, Sk, G, D], v: [B, Sk, G, Dv] (layout "bshd"), or heads before
+    rows ("bhsd"); float32, float16 or bfloat16, the same for all; any strides with a
+    contiguous last dimension; nothing is copied. NumPy arrays, torch CPU tensors, or
+    anything with __dlpack__.
+
+    Options, all by keyword:
+      causal, window=(left, right), align="bottom-right"|"top-left", causal_offsets [B] int32:
+        visibility, as in flash-attn; -1 in a window is no limit
+      scale: factor of the scores, default 1/sqrt(D); softcap: cap * tanh(score / cap)
+      alibi_slopes: float32 [H] or [B, H]; sinks: float32 [H]
+      bias: float [.., Sq, Sk], added; mask: bool [.., Sq, Sk], True is visible; both broadcast
+        over batch, heads and queries
+      cu_seqlens_q, cu_seqlens_k int32 [B + 1] with max_seqlen_q, max_seqlen_k: packed
+        sequences, q is then [total, H, D]; seqused_q, seqused_k, leftpad_k: int32 [B]
+      block_table int32 [B, pages]: k, v are pages [pages, page size, G, D]; cache_batch_idx
+        int32 [B]; k_new, v_new: appended to k, v in place at seqused_k; rotary_cos, rotary_sin
+        float32 [rows, dim / 2] with rotary_interleaved
+      dropout: probability, with philox=(seed, offset)
+      out: where the result goes; return_lse: also return the logarithm of each row's sum,
+        float32 [B, H, Sq] ([H, total] when packed), -inf for a row that sees no key
+
+    Returns out, or (out, lse). Raises ValueError or TypeError naming the argument,
+    NotImplementedError for what the engine does not do, MemoryError. Gradients:
+    attend_backward(), or the torch functions of this package.
+    """
+    call, q_shape, q_view = _problem(q, k, v, layout, options)
+    packed = options.get("cu_seqlens_q") is not None
+    shape = _rows_shape(call, q_shape, call.get("value_dim"), packed)
+    if out is None:
+        out = new_like(q, shape, q_view.dtype)
+    values, _, found = call.rows(out, "out", packed)
+    if tuple(found.shape) != shape:
+        raise ValueError(f"out: shape {tuple(found.shape)}, expected {shape}")
+    call.set("o", *values)
+    if not return_lse:
+        _lib.attend(call.values)
+        return out
+    lse = new_like(q, (q_shape[1], q_shape[2]) if packed else q_shape[:3], F32)
+    _set_lse(call, lse, q_shape, packed)
+    _lib.attend(call.values)
+    return out, lse
+
+
+def attend_backward(dout, q, k, v, out, lse, *, layout="bshd", dlse=None, return_dbias=False,
+                    return_dsinks=False, **options):
+    """Gradients of attend() with the same arguments and options.
+
+    dout and out: as the output; lse: as attend(..., return_lse=True) gave it; dlse: gradient
+    of lse, or None. Returns (dq, dk, dv), then dbias [of bias's shape, float32] and dsinks
+    [H] where asked for. Deterministic for every number of threads.
+    """
+    call, q_shape, q_view = _problem(q, k, v, layout, options)
+    packed_q = options.get("cu_seqlens_q") is not None
+    packed_k = options.get("cu_seqlens_k") is not None
+    call.set("o", *call.rows(out, "out", packed_q)[0])
+    _set_lse(call, lse, q_shape, packed_q)
+    gradients = [new_like(q, tuple(view(x, n).shape), q_view.dtype)
+                 for x, n in ((q, "q"), (k, "k"), (v, "v"))]
+    tensors = [call.rows(dout, "dout", packed_q)[0]]
+    tensors += [call.rows(g, "gradient", p)[0]
+                for g, p in zip(gradients, (packed_q, packed_k, packed_k))]
+    dbias, dbias_values, dsinks, dsinks_address, dlse_address = None, _NONE, None, 0, 0
+    if return_dbias:
+        dbias, dbias_values = _new_dbias(call, options["bias"], q)
+    if return_dsinks:
+        dsinks = new_like(q, (q_shape[1],), F32)
+        dsinks_address = view(dsinks, "dsinks").address
+    if dlse is not None:
+        found = call.numbers(dlse, "dlse", view(lse, "lse").shape)
+        if found.strides != view(lse, "lse").strides:
+            raise ValueError("dlse: must have the strides of lse")
+        dlse_address = found.address
+    _lib.attend_backward(call.values, *tensors, dbias_values, dsinks_address, dlse_address)
+    return (*gradients, *([dbias] if return_dbias else []), *([dsinks] if return_dsinks else []))
+
+
+def _new_dbias(call, bias, model):
+    """A zeroed-by-the-engine gradient of bias's shape, summed where bias is broadcast."""
+    if bias is None:
+        raise ValueError("return_dbias: there is no bias")
+    shape = tuple(view(bias, "bias").shape)
+    dbias = new_like(model, shape, F32)
+    found = view(dbias, "dbias")
+    full = (1,) * (4 - len(shape)) + shape
+    strides = (0,) * (4 - len(shape)) + tuple(found.strides)
+    strides = [0 if extent == 1 else stride for extent, stride in zip(full, strides)]
+    call.kept.append(dbias)
+    return dbias, (found.address, F32, 0, *strides[:3])

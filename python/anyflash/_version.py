@@ -1,0 +1,2 @@
+"""The version, once."""
+__version__ = "0.1.0"
