@@ -1,7 +1,7 @@
 # libanyflash: the engine as a shared and a static library, with what programs
 # need to find it: header, pkg-config file, CMake package.
 
-set(ANYFLASH_ENGINE_MODULES base hw attn cpu)
+set(ANYFLASH_ENGINE_MODULES base hw attn cpu torch)
 set(ANYFLASH_SOVERSION 0)
 
 function(anyflash_engine_library target type)
@@ -11,7 +11,7 @@ function(anyflash_engine_library target type)
     endforeach()
     add_library(${target} ${type} ${objects})
     set_target_properties(${target} PROPERTIES OUTPUT_NAME anyflash LINKER_LANGUAGE C)
-    target_link_libraries(${target} PUBLIC m Threads::Threads)
+    target_link_libraries(${target} PUBLIC m Threads::Threads ${CMAKE_DL_LIBS})
     target_include_directories(${target} INTERFACE
         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
     if(ANYFLASH_SANITIZE)
@@ -31,7 +31,7 @@ include(CMakePackageConfigHelpers)
 configure_file(cmake/anyflash.pc.in anyflash.pc @ONLY)
 write_basic_package_version_file(anyflashConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(TARGETS anyflash_shared anyflash_static EXPORT anyflash)
-install(FILES include/anyflash/anyflash.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/anyflash)
+install(FILES include/anyflash/anyflash.h include/anyflash/anyflash_torch.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/anyflash)
 install(EXPORT anyflash NAMESPACE anyflash:: FILE anyflashTargets.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/anyflash)
 install(FILES cmake/anyflashConfig.cmake ${PROJECT_BINARY_DIR}/anyflashConfigVersion.cmake

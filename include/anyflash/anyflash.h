@@ -300,6 +300,12 @@ struct anyflash_context_args {
     void *user;
     int32_t cpu_level; /* enum anyflash_cpu_level: use no more than this */
     int32_t reserved;  /* 0 */
+    /*
+     * Threads of the caller's in place of our own: runs body(argument) at least
+     * once and at most `workers` times, on as many threads at the same time, and
+     * returns when all have ended. NULL: a pool of our own.
+     */
+    void (*parallel)(void (*body)(void *argument), void *argument, int32_t workers, void *user);
 };
 
 ANYFLASH_API enum anyflash_status anyflash_context_new(const struct anyflash_context_args *args,

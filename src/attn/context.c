@@ -73,7 +73,8 @@ enum anyflash_status anyflash_context_new(const struct anyflash_context_args *ar
     if (context == NULL)
         return af_fail_memory(err);
     int threads = resolved.threads > 0 ? resolved.threads : af_usable_cores();
-    enum anyflash_status status = af_pool_new(threads, &context->pool, err);
+    struct af_lent_threads lent = {resolved.parallel, resolved.user};
+    enum anyflash_status status = af_pool_new(threads, lent, &context->pool, err);
     if (status != ANYFLASH_OK) {
         af_mem_free(context);
         return status;

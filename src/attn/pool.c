@@ -17,9 +17,11 @@
 
 struct af_pool {
     int size;
-    int started;          /* threads that exist, without the caller */
-    pthread_mutex_t turn; /* held by the caller whose run this is */
-    pthread_mutex_t lock; /* guards the fields below and both conditions */
+    struct af_lent_threads lent; /* parallel NULL: threads of our own */
+    atomic_int lent_workers;     /* bodies that began in this run */
+    int started;                 /* threads that exist, without the caller */
+    pthread_mutex_t turn;        /* held by the caller whose run this is */
+    pthread_mutex_t lock;        /* guards the fields below and both conditions */
     pthread_cond_t begin;
     pthread_cond_t end;
     atomic_uint_fast64_t generation;
@@ -131,14 +133,16 @@ static void start_threads(struct af_pool *pool)
     }
 }
 
-enum anyflash_status af_pool_new(int threads, struct af_pool **pool_out,
-                                 struct anyflash_error *err)
+enum anyflash_status af_pool_new(int threads, struct af_lent_threads lent,
+                                 struct af_pool **pool_out, struct anyflash_error *err)
 {
     struct af_pool *pool =
         af_mem_alloc(sizeof *pool + (size_t)threads * sizeof pool->threads[0]);
     if (pool == NULL)
         return af_fail_memory(err);
     pool->size = threads;
+    pool->lent = lent;
+    atomic_init(&pool->lent_workers, 0);
     pool->started = 0;
     pool->leaving = false;
     atomic_init(&pool->generation, 0);
@@ -199,6 +203,30 @@ static void wait_for_workers(struct af_pool *pool)
     pthread_mutex_unlock(&pool->lock);
 }
 
+/* On a thread that was lent: the next worker, unless there are enough. */
+static void lent_main(void *argument)
+{
+    struct af_pool *pool = argument;
+    int worker = atomic_fetch_add_explicit(&pool->lent_workers, 1, memory_order_relaxed);
+    if (worker < pool->size)
+        take_pieces(pool, worker);
+}
+
+static void run_lent(struct af_pool *pool)
+{
+    int64_t workers = pool->count < pool->size ? pool->count : pool->size;
+    atomic_store_explicit(&pool->lent_workers, 0, memory_order_relaxed);
+    pool->lent.parallel(lent_main, pool, (int32_t)workers, pool->lent.user);
+}
+
+static void run_own(struct af_pool *pool)
+{
+    start_threads(pool);
+    announce(pool);
+    take_pieces(pool, 0);
+    wait_for_workers(pool);
+}
+
 void af_pool_run(struct af_pool *pool, int64_t count, int64_t together, af_pool_body *body,
                  void *context)
 {
@@ -208,13 +236,11 @@ void af_pool_run(struct af_pool *pool, int64_t count, int64_t together, af_pool_
     pool->count = count;
     pool->together = together;
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-    bool shared = count > 1 && pool->size > 1;
-    if (shared) {
-        start_threads(pool);
-        announce(pool);
-    }
-    take_pieces(pool, 0);
-    if (shared)
-        wait_for_workers(pool);
+    if (count <= 1 || pool->size == 1)
+        take_pieces(pool, 0);
+    else if (pool->lent.parallel != NULL)
+        run_lent(pool);
+    else
+        run_own(pool);
     pthread_mutex_unlock(&pool->turn);
 }

@@ -23,10 +23,15 @@ typedef void af_pool_body(void *context, struct af_piece piece);
 
 /*
  * A pool of `threads` workers, the caller included; 1 starts no thread. Threads
- * start at the first run that has work for them. Fails with NO_MEMORY.
+ * start at the first run that has work for them; with `lent` there are none,
+ * its parallel() is called for each run. Fails with NO_MEMORY.
  */
-enum anyflash_status af_pool_new(int threads, struct af_pool **pool_out,
-                                 struct anyflash_error *err);
+struct af_lent_threads {
+    void (*parallel)(void (*body)(void *argument), void *argument, int32_t workers, void *user);
+    void *user;
+};
+enum anyflash_status af_pool_new(int threads, struct af_lent_threads lent,
+                                 struct af_pool **pool_out, struct anyflash_error *err);
 void af_pool_free(struct af_pool *pool);
 
 int af_pool_size(const struct af_pool *pool);

@@ -58,7 +58,7 @@ static void test_pool__does_every_piece_once(void **state)
     static struct tally tally;
     for (int threads = 1; threads <= 5; threads++) {
         struct af_pool *pool;
-        assert_int_equal(af_pool_new(threads, &pool, NULL), ANYFLASH_OK);
+        assert_int_equal(af_pool_new(threads, (struct af_lent_threads){0}, &pool, NULL), ANYFLASH_OK);
         assert_int_equal(af_pool_size(pool), threads);
         tally.threads = threads;
         check_runs(pool, &tally, 60);
@@ -70,7 +70,7 @@ static void test_pool__may_end_without_a_run(void **state)
 {
     (void)state;
     struct af_pool *pool;
-    assert_int_equal(af_pool_new(3, &pool, NULL), ANYFLASH_OK);
+    assert_int_equal(af_pool_new(3, (struct af_lent_threads){0}, &pool, NULL), ANYFLASH_OK);
     af_pool_free(pool);
     af_pool_free(NULL);
 }
@@ -81,7 +81,7 @@ static void test_pool__works_with_the_threads_that_start(void **state)
     static struct tally tally = {.threads = 4};
     for (size_t nth = 1; nth <= 4; nth++) {
         struct af_pool *pool;
-        assert_int_equal(af_pool_new(4, &pool, NULL), ANYFLASH_OK);
+        assert_int_equal(af_pool_new(4, (struct af_lent_threads){0}, &pool, NULL), ANYFLASH_OK);
         af_mem_fail_nth(nth, true);
         af_pool_run(pool, PIECES, 1, count_piece, &tally);
         af_mem_fail_nth(0, false);
@@ -109,7 +109,7 @@ static void test_pool__takes_callers_in_turn(void **state)
     (void)state;
     static struct runner runners[3];
     struct af_pool *pool;
-    assert_int_equal(af_pool_new(2, &pool, NULL), ANYFLASH_OK);
+    assert_int_equal(af_pool_new(2, (struct af_lent_threads){0}, &pool, NULL), ANYFLASH_OK);
     for (size_t n = 0; n < AF_COUNT(runners); n++) {
         runners[n].pool = pool;
         runners[n].tally.threads = 2;

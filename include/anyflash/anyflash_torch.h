@@ -1,0 +1,39 @@
+/*
+ * anyflash_torch.h: the engine as torch's CPU attention, for a process that has
+ * torch loaded. Plain C functions are registered through the stable C shim that
+ * libtorch_cpu exports (torch 2.7 and newer): nothing is compiled against
+ * torch, and nothing of torch is linked.
+ *
+ * The registration is of the process, not of a thread. What the engine
+ * declines goes to torch's own kernel unchanged. All functions may be called
+ * from any thread.
+ */
+#ifndef ANYFLASH_ANYFLASH_TORCH_H
+#define ANYFLASH_ANYFLASH_TORCH_H
+
+#include "anyflash/anyflash.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Registers the engine for aten::_scaled_dot_product_flash_attention_for_cpu
+ * and its backward. `libtorch_cpu` is a handle of dlopen() to torch's library.
+ * A second call changes nothing. Fails with UNSUPPORTED, naming the function
+ * that this torch lacks, or IO when torch refuses the registration.
+ */
+ANYFLASH_API enum anyflash_status anyflash_torch_enable(void *libtorch_cpu,
+                                                        struct anyflash_error *err);
+
+/* Takes the registration back; calls that are running end normally. */
+ANYFLASH_API void anyflash_torch_disable(void);
+
+/* How many calls came since the library was loaded, and how many of them went on to torch. */
+ANYFLASH_API void anyflash_torch_counts(uint64_t *calls_out, uint64_t *passed_on_out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,253 @@
+/*
+ * sdpa.c: torch's CPU attention by the engine.
+ *
+ * What torch's Meta kernels promise must be kept, or torch.compile fails:
+ * outputs have the order of strides of the query; the logsumexp is [B, H, S]
+ * with strides (S H, 1, H), 0 for a row that sees no key; gradients have the
+ * strides of [B, S, H, D]. A kernel cannot throw, so whatever goes wrong here
+ * goes on to torch's own kernel.
+ */
+#include "torch/sdpa.h"
+
+#include "base/mem.h"
+#include "torch/sdpa_call.h"
+#include "torch/threads.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+struct af_torch_shim af_torch;
+
+static atomic_uint_fast64_t calls;
+static atomic_uint_fast64_t passed_on;
+
+void af_torch_sdpa_counts(uint64_t *calls_out, uint64_t *passed_on_out)
+{
+    *calls_out = atomic_load_explicit(&calls, memory_order_relaxed);
+    *passed_on_out = atomic_load_explicit(&passed_on, memory_order_relaxed);
+}
+
+static uint64_t slot_of(void *pointer)
+{
+    uint64_t slot = 0;
+    memcpy(&slot, &pointer, sizeof pointer);
+    return slot;
+}
+
+static void drop(af_torch_tensor tensor)
+{
+    if (tensor != NULL)
+        af_torch.aoti_torch_delete_tensor_object(tensor);
+}
+
+/* Dense strides for `sizes` with the order of those of `like`, as empty_like() makes them. */
+static void dense_strides(const struct anyflash_tensor *like, const int64_t sizes[4],
+                          int64_t strides[4])
+{
+    const int64_t given[4] = {like->batch_stride, like->head_stride, like->row_stride, 1};
+    int order[4] = {0, 1, 2, 3}; /* slowest first; stable, so that equal ones stay */
+    int64_t step = 1;
+    for (int i = 1; i < 3; i++)
+        for (int j = i; j > 0 && given[order[j - 1]] < given[order[j]]; j--) {
+            int other = order[j];
+            order[j] = order[j - 1];
+            order[j - 1] = other;
+        }
+    for (int i = 3; i >= 0; i--) {
+        strides[order[i]] = step;
+        step *= sizes[order[i]];
+    }
+}
+
+static af_torch_tensor new_output(const struct anyflash_attend_args *args)
+{
+    const int64_t sizes[4] = {args->batch, args->heads, args->q_len, args->value_dim};
+    int64_t strides[4];
+    dense_strides(&args->q, sizes, strides);
+    return af_torch_new(&af_torch, 4, sizes, strides, args->q.dtype);
+}
+
+static af_torch_tensor new_lse(const struct anyflash_attend_args *args)
+{
+    const int64_t sizes[3] = {args->batch, args->heads, args->q_len};
+    const int64_t strides[3] = {args->heads * args->q_len, 1, args->heads};
+    return af_torch_new(&af_torch, 3, sizes, strides, ANYFLASH_F32);
+}
+
+/* Gradients lie in memory as [B, S, H, D] whatever the inputs do. */
+static af_torch_tensor new_gradient(const struct anyflash_attend_args *args, int64_t heads,
+                                    int64_t rows, int64_t dim)
+{
+    const int64_t sizes[4] = {args->batch, heads, rows, dim};
+    const int64_t strides[4] = {rows * heads * dim, dim, heads * dim, 1};
+    return af_torch_new(&af_torch, 4, sizes, strides, args->q.dtype);
+}
+
+/* The engine's rows of lse are contiguous: torch's are so only for one head or one query. */
+static bool lse_is_torchs(const struct anyflash_attend_args *args)
+{
+    return args->q_len == 1 || args->heads == 1;
+}
+
+static float *set_lse(struct anyflash_attend_args *args, const struct af_torch_view *lse,
+                      float **own_out)
+{
+    *own_out = NULL;
+    args->lse_head_stride = args->q_len;
+    args->lse_batch_stride = args->heads * args->q_len;
+    if (lse_is_torchs(args))
+        return lse->data;
+    *own_out = af_mem_alloc((size_t)(args->batch * args->lse_batch_stride) * sizeof(float));
+    return *own_out;
+}
+
+/* Calls body(torch's element, the engine's element) for each of lse. */
+static void copy_lse(const struct anyflash_attend_args *args, const struct af_torch_view *lse,
+                     float *own, bool to_torch)
+{
+    float *torchs = lse->data;
+    for (int64_t b = 0; b < args->batch; b++)
+        for (int64_t h = 0; h < args->heads; h++)
+            for (int64_t i = 0; i < args->q_len; i++) {
+                float *at =
+                    torchs + b * lse->strides[0] + h * lse->strides[1] + i * lse->strides[2];
+                float *ours = own + (b * args->heads + h) * args->q_len + i;
+                if (to_torch)
+                    *at = isinf(*ours) && *ours < 0 ? 0.0f : *ours;
+                else
+                    *ours = *at;
+            }
+}
+
+static bool attend(struct anyflash_attend_args *args, af_torch_tensor o, af_torch_tensor lse)
+{
+    struct af_torch_view o_view;
+    struct af_torch_view lse_view;
+    struct anyflash_context *context = af_torch_context();
+    float *own = NULL;
+    if (context == NULL || !af_torch_view_of(&af_torch, o, &o_view) ||
+        !af_torch_view_of(&af_torch, lse, &lse_view))
+        return false;
+    args->o = af_sdpa_tensor(&o_view);
+    args->lse = set_lse(args, &lse_view, &own);
+    bool done = args->lse != NULL && anyflash_attend(context, args, NULL) == ANYFLASH_OK;
+    if (done)
+        copy_lse(args, &lse_view, args->lse, true);
+    af_mem_free(own);
+    return done;
+}
+
+static bool forward(const struct af_sdpa_call *call, af_torch_tensor out[2])
+{
+    struct anyflash_attend_args args = ANYFLASH_ATTEND_ARGS_INIT;
+    if (!af_sdpa_call_problem(call, 0, &args))
+        return false;
+    out[0] = new_output(&args);
+    out[1] = new_lse(&args);
+    if (out[0] != NULL && out[1] != NULL && attend(&args, out[0], out[1]))
+        return true;
+    drop(out[0]);
+    drop(out[1]);
+    out[0] = out[1] = NULL;
+    return false;
+}
+
+void af_torch_sdpa_forward(uint64_t *stack, uint64_t input_count, uint64_t output_count)
+{
+    struct af_sdpa_call call;
+    af_torch_tensor out[2] = {NULL, NULL};
+    (void)input_count;
+    (void)output_count;
+    af_sdpa_call_open(&af_torch, stack, 3, &call);
+    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+    if (!forward(&call, out)) {
+        atomic_fetch_add_explicit(&passed_on, 1, memory_order_relaxed);
+        af_torch.aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu(
+            call.tensors[0], call.tensors[1], call.tensors[2], call.dropout, call.causal,
+            call.mask != NULL ? &call.mask : NULL, call.scale_cell != NULL ? &call.scale : NULL,
+            &out[0], &out[1]);
+    }
+    af_sdpa_call_close(&call);
+    stack[0] = slot_of(out[0]);
+    stack[1] = slot_of(out[1]);
+}
+
+/* Of the backward's arguments: dout, q, k, v, o, lse. */
+enum { DOUT = 0, QUERY = 1, OUT = 4, LSE = 5, BACKWARD_TENSORS = 6 };
+
+static bool same_rows(const struct af_torch_view *view, const struct anyflash_attend_args *args)
+{
+    return view->dim == 4 && view->dtype == args->q.dtype && view->sizes[0] == args->batch &&
+           view->sizes[1] == args->heads && view->sizes[2] == args->q_len &&
+           view->sizes[3] == args->value_dim && (view->strides[3] == 1 || view->sizes[3] == 1);
+}
+
+static bool attend_backward(const struct af_sdpa_call *call, struct anyflash_attend_args *args,
+                            af_torch_tensor gradients[3])
+{
+    struct anyflash_attend_backward_args back = {.struct_size = sizeof back, .forward = args};
+    struct anyflash_tensor *const places[3] = {&back.dq, &back.dk, &back.dv};
+    struct af_torch_view dout;
+    struct af_torch_view o;
+    struct af_torch_view lse;
+    struct af_torch_view gradient;
+    struct anyflash_context *context = af_torch_context();
+    float *own = NULL;
+    if (context == NULL || !af_torch_view_of(&af_torch, call->tensors[DOUT], &dout) ||
+        !af_torch_view_of(&af_torch, call->tensors[OUT], &o) ||
+        !af_torch_view_of(&af_torch, call->tensors[LSE], &lse) || !same_rows(&dout, args) ||
+        !same_rows(&o, args) || lse.dim != 3 || lse.dtype != ANYFLASH_F32)
+        return false;
+    for (int i = 0; i < 3; i++) {
+        if (!af_torch_view_of(&af_torch, gradients[i], &gradient))
+            return false;
+        *places[i] = af_sdpa_tensor(&gradient);
+    }
+    back.dout = af_sdpa_tensor(&dout);
+    args->o = af_sdpa_tensor(&o);
+    args->lse = set_lse(args, &lse, &own);
+    if (own != NULL)
+        copy_lse(args, &lse, own, false);
+    bool done =
+        args->lse != NULL && anyflash_attend_backward(context, &back, NULL) == ANYFLASH_OK;
+    af_mem_free(own);
+    return done;
+}
+
+static bool backward(const struct af_sdpa_call *call, af_torch_tensor out[3])
+{
+    struct anyflash_attend_args args = ANYFLASH_ATTEND_ARGS_INIT;
+    if (!af_sdpa_call_problem(call, QUERY, &args))
+        return false;
+    out[0] = new_gradient(&args, args.heads, args.q_len, args.head_dim);
+    out[1] = new_gradient(&args, args.kv_heads, args.k_len, args.head_dim);
+    out[2] = new_gradient(&args, args.kv_heads, args.k_len, args.value_dim);
+    if (out[0] != NULL && out[1] != NULL && out[2] != NULL && attend_backward(call, &args, out))
+        return true;
+    for (int i = 0; i < 3; i++) {
+        drop(out[i]);
+        out[i] = NULL;
+    }
+    return false;
+}
+
+void af_torch_sdpa_backward(uint64_t *stack, uint64_t input_count, uint64_t output_count)
+{
+    struct af_sdpa_call call;
+    af_torch_tensor out[3] = {NULL, NULL, NULL};
+    (void)input_count;
+    (void)output_count;
+    af_sdpa_call_open(&af_torch, stack, BACKWARD_TENSORS, &call);
+    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+    if (!backward(&call, out)) {
+        atomic_fetch_add_explicit(&passed_on, 1, memory_order_relaxed);
+        af_torch.aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu_backward(
+            call.tensors[0], call.tensors[1], call.tensors[2], call.tensors[3], call.tensors[4],
+            call.tensors[5], call.dropout, call.causal, call.mask != NULL ? &call.mask : NULL,
+            call.scale_cell != NULL ? &call.scale : NULL, &out[0], &out[1], &out[2]);
+    }
+    af_sdpa_call_close(&call);
+    for (int i = 0; i < 3; i++)
+        stack[i] = slot_of(out[i]);
+}

@@ -1,0 +1,76 @@
+/*
+ * shim.c: the table is filled by dlsym(); nothing is called before all is there.
+ */
+#include "torch/shim.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+/* Function pointers and void * are not convertible in C; POSIX says they are alike. */
+static bool find(void *library, const char *name, void *function_out, size_t size)
+{
+    void *address = dlsym(library, name);
+    memcpy(function_out, &address, size);
+    return address != NULL;
+}
+
+#define AF_SHIM(result, name, arguments)                                                       \
+    if (!find(libtorch_cpu, #name, &shim.name, sizeof shim.name))                              \
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this torch does not export %s", #name);
+
+enum anyflash_status af_torch_shim_load(void *libtorch_cpu, struct af_torch_shim *shim_out,
+                                        struct anyflash_error *err)
+{
+    struct af_torch_shim shim = {0};
+#include "torch/shim_functions.inc"
+    /* From torch 2.13 cells have a function of their own; before, C++'s delete frees them. */
+    if (!find(libtorch_cpu, "torch_delete_stable_ivalue", &shim.delete_cell,
+              sizeof shim.delete_cell) &&
+        !find(libtorch_cpu, "_ZdlPv", &shim.delete_cell, sizeof shim.delete_cell))
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "this torch does not export operator delete");
+    shim.cpu = shim.aoti_torch_device_type_cpu();
+    shim.f32 = shim.aoti_torch_dtype_float32();
+    shim.f16 = shim.aoti_torch_dtype_float16();
+    shim.bf16 = shim.aoti_torch_dtype_bfloat16();
+    *shim_out = shim;
+    return ANYFLASH_OK;
+}
+
+bool af_torch_view_of(const struct af_torch_shim *shim, af_torch_tensor tensor,
+                      struct af_torch_view *view_out)
+{
+    int64_t *sizes = NULL;
+    int64_t *strides = NULL;
+    int32_t dtype = 0;
+    struct af_torch_view view = {0};
+    if (shim->aoti_torch_get_dim(tensor, &view.dim) != 0 ||
+        shim->aoti_torch_get_sizes(tensor, &sizes) != 0 ||
+        shim->aoti_torch_get_strides(tensor, &strides) != 0 ||
+        shim->aoti_torch_get_dtype(tensor, &dtype) != 0 ||
+        shim->aoti_torch_get_data_ptr(tensor, &view.data) != 0)
+        return false;
+    view.sizes = sizes;
+    view.strides = strides;
+    view.dtype = dtype == shim->f32    ? ANYFLASH_F32
+                 : dtype == shim->bf16 ? ANYFLASH_BF16
+                 : dtype == shim->f16  ? ANYFLASH_F16
+                                       : 0;
+    *view_out = view;
+    return true;
+}
+
+int32_t af_torch_dtype(const struct af_torch_shim *shim, int32_t dtype)
+{
+    return dtype == ANYFLASH_F32 ? shim->f32 : dtype == ANYFLASH_BF16 ? shim->bf16 : shim->f16;
+}
+
+af_torch_tensor af_torch_new(const struct af_torch_shim *shim, int64_t dim,
+                             const int64_t *sizes, const int64_t *strides, int32_t dtype)
+{
+    af_torch_tensor tensor = NULL;
+    if (shim->aoti_torch_empty_strided(dim, sizes, strides, af_torch_dtype(shim, dtype),
+                                       shim->cpu, 0, &tensor) != 0)
+        return NULL;
+    return tensor;
+}
