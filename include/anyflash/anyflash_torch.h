@@ -29,6 +29,14 @@ ANYFLASH_API enum anyflash_status anyflash_torch_enable(void *libtorch_cpu,
 /* Takes the registration back; calls that are running end normally. */
 ANYFLASH_API void anyflash_torch_disable(void);
 
+/*
+ * A context on torch's own OpenMP threads, as many as torch.set_num_threads() set
+ * for the calling thread, for programs that call the engine beside torch: two
+ * pools in one process would fight for the cores. It belongs to the library and
+ * is not freed. NULL when memory fails.
+ */
+ANYFLASH_API struct anyflash_context *anyflash_torch_context(void *libtorch_cpu);
+
 /* How many calls came since the library was loaded, and how many of them went on to torch. */
 ANYFLASH_API void anyflash_torch_counts(uint64_t *calls_out, uint64_t *passed_on_out);
 

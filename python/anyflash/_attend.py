@@ -229,7 +229,7 @@ def _set_lse(call, lse, q_shape, packed):
              found.strides[0] if packed else found.strides[1])
 
 
-def attend(q, k, v, *, layout="bshd", out=None, return_lse=False, **options):
+def attend(q, k, v, *, layout="bshd", out=None, return_lse=False, _threads_of=None, **options):
     """Exact attention on the CPU: softmax(scale * q k^T + ...) v.
 
     q: [B, Sq, H, D], k: [B, Sk, G, D], v: [B, Sk, G, Dv] (layout "bshd"), or heads before
@@ -267,16 +267,16 @@ def attend(q, k, v, *, layout="bshd", out=None, return_lse=False, **options):
         raise ValueError(f"out: shape {tuple(found.shape)}, expected {shape}")
     call.set("o", *values)
     if not return_lse:
-        _lib.attend(call.values)
+        _lib.attend(call.values, _threads_of)
         return out
     lse = new_like(q, (q_shape[1], q_shape[2]) if packed else q_shape[:3], F32)
     _set_lse(call, lse, q_shape, packed)
-    _lib.attend(call.values)
+    _lib.attend(call.values, _threads_of)
     return out, lse
 
 
 def attend_backward(dout, q, k, v, out, lse, *, layout="bshd", dlse=None, return_dbias=False,
-                    return_dsinks=False, **options):
+                    return_dsinks=False, _threads_of=None, **options):
     """Gradients of attend() with the same arguments and options.
 
     dout and out: as the output; lse: as attend(..., return_lse=True) gave it; dlse: gradient
@@ -304,7 +304,8 @@ def attend_backward(dout, q, k, v, out, lse, *, layout="bshd", dlse=None, return
         if found.strides != view(lse, "lse").strides:
             raise ValueError("dlse: must have the strides of lse")
         dlse_address = found.address
-    _lib.attend_backward(call.values, *tensors, dbias_values, dsinks_address, dlse_address)
+    _lib.attend_backward(call.values, *tensors, dbias_values, dsinks_address, dlse_address,
+                         _threads_of)
     return (*gradients, *([dbias] if return_dbias else []), *([dsinks] if return_dsinks else []))
 
 

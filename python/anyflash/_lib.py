@@ -49,7 +49,8 @@ class _Error(ctypes.Structure):
 class _ContextArgs(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("threads", ctypes.c_int32),
                 ("allocate", ctypes.c_void_p), ("release", ctypes.c_void_p),
-                ("log", ctypes.c_void_p), ("user", ctypes.c_void_p)]
+                ("log", ctypes.c_void_p), ("user", ctypes.c_void_p),
+                ("parallel", ctypes.c_void_p)]
 
 
 #: Exceptions by enum anyflash_status; every other status is a RuntimeError.
@@ -122,9 +123,9 @@ class _Context:
                 self.handle = handle
             return self.handle
 
-    def __del__(self):
+    def __del__(self, free=_library.anyflash_context_free):
         if self.handle is not None:
-            _library.anyflash_context_free(self.handle)
+            free(self.handle)
 
 
 _context = _Context()
@@ -160,18 +161,21 @@ def threads():
     return _context.count
 
 
-def attend(packed):
-    """anyflash_attend() on the values of values()."""
-    local, context = _local, _context  # held: another thread may call set_threads()
+def attend(packed, threads_of=None):
+    """anyflash_attend() on the values of values().
+
+    `threads_of`: what has get() for a context, in place of this module's own.
+    """
+    local, context = _local, threads_of or _context  # held: set_threads() may be called
     _FORMAT.pack_into(local.forward, 0, *packed)
     status = _attend(context.get(), local.forward_address, local.error_address)
     if status:
         _fail(status, local.error)
 
 
-def attend_backward(packed, dout, dq, dk, dv, dbias, dsinks, dlse):
+def attend_backward(packed, dout, dq, dk, dv, dbias, dsinks, dlse, threads_of=None):
     """anyflash_attend_backward(): tensors as 6 values each, pointers as addresses or 0."""
-    local, context = _local, _context
+    local, context = _local, threads_of or _context
     _FORMAT.pack_into(local.forward, 0, *packed)
     _BACKWARD.pack_into(local.backward, 0, _BACKWARD.size, local.forward_address.value,
                         *dout, *dq, *dk, *dv, *dbias, dsinks, dlse)

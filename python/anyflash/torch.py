@@ -25,7 +25,8 @@ _turn = threading.Lock()
 _undo = None  # how to take back what enable() did; None: not enabled
 
 
-def _libtorch_cpu():
+def libtorch_cpu():
+    """torch's library, which is loaded already."""
     return ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
 
 
@@ -36,7 +37,7 @@ def _enable_in_c():
     library.anyflash_torch_enable.restype = ctypes.c_int
     library.anyflash_torch_enable.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     library.anyflash_torch_disable.restype = None
-    if library.anyflash_torch_enable(_libtorch_cpu()._handle, ctypes.addressof(error)):
+    if library.anyflash_torch_enable(libtorch_cpu()._handle, ctypes.addressof(error)):
         return error.message.decode()
     return library.anyflash_torch_disable
 

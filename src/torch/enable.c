@@ -39,7 +39,6 @@ enum anyflash_status anyflash_torch_enable(void *libtorch_cpu, struct anyflash_e
         status = af_torch_shim_load(libtorch_cpu, &shim, err);
         if (status == ANYFLASH_OK) {
             af_torch = shim;
-            af_torch_threads_find(libtorch_cpu);
             status = enroll(err);
         }
     }
@@ -54,6 +53,11 @@ void anyflash_torch_disable(void)
         af_torch.aoti_torch_delete_library_object(registration);
     registration = NULL;
     pthread_mutex_unlock(&turn);
+}
+
+struct anyflash_context *anyflash_torch_context(void *libtorch_cpu)
+{
+    return af_torch_context(libtorch_cpu);
 }
 
 void anyflash_torch_counts(uint64_t *calls_out, uint64_t *passed_on_out)

@@ -124,7 +124,7 @@ static bool attend(struct anyflash_attend_args *args, af_torch_tensor o, af_torc
 {
     struct af_torch_view o_view;
     struct af_torch_view lse_view;
-    struct anyflash_context *context = af_torch_context();
+    struct anyflash_context *context = af_torch_context(af_torch.libtorch_cpu);
     float *own = NULL;
     if (context == NULL || !af_torch_view_of(&af_torch, o, &o_view) ||
         !af_torch_view_of(&af_torch, lse, &lse_view))
@@ -192,7 +192,7 @@ static bool attend_backward(const struct af_sdpa_call *call, struct anyflash_att
     struct af_torch_view o;
     struct af_torch_view lse;
     struct af_torch_view gradient;
-    struct anyflash_context *context = af_torch_context();
+    struct anyflash_context *context = af_torch_context(af_torch.libtorch_cpu);
     float *own = NULL;
     if (context == NULL || !af_torch_view_of(&af_torch, call->tensors[DOUT], &dout) ||
         !af_torch_view_of(&af_torch, call->tensors[OUT], &o) ||

@@ -21,7 +21,7 @@ static bool find(void *library, const char *name, void *function_out, size_t siz
 enum anyflash_status af_torch_shim_load(void *libtorch_cpu, struct af_torch_shim *shim_out,
                                         struct anyflash_error *err)
 {
-    struct af_torch_shim shim = {0};
+    struct af_torch_shim shim = {.libtorch_cpu = libtorch_cpu};
 #include "torch/shim_functions.inc"
     /* From torch 2.13 cells have a function of their own; before, C++'s delete frees them. */
     if (!find(libtorch_cpu, "torch_delete_stable_ivalue", &shim.delete_cell,

@@ -23,6 +23,7 @@ struct af_torch_shim {
 #include "torch/shim_functions.inc"
     /* clang-format on */
     void (*delete_cell)(void *cell); /* what frees the cell of a T? */
+    void *libtorch_cpu;              /* where all were found */
     int32_t cpu;
     int32_t f32;
     int32_t f16;

@@ -17,10 +17,11 @@ typedef void gomp_parallel(void (*body)(void *), void *argument, unsigned thread
 
 static gomp_parallel *start_parallel;
 static int (*max_threads)(void);
+static atomic_bool searched;
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static struct anyflash_context *_Atomic contexts[THREADS_MAX + 1];
 
-void af_torch_threads_find(void *libtorch_cpu)
+static void find(void *libtorch_cpu)
 {
     void *parallel = dlsym(libtorch_cpu, "GOMP_parallel");
     void *count = dlsym(libtorch_cpu, "omp_get_max_threads");
@@ -37,6 +38,16 @@ static void run_parallel(void (*body)(void *argument), void *argument, int32_t w
     start_parallel(body, argument, (unsigned)workers, 0);
 }
 
+/* Once; a second thread waits until the first has looked. */
+static void find_once(void *libtorch_cpu)
+{
+    pthread_mutex_lock(&making);
+    if (!atomic_load(&searched))
+        find(libtorch_cpu);
+    atomic_store(&searched, true);
+    pthread_mutex_unlock(&making);
+}
+
 static struct anyflash_context *make(int threads)
 {
     struct anyflash_context_args args = {.struct_size = sizeof args, .threads = threads};
@@ -51,8 +62,10 @@ static struct anyflash_context *make(int threads)
     return context;
 }
 
-struct anyflash_context *af_torch_context(void)
+struct anyflash_context *af_torch_context(void *libtorch_cpu)
 {
+    if (!atomic_load(&searched))
+        find_once(libtorch_cpu);
     int threads = max_threads != NULL ? max_threads() : 0; /* 0: all usable cores */
     if (threads < 0 || threads > THREADS_MAX)
         threads = THREADS_MAX;

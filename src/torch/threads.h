@@ -8,15 +8,11 @@
 #include "base/base.h"
 
 /*
- * Finds GOMP_parallel and omp_get_max_threads where torch finds them. Without
- * them the contexts have threads of their own.
- */
-void af_torch_threads_find(void *libtorch_cpu);
-
-/*
  * The context for as many threads as torch.set_num_threads() set for the calling
- * thread. Kept for the life of the process. NULL when memory fails.
+ * thread. Kept for the life of the process. NULL when memory fails. The threads
+ * are started by GOMP_parallel where `libtorch_cpu` (the first call's; a handle
+ * of dlopen()) finds it; without it they are our own.
  */
-struct anyflash_context *af_torch_context(void);
+struct anyflash_context *af_torch_context(void *libtorch_cpu);
 
 #endif
