@@ -26,6 +26,21 @@ extern "C" {
 ANYFLASH_API enum anyflash_status anyflash_torch_enable(void *libtorch_cpu,
                                                         struct anyflash_error *err);
 
+/*
+ * The two kernels themselves, for torch 2.6, whose shim cannot register them:
+ * who does it otherwise calls them with a stack of one slot for each argument
+ * of the operator. Tensors are handles that the kernel deletes; an optional
+ * argument is NULL or the address of a cell with its bits, which stays the
+ * caller's. The results stand in the first slots. Fails as
+ * anyflash_torch_enable(), and when that was called.
+ */
+typedef void anyflash_torch_kernel(uint64_t *stack, uint64_t input_count,
+                                   uint64_t output_count);
+ANYFLASH_API enum anyflash_status anyflash_torch_kernels(void *libtorch_cpu,
+                                                         anyflash_torch_kernel **forward_out,
+                                                         anyflash_torch_kernel **backward_out,
+                                                         struct anyflash_error *err);
+
 /* Takes the registration back; calls that are running end normally. */
 ANYFLASH_API void anyflash_torch_disable(void);
 

@@ -36,7 +36,7 @@ enum anyflash_status anyflash_torch_enable(void *libtorch_cpu, struct anyflash_e
         return af_fail(err, ANYFLASH_E_ARGUMENT, "libtorch_cpu is NULL");
     pthread_mutex_lock(&turn);
     if (registration == NULL) {
-        status = af_torch_shim_load(libtorch_cpu, &shim, err);
+        status = af_torch_shim_load(libtorch_cpu, true, &shim, err);
         if (status == ANYFLASH_OK) {
             af_torch = shim;
             status = enroll(err);
@@ -53,6 +53,30 @@ void anyflash_torch_disable(void)
         af_torch.aoti_torch_delete_library_object(registration);
     registration = NULL;
     pthread_mutex_unlock(&turn);
+}
+
+enum anyflash_status anyflash_torch_kernels(void *libtorch_cpu,
+                                            anyflash_torch_kernel **forward_out,
+                                            anyflash_torch_kernel **backward_out,
+                                            struct anyflash_error *err)
+{
+    struct af_torch_shim shim;
+    if (libtorch_cpu == NULL)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "libtorch_cpu is NULL");
+    enum anyflash_status status = af_torch_shim_load(libtorch_cpu, false, &shim, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    pthread_mutex_lock(&turn);
+    if (registration == NULL)
+        af_torch = shim;
+    else
+        status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "the kernels are registered already");
+    pthread_mutex_unlock(&turn);
+    if (status == ANYFLASH_OK) {
+        *forward_out = af_torch_sdpa_forward;
+        *backward_out = af_torch_sdpa_backward;
+    }
+    return status;
 }
 
 struct anyflash_context *anyflash_torch_context(void *libtorch_cpu)

@@ -18,15 +18,31 @@ static bool find(void *library, const char *name, void *function_out, size_t siz
     if (!find(libtorch_cpu, #name, &shim.name, sizeof shim.name))                              \
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this torch does not export %s", #name);
 
-enum anyflash_status af_torch_shim_load(void *libtorch_cpu, struct af_torch_shim *shim_out,
+#define AF_SHIM_REGISTRY(result, name, arguments)                                              \
+    if (registry && !find(libtorch_cpu, #name, &shim.name, sizeof shim.name))                  \
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this torch does not export %s", #name);
+
+static void leave_cell(void *cell)
+{
+    (void)cell;
+}
+
+/* From torch 2.13 cells have a function of their own; before, C++'s delete frees them. */
+static bool find_delete_cell(void *libtorch_cpu, struct af_torch_shim *shim)
+{
+    return find(libtorch_cpu, "torch_delete_stable_ivalue", &shim->delete_cell,
+                sizeof shim->delete_cell) ||
+           find(libtorch_cpu, "_ZdlPv", &shim->delete_cell, sizeof shim->delete_cell);
+}
+
+enum anyflash_status af_torch_shim_load(void *libtorch_cpu, bool registry,
+                                        struct af_torch_shim *shim_out,
                                         struct anyflash_error *err)
 {
     struct af_torch_shim shim = {.libtorch_cpu = libtorch_cpu};
 #include "torch/shim_functions.inc"
-    /* From torch 2.13 cells have a function of their own; before, C++'s delete frees them. */
-    if (!find(libtorch_cpu, "torch_delete_stable_ivalue", &shim.delete_cell,
-              sizeof shim.delete_cell) &&
-        !find(libtorch_cpu, "_ZdlPv", &shim.delete_cell, sizeof shim.delete_cell))
+    shim.delete_cell = leave_cell;
+    if (registry && !find_delete_cell(libtorch_cpu, &shim))
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        "this torch does not export operator delete");
     shim.cpu = shim.aoti_torch_device_type_cpu();

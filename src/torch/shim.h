@@ -18,6 +18,7 @@ typedef void *af_torch_library;
 typedef void af_torch_kernel(uint64_t *stack, uint64_t input_count, uint64_t output_count);
 
 #define AF_SHIM(result, name, arguments) result(*name) arguments;
+#define AF_SHIM_REGISTRY AF_SHIM
 struct af_torch_shim {
 /* clang-format off */
 #include "torch/shim_functions.inc"
@@ -30,9 +31,14 @@ struct af_torch_shim {
     int32_t bf16;
 };
 #undef AF_SHIM
+#undef AF_SHIM_REGISTRY
 
-/* Fails with UNSUPPORTED, naming the function that is missing. */
-enum anyflash_status af_torch_shim_load(void *libtorch_cpu, struct af_torch_shim *shim_out,
+/*
+ * Fails with UNSUPPORTED, naming the function that is missing. Without
+ * `registry` those functions stay NULL, and cells belong to the caller.
+ */
+enum anyflash_status af_torch_shim_load(void *libtorch_cpu, bool registry,
+                                        struct af_torch_shim *shim_out,
                                         struct anyflash_error *err);
 
 /* A tensor's data, dimensions and type; arrays belong to the tensor. */
