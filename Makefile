@@ -3,7 +3,7 @@
 #   make run    builds anyflash and lets it look at this machine
 #   make test   builds and runs every test that needs no network and no GPU
 
-.PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-prove test-config fuzz bench format install clean
+.PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-prove test-config test-python fuzz bench format install clean
 
 PRESET ?= release
 TESTS = OFF
@@ -79,6 +79,13 @@ test-config: PACKAGE_SETS += test
 test-config: build
 	python3 tests/config/prepare.py build/config
 	ANYFLASH=$(CURDIR)/build/$(PRESET)/anyflash build/config/run
+
+# The Python package; with TORCH_PYTHON=.../bin/python also its torch part.
+test-python: build
+	@test -x build/python/bin/python || python3 -m venv build/python
+	@build/python/bin/python -c 'import numpy, pytest' 2>/dev/null || build/python/bin/pip install -q numpy pytest
+	ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so build/python/bin/python -m pytest -q -p no:cacheprovider tests/python
+	$(if $(TORCH_PYTHON),PYTHONPATH=$$(echo build/python/lib/python3*/site-packages) ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so $(TORCH_PYTHON) -m pytest -q -p no:cacheprovider tests/python/test_torch.py)
 
 # Proofs of `inspect` beside real imports: make test-prove ENVS="venv1 venv2" FILES="folder"
 test-prove: build

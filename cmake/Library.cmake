@@ -31,7 +31,8 @@ include(CMakePackageConfigHelpers)
 configure_file(cmake/anyflash.pc.in anyflash.pc @ONLY)
 write_basic_package_version_file(anyflashConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(TARGETS anyflash_shared anyflash_static EXPORT anyflash)
-install(FILES include/anyflash/anyflash.h include/anyflash/anyflash_torch.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/anyflash)
+install(FILES include/anyflash/anyflash.h include/anyflash/anyflash_torch.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/anyflash)
 install(EXPORT anyflash NAMESPACE anyflash:: FILE anyflashTargets.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/anyflash)
 install(FILES cmake/anyflashConfig.cmake ${PROJECT_BINARY_DIR}/anyflashConfigVersion.cmake

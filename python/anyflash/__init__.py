@@ -6,8 +6,16 @@
 Importing this package imports neither torch nor NumPy and changes nothing.
 Every switch is a function with an undo.
 """
+
 from ._attend import attend, attend_backward
 from ._lib import explain_kernel, set_threads, threads
 from ._version import __version__
 
-__all__ = ["attend", "attend_backward", "explain_kernel", "set_threads", "threads", "__version__"]
+__all__ = [
+    "attend",
+    "attend_backward",
+    "explain_kernel",
+    "set_threads",
+    "threads",
+    "__version__",
+]

@@ -4,18 +4,32 @@ NumPy (also ml_dtypes' bfloat16), torch CPU tensors, and whatever has __dlpack__
 A View keeps its array alive. New arrays are made by the package of the array
 they are modelled on, or by NumPy.
 """
+
 import ctypes
 import sys
 
 from ._lib import BF16, BOOL, F16, F32
 
-_NUMPY_TYPES = {"float32": F32, "float16": F16, "bfloat16": BF16, "bool": BOOL, "int32": "int32"}
+_NUMPY_TYPES = {
+    "float32": F32,
+    "float16": F16,
+    "bfloat16": BF16,
+    "bool": BOOL,
+    "int32": "int32",
+}
 _SIZES = {F32: 4, F16: 2, BF16: 2, BOOL: 1, "int32": 4}
-_TYPE_NAMES = {F32: "float32", F16: "float16", BF16: "bfloat16", BOOL: "bool", "int32": "int32"}
+_TYPE_NAMES = {
+    F32: "float32",
+    F16: "float16",
+    BF16: "bfloat16",
+    BOOL: "bool",
+    "int32": "int32",
+}
 
 
 class View:
     """Address, type (F32, ..., or "int32"), shape and strides in elements of an array."""
+
     __slots__ = ("address", "dtype", "shape", "strides", "array")
 
     def __init__(self, address, dtype, shape, strides, array):
@@ -34,15 +48,27 @@ def _of_numpy(array, name):
     size = _SIZES[dtype]
     strides = array.strides
     if any(s % size for s in strides):
-        raise ValueError(f"{name}: strides {strides} are no multiples of the element size {size}")
-    return View(array.__array_interface__["data"][0], dtype, array.shape,
-                tuple([s // size for s in strides]), array)
+        raise ValueError(
+            f"{name}: strides {strides} are no multiples of the element size {size}"
+        )
+    return View(
+        array.__array_interface__["data"][0],
+        dtype,
+        array.shape,
+        tuple([s // size for s in strides]),
+        array,
+    )
 
 
 def _torch_types():
     torch = sys.modules["torch"]
-    return {torch.float32: F32, torch.float16: F16, torch.bfloat16: BF16, torch.bool: BOOL,
-            torch.int32: "int32"}
+    return {
+        torch.float32: F32,
+        torch.float16: F16,
+        torch.bfloat16: BF16,
+        torch.bool: BOOL,
+        torch.int32: "int32",
+    }
 
 
 _torch_table = {}
@@ -52,7 +78,9 @@ def _of_torch(tensor, name):
     if tensor.device.type != "cpu":
         raise ValueError(f"{name}: is on {tensor.device}, the engine computes on the CPU")
     if tensor.requires_grad and sys.modules["torch"].is_grad_enabled():
-        raise ValueError(f"{name}: requires a gradient; use anyflash.flash_attn_func, or detach()")
+        raise ValueError(
+            f"{name}: requires a gradient; use anyflash.flash_attn_func, or detach()"
+        )
     if not _torch_table:
         _torch_table.update(_torch_types())
     dtype = _torch_table.get(tensor.dtype)
@@ -62,11 +90,18 @@ def _of_torch(tensor, name):
 
 
 class _DLTensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32),
-                ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
-                ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-                ("shape", ctypes.POINTER(ctypes.c_int64)),
-                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
 
 
 _DLPACK_CPU = 1
@@ -77,18 +112,21 @@ _DLPACK_TYPES = {(2, 32): F32, (2, 16): F16, (4, 16): BF16, (6, 8): BOOL, (0, 32
 def _of_dlpack(array, name):
     device = array.__dlpack_device__()
     if int(device[0]) != _DLPACK_CPU:
-        raise ValueError(f"{name}: is on DLPack device {tuple(map(int, device))}, not on the CPU")
+        raise ValueError(
+            f"{name}: is on DLPack device {tuple(map(int, device))}, not on the CPU"
+        )
     capsule = array.__dlpack__()
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     tensor = _DLTensor.from_address(pointer(capsule, b"dltensor"))
     dtype = _DLPACK_TYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
     if dtype is None:
-        raise TypeError(f"{name}: DLPack type code {tensor.code} of {tensor.bits} bits "
-                        "is not supported")
-    shape = tuple(tensor.shape[:tensor.ndim])
+        raise TypeError(
+            f"{name}: DLPack type code {tensor.code} of {tensor.bits} bits is not supported"
+        )
+    shape = tuple(tensor.shape[: tensor.ndim])
     if tensor.strides:
-        strides = tuple(tensor.strides[:tensor.ndim])
+        strides = tuple(tensor.strides[: tensor.ndim])
     else:
         strides, step = [], 1
         for extent in reversed(shape):
@@ -96,8 +134,13 @@ def _of_dlpack(array, name):
             step *= extent
         strides = tuple(strides)
     # The capsule stays unconsumed: it owns the memory until the View goes.
-    return View(tensor.data + tensor.byte_offset if tensor.data else 0, dtype, shape, strides,
-                (array, capsule))
+    return View(
+        tensor.data + tensor.byte_offset if tensor.data else 0,
+        dtype,
+        shape,
+        strides,
+        (array, capsule),
+    )
 
 
 def view(array, name):
@@ -113,13 +156,15 @@ def view(array, name):
 
 
 def new_like(model, shape, dtype):
-    """A new contiguous array of `shape` and type F32, F16 or BF16, of the package of `model`."""
+    """A new contiguous array of F32, F16 or BF16, of the package of `model`."""
     package = type(model).__module__.partition(".")[0]
     if package == "torch":
         torch = sys.modules["torch"]
         return torch.empty(shape, dtype=getattr(torch, _TYPE_NAMES[dtype]))
     import numpy
+
     if dtype == BF16:
         import ml_dtypes
+
         return numpy.empty(shape, dtype=ml_dtypes.bfloat16)
     return numpy.empty(shape, dtype=_TYPE_NAMES[dtype])

@@ -3,6 +3,7 @@
 Letters: B batch, H query heads, G key heads (H is a multiple of G), Sq and Sk
 lengths, D head size, Dv value size.
 """
+
 from . import _lib
 from ._arrays import new_like, type_name, view
 from ._lib import AT, BF16, BOOL, F16, F32
@@ -25,7 +26,7 @@ class _Call:
 
     def set(self, name, *values):
         at = AT[name]
-        self.values[at:at + len(values)] = values
+        self.values[at : at + len(values)] = values
 
     def get(self, name):
         return self.values[AT[name]]
@@ -34,7 +35,9 @@ class _Call:
         found = view(array, name)
         if found.dtype not in dtypes:
             allowed = " or ".join(type_name(d) for d in dtypes)
-            raise TypeError(f"{name}: element type {type_name(found.dtype)}, expected {allowed}")
+            raise TypeError(
+                f"{name}: element type {type_name(found.dtype)}, expected {allowed}"
+            )
         self.kept.append(found.array)
         return found
 
@@ -43,11 +46,15 @@ class _Call:
         found = self.array(array, name, _FLOATS)
         rank = 3 if packed else 4
         if len(found.shape) != rank:
-            raise ValueError(f"{name}: has {len(found.shape)} dimensions, expected {rank}"
-                             + (" (total, heads, head size)" if packed else ""))
+            raise ValueError(
+                f"{name}: has {len(found.shape)} dimensions, expected {rank}"
+                + (" (total, heads, head size)" if packed else "")
+            )
         if found.shape[-1] > 1 and found.strides[-1] != 1:
-            raise ValueError(f"{name}: the last dimension has stride {found.strides[-1]}, "
-                             "it must be contiguous")
+            raise ValueError(
+                f"{name}: the last dimension has stride {found.strides[-1]}, "
+                "it must be contiguous"
+            )
         if packed:
             shape = (1, found.shape[1], found.shape[0], found.shape[2])
             strides = (0, found.strides[1], found.strides[0])
@@ -66,11 +73,15 @@ class _Call:
         shape = (1,) * (4 - len(found.shape)) + tuple(found.shape)
         strides = (0,) * (4 - len(found.shape)) + tuple(found.strides)
         if any(have not in (1, want) for have, want in zip(shape, wanted)):
-            raise ValueError(f"{name}: shape {tuple(found.shape)} does not broadcast to {wanted}")
+            raise ValueError(
+                f"{name}: shape {tuple(found.shape)} does not broadcast to {wanted}"
+            )
         strides = [0 if have == 1 else stride for have, stride in zip(shape, strides)]
         if shape[3] != wanted[3] or (wanted[3] > 1 and strides[3] != 1):
-            raise ValueError(f"{name}: its last dimension must be {wanted[3]} contiguous keys, "
-                             "it may not be broadcast")
+            raise ValueError(
+                f"{name}: its last dimension must be {wanted[3]} contiguous keys, "
+                "it may not be broadcast"
+            )
         self.set(name, found.address, found.dtype, 0, *strides[:3])
 
     def integers(self, array, name, count=None):
@@ -86,9 +97,12 @@ class _Call:
 
     def numbers(self, array, name, shape):
         found = self.array(array, name, (F32,))
-        if tuple(found.shape) != tuple(shape) or (found.shape[-1] > 1 and found.strides[-1] != 1):
-            raise ValueError(f"{name}: shape {tuple(found.shape)}, expected {tuple(shape)}, "
-                             "contiguous")
+        if tuple(found.shape) != tuple(shape) or (
+            found.shape[-1] > 1 and found.strides[-1] != 1
+        ):
+            raise ValueError(
+                f"{name}: shape {tuple(found.shape)}, expected {tuple(shape)}, contiguous"
+            )
         return found
 
 
@@ -113,12 +127,17 @@ def _set_lengths(call, options, q_shape, k_shape):
     if options["block_table"] is not None:
         table = call.array(options["block_table"], "block_table", ("int32",))
         if len(table.shape) != 2 or table.shape[0] != batch or table.strides[1] != 1:
-            raise ValueError(f"block_table: shape {tuple(table.shape)}, expected ({batch}, pages)")
+            raise ValueError(
+                f"block_table: shape {tuple(table.shape)}, expected ({batch}, pages)"
+            )
         call.set("block_table", table.address, table.strides[0], k_shape[2], k_shape[0])
         k_len = table.shape[1] * k_shape[2]
     if options["cache_batch_idx"] is not None:
-        call.set("cache_batch_idx",
-                 call.integers(options["cache_batch_idx"], "cache_batch_idx", batch), k_shape[0])
+        call.set(
+            "cache_batch_idx",
+            call.integers(options["cache_batch_idx"], "cache_batch_idx", batch),
+            k_shape[0],
+        )
     for name in ("seqused_q", "seqused_k", "leftpad_k"):
         call.set(name, call.integers(options[name], name, batch))
     call.set("batch", batch, q_shape[1], k_shape[1], q_len, k_len, q_shape[3])
@@ -139,8 +158,14 @@ def _set_append(call, options, batch):
         rows, half = cos.shape
         call.numbers(options["rotary_cos"], "rotary_cos", (rows, half))
         sin = call.numbers(options["rotary_sin"], "rotary_sin", (rows, half))
-        call.set("rotary_cos", cos.address, sin.address, rows, 2 * half,
-                 int(options["rotary_interleaved"]))
+        call.set(
+            "rotary_cos",
+            cos.address,
+            sin.address,
+            rows,
+            2 * half,
+            int(options["rotary_interleaved"]),
+        )
 
 
 def _set_scores(call, options, batch):
@@ -149,18 +174,30 @@ def _set_scores(call, options, batch):
     left, right = options["window"]
     offsets = options["causal_offsets"]
     if options["align"] not in _ALIGN:
-        raise ValueError(f"align must be 'bottom-right' or 'top-left', not {options['align']!r}")
-    call.set("scale", float(options["scale"] or 0.0), float(options["softcap"]),
-             int(bool(options["causal"])), 2 if offsets is not None else _ALIGN[options["align"]],
-             int(left), int(right), call.integers(offsets, "causal_offsets", batch))
+        raise ValueError(
+            f"align must be 'bottom-right' or 'top-left', not {options['align']!r}"
+        )
+    call.set(
+        "scale",
+        float(options["scale"] or 0.0),
+        float(options["softcap"]),
+        int(bool(options["causal"])),
+        2 if offsets is not None else _ALIGN[options["align"]],
+        int(left),
+        int(right),
+        call.integers(offsets, "causal_offsets", batch),
+    )
     slopes = options["alibi_slopes"]
     if slopes is not None:
         found = call.array(slopes, "alibi_slopes", (F32,))
         if tuple(found.shape) not in ((heads,), (batch, heads)):
-            raise ValueError(f"alibi_slopes: shape {tuple(found.shape)}, expected ({heads},) "
-                             f"or ({batch}, {heads})")
-        call.set("alibi_slopes", found.address,
-                 found.strides[0] if len(found.shape) == 2 else 0)
+            raise ValueError(
+                f"alibi_slopes: shape {tuple(found.shape)}, expected ({heads},) "
+                f"or ({batch}, {heads})"
+            )
+        call.set(
+            "alibi_slopes", found.address, found.strides[0] if len(found.shape) == 2 else 0
+        )
     if options["sinks"] is not None:
         call.set("sinks", call.numbers(options["sinks"], "sinks", (heads,)).address)
     if options["bias"] is not None:
@@ -173,12 +210,31 @@ def _set_scores(call, options, batch):
 
 #: Every option of attend() and attend_backward(), with its default.
 _OPTIONS = {
-    "causal": False, "scale": None, "align": "bottom-right", "causal_offsets": None,
-    "window": (-1, -1), "softcap": 0.0, "alibi_slopes": None, "sinks": None, "bias": None,
-    "mask": None, "cu_seqlens_q": None, "cu_seqlens_k": None, "max_seqlen_q": None,
-    "max_seqlen_k": None, "seqused_q": None, "seqused_k": None, "leftpad_k": None,
-    "cache_batch_idx": None, "block_table": None, "k_new": None, "v_new": None,
-    "rotary_cos": None, "rotary_sin": None, "rotary_interleaved": True, "dropout": 0.0,
+    "causal": False,
+    "scale": None,
+    "align": "bottom-right",
+    "causal_offsets": None,
+    "window": (-1, -1),
+    "softcap": 0.0,
+    "alibi_slopes": None,
+    "sinks": None,
+    "bias": None,
+    "mask": None,
+    "cu_seqlens_q": None,
+    "cu_seqlens_k": None,
+    "max_seqlen_q": None,
+    "max_seqlen_k": None,
+    "seqused_q": None,
+    "seqused_k": None,
+    "leftpad_k": None,
+    "cache_batch_idx": None,
+    "block_table": None,
+    "k_new": None,
+    "v_new": None,
+    "rotary_cos": None,
+    "rotary_sin": None,
+    "rotary_interleaved": True,
+    "dropout": 0.0,
     "philox": (0, 0),
 }
 
@@ -194,11 +250,14 @@ def _problem(q, k, v, layout, given):
     k_values, k_shape, k_view = call.rows(k, "k", options["cu_seqlens_k"] is not None)
     v_values, v_shape, v_view = call.rows(v, "v", options["cu_seqlens_k"] is not None)
     if not q_view.dtype == k_view.dtype == v_view.dtype:
-        raise TypeError(f"q, k and v have types {type_name(q_view.dtype)}, "
-                        f"{type_name(k_view.dtype)} and {type_name(v_view.dtype)}")
+        raise TypeError(
+            f"q, k and v have types {type_name(q_view.dtype)}, "
+            f"{type_name(k_view.dtype)} and {type_name(v_view.dtype)}"
+        )
     if k_shape[:3] != v_shape[:3]:
-        raise ValueError(f"k and v: shapes {tuple(k_view.shape)} and {tuple(v_view.shape)} "
-                         "do not agree")
+        raise ValueError(
+            f"k and v: shapes {tuple(k_view.shape)} and {tuple(v_view.shape)} do not agree"
+        )
     if q_shape[3] != k_shape[3]:
         raise ValueError(f"q and k: head sizes {q_shape[3]} and {k_shape[3]} differ")
     batch = _set_lengths(call, options, q_shape, k_shape)
@@ -225,11 +284,17 @@ def _set_lse(call, lse, q_shape, packed):
     """lse is [B, H, Sq] f32, or [H, total] of packed sequences."""
     shape = (q_shape[1], q_shape[2]) if packed else q_shape[:3]
     found = call.numbers(lse, "lse", shape)
-    call.set("lse", found.address, 0 if packed else found.strides[0],
-             found.strides[0] if packed else found.strides[1])
+    call.set(
+        "lse",
+        found.address,
+        0 if packed else found.strides[0],
+        found.strides[0] if packed else found.strides[1],
+    )
 
 
-def attend(q, k, v, *, layout="bshd", out=None, return_lse=False, _threads_of=None, **options):
+def attend(
+    q, k, v, *, layout="bshd", out=None, return_lse=False, _threads_of=None, **options
+):
     """Exact attention on the CPU: softmax(scale * q k^T + ...) v.
 
     q: [B, Sq, H, D], k: [B, Sk, G, D], v: [B, Sk, G, Dv] (layout "bshd"), or heads before
@@ -275,8 +340,21 @@ def attend(q, k, v, *, layout="bshd", out=None, return_lse=False, _threads_of=No
     return out, lse
 
 
-def attend_backward(dout, q, k, v, out, lse, *, layout="bshd", dlse=None, return_dbias=False,
-                    return_dsinks=False, _threads_of=None, **options):
+def attend_backward(
+    dout,
+    q,
+    k,
+    v,
+    out,
+    lse,
+    *,
+    layout="bshd",
+    dlse=None,
+    return_dbias=False,
+    return_dsinks=False,
+    _threads_of=None,
+    **options,
+):
     """Gradients of attend() with the same arguments and options.
 
     dout and out: as the output; lse: as attend(..., return_lse=True) gave it; dlse: gradient
@@ -288,11 +366,15 @@ def attend_backward(dout, q, k, v, out, lse, *, layout="bshd", dlse=None, return
     packed_k = options.get("cu_seqlens_k") is not None
     call.set("o", *call.rows(out, "out", packed_q)[0])
     _set_lse(call, lse, q_shape, packed_q)
-    gradients = [new_like(q, tuple(view(x, n).shape), q_view.dtype)
-                 for x, n in ((q, "q"), (k, "k"), (v, "v"))]
+    gradients = [
+        new_like(q, tuple(view(x, n).shape), q_view.dtype)
+        for x, n in ((q, "q"), (k, "k"), (v, "v"))
+    ]
     tensors = [call.rows(dout, "dout", packed_q)[0]]
-    tensors += [call.rows(g, "gradient", p)[0]
-                for g, p in zip(gradients, (packed_q, packed_k, packed_k))]
+    tensors += [
+        call.rows(g, "gradient", p)[0]
+        for g, p in zip(gradients, (packed_q, packed_k, packed_k))
+    ]
     dbias, dbias_values, dsinks, dsinks_address, dlse_address = None, _NONE, None, 0, 0
     if return_dbias:
         dbias, dbias_values = _new_dbias(call, options["bias"], q)
@@ -304,9 +386,14 @@ def attend_backward(dout, q, k, v, out, lse, *, layout="bshd", dlse=None, return
         if found.strides != view(lse, "lse").strides:
             raise ValueError("dlse: must have the strides of lse")
         dlse_address = found.address
-    _lib.attend_backward(call.values, *tensors, dbias_values, dsinks_address, dlse_address,
-                         _threads_of)
-    return (*gradients, *([dbias] if return_dbias else []), *([dsinks] if return_dsinks else []))
+    _lib.attend_backward(
+        call.values, *tensors, dbias_values, dsinks_address, dlse_address, _threads_of
+    )
+    return (
+        *gradients,
+        *([dbias] if return_dbias else []),
+        *([dsinks] if return_dsinks else []),
+    )
 
 
 def _new_dbias(call, bias, model):

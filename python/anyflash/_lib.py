@@ -3,6 +3,7 @@
 The struct of anyflash.h is written by one struct.Struct.pack_into per call:
 setting a hundred ctypes fields one by one would cost more than a small attention.
 """
+
 import ctypes
 import os
 import struct
@@ -13,21 +14,57 @@ F32, F16, BF16, BOOL = 1, 2, 3, 4
 #: Members of struct anyflash_attend_args, in its order: name and struct format.
 _TENSOR = "Pii3q"
 _MEMBERS = (
-    ("struct_size", "N"), ("batch", "q"), ("heads", "q"), ("kv_heads", "q"), ("q_len", "q"),
-    ("k_len", "q"), ("head_dim", "q"), ("value_dim", "q"),
-    ("q", _TENSOR), ("k", _TENSOR), ("v", _TENSOR), ("o", _TENSOR),
-    ("lse", "P"), ("lse_batch_stride", "q"), ("lse_head_stride", "q"),
-    ("scale", "f"), ("softcap", "f"), ("causal", "i"), ("align", "i"),
-    ("window_left", "q"), ("window_right", "q"), ("causal_offsets", "P"),
-    ("alibi_slopes", "P"), ("alibi_batch_stride", "q"), ("sinks", "P"),
-    ("bias", _TENSOR), ("mask", _TENSOR),
-    ("cu_seqlens_q", "P"), ("cu_seqlens_k", "P"), ("total_q", "q"), ("total_k", "q"),
-    ("seqused_q", "P"), ("seqused_k", "P"), ("leftpad_k", "P"),
-    ("cache_batch_idx", "P"), ("cache_batch", "q"), ("block_table", "P"),
-    ("block_table_stride", "q"), ("page_size", "q"), ("page_count", "q"),
-    ("k_new", _TENSOR), ("v_new", _TENSOR), ("new_len", "q"),
-    ("rotary_cos", "P"), ("rotary_sin", "P"), ("rotary_rows", "q"), ("rotary_dim", "q"),
-    ("rotary_interleaved", "i"), ("dropout", "f"), ("dropout_seed", "Q"), ("dropout_offset", "Q"),
+    ("struct_size", "N"),
+    ("batch", "q"),
+    ("heads", "q"),
+    ("kv_heads", "q"),
+    ("q_len", "q"),
+    ("k_len", "q"),
+    ("head_dim", "q"),
+    ("value_dim", "q"),
+    ("q", _TENSOR),
+    ("k", _TENSOR),
+    ("v", _TENSOR),
+    ("o", _TENSOR),
+    ("lse", "P"),
+    ("lse_batch_stride", "q"),
+    ("lse_head_stride", "q"),
+    ("scale", "f"),
+    ("softcap", "f"),
+    ("causal", "i"),
+    ("align", "i"),
+    ("window_left", "q"),
+    ("window_right", "q"),
+    ("causal_offsets", "P"),
+    ("alibi_slopes", "P"),
+    ("alibi_batch_stride", "q"),
+    ("sinks", "P"),
+    ("bias", _TENSOR),
+    ("mask", _TENSOR),
+    ("cu_seqlens_q", "P"),
+    ("cu_seqlens_k", "P"),
+    ("total_q", "q"),
+    ("total_k", "q"),
+    ("seqused_q", "P"),
+    ("seqused_k", "P"),
+    ("leftpad_k", "P"),
+    ("cache_batch_idx", "P"),
+    ("cache_batch", "q"),
+    ("block_table", "P"),
+    ("block_table_stride", "q"),
+    ("page_size", "q"),
+    ("page_count", "q"),
+    ("k_new", _TENSOR),
+    ("v_new", _TENSOR),
+    ("new_len", "q"),
+    ("rotary_cos", "P"),
+    ("rotary_sin", "P"),
+    ("rotary_rows", "q"),
+    ("rotary_dim", "q"),
+    ("rotary_interleaved", "i"),
+    ("dropout", "f"),
+    ("dropout_seed", "Q"),
+    ("dropout_offset", "Q"),
 )
 _FORMAT = struct.Struct("@" + "".join(letters for _, letters in _MEMBERS))
 _BACKWARD = struct.Struct("@NP" + _TENSOR * 5 + "PP")
@@ -35,8 +72,10 @@ _BACKWARD = struct.Struct("@NP" + _TENSOR * 5 + "PP")
 #: Where each member's first value stands among the values that are packed.
 AT = {}
 for _name, _letters in _MEMBERS:
-    AT[_name] = sum(len(struct.unpack("@" + l, bytes(struct.calcsize("@" + l))))
-                    for _, l in _MEMBERS[:len(AT)])
+    AT[_name] = sum(
+        len(struct.unpack("@" + l, bytes(struct.calcsize("@" + l))))
+        for _, l in _MEMBERS[: len(AT)]
+    )
 _EMPTY = [0] * len(_FORMAT.unpack(bytes(_FORMAT.size)))
 _EMPTY[AT["struct_size"]] = _FORMAT.size
 _EMPTY[AT["window_left"]] = _EMPTY[AT["window_right"]] = -1
@@ -47,10 +86,17 @@ class _Error(ctypes.Structure):
 
 
 class _ContextArgs(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t), ("threads", ctypes.c_int32),
-                ("allocate", ctypes.c_void_p), ("release", ctypes.c_void_p),
-                ("log", ctypes.c_void_p), ("user", ctypes.c_void_p),
-                ("parallel", ctypes.c_void_p)]
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("threads", ctypes.c_int32),
+        ("allocate", ctypes.c_void_p),
+        ("release", ctypes.c_void_p),
+        ("log", ctypes.c_void_p),
+        ("user", ctypes.c_void_p),
+        ("cpu_level", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
+        ("parallel", ctypes.c_void_p),
+    ]
 
 
 #: Exceptions by enum anyflash_status; every other status is a RuntimeError.
@@ -58,14 +104,19 @@ _EXCEPTIONS = {1: ValueError, 2: MemoryError, 8: NotImplementedError}
 
 
 def _load():
-    path = os.environ.get("ANYFLASH_LIBRARY") or os.path.join(os.path.dirname(__file__),
-                                                              "libanyflash.so")
+    path = os.environ.get("ANYFLASH_LIBRARY") or os.path.join(
+        os.path.dirname(__file__), "libanyflash.so"
+    )
     try:
         library = ctypes.CDLL(path)
     except OSError as error:
         raise ImportError(f"anyflash cannot load its library '{path}': {error}") from None
-    for name in ("anyflash_attend", "anyflash_attend_backward", "anyflash_explain",
-                 "anyflash_context_new"):
+    for name in (
+        "anyflash_attend",
+        "anyflash_attend_backward",
+        "anyflash_explain",
+        "anyflash_context_new",
+    ):
         getattr(library, name).restype = ctypes.c_int
     library.anyflash_context_free.restype = None
     return library
@@ -114,10 +165,13 @@ class _Context:
     def make(self):
         with self.lock:
             if self.handle is None:
-                args = _ContextArgs(struct_size=ctypes.sizeof(_ContextArgs), threads=self.count)
+                args = _ContextArgs(
+                    struct_size=ctypes.sizeof(_ContextArgs), threads=self.count
+                )
                 handle, error = ctypes.c_void_p(), _Error()
-                status = _library.anyflash_context_new(ctypes.byref(args), ctypes.byref(handle),
-                                                       ctypes.byref(error))
+                status = _library.anyflash_context_new(
+                    ctypes.byref(args), ctypes.byref(handle), ctypes.byref(error)
+                )
                 if status:
                     _fail(status, error)
                 self.handle = handle
@@ -145,7 +199,8 @@ if hasattr(os, "register_at_fork"):
 def set_threads(count):
     """Computes on `count` threads from now on; 0: all cores that affinity and cgroup leave us.
 
-    Calls that run meanwhile finish on the old threads, which end with them. Raises ValueError for a negative count.
+    Calls that run meanwhile finish on the old threads, which end with them. Raises
+    ValueError for a negative count.
     """
     global _context
     if count < 0:
@@ -177,19 +232,35 @@ def attend_backward(packed, dout, dq, dk, dv, dbias, dsinks, dlse, threads_of=No
     """anyflash_attend_backward(): tensors as 6 values each, pointers as addresses or 0."""
     local, context = _local, threads_of or _context
     _FORMAT.pack_into(local.forward, 0, *packed)
-    _BACKWARD.pack_into(local.backward, 0, _BACKWARD.size, local.forward_address.value,
-                        *dout, *dq, *dk, *dv, *dbias, dsinks, dlse)
+    _BACKWARD.pack_into(
+        local.backward,
+        0,
+        _BACKWARD.size,
+        local.forward_address.value,
+        *dout,
+        *dq,
+        *dk,
+        *dv,
+        *dbias,
+        dsinks,
+        dlse,
+    )
     status = _backward(context.get(), local.backward_address, local.error_address)
     if status:
         _fail(status, local.error)
 
 
 def explain_kernel(packed=None):
-    """Which kernel would run, and why better ones declined, for values() that were filled in."""
+    """Which kernel would run, and why better ones declined; for filled in values()."""
     local, text = _local, ctypes.create_string_buffer(4096)
     _FORMAT.pack_into(local.forward, 0, *(packed or values()))
-    status = _library.anyflash_explain(_context.get(), local.forward_address, text,
-                                       ctypes.c_size_t(len(text)), local.error_address)
+    status = _library.anyflash_explain(
+        _context.get(),
+        local.forward_address,
+        text,
+        ctypes.c_size_t(len(text)),
+        local.error_address,
+    )
     if status:
         _fail(status, local.error)
     return text.value.decode()

@@ -4,6 +4,7 @@ They have fakes and autograd, so they work under torch.compile(fullgraph=True). 
 mode without a gradient attend() calls the engine itself: an operator of torch.library
 costs more than a small attention.
 """
+
 import ctypes
 
 import torch
@@ -15,10 +16,10 @@ _OPTIONS = (
     "Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, SymInt max_seqlen_q, SymInt max_seqlen_k, "
     "Tensor? seqused_k, Tensor? leftpad_k, Tensor? block_table, Tensor? alibi_slopes, "
     "Tensor? sinks, float scale, bool causal, int window_left, int window_right, "
-    "float softcap, float dropout, int seed")
+    "float softcap, float dropout, int seed"
+)
 #: Number of _OPTIONS.
 _OPTION_COUNT = 16
-
 
 
 class _TorchThreads:
@@ -36,20 +37,46 @@ class _TorchThreads:
 _threads = _TorchThreads()
 _library = torch.library.Library("anyflash", "DEF")
 _library.define(f"attend(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor)")
-_library.define(f"attend_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, "
-                f"Tensor lse, {_OPTIONS}) -> (Tensor, Tensor, Tensor)")
+_library.define(
+    f"attend_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, "
+    f"Tensor lse, {_OPTIONS}) -> (Tensor, Tensor, Tensor)"
+)
 
 
-def _named(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, seqused_k, leftpad_k,
-           block_table, alibi_slopes, sinks, scale, causal, window_left, window_right, softcap,
-           dropout, seed):
+def _named(
+    cu_seqlens_q,
+    cu_seqlens_k,
+    max_seqlen_q,
+    max_seqlen_k,
+    seqused_k,
+    leftpad_k,
+    block_table,
+    alibi_slopes,
+    sinks,
+    scale,
+    causal,
+    window_left,
+    window_right,
+    softcap,
+    dropout,
+    seed,
+):
     """The options as attend() of this package takes them."""
     return {
-        "cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k,
-        "max_seqlen_q": max_seqlen_q, "max_seqlen_k": max_seqlen_k, "seqused_k": seqused_k,
-        "leftpad_k": leftpad_k, "block_table": block_table, "alibi_slopes": alibi_slopes,
-        "sinks": sinks, "scale": scale, "causal": causal,
-        "window": (window_left, window_right), "softcap": softcap, "dropout": dropout,
+        "cu_seqlens_q": cu_seqlens_q,
+        "cu_seqlens_k": cu_seqlens_k,
+        "max_seqlen_q": max_seqlen_q,
+        "max_seqlen_k": max_seqlen_k,
+        "seqused_k": seqused_k,
+        "leftpad_k": leftpad_k,
+        "block_table": block_table,
+        "alibi_slopes": alibi_slopes,
+        "sinks": sinks,
+        "scale": scale,
+        "causal": causal,
+        "window": (window_left, window_right),
+        "softcap": softcap,
+        "dropout": dropout,
         "philox": (seed, 0),
     }
 
@@ -62,21 +89,26 @@ def _lse_shape(q, packed):
 
 def _forward(q, k, v, *options):
     with torch.no_grad():
-        return _attend.attend(q, k, v, return_lse=True, _threads_of=_threads, **_named(*options))
+        return _attend.attend(
+            q, k, v, return_lse=True, _threads_of=_threads, **_named(*options)
+        )
 
 
 def _backward(dout, q, k, v, out, lse, *options):
     with torch.no_grad():
         if dout.stride(-1) != 1:
             dout = dout.contiguous()
-        return _attend.attend_backward(dout, q, k, v, out, lse, _threads_of=_threads,
-                                       **_named(*options))
+        return _attend.attend_backward(
+            dout, q, k, v, out, lse, _threads_of=_threads, **_named(*options)
+        )
 
 
 def _forward_fake(q, k, v, *options):
     packed = options[0] is not None
-    return (q.new_empty((*q.shape[:-1], v.shape[-1])),
-            q.new_empty(_lse_shape(q, packed), dtype=torch.float32))
+    return (
+        q.new_empty((*q.shape[:-1], v.shape[-1])),
+        q.new_empty(_lse_shape(q, packed), dtype=torch.float32),
+    )
 
 
 def _backward_fake(dout, q, k, v, out, lse, *options):
@@ -105,13 +137,15 @@ _library.impl("attend", _forward, "CPU")
 _library.impl("attend_backward", _backward, "CPU")
 torch.library.register_fake("anyflash::attend", _forward_fake, lib=_library)
 torch.library.register_fake("anyflash::attend_backward", _backward_fake, lib=_library)
-torch.library.register_autograd("anyflash::attend", _gradients, setup_context=_keep,
-                                lib=_library)
+torch.library.register_autograd(
+    "anyflash::attend", _gradients, setup_context=_keep, lib=_library
+)
 
 
 def attend(q, k, v, *options):
     """(out, lse) of CPU tensors; differentiable in q, k, v."""
-    if torch.compiler.is_compiling() or (torch.is_grad_enabled() and (
-            q.requires_grad or k.requires_grad or v.requires_grad)):
+    if torch.compiler.is_compiling() or (
+        torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+    ):
         return torch.ops.anyflash.attend(q, k, v, *options)
     return _attend.attend(q, k, v, return_lse=True, _threads_of=_threads, **_named(*options))

@@ -3,6 +3,7 @@
 Layouts, defaults, alignment and the logsumexp (+inf for a row that sees no key) are those
 of flash-attn 2.8.3; docstrings say what differs. CPU tensors are computed by the engine.
 """
+
 import math
 
 import torch
@@ -19,8 +20,9 @@ def _unit(tensor):
 def _check_cpu(*tensors):
     for tensor in tensors:
         if tensor is not None and tensor.device.type != "cpu":
-            raise NotImplementedError(f"tensors on {tensor.device}: only CPU tensors are "
-                                      "computed by this version")
+            raise NotImplementedError(
+                f"tensors on {tensor.device}: only CPU tensors are computed by this version"
+            )
 
 
 def _slopes(alibi_slopes):
@@ -32,12 +34,39 @@ def _seed(dropout_p):
     return int(torch.empty((), dtype=torch.int64).random_()) if dropout_p > 0 else 0
 
 
-def _options(q, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes,
-             cu_q=None, cu_k=None, max_q=0, max_k=0, block_table=None):
+def _options(
+    q,
+    dropout_p,
+    softmax_scale,
+    causal,
+    window_size,
+    softcap,
+    alibi_slopes,
+    cu_q=None,
+    cu_k=None,
+    max_q=0,
+    max_k=0,
+    block_table=None,
+):
     scale = softmax_scale if softmax_scale is not None else 1.0 / math.sqrt(q.shape[-1])
-    return (cu_q, cu_k, max_q, max_k, None, None, block_table, _slopes(alibi_slopes), None,
-            float(scale), bool(causal), int(window_size[0]), int(window_size[1]),
-            float(softcap), float(dropout_p), _seed(dropout_p))
+    return (
+        cu_q,
+        cu_k,
+        max_q,
+        max_k,
+        None,
+        None,
+        block_table,
+        _slopes(alibi_slopes),
+        None,
+        float(scale),
+        bool(causal),
+        int(window_size[0]),
+        int(window_size[1]),
+        float(softcap),
+        float(dropout_p),
+        _seed(dropout_p),
+    )
 
 
 def _probabilities(q, k, options):
@@ -50,8 +79,12 @@ def _probabilities(q, k, options):
     rows, width = k.shape[1], 256
     parts = []
     for start in range(0, rows, width):
-        unit = torch.zeros(k.shape[0], rows, k.shape[2], min(width, rows - start), dtype=k.dtype)
-        unit[:, start:start + width] = torch.eye(unit.shape[3], dtype=k.dtype)[None, :, None]
+        unit = torch.zeros(
+            k.shape[0], rows, k.shape[2], min(width, rows - start), dtype=k.dtype
+        )
+        unit[:, start : start + width] = torch.eye(unit.shape[3], dtype=k.dtype)[
+            None, :, None
+        ]
         dropped = _torch_ops.attend(q, k, unit, *options)[0]
         whole = _torch_ops.attend(q, k, unit, *options[:14], 0.0, 0)[0]
         parts.append(torch.where((dropped == 0) & (whole != 0), -whole, whole))
@@ -72,40 +105,104 @@ def _call(q, k, v, options, return_attn_probs):
     return out, lse, probabilities
 
 
-def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False,
-                    window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False,
-                    return_attn_probs=False):
+def flash_attn_func(
+    q,
+    k,
+    v,
+    dropout_p=0.0,
+    softmax_scale=None,
+    causal=False,
+    window_size=(-1, -1),
+    softcap=0.0,
+    alibi_slopes=None,
+    deterministic=False,
+    return_attn_probs=False,
+):
     """Attention of q [B, Sq, H, D] over k, v [B, Sk, G, D]; H is a multiple of G.
 
     causal and window_size=(left, right) are aligned to the bottom right corner; -1 is no
     limit. Returns out [B, Sq, H, D], or (out, lse [B, H, Sq] float32, S_dmask or None) with
     return_attn_probs. Gradients are deterministic always. float32 is taken too.
     """
-    options = _options(q, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes)
+    options = _options(
+        q, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes
+    )
     return _call(q, k, v, options, return_attn_probs)
 
 
-def flash_attn_kvpacked_func(q, kv, dropout_p=0.0, softmax_scale=None, causal=False,
-                             window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
-                             deterministic=False, return_attn_probs=False):
+def flash_attn_kvpacked_func(
+    q,
+    kv,
+    dropout_p=0.0,
+    softmax_scale=None,
+    causal=False,
+    window_size=(-1, -1),
+    softcap=0.0,
+    alibi_slopes=None,
+    deterministic=False,
+    return_attn_probs=False,
+):
     """flash_attn_func() with k, v = kv[:, :, 0], kv[:, :, 1]; kv is [B, Sk, 2, G, D]."""
-    return flash_attn_func(q, kv[:, :, 0], kv[:, :, 1], dropout_p, softmax_scale, causal,
-                           window_size, softcap, alibi_slopes, deterministic, return_attn_probs)
+    return flash_attn_func(
+        q,
+        kv[:, :, 0],
+        kv[:, :, 1],
+        dropout_p,
+        softmax_scale,
+        causal,
+        window_size,
+        softcap,
+        alibi_slopes,
+        deterministic,
+        return_attn_probs,
+    )
 
 
-def flash_attn_qkvpacked_func(qkv, dropout_p=0.0, softmax_scale=None, causal=False,
-                              window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
-                              deterministic=False, return_attn_probs=False):
+def flash_attn_qkvpacked_func(
+    qkv,
+    dropout_p=0.0,
+    softmax_scale=None,
+    causal=False,
+    window_size=(-1, -1),
+    softcap=0.0,
+    alibi_slopes=None,
+    deterministic=False,
+    return_attn_probs=False,
+):
     """flash_attn_func() on the three parts of qkv [B, S, 3, H, D]."""
-    return flash_attn_func(qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2], dropout_p, softmax_scale,
-                           causal, window_size, softcap, alibi_slopes, deterministic,
-                           return_attn_probs)
+    return flash_attn_func(
+        qkv[:, :, 0],
+        qkv[:, :, 1],
+        qkv[:, :, 2],
+        dropout_p,
+        softmax_scale,
+        causal,
+        window_size,
+        softcap,
+        alibi_slopes,
+        deterministic,
+        return_attn_probs,
+    )
 
 
-def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k,
-                           dropout_p=0.0, softmax_scale=None, causal=False,
-                           window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
-                           deterministic=False, return_attn_probs=False, block_table=None):
+def flash_attn_varlen_func(
+    q,
+    k,
+    v,
+    cu_seqlens_q,
+    cu_seqlens_k,
+    max_seqlen_q,
+    max_seqlen_k,
+    dropout_p=0.0,
+    softmax_scale=None,
+    causal=False,
+    window_size=(-1, -1),
+    softcap=0.0,
+    alibi_slopes=None,
+    deterministic=False,
+    return_attn_probs=False,
+    block_table=None,
+):
     """Attention of packed sequences: q [total_q, H, D], k, v [total_k, G, D].
 
     cu_seqlens_q, cu_seqlens_k: int32 [B + 1], where each sequence begins. With block_table
@@ -115,42 +212,116 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
     cu_k, seqused = cu_seqlens_k, None
     if block_table is not None:
         cu_k, seqused = None, (cu_seqlens_k[1:] - cu_seqlens_k[:-1]).to(torch.int32)
-    options = list(_options(q, dropout_p, softmax_scale, causal, window_size, softcap,
-                            alibi_slopes, cu_seqlens_q, cu_k, int(max_seqlen_q),
-                            int(max_seqlen_k), block_table))
+    options = list(
+        _options(
+            q,
+            dropout_p,
+            softmax_scale,
+            causal,
+            window_size,
+            softcap,
+            alibi_slopes,
+            cu_seqlens_q,
+            cu_k,
+            int(max_seqlen_q),
+            int(max_seqlen_k),
+            block_table,
+        )
+    )
     options[4] = seqused
     return _call(q, k, v, tuple(options), return_attn_probs)
 
 
-def flash_attn_varlen_kvpacked_func(q, kv, cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
-                                    max_seqlen_k, dropout_p=0.0, softmax_scale=None,
-                                    causal=False, window_size=(-1, -1), softcap=0.0,
-                                    alibi_slopes=None, deterministic=False,
-                                    return_attn_probs=False):
+def flash_attn_varlen_kvpacked_func(
+    q,
+    kv,
+    cu_seqlens_q,
+    cu_seqlens_k,
+    max_seqlen_q,
+    max_seqlen_k,
+    dropout_p=0.0,
+    softmax_scale=None,
+    causal=False,
+    window_size=(-1, -1),
+    softcap=0.0,
+    alibi_slopes=None,
+    deterministic=False,
+    return_attn_probs=False,
+):
     """flash_attn_varlen_func() with k, v = kv[:, 0], kv[:, 1]; kv is [total_k, 2, G, D]."""
-    return flash_attn_varlen_func(q, kv[:, 0], kv[:, 1], cu_seqlens_q, cu_seqlens_k,
-                                  max_seqlen_q, max_seqlen_k, dropout_p, softmax_scale, causal,
-                                  window_size, softcap, alibi_slopes, deterministic,
-                                  return_attn_probs)
+    return flash_attn_varlen_func(
+        q,
+        kv[:, 0],
+        kv[:, 1],
+        cu_seqlens_q,
+        cu_seqlens_k,
+        max_seqlen_q,
+        max_seqlen_k,
+        dropout_p,
+        softmax_scale,
+        causal,
+        window_size,
+        softcap,
+        alibi_slopes,
+        deterministic,
+        return_attn_probs,
+    )
 
 
-def flash_attn_varlen_qkvpacked_func(qkv, cu_seqlens, max_seqlen, dropout_p=0.0,
-                                     softmax_scale=None, causal=False, window_size=(-1, -1),
-                                     softcap=0.0, alibi_slopes=None, deterministic=False,
-                                     return_attn_probs=False):
+def flash_attn_varlen_qkvpacked_func(
+    qkv,
+    cu_seqlens,
+    max_seqlen,
+    dropout_p=0.0,
+    softmax_scale=None,
+    causal=False,
+    window_size=(-1, -1),
+    softcap=0.0,
+    alibi_slopes=None,
+    deterministic=False,
+    return_attn_probs=False,
+):
     """flash_attn_varlen_func() on the three parts of qkv [total, 3, H, D]."""
-    return flash_attn_varlen_func(qkv[:, 0], qkv[:, 1], qkv[:, 2], cu_seqlens, cu_seqlens,
-                                  max_seqlen, max_seqlen, dropout_p, softmax_scale, causal,
-                                  window_size, softcap, alibi_slopes, deterministic,
-                                  return_attn_probs)
+    return flash_attn_varlen_func(
+        qkv[:, 0],
+        qkv[:, 1],
+        qkv[:, 2],
+        cu_seqlens,
+        cu_seqlens,
+        max_seqlen,
+        max_seqlen,
+        dropout_p,
+        softmax_scale,
+        causal,
+        window_size,
+        softcap,
+        alibi_slopes,
+        deterministic,
+        return_attn_probs,
+    )
 
 
-def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None,
-                            rotary_sin=None, cache_seqlens=None, cache_batch_idx=None,
-                            cache_leftpad=None, block_table=None, softmax_scale=None,
-                            causal=False, window_size=(-1, -1), softcap=0.0,
-                            rotary_interleaved=True, alibi_slopes=None, num_splits=0,
-                            return_softmax_lse=False):
+def flash_attn_with_kvcache(
+    q,
+    k_cache,
+    v_cache,
+    k=None,
+    v=None,
+    rotary_cos=None,
+    rotary_sin=None,
+    cache_seqlens=None,
+    cache_batch_idx=None,
+    cache_leftpad=None,
+    block_table=None,
+    softmax_scale=None,
+    causal=False,
+    window_size=(-1, -1),
+    softcap=0.0,
+    rotary_interleaved=True,
+    alibi_slopes=None,
+    num_splits=0,
+    return_softmax_lse=False,
+):
     """Attention of q [B, Sq, H, D] over a cache, into which k, v are appended in place.
 
     k_cache, v_cache: [B, Sk, G, D], or pages [pages, page size, G, D] with block_table int32
@@ -172,12 +343,25 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
             rotary_cos = rotary_cos.to(torch.float32).contiguous()
             rotary_sin = rotary_sin.to(torch.float32).contiguous()
         out, lse = _attend.attend(
-            _unit(q.detach()), k_cache.detach(), v_cache.detach(), return_lse=True,
-            k_new=_unit(k), v_new=_unit(v), rotary_cos=rotary_cos, rotary_sin=rotary_sin,
-            rotary_interleaved=rotary_interleaved, seqused_k=cache_seqlens,
-            cache_batch_idx=cache_batch_idx, leftpad_k=cache_leftpad, block_table=block_table,
-            scale=softmax_scale, causal=causal, window=window_size, softcap=softcap,
-            alibi_slopes=_slopes(alibi_slopes))
+            _unit(q.detach()),
+            k_cache.detach(),
+            v_cache.detach(),
+            return_lse=True,
+            k_new=_unit(k),
+            v_new=_unit(v),
+            rotary_cos=rotary_cos,
+            rotary_sin=rotary_sin,
+            rotary_interleaved=rotary_interleaved,
+            seqused_k=cache_seqlens,
+            cache_batch_idx=cache_batch_idx,
+            leftpad_k=cache_leftpad,
+            block_table=block_table,
+            scale=softmax_scale,
+            causal=causal,
+            window=window_size,
+            softcap=softcap,
+            alibi_slopes=_slopes(alibi_slopes),
+        )
         if return_softmax_lse:
             return out, torch.where(lse == -_INF, _INF, lse)
     return out

@@ -1,7 +1,7 @@
 """The engine as torch's attention on the CPU: enable(), disable(), enabled().
 
     import anyflash.torch
-    anyflash.torch.enable()     # F.scaled_dot_product_attention on CPU tensors, eager and compiled
+    anyflash.torch.enable()     # F.scaled_dot_product_attention on CPU tensors
     ...
     anyflash.torch.disable()
 
@@ -12,6 +12,7 @@ through torch's stable C shim; torch 2.4 to 2.6 get Python kernels.
 torch.compile with cpp_wrapper, and AOTInductor packages, call torch's kernel
 directly and never come here.
 """
+
 import contextlib
 import ctypes
 import os
@@ -27,7 +28,9 @@ _undo = None  # how to take back what enable() did; None: not enabled
 
 def libtorch_cpu():
     """torch's library, which is loaded already."""
-    return ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
+    return ctypes.CDLL(
+        os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
+    )
 
 
 def _enable_in_c():
@@ -54,6 +57,7 @@ def enable():
         undo = _enable_in_c()
         if isinstance(undo, str):
             from ._torch_library import enable_in_python
+
             undo = enable_in_python()
         _undo = undo
 
@@ -84,7 +88,7 @@ def enabled():
 
 
 def counts():
-    """(calls, passed_on): calls that came to the C kernels, and those that torch's kernel did."""
+    """(calls, passed_on): calls of the C kernels, and those that torch's kernel did."""
     calls, passed_on = ctypes.c_uint64(), ctypes.c_uint64()
     _lib._library.anyflash_torch_counts(ctypes.byref(calls), ctypes.byref(passed_on))
     return calls.value, passed_on.value

@@ -16,6 +16,8 @@
 
 #define PIECES 500
 
+static const struct af_lent_threads own_threads = {NULL, NULL};
+
 struct tally {
     int threads;
     atomic_int done[PIECES];
@@ -58,7 +60,7 @@ static void test_pool__does_every_piece_once(void **state)
     static struct tally tally;
     for (int threads = 1; threads <= 5; threads++) {
         struct af_pool *pool;
-        assert_int_equal(af_pool_new(threads, (struct af_lent_threads){0}, &pool, NULL), ANYFLASH_OK);
+        assert_int_equal(af_pool_new(threads, own_threads, &pool, NULL), ANYFLASH_OK);
         assert_int_equal(af_pool_size(pool), threads);
         tally.threads = threads;
         check_runs(pool, &tally, 60);
@@ -70,7 +72,7 @@ static void test_pool__may_end_without_a_run(void **state)
 {
     (void)state;
     struct af_pool *pool;
-    assert_int_equal(af_pool_new(3, (struct af_lent_threads){0}, &pool, NULL), ANYFLASH_OK);
+    assert_int_equal(af_pool_new(3, own_threads, &pool, NULL), ANYFLASH_OK);
     af_pool_free(pool);
     af_pool_free(NULL);
 }
@@ -81,7 +83,7 @@ static void test_pool__works_with_the_threads_that_start(void **state)
     static struct tally tally = {.threads = 4};
     for (size_t nth = 1; nth <= 4; nth++) {
         struct af_pool *pool;
-        assert_int_equal(af_pool_new(4, (struct af_lent_threads){0}, &pool, NULL), ANYFLASH_OK);
+        assert_int_equal(af_pool_new(4, own_threads, &pool, NULL), ANYFLASH_OK);
         af_mem_fail_nth(nth, true);
         af_pool_run(pool, PIECES, 1, count_piece, &tally);
         af_mem_fail_nth(0, false);
@@ -109,7 +111,7 @@ static void test_pool__takes_callers_in_turn(void **state)
     (void)state;
     static struct runner runners[3];
     struct af_pool *pool;
-    assert_int_equal(af_pool_new(2, (struct af_lent_threads){0}, &pool, NULL), ANYFLASH_OK);
+    assert_int_equal(af_pool_new(2, own_threads, &pool, NULL), ANYFLASH_OK);
     for (size_t n = 0; n < AF_COUNT(runners); n++) {
         runners[n].pool = pool;
         runners[n].tally.threads = 2;
@@ -123,9 +125,51 @@ static void test_pool__takes_callers_in_turn(void **state)
     af_pool_free(pool);
 }
 
+struct lent_thread {
+    pthread_t thread;
+    void (*body)(void *argument);
+    void *argument;
+};
+
+static void *lent_thread_main(void *argument)
+{
+    struct lent_thread *lent = argument;
+    lent->body(lent->argument);
+    return NULL;
+}
+
+/* One thread more than was asked for: the pool must not count on it. */
+static void lend(void (*body)(void *argument), void *argument, int32_t workers, void *user)
+{
+    struct lent_thread threads[8];
+    int count = workers + 1;
+    assert_in_range(workers, 2, 4);
+    ++*(int *)user;
+    for (int n = 0; n < count; n++) {
+        threads[n] = (struct lent_thread){.body = body, .argument = argument};
+        pthread_create(&threads[n].thread, NULL, lent_thread_main, &threads[n]);
+    }
+    for (int n = 0; n < count; n++)
+        pthread_join(threads[n].thread, NULL);
+}
+
+static void test_pool__runs_on_threads_that_are_lent(void **state)
+{
+    (void)state;
+    static struct tally tally = {.threads = 4};
+    int runs = 0;
+    struct af_pool *pool;
+    const struct af_lent_threads lent = {lend, &runs};
+    assert_int_equal(af_pool_new(4, lent, &pool, NULL), ANYFLASH_OK);
+    check_runs(pool, &tally, 12);
+    assert_int_equal(runs, 8); /* of the counts 0, 1, 2, 3, 17, PIECES: twice the last four */
+    af_pool_free(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pool__runs_on_threads_that_are_lent),
         cmocka_unit_test(test_pool__does_every_piece_once),
         cmocka_unit_test(test_pool__may_end_without_a_run),
         cmocka_unit_test(test_pool__works_with_the_threads_that_start),
