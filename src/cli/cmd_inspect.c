@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "cli/gpu_code_view.h"
 #include "cli/json_parts.h"
 #include "cli/load.h"
 #include "cli/page.h"
@@ -114,6 +115,7 @@ static enum anyflash_status prove_one(struct af_cli *cli, struct inspection *ins
     struct af_proof_question question = {
         .binary = &extension->binary,
         .gpu_code = extension->gpu_code,
+        .kernels = extension->kernels,
         .arch = cli->options.values[AF_OPTION_ARCH],
         .machine = place_of(inspection),
         .tables = &inspection->tables,
@@ -197,6 +199,8 @@ static enum anyflash_status examine(struct af_cli *cli, struct inspection *inspe
     if (status != ANYFLASH_OK || (extension->has_facts && proof->answer == AF_NO))
         return status;
     status = af_subject_read(subject, index, &cli->arena, err);
+    if (status == ANYFLASH_OK && !is_part_of_torch(place_of(inspection), extension->file))
+        status = af_subject_read_kernels(subject, index, &cli->arena, err);
     if (status == ANYFLASH_OK && extension->problem == NULL)
         return prove_one(cli, inspection, extension, proof, err);
     proof->answer = AF_NO;
@@ -253,6 +257,15 @@ static void view_wheel(struct af_page *page, const struct inspection *inspection
         af_page_format(page, 9, "", AF_TONE_BAD, "it lies: %s", wheel->lies.items[i]);
 }
 
+/* GPU code is shown of what is alone on the page or with `all`, if it is of use here. */
+static void view_extension(struct af_page *page, const struct af_subject_extension *extension,
+                           const struct af_proof *proof, bool alone, bool all)
+{
+    af_proof_view(page, extension->path, proof, alone, all);
+    if (extension->gpu_code != NULL && (all || (alone && proof->loads != AF_NO)))
+        af_gpu_code_show(page, 2, extension->gpu_code, extension->kernels);
+}
+
 static void view(struct af_cli *cli, const struct inspection *inspection)
 {
     struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
@@ -267,8 +280,7 @@ static void view(struct af_cli *cli, const struct inspection *inspection)
     for (size_t i = 0; i < subject->count; i++) {
         const struct af_subject_extension *extension = &subject->extensions[i];
         if (extension->problem == NULL) {
-            af_proof_view(&page, extension->path, &inspection->proofs[i], subject->count == 1,
-                          all);
+            view_extension(&page, extension, &inspection->proofs[i], subject->count == 1, all);
             continue;
         }
         af_page_gap(&page);
@@ -281,7 +293,10 @@ static json_t *extension_json(const struct af_subject_extension *extension,
                               const struct af_proof *proof)
 {
     if (extension->problem == NULL)
-        return af_proof_json(extension->path, proof, extension->gpu_code);
+        return af_proof_json(extension->path, proof,
+                             extension->gpu_code != NULL
+                                 ? af_gpu_code_json(extension->gpu_code, extension->kernels)
+                                 : json_null());
     return json_pack("{s:s, s:s, s:s, s:[], s:[], s:n}", "name", extension->path, "verdict",
                      "no", "problem", extension->problem, "checks", "missing", "gpu_code");
 }

@@ -100,34 +100,7 @@ static json_t *checks_json(const struct af_proof *proof)
     return list;
 }
 
-/* What GPU code there is, or null. */
-static json_t *gpu_code_json(const struct af_gpu_code *code)
-{
-    char text[AF_GPU_TARGET_TEXT];
-    json_t *targets = json_array();
-    if (code == NULL) {
-        json_decref(targets);
-        return json_null();
-    }
-    for (size_t i = 0; i < code->target_count; i++) {
-        const struct af_gpu_target *target = &code->targets[i];
-        targets =
-            af_json_append(targets, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "kind",
-                                              af_gpu_kind_text(target->kind), "target",
-                                              af_gpu_target_text(target, text), "images",
-                                              (json_int_t)target->image_count, "units",
-                                              (json_int_t)target->container_count, "lz4",
-                                              (json_int_t)target->lz4_count, "zstd",
-                                              (json_int_t)target->zstd_count, "bytes",
-                                              (json_int_t)target->stored_bytes));
-    }
-    return json_pack("{s:I, s:I, s:o, s:o}", "units", (json_int_t)code->container_count,
-                     "images", (json_int_t)code->image_count, "targets", targets, "problem",
-                     af_json_text(code->problem));
-}
-
-json_t *af_proof_json(const char *name, const struct af_proof *proof,
-                      const struct af_gpu_code *code)
+json_t *af_proof_json(const char *name, const struct af_proof *proof, json_t *gpu_code)
 {
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
                      name, "verdict", af_json_answer(proof->answer), "imports",
@@ -136,5 +109,5 @@ json_t *af_proof_json(const char *name, const struct af_proof *proof,
                      "built_for", af_json_text(proof->built_for), "built_for_source",
                      af_json_text(proof->built_for_source), "checks", checks_json(proof),
                      "missing", texts_json(proof->missing), "missing_libraries",
-                     texts_json(proof->missing_libraries), "gpu_code", gpu_code_json(code));
+                     texts_json(proof->missing_libraries), "gpu_code", gpu_code);
 }

@@ -6,7 +6,6 @@
 
 #include "cli/page.h"
 #include "fit/proof.h"
-#include "formats/fatbin.h"
 #include "json/json.h"
 
 /* "loads", "does not load", "imports, but must not be used", ... */
@@ -19,8 +18,7 @@ const char *af_proof_headline(const struct af_proof *proof);
 void af_proof_view(struct af_page *page, const char *name, const struct af_proof *proof,
                    bool alone, bool all);
 
-/* The keys of one extension; `code` NULL: not read. NULL without memory. */
-json_t *af_proof_json(const char *name, const struct af_proof *proof,
-                      const struct af_gpu_code *code);
+/* The keys of one extension; takes `gpu_code` over. NULL without memory. */
+json_t *af_proof_json(const char *name, const struct af_proof *proof, json_t *gpu_code);
 
 #endif

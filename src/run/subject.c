@@ -253,3 +253,28 @@ enum anyflash_status af_subject_read(struct af_subject *subject, size_t index,
         one->gpu_code = read_gpu_code(arena, one->file);
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
+
+static bool is_torch_extension(const struct af_binary *binary)
+{
+    bool found = binary->init_name != NULL;
+    for (size_t i = 0; i < binary->needed.count && !found; i++)
+        found = af_starts_with(binary->needed.items[i], "libtorch") ||
+                af_starts_with(binary->needed.items[i], "libc10");
+    return found;
+}
+
+enum anyflash_status af_subject_read_kernels(struct af_subject *subject, size_t index,
+                                             struct af_arena *arena, struct anyflash_error *err)
+{
+    struct af_subject_extension *one = &subject->extensions[index];
+    struct af_source source;
+    if (one->gpu_code == NULL || !is_torch_extension(&one->binary) ||
+        af_source_open_file(one->file, &source, NULL) != ANYFLASH_OK)
+        return ANYFLASH_OK;
+    struct af_flash_kernels *kernels = af_arena_alloc(arena, sizeof *kernels);
+    if (kernels != NULL &&
+        af_flash_kernels_read(arena, &source, one->gpu_code, kernels, NULL) == ANYFLASH_OK)
+        one->kernels = kernels;
+    af_source_close(&source);
+    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}

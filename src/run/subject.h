@@ -12,6 +12,7 @@
 
 #include "formats/binary.h"
 #include "formats/fatbin.h"
+#include "formats/flash_kernel.h"
 #include "formats/wheel_name.h"
 #include "formats/zip.h"
 #include "machine/machine.h"
@@ -26,8 +27,9 @@ struct af_subject_extension {
     const char *problem; /* why there are no facts; NULL: there are, or not yet */
     bool has_facts;      /* `binary` is filled */
     struct af_binary binary;
-    const struct af_gpu_code *gpu_code; /* NULL: none, or not read */
-    const struct af_zip_member *member; /* of a wheel */
+    const struct af_gpu_code *gpu_code;     /* NULL: none, or not read */
+    const struct af_flash_kernels *kernels; /* NULL: not read */
+    const struct af_zip_member *member;     /* of a wheel */
 };
 
 /* What a wheel says about itself, in its name and inside. */
@@ -86,6 +88,15 @@ enum anyflash_status af_subject_read_start(struct af_subject *subject, size_t in
  */
 enum anyflash_status af_subject_read(struct af_subject *subject, size_t index,
                                      struct af_arena *arena, struct anyflash_error *err);
+
+/*
+ * The FlashAttention kernels of extension `index`, whose facts are all read;
+ * only of what Python or torch loads as an extension: a module, or a library
+ * that needs torch. Without GPU code, or when they cannot be read, there are none.
+ */
+enum anyflash_status af_subject_read_kernels(struct af_subject *subject, size_t index,
+                                             struct af_arena *arena,
+                                             struct anyflash_error *err);
 
 /* Removes what was unpacked and closes the wheel. A zero-initialised one is nothing. */
 void af_subject_close(struct af_subject *subject);
