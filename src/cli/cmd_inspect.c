@@ -127,6 +127,7 @@ static enum anyflash_status prove_one(struct af_cli *cli, struct inspection *ins
     };
     enum anyflash_status status = ANYFLASH_OK;
     if (inspection->has_scope) {
+        inspection->scope.takes_siblings = inspection->subject.is_package;
         status = af_scope_load(&inspection->scope, &extension->binary, extension->folder,
                                &cli->arena, &load, err);
         question.scope = &inspection->scope;

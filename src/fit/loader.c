@@ -203,6 +203,36 @@ static struct af_mapped *find_in_folders(struct af_loader *loader, const char *c
     return NULL;
 }
 
+/*
+ * Beside the extension, where its package has it loaded before: then ld.so takes
+ * the one that is there, if its SONAME is what is asked for.
+ */
+static struct af_mapped *find_sibling(struct af_loader *loader, const struct af_module *module,
+                                      const char *name)
+{
+    if (!loader->use_siblings || module->file != NULL || module->origin == NULL)
+        return NULL;
+    const char *path = af_path_join(loader->arena, module->origin, name);
+    struct af_mapped *found = path == NULL ? NULL : af_loader_open(loader, path);
+    if (found == NULL || found->dynamic.soname == NULL ||
+        strcmp(found->dynamic.soname, name) != 0)
+        return NULL;
+    loader->sibling = name;
+    return found;
+}
+
+/* In the system's own places; a record of another system has no files. */
+static struct af_mapped *find_in_system(struct af_loader *loader, const char *name)
+{
+    const char *cached = af_ld_cache_find(loader->cache, loader->machine, name);
+    struct af_mapped *found = cached == NULL ? NULL : af_loader_open(loader, cached);
+    if (found == NULL)
+        found = find_in_folders(loader, default_folders, AF_COUNT(default_folders), name);
+    if (found == NULL && loader->use_fallbacks)
+        found = find_in_folders(loader, loader->fallbacks, loader->fallback_count, name);
+    return found;
+}
+
 static struct af_mapped *find_file(struct af_loader *loader, const struct af_module *module,
                                    const char *name)
 {
@@ -215,16 +245,10 @@ static struct af_mapped *find_file(struct af_loader *loader, const struct af_mod
         found = find_in_list(loader, loader->library_path, NULL, name);
     if (found == NULL)
         found = find_in_list(loader, module->runpath, module->origin, name);
-    if (loader->record != NULL)
-        return found;
-    if (found == NULL) {
-        const char *cached = af_ld_cache_find(loader->cache, loader->machine, name);
-        found = cached == NULL ? NULL : af_loader_open(loader, cached);
-    }
+    if (found == NULL && loader->record == NULL)
+        found = find_in_system(loader, name);
     if (found == NULL)
-        found = find_in_folders(loader, default_folders, AF_COUNT(default_folders), name);
-    if (found == NULL && loader->use_fallbacks)
-        found = find_in_folders(loader, loader->fallbacks, loader->fallback_count, name);
+        found = find_sibling(loader, module, name);
     return found;
 }
 

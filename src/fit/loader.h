@@ -59,6 +59,8 @@ struct af_loader {
      * record only, and files are looked for beside the extension alone.
      */
     const struct af_machine *record;
+    bool use_siblings;   /* as scope.h has it */
+    const char *sibling; /* that was found so last, or NULL */
     struct af_mapped *mapped[2 * AF_SCOPE_LIBRARIES_MAX];
     size_t mapped_count;
 };

@@ -50,6 +50,10 @@ void af_prove_libraries(struct af_prover *prover)
                       scope->missing[0].name, scope->missing[0].asked_by);
     else if (scope->problem != NULL)
         af_prover_set(prover, AF_CHECK_LIBRARIES, AF_UNKNOWN, "%s", scope->problem);
+    else if (load->sibling != NULL)
+        af_prover_set(prover, AF_CHECK_LIBRARIES, AF_YES,
+                      "all %zu found; %s lies beside it, where only its package loads it first",
+                      prover->question->binary->needed.count, load->sibling);
     else
         af_prover_set(prover, AF_CHECK_LIBRARIES, AF_YES, "all %zu found",
                       prover->question->binary->needed.count);

@@ -75,6 +75,11 @@ struct af_scope {
     struct af_missing_library *missing; /* of torch's own closure */
     size_t missing_count;
     const char *problem; /* why the scope is not complete (and answers are unknown); or NULL */
+    /*
+     * Set by who asks about extensions of packages: a library beside an extension
+     * that nothing else finds is there, because its package loads it before.
+     */
+    bool takes_siblings;
     struct af_loader *loader; /* private: finds files; NULL: none can be looked for */
 };
 
@@ -116,6 +121,7 @@ struct af_load {
     size_t count;
     struct af_missing_library *missing;
     size_t missing_count;
+    const char *sibling; /* one that only its package can have loaded; NULL: none */
 };
 
 /*

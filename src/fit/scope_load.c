@@ -119,6 +119,8 @@ static void load_files(struct af_scope *scope, struct af_arena *arena, struct af
         return;
     /* The root stands at the end while it is walked; what it brings follows it. */
     list->items[list->count++] = &root->library;
+    scope->loader->use_siblings = scope->takes_siblings;
+    scope->loader->sibling = NULL;
     af_loader_walk(scope->loader, arena, list, scope->count, &work->missing);
     for (size_t i = scope->count; i < list->count; i++)
         list->items[i]->is_new = true;
@@ -140,6 +142,7 @@ enum anyflash_status af_scope_load(struct af_scope *scope, const struct af_binar
     make_order(scope, &root->library, work);
     if (arena->failed || scope->arena.failed)
         return af_fail_memory(err);
-    *out = (struct af_load){work->order, work->count, work->missing.items, work->missing.count};
+    *out = (struct af_load){work->order, work->count, work->missing.items, work->missing.count,
+                            scope->loader == NULL ? NULL : scope->loader->sibling};
     return ANYFLASH_OK;
 }

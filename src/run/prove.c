@@ -107,6 +107,7 @@ static enum anyflash_status prove_all(struct proving *proving, struct af_subject
     if (status != ANYFLASH_OK)
         return status;
     status = af_scope_installed(proving->run->machine, &proving->scope, err);
+    proving->scope.takes_siblings = true;
     for (size_t i = 0; status == ANYFLASH_OK && i < subject->count; i++) {
         status = af_subject_read(subject, i, proving->run->arena, err);
         if (status == ANYFLASH_OK)

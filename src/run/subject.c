@@ -94,6 +94,7 @@ enum anyflash_status af_subject_open_source(struct af_source *source, const char
 {
     struct af_subject subject;
     enum anyflash_status status = begin(arena, filename, &subject, NULL);
+    subject.is_package = true;
     subject.source = af_arena_alloc(arena, sizeof *subject.source);
     subject.zip = af_arena_alloc(arena, sizeof *subject.zip);
     if (arena->failed) {
@@ -177,6 +178,7 @@ enum anyflash_status af_subject_installed(const struct af_machine *machine,
     }
     if (arena->failed)
         return af_fail_memory(err);
+    subject.is_package = true;
     *out = subject;
     return ANYFLASH_OK;
 }

@@ -49,7 +49,8 @@ struct af_subject {
     const char *name;                        /* as asked for, scrubbed */
     struct af_subject_extension *extensions; /* in the order of their paths */
     size_t count;
-    bool cut;                       /* more than AF_SUBJECT_EXTENSIONS_MAX were there */
+    bool is_package; /* a wheel or installed: a package's own code loads its extensions */
+    bool cut;        /* more than AF_SUBJECT_EXTENSIONS_MAX were there */
     struct af_subject_wheel *wheel; /* NULL: it is no wheel */
     struct af_source *source;       /* of a wheel; else NULL */
     struct af_zip *zip;             /* of a wheel */

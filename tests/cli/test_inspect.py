@@ -118,6 +118,27 @@ def test_a_library_of_the_wheel_serves_its_extension(anyflash, tmp_path):
     assert [row["verdict"] for row in said["extensions"]] == ["yes", "yes"], said
 
 
+def with_sibling(folder):
+    """An extension that finds its library only because its package has loaded it."""
+    folder.mkdir()
+    build(folder, "libown.so", "void own_function(void) {}\n", "-Wl,-soname,libown.so")
+    body = ("extern void own_function(void);\n"
+            "void *PyInit_ext(void) { own_function(); return 0; }\n")
+    return build(folder, "ext" + SUFFIX, body, f"-L{folder}", "-lown")
+
+
+def test_a_package_may_load_what_lies_beside_its_extension(anyflash, tmp_path):
+    linked = with_sibling(tmp_path / "demo")
+    said, _ = inspect(anyflash, linked)
+    assert check(said["extensions"][0], "libraries")["answer"] == "no"
+    members = {f"demo/{path.name}": path.read_bytes() for path in (tmp_path / "demo").iterdir()
+               if path.suffix == ".so"}
+    said, _ = inspect(anyflash, wheel(tmp_path / "demo-1.0-cp39-abi3-linux_x86_64.whl", members))
+    row = next(row for row in said["extensions"] if row["name"].endswith("ext.abi3.so"))
+    assert row["verdict"] == "yes", row
+    assert "libown.so lies beside it" in check(row, "libraries")["evidence"]
+
+
 @pytest.mark.parametrize("name, metadata, lie", [
     ("demo-1.0-cp39-abi3-linux_x86_64.whl", "Name: other\nVersion: 1.0\n", "'other'"),
     ("demo-2.0-cp39-abi3-linux_x86_64.whl", "Name: demo\nVersion: 1.0\n", "version 2.0"),
