@@ -16,6 +16,8 @@
 #include "run/remote.h"
 #include "run/subject.h"
 
+#define STARTS_MAX 32u /* starts that are kept of what is far away */
+
 /* All that one inspection holds. Zero-initialised it is empty. */
 struct inspection {
     struct af_machines machines;
@@ -170,6 +172,8 @@ static enum anyflash_status open_remote(struct af_cli *cli, struct inspection *i
         status = af_remote_open(inspection->http, address, &source, err);
     else
         cli->hint = af_http_hint();
+    if (status == ANYFLASH_E_UNSUPPORTED && inspection->http != NULL)
+        status = af_remote_download(&options, address, &cli->arena, &source, err);
     if (status == ANYFLASH_OK)
         status = af_subject_open_source(&source, name, &cli->arena, &inspection->subject, err);
     return status;
@@ -187,25 +191,89 @@ static enum anyflash_status open_subject(struct af_cli *cli, struct inspection *
     return af_subject_open(what, &cli->arena, &inspection->subject, err);
 }
 
-/* From the start of its bytes first: most that do not load show it there. */
+/* From the start of its bytes: most that do not load show it there. */
+static enum anyflash_status examine_start(struct af_cli *cli, struct inspection *inspection,
+                                          size_t index, struct anyflash_error *err)
+{
+    struct af_subject_extension *extension = &inspection->subject.extensions[index];
+    enum anyflash_status status =
+        af_subject_read_start(&inspection->subject, index, &cli->arena, err);
+    return status == ANYFLASH_OK && extension->has_facts
+               ? prove_one(cli, inspection, extension, &inspection->proofs[index], err)
+               : status;
+}
+
+/* From all of its bytes, unless their start was enough. */
 static enum anyflash_status examine(struct af_cli *cli, struct inspection *inspection,
                                     size_t index, struct anyflash_error *err)
 {
     struct af_subject *subject = &inspection->subject;
     struct af_subject_extension *extension = &subject->extensions[index];
     struct af_proof *proof = &inspection->proofs[index];
-    enum anyflash_status status = af_subject_read_start(subject, index, &cli->arena, err);
-    if (status == ANYFLASH_OK && extension->has_facts)
-        status = prove_one(cli, inspection, extension, proof, err);
-    if (status != ANYFLASH_OK || (extension->has_facts && proof->answer == AF_NO))
-        return status;
-    status = af_subject_read(subject, index, &cli->arena, err);
+    if (extension->has_facts && proof->answer == AF_NO)
+        return ANYFLASH_OK;
+    enum anyflash_status status = af_subject_read(subject, index, &cli->arena, err);
     if (status == ANYFLASH_OK && !is_part_of_torch(place_of(inspection), extension->file))
         status = af_subject_read_kernels(subject, index, &cli->arena, err);
     if (status == ANYFLASH_OK && extension->problem == NULL)
         return prove_one(cli, inspection, extension, proof, err);
     proof->answer = AF_NO;
     return status;
+}
+
+/*
+ * After extension `index`, which does not load, the rest is not worth its
+ * download; their starts alone prove no more than a no.
+ */
+static enum anyflash_status leave_others(struct af_cli *cli, struct inspection *inspection,
+                                         size_t index, struct anyflash_error *err)
+{
+    struct af_subject *subject = &inspection->subject;
+    const char *why = af_arena_format(&cli->arena, "not read, because %s does not load",
+                                      subject->extensions[index].path);
+    if (why == NULL)
+        return af_fail_memory(err);
+    for (size_t i = 0; i < subject->count; i++) {
+        struct af_proof *proof = &inspection->proofs[i];
+        if (proof->check_count == 0 || proof->answer != AF_NO) {
+            subject->extensions[i].unread = why;
+            proof->answer = AF_UNKNOWN;
+        }
+    }
+    return ANYFLASH_OK;
+}
+
+/* Starts of what is far away: true with the first that does not load. */
+static enum anyflash_status examine_starts(struct af_cli *cli, struct inspection *inspection,
+                                           bool *stop_out, struct anyflash_error *err)
+{
+    const struct af_subject *subject = &inspection->subject;
+    enum anyflash_status status = ANYFLASH_OK;
+    *stop_out = false;
+    for (size_t i = 0; i < subject->count && i < STARTS_MAX; i++) {
+        status = examine_start(cli, inspection, i, err);
+        *stop_out =
+            inspection->proofs[i].check_count > 0 && inspection->proofs[i].loads == AF_NO;
+        if (status == ANYFLASH_OK && *stop_out)
+            status = leave_others(cli, inspection, i, err);
+        if (status != ANYFLASH_OK || *stop_out)
+            break;
+    }
+    return status;
+}
+
+/* All extensions together: one no is no, else one unknown unknown. */
+static enum af_answer join_answers(const struct inspection *inspection)
+{
+    enum af_answer all = inspection->subject.count > 0 ? AF_YES : AF_NO;
+    for (size_t i = 0; i < inspection->subject.count; i++) {
+        enum af_answer answer = inspection->proofs[i].answer;
+        if (answer == AF_NO || all == AF_NO)
+            all = AF_NO;
+        else if (answer == AF_UNKNOWN)
+            all = AF_UNKNOWN;
+    }
+    return all;
 }
 
 static enum anyflash_status prove_all(struct af_cli *cli, struct inspection *inspection,
@@ -217,15 +285,17 @@ static enum anyflash_status prove_all(struct af_cli *cli, struct inspection *ins
         af_arena_array(&cli->arena, subject->count + 1, sizeof(struct af_proof));
     if (inspection->proofs == NULL)
         return af_fail_memory(err);
-    inspection->answer = subject->count > 0 ? AF_YES : AF_NO;
-    for (size_t i = 0; status == ANYFLASH_OK && i < subject->count; i++) {
-        status = examine(cli, inspection, i, err);
-        enum af_answer answer = inspection->proofs[i].answer;
-        if (answer == AF_NO || inspection->answer == AF_NO)
-            inspection->answer = AF_NO;
-        else if (answer == AF_UNKNOWN)
-            inspection->answer = AF_UNKNOWN;
+    bool is_far = inspection->http != NULL;
+    bool stop = false;
+    if (is_far)
+        status = examine_starts(cli, inspection, &stop, err);
+    for (size_t i = 0; status == ANYFLASH_OK && !stop && i < subject->count; i++) {
+        if (!is_far)
+            status = examine_start(cli, inspection, i, err);
+        if (status == ANYFLASH_OK)
+            status = examine(cli, inspection, i, err);
     }
+    inspection->answer = join_answers(inspection);
     return status;
 }
 
@@ -242,6 +312,13 @@ static const char *place_text(struct af_cli *cli, const struct inspection *inspe
                            torch != NULL ? "torch " : "no torch", torch != NULL ? torch : "");
 }
 
+/* Of a wheel; what is read twice counts once. */
+static uint64_t bytes_read(const struct af_subject *subject)
+{
+    const struct af_source *source = subject->source;
+    return source->bytes_read < source->size_bytes ? source->bytes_read : source->size_bytes;
+}
+
 /* What the wheel says about itself, and where it lies. */
 static void view_wheel(struct af_page *page, const struct inspection *inspection)
 {
@@ -252,7 +329,7 @@ static void view_wheel(struct af_page *page, const struct inspection *inspection
     af_page_format(page, 9, "wheel", AF_TONE_PLAIN, "%s", wheel->filename);
     if (subject->zip->members != NULL && inspection->http != NULL)
         af_page_format(page, 9, "", AF_TONE_PLAIN, "%.1f of %.1f MB were fetched",
-                       (double)subject->source->bytes_read / 1e6,
+                       (double)bytes_read(subject) / 1e6,
                        (double)subject->source->size_bytes / 1e6);
     for (size_t i = 0; i < wheel->lies.count; i++)
         af_page_format(page, 9, "", AF_TONE_BAD, "it lies: %s", wheel->lies.items[i]);
@@ -280,6 +357,11 @@ static void view(struct af_cli *cli, const struct inspection *inspection)
         af_page_add(&page, 0, "", AF_TONE_PLAIN, "no compiled extension is in it");
     for (size_t i = 0; i < subject->count; i++) {
         const struct af_subject_extension *extension = &subject->extensions[i];
+        if (extension->unread != NULL) {
+            af_page_format(&page, 2, "", AF_TONE_PLAIN, "%s: %s", extension->path,
+                           extension->unread);
+            continue;
+        }
         if (extension->problem == NULL) {
             view_extension(&page, extension, &inspection->proofs[i], subject->count == 1, all);
             continue;
@@ -293,13 +375,16 @@ static void view(struct af_cli *cli, const struct inspection *inspection)
 static json_t *extension_json(const struct af_subject_extension *extension,
                               const struct af_proof *proof)
 {
-    if (extension->problem == NULL)
+    bool is_unread = extension->unread != NULL;
+    if (extension->problem == NULL && !is_unread)
         return af_proof_json(extension->path, proof,
                              extension->gpu_code != NULL
                                  ? af_gpu_code_json(extension->gpu_code, extension->kernels)
                                  : json_null());
     return json_pack("{s:s, s:s, s:s, s:[], s:[], s:n}", "name", extension->path, "verdict",
-                     "no", "problem", extension->problem, "checks", "missing", "gpu_code");
+                     is_unread ? "unknown" : "no", "problem",
+                     is_unread ? extension->unread : extension->problem, "checks", "missing",
+                     "gpu_code");
 }
 
 /* What a wheel says about itself, or null. */
@@ -313,7 +398,7 @@ static json_t *wheel_json(const struct af_subject *subject)
         lies = af_json_append(lies, json_string(wheel->lies.items[i]));
     return json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "filename",
                      wheel->filename, "size_bytes", (json_int_t)subject->source->size_bytes,
-                     "bytes_read", (json_int_t)subject->source->bytes_read, "metadata_name",
+                     "bytes_read", (json_int_t)bytes_read(subject), "metadata_name",
                      af_json_text(wheel->metadata_name), "metadata_version",
                      af_json_text(wheel->metadata_version), "tag", af_json_text(wheel->tag),
                      "needs_torch", af_json_text(wheel->needs_torch), "stated_torch",

@@ -25,6 +25,16 @@ enum anyflash_status af_remote_open(struct af_http *http, const char *url,
                                     struct af_source *source_out, struct anyflash_error *err);
 
 /*
+ * Where parts cannot be had: downloads the whole file to the cache folder and
+ * opens it; its name there is removed at once, the bytes go with the source. A
+ * download that was cut is resumed by the next call. bytes_read begins with its
+ * size. Fails as af_download_run(), and with NOT_FOUND without a home.
+ */
+enum anyflash_status af_remote_download(const struct af_http_options *options, const char *url,
+                                        struct af_arena *arena, struct af_source *source_out,
+                                        struct anyflash_error *err);
+
+/*
  * What the first bytes of a file that should be a zip archive are instead: "a web
  * page (HTML)", "a Git LFS pointer, not the file itself", ...; NULL when they may
  * be an archive.

@@ -25,6 +25,7 @@ struct af_subject_extension {
     const char *file;    /* the file on disk; NULL: still packed */
     const char *folder;  /* where it lies or will lie, for $ORIGIN; NULL: not known */
     const char *problem; /* why there are no facts; NULL: there are, or not yet */
+    const char *unread;  /* why nobody looked at it (any more); NULL: somebody did */
     bool has_facts;      /* `binary` is filled */
     struct af_binary binary;
     const struct af_gpu_code *gpu_code;     /* NULL: none, or not read */

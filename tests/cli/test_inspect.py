@@ -179,6 +179,36 @@ def test_a_bad_wheel_far_away_is_known_from_a_few_of_its_bytes(anyflash, tmp_pat
     assert said["wheel"]["bytes_read"] < 0.05 * said["wheel"]["size_bytes"], said["wheel"]
 
 
+def test_after_one_that_does_not_load_nothing_more_is_fetched(anyflash, tmp_path):
+    name = "demo-1.0-cp39-abi3-linux_x86_64.whl"
+    bad = module(tmp_path, wants=["nobody_has_it", "abort"], padding=2 << 20).read_bytes()
+    (tmp_path / "good").mkdir()
+    good = module(tmp_path / "good", "good", wants=["abort"], padding=2 << 20).read_bytes()
+    good += os.urandom(20 << 20)
+    path = wheel(tmp_path / name, {"a/good.abi3.so": good, "ext.abi3.so": bad,
+                                   "z/good.abi3.so": good})
+    with Server() as server:
+        server.files[name] = File(path.read_bytes())
+        said, code = inspect(anyflash, server.url(name), "--allow-http")
+    assert code == 1
+    assert [row["verdict"] for row in said["extensions"]] == ["unknown", "no", "unknown"]
+    assert "ext.abi3.so does not load" in said["extensions"][2]["problem"]
+    assert said["wheel"]["bytes_read"] < 0.05 * said["wheel"]["size_bytes"], said["wheel"]
+
+
+def test_a_server_that_gives_no_parts_is_asked_for_the_whole(anyflash, tmp_path):
+    name = "demo-1.0-cp39-abi3-linux_x86_64.whl"
+    path = wheel(tmp_path / name, {"ext.abi3.so": module(tmp_path).read_bytes()})
+    with Server() as server:
+        server.files[name] = File(path.read_bytes(), ranges=False)
+        answer = anyflash("inspect", server.url(name), "--json", "--allow-http", "--against",
+                          sys.executable, env={"ANYFLASH_CACHE": str(tmp_path / "cache")})
+    said = json.loads(answer.out)
+    assert (said["verdict"], answer.code) == ("yes", 0), answer
+    assert said["wheel"]["bytes_read"] == said["wheel"]["size_bytes"] == path.stat().st_size
+    assert not [file for _, _, files in os.walk(tmp_path / "cache") for file in files]
+
+
 def test_nothing_to_inspect_is_said(anyflash, tmp_path):
     assert anyflash("inspect", "absent.so", "--against", sys.executable).code == 3
     assert anyflash("inspect").code == 2
