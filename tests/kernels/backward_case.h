@@ -33,7 +33,8 @@ struct backward_case {
     int guard_count;
     int64_t counts[CASE_OUTPUTS]; /* of the oracle's results */
     double *want[CASE_OUTPUTS];
-    double *plain[CASE_OUTPUTS]; /* the plain formulas' results */
+    double *plain[CASE_OUTPUTS];  /* the plain formulas' results */
+    double *stored[CASE_OUTPUTS]; /* theirs when only o, lse and results are rounded */
     double *o, *lse;
 };
 
@@ -173,6 +174,7 @@ static inline void case_oracle(struct backward_case *c)
     c->counts[CASE_DSINKS] = a->heads;
     case_results(c, c->want);
     case_results(c, c->plain);
+    case_results(c, c->stored);
     const struct af_gradients gradients = {c->want[CASE_DQ], c->want[CASE_DK], c->want[CASE_DV],
                                            c->want[CASE_DBIAS], c->want[CASE_DSINKS]};
     assert_int_equal(
@@ -189,10 +191,10 @@ static inline float case_dot(int32_t x_type, const char *x, int32_t y_type, cons
     return sum;
 }
 
-/* One visible pair of the plain formulas: every step rounded to the tensors' type. */
+/* One visible pair of the plain formulas: every step rounded to `type`. */
 static inline void case_plain_pair(struct backward_case *c, const struct af_problem *problem,
                                    const struct af_sequence *s, int64_t h, int64_t i, int64_t j,
-                                   float delta)
+                                   float delta, int32_t type, double *const *results)
 {
     const struct anyflash_attend_args *a = &problem->a;
     const int64_t g = h / problem->group, row = case_at(s->batch, a->heads, h, a->q_len, i);
@@ -205,7 +207,7 @@ static inline void case_plain_pair(struct backward_case *c, const struct af_prob
     const char *k = af_key_row(problem, &a->k, s, g, j);
     const char *v = af_key_row(problem, &a->v, s, g, j);
     const char *go = af_query_row(&dout, o_bytes, s, h, i);
-    float x = case_round(c->dtype, case_dot(c->dtype, q, c->dtype, k, a->head_dim) * a->scale);
+    float x = case_round(type, case_dot(c->dtype, q, c->dtype, k, a->head_dim) * a->scale);
     float t = a->softcap > 0 ? tanhf(x / a->softcap) : 0, keep = 1;
     float score = a->softcap > 0 ? a->softcap * t : x;
     if (a->bias.data != NULL)
@@ -217,25 +219,25 @@ static inline void case_plain_pair(struct backward_case *c, const struct af_prob
                  fabsf((float)(i + s->offset - j));
     if (a->dropout > 0)
         keep = af_dropout_keeps(problem, s, h, i, j) ? 1 / (1 - a->dropout) : 0;
-    float p = case_round(c->dtype, expf(score - (float)c->lse[row]));
-    float dp = case_round(c->dtype, case_dot(dout.dtype, go, c->dtype, v, a->value_dim) * keep);
-    float ds = case_round(c->dtype, p * (dp - delta));
-    float dx = case_round(c->dtype, ds * (1 - t * t)) * a->scale;
-    c->plain[CASE_DBIAS][row * a->k_len + j] = (double)ds;
+    float p = case_round(type, expf(score - (float)c->lse[row]));
+    float dp = case_round(type, case_dot(dout.dtype, go, c->dtype, v, a->value_dim) * keep);
+    float ds = case_round(type, p * (dp - delta));
+    float dx = case_round(type, ds * (1 - t * t)) * a->scale;
+    results[CASE_DBIAS][row * a->k_len + j] = (double)ds;
     for (int64_t d = 0; d < a->head_dim; d++) {
-        double *dq = &c->plain[CASE_DQ][row * a->head_dim + d];
-        double *dk = &c->plain[CASE_DK][key * a->head_dim + d];
+        double *dq = &results[CASE_DQ][row * a->head_dim + d];
+        double *dk = &results[CASE_DK][key * a->head_dim + d];
         *dq = (double)(float)(*dq + (double)(dx * af_load(c->dtype, k, d)));
         *dk = (double)(float)(*dk + (double)(dx * af_load(c->dtype, q, d)));
     }
     for (int64_t d = 0; d < a->value_dim; d++) {
-        double *dv = &c->plain[CASE_DV][key * a->value_dim + d];
+        double *dv = &results[CASE_DV][key * a->value_dim + d];
         *dv = (double)(float)(*dv + (double)(p * keep * af_load(dout.dtype, go, d)));
     }
 }
 
-/* The plain formulas' gradients into c->plain. */
-static inline void case_plain(struct backward_case *c)
+/* The plain formulas' gradients, every step rounded to `type`. */
+static inline void case_formulas(struct backward_case *c, int32_t type, double *const *results)
 {
     struct af_problem problem = case_problem(c);
     const struct anyflash_attend_args *a = &problem.a;
@@ -256,18 +258,25 @@ static inline void case_plain(struct backward_case *c)
                     delta -= c->args.dlse[lse - a->lse];
                 for (int64_t j = range.first; *lse != -INFINITY && j < range.end; j++) {
                     if (af_mask_allows(&problem, &s, h, i, j))
-                        case_plain_pair(c, &problem, &s, h, i, j, delta);
+                        case_plain_pair(c, &problem, &s, h, i, j, delta, type, results);
                 }
                 if (a->sinks != NULL && *lse != -INFINITY)
-                    c->plain[CASE_DSINKS][h] -=
+                    results[CASE_DSINKS][h] -=
                         exp((double)(a->sinks[h] - *lse)) * (double)delta;
             }
         }
     }
     for (int n = 0; n <= CASE_DV; n++) {
         for (int64_t e = 0; e < c->counts[n]; e++)
-            c->plain[n][e] = (double)case_round(c->dtype, c->plain[n][e]);
+            results[n][e] = (double)case_round(c->dtype, results[n][e]);
     }
+}
+
+/* The plain formulas' gradients into c->plain and c->stored. */
+static inline void case_plain(struct backward_case *c)
+{
+    case_formulas(c, c->dtype, c->plain);
+    case_formulas(c, ANYFLASH_F32, c->stored);
 }
 
 static inline void case_free(struct backward_case *c)
@@ -277,6 +286,7 @@ static inline void case_free(struct backward_case *c)
     for (int n = 0; n < CASE_OUTPUTS; n++) {
         free(c->want[n]);
         free(c->plain[n]);
+        free(c->stored[n]);
     }
     free(c->o);
     free(c->lse);

@@ -213,6 +213,7 @@ static void check_case(struct backward_case *c, uint64_t seed)
     if (c->args.dbias.data != NULL) {
         fold_bias(c, c->want[CASE_DBIAS]);
         fold_bias(c, c->plain[CASE_DBIAS]);
+        fold_bias(c, c->stored[CASE_DBIAS]);
     }
     for (size_t n = 0; n < count; n++) {
         if ((int32_t)kernels[n]->dtype == c->dtype &&
