@@ -222,10 +222,9 @@ static bool check_handles(struct reading *reading, const struct af_wheel *wheel)
         !af_ends_with(wheel->filename, ".whl"))
         return bad(reading, "filename", "is no wheel's file name");
     /* Without encryption only on this very machine: a server of one's own, or a test's. */
-    if (wheel->url != NULL &&
-        ((!af_starts_with(wheel->url, "https://") &&
-          !af_starts_with(wheel->url, "http://127.0.0.1:")) ||
-         strpbrk(wheel->url, " \"'`$\\") != NULL))
+    if (wheel->url != NULL && ((!af_starts_with(wheel->url, "https://") &&
+                                !af_starts_with(wheel->url, "http://127.0.0.1:")) ||
+                               strpbrk(wheel->url, " \"'`$\\") != NULL))
         return bad(reading, "url", "is no https address");
     return true;
 }

@@ -59,7 +59,7 @@ static int64_t distance(const struct question *question, const struct af_symbol_
 }
 
 static const struct af_symbol_build *nearest(const struct af_torch_symbols *symbols,
-                                            const struct question *question)
+                                             const struct question *question)
 {
     const struct af_symbol_build *best = NULL;
     int64_t best_far = INT64_MAX;
@@ -75,8 +75,8 @@ static const struct af_symbol_build *nearest(const struct af_torch_symbols *symb
 
 /* A build whose CUDA libraries are those of `variant`: it, its CUDA version, its major. */
 static const struct af_symbol_build *with_cuda(const struct af_torch_symbols *symbols,
-                                              const struct af_symbol_build *build,
-                                              const char *variant)
+                                               const struct af_symbol_build *build,
+                                               const char *variant)
 {
     const struct af_symbol_build *found = NULL;
     if (strcmp(build->variant, variant) == 0)
