@@ -131,9 +131,10 @@ def test_a_package_may_load_what_lies_beside_its_extension(anyflash, tmp_path):
     linked = with_sibling(tmp_path / "demo")
     said, _ = inspect(anyflash, linked)
     assert check(said["extensions"][0], "libraries")["answer"] == "no"
-    members = {f"demo/{path.name}": path.read_bytes() for path in (tmp_path / "demo").iterdir()
-               if path.suffix == ".so"}
-    said, _ = inspect(anyflash, wheel(tmp_path / "demo-1.0-cp39-abi3-linux_x86_64.whl", members))
+    libraries = (tmp_path / "demo").glob("*.so")
+    members = {f"demo/{path.name}": path.read_bytes() for path in libraries}
+    named = wheel(tmp_path / "demo-1.0-cp39-abi3-linux_x86_64.whl", members)
+    said, _ = inspect(anyflash, named)
     row = next(row for row in said["extensions"] if row["name"].endswith("ext.abi3.so"))
     assert row["verdict"] == "yes", row
     assert "libown.so lies beside it" in check(row, "libraries")["evidence"]
