@@ -1,0 +1,250 @@
+/*
+ * test_slim.c: selections of a source build: which files they keep, how many
+ * kernels these hold, what models need.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "plan/slim.h"
+#include "json/json.h"
+
+static struct af_slim slim_of(const char *head_dims, const char *dtypes, const char *features,
+                              bool backward)
+{
+    struct anyflash_error err;
+    struct af_slim slim = {.backward = backward};
+    assert_int_equal(af_slim_read_head_dims(head_dims, &slim, &err), ANYFLASH_OK);
+    assert_int_equal(af_slim_read_dtypes(dtypes, &slim, &err), ANYFLASH_OK);
+    assert_int_equal(af_slim_read_features(features, &slim, &err), ANYFLASH_OK);
+    return slim;
+}
+
+/* Counted by cuobjdump in real builds of 2.8.3.post2. */
+static void test_kernels_are_counted_as_the_templates_make_them(void **state)
+{
+    static const struct {
+        const char *features;
+        int forward[2], split[2], backward[2];
+    } known[] = {
+        {"all", {39, 26}, {52, 28}, {42, 24}},
+        {"alibi,softcap,window", {28, 16}, {52, 28}, {28, 16}},
+        {"dropout,softcap,window", {27, 19}, {36, 20}, {30, 18}},
+        {"dropout,alibi,window", {25, 14}, {26, 14}, {28, 16}},
+        {"dropout,alibi,softcap", {22, 26}, {28, 28}, {24, 24}},
+        {"window", {10, 6}, {18, 10}, {10, 6}},
+        {"none", {6, 6}, {10, 10}, {6, 6}},
+    };
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(known); i++) {
+        struct af_slim slim = slim_of("128", "bf16", known[i].features, true);
+        for (int causal = 0; causal < 2; causal++) {
+            struct af_slim_file file = {AF_FLASH_FORWARD, 128, AF_SLIM_BF16, causal != 0};
+            assert_int_equal(af_slim_kernels(&file, slim.features), known[i].forward[causal]);
+            file.pass = AF_FLASH_FORWARD_SPLIT;
+            assert_int_equal(af_slim_kernels(&file, slim.features), known[i].split[causal]);
+            file.pass = AF_FLASH_BACKWARD;
+            assert_int_equal(af_slim_kernels(&file, slim.features), known[i].backward[causal]);
+        }
+    }
+}
+
+static void test_file_names_are_read_and_written(void **state)
+{
+    struct af_slim slim = {0};
+    struct af_slim_file files[AF_SLIM_FILES_MAX];
+    struct af_slim_file again;
+    struct af_arena arena;
+    (void)state;
+    af_arena_init(&arena);
+    af_slim_full(&slim);
+    assert_int_equal(af_slim_files(&slim, files), 72);
+    for (size_t i = 0; i < 72; i++) {
+        const char *name = af_slim_file_name(&files[i], &arena);
+        assert_true(af_slim_file_parse(name, &again));
+        assert_string_equal(af_slim_file_name(&again, &arena), name);
+    }
+    assert_true(af_slim_file_parse("a/b/flash_fwd_split_hdim64_fp16_sm80.cu", &again));
+    assert_int_equal(again.pass, AF_FLASH_FORWARD_SPLIT);
+    assert_false(af_slim_file_parse("flash_api.cpp", &again));
+    assert_false(af_slim_file_parse("flash_fwd_hdim48_bf16_sm80.cu", &again));
+    assert_false(af_slim_file_parse("flash_fwd_hdim64_bf16_causal_sm80.cu.d", &again));
+    af_arena_release(&arena);
+}
+
+static void test_least_selection_keeps_what_every_call_may_need(void **state)
+{
+    struct af_slim slim = slim_of("100", "bf16", "none", false);
+    struct af_slim_file files[AF_SLIM_FILES_MAX];
+    const char *macros[AF_SLIM_MACROS_MAX + 1];
+    (void)state;
+    assert_int_equal(af_slim_files(&slim, files), 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(files[i].head_dim, 128);
+        assert_int_not_equal(files[i].pass, AF_FLASH_BACKWARD);
+    }
+    af_slim_macros(&slim, macros);
+    assert_non_null(macros[3]);
+    assert_null(macros[4]);
+    slim.features = AF_FLASH_LOCAL | AF_FLASH_SOFTCAP;
+    af_slim_macros(&slim, macros);
+    assert_string_equal(macros[0], "-DFLASHATTENTION_DISABLE_ALIBI");
+    assert_string_equal(macros[1], "-DFLASHATTENTION_DISABLE_DROPOUT");
+    assert_null(macros[2]);
+}
+
+static void test_words_name_selections(void **state)
+{
+    struct af_slim slim = slim_of("128,64", "bfloat16", "softcap,window", true);
+    struct anyflash_error err;
+    struct af_arena arena;
+    (void)state;
+    af_arena_init(&arena);
+    assert_true(af_slim_add_arch(&slim, 90));
+    assert_true(af_slim_add_arch(&slim, 89));
+    assert_true(af_slim_add_arch(&slim, 86));
+    assert_false(af_slim_add_arch(&slim, 75));
+    assert_int_equal(slim.arch_count, 2);
+    assert_string_equal(af_slim_local(&slim, &arena),
+                        "slim.sm80.sm90.hd64.hd128.bf16.bwd.window.softcap");
+    assert_string_equal(
+        af_slim_options(&slim, &arena),
+        "--head-dim 64,128 --dtype bf16 --features window,softcap --arch 80,90");
+    assert_string_equal(af_slim_text(&slim, &arena),
+                        "head size 64, 128, bf16, forward and backward, window, softcap, "
+                        "SM 8.0, SM 9.0");
+    af_slim_full(&slim);
+    assert_string_equal(af_slim_local(&slim, &arena), "full.sm80.sm90");
+    assert_int_equal(af_slim_read_head_dims("257", &slim, &err), ANYFLASH_E_ARGUMENT);
+    assert_non_null(strstr(err.message, "257"));
+    assert_int_equal(af_slim_read_head_dims("", &slim, &err), ANYFLASH_E_ARGUMENT);
+    assert_int_equal(af_slim_read_dtypes("fp8", &slim, &err), ANYFLASH_E_ARGUMENT);
+    assert_int_equal(af_slim_read_features("windows", &slim, &err), ANYFLASH_E_ARGUMENT);
+    af_arena_release(&arena);
+}
+
+/* Beside what was measured: the model's error is below a fifth. */
+static void test_costs_are_near_the_measured(void **state)
+{
+    static const struct {
+        const char *features;
+        double cpu_seconds;
+    } known[] = {{"all", 804}, {"none", 313}};
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(known); i++) {
+        struct af_slim slim = slim_of("128", "bf16", known[i].features, true);
+        struct af_slim_total total;
+        af_slim_total(&slim, &total);
+        assert_int_equal(total.file_count, 6);
+        assert_true(total.cpu_seconds > known[i].cpu_seconds * 0.85);
+        assert_true(total.cpu_seconds < known[i].cpu_seconds * 1.2);
+        assert_true(total.peak_bytes >> 20 >= 6004 && total.peak_bytes >> 20 < 6700);
+    }
+}
+
+static void test_wall_time_follows_cores_and_memory(void **state)
+{
+    struct af_slim slim = slim_of("128", "bf16", "all", true);
+    const uint64_t gib = UINT64_C(1) << 30;
+    (void)state;
+    double plenty = af_slim_wall_seconds(&slim, 2, 24 * gib);
+    double tight = af_slim_wall_seconds(&slim, 2, 8 * gib);
+    assert_true(plenty > 380 && plenty < 560); /* 502 measured */
+    assert_true(tight > plenty);
+    assert_true(af_slim_wall_seconds(&slim, 1, 24 * gib) > 1.6 * plenty);
+    assert_true(af_slim_wall_seconds(&slim, 2, 4 * gib) == 0);
+}
+
+static struct af_slim model_of(const char *json, bool training)
+{
+    struct anyflash_error err;
+    struct af_slim slim = {0};
+    const char *remark = NULL;
+    if (af_slim_read_model((struct af_span){json, strlen(json)}, "config.json", training, &slim,
+                           &remark, &err) != ANYFLASH_OK)
+        fail_msg("%s", err.message);
+    return slim;
+}
+
+static void expect_options(const char *json, bool training, const char *options)
+{
+    struct af_slim slim = model_of(json, training);
+    struct af_arena arena;
+    af_arena_init(&arena);
+    assert_string_equal(af_slim_options(&slim, &arena), options);
+    af_arena_release(&arena);
+}
+
+static void test_models_say_what_they_need(void **state)
+{
+    (void)state;
+    expect_options("{\"model_type\":\"llama\",\"hidden_size\":4096,\"num_attention_heads\":32,"
+                   "\"torch_dtype\":\"bfloat16\",\"attention_dropout\":0.0}",
+                   true, "--head-dim 128 --dtype bf16 --features none");
+    expect_options("{\"model_type\":\"gemma2\",\"head_dim\":256,\"hidden_size\":2304,"
+                   "\"num_attention_heads\":8,\"attn_logit_softcapping\":50.0,"
+                   "\"sliding_window\":4096,\"torch_dtype\":\"float32\"}",
+                   false, "--head-dim 256 --dtype bf16 --features window,softcap --inference");
+    expect_options(
+        "{\"model_type\":\"qwen2\",\"hidden_size\":896,\"num_attention_heads\":14,"
+        "\"sliding_window\":32768,\"use_sliding_window\":false,\"dtype\":\"float16\"}",
+        false, "--head-dim 64 --dtype fp16 --features none --inference");
+    expect_options("{\"model_type\":\"mpt\",\"d_model\":4096,\"n_heads\":32,"
+                   "\"attn_config\":{\"alibi\":true},\"torch_dtype\":\"bfloat16\"}",
+                   false, "--head-dim 128 --dtype bf16 --features alibi --inference");
+    expect_options("{\"text_config\":{\"hidden_size\":4096,\"num_attention_heads\":32},"
+                   "\"vision_config\":{\"hidden_size\":1280,\"num_heads\":16},"
+                   "\"torch_dtype\":\"bfloat16\"}",
+                   false, "--head-dim 96,128 --dtype bf16 --features none --inference");
+    expect_options("{\"model_type\":\"gpt2\",\"n_embd\":768,\"n_head\":12,\"attn_pdrop\":0.1}",
+                   true, "--head-dim 64 --dtype bf16 --features dropout");
+    expect_options("{\"qk_nope_head_dim\":128,\"qk_rope_head_dim\":64,\"v_head_dim\":128,"
+                   "\"hidden_size\":7168,\"num_attention_heads\":128}",
+                   false, "--head-dim 192 --dtype bf16 --features none --inference");
+}
+
+static void test_models_that_cannot_be_served_are_named(void **state)
+{
+    static const struct {
+        const char *json;
+        enum anyflash_status status;
+        const char *word;
+    } cases[] = {
+        {"{\"head_dim\":512}", ANYFLASH_E_UNSUPPORTED, "512"},
+        {"{}", ANYFLASH_E_DATA, "head_dim"},
+        {"[]", ANYFLASH_E_DATA, "object"},
+        {"{\"head_dim\":", ANYFLASH_E_DATA, "config.json"},
+        {"{\"hidden_size\":64,\"num_attention_heads\":0}", ANYFLASH_E_DATA, "head_dim"},
+        {"{\"hidden_size\":-64,\"num_attention_heads\":-1}", ANYFLASH_E_DATA, "head_dim"},
+    };
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(cases); i++) {
+        struct anyflash_error err;
+        struct af_slim slim = {.head_dims = 1};
+        const char *remark = NULL;
+        struct af_span json = {cases[i].json, strlen(cases[i].json)};
+        assert_int_equal(af_slim_read_model(json, "config.json", false, &slim, &remark, &err),
+                         cases[i].status);
+        assert_non_null(strstr(err.message, cases[i].word));
+        assert_int_equal(slim.head_dims, 1); /* untouched */
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kernels_are_counted_as_the_templates_make_them),
+        cmocka_unit_test(test_file_names_are_read_and_written),
+        cmocka_unit_test(test_least_selection_keeps_what_every_call_may_need),
+        cmocka_unit_test(test_words_name_selections),
+        cmocka_unit_test(test_costs_are_near_the_measured),
+        cmocka_unit_test(test_wall_time_follows_cores_and_memory),
+        cmocka_unit_test(test_models_say_what_they_need),
+        cmocka_unit_test(test_models_that_cannot_be_served_are_named),
+    };
+    af_json_start();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
