@@ -19,12 +19,13 @@ anyflash_module(run MODULES plan fit machine formats json base
                 LIBRARIES PkgConfig::sqlite3 ${CMAKE_DL_LIBS} m)
 anyflash_embed_text(af_run known_answer_script src/run/known_answer.py)
 anyflash_embed_text(af_run sources data/sources.json)
+anyflash_module(govern MODULES run plan fit machine formats json base)
 anyflash_module(doctor MODULES fit machine formats json base)
 anyflash_module(bench MODULES roof hw json base LIBRARIES m)
 anyflash_embed_text(af_bench peers_script bench/peers/common.py bench/peers/torch.py
                     bench/peers/onnxruntime.py bench/peers/openvino.py bench/peers/onednn.py
                     bench/peers/openblas.py bench/peers/main.py)
-anyflash_module(cli MODULES bench run doctor plan fit machine formats json base LIBRARIES m)
+anyflash_module(cli MODULES bench govern run doctor plan fit machine formats json base LIBRARIES m)
 # The commands use the engine through anyflash.h alone.
 target_link_libraries(af_bench PUBLIC af_attn)
 target_link_libraries(af_run PUBLIC af_attn)

@@ -1,0 +1,53 @@
+/*
+ * admission.h: which waiting compiler may start now. Pure: numbers in, a
+ * decision with its reason out.
+ *
+ * Longest first, and only what fits beside what runs, counted with the larger
+ * of what was predicted and what it takes already. While the first in line does
+ * not fit, later ones may go ahead if they do not delay it: they end before it
+ * could start, or leave room for it ("EASY backfilling": Lifka 1995, The
+ * ANL/IBM SP Scheduling System). One always runs, however large: a build that
+ * cannot go on is worth nothing.
+ */
+#ifndef AF_GOVERN_ADMISSION_H
+#define AF_GOVERN_ADMISSION_H
+
+#include "base/base.h"
+
+enum af_admit_state { AF_ADMIT_WAITING, AF_ADMIT_RUNNING };
+
+struct af_admit_job {
+    enum af_admit_state state;
+    uint64_t need_bytes;     /* predicted peak */
+    uint64_t resident_bytes; /* what it takes now, of one that runs */
+    double seconds;          /* predicted, in all */
+    double elapsed;          /* since it started */
+    bool alone;              /* only with nothing else: memory was too short for it before */
+};
+
+struct af_admit_room {
+    uint64_t budget_bytes; /* for all compilers together */
+    unsigned slots;        /* compilers at a time; at least 1 is taken for 0 */
+};
+
+enum af_admit_why {
+    AF_ADMIT_NOW,        /* one may start */
+    AF_ADMIT_NOTHING,    /* none waits */
+    AF_ADMIT_SLOTS,      /* as many run as may */
+    AF_ADMIT_MEMORY,     /* the first in line does not fit beside what runs */
+    AF_ADMIT_ALONE_RUNS, /* one runs that must be alone */
+    AF_ADMIT_FOR_ALONE   /* the next must be alone, and others still run */
+};
+
+struct af_admit_answer {
+    enum af_admit_why why;
+    size_t job; /* which may start, or which the others wait for; of NOTHING none */
+};
+
+struct af_admit_answer af_admit(const struct af_admit_job *jobs, size_t count,
+                                const struct af_admit_room *room);
+
+/* Bytes that those which run must be counted with. */
+uint64_t af_admit_used(const struct af_admit_job *jobs, size_t count);
+
+#endif
