@@ -1,6 +1,6 @@
 /*
  * cgroup.h: the control groups that this process stands in, from its own up to
- * the mount's root. Private to this module.
+ * the mount's root. For this module and `govern`.
  */
 #ifndef AF_MACHINE_CGROUP_H
 #define AF_MACHINE_CGROUP_H

@@ -1,0 +1,22 @@
+/*
+ * gate.h: what stands where a build expects its compiler: it asks the governor,
+ * waits, runs the compiler in a process group of its own, and reports.
+ */
+#ifndef AF_GOVERN_GATE_H
+#define AF_GOVERN_GATE_H
+
+#include "base/base.h"
+
+#define AF_GATE_EXIT_ALONE 75 /* EX_TEMPFAIL: no governor */
+
+/*
+ * Runs `argv` (argv[0] is the compiler's path, NULL-terminated) once the
+ * governor of $ANYFLASH_GATE lets it, again if it says so, and returns the exit
+ * code for this process: the compiler's, 128 + N after signal N, 127 when it
+ * cannot be started, AF_GATE_EXIT_ALONE when there is no governor or it ended:
+ * nothing ever runs ungoverned. SIGINT, SIGTERM and SIGHUP end the compiler and
+ * all that it started.
+ */
+int af_gate_run(const char *const *argv);
+
+#endif

@@ -1,0 +1,231 @@
+/*
+ * govern.c: the governor's loop: a build that runs, gates that come and go,
+ * signals, and a look at memory twice a second.
+ */
+#include "govern/govern.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "govern/jobs.h"
+#include "govern/tree.h"
+
+#define LOOK_MS 500
+#define NICE 10
+#define GRACE_MS 3000 /* that a build has to end by itself after SIGTERM */
+
+struct run {
+    struct af_governor governor;
+    int listening;
+    int signals;
+    sigset_t before;
+    pid_t build;
+    bool ended;
+    char name[AF_CHANNEL_NAME_BYTES];
+};
+
+static unsigned cores_here(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+}
+
+/* Becomes the build. Only calls that are safe after fork(), but for setenv() before. */
+static void become(const struct run *run, pid_t parent)
+{
+    const struct af_govern_options *options = run->governor.options;
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setpriority(PRIO_PROCESS, 0, NICE);
+    sigprocmask(SIG_SETMASK, &run->before, NULL);
+    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(options->output, STDOUT_FILENO) < 0 ||
+        dup2(options->output, STDERR_FILENO) < 0 ||
+        (options->folder != NULL && chdir(options->folder) != 0) || getppid() != parent)
+        _exit(126);
+    execvp(options->argv[0], (char *const *)(uintptr_t)options->argv);
+    _exit(127);
+}
+
+static enum anyflash_status start_build(struct run *run, struct anyflash_error *err)
+{
+    const char *const *variable = run->governor.options->environment;
+    pid_t parent = getpid();
+    run->build = fork();
+    if (run->build == 0) {
+        for (; variable != NULL && *variable != NULL; variable++)
+            putenv((char *)(uintptr_t)*variable);
+        setenv(AF_GATE_VARIABLE, run->name, 1);
+        become(run, parent);
+    }
+    if (run->build < 0)
+        return af_fail(err, ANYFLASH_E_IO, "cannot start the build: %s", strerror(errno));
+    setpgid(run->build, run->build);
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status open_all(struct run *run, struct anyflash_error *err)
+{
+    sigset_t set;
+    enum anyflash_status status = af_channel_open(&run->listening, run->name, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, &run->before);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    run->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (run->signals < 0)
+        return af_fail(err, ANYFLASH_E_IO, "cannot wait for signals: %s", strerror(errno));
+    return ANYFLASH_OK;
+}
+
+static void close_all(struct run *run)
+{
+    if (run->listening >= 0)
+        close(run->listening);
+    if (run->signals >= 0)
+        close(run->signals);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    sigprocmask(SIG_SETMASK, &run->before, NULL);
+}
+
+/* Reaps what ended; notes the build's end. */
+static void reap(struct run *run)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid != run->build)
+            continue;
+        run->ended = true;
+        run->governor.result.exit_code =
+            WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+}
+
+static void take_signals(struct run *run)
+{
+    struct signalfd_siginfo info;
+    while (read(run->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo != SIGCHLD && run->governor.result.interrupted == 0)
+            run->governor.result.interrupted = (int)info.ssi_signo;
+    }
+    reap(run);
+}
+
+static void take_gates(struct run *run)
+{
+    pid_t pid;
+    int fd;
+    while ((fd = af_channel_accept(run->listening, &pid)) >= 0)
+        af_jobs_add(&run->governor, fd);
+}
+
+/* Waits for something to happen, at most until the next look. */
+static void wait_once(struct run *run)
+{
+    struct pollfd waits[AF_GOVERN_JOBS_MAX + 2];
+    struct af_governor *governor = &run->governor;
+    size_t count = governor->job_count;
+    double left = governor->looked + LOOK_MS / 1000.0 - af_govern_now();
+    for (size_t i = 0; i < count; i++)
+        waits[i] = (struct pollfd){governor->jobs[i].fd, POLLIN, 0};
+    waits[count] = (struct pollfd){run->signals, POLLIN, 0};
+    waits[count + 1] = (struct pollfd){run->listening, POLLIN, 0};
+    if (poll(waits, (nfds_t)count + 2, left <= 0 ? 0 : (int)(left * 1000) + 1) <= 0)
+        return;
+    for (size_t i = count; i-- > 0;) { /* backwards: a gate that is gone is taken out */
+        if (waits[i].revents != 0)
+            af_jobs_hear(governor, i);
+    }
+    if (waits[count].revents != 0)
+        take_signals(run);
+    if (waits[count + 1].revents != 0)
+        take_gates(run);
+}
+
+static void govern(struct run *run)
+{
+    struct af_governor *governor = &run->governor;
+    unsigned looks = 0;
+    while (!run->ended && governor->result.interrupted == 0) {
+        if (af_govern_now() - governor->looked >= LOOK_MS / 1000.0) {
+            af_jobs_look(governor);
+            if (looks++ % 2 == 0)
+                af_jobs_tell(governor, AF_GOVERN_TICK, NULL, 0);
+        }
+        af_jobs_admit(governor);
+        wait_once(run);
+    }
+}
+
+/* Nothing that this run started outlives it. */
+static void end_all(struct run *run)
+{
+    af_jobs_end(&run->governor);
+    close(run->listening);
+    run->listening = -1;
+    if (!run->ended)
+        kill(-run->build, SIGTERM);
+    for (int waited = 0; !run->ended && waited < GRACE_MS; waited += 20) {
+        struct pollfd wait = {run->signals, POLLIN, 0};
+        poll(&wait, 1, 20);
+        take_signals(run);
+        af_tree_kill_strays(run->build);
+    }
+    af_tree_kill(run->build); /* also what it left in its group */
+    if (!run->ended) {
+        waitpid(run->build, NULL, 0);
+        run->governor.result.exit_code = 128 + SIGKILL;
+    }
+    for (int i = 0; i < 50; i++) { /* what dies may hand on its own children */
+        af_tree_kill_strays(0);
+        if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
+            break;
+        poll(NULL, 0, 20);
+    }
+}
+
+enum anyflash_status af_govern_run(const struct af_govern_options *options,
+                                   struct af_state *state, struct af_govern_result *result_out,
+                                   struct anyflash_error *err)
+{
+    struct run *run = af_mem_alloc(sizeof *run);
+    if (run == NULL)
+        return af_fail_memory(err);
+    memset(run, 0, sizeof *run);
+    run->listening = run->signals = -1;
+    run->governor.options = options;
+    run->governor.state = state;
+    run->governor.cores = cores_here();
+    af_room_read(options->root, &run->governor.room_before, &run->governor.room);
+    run->governor.kills_seen = run->governor.room.kills;
+    run->governor.hits_seen = run->governor.room.limit_hits;
+    sigprocmask(SIG_SETMASK, NULL, &run->before);
+    enum anyflash_status status = open_all(run, err);
+    if (status == ANYFLASH_OK)
+        status = start_build(run, err);
+    if (status == ANYFLASH_OK) {
+        govern(run);
+        end_all(run);
+        *result_out = run->governor.result;
+    }
+    close_all(run);
+    af_mem_free(run);
+    return status;
+}

@@ -1,0 +1,73 @@
+/*
+ * jobs.h: the gates that are connected and what they wait for or run. Private
+ * to this module.
+ */
+#ifndef AF_GOVERN_JOBS_H
+#define AF_GOVERN_JOBS_H
+
+#include <sys/types.h>
+
+#include "govern/channel.h"
+#include "govern/govern.h"
+#include "govern/room.h"
+#include "govern/standstill.h"
+
+enum af_job_state { AF_JOB_NEW, AF_JOB_WAITING, AF_JOB_RUNNING };
+
+struct af_job {
+    int fd;
+    enum af_job_state state;
+    struct af_prediction prediction;
+    pid_t group;    /* of its compiler, once that is told; else 0 */
+    bool alone;     /* killed for memory before */
+    bool stopped;   /* by us, for a standstill */
+    unsigned kills; /* how often it was killed, by whomever */
+    double started;
+    uint64_t resident_bytes;
+    uint64_t resident_peak; /* since it started */
+    double user_seconds;
+    double cpu_seconds;
+    double worked; /* when its processor time last grew */
+};
+
+struct af_governor {
+    const struct af_govern_options *options;
+    struct af_state *state;
+    struct af_govern_result result;
+    struct af_job jobs[AF_GOVERN_JOBS_MAX];
+    size_t job_count;
+    struct af_govern_row rows[AF_GOVERN_JOBS_MAX]; /* for events */
+    struct af_message message;                     /* for sending and receiving */
+    struct af_room room;
+    struct af_room_before room_before;
+    double others_cores; /* smoothed */
+    uint64_t kills_seen;
+    uint64_t hits_seen;
+    struct af_standstill standstill;
+    unsigned cores;
+    double looked; /* when memory and jobs were last looked at */
+    enum af_admit_why why;
+    const struct af_prediction *first;
+};
+
+double af_govern_now(void);
+
+/* A new gate; it is turned away when there are too many. */
+void af_jobs_add(struct af_governor *governor, int fd);
+
+/* Reads what gate number `at` says. False when it is gone and was removed. */
+bool af_jobs_hear(struct af_governor *governor, size_t at);
+
+/* Looks at memory and at what runs; acts on standstill and on compilers that hang. */
+void af_jobs_look(struct af_governor *governor);
+
+/* Starts all that may start. */
+void af_jobs_admit(struct af_governor *governor);
+
+/* Kills all compilers and lets all gates go. */
+void af_jobs_end(struct af_governor *governor);
+
+void af_jobs_tell(struct af_governor *governor, enum af_govern_event_kind kind,
+                  const struct af_job *job, uint64_t peak_bytes);
+
+#endif

@@ -1,0 +1,33 @@
+/*
+ * room.h: how much memory and processor there is for compilers right now.
+ *
+ * The tightest counts: what the system has available, and what the control
+ * groups (v1 or v2, at every level) leave. Page cache is not counted as used:
+ * the kernel gives it back.
+ */
+#ifndef AF_GOVERN_ROOM_H
+#define AF_GOVERN_ROOM_H
+
+#include "base/base.h"
+
+#define AF_ROOM_UNLIMITED UINT64_MAX
+
+struct af_room {
+    uint64_t left_bytes;  /* the least of what any level leaves; AF_ROOM_UNLIMITED unknown */
+    uint64_t limit_bytes; /* of that level */
+    uint64_t limit_hits;  /* how often a group came to its limit, in all (v1 failcnt, v2 max) */
+    uint64_t kills;       /* how often the kernel killed in these groups */
+    double stalled;      /* share of the last 10 s in which all waited for memory; -1 unknown */
+    double others_cores; /* cores that work without being nice use; since the last reading */
+};
+
+/* What the next reading is compared with; zero-initialised at first. */
+struct af_room_before {
+    uint64_t busy_ticks;
+    double seconds;
+};
+
+/* `root` stands before /proc and /sys; "" but in tests. */
+void af_room_read(const char *root, struct af_room_before *before, struct af_room *room_out);
+
+#endif

@@ -1,0 +1,22 @@
+/*
+ * standstill.c: little work at the limit, for a while.
+ */
+#include "govern/standstill.h"
+
+#define WORKING 0.3 /* share of a core that a compiler uses at least when it goes on */
+
+bool af_standstill_look(struct af_standstill *standstill, const struct af_standstill_look *look)
+{
+    bool still = look->running > 0 && look->at_limit && look->interval > 0 &&
+                 look->user_seconds < WORKING * look->interval;
+    if (!still) {
+        standstill->since = 0;
+        return false;
+    }
+    if (standstill->since == 0)
+        standstill->since = look->now - look->interval;
+    if (look->now - standstill->since < AF_STANDSTILL_SECONDS)
+        return false;
+    standstill->since = 0;
+    return true;
+}
