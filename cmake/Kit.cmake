@@ -25,7 +25,8 @@ anyflash_module(bench MODULES roof hw json base LIBRARIES m)
 anyflash_embed_text(af_bench peers_script bench/peers/common.py bench/peers/torch.py
                     bench/peers/onnxruntime.py bench/peers/openvino.py bench/peers/onednn.py
                     bench/peers/openblas.py bench/peers/main.py)
-anyflash_module(cli MODULES bench govern run doctor plan fit machine formats json base LIBRARIES m)
+anyflash_module(cli MODULES bench govern run doctor plan fit machine formats json base
+                LIBRARIES m)
 # The commands use the engine through anyflash.h alone.
 target_link_libraries(af_bench PUBLIC af_attn)
 target_link_libraries(af_run PUBLIC af_attn)

@@ -48,6 +48,7 @@ static void become(const struct run *run, pid_t parent)
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    af_confine_enter(&run->governor.confine);
     setpriority(PRIO_PROCESS, 0, NICE);
     sigprocmask(SIG_SETMASK, &run->before, NULL);
     if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(options->output, STDOUT_FILENO) < 0 ||
@@ -193,6 +194,7 @@ static void end_all(struct run *run)
         waitpid(run->build, NULL, 0);
         run->governor.result.exit_code = 128 + SIGKILL;
     }
+    af_confine_kill(&run->governor.confine);
     for (int i = 0; i < 50; i++) { /* what dies may hand on its own children */
         af_tree_kill_strays(0);
         if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
@@ -213,7 +215,8 @@ enum anyflash_status af_govern_run(const struct af_govern_options *options,
     run->governor.options = options;
     run->governor.state = state;
     run->governor.cores = cores_here();
-    af_room_read(options->root, &run->governor.room_before, &run->governor.room);
+    af_confine_make(options->root, options->memory_bytes, &run->governor.confine);
+    af_jobs_room(&run->governor, &run->governor.room);
     run->governor.kills_seen = run->governor.room.kills;
     run->governor.hits_seen = run->governor.room.limit_hits;
     sigprocmask(SIG_SETMASK, NULL, &run->before);
@@ -225,6 +228,7 @@ enum anyflash_status af_govern_run(const struct af_govern_options *options,
         end_all(run);
         *result_out = run->governor.result;
     }
+    af_confine_remove(&run->governor.confine);
     close_all(run);
     af_mem_free(run);
     return status;

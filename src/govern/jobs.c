@@ -29,6 +29,13 @@ double af_govern_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+void af_jobs_room(struct af_governor *governor, struct af_room *room_out)
+{
+    const char *group = governor->confine.folder;
+    af_room_read(governor->options->root, group[0] == '\0' ? NULL : group,
+                 &governor->room_before, room_out);
+}
+
 void af_jobs_add(struct af_governor *governor, int fd)
 {
     if (governor->job_count == AF_GOVERN_JOBS_MAX) {
@@ -194,7 +201,8 @@ static bool memory_was_short(struct af_governor *governor)
 {
     struct af_room room;
     struct af_room_before before = governor->room_before;
-    af_room_read(governor->options->root, &before, &room);
+    af_jobs_room(governor, &room);
+    governor->room_before = before; /* the next look measures from the last one */
     bool killed = room.kills > governor->kills_seen;
     governor->kills_seen = room.kills;
     return killed || running_bytes(governor) > budget(governor) / 10 * 9;
@@ -335,7 +343,7 @@ void af_jobs_look(struct af_governor *governor)
     double now = af_govern_now();
     struct af_standstill_look look = {.now = now, .interval = now - governor->looked};
     look.user_seconds = sample(governor, now, &look.running);
-    af_room_read(governor->options->root, &governor->room_before, &governor->room);
+    af_jobs_room(governor, &governor->room);
     governor->others_cores = 0.9 * governor->others_cores + 0.1 * governor->room.others_cores;
     look.at_limit = governor->room.left_bytes < governor->room.limit_bytes / TIGHT_SHARE ||
                     (governor->looked > 0 && governor->room.limit_hits > governor->hits_seen);

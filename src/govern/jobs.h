@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "govern/channel.h"
+#include "govern/confine.h"
 #include "govern/govern.h"
 #include "govern/room.h"
 #include "govern/standstill.h"
@@ -38,6 +39,7 @@ struct af_governor {
     size_t job_count;
     struct af_govern_row rows[AF_GOVERN_JOBS_MAX]; /* for events */
     struct af_message message;                     /* for sending and receiving */
+    struct af_confine confine;
     struct af_room room;
     struct af_room_before room_before;
     double others_cores; /* smoothed */
@@ -51,6 +53,9 @@ struct af_governor {
 };
 
 double af_govern_now(void);
+
+/* Reads the memory that is left, in the build's own group if it has one. */
+void af_jobs_room(struct af_governor *governor, struct af_room *room_out);
 
 /* A new gate; it is turned away when there are too many. */
 void af_jobs_add(struct af_governor *governor, int fd);

@@ -79,11 +79,13 @@ static uint64_t group_used(const struct af_probe *probe, const struct af_cgroup 
     return anonymous + shared;
 }
 
-static void read_groups(const struct af_probe *probe, struct af_room *room)
+static void read_groups(const struct af_probe *probe, const char *group, struct af_room *room)
 {
     struct af_cgroup cgroup;
     if (!af_cgroup_find(probe, "memory", &cgroup))
         return;
+    if (group != NULL)
+        cgroup.folder = group;
     do {
         int64_t limit;
         uint64_t number = 0;
@@ -130,7 +132,8 @@ static void read_others(const struct af_probe *probe, struct af_room_before *bef
     *before = (struct af_room_before){user, seconds};
 }
 
-void af_room_read(const char *root, struct af_room_before *before, struct af_room *room_out)
+void af_room_read(const char *root, const char *group, struct af_room_before *before,
+                  struct af_room *room_out)
 {
     struct af_arena arena;
     af_arena_init(&arena);
@@ -138,7 +141,7 @@ void af_room_read(const char *root, struct af_room_before *before, struct af_roo
     const struct af_probe probe = {.arena = &arena, .options = &options};
     struct af_room room = {.left_bytes = AF_ROOM_UNLIMITED, .limit_bytes = AF_ROOM_UNLIMITED};
     read_system(&probe, &room);
-    read_groups(&probe, &room);
+    read_groups(&probe, group, &room);
     room.stalled = pressure(read_text(&probe, "/proc/pressure/memory"));
     read_others(&probe, before, &room);
     af_arena_release(&arena);

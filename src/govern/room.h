@@ -27,7 +27,11 @@ struct af_room_before {
     double seconds;
 };
 
-/* `root` stands before /proc and /sys; "" but in tests. */
-void af_room_read(const char *root, struct af_room_before *before, struct af_room *room_out);
+/*
+ * `group` is the folder of the group to begin at; NULL: that of this process.
+ * `root` stands before /proc and /sys; NULL but in tests.
+ */
+void af_room_read(const char *root, const char *group, struct af_room_before *before,
+                  struct af_room *room_out);
 
 #endif

@@ -134,7 +134,7 @@ const char *af_slim_text(const struct af_slim *slim, struct af_arena *arena);
  */
 const char *af_slim_local(const struct af_slim *slim, struct af_arena *arena);
 
-/* The options of `anyflash build` that make this selection: "--head-dim 128 --dtype bf16 ...". */
+/* The options of `anyflash build` for it: "--head-dim 128 --dtype bf16 ...". */
 const char *af_slim_options(const struct af_slim *slim, struct af_arena *arena);
 
 #endif

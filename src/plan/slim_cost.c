@@ -105,7 +105,7 @@ static unsigned split_key(const struct af_slim_file *file, const struct switches
     return key_of(0, bits, AF_COUNT(bits));
 }
 
-/* run_mha_bwd_hdimN(): two tile shapes for each dropout, or as their switch over memory says. */
+/* run_mha_bwd_hdimN(): two tile shapes for each dropout, chosen by the GPU's memory. */
 static unsigned backward_key(const struct af_slim_file *file, const struct switches *on,
                              unsigned choice)
 {

@@ -113,12 +113,12 @@ def test_every_object_once_within_the_memory(tmp_path):
     wait_for_none(tmp_path)
 
 
-def test_one_larger_than_the_memory_runs_alone(tmp_path):
-    project = Project(tmp_path, ["m12-s0.2-a", "m300-s0.2-b", "m12-s0.2-c"])
+def test_one_larger_than_its_share_runs_alone(tmp_path):
+    project = Project(tmp_path, ["m12-s0.2-a", "m180-s0.2-b", "m12-s0.2-c"])
     code, lines = project.run(256, 4)
     assert code == 0
     project.check_complete()
-    large = [i for i, line in enumerate(lines) if "m300" in line]
+    large = [i for i, line in enumerate(lines) if "m180" in line]
     assert large[1] == large[0] + 1, lines  # it ended before another began
 
 

@@ -1,0 +1,39 @@
+/*
+ * confine.h: a control group of its own for a build, where the system allows
+ * one: memory that runs out ends something of the build and nothing else, and
+ * the build can be ended as a whole.
+ *
+ * Version 1: a group below ours in the memory hierarchy. Version 2: a group
+ * below ours; it limits memory only where the memory controller is handed down,
+ * else it still serves to kill. Neither needs root where the group is ours
+ * (containers, delegated units).
+ */
+#ifndef AF_GOVERN_CONFINE_H
+#define AF_GOVERN_CONFINE_H
+
+#include "base/base.h"
+
+#define AF_CONFINE_BYTES 512
+
+/* Zero-initialised it confines nothing. */
+struct af_confine {
+    char folder[AF_CONFINE_BYTES]; /* of the group; "" none */
+    bool limits;                   /* memory is limited in it */
+};
+
+/*
+ * Makes a group with this limit (0: none). When the system does not let us,
+ * there is none. Groups of builds that were killed before are removed. `root` stands before /proc and /sys; NULL but in tests.
+ */
+void af_confine_make(const char *root, uint64_t limit_bytes, struct af_confine *confine_out);
+
+/* Moves the calling process into it; safe after fork(). */
+void af_confine_enter(const struct af_confine *confine);
+
+/* Kills all that is in it. */
+void af_confine_kill(const struct af_confine *confine);
+
+/* Kills all that is in it and removes it. */
+void af_confine_remove(struct af_confine *confine);
+
+#endif
