@@ -23,7 +23,8 @@ struct af_confine {
 
 /*
  * Makes a group with this limit (0: none). When the system does not let us,
- * there is none. Groups of builds that were killed before are removed. `root` stands before /proc and /sys; NULL but in tests.
+ * there is none. Groups of builds that were killed before are removed. `root`
+ * stands before /proc and /sys; NULL but in tests.
  */
 void af_confine_make(const char *root, uint64_t limit_bytes, struct af_confine *confine_out);
 

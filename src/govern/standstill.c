@@ -9,14 +9,11 @@ bool af_standstill_look(struct af_standstill *standstill, const struct af_stands
 {
     bool still = look->running > 0 && look->at_limit && look->interval > 0 &&
                  look->user_seconds < WORKING * look->interval;
-    if (!still) {
-        standstill->since = 0;
-        return false;
-    }
-    if (standstill->since == 0)
+    if (still && !standstill->still)
         standstill->since = look->now - look->interval;
-    if (look->now - standstill->since < AF_STANDSTILL_SECONDS)
+    standstill->still = still;
+    if (!still || look->now - standstill->since < AF_STANDSTILL_SECONDS)
         return false;
-    standstill->since = 0;
+    standstill->still = false;
     return true;
 }

@@ -13,7 +13,8 @@
 #define AF_STANDSTILL_SECONDS 15.0
 
 struct af_standstill {
-    double since; /* when it began to look so; 0: it does not */
+    bool still;
+    double since; /* when it began to look so */
 };
 
 /* What was seen since the last look. */

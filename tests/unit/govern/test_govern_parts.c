@@ -1,0 +1,229 @@
+/*
+ * test_govern_parts.c: standstill, memory as the kernel tells it, notes of
+ * finished objects, learned costs.
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "govern/costs.h"
+#include "govern/done.h"
+#include "govern/room.h"
+#include "govern/standstill.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static char folder[64];
+
+static int enter_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/anyflash-test-XXXXXX");
+    return mkdtemp(folder) == NULL || chdir(folder) != 0;
+}
+
+/* Makes the folders of `path`, which is within the test's folder, and the file. */
+static void put(const char *path, const char *text)
+{
+    char part[256];
+    for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
+        mkdir(part, 0700);
+    }
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+}
+
+static void test_little_work_at_the_limit_is_a_standstill(void **state)
+{
+    struct af_standstill standstill = {0};
+    struct af_standstill_look look = {.interval = 1, .running = 2, .at_limit = true};
+    (void)state;
+    for (int second = 1; second < 15; second++) {
+        look.now = second;
+        look.user_seconds = 0.1;
+        assert_false(af_standstill_look(&standstill, &look));
+    }
+    look.now = 15;
+    assert_true(af_standstill_look(&standstill, &look));
+    look.now = 16; /* it begins anew */
+    assert_false(af_standstill_look(&standstill, &look));
+}
+
+static void test_work_or_room_is_no_standstill(void **state)
+{
+    struct af_standstill standstill = {0};
+    (void)state;
+    for (int second = 1; second < 60; second++) {
+        struct af_standstill_look look = {.now = second, .interval = 1, .running = 1};
+        look.at_limit = second % 10 != 0;                /* room now and then */
+        look.user_seconds = second % 7 == 0 ? 0.9 : 0.1; /* or work */
+        assert_false(af_standstill_look(&standstill, &look));
+    }
+}
+
+static void test_tightest_level_counts_without_page_cache(void **state)
+{
+    struct af_room_before before = {0};
+    struct af_room room;
+    (void)state;
+    put("proc/meminfo", "MemTotal: 16777216 kB\nMemFree: 1 kB\nMemAvailable: 8388608 kB\n");
+    put("proc/pressure/memory", "some avg10=9.00 avg60=0 avg300=0 total=1\n"
+                                "full avg10=4.50 avg60=0 avg300=0 total=1\n");
+    put("proc/stat", "cpu  100 5 7 9\n");
+    af_room_read(folder, NULL, &before, &room);
+    assert_int_equal(room.left_bytes, 8192 * MIB);
+    assert_int_equal(room.limit_bytes, 16384 * MIB);
+    assert_true(room.stalled > 0.0449 && room.stalled < 0.0451);
+
+    put("proc/self/cgroup", "4:memory:/a/b\n0::/\n");
+    put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    put("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "2147483648\n");
+    put("sys/fs/cgroup/memory/a/memory.stat", "cache 99\ntotal_rss 1073741824\n");
+    put("sys/fs/cgroup/memory/a/memory.failcnt", "7\n");
+    put("sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "4294967296\n");
+    put("sys/fs/cgroup/memory/a/b/memory.stat", "cache 99\ntotal_rss 1024\n");
+    put("sys/fs/cgroup/memory/a/b/memory.oom_control", "oom_kill_disable 0\noom_kill 3\n");
+    af_room_read(folder, NULL, &before, &room);
+    assert_int_equal(room.left_bytes, 1024 * MIB);
+    assert_int_equal(room.limit_bytes, 2048 * MIB);
+    assert_int_equal(room.kills, 3);
+    assert_int_equal(room.limit_hits, 7);
+}
+
+static void test_groups_of_version_2_are_read(void **state)
+{
+    struct af_room_before before = {0};
+    struct af_room room;
+    (void)state;
+    put("proc/self/cgroup", "0::/user\n");
+    put("sys/fs/cgroup/user/memory.max", "3221225472\n");
+    put("sys/fs/cgroup/user/memory.stat", "anon 1073741824\nfile 55\nshmem 1048576\n");
+    put("sys/fs/cgroup/user/memory.events", "low 0\nhigh 0\nmax 12\noom 1\noom_kill 2\n");
+    af_room_read(folder, NULL, &before, &room);
+    assert_int_equal(room.left_bytes, 2047 * MIB);
+    assert_int_equal(room.kills, 2);
+    assert_int_equal(room.limit_hits, 12);
+}
+
+static void test_unreadable_is_unlimited(void **state)
+{
+    struct af_room_before before = {0};
+    struct af_room room;
+    (void)state;
+    put("proc/meminfo", "MemTotal: many\n");
+    unlink("proc/self/cgroup");
+    af_room_read(folder, NULL, &before, &room);
+    assert_true(room.left_bytes == AF_ROOM_UNLIMITED);
+}
+
+static const char *const command[] = {"cc", "-c", "a.cu", "-o", "a.o", "-MF", "a.d", NULL};
+
+static void finish_object(void)
+{
+    put("a.cu", "source");
+    put("with space.h", "header");
+    put("a.o", "object");
+    put("a.d", "a.o : a.cu \\\n  with\\ space.h\n");
+    af_done_note(command);
+    unlink("a.d"); /* as ninja does */
+}
+
+static void touch_later(const char *path)
+{
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {0, 0}};
+    clock_gettime(CLOCK_REALTIME, &times[1]);
+    times[1].tv_sec += 10;
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+static void test_finished_object_is_known_and_its_dependencies_are_back(void **state)
+{
+    (void)state;
+    finish_object();
+    assert_true(af_done_is(command));
+    assert_int_equal(access("a.d", R_OK), 0);
+    unlink("a.o"); /* as an interrupted ninja does */
+    assert_true(af_done_is(command));
+    assert_int_equal(access("a.o", R_OK), 0);
+}
+
+static void test_changes_undo_what_was_finished(void **state)
+{
+    static const char *const other[] = {"cc",  "-O3", "-c",  "a.cu", "-o",
+                                        "a.o", "-MF", "a.d", NULL};
+    (void)state;
+    finish_object();
+    assert_false(af_done_is(other));
+    touch_later("with space.h");
+    assert_false(af_done_is(command));
+    finish_object();
+    touch_later("a.cu");
+    assert_false(af_done_is(command));
+    finish_object();
+    put("a.o", "half an obj");
+    assert_false(af_done_is(command));
+    finish_object();
+    put("a.o.done", "");
+    assert_false(af_done_is(command));
+    finish_object();
+    unlink("with space.h");
+    assert_false(af_done_is(command));
+}
+
+static void test_costs_are_learned_and_forgotten_slowly(void **state)
+{
+    struct af_arena arena;
+    struct af_state *kept;
+    struct anyflash_error err;
+    const char *remark;
+    struct af_prediction prediction = {.key = "bwd hd128", .bytes = 100 * MIB, .seconds = 9};
+    (void)state;
+    setenv("ANYFLASH_STATE", folder, 1);
+    af_arena_init(&arena);
+    assert_int_equal(af_state_open(AF_STATE_WRITE, &arena, &kept, &remark, &err), ANYFLASH_OK);
+    assert_false(af_costs_correct(kept, &prediction));
+    af_costs_learn(kept, &prediction, 200 * MIB, 20);
+    assert_true(af_costs_correct(kept, &prediction));
+    assert_int_equal(prediction.bytes / MIB, 210);
+    assert_true(prediction.seconds == 20);
+    af_costs_learn(kept, &prediction, 120 * MIB, 10);
+    assert_true(af_costs_correct(kept, &prediction));
+    assert_int_equal(prediction.bytes / MIB, 199); /* 190 and a margin */
+    af_costs_raise(kept, &prediction, 400 * MIB);
+    assert_true(af_costs_correct(kept, &prediction));
+    assert_int_equal(prediction.bytes / MIB, 420);
+    af_costs_raise(kept, &prediction, 10 * MIB);
+    assert_true(af_costs_correct(kept, &prediction));
+    assert_int_equal(prediction.bytes / MIB, 420);
+    assert_false(af_costs_correct(NULL, &prediction));
+    af_costs_learn(NULL, &prediction, 1, 1);
+    af_state_close(kept);
+    af_arena_release(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_little_work_at_the_limit_is_a_standstill),
+        cmocka_unit_test(test_work_or_room_is_no_standstill),
+        cmocka_unit_test(test_tightest_level_counts_without_page_cache),
+        cmocka_unit_test(test_groups_of_version_2_are_read),
+        cmocka_unit_test(test_unreadable_is_unlimited),
+        cmocka_unit_test(test_finished_object_is_known_and_its_dependencies_are_back),
+        cmocka_unit_test(test_changes_undo_what_was_finished),
+        cmocka_unit_test(test_costs_are_learned_and_forgotten_slowly),
+    };
+    return cmocka_run_group_tests(tests, enter_folder, NULL);
+}
