@@ -78,6 +78,33 @@ static void view_decision(struct af_page *page, const struct plan *plan)
         af_page_add(page, 2, "  ", AF_TONE_PLAIN, rung->wheel->filename);
 }
 
+/* The best wheel that may load and is not proved to. */
+static void view_proof(struct af_cli *cli, struct af_page *page, const struct plan *plan)
+{
+    struct af_plan_proof proof;
+    const struct af_rung *rung = &plan->question.decision.rungs[AF_RUNG_WHEEL];
+    if (!af_plan_proof_make(rung, plan->question.machines.pointers[0], &cli->arena, &proof))
+        return;
+    af_page_gap(page);
+    af_page_add(page, 0, "", AF_TONE_STRONG, "A wheel that may load: prove it first");
+    af_page_add(page, 2, "  ", AF_TONE_PLAIN, rung->wheel->filename);
+    af_page_add(page, 2, "  ", AF_TONE_PLAIN, "reads its bytes and changes nothing:");
+    af_page_command(page, 4, proof.inspect);
+    af_page_add(page, 2, "  ", AF_TONE_PLAIN,
+                "proves it, installs it, and takes it back if it does not load:");
+    af_page_command(page, 4, proof.install);
+}
+
+static json_t *proof_json(struct af_cli *cli, const struct plan *plan)
+{
+    struct af_plan_proof proof;
+    const struct af_rung *rung = &plan->question.decision.rungs[AF_RUNG_WHEEL];
+    if (!af_plan_proof_make(rung, plan->question.machines.pointers[0], &cli->arena, &proof))
+        return json_null();
+    return json_pack("{s:o, s:s, s:s}", "wheel", af_json_wheel(rung->wheel), "inspect",
+                     proof.inspect, "install", proof.install);
+}
+
 static void view(struct af_cli *cli, const struct plan *plan)
 {
     struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
@@ -91,6 +118,7 @@ static void view(struct af_cli *cli, const struct plan *plan)
     af_page_gap(&page);
     af_page_add(&page, 0, "", AF_TONE_STRONG, "Every way, best first");
     af_rungs_view(&page, &plan->question.decision, AF_RUNG_FULL, &cli->arena);
+    view_proof(cli, &page, plan);
     if (plan->question.decision.near_miss_count > 0) {
         af_page_gap(&page);
         af_page_add(&page, 0, "", AF_TONE_STRONG, "Why not the obvious wheels");
@@ -147,13 +175,15 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct plan *pl
         machines =
             af_json_append(machines, af_json_machine_name(plan->question.machines.pointers[i]));
     json_t *json = json_pack(
-        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", AF_PLAN_SCHEMA,
-        "machines", machines, "facts", af_plan_facts_json(plan->question.machines.pointers[0]),
-        "decision", af_json_decision(decision), "wheel",
+        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
+        AF_PLAN_SCHEMA, "machines", machines, "facts",
+        af_plan_facts_json(plan->question.machines.pointers[0]), "decision",
+        af_json_decision(decision), "wheel",
         rung != NULL && rung->wheel != NULL ? af_json_wheel(rung->wheel) : json_null(), "rungs",
         rungs, "steps",
         plan->has_steps ? af_plan_steps_json(&plan->steps, &cli->arena) : json_array(),
-        "near_misses", misses_json(decision), "sieve", sieve_json(decision), "candidates",
+        "prove_first", proof_json(cli, plan), "near_misses", misses_json(decision), "sieve",
+        sieve_json(decision), "candidates",
         json_pack("{s:I, s:I, s:I}", "judged", (json_int_t)decision->candidate_count, "fitting",
                   (json_int_t)decision->fitting_count, "unknown",
                   (json_int_t)decision->unknown_count),

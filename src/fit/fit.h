@@ -70,6 +70,7 @@ struct af_rung {
     int jobs;               /* of build: how many compilers at a time; else 0 */
     const char *arch_list;  /* of build: FLASH_ATTN_CUDA_ARCHS, as "80;90" */
     const char *flash_attn; /* of build: the version to build */
+    bool prove_first;       /* nothing but the proof of `wheel`'s bytes is missing */
 };
 
 /* A wheel of the catalog, judged. */
@@ -79,6 +80,18 @@ struct af_candidate {
     uint64_t reason_bits; /* 1 << enum af_reason_id */
 };
 
+/*
+ * What the bytes of a catalog's wheel proved on the machine that is decided
+ * for. It stands above all that the wheel's name says of torch, CUDA, C++ ABI
+ * and system libraries; platform, Python, GPUs, driver and peers are judged on.
+ */
+struct af_known_wheel {
+    const struct af_wheel *wheel; /* of the catalog, by its address */
+    enum af_answer loads;         /* UNKNOWN: nothing was proved, names decide */
+    const char *evidence;         /* of NO: why; NULL: not said */
+    const char *built_for;        /* "torch 2.7 or 2.8", by the bytes; NULL: not known */
+};
+
 struct af_fit_options {
     const char *package; /* NULL: "flash_attn" */
     const char *version; /* only this public version; NULL: any */
@@ -86,6 +99,8 @@ struct af_fit_options {
     bool official_only;
     bool has_preference;
     enum af_rung_kind preference;
+    const struct af_known_wheel *known; /* proofs on the one machine; borrowed */
+    size_t known_count;
 };
 
 /* One of the wheels that people try first, and why it does not fit here. */
@@ -137,6 +152,12 @@ enum anyflash_status af_fit_decide(const struct af_catalog *catalog,
                                    size_t machine_count, const struct af_fit_options *options,
                                    struct af_decision *decision, struct anyflash_error *err);
 void af_decision_release(struct af_decision *decision);
+
+/*
+ * Whether a proof of its bytes would settle the wheel: it fits, or all that
+ * speaks against it is what its name says of torch, CUDA, C++ ABI and system libraries.
+ */
+bool af_candidate_is_provable(const struct af_candidate *candidate);
 
 /*
  * The reasons of one wheel with their details, in the order of reasons.inc, in

@@ -3,7 +3,7 @@
  * decides:
  *
  *  1. fits before unknown
- *  2. made for this torch before made for a neighbour
+ *  2. made for this torch before made for another one, proved to load or not
  *  3. an upstream release before a version that upstream never published
  *  4. official before community
  *  5. a name that does not lie
@@ -33,7 +33,10 @@ static int fits(const struct af_judge *judge, const struct af_candidate *candida
 
 static int own_torch(const struct af_judge *judge, const struct af_candidate *candidate)
 {
-    (void)judge;
+    const struct af_view_torch *torch = &judge->views[0].torch;
+    const struct af_wheel *wheel = candidate->wheel;
+    if ((candidate->reason_bits & AF_REASON_BIT(AF_REASON_PROVED)) != 0)
+        return wheel->torch_major == torch->major && wheel->torch_minor == torch->minor;
     return (candidate->reason_bits & AF_REASON_BIT(AF_REASON_TORCH_NEIGHBOUR)) == 0;
 }
 

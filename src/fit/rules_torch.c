@@ -4,7 +4,8 @@
  *
  * An extension binds to C++ symbols of one torch minor. A table of neighbours
  * holds the pairs for which an import and the object layout were tried
- * (docs/decisions/0010-torch-neighbours.md); every other pair does not load. A
+ * (docs/decisions/0010-torch-neighbours.md); every other pair does not load,
+ * unless the wheel's own bytes prove it (verdict.c). A
  * torch that is no PyTorch release matches no public wheel.
  */
 #include "base/text.h"
@@ -12,17 +13,31 @@
 
 #include <string.h>
 
-/* Built for 2.`built`, tried on 2.`here`: loads, symbols and layout agree. */
+/* flash-attn 2 built for 2.`built`, tried on 2.`here`: symbols and layout agree. */
 static const struct {
     int built;
     int here;
 } neighbours[] = {{3, 4},   {3, 5},   {4, 3},   {4, 5},   {5, 3},   {5, 4},
                   {10, 11}, {10, 12}, {11, 12}, {12, 11}, {14, 15}, {15, 14}};
 
-static bool is_neighbour(const struct af_wheel *wheel, const struct af_view_torch *torch)
+/* Objects of both torch releases are laid out alike: what uses few functions may load. */
+static bool is_laid_out_alike(const struct af_tables *tables, const struct af_wheel *wheel,
+                              const struct af_view_torch *torch)
+{
+    const struct af_torch_release *built =
+        af_tables_torch(tables, wheel->torch_major, wheel->torch_minor);
+    const struct af_torch_release *here = af_tables_torch(tables, torch->major, torch->minor);
+    return built != NULL && here != NULL && built->layout >= 0 && built->layout == here->layout;
+}
+
+/* flash-attn 2 was tried; of other packages only the layout is known. */
+static bool is_neighbour(const struct af_tables *tables, const struct af_wheel *wheel,
+                         const struct af_view_torch *torch)
 {
     if (wheel->torch_major != 2 || torch->major != 2)
         return false;
+    if (strcmp(wheel->package, "flash_attn") != 0)
+        return is_laid_out_alike(tables, wheel, torch);
     for (size_t i = 0; i < AF_COUNT(neighbours); i++) {
         if (neighbours[i].built == wheel->torch_minor && neighbours[i].here == torch->minor)
             return true;
@@ -63,7 +78,7 @@ static void match_minor(struct af_trial *trial)
         match_unnamed(trial);
     else if (wheel->torch_major == torch->major && wheel->torch_minor == torch->minor)
         return;
-    else if (is_neighbour(wheel, torch))
+    else if (is_neighbour(trial->judge->tables, wheel, torch))
         af_trial_reason(trial, AF_REASON_TORCH_NEIGHBOUR, "wheel: torch %s, here: %s",
                         wheel->torch, torch->text);
     else

@@ -186,7 +186,10 @@ static struct found search(struct af_climb *climb, const struct choice *choices,
 {
     const struct af_judge *judge = climb->judge;
     struct found found = {.choice = NULL};
+    struct af_fit_options options = *judge->options;
+    options.known_count = 0; /* proofs are of the torch that is here */
     struct af_judge changed = *judge;
+    changed.options = &options;
     bool fresh = judge->views[0].torch.state != AF_FACT_KNOWN;
     const struct af_wheel **wheels = af_arena_array(
         climb->arena, climb->decision->candidate_count + 1, sizeof(struct af_wheel *));

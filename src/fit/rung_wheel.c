@@ -157,6 +157,7 @@ static void say_best(struct af_climb *climb)
     }
     sieve(climb, &last);
     climb->rung->wheel = best->wheel;
+    climb->rung->prove_first = best->answer == AF_UNKNOWN && af_candidate_is_provable(best);
     climb->rung->price.minutes = 1;
     climb->rung->price.memory_bytes = 0;
     climb->rung->summary = af_arena_format(

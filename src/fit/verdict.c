@@ -55,11 +55,50 @@ static const uint64_t opening = 0
 #undef AF_REASON
 /* clang-format on */
 
+/* Reasons that a proof settles: what a name says of the libraries it loads beside. */
+static bool is_settled(enum af_reason_id id)
+{
+    switch (id) {
+    case AF_REASON_NGC_PRERELEASE:
+    case AF_REASON_TORCH_NIGHTLY:
+    case AF_REASON_TORCH_SONAME:
+    case AF_REASON_TORCH_OWN_BUILD:
+    case AF_REASON_TORCH_MINOR:
+    case AF_REASON_TORCH_NEIGHBOUR:
+    case AF_REASON_TORCH_NIGHTLY_WHEEL:
+    case AF_REASON_TORCH_PATCH:
+    case AF_REASON_WHEEL_TORCH_UNKNOWN:
+    case AF_REASON_UNKNOWN_TORCH_CUDA:
+    case AF_REASON_CUDA_MAJOR:
+    case AF_REASON_WHEEL_CUDA_UNKNOWN:
+    case AF_REASON_MISLABELLED:
+    case AF_REASON_ABI:
+    case AF_REASON_UNKNOWN_ABI:
+    case AF_REASON_WHEEL_ABI_UNKNOWN:
+    case AF_REASON_GLIBC:
+    case AF_REASON_GLIBC_MAYBE:
+    case AF_REASON_UNKNOWN_GLIBC:
+    case AF_REASON_LIBSTDCXX:
+        return true;
+    default:
+        return false;
+    }
+}
+
 enum af_answer af_verdict_answer(uint64_t bits)
 {
     if ((bits & blocking) != 0)
         return AF_NO;
     return (bits & opening) != 0 ? AF_UNKNOWN : AF_YES;
+}
+
+bool af_candidate_is_provable(const struct af_candidate *candidate)
+{
+    uint64_t left = candidate->reason_bits & (blocking | opening);
+    for (; left != 0; left &= left - 1)
+        if (!is_settled((enum af_reason_id)__builtin_ctzll(left)))
+            return false;
+    return true;
 }
 
 enum af_stage af_verdict_stage(uint64_t bits)
@@ -84,8 +123,34 @@ int af_wheel_cuda_major(const struct af_wheel *wheel)
     return af_dotted_parse(wheel->torch_build_cuda, &built) ? built.part[0] / 10 : -1;
 }
 
+static const struct af_known_wheel *find_known(const struct af_judge *judge,
+                                               const struct af_wheel *wheel)
+{
+    for (size_t i = 0; i < judge->options->known_count; i++)
+        if (judge->options->known[i].wheel == wheel)
+            return &judge->options->known[i];
+    return NULL;
+}
+
+static bool is_proved(const struct af_trial *trial)
+{
+    return trial->known != NULL && trial->known->loads == AF_YES;
+}
+
+/* "wheel: torch 2.10, here: 2.12.0; its bytes were built for torch 2.10 or 2.11" */
+static const char *proved_detail(const struct af_trial *trial, const char *detail)
+{
+    const char *built_for = trial->known->built_for;
+    if (built_for == NULL)
+        return af_arena_text(trial->arena, detail);
+    return af_arena_format(trial->arena, "%s%sits bytes were built for %s", detail,
+                           detail[0] == '\0' ? "" : "; ", built_for);
+}
+
 void af_trial_reason(struct af_trial *trial, enum af_reason_id id, const char *format, ...)
 {
+    bool proved = is_proved(trial) && is_settled(id);
+    id = proved ? AF_REASON_PROVED : id;
     if ((trial->bits & AF_REASON_BIT(id)) != 0)
         return;
     trial->bits |= AF_REASON_BIT(id);
@@ -96,8 +161,10 @@ void af_trial_reason(struct af_trial *trial, enum af_reason_id id, const char *f
     va_start(args, format);
     vsnprintf(detail, sizeof detail, format, args);
     va_end(args);
-    trial->reasons[trial->reason_count++] =
-        (struct af_reason){id, detail[0] == '\0' ? NULL : af_arena_text(trial->arena, detail)};
+    const char *kept = proved              ? proved_detail(trial, detail)
+                       : detail[0] == '\0' ? NULL
+                                           : af_arena_text(trial->arena, detail);
+    trial->reasons[trial->reason_count++] = (struct af_reason){id, kept};
 }
 
 uint64_t af_verdict(struct af_trial *trial, const struct af_view *view,
@@ -107,7 +174,11 @@ uint64_t af_verdict(struct af_trial *trial, const struct af_view *view,
         trial->platform = NULL;
     trial->view = view;
     trial->wheel = wheel;
+    trial->known = find_known(trial->judge, wheel);
     trial->bits = 0;
+    if (trial->known != NULL && trial->known->loads == AF_NO)
+        af_trial_reason(trial, AF_REASON_PROVED_NOT, "%s",
+                        trial->known->evidence == NULL ? "" : trial->known->evidence);
     for (size_t i = 0; i < AF_COUNT(rules); i++) {
         rules[i].apply(trial);
         if (trial->arena == NULL && (trial->bits & blocking) != 0)

@@ -40,6 +40,7 @@ struct af_trial {
     const struct af_judge *judge;
     const struct af_view *view;
     const struct af_wheel *wheel;
+    const struct af_known_wheel *known; /* of this wheel; NULL: nothing was proved */
     uint64_t bits;
     struct af_arena *arena;    /* NULL: bits only */
     struct af_reason *reasons; /* with arena: room for 64 */
@@ -50,7 +51,10 @@ struct af_trial {
 
 #define AF_REASON_BIT(id) (UINT64_C(1) << (id))
 
-/* Adds a reason; the detail is only made when the trial has an arena. */
+/*
+ * Adds a reason; the detail is only made when the trial has an arena. What a
+ * name says and the wheel's bytes disproved becomes AF_REASON_PROVED.
+ */
 void af_trial_reason(struct af_trial *trial, enum af_reason_id id, const char *format, ...)
     AF_PRINTF(3, 4);
 

@@ -76,6 +76,19 @@ enum anyflash_status af_plan_make_wheel(const struct af_machine *machine,
                                         const char *const *missing, size_t missing_count,
                                         struct af_plan *plan, struct anyflash_error *err);
 
+/* What one types where a wheel may load and its bytes have to prove it. */
+struct af_plan_proof {
+    const char *inspect; /* proves, changes nothing */
+    const char *install; /* proves, installs, and takes it back when it does not load */
+};
+
+/*
+ * The commands for the wheel of a rung with `prove_first`, in `arena`; false
+ * for every other rung, and when memory fails (arena->failed).
+ */
+bool af_plan_proof_make(const struct af_rung *rung, const struct af_machine *machine,
+                        struct af_arena *arena, struct af_plan_proof *proof_out);
+
 /* The command as one could type it in a POSIX shell, quoted where needed. */
 /* NULL when memory fails; then arena->failed too. */
 const char *af_step_command(const struct af_step *step, struct af_arena *arena);

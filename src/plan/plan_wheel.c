@@ -8,8 +8,7 @@
 
 #include <string.h>
 
-/* The address with each '+' of the name as %2B, as indexes and lock files want it. */
-static const char *encode(struct af_arena *arena, const char *url)
+const char *af_plan_url(struct af_arena *arena, const char *url)
 {
     const char *plus;
     while (url != NULL && (plus = strchr(url, '+')) != NULL)
@@ -34,7 +33,7 @@ static bool is_installed(const struct af_builder *builder, const char *name, con
         (package->missing_files.state == AF_FACT_KNOWN &&
          package->missing_files.value.list.count > 0))
         return false;
-    return af_equal(encode(builder->arena, package->origin.value.text), url);
+    return af_equal(af_plan_url(builder->arena, package->origin.value.text), url);
 }
 
 static const char *full_version(struct af_arena *arena, const struct af_wheel *wheel)
@@ -131,7 +130,7 @@ void af_plan_wheel(struct af_builder *builder)
     const struct af_wheel *wheel = builder->rung->wheel;
     if (wheel == NULL || wheel->url == NULL)
         return;
-    const char *url = encode(builder->arena, wheel->url);
+    const char *url = af_plan_url(builder->arena, wheel->url);
     const char *name = listed_name(builder->arena, wheel->package);
     if (url == NULL || name == NULL)
         return;
@@ -139,6 +138,11 @@ void af_plan_wheel(struct af_builder *builder)
         af_builder_advice(builder, "nothing to install: this very file is installed already");
     else
         install_wheel(builder, wheel, name, url);
+    if (builder->rung->prove_first)
+        af_builder_advice(builder,
+                          "whether it loads is open: `anyflash install %s` proves it first and "
+                          "installs nothing that does not load",
+                          url);
     install_einops(builder);
     af_plan_check(builder, wheel->package);
     advise(builder, name, url);
