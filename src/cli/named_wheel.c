@@ -1,6 +1,6 @@
 /*
  * named_wheel.c: from a file or an address to a plan with one wheel. What the
- * wheel needs beside it is read from its METADATA where the file is here.
+ * wheel needs beside it is read from its METADATA, of an address by its parts.
  */
 #include "cli/named_wheel.h"
 
@@ -9,25 +9,24 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "formats/metadata.h"
+#include "cli/wheel_needs.h"
 #include "formats/names.h"
 #include "formats/sha256.h"
 #include "formats/source.h"
 #include "formats/wheel_name.h"
 #include "formats/zip.h"
-#include "run/distribution.h"
 #include "run/http.h"
+#include "run/remote.h"
+#include "run/talk.h"
 
 #define METADATA_BYTES_MAX (4u * 1024u * 1024u)
-#define MISSING_MAX 8
 
 struct named {
     struct af_cli *cli;
     const struct af_machine *machine;
     struct af_step_wheel wheel;
     const char *module;
-    const char *missing[MISSING_MAX];
-    size_t missing_count;
+    struct af_wheel_needs needs;
 };
 
 /* "%2B" and its kin in the last part of an address. */
@@ -109,68 +108,6 @@ static enum anyflash_status read_word(struct named *named, const char *word,
     return read_name(named, err);
 }
 
-/* Whether a distribution of that name lies in one of the environment's folders. */
-static bool is_installed(struct named *named, struct af_span name)
-{
-    const struct af_fact *sites = &named->machine->python.site_packages;
-    size_t site_count = sites->state == AF_FACT_KNOWN ? sites->value.list.count : 0;
-    for (size_t i = 0; i < site_count; i++) {
-        struct af_distribution *list;
-        size_t count;
-        if (af_distributions_list(&named->cli->arena, sites->value.list.items[i], &list, &count,
-                                  NULL) != ANYFLASH_OK)
-            continue;
-        for (size_t j = 0; j < count; j++)
-            if (af_name_is(name, list[j].name))
-                return true;
-    }
-    return false;
-}
-
-/* torch stays as it is: what the wheel says about it is only told. */
-static void tell_torch(struct named *named, const char *specifier)
-{
-    struct af_version version;
-    char said[100];
-    char sentence[300];
-    const char *torch = af_fact_text_or(&named->machine->torch.version, NULL);
-    if (torch == NULL || !af_version_parse(torch, strlen(torch), &version) ||
-        af_specifier_contains(specifier, &version) != AF_NO)
-        return;
-    af_text_quote(said, sizeof said, specifier, strlen(specifier));
-    snprintf(sentence, sizeof sentence,
-             "the wheel asks for torch%s, and torch %s is here: its bytes decide, but `pip "
-             "check` will complain",
-             said, torch);
-    af_cli_remark(named->cli, sentence);
-}
-
-/* Requirements with a marker are for other systems as often as for this one: left out. */
-static void take_requirement(struct named *named, const struct af_requirement *requirement)
-{
-    struct af_arena *arena = &named->cli->arena;
-    const char *specifier = af_arena_text_n(
-        arena, requirement->specifier.len > 0 ? requirement->specifier.data : "",
-        requirement->specifier.len);
-    if (requirement->has_marker || requirement->url.len > 0 || specifier == NULL)
-        return;
-    if (af_name_is(requirement->name, "torch"))
-        tell_torch(named, specifier);
-    else if (named->missing_count < MISSING_MAX && !is_installed(named, requirement->name))
-        named->missing[named->missing_count++] = af_arena_format(
-            arena, "%.*s%s", (int)requirement->name.len, requirement->name.data, specifier);
-}
-
-static void read_metadata(struct named *named, struct af_span text)
-{
-    struct af_header header;
-    struct af_requirement requirement;
-    while (af_header_next(&text, &header))
-        if (af_header_is(&header, "Requires-Dist") &&
-            af_requirement_parse(header.value, &requirement))
-            take_requirement(named, &requirement);
-}
-
 /* The module to import: a folder or compiled file of the wheel that is called as it is. */
 static void take_member(struct named *named, const char *name)
 {
@@ -185,29 +122,84 @@ static void take_member(struct named *named, const char *name)
         named->module = af_arena_text(&named->cli->arena, module);
 }
 
-static enum anyflash_status read_wheel(struct named *named, struct anyflash_error *err)
+static enum anyflash_status read_members(struct named *named, const struct af_zip *zip,
+                                         struct anyflash_error *err)
 {
-    struct af_source source;
-    struct af_zip zip = {0};
+    enum anyflash_status status = ANYFLASH_OK;
     struct af_span text;
-    enum anyflash_status status = af_source_open_file(named->wheel.path, &source, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    status = af_zip_open(&source, &zip, err);
-    for (size_t i = 0; status == ANYFLASH_OK && i < zip.member_count; i++) {
-        const struct af_zip_member *member = &zip.members[i];
+    for (size_t i = 0; status == ANYFLASH_OK && i < zip->member_count; i++) {
+        const struct af_zip_member *member = &zip->members[i];
         const char *slash = strchr(member->name, '/');
         take_member(named, member->name);
         if (slash == NULL || !af_ends_with(member->name, ".dist-info/METADATA") ||
             strchr(slash + 1, '/') != NULL)
             continue;
-        status = af_zip_read(&zip, member, &named->cli->arena, METADATA_BYTES_MAX, &text, err);
+        status = af_zip_read(zip, member, &named->cli->arena, METADATA_BYTES_MAX, &text, err);
         if (status == ANYFLASH_OK)
-            read_metadata(named, text);
+            af_wheel_needs_read(named->cli, named->machine, text, &named->needs);
     }
-    af_zip_close(&zip);
-    af_source_close(&source);
     return status;
+}
+
+static enum anyflash_status read_source(struct named *named, struct af_source *source,
+                                        struct anyflash_error *err)
+{
+    struct af_zip zip = {0};
+    enum anyflash_status status = af_zip_open(source, &zip, err);
+    if (status == ANYFLASH_OK)
+        status = read_members(named, &zip, err);
+    af_zip_close(&zip);
+    af_source_close(source);
+    return status;
+}
+
+static enum anyflash_status read_file(struct named *named, const char *path,
+                                      struct anyflash_error *err)
+{
+    struct af_source source;
+    enum anyflash_status status = af_source_open_file(path, &source, err);
+    return status == ANYFLASH_OK ? read_source(named, &source, err) : status;
+}
+
+/* Some parts of what lies behind the address; a server may give none. */
+static enum anyflash_status read_address(struct named *named, struct anyflash_error *err)
+{
+    struct af_cli *cli = named->cli;
+    struct af_http *http = NULL;
+    struct af_source source = {0};
+    const struct af_http_options options = {
+        .allow_http = af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
+        .interrupted = af_interrupted};
+    enum anyflash_status status = af_http_open(&options, &http, err);
+    if (status != ANYFLASH_OK) {
+        cli->hint = af_http_hint();
+        return status;
+    }
+    status = af_remote_open(http, named->wheel.url, &source, err);
+    if (status == ANYFLASH_OK)
+        status = read_source(named, &source, err);
+    else if (status == ANYFLASH_E_UNSUPPORTED) {
+        af_cli_remark(cli, "the server gives no parts of files: what else the wheel needs is "
+                           "not known before it is here");
+        status = ANYFLASH_OK;
+    }
+    af_http_close(http);
+    return status;
+}
+
+/* Where the wheel lies, or will come from; what is not here yet is not asked with --offline. */
+static enum anyflash_status read_wheel(struct named *named, struct anyflash_error *err)
+{
+    const char *from = named->cli->options.values[AF_OPTION_FROM];
+    if (named->wheel.path != NULL)
+        return read_file(named, named->wheel.path, err);
+    if (from != NULL) {
+        const char *path = af_path_join(&named->cli->arena, from, named->wheel.filename);
+        return path == NULL ? af_fail_memory(err) : read_file(named, path, err);
+    }
+    if (af_option_given(&named->cli->options, AF_OPTION_OFFLINE))
+        return ANYFLASH_OK;
+    return read_address(named, err);
 }
 
 enum anyflash_status af_named_wheel_plan(struct af_cli *cli, const struct af_machine *machine,
@@ -216,10 +208,10 @@ enum anyflash_status af_named_wheel_plan(struct af_cli *cli, const struct af_mac
 {
     struct named named = {.cli = cli, .machine = machine};
     enum anyflash_status status = read_word(&named, word, err);
-    if (status == ANYFLASH_OK && named.wheel.path != NULL)
+    if (status == ANYFLASH_OK)
         status = read_wheel(&named, err);
     if (status != ANYFLASH_OK)
         return status;
-    return af_plan_make_wheel(machine, &named.wheel, named.module, named.missing,
-                              named.missing_count, plan, err);
+    return af_plan_make_wheel(machine, &named.wheel, named.module, named.needs.missing,
+                              named.needs.missing_count, plan, err);
 }

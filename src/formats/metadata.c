@@ -93,8 +93,8 @@ bool af_requirement_parse(struct af_span text, struct af_requirement *requiremen
     text = af_span_trim(text);
     while (at < text.len && is_name_letter(text.data[at]))
         at++;
-    if (at == 0)
-        return false;
+    if (at == 0 || !isalnum((unsigned char)text.data[0]))
+        return false; /* "-r" would be an option of who installs it */
     made.name = part(text, 0, at);
     struct af_span rest = af_span_trim(part(text, at, text.len));
     if (rest.len > 0 && rest.data[0] == '[') {
@@ -106,7 +106,8 @@ bool af_requirement_parse(struct af_span text, struct af_requirement *requiremen
     size_t marker = find_letter(rest, ';');
     made.has_marker = marker < rest.len;
     if (made.has_marker)
-        made.only_for_extra = speaks_of_extra(part(rest, marker + 1, rest.len));
+        made.marker = af_span_trim(part(rest, marker + 1, rest.len));
+    made.only_for_extra = speaks_of_extra(made.marker);
     if (rest.len > 0 && rest.data[0] == '@')
         made.url = af_span_trim(part(rest, 1, marker));
     else

@@ -37,6 +37,7 @@ struct af_requirement {
     struct af_span name;
     struct af_span specifier; /* without blanks at its ends and parentheses; may be empty */
     struct af_span url;       /* of "name @ url", else empty */
+    struct af_span marker;    /* behind ';' (formats/marker.h); may be empty */
     bool has_marker;
     bool only_for_extra; /* its marker speaks of an extra */
 };

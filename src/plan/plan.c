@@ -101,6 +101,7 @@ static void add_wheel_steps(struct af_builder *builder, const struct af_step_whe
     af_plan_file(builder, wheel);
     for (size_t i = 0; i < count; i++) {
         af_builder_install(builder);
+        af_builder_word(builder, "--no-deps");
         af_builder_word(builder, missing[i]);
         af_builder_end(builder, AF_STEP_PACKAGES, "install what it needs too");
         af_builder_require(builder, missing[i]);

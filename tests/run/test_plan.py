@@ -73,12 +73,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if wanted is None:
             self.send_bytes(content, 200, headers)
             return
-        first = int(wanted.split("=")[1].split("-")[0])
+        first, last = wanted.split("=")[1].split("-")
+        first, last = int(first), min(int(last or len(content)), len(content) - 1)
         if first >= len(content):
             self.send_bytes(b"", 416, [("Content-Range", f"bytes */{len(content)}")])
             return
-        headers.append(("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}"))
-        self.send_bytes(content[first:], 206, headers)
+        headers.append(("Content-Range", f"bytes {first}-{last}/{len(content)}"))
+        self.send_bytes(content[first:last + 1], 206, headers)
 
 
 @pytest.fixture

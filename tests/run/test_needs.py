@@ -1,0 +1,83 @@
+"""What a wheel needs beside itself: read from its METADATA before anything is downloaded."""
+import json
+import os
+
+import pytest
+
+from conftest import make_wheel
+from test_plan import Server
+
+
+def steps(done):
+    assert done.returncode == 0, done.all
+    return [need for step in json.loads(done.stdout)["steps"] for need in step["requirements"]]
+
+
+def test_only_requirements_meant_for_this_system_are_in_the_plan(quick_place, tmp_path):
+    wheel = make_wheel(tmp_path, name="one", requires=(
+        "alpha>=1.2",
+        "beta ; sys_platform == 'win32'",
+        "gamma (>=2) ; python_version >= '3.0' and platform_system == 'Linux'",
+        "delta ; extra == 'test'",
+        "epsilon ; python_version < '3'",
+        "zeta ; (os_name == 'nt' or implementation_name == 'cpython')"))
+    done = quick_place.run("install", wheel, "--dry-run", "--json")
+    assert steps(done) == ["alpha>=1.2", "gamma>=2", "zeta"]
+
+
+def test_a_marker_that_cannot_be_decided_is_told(quick_place, tmp_path):
+    wheel = make_wheel(tmp_path, name="one", requires=("alpha ; platform_release > '5'",))
+    done = quick_place.run("install", wheel, "--dry-run", "--json")
+    assert steps(done) == []
+    assert "the wheel asks for alpha on systems that" in done.stderr
+
+
+def test_what_is_there_stays_and_a_broken_window_is_told(quick_place, tmp_path):
+    place = quick_place
+    old = make_wheel(tmp_path, name="alpha", version="1.0", requires=())
+    assert place.run("install", old).returncode == 0
+    wheel = make_wheel(tmp_path, name="one", requires=("alpha>=2",))
+    done = place.run("install", wheel, "--dry-run", "--json")
+    assert steps(done) == []
+    assert "the wheel asks for alpha>=2, and 1.0 is here and stays" in done.stderr
+
+
+def test_a_name_that_would_be_an_option_is_none(quick_place, tmp_path):
+    wheel = make_wheel(tmp_path, name="one", requires=("-rrequirements", "--index-url=x"))
+    assert steps(quick_place.run("install", wheel, "--dry-run", "--json")) == []
+
+
+@pytest.fixture
+def far(quick_place, tmp_path):
+    """A wheel of a megabyte behind an address."""
+    quick_place.wheel = make_wheel(
+        tmp_path / "shop", name="one", requires=("alpha>=1.2", "beta ; os_name == 'nt'"),
+        files={"one/large.bin": os.urandom(1 << 20)})
+    quick_place.server = Server(tmp_path / "shop")
+    yield quick_place
+    quick_place.server.shutdown()
+
+
+def test_the_needs_of_an_address_are_known_before_it_is_downloaded(far):
+    url = far.server.url(far.wheel.name)
+    done = far.run("install", url, "--allow-http", "--dry-run", "--json")
+    assert steps(done) == ["alpha>=1.2"]
+    assert all(far.server.requests), "a request without a range"
+    assert len(far.server.requests) <= 6
+
+
+def test_an_address_without_parts_says_that_its_needs_are_not_known(far):
+    def whole(handler, count):
+        handler.send_bytes(far.wheel.read_bytes())
+        return True
+    far.server.behave = whole
+    done = far.run("install", far.server.url(far.wheel.name), "--allow-http", "--dry-run",
+                   "--json")
+    assert steps(done) == []
+    assert "the server gives no parts of files" in done.stderr
+
+
+def test_an_address_that_is_not_there_is_told_before_anything_is_done(far):
+    done = far.run("install", far.server.url("two-1.0-py3-none-any.whl"), "--allow-http",
+                   "--dry-run")
+    assert done.returncode == 3 and "404" in done.stderr, done.all
