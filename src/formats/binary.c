@@ -12,35 +12,23 @@
 #include "base/text.h"
 #include "formats/dynamic.h"
 #include "formats/elf.h"
+#include "formats/kept.h"
 
 #define INTERNALS_MAX 16u
 #define INTERNALS_BYTES_MAX 200u
-
-/* A copy that can be printed; names of symbols stay as they are. */
-static const char *keep(struct af_arena *arena, const char *text)
-{
-    if (text == NULL)
-        return NULL;
-    size_t len = 0;
-    while (text[len] > ' ' && text[len] < 0x7f && len < AF_BINARY_TEXT_MAX)
-        len++;
-    if (text[len] == '\0')
-        return af_arena_text_n(arena, text, len);
-    return af_text_scrub(arena, text, AF_BINARY_TEXT_MAX);
-}
 
 static void read_names(struct af_arena *arena, const struct af_dynamic *dynamic,
                        struct af_binary *binary)
 {
     const char **needed = af_arena_array(arena, dynamic->needed_count + 1, sizeof *needed);
     binary->is_64 = dynamic->is_64;
-    binary->soname = keep(arena, dynamic->soname);
-    binary->rpath = keep(arena, dynamic->rpath);
-    binary->runpath = keep(arena, dynamic->runpath);
+    binary->soname = af_kept_copy(arena, dynamic->soname);
+    binary->rpath = af_kept_copy(arena, dynamic->rpath);
+    binary->runpath = af_kept_copy(arena, dynamic->runpath);
     if (needed == NULL)
         return;
     for (size_t i = 0; i < dynamic->needed_count; i++)
-        needed[i] = keep(arena, dynamic->needed[i]);
+        needed[i] = af_kept_copy(arena, dynamic->needed[i]);
     binary->needed = (struct af_texts){needed, dynamic->needed_count};
 }
 
@@ -69,9 +57,9 @@ static void read_undefined(struct af_arena *arena, const struct af_dynamic *dyna
     for (size_t i = 0; i < dynamic->symbol_count; i++) {
         if (is_wanted(dynamic, marks, i, &symbol))
             undefined[count++] = (struct af_undefined){
-                .name = keep(arena, symbol.name),
-                .version = keep(arena, symbol.version.name),
-                .library = keep(arena, symbol.version.library),
+                .name = af_kept_copy(arena, symbol.name),
+                .version = af_kept_copy(arena, symbol.version.name),
+                .library = af_kept_copy(arena, symbol.version.library),
                 .weak = symbol.is_weak,
             };
     }
@@ -90,7 +78,7 @@ static void read_version_needs(struct af_arena *arena, const struct af_dynamic *
         const struct af_symbol_version *version = &dynamic->versions[i];
         if (version->name != NULL && version->library != NULL)
             needs[binary->version_need_count++] = (struct af_version_need){
-                keep(arena, version->library), keep(arena, version->name)};
+                af_kept_copy(arena, version->library), af_kept_copy(arena, version->name)};
     }
     binary->version_needs = needs;
 }
@@ -113,7 +101,7 @@ static void read_init(struct af_arena *arena, const struct af_dynamic *dynamic,
         if (is_own)
             break;
     }
-    binary->init_name = keep(arena, found);
+    binary->init_name = af_kept_copy(arena, found);
 }
 
 /* Texts "__pybind11_internals_v..." of the read-only data, each once. */
@@ -172,7 +160,7 @@ static void read_pybind_python(struct af_arena *arena, struct af_span bytes,
             return;
         found = at;
     }
-    binary->pybind_python = keep(arena, found);
+    binary->pybind_python = af_kept_copy(arena, found);
 }
 
 /* What only sections tell; without section headers it stays unknown and empty. */
@@ -212,7 +200,8 @@ enum anyflash_status af_binary_read(struct af_arena *arena, struct af_span bytes
     enum anyflash_status status = af_dynamic_read(arena, bytes, name, &dynamic, err);
     if (status != ANYFLASH_OK)
         return status;
-    struct af_binary binary = {.name = keep(arena, af_path_name(name)), .is_complete = true};
+    struct af_binary binary = {.name = af_kept_copy(arena, af_path_name(name)),
+                               .is_complete = true};
     if (binary.name == NULL)
         return af_fail_memory(err);
     read_tables(arena, &dynamic, &binary);
@@ -238,7 +227,7 @@ enum anyflash_status af_binary_read_start(struct af_arena *arena, struct af_span
     enum anyflash_status status = af_dynamic_read_start(arena, start, own, &dynamic, err);
     if (status != ANYFLASH_OK)
         return status;
-    struct af_binary binary = {.name = keep(arena, own)};
+    struct af_binary binary = {.name = af_kept_copy(arena, own)};
     if (binary.name == NULL)
         return af_fail_memory(err);
     read_tables(arena, &dynamic, &binary);

@@ -4,8 +4,7 @@
  *
  * A proof needs nothing else of the file, so these facts can be kept (as JSON,
  * by the file's sha256 and AF_BINARY_SCHEMA) in place of it. All texts are
- * copies in the arena, scrubbed, at most AF_BINARY_TEXT_MAX bytes each. Lists
- * keep the order of the file. GPU code is read apart: formats/fatbin.h.
+ * copies in the arena, scrubbed, of at most some 65000 bytes each. Lists keep the order of the file. GPU code is read apart: formats/fatbin.h.
  *
  * Source: System V gABI chapters 4 and 5; LSB 5 chapter 10.7 (versions).
  */
@@ -18,7 +17,6 @@
 
 /* Raised whenever a kept record would be read wrongly or lack a fact. */
 #define AF_BINARY_SCHEMA 1
-#define AF_BINARY_TEXT_MAX 65535u
 
 /*
  * A symbol that the file wants from others and that a relocation names. One

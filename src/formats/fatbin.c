@@ -174,8 +174,7 @@ static size_t sum_up(const struct af_gpu_image *const *sorted, size_t count,
     return target_count;
 }
 
-/* Fills targets and counts from the lists. */
-static enum anyflash_status summarise(struct af_arena *arena, struct af_gpu_code *code,
+enum anyflash_status af_fatbin_sum_up(struct af_arena *arena, struct af_gpu_code *code,
                                       struct anyflash_error *err)
 {
     size_t count = 0;
@@ -240,7 +239,7 @@ static enum anyflash_status publish(struct af_arena *arena, const struct af_fatb
     code->images = images;
     code->image_count = walk->image_count;
     code->problem = find_problem(arena, walk, code);
-    return summarise(arena, code, err);
+    return af_fatbin_sum_up(arena, code, err);
 }
 
 static enum anyflash_status read_code(struct af_arena *arena, struct af_source *source,

@@ -24,6 +24,7 @@
 #include "base/base.h"
 #include "base/mem.h"
 #include "formats/source.h"
+#include "json/json.h"
 
 /* More in one file are not listed, and `problem` says so. */
 #define AF_GPU_IMAGES_MAX 500000u
@@ -112,6 +113,16 @@ enum anyflash_status af_gpu_code_read_bytes(struct af_arena *arena, struct af_sp
                                             const char *name, bool is_section,
                                             struct af_gpu_code *out,
                                             struct anyflash_error *err);
+
+/* A new object with all of it, or NULL without memory. */
+json_t *af_gpu_code_to_json(const struct af_gpu_code *code);
+
+/*
+ * Reads what af_gpu_code_to_json() wrote; lists are in the arena. Fails with
+ * DATA for anything else and with NO_MEMORY.
+ */
+enum anyflash_status af_gpu_code_from_json(struct af_arena *arena, const json_t *json,
+                                           struct af_gpu_code *out, struct anyflash_error *err);
 
 /* "sm_90a", "compute_90", "lto_80", "kind 64 of 100": at most 32 bytes. */
 #define AF_GPU_TARGET_TEXT 32u

@@ -1,6 +1,6 @@
 /*
  * fatbin_walk.h: steps through containers and their images within a range of a
- * source; private to fatbin.c.
+ * source, and sums them up; private to the files of fatbin.h.
  */
 #ifndef AF_FORMATS_FATBIN_WALK_H
 #define AF_FORMATS_FATBIN_WALK_H
@@ -41,6 +41,10 @@ enum anyflash_status af_fatbin_walk_range(struct af_fatbin_walk *walk, uint64_t 
 enum anyflash_status af_fatbin_count_wrappers(struct af_fatbin_walk *walk, uint64_t from,
                                               uint64_t to, int64_t *count_out,
                                               struct anyflash_error *err);
+
+/* Fills targets and counts of `code` from its containers and images. */
+enum anyflash_status af_fatbin_sum_up(struct af_arena *arena, struct af_gpu_code *code,
+                                      struct anyflash_error *err);
 
 void af_fatbin_walk_release(struct af_fatbin_walk *walk);
 

@@ -86,17 +86,27 @@ static int read_number(const char **at, int max)
     return *at == start ? -1 : number;
 }
 
+static const struct {
+    const char *mangled;
+    const char *text;
+} types[] = {{"6half_t", "fp16"},
+             {"6__half", "fp16"},
+             {"10bfloat16_t", "bf16"},
+             {"13__nv_bfloat16", "bf16"},
+             {"12float_e4m3_t", "e4m3"}};
+
+const char *af_flash_dtype_find(const char *name)
+{
+    for (size_t i = 0; i < AF_COUNT(types); i++) {
+        if (af_equal(types[i].text, name))
+            return types[i].text;
+    }
+    return NULL;
+}
+
 /* The first number type that is named at or after `at`. */
 static const char *find_dtype(const char *at)
 {
-    static const struct {
-        const char *mangled;
-        const char *text;
-    } types[] = {{"6half_t", "fp16"},
-                 {"6__half", "fp16"},
-                 {"10bfloat16_t", "bf16"},
-                 {"13__nv_bfloat16", "bf16"},
-                 {"12float_e4m3_t", "e4m3"}};
     const char *first = NULL;
     const char *text = NULL;
     for (size_t i = 0; i < AF_COUNT(types); i++) {

@@ -20,12 +20,57 @@
 #include "formats/flash_kernel.h"
 #include "run/state.h"
 
+/* Raised whenever kept facts would be read wrongly or lack something. */
+#define AF_FACTS_SCHEMA 1
+
 /* All that a proof asks of one library. */
 struct af_facts {
-    struct af_binary binary; /* is_complete false: from its start only */
+    struct af_binary binary;                /* is_complete false: from its start only */
     const struct af_gpu_code *gpu_code;     /* NULL: it holds none, or not read */
     const struct af_flash_kernels *kernels; /* NULL: not read */
 };
+
+/*
+ * Where bytes lie: a file or an address, and what tells whether they are still
+ * the same. Zero-initialised it is nowhere: nothing is known of it or kept.
+ */
+struct af_place {
+    const char *name;     /* real path, or address without user, query and fragment */
+    const char *identity; /* opaque text */
+    const char *path;     /* of a file; NULL: an address */
+    uint64_t size_bytes;
+    bool is_settled; /* a change from now on would change the identity */
+};
+
+/* The file's place; nowhere when it is no regular file or its status cannot be read. */
+struct af_place af_place_of_file(struct af_arena *arena, const char *path);
+
+/*
+ * The place of what an address gave with these validators of HTTP ("" for none)
+ * and that size; nowhere when none of them would tell a change.
+ */
+struct af_place af_place_of_address(struct af_arena *arena, const char *url, const char *etag,
+                                    const char *last_modified, uint64_t size_bytes);
+
+/* Whether what is read of the place may be kept: a file must not have changed since. */
+bool af_place_holds(struct af_arena *arena, const struct af_place *place);
+
+/*
+ * In place of the hash of bytes that nobody hashed: 64 hexadecimal digits for
+ * `member` of the place ("" for the file itself). NULL without memory.
+ */
+const char *af_place_hash(struct af_arena *arena, const struct af_place *place,
+                          const char *member);
+
+/*
+ * The facts of bytes with this hash, as a file called `name` (its facts depend
+ * on it); false when they are not known or what is kept is damaged.
+ */
+bool af_facts_get(struct af_state *state, const char *sha256, const char *name,
+                  struct af_arena *arena, struct af_facts *out);
+
+/* Keeps them, within af_state_facts_begin() and _commit(). */
+void af_facts_put(struct af_state *state, const char *sha256, const struct af_facts *facts);
 
 /* A library that is known without being read. */
 struct af_known_library {

@@ -193,7 +193,7 @@ static const char *stated_torch(struct job *job)
     const char *stated = NULL;
     for (size_t i = 0; i < job->fetched_count && stated == NULL; i++) {
         struct af_subject subject;
-        if (af_subject_open(job->fetched[i].path, job->run->arena, &subject, NULL) !=
+        if (af_subject_open(job->fetched[i].path, NULL, job->run->arena, &subject, NULL) !=
             ANYFLASH_OK)
             continue;
         stated = subject.wheel != NULL ? subject.wheel->stated_torch : NULL;

@@ -83,10 +83,11 @@ static enum anyflash_status prove_one(struct proving *proving,
         take_bad(proving, path, extension->problem);
         return ANYFLASH_OK;
     }
-    enum anyflash_status status = af_scope_load(&proving->scope, &extension->binary,
+    enum anyflash_status status = af_scope_load(&proving->scope, &extension->facts.binary,
                                                 extension->folder, arena, &load, err);
-    struct af_proof_question question = {.binary = &extension->binary,
-                                         .gpu_code = extension->gpu_code,
+    struct af_proof_question question = {.binary = &extension->facts.binary,
+                                         .gpu_code = extension->facts.gpu_code,
+                                         .kernels = extension->facts.kernels,
                                          .scope = &proving->scope,
                                          .load = &load,
                                          .machine = proving->run->machine,
@@ -110,6 +111,9 @@ static enum anyflash_status prove_all(struct proving *proving, struct af_subject
     proving->scope.takes_siblings = true;
     for (size_t i = 0; status == ANYFLASH_OK && i < subject->count; i++) {
         status = af_subject_read(subject, i, proving->run->arena, err);
+        /* Their names matter only where there is a GPU to run them. */
+        if (status == ANYFLASH_OK && proving->run->machine->gpus.count > 0)
+            status = af_subject_read_kernels(subject, i, proving->run->arena, err);
         if (status == ANYFLASH_OK)
             status = prove_one(proving, &subject->extensions[i], err);
     }
@@ -125,7 +129,7 @@ enum anyflash_status af_prove(struct af_run *run, const char *fresh, bool strict
     struct proving proving = {.run = run, .fresh = fresh, .stated_torch = stated_torch};
     struct af_subject subject;
     *refusal_out = NULL;
-    enum anyflash_status status = af_subject_open(fresh, run->arena, &subject, err);
+    enum anyflash_status status = af_subject_open(fresh, run->state, run->arena, &subject, err);
     if (status != ANYFLASH_OK)
         return status;
     if (subject.count > 0)

@@ -322,3 +322,10 @@ enum anyflash_status af_remote_open(struct af_http *http, const char *url,
     *source_out = source;
     return ANYFLASH_OK;
 }
+
+struct af_place af_remote_place(const struct af_source *source, struct af_arena *arena)
+{
+    const struct remote *remote = source->context;
+    return af_place_of_address(arena, remote->url, remote->first.etag,
+                               remote->first.last_modified, source->size_bytes);
+}

@@ -10,6 +10,7 @@
 #define AF_RUN_REMOTE_H
 
 #include "formats/source.h"
+#include "run/facts.h"
 #include "run/http.h"
 
 #define AF_REMOTE_BLOCK_BYTES (64u << 10)
@@ -23,6 +24,9 @@
  */
 enum anyflash_status af_remote_open(struct af_http *http, const char *url,
                                     struct af_source *source_out, struct anyflash_error *err);
+
+/* Where the bytes of a source from af_remote_open() lie, by its first answer. */
+struct af_place af_remote_place(const struct af_source *source, struct af_arena *arena);
 
 /*
  * Where parts cannot be had: downloads the whole file to the cache folder and

@@ -1,6 +1,6 @@
 /*
- * state.c: opening the state file, and facts of binaries in it. The journal in
- * the same file is journal.c's. Used by every command that changes or proves
+ * state.c: opening the state file. The journal in it is journal.c's, kept facts
+ * are state_facts.c's. Used by every command that changes or proves
  * something, and by the check for a killed run.
  */
 #include "run/state.h"
@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -19,15 +18,19 @@
 #include "run/database.h"
 
 #define APPLICATION_ID 0x41466c61 /* "AFla" */
-#define BINARIES_MAX 256
 #define CORRUPT_MAX 100
-#define DAY_SECONDS 86400
 
+/* Makes a new file, or one of an older program into one of ours; the journal stays. */
 static const char schema_sql[] =
     "BEGIN IMMEDIATE;"
     "PRAGMA application_id = 1095134305;" /* APPLICATION_ID */
-    "CREATE TABLE IF NOT EXISTS binary (sha256 TEXT PRIMARY KEY, schema INTEGER NOT NULL,"
-    " used INTEGER NOT NULL, json TEXT NOT NULL) WITHOUT ROWID;"
+    "DROP TABLE IF EXISTS binary;"        /* of schema 1: facts, to be read again */
+    "CREATE TABLE IF NOT EXISTS facts (id INTEGER PRIMARY KEY, sha256 TEXT NOT NULL,"
+    " name TEXT NOT NULL, schema INTEGER NOT NULL, used INTEGER NOT NULL,"
+    " bytes INTEGER NOT NULL, json TEXT NOT NULL, UNIQUE (sha256, name));"
+    "CREATE TABLE IF NOT EXISTS place (id INTEGER PRIMARY KEY, name TEXT NOT NULL,"
+    " member TEXT NOT NULL, identity TEXT NOT NULL, sha256 TEXT NOT NULL,"
+    " whole INTEGER NOT NULL, used INTEGER NOT NULL, UNIQUE (name, member));"
     "CREATE TABLE IF NOT EXISTS operation (id INTEGER PRIMARY KEY AUTOINCREMENT,"
     " kind INTEGER NOT NULL, phase INTEGER NOT NULL, undoes INTEGER NOT NULL,"
     " title TEXT NOT NULL, time TEXT NOT NULL, site TEXT NOT NULL, fresh_root TEXT NOT NULL,"
@@ -35,7 +38,7 @@ static const char schema_sql[] =
     "CREATE TABLE IF NOT EXISTS entry (operation INTEGER NOT NULL, position INTEGER NOT NULL,"
     " path TEXT NOT NULL, has_old INTEGER NOT NULL, has_new INTEGER NOT NULL,"
     " PRIMARY KEY (operation, position)) WITHOUT ROWID;"
-    "PRAGMA user_version = 1;" /* AF_STATE_SCHEMA */
+    "PRAGMA user_version = 2;" /* AF_STATE_SCHEMA */
     "COMMIT;";
 
 /* $name/anyflash when the variable holds an absolute path, else NULL. */
@@ -117,13 +120,18 @@ static int64_t number_of(struct af_state *state, const char *sql)
     return number;
 }
 
-/* An empty file is new; else it must be ours, and not of a newer program. */
-static enum anyflash_status check_schema(struct af_state *state, struct anyflash_error *err)
+/*
+ * An empty file is new; else it must be ours, and not of a newer program. The
+ * journal of an older one can be read as it is.
+ */
+static enum anyflash_status check_schema(struct af_state *state, enum af_state_use use,
+                                         struct anyflash_error *err)
 {
     int64_t version = number_of(state, "PRAGMA user_version");
     if (version < 0)
         return af_database_fail(state, err);
-    if (version == AF_STATE_SCHEMA)
+    bool is_older = version > 0 && version < AF_STATE_SCHEMA;
+    if (version == AF_STATE_SCHEMA || (is_older && use == AF_STATE_READ))
         return number_of(state, "SELECT count(*) FROM operation WHERE id < 0") == 0
                    ? ANYFLASH_OK
                    : af_database_fail(state, err);
@@ -131,6 +139,8 @@ static enum anyflash_status check_schema(struct af_state *state, struct anyflash
         return af_fail(err, ANYFLASH_E_LIMIT,
                        "the state file '%s' was made by a newer anyflash: update this one",
                        state->path);
+    if (!state->writable && is_older)
+        return af_fail(err, ANYFLASH_E_IO, "the state file '%s' is read-only", state->path);
     if (!state->writable)
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "the state file '%s' is empty", state->path);
     int64_t foreign = number_of(state, "SELECT count(*) FROM sqlite_master");
@@ -171,14 +181,15 @@ static enum anyflash_status connect(struct af_state *state, enum af_state_use us
     state->writable = code == SQLITE_OK && sqlite3_db_readonly(state->database, "main") == 0;
     if (code != SQLITE_OK)
         return af_database_fail(state, err);
-    sqlite3_busy_timeout(state->database, AF_STATE_BUSY_MS);
+    sqlite3_busy_timeout(state->database,
+                         use == AF_STATE_FACTS ? AF_STATE_FACTS_BUSY_MS : AF_STATE_BUSY_MS);
     enum anyflash_status status =
         af_database_do(state,
                        "PRAGMA trusted_schema = OFF; PRAGMA journal_mode = DELETE;"
                        "PRAGMA synchronous = EXTRA; PRAGMA temp_store = MEMORY;",
                        err);
     if (status == ANYFLASH_OK)
-        status = check_schema(state, err);
+        status = check_schema(state, use, err);
     if (status == ANYFLASH_OK && use == AF_STATE_WRITE && !state->writable)
         status = af_fail(err, ANYFLASH_E_IO, "the state file '%s' is read-only", state->path);
     if (status == ANYFLASH_OK && use == AF_STATE_WRITE)
@@ -249,12 +260,12 @@ enum anyflash_status af_state_open(enum af_state_use use, struct af_arena *arena
         return ANYFLASH_OK;
     af_database_start();
     enum anyflash_status status =
-        use == AF_STATE_WRITE ? make_folders(folder, err) : ANYFLASH_OK;
-    if (status == ANYFLASH_OK && use == AF_STATE_WRITE)
+        use == AF_STATE_READ ? ANYFLASH_OK : make_folders(folder, err);
+    if (status == ANYFLASH_OK && use != AF_STATE_READ)
         status = make_file(path, err);
     if (status == ANYFLASH_OK)
         status = open_once(path, use, state_out, err);
-    if (status != ANYFLASH_E_DATA || use == AF_STATE_READ)
+    if (status != ANYFLASH_E_DATA || use != AF_STATE_WRITE)
         return status;
     const char *to = NULL;
     status = move_aside(path, arena, &to, err);
@@ -268,68 +279,4 @@ enum anyflash_status af_state_open(enum af_state_use use, struct af_arena *arena
                                       "what it knew of earlier installations is lost",
                                       to);
     return status;
-}
-
-static int64_t today(void)
-{
-    return (int64_t)time(NULL) / DAY_SECONDS;
-}
-
-/* Marks the facts as used, at most once a day, so that reading rarely writes. */
-static void touch(struct af_state *state, const char *sha256)
-{
-    sqlite3_stmt *statement;
-    if (af_database_prepare(state, "UPDATE binary SET used = ?1 WHERE sha256 = ?2", &statement))
-        sqlite3_bind_int64(statement, 1, today());
-    if (statement != NULL && af_database_bind(statement, 2, sha256))
-        sqlite3_step(statement);
-    sqlite3_finalize(statement);
-}
-
-bool af_state_binary_get(struct af_state *state, const char *sha256, int schema,
-                         struct af_arena *arena, struct af_span *json_out)
-{
-    sqlite3_stmt *statement;
-    bool found = false;
-    bool old = false;
-    if (state == NULL)
-        return false;
-    if (af_database_prepare(state,
-                            "SELECT json, used FROM binary WHERE sha256 = ?1 AND schema = ?2",
-                            &statement) &&
-        af_database_bind(statement, 1, sha256) &&
-        sqlite3_bind_int(statement, 2, schema) == SQLITE_OK &&
-        sqlite3_step(statement) == SQLITE_ROW) {
-        const char *text = (const char *)sqlite3_column_blob(statement, 0);
-        size_t len = (size_t)sqlite3_column_bytes(statement, 0);
-        const char *copy = text == NULL ? NULL : af_arena_text_n(arena, text, len);
-        found = copy != NULL;
-        old = sqlite3_column_int64(statement, 1) != today();
-        if (found)
-            *json_out = (struct af_span){copy, len};
-    }
-    sqlite3_finalize(statement);
-    if (found && old && state->writable)
-        touch(state, sha256);
-    return found;
-}
-
-void af_state_binary_put(struct af_state *state, const char *sha256, int schema,
-                         struct af_span json)
-{
-    sqlite3_stmt *statement;
-    if (state == NULL || !state->writable || json.len > AF_STATE_JSON_BYTES_MAX)
-        return;
-    if (af_database_prepare(state, "REPLACE INTO binary VALUES (?1, ?2, ?3, ?4)", &statement) &&
-        af_database_bind(statement, 1, sha256) &&
-        sqlite3_bind_int(statement, 2, schema) == SQLITE_OK &&
-        sqlite3_bind_int64(statement, 3, today()) == SQLITE_OK &&
-        sqlite3_bind_text(statement, 4, json.data, (int)json.len, SQLITE_STATIC) == SQLITE_OK)
-        sqlite3_step(statement);
-    sqlite3_finalize(statement);
-    if (number_of(state, "SELECT count(*) FROM binary") > BINARIES_MAX)
-        sqlite3_exec(state->database,
-                     "DELETE FROM binary WHERE sha256 IN (SELECT sha256 FROM binary "
-                     "ORDER BY used, sha256 LIMIT 32)",
-                     NULL, NULL, NULL);
 }

@@ -1,12 +1,13 @@
 /*
  * state.h: what this program remembers between runs: one SQLite file.
  *
- * It holds the journal of installations (run/journal.h) and facts of binaries
- * by their SHA-256, so that a second proof is instant. The file is
+ * It holds the journal of installations (run/journal.h) and facts of libraries
+ * (run/facts.h), so that a second proof is instant. The file is
  * $ANYFLASH_STATE/state.db, else $XDG_STATE_HOME/anyflash/state.db, else
  * ~/.local/state/anyflash/state.db, readable by its owner only. A rollback
  * journal, not WAL: home folders may lie on NFS (docs/decisions/0030). Several
- * processes may use it at once; a writer waits up to AF_STATE_BUSY_MS.
+ * processes may use it at once; a writer waits up to AF_STATE_BUSY_MS. A file of
+ * an older program is brought up to date when it is opened for writing.
  *
  * What only saves time works without a state: every function here takes a NULL
  * state, which remembers nothing. Not thread-safe: one state, one thread.
@@ -17,14 +18,19 @@
 #include "base/base.h"
 #include "base/mem.h"
 
-#define AF_STATE_SCHEMA 1
+#define AF_STATE_SCHEMA 2
 #define AF_STATE_BUSY_MS 10000
-#define AF_STATE_JSON_BYTES_MAX (16u * 1024u * 1024u)
+#define AF_STATE_FACTS_BUSY_MS 100
 
 struct af_state;
 
 enum af_state_use {
     AF_STATE_READ, /* only if the file is there: nothing is created, moved or changed */
+    /*
+     * For what only saves time: created where it is missing, but never moved
+     * aside, and who holds it is waited for AF_STATE_FACTS_BUSY_MS at most.
+     */
+    AF_STATE_FACTS,
     AF_STATE_WRITE /* created where it is missing; a corrupt file is moved aside */
 };
 
@@ -48,18 +54,5 @@ void af_state_close(struct af_state *state);
  */
 const char *af_state_folder(struct af_arena *arena);
 const char *af_cache_folder(struct af_arena *arena);
-
-/*
- * Facts of the binary with this hash (64 hexadecimal digits), written by
- * af_state_binary_put() under the same `schema` number: change the number
- * whenever the meaning of the JSON changes, and what was kept is passed over.
- * get: false when there are none or they cannot be read. put replaces; that it
- * could not be kept is no error, only time lost. Facts not used for long make
- * room for new ones.
- */
-bool af_state_binary_get(struct af_state *state, const char *sha256, int schema,
-                         struct af_arena *arena, struct af_span *json_out);
-void af_state_binary_put(struct af_state *state, const char *sha256, int schema,
-                         struct af_span json);
 
 #endif

@@ -78,23 +78,27 @@ static enum anyflash_status add_folder(struct af_arena *arena, const char *folde
 }
 
 static enum anyflash_status begin(struct af_arena *arena, const char *what,
-                                  struct af_subject *subject, struct anyflash_error *err)
+                                  struct af_state *state, struct af_subject *subject,
+                                  struct anyflash_error *err)
 {
     *subject = (struct af_subject){
         .name = af_text_scrub(arena, what, NAME_BYTES),
         .extensions =
             af_arena_array(arena, AF_SUBJECT_EXTENSIONS_MAX, sizeof *subject->extensions),
+        .state = state,
     };
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
 enum anyflash_status af_subject_open_source(struct af_source *source, const char *filename,
-                                            struct af_arena *arena, struct af_subject *out,
-                                            struct anyflash_error *err)
+                                            const struct af_place *place,
+                                            struct af_state *state, struct af_arena *arena,
+                                            struct af_subject *out, struct anyflash_error *err)
 {
     struct af_subject subject;
-    enum anyflash_status status = begin(arena, filename, &subject, NULL);
+    enum anyflash_status status = begin(arena, filename, state, &subject, NULL);
     subject.is_package = true;
+    subject.place = *place;
     subject.source = af_arena_alloc(arena, sizeof *subject.source);
     subject.zip = af_arena_alloc(arena, sizeof *subject.zip);
     if (arena->failed) {
@@ -106,6 +110,8 @@ enum anyflash_status af_subject_open_source(struct af_source *source, const char
     status = af_zip_open(subject.source, subject.zip, err);
     if (status == ANYFLASH_OK)
         status = af_subject_read_wheel(&subject, arena, err);
+    if (status == ANYFLASH_OK)
+        af_subject_recall(&subject, arena);
     if (status == ANYFLASH_OK)
         *out = subject;
     else
@@ -131,16 +137,19 @@ static enum anyflash_status open_file(const char *path, struct af_arena *arena,
         add_file(arena, path, path, out);
         return ANYFLASH_OK;
     }
+    struct af_place place = af_place_of_file(arena, path);
     status = af_source_open_file(path, &source, err);
-    return status == ANYFLASH_OK ? af_subject_open_source(&source, path, arena, out, err)
-                                 : status;
+    return status == ANYFLASH_OK
+               ? af_subject_open_source(&source, path, &place, out->state, arena, out, err)
+               : status;
 }
 
-enum anyflash_status af_subject_open(const char *what, struct af_arena *arena,
-                                     struct af_subject *out, struct anyflash_error *err)
+enum anyflash_status af_subject_open(const char *what, struct af_state *state,
+                                     struct af_arena *arena, struct af_subject *out,
+                                     struct anyflash_error *err)
 {
     struct af_subject subject;
-    enum anyflash_status status = begin(arena, what, &subject, err);
+    enum anyflash_status status = begin(arena, what, state, &subject, err);
     if (status != ANYFLASH_OK)
         return status;
     if (af_file_is_absent(what))
@@ -159,11 +168,11 @@ enum anyflash_status af_subject_open(const char *what, struct af_arena *arena,
 }
 
 enum anyflash_status af_subject_installed(const struct af_machine *machine,
-                                          struct af_arena *arena, struct af_subject *out,
-                                          struct anyflash_error *err)
+                                          struct af_state *state, struct af_arena *arena,
+                                          struct af_subject *out, struct anyflash_error *err)
 {
     struct af_subject subject;
-    enum anyflash_status status = begin(arena, "installed", &subject, err);
+    enum anyflash_status status = begin(arena, "installed", state, &subject, err);
     if (status != ANYFLASH_OK)
         return status;
     for (size_t i = 0; i < machine->packages.count; i++) {
@@ -216,13 +225,14 @@ enum anyflash_status af_subject_read_start(struct af_subject *subject, size_t in
 {
     struct af_subject_extension *one = &subject->extensions[index];
     struct af_span start;
-    if (one->member == NULL || subject->unpacked != NULL ||
+    if (one->member == NULL || one->file != NULL || af_subject_knows(subject, one, arena) ||
         one->member->size_bytes < START_WORTH_BYTES)
-        return ANYFLASH_OK;
+        return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
     enum anyflash_status status = read_start(subject, one->member, arena, &start, err);
     if (status == ANYFLASH_OK && start.len > 0)
-        one->has_facts = af_binary_read_start(arena, start, one->member->name, &one->binary,
-                                              NULL) == ANYFLASH_OK;
+        one->has_facts = af_binary_read_start(arena, start, one->member->name,
+                                              &one->facts.binary, NULL) == ANYFLASH_OK;
+    one->is_news = one->has_facts;
     return arena->failed ? af_fail_memory(err) : status;
 }
 
@@ -235,25 +245,50 @@ static const struct af_gpu_code *read_gpu_code(struct af_arena *arena, const cha
     return code;
 }
 
+static enum anyflash_status read_file(struct af_subject_extension *one, struct af_arena *arena,
+                                      struct anyflash_error *err)
+{
+    struct anyflash_error why = {0};
+    struct af_facts facts = {.gpu_code = NULL};
+    enum anyflash_status status = af_binary_read_file(arena, one->file, &facts.binary, &why);
+    if (status == ANYFLASH_OK && facts.binary.has_gpu_code)
+        facts.gpu_code = read_gpu_code(arena, one->file);
+    if (arena->failed)
+        return af_fail_memory(err);
+    one->has_facts = one->is_news = status == ANYFLASH_OK;
+    if (status == ANYFLASH_OK)
+        one->facts = facts;
+    else
+        one->problem = af_arena_text(arena, why.message);
+    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
+/*
+ * Whether the libraries of the wheel are known so well that `one` need not be
+ * unpacked: all of it, and of the others what they need.
+ */
+static bool knows_enough(struct af_subject *subject, struct af_subject_extension *one,
+                         struct af_arena *arena)
+{
+    bool all = af_subject_knows(subject, one, arena) && one->facts.binary.is_complete;
+    for (size_t i = 0; i < subject->count && all; i++)
+        all = af_subject_knows(subject, &subject->extensions[i], arena);
+    return all;
+}
+
 enum anyflash_status af_subject_read(struct af_subject *subject, size_t index,
                                      struct af_arena *arena, struct anyflash_error *err)
 {
     struct af_subject_extension *one = &subject->extensions[index];
-    struct anyflash_error why = {0};
     enum anyflash_status status = ANYFLASH_OK;
-    if (subject->wheel != NULL && subject->unpacked == NULL)
-        status = af_subject_unpack(subject, arena, err);
+    if (subject->wheel != NULL)
+        status = af_subject_unpack(subject, knows_enough(subject, one, arena), arena, err);
     if (status != ANYFLASH_OK || one->problem != NULL)
         return status;
-    status = af_binary_read_file(arena, one->file, &one->binary, &why);
-    one->has_facts = status == ANYFLASH_OK;
+    bool is_known = af_subject_knows(subject, one, arena) && one->facts.binary.is_complete;
     if (arena->failed)
         return af_fail_memory(err);
-    if (status != ANYFLASH_OK)
-        one->problem = af_arena_text(arena, why.message);
-    else if (one->binary.has_gpu_code)
-        one->gpu_code = read_gpu_code(arena, one->file);
-    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    return is_known ? ANYFLASH_OK : read_file(one, arena, err);
 }
 
 static bool is_torch_extension(const struct af_binary *binary)
@@ -269,14 +304,22 @@ enum anyflash_status af_subject_read_kernels(struct af_subject *subject, size_t 
                                              struct af_arena *arena, struct anyflash_error *err)
 {
     struct af_subject_extension *one = &subject->extensions[index];
+    struct af_facts *facts = &one->facts;
     struct af_source source;
-    if (one->gpu_code == NULL || !is_torch_extension(&one->binary) ||
-        af_source_open_file(one->file, &source, NULL) != ANYFLASH_OK)
+    enum anyflash_status status = ANYFLASH_OK;
+    if (facts->gpu_code == NULL || facts->kernels != NULL ||
+        !is_torch_extension(&facts->binary))
         return ANYFLASH_OK;
+    if (one->file == NULL)
+        status = af_subject_unpack(subject, false, arena, err);
+    if (status != ANYFLASH_OK || af_source_open_file(one->file, &source, NULL) != ANYFLASH_OK)
+        return status;
     struct af_flash_kernels *kernels = af_arena_alloc(arena, sizeof *kernels);
     if (kernels != NULL &&
-        af_flash_kernels_read(arena, &source, one->gpu_code, kernels, NULL) == ANYFLASH_OK)
-        one->kernels = kernels;
+        af_flash_kernels_read(arena, &source, facts->gpu_code, kernels, NULL) == ANYFLASH_OK) {
+        facts->kernels = kernels;
+        one->is_news = true;
+    }
     af_source_close(&source);
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

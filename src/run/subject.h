@@ -5,17 +5,17 @@
  * Of a wheel only the list of members is read at first. The facts of an
  * extension come in two steps: from the start of its bytes, which is enough to
  * see that it does not load, then from all of it, unpacked to a temporary
- * folder beside the other libraries of the wheel.
+ * folder beside the other libraries of the wheel. Facts that the state knows
+ * (run/facts.h) are not read again; then of a wheel only those libraries are
+ * unpacked that others need.
  */
 #ifndef AF_RUN_SUBJECT_H
 #define AF_RUN_SUBJECT_H
 
-#include "formats/binary.h"
-#include "formats/fatbin.h"
-#include "formats/flash_kernel.h"
 #include "formats/wheel_name.h"
 #include "formats/zip.h"
 #include "machine/machine.h"
+#include "run/facts.h"
 
 #define AF_SUBJECT_EXTENSIONS_MAX 2000u
 
@@ -26,11 +26,14 @@ struct af_subject_extension {
     const char *folder;  /* where it lies or will lie, for $ORIGIN; NULL: not known */
     const char *problem; /* why there are no facts; NULL: there are, or not yet */
     const char *unread;  /* why nobody looked at it (any more); NULL: somebody did */
-    bool has_facts;      /* `binary` is filled */
-    struct af_binary binary;
-    const struct af_gpu_code *gpu_code;     /* NULL: none, or not read */
-    const struct af_flash_kernels *kernels; /* NULL: not read */
-    const struct af_zip_member *member;     /* of a wheel */
+    bool has_facts;      /* `facts` are filled */
+    struct af_facts facts;
+    const struct af_zip_member *member; /* of a wheel */
+    /* For the state: where its bytes lie, their hash or what stands for it, or NULL. */
+    struct af_place place;
+    const char *sha256;
+    bool was_asked; /* whether the state knows its facts */
+    bool is_news;   /* the state does not know these facts */
 };
 
 /* What a wheel says about itself, in its name and inside. */
@@ -56,37 +59,48 @@ struct af_subject {
     struct af_source *source;       /* of a wheel; else NULL */
     struct af_zip *zip;             /* of a wheel */
     const char *unpacked;           /* temporary folder; NULL: nothing was unpacked */
+    bool has_unpacked_needed;       /* of the wheel: what its libraries need of each other */
+    bool has_unpacked_all;
+    struct af_state *state; /* borrowed; NULL: nothing is known or kept */
+    struct af_place place;  /* of a wheel */
 };
 
 /*
  * Opens `what`: a shared library, a wheel, or a folder that is searched for
  * libraries. What is there but cannot be read becomes an extension with a
- * `problem`. Fails with NOT_FOUND, IO, DATA (a page or a Git LFS pointer in
+ * `problem`. `state` is borrowed until the subject is closed. Fails with NOT_FOUND, IO, DATA (a page or a Git LFS pointer in
  * place of a wheel) or NO_MEMORY for the subject as a whole.
  */
-enum anyflash_status af_subject_open(const char *what, struct af_arena *arena,
-                                     struct af_subject *out, struct anyflash_error *err);
+enum anyflash_status af_subject_open(const char *what, struct af_state *state,
+                                     struct af_arena *arena, struct af_subject *out,
+                                     struct anyflash_error *err);
 
 /* The extensions of the packages that `machine` has installed, by their RECORDs. */
 enum anyflash_status af_subject_installed(const struct af_machine *machine,
-                                          struct af_arena *arena, struct af_subject *out,
-                                          struct anyflash_error *err);
-
-/* A wheel in a source that is open; takes the source over, also when it fails. */
-enum anyflash_status af_subject_open_source(struct af_source *source, const char *filename,
-                                            struct af_arena *arena, struct af_subject *out,
-                                            struct anyflash_error *err);
+                                          struct af_state *state, struct af_arena *arena,
+                                          struct af_subject *out, struct anyflash_error *err);
 
 /*
- * Facts of extension `index` from the start of its bytes, when it is packed and
- * large; else nothing is done and it has no facts yet.
+ * A wheel in a source that is open and that was found at `place` (zero: nowhere);
+ * takes the source over, also when it fails.
+ */
+enum anyflash_status af_subject_open_source(struct af_source *source, const char *filename,
+                                            const struct af_place *place,
+                                            struct af_state *state, struct af_arena *arena,
+                                            struct af_subject *out, struct anyflash_error *err);
+
+/*
+ * Facts of extension `index` of a wheel: those that are known, else from the start
+ * of its bytes, when they are packed and many; else nothing is done and it has
+ * no facts yet.
  */
 enum anyflash_status af_subject_read_start(struct af_subject *subject, size_t index,
                                            struct af_arena *arena, struct anyflash_error *err);
 
 /*
  * All facts of extension `index`, its GPU code too; a wheel's libraries are
- * unpacked at the first call. What keeps this one from being read becomes its `problem`.
+ * unpacked as far as that takes. What keeps this one from being read becomes its
+ * `problem`.
  */
 enum anyflash_status af_subject_read(struct af_subject *subject, size_t index,
                                      struct af_arena *arena, struct anyflash_error *err);
@@ -99,6 +113,9 @@ enum anyflash_status af_subject_read(struct af_subject *subject, size_t index,
 enum anyflash_status af_subject_read_kernels(struct af_subject *subject, size_t index,
                                              struct af_arena *arena,
                                              struct anyflash_error *err);
+
+/* Keeps what was read in the state; once, when the answer has been given. */
+void af_subject_keep(struct af_subject *subject, struct af_arena *arena);
 
 /* Removes what was unpacked and closes the wheel. A zero-initialised one is nothing. */
 void af_subject_close(struct af_subject *subject);

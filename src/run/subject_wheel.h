@@ -1,5 +1,6 @@
 /*
- * subject_wheel.h: the parts of subject.h that concern wheels. Private to it.
+ * subject_wheel.h: the parts of subject.h that concern wheels and kept facts.
+ * Private to it.
  */
 #ifndef AF_RUN_SUBJECT_WHEEL_H
 #define AF_RUN_SUBJECT_WHEEL_H
@@ -19,8 +20,19 @@ const char *af_subject_other_text(struct af_span start);
 enum anyflash_status af_subject_read_wheel(struct af_subject *subject, struct af_arena *arena,
                                            struct anyflash_error *err);
 
-/* Unpacks every library of the wheel to a temporary folder. */
-enum anyflash_status af_subject_unpack(struct af_subject *subject, struct af_arena *arena,
-                                       struct anyflash_error *err);
+/*
+ * Unpacks the libraries of the wheel that are not unpacked yet to a temporary
+ * folder: all, or with `only_needed` those that another one needs by its
+ * DT_NEEDED; nothing when there are none. Facts of all must be there then.
+ */
+enum anyflash_status af_subject_unpack(struct af_subject *subject, bool only_needed,
+                                       struct af_arena *arena, struct anyflash_error *err);
+
+/* From the state: which bytes the libraries of the wheel have. */
+void af_subject_recall(struct af_subject *subject, struct af_arena *arena);
+
+/* Whether it has facts, if the state knows them: it is asked once. */
+bool af_subject_knows(struct af_subject *subject, struct af_subject_extension *one,
+                      struct af_arena *arena);
 
 #endif
