@@ -6,6 +6,7 @@
 #include "cli/json_parts.h"
 #include "cli/load.h"
 #include "cli/page.h"
+#include "run/state.h"
 #include "run/update.h"
 
 static void say(void *context, const char *sentence)
@@ -89,7 +90,7 @@ static enum anyflash_status finish(struct af_cli *cli, struct af_update *update,
 {
     bool check = af_option_given(&cli->options, AF_OPTION_CHECK);
     enum anyflash_status status =
-        check ? ANYFLASH_OK : af_update_save(update, af_update_folder(&cli->arena), err);
+        check ? ANYFLASH_OK : af_update_save(update, af_state_folder(&cli->arena), err);
     if (status != ANYFLASH_OK)
         return status;
     if (check && !differs(&update->catalog, current))
@@ -147,7 +148,7 @@ static enum anyflash_status undo(struct af_cli *cli, enum af_exit *exit_out,
                                  struct anyflash_error *err)
 {
     bool there = false;
-    enum anyflash_status status = af_update_undo(af_update_folder(&cli->arena), &there, err);
+    enum anyflash_status status = af_update_undo(af_state_folder(&cli->arena), &there, err);
     if (status != ANYFLASH_OK)
         return status;
     *exit_out = there ? AF_EXIT_YES : AF_EXIT_NO;

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "fit/catalog_stored.h"
+#include "run/state.h"
 #include "run/update.h"
 
 bool af_machines_named(const struct af_options *options)
@@ -119,7 +120,7 @@ static enum anyflash_status load_newest(struct af_cli *cli, struct af_catalog *c
                                         struct anyflash_error *err)
 {
     struct anyflash_error problem = {0};
-    const char *path = af_update_path(&cli->arena, af_update_folder(&cli->arena));
+    const char *path = af_update_path(&cli->arena, af_state_folder(&cli->arena));
     if (path == NULL || af_file_is_absent(path))
         return af_catalog_load(catalog_out, NULL, err);
     enum anyflash_status status = af_catalog_stored_load(catalog_out, path, &problem);

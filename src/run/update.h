@@ -50,12 +50,8 @@ enum anyflash_status af_update_fetch(struct af_http *http, const struct af_span 
                                      struct af_update *update_out, struct anyflash_error *err);
 
 /*
- * The folder of the file: that of the state (run/state.h). NULL when there is no
- * home or no memory.
+ * The file in `folder`, that of the state (run/state.h); NULL without a folder or memory.
  */
-const char *af_update_folder(struct af_arena *arena);
-
-/* The file in `folder`; NULL without a folder or memory. */
 const char *af_update_path(struct af_arena *arena, const char *folder);
 
 /* Writes the new catalog in place of an older one; the folder is made. */

@@ -16,22 +16,6 @@
 
 #define FILE_NAME "catalog.afu"
 
-/* $name/below when the variable holds an absolute path, else NULL. */
-static const char *folder_of(struct af_arena *arena, const char *variable, const char *below)
-{
-    const char *value = getenv(variable);
-    return value != NULL && value[0] == '/' ? af_path_join(arena, value, below) : NULL;
-}
-
-const char *af_update_folder(struct af_arena *arena)
-{
-    const char *own = getenv("ANYFLASH_STATE");
-    if (own != NULL && own[0] != '\0')
-        return af_arena_text(arena, own);
-    const char *folder = folder_of(arena, "XDG_STATE_HOME", "anyflash");
-    return folder != NULL ? folder : folder_of(arena, "HOME", ".local/state/anyflash");
-}
-
 const char *af_update_path(struct af_arena *arena, const char *folder)
 {
     return folder == NULL ? NULL : af_path_join(arena, folder, FILE_NAME);

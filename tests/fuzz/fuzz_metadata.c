@@ -1,6 +1,7 @@
 /*
  * fuzz_metadata.c: any text as each of the files of metadata.h.
  */
+#include "formats/marker.h"
 #include "formats/metadata.h"
 #include "formats/names.h"
 #include "json/json.h"
@@ -9,12 +10,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void read_headers(struct af_span text)
 {
+    static const struct af_marker_environment here = {
+        .python_full_version = "3.12.4", .sys_platform = "linux", .extra = ""};
     struct af_header header;
     struct af_requirement requirement;
     char name[64];
     while (af_header_next(&text, &header)) {
-        if (af_requirement_parse(header.value, &requirement))
+        if (af_requirement_parse(header.value, &requirement)) {
             af_name_normalise(requirement.name, name, sizeof name);
+            af_marker_holds(requirement.marker, &here);
+        }
     }
 }
 

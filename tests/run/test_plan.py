@@ -165,6 +165,44 @@ def test_a_saved_plan_is_done_and_refused_when_a_fact_changed(shop, tmp_path):
     assert (shop.site / "flash_attn").exists()
 
 
+@pytest.mark.parametrize("name, was, here", [
+    ("python.version", "3.9.1", None),
+    ("torch.cuda", "13.0", "12.8"),
+    ("platform.libc_version", "2.17", None),
+    ("gpus", "9.0", "8.9"),
+    ("package einops", "0.1", "0.8.2"),
+    ("package xformers", "0.0.30", "not known or not there"),
+])
+def test_a_saved_plan_names_the_fact_that_changed(shop, tmp_path, name, was, here):
+    plan = json.loads(shop.run("plan", *shop.words, "--json").stdout)
+    before = shop.tree()
+    plan["facts"][name] = was
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(plan))
+    done = shop.run("install", "--plan", path, "--allow-http", *GIVEN)
+    assert done.returncode == 1, done.all
+    said = " ".join(done.stdout.split())
+    assert f"'{name}' is {here or ''}" in said and f"the plan was made for {was}" in said
+    assert shop.tree() == before
+
+
+def test_a_saved_plan_with_a_hash_takes_no_other_file(shop, tmp_path):
+    plan = json.loads(shop.run("plan", *shop.words, "--json").stdout)
+    digest = hashlib.sha256(shop.wheel.read_bytes()).hexdigest()
+    plan["steps"][0]["wheel"]["sha256"] = digest
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(plan))
+    good = shop.wheel.read_bytes()
+    make_wheel(shop.wheel.parent, local=OFFICIAL, tag="cp311-cp311-linux_x86_64",
+               text="evil = 1\n")
+    before = shop.tree()
+    done = shop.run("install", "--plan", path, "--allow-http", *GIVEN)
+    assert done.returncode == 3 and "SHA-256" in done.stderr, done.all
+    assert shop.tree() == before
+    shop.wheel.write_bytes(good)
+    assert shop.run("install", "--plan", path, "--allow-http", *GIVEN).returncode == 0
+
+
 @pytest.mark.parametrize("change", [
     lambda plan: plan.pop("facts"),
     lambda plan: plan["steps"][0]["wheel"].update(filename="../../x-1-py3-none-any.whl"),
