@@ -40,7 +40,7 @@ static bool is_wanted(const struct af_dynamic *dynamic, const unsigned char *mar
            symbol->is_undefined && symbol->name[0] != '\0';
 }
 
-static void read_undefined(struct af_arena *arena, const struct af_dynamic *dynamic,
+static void read_undefined(struct af_arena *arena, struct af_dynamic *dynamic,
                            struct af_binary *binary)
 {
     struct af_symbol symbol;
@@ -183,7 +183,7 @@ static void read_sections(struct af_arena *arena, struct af_span bytes,
 }
 
 /* Facts that come from the tables of the loader. */
-static void read_tables(struct af_arena *arena, const struct af_dynamic *dynamic,
+static void read_tables(struct af_arena *arena, struct af_dynamic *dynamic,
                         struct af_binary *binary)
 {
     read_names(arena, dynamic, binary);

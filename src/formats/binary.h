@@ -4,7 +4,8 @@
  *
  * A proof needs nothing else of the file, so these facts can be kept (as JSON,
  * by the file's sha256 and AF_BINARY_SCHEMA) in place of it. All texts are
- * copies in the arena, scrubbed, of at most some 65000 bytes each. Lists keep the order of the file. GPU code is read apart: formats/fatbin.h.
+ * copies in the arena, scrubbed, of at most some 65000 bytes each. Lists keep
+ * the order of the file. GPU code is read apart: formats/fatbin.h.
  *
  * Source: System V gABI chapters 4 and 5; LSB 5 chapter 10.7 (versions).
  */

@@ -12,7 +12,6 @@
 
 #define HEADERS_MAX 4096u
 #define DYNAMIC_MAX 65536u
-#define SYMBOLS_MAX 16000000u
 #define VERSION_RECORDS_MAX 0x8000u
 
 /* The bytes from `address` to the end of its segment in the file. */
@@ -256,8 +255,8 @@ size_t af_dyn_count_gnu_symbols(const struct af_dynamic *dynamic)
 
 /*
  * Nothing says how many symbols there are. The hash tables count those that
- * are defined, relocations name those that are wanted; without either the
- * string table usually follows the symbols.
+ * are defined; without them the string table usually follows the symbols. What
+ * only relocations name is found by af_dynamic_relocated().
  */
 static size_t count_symbols(const struct af_dynamic *dynamic)
 {
@@ -268,15 +267,8 @@ static size_t count_symbols(const struct af_dynamic *dynamic)
     if (count == 0 && dynamic->strings.data > dynamic->symbols.data)
         count = (size_t)(dynamic->strings.data - dynamic->symbols.data) /
                 af_dyn_symbol_bytes(dynamic);
-    for (size_t kind = 0; kind < AF_COUNT(dynamic->relocations); kind++) {
-        for (size_t i = 0; i < af_dyn_relocation_count(dynamic, kind); i++) {
-            size_t symbol = af_dyn_relocation_symbol(dynamic, kind, i);
-            if (symbol >= count && symbol < room)
-                count = symbol + 1;
-        }
-    }
     count = count < room ? count : room;
-    return count < SYMBOLS_MAX ? count : SYMBOLS_MAX;
+    return count < AF_DYN_SYMBOLS_MAX ? count : AF_DYN_SYMBOLS_MAX;
 }
 
 /* Where versions go: counted first, then kept. */

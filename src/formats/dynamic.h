@@ -112,9 +112,9 @@ bool af_dynamic_has_version(const struct af_dynamic *dynamic, const char *versio
 
 /*
  * One byte a symbol in the arena: 1 where a relocation names it, so that the
- * loader will look it up. NULL only when the arena failed.
+ * loader will look it up. Raises symbol_count to the last of those: until then
+ * it counts what lookups can find. NULL only when the arena failed.
  */
-const unsigned char *af_dynamic_relocated(const struct af_dynamic *dynamic,
-                                          struct af_arena *arena);
+const unsigned char *af_dynamic_relocated(struct af_dynamic *dynamic, struct af_arena *arena);
 
 #endif

@@ -188,9 +188,23 @@ bool af_dynamic_has_version(const struct af_dynamic *dynamic, const char *versio
     return false;
 }
 
-const unsigned char *af_dynamic_relocated(const struct af_dynamic *dynamic,
-                                          struct af_arena *arena)
+/* Symbols that only relocations name stand behind those that hash tables count. */
+static void count_wanted(struct af_dynamic *dynamic)
 {
+    size_t room = dynamic->symbols.len / af_dyn_symbol_bytes(dynamic);
+    room = room < AF_DYN_SYMBOLS_MAX ? room : AF_DYN_SYMBOLS_MAX;
+    for (size_t kind = 0; kind < AF_COUNT(dynamic->relocations); kind++) {
+        for (size_t i = 0; i < af_dyn_relocation_count(dynamic, kind); i++) {
+            size_t symbol = af_dyn_relocation_symbol(dynamic, kind, i);
+            if (symbol >= dynamic->symbol_count && symbol < room)
+                dynamic->symbol_count = symbol + 1;
+        }
+    }
+}
+
+const unsigned char *af_dynamic_relocated(struct af_dynamic *dynamic, struct af_arena *arena)
+{
+    count_wanted(dynamic);
     unsigned char *marks = af_arena_alloc(arena, dynamic->symbol_count + 1);
     if (marks == NULL)
         return NULL;

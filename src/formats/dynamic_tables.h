@@ -9,6 +9,7 @@
 
 #include "formats/dynamic.h"
 
+#define AF_DYN_SYMBOLS_MAX 16000000u
 #define AF_VERSION_INDEX_MASK 0x7fffu
 #define AF_VERSION_HIDDEN 0x8000u
 

@@ -51,7 +51,7 @@ static void trim(struct af_state *state)
             break;
         sqlite3_exec(state->database,
                      "DELETE FROM facts WHERE id IN (SELECT id FROM facts "
-                     "ORDER BY used, id LIMIT 64)",
+                     "ORDER BY used, id LIMIT (SELECT count(*) / 8 + 1 FROM facts))",
                      NULL, NULL, NULL);
     }
     if (number_of(state, "SELECT count(*) FROM place") > PLACES_MAX)

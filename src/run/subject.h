@@ -68,8 +68,9 @@ struct af_subject {
 /*
  * Opens `what`: a shared library, a wheel, or a folder that is searched for
  * libraries. What is there but cannot be read becomes an extension with a
- * `problem`. `state` is borrowed until the subject is closed. Fails with NOT_FOUND, IO, DATA (a page or a Git LFS pointer in
- * place of a wheel) or NO_MEMORY for the subject as a whole.
+ * `problem`. `state` is borrowed until the subject is closed. Fails with
+ * NOT_FOUND, IO, DATA (a page or a Git LFS pointer in place of a wheel) or
+ * NO_MEMORY for the subject as a whole.
  */
 enum anyflash_status af_subject_open(const char *what, struct af_state *state,
                                      struct af_arena *arena, struct af_subject *out,
