@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/known.h"
 #include "cli/load.h"
 #include "formats/version.h"
 
@@ -93,6 +94,8 @@ enum anyflash_status af_question_answer(struct af_cli *cli, struct af_question *
                           question.machines.count, &question.options, &question.decision, err);
         question.has_decision = status == ANYFLASH_OK;
     }
+    if (status == ANYFLASH_OK)
+        status = af_cli_know(cli, &question, err);
     if (status != ANYFLASH_OK)
         af_question_release(&question);
     else

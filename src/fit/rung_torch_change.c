@@ -117,6 +117,13 @@ static size_t list_choices(const struct af_judge *judge, struct choice *choices)
     return count;
 }
 
+/* Named for the torch minor that is here, and its bytes do not load beside it. */
+static bool is_liar(const struct af_judge *judge, const struct af_candidate *candidate)
+{
+    return (candidate->reason_bits & AF_REASON_BIT(AF_REASON_PROVED_NOT)) != 0 &&
+           candidate->wheel->torch_minor == judge->views[0].torch.minor;
+}
+
 /* Wheels that only torch can be in the way of; their number. */
 static size_t list_wheels(const struct af_climb *climb, const struct af_wheel **wheels)
 {
@@ -124,7 +131,8 @@ static size_t list_wheels(const struct af_climb *climb, const struct af_wheel **
     size_t count = 0;
     for (size_t i = 0; i < decision->candidate_count; i++) {
         const struct af_candidate *candidate = &decision->candidates[i];
-        if (af_verdict_stage(candidate->reason_bits) >= AF_STAGE_TORCH)
+        if (af_verdict_stage(candidate->reason_bits) >= AF_STAGE_TORCH &&
+            !is_liar(climb->judge, candidate))
             wheels[count++] = candidate->wheel;
     }
     return count;

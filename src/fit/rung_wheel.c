@@ -160,9 +160,13 @@ static void say_best(struct af_climb *climb)
     climb->rung->prove_first = best->answer == AF_UNKNOWN && af_candidate_is_provable(best);
     climb->rung->price.minutes = 1;
     climb->rung->price.memory_bytes = 0;
+    bool proved = (best->reason_bits & AF_REASON_BIT(AF_REASON_PROVED)) != 0;
     climb->rung->summary = af_arena_format(
-        climb->arena, "%s %s from %s", best->wheel->package, best->wheel->version,
-        best->wheel->official ? "the official releases" : best->wheel->source);
+        climb->arena, "%s %s from %s%s%s%s", best->wheel->package, best->wheel->version,
+        best->wheel->official ? "the official releases" : best->wheel->source,
+        proved ? ", proved to load" : "",
+        proved && best->wheel->torch != NULL ? ", made for torch " : "",
+        proved && best->wheel->torch != NULL ? best->wheel->torch : "");
 }
 
 void af_rung_wheel(struct af_climb *climb)

@@ -186,3 +186,9 @@ bool af_facts_find(struct af_state *state, const char *where, struct af_arena *a
     *out = (struct af_known){libraries, known, known == whole};
     return known > 0;
 }
+
+void af_facts_addresses(struct af_state *state, struct af_arena *arena,
+                        const char ***addresses_out, size_t *count_out)
+{
+    af_state_addresses(state, arena, addresses_out, count_out);
+}

@@ -95,4 +95,8 @@ struct af_known {
 bool af_facts_find(struct af_state *state, const char *where, struct af_arena *arena,
                    struct af_known *out);
 
+/* The addresses that something is known of, at most 4096, latest first; in the arena. */
+void af_facts_addresses(struct af_state *state, struct af_arena *arena,
+                        const char ***addresses_out, size_t *count_out);
+
 #endif

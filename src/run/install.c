@@ -202,6 +202,21 @@ static const char *stated_torch(struct job *job)
     return stated;
 }
 
+/* What is inspected is known to `plan` from then on. */
+static const char *inspect_hint(const struct job *job)
+{
+    for (size_t i = 0; i < job->plan->step_count; i++) {
+        const struct af_step_wheel *wheel = job->plan->steps[i].wheel;
+        if (wheel == NULL)
+            continue;
+        return af_arena_format(
+            job->run->arena, "`anyflash inspect %s` shows every check%s",
+            wheel->path != NULL ? wheel->path : wheel->url,
+            wheel->path != NULL ? "" : ", and `anyflash plan` passes over it from then on");
+    }
+    return "`anyflash inspect` shows every check";
+}
+
 /*
  * Extensions against the torch that is here; where torch itself changes only
  * trying can tell, which happens before the change is final, too.
@@ -221,7 +236,7 @@ static enum anyflash_status prove(struct job *job, struct anyflash_error *err)
     enum anyflash_status status =
         af_prove(job->run, job->stage.fresh, strict, stated_torch(job), &refusal, err);
     if (status == ANYFLASH_OK && refusal != NULL)
-        refuse(job, refusal, "`anyflash inspect` shows every check");
+        refuse(job, refusal, inspect_hint(job));
     return status;
 }
 

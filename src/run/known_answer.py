@@ -67,6 +67,8 @@ def call_on_cpu(torch, attend):
         say(call="answered")
     except ALIEN as error:
         say(call="alien", error=describe(error))
+    except NotImplementedError as error:  # of torch's dispatcher
+        say(call="stopped", error=describe(error))
     except Exception as error:
         say(call="refused", error=describe(error))
 

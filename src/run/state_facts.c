@@ -3,6 +3,7 @@
  */
 #include "run/state_facts.h"
 
+#include <stdio.h>
 #include <time.h>
 
 #include "run/database.h"
@@ -156,6 +157,31 @@ bool af_state_place_get(struct af_state *state, const char *place, const char *i
     *rows_out = rows;
     *count_out = count;
     return count > 0 && !arena->failed;
+}
+
+void af_state_addresses(struct af_state *state, struct af_arena *arena,
+                        const char ***addresses_out, size_t *count_out)
+{
+    static const char from[] =
+        " FROM (SELECT name, max(id) AS last FROM place WHERE name LIKE 'http%' GROUP BY name)";
+    sqlite3_stmt *statement;
+    char sql[200];
+    size_t count = 0;
+    *count_out = 0;
+    if (state == NULL)
+        return;
+    snprintf(sql, sizeof sql, "SELECT count(*)%s", from);
+    int64_t there = number_of(state, sql);
+    size_t room = there > (int64_t)SEEN_MAX ? SEEN_MAX : there < 0 ? 0 : (size_t)there;
+    const char **addresses = af_arena_array(arena, room + 1, sizeof *addresses);
+    snprintf(sql, sizeof sql, "SELECT name%s ORDER BY last DESC", from);
+    if (addresses != NULL && room > 0 && af_database_prepare(state, sql, &statement)) {
+        while (count < room && sqlite3_step(statement) == SQLITE_ROW)
+            addresses[count++] = af_database_text(statement, 0, arena);
+        sqlite3_finalize(statement);
+    }
+    *addresses_out = addresses;
+    *count_out = arena->failed ? 0 : count;
 }
 
 /* Binds the two texts and runs the statement. */

@@ -42,6 +42,10 @@ bool af_state_place_get(struct af_state *state, const char *place, const char *i
                         struct af_arena *arena, struct af_state_seen **rows_out,
                         size_t *count_out, size_t *whole_count_out);
 
+/* The places that are addresses, those that were seen last first. */
+void af_state_addresses(struct af_state *state, struct af_arena *arena,
+                        const char ***addresses_out, size_t *count_out);
+
 /* Adds one; what was seen there under another identity is forgotten. */
 void af_state_place_put(struct af_state *state, const char *place, const char *identity,
                         const struct af_state_seen *seen, size_t whole_count);

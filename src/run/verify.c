@@ -147,6 +147,10 @@ static void take_call(struct verify *verify, const struct answer *answer)
     if (strcmp(outcome, "alien") == 0)
         row(verify, "call", AF_NO,
             af_arena_format(verify->arena, "Python files and extension do not fit: %s", error));
+    else if (strcmp(outcome, "stopped") == 0)
+        row(verify, "call", AF_UNKNOWN,
+            "torch's operator takes CUDA tensors only and stopped the call before the "
+            "extension was entered");
     else if (strcmp(outcome, "refused") == 0)
         row(verify, "call", AF_YES,
             af_arena_format(verify->arena,
