@@ -4,6 +4,7 @@
 #include "cli/inspect_view.h"
 
 #include "cli/gpu_code_view.h"
+#include "cli/inspect_next.h"
 #include "cli/json_parts.h"
 #include "cli/page.h"
 #include "cli/proof_view.h"
@@ -53,32 +54,65 @@ static void view_extension(struct af_page *page, const struct af_subject_extensi
         af_gpu_code_show(page, 2, extension->facts.gpu_code, extension->facts.kernels);
 }
 
+/* The one thing to do about the answer. */
+static void view_next(struct af_page *page, struct af_cli *cli,
+                      const struct af_inspection *inspection)
+{
+    const char *next = af_inspect_next(cli, inspection);
+    if (next == NULL)
+        return;
+    af_page_gap(page);
+    af_page_add(page, 9, "next", AF_TONE_PLAIN, next);
+}
+
+/* Libraries that a package brings for its own use are no news unless they fail. */
+static bool is_hidden(const struct af_subject_extension *extension,
+                      const struct af_proof *proof, bool all)
+{
+    return extension->is_bundled && !all && extension->problem == NULL &&
+           proof->answer != AF_NO;
+}
+
+static void view_one(struct af_page *page, const struct af_subject_extension *extension,
+                     const struct af_proof *proof, bool alone, bool all)
+{
+    if (extension->unread != NULL) {
+        af_page_format(page, 2, "", AF_TONE_PLAIN, "%s: %s", extension->path,
+                       extension->unread);
+    } else if (extension->problem != NULL) {
+        af_page_gap(page);
+        af_page_add(page, 0, "", AF_TONE_STRONG, extension->path);
+        af_page_format(page, 2, "  ", AF_TONE_BAD, "does not load: %s", extension->problem);
+    } else {
+        view_extension(page, extension, proof, alone, all);
+    }
+}
+
 void af_inspect_view(struct af_cli *cli, const struct af_inspection *inspection)
 {
     struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
     const struct af_subject *subject = &inspection->subject;
     bool all = af_option_given(&cli->options, AF_OPTION_VERBOSE);
+    size_t hidden = 0;
     af_page_format(&page, 9, "against", AF_TONE_PLAIN, "%s", place_text(cli, inspection));
     view_wheel(&page, inspection);
     if (inspection->choice.note != NULL)
         af_page_add(&page, 9, "", AF_TONE_PLAIN, inspection->choice.note);
     if (subject->count == 0)
         af_page_add(&page, 0, "", AF_TONE_PLAIN, "no compiled extension is in it");
-    for (size_t i = 0; i < subject->count; i++) {
-        const struct af_subject_extension *extension = &subject->extensions[i];
-        if (extension->unread != NULL) {
-            af_page_format(&page, 2, "", AF_TONE_PLAIN, "%s: %s", extension->path,
-                           extension->unread);
-            continue;
-        }
-        if (extension->problem == NULL) {
-            view_extension(&page, extension, &inspection->proofs[i], subject->count == 1, all);
-            continue;
-        }
-        af_page_gap(&page);
-        af_page_add(&page, 0, "", AF_TONE_STRONG, extension->path);
-        af_page_format(&page, 2, "  ", AF_TONE_BAD, "does not load: %s", extension->problem);
-    }
+    for (size_t i = 0; i < subject->count; i++)
+        hidden += is_hidden(&subject->extensions[i], &inspection->proofs[i], all);
+    for (size_t i = 0; i < subject->count; i++)
+        if (!is_hidden(&subject->extensions[i], &inspection->proofs[i], all))
+            view_one(&page, &subject->extensions[i], &inspection->proofs[i],
+                     subject->count - hidden == 1, all);
+    if (hidden > 0)
+        af_page_format(
+            &page, 2, "", AF_TONE_DIM,
+            "%zu librar%s that the package brings for its own use: nothing wrong (-v "
+            "shows %s)",
+            hidden, hidden == 1 ? "y" : "ies", hidden == 1 ? "it" : "them");
+    view_next(&page, cli, inspection);
 }
 
 static json_t *extension_json(const struct af_subject_extension *extension,

@@ -50,14 +50,18 @@ static enum anyflash_status load_scope(struct af_cli *cli, struct af_inspection 
 }
 
 /* What is known of earlier times; without it everything is read. */
-static void open_state(struct af_cli *cli, struct af_inspection *inspection)
+static enum anyflash_status open_state(struct af_cli *cli, struct af_inspection *inspection,
+                                       struct anyflash_error *err)
 {
     const char *remark;
-    struct anyflash_error err;
-    if (af_state_open(AF_STATE_FACTS, &cli->arena, &inspection->state, &remark, &err) !=
-            ANYFLASH_OK &&
-        af_option_given(&cli->options, AF_OPTION_VERBOSE))
-        af_cli_remark(cli, err.message);
+    struct anyflash_error why;
+    enum anyflash_status status =
+        af_state_open(AF_STATE_FACTS, &cli->arena, &inspection->state, &remark, &why);
+    if (status == ANYFLASH_E_NO_MEMORY)
+        return af_fail_memory(err);
+    if (status != ANYFLASH_OK && af_option_given(&cli->options, AF_OPTION_VERBOSE))
+        af_cli_remark(cli, why.message);
+    return ANYFLASH_OK;
 }
 
 enum anyflash_status af_inspection_load(struct af_inspection *inspection, struct af_cli *cli,
@@ -73,7 +77,7 @@ enum anyflash_status af_inspection_load(struct af_inspection *inspection, struct
         inspection->has_symbols = status == ANYFLASH_OK;
     }
     if (status == ANYFLASH_OK)
-        open_state(cli, inspection);
+        status = open_state(cli, inspection, err);
     return status == ANYFLASH_OK ? load_scope(cli, inspection, err) : status;
 }
 
@@ -91,6 +95,8 @@ static enum anyflash_status prove_one(struct af_cli *cli, struct af_inspection *
 {
     struct af_load load;
     const struct af_subject_wheel *wheel = inspection->subject.wheel;
+    /* The wheel's tags speak of its modules, not of the libraries beside them. */
+    bool has_tags = wheel != NULL && wheel->has_name && !extension->is_bundled;
     struct af_proof_question question = {
         .binary = &extension->facts.binary,
         .gpu_code = extension->facts.gpu_code,
@@ -99,7 +105,7 @@ static enum anyflash_status prove_one(struct af_cli *cli, struct af_inspection *
         .machine = af_inspection_machine(inspection),
         .tables = &inspection->tables,
         .stated_torch = wheel != NULL ? wheel->stated_torch : NULL,
-        .wheel = wheel != NULL && wheel->has_name ? &wheel->name : NULL,
+        .wheel = has_tags ? &wheel->name : NULL,
         .is_torch = is_part_of_torch(af_inspection_machine(inspection), extension->file),
         .fitting_torch = af_torch_fitting(&inspection->symbols, &inspection->tables,
                                           &extension->facts.binary),
@@ -172,14 +178,17 @@ enum anyflash_status af_inspection_open(struct af_inspection *inspection, struct
     return af_subject_open(what, inspection->state, &cli->arena, &inspection->subject, err);
 }
 
-/* From the start of its bytes: most that do not load show it there. */
+/*
+ * From the start of its bytes: most that do not load show it there. What is
+ * known whole is proved later, beside the libraries that it brings.
+ */
 static enum anyflash_status examine_start(struct af_cli *cli, struct af_inspection *inspection,
                                           size_t index, struct anyflash_error *err)
 {
     struct af_subject_extension *extension = &inspection->subject.extensions[index];
     enum anyflash_status status =
         af_subject_read_start(&inspection->subject, index, &cli->arena, err);
-    return status == ANYFLASH_OK && extension->has_facts
+    return status == ANYFLASH_OK && extension->has_facts && !extension->facts.binary.is_complete
                ? prove_one(cli, inspection, extension, &inspection->proofs[index], err)
                : status;
 }
@@ -191,7 +200,7 @@ static enum anyflash_status examine(struct af_cli *cli, struct af_inspection *in
     struct af_subject *subject = &inspection->subject;
     struct af_subject_extension *extension = &subject->extensions[index];
     struct af_proof *proof = &inspection->proofs[index];
-    if (extension->has_facts && proof->answer == AF_NO)
+    if (proof->check_count > 0 && proof->answer == AF_NO)
         return ANYFLASH_OK;
     enum anyflash_status status = af_subject_read(subject, index, &cli->arena, err);
     if (status == ANYFLASH_OK &&

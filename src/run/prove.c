@@ -29,12 +29,6 @@ static const struct af_check *first_of(const struct af_proof *proof, enum af_ans
     return NULL;
 }
 
-/* Libraries that a wheel brings for its own use: only what is wrong with them is told. */
-static bool is_bundled(const char *path)
-{
-    return strstr(path, ".libs/") != NULL;
-}
-
 /* As RECORD names it: what is proved lies there only for now. */
 static const char *shown(const struct proving *proving, const char *path)
 {
@@ -52,14 +46,16 @@ static void take_bad(struct proving *proving, const char *path, const char *why)
     af_say(&proving->run->talk, "%s", sentence == NULL ? why : sentence);
 }
 
-static void tell(struct proving *proving, const char *path, const struct af_proof *proof)
+/* Of libraries that a wheel brings for its own use only what is wrong is told. */
+static void tell(struct proving *proving, const char *path, bool is_bundled,
+                 const struct af_proof *proof)
 {
     const struct af_check *no = first_of(proof, AF_NO);
     const struct af_check *unknown = first_of(proof, AF_UNKNOWN);
     const struct af_talk *talk = &proving->run->talk;
     if (proof->answer == AF_NO)
         take_bad(proving, path, no == NULL ? "a check says no" : no->evidence);
-    else if (is_bundled(path))
+    else if (is_bundled)
         return;
     else if (proof->loads == AF_YES)
         af_say(talk, "proved: '%s' loads here%s%s", path,
@@ -97,7 +93,7 @@ static enum anyflash_status prove_one(struct proving *proving,
     if (status == ANYFLASH_OK)
         status = af_proof_make(&question, arena, &proof, err);
     if (status == ANYFLASH_OK)
-        tell(proving, path, &proof);
+        tell(proving, path, extension->is_bundled, &proof);
     return status;
 }
 

@@ -33,7 +33,8 @@ struct af_subject_extension *af_subject_add(struct af_subject *subject, const ch
         return NULL;
     }
     struct af_subject_extension *one = &subject->extensions[subject->count++];
-    *one = (struct af_subject_extension){.path = path};
+    *one = (struct af_subject_extension){.path = path,
+                                         .is_bundled = strstr(path, ".libs/") != NULL};
     return one;
 }
 

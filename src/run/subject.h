@@ -24,6 +24,7 @@ struct af_subject_extension {
     const char *path;    /* within the subject, or the file itself */
     const char *file;    /* the file on disk; NULL: still packed */
     const char *folder;  /* where it lies or will lie, for $ORIGIN; NULL: not known */
+    bool is_bundled;     /* in NAME.libs: a library that a package brings for its own use */
     const char *problem; /* why there are no facts; NULL: there are, or not yet */
     const char *unread;  /* why nobody looked at it (any more); NULL: somebody did */
     bool has_facts;      /* `facts` are filled */
