@@ -106,8 +106,16 @@ const char *af_place_hash(struct af_arena *arena, const struct af_place *place,
     return af_arena_text(arena, hex);
 }
 
-static enum anyflash_status from_json(struct af_arena *arena, const json_t *json,
-                                      struct af_facts *facts)
+json_t *af_facts_to_json(const struct af_facts *facts)
+{
+    return json_pack(
+        "{s:o, s:o, s:o}", "binary", af_binary_to_json(&facts->binary), "gpu_code",
+        facts->gpu_code == NULL ? json_null() : af_gpu_code_to_json(facts->gpu_code), "kernels",
+        facts->kernels == NULL ? json_null() : af_flash_kernels_to_json(facts->kernels));
+}
+
+enum anyflash_status af_facts_from_json(struct af_arena *arena, const json_t *json,
+                                        struct af_facts *out)
 {
     const json_t *gpu_code = json_object_get(json, "gpu_code");
     const json_t *kernels = json_object_get(json, "kernels");
@@ -115,16 +123,18 @@ static enum anyflash_status from_json(struct af_arena *arena, const json_t *json
     struct af_flash_kernels *names = af_arena_alloc(arena, sizeof *names);
     if (arena->failed)
         return ANYFLASH_E_NO_MEMORY;
-    *facts = (struct af_facts){.gpu_code = json_is_null(gpu_code) ? NULL : code,
-                               .kernels = json_is_null(kernels) ? NULL : names};
+    struct af_facts facts = {.gpu_code = json_is_null(gpu_code) ? NULL : code,
+                             .kernels = json_is_null(kernels) ? NULL : names};
     enum anyflash_status status =
-        af_binary_from_json(arena, json_object_get(json, "binary"), &facts->binary, NULL);
-    if (status == ANYFLASH_OK && facts->gpu_code != NULL)
+        af_binary_from_json(arena, json_object_get(json, "binary"), &facts.binary, NULL);
+    if (status == ANYFLASH_OK && facts.gpu_code != NULL)
         status = af_gpu_code_from_json(arena, gpu_code, code, NULL);
-    if (status == ANYFLASH_OK && facts->kernels != NULL && facts->gpu_code == NULL)
+    if (status == ANYFLASH_OK && facts.kernels != NULL && facts.gpu_code == NULL)
         status = ANYFLASH_E_DATA;
-    if (status == ANYFLASH_OK && facts->kernels != NULL)
+    if (status == ANYFLASH_OK && facts.kernels != NULL)
         status = af_flash_kernels_from_json(arena, kernels, code, names, NULL);
+    if (status == ANYFLASH_OK)
+        *out = facts;
     return status;
 }
 
@@ -138,8 +148,8 @@ bool af_facts_get(struct af_state *state, const char *sha256, const char *name,
         !af_state_facts_get(state, sha256, name, AF_FACTS_SCHEMA, arena, &text) ||
         af_json_parse(text, AF_STATE_JSON_BYTES_MAX, "kept facts", &json, NULL) != ANYFLASH_OK)
         return false;
-    bool is_good =
-        from_json(arena, json, &facts) == ANYFLASH_OK && af_equal(facts.binary.name, name);
+    bool is_good = af_facts_from_json(arena, json, &facts) == ANYFLASH_OK &&
+                   af_equal(facts.binary.name, name);
     json_decref(json);
     if (is_good)
         *out = facts;
@@ -148,10 +158,7 @@ bool af_facts_get(struct af_state *state, const char *sha256, const char *name,
 
 void af_facts_put(struct af_state *state, const char *sha256, const struct af_facts *facts)
 {
-    json_t *json = json_pack(
-        "{s:o, s:o, s:o}", "binary", af_binary_to_json(&facts->binary), "gpu_code",
-        facts->gpu_code == NULL ? json_null() : af_gpu_code_to_json(facts->gpu_code), "kernels",
-        facts->kernels == NULL ? json_null() : af_flash_kernels_to_json(facts->kernels));
+    json_t *json = af_facts_to_json(facts);
     char *text = json == NULL ? NULL : json_dumps(json, JSON_COMPACT);
     if (text != NULL)
         af_state_facts_put(state, sha256, facts->binary.name, AF_FACTS_SCHEMA,

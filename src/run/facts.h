@@ -30,6 +30,16 @@ struct af_facts {
     const struct af_flash_kernels *kernels; /* NULL: not read */
 };
 
+/* A new object with all of them, or NULL without memory. */
+json_t *af_facts_to_json(const struct af_facts *facts);
+
+/*
+ * Reads what af_facts_to_json() wrote, in the arena; fails with DATA for anything
+ * else and with NO_MEMORY.
+ */
+enum anyflash_status af_facts_from_json(struct af_arena *arena, const json_t *json,
+                                        struct af_facts *out);
+
 /*
  * Where bytes lie: a file or an address, and what tells whether they are still
  * the same. Zero-initialised it is nowhere: nothing is known of it or kept.
