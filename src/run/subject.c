@@ -63,7 +63,7 @@ static enum anyflash_status add_folder(struct af_arena *arena, const char *folde
         size_t name_count = 0;
         enum anyflash_status status =
             af_folder_list(arena, queue[i], NAMES_MAX, &names, &name_count, NULL, err);
-        if (status != ANYFLASH_OK && (i == 0 || arena->failed))
+        if (status != ANYFLASH_OK && (i == 0 || status == ANYFLASH_E_NO_MEMORY))
             return status;
         for (size_t n = 0; status == ANYFLASH_OK && n < name_count; n++) {
             const char *path = af_path_join(arena, queue[i], names[n]);
@@ -221,6 +221,13 @@ static enum anyflash_status read_start(struct af_subject *subject,
     return status;
 }
 
+/* Whether it could be read; a lack of memory is no property of the file. */
+static bool is_read(struct af_arena *arena, enum anyflash_status status)
+{
+    arena->failed = arena->failed || status == ANYFLASH_E_NO_MEMORY;
+    return status == ANYFLASH_OK;
+}
+
 enum anyflash_status af_subject_read_start(struct af_subject *subject, size_t index,
                                            struct af_arena *arena, struct anyflash_error *err)
 {
@@ -231,8 +238,8 @@ enum anyflash_status af_subject_read_start(struct af_subject *subject, size_t in
         return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
     enum anyflash_status status = read_start(subject, one->member, arena, &start, err);
     if (status == ANYFLASH_OK && start.len > 0)
-        one->has_facts = af_binary_read_start(arena, start, one->member->name,
-                                              &one->facts.binary, NULL) == ANYFLASH_OK;
+        one->has_facts = is_read(arena, af_binary_read_start(arena, start, one->member->name,
+                                                             &one->facts.binary, NULL));
     one->is_news = one->has_facts;
     return arena->failed ? af_fail_memory(err) : status;
 }
@@ -241,9 +248,9 @@ enum anyflash_status af_subject_read_start(struct af_subject *subject, size_t in
 static const struct af_gpu_code *read_gpu_code(struct af_arena *arena, const char *file)
 {
     struct af_gpu_code *code = af_arena_alloc(arena, sizeof *code);
-    if (code == NULL || af_gpu_code_read_file(arena, file, code, NULL) != ANYFLASH_OK)
-        return NULL;
-    return code;
+    return code != NULL && is_read(arena, af_gpu_code_read_file(arena, file, code, NULL))
+               ? code
+               : NULL;
 }
 
 static enum anyflash_status read_file(struct af_subject_extension *one, struct af_arena *arena,
@@ -252,7 +259,7 @@ static enum anyflash_status read_file(struct af_subject_extension *one, struct a
     struct anyflash_error why = {0};
     struct af_facts facts = {.gpu_code = NULL};
     enum anyflash_status status = af_binary_read_file(arena, one->file, &facts.binary, &why);
-    if (status == ANYFLASH_OK && facts.binary.has_gpu_code)
+    if (is_read(arena, status) && facts.binary.has_gpu_code)
         facts.gpu_code = read_gpu_code(arena, one->file);
     if (arena->failed)
         return af_fail_memory(err);
@@ -313,8 +320,8 @@ enum anyflash_status af_subject_read_kernels(struct af_subject *subject, size_t 
         return ANYFLASH_OK;
     if (one->file == NULL)
         status = af_subject_unpack(subject, false, arena, err);
-    if (status != ANYFLASH_OK || af_source_open_file(one->file, &source, NULL) != ANYFLASH_OK)
-        return status;
+    if (status != ANYFLASH_OK || !is_read(arena, af_source_open_file(one->file, &source, NULL)))
+        return arena->failed ? af_fail_memory(err) : status;
     struct af_flash_kernels *kernels = af_arena_alloc(arena, sizeof *kernels);
     if (kernels != NULL &&
         af_flash_kernels_read(arena, &source, facts->gpu_code, kernels, NULL) == ANYFLASH_OK) {

@@ -59,9 +59,11 @@ static struct af_span read_info(struct af_subject *subject, struct af_arena *are
         const char *slash = strchr(member->name, '/');
         if (slash != NULL && strchr(slash + 1, '/') == NULL &&
             af_ends_with(member->name, ending)) {
-            if (af_zip_read(subject->zip, member, arena, max_bytes, &bytes, NULL) !=
-                ANYFLASH_OK)
+            enum anyflash_status status =
+                af_zip_read(subject->zip, member, arena, max_bytes, &bytes, NULL);
+            if (status != ANYFLASH_OK)
                 bytes = (struct af_span){NULL, 0};
+            arena->failed = arena->failed || status == ANYFLASH_E_NO_MEMORY;
             break;
         }
     }
