@@ -18,6 +18,7 @@ anyflash_module(plan MODULES fit machine formats json base)
 anyflash_module(run MODULES plan fit machine formats json base
                 LIBRARIES PkgConfig::sqlite3 ${CMAKE_DL_LIBS} m)
 anyflash_embed_text(af_run known_answer_script src/run/known_answer.py)
+anyflash_embed_text(af_run load_extensions_script src/run/load_extensions.py)
 anyflash_embed_text(af_run sources data/sources.json)
 anyflash_module(govern MODULES run plan fit machine formats json base)
 anyflash_module(doctor MODULES fit machine formats json base)

@@ -27,6 +27,7 @@ struct job {
     struct af_operation operation;
     struct af_fetched fetched[WHEELS_MAX];
     size_t fetched_count;
+    struct af_proved proved;
     const char *refusal; /* the answer is no */
     const char *hint;
 };
@@ -223,7 +224,6 @@ static const char *inspect_hint(const struct job *job)
  */
 static enum anyflash_status prove(struct job *job, struct anyflash_error *err)
 {
-    const char *refusal;
     bool strict = false;
     for (size_t i = 0; i < job->plan->step_count; i++) {
         const struct af_step *step = &job->plan->steps[i];
@@ -234,9 +234,9 @@ static enum anyflash_status prove(struct job *job, struct anyflash_error *err)
                                           af_starts_with(step->wheel->package, "flashattn")));
     }
     enum anyflash_status status =
-        af_prove(job->run, job->stage.fresh, strict, stated_torch(job), &refusal, err);
-    if (status == ANYFLASH_OK && refusal != NULL)
-        refuse(job, refusal, inspect_hint(job));
+        af_prove(job->run, job->stage.fresh, strict, stated_torch(job), &job->proved, err);
+    if (status == ANYFLASH_OK && job->proved.refusal != NULL)
+        refuse(job, job->proved.refusal, inspect_hint(job));
     return status;
 }
 
@@ -348,10 +348,16 @@ static enum anyflash_status change(struct job *job, struct anyflash_error *err)
     return status;
 }
 
-/* A known answer, where there is one: it is installed already, and stays. */
-static enum anyflash_status verify(struct af_run *run, const struct af_plan *plan,
-                                   struct af_done *done, struct anyflash_error *err)
+/*
+ * A known answer, where there is one; else all that was proved to load is
+ * loaded. It is installed already, and stays.
+ */
+static enum anyflash_status verify(const struct job *job, struct af_done *done,
+                                   struct anyflash_error *err)
 {
+    struct af_run *run = job->run;
+    const struct af_plan *plan = job->plan;
+    const struct af_proved *proved = &job->proved;
     for (size_t i = 0; i < plan->step_count; i++) {
         struct af_verify_options options = {.python = plan->python,
                                             .module = plan->steps[i].module};
@@ -360,7 +366,11 @@ static enum anyflash_status verify(struct af_run *run, const struct af_plan *pla
         af_say(&run->talk, "verify: call it and compare with a known answer");
         return af_verify_calls(&options, run->arena, &done->verified, err);
     }
-    return ANYFLASH_OK;
+    if (proved->loadable_count == 0)
+        return ANYFLASH_OK;
+    af_say(&run->talk, "verify: load its extensions");
+    return af_verify_extensions(plan->python, proved->loadable, proved->loadable_count,
+                                run->arena, &done->verified, err);
 }
 
 /* Our copies of what is installed now; a failed run keeps them for the next. */
@@ -400,5 +410,5 @@ enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,
                              .changed = job.operation.phase == AF_PHASE_DONE ||
                                         job.operation.phase == AF_PHASE_COMMITTED,
                              .id = job.operation.id};
-    return done->changed ? verify(run, plan, done, err) : ANYFLASH_OK;
+    return done->changed ? verify(&job, done, err) : ANYFLASH_OK;
 }

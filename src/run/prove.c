@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "fit/proof.h"
 #include "fit/scope.h"
@@ -17,7 +18,10 @@ struct proving {
     const char *stated_torch;
     struct af_scope scope;
     struct af_tables tables;
+    struct af_proved *proved;
     size_t bad_count;
+    size_t torch_count; /* those that use torch */
+    size_t torch_bad_count;
     const char *first_bad; /* why the first bad one is bad */
 };
 
@@ -67,6 +71,51 @@ static void tell(struct proving *proving, const char *path, bool is_bundled,
                unknown == NULL ? "nobody can tell" : unknown->evidence);
 }
 
+/* A library of operators, which packages load by torch. */
+static bool uses_torch(const struct af_binary *binary)
+{
+    for (size_t i = 0; i < binary->needed.count; i++)
+        if (af_starts_with(binary->needed.items[i], "libtorch") ||
+            af_starts_with(binary->needed.items[i], "libc10"))
+            return true;
+    return false;
+}
+
+static void add_loadable(struct proving *proving, const char *word)
+{
+    struct af_proved *proved = proving->proved;
+    for (size_t i = 0; i < proved->loadable_count; i++)
+        if (af_equal(proved->loadable[i], word))
+            return;
+    if (word != NULL && proved->loadable_count < AF_LOADABLE_MAX)
+        proved->loadable[proved->loadable_count++] = word;
+}
+
+/* "a/b/c.so" as "module:a.b.c", after "package:a"; a library by its file. */
+static void take_loadable(struct proving *proving, const char *path,
+                          const struct af_binary *binary)
+{
+    struct af_arena *arena = proving->run->arena;
+    size_t top = strcspn(path, "/");
+    const char *name = af_path_name(path);
+    const char *init =
+        af_arena_format(arena, "%s/%.*s/__init__.py", proving->fresh, (int)top, path);
+    if (init != NULL && path[top] == '/' && !af_file_is_absent(init))
+        add_loadable(proving, af_arena_format(arena, "package:%.*s", (int)top, path));
+    if (binary->init_name == NULL) {
+        if (uses_torch(binary))
+            add_loadable(proving,
+                         af_arena_format(arena, "library:%s/%s", proving->run->site, path));
+        return;
+    }
+    char *word =
+        af_arena_text(arena, af_arena_format(arena, "module:%.*s%s", (int)(name - path), path,
+                                             binary->init_name));
+    for (char *at = word; at != NULL && *at != '\0'; at++)
+        *at = *at == '/' ? '.' : *at;
+    add_loadable(proving, word);
+}
+
 static enum anyflash_status prove_one(struct proving *proving,
                                       const struct af_subject_extension *extension,
                                       struct anyflash_error *err)
@@ -94,6 +143,12 @@ static enum anyflash_status prove_one(struct proving *proving,
         status = af_proof_make(&question, arena, &proof, err);
     if (status == ANYFLASH_OK)
         tell(proving, path, extension->is_bundled, &proof);
+    if (status == ANYFLASH_OK && uses_torch(&extension->facts.binary)) {
+        proving->torch_count++;
+        proving->torch_bad_count += proof.answer == AF_NO;
+    }
+    if (status == ANYFLASH_OK && proof.loads == AF_YES && !extension->is_bundled)
+        take_loadable(proving, path, &extension->facts.binary);
     return status;
 }
 
@@ -119,12 +174,13 @@ static enum anyflash_status prove_all(struct proving *proving, struct af_subject
 }
 
 enum anyflash_status af_prove(struct af_run *run, const char *fresh, bool strict,
-                              const char *stated_torch, const char **refusal_out,
+                              const char *stated_torch, struct af_proved *proved,
                               struct anyflash_error *err)
 {
-    struct proving proving = {.run = run, .fresh = fresh, .stated_torch = stated_torch};
+    struct proving proving = {
+        .run = run, .fresh = fresh, .stated_torch = stated_torch, .proved = proved};
     struct af_subject subject;
-    *refusal_out = NULL;
+    *proved = (struct af_proved){.refusal = NULL};
     enum anyflash_status status = af_subject_open(fresh, run->state, run->arena, &subject, err);
     if (status != ANYFLASH_OK)
         return status;
@@ -134,8 +190,10 @@ enum anyflash_status af_prove(struct af_run *run, const char *fresh, bool strict
     if (status == ANYFLASH_OK && run->arena->failed)
         status = af_fail_memory(err);
     if (status == ANYFLASH_OK &&
-        (strict ? proving.bad_count > 0
-                : subject.count > 0 && proving.bad_count == subject.count))
-        *refusal_out = proving.first_bad;
+        (strict
+             ? proving.bad_count > 0
+             : (subject.count > 0 && proving.bad_count == subject.count) ||
+                   (proving.torch_count > 0 && proving.torch_bad_count == proving.torch_count)))
+        proved->refusal = proving.first_bad;
     return status;
 }

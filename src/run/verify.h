@@ -61,4 +61,14 @@ enum anyflash_status af_verify_calls(const struct af_verify_options *options,
                                      struct af_arena *arena, struct af_verify_report *report,
                                      struct anyflash_error *err);
 
+/*
+ * Loads compiled parts of a package in one child: words "package:NAME",
+ * "module:NAME" (imported), "library:FILE" (as torch loads libraries). One row
+ * for each that fails, or one for all. Fails only with NO_MEMORY.
+ */
+enum anyflash_status af_verify_extensions(const char *python, const char *const *words,
+                                          size_t count, struct af_arena *arena,
+                                          struct af_verify_report *report,
+                                          struct anyflash_error *err);
+
 #endif

@@ -66,6 +66,16 @@ def make_wheel(folder, name="flash_attn", version="2.8.3", local="", files=None,
     return path
 
 
+def compiled(folder, code, *flags):
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+    folder.mkdir(exist_ok=True)
+    (folder / "one.c").write_text(code)
+    subprocess.run(["cc", "-shared", "-fPIC", *flags, "-o", folder / "one.so",
+                    folder / "one.c"], check=True)
+    return (folder / "one.so").read_bytes()
+
+
 def snapshot(root):
     """Every file below root: kind, mode, size, time of change, content; caches left out."""
     found = {}

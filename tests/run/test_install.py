@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from conftest import make_wheel, snapshot, visible
+from conftest import compiled, make_wheel, snapshot, visible
 
 OFFICIAL = "cu12torch2.8cxx11abiTRUE"
 
@@ -139,6 +139,30 @@ def test_what_does_not_load_is_taken_back(place, tmp_path):
     assert done.returncode == 1
     assert "it does not load: ModuleNotFoundError" in done.stdout + done.stderr
     assert place.tree() == before
+
+
+MODULE = """
+extern void *PyModule_Create2(void *, int);
+static struct { long head[5]; const char *name, *doc; long size; void *rest[5]; } module =
+    {{1}, "part", 0, -1, {0}};
+void *PyInit_part(void) { return PyModule_Create2(&module, 1013); }
+"""
+
+
+@pytest.mark.parametrize("code, loads", [
+    (MODULE, True), ("void *PyInit_part(void) { return 0; }\n", False)])
+def test_compiled_parts_of_any_package_are_loaded_after_it_was_installed(
+        quick_place, tmp_path, code, loads):
+    place = quick_place
+    name = "one/deep/part.cpython-311-x86_64-linux-gnu.so"
+    wheel = make_wheel(tmp_path, name="one", requires=(),
+                       files={name: compiled(tmp_path / "build", code),
+                              "one/deep/__init__.py": b""})
+    done = place.run("install", wheel)
+    assert done.returncode == (0 if loads else 1), done.all
+    said = " ".join(done.stdout.split())
+    assert ("extensions: yes, 2 loaded" if loads else "extension: no, one.deep.part: Sys") in said
+    assert place.run("undo").returncode == 0
 
 
 def test_a_wrong_hash_stops(quick_place, tmp_path):

@@ -1,11 +1,10 @@
 """Wheels whose bytes were read before: what `plan` makes of them, and what `install` proves."""
 import json
-import shutil
 import subprocess
 
 import pytest
 
-from conftest import make_wheel
+from conftest import compiled, make_wheel
 from test_plan import GIVEN, Server, fake_torch, install
 
 EXTENSION = "flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so"
@@ -14,16 +13,6 @@ LIBRARIES = ("libtorch_global_deps.so", "libc10.so", "libtorch_cpu.so", "libtorc
 LOADS = "void *PyInit_flash_attn_2_cuda(void) { return 0; }\n"
 FAILS = "void nobody_has_this(void);\n" \
     "void *PyInit_flash_attn_2_cuda(void) { nobody_has_this(); return 0; }\n"
-
-
-def compiled(folder, code, *flags):
-    if shutil.which("cc") is None:
-        pytest.skip("needs a C compiler")
-    folder.mkdir(exist_ok=True)
-    (folder / "one.c").write_text(code)
-    subprocess.run(["cc", "-shared", "-fPIC", *flags, "-o", folder / "one.so",
-                    folder / "one.c"], check=True)
-    return (folder / "one.so").read_bytes()
 
 
 @pytest.fixture
