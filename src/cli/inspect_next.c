@@ -4,6 +4,8 @@
  */
 #include "cli/inspect_next.h"
 
+#include <string.h>
+
 #include "base/text.h"
 
 /* The proof that decides: the first that says no, else the first that is open. */
@@ -36,9 +38,12 @@ static bool is_flash(const struct af_inspection *inspection)
 static const char *place_text(struct af_cli *cli, const struct af_inspection *inspection)
 {
     const struct af_machine *machine = af_inspection_machine(inspection);
+    const char *python = af_fact_text_or(&machine->python.version, "of another version");
+    const char *dot = strchr(python, '.');
+    size_t minor = dot == NULL ? strlen(python) : (size_t)(dot - python) + 1;
+    minor += dot == NULL ? 0 : strcspn(dot + 1, ".");
     const char *torch = inspection->has_scope ? inspection->scope.torch.version : NULL;
-    return af_arena_format(&cli->arena, "Python %s%s%s",
-                           af_fact_text_or(&machine->python.version, "of another version"),
+    return af_arena_format(&cli->arena, "Python %.*s%s%s", (int)minor, python,
                            torch == NULL ? "" : " and torch ", torch == NULL ? "" : torch);
 }
 

@@ -22,14 +22,20 @@ static const char *list_of(struct af_arena *arena, const char *const *items, siz
     return af_arena_format(arena, "%s, %s and %zu more", items[0], items[1], count - 2);
 }
 
+/* Each once, whoever asked for it. */
 static void publish_missing_libraries(struct af_prover *prover)
 {
     const struct af_load *load = prover->question->load;
     const char **names = af_arena_array(prover->arena, load->missing_count + 1, sizeof *names);
-    for (size_t i = 0; names != NULL && i < load->missing_count; i++)
-        names[i] = load->missing[i].name;
-    if (names != NULL)
-        prover->proof->missing_libraries = (struct af_texts){names, load->missing_count};
+    size_t count = 0;
+    for (size_t i = 0; names != NULL && i < load->missing_count; i++) {
+        size_t known = 0;
+        while (known < count && strcmp(names[known], load->missing[i].name) != 0)
+            known++;
+        names[known] = load->missing[i].name;
+        count += known == count;
+    }
+    prover->proof->missing_libraries = (struct af_texts){names, count};
 }
 
 void af_prove_libraries(struct af_prover *prover)

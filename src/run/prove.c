@@ -10,7 +10,11 @@
 #include "fit/proof.h"
 #include "fit/scope.h"
 #include "fit/tables.h"
+#include "formats/metadata.h"
 #include "run/subject.h"
+
+#define RECORD_BYTES_MAX (64u << 20)
+#define NAMES_MAX 20000u
 
 struct proving {
     struct af_run *run;
@@ -152,6 +156,38 @@ static enum anyflash_status prove_one(struct proving *proving,
     return status;
 }
 
+/* The hashes of one RECORD, with which the files have been compared. */
+static void take_record(struct proving *proving, const char *path, struct af_subject *subject)
+{
+    struct af_arena *arena = proving->run->arena;
+    struct af_record_line *line = af_arena_alloc(arena, sizeof *line);
+    struct af_span rest;
+    if (line == NULL || af_file_read(arena, path, RECORD_BYTES_MAX, &rest, NULL) != ANYFLASH_OK)
+        return;
+    while (af_record_next(&rest, line)) {
+        for (size_t i = 0; line->sha256[0] != '\0' && i < subject->count; i++) {
+            struct af_subject_extension *one = &subject->extensions[i];
+            if (strcmp(shown(proving, one->path), line->path) == 0)
+                one->sha256 = af_arena_text(arena, line->sha256);
+        }
+    }
+}
+
+static void take_records(struct proving *proving, struct af_subject *subject)
+{
+    struct af_arena *arena = proving->run->arena;
+    const char **names;
+    size_t count = 0;
+    if (af_folder_list(arena, proving->fresh, NAMES_MAX, &names, &count, NULL, NULL) !=
+        ANYFLASH_OK)
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (af_ends_with(names[i], ".dist-info"))
+            take_record(proving,
+                        af_arena_format(arena, "%s/%s/RECORD", proving->fresh, names[i]),
+                        subject);
+}
+
 static enum anyflash_status prove_all(struct proving *proving, struct af_subject *subject,
                                       struct anyflash_error *err)
 {
@@ -160,6 +196,7 @@ static enum anyflash_status prove_all(struct proving *proving, struct af_subject
         return status;
     status = af_scope_installed(proving->run->machine, &proving->scope, err);
     proving->scope.takes_siblings = true;
+    take_records(proving, subject);
     for (size_t i = 0; status == ANYFLASH_OK && i < subject->count; i++) {
         status = af_subject_read(subject, i, proving->run->arena, err);
         /* Their names matter only where there is a GPU to run them. */
@@ -168,6 +205,8 @@ static enum anyflash_status prove_all(struct proving *proving, struct af_subject
         if (status == ANYFLASH_OK)
             status = prove_one(proving, &subject->extensions[i], err);
     }
+    if (status == ANYFLASH_OK)
+        af_subject_keep(subject, proving->run->arena);
     af_scope_release(&proving->scope);
     af_tables_release(&proving->tables);
     return status;

@@ -30,7 +30,10 @@ struct af_subject_extension {
     bool has_facts;      /* `facts` are filled */
     struct af_facts facts;
     const struct af_zip_member *member; /* of a wheel */
-    /* For the state: where its bytes lie, their hash or what stands for it, or NULL. */
+    /*
+     * For the state: where its bytes lie, and their hash or what stands for it.
+     * Who has hashed a file says so here before its facts are read.
+     */
     struct af_place place;
     const char *sha256;
     bool was_asked; /* whether the state knows its facts */

@@ -60,7 +60,7 @@ bool af_subject_knows(struct af_subject *subject, struct af_subject_extension *o
     if (one->was_asked || subject->state == NULL)
         return one->has_facts;
     one->was_asked = true;
-    if (one->member == NULL)
+    if (one->member == NULL && one->sha256 == NULL)
         identify(subject, one, arena);
     const char *name = af_path_name(one->member != NULL ? one->member->name : one->file);
     one->has_facts = af_facts_get(subject->state, one->sha256, name, arena, &one->facts);
@@ -79,16 +79,19 @@ static bool is_worth_keeping(const struct af_subject_extension *one)
 static void keep_one(struct af_subject *subject, struct af_subject_extension *one,
                      struct af_arena *arena)
 {
-    bool is_packed = one->member != NULL;
-    const struct af_place *place = is_packed ? &subject->place : &one->place;
-    struct af_state_seen seen = {is_packed ? one->member->name : "", one->sha256};
-    if (seen.sha256 == NULL)
+    const struct af_place *place = one->member != NULL ? &subject->place : &one->place;
+    struct af_state_seen seen = {one->member != NULL ? one->member->name : "", one->sha256};
+    bool is_somewhere = place->identity != NULL;
+    if (is_somewhere && one->member == NULL && !af_place_holds(arena, place))
+        return;
+    if (seen.sha256 == NULL && is_somewhere)
         seen.sha256 = af_place_hash(arena, place, seen.member);
-    if (seen.sha256 == NULL || (!is_packed && !af_place_holds(arena, place)))
+    if (seen.sha256 == NULL)
         return;
     af_facts_put(subject->state, seen.sha256, &one->facts);
-    af_state_place_put(subject->state, place->name, place->identity, &seen,
-                       is_packed ? subject->count : 1);
+    if (is_somewhere)
+        af_state_place_put(subject->state, place->name, place->identity, &seen,
+                           one->member != NULL ? subject->count : 1);
     one->is_news = false;
 }
 
