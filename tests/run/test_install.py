@@ -161,7 +161,7 @@ def test_compiled_parts_of_any_package_are_loaded_after_it_was_installed(
     done = place.run("install", wheel)
     assert done.returncode == (0 if loads else 1), done.all
     said = " ".join(done.stdout.split())
-    assert ("extensions: yes, 2 loaded" if loads else "extension: no, one.deep.part: Sys") in said
+    assert ("extensions: yes, 2 loaded" if loads else "extension: no, one.deep.part:") in said
     assert place.run("undo").returncode == 0
 
 
