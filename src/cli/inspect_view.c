@@ -54,6 +54,19 @@ static void view_extension(struct af_page *page, const struct af_subject_extensi
         af_gpu_code_show(page, 2, extension->facts.gpu_code, extension->facts.kernels);
 }
 
+/* Why no extension is shown. */
+static const char *nothing_text(const struct af_inspection *inspection)
+{
+    if (af_inspection_is_pure(inspection))
+        return "no compiled extension is in it: Python code only, which no torch can refuse";
+    if (inspection->subject.wheel != NULL)
+        return "no compiled extension is in it, although its name says that it was built for "
+               "one platform";
+    return inspection->subject.is_package ? "none of the packages that use attention kernels "
+                                            "has a compiled extension there"
+                                          : "no compiled extension is in it";
+}
+
 /* The one thing to do about the answer. */
 static void view_next(struct af_page *page, struct af_cli *cli,
                       const struct af_inspection *inspection)
@@ -99,7 +112,7 @@ void af_inspect_view(struct af_cli *cli, const struct af_inspection *inspection)
     if (inspection->choice.note != NULL)
         af_page_add(&page, 9, "", AF_TONE_PLAIN, inspection->choice.note);
     if (subject->count == 0)
-        af_page_add(&page, 0, "", AF_TONE_PLAIN, "no compiled extension is in it");
+        af_page_add(&page, 0, "", AF_TONE_PLAIN, nothing_text(inspection));
     for (size_t i = 0; i < subject->count; i++)
         hidden += is_hidden(&subject->extensions[i], &inspection->proofs[i], all);
     for (size_t i = 0; i < subject->count; i++)

@@ -175,7 +175,11 @@ enum anyflash_status af_inspection_open(struct af_inspection *inspection, struct
     if (strcmp(what, "installed") == 0)
         return af_subject_installed(af_inspection_machine(inspection), inspection->state,
                                     &cli->arena, &inspection->subject, err);
-    return af_subject_open(what, inspection->state, &cli->arena, &inspection->subject, err);
+    enum anyflash_status status =
+        af_subject_open(what, inspection->state, &cli->arena, &inspection->subject, err);
+    if (status == ANYFLASH_E_DATA && cli->hint == NULL)
+        cli->hint = "get the file again; `--sha256` of `anyflash install` compares its hash";
+    return status;
 }
 
 /*
@@ -253,10 +257,21 @@ static enum anyflash_status examine_starts(struct af_cli *cli, struct af_inspect
     return status;
 }
 
-/* All extensions together: one no is no, else one unknown unknown. */
+bool af_inspection_is_pure(const struct af_inspection *inspection)
+{
+    const struct af_subject_wheel *wheel = inspection->subject.wheel;
+    return inspection->subject.count == 0 && wheel != NULL && wheel->has_name &&
+           strcmp(wheel->name.platform, "any") == 0;
+}
+
+/*
+ * All extensions together: one no is no, else one unknown unknown. Where there
+ * is none, that is right for a wheel of Python code only.
+ */
 static enum af_answer join_answers(const struct af_inspection *inspection)
 {
-    enum af_answer all = inspection->subject.count > 0 ? AF_YES : AF_NO;
+    bool has_answer = inspection->subject.count > 0 || af_inspection_is_pure(inspection);
+    enum af_answer all = has_answer ? AF_YES : AF_NO;
     for (size_t i = 0; i < inspection->subject.count; i++) {
         enum af_answer answer = inspection->proofs[i].answer;
         if (answer == AF_NO || all == AF_NO)

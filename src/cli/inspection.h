@@ -49,6 +49,9 @@ enum anyflash_status af_inspection_open(struct af_inspection *inspection, struct
 enum anyflash_status af_inspection_prove(struct af_inspection *inspection, struct af_cli *cli,
                                          struct anyflash_error *err);
 
+/* Whether it is a wheel of Python code only: for every platform, with no extension. */
+bool af_inspection_is_pure(const struct af_inspection *inspection);
+
 void af_inspection_release(struct af_inspection *inspection);
 
 #endif

@@ -37,13 +37,6 @@ static const struct af_check *first_of(const struct af_proof *proof, enum af_ans
     return NULL;
 }
 
-/* As RECORD names it: what is proved lies there only for now. */
-static const char *shown(const struct proving *proving, const char *path)
-{
-    size_t len = strlen(proving->fresh);
-    return strncmp(path, proving->fresh, len) == 0 && path[len] == '/' ? path + len + 1 : path;
-}
-
 static void take_bad(struct proving *proving, const char *path, const char *why)
 {
     const char *sentence =
@@ -127,7 +120,7 @@ static enum anyflash_status prove_one(struct proving *proving,
     struct af_load load;
     struct af_proof proof;
     struct af_arena *arena = proving->run->arena;
-    const char *path = shown(proving, extension->path);
+    const char *path = extension->path;
     if (extension->problem != NULL) {
         take_bad(proving, path, extension->problem);
         return ANYFLASH_OK;
@@ -167,7 +160,7 @@ static void take_record(struct proving *proving, const char *path, struct af_sub
     while (af_record_next(&rest, line)) {
         for (size_t i = 0; line->sha256[0] != '\0' && i < subject->count; i++) {
             struct af_subject_extension *one = &subject->extensions[i];
-            if (strcmp(shown(proving, one->path), line->path) == 0)
+            if (strcmp(one->path, line->path) == 0)
                 one->sha256 = af_arena_text(arena, line->sha256);
         }
     }

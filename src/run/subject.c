@@ -49,6 +49,13 @@ static void add_file(struct af_arena *arena, const char *shown, const char *path
     one->folder = af_path_folder(arena, path);
 }
 
+/* Where the name within the folder begins in a path that af_path_join() made. */
+static size_t shown_from(const char *folder)
+{
+    size_t len = strlen(folder);
+    return len > 0 && folder[len - 1] == '/' ? len : len + 1;
+}
+
 /* All shared libraries below the folder, folder after folder; links are not followed. */
 static enum anyflash_status add_folder(struct af_arena *arena, const char *folder,
                                        struct af_subject *subject, struct anyflash_error *err)
@@ -70,7 +77,7 @@ static enum anyflash_status add_folder(struct af_arena *arena, const char *folde
             if (path == NULL || af_file_is_link(path))
                 continue;
             if (af_subject_is_library(names[n]) && af_file_is_regular(path))
-                add_file(arena, path, path, subject);
+                add_file(arena, path + shown_from(folder), path, subject);
             else if (count < FOLDERS_MAX && af_file_is_folder(path))
                 queue[count++] = path;
         }

@@ -216,3 +216,28 @@ def test_nothing_to_inspect_is_said(anyflash, tmp_path):
     (tmp_path / "empty").mkdir()
     answer = anyflash("inspect", "empty", "--against", sys.executable)
     assert answer.code == 1 and "no compiled extension" in answer.out
+
+
+@pytest.mark.parametrize("tag, code, words", [
+    ("py3-none-any", 0, "Python code only"),
+    ("cp312-cp312-linux_x86_64", 1, "although its name says"),
+])
+def test_a_wheel_without_extensions(anyflash, tmp_path, tag, code, words):
+    path = wheel(tmp_path / f"demo-1.0-{tag}.whl", {"demo.py": b"pass\n"}, tag=tag)
+    answer = anyflash("inspect", str(path), "--against", sys.executable)
+    assert answer.code == code and words in answer.out, answer
+
+
+def test_files_of_a_folder_are_named_within_it(anyflash, tmp_path):
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    module(tmp_path / "in" / "deep")
+    said, _ = inspect(anyflash, str(tmp_path / "in") + "/")
+    assert [row["name"] for row in said["extensions"]] == ["deep/ext.abi3.so"]
+
+
+def test_the_next_step_is_told(anyflash, tmp_path):
+    path = wheel(tmp_path / "demo-1.0-cp27-cp27mu-linux_x86_64.whl",
+                 {"ext.abi3.so": module(tmp_path).read_bytes()}, tag="cp27-cp27mu-linux_x86_64")
+    answer = anyflash("inspect", str(path), "--against", sys.executable)
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert f"next     take a file built for Python {here}" in answer.out, answer

@@ -18,7 +18,6 @@
 
 #include "../formats/zip_build.h"
 #include "base/file.h"
-#include "base/text.h"
 #include "run/database.h"
 #include "run/subject.h"
 
@@ -146,10 +145,10 @@ static void test_subject__finds_libraries_below_a_folder(void **unused)
     assert_int_equal(subject.count, 3);
     for (size_t i = 0; i < subject.count; i++)
         assert_int_equal(af_subject_read(&subject, i, &arena, NULL), ANYFLASH_OK);
-    assert_true(af_ends_with(subject.extensions[0].path, "tree/broken.so"));
+    assert_string_equal(subject.extensions[0].path, "broken.so");
     assert_non_null(subject.extensions[0].problem);
-    assert_true(af_ends_with(subject.extensions[1].path, "tree/libsmall.so.1"));
-    assert_true(af_ends_with(subject.extensions[2].path, "tree/deep/small.so"));
+    assert_string_equal(subject.extensions[1].path, "libsmall.so.1");
+    assert_string_equal(subject.extensions[2].path, "deep/small.so");
     assert_true(subject.extensions[2].has_facts);
     assert_false(subject.is_package);
     af_subject_close(&subject);
