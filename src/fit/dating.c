@@ -1,7 +1,7 @@
 /*
  * dating.c: for which torch an extension was built, from what its bytes hold:
- * texts of pybind11, functions of Python that its headers call, the way it
- * counts references of tensors, the torch functions it wants. Rows are in
+ * texts of pybind11, functions that the headers of Python and torch call, the
+ * way it counts references of tensors, the torch functions it wants. Rows are in
  * proof_dates.inc; the name only narrows what the bytes leave open.
  */
 #include <string.h>
@@ -48,20 +48,31 @@ static bool wants_both(const struct af_binary *binary, const char *one, const ch
     return af_binary_wants(binary, one) && af_binary_wants(binary, other);
 }
 
-/* What the rows of proof_dates.inc leave; they hold for torch's own binding only. */
-static af_torch_set date_by_python(const struct af_binary *binary,
-                                   const struct af_tables *tables)
+/* The one function without the other, where all that it wants is known. */
+static bool wants_alone(const struct af_binary *binary, const char *name, const char *without)
+{
+    return binary->is_complete && af_binary_wants(binary, name) &&
+           !af_binary_wants(binary, without);
+}
+
+/* What the rows of proof_dates.inc leave; those of Python for torch's own binding only. */
+static af_torch_set date_by_rows(const struct af_binary *binary, const struct af_wants *wants,
+                                 const struct af_tables *tables)
 {
     af_torch_set set = all_minors(tables);
 #define AF_DATE_TEXT(one, other, from, to)                                                     \
-    if (holds_text(binary, one, other))                                                        \
+    if (wants->torch_python && holds_text(binary, one, other))                                 \
         set &= between(tables, from, to);
 #define AF_DATE_WANTS(one, other, from, to)                                                    \
-    if (wants_both(binary, one, other))                                                        \
+    if (wants->torch_python && wants_both(binary, one, other))                                 \
+        set &= between(tables, from, to);
+#define AF_DATE_ALONE(name, without, from, to)                                                 \
+    if (wants_alone(binary, name, without))                                                    \
         set &= between(tables, from, to);
 #include "fit/proof_dates.inc"
 #undef AF_DATE_TEXT
 #undef AF_DATE_WANTS
+#undef AF_DATE_ALONE
     return set;
 }
 
@@ -94,14 +105,14 @@ enum anyflash_status af_dating_make(const struct af_binary *binary,
     af_torch_set set = all_minors(tables);
     af_torch_set named = stated_minor(tables, stated);
     bool by_symbols = narrow(&set, fitting);
-    bool by_python = wants->torch_python && narrow(&set, date_by_python(binary, tables));
+    bool by_rows = narrow(&set, date_by_rows(binary, wants, tables));
     bool by_counts =
-        (wants->tensor_counts || (wants->tensors && binary->is_complete)) &&
+        (wants->tensor_counts || (wants->owns_tensors && binary->is_complete)) &&
         narrow(&set, wants->tensor_counts ? between(tables, TENSOR_COUNTS_SINCE, LAST)
                                           : between(tables, 0, TENSOR_COUNTS_SINCE - 1));
     bool lies = named != 0 && (set & named) == 0;
     bool by_name = named != 0 && narrow(&set, named);
-    const char *bytes = by_symbols || by_python || by_counts ? "its own bytes" : "";
+    const char *bytes = by_symbols || by_rows || by_counts ? "its own bytes" : "";
     *out = (struct af_dating){
         .minors = set,
         .name_lies = lies,

@@ -100,6 +100,8 @@ void af_prove_python(struct af_prover *prover)
     const char *own = af_fact_text_or(&machine->python.ext_suffix, "not known");
     size_t stem = (size_t)(suffix - binary->name);
     enum af_answer accepted = accepts_suffix(machine, suffix);
+    bool is_called_by_module = binary->init_name != NULL && strlen(binary->init_name) == stem &&
+                               strncmp(binary->init_name, binary->name, stem) == 0;
     if (accepts_wheel(prover) == AF_NO)
         af_prover_set(prover, AF_CHECK_PYTHON, AF_NO,
                       "the wheel is for %s-%s; this is Python %s",
@@ -108,8 +110,7 @@ void af_prove_python(struct af_prover *prover)
     else if (binary->init_name == NULL)
         af_prover_set(prover, AF_CHECK_PYTHON, AF_YES,
                       "no Python module (it has no PyInit function): loaded as a library");
-    else if (strlen(binary->init_name) != stem ||
-             strncmp(binary->init_name, binary->name, stem) != 0)
+    else if (!is_called_by_module && !af_starts_with(binary->name, "lib"))
         af_prover_set(prover, AF_CHECK_PYTHON, AF_NO,
                       "is called '%.*s', but holds the module '%s'", (int)stem, binary->name,
                       binary->init_name);
@@ -122,6 +123,10 @@ void af_prove_python(struct af_prover *prover)
     else if (accepted == AF_UNKNOWN)
         af_prover_set(prover, AF_CHECK_PYTHON, AF_UNKNOWN,
                       "ends in '%s'; the ending that Python wants is not known", suffix);
+    else if (!is_called_by_module)
+        af_prover_set(prover, AF_CHECK_PYTHON, AF_YES,
+                      "module '%s', for a package that tells Python where its file is",
+                      binary->init_name);
     else
         af_prover_set(prover, AF_CHECK_PYTHON, AF_YES, "module '%s', ending '%s'",
                       binary->init_name, suffix);

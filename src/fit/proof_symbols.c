@@ -106,6 +106,22 @@ static size_t collect_missing(struct af_prover *prover)
     return unknown;
 }
 
+/* The file's own names are there: those that its libraries want, into the proof. */
+static void publish_unresolved(struct af_prover *prover)
+{
+    const struct af_load *load = prover->question->load;
+    const char **names =
+        af_arena_array(prover->arena, load->unresolved_count + 1, sizeof *names);
+    for (size_t i = 0; names != NULL && i < load->unresolved_count; i++)
+        names[i] = load->unresolved[i].name;
+    if (names != NULL)
+        prover->proof->missing = (struct af_texts){names, load->unresolved_count};
+    af_prover_set(prover, AF_CHECK_SYMBOLS, AF_NO,
+                  "all %zu are defined, but not all that %s wants, which it brings, as %s",
+                  prover->question->binary->undefined_count, load->unresolved[0].library,
+                  af_name_readable(prover->arena, load->unresolved[0].name));
+}
+
 void af_prove_symbols(struct af_prover *prover)
 {
     const struct af_binary *binary = prover->question->binary;
@@ -119,6 +135,8 @@ void af_prove_symbols(struct af_prover *prover)
         af_prover_set(prover, AF_CHECK_SYMBOLS, AF_NO, "%zu of %zu are missing, as %s",
                       missing.count, binary->undefined_count,
                       af_name_readable(prover->arena, missing.items[0]));
+    else if (prover->question->load->unresolved_count > 0)
+        publish_unresolved(prover);
     else if (prover->question->load->missing_count > 0)
         af_prover_set(prover, AF_CHECK_SYMBOLS, AF_UNKNOWN,
                       "not to be told while a library is missing");

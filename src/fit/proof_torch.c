@@ -112,6 +112,16 @@ static enum relation relate(int built, int here)
     return DIFFERENT;
 }
 
+/* Whether operators are registered in another way: that ends the process at once. */
+static bool registers_otherwise(int built, int here)
+{
+    bool otherwise = false;
+    for (size_t i = 0; i < AF_COUNT(registration_only); i++)
+        otherwise = otherwise || (built <= registration_only[i].before) !=
+                                     (here <= registration_only[i].before);
+    return otherwise;
+}
+
 /* How the minors it may be built for stand to the torch that is here. */
 struct tally {
     size_t good;
@@ -142,6 +152,8 @@ static void count_minor(const struct af_prover *prover, size_t row, struct tally
         break;
     case DIFFERENT:
         tally->bad++;
+        tally->aborting +=
+            prover->wants.registers && registers_otherwise(built->layout, here->layout);
         break;
     case NOT_TRIED:
         tally->untried++;
@@ -150,14 +162,14 @@ static void count_minor(const struct af_prover *prover, size_t row, struct tally
 }
 
 /*
- * Rule of thumb that needs no table: a torch that counts references its own
- * way (2.10 and later) and an extension that uses tensors but does not know of
- * it are of different generations.
+ * Rule that needs no table: a torch that counts references its own way (2.10
+ * and later) and an extension that gives references to tensors back but does
+ * not know of it are of different generations.
  */
 static bool counts_differ(const struct af_prover *prover)
 {
     const struct af_library *c10 = af_scope_library(prover->question->scope, "libc10.so");
-    return c10 != NULL && prover->wants.tensors && !prover->wants.tensor_counts &&
+    return c10 != NULL && prover->wants.owns_tensors && !prover->wants.tensor_counts &&
            prover->question->binary->is_complete &&
            c10->kind->defines(c10, "_ZNK3c1010TensorImpl15incref_pyobjectEv", NULL) == AF_YES;
 }

@@ -115,6 +115,14 @@ void af_scope_read_torch(struct af_scope *scope, const char *version);
 /* Whether `name` is its SONAME or its file's name: the loader takes either. */
 bool af_library_is_called(const struct af_library *library, const char *name);
 
+/* A symbol that a library wants and nothing defines. */
+struct af_unresolved {
+    const char *name; /* mangled */
+    const char *library;
+};
+
+#define AF_UNRESOLVED_MAX 64u
+
 /* What dlopen() of one extension finds. Arrays in the arena of the call. */
 struct af_load {
     const struct af_library *const *order; /* where symbols are looked up, first wins */
@@ -122,6 +130,9 @@ struct af_load {
     struct af_missing_library *missing;
     size_t missing_count;
     const char *sibling; /* one that only its package can have loaded; NULL: none */
+    /* Of the libraries that it brings, at most AF_UNRESOLVED_MAX; its own are not in it. */
+    const struct af_unresolved *unresolved;
+    size_t unresolved_count;
 };
 
 /*

@@ -29,6 +29,7 @@ static const struct af_library_kind name_kind = {nobody_knows, nobody_knows_vers
 
 /* On the heap: lists are long. */
 struct work {
+    struct af_unresolved unresolved[AF_UNRESOLVED_MAX];
     struct af_module_list list;
     struct af_missing_list missing;
     const struct af_library *order[AF_SCOPE_LIBRARIES_MAX];
@@ -126,6 +127,32 @@ static void load_files(struct af_scope *scope, struct af_arena *arena, struct af
         list->items[i]->is_new = true;
 }
 
+/* Adds what one library that is new wants in vain: the loader looks it up at once, too. */
+static void find_unresolved(const struct af_load *load, const struct af_library *library,
+                            struct af_arena *arena, struct work *work, size_t *count)
+{
+    const struct af_module *module = library->source;
+    const struct af_dynamic *file = module->file;
+    const unsigned char *marks = af_dynamic_relocated(file, arena);
+    struct af_symbol symbol;
+    for (size_t i = 0; marks != NULL && i < file->symbol_count; i++) {
+        if (*count < AF_UNRESOLVED_MAX && marks[i] != 0 &&
+            af_dynamic_symbol(file, i, &symbol) && symbol.is_undefined && !symbol.is_weak &&
+            af_load_defines(load, symbol.name, symbol.version.name) == AF_NO)
+            work->unresolved[(*count)++] = (struct af_unresolved){symbol.name, library->name};
+    }
+}
+
+static void find_all_unresolved(struct af_arena *arena, struct work *work, struct af_load *load)
+{
+    for (size_t i = 0; i < load->count; i++) {
+        const struct af_library *library = load->order[i];
+        if (library->is_new && library->path != NULL && library->source != NULL)
+            find_unresolved(load, library, arena, work, &load->unresolved_count);
+    }
+    load->unresolved = work->unresolved;
+}
+
 enum anyflash_status af_scope_load(struct af_scope *scope, const struct af_binary *binary,
                                    const char *folder, struct af_arena *arena,
                                    struct af_load *out, struct anyflash_error *err)
@@ -142,7 +169,12 @@ enum anyflash_status af_scope_load(struct af_scope *scope, const struct af_binar
     make_order(scope, &root->library, work);
     if (arena->failed || scope->arena.failed)
         return af_fail_memory(err);
-    *out = (struct af_load){work->order, work->count, work->missing.items, work->missing.count,
-                            scope->loader == NULL ? NULL : scope->loader->sibling};
-    return ANYFLASH_OK;
+    *out = (struct af_load){.order = work->order,
+                            .count = work->count,
+                            .missing = work->missing.items,
+                            .missing_count = work->missing.count,
+                            .sibling = scope->loader == NULL ? NULL : scope->loader->sibling};
+    if (work->missing.count == 0)
+        find_all_unresolved(arena, work, out);
+    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

@@ -10,6 +10,8 @@
 #include "base/text.h"
 
 static const char new_string[] = "NSt7__cxx1112basic_string";
+/* Keeps the tensor that a call from Python hands over. */
+static const char tensor_caster[] = "_ZN8pybind116detail11type_casterIN2at6TensorE";
 
 /* Behind "_Z", a special name ("TV", "TI", "GV", ...) and "N" with qualifiers; or NULL. */
 static const char *nested_name(const char *name)
@@ -93,6 +95,22 @@ static bool is_plain_function(const char *name)
     return false;
 }
 
+/* An operator that returns a new tensor: at::_ops::empty_like::call. */
+static bool makes_tensor(const char *name)
+{
+    static const char *const makers[] = {"empty", "zeros", "ones", "full"};
+    static const char start[] = "_ZN2at4_ops";
+    if (!af_starts_with(name, start))
+        return false;
+    name += strlen(start);
+    name += strspn(name, "0123456789");
+    for (size_t i = 0; i < AF_COUNT(makers); i++) {
+        if (af_starts_with(name, makers[i]))
+            return true;
+    }
+    return false;
+}
+
 static void read_torch_name(const char *name, struct af_wants *wants)
 {
     wants->torch = true;
@@ -105,7 +123,8 @@ static void read_torch_name(const char *name, struct af_wants *wants)
                        af_starts_with(name, "_ZNR5torch7Library") ||
                        af_starts_with(name, "_ZN3c1017RegisterOperators");
     wants->tensor_counts =
-        wants->tensor_counts || strcmp(name, "_ZNK3c1010TensorImpl15incref_pyobjectEv") == 0;
+        wants->tensor_counts || strstr(name, "cref_pyobjectEv") != NULL; /* inc, dec */
+    wants->owns_tensors = wants->owns_tensors || makes_tensor(name);
     bool is_new = strstr(name, new_string) != NULL;
     bool is_old = strstr(name, "RKSs") != NULL || strstr(name, "LocationESs") != NULL;
     if (wants->cxx11abi == AF_UNKNOWN && (is_new || is_old)) {
@@ -132,5 +151,6 @@ void af_wants_read(const struct af_binary *binary, struct af_wants *out)
             out->torch = out->objects = out->tensors = out->torch_python = true;
         else if (af_starts_with(name, "aoti_torch_"))
             out->stable_torch = true;
+        out->owns_tensors = out->owns_tensors || af_starts_with(name, tensor_caster);
     }
 }

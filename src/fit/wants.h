@@ -32,6 +32,7 @@ struct af_wants {
     bool registers;          /* operators, when it is loaded: TORCH_LIBRARY and its kin */
     bool torch_python;       /* torch's own binding of tensors to Python */
     bool tensor_counts;      /* counts references of tensors as torch 2.10 and later do */
+    bool owns_tensors;       /* makes or keeps tensors, and so gives references back */
     enum af_answer cxx11abi; /* UNKNOWN: no std::string crosses */
     const char *abi_name;    /* the wanted name that tells; or NULL */
 };

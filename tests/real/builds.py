@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Compiles flash-attn's and causal-conv1d's C++ against the headers of torch releases.
+"""Compiles extensions against the headers of torch releases.
 
-The sources are those of the sdists of the Python package index, the kernels are left empty
-(they need nvcc, and no import needs them), headers of torch and CUDA come out of their wheels.
+The C++ of flash-attn and causal-conv1d is that of their sdists of the Python package index, the
+kernels are left empty (they need nvcc, and no import needs them); layoutprobe.cpp lies here.
+Headers of torch and CUDA come out of their wheels.
 What a wheel for torch's other CUDA major would be is made from each by renaming the CUDA
 runtime that it needs. Everything goes to the cache folder of wheels.py; what is there stays.
 A compilation takes 20 s of processor time and 1.5 GB.
@@ -30,11 +31,13 @@ CUDA_WHEELS = {
          "nvidia-cusparse==12.6.3.3", "nvidia-cublas==13.1.0.3", "nvidia-cusolver==12.0.4.66")}
 # pybind11's names as torch's own extension builder passes them, up to torch 2.8.
 PYBIND_ABI = {(2, 7): "_cxxabi1016", (2, 8): "_cxxabi1018"}
-# What each was linked with when it was tried; causal-conv1d's C++ calls no CUDA runtime.
+# What each was linked with when it was tried.
 LIBRARIES = {
     "flash_attn_2_cuda": ("c10", "torch", "torch_cpu", "torch_python", "c10_cuda",
                           "torch_cuda"),
-    "causal_conv1d_cuda": ("c10", "torch_cpu", "torch_python", "c10_cuda")}
+    "causal_conv1d_cuda": ("c10", "torch_cpu", "torch_python", "c10_cuda"),
+    "layoutprobe": ("c10", "torch_cpu", "torch_python")}
+HERE = pathlib.Path(__file__).resolve().parent
 SOURCES = {"flash_attn_2_cuda": ("flash-attn==2.8.3", """
 #include "flash_api.cpp"
 namespace FLASH_NAMESPACE {
@@ -52,7 +55,7 @@ EMPTY(causal_conv1d_channellast_fwd_cuda, ConvParamsBase)
 EMPTY(causal_conv1d_bwd_cuda, ConvParamsBwd)
 EMPTY(causal_conv1d_channellast_bwd_cuda, ConvParamsBwd)
 EMPTY(causal_conv1d_update_cuda, ConvParamsBase)
-""")}
+"""), "layoutprobe": (None, f'#include "{HERE}/layoutprobe.cpp"\n')}
 # setup.py of either imports torch before it says its name; this is all it asks of it.
 STUB = {"torch/__init__.py": "__version__ = '2.9.1'\nclass version:\n    cuda = '12.8'\n"
                              "    hip = None\nclass _C:\n    _GLIBCXX_USE_CXX11_ABI = True\n"
@@ -145,7 +148,7 @@ def compile_one(torch, name):
     if target.exists():
         return
     requirement, text = SOURCES[name]
-    source = sdist(requirement) / "csrc"
+    source = sdist(requirement) / "csrc" if requirement else HERE
     headers = torch_headers(torch)
     major = cuda_major(headers)
     folders, runtime = cuda_folders(major)
@@ -161,7 +164,7 @@ def compile_one(torch, name):
                         *(f"-I{folder}" for folder in folders), main, "-o", part,
                         "-Wl,--no-as-needed", f"-L{stub_libraries()}",
                         *(f"-l{library}" for library in LIBRARIES[name]),
-                        *([runtime] if name == "flash_attn_2_cuda" else [])], check=True)
+                        "-Wl,--as-needed", runtime], check=True)
         shutil.move(part, target)
     print(f"  compiled {name} against torch {torch}", flush=True)
 

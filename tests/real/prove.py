@@ -50,22 +50,26 @@ def why(proof):
                      for check in proof["checks"] if check["answer"] != "yes")
 
 
-def compare(anyflash, environment, files, verbose):
-    """Prints one environment's differences; their number."""
+def examine(anyflash, environment, files):
+    """(path, proof, what happened) of each file."""
     proved, real = proofs(anyflash, environment, files), reality(environment, files)
+    return [(file, proved[file], real[file]) for file in files]
+
+
+def report(environment, results, verbose):
+    """Prints one environment's differences; their number."""
     wrong = unknown = unsafe = 0
-    for file in files:
-        imports, loads = proved[file].get("imports", "no"), real[file]["loads"]
-        bad = imports in ("yes", "no") and (imports == "yes") != loads
+    for file, proof, real in results:
+        imports = proof.get("imports", "no")
+        bad = imports in ("yes", "no") and (imports == "yes") != real["loads"]
         wrong += bad
         unknown += imports == "unknown"
-        unsafe += imports == "yes" and proved[file]["loads"] == "no"
+        unsafe += imports == "yes" and proof["loads"] == "no"
         if bad or verbose:
             print(f"  {'WRONG' if bad else 'ok':5} {file}\n        proof: imports {imports}, "
-                  f"loads {proved[file].get('loads')}, for {proved[file].get('built_for')}\n"
-                  f"        {why(proved[file])}\n"
-                  f"        real: {real[file]['error'] or 'loads'}")
-    print(f"{environment}: {len(files)} files, {wrong} disagreements, {unknown} unknown, "
+                  f"loads {proof.get('loads')}, for {proof.get('built_for')}\n"
+                  f"        {why(proof)}\n        real: {real['error'] or 'loads'}")
+    print(f"{environment}: {len(results)} files, {wrong} disagreements, {unknown} unknown, "
           f"{unsafe} that load but must not be used", flush=True)
     return wrong
 
@@ -78,8 +82,8 @@ def main():
     parser.add_argument("paths", nargs="+", help="shared libraries, or folders that hold some")
     options = parser.parse_args()
     files = libraries(options.paths)
-    return min(1, sum(compare(options.anyflash, environment, files, options.verbose)
-                      for environment in options.against))
+    return min(1, sum(report(environment, examine(options.anyflash, environment, files),
+                             options.verbose) for environment in options.against))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,17 @@
 """Run by the interpreter under test: imports torch once, then tries each library in a child.
 
 Arguments: shared libraries. Prints one JSON object a line: path, loads, error. A file that
-holds a Python module of its own name is imported as Python's own finder does; any other is
-loaded by dlopen(). A crash of the child counts as "does not load".
+holds a Python module of its own name is imported as Python's own finder does; one called
+lib... that holds a module is imported by its path, as its package must; any other is loaded by
+dlopen(). A crash of the child counts as "does not load". A module that was loaded and whose own
+code then asked for another Python module, which is not there, counts as loaded; error says so.
 """
 import ctypes
 import importlib.machinery
 import importlib.util
 import json
 import os
+import re
 import sys
 
 try:
@@ -16,23 +19,37 @@ try:
 except ImportError:
     torch = None
 
+LOADED = "\n"
+
 
 def load(path):
     """Loads the file the way its user would; raises where that fails."""
     folder, name = os.path.split(path)
     stem = name.split(".")[0]
     with open(path, "rb") as file:
-        is_module = b"\0PyInit_" + stem.encode() + b"\0" in file.read()
-    if not is_module:
+        modules = re.findall(rb"\0PyInit_(\w+)(?=\0)", file.read())
+    machinery = importlib.machinery
+    if stem.encode() in modules:
+        finder = machinery.FileFinder(
+            folder, (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES))
+        spec = finder.find_spec(stem)
+        if spec is None or spec.origin != path:
+            raise ImportError(f"this Python does not take {name} for module {stem}")
+    elif modules and stem.startswith("lib"):
+        spec = importlib.util.spec_from_file_location(modules[0].decode(), path)
+    else:
         ctypes.CDLL(path)
         return
-    machinery = importlib.machinery
-    finder = machinery.FileFinder(
-        folder, (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES))
-    spec = finder.find_spec(stem)
-    if spec is None or spec.origin != path:
-        raise ImportError(f"this Python does not take {name} for module {stem}")
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+def said_of(error):
+    """What the parent is told; of a module that only misses other modules, that."""
+    text = f"{type(error).__name__}: {error}"[:2000]
+    missing = isinstance(error, ImportError) and error.__cause__
+    if isinstance(missing, ModuleNotFoundError):
+        return f"{LOADED}then {type(missing).__name__}: {missing}"
+    return f"{text}; {missing!r}" if missing else text
 
 
 def attempt(path):
@@ -44,9 +61,9 @@ def attempt(path):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         try:
             load(path)
-            os.write(writer, b"\n")
+            os.write(writer, LOADED.encode())
         except BaseException as error:  # pylint: disable=broad-exception-caught
-            os.write(writer, f"{type(error).__name__}: {error}"[:2000].encode())
+            os.write(writer, said_of(error).encode())
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
@@ -54,7 +71,8 @@ def attempt(path):
     _, status = os.waitpid(child, 0)
     if not said:
         said = f"crash: status {status}"
-    return {"path": path, "loads": said == "\n", "error": None if said == "\n" else said}
+    loads = said.startswith(LOADED)
+    return {"path": path, "loads": loads, "error": said[len(LOADED) * loads:] or None}
 
 
 for argument in sys.argv[1:]:

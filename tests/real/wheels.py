@@ -15,7 +15,8 @@ import zipfile
 CACHE = pathlib.Path(os.environ.get("ANYFLASH_REAL_CACHE",
                                     pathlib.Path.home() / ".cache" / "anyflash-real"))
 PLATFORMS = ("manylinux1", "manylinux2010", "manylinux2014", "manylinux_2_17",
-             "manylinux_2_24", "manylinux_2_27", "manylinux_2_28")
+             "manylinux_2_24", "manylinux_2_27", "manylinux_2_28", "manylinux_2_31",
+             "manylinux_2_34", "manylinux_2_35")
 
 
 def download(requirement, folder, python="3.11"):

@@ -19,7 +19,9 @@
     "SaIcEEE"
 #define CHECK_FAIL_OLD "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs"
 #define INCREF "_ZNK3c1010TensorImpl15incref_pyobjectEv"
+#define DECREF "_ZNK3c1010TensorImpl15decref_pyobjectEv"
 #define OTHER "_ZN2at6Tensor5otherEv"
+#define REGISTER "_ZN5torch7LibraryC1Ev"
 
 static struct af_arena arena;
 static struct af_tables tables;
@@ -70,7 +72,7 @@ static bool make_library(const char *name, const char *const *defines, const cha
 static int make_place(void **state)
 {
     static const char *const c10[] = {CHECK_FAIL_NEW, NULL};
-    static const char *const cpu[] = {"_ZN2at6Tensor3cpuEv", NULL};
+    static const char *const cpu[] = {"_ZN2at6Tensor3cpuEv", REGISTER, NULL};
     static const char *const none[] = {NULL};
     static const char *const hidden[] = {"hidden_from_all", NULL};
     (void)state;
@@ -227,6 +229,25 @@ static void test_proof__finds_libraries_of_its_own_wheel(void **state)
     assert_int_equal(proof.answer, AF_YES);
 }
 
+static void test_proof__a_library_that_it_brings_must_be_whole(void **state)
+{
+    static const char *const wants[] = {"half_function", NULL};
+    struct af_proof proof;
+    (void)state;
+    assert_true(compile_library(&arena, path_of("pkg.libs/libhalf.so"),
+                                "int gone_name(void);\n"
+                                "int half_function(void) { return gone_name(); }\n",
+                                NULL));
+    const char *const words[] = {af_arena_format(&arena, "-L%s", path_of("pkg.libs")), "-lhalf",
+                                 "-Wl,-rpath,$ORIGIN/../pkg.libs", NULL};
+    prove(wants, words, NULL, &proof);
+    assert_int_equal(answer_of(&proof, AF_CHECK_LIBRARIES), AF_YES);
+    assert_int_equal(answer_of(&proof, AF_CHECK_SYMBOLS), AF_NO);
+    assert_int_equal(proof.missing.count, 1);
+    assert_string_equal(proof.missing.items[0], "gone_name");
+    assert_non_null(strstr(proof.checks[AF_CHECK_SYMBOLS].evidence, "libhalf.so"));
+}
+
 static void test_proof__rejects_the_other_string_abi(void **state)
 {
     static const char *const wants[] = {CHECK_FAIL_OLD, NULL};
@@ -247,6 +268,15 @@ static void test_proof__rejects_another_python(void **state)
     assert_int_equal(answer_of(&proof, AF_CHECK_PYTHON), AF_YES);
     prove_as("other.so", wants, NULL, NULL, &proof);
     assert_int_equal(answer_of(&proof, AF_CHECK_PYTHON), AF_NO);
+}
+
+static void test_proof__a_library_may_hold_a_module_of_another_name(void **state)
+{
+    static const char *const wants[] = {"PyLong_FromLong", NULL};
+    struct af_proof proof;
+    (void)state;
+    prove_as("libext_ops.so", wants, NULL, NULL, &proof);
+    assert_int_equal(answer_of(&proof, AF_CHECK_PYTHON), AF_YES);
 }
 
 static void test_proof__rejects_another_layout_though_all_resolves(void **state)
@@ -282,6 +312,56 @@ static void test_proof__bytes_win_over_the_name(void **state)
     prove(wants, with_torch(), "2.9", &proof);
     assert_true(proof.stated_torch_is_wrong);
     assert_int_equal(answer_of(&proof, AF_CHECK_LAYOUT), AF_NO);
+}
+
+static const char *built_for(const char *first, const char *second)
+{
+    const char *const wants[] = {"_ZN2at6Tensor3cpuEv", first, second, NULL};
+    struct af_proof proof;
+    prove(wants, with_torch(), NULL, &proof);
+    return proof.built_for;
+}
+
+static void test_proof__calls_made_together_date_it(void **state)
+{
+    static const char of_tensor[] = "_ZNK3c1010TensorImpl27throw_data_ptr_access_errorEv";
+    static const char of_storage[] = "_ZNK3c1011StorageImpl27throw_data_ptr_access_errorEv";
+    static const char contiguous[] =
+        "_ZNK2at10TensorBase21__dispatch_contiguousEN3c1012MemoryFormatE";
+    static const char shared[] = "_ZN3c104impl3cow23materialize_cow_storageERNS_11StorageImplE";
+    (void)state;
+    assert_string_equal(built_for(of_tensor, NULL), "torch 2.0 to 2.5");
+    assert_string_equal(built_for(of_tensor, of_storage), "torch 2.0 to 2.15");
+    assert_string_equal(built_for(contiguous, NULL), "torch 2.0 to 2.8");
+    assert_string_equal(built_for("_ZN3c1021throwNullDataPtrErrorEv", NULL),
+                        "torch 2.13 to 2.15");
+    assert_string_equal(built_for("_ZN3c1021throwNullDataPtrErrorEv", shared),
+                        "torch 2.0 to 2.15");
+}
+
+static void test_proof__counting_references_dates_who_owns_tensors(void **state)
+{
+    static const char makes[] = "_ZN2at4_ops10empty_like4callERKNS_6TensorE";
+    (void)state;
+    assert_string_equal(built_for(INCREF, NULL), "torch 2.10 to 2.15");
+    assert_string_equal(built_for(DECREF, makes), "torch 2.10 to 2.15");
+    assert_string_equal(built_for(makes, NULL), "torch 2.0 to 2.9");
+    /* Tensors that it is only shown tell nothing. */
+    assert_string_equal(built_for("_ZN3c1019UndefinedTensorImpl10_singletonE", NULL),
+                        "torch 2.0 to 2.15");
+}
+
+static void test_proof__registering_across_its_change_ends_the_import(void **state)
+{
+    static const char *const wants[] = {REGISTER, NULL};
+    struct af_proof proof;
+    (void)state;
+    prove(wants, with_torch(), "2.8", &proof);
+    assert_int_equal(proof.imports, AF_NO);
+    prove(wants, with_torch(), "2.6", &proof);
+    assert_int_equal(proof.imports, AF_NO);
+    prove(wants, with_torch(), "2.9", &proof);
+    assert_int_equal(proof.imports, AF_YES);
 }
 
 static void test_proof__survives_every_failed_allocation(void **state)
@@ -329,11 +409,16 @@ int main(void)
         cmocka_unit_test(test_proof__a_library_outside_the_closure_does_not_count),
         cmocka_unit_test(test_proof__names_the_missing_library),
         cmocka_unit_test(test_proof__finds_libraries_of_its_own_wheel),
+        cmocka_unit_test(test_proof__a_library_that_it_brings_must_be_whole),
         cmocka_unit_test(test_proof__rejects_the_other_string_abi),
         cmocka_unit_test(test_proof__rejects_another_python),
+        cmocka_unit_test(test_proof__a_library_may_hold_a_module_of_another_name),
         cmocka_unit_test(test_proof__rejects_another_layout_though_all_resolves),
         cmocka_unit_test(test_proof__an_undated_one_is_unknown),
         cmocka_unit_test(test_proof__bytes_win_over_the_name),
+        cmocka_unit_test(test_proof__calls_made_together_date_it),
+        cmocka_unit_test(test_proof__counting_references_dates_who_owns_tensors),
+        cmocka_unit_test(test_proof__registering_across_its_change_ends_the_import),
         cmocka_unit_test(test_proof__survives_every_failed_allocation),
     };
     return cmocka_run_group_tests(tests, make_place, remove_place);

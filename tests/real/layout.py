@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""Is the check `layout` true? Builds of layoutprobe.cpp in real environments.
+
+A build that imports may still read other members than are there. Every build of the probe
+(builds.py) is imported in each environment and asked about tensors. Where all it says is what
+torch says, inspect must not say that it does not load there, and where something is wrong or it
+crashes, it must not say yes. Prints what each build did; ends 0 without disagreement.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+import prove
+import wheels
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def tried(environment, files):
+    """What happened, by path."""
+    python = pathlib.Path(environment) / "bin" / "python"
+    answer = subprocess.run([str(python), str(HERE / "try_layout.py"), *files],
+                            capture_output=True, text=True, check=True)
+    return {row["path"]: row["end"] for row in map(json.loads, answer.stdout.splitlines())}
+
+
+def compare(anyflash, environment):
+    files = sorted(map(str, wheels.CACHE.glob("built/*/layoutprobe.so")))
+    proved, ends = prove.proofs(anyflash, environment, files), tried(environment, files)
+    wrong = 0
+    for file in files:
+        loads, right = proved[file]["loads"], ends[file] == "right"
+        bad = loads in ("yes", "no") and (loads == "yes") != right
+        wrong += bad
+        print(f"  {'WRONG' if bad else 'ok':5} built for {pathlib.Path(file).parent.name}: "
+              f"loads {loads}; {ends[file]}")
+    print(f"{environment}: {len(files)} builds, {wrong} disagreements", flush=True)
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--anyflash", default="build/release/anyflash")
+    parser.add_argument("--against", action="append", required=True, help="an environment")
+    options = parser.parse_args()
+    return min(1, sum(compare(options.anyflash, environment) for environment in options.against))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
