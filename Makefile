@@ -59,19 +59,29 @@ test-onnx: build
 	@build/onnx/bin/python -c 'import onnx' 2>/dev/null || build/onnx/bin/pip install -q onnx
 	build/onnx/bin/python tests/onnx/run.py build/$(PRESET)/libanyflash.so include/anyflash/anyflash.h
 
-# Makes real environments from the Python package index, 5 GB each; then compiles flash-attn's
-# C++ against the headers of TORCHES, fetches 37 wheels (2 GB) into $$ANYFLASH_REAL_CACHE, and
-# compares what inspect says of them with what happened when they were imported. An hour.
-TORCHES ?= 2.6.0 2.9.1 2.11.0 2.15.0
+# What anyflash says of real things beside what is so; each step says what it does. Needs uv, g++,
+# the Python package index, 20 GB of disk for uv's cache and $$ANYFLASH_REAL_CACHE
+# (~/.cache/anyflash-real), and two hours the first time. What was fetched and compiled stays.
+TORCHES ?= 2.3.1 2.6.0 2.8.0 2.9.1 2.11.0 2.13.0 2.15.0
+REAL_PYTHON = build/gpu-libraries/bin/python
 test-real: PACKAGE_SETS += test
 test-real: TESTS = ON
 test-real: build
+	@echo; echo '== 1 of 6: facts of Pythons and of five environments, beside what they say themselves'
 	python3 tests/real/compare.py --anyflash build/release/anyflash
-	@test -x build/gpu-libraries/bin/python || uv venv -q build/gpu-libraries
-	uv pip install -q --python build/gpu-libraries/bin/python torch==2.15.0
+	@echo; echo '== 2 of 6: GPU code of the libraries of torch 2.15, beside cuobjdump'
+	@test -x $(REAL_PYTHON) || uv venv -q --python 3.11 build/gpu-libraries
+	uv pip install -q --python $(REAL_PYTHON) torch==2.15.0 numpy pytest
 	python3 tests/real/gpu_code.py --print build/release/tests/print_gpu_code build/gpu-libraries
-	python3 tests/real/builds.py $(TORCHES) --extension flash_attn_2_cuda
+	@echo; echo '== 3 of 6: extensions compiled against the headers of torch $(TORCHES)'
+	python3 tests/real/builds.py $(TORCHES)
+	@echo; echo '== 4 of 6: those and 37 wheels judged by the shipped table, beside what was tried'
 	python3 tests/real/proof.py --anyflash build/release/anyflash
+	@echo; echo '== 5 of 6: those and 62 other wheels proved, then really imported, beside five torches'
+	python3 tests/real/imports.py --anyflash build/release/anyflash
+	@echo; echo '== 6 of 6: verify with torch 2.15, with right answers and with wrong ones'
+	ANYFLASH=$(CURDIR)/build/release/anyflash ANYFLASH_TORCH_PYTHON=$(CURDIR)/$(REAL_PYTHON) \
+	    $(REAL_PYTHON) -m pytest -q -p no:cacheprovider tests/real/test_verify.py
 
 # What `anyflash config` writes, taken by real uv and pip over a loopback index. Fetches
 # uv, pip and what a build needs from the Python package index, once.

@@ -34,9 +34,9 @@ def compare(anyflash, environment):
         loads, right = proved[file]["loads"], ends[file] == "right"
         bad = loads in ("yes", "no") and (loads == "yes") != right
         wrong += bad
-        print(f"  {'WRONG' if bad else 'ok':5} built for {pathlib.Path(file).parent.name}: "
-              f"loads {loads}; {ends[file]}")
-    print(f"{environment}: {len(files)} builds, {wrong} disagreements", flush=True)
+        print(f"  {'WRONG' if bad else 'ok':5} layoutprobe for torch "
+              f"{pathlib.Path(file).parent.name}: loads {loads}; {ends[file]}")
+    print(f"{environment}: {len(files)} builds of the probe, {wrong} disagreements", flush=True)
     return wrong
 
 
@@ -46,7 +46,8 @@ def main():
     parser.add_argument("--anyflash", default="build/release/anyflash")
     parser.add_argument("--against", action="append", required=True, help="an environment")
     options = parser.parse_args()
-    return min(1, sum(compare(options.anyflash, environment) for environment in options.against))
+    return min(1, sum(compare(options.anyflash, environment)
+                      for environment in options.against))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Run by the interpreter under test: what layoutprobe.cpp reads of tensors, beside what torch says.
+"""Run by the interpreter under test: does layoutprobe.cpp read of tensors what torch says?
 
 Arguments: builds of the probe. Prints one JSON object a line: path, end ("right", or what went
 wrong). Each is tried in a child: where members lie elsewhere, it may crash.
@@ -38,8 +38,8 @@ def check(path):
         return f"does not import: {str(error)[:200]}"
     changed = torch.zeros(3, dtype=torch.float64)
     changed += 1
-    for tensor in (torch.arange(24).reshape(4, 6)[1:, ::2], torch.ones(2, 5, requires_grad=True),
-                   changed):
+    for tensor in (torch.arange(24).reshape(4, 6)[1:, ::2], changed,
+                   torch.ones(2, 5, requires_grad=True)):
         found = module.facts(tensor)
         for key, value in expected(tensor).items():
             if found[key] != value:
