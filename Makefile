@@ -77,7 +77,7 @@ test-real: build
 	python3 tests/real/builds.py $(TORCHES)
 	@echo; echo '== 4 of 6: those and 37 wheels judged by the shipped table, beside what was tried'
 	python3 tests/real/proof.py --anyflash build/release/anyflash
-	@echo; echo '== 5 of 6: those and 62 other wheels proved, then really imported, beside five torches'
+	@echo; echo '== 5 of 6: those and 63 other wheels proved, then really imported, beside five torches'
 	python3 tests/real/imports.py --anyflash build/release/anyflash
 	@echo; echo '== 6 of 6: verify with torch 2.15, with right answers and with wrong ones'
 	ANYFLASH=$(CURDIR)/build/release/anyflash ANYFLASH_TORCH_PYTHON=$(CURDIR)/$(REAL_PYTHON) \
