@@ -76,6 +76,50 @@ static af_torch_set date_by_rows(const struct af_binary *binary, const struct af
     return set;
 }
 
+/* Where torch's headers have assertions: bit N of `minors` stands for torch 2.N. */
+struct assertion {
+    const char *header;
+    int line;
+    uint32_t minors;
+};
+
+#define AF_TORCH_ASSERTION(header, line, minors) {header, line, minors},
+static const struct assertion assertions[] = {
+#include "fit/torch_assertions.inc"
+};
+#undef AF_TORCH_ASSERTION
+
+/* Releases with an assertion at "c10/core/TensorImpl.h:1332"; all where that is not known. */
+static af_torch_set date_by_assertion(const char *text, const struct af_tables *tables)
+{
+    const char *colon = strrchr(text, ':');
+    int64_t line = 0;
+    uint32_t minors = 0;
+    af_torch_set set = 0;
+    if (colon == NULL || !af_parse_i64(colon + 1, 1, INT32_MAX, &line))
+        return all_minors(tables);
+    for (size_t i = 0; i < AF_COUNT(assertions); i++) {
+        const struct assertion *row = &assertions[i];
+        if (row->line == line && strncmp(row->header, text, (size_t)(colon - text)) == 0 &&
+            row->header[colon - text] == '\0')
+            minors = row->minors;
+    }
+    for (int minor = 0; minor < 32; minor++) {
+        if ((minors >> minor & 1) != 0)
+            set |= between(tables, minor, minor);
+    }
+    return set != 0 ? set : all_minors(tables);
+}
+
+static af_torch_set date_by_assertions(const struct af_binary *binary,
+                                       const struct af_tables *tables)
+{
+    af_torch_set set = all_minors(tables);
+    for (size_t i = 0; i < binary->assertions.count; i++)
+        set &= date_by_assertion(binary->assertions.items[i], tables);
+    return set;
+}
+
 /* The release "2.8" or "2.8.0" of the tables; none for what is not in them. */
 static af_torch_set stated_minor(const struct af_tables *tables, const char *stated)
 {
@@ -106,13 +150,15 @@ enum anyflash_status af_dating_make(const struct af_binary *binary,
     af_torch_set named = stated_minor(tables, stated);
     bool by_symbols = narrow(&set, fitting);
     bool by_rows = narrow(&set, date_by_rows(binary, wants, tables));
+    bool by_assertions = narrow(&set, date_by_assertions(binary, tables));
     bool by_counts =
         (wants->tensor_counts || (wants->owns_tensors && binary->is_complete)) &&
         narrow(&set, wants->tensor_counts ? between(tables, TENSOR_COUNTS_SINCE, LAST)
                                           : between(tables, 0, TENSOR_COUNTS_SINCE - 1));
     bool lies = named != 0 && (set & named) == 0;
     bool by_name = named != 0 && narrow(&set, named);
-    const char *bytes = by_symbols || by_rows || by_counts ? "its own bytes" : "";
+    const char *bytes =
+        by_symbols || by_rows || by_assertions || by_counts ? "its own bytes" : "";
     *out = (struct af_dating){
         .minors = set,
         .name_lies = lies,

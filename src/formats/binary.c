@@ -1,7 +1,7 @@
 /*
  * binary.c: facts of one extension from its bytes. Symbols, versions and needs
  * come from dynamic.h, the way the loader reads them; only the texts that
- * pybind11 leaves and the GPU code are looked for by section. JSON is in
+ * pybind11 and torch leave and the GPU code are looked for by section. JSON is in
  * binary_json.c.
  */
 #include "formats/binary.h"
@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "formats/assertion_texts.h"
 #include "formats/dynamic.h"
 #include "formats/elf.h"
 #include "formats/kept.h"
@@ -176,6 +177,7 @@ static void read_sections(struct af_arena *arena, struct af_span bytes,
     if (af_elf_section(&elf, ".rodata", &section) && section.len > 0) {
         read_internals(arena, section, binary);
         read_pybind_python(arena, section, binary);
+        binary->assertions = af_assertion_texts(arena, section);
     }
     for (size_t i = 0; i < AF_COUNT(gpu_sections) && !binary->has_gpu_code; i++)
         binary->has_gpu_code = af_elf_section(&elf, gpu_sections[i], &section);

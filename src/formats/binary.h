@@ -17,7 +17,7 @@
 #include "json/json.h"
 
 /* Raised whenever a kept record would be read wrongly or lack a fact. */
-#define AF_BINARY_SCHEMA 1
+#define AF_BINARY_SCHEMA 2
 
 /*
  * A symbol that the file wants from others and that a relocation names. One
@@ -55,6 +55,8 @@ struct af_binary {
     size_t version_need_count;
     const char *init_name; /* "flash_attn_2_cuda" of PyInit_flash_attn_2_cuda; or NULL */
     struct af_texts pybind_internals; /* texts "__pybind11_internals_v4_..." it holds */
+    /* "c10/core/TensorImpl.h:1332": assertions of torch's headers in it, where they stand */
+    struct af_texts assertions;
     const char *pybind_python; /* "3.11": all that pybind11 lets it be imported by; or NULL */
     bool has_gpu_code;         /* a fatbin section is there */
     /*

@@ -36,15 +36,16 @@ static json_t *version_needs_to_json(const struct af_binary *binary)
 json_t *af_binary_to_json(const struct af_binary *binary)
 {
     return json_pack(
-        "{s:i, s:s, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:b}", "schema",
-        AF_BINARY_SCHEMA, "name", binary->name, "machine", af_kept_text(binary->machine),
-        "is_64", binary->is_64, "soname", af_kept_text(binary->soname), "rpath",
-        af_kept_text(binary->rpath), "runpath", af_kept_text(binary->runpath), "needed",
-        texts_to_json(binary->needed), "undefined", undefined_to_json(binary), "version_needs",
-        version_needs_to_json(binary), "init_name", af_kept_text(binary->init_name),
-        "pybind_internals", texts_to_json(binary->pybind_internals), "pybind_python",
-        af_kept_text(binary->pybind_python), "has_gpu_code", binary->has_gpu_code,
-        "is_complete", binary->is_complete);
+        "{s:i, s:s, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:b}",
+        "schema", AF_BINARY_SCHEMA, "name", binary->name, "machine",
+        af_kept_text(binary->machine), "is_64", binary->is_64, "soname",
+        af_kept_text(binary->soname), "rpath", af_kept_text(binary->rpath), "runpath",
+        af_kept_text(binary->runpath), "needed", texts_to_json(binary->needed), "undefined",
+        undefined_to_json(binary), "version_needs", version_needs_to_json(binary), "init_name",
+        af_kept_text(binary->init_name), "pybind_internals",
+        texts_to_json(binary->pybind_internals), "assertions",
+        texts_to_json(binary->assertions), "pybind_python", af_kept_text(binary->pybind_python),
+        "has_gpu_code", binary->has_gpu_code, "is_complete", binary->is_complete);
 }
 
 static struct af_texts take_texts(struct af_kept *kept, const json_t *json, const char *name)
@@ -108,6 +109,7 @@ enum anyflash_status af_binary_from_json(struct af_arena *arena, const json_t *j
         .needed = take_texts(&kept, json, "needed"),
         .init_name = af_kept_take_text(&kept, json_object_get(json, "init_name"), true),
         .pybind_internals = take_texts(&kept, json, "pybind_internals"),
+        .assertions = take_texts(&kept, json, "assertions"),
         .pybind_python = af_kept_take_text(&kept, json_object_get(json, "pybind_python"), true),
         .has_gpu_code = af_kept_take_truth(&kept, json_object_get(json, "has_gpu_code")),
         .is_complete = af_kept_take_truth(&kept, json_object_get(json, "is_complete")),

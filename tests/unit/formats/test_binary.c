@@ -26,7 +26,12 @@ static const char source[] =
     "static const char text[] = \"__pybind11_internals_v4_gcc_libstdcpp_cxxabi1018__\";\n"
     "static const char message[] = \"module was compiled for Python %s, but\";\n"
     "static const char version[] = \"3.12\";\n"
-    "const char *volatile keep[3] = {text, message, version};\n"
+    "static const char assertion[] = \"x INTERNAL ASSERT FAILED at "
+    "\\\"/a/torch/include/torch/\"\n"
+    "    \"csrc/api/include/torch/detail/T.h\\\":260, please report a bug to PyTorch. \";\n"
+    "static const char other[] = \"at \\\"/a/include/c10/b.h\\\":7, please report a bug to "
+    "PyTorch. \";\n"
+    "const char *volatile keep[5] = {text, message, version, assertion, other};\n"
     "char *volatile place = data;\n"
     "int PyInit_ext(void) { return wanted() + (maybe ? maybe() : 0) + versioned(); }\n"
     "__asm__(\".globl only_named\");\n";
@@ -133,6 +138,8 @@ static void test_binary__reads_module_texts_and_run_path(void **state)
     assert_string_equal(binary.pybind_internals.items[0],
                         "__pybind11_internals_v4_gcc_libstdcpp_cxxabi1018__");
     assert_string_equal(binary.pybind_python, "3.12");
+    assert_int_equal(binary.assertions.count, 1);
+    assert_string_equal(binary.assertions.items[0], "torch/detail/T.h:260");
     assert_false(binary.has_gpu_code);
 }
 
@@ -164,6 +171,7 @@ static void test_binary__survives_json(void **state)
     assert_int_equal(af_binary_from_json(&arena, json, &again, NULL), ANYFLASH_OK);
     assert_same(&binary, &again);
     assert_string_equal(again.pybind_python, "3.12");
+    assert_int_equal(again.assertions.count, 1);
     json_object_set_new(json, "undefined", json_string("no list"));
     assert_int_equal(af_binary_from_json(&arena, json, &again, NULL), ANYFLASH_E_DATA);
     json_object_set_new(json, "schema", json_integer(0));
