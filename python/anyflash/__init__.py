@@ -2,14 +2,29 @@
 
     import anyflash
     out = anyflash.attend(q, k, v, causal=True)      # NumPy, torch on CPU, DLPack
+    out = anyflash.flash_attn_func(q, k, v, causal=True)    # torch, any device
 
 Importing this package imports neither torch nor NumPy and changes nothing.
 Every switch is a function with an undo.
 """
 
+import importlib
+
 from ._attend import attend, attend_backward
 from ._lib import explain_kernel, set_threads, threads
 from ._version import __version__
+
+#: What needs torch, by the module it comes from; imported when it is first asked for.
+_LAZY = {
+    "explain": ".explain",
+    "flash_attn_func": ".flash_attn",
+    "flash_attn_kvpacked_func": ".flash_attn",
+    "flash_attn_qkvpacked_func": ".flash_attn",
+    "flash_attn_varlen_func": ".flash_attn",
+    "flash_attn_varlen_kvpacked_func": ".flash_attn",
+    "flash_attn_varlen_qkvpacked_func": ".flash_attn",
+    "flash_attn_with_kvcache": ".flash_attn",
+}
 
 __all__ = [
     "attend",
@@ -18,4 +33,18 @@ __all__ = [
     "set_threads",
     "threads",
     "__version__",
+    *_LAZY,
 ]
+
+
+def __getattr__(name):
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module 'anyflash' has no attribute '{name}'")
+    found = getattr(importlib.import_module(module, __name__), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__():
+    return sorted({*globals(), *_LAZY})

@@ -1,0 +1,86 @@
+"""What one attention asks for, whichever of the seven functions it came by.
+
+Letters: B batch, H query heads, G key heads, Sq and Sk lengths, D head size.
+"""
+
+import torch
+
+#: What Call.want may be: the output; with the logsumexp; with the probabilities too.
+OUT, LSE, PROBABILITIES = 0, 1, 2
+
+
+class Call:
+    """One attention, normalised: what every provider reads, and none changes.
+
+    q: [B, Sq, H, D], or [total, H, D] with cu_q; k, v: [B, Sk, G, D], [total, G, D] with
+    cu_k, or pages [pages, page size, G, D] with block_table. window is (left, right), -1
+    without a limit, aligned with causal to the bottom right corner. `cache`: k, v are a
+    cache of which seqused_k rows hold keys (None: all), into which k_new, v_new go in place;
+    there is no gradient then.
+    """
+
+    # Class attributes, so that a call without them does not pay for them.
+    cu_q = cu_k = block_table = seqused_k = sinks = None
+    max_q = max_k = 0
+    cache = False
+    k_new = v_new = rotary_cos = rotary_sin = batch_idx = leftpad = None
+    interleaved = True
+    num_splits = 0
+
+    def __init__(
+        self,
+        q,
+        k,
+        v,
+        dropout,
+        scale,
+        causal,
+        window,
+        softcap,
+        alibi_slopes,
+        deterministic,
+        want,
+    ):
+        self.q, self.k, self.v = q, k, v
+        self.dropout, self.scale, self.causal = dropout, scale, causal
+        self.window, self.softcap, self.alibi_slopes = window, softcap, alibi_slopes
+        self.deterministic, self.want = deterministic, want
+
+    def but(self, **changes):
+        """This call with some things changed."""
+        new = object.__new__(Call)
+        new.__dict__.update(self.__dict__)
+        new.__dict__.update(changes)
+        return new
+
+    @property
+    def limits(self):
+        """(left, right) of the window with causal in it."""
+        left, right = self.window
+        return (left, 0) if self.causal else (left, right)
+
+    @property
+    def softmax_scale(self):
+        return self.q.shape[-1] ** -0.5 if self.scale is None else self.scale
+
+
+def needs_gradient(call):
+    if call.cache or not torch.is_grad_enabled():
+        return False
+    sinks = call.sinks
+    return (
+        call.q.requires_grad
+        or call.k.requires_grad
+        or call.v.requires_grad
+        or (sinks is not None and sinks.requires_grad)
+    )
+
+
+def transformed():
+    """Whether a transform of torch.func (vmap, grad, ...) is under way."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def unit(tensor):
+    """The tensor with a contiguous last dimension."""
+    return tensor if tensor is None or tensor.stride(-1) == 1 else tensor.contiguous()

@@ -1,0 +1,184 @@
+"""What a provider lacks, made exactly of what it has, in torch operations.
+
+Each function takes a Call and gives a simpler one of the same result: append()
+takes away new keys and rotary embedding, gather() pages, batch indices and left
+padding, pad() packed sequences. They read no value back from the device, so they
+work in a compiled graph and without a wait.
+"""
+
+import torch
+
+
+
+def _rotate(x, cos, sin, interleaved):
+    """x [B, S, H, D] turned by cos, sin [B, S, dim / 2]; in float32, as flash-attn does."""
+    cos, sin = cos.float().unsqueeze(2), sin.float().unsqueeze(2)
+    dim = 2 * cos.shape[-1]
+    turned, rest = x[..., :dim].float(), x[..., dim:]
+    if interleaved:
+        first, second = turned[..., 0::2], turned[..., 1::2]
+    else:
+        first, second = turned.chunk(2, -1)
+    parts = (first * cos - second * sin, first * sin + second * cos)
+    joined = torch.stack(parts, -1).flatten(-2) if interleaved else torch.cat(parts, -1)
+    return torch.cat((joined.to(x.dtype), rest), -1)
+
+
+def _rotated(call):
+    """q and k_new with rotary embedding at the positions of cache_seqlens."""
+    if call.rotary_cos is None:
+        return call.q, call.k_new
+    cos, sin = call.rotary_cos, call.rotary_sin
+    start = call.seqused_k.long()[:, None]
+
+    def turn(x, steps):
+        rows = (start + steps).clamp(max=cos.shape[0] - 1)
+        return _rotate(x, cos[rows], sin[rows], call.interleaved)
+
+    device = call.q.device
+    local = call.causal or call.window[0] >= 0 or call.window[1] >= 0
+    length = call.q.shape[1]
+    steps = torch.arange(length, device=device)
+    new = torch.arange(call.k_new.shape[1], device=device)
+    return turn(call.q, steps if local else steps * 0), turn(call.k_new, new)
+
+
+def _places(call):
+    """Where the new keys go in k, v seen as [rows, G, D]: [B, Snew] of row numbers."""
+    rows = call.seqused_k.long()[:, None] + torch.arange(
+        call.k_new.shape[1], device=call.q.device
+    )
+    size = call.k.shape[1]
+    if call.block_table is not None:
+        page = call.block_table.long().gather(1, rows // size)
+        return page, rows % size
+    batch = call.batch_idx
+    if batch is None:
+        batch = torch.arange(call.q.shape[0], device=call.q.device)
+    return batch.long()[:, None].expand_as(rows), rows
+
+
+def append(call):
+    """The call after k_new, v_new have been written into k, v, in place, and turned."""
+    if call.k_new is None:
+        return call
+    q, k_new = _rotated(call)
+    place = _places(call)
+    call.k.index_put_(place, k_new)
+    call.v.index_put_(place, call.v_new)
+    return call.but(
+        q=q,
+        k_new=None,
+        v_new=None,
+        rotary_cos=None,
+        rotary_sin=None,
+        seqused_k=call.seqused_k + k_new.shape[1],
+    )
+
+
+def _pages(call):
+    """k, v [B, pages * page size, G, D] of the block table's pages."""
+    table = call.block_table.long()
+    size = call.k.shape[1]
+    # What lies behind a sequence's last page may be anything: it is never seen.
+    first = torch.arange(table.shape[1], device=table.device) * size
+    table = torch.where(first < call.seqused_k[:, None], table, 0)
+    return [x[table].flatten(1, 2) for x in (call.k, call.v)]
+
+
+def gather(call):
+    """The call with k, v [B, Sk, G, D] of which each sequence's keys start at row 0."""
+    if call.block_table is not None:
+        k, v = _pages(call)
+        call = call.but(k=k, v=v, block_table=None)
+    if call.batch_idx is not None:
+        index = call.batch_idx.long()
+        call = call.but(k=call.k[index], v=call.v[index], batch_idx=None)
+    if call.leftpad is not None:
+        length = call.k.shape[1]
+        used = length if call.seqused_k is None else call.seqused_k
+        rows = call.leftpad.long()[:, None] + torch.arange(length, device=call.q.device)
+        rows = rows.clamp(max=length - 1)
+        batch = torch.arange(rows.shape[0], device=rows.device)[:, None]
+        call = call.but(
+            k=call.k[batch, rows],
+            v=call.v[batch, rows],
+            seqused_k=(used - call.leftpad).to(torch.int32),
+            leftpad=None,
+        )
+    return call
+
+
+def _padded(x, cu_seqlens, longest):
+    """x [total, ...] as [B, longest, ...]; what lies behind a sequence is a row of another."""
+    rows = cu_seqlens[:-1].long()[:, None] + torch.arange(longest, device=x.device)
+    return x[rows.clamp(max=max(x.shape[0] - 1, 0))]
+
+
+class Dense:
+    """A call as [B, S, heads, D] tensors: `call`, the lengths, and the way back.
+
+    q_lengths, k_lengths: [B] tensors, or None where every row counts.
+    """
+
+    def __init__(self, call):
+        call = gather(append(call))
+        self.q_lengths, self.k_lengths = None, call.seqused_k
+        self.rows = None
+        changes = {"seqused_k": None}
+        if call.cu_q is not None:
+            self.q_lengths = call.cu_q[1:] - call.cu_q[:-1]
+            changes["q"] = _padded(call.q, call.cu_q, call.max_q)
+            changes["cu_q"] = None
+            position = torch.arange(call.q.shape[0], device=call.q.device)
+            cu = call.cu_q.to(position.dtype)
+            batch = torch.searchsorted(cu, position, right=True) - 1
+            batch = batch.clamp(0, max(cu.shape[0] - 2, 0))
+            self.rows = batch, (position - cu[batch]).clamp(max=max(call.max_q - 1, 0))
+        if call.cu_k is not None:
+            if self.k_lengths is None:
+                self.k_lengths = call.cu_k[1:] - call.cu_k[:-1]
+            changes["k"] = _padded(call.k, call.cu_k, call.max_k)
+            changes["v"] = _padded(call.v, call.cu_k, call.max_k)
+            changes["cu_k"] = None
+        self.call = call.but(**changes)
+
+    def out(self, out):
+        """out [B, Sq, H, D] as the caller's q is laid out."""
+        return out if self.rows is None else out[self.rows]
+
+    def lse(self, lse):
+        """lse [B, H, Sq], or of packed sequences [H, total]."""
+        if lse is None or self.rows is None:
+            return lse
+        batch, row = self.rows
+        return lse[batch, :, row].transpose(0, 1)
+
+
+def visible(dense):
+    """(mask, distance) broadcast to [B, 1, Sq, Sk]: which keys a query sees, None: all; and
+    the distance from the diagonal, which ALiBi multiplies."""
+    call = dense.call
+    q_len, k_len, device = call.q.shape[1], call.k.shape[1], call.q.device
+    left, right = call.limits
+    j = torch.arange(k_len, device=device)
+    i = torch.arange(q_len, device=device)[:, None]
+    ends = [
+        length if x is None else x.long()[:, None, None, None]
+        for x, length in ((dense.k_lengths, k_len), (dense.q_lengths, q_len))
+    ]
+    i = i + (ends[0] - ends[1])
+    mask = None if dense.k_lengths is None else j < ends[0]
+    if left >= 0:
+        mask = (j >= i - left) if mask is None else mask & (j >= i - left)
+    if right >= 0:
+        mask = (j <= i + right) if mask is None else mask & (j <= i + right)
+    return mask, i - j
+
+
+def slopes(alibi_slopes):
+    """[H] or [B, H] as [1 or B, H, 1, 1] float32."""
+    wide = alibi_slopes if alibi_slopes.dim() == 2 else alibi_slopes[None]
+    return wide.float()[:, :, None, None]
+
+
