@@ -16,13 +16,14 @@ _log = logging.getLogger("anyflash")
 
 #: Every provider's name and module, the best first.
 LADDER = (
+    ("torch", ".torch_kernels"),
     ("engine", ".engine"),
     ("sdpa", ".sdpa"),
     ("plain", ".plain"),
 )
 #: Those that are worth asking for tensors of a device; other devices have the last row.
 _OF_DEVICE = {
-    "cuda": ("sdpa", "plain"),
+    "cuda": ("torch", "sdpa", "plain"),
     "cpu": ("engine", "sdpa", "plain"),
     None: ("sdpa", "plain"),
 }

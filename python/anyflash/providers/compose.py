@@ -6,8 +6,16 @@ padding, pad() packed sequences. They read no value back from the device, so the
 work in a compiled graph and without a wait.
 """
 
+import contextlib
+
 import torch
 
+
+def without_autocast(device_type):
+    """Computes in the types that are written, whatever autocast() is around the call."""
+    if torch.amp.is_autocast_available(device_type):
+        return torch.autocast(device_type, enabled=False)
+    return contextlib.nullcontext()
 
 
 def _rotate(x, cos, sin, interleaved):

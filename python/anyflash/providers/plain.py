@@ -9,6 +9,7 @@ from torch.utils.checkpoint import checkpoint
 
 from . import compose
 from .call import LSE, PROBABILITIES, needs_gradient, transformed
+from .checks import check
 
 name = "plain"
 
@@ -102,6 +103,7 @@ def _attend(dense):
 
 def forward(call):
     """(out, lse, probabilities), the last two None where call.want does not ask."""
+    check(call)
     with compose.without_autocast(call.q.device.type):
         dense = compose.Dense(call)
         out, lse, weights = _attend(dense)

@@ -3,6 +3,7 @@
 import torch
 
 from . import compose
+from .checks import check
 
 name = "sdpa"
 
@@ -10,6 +11,8 @@ name = "sdpa"
 def declines(call):
     if call.want:
         return "gives no logsumexp"
+    if call.q.numel() == 0 or call.k.numel() == 0:
+        return "is not asked for empty tensors"
     if call.softcap > 0:
         return "has no softcap"
     if call.sinks is not None:
@@ -41,6 +44,7 @@ def _mask(dense):
 
 def forward(call):
     """(out, None, None)."""
+    check(call)
     with compose.without_autocast(call.q.device.type):
         dense = compose.Dense(call)
         mask, causal, seen = _mask(dense)
