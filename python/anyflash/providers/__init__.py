@@ -16,6 +16,7 @@ _log = logging.getLogger("anyflash")
 
 #: Every provider's name and module, the best first.
 LADDER = (
+    ("flash_attn", ".real"),
     ("torch", ".torch_kernels"),
     ("engine", ".engine"),
     ("sdpa", ".sdpa"),
@@ -23,7 +24,7 @@ LADDER = (
 )
 #: Those that are worth asking for tensors of a device; other devices have the last row.
 _OF_DEVICE = {
-    "cuda": ("torch", "sdpa", "plain"),
+    "cuda": ("flash_attn", "torch", "sdpa", "plain"),
     "cpu": ("engine", "sdpa", "plain"),
     None: ("sdpa", "plain"),
 }

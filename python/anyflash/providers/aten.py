@@ -21,13 +21,10 @@ _ops = torch.ops.aten
 _INF = float("inf")
 
 
-def _schema(operator):
-    return operator.default._schema
-
-
+_schema = _ops._flash_attention_forward.default._schema
 #: What the operators of this torch take and give.
-TAKES_PAGES = "block_table" in [a.name for a in _schema(_ops._flash_attention_forward).arguments]
-RANDOM_STATE = _schema(_ops._flash_attention_forward).returns[2].name
+TAKES_PAGES = any(argument.name == "block_table" for argument in _schema.arguments)
+RANDOM_STATE = _schema.returns[2].name
 
 #: Of the efficient kernel's masks: none, and causal from the bottom right corner.
 _NO_MASK, _BOTTOM_RIGHT = 0, 2

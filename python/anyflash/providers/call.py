@@ -5,8 +5,31 @@ Letters: B batch, H query heads, G key heads, Sq and Sk lengths, D head size.
 
 import torch
 
+_peek = torch._C._functorch.peek_interpreter_stack
+
 #: What Call.want may be: the output; with the logsumexp; with the probabilities too.
 OUT, LSE, PROBABILITIES = 0, 1, 2
+
+
+#: Attributes of a Call that its class has defaults for.
+_RARE = (
+    "cu_q",
+    "cu_k",
+    "max_q",
+    "max_k",
+    "seqused_k",
+    "block_table",
+    "sinks",
+    "cache",
+    "k_new",
+    "v_new",
+    "rotary_cos",
+    "rotary_sin",
+    "interleaved",
+    "batch_idx",
+    "leftpad",
+    "num_splits",
+)
 
 
 class Call:
@@ -48,9 +71,23 @@ class Call:
 
     def but(self, **changes):
         """This call with some things changed."""
-        new = object.__new__(Call)
-        new.__dict__.update(self.__dict__)
-        new.__dict__.update(changes)
+        new = Call(
+            self.q,
+            self.k,
+            self.v,
+            self.dropout,
+            self.scale,
+            self.causal,
+            self.window,
+            self.softcap,
+            self.alibi_slopes,
+            self.deterministic,
+            self.want,
+        )
+        for name in _RARE:
+            setattr(new, name, getattr(self, name))
+        for name, value in changes.items():
+            setattr(new, name, value)
         return new
 
     @property
@@ -78,7 +115,7 @@ def needs_gradient(call):
 
 def transformed():
     """Whether a transform of torch.func (vmap, grad, ...) is under way."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    return not torch.compiler.is_compiling() and _peek() is not None
 
 
 def unit(tensor):

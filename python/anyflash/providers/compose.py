@@ -11,9 +11,15 @@ import contextlib
 import torch
 
 
+#: Device types that have autocast(); asked now, because a compiled graph cannot.
+_AUTOCAST = frozenset(
+    [n for n in ("cpu", "cuda", "xpu", "mps") if torch.amp.is_autocast_available(n)]
+)
+
+
 def without_autocast(device_type):
     """Computes in the types that are written, whatever autocast() is around the call."""
-    if torch.amp.is_autocast_available(device_type):
+    if device_type in _AUTOCAST:
         return torch.autocast(device_type, enabled=False)
     return contextlib.nullcontext()
 

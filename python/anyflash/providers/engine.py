@@ -13,7 +13,6 @@ name = "engine"
 
 _TYPES = frozenset((torch.float32, torch.bfloat16, torch.float16))
 _INF = float("inf")
-_peek = torch._C._functorch.peek_interpreter_stack
 
 
 def declines(call):
@@ -22,10 +21,12 @@ def declines(call):
         return f"computes on the CPU, q is on {q.device}"
     if q.dtype not in _TYPES:
         return f"computes float32, bfloat16 and float16, q is {q.dtype}"
-    if _peek() is not None:
+    if transformed():
         return "is not transformed by torch.func"
     if call.block_table is not None and needs_gradient(call):
         return "has no gradient through pages"
+    if call.dropout > 0 and torch.compiler.is_compiling():
+        return "has no dropout in a compiled graph"
     return None
 
 
@@ -93,39 +94,94 @@ def _probabilities(call, q, k, options):
     return square
 
 
+#: Of the two operators on a cache, as _CACHE_NAMES gives them to _attend.attend().
+_CACHE_OPTIONS = (
+    "Tensor? k, Tensor? v, Tensor? rotary_cos, Tensor? rotary_sin, bool interleaved, "
+    "Tensor? cache_seqlens, Tensor? cache_batch_idx, Tensor? cache_leftpad, "
+    "Tensor? block_table, Tensor? alibi_slopes, Tensor? sinks, float scale, bool causal, "
+    "int window_left, int window_right, float softcap"
+)
+_CACHE_NAMES = (
+    "k_new",
+    "v_new",
+    "rotary_cos",
+    "rotary_sin",
+    "rotary_interleaved",
+    "seqused_k",
+    "cache_batch_idx",
+    "leftpad_k",
+    "block_table",
+    "alibi_slopes",
+    "sinks",
+    "scale",
+    "causal",
+)
+
+
 def _cache_options(call):
-    """The options of a call on a cache, as _attend.attend() takes them."""
-    return {
-        "k_new": unit(call.k_new),
-        "v_new": unit(call.v_new),
-        "rotary_cos": _float32(call.rotary_cos),
-        "rotary_sin": _float32(call.rotary_sin),
-        "rotary_interleaved": call.interleaved,
-        "seqused_k": call.seqused_k,
-        "cache_batch_idx": call.batch_idx,
-        "leftpad_k": call.leftpad,
-        "block_table": call.block_table,
-        "scale": call.softmax_scale,
-        "causal": call.causal,
-        "window": call.window,
-        "softcap": call.softcap,
-        "alibi_slopes": _float32(call.alibi_slopes),
-        "sinks": _float32(call.sinks),
-    }
+    """As the operators on a cache take them."""
+    return (
+        unit(call.k_new),
+        unit(call.v_new),
+        _float32(call.rotary_cos),
+        _float32(call.rotary_sin),
+        bool(call.interleaved),
+        call.seqused_k,
+        call.batch_idx,
+        call.leftpad,
+        call.block_table,
+        _float32(call.alibi_slopes),
+        _float32(call.sinks),
+        float(call.softmax_scale),
+        bool(call.causal),
+        *map(int, call.window),
+        float(call.softcap),
+    )
+
+
+def _named_cache_options(*options):
+    named = dict(zip(_CACHE_NAMES, options))
+    named["window"], named["softcap"] = options[-3:-1], options[-1]
+    return named
+
+
+def _attend_cache(q, k_cache, v_cache, *options):
+    with torch.no_grad():
+        return _attend.attend(
+            q,
+            k_cache,
+            v_cache,
+            return_lse=True,
+            _threads_of=_torch_ops._threads,
+            **_named_cache_options(*options),
+        )
+
+
+def _attend_cache_fake(q, k_cache, v_cache, *options):
+    batch, rows, heads, _ = q.shape
+    out = q.new_empty((batch, rows, heads, v_cache.shape[-1]))
+    return out, q.new_empty((batch, heads, rows), dtype=torch.float32)
+
+
+#: anyflash::append_to_cache writes k, v into the cache; anyflash::attend_to_cache only reads.
+_library = torch.library.Library("anyflash", "FRAGMENT")
+for _name, _caches in (
+    ("append_to_cache", "Tensor(a!) k_cache, Tensor(b!) v_cache"),
+    ("attend_to_cache", "Tensor k_cache, Tensor v_cache"),
+):
+    _library.define(f"{_name}(Tensor q, {_caches}, {_CACHE_OPTIONS}) -> (Tensor, Tensor)")
+    _library.impl(_name, _attend_cache, "CPU")
+    torch.library.register_fake(f"anyflash::{_name}", _attend_cache_fake, lib=_library)
 
 
 def _with_cache(call):
     """A cache, into which new keys may go: (out, lse)."""
-    options = _cache_options(call)
-    with torch.no_grad():
-        return _attend.attend(
-            unit(call.q),
-            call.k,
-            call.v,
-            return_lse=True,
-            _threads_of=_torch_ops._threads,
-            **options,
-        )
+    given = (unit(call.q), call.k, call.v, *_cache_options(call))
+    if not torch.compiler.is_compiling():
+        return _attend_cache(*given)
+    if call.k_new is not None:
+        return torch.ops.anyflash.append_to_cache(*given)
+    return torch.ops.anyflash.attend_to_cache(*given)
 
 
 def forward(call):
@@ -148,7 +204,7 @@ def forward(call):
 def kernel(call):
     """The engine's kernel for this call, and why better ones declined; nothing is computed."""
     if call.cache:
-        options = _cache_options(call)
+        options = _named_cache_options(*_cache_options(call))
     else:
         options = _torch_ops._named(*_options(call))
     with torch.no_grad():
