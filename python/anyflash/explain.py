@@ -33,7 +33,8 @@ _CACHE = ("cache_seqlens", "cache_batch_idx", "cache_leftpad", "k_new", "v_new",
 @dataclasses.dataclass(frozen=True)
 class Explanation:
     """Who computes a call. `provider`: its name, None where every one declines; `declined`:
-    (name, reason) of each that was asked before it; `kernel`: the engine's, else None."""
+    (name, reason) of each that was asked before it; `kernel`: the engine's for this call, else
+    None."""
 
     provider: Optional[str]
     declined: List[Tuple[str, str]]
@@ -41,7 +42,8 @@ class Explanation:
 
     def __str__(self):
         lines = [self.provider or "no provider"]
-        lines += [f"  kernel: {line}" for line in (self.kernel or "").splitlines()[:1]]
+        if self.kernel:
+            lines.append(f"  kernel: {self.kernel}")
         return "\n".join(lines + [f"  {name}: {reason}" for name, reason in self.declined])
 
 

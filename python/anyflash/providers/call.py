@@ -121,3 +121,8 @@ def transformed():
 def unit(tensor):
     """The tensor with a contiguous last dimension."""
     return tensor if tensor is None or tensor.stride(-1) == 1 else tensor.contiguous()
+
+
+def seed(dropout):
+    """For the engine's dropout; from torch's generator: torch.manual_seed() decides."""
+    return int(torch.empty((), dtype=torch.int64).random_()) if dropout > 0 else 0

@@ -7,7 +7,7 @@ graph and for gradients it is an operator, anyflash::attend.
 import torch
 
 from .. import _attend, _lib, _torch_ops
-from .call import LSE, PROBABILITIES, needs_gradient, transformed, unit
+from .call import LSE, PROBABILITIES, needs_gradient, seed, transformed, unit
 
 name = "engine"
 
@@ -28,11 +28,6 @@ def declines(call):
     if call.dropout > 0 and torch.compiler.is_compiling():
         return "has no dropout in a compiled graph"
     return None
-
-
-def _seed(dropout):
-    """From torch's generator, so that torch.manual_seed() decides."""
-    return int(torch.empty((), dtype=torch.int64).random_()) if dropout > 0 else 0
 
 
 def _float32(tensor):
@@ -58,7 +53,7 @@ def _options(call):
         int(right),
         float(call.softcap),
         float(call.dropout),
-        _seed(call.dropout),
+        seed(call.dropout),
     )
 
 
@@ -73,7 +68,8 @@ def _unit_values(k, start, stop, call):
 
 
 def _probabilities(call, q, k, options):
-    """S_dmask [B, H, Sq, Sk]: the probabilities, those that dropout took negative.
+    """S_dmask [B, H, Sq, Sk]: the probabilities, those that dropout took negative,
+    scaled by the largest of a row.
 
     For tests and debugging, as flash-attn's: by two more attentions over unit vectors.
     """
@@ -85,6 +81,7 @@ def _probabilities(call, q, k, options):
         whole = _torch_ops.attend(q, k, unit, *options[:14], 0.0, 0)[0]
         parts.append(torch.where((dropped == 0) & (whole != 0), -whole, whole))
     found = torch.cat(parts, -1)
+    found = found / found.abs().amax(-1, keepdim=True).clamp_min(2**-14)
     if call.cu_q is None:
         return found.transpose(1, 2)
     square = found.new_zeros(len(call.cu_q) - 1, found.shape[1], call.max_q, columns)
@@ -202,7 +199,7 @@ def forward(call):
 
 
 def kernel(call):
-    """The engine's kernel for this call, and why better ones declined; nothing is computed."""
+    """The name of the engine's kernel for this call; nothing is computed."""
     if call.cache:
         options = _named_cache_options(*_cache_options(call))
     else:
@@ -212,4 +209,4 @@ def kernel(call):
         problem, _, _ = _attend._problem(q, k, v, "bshd", options)
         out = q.new_empty((*q.shape[:-1], v.shape[-1]))
         problem.set("o", *problem.rows(out, "out", call.cu_q is not None)[0])
-        return _lib.explain_kernel(problem.values)
+        return _lib.explain_kernel(problem.values).splitlines()[0].split()[-1]

@@ -115,4 +115,6 @@ def forward(call):
     lse = dense.lse(lse.detach().float())
     if call.want < PROBABILITIES or call.dropout == 0:
         return out, lse, None
-    return out, lse, weights.detach().to(call.q.dtype)
+    weights = weights.detach()
+    top = weights.abs().amax(-1, keepdim=True)  # as flash-attn scales them
+    return out, lse, (weights / torch.where(top == 0, 1.0, top)).to(call.q.dtype)

@@ -9,8 +9,8 @@ import torch
 from . import aten, plain
 from .call import LSE, Call
 
-#: Deviations above this are wrong answers, not rounding, for values around 1.
-_BOUND = 0.05
+#: Of the largest number of a result: more is a wrong answer, not rounding.
+_BOUND = 0.02
 
 _known = {}
 
@@ -69,19 +69,21 @@ def _run(kernel, device, dtype):
     )
 
 
+def _distance(have, want):
+    have, want = have.detach().float(), want.detach().float()
+    return float((have - want).abs().max() / want.abs().max())
+
+
 def _failure(kernel, device, dtype):
     try:
         with torch.inference_mode(False), torch.enable_grad():
             found, wanted = _run(kernel, device, dtype)
-            off = [
-                float((have.detach().float() - want.detach().float()).abs().max())
-                for have, want in zip(found, wanted)
-            ]
+            off = [_distance(*pair) for pair in zip(found, wanted)]
     except Exception as error:  # whatever it is, it is the reason
         return f"{kernel}: {str(error).splitlines()[0] if str(error) else repr(error)}"
     if all(x < _BOUND for x in off):
         return None
-    return f"{kernel}: misses a known answer by {max(off):.3g}"
+    return f"{kernel}: misses a known answer by {max(off):.0%}"
 
 
 def _capturing(device):
