@@ -17,22 +17,39 @@
 extern "C" {
 #endif
 
+/* What anyflash_torch_enable() may be asked to take over on the CPU. */
+enum anyflash_torch_operators {
+    /* aten::_scaled_dot_product_flash_attention_for_cpu and its backward */
+    ANYFLASH_TORCH_SDPA = 1,
+    /* aten::_flash_attention_forward and _flash_attention_backward */
+    ANYFLASH_TORCH_FLASH = 2,
+    /* aten::_flash_attention_forward_no_dropout_inplace, which not every torch has */
+    ANYFLASH_TORCH_FLASH_OUT = 4,
+    ANYFLASH_TORCH_ALL = 7
+};
+
 /*
- * Registers the engine for aten::_scaled_dot_product_flash_attention_for_cpu
- * and its backward. `libtorch_cpu` is a handle of dlopen() to torch's library.
- * A second call changes nothing. Fails with UNSUPPORTED, naming the function
- * that this torch lacks, or IO when torch refuses the registration.
+ * Switches the engine on, and registers its kernels for `operators`, bits of
+ * enum anyflash_torch_operators, where that has not happened before.
+ * `libtorch_cpu` is a handle of dlopen() to torch's library. The first call
+ * should come before other threads call these operators, as torch's dispatcher
+ * asks for. Fails with UNSUPPORTED, naming the function that this torch lacks,
+ * or IO when torch refuses the registration.
+ *
+ * _flash_attention_forward is taken with the argument lists of torch 2.7 to
+ * 2.15, which end at alibi_slopes, block_table or num_splits: the caller compares
+ * them with the schema.
  */
-ANYFLASH_API enum anyflash_status anyflash_torch_enable(void *libtorch_cpu,
+ANYFLASH_API enum anyflash_status anyflash_torch_enable(void *libtorch_cpu, uint32_t operators,
                                                         struct anyflash_error *err);
 
 /*
- * The two kernels themselves, for torch 2.6, whose shim cannot register them:
+ * The two kernels of SDPA themselves, for torch 2.6, whose shim cannot register them:
  * who does it otherwise calls them with a stack of one slot for each argument
  * of the operator. Tensors are handles that the kernel deletes; an optional
  * argument is NULL or the address of a cell with its bits, which stays the
- * caller's. The results stand in the first slots. Fails as
- * anyflash_torch_enable(), and when that was called.
+ * caller's. The results stand in the first slots, 0 where torch refused. Switches
+ * the engine on. Fails as anyflash_torch_enable(), and when that was called.
  */
 typedef void anyflash_torch_kernel(uint64_t *stack, uint64_t input_count,
                                    uint64_t output_count);
@@ -41,18 +58,22 @@ ANYFLASH_API enum anyflash_status anyflash_torch_kernels(void *libtorch_cpu,
                                                          anyflash_torch_kernel **backward_out,
                                                          struct anyflash_error *err);
 
-/* Takes the registration back; calls that are running end normally. */
+/*
+ * Switches the engine off: from now on attention is torch's own, and the other
+ * operators fail as they did. Calls that are running end normally, in any thread;
+ * the kernels stay registered, which costs a call 0.3 microseconds.
+ */
 ANYFLASH_API void anyflash_torch_disable(void);
 
 /*
- * A context on torch's own OpenMP threads, as many as torch.set_num_threads() set
- * for the calling thread, for programs that call the engine beside torch: two
- * pools in one process would fight for the cores. It belongs to the library and
- * is not freed. NULL when memory fails.
+ * The calling thread's context on torch's own OpenMP threads, as many as
+ * torch.set_num_threads() set, for programs that call the engine beside torch:
+ * two pools in one process would fight for the cores. It belongs to the library:
+ * ask for it before each call, and do not free it. NULL when memory fails.
  */
 ANYFLASH_API struct anyflash_context *anyflash_torch_context(void *libtorch_cpu);
 
-/* How many calls came since the library was loaded, and how many of them went on to torch. */
+/* How many calls came while the engine was on, and how many of them went on to torch. */
 ANYFLASH_API void anyflash_torch_counts(uint64_t *calls_out, uint64_t *passed_on_out);
 
 #ifdef __cplusplus

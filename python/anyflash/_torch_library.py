@@ -1,5 +1,8 @@
-"""enable() for torch 2.6, whose C shim cannot register kernels: two Python kernels of
-torch.library that hand the tensors to the same C code.
+"""enable() for torch 2.6, whose C shim cannot register kernels: Python kernels of
+torch.library. Those of F.scaled_dot_product_attention hand the tensors to the same C code.
+
+They stay registered once they are: torch's dispatcher does not let one be taken away
+while other threads call it.
 """
 
 import ctypes
@@ -56,17 +59,128 @@ def _call(kernel, tensors, dropout_p, is_causal, attn_mask, scale, outputs):
         cells + 8 if scale is not None else 0,
     )
     kernel(stacks.slots_address, count + 4, outputs)
+    handles = struct.unpack_from("=%dQ" % outputs, stacks.slots)
+    if not handles[0]:
+        raise RuntimeError("anyflash: torch's attention on the CPU refused its arguments")
     take = torch._C._aoti.alloc_tensor_by_stealing_from_void_ptr
-    return tuple(
-        [
-            take(_capsule(handle, None, None))
-            for handle in struct.unpack_from("=%dQ" % outputs, stacks.slots)
-        ]
-    )
+    return tuple([take(_capsule(handle, None, None)) for handle in handles])
 
 
-def enable_in_python():
-    """Registers; returns how to undo it. Raises RuntimeError where this torch is too old."""
+def _flash_forward(
+    query,
+    key,
+    value,
+    cum_seq_q,
+    cum_seq_k,
+    max_q,
+    max_k,
+    dropout_p,
+    is_causal,
+    return_debug_mask,
+    *,
+    scale=None,
+    window_size_left=None,
+    window_size_right=None,
+    seqused_k=None,
+    alibi_slopes=None,
+):
+    """aten::_flash_attention_forward of torch 2.6."""
+    from . import _torch_ops
+
+    if return_debug_mask:
+        raise RuntimeError("anyflash: return_debug_mask is not for the CPU")
+    seed = torch.randint(2**62, ()) if dropout_p > 0 else torch.zeros((), dtype=torch.long)
+    with torch.no_grad():
+        out, lse = _torch_ops.attend(
+            query,
+            key,
+            value,
+            cum_seq_q,
+            cum_seq_k,
+            max_q,
+            max_k,
+            seqused_k,
+            None,
+            None,
+            alibi_slopes,
+            None,
+            query.shape[-1] ** -0.5 if scale is None else scale,
+            is_causal,
+            -1 if window_size_left is None else window_size_left,
+            -1 if window_size_right is None else window_size_right,
+            0.0,
+            dropout_p,
+            int(seed),
+        )
+    lse.masked_fill_(lse == -torch.inf, torch.inf)
+    return out, lse, seed, torch.zeros((), dtype=torch.long), query.new_empty(0)
+
+
+def _flash_backward(
+    grad_out,
+    query,
+    key,
+    value,
+    out,
+    logsumexp,
+    cum_seq_q,
+    cum_seq_k,
+    max_q,
+    max_k,
+    dropout_p,
+    is_causal,
+    philox_seed,
+    philox_offset,
+    *,
+    scale=None,
+    window_size_left=None,
+    window_size_right=None,
+):
+    """aten::_flash_attention_backward of torch 2.6."""
+    with torch.no_grad():
+        return torch.ops.anyflash.attend_backward(
+            grad_out,
+            query,
+            key,
+            value,
+            out,
+            logsumexp,
+            cum_seq_q,
+            cum_seq_k,
+            max_q,
+            max_k,
+            None,
+            None,
+            None,
+            None,
+            None,
+            query.shape[-1] ** -0.5 if scale is None else scale,
+            is_causal,
+            -1 if window_size_left is None else window_size_left,
+            -1 if window_size_right is None else window_size_right,
+            0.0,
+            dropout_p,
+            int(philox_seed) if dropout_p > 0 else 0,
+        )
+
+
+def _only_when_on(kernel):
+    """The kernel, or the answer of a torch without it while the engine is switched off."""
+
+    def guarded(*args, **options):
+        from .torch import is_enabled
+
+        if not is_enabled():
+            raise NotImplementedError(
+                "anyflash is disabled, and torch has no FlashAttention for the CPU"
+            )
+        return kernel(*args, **options)
+
+    return guarded
+
+
+def _kernels():
+    """The C kernels of SDPA as functions; switches the engine on."""
     from .torch import libtorch_cpu
 
     kernels, error = (ctypes.c_void_p(), ctypes.c_void_p()), _lib._Error()
@@ -83,7 +197,18 @@ def enable_in_python():
         ctypes.byref(error),
     ):
         raise RuntimeError(error.message.decode())
-    forward, backward = (_KERNEL(kernel.value) for kernel in kernels)
+    return [_KERNEL(kernel.value) for kernel in kernels]
+
+
+_registered = None  # the torch.library.Library, which must live as long as the process
+
+
+def enable_in_python():
+    """Registers the first time. Raises RuntimeError where this torch is too old."""
+    global _registered
+    forward, backward = _kernels()
+    if _registered is not None:
+        return
 
     def attend(
         query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None
@@ -118,4 +243,6 @@ def enable_in_python():
         warnings.simplefilter("ignore")
         for name, kernel in zip(_NAMES, (attend, attend_backward)):
             library.impl(name, kernel, "CPU")
-    return library._destroy
+    library.impl("_flash_attention_forward", _only_when_on(_flash_forward), "CPU")
+    library.impl("_flash_attention_backward", _only_when_on(_flash_backward), "CPU")
+    _registered = library

@@ -5,12 +5,17 @@
     ...
     anyflash.torch.disable()
 
-What the engine does not take goes to torch's own kernel unchanged. The switch is
-of the process, not of a thread. From torch 2.7 on C functions are registered
-through torch's stable C shim; torch 2.4 to 2.6 get Python kernels.
+Besides F.scaled_dot_product_attention this gives the CPU torch's FlashAttention
+operators, which torch.nn.attention.varlen calls: varlen_attn() packed, paged, windowed,
+with a gradient. What the engine does not take of the former goes to torch's own kernel
+unchanged; of the latter, for which torch has no kernel on the CPU, it is a RuntimeError.
 
-torch.compile with cpp_wrapper, and AOTInductor packages, call torch's kernel
-directly and never come here.
+From torch 2.11 on the same stands in torch's registry under the name "ANYFLASH", for
+torch.nn.attention.activate_flash_attention_impl().
+
+The switch is of the process, not of a thread. From torch 2.7 on C functions are registered
+through torch's stable C shim; torch 2.6 gets Python kernels. torch.compile with
+cpp_wrapper, and AOTInductor packages, call torch's kernel directly and never come here.
 """
 
 import contextlib
@@ -22,8 +27,21 @@ import torch
 
 from . import _lib
 
+_SDPA, _FLASH, _FLASH_OUT = 1, 2, 4  # enum anyflash_torch_operators
+
+#: The arguments of _flash_attention_forward in torch 2.15; older ones end earlier.
+_FORWARD = (
+    "query key value cum_seq_q cum_seq_k max_q max_k dropout_p is_causal return_debug_mask "
+    "scale window_size_left window_size_right seqused_k alibi_slopes block_table num_splits"
+).split()
+_BACKWARD = (
+    "grad_out query key value out logsumexp cum_seq_q cum_seq_k max_q max_k dropout_p "
+    "is_causal rng_state unused scale window_size_left window_size_right"
+).split()
+
 _turn = threading.Lock()
-_undo = None  # how to take back what enable() did; None: not enabled
+_holders = set()  # who wants the engine: enable(), each enabled(), torch's registry
+_switch = None  # what switches it off, once it has been on
 
 
 def libtorch_cpu():
@@ -33,62 +51,121 @@ def libtorch_cpu():
     )
 
 
-def _enable_in_c():
-    """Registers the C kernels; returns how to undo it, or the reason why not, as text."""
-    error = _lib._Error()
-    library = _lib._library
+def _takes(operator, known, least):
+    """Does this torch have the operator, with the arguments that the kernels know?"""
+    packet = getattr(torch.ops.aten, operator, None)
+    if packet is None:
+        return False
+    names = [argument.name for argument in packet.default._schema.arguments]
+    return len(names) >= least and names == known[: len(names)]
+
+
+def _operators():
+    """What to take over in this torch, as bits."""
+    bits = _SDPA
+    if _takes("_flash_attention_forward", _FORWARD, 15) and _takes(
+        "_flash_attention_backward", _BACKWARD, 17
+    ):
+        bits |= _FLASH
+    if _takes("_flash_attention_forward_no_dropout_inplace", ["out", *_FORWARD], 16):
+        bits |= _FLASH_OUT
+    return bits
+
+
+def _switch_on():
+    """Switches on, in C or else in Python; returns how to switch off."""
+    error, library = _lib._Error(), _lib._library
     library.anyflash_torch_enable.restype = ctypes.c_int
-    library.anyflash_torch_enable.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    library.anyflash_torch_enable.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_uint32,
+        ctypes.c_void_p,
+    ]
     library.anyflash_torch_disable.restype = None
-    if library.anyflash_torch_enable(libtorch_cpu()._handle, ctypes.addressof(error)):
-        return error.message.decode()
+    if not hasattr(libtorch_cpu(), "aoti_torch_library_impl"):
+        from ._torch_library import enable_in_python
+
+        enable_in_python()
+    elif library.anyflash_torch_enable(
+        libtorch_cpu()._handle, _operators(), ctypes.addressof(error)
+    ):
+        raise RuntimeError(error.message.decode())
     return library.anyflash_torch_disable
 
 
-def enable():
-    """Lets F.scaled_dot_product_attention on CPU tensors use the engine. Twice is once.
-
-    Raises RuntimeError with the reason where this torch has no place for it.
-    """
-    global _undo
+def _hold(holder):
+    global _switch
     with _turn:
-        if _undo is not None:
-            return
-        undo = _enable_in_c()
-        if isinstance(undo, str):
-            from ._torch_library import enable_in_python
+        if not _holders:
+            _switch = _switch_on()
+        _holders.add(holder)
 
-            undo = enable_in_python()
-        _undo = undo
+
+def _let_go(holder):
+    with _turn:
+        if holder in _holders:
+            _holders.discard(holder)
+            if not _holders:
+                _switch()
+
+
+def enable():
+    """Lets torch's attention on CPU tensors use the engine. Twice is once.
+
+    Raises RuntimeError with the reason where this torch has no place for it. Call it first
+    before other threads compute: torch's dispatcher takes no new kernel while it is in use.
+    """
+    _hold("enable")
 
 
 def disable():
-    """Takes enable() back. Calls that are running end normally."""
-    global _undo
-    with _turn:
-        undo, _undo = _undo, None
-        if undo is not None:
-            undo()
+    """Takes enable() back. Calls that are running, in any thread, end normally.
+
+    What a `with enabled()` block or torch's registry holds as well stays on until that ends.
+    """
+    _let_go("enable")
 
 
 def is_enabled():
-    return _undo is not None
+    """Whether the engine is asked: by enable(), by a block, or by torch's registry."""
+    return bool(_holders)
 
 
 @contextlib.contextmanager
 def enabled():
     """enable() for a `with` block; the process as a whole sees it, not only this thread."""
-    before = is_enabled()
-    enable()
+    holder = object()
+    _hold(holder)
     try:
         yield
     finally:
-        if not before:
-            disable()
+        _let_go(holder)
 
 
 def counts():
-    """(calls, passed_on): calls of the C kernels, and those that torch's kernel did."""
+    """(calls, passed_on): calls that came while on, and those that torch's kernel did."""
     calls, passed_on = ctypes.c_uint64(), ctypes.c_uint64()
     _lib._library.anyflash_torch_counts(ctypes.byref(calls), ctypes.byref(passed_on))
     return calls.value, passed_on.value
+
+
+class _Active:
+    """What torch's registry keeps while "ANYFLASH" is active."""
+
+    def __init__(self):
+        _hold(self)
+
+    def remove(self):
+        _let_go(self)
+
+
+def _register():
+    """Our name in torch's registry; nothing is switched on."""
+    try:
+        from torch.nn.attention import register_flash_attention_impl
+    except ImportError:  # torch before 2.11
+        return
+    register_flash_attention_impl("ANYFLASH", register_fn=_Active)
+
+
+_register()

@@ -1,58 +1,86 @@
 /*
- * enable.c: registering and taking back. A client of anyflash.h.
+ * enable.c: registering the kernels, and the switch. A client of anyflash.h.
  */
 #include "anyflash/anyflash_torch.h"
 
 #include <pthread.h>
 
+#include "torch/flash.h"
 #include "torch/sdpa.h"
+#include "torch/switch.h"
 #include "torch/threads.h"
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
-static af_torch_library registration; /* NULL: not registered */
+static bool loaded;         /* the shim, and nothing registered: kernels called by Python */
+static uint32_t registered; /* ANYFLASH_TORCH_ bits */
 
-static enum anyflash_status enroll(struct anyflash_error *err)
+static const struct {
+    uint32_t operators;
+    const char *name;
+    af_torch_kernel *kernel;
+} kernels[] = {
+    {ANYFLASH_TORCH_SDPA, "_scaled_dot_product_flash_attention_for_cpu", af_torch_sdpa_forward},
+    {ANYFLASH_TORCH_SDPA, "_scaled_dot_product_flash_attention_for_cpu_backward",
+     af_torch_sdpa_backward},
+    {ANYFLASH_TORCH_FLASH, "_flash_attention_forward", af_torch_flash_forward},
+    {ANYFLASH_TORCH_FLASH, "_flash_attention_backward", af_torch_flash_backward},
+    {ANYFLASH_TORCH_FLASH_OUT, "_flash_attention_forward_no_dropout_inplace",
+     af_torch_flash_forward_out},
+};
+
+/* All of `operators` in one library of torch's, which stays, or none. */
+static enum anyflash_status enroll(uint32_t operators, struct anyflash_error *err)
 {
     af_torch_library library = NULL;
     if (af_torch.aoti_torch_library_init_impl("aten", "CPU", "anyflash", 1, &library) != 0)
         return af_fail(err, ANYFLASH_E_IO, "torch refuses a library for aten on the CPU");
-    if (af_torch.aoti_torch_library_impl(library, "_scaled_dot_product_flash_attention_for_cpu",
-                                         af_torch_sdpa_forward) != 0 ||
-        af_torch.aoti_torch_library_impl(library,
-                                         "_scaled_dot_product_flash_attention_for_cpu_backward",
-                                         af_torch_sdpa_backward) != 0) {
-        af_torch.aoti_torch_delete_library_object(library);
-        return af_fail(err, ANYFLASH_E_IO, "torch refuses a kernel for its CPU attention");
+    for (size_t i = 0; i < AF_COUNT(kernels); i++) {
+        if ((kernels[i].operators & operators) == 0)
+            continue;
+        if (af_torch.aoti_torch_library_impl(library, kernels[i].name, kernels[i].kernel) !=
+            0) {
+            af_torch.aoti_torch_delete_library_object(library);
+            return af_fail(err, ANYFLASH_E_IO, "torch refuses a kernel for %s",
+                           kernels[i].name);
+        }
     }
-    registration = library;
+    registered |= operators;
     return ANYFLASH_OK;
 }
 
-enum anyflash_status anyflash_torch_enable(void *libtorch_cpu, struct anyflash_error *err)
+static enum anyflash_status load(void *libtorch_cpu, bool registry, struct anyflash_error *err)
+{
+    struct af_torch_shim shim;
+    enum anyflash_status status = af_torch_shim_load(libtorch_cpu, registry, &shim, err);
+    if (status == ANYFLASH_OK)
+        af_torch = shim;
+    return status;
+}
+
+enum anyflash_status anyflash_torch_enable(void *libtorch_cpu, uint32_t operators,
+                                           struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
-    struct af_torch_shim shim;
     if (libtorch_cpu == NULL)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "libtorch_cpu is NULL");
+    if ((operators & ~(uint32_t)ANYFLASH_TORCH_ALL) != 0)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "operators is 0x%x", (unsigned)operators);
     pthread_mutex_lock(&turn);
-    if (registration == NULL) {
-        status = af_torch_shim_load(libtorch_cpu, true, &shim, err);
-        if (status == ANYFLASH_OK) {
-            af_torch = shim;
-            status = enroll(err);
-        }
-    }
+    if (loaded)
+        status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "the kernels are called by Python");
+    if (status == ANYFLASH_OK && registered == 0)
+        status = load(libtorch_cpu, true, err);
+    if (status == ANYFLASH_OK && (operators & ~registered) != 0)
+        status = enroll(operators & ~registered, err);
+    if (status == ANYFLASH_OK)
+        af_torch_switch(true);
     pthread_mutex_unlock(&turn);
     return status;
 }
 
 void anyflash_torch_disable(void)
 {
-    pthread_mutex_lock(&turn);
-    if (registration != NULL)
-        af_torch.aoti_torch_delete_library_object(registration);
-    registration = NULL;
-    pthread_mutex_unlock(&turn);
+    af_torch_switch(false);
 }
 
 enum anyflash_status anyflash_torch_kernels(void *libtorch_cpu,
@@ -60,22 +88,21 @@ enum anyflash_status anyflash_torch_kernels(void *libtorch_cpu,
                                             anyflash_torch_kernel **backward_out,
                                             struct anyflash_error *err)
 {
-    struct af_torch_shim shim;
+    enum anyflash_status status = ANYFLASH_OK;
     if (libtorch_cpu == NULL)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "libtorch_cpu is NULL");
-    enum anyflash_status status = af_torch_shim_load(libtorch_cpu, false, &shim, err);
-    if (status != ANYFLASH_OK)
-        return status;
     pthread_mutex_lock(&turn);
-    if (registration == NULL)
-        af_torch = shim;
-    else
+    if (registered != 0)
         status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "the kernels are registered already");
-    pthread_mutex_unlock(&turn);
+    if (status == ANYFLASH_OK && !loaded)
+        status = load(libtorch_cpu, false, err);
+    loaded = loaded || status == ANYFLASH_OK;
     if (status == ANYFLASH_OK) {
+        af_torch_switch(true);
         *forward_out = af_torch_sdpa_forward;
         *backward_out = af_torch_sdpa_backward;
     }
+    pthread_mutex_unlock(&turn);
     return status;
 }
 
@@ -86,5 +113,5 @@ struct anyflash_context *anyflash_torch_context(void *libtorch_cpu)
 
 void anyflash_torch_counts(uint64_t *calls_out, uint64_t *passed_on_out)
 {
-    af_torch_sdpa_counts(calls_out, passed_on_out);
+    af_torch_counts(calls_out, passed_on_out);
 }

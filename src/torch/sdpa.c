@@ -4,36 +4,18 @@
  * What torch's Meta kernels promise must be kept, or torch.compile fails:
  * outputs have the order of strides of the query; the logsumexp is [B, H, S]
  * with strides (S H, 1, H), 0 for a row that sees no key; gradients have the
- * strides of [B, S, H, D]. A kernel cannot throw, so whatever goes wrong here
- * goes on to torch's own kernel.
+ * strides of [B, S, H, D]. What the engine declines, and whatever goes wrong
+ * here, goes on to torch's own kernel; what that refuses is thrown.
  */
 #include "torch/sdpa.h"
 
 #include "base/mem.h"
 #include "torch/sdpa_call.h"
+#include "torch/switch.h"
+#include "torch/tensors.h"
 #include "torch/threads.h"
 
 #include <math.h>
-#include <stdatomic.h>
-#include <string.h>
-
-struct af_torch_shim af_torch;
-
-static atomic_uint_fast64_t calls;
-static atomic_uint_fast64_t passed_on;
-
-void af_torch_sdpa_counts(uint64_t *calls_out, uint64_t *passed_on_out)
-{
-    *calls_out = atomic_load_explicit(&calls, memory_order_relaxed);
-    *passed_on_out = atomic_load_explicit(&passed_on, memory_order_relaxed);
-}
-
-static uint64_t slot_of(void *pointer)
-{
-    uint64_t slot = 0;
-    memcpy(&slot, &pointer, sizeof pointer);
-    return slot;
-}
 
 static void drop(af_torch_tensor tensor)
 {
@@ -41,30 +23,12 @@ static void drop(af_torch_tensor tensor)
         af_torch.aoti_torch_delete_tensor_object(tensor);
 }
 
-/* Dense strides for `sizes` with the order of those of `like`, as empty_like() makes them. */
-static void dense_strides(const struct anyflash_tensor *like, const int64_t sizes[4],
-                          int64_t strides[4])
-{
-    const int64_t given[4] = {like->batch_stride, like->head_stride, like->row_stride, 1};
-    int order[4] = {0, 1, 2, 3}; /* slowest first; stable, so that equal ones stay */
-    int64_t step = 1;
-    for (int i = 1; i < 3; i++)
-        for (int j = i; j > 0 && given[order[j - 1]] < given[order[j]]; j--) {
-            int other = order[j];
-            order[j] = order[j - 1];
-            order[j - 1] = other;
-        }
-    for (int i = 3; i >= 0; i--) {
-        strides[order[i]] = step;
-        step *= sizes[order[i]];
-    }
-}
-
 static af_torch_tensor new_output(const struct anyflash_attend_args *args)
 {
     const int64_t sizes[4] = {args->batch, args->heads, args->q_len, args->value_dim};
+    const int64_t of_q[4] = {args->q.batch_stride, args->q.head_stride, args->q.row_stride, 1};
     int64_t strides[4];
-    dense_strides(&args->q, sizes, strides);
+    af_torch_dense_strides(4, sizes, of_q, strides);
     return af_torch_new(&af_torch, 4, sizes, strides, args->q.dtype);
 }
 
@@ -153,6 +117,34 @@ static bool forward(const struct af_sdpa_call *call, af_torch_tensor out[2])
     return false;
 }
 
+/* True: the kernel may ask the engine. */
+static bool begin(void)
+{
+    if (!af_torch_is_on())
+        return false;
+    af_torch_count_call();
+    return true;
+}
+
+/* Results that torch's kernel did not make would crash the dispatcher. */
+static void finish(const af_torch_tensor *results, size_t count, uint64_t *stack)
+{
+    for (size_t i = 0; i < count; i++)
+        stack[i] = af_torch_slot_of(results[i]);
+    if (results[0] == NULL)
+        af_torch_throw(&af_torch, "torch's attention on the CPU refused its arguments");
+}
+
+static void torch_forward(struct af_sdpa_call *call, af_torch_tensor out[2])
+{
+    const struct af_torch_arguments *given = &call->arguments;
+    af_torch.aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu(
+        af_torch_tensor_at(given, 0), af_torch_tensor_at(given, 1),
+        af_torch_tensor_at(given, 2), call->dropout, call->causal,
+        call->mask != NULL ? &call->mask : NULL, call->scaled ? &call->scale : NULL, &out[0],
+        &out[1]);
+}
+
 void af_torch_sdpa_forward(uint64_t *stack, uint64_t input_count, uint64_t output_count)
 {
     struct af_sdpa_call call;
@@ -160,17 +152,14 @@ void af_torch_sdpa_forward(uint64_t *stack, uint64_t input_count, uint64_t outpu
     (void)input_count;
     (void)output_count;
     af_sdpa_call_open(&af_torch, stack, 3, &call);
-    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
-    if (!forward(&call, out)) {
-        atomic_fetch_add_explicit(&passed_on, 1, memory_order_relaxed);
-        af_torch.aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu(
-            call.tensors[0], call.tensors[1], call.tensors[2], call.dropout, call.causal,
-            call.mask != NULL ? &call.mask : NULL, call.scale_cell != NULL ? &call.scale : NULL,
-            &out[0], &out[1]);
+    bool on = begin();
+    if (!on || !forward(&call, out)) {
+        if (on)
+            af_torch_count_passed_on();
+        torch_forward(&call, out);
     }
-    af_sdpa_call_close(&call);
-    stack[0] = slot_of(out[0]);
-    stack[1] = slot_of(out[1]);
+    af_torch_arguments_close(&call.arguments);
+    finish(out, 2, stack);
 }
 
 /* Of the backward's arguments: dout, q, k, v, o, lse. */
@@ -184,7 +173,7 @@ static bool same_rows(const struct af_torch_view *view, const struct anyflash_at
 }
 
 static bool attend_backward(const struct af_sdpa_call *call, struct anyflash_attend_args *args,
-                            af_torch_tensor gradients[3])
+                            af_torch_tensor dout_rows, af_torch_tensor gradients[3])
 {
     struct anyflash_attend_backward_args back = {.struct_size = sizeof back, .forward = args};
     struct anyflash_tensor *const places[3] = {&back.dq, &back.dk, &back.dv};
@@ -194,10 +183,11 @@ static bool attend_backward(const struct af_sdpa_call *call, struct anyflash_att
     struct af_torch_view gradient;
     struct anyflash_context *context = af_torch_context(af_torch.libtorch_cpu);
     float *own = NULL;
-    if (context == NULL || !af_torch_view_of(&af_torch, call->tensors[DOUT], &dout) ||
-        !af_torch_view_of(&af_torch, call->tensors[OUT], &o) ||
-        !af_torch_view_of(&af_torch, call->tensors[LSE], &lse) || !same_rows(&dout, args) ||
-        !same_rows(&o, args) || lse.dim != 3 || lse.dtype != ANYFLASH_F32)
+    if (context == NULL || !af_torch_view_of(&af_torch, dout_rows, &dout) ||
+        !af_torch_view_of(&af_torch, af_torch_tensor_at(&call->arguments, OUT), &o) ||
+        !af_torch_view_of(&af_torch, af_torch_tensor_at(&call->arguments, LSE), &lse) ||
+        !same_rows(&dout, args) || !same_rows(&o, args) || lse.dim != 3 ||
+        lse.dtype != ANYFLASH_F32)
         return false;
     for (int i = 0; i < 3; i++) {
         if (!af_torch_view_of(&af_torch, gradients[i], &gradient))
@@ -223,13 +213,29 @@ static bool backward(const struct af_sdpa_call *call, af_torch_tensor out[3])
     out[0] = new_gradient(&args, args.heads, args.q_len, args.head_dim);
     out[1] = new_gradient(&args, args.kv_heads, args.k_len, args.head_dim);
     out[2] = new_gradient(&args, args.kv_heads, args.k_len, args.value_dim);
-    if (out[0] != NULL && out[1] != NULL && out[2] != NULL && attend_backward(call, &args, out))
-        return true;
-    for (int i = 0; i < 3; i++) {
+    /* The gradient of a sum is one number with strides 0. */
+    const af_torch_tensor dout = af_torch_tensor_at(&call->arguments, DOUT);
+    af_torch_tensor copy = NULL;
+    bool done = out[0] != NULL && out[1] != NULL && out[2] != NULL &&
+                af_torch_packed_rows(&af_torch, dout, &copy) &&
+                attend_backward(call, &args, copy != NULL ? copy : dout, out);
+    drop(copy);
+    for (int i = 0; !done && i < 3; i++) {
         drop(out[i]);
         out[i] = NULL;
     }
-    return false;
+    return done;
+}
+
+static void torch_backward(struct af_sdpa_call *call, af_torch_tensor out[3])
+{
+    af_torch_tensor t[BACKWARD_TENSORS];
+    for (size_t i = 0; i < BACKWARD_TENSORS; i++)
+        t[i] = af_torch_tensor_at(&call->arguments, i);
+    af_torch.aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu_backward(
+        t[0], t[1], t[2], t[3], t[4], t[5], call->dropout, call->causal,
+        call->mask != NULL ? &call->mask : NULL, call->scaled ? &call->scale : NULL, &out[0],
+        &out[1], &out[2]);
 }
 
 void af_torch_sdpa_backward(uint64_t *stack, uint64_t input_count, uint64_t output_count)
@@ -239,15 +245,12 @@ void af_torch_sdpa_backward(uint64_t *stack, uint64_t input_count, uint64_t outp
     (void)input_count;
     (void)output_count;
     af_sdpa_call_open(&af_torch, stack, BACKWARD_TENSORS, &call);
-    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
-    if (!backward(&call, out)) {
-        atomic_fetch_add_explicit(&passed_on, 1, memory_order_relaxed);
-        af_torch.aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu_backward(
-            call.tensors[0], call.tensors[1], call.tensors[2], call.tensors[3], call.tensors[4],
-            call.tensors[5], call.dropout, call.causal, call.mask != NULL ? &call.mask : NULL,
-            call.scale_cell != NULL ? &call.scale : NULL, &out[0], &out[1], &out[2]);
+    bool on = begin();
+    if (!on || !backward(&call, out)) {
+        if (on)
+            af_torch_count_passed_on();
+        torch_backward(&call, out);
     }
-    af_sdpa_call_close(&call);
-    for (int i = 0; i < 3; i++)
-        stack[i] = slot_of(out[i]);
+    af_torch_arguments_close(&call.arguments);
+    finish(out, 3, stack);
 }

@@ -7,17 +7,11 @@
 
 #include "torch/shim.h"
 
-/* The shim that the kernels use; set before they are registered. */
-extern struct af_torch_shim af_torch;
-
 /*
  * _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p,
  * is_causal, *, attn_mask, scale) -> (output, logsumexp), and its backward.
  */
 af_torch_kernel af_torch_sdpa_forward;
 af_torch_kernel af_torch_sdpa_backward;
-
-/* Calls so far, and those that went on to torch's own kernel. */
-void af_torch_sdpa_counts(uint64_t *calls_out, uint64_t *passed_on_out);
 
 #endif

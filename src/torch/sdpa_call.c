@@ -5,62 +5,16 @@
 
 #include <string.h>
 
-/* Slots hold pointers and doubles as bits. */
-static void *pointer_of(uint64_t slot)
-{
-    void *pointer;
-    memcpy(&pointer, &slot, sizeof pointer);
-    return pointer;
-}
-
-static double number_of(uint64_t slot)
-{
-    double number;
-    memcpy(&number, &slot, sizeof number);
-    return number;
-}
-
-/* An undefined tensor has one dimension of size 0; a mask never has. */
-static bool is_undefined(const struct af_torch_shim *shim, af_torch_tensor tensor)
-{
-    int64_t dim = 0;
-    int64_t *sizes = NULL;
-    return shim->aoti_torch_get_dim(tensor, &dim) == 0 && dim == 1 &&
-           shim->aoti_torch_get_sizes(tensor, &sizes) == 0 && sizes[0] == 0;
-}
-
 void af_sdpa_call_open(const struct af_torch_shim *shim, const uint64_t *stack,
                        size_t tensor_count, struct af_sdpa_call *call)
 {
-    *call = (struct af_sdpa_call){.shim = shim, .tensor_count = tensor_count};
-    for (size_t i = 0; i < tensor_count; i++)
-        call->tensors[i] = pointer_of(stack[i]);
-    call->dropout = number_of(stack[tensor_count]);
-    call->causal = (stack[tensor_count + 1] & 0xff) != 0;
-    call->mask_cell = pointer_of(stack[tensor_count + 2]);
-    call->scale_cell = pointer_of(stack[tensor_count + 3]);
-    if (call->mask_cell != NULL)
-        call->mask = pointer_of(*(const uint64_t *)call->mask_cell);
-    if (call->mask != NULL && is_undefined(shim, call->mask)) {
-        call->undefined_mask = call->mask;
-        call->mask = NULL;
-    }
-    if (call->scale_cell != NULL)
-        call->scale = number_of(*(const uint64_t *)call->scale_cell);
-}
-
-void af_sdpa_call_close(struct af_sdpa_call *call)
-{
-    for (size_t i = 0; i < call->tensor_count; i++)
-        call->shim->aoti_torch_delete_tensor_object(call->tensors[i]);
-    if (call->mask != NULL)
-        call->shim->aoti_torch_delete_tensor_object(call->mask);
-    if (call->undefined_mask != NULL)
-        call->shim->aoti_torch_delete_tensor_object(call->undefined_mask);
-    if (call->mask_cell != NULL)
-        call->shim->delete_cell(call->mask_cell);
-    if (call->scale_cell != NULL)
-        call->shim->delete_cell(call->scale_cell);
+    af_torch_arguments_open(shim, tensor_count == 3 ? "TTTFBtf" : "TTTTTTFBtf", stack,
+                            tensor_count + 4, &call->arguments);
+    call->dropout = af_torch_float_at(&call->arguments, tensor_count, 0.0);
+    call->causal = af_torch_bool_at(&call->arguments, tensor_count + 1);
+    call->mask = af_torch_tensor_at(&call->arguments, tensor_count + 2);
+    call->scaled = call->arguments.given[tensor_count + 3];
+    call->scale = af_torch_float_at(&call->arguments, tensor_count + 3, 0.0);
 }
 
 struct anyflash_tensor af_sdpa_tensor(const struct af_torch_view *view)
@@ -117,6 +71,12 @@ static bool sizes_agree(const struct af_torch_view *q, const struct af_torch_vie
            q->sizes[1] % k->sizes[1] == 0;
 }
 
+static bool view_at(const struct af_sdpa_call *call, size_t index, struct af_torch_view *view)
+{
+    return af_torch_view_of(call->arguments.shim, af_torch_tensor_at(&call->arguments, index),
+                            view);
+}
+
 bool af_sdpa_call_problem(const struct af_sdpa_call *call, size_t first,
                           struct anyflash_attend_args *args)
 {
@@ -125,11 +85,10 @@ bool af_sdpa_call_problem(const struct af_sdpa_call *call, size_t first,
     struct af_torch_view v;
     struct af_torch_view mask;
     /* A scale of 0 would mean the default to the engine. */
-    if (call->dropout != 0.0 || (call->scale_cell != NULL && call->scale == 0.0))
+    if (call->dropout != 0.0 || (call->scaled && call->scale == 0.0))
         return false;
-    if (!af_torch_view_of(call->shim, call->tensors[first], &q) ||
-        !af_torch_view_of(call->shim, call->tensors[first + 1], &k) ||
-        !af_torch_view_of(call->shim, call->tensors[first + 2], &v))
+    if (!view_at(call, first, &q) || !view_at(call, first + 1, &k) ||
+        !view_at(call, first + 2, &v))
         return false;
     if (!is_rows(&q) || !is_rows(&k) || !is_rows(&v) || !sizes_agree(&q, &k, &v))
         return false;
@@ -146,6 +105,6 @@ bool af_sdpa_call_problem(const struct af_sdpa_call *call, size_t first,
     args->scale = (float)call->scale; /* 0: 1 / sqrt(D), as torch has it */
     args->causal = call->causal;
     args->align = ANYFLASH_ALIGN_TOP_LEFT;
-    return call->mask == NULL ||
-           (af_torch_view_of(call->shim, call->mask, &mask) && take_mask(&mask, args));
+    return call->mask == NULL || (af_torch_view_of(call->arguments.shim, call->mask, &mask) &&
+                                  take_mask(&mask, args));
 }

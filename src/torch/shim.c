@@ -35,6 +35,13 @@ static bool find_delete_cell(void *libtorch_cpu, struct af_torch_shim *shim)
            find(libtorch_cpu, "_ZdlPv", &shim->delete_cell, sizeof shim->delete_cell);
 }
 
+/* The C++ name has no std::string in it, so it is the same under both C++ ABIs. */
+static bool find_check_fail(void *libtorch_cpu, struct af_torch_shim *shim)
+{
+    return find(libtorch_cpu, "_ZN3c106detail14torchCheckFailEPKcS2_jS2_", &shim->check_fail,
+                sizeof shim->check_fail);
+}
+
 enum anyflash_status af_torch_shim_load(void *libtorch_cpu, bool registry,
                                         struct af_torch_shim *shim_out,
                                         struct anyflash_error *err)
@@ -45,12 +52,24 @@ enum anyflash_status af_torch_shim_load(void *libtorch_cpu, bool registry,
     if (registry && !find_delete_cell(libtorch_cpu, &shim))
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        "this torch does not export operator delete");
+    if (registry && !find_check_fail(libtorch_cpu, &shim))
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "this torch does not export c10::detail::torchCheckFail");
     shim.cpu = shim.aoti_torch_device_type_cpu();
+    shim.i32 = shim.aoti_torch_dtype_int32();
+    shim.i64 = shim.aoti_torch_dtype_int64();
+    shim.u64 = shim.aoti_torch_dtype_uint64();
     shim.f32 = shim.aoti_torch_dtype_float32();
     shim.f16 = shim.aoti_torch_dtype_float16();
     shim.bf16 = shim.aoti_torch_dtype_bfloat16();
     *shim_out = shim;
     return ANYFLASH_OK;
+}
+
+void af_torch_throw(const struct af_torch_shim *shim, const char *message)
+{
+    if (shim->check_fail != NULL)
+        shim->check_fail("anyflash", __FILE__, __LINE__, message);
 }
 
 bool af_torch_view_of(const struct af_torch_shim *shim, af_torch_tensor tensor,
@@ -68,6 +87,7 @@ bool af_torch_view_of(const struct af_torch_shim *shim, af_torch_tensor tensor,
         return false;
     view.sizes = sizes;
     view.strides = strides;
+    view.torch_dtype = dtype;
     view.dtype = dtype == shim->f32    ? ANYFLASH_F32
                  : dtype == shim->bf16 ? ANYFLASH_BF16
                  : dtype == shim->f16  ? ANYFLASH_F16

@@ -25,7 +25,13 @@ struct af_torch_shim {
     /* clang-format on */
     void (*delete_cell)(void *cell); /* what frees the cell of a T? */
     void *libtorch_cpu;              /* where all were found */
+    /* c10::detail::torchCheckFail(), which throws; NULL without `registry` */
+    void (*check_fail)(const char *function, const char *file, uint32_t line,
+                       const char *message);
     int32_t cpu;
+    int32_t i32;
+    int32_t i64;
+    int32_t u64;
     int32_t f32;
     int32_t f16;
     int32_t bf16;
@@ -41,6 +47,13 @@ enum anyflash_status af_torch_shim_load(void *libtorch_cpu, bool registry,
                                         struct af_torch_shim *shim_out,
                                         struct anyflash_error *err);
 
+/*
+ * Raises RuntimeError with the message, by a C++ exception that unwinds through
+ * the caller: call it last, with nothing left to free. Returns where kernels are
+ * called by Python, whose frames an exception must not cross.
+ */
+void af_torch_throw(const struct af_torch_shim *shim, const char *message);
+
 /* A tensor's data, dimensions and type; arrays belong to the tensor. */
 struct af_torch_view {
     void *data;
@@ -48,6 +61,7 @@ struct af_torch_view {
     const int64_t *sizes;
     const int64_t *strides;
     int32_t dtype; /* enum anyflash_dtype; 0: one the engine does not know */
+    int32_t torch_dtype;
 };
 
 /* False when torch refuses to tell. */

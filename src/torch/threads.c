@@ -1,6 +1,7 @@
 /*
- * threads.c: one context for each number of threads that was asked for. The
- * registration has no place for a pointer of ours, so they are static.
+ * threads.c: a context for each thread that calls, of as many workers as torch
+ * has for it. The registration has no place for a pointer of ours, so they are
+ * thread-local.
  */
 #include "torch/threads.h"
 
@@ -15,20 +16,47 @@
 typedef void gomp_parallel(void (*body)(void *), void *argument, unsigned threads,
                            unsigned flags);
 
+struct held {
+    struct anyflash_context *context;
+    int threads;
+    int fork; /* number of forks before it was made */
+};
+
 static gomp_parallel *start_parallel;
-static int (*max_threads)(void);
+static int (*torch_threads)(void);
 static atomic_bool searched;
-static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
-static struct anyflash_context *_Atomic contexts[THREADS_MAX + 1];
+static atomic_int forks;
+static pthread_mutex_t searching = PTHREAD_MUTEX_INITIALIZER;
+static pthread_key_t end_of_thread;
+static _Thread_local struct held held;
+
+/*
+ * The threads of the parent's pools do not exist in a forked child, and GNU
+ * OpenMP would wait for them for ever: the child gets pools of our own.
+ */
+static void after_fork_in_child(void)
+{
+    atomic_fetch_add(&forks, 1);
+    pthread_mutex_init(&searching, NULL);
+}
+
+static void free_context(void *context)
+{
+    anyflash_context_free(context);
+}
 
 static void find(void *libtorch_cpu)
 {
     void *parallel = dlsym(libtorch_cpu, "GOMP_parallel");
-    void *count = dlsym(libtorch_cpu, "omp_get_max_threads");
-    if (parallel == NULL || count == NULL)
+    /* at::get_num_threads(); it first lets a new thread have torch.set_num_threads(). */
+    void *count = dlsym(libtorch_cpu, "_ZN2at15get_num_threadsEv");
+    if (count == NULL)
+        count = dlsym(libtorch_cpu, "omp_get_max_threads");
+    if (pthread_key_create(&end_of_thread, free_context) != 0 || parallel == NULL ||
+        count == NULL || pthread_atfork(NULL, NULL, after_fork_in_child) != 0)
         return;
     memcpy(&start_parallel, &parallel, sizeof start_parallel);
-    memcpy(&max_threads, &count, sizeof max_threads);
+    memcpy(&torch_threads, &count, sizeof torch_threads);
 }
 
 static void run_parallel(void (*body)(void *argument), void *argument, int32_t workers,
@@ -41,24 +69,25 @@ static void run_parallel(void (*body)(void *argument), void *argument, int32_t w
 /* Once; a second thread waits until the first has looked. */
 static void find_once(void *libtorch_cpu)
 {
-    pthread_mutex_lock(&making);
+    pthread_mutex_lock(&searching);
     if (!atomic_load(&searched))
         find(libtorch_cpu);
     atomic_store(&searched, true);
-    pthread_mutex_unlock(&making);
+    pthread_mutex_unlock(&searching);
 }
 
-static struct anyflash_context *make(int threads)
+static struct anyflash_context *make(int threads, int fork)
 {
     struct anyflash_context_args args = {.struct_size = sizeof args, .threads = threads};
     struct anyflash_context *context = NULL;
-    if (start_parallel != NULL)
+    if (start_parallel != NULL && fork == 0)
         args.parallel = run_parallel;
-    pthread_mutex_lock(&making);
-    context = atomic_load(&contexts[threads]);
-    if (context == NULL && anyflash_context_new(&args, &context, NULL) == ANYFLASH_OK)
-        atomic_store(&contexts[threads], context);
-    pthread_mutex_unlock(&making);
+    if (anyflash_context_new(&args, &context, NULL) != ANYFLASH_OK)
+        return NULL;
+    if (held.context != NULL && held.fork == fork)
+        anyflash_context_free(held.context); /* a parent's is left alone */
+    held = (struct held){context, threads, fork};
+    pthread_setspecific(end_of_thread, context);
     return context;
 }
 
@@ -66,9 +95,11 @@ struct anyflash_context *af_torch_context(void *libtorch_cpu)
 {
     if (!atomic_load(&searched))
         find_once(libtorch_cpu);
-    int threads = max_threads != NULL ? max_threads() : 0; /* 0: all usable cores */
+    int fork = atomic_load(&forks);
+    int threads = torch_threads != NULL ? torch_threads() : 0; /* 0: all usable cores */
     if (threads < 0 || threads > THREADS_MAX)
         threads = THREADS_MAX;
-    struct anyflash_context *context = atomic_load(&contexts[threads]);
-    return context != NULL ? context : make(threads);
+    if (held.context != NULL && held.threads == threads && held.fork == fork)
+        return held.context;
+    return make(threads, fork);
 }

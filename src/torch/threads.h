@@ -8,10 +8,11 @@
 #include "base/base.h"
 
 /*
- * The context for as many threads as torch.set_num_threads() set for the calling
- * thread. Kept for the life of the process. NULL when memory fails. The threads
- * are started by GOMP_parallel where `libtorch_cpu` (the first call's; a handle
- * of dlopen()) finds it; without it they are our own.
+ * The calling thread's context, for as many workers as torch.set_num_threads()
+ * set; calls from other threads do not wait for it. Valid until this thread asks
+ * again or ends. NULL when memory fails. Workers are started by GOMP_parallel
+ * where `libtorch_cpu` (the first call's; a handle of dlopen()) finds it; without
+ * it, and in a forked child, they are our own.
  */
 struct anyflash_context *af_torch_context(void *libtorch_cpu);
 
