@@ -3,7 +3,7 @@
 #   make run    builds anyflash and lets it look at this machine
 #   make test   builds and runs every test that needs no network and no GPU
 
-.PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-prove test-config test-python fuzz bench format install clean
+.PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-prove test-config test-python test-torch fuzz bench format install clean
 
 PRESET ?= release
 TESTS = OFF
@@ -96,6 +96,19 @@ test-python: build
 	@build/python/bin/python -c 'import numpy, pytest' 2>/dev/null || build/python/bin/pip install -q numpy pytest
 	ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so build/python/bin/python -m pytest -q -p no:cacheprovider tests/python
 	$(if $(TORCH_PYTHON),PYTHONPATH=$$(echo build/python/lib/python3*/site-packages) ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so $(TORCH_PYTHON) -m pytest -q -p no:cacheprovider tests/python/test_torch.py)
+
+# The engine inside torch, on every torch of TORCH_VERSIONS: environments of their own in
+# build/torch, made from the Python package index (2.5 GB each, shared with uv's cache).
+# TORCH_BASE: the Python they are made of, 3.10 to 3.12.
+TORCH_VERSIONS ?= 2.6.0 2.9.1 2.11.0 2.15.0
+TORCH_BASE ?= python3
+test-torch: build $(addprefix test-torch-,$(TORCH_VERSIONS))
+
+test-torch-%: build
+	@test -x build/torch/$*/bin/python || uv venv -q --python $(TORCH_BASE) build/torch/$*
+	@build/torch/$*/bin/python -c 'import torch, numpy, pytest, expecttest' 2>/dev/null || uv pip install -q --python build/torch/$*/bin/python torch==$* numpy pytest expecttest setuptools
+	@echo "== torch $*"
+	PYTHONPATH=python ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so build/torch/$*/bin/python -m pytest -q -p no:cacheprovider tests/python/test_torch*.py
 
 # Proofs of `inspect` beside real imports: make test-prove ENVS="venv1 venv2" FILES="folder"
 test-prove: build

@@ -1,0 +1,191 @@
+"""F.scaled_dot_product_attention with enable(), beside torch's mathematics in float64."""
+
+import itertools
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import anyflash.torch  # noqa: E402
+from torch_support import DTYPES, ORDERS, TORCH, check, in_float64, sdpa, tensor  # noqa: E402
+
+LENGTHS = ((1, 77), (33, 33), (70, 129), (65, 5))
+MASKS = (None, "causal", "rows", "bool4", "float2", "float4", "keys", "heads", "column")
+HEADS = ((4, 4), (4, 2), (4, 1))
+
+
+def mask_of(kind, heads, q_len, k_len, dtype):
+    """Bool and float masks in every broadcast; most leave a row without any key."""
+    if kind == "rows":
+        mask = torch.rand(q_len, k_len) > 0.3
+        mask[0] = False
+    elif kind == "bool4":
+        mask = torch.rand(2, heads, q_len, k_len) > 0.5
+        mask[1, 0] = False
+    elif kind == "float2":
+        mask = torch.randn(q_len, k_len).to(dtype)
+        mask[-1] = -torch.inf
+    elif kind == "float4":
+        mask = torch.randn(2, 1, q_len, k_len).to(dtype)
+    elif kind == "keys":
+        mask = torch.rand(2, 1, 1, k_len) > 0.3
+    elif kind == "heads":
+        mask = torch.randn(1, heads, q_len, k_len).to(dtype)
+    elif kind == "column":  # over keys: torch's own kernel
+        mask = torch.rand(2, 1, q_len, 1) > 0.3
+    else:
+        return None
+    return mask
+
+
+@pytest.fixture
+def enabled():
+    with anyflash.torch.enabled():
+        yield
+
+
+def test_there_are_a_thousand_combinations():
+    problems = (DTYPES, ORDERS, MASKS, LENGTHS, HEADS)
+    assert len(list(itertools.product(*problems))) >= 1000
+
+
+@pytest.mark.parametrize("kind", MASKS)
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_output_and_gradients(enabled, dtype, order, kind):
+    torch.manual_seed(0)
+    for (q_len, k_len), (heads, groups) in itertools.product(LENGTHS, HEADS):
+        dim = 80 if q_len == k_len else 64
+        where = (q_len, k_len, heads, groups, dim)
+        q = tensor(heads, q_len, dim, dtype, order)
+        k, v = (tensor(groups, k_len, dim, dtype, order) for _ in range(2))
+        mask, causal = mask_of(kind, heads, q_len, k_len, dtype), kind == "causal"
+        before = anyflash.torch.counts()
+        out = sdpa(
+            q, k, v, attn_mask=mask, is_causal=causal, enable_gqa=groups < heads
+        )
+        dout = torch.randn(2, heads, q_len, dim).to(dtype)
+        gradients = torch.autograd.grad(out, (q, k, v), dout)
+        after = anyflash.torch.counts()
+        want, gradients_of = in_float64(q, k, v, mask, causal)
+        check(out, want, dtype, "out", *where)
+        for name, have, wanted in zip("qkv", gradients, gradients_of(dout)):
+            check(have, wanted, dtype, f"d{name}", *where)
+        if groups == heads or TORCH >= (2, 9):  # before, torch has GQA as mathematics
+            assert after[0] == before[0] + 2, where
+            assert after[1] - before[1] == (2 if kind == "column" and k_len > 1 else 0)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_strides_are_those_of_torchs_meta_kernels(enabled, dtype, order):
+    forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+    with torch.no_grad():
+        q, k = tensor(4, 33, 64, dtype, order), tensor(4, 70, 64, dtype, order)
+        out, lse = forward(q, k, k)
+        gradients = backward(out, q, k, k, out, lse, 0.0, False)
+        mq = torch.empty_strided(q.shape, q.stride(), dtype=dtype, device="meta")
+        mk = torch.empty_strided(k.shape, k.stride(), dtype=dtype, device="meta")
+        mout, mlse = forward(mq, mk, mk)
+        meta = (mout, mlse, *backward(mout, mq, mk, mk, mout, mlse, 0.0, False))
+    for have, want in zip((out, lse, *gradients), meta):
+        assert have.stride() == want.stride() and have.dtype == want.dtype
+
+
+@pytest.mark.parametrize("dim", (1, 33, 128, 256, 512))
+def test_head_sizes(enabled, dim):
+    q, k = tensor(2, 40, dim, torch.float32), tensor(2, 50, dim, torch.float32)
+    want, _ = in_float64(q, k, k)
+    check(sdpa(q, k, k), want, torch.float32)
+
+
+def test_a_scale(enabled):
+    q = tensor(2, 40, 64, torch.float32)
+    for scale in (0.3, -0.3, 0.0):
+        want, _ = in_float64(q, q, q, scale=scale)
+        check(sdpa(q, q, q, scale=scale), want, torch.float32, scale)
+
+
+def test_the_gradient_of_a_sum_is_the_engines(enabled):
+    q = tensor(2, 40, 64, torch.float32)
+    before = anyflash.torch.counts()
+    sdpa(q, q, q).sum().backward()
+    want, gradients_of = in_float64(q, q, q)
+    check(q.grad, sum(gradients_of(torch.ones_like(want))), torch.float32)
+    assert anyflash.torch.counts() == (before[0] + 2, before[1])
+
+
+def equals_stock(call):
+    """The same bits with the engine off as on."""
+    torch.manual_seed(0)
+    ours = call()
+    anyflash.torch.disable()
+    torch.manual_seed(0)
+    try:
+        assert torch.equal(ours, call())
+    finally:
+        anyflash.torch.enable()
+
+
+@pytest.fixture
+def switched_on():
+    anyflash.torch.enable()
+    yield
+    anyflash.torch.disable()
+
+
+def test_what_the_engine_declines_is_torchs(switched_on):
+    x = torch.randn(2, 4, 8, 64)
+    equals_stock(lambda: sdpa(x.double(), x.double(), x.double()))
+    equals_stock(lambda: sdpa(x, x, x, dropout_p=0.3))
+    equals_stock(lambda: sdpa(x, x, x[..., :32]))
+    equals_stock(lambda: sdpa(x.mT.contiguous().mT, x, x))
+    equals_stock(lambda: sdpa(x[:, :, :0], x, x))
+    equals_stock(lambda: sdpa(x, x[:, :, :0], x[:, :, :0]))
+    mask = torch.randn(8, 8, requires_grad=True)
+    equals_stock(lambda: sdpa(x, x, x, attn_mask=mask))
+
+
+def test_three_dimensions(enabled):
+    x = torch.randn(4, 8, 64)
+    want, _ = in_float64(x[:, None], x[:, None], x[:, None])
+    check(sdpa(x, x, x), want[:, 0], torch.float32)
+
+
+def test_arguments_that_torchs_kernel_refuses_are_an_exception(enabled):
+    x = torch.randn(1, 2, 8, 64)
+    with pytest.raises(RuntimeError, match="refused"):
+        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(x, x[..., :5], x)
+
+
+def test_masked_values_that_are_not_finite_are_as_in_torchs_mathematics(enabled):
+    q, v = torch.randn(1, 1, 4, 16), torch.randn(1, 1, 4, 16)
+    v[..., 2, :] = torch.nan
+    mask = torch.ones(4, 4, dtype=torch.bool).tril()
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        want = sdpa(q, q, v, attn_mask=mask)
+    assert torch.equal(sdpa(q, q, v, attn_mask=mask).isnan(), want.isnan())
+
+
+def test_autocast_and_inference_mode(enabled):
+    x = torch.randn(1, 2, 40, 64)
+    want, _ = in_float64(x, x, x)
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        out = sdpa(x, x, x)
+    assert out.dtype == torch.bfloat16
+    check(out, want, torch.bfloat16)
+
+
+def test_vmap(enabled):
+    x = torch.randn(3, 1, 2, 9, 64)
+    want = torch.stack([sdpa(one, one, one) for one in x])
+    with pytest.warns() if TORCH >= (2, 6) else pytest.raises(Warning):
+        out = torch.func.vmap(lambda one: sdpa(one, one, one))(x)
+    assert torch.allclose(out, want, atol=1e-5)
+
+
+def test_a_second_derivative_is_torchs_error(enabled):
+    q = tensor(1, 4, 16, torch.float32)
+    (gradient,) = torch.autograd.grad(sdpa(q, q, q).sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError):
+        torch.autograd.grad(gradient.sum(), q)

@@ -1,0 +1,49 @@
+"""What the tests of torch share: tensors in every order of memory, the answer in float64."""
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+torch.set_num_threads(1)  # small tensors; what depends on threads sets them itself
+sdpa = torch.nn.functional.scaled_dot_product_attention
+
+TORCH = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+ORDERS = ("bhsd", "bshd", "packed", "expanded")
+#: Of a result whose largest element is 1: about two units in the last place of the type.
+BOUNDS = {torch.float32: 1e-5, torch.bfloat16: 2.5e-2, torch.float16: 4e-3}
+
+
+def tensor(heads, rows, dim, dtype, order="bhsd", batch=2):
+    """[B, H, S, D] with random values that is laid out in memory as `order` says."""
+    if order == "bhsd":
+        made = torch.randn(batch, heads, rows, dim).to(dtype)
+    elif order == "bshd":
+        made = torch.randn(batch, rows, heads, dim).to(dtype).transpose(1, 2)
+    elif order == "packed":
+        made = torch.randn(batch, rows, 3, heads, dim).to(dtype)[:, :, 1].transpose(1, 2)
+    else:
+        made = torch.randn(1, heads, rows, dim).to(dtype).expand(batch, -1, -1, -1)
+    return made.requires_grad_()
+
+
+def in_float64(q, k, v, mask=None, causal=False, scale=None):
+    """Torch's mathematics in float64, and a function that gives its gradients."""
+    wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    if mask is not None and mask.dtype != torch.bool:
+        mask = mask.double()
+    group = q.shape[1] // k.shape[1]
+    keys, values = (x.repeat_interleave(group, 1) for x in wide[1:])
+    with sdpa_kernel(SDPBackend.MATH):
+        out = sdpa(wide[0], keys, values, attn_mask=mask, is_causal=causal, scale=scale)
+    return out, lambda dout: torch.autograd.grad(out, wide, dout.double())
+
+
+def worst(have, want):
+    """The largest difference, as a part of the largest element where that is above 1."""
+    difference = (have.double() - want).abs().max().item() if want.numel() else 0.0
+    return difference / max(1.0, want.abs().max().item() if want.numel() else 0.0)
+
+
+def check(have, want, dtype, *where):
+    error = worst(have, want)
+    assert error <= BOUNDS[dtype], (error, BOUNDS[dtype], *where)
