@@ -3,7 +3,7 @@
 #   make run    builds anyflash and lets it look at this machine
 #   make test   builds and runs every test that needs no network and no GPU
 
-.PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-prove test-config test-python test-torch fuzz bench format install clean
+.PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-prove test-config test-python test-torch test-flash-attn fuzz bench format install clean
 
 PRESET ?= release
 TESTS = OFF
@@ -109,6 +109,18 @@ test-torch-%: build
 	@build/torch/$*/bin/python -c 'import torch, numpy, pytest, expecttest' 2>/dev/null || uv pip install -q --python build/torch/$*/bin/python torch==$* numpy pytest expecttest setuptools
 	@echo "== torch $*"
 	PYTHONPATH=python ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so build/torch/$*/bin/python -m pytest -q -p no:cacheprovider tests/python/test_torch*.py
+
+# flash-attn's own tests, fetched from the Python package index and changed to run on a CPU, on
+# FLASH_ATTN_SETS random sets of their parameters (a second or more each). Fetches torch, too,
+# unless TORCH_PYTHON=.../bin/python has it.
+FLASH_ATTN_SETS ?= 2000
+FLASH_ATTN_SEED ?= 1
+test-flash-attn: build
+	@test -x build/flash-attn/env/bin/python || $(if $(TORCH_PYTHON),$(TORCH_PYTHON),python3) -m venv build/flash-attn/env
+	$(if $(TORCH_PYTHON),@$(TORCH_PYTHON) -c 'import torch, pathlib; print(pathlib.Path(torch.__file__).parents[1])' >$$(echo build/flash-attn/env/lib/python3*/site-packages)/torch.pth)
+	@build/flash-attn/env/bin/python -c 'import torch, einops, pytest, psutil' 2>/dev/null || build/flash-attn/env/bin/pip install -q $(if $(TORCH_PYTHON),,torch) einops pytest setuptools wheel packaging psutil
+	build/flash-attn/env/bin/python tests/flash_attn/prepare.py build/flash-attn
+	ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so build/flash-attn/env/bin/python tests/flash_attn/run.py build/flash-attn --count $(FLASH_ATTN_SETS) --seed $(FLASH_ATTN_SEED)
 
 # Proofs of `inspect` beside real imports: make test-prove ENVS="venv1 venv2" FILES="folder"
 test-prove: build

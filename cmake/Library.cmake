@@ -1,7 +1,7 @@
 # libanyflash: the engine as a shared and a static library, with what programs
 # need to find it: header, pkg-config file, CMake package.
 
-set(ANYFLASH_ENGINE_MODULES base hw attn cpu torch)
+set(ANYFLASH_ENGINE_MODULES base hw attn cpu arrays torch python)
 set(ANYFLASH_SOVERSION 0)
 
 function(anyflash_engine_library target type)
@@ -32,6 +32,7 @@ configure_file(cmake/anyflash.pc.in anyflash.pc @ONLY)
 write_basic_package_version_file(anyflashConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(TARGETS anyflash_shared anyflash_static EXPORT anyflash)
 install(FILES include/anyflash/anyflash.h include/anyflash/anyflash_torch.h
+              include/anyflash/anyflash_python.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/anyflash)
 install(EXPORT anyflash NAMESPACE anyflash:: FILE anyflashTargets.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/anyflash)

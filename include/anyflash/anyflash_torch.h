@@ -66,6 +66,15 @@ ANYFLASH_API enum anyflash_status anyflash_torch_kernels(void *libtorch_cpu,
 ANYFLASH_API void anyflash_torch_disable(void);
 
 /*
+ * Kernels for the operators attend, attend_forward and attend_backward of the
+ * namespace "anyflash", whose schemas the Python package defines; they stay for
+ * the life of the process, and a second call changes nothing. What a kernel
+ * refuses is thrown as torch's own errors are. Fails as anyflash_torch_enable().
+ */
+ANYFLASH_API enum anyflash_status anyflash_torch_operators(void *libtorch_cpu,
+                                                           struct anyflash_error *err);
+
+/*
  * The calling thread's context on torch's own OpenMP threads, as many as
  * torch.set_num_threads() set, for programs that call the engine beside torch:
  * two pools in one process would fight for the cores. It belongs to the library:

@@ -9,6 +9,7 @@ from ._arrays import new_like, type_name, view
 from ._lib import AT, BF16, BOOL, F16, F32
 
 _ALIGN = {"bottom-right": 0, "top-left": 1}
+_fast = _lib.fast_attend
 _FLOATS = (F32, F16, BF16)
 _NONE = (0, 0, 0, 0, 0, 0)
 
@@ -322,6 +323,11 @@ def attend(
     NotImplementedError for what the engine does not do, MemoryError. Gradients:
     attend_backward(), or the torch functions of this package.
     """
+    context = _lib._context  # held here: set_threads() may be called meanwhile
+    if _threads_of is None:
+        done = _fast(q, k, v, layout, out, return_lse, context.address, options)
+        if done is not None:
+            return done
     call, q_shape, q_view = _problem(q, k, v, layout, options)
     packed = options.get("cu_seqlens_q") is not None
     shape = _rows_shape(call, q_shape, call.get("value_dim"), packed)

@@ -7,6 +7,7 @@ setting a hundred ctypes fields one by one would cost more than a small attentio
 import ctypes
 import os
 import struct
+import sys
 import threading
 
 F32, F16, BF16, BOOL = 1, 2, 3, 4
@@ -127,6 +128,23 @@ _attend = _library.anyflash_attend
 _backward = _library.anyflash_attend_backward
 
 
+def _builtin():
+    """attend() of anyflash_python.h, or None where this interpreter has no place for it."""
+    if sys.implementation.name != "cpython" or "t" in getattr(sys, "abiflags", ""):
+        return None
+    make = ctypes.PyDLL(None, handle=_library._handle).anyflash_python_attend
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_void_p]
+    try:
+        return make(ctypes.pythonapi._handle, None)
+    except ValueError:  # what ctypes makes of NULL
+        return None
+
+
+#: attend(q, k, v, layout, out, return_lse, context's address, options), which does all in C,
+#: or None for what it does not take.
+fast_attend = _builtin() or (lambda *arguments: None)
+
+
 def values():
     """A new list of values for the struct, as ANYFLASH_ATTEND_ARGS_INIT sets them."""
     return _EMPTY[:]
@@ -157,6 +175,7 @@ class _Context:
     def __init__(self):
         self.lock = threading.Lock()
         self.handle = None
+        self.address = None  # of the handle, as an int
         self.count = 0
 
     def get(self):
@@ -174,7 +193,7 @@ class _Context:
                 )
                 if status:
                     _fail(status, error)
-                self.handle = handle
+                self.handle, self.address = handle, handle.value
             return self.handle
 
     def __del__(self, free=_library.anyflash_context_free):

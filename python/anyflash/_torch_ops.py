@@ -1,8 +1,9 @@
-"""torch operators anyflash::attend and anyflash::attend_backward on the CPU, by the engine.
+"""torch operators of the namespace anyflash, on the CPU by the engine.
 
-They have fakes and autograd, so they work under torch.compile(fullgraph=True). In eager
-mode without a gradient attend() calls the engine itself: an operator of torch.library
-costs more than a small attention.
+anyflash::attend is differentiable; anyflash::attend_forward is the same without a gradient
+and costs less; both, and anyflash::attend_backward, have fakes, so they work under
+torch.compile(fullgraph=True). Their kernels are C where torch's C shim can register them
+(torch 2.7 and newer), and Python before.
 """
 
 import ctypes
@@ -13,10 +14,11 @@ from . import _attend, _lib
 from .torch import libtorch_cpu
 
 _OPTIONS = (
-    "Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, SymInt max_seqlen_q, SymInt max_seqlen_k, "
-    "Tensor? seqused_k, Tensor? leftpad_k, Tensor? block_table, Tensor? alibi_slopes, "
-    "Tensor? sinks, float scale, bool causal, int window_left, int window_right, "
-    "float softcap, float dropout, int seed"
+    "Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, SymInt max_seqlen_q=0, "
+    "SymInt max_seqlen_k=0, Tensor? seqused_k=None, Tensor? leftpad_k=None, "
+    "Tensor? block_table=None, Tensor? alibi_slopes=None, Tensor? sinks=None, "
+    "float scale=0.0, bool causal=False, int window_left=-1, int window_right=-1, "
+    "float softcap=0.0, float dropout=0.0, int seed=0"
 )
 #: Number of _OPTIONS.
 _OPTION_COUNT = 16
@@ -36,7 +38,8 @@ class _TorchThreads:
 
 _threads = _TorchThreads()
 _library = torch.library.Library("anyflash", "DEF")
-_library.define(f"attend(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor)")
+for _name in ("attend", "attend_forward"):
+    _library.define(f"{_name}(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor)")
 _library.define(
     f"attend_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, "
     f"Tensor lse, {_OPTIONS}) -> (Tensor, Tensor, Tensor)"
@@ -44,22 +47,22 @@ _library.define(
 
 
 def _named(
-    cu_seqlens_q,
-    cu_seqlens_k,
-    max_seqlen_q,
-    max_seqlen_k,
-    seqused_k,
-    leftpad_k,
-    block_table,
-    alibi_slopes,
-    sinks,
-    scale,
-    causal,
-    window_left,
-    window_right,
-    softcap,
-    dropout,
-    seed,
+    cu_seqlens_q=None,
+    cu_seqlens_k=None,
+    max_seqlen_q=0,
+    max_seqlen_k=0,
+    seqused_k=None,
+    leftpad_k=None,
+    block_table=None,
+    alibi_slopes=None,
+    sinks=None,
+    scale=0.0,
+    causal=False,
+    window_left=-1,
+    window_right=-1,
+    softcap=0.0,
+    dropout=0.0,
+    seed=0,
 ):
     """The options as attend() of this package takes them."""
     return {
@@ -87,31 +90,31 @@ def _lse_shape(q, packed):
     return (q.shape[0], q.shape[2], q.shape[1])
 
 
-def _forward(q, k, v, *options):
+def _forward(q, k, v, *options, **named):
     with torch.no_grad():
         return _attend.attend(
-            q, k, v, return_lse=True, _threads_of=_threads, **_named(*options)
+            q, k, v, return_lse=True, _threads_of=_threads, **_named(*options, **named)
         )
 
 
-def _backward(dout, q, k, v, out, lse, *options):
+def _backward(dout, q, k, v, out, lse, *options, **named):
     with torch.no_grad():
         if dout.stride(-1) != 1:
             dout = dout.contiguous()
         return _attend.attend_backward(
-            dout, q, k, v, out, lse, _threads_of=_threads, **_named(*options)
+            dout, q, k, v, out, lse, _threads_of=_threads, **_named(*options, **named)
         )
 
 
-def _forward_fake(q, k, v, *options):
-    packed = options[0] is not None
+def _forward_fake(q, k, v, cu_seqlens_q=None, *options, **named):
+    packed = cu_seqlens_q is not None
     return (
         q.new_empty((*q.shape[:-1], v.shape[-1])),
         q.new_empty(_lse_shape(q, packed), dtype=torch.float32),
     )
 
 
-def _backward_fake(dout, q, k, v, out, lse, *options):
+def _backward_fake(dout, q, k, v, out, lse, *options, **named):
     return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
 
 
@@ -133,19 +136,46 @@ def _gradients(ctx, dout, dlse):
     return (*gradients, *[None] * _OPTION_COUNT)
 
 
-_library.impl("attend", _forward, "CPU")
-_library.impl("attend_backward", _backward, "CPU")
+def _register_kernels():
+    """True: in C. False: in Python, for a torch without the C shim's registry."""
+    register = _lib._library.anyflash_torch_operators
+    register.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    if register(libtorch_cpu()._handle, None) == 0:
+        return True
+    _library.impl("attend", _forward, "CPU")
+    _library.impl("attend_forward", _forward, "CPU")
+    _library.impl("attend_backward", _backward, "CPU")
+    return False
+
+
+#: Whether the operators' kernels are C.
+IN_C = _register_kernels()
 torch.library.register_fake("anyflash::attend", _forward_fake, lib=_library)
+torch.library.register_fake("anyflash::attend_forward", _forward_fake, lib=_library)
 torch.library.register_fake("anyflash::attend_backward", _backward_fake, lib=_library)
 torch.library.register_autograd(
     "anyflash::attend", _gradients, setup_context=_keep, lib=_library
 )
+_differentiable = torch.ops.anyflash.attend.default
+_only_forward = torch.ops.anyflash.attend_forward.default
+
+
+def _refuse(error, q, k, v, options):
+    """An operator can only raise RuntimeError: the checks of Python name the class, too."""
+    if all(x.device.type == "cpu" for x in (q, k, v)):
+        _forward(q, k, v, *options)
+    raise error
 
 
 def attend(q, k, v, *options):
     """(out, lse) of CPU tensors; differentiable in q, k, v."""
-    if torch.compiler.is_compiling() or (
-        torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
-    ):
-        return torch.ops.anyflash.attend(q, k, v, *options)
-    return _attend.attend(q, k, v, return_lse=True, _threads_of=_threads, **_named(*options))
+    wanted = torch.is_grad_enabled() and (
+        q.requires_grad or k.requires_grad or v.requires_grad
+    )
+    operator = _differentiable if wanted else _only_forward
+    if torch.compiler.is_compiling():
+        return operator(q, k, v, *options)
+    try:
+        return operator(q, k, v, *options)
+    except RuntimeError as error:
+        return _refuse(error, q, k, v, options)

@@ -1,0 +1,73 @@
+/*
+ * state.h: what one builtin of one interpreter needs: Python's functions, names
+ * and objects that it uses again and again. Private to this module.
+ */
+#ifndef AF_PYTHON_STATE_H
+#define AF_PYTHON_STATE_H
+
+#include "base/base.h"
+
+struct python_object; /* PyObject, never looked into */
+
+/* PyMethodDef, and the function of METH_FASTCALL. */
+typedef struct python_object *python_fast_call(struct python_object *self,
+                                               struct python_object *const *args,
+                                               ptrdiff_t count);
+struct python_method {
+    const char *name;
+    python_fast_call *call;
+    int flags;
+    const char *doc;
+};
+
+#define AF_PYTHON(result, name, arguments) result(*name) arguments;
+struct python_functions {
+/* clang-format off */
+#include "python/functions.inc"
+    /* clang-format on */
+};
+#undef AF_PYTHON
+
+/* Set once, before the first builtin is made; a process has one Python. */
+extern struct python_functions af_py;
+
+/* Options of attend() that are taken, by their names. */
+enum option {
+    OPTION_CAUSAL,
+    OPTION_SCALE,
+    OPTION_SOFTCAP,
+    OPTION_WINDOW,
+    OPTION_ALIGN,
+    OPTION_MAX_SEQLEN_Q,
+    OPTION_MAX_SEQLEN_K,
+    OPTION_CU_SEQLENS_Q,
+    OPTION_CU_SEQLENS_K,
+    OPTION_SEQUSED_K,
+    OPTION_LEFTPAD_K,
+    OPTION_BLOCK_TABLE,
+    OPTION_ALIBI_SLOPES,
+    OPTION_SINKS,
+    OPTION_COUNT
+};
+
+struct state {
+    struct python_method method;                      /* the builtin points here */
+    struct python_object *none;                       /* an object that is never freed */
+    struct python_object *option_names[OPTION_COUNT]; /* interned, as are keywords */
+    struct python_object *array_struct;               /* "__array_struct__" */
+    struct python_object *dtype;                      /* "dtype" */
+    struct python_object *bshd, *bhsd;
+    struct python_object *bottom_right, *top_left;
+    struct python_object *empty;    /* numpy.empty; NULL before the first call */
+    struct python_object *float32;  /* numpy.float32; with empty */
+    struct python_object *bfloat16; /* the dtype of bfloat16 arrays that came last, or NULL */
+};
+
+/* The builtin, with a new state that it owns; NULL as in anyflash_python.h. */
+struct python_object *af_python_builtin(void *python, const char *name, python_fast_call *call,
+                                        struct anyflash_error *err);
+
+/* The state of the builtin that is called with `self`. */
+struct state *af_python_state(struct python_object *self);
+
+#endif

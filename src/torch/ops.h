@@ -1,0 +1,17 @@
+/*
+ * ops.h: the CPU kernels of torch's operators anyflash::attend_forward,
+ * anyflash::attend and anyflash::attend_backward, which the Python package
+ * defines. Private to this module.
+ */
+#ifndef AF_TORCH_OPS_H
+#define AF_TORCH_OPS_H
+
+#include "torch/ops_call.h"
+
+/* The shim that the kernels use; set before they are registered. */
+extern struct af_ops_shim af_ops;
+
+af_torch_kernel af_ops_forward;
+af_torch_kernel af_ops_backward;
+
+#endif

@@ -1,0 +1,53 @@
+/*
+ * ops_call.h: what the dispatcher hands to a kernel of ops.c, opened. Private
+ * to this module.
+ */
+#ifndef AF_TORCH_OPS_CALL_H
+#define AF_TORCH_OPS_CALL_H
+
+#include "arrays/arrays.h"
+#include "torch/shim.h"
+
+#define AF_OPS_TENSORS_MAX 6
+#define AF_OPS_OPTIONAL 7
+
+#define AF_OPS(member, symbol, result, arguments) result(*member) arguments;
+struct af_ops_shim {
+    struct af_torch_shim base;
+/* clang-format off */
+#include "torch/ops_functions.inc"
+    /* clang-format on */
+    int32_t i32;
+};
+#undef AF_OPS
+
+/* Fails with UNSUPPORTED, naming the function that is missing. */
+enum anyflash_status af_ops_shim_load(void *libtorch_cpu, struct af_ops_shim *shim_out,
+                                      struct anyflash_error *err);
+
+struct af_ops_call {
+    const struct af_ops_shim *shim;
+    af_torch_tensor tensors[AF_OPS_TENSORS_MAX];
+    size_t tensor_count;
+    void *cells[AF_OPS_OPTIONAL];
+    af_torch_tensor optional[AF_OPS_OPTIONAL];
+    struct af_arrays arrays;          /* q, k, v are the three tensors from `first` on */
+    struct anyflash_attend_args args; /* with numbers and sizes set */
+};
+
+/*
+ * Reads the slots: `tensor_count` tensors, of which q, k, v start at `first`,
+ * and the options. Must be closed whatever it returns. Fails with ARGUMENT.
+ */
+enum anyflash_status af_ops_call_open(const struct af_ops_shim *shim, const uint64_t *stack,
+                                      size_t tensor_count, size_t first,
+                                      struct af_ops_call *call, struct anyflash_error *err);
+
+/* Deletes what the dispatcher gave. */
+void af_ops_call_close(struct af_ops_call *call);
+
+/* What a tensor holds; false when torch refuses or it has more than four dimensions. */
+bool af_ops_array(const struct af_ops_shim *shim, af_torch_tensor tensor,
+                  struct af_array *array_out);
+
+#endif
