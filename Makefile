@@ -53,11 +53,11 @@ test-neon:
 	cmake --build --preset neon
 	ctest --preset neon
 
-# ONNX's own cases of its Attention operator; fetches the onnx package.
+# ONNX's own cases of its Attention operator through anyflash.attend; fetches the onnx package.
 test-onnx: build
 	@test -x build/onnx/bin/python || python3 -m venv build/onnx
 	@build/onnx/bin/python -c 'import onnx' 2>/dev/null || build/onnx/bin/pip install -q onnx
-	build/onnx/bin/python tests/onnx/run.py build/$(PRESET)/libanyflash.so include/anyflash/anyflash.h
+	ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so build/onnx/bin/python tests/onnx/run.py
 
 # What anyflash says of real things beside what is so; each step says what it does. Needs uv, g++,
 # the Python package index, 20 GB of disk for uv's cache and $$ANYFLASH_REAL_CACHE
