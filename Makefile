@@ -4,6 +4,7 @@
 #   make test   builds and runs every test that needs no network and no GPU
 
 .PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-prove test-config test-python test-torch test-flash-attn fuzz bench format install clean
+.PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-prove test-config test-python test-integrations fuzz bench format install clean
 
 PRESET ?= release
 TESTS = OFF
@@ -121,6 +122,14 @@ test-flash-attn: build
 	@build/flash-attn/env/bin/python -c 'import torch, einops, pytest, psutil' 2>/dev/null || build/flash-attn/env/bin/pip install -q $(if $(TORCH_PYTHON),,torch) einops pytest setuptools wheel packaging psutil
 	build/flash-attn/env/bin/python tests/flash_attn/prepare.py build/flash-attn
 	ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so build/flash-attn/env/bin/python tests/flash_attn/run.py build/flash-attn --count $(FLASH_ATTN_SETS) --seed $(FLASH_ATTN_SEED)
+# transformers, diffusers, kernels and vLLM of the Python package index beside this package,
+# in an environment made once (5 GB), or in that of INTEGRATIONS_PYTHON=.../bin/python.
+INTEGRATIONS_PYTHON ?= build/integrations/bin/python
+test-integrations: build
+	@test -x $(INTEGRATIONS_PYTHON) || uv venv -q build/integrations
+	@$(INTEGRATIONS_PYTHON) -c 'import diffusers, kernels, pytest' 2>/dev/null || \
+	  uv pip install -q --python $(INTEGRATIONS_PYTHON) -r tests/integrations/requirements.txt
+	ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so $(INTEGRATIONS_PYTHON) -m pytest -q -p no:cacheprovider tests/integrations
 
 # Proofs of `inspect` beside real imports: make test-prove ENVS="venv1 venv2" FILES="folder"
 test-prove: build

@@ -1,0 +1,153 @@
+"""What _masked.py does on the CPU, on other devices: by flash_attn's functions, or by torch.
+
+Padding is taken out before and put back after, as transformers itself does for flash_attn;
+sinks come in through the logsumexp. A mask of rank 4, and sinks that are learned, go by
+plain matrix products.
+"""
+
+import torch
+
+from . import flash_attn
+from ._masked import is_packed, is_short, keys_of, run_of, sequence_starts, window_of
+
+
+def visible_mask(mask, causal, window, q_len, k_len):
+    """bool [B, 1, Sq, Sk], True is visible, of a mask that is short."""
+    left, right = window_of(mask, causal) or window
+    if mask.dtype == torch.int64:
+        numbers, offset = mask[:, 0, 0, 1:], 0
+        visible = numbers[:, None, :, None] == numbers[:, None, None, :]
+    else:
+        keys, used = keys_of(mask)
+        visible, offset = keys[:, None, None, :], used - q_len
+    query = torch.arange(q_len, device=mask.device)[:, None] + offset
+    key = torch.arange(k_len, device=mask.device)
+    if causal:
+        visible = visible & (key <= query)
+    if left >= 0:
+        visible = visible & (key >= query - left)
+    if right >= 0:
+        visible = visible & (key <= query + right)
+    return visible.expand(-1, -1, q_len, -1)
+
+
+def _plain(query, key, value, mask, sinks, scale, softcap, dropout):
+    """softmax(query key^T) value in float32; mask of rank 4 or None."""
+    group = query.shape[1] // key.shape[1]
+    key, value = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1)
+    scores = query.float() @ key.float().transpose(-1, -2) * scale
+    if softcap:
+        scores = softcap * torch.tanh(scores / softcap)
+    if mask is not None and mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    elif mask is not None:
+        scores = scores + mask
+    if sinks is not None:
+        column = sinks.view(1, -1, 1, 1).expand(*scores.shape[:3], 1)
+        scores = torch.cat((scores, column), -1)
+    weights = scores.softmax(-1).nan_to_num(0.0)[..., : key.shape[2]]
+    weights = torch.nn.functional.dropout(weights, dropout)
+    return (weights.to(value.dtype) @ value).transpose(1, 2).contiguous()
+
+
+def _with_sinks(out, lse, sinks):
+    """A sink as one more key without value; lse [.., H, rows], out [.., rows, H, D]."""
+    share = torch.sigmoid(lse - sinks[:, None]).transpose(-1, -2)
+    return out * share[..., None].to(out.dtype)
+
+
+def _lengths(counts):
+    return torch.nn.functional.pad(counts.cumsum(0), (1, 0)).to(torch.int32)
+
+
+def _unpadded(query, key, value, mask, aligned):
+    """(q, k, v as packed rows, cu_q, cu_k, the rows' places in query) without hidden rows.
+
+    aligned: queries are rows of the keys' sequence, and those that are padding go too.
+    """
+    batch, q_len = query.shape[:2]
+    keys, used = keys_of(mask)
+    queries = keys.new_ones(batch, q_len)
+    if aligned and q_len > 1:
+        queries = keys[:, used - q_len : used]
+    places = queries.flatten().nonzero().flatten()
+    rows = (query.flatten(0, 1)[places], key[keys], value[keys])
+    return (*rows, _lengths(queries.sum(1)), _lengths(keys.sum(1)), places)
+
+
+def _plainly(mask, cu_q, sinks, window):
+    """Whether flash_attn's functions cannot say this."""
+    if sinks is not None and sinks.requires_grad and torch.is_grad_enabled():
+        return True
+    if mask is None or is_packed(mask, cu_q):
+        return False
+    return not is_short(mask) or (window != (-1, -1) and run_of(keys_of(mask)[0]) is None)
+
+
+def _rank_4(mask, cu_q, causal, window, query, key):
+    """Any mask as one of rank 4."""
+    if cu_q is not None:
+        numbers = torch.bucketize(
+            torch.arange(query.shape[2], device=cu_q.device), cu_q[1:], right=True
+        )
+        mask = torch.nn.functional.pad(numbers, (1, 0))[None, None, None]
+    elif mask is None:
+        mask = query.new_ones(query.shape[0], key.shape[2], dtype=torch.bool)
+    if is_short(mask):
+        mask = visible_mask(mask, causal, window, query.shape[2], key.shape[2])
+    return mask[..., : key.shape[2]]
+
+
+def _call(function, arguments, options, sinks):
+    if sinks is None:
+        return function(*arguments, **options)
+    out, lse, _ = function(*arguments, **options, return_attn_probs=True)
+    return _with_sinks(out, lse, sinks)
+
+
+def attend_elsewhere(
+    query,
+    key,
+    value,
+    mask,
+    cu_q,
+    cu_k,
+    sinks,
+    scale,
+    causal,
+    left,
+    right,
+    softcap,
+    dropout,
+    seed,
+):
+    """As _masked.attend_masked, for any device."""
+    window = window_of(mask, causal) or (left, right)
+    if _plainly(mask, cu_q, sinks, window):
+        mask = _rank_4(mask, cu_q, causal, window, query, key)
+        return _plain(query, key, value, mask, sinks, scale, softcap, dropout)
+    options = {
+        "dropout_p": dropout,
+        "softmax_scale": scale,
+        "causal": causal,
+        "window_size": window,
+        "softcap": softcap,
+    }
+    query, key, value = (x.transpose(1, 2) for x in (query, key, value))
+    if mask is None and cu_q is None:
+        return _call(flash_attn.flash_attn_func, (query, key, value), options, sinks)
+    if is_packed(mask, cu_q):
+        places = None
+        if cu_q is None:
+            cu_q = cu_k = sequence_starts(mask)
+        q, k, v = (x.flatten(0, 1) for x in (query, key, value))
+    else:
+        aligned = causal or window != (-1, -1)
+        q, k, v, cu_q, cu_k, places = _unpadded(query, key, value, mask, aligned)
+    longest = int(cu_q.diff().max()), int(cu_k.diff().max())
+    function = flash_attn.flash_attn_varlen_func
+    found = _call(function, (q, k, v, cu_q, cu_k, *longest), options, sinks)
+    if places is None:
+        return found.unflatten(0, query.shape[:2])
+    out = found.new_zeros(query.shape[0] * query.shape[1], *found.shape[1:])
+    return out.index_copy(0, places, found).unflatten(0, query.shape[:2])

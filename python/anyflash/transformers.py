@@ -1,0 +1,200 @@
+"""Attention for transformers 5 models, under the name "anyfa".
+
+    import anyflash.transformers
+    anyflash.transformers.register()
+    model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="anyfa")
+
+Causal and full attention, padding on either side, packed sequences, sliding windows, softcap,
+sinks, dynamic and static caches; gradients; torch.compile(fullgraph=True) on the CPU. No mask
+of S x S is made but for patterns that are none of these.
+
+enable_flash_attention_2() lets models that ask for "flash_attention_2" run everywhere, on
+CPUs too. Both have an undo. The name has no "flash" in it, because transformers takes every
+name that has for one that it must import.
+"""
+
+import math
+
+import torch
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers import modeling_flash_attention_utils as _fa_utils
+from transformers.generation.continuous_batching import PagedAttentionCache
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+from . import _hf_masks, flash_attn
+from ._hf_elsewhere import attend_elsewhere, visible_mask
+from ._masked import attend_masked, is_short
+
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def _one_dtype(query, key, value):
+    """The three in one type: autocast's, or that of the values, which no norm widened."""
+    device = query.device.type
+    dtype = value.dtype
+    if torch.is_autocast_enabled(device) and dtype != torch.float64:
+        dtype = torch.get_autocast_dtype(device)
+    return query.to(dtype), key.to(dtype), value.to(dtype)
+
+
+def _with_sdpa(module, query, key, value, mask, causal, window, **options):
+    """By torch: a bias on the scores that is learned, or float64."""
+    if mask is not None and is_short(mask):
+        mask = visible_mask(mask, causal, window, query.shape[2], key.shape[2])
+    return sdpa_attention_forward(
+        module, query, key, value, mask, is_causal=causal, **options
+    )
+
+
+def attention(
+    module,
+    query,
+    key,
+    value,
+    attention_mask,
+    dropout=0.0,
+    scaling=None,
+    sliding_window=None,
+    softcap=None,
+    s_aux=None,
+    is_causal=None,
+    position_bias=None,
+    cu_seq_lens_q=None,
+    cu_seq_lens_k=None,
+    position_ids=None,
+    **kwargs,
+):
+    """An attention function of transformers: query [B, H, Sq, D], key and value [B, G, Sk, D].
+
+    attention_mask: None, or one of _masked.py, which register()'s mask function makes.
+    Returns out [B, Sq, H, D] and None: there are no attention weights.
+    """
+    causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
+    left = sliding_window - 1 if sliding_window else -1
+    window = (left, -1 if causal else left)
+    query, key, value = _one_dtype(query, key, value)
+    mask = attention_mask
+    if cu_seq_lens_q is None:
+        sizes = query.shape[0], query.shape[2], key.shape[2]
+        mask = _hf_masks.with_sequences(mask, position_ids, *sizes)
+    if position_bias is not None or query.dtype not in _DTYPES:
+        return _with_sdpa(
+            module,
+            query,
+            key,
+            value,
+            mask,
+            causal,
+            window,
+            dropout=dropout,
+            scaling=scaling,
+            softcap=softcap,
+            position_bias=position_bias,
+        )
+    scale = scaling if scaling is not None else 1.0 / math.sqrt(query.shape[-1])
+    softcap = softcap or 0.0
+    if mask is None and cu_seq_lens_q is None and s_aux is None:
+        rows = (x.transpose(1, 2) for x in (query, key, value))
+        return flash_attn.flash_attn_func(
+            *rows, dropout, scale, causal, window, softcap
+        ), None
+    sinks = None if s_aux is None else s_aux.float()
+    cu = [None, None]
+    if cu_seq_lens_q is not None and (mask is None or is_short(mask)):
+        cu = [cu_seq_lens_q.to(torch.int32), cu_seq_lens_k.to(torch.int32)]
+    attend = attend_masked if query.device.type == "cpu" else attend_elsewhere
+    out = attend(
+        query,
+        key,
+        value,
+        mask,
+        *cu,
+        sinks,
+        float(scale),
+        bool(causal),
+        *window,
+        float(softcap),
+        float(dropout),
+        flash_attn._seed(dropout),
+    )
+    return out, None
+
+
+def register(name="anyfa"):
+    """Makes attn_implementation=name mean this package. Twice is once; unregister() undoes it.
+
+    Raises ValueError for a name that transformers would take for a kernel to import.
+    """
+    if "flash" in name or "/" in name or name in ("eager", "sdpa", "flex_attention"):
+        raise ValueError(f"name: {name!r} has a meaning in transformers; take another one")
+    AttentionInterface.register(name, attention)
+    AttentionMaskInterface.register(name, _hf_masks.mask)
+
+
+def unregister(name="anyfa"):
+    """Takes register(name) back; models that are set to `name` then need another one."""
+    if AttentionInterface._global_mapping.get(name) is attention:
+        del AttentionInterface._global_mapping[name]
+        del AttentionMaskInterface._global_mapping[name]
+
+
+def _functions(implementation, *args, **kwargs):
+    if implementation != "flash_attention_2":
+        return _before["_lazy_imports"](implementation, *args, **kwargs)
+    return (
+        flash_attn.flash_attn_func,
+        flash_attn.flash_attn_varlen_func,
+        flash_attn.flash_attn_with_kvcache,
+        _fa_utils._pad_input,
+        _fa_utils._unpad_input,
+    )
+
+
+def _attention_or_paged(module, query, key, value, attention_mask, **kwargs):
+    """`attention`; what continuous batching asks goes through transformers' own function."""
+    if isinstance(kwargs.get("cache"), PagedAttentionCache):
+        attend = _before["attention"]
+    else:
+        attend = attention
+    return attend(module, query, key, value, attention_mask, **kwargs)
+
+
+_FA2 = "flash_attention_2"
+_before = {}  # what enable_flash_attention_2() replaced; empty: not enabled
+
+
+def enable_flash_attention_2():
+    """Lets attn_implementation="flash_attention_2" run on every device, CPUs included.
+
+    For code that cannot choose another name. flash_attn need not be installed. Of the whole
+    process; twice is once; disable_flash_attention_2() undoes it.
+    """
+    if _before:
+        return
+    gate = _fa_utils.FLASH_ATTENTION_COMPATIBILITY_MATRIX[2]
+    _before.update(
+        _lazy_imports=_fa_utils._lazy_imports,
+        gate=dict(gate),
+        attention=AttentionInterface._global_mapping[_FA2],
+        mask=AttentionMaskInterface._global_mapping[_FA2],
+    )
+    _fa_utils._lazy_imports = _functions
+    _fa_utils._loaded_implementation = None
+    gate["general_availability_check"] = lambda *args, **kwargs: True
+    gate["supported_devices"] = (*gate["supported_devices"], (lambda: True, "cpu"))
+    AttentionInterface.register(_FA2, _attention_or_paged)
+    AttentionMaskInterface.register(_FA2, _hf_masks.mask)
+
+
+def disable_flash_attention_2():
+    """Takes enable_flash_attention_2() back."""
+    if not _before:
+        return
+    gate = _fa_utils.FLASH_ATTENTION_COMPATIBILITY_MATRIX[2]
+    gate.clear()
+    gate.update(_before["gate"])
+    _fa_utils._lazy_imports = _before["_lazy_imports"]
+    _fa_utils._loaded_implementation = None
+    AttentionInterface.register(_FA2, _before["attention"])
+    AttentionMaskInterface.register(_FA2, _before["mask"])
+    _before.clear()
