@@ -5,6 +5,7 @@
 
 .PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-prove test-config test-python test-torch test-flash-attn fuzz bench format install clean
 .PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-prove test-config test-python test-integrations fuzz bench format install clean
+.PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-prove test-config test-python wheel test-wheel fuzz bench format install clean
 
 PRESET ?= release
 TESTS = OFF
@@ -130,6 +131,14 @@ test-integrations: build
 	@$(INTEGRATIONS_PYTHON) -c 'import diffusers, kernels, pytest' 2>/dev/null || \
 	  uv pip install -q --python $(INTEGRATIONS_PYTHON) -r tests/integrations/requirements.txt
 	ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so $(INTEGRATIONS_PYTHON) -m pytest -q -p no:cacheprovider tests/integrations
+# The wheel to hand out, build/wheel/anyflash-*.whl; and tried in fresh environments of every
+# Python that uv has or can get, with NumPy, and with the torches of WHEEL_TORCH.
+WHEEL_TORCH ?= 3.12=2.15.0
+wheel: packages
+	tools/wheel.sh
+
+test-wheel: wheel
+	python3 tests/wheel/try_wheel.py build/wheel/anyflash-*.whl build/wheel-tried $(addprefix --torch ,$(WHEEL_TORCH))
 
 # Proofs of `inspect` beside real imports: make test-prove ENVS="venv1 venv2" FILES="folder"
 test-prove: build

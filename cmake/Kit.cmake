@@ -1,5 +1,8 @@
 # The kit: its libraries, its modules and the program. Needs the engine's modules.
 find_package(PkgConfig REQUIRED)
+if(ANYFLASH_STATIC)
+    list(PREPEND CMAKE_FIND_LIBRARY_SUFFIXES .a)
+endif()
 pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(elf REQUIRED IMPORTED_TARGET libelf)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)

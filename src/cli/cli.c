@@ -98,8 +98,8 @@ static enum anyflash_status check_values(const struct af_options *options,
 /* Commands before which an installation that was cut off is taken back. */
 static bool looks_at_environments(const struct af_cli *cli)
 {
-    unsigned others =
-        AF_ON_ATTEND | AF_ON_BENCH | AF_ON_VERSION | AF_ON_HELP | AF_ON_COMPLETION;
+    unsigned others = AF_ON_ATTEND | AF_ON_BENCH | AF_ON_SHIM | AF_ON_PROVIDERS |
+                      AF_ON_VERSION | AF_ON_HELP | AF_ON_COMPLETION;
     return !af_option_given(&cli->options, AF_OPTION_HELP) &&
            (1u << cli->options.command & others) == 0;
 }

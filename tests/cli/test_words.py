@@ -4,7 +4,8 @@ import subprocess
 import pytest
 from conftest import PROGRAM
 
-COMMANDS = ["doctor", "plan", "config", "find", "machine", "attend", "bench", "version", "help"]
+COMMANDS = ["doctor", "plan", "config", "find", "machine", "attend", "bench", "shim",
+            "providers", "version", "help"]
 
 
 def test_version_prints_the_version(anyflash):
@@ -29,6 +30,13 @@ def test_help_of_a_command_fits_80_columns(anyflash, command):
     assert answer.code == 0 and answer.out.startswith(f"usage: anyflash {command}")
     assert max(len(line) for line in answer.out.splitlines()) < 80
     assert answer.out == anyflash("help", command).out
+
+
+@pytest.mark.parametrize("command", ["shim", "providers"])
+def test_commands_of_the_python_package_say_how_to_reach_them(anyflash, command):
+    answer = anyflash(command)
+    assert answer.code == 3 and f"'{command}' is done by the Python package" in answer.err
+    assert f"`python -m anyflash {command}`" in answer.err
 
 
 def test_overview_fits_80_columns(anyflash):

@@ -26,6 +26,14 @@ def test_importing_imports_neither_torch_nor_numpy():
     assert done.stdout.strip() == "[]", done.stderr
 
 
+def test_importing_takes_less_than_30_ms():
+    code = (
+        "import time; start = time.process_time(); import anyflash; "
+        "print(time.process_time() - start)"
+    )
+    assert min(float(python(code).stdout) for _ in range(5)) < 0.030
+
+
 def test_a_missing_library_is_an_import_error_that_names_it(tmp_path):
     missing = tmp_path / "libanyflash.so"
     done = python(
