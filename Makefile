@@ -97,7 +97,7 @@ test-python: build
 	@test -x build/python/bin/python || python3 -m venv build/python
 	@build/python/bin/python -c 'import numpy, pytest' 2>/dev/null || build/python/bin/pip install -q numpy pytest
 	ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so build/python/bin/python -m pytest -q -p no:cacheprovider tests/python
-	$(if $(TORCH_PYTHON),PYTHONPATH=$$(echo build/python/lib/python3*/site-packages) ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so $(TORCH_PYTHON) -m pytest -q -p no:cacheprovider tests/python/test_torch.py)
+	$(if $(TORCH_PYTHON),PYTHONPATH=$$(echo build/python/lib/python3*/site-packages) ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so $(TORCH_PYTHON) -m pytest -q -p no:cacheprovider tests/python)
 
 # The engine inside torch, on every torch of TORCH_VERSIONS: environments of their own in
 # build/torch, made from the Python package index (2.5 GB each, shared with uv's cache).

@@ -10,13 +10,13 @@ import pathlib
 import sys
 
 #: Commands that this package does itself: name and module, with main(words).
-_COMMANDS = {"providers": ".providers.table"}
+_COMMANDS = {"providers": ".providers.table", "shim": ".shim"}
 
 
 def main():
     words = sys.argv[1:]
-    if words and words[0] in _COMMANDS:
-        sys.exit(importlib.import_module(_COMMANDS[words[0]], "anyflash").main(words[1:]))
+    if words and words[0] in _COMMANDS and not {"-h", "--help"} & set(words):
+        sys.exit(importlib.import_module(_COMMANDS[words[0]], __package__).main(words[1:]))
     program = pathlib.Path(__file__).parent / "bin" / "anyflash"
     if not program.exists():
         sys.exit(

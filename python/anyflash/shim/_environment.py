@@ -1,0 +1,132 @@
+"""A Python environment as its own interpreter describes it. Imports nothing of it here."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+#: Seconds that an interpreter may take to describe itself, and to import flash_attn.
+DESCRIBE_SECONDS, IMPORT_SECONDS = 60, 180
+
+_QUESTIONS = """
+import importlib.metadata, importlib.util, json, os, re, sys, sysconfig
+
+def is_there(name):
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+def where(name):
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return []
+    if spec is None:
+        return []
+    return list(spec.submodule_search_locations or [spec.origin])
+
+def describe(found):
+    return {
+        "version": found.version,
+        "installer": (found.read_text("INSTALLER") or "").strip(),
+        "folder": str(found.locate_file("")),
+    }
+
+def named(wanted):
+    for found in importlib.metadata.distributions():
+        name = found.metadata["Name"] or ""
+        if re.sub("[-_.]+", "-", name).lower() == wanted:
+            yield describe(found)
+
+managed = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
+site = sysconfig.get_path("purelib")
+print(json.dumps({
+    "version": ".".join(map(str, sys.version_info[:3])),
+    "prefix": sys.prefix,
+    "site": site,
+    "managed": sys.prefix == sys.base_prefix and os.path.exists(managed),
+    "writable": os.access(site, os.W_OK | os.X_OK),
+    "torch": is_there("torch"),
+    "anyflash": is_there("anyflash"),
+    "flash_attn": list(named("flash-attn")),
+    "modules": where("flash_attn"),
+}))
+"""
+
+
+class Refused(Exception):
+    """What was asked for is not done; `hint` is the one thing to do about it, or ""."""
+
+    def __init__(self, message, hint=""):
+        super().__init__(message)
+        self.hint = hint
+
+
+def _default():
+    """This Python where torch is; else the active environment; else ./.venv; else this one."""
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None:
+        for folder in (os.environ.get("VIRTUAL_ENV"), ".venv"):
+            python = pathlib.Path(folder or "", "bin", "python")
+            if folder and python.exists():
+                return str(python)
+    return sys.executable
+
+
+def interpreter(named=None):
+    """The interpreter meant by a path of one, of an environment, a name, or None."""
+    if named is None:
+        return _default()
+    path = pathlib.Path(named)
+    if path.is_dir():
+        path = path / "bin" / "python"
+    if path.is_file():
+        return str(path)
+    found = shutil.which(named) or shutil.which(f"python{named}")
+    if found is None:
+        raise Refused(
+            f"'{named}' is no interpreter and no environment",
+            "name the folder of a virtual environment, or its bin/python",
+        )
+    return found
+
+
+def _run(python, code, seconds):
+    """The child never reads our PYTHON* variables nor the working directory."""
+    try:
+        return subprocess.run(
+            [python, "-I", "-c", code],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        raise Refused(f"'{python}' did not answer within {seconds} s") from None
+    except OSError as error:
+        raise Refused(f"cannot start '{python}': {error.strerror}") from None
+
+
+def describe(python):
+    """The answers to _QUESTIONS as a dict; Refused where the interpreter gives none."""
+    done = _run(python, _QUESTIONS, DESCRIBE_SECONDS)
+    try:
+        return json.loads(done.stdout.splitlines()[-1])
+    except (ValueError, IndexError):
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise Refused(f"'{python}' is no working Python: {lines[-1][:200]}") from None
+
+
+def import_failure(python):
+    """Why `import flash_attn` fails there: the last line of it; None where it works."""
+    done = _run(python, "import flash_attn", IMPORT_SECONDS)
+    if done.returncode == 0:
+        return None
+    if done.returncode < 0:
+        return f"killed by signal {-done.returncode}"
+    return (done.stderr.strip().splitlines() or ["no message"])[-1][:300]

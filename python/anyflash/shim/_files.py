@@ -1,0 +1,171 @@
+"""The files of the shim: staged beside their place, moved in by renames, taken out again.
+
+The metadata goes in last and out first, so that it stands only beside a whole package.
+A run that is cut off leaves at most the package without metadata, or a folder named
+STAGING*, both of which the next run of install() or remove() clears.
+"""
+
+import base64
+import hashlib
+import os
+import pathlib
+import shutil
+import tempfile
+
+from .._version import __version__
+
+#: Inside every window that consumers check, and without a suffix, which some read as newer.
+VERSION = "2.8.3"
+INSTALLER = "anyflash"
+MARK = "__anyflash__"
+INFO = f"flash_attn-{VERSION}.dist-info"
+STAGING = ".anyflash-shim-"
+_TREE = pathlib.Path(__file__).parent / "tree"
+#: In the order in which they are put in place.
+_NAMES = ("flash_attn_2_cuda.py", "flash_attn", INFO)
+
+_METADATA = f"""Metadata-Version: 2.1
+Name: flash-attn
+Version: {VERSION}
+Summary: The modules of flash-attn, generated on this machine by anyflash, which computes them
+License: BSD-3-Clause
+Requires-Python: >=3.9
+Requires-Dist: anyflash
+Requires-Dist: torch
+
+Not the project flash-attn: its module tree and its functions, computed by anyflash.
+Taken away by `anyflash shim remove`, or as any package by pip or uv.
+"""
+_WHEEL = f"""Wheel-Version: 1.0
+Generator: anyflash {__version__}
+Root-Is-Purelib: true
+Tag: py3-none-any
+"""
+
+
+def _digest(path):
+    hashed = hashlib.sha256(path.read_bytes()).digest()
+    return "sha256=" + base64.urlsafe_b64encode(hashed).decode().rstrip("=")
+
+
+def _stage(folder):
+    shutil.copytree(_TREE, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    info = folder / INFO
+    info.mkdir()
+    (info / "METADATA").write_text(_METADATA)
+    (info / "WHEEL").write_text(_WHEEL)
+    (info / "INSTALLER").write_text(INSTALLER + "\n")
+    (info / "top_level.txt").write_text("flash_attn\nflash_attn_2_cuda\n")
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    rows = [f"{p.relative_to(folder)},{_digest(p)},{p.stat().st_size}\n" for p in files]
+    (info / "RECORD").write_text("".join(rows) + f"{INFO}/RECORD,,\n")
+
+
+def _move(moves):
+    """Renames; when one fails those before it are taken back."""
+    done = []
+    try:
+        for source, target in moves:
+            os.rename(source, target)
+            done.append((source, target))
+    except OSError:
+        for source, target in reversed(done):
+            os.rename(target, source)
+        raise
+
+
+def _clear_staging(site):
+    for left in site.glob(STAGING + "*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _recorded(site):
+    """Path and hash of each file of the shim there."""
+    rows = (site / INFO / "RECORD").read_text().splitlines()
+    return {site / row.split(",")[0]: row.split(",")[1] for row in rows if row}
+
+
+def is_ours(site):
+    """Whether the package in the folder `site` is the shim, whole or left by a cut-off run."""
+    try:
+        return MARK in (site / "flash_attn" / "__init__.py").read_text()
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def strangers(site):
+    """Files that are not the shim's in its folder, as of packages that came after it."""
+    try:
+        known = set(_recorded(site))
+    except OSError:
+        known = {site / p.relative_to(_TREE) for p in _TREE.rglob("*.py")}
+    folder = site / "flash_attn"
+    return [
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path not in known and path.parent.name != "__pycache__"
+    ]
+
+
+def changed(site):
+    """Recorded files that are missing or have other bytes."""
+    return [
+        path
+        for path, digest in _recorded(site).items()
+        if not path.is_file() or (digest and _digest(path) != digest)
+    ]
+
+
+def made_by(site):
+    """The version of anyflash that made the shim there."""
+    for line in (site / INFO / "WHEEL").read_text().splitlines():
+        if line.startswith("Generator: anyflash "):
+            return line.rpartition(" ")[2]
+    return "unknown"
+
+
+def install(site):
+    """Puts the shim into the folder `site`, in place of one that is there."""
+    _clear_staging(site)
+    staging = pathlib.Path(tempfile.mkdtemp(prefix=STAGING, dir=site))
+    try:
+        _stage(staging / "new")
+        (staging / "old").mkdir()
+        there = [name for name in reversed(_NAMES) if os.path.lexists(site / name)]
+        _move(
+            [(site / name, staging / "old" / name) for name in there]
+            + [(staging / "new" / name, site / name) for name in _NAMES]
+        )
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _remove_beside_strangers(site, files):
+    """One file after the other: others' files stay where they are."""
+    (site / "flash_attn" / "__init__.py").unlink()
+    for path in files:
+        path.unlink(missing_ok=True)
+    for folder in sorted((site / "flash_attn").rglob("*"), reverse=True):
+        if folder.name == "__pycache__":
+            shutil.rmtree(folder)
+        elif folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def remove(site):
+    """Takes the shim out of the folder `site`."""
+    _clear_staging(site)
+    others = strangers(site)
+    try:
+        files = list(_recorded(site))
+    except OSError:
+        files = []
+    staging = pathlib.Path(tempfile.mkdtemp(prefix=STAGING, dir=site))
+    try:
+        names = [n for n in reversed(_NAMES) if n != "flash_attn" or not others]
+        there = [name for name in names if os.path.lexists(site / name)]
+        _move([(site / name, staging / name) for name in there])
+        if others:
+            _remove_beside_strangers(site, files)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)

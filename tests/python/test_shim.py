@@ -1,0 +1,258 @@
+"""`anyflash shim`: what it puts into an environment, when it refuses, how it goes again."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import venv
+
+import pytest
+
+from anyflash import shim
+from anyflash.shim import _files
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Environment:
+    """A virtual environment that sees this package, and a torch that is only a name."""
+
+    def __init__(self, folder):
+        venv.create(folder, with_pip=False, symlinks=True)
+        self.folder, self.python = folder, str(folder / "bin" / "python")
+        self.site = next(folder.glob("lib/python3*/site-packages"))
+        self.stand_in = folder / "stand-in"
+        (self.stand_in / "torch").mkdir(parents=True)
+        (self.stand_in / "torch" / "__init__.py").write_text("")
+        (self.site / "these.pth").write_text(f"{ROOT / 'python'}\n{self.stand_in}\n")
+
+    def run(self, code):
+        done = subprocess.run(
+            [self.python, "-I", "-c", code], capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def files(self):
+        return sorted(
+            str(path.relative_to(self.site))
+            for path in self.site.rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        )
+
+    def add_distribution(self, name, version, installer, modules):
+        info = self.site / f"{name}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: {version}\n"
+        )
+        (info / "INSTALLER").write_text(installer)
+        rows = []
+        for path, text in modules.items():
+            (self.site / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.site / path).write_text(text)
+            rows.append(f"{path},,\n")
+        (info / "RECORD").write_text("".join(rows))
+
+
+@pytest.fixture
+def environment(tmp_path):
+    return Environment(tmp_path / "env")
+
+
+def test_installing_and_removing_leaves_what_was_there(environment):
+    before = environment.files()
+    assert shim.install(environment.python)["installed"]
+    assert environment.files() != before
+    assert not shim.remove(environment.python)["installed"]
+    assert environment.files() == before
+    assert not list(environment.site.glob(_files.STAGING + "*"))
+
+
+def test_status_says_what_is_there(environment):
+    assert shim.status(environment.python)["installed"] is False
+    shim.install(environment.folder)
+    answer = shim.status(environment.folder)
+    assert (answer["installed"], answer["version"], answer["changed"]) == (True, "2.8.3", [])
+    changed = environment.site / "flash_attn" / "bert_padding.py"
+    changed.write_text("")
+    assert shim.status(environment.folder)["changed"] == [str(changed)]
+
+
+def test_metadata_is_what_consumers_ask_for(environment):
+    shim.install(environment.python)
+    code = (
+        "import importlib.metadata as m, importlib.util as u, json; "
+        "print(json.dumps([m.version('flash_attn'), m.version('flash-attn'), "
+        "m.metadata('flash-attn')['Name'], "
+        "m.distribution('flash-attn').read_text('INSTALLER'), "
+        "u.find_spec('flash_attn') is not None]))"
+    )
+    assert json.loads(environment.run(code)) == [
+        "2.8.3",
+        "2.8.3",
+        "flash-attn",
+        "anyflash\n",
+        True,
+    ]
+    if sys.version_info >= (3, 10):
+        code = (
+            "import importlib.metadata as m; print(m.packages_distributions()['flash_attn'])"
+        )
+        assert environment.run(code) == "['flash-attn']"
+
+
+def test_record_lists_every_file_with_its_hash(environment):
+    shim.install(environment.python)
+    recorded = _files._recorded(environment.site)
+    there = {environment.site / name for name in environment.files()}
+    assert set(recorded) == there - {environment.site / "these.pth"}
+    assert _files.changed(environment.site) == []
+    hashless = [path.name for path, digest in recorded.items() if not digest]
+    assert hashless == ["RECORD"]
+
+
+@pytest.mark.parametrize("tool", ["uv", "pip"])
+def test_uv_and_pip_can_uninstall_it(environment, tool):
+    if tool == "uv" and shutil.which("uv") is None:
+        pytest.skip("needs uv")
+    before = environment.files()
+    shim.install(environment.python)
+    command = ["uv", "pip", "uninstall", "--python", environment.python, "flash-attn"]
+    if tool == "pip":
+        head = [sys.executable, "-m", "pip", "--python", environment.python]
+        if subprocess.run([*head, "--version"], capture_output=True).returncode != 0:
+            pytest.skip("needs a pip that knows --python")
+        command = [*head, "uninstall", "-y", "flash-attn"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert environment.files() == before
+
+
+def test_a_working_flash_attn_is_left_alone(environment):
+    environment.add_distribution(
+        "flash_attn", "2.7.4", "pip", {"flash_attn/__init__.py": "__version__ = '2.7.4'\n"}
+    )
+    before = environment.files()
+    with pytest.raises(shim.Refused, match="flash-attn 2.7.4 .* can be imported"):
+        shim.install(environment.python)
+    assert environment.files() == before
+
+
+def test_a_broken_flash_attn_is_named_with_its_cause_and_left_alone(environment):
+    environment.add_distribution(
+        "flash_attn",
+        "2.7.4",
+        "pip",
+        {"flash_attn/__init__.py": "raise ImportError('undefined symbol: _ZN3c105x')\n"},
+    )
+    before = environment.files()
+    with pytest.raises(shim.Refused, match="broken: .*undefined symbol") as refused:
+        shim.install(environment.python)
+    assert "uv pip uninstall" in refused.value.hint
+    assert environment.files() == before
+
+
+def test_a_module_of_another_distribution_is_left_alone(environment):
+    environment.add_distribution(
+        "flash_attn_4", "4.0.0", "uv", {"flash_attn/cute/__init__.py": ""}
+    )
+    before = environment.files()
+    with pytest.raises(shim.Refused, match="a module flash_attn that is not ours"):
+        shim.install(environment.python)
+    assert environment.files() == before
+
+
+def test_removing_leaves_files_that_others_put_beside_it(environment):
+    shim.install(environment.python)
+    environment.add_distribution(
+        "flash_attn_4", "4.0.0", "uv", {"flash_attn/cute/__init__.py": ""}
+    )
+    shim.remove(environment.python)
+    assert [name for name in environment.files() if name.startswith("flash_attn/")] == [
+        "flash_attn/cute/__init__.py"
+    ]
+
+
+def test_removing_what_is_not_there_is_refused(environment):
+    with pytest.raises(shim.Refused, match="there is no shim"):
+        shim.remove(environment.python)
+
+
+def test_installing_again_makes_it_anew(environment):
+    shim.install(environment.python)
+    (environment.site / "flash_attn" / "bert_padding.py").unlink()
+    assert shim.install(environment.python)["changed"] == []
+    assert not list(environment.site.glob(_files.STAGING + "*"))
+
+
+@pytest.mark.parametrize("fails_at", [1, 2, 3, 4])
+def test_a_failed_install_leaves_what_was_there(environment, monkeypatch, fails_at):
+    shim.install(environment.python)
+    note = environment.site / "flash_attn" / "utils" / "torch.py"
+    note.write_text("# the old one\n")
+    rename, done = os.rename, []
+
+    def failing(source, target):
+        done.append(target)
+        if len(done) == fails_at:
+            raise OSError(28, "No space left on device")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", failing)
+    with pytest.raises(OSError):
+        shim.install(environment.python)
+    monkeypatch.undo()
+    assert note.read_text() == "# the old one\n"
+    assert shim.status(environment.python)["changed"] == [str(note)]
+    assert not list(environment.site.glob(_files.STAGING + "*"))
+
+
+def test_an_install_that_was_cut_off_is_cleared_by_the_next(environment):
+    """Killed between its renames: the package is there, its metadata is not."""
+    before = environment.files()
+    shim.install(environment.python)
+    shutil.rmtree(environment.site / _files.INFO)
+    (environment.site / (_files.STAGING + "left")).mkdir()
+    assert "cut short" in shim.status(environment.python)["other"]
+    assert shim.install(environment.python)["installed"]
+    shutil.rmtree(environment.site / _files.INFO)
+    shim.remove(environment.python)
+    assert environment.files() == before
+
+
+def test_without_torch_it_is_refused(environment):
+    shutil.rmtree(environment.stand_in / "torch")
+    with pytest.raises(shim.Refused, match="has no torch") as refused:
+        shim.install(environment.python)
+    assert "uv pip install" in refused.value.hint
+
+
+def test_what_is_no_environment_is_refused(tmp_path):
+    with pytest.raises(shim.Refused, match="is no interpreter and no environment"):
+        shim.install(tmp_path)
+    liar = tmp_path / "python"
+    liar.write_text("#!/bin/sh\necho no\n")
+    liar.chmod(0o755)
+    with pytest.raises(shim.Refused, match="is no working Python"):
+        shim.install(liar)
+
+
+def test_an_externally_managed_python_is_refused(monkeypatch):
+    facts = {"prefix": "/usr", "managed": True}
+    with pytest.raises(shim.Refused, match="EXTERNALLY-MANAGED"):
+        shim._check_environment(facts)
+
+
+def test_the_command_line(environment, capsys):
+    assert shim.main(["status", "--python", environment.python]) == 1
+    assert shim.main(["install", f"--python={environment.python}"]) == 0
+    assert "flash_attn 2.8.3 by anyflash is in" in capsys.readouterr().out
+    assert shim.main(["status", "-p", environment.python, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["schema"] == "anyflash-shim/1"
+    assert shim.main(["remove", "--python", environment.python]) == 0
+    assert shim.main(["remove", "--python", environment.python]) == 1
+    assert capsys.readouterr().err.startswith("error: there is no shim")
+    assert shim.main([]) == 2 and shim.main(["toss"]) == 2
