@@ -132,12 +132,12 @@ static void find_unresolved(const struct af_load *load, const struct af_library 
                             struct af_arena *arena, struct work *work, size_t *count)
 {
     const struct af_module *module = library->source;
-    const struct af_dynamic *file = module->file;
-    const unsigned char *marks = af_dynamic_relocated(file, arena);
+    struct af_dynamic file = *module->file; /* ours: its symbols are counted anew */
+    const unsigned char *marks = af_dynamic_relocated(&file, arena);
     struct af_symbol symbol;
-    for (size_t i = 0; marks != NULL && i < file->symbol_count; i++) {
+    for (size_t i = 0; marks != NULL && i < file.symbol_count; i++) {
         if (*count < AF_UNRESOLVED_MAX && marks[i] != 0 &&
-            af_dynamic_symbol(file, i, &symbol) && symbol.is_undefined && !symbol.is_weak &&
+            af_dynamic_symbol(&file, i, &symbol) && symbol.is_undefined && !symbol.is_weak &&
             af_load_defines(load, symbol.name, symbol.version.name) == AF_NO)
             work->unresolved[(*count)++] = (struct af_unresolved){symbol.name, library->name};
     }
