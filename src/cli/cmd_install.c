@@ -11,6 +11,8 @@
 #include "cli/named_wheel.h"
 #include "plan/saved.h"
 
+#define KEPT_BYTES_TOLD (UINT64_C(1) << 30)
+
 struct install {
     struct af_change change;
     struct af_question question;
@@ -199,6 +201,25 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct install 
         err);
 }
 
+/* Old versions of large packages fill a disk unseen. */
+static void tell_kept(struct install *install)
+{
+    struct af_run *run = &install->change.run;
+    struct af_operation *list;
+    size_t count;
+    uint64_t bytes = 0;
+    if (af_journal_list(run->state, AF_PHASE_DONE, AF_PHASE_DONE, run->site, run->arena, &list,
+                        &count, NULL) != ANYFLASH_OK)
+        return;
+    for (size_t i = 0; i < count; i++)
+        bytes += af_kept_bytes(&list[i], run->arena);
+    if (bytes > KEPT_BYTES_TOLD)
+        af_say(&run->talk,
+               "%.1f GiB are kept to undo %zu installations; `anyflash undo --forget` gives "
+               "them up",
+               (double)bytes / (1024.0 * 1024.0 * 1024.0), count);
+}
+
 static enum anyflash_status act(struct af_cli *cli, struct install *install,
                                 struct anyflash_error *err)
 {
@@ -217,7 +238,10 @@ static enum anyflash_status act(struct af_cli *cli, struct install *install,
     if (folder != NULL)
         return af_install_download(&install->change.run, &install->plan, folder, &install->done,
                                    err);
-    return af_install(&install->change.run, &install->plan, &install->done, err);
+    status = af_install(&install->change.run, &install->plan, &install->done, err);
+    if (status == ANYFLASH_OK && install->done.changed)
+        tell_kept(install);
+    return status;
 }
 
 static enum anyflash_status report(struct af_cli *cli, const struct install *install,

@@ -3,6 +3,7 @@
  * that could be.
  */
 #include "cli/changing.h"
+#include "cli/facts_view.h"
 #include "cli/json_parts.h"
 #include "cli/page.h"
 
@@ -11,6 +12,11 @@ static enum anyflash_status read_id(const struct af_cli *cli, int64_t *id_out,
 {
     const struct af_word_list *words = &cli->options.words;
     *id_out = 0;
+    if (af_option_given(&cli->options, AF_OPTION_FORGET) &&
+        (af_option_given(&cli->options, AF_OPTION_LIST) ||
+         af_option_given(&cli->options, AF_OPTION_FORCE)))
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "--forget goes with neither --list nor --force");
     if (words->count > 1)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "'undo' takes one number at a time");
     if (words->count == 1 && !af_parse_i64(words->items[0], 1, INT64_MAX, id_out))
@@ -19,10 +25,11 @@ static enum anyflash_status read_id(const struct af_cli *cli, int64_t *id_out,
     return ANYFLASH_OK;
 }
 
-static json_t *operation_json(const struct af_operation *operation)
+static json_t *operation_json(const struct af_operation *operation, struct af_arena *arena)
 {
-    return json_pack("{s:I, s:s, s:s, s:s}", "id", (json_int_t)operation->id, "title",
-                     operation->title, "time", operation->time, "site", operation->site);
+    return json_pack("{s:I, s:s, s:s, s:s, s:I}", "id", (json_int_t)operation->id, "title",
+                     operation->title, "time", operation->time, "site", operation->site,
+                     "kept_bytes", (json_int_t)af_kept_bytes(operation, arena));
 }
 
 static enum anyflash_status list(struct af_cli *cli, struct af_change *change,
@@ -42,7 +49,7 @@ static enum anyflash_status list(struct af_cli *cli, struct af_change *change,
     if (af_option_given(&cli->options, AF_OPTION_JSON)) {
         json_t *items = json_array();
         for (size_t i = 0; i < count; i++)
-            items = af_json_append(items, operation_json(&operations[i]));
+            items = af_json_append(items, operation_json(&operations[i], &cli->arena));
         return af_cli_json_take(
             cli,
             json_pack("{s:s, s:o}", "schema", "anyflash-undo-list/1", "installations", items),
@@ -50,19 +57,30 @@ static enum anyflash_status list(struct af_cli *cli, struct af_change *change,
     }
     struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
     for (size_t i = 0; i < count; i++)
-        af_page_format(&page, 6,
-                       af_arena_format(&cli->arena, "%4jd  ", (intmax_t)operations[i].id),
-                       AF_TONE_PLAIN, "%s  %s", operations[i].time, operations[i].title);
+        af_page_format(
+            &page, 6, af_arena_format(&cli->arena, "%4jd  ", (intmax_t)operations[i].id),
+            AF_TONE_PLAIN, "%s  %s (%s kept)", operations[i].time, operations[i].title,
+            af_bytes_text(&cli->arena, (int64_t)af_kept_bytes(&operations[i], &cli->arena)));
     if (count == 0)
         af_page_add(&page, 0, "", AF_TONE_PLAIN,
                     "nothing was installed here that could be taken back");
     return af_cli_finish(cli, err);
 }
 
+static json_t *forget_json(const struct af_done *done)
+{
+    return json_pack("{s:s, s:o, s:I, s:o}", "schema", "anyflash-undo-forget/1", "answer",
+                     af_json_answer(done->answer), "count", (json_int_t)done->id, "reason",
+                     af_json_text(done->reason));
+}
+
 static enum anyflash_status report(struct af_cli *cli, const struct af_done *done,
                                    enum af_exit *exit_out, struct anyflash_error *err)
 {
+    bool forgets = af_option_given(&cli->options, AF_OPTION_FORGET);
     *exit_out = done->answer == AF_NO ? AF_EXIT_NO : AF_EXIT_YES;
+    if (forgets && af_option_given(&cli->options, AF_OPTION_JSON))
+        return af_cli_json_take(cli, forget_json(done), err);
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return af_cli_json_take(
             cli,
@@ -73,10 +91,17 @@ static enum anyflash_status report(struct af_cli *cli, const struct af_done *don
                       af_json_text(done->hint)),
             err);
     struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
-    if (done->answer == AF_YES)
+    if (done->answer == AF_YES && forgets && done->id == 1)
+        af_page_format(&page, 0, "", AF_TONE_GOOD, "given up, it stays installed: %s",
+                       done->title);
+    else if (done->answer == AF_YES && forgets)
+        af_page_format(&page, 0, "", AF_TONE_GOOD,
+                       "given up, they stay installed: %jd installations", (intmax_t)done->id);
+    else if (done->answer == AF_YES)
         af_page_format(&page, 0, "", AF_TONE_GOOD, "taken back: %s", done->title);
     else
-        af_page_format(&page, 0, "", AF_TONE_BAD, "not taken back: %s", done->reason);
+        af_page_format(&page, 0, "", AF_TONE_BAD, forgets ? "%s" : "not taken back: %s",
+                       done->reason);
     if (done->hint != NULL)
         af_page_format(&page, 2, "  ", AF_TONE_PLAIN, "%s", done->hint);
     return af_cli_finish(cli, err);
@@ -96,7 +121,10 @@ enum anyflash_status af_cmd_undo(struct af_cli *cli, enum af_exit *exit_out,
         status = list(cli, &change, exit_out, err);
     if (status == ANYFLASH_OK && !lists)
         status = af_change_lock(&change, err);
-    if (status == ANYFLASH_OK && !lists)
+    bool forgets = af_option_given(&cli->options, AF_OPTION_FORGET);
+    if (status == ANYFLASH_OK && forgets && !lists)
+        status = af_forget(&change.run, id, &done, err);
+    if (status == ANYFLASH_OK && !lists && !forgets)
         status = af_undo(&change.run, id, af_option_given(&cli->options, AF_OPTION_FORCE),
                          &done, err);
     af_change_end(&change);

@@ -80,6 +80,16 @@ enum anyflash_status af_undo(struct af_run *run, int64_t id, bool force, struct 
                              struct anyflash_error *err);
 
 /*
+ * Gives up what is kept for undo of installation `id` (0: of all) of run->site:
+ * the old files are removed, what is installed stays. done->id counts them.
+ */
+enum anyflash_status af_forget(struct af_run *run, int64_t id, struct af_done *done,
+                               struct anyflash_error *err);
+
+/* Bytes on disk that are kept for undo of an installation of the journal's list. */
+uint64_t af_kept_bytes(const struct af_operation *operation, struct af_arena *arena);
+
+/*
  * Finishes or takes back what a killed run left, in every environment of the
  * journal whose lock is free. Cheap when there is nothing to do. One sentence
  * for each by talk->say; fails only when the state cannot be read.

@@ -274,3 +274,26 @@ enum anyflash_status af_swap_fingerprint(const struct af_operation *operation,
     }
     return status;
 }
+
+uint64_t af_swap_bytes(const char *root, struct af_arena *arena)
+{
+    struct walk walk = {.arena = arena};
+    uint64_t bytes = 0;
+    bool good = push(&walk, root);
+    while (good && walk.count > 0) {
+        const char *path = walk.paths[--walk.count];
+        const char **names;
+        size_t count = 0;
+        struct stat facts;
+        if (lstat(path, &facts) != 0)
+            continue;
+        bytes += (uint64_t)facts.st_blocks * 512;
+        if (!S_ISDIR(facts.st_mode) || af_folder_list(arena, path, AF_ENTRIES_MAX, &names,
+                                                      &count, NULL, NULL) != ANYFLASH_OK)
+            continue;
+        for (size_t i = 0; good && i < count; i++)
+            good = push(&walk, af_path_join(arena, path, names[i]));
+    }
+    af_mem_free(walk.paths);
+    return bytes;
+}

@@ -45,4 +45,7 @@ enum anyflash_status af_swap_fingerprint(const struct af_operation *operation,
                                          struct af_arena *arena, const char **hex_out,
                                          struct anyflash_error *err);
 
+/* Bytes on disk below `root`; what cannot be read counts nothing. */
+uint64_t af_swap_bytes(const char *root, struct af_arena *arena);
+
 #endif

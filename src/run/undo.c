@@ -163,6 +163,61 @@ enum anyflash_status af_undo(struct af_run *run, int64_t id, bool force, struct 
     return status;
 }
 
+/*
+ * An undo that moves nothing: it owns the old files from its first line in the
+ * journal on, and once it is committed they go, whatever kills this process.
+ */
+static enum anyflash_status forget_one(struct af_run *run, const struct af_operation *chosen,
+                                       struct anyflash_error *err)
+{
+    struct af_operation operation = {
+        .kind = AF_OPERATION_UNDO,
+        .undoes = chosen->id,
+        .title = af_arena_format(run->arena, "giving up the old files of %s", chosen->title),
+        .fresh_root = chosen->aside_root,
+    };
+    enum anyflash_status status = af_operation_begin(run, &operation, err);
+    if (status == ANYFLASH_OK)
+        status = af_journal_phase(run->state, &operation, AF_PHASE_COMMITTED, err);
+    if (operation.id == 0)
+        return status;
+    struct anyflash_error later;
+    if (af_operation_end(run->state, &operation, &later) != ANYFLASH_OK)
+        af_say(&run->talk, "the next run will clean up: %s", later.message);
+    return status;
+}
+
+enum anyflash_status af_forget(struct af_run *run, int64_t id, struct af_done *done,
+                               struct anyflash_error *err)
+{
+    struct af_operation *list;
+    size_t count;
+    int64_t forgotten = 0;
+    *done = (struct af_done){.answer = AF_YES};
+    enum anyflash_status status = af_journal_list(run->state, AF_PHASE_DONE, AF_PHASE_DONE,
+                                                  run->site, run->arena, &list, &count, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
+        if (id != 0 && list[i].id != id)
+            continue;
+        status = forget_one(run, &list[i], err);
+        forgotten++;
+        done->title = list[i].title;
+    }
+    done->id = forgotten;
+    done->changed = forgotten > 0;
+    if (status == ANYFLASH_OK && forgotten == 0) {
+        done->answer = AF_NO;
+        done->reason = id == 0 ? "nothing is kept here"
+                               : "no installation of this environment has that number";
+    }
+    return status;
+}
+
+uint64_t af_kept_bytes(const struct af_operation *operation, struct af_arena *arena)
+{
+    return af_swap_bytes(operation->aside_root, arena);
+}
+
 /* One operation of a process that is gone: its lock was free. */
 static enum anyflash_status recover_one(struct af_state *state, struct af_operation *operation,
                                         struct af_arena *arena, const struct af_talk *talk,

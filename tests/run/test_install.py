@@ -124,6 +124,36 @@ def test_undo_goes_back_one_by_one_and_refuses_out_of_order(quick_place, tmp_pat
     assert place.own() == []
 
 
+def test_what_is_kept_can_be_given_up_and_what_is_installed_stays(quick_place, tmp_path):
+    place = quick_place
+    for version in ("2.6.3", "2.7.4", "2.8.3"):
+        wheel = make_wheel(tmp_path, version=version,
+                           files={"flash_attn/large.bin": os.urandom(300_000)})
+        assert place.run("install", wheel).returncode == 0
+    listed = json.loads(place.run("undo", "--list", "--json").stdout)["installations"]
+    assert listed[0]["kept_bytes"] > 300_000 and listed[2]["kept_bytes"] < 100_000
+    tree = visible(place.tree())
+    done = place.run("undo", "--forget", "2")
+    assert done.returncode == 0 and "stays installed: flash-attn 2.7.4" in done.stdout, done.all
+    assert len(place.own()) == 2
+    done = place.run("undo", "--forget")
+    assert done.returncode == 0 and "2 installations" in done.stdout, done.all
+    assert place.own() == [] and place.tree() == tree
+    assert place.run("undo").returncode == 1
+    assert place.run("undo", "--forget").returncode == 1
+
+
+def test_below_what_was_given_up_nothing_is_taken_back_by_itself(quick_place, tmp_path):
+    place = quick_place
+    for version in ("2.6.3", "2.7.4"):
+        assert place.run("install", make_wheel(tmp_path, version=version)).returncode == 0
+    assert place.run("undo", "--forget", "2").returncode == 0
+    tree = place.tree()
+    done = place.run("undo")
+    assert done.returncode == 1 and "changed since" in done.stdout, done.all
+    assert place.tree() == tree
+
+
 def test_undo_of_unrelated_package_may_go_first(quick_place, tmp_path):
     place = quick_place
     assert place.run("install", make_wheel(tmp_path, name="one")).returncode == 0

@@ -1,4 +1,5 @@
 """Whatever kills a run, the next run of any command leaves the old state or the new one."""
+import json
 import signal
 import subprocess
 import time
@@ -74,6 +75,30 @@ def test_undo_killed_at_every_step(upgraded):
         if done.returncode == 0:
             break
     assert done.returncode == 0 and step > 10
+
+
+def test_giving_up_killed_at_every_step_keeps_all_or_nothing(upgraded):
+    place, new, before, after = upgraded
+
+    def kept():
+        folders = [name for name in place.own() if name != ".anyflash.lock"]
+        listed = json.loads(place.run("undo", "--list", "--json").stdout)["installations"]
+        assert len(folders) == len(listed), (step, folders, listed)
+        return [one["id"] for one in listed]
+    outcomes = []
+    for step in range(1, STEPS_MAX):
+        if len(kept()) < 2:
+            assert place.run("install", new).returncode == 0
+        tree = visible(place.tree())
+        done = place.run("undo", "--forget", str(kept()[0]), program=KILLABLE,
+                         env={"ANYFLASH_KILL_AT": str(step)})
+        assert place.run("find", "torch=2.8", "--limit", "1").returncode == 0
+        assert visible(place.tree()) == tree
+        outcomes.append(len(kept()))
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL, done.all
+    assert done.returncode == 0 and outcomes[0] == 2 and outcomes.count(1) >= 3
 
 
 def test_recovery_killed_at_every_step(upgraded):
