@@ -3,7 +3,7 @@
 #   make run    builds anyflash and lets it look at this machine
 #   make test   builds and runs every test that needs no network and no GPU
 
-.PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-prove test-config test-python test-torch test-flash-attn fuzz bench format install clean
+.PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-prove test-config test-install test-python test-torch test-flash-attn fuzz bench format install clean
 .PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-prove test-config test-python test-integrations fuzz bench format install clean
 .PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-prove test-config test-python wheel test-wheel fuzz bench format install clean
 
@@ -91,6 +91,16 @@ test-config: PACKAGE_SETS += test
 test-config: build
 	python3 tests/config/prepare.py build/config
 	ANYFLASH=$(CURDIR)/build/$(PRESET)/anyflash build/config/run
+
+# install, undo and plan with each installer, also the tests that `make test` runs with uv only.
+test-install: PACKAGE_SETS += test
+test-install: TESTS = ON
+test-install: build
+	for installer in uv pip; do \
+	    ANYFLASH_TEST_INSTALLER=$$installer ANYFLASH=$(CURDIR)/build/$(PRESET)/anyflash \
+	    ANYFLASH_HOOKS=$(CURDIR)/build/$(PRESET)/tests/anyflash_hooks \
+	    PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest -q -p no:cacheprovider tests/run \
+	        || exit 1; done
 
 # The Python package; with TORCH_PYTHON=.../bin/python also its torch part.
 test-python: build

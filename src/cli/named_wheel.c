@@ -10,9 +10,11 @@
 
 #include "base/file.h"
 #include "cli/wheel_needs.h"
+#include "formats/metadata.h"
 #include "formats/names.h"
 #include "formats/sha256.h"
 #include "formats/source.h"
+#include "formats/version.h"
 #include "formats/wheel_name.h"
 #include "formats/zip.h"
 #include "run/http.h"
@@ -122,6 +124,34 @@ static void take_member(struct named *named, const char *name)
         named->module = af_arena_text(&named->cli->arena, module);
 }
 
+static const char *header_of(struct af_arena *arena, struct af_span text, const char *name)
+{
+    struct af_header header;
+    while (af_header_next(&text, &header))
+        if (af_header_is(&header, name))
+            return af_arena_text_n(arena, header.value.data, header.value.len);
+    return NULL;
+}
+
+/* The public version must be that of the name: installers refuse the file otherwise. */
+static enum anyflash_status check_version(struct named *named, struct af_span metadata,
+                                          struct anyflash_error *err)
+{
+    struct af_version inside;
+    struct af_version outside;
+    char shown[100];
+    const char *version = header_of(&named->cli->arena, metadata, "Version");
+    const char *said = named->wheel.version;
+    if (version == NULL || !af_version_parse(version, strlen(version), &inside) ||
+        !af_version_parse(said, strlen(said), &outside) ||
+        af_version_compare_public(&inside, &outside) == 0)
+        return ANYFLASH_OK;
+    named->cli->hint = "installers refuse such a file; rename it to what it is";
+    return af_fail(err, ANYFLASH_E_DATA,
+                   "the wheel's name lies: it says version %s, its METADATA %s", said,
+                   af_text_quote(shown, sizeof shown, version, strlen(version)));
+}
+
 static enum anyflash_status read_members(struct named *named, const struct af_zip *zip,
                                          struct anyflash_error *err)
 {
@@ -135,6 +165,8 @@ static enum anyflash_status read_members(struct named *named, const struct af_zi
             strchr(slash + 1, '/') != NULL)
             continue;
         status = af_zip_read(zip, member, &named->cli->arena, METADATA_BYTES_MAX, &text, err);
+        if (status == ANYFLASH_OK)
+            status = check_version(named, text, err);
         if (status == ANYFLASH_OK)
             af_wheel_needs_read(named->cli, named->machine, text, &named->needs);
     }

@@ -10,6 +10,7 @@
 #include "fit/proof.h"
 #include "fit/scope.h"
 #include "fit/tables.h"
+#include "fit/torch_fitting.h"
 #include "formats/metadata.h"
 #include "run/subject.h"
 
@@ -22,6 +23,7 @@ struct proving {
     const char *stated_torch;
     struct af_scope scope;
     struct af_tables tables;
+    struct af_torch_symbols symbols;
     struct af_proved *proved;
     size_t bad_count;
     size_t torch_count; /* those that use torch */
@@ -127,15 +129,17 @@ static enum anyflash_status prove_one(struct proving *proving,
     }
     enum anyflash_status status = af_scope_load(&proving->scope, &extension->facts.binary,
                                                 extension->folder, arena, &load, err);
-    struct af_proof_question question = {.binary = &extension->facts.binary,
-                                         .gpu_code = extension->facts.gpu_code,
-                                         .kernels = extension->facts.kernels,
-                                         .scope = &proving->scope,
-                                         .load = &load,
-                                         .machine = proving->run->machine,
-                                         .tables = &proving->tables,
-                                         .stated_torch = proving->stated_torch,
-                                         .fitting_torch = ~(uint64_t)0};
+    struct af_proof_question question = {
+        .binary = &extension->facts.binary,
+        .gpu_code = extension->facts.gpu_code,
+        .kernels = extension->facts.kernels,
+        .scope = &proving->scope,
+        .load = &load,
+        .machine = proving->run->machine,
+        .tables = &proving->tables,
+        .stated_torch = proving->stated_torch,
+        .fitting_torch =
+            af_torch_fitting(&proving->symbols, &proving->tables, &extension->facts.binary)};
     if (status == ANYFLASH_OK)
         status = af_proof_make(&question, arena, &proof, err);
     if (status == ANYFLASH_OK)
@@ -187,6 +191,11 @@ static enum anyflash_status prove_all(struct proving *proving, struct af_subject
     enum anyflash_status status = af_tables_load(&proving->tables, err);
     if (status != ANYFLASH_OK)
         return status;
+    status = af_torch_symbols_load(&proving->symbols, err);
+    if (status != ANYFLASH_OK) {
+        af_tables_release(&proving->tables);
+        return status;
+    }
     status = af_scope_installed(proving->run->machine, &proving->scope, err);
     proving->scope.takes_siblings = true;
     take_records(proving, subject);
@@ -201,6 +210,7 @@ static enum anyflash_status prove_all(struct proving *proving, struct af_subject
     if (status == ANYFLASH_OK)
         af_subject_keep(subject, proving->run->arena);
     af_scope_release(&proving->scope);
+    af_torch_symbols_release(&proving->symbols);
     af_tables_release(&proving->tables);
     return status;
 }

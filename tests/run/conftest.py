@@ -182,7 +182,7 @@ def place(request, tmp_path):
 
 @pytest.fixture
 def quick_place(tmp_path):
-    """One environment, by uv where it is there: for tests of many runs."""
-    installer = "uv" if UV is not None else "pip"
+    """One environment, by uv where it is there, or as asked: for tests of many runs."""
+    installer = os.environ.get("ANYFLASH_TEST_INSTALLER") or ("uv" if UV else "pip")
     have(installer)
     return Place(tmp_path / "place", installer)

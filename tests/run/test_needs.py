@@ -47,6 +47,16 @@ def test_a_name_that_would_be_an_option_is_none(quick_place, tmp_path):
     assert steps(quick_place.run("install", wheel, "--dry-run", "--json")) == []
 
 
+def test_a_version_in_the_name_that_is_a_lie_is_told_before_anything_is_done(
+        quick_place, tmp_path):
+    wheel = make_wheel(tmp_path, name="one", version="1.0", local="cu12")
+    lie = wheel.with_name("one-2.0-py3-none-any.whl")
+    wheel.rename(lie)
+    done = quick_place.run("install", lie, "--dry-run")
+    assert done.returncode == 3, done.all
+    assert "the wheel's name lies: it says version 2.0, its METADATA 1.0" in done.stderr
+
+
 @pytest.fixture
 def far(quick_place, tmp_path):
     """A wheel of a megabyte behind an address."""

@@ -293,6 +293,24 @@ def test_a_cut_connection_goes_on_where_it_stopped(shop):
     assert any(one and one.startswith("bytes=") for one in shop.server.requests)
 
 
+def test_a_slow_server_is_waited_for(shop):
+    content = shop.wheel.read_bytes()
+
+    def drip(handler, count):
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        for i in range(10):
+            handler.wfile.write(content[len(content) * i // 10:len(content) * (i + 1) // 10])
+            handler.wfile.flush()
+            time.sleep(0.3)
+        return True
+    shop.server.behave = drip
+    done = install(shop)
+    assert done.returncode == 0, done.all
+    assert len(shop.server.requests) == 1
+
+
 def test_redirects_are_followed_and_bounded(shop):
     def redirect(handler, count):
         if "again" in handler.path and "loop" not in handler.path:
