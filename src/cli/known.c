@@ -22,16 +22,20 @@ static bool is_here(const struct af_options *options)
     return all && (options->givens.count == 0 || af_option_given(options, AF_OPTION_HERE));
 }
 
-static struct af_state *open_state(struct af_cli *cli)
+/* A state that cannot be used knows nothing. */
+static enum anyflash_status open_state(struct af_cli *cli, struct af_state **state_out,
+                                       struct anyflash_error *err)
 {
-    struct af_state *state = NULL;
     const char *remark = NULL;
-    struct anyflash_error err;
-    if (af_state_open(AF_STATE_READ, &cli->arena, &state, &remark, &err) == ANYFLASH_OK)
-        return state;
-    if (af_option_given(&cli->options, AF_OPTION_VERBOSE))
-        af_cli_remark(cli, err.message);
-    return NULL;
+    struct anyflash_error why;
+    *state_out = NULL;
+    enum anyflash_status status =
+        af_state_open(AF_STATE_READ, &cli->arena, state_out, &remark, &why);
+    if (status == ANYFLASH_E_NO_MEMORY)
+        return af_fail_memory(err);
+    if (status != ANYFLASH_OK && af_option_given(&cli->options, AF_OPTION_VERBOSE))
+        af_cli_remark(cli, why.message);
+    return ANYFLASH_OK;
 }
 
 enum anyflash_status af_cli_know(struct af_cli *cli, struct af_question *question,
@@ -41,10 +45,12 @@ enum anyflash_status af_cli_know(struct af_cli *cli, struct af_question *questio
     const char *from = cli->options.values[AF_OPTION_FROM];
     if (question->machines.count != 1 || !is_here(&cli->options))
         return ANYFLASH_OK;
-    struct af_state *state = open_state(cli);
-    enum anyflash_status status =
-        af_known_wheels(state, from, question->machines.pointers[0], &question->decision,
-                        &cli->arena, &options->known, &options->known_count, err);
+    struct af_state *state;
+    enum anyflash_status status = open_state(cli, &state, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = af_known_wheels(state, from, question->machines.pointers[0], &question->decision,
+                             &cli->arena, &options->known, &options->known_count, err);
     af_state_close(state);
     if (status != ANYFLASH_OK || options->known_count == 0)
         return status;
