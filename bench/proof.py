@@ -43,8 +43,8 @@ def run_once(argv, state):
 def print_row(name, kind, samples):
     walls = sorted(wall for wall, _, _ in samples)
     cpus = sorted(cpu for _, cpu, _ in samples)
-    print(f"| {name} | {kind} | {walls[0]:.0f} | {statistics.median(walls):.0f} | {walls[-1]:.0f} "
-          f"| {statistics.median(cpus):.0f} | {len(samples)} |")
+    print(f"| {name} | {kind} | {walls[0]:.0f} | {statistics.median(walls):.0f} "
+          f"| {walls[-1]:.0f} | {statistics.median(cpus):.0f} | {len(samples)} |")
 
 
 def time_file(anyflash, against, path, rounds):
@@ -69,7 +69,8 @@ def count_bytes(anyflash, torch, path):
     with tempfile.TemporaryDirectory() as state, Server() as server:
         named = os.path.basename(path)
         server.files[named] = File(pathlib.Path(path).read_bytes())
-        argv = [anyflash, "inspect", server.url(named), "--allow-http", "--torch", torch, "--json"]
+        argv = [anyflash, "inspect", server.url(named), "--allow-http", "--torch", torch,
+                "--json"]
         for _ in range(2):
             wall, _, out = run_once(argv, state)
             said = json.loads(out)
@@ -85,12 +86,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--anyflash", default="build/release/anyflash")
     parser.add_argument("--against", required=True, help="interpreter of an environment")
-    parser.add_argument("--torch", help="a torch, as 2.9.1+cu128: inspect wheels by ranges, too")
+    parser.add_argument("--torch", help="as 2.9.1+cu128: inspect wheels by ranges, too")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("files", nargs="+", help="libraries and wheels")
     options = parser.parse_args()
     print(describe_machine() + "\n")
-    print("| what | | min ms | median | max | processor | rounds |\n|---|---|---|---|---|---|---|")
+    print("| what | | min ms | median | max | processor | rounds |\n"
+          "|---|---|---|---|---|---|---|")
     for path in options.files:
         time_file(options.anyflash, options.against, path, options.rounds)
     wheels = [path for path in options.files if path.endswith(".whl")]

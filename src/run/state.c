@@ -173,6 +173,19 @@ void af_state_close(struct af_state *state)
     af_mem_free(state);
 }
 
+/*
+ * Whether we are root in the home of somebody else (as by sudo), where a folder
+ * that we make for ourselves would be in its owner's way later.
+ */
+static bool is_guest(struct af_arena *arena, const char *folder)
+{
+    struct stat status;
+    const char *at = folder;
+    while (at != NULL && stat(at, &status) != 0 && strcmp(at, "/") != 0 && strcmp(at, ".") != 0)
+        at = af_path_folder(arena, at);
+    return geteuid() == 0 && at != NULL && status.st_uid != 0;
+}
+
 static enum anyflash_status connect(struct af_state *state, enum af_state_use use,
                                     struct anyflash_error *err)
 {
@@ -258,6 +271,8 @@ enum anyflash_status af_state_open(enum af_state_use use, struct af_arena *arena
                                        "ANYFLASH_STATE to a folder)");
     if (use == AF_STATE_READ && af_file_is_absent(path))
         return ANYFLASH_OK;
+    if (use == AF_STATE_FACTS && af_file_is_absent(path) && is_guest(arena, folder))
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "no state is made in another user's home");
     af_database_start();
     enum anyflash_status status =
         use == AF_STATE_READ ? ANYFLASH_OK : make_folders(folder, err);

@@ -27,8 +27,9 @@ struct af_state;
 enum af_state_use {
     AF_STATE_READ, /* only if the file is there: nothing is created, moved or changed */
     /*
-     * For what only saves time: created where it is missing, but never moved
-     * aside, and who holds it is waited for AF_STATE_FACTS_BUSY_MS at most.
+     * For what only saves time: created where it is missing (not by root in the
+     * home of another user), but never moved aside, and who holds it is waited for
+     * AF_STATE_FACTS_BUSY_MS at most.
      */
     AF_STATE_FACTS,
     AF_STATE_WRITE /* created where it is missing; a corrupt file is moved aside */
