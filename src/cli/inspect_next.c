@@ -8,6 +8,8 @@
 
 #include "base/text.h"
 
+#define SHOWN_BYTES 2000u
+
 /* The proof that decides: the first that says no, else the first that is open. */
 static const struct af_proof *deciding(const struct af_inspection *inspection)
 {
@@ -80,25 +82,45 @@ static const char *after_no(struct af_cli *cli, const struct af_inspection *insp
     return NULL;
 }
 
-/* What would settle it. */
-static const char *after_unknown(struct af_cli *cli, const struct af_inspection *inspection,
-                                 const struct af_proof *proof)
+/* Whether the wheel could go into the environment that it was judged for. */
+static bool can_install(const struct af_cli *cli, const struct af_inspection *inspection)
 {
-    const char *what = cli->options.words.items[0];
+    return inspection->subject.wheel != NULL && inspection->subject.wheel->has_name &&
+           inspection->subject.wheel->lies.count == 0 &&
+           cli->options.values[AF_OPTION_TORCH] == NULL && cli->options.machines.count == 0 &&
+           cli->options.givens.count == 0;
+}
+
+/* "anyflash install FILE", into the environment that was asked about. */
+static const char *install_text(struct af_cli *cli)
+{
+    struct af_arena *arena = &cli->arena;
+    const char *against = cli->options.values[AF_OPTION_AGAINST];
+    return af_arena_format(arena, "anyflash install %s%s%s",
+                           af_text_scrub(arena, cli->options.words.items[0], SHOWN_BYTES),
+                           against == NULL ? "" : " --python ",
+                           against == NULL ? "" : af_text_scrub(arena, against, SHOWN_BYTES));
+}
+
+/* What would settle what is open. */
+static const char *after_unknown(struct af_cli *cli, const struct af_inspection *inspection)
+{
     if (!inspection->has_scope)
         return "name a torch by --torch VERSION, or an environment by --against PYTHON";
-    if (inspection->subject.wheel != NULL && !says(proof, AF_CHECK_PYTHON, AF_NO) &&
-        cli->options.values[AF_OPTION_TORCH] == NULL)
-        return af_arena_format(
-            &cli->arena, "`anyflash install %s` would try the import before it counts", what);
-    return NULL;
+    if (!can_install(cli, inspection))
+        return NULL;
+    return af_arena_format(&cli->arena, "`%s` tries the import before anything is final",
+                           install_text(cli));
 }
 
 const char *af_inspect_next(struct af_cli *cli, const struct af_inspection *inspection)
 {
     const struct af_proof *proof = deciding(inspection);
-    if (proof == NULL)
-        return NULL;
-    return proof->answer == AF_NO ? after_no(cli, inspection, proof)
-                                  : after_unknown(cli, inspection, proof);
+    if (proof != NULL && proof->answer == AF_NO)
+        return after_no(cli, inspection, proof);
+    if (inspection->answer == AF_UNKNOWN)
+        return after_unknown(cli, inspection);
+    if (inspection->answer == AF_YES && can_install(cli, inspection))
+        return af_arena_format(&cli->arena, "`%s`", install_text(cli));
+    return NULL;
 }

@@ -241,3 +241,12 @@ def test_the_next_step_is_told(anyflash, tmp_path):
     answer = anyflash("inspect", str(path), "--against", sys.executable)
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     assert f"next     take a file built for Python {here}" in answer.out, answer
+
+
+def test_a_wheel_that_loads_can_be_installed_next(anyflash, tmp_path):
+    path = wheel(tmp_path / "demo-1.0-cp39-abi3-linux_x86_64.whl",
+                 {"ext.abi3.so": module(tmp_path).read_bytes()})
+    answer = anyflash("inspect", path.name, "--against", sys.executable)
+    assert f"anyflash install {path.name} --python {sys.executable}" in answer.out, answer
+    elsewhere = anyflash("inspect", path.name, "--torch", "2.9.1+cu128")
+    assert "install" not in elsewhere.out
