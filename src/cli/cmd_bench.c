@@ -107,7 +107,7 @@ static enum anyflash_status write_svg(struct af_cli *cli, const struct af_bench_
 static enum anyflash_status answer(struct af_cli *cli, const struct af_bench_report *report,
                                    struct anyflash_error *err)
 {
-    struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     enum anyflash_status status = write_svg(cli, report, err);
     if (status != ANYFLASH_OK)
         return status;

@@ -242,7 +242,7 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct config *
 
 static void view_checks(struct af_cli *cli, const struct config *config)
 {
-    struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     for (size_t i = 0; i < config->check_count; i++) {
         const struct af_lock_check *row = &config->checks[i];
         enum af_tone tone = row->answer == AF_YES  ? AF_TONE_GOOD

@@ -129,7 +129,7 @@ static void view_obvious(struct af_page *page, const struct af_decision *decisio
 
 static void view(struct af_cli *cli, const struct doctor *doctor)
 {
-    struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     const struct af_machine *machine = patient(doctor);
     bool verbose = af_option_given(&cli->options, AF_OPTION_VERBOSE);
     if (!af_option_given(&cli->options, AF_OPTION_QUIET)) {

@@ -102,7 +102,7 @@ static enum anyflash_status make_plan(struct af_cli *cli, struct install *instal
 
 static void view_plan(struct af_cli *cli, const struct install *install)
 {
-    struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     af_page_add(&page, 0, "", AF_TONE_STRONG, "Steps");
     af_steps_view(&page, &install->plan, SIZE_MAX, &cli->arena);
 }
@@ -145,7 +145,7 @@ static bool answered(struct install *install)
 static void view_done(struct af_cli *cli, const struct install *install)
 {
     const struct af_done *done = &install->done;
-    struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     if (done->answer == AF_NO) {
         af_page_format(&page, 0, "", AF_TONE_BAD, "not installed: %s", done->reason);
         if (done->hint != NULL)

@@ -107,7 +107,7 @@ static json_t *proof_json(struct af_cli *cli, const struct plan *plan)
 
 static void view(struct af_cli *cli, const struct plan *plan)
 {
-    struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     view_machines(&page, &plan->question.machines, plan->question.options.arch, &cli->arena);
     view_decision(&page, plan);
     if (plan->has_steps && plan->steps.step_count > 0) {

@@ -55,7 +55,7 @@ static enum anyflash_status list(struct af_cli *cli, struct af_change *change,
             json_pack("{s:s, s:o}", "schema", "anyflash-undo-list/1", "installations", items),
             err);
     }
-    struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     for (size_t i = 0; i < count; i++)
         af_page_format(
             &page, 6, af_arena_format(&cli->arena, "%4jd  ", (intmax_t)operations[i].id),
@@ -90,7 +90,7 @@ static enum anyflash_status report(struct af_cli *cli, const struct af_done *don
                       af_json_text(done->title), "reason", af_json_text(done->reason), "hint",
                       af_json_text(done->hint)),
             err);
-    struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     if (done->answer == AF_YES && forgets && done->id == 1)
         af_page_format(&page, 0, "", AF_TONE_GOOD, "given up, it stays installed: %s",
                        done->title);

@@ -56,7 +56,7 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct af_updat
 
 static void write_text(struct af_cli *cli, const struct af_update *update, bool saved)
 {
-    struct af_page page = {.out = &cli->out, .columns = AF_PAGE_COLUMNS};
+    struct af_page page = {.out = &cli->out, .columns = af_page_columns()};
     if (update->added + update->gone == 0)
         af_page_format(&page, 0, "", AF_TONE_PLAIN, "nothing new: %zu wheels, state of %s%s",
                        update->catalog.count, update->catalog.date,

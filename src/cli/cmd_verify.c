@@ -154,7 +154,7 @@ static void view_title(struct af_page *page, const struct verify *verify)
 
 static void view(struct af_cli *cli, const struct verify *verify)
 {
-    struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     enum af_answer answer = af_verify_answer(&verify->report);
     view_title(&page, verify);
     for (size_t i = 0; i < verify->report.row_count; i++) {

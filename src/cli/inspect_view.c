@@ -103,7 +103,7 @@ static void view_one(struct af_page *page, const struct af_subject_extension *ex
 
 void af_inspect_view(struct af_cli *cli, const struct af_inspection *inspection)
 {
-    struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     const struct af_subject *subject = &inspection->subject;
     bool all = af_option_given(&cli->options, AF_OPTION_VERBOSE);
     size_t hidden = 0;

@@ -7,11 +7,22 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #define FORMAT_BYTES 2048
 #define PIECE_BYTES 80
 #define ELISION "..."
 #define ELISION_COLUMNS 3
+
+int af_page_columns(void)
+{
+    struct winsize size;
+    if (isatty(STDOUT_FILENO) != 1 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 ||
+        size.ws_col == 0 || size.ws_col >= AF_PAGE_COLUMNS)
+        return AF_PAGE_COLUMNS;
+    return size.ws_col < AF_PAGE_COLUMNS_MIN ? AF_PAGE_COLUMNS_MIN : size.ws_col;
+}
 
 struct range {
     uint32_t first;

@@ -9,7 +9,14 @@
 #include "base/text.h"
 
 #define AF_PAGE_COLUMNS 96
+#define AF_PAGE_COLUMNS_MIN 60
 #define AF_HELP_COLUMNS 79
+
+/*
+ * Columns for what goes to standard output: AF_PAGE_COLUMNS, or those of a
+ * terminal that has fewer, but no fewer than AF_PAGE_COLUMNS_MIN.
+ */
+int af_page_columns(void);
 
 /* Where lines go. `color` false: no escapes. */
 struct af_page {

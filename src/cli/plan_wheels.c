@@ -54,7 +54,7 @@ static enum anyflash_status view_wheel(struct af_cli *cli, const struct af_quest
                                        struct anyflash_error *err)
 {
     static const char *const sentences[] = {"does not fit", "fits", "may fit"};
-    struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     af_page_format(&page, 2, "", AF_TONE_PLAIN, "%s %s", candidate->wheel->filename,
                    sentences[candidate->answer]);
     for (size_t i = 0; i < question->machines.count; i++) {

@@ -32,4 +32,5 @@ def anyflash(tmp_path):
         done = subprocess.run([PROGRAM, *words], env=environment, capture_output=True,
                               timeout=60, **options)
         return Answer(done)
+    run.program = PROGRAM
     return run

@@ -4,9 +4,11 @@ import hashlib
 import json
 import os
 import pathlib
+import pty
 import shutil
 import subprocess
 import sys
+import termios
 import zipfile
 
 import pytest
@@ -250,3 +252,22 @@ def test_a_wheel_that_loads_can_be_installed_next(anyflash, tmp_path):
     assert f"anyflash install {path.name} --python {sys.executable}" in answer.out, answer
     elsewhere = anyflash("inspect", path.name, "--torch", "2.9.1+cu128")
     assert "install" not in elsewhere.out
+
+
+def test_a_narrow_terminal_gets_narrow_lines(anyflash, tmp_path):
+    path = module(tmp_path, wants=["_ZN3c1011nobody_has_Ev"])
+    words = [anyflash.program, "inspect", str(path), "--against", sys.executable]
+    home = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "NO_COLOR": "1"}
+    child, terminal = pty.fork()
+    if child == 0:
+        termios.tcsetwinsize(1, (24, 72))
+        os.execve(words[0], words, home)
+    said = b""
+    try:
+        while piece := os.read(terminal, 4096):
+            said += piece
+    except OSError:
+        pass  # the end of a terminal
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    lines = said.decode().splitlines()
+    assert len(lines) > 5 and max(map(len, lines)) <= 72, said
