@@ -159,7 +159,7 @@ static enum anyflash_status open_remote(struct af_cli *cli, struct af_inspection
     if (status == ANYFLASH_OK)
         place = af_remote_place(&source, &cli->arena);
     if (status == ANYFLASH_E_UNSUPPORTED && inspection->http != NULL)
-        status = af_remote_download(&options, address, &cli->arena, &source, err);
+        status = af_remote_download(&options, address, &cli->arena, &source, &place, err);
     if (status == ANYFLASH_OK)
         status = af_subject_open_source(&source, name, &place, inspection->state, &cli->arena,
                                         &inspection->subject, err);

@@ -10,7 +10,7 @@
 
 enum anyflash_status af_remote_download(const struct af_http_options *options, const char *url,
                                         struct af_arena *arena, struct af_source *source_out,
-                                        struct anyflash_error *err)
+                                        struct af_place *place_out, struct anyflash_error *err)
 {
     struct af_fetched fetched;
     struct af_run run = {
@@ -25,7 +25,11 @@ enum anyflash_status af_remote_download(const struct af_http_options *options, c
     const char *folder = af_path_folder(arena, fetched.path);
     if (folder != NULL)
         rmdir(folder);
-    if (status == ANYFLASH_OK)
-        source_out->bytes_read = source_out->size_bytes;
-    return status;
+    if (status != ANYFLASH_OK)
+        return status;
+    source_out->bytes_read = source_out->size_bytes;
+    const char *tag = af_arena_format(arena, "\"sha256 %s\"", fetched.sha256);
+    if (tag != NULL)
+        *place_out = af_place_of_address(arena, url, tag, "", source_out->size_bytes);
+    return ANYFLASH_OK;
 }

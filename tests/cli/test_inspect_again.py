@@ -150,6 +150,16 @@ def test_what_was_fetched_is_not_fetched_again(anyflash, tmp_path):
     assert fetched > 3 << 20 and again < 1 << 18 and anew == fetched
 
 
+def test_what_must_be_fetched_whole_is_unpacked_once(anyflash, tmp_path):
+    path = wheel(tmp_path / NAME, {"ext.abi3.so": module(tmp_path).read_bytes()})
+    with Server() as server:
+        server.files[NAME] = File(path.read_bytes(), ranges=False)
+        first, _ = inspect(anyflash, server.url(NAME), "--allow-http")
+        second, fetched = inspect(anyflash, server.url(NAME), "--allow-http",
+                                  **nowhere_to_unpack(tmp_path))
+    assert first == second and fetched == path.stat().st_size
+
+
 def test_libraries_that_a_package_brings_are_shown_only_when_asked(anyflash, tmp_path):
     path = wheel(tmp_path / "demo-1.0-cp27-cp27mu-linux_x86_64.whl",
                  {"demo/ext.abi3.so": module(tmp_path).read_bytes(),
