@@ -24,12 +24,16 @@ anyflash_embed_text(af_run known_answer_script src/run/known_answer.py)
 anyflash_embed_text(af_run load_extensions_script src/run/load_extensions.py)
 anyflash_embed_text(af_run sources data/sources.json)
 anyflash_module(govern MODULES run plan fit machine formats json base)
+anyflash_module(build MODULES govern run plan fit machine formats json base)
+anyflash_embed_text(af_build build_driver_py src/build/driver.py)
+anyflash_embed_text(af_build build_unpack_py src/build/unpack.py)
+anyflash_embed_text(af_build build_cuda_home_py src/build/cuda_home.py)
 anyflash_module(doctor MODULES fit machine formats json base)
 anyflash_module(bench MODULES roof hw json base LIBRARIES m)
 anyflash_embed_text(af_bench peers_script bench/peers/common.py bench/peers/torch.py
                     bench/peers/onnxruntime.py bench/peers/openvino.py bench/peers/onednn.py
                     bench/peers/openblas.py bench/peers/main.py)
-anyflash_module(cli MODULES bench govern run doctor plan fit machine formats json base
+anyflash_module(cli MODULES bench build govern run doctor plan fit machine formats json base
                 LIBRARIES m)
 # The commands use the engine through anyflash.h alone.
 target_link_libraries(af_bench PUBLIC af_attn)

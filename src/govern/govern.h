@@ -72,9 +72,13 @@ struct af_govern_options {
     unsigned slots;                 /* compilers at a time; 0: as many as cores */
     const char *root;               /* before /proc and /sys; NULL: none (tests) */
     void (*predict)(void *context, const char *const *argv, struct af_prediction *out);
-    void (*event)(void *context, const struct af_govern_event *event); /* or NULL */
     void *context;
+    void (*event)(void *context, const struct af_govern_event *event); /* or NULL */
+    void *event_context;
 };
+
+/* Seconds of a clock that only goes on. */
+double af_govern_now(void);
 
 struct af_govern_result {
     int exit_code;       /* of the build; 128 + N after signal N */

@@ -132,7 +132,7 @@ void af_jobs_tell(struct af_governor *governor, enum af_govern_event_kind kind,
             &each->prediction, running ? AF_ADMIT_RUNNING : AF_ADMIT_WAITING,
             each->resident_bytes, running ? now - each->started : 0};
     }
-    governor->options->event(governor->options->context, &event);
+    governor->options->event(governor->options->event_context, &event);
 }
 
 static void start(struct af_governor *governor, struct af_job *job)

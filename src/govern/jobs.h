@@ -52,8 +52,6 @@ struct af_governor {
     const struct af_prediction *first;
 };
 
-double af_govern_now(void);
-
 /* Reads the memory that is left, in the build's own group if it has one. */
 void af_jobs_room(struct af_governor *governor, struct af_room *room_out);
 

@@ -68,6 +68,7 @@ static int run(int argc, char **argv)
         .predict = predict,
         .event = event,
         .context = &tried,
+        .event_context = &tried,
     };
     (void)argc;
     af_arena_init(&arena);

@@ -1,0 +1,112 @@
+/*
+ * clean.c: what builds left in the cache.
+ */
+#include "build/parts.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/text.h"
+
+#define KEPT_MAX 256
+#define TITLE_BYTES_MAX 4096u
+#define FOLDERS_MAX 200000
+
+/* Bytes on disk below a folder; no recursion: the folders found wait in a list. */
+static uint64_t bytes_below(struct af_arena *arena, const char *root)
+{
+    const char **waiting = af_arena_array(arena, FOLDERS_MAX, sizeof *waiting);
+    size_t count = 0;
+    uint64_t bytes = 0;
+    if (waiting == NULL)
+        return 0;
+    waiting[count++] = root;
+    while (count > 0) {
+        const char *folder = waiting[--count];
+        DIR *opened = opendir(folder);
+        struct dirent *entry;
+        while (opened != NULL && (entry = readdir(opened)) != NULL) {
+            struct stat info;
+            if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+                fstatat(dirfd(opened), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+                continue;
+            bytes += (uint64_t)info.st_blocks * 512;
+            if (S_ISDIR(info.st_mode) && count < FOLDERS_MAX)
+                waiting[count++] = af_path_join(arena, folder, entry->d_name);
+        }
+        if (opened != NULL)
+            closedir(opened);
+    }
+    return bytes;
+}
+
+/* One line about the folder: written when it was made. */
+static const char *title_of(struct af_arena *arena, const char *path, const char *name)
+{
+    struct af_span text;
+    struct af_span line;
+    const char *about = af_path_join(arena, path, "about");
+    const char *complete = af_path_join(arena, path, "complete");
+    if ((about != NULL &&
+         af_file_read(arena, about, TITLE_BYTES_MAX, &text, NULL) == ANYFLASH_OK) ||
+        (complete != NULL &&
+         af_file_read(arena, complete, TITLE_BYTES_MAX, &text, NULL) == ANYFLASH_OK)) {
+        if (af_span_line(&text, &line))
+            return af_text_scrub(arena, af_arena_text_n(arena, line.data, line.len), 200);
+    }
+    return strcmp(name, "sources") == 0 ? "sources of flash-attn" : "unfinished";
+}
+
+enum anyflash_status af_build_list(struct af_arena *arena, struct af_build_kept **rows_out,
+                                   size_t *count_out, struct anyflash_error *err)
+{
+    const char *root = af_build_root(arena);
+    struct af_build_kept *rows = af_arena_array(arena, KEPT_MAX, sizeof *rows);
+    DIR *opened = root == NULL ? NULL : opendir(root);
+    struct dirent *entry;
+    size_t count = 0;
+    if (root == NULL || rows == NULL) {
+        if (opened != NULL)
+            closedir(opened);
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "no home folder for the build's cache");
+    }
+    while (opened != NULL && count < KEPT_MAX && (entry = readdir(opened)) != NULL) {
+        const char *path = af_path_join(arena, root, entry->d_name);
+        if (entry->d_name[0] == '.' || path == NULL || !af_file_is_folder(path))
+            continue;
+        rows[count++] = (struct af_build_kept){path, title_of(arena, path, entry->d_name),
+                                               bytes_below(arena, path)};
+    }
+    if (opened != NULL)
+        closedir(opened);
+    if (arena->failed)
+        return af_fail_memory(err);
+    *rows_out = rows;
+    *count_out = count;
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_build_remove(const struct af_build_kept *kept,
+                                     struct anyflash_error *err)
+{
+    char path[4096];
+    size_t len = strlen(kept->path);
+    if (len + sizeof "/lock" > sizeof path)
+        return af_fail(err, ANYFLASH_E_LIMIT, "a path of the build is too long");
+    memcpy(path, kept->path, len);
+    memcpy(path + len, "/lock", sizeof "/lock");
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    bool busy = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0;
+    enum anyflash_status status =
+        busy ? af_fail(err, ANYFLASH_E_IO, "a build works in '%s'", kept->path)
+             : af_build_remove_folder(kept->path, err);
+    if (fd >= 0)
+        close(fd);
+    return status;
+}

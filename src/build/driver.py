@@ -1,0 +1,123 @@
+"""Runs flash-attn's own setup.py, unchanged, for a part of its kernels.
+
+    python driver.py SELECTION.json WORDS_OF_SETUP...      in the folder of the sources
+
+SELECTION.json has: keep (names of CUDA files), stubs (for the others: function, type, head_dim,
+causal, message), macros, std (a C++ standard in place of setup.py's, or null), requires (what the
+wheel requires).
+
+torch.utils.cpp_extension.CUDAExtension is replaced before setup.py imports it: sources are
+filtered, one C++ file stands for those that are left out, and the macros go to both compilers,
+because flash_api.cpp holds the checks that refuse what the kernels lack.
+"""
+
+import json
+import os
+import re
+import runpy
+import sys
+
+import setuptools
+import torch.utils.cpp_extension as cpp_extension
+
+KERNEL = re.compile(r"flash_(fwd_split|fwd|bwd)_hdim\d+_(fp16|bf16)(_causal)?_sm80\.cu$")
+STUBS = "csrc/flash_attn/kernels_left_out.cpp"
+
+HEAD = """\
+// Generated: the kernels that this build leaves out.
+#include <c10/util/Exception.h>
+#include <cutlass/numeric_types.h>
+#include "namespace_config.h"
+#include "flash.h"
+namespace FLASH_NAMESPACE {
+"""
+
+STUB = """\
+template <>
+void {function}<{type}, {head_dim}, {causal}>({parameters} &, cudaStream_t)
+{{
+    TORCH_CHECK(false, {message});
+}}
+"""
+
+
+def write_stubs(selection):
+    """The C++ file, touched only where its text changes: an old object stays good."""
+    parts = [HEAD]
+    for stub in selection["stubs"]:
+        backward = stub["function"] == "run_mha_bwd_"
+        parts.append(
+            STUB.format(
+                function=stub["function"],
+                type=stub["type"],
+                head_dim=stub["head_dim"],
+                causal="true" if stub["causal"] else "false",
+                parameters="Flash_bwd_params" if backward else "Flash_fwd_params",
+                message=json.dumps(stub["message"]),
+            )
+        )
+    parts.append("}\n")
+    text = "".join(parts)
+    try:
+        with open(STUBS) as file:
+            if file.read() == text:
+                return
+    except OSError:
+        pass
+    with open(STUBS + ".new", "w") as file:
+        file.write(text)
+    os.replace(STUBS + ".new", STUBS)
+
+
+def narrowed(make, selection):
+    """CUDAExtension for the selection."""
+    keep = set(selection["keep"])
+
+    def extension(name, sources, **options):
+        kernels = [path for path in sources if KERNEL.search(path)]
+        if not kernels:
+            return make(name=name, sources=sources, **options)
+        found = {os.path.basename(path) for path in kernels}
+        if keep - found:
+            raise SystemExit(f"these sources have no {sorted(keep - found)}")
+        sources = [p for p in sources if p not in kernels or os.path.basename(p) in keep]
+        if selection["stubs"]:
+            write_stubs(selection)
+            sources.insert(1, STUBS)
+        for words in options["extra_compile_args"].values():
+            if selection["std"]:
+                words[:] = [
+                    f"-std={selection['std']}" if re.match(r"-std=c\+\+\d", word) else word
+                    for word in words
+                ]
+            words.extend(selection["macros"])
+        return make(name=name, sources=sources, **options)
+
+    return extension
+
+
+def with_requirements(setup, selection):
+    """setuptools.setup that states what this wheel requires, and only flash_attn's packages."""
+
+    def replaced(**options):
+        options["install_requires"] = selection["requires"]
+        options["packages"] = [
+            name for name in options["packages"] if name.split(".")[0] == "flash_attn"
+        ]
+        return setup(**options)
+
+    return replaced
+
+
+def main():
+    with open(sys.argv[1]) as file:
+        selection = json.load(file)
+    sys.argv = ["setup.py", *sys.argv[2:]]
+    sys.path.insert(0, os.getcwd())
+    cpp_extension.CUDAExtension = narrowed(cpp_extension.CUDAExtension, selection)
+    setuptools.setup = with_requirements(setuptools.setup, selection)
+    runpy.run_path("setup.py", run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

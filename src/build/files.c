@@ -1,0 +1,138 @@
+/*
+ * files.c: folders, small files and programs, as the steps of a build need them.
+ */
+#include "build/parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/program.h"
+#include "base/text.h"
+
+#define TEXT_BYTES_MAX (4u * 1024u * 1024u)
+#define LINE_BYTES 400
+#define OPEN_FOLDERS 32
+
+static enum anyflash_status fail_path(struct anyflash_error *err, const char *what,
+                                      const char *path)
+{
+    int reason = errno;
+    char quoted[512];
+    af_text_quote(quoted, sizeof quoted, path, strlen(path));
+    return af_fail(err, ANYFLASH_E_IO, "cannot %s '%s': %s", what, quoted, strerror(reason));
+}
+
+enum anyflash_status af_build_make_folder(const char *path, struct anyflash_error *err)
+{
+    char part[4096];
+    size_t len = strlen(path);
+    if (len >= sizeof part)
+        return af_fail(err, ANYFLASH_E_LIMIT, "a path of the build is too long");
+    for (size_t i = 1; i <= len; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        memcpy(part, path, i);
+        part[i] = '\0';
+        if (mkdir(part, 0755) != 0 && errno != EEXIST && !af_file_is_folder(part))
+            return fail_path(err, "make", part);
+    }
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_build_write_file(struct af_arena *arena, const char *path,
+                                         const char *text, int mode, struct anyflash_error *err)
+{
+    struct af_span old;
+    size_t len = strlen(text);
+    if (af_file_read(arena, path, TEXT_BYTES_MAX, &old, NULL) == ANYFLASH_OK &&
+        af_span_equal(old, text))
+        return ANYFLASH_OK; /* its time stays: nothing is compiled again for it */
+    const char *staged = af_arena_format(arena, "%s.new", path);
+    if (staged == NULL)
+        return af_fail_memory(err);
+    int fd = open(staged, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, (mode_t)mode);
+    if (fd < 0)
+        return fail_path(err, "write", path);
+    bool good = write(fd, text, len) == (ssize_t)len;
+    if (close(fd) != 0 || !good || rename(staged, path) != 0) {
+        enum anyflash_status status = fail_path(err, "write", path);
+        unlink(staged);
+        return status;
+    }
+    return ANYFLASH_OK;
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place)
+{
+    (void)info;
+    (void)kind;
+    (void)place;
+    return remove(path);
+}
+
+enum anyflash_status af_build_remove_folder(const char *path, struct anyflash_error *err)
+{
+    if (nftw(path, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) != 0 &&
+        errno != ENOENT)
+        return fail_path(err, "remove", path);
+    return ANYFLASH_OK;
+}
+
+static void add_to_log(const char *log, struct af_span text)
+{
+    int fd = log == NULL ? -1 : open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return;
+    ssize_t ignored = write(fd, text.data == NULL ? "" : text.data, text.len);
+    (void)ignored;
+    close(fd);
+}
+
+/* The last line that says something, scrubbed. */
+static const char *last_line(struct af_span text, char buffer[LINE_BYTES])
+{
+    struct af_span line;
+    struct af_span last = {"", 0};
+    while (af_span_line(&text, &line)) {
+        line = af_span_trim(line);
+        if (line.len > 0)
+            last = line;
+    }
+    return af_text_quote(buffer, LINE_BYTES, last.data, last.len);
+}
+
+static bool go_on(void *context)
+{
+    (void)context;
+    return !af_interrupted();
+}
+
+enum anyflash_status af_build_call(struct af_build *build, const char *log, const char *what,
+                                   const char *const *argv, const char *const *environment,
+                                   struct af_span *output_out, struct anyflash_error *err)
+{
+    const struct af_program program = {
+        .argv = argv, .environment = environment, .go_on = go_on};
+    struct af_program_result result;
+    char line[LINE_BYTES];
+    enum anyflash_status status = af_program_run(&program, build->arena, &result, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    add_to_log(log, result.output);
+    add_to_log(log, result.errors);
+    if (output_out != NULL)
+        *output_out = result.output;
+    if (result.exit_code == 0)
+        return ANYFLASH_OK;
+    last_line(result.errors.len > 0 ? result.errors : result.output, line);
+    if (result.exit_code == 127)
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "%s: no program '%s'", what, argv[0]);
+    return af_fail(err, ANYFLASH_E_IO, "%s failed (exit code %d): %s", what, result.exit_code,
+                   line);
+}

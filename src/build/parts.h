@@ -1,0 +1,62 @@
+/*
+ * parts.h: the steps of a build. Private to this module.
+ */
+#ifndef AF_BUILD_PARTS_H
+#define AF_BUILD_PARTS_H
+
+#include "build/build.h"
+
+/* Texts of the module's Python files, embedded. */
+extern const char af_build_driver_py[];
+extern const char af_build_unpack_py[];
+
+/* Makes `path` and the folders above it. Fails with IO. */
+enum anyflash_status af_build_make_folder(const char *path, struct anyflash_error *err);
+
+/* Writes a small file whole or not at all, unless it has this text already. */
+enum anyflash_status af_build_write_file(struct af_arena *arena, const char *path,
+                                         const char *text, int mode,
+                                         struct anyflash_error *err);
+
+/* Removes a folder and all in it; links are removed, not followed. */
+enum anyflash_status af_build_remove_folder(const char *path, struct anyflash_error *err);
+
+/*
+ * Runs a program that must succeed, its words ended by NULL. What it said goes
+ * to the end of the log (NULL: nowhere). A failure names `what` and the last
+ * line that it said. *output_out (may be NULL) is what it printed.
+ */
+enum anyflash_status af_build_call(struct af_build *build, const char *log, const char *what,
+                                   const char *const *argv, const char *const *environment,
+                                   struct af_span *output_out, struct anyflash_error *err);
+
+/* uv, as a path, from PATH or the environment of our own; NULL: there is none. */
+const char *af_build_uv(const struct af_build *build, const struct af_build_place *place);
+
+/* The build's environment, its tools and the toolkit (environment.c). */
+enum anyflash_status af_build_prepare_environment(struct af_build *build,
+                                                  const struct af_build_place *place,
+                                                  struct anyflash_error *err);
+
+/* The sources, hashed and unpacked (sources.c). */
+enum anyflash_status af_build_prepare_sources(struct af_build *build,
+                                              const struct af_build_place *place,
+                                              struct anyflash_error *err);
+
+/* What the driver and the compilers are told, as files in the place (selection.c). */
+enum anyflash_status af_build_write_selection(struct af_build *build,
+                                              const struct af_build_place *place,
+                                              struct anyflash_error *err);
+
+/* The local part of the wheel's version: torch, CUDA, ABI, and what is in it. */
+const char *af_build_local_version(const struct af_build *build);
+
+/* A compiler call of this build as the governor sees it; context: struct af_build. */
+void af_build_predict(void *context, const char *const *argv, struct af_prediction *out);
+
+/* The wheel that setup.py left, with the platform tag that its bytes need (wheel.c). */
+enum anyflash_status af_build_take_wheel(struct af_build *build,
+                                         const struct af_build_place *place,
+                                         const char **wheel_out, struct anyflash_error *err);
+
+#endif

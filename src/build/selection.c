@@ -1,0 +1,200 @@
+/*
+ * selection.c: what the driver is told of a selection, what the governor is
+ * told of its compiler calls, and the gates.
+ */
+#include "build/parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "formats/version.h"
+#include "json/json.h"
+
+#define HOST_BYTES (UINT64_C(1740) << 20) /* of g++ for flash_api.cpp: 1.6 GiB and some */
+#define STUB_BYTES (UINT64_C(450) << 20)
+#define LINK_BYTES (UINT64_C(300) << 20)
+
+static const char *pass_text(enum af_flash_operation pass)
+{
+    return pass == AF_FLASH_BACKWARD        ? "backward"
+           : pass == AF_FLASH_FORWARD_SPLIT ? "forward with a split or paged cache"
+                                            : "forward";
+}
+
+/* The sentence of a kernel that is left out, with the command that adds it. */
+static const char *message_of(const struct af_build *build, const struct af_slim_file *file)
+{
+    struct af_slim more = build->slim;
+    af_slim_add_head_dim(&more, file->head_dim);
+    more.dtypes |= file->dtype;
+    more.backward |= file->pass == AF_FLASH_BACKWARD;
+    const char *options = af_slim_options(&more, build->arena);
+    return options == NULL
+               ? NULL
+               : af_arena_format(build->arena,
+                                 "this flash-attn build has no kernel for: %s, head size %d, "
+                                 "%s, %scausal. Add it: anyflash build %s",
+                                 pass_text(file->pass), file->head_dim,
+                                 file->dtype == AF_SLIM_FP16 ? "fp16" : "bf16",
+                                 file->causal ? "" : "not ", options);
+}
+
+static json_t *stub_of(const struct af_build *build, const struct af_slim_file *file)
+{
+    return json_pack(
+        "{s:s, s:s, s:i, s:b, s:s?}", "function",
+        file->pass == AF_FLASH_BACKWARD        ? "run_mha_bwd_"
+        : file->pass == AF_FLASH_FORWARD_SPLIT ? "run_mha_fwd_splitkv_dispatch"
+                                               : "run_mha_fwd_",
+        "type", file->dtype == AF_SLIM_FP16 ? "cutlass::half_t" : "cutlass::bfloat16_t",
+        "head_dim", file->head_dim, "causal", file->causal, "message", message_of(build, file));
+}
+
+/* All files of flash-attn 2: what is kept by name, a stub for each other. */
+static bool add_files(const struct af_build *build, json_t *keep, json_t *stubs)
+{
+    struct af_slim full = {0};
+    struct af_slim_file files[AF_SLIM_FILES_MAX];
+    bool good = true;
+    af_slim_full(&full);
+    size_t count = af_slim_files(&full, files);
+    for (size_t i = 0; i < count; i++) {
+        if (af_slim_keeps(&build->slim, &files[i]))
+            good &= json_array_append_new(
+                        keep, json_string(af_slim_file_name(&files[i], build->arena))) == 0;
+        else
+            good &= json_array_append_new(stubs, stub_of(build, &files[i])) == 0;
+    }
+    return good;
+}
+
+/* "2.11" of torch "2.11.0+cu130". */
+static const char *torch_minor(const struct af_build *build)
+{
+    const char *text = af_fact_text_or(&build->machine->torch.version, "");
+    size_t len = strcspn(text, ".");
+    len += text[len] == '.' ? 1 + strcspn(text + len + 1, ".+") : 0;
+    return af_arena_text_n(build->arena, text, len);
+}
+
+const char *af_build_local_version(const struct af_build *build)
+{
+    const char *cuda = af_fact_text_or(&build->machine->torch.cuda, "");
+    const char *abi =
+        af_fact_truth(&build->machine->torch.cxx11abi) == AF_NO ? "false" : "true";
+    return af_arena_format(build->arena, "cu%.*storch%scxx11abi%s.%s", (int)strcspn(cuda, "."),
+                           cuda, torch_minor(build), abi,
+                           af_slim_local(&build->slim, build->arena));
+}
+
+/* torch's headers demand C++20 from 2.14 on; setup.py asks for C++17. */
+static const char *standard_of(const struct af_build *build)
+{
+    int major = 0;
+    int minor = 0;
+    const char *text = af_fact_text_or(&build->machine->torch.version, "");
+    if (sscanf(text, "%d.%d", &major, &minor) != 2)
+        return NULL;
+    return major > 2 || (major == 2 && minor >= 14) ? "c++20" : NULL;
+}
+
+static enum anyflash_status write_json(struct af_build *build,
+                                       const struct af_build_place *place,
+                                       struct anyflash_error *err)
+{
+    const char *macros[AF_SLIM_MACROS_MAX + 1];
+    json_t *keep = json_array();
+    json_t *stubs = json_array();
+    json_t *words = json_array();
+    af_slim_macros(&build->slim, macros);
+    bool good = add_files(build, keep, stubs);
+    for (size_t i = 0; macros[i] != NULL; i++)
+        good &= json_array_append_new(words, json_string(macros[i])) == 0;
+    const char *torch = af_arena_format(build->arena, "torch==%s.*", torch_minor(build));
+    json_t *json =
+        json_pack("{s:o, s:o, s:o, s:s?, s:[s, s]}", "keep", keep, "stubs", stubs, "macros",
+                  words, "std", standard_of(build), "requires", torch, "einops");
+    char *text = good && json != NULL ? json_dumps(json, JSON_INDENT(1)) : NULL;
+    const char *path = af_path_join(build->arena, place->folder, "selection.json");
+    enum anyflash_status status =
+        text == NULL || path == NULL ? af_fail_memory(err)
+                                     : af_build_write_file(build->arena, path, text, 0644, err);
+    json_decref(json);
+    af_mem_free(text);
+    return status;
+}
+
+/* A script of unchanging path and text, as both stand in every command. */
+static enum anyflash_status write_gate(struct af_build *build,
+                                       const struct af_build_place *place, const char *name,
+                                       const char *compiler, struct anyflash_error *err)
+{
+    const char *path = af_arena_format(build->arena, "%s/gate/%s", place->folder, name);
+    const char *text = af_arena_format(
+        build->arena, "#!/bin/sh\nexec \"$ANYFLASH_PROGRAM\" gate '%s' \"$@\"\n", compiler);
+    return path == NULL || text == NULL
+               ? af_fail_memory(err)
+               : af_build_write_file(build->arena, path, text, 0755, err);
+}
+
+enum anyflash_status af_build_write_selection(struct af_build *build,
+                                              const struct af_build_place *place,
+                                              struct anyflash_error *err)
+{
+    const char *gates = af_path_join(build->arena, place->folder, "gate");
+    const char *nvcc = af_arena_format(build->arena, "%s/bin/nvcc", place->cuda_home);
+    const char *driver = af_path_join(build->arena, place->folder, "driver.py");
+    const struct af_compiler_rows *rows = &build->machine->compilers;
+    const char *host =
+        rows->count > 0 ? af_fact_text_or(&rows->rows[0].path, "/usr/bin/c++") : "/usr/bin/c++";
+    if (gates == NULL || nvcc == NULL || driver == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status = af_build_make_folder(gates, err);
+    if (status == ANYFLASH_OK)
+        status = write_gate(build, place, "nvcc", nvcc, err);
+    if (status == ANYFLASH_OK)
+        status = write_gate(build, place, "c++", host, err);
+    if (status == ANYFLASH_OK)
+        status = af_build_write_file(build->arena, driver, af_build_driver_py, 0644, err);
+    return status == ANYFLASH_OK ? write_json(build, place, err) : status;
+}
+
+static void predict_kernel(const struct af_build *build, const struct af_slim_file *file,
+                           struct af_prediction *out)
+{
+    struct af_slim_cost cost = af_slim_file_cost(&build->slim, file);
+    out->bytes = cost.peak_bytes;
+    out->seconds = cost.cpu_seconds;
+    snprintf(out->key, sizeof out->key, "%d hd%d causal%d kernels%d targets%zu",
+             (int)file->pass, file->head_dim, file->causal,
+             af_slim_kernels(file, build->slim.features), build->slim.arch_count);
+}
+
+void af_build_predict(void *context, const char *const *argv, struct af_prediction *out)
+{
+    const struct af_build *build = context;
+    struct af_slim_file file;
+    const char *source = NULL;
+    for (; *argv != NULL; argv++) {
+        if (af_ends_with(*argv, ".cu") || af_ends_with(*argv, ".cpp"))
+            source = *argv;
+    }
+    *out = (struct af_prediction){
+        .key = "link", .file = "link", .bytes = LINK_BYTES, .seconds = 2};
+    if (source == NULL)
+        return;
+    snprintf(out->file, sizeof out->file, "%s", af_path_name(source));
+    if (af_slim_file_parse(source, &file)) {
+        predict_kernel(build, &file, out);
+    } else if (strstr(source, "kernels_left_out") != NULL) {
+        snprintf(out->key, sizeof out->key, "stubs");
+        out->bytes = STUB_BYTES;
+        out->seconds = 4;
+    } else {
+        snprintf(out->key, sizeof out->key, "host");
+        out->bytes = HOST_BYTES;
+        out->seconds = 26;
+    }
+}

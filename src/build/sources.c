@@ -1,0 +1,154 @@
+/*
+ * sources.c: flash-attn's sources: their address and hash from uv, which knows
+ * the index, without running any of them; downloaded, compared, unpacked.
+ *
+ * uv is told what the release requires (nothing): so it need not run setup.py
+ * to find out.
+ */
+#include "build/parts.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "formats/toml.h"
+#include "run/download.h"
+
+#define LOCK_BYTES_MAX 65536u
+#define ARCHIVE_BYTES_MAX (UINT64_C(256) << 20)
+
+/* What the lock says of the one archive. */
+struct archive {
+    const char *url;
+    const char *sha256;
+    const char *path; /* where it is kept */
+};
+
+static enum anyflash_status read_lock(struct af_build *build, const char *path,
+                                      struct archive *archive, struct anyflash_error *err)
+{
+    struct af_toml toml;
+    struct af_span text;
+    enum anyflash_status status = af_file_read(build->arena, path, LOCK_BYTES_MAX, &text, err);
+    if (status == ANYFLASH_OK)
+        status = af_toml_parse(&toml, build->arena, text, "the lock of the sources", err);
+    if (status != ANYFLASH_OK)
+        return status;
+    const struct af_toml_item *sdist = af_toml_find(&toml, AF_TOML_PATH("packages", "sdist"));
+    const struct af_toml_item *url = af_toml_get(sdist, "url");
+    const struct af_toml_item *hash = af_toml_get(af_toml_get(sdist, "hashes"), "sha256");
+    if (url == NULL || url->text == NULL || hash == NULL || hash->text == NULL ||
+        !af_sha256_is_hex(hash->text))
+        return af_fail(err, ANYFLASH_E_DATA, "the index has no sources of flash-attn %s",
+                       build->version);
+    archive->url = url->text;
+    archive->sha256 = hash->text;
+    return ANYFLASH_OK;
+}
+
+/* Asks uv, once; the answer is kept beside the archive. */
+static enum anyflash_status find_archive(struct af_build *build,
+                                         const struct af_build_place *place, const char *folder,
+                                         struct archive *archive, struct anyflash_error *err)
+{
+    struct af_arena *arena = build->arena;
+    const char *uv = af_build_uv(build, place);
+    const char *start = af_arena_format(arena, "%s/%s", folder, build->version);
+    const char *settings = af_arena_format(arena, "%s.uv.toml", start);
+    const char *wanted = af_arena_format(arena, "%s.txt", start);
+    const char *lock = af_arena_format(arena, "%s/pylock.%s.toml", folder,
+                                       "flash-attn"); /* uv wants such a name */
+    const char *requirement = af_arena_format(arena, "flash-attn==%s\n", build->version);
+    const char *about = af_arena_format(arena,
+                                        "[[dependency-metadata]]\nname = \"flash-attn\"\n"
+                                        "version = \"%s\"\nrequires-dist = []\n",
+                                        build->version);
+    const char *const argv[] = {
+        uv,       "pip",      "compile",     "--quiet",  "--no-deps",   "--config-file",
+        settings, "--format", "pylock.toml", "--python", place->python, "-o",
+        lock,     wanted,     NULL};
+    archive->path = af_arena_format(arena, "%s/flash_attn-%s.tar.gz", folder, build->version);
+    if (arena->failed)
+        return af_fail_memory(err);
+    if (read_lock(build, lock, archive, err) == ANYFLASH_OK)
+        return ANYFLASH_OK;
+    if (build->offline || uv == NULL)
+        return af_fail(err, ANYFLASH_E_NOT_FOUND,
+                       build->offline ? "the sources of flash-attn %s are not kept here, and "
+                                        "--offline forbids getting them"
+                                      : "uv is needed to find the sources of flash-attn %s",
+                       build->version);
+    enum anyflash_status status = af_build_write_file(arena, settings, about, 0644, err);
+    if (status == ANYFLASH_OK)
+        status = af_build_write_file(arena, wanted, requirement, 0644, err);
+    if (status == ANYFLASH_OK)
+        status = af_build_call(build, place->log, "finding the sources", argv, NULL, NULL, err);
+    return status == ANYFLASH_OK ? read_lock(build, lock, archive, err) : status;
+}
+
+static bool show_progress(void *context, uint64_t done, int64_t total)
+{
+    const struct af_build *build = context;
+    if (build->talk.progress != NULL)
+        build->talk.progress(build->talk.context, "sources of flash-attn", done,
+                             total < 0 ? 0 : (uint64_t)total);
+    return !af_interrupted();
+}
+
+static enum anyflash_status get(struct af_build *build, const struct archive *archive,
+                                struct anyflash_error *err)
+{
+    char hex[AF_SHA256_HEX_BYTES];
+    struct af_http *http = NULL;
+    const struct af_http_options options = {.interrupted = af_interrupted};
+    struct af_download_result result;
+    const struct af_download download = {.url = archive->url,
+                                         .path = archive->path,
+                                         .sha256 = archive->sha256,
+                                         .size_bytes = -1,
+                                         .max_bytes = ARCHIVE_BYTES_MAX,
+                                         .progress = show_progress,
+                                         .context = build};
+    if (af_sha256_file(archive->path, hex, NULL, NULL) == ANYFLASH_OK &&
+        af_sha256_equal(hex, archive->sha256))
+        return ANYFLASH_OK;
+    if (build->offline)
+        return af_fail(err, ANYFLASH_E_NOT_FOUND,
+                       "the sources of flash-attn %s are not kept here whole, and --offline "
+                       "forbids getting them",
+                       build->version);
+    enum anyflash_status status = af_http_open(&options, &http, err);
+    if (status == ANYFLASH_OK)
+        status = af_download_run(http, &download, &result, err);
+    af_http_close(http);
+    return status;
+}
+
+enum anyflash_status af_build_prepare_sources(struct af_build *build,
+                                              const struct af_build_place *place,
+                                              struct anyflash_error *err)
+{
+    struct archive archive;
+    const char *root = af_build_root(build->arena);
+    const char *folder = root == NULL ? NULL : af_path_join(build->arena, root, "sources");
+    const char *script =
+        folder == NULL ? NULL : af_path_join(build->arena, folder, "unpack.py");
+    const char *setup = af_path_join(build->arena, place->sources, "setup.py");
+    if (folder == NULL || script == NULL || setup == NULL)
+        return af_fail_memory(err);
+    if (af_file_is_regular(setup))
+        return ANYFLASH_OK; /* unpacked: that happens as a whole or not at all */
+    enum anyflash_status status = af_build_make_folder(folder, err);
+    if (status == ANYFLASH_OK)
+        status = find_archive(build, place, folder, &archive, err);
+    if (status == ANYFLASH_OK)
+        status = get(build, &archive, err);
+    if (status == ANYFLASH_OK)
+        status = af_build_write_file(build->arena, script, af_build_unpack_py, 0644, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    af_say(&build->talk, "unpacking flash-attn %s", build->version);
+    const char *const argv[] = {place->python, "-I",           script,
+                                archive.path,  place->sources, NULL};
+    return af_build_call(build, place->log, "unpacking the sources", argv, NULL, NULL, err);
+}

@@ -1,0 +1,96 @@
+/*
+ * build_view.c: progress of a build on stderr.
+ */
+#include "cli/build_view.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define GIB 1073741824.0
+#define PLAIN_SECONDS 30.0
+
+static const char *why_text(enum af_admit_why why)
+{
+    return why == AF_ADMIT_MEMORY       ? "for memory"
+           : why == AF_ADMIT_SLOTS      ? "for a core"
+           : why == AF_ADMIT_ALONE_RUNS ? "for the one that must run alone"
+           : why == AF_ADMIT_FOR_ALONE  ? "until one can run alone"
+                                        : "";
+}
+
+/* Minutes until the end: what is left, as fast as what was done. */
+static double minutes_left(const struct af_build_view *view,
+                           const struct af_govern_event *event)
+{
+    double left = 0;
+    double pace = view->done_predicted > 0 ? view->done_seconds / view->done_predicted : 1;
+    size_t running = 0;
+    for (size_t i = 0; i < event->row_count; i++) {
+        const struct af_govern_row *row = &event->rows[i];
+        double one = row->prediction->seconds * pace - row->elapsed;
+        left += one > 0 ? one : 0;
+        running += row->state == AF_ADMIT_RUNNING;
+    }
+    return left / (double)(running > 0 ? running : 1) / 60;
+}
+
+static void clear(struct af_build_view *view)
+{
+    if (view->line_shown)
+        fprintf(stderr, "\r\033[K");
+    view->line_shown = false;
+}
+
+static void tell(struct af_build_view *view, const struct af_govern_event *event)
+{
+    bool terminal = isatty(STDERR_FILENO) == 1;
+    double now = af_govern_now();
+    size_t running = 0;
+    for (size_t i = 0; i < event->row_count; i++)
+        running += event->rows[i].state == AF_ADMIT_RUNNING;
+    size_t waiting = event->row_count - running;
+    if (event->row_count == 0 || (!terminal && now - view->told < PLAIN_SECONDS))
+        return;
+    clear(view);
+    fprintf(stderr, "%zu done, %zu running, %zu waiting%s%s, %.1f of %.1f GiB, %.0f min left%s",
+            event->ended_count, running, waiting, waiting > 0 ? " " : "",
+            waiting > 0 ? why_text(event->why) : "", (double)event->used_bytes / GIB,
+            (double)event->budget_bytes / GIB, minutes_left(view, event) + 0.5,
+            terminal ? "" : "\n");
+    fflush(stderr);
+    view->line_shown = terminal;
+    view->told = now;
+}
+
+/* A file that ended, or that was killed: a line of its own. */
+static void tell_file(struct af_build_view *view, const struct af_govern_event *event)
+{
+    static const char *const words[] = {
+        [AF_GOVERN_ENDED] = "done",
+        [AF_GOVERN_FAILED] = "failed",
+        [AF_GOVERN_KILLED] = "killed: memory was too short; again, alone",
+        [AF_GOVERN_STANDSTILL] = "stopped: memory was too short for any to go on; again later"};
+    clear(view);
+    fprintf(stderr, "  %-44s %4.0f s  %4.1f GiB  %s\n", event->file->file, event->seconds,
+            (double)event->peak_bytes / GIB, words[event->kind]);
+}
+
+void af_build_view_event(void *context, const struct af_govern_event *event)
+{
+    struct af_build_view *view = context;
+    if (event->kind == AF_GOVERN_ENDED) {
+        view->done_predicted += event->file->seconds;
+        view->done_seconds += event->seconds;
+    }
+    if (af_option_given(&view->cli->options, AF_OPTION_QUIET))
+        return;
+    if (event->kind == AF_GOVERN_TICK)
+        tell(view, event);
+    else if (event->kind != AF_GOVERN_STARTED)
+        tell_file(view, event);
+}
+
+void af_build_view_end(struct af_build_view *view)
+{
+    clear(view);
+}

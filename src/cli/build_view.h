@@ -1,0 +1,29 @@
+/*
+ * build_view.h: what a governed build tells while it runs: one line that is
+ * written over on a terminal, plain lines elsewhere.
+ */
+#ifndef AF_CLI_BUILD_VIEW_H
+#define AF_CLI_BUILD_VIEW_H
+
+#include "cli/commands.h"
+#include "govern/govern.h"
+
+/* Zero-initialised but for cli, file_count and cpu_seconds. */
+struct af_build_view {
+    const struct af_cli *cli;
+    size_t file_count;  /* to compile in all, as was estimated */
+    double cpu_seconds; /* that all of them take */
+    double started;
+    double told;           /* when the last plain line was written */
+    double done_predicted; /* seconds that the finished ones were predicted to take */
+    double done_seconds;   /* and took */
+    bool line_shown;
+};
+
+/* To be af_build.event, with the view as its context. */
+void af_build_view_event(void *context, const struct af_govern_event *event);
+
+/* Ends the line that is written over. */
+void af_build_view_end(struct af_build_view *view);
+
+#endif

@@ -1,0 +1,306 @@
+/*
+ * cmd_build.c: `anyflash build`: a wheel of flash-attn from its sources, whole
+ * or the part that a model needs.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "build/build.h"
+#include "cli/build_view.h"
+#include "cli/changing.h"
+#include "cli/facts_view.h"
+#include "cli/json_parts.h"
+#include "cli/page.h"
+
+#define CONFIG_BYTES_MAX (4u * 1024u * 1024u)
+#define VERSION "2.8.3.post2"
+#define LABEL_COLUMNS 14
+
+struct build {
+    struct af_change change;
+    struct af_build build;
+    struct af_build_place place;
+    struct af_build_result result;
+    struct af_build_view view;
+    struct af_slim_total total;
+    double wall_seconds; /* estimated */
+};
+
+/* "8G", "512M": bytes. */
+static enum anyflash_status read_memory(const struct af_cli *cli, uint64_t *bytes_out,
+                                        struct anyflash_error *err)
+{
+    const char *text = cli->options.values[AF_OPTION_MEMORY];
+    char *end;
+    if (text == NULL)
+        return ANYFLASH_OK;
+    double number = strtod(text, &end);
+    double unit = *end == 'G' || *end == 'g'   ? 1073741824.0
+                  : *end == 'M' || *end == 'm' ? 1048576.0
+                                               : 0;
+    if (end == text || unit == 0 || number * unit < 1048576.0 || number * unit > 1e15 ||
+        (end[1] != '\0' && strcmp(end + 1, "iB") != 0 && strcmp(end + 1, "B") != 0))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--memory takes a size, as 8G or 6000M");
+    *bytes_out = (uint64_t)(number * unit);
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status read_model(struct af_cli *cli, struct af_slim *slim,
+                                       struct anyflash_error *err)
+{
+    const char *path = cli->options.values[AF_OPTION_FOR];
+    const char *remark = NULL;
+    struct af_span json;
+    bool training = !af_option_given(&cli->options, AF_OPTION_INFERENCE);
+    enum anyflash_status status = af_file_read(&cli->arena, path, CONFIG_BYTES_MAX, &json, err);
+    if (status == ANYFLASH_OK)
+        status = af_slim_read_model(json, af_path_name(path), training, slim, &remark, err);
+    if (status == ANYFLASH_OK && remark != NULL && cli->options.values[AF_OPTION_DTYPE] == NULL)
+        af_cli_remark(cli, remark);
+    return status;
+}
+
+/* --for, then what is said by hand over it. */
+static enum anyflash_status read_selection(struct af_cli *cli, struct af_slim *slim,
+                                           struct anyflash_error *err)
+{
+    const struct af_options *options = &cli->options;
+    const char *head_dims = options->values[AF_OPTION_HEAD_DIM];
+    const char *dtypes = options->values[AF_OPTION_DTYPE];
+    const char *features = options->values[AF_OPTION_FEATURES];
+    enum anyflash_status status = ANYFLASH_OK;
+    af_slim_full(slim);
+    if (options->values[AF_OPTION_FOR] != NULL)
+        status = read_model(cli, slim, err);
+    else if (!af_option_given(options, AF_OPTION_FULL) && head_dims == NULL) {
+        cli->hint = "--for MODEL/config.json reads it; --full builds everything";
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "what shall it hold? --for CONFIG, --head-dim N, or --full");
+    }
+    if (status == ANYFLASH_OK && head_dims != NULL)
+        status = af_slim_read_head_dims(head_dims, slim, err);
+    if (status == ANYFLASH_OK && dtypes != NULL)
+        status = af_slim_read_dtypes(dtypes, slim, err);
+    if (status == ANYFLASH_OK && features != NULL)
+        status = af_slim_read_features(features, slim, err);
+    if (af_option_given(options, AF_OPTION_INFERENCE))
+        slim->backward = false;
+    return status;
+}
+
+/* --arch, or the GPUs that are here. */
+static enum anyflash_status read_archs(struct af_cli *cli, const struct af_machine *machine,
+                                       struct af_slim *slim, struct anyflash_error *err)
+{
+    const char *list = cli->options.values[AF_OPTION_ARCH];
+    for (const char *at = list; at != NULL && *at != '\0'; at += strcspn(at, ",") + 1) {
+        char word[16];
+        int64_t sm;
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
+        char *dot = strchr(word, '.');
+        if (dot != NULL)
+            memmove(dot, dot + 1, strlen(dot));
+        if (!af_parse_i64(word, 10, 999, &sm) || !af_slim_add_arch(slim, (int)sm))
+            return af_fail(
+                err, ANYFLASH_E_ARGUMENT,
+                "--arch %s: flash-attn 2 is for compute capability 8.0 and newer, as "
+                "9.0 or 80,90",
+                word);
+        if (at[strcspn(at, ",")] == '\0')
+            break;
+    }
+    for (size_t i = 0; list == NULL && i < machine->gpus.count; i++) {
+        double sm = strtod(af_fact_text_or(&machine->gpus.rows[i].sm, "0"), NULL);
+        af_slim_add_arch(slim, (int)(sm * 10 + 0.5));
+    }
+    if (slim->arch_count > 0)
+        return ANYFLASH_OK;
+    cli->hint = "--arch 8.0 is for A100 to RTX 4090, 9.0 for H100, 10.0 and 12.0 for Blackwell";
+    return af_fail(err, ANYFLASH_E_ARGUMENT,
+                   "no GPU that flash-attn serves was seen: say for which to build, by --arch");
+}
+
+static enum anyflash_status ask(struct af_cli *cli, struct build *build,
+                                struct anyflash_error *err)
+{
+    const char *toolkit = cli->options.values[AF_OPTION_TOOLKIT];
+    const char *jobs = cli->options.values[AF_OPTION_JOBS];
+    const struct af_machine *machine = &build->change.machine;
+    int64_t count = 0;
+    build->build = (struct af_build){.machine = machine,
+                                     .talk = build->change.run.talk,
+                                     .arena = &cli->arena,
+                                     .version = VERSION,
+                                     .offline = build->change.run.offline};
+    if (toolkit != NULL && strcmp(toolkit, "auto") != 0 && strcmp(toolkit, "system") != 0 &&
+        strcmp(toolkit, "index") != 0)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--toolkit takes auto, system or index");
+    if (jobs != NULL && !af_parse_i64(jobs, 1, AF_GOVERN_JOBS_MAX, &count))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--jobs takes a number from 1 to %d",
+                       AF_GOVERN_JOBS_MAX);
+    build->build.slots = (unsigned)count;
+    build->build.toolkit = af_equal(toolkit, "system")  ? AF_BUILD_TOOLKIT_SYSTEM
+                           : af_equal(toolkit, "index") ? AF_BUILD_TOOLKIT_INDEX
+                                                        : AF_BUILD_TOOLKIT_AUTO;
+    enum anyflash_status status = read_memory(cli, &build->build.memory_bytes, err);
+    if (status == ANYFLASH_OK)
+        status = read_selection(cli, &build->build.slim, err);
+    if (status == ANYFLASH_OK)
+        status = read_archs(cli, machine, &build->build.slim, err);
+    if (status == ANYFLASH_OK)
+        status = af_build_find_place(&build->build, &build->place, err);
+    return status;
+}
+
+static void estimate(struct build *build)
+{
+    const struct af_resources *resources = &build->change.machine.resources;
+    int64_t cores = af_fact_int_or(&resources->cores, 1);
+    int64_t memory = af_fact_int_or(&resources->memory_available_bytes, INT64_MAX);
+    if (build->build.memory_bytes > 0 && (int64_t)build->build.memory_bytes < memory)
+        memory = (int64_t)build->build.memory_bytes;
+    af_slim_total(&build->build.slim, &build->total);
+    build->wall_seconds = af_slim_wall_seconds(
+        &build->build.slim, build->build.slots > 0 ? (int)build->build.slots : (int)cores,
+        (uint64_t)(memory > 0 ? memory : 0));
+}
+
+static void view_estimate(struct af_cli *cli, const struct build *build)
+{
+    struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
+    const struct af_machine *machine = &build->change.machine;
+    af_page_format(&page, 0, "", AF_TONE_STRONG, "flash-attn %s for torch %s, Python %s",
+                   build->build.version, af_fact_text_or(&machine->torch.version, "?"),
+                   af_fact_text_or(&machine->python.version, "?"));
+    af_page_add(&page, LABEL_COLUMNS, "  holds", AF_TONE_PLAIN,
+                af_slim_text(&build->build.slim, &cli->arena));
+    af_page_format(&page, LABEL_COLUMNS, "  compiler", AF_TONE_PLAIN, "CUDA %s, %s",
+                   build->place.cuda_version,
+                   build->place.cuda_from_index ? "from the Python package index"
+                                                : build->place.cuda_home);
+    if (build->wall_seconds > 0)
+        af_page_format(
+            &page, LABEL_COLUMNS, "  takes", AF_TONE_PLAIN,
+            "about %.0f minutes here (%zu files, %.0f CPU minutes), at most %.1f GiB "
+            "a compiler",
+            build->wall_seconds / 60 + 0.5, build->total.file_count,
+            build->total.cpu_seconds / 60 + 0.5,
+            (double)build->total.peak_bytes / 1073741824.0);
+    else
+        af_page_format(&page, LABEL_COLUMNS, "  takes", AF_TONE_BAD,
+                       "one compiler needs %.1f GiB, which is more than there is: it may be "
+                       "killed",
+                       (double)build->total.peak_bytes / 1073741824.0);
+    af_page_add(&page, LABEL_COLUMNS, "  in", AF_TONE_PLAIN, build->place.folder);
+}
+
+static void view_result(struct af_cli *cli, const struct build *build)
+{
+    struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
+    af_page_gap(&page);
+    if (build->result.wheel == NULL) {
+        af_page_format(&page, 0, "", AF_TONE_BAD, "not built: %s", build->result.reason);
+        af_page_format(&page, 0, "", AF_TONE_PLAIN, "log: %s", build->place.log);
+        return;
+    }
+    af_page_format(&page, 0, "", AF_TONE_GOOD, "built in %.1f minutes: %s",
+                   build->result.seconds / 60, build->result.wheel);
+    af_page_format(&page, 0, "", AF_TONE_PLAIN, "anyflash install %s", build->result.wheel);
+}
+
+static enum anyflash_status write_json(struct af_cli *cli, const struct build *build,
+                                       struct anyflash_error *err)
+{
+    const struct af_build_result *result = &build->result;
+    return af_cli_json_take(
+        cli,
+        json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:f, s:I, s:s?, s:s?, s:f}", "schema",
+                  "anyflash-build/1", "version", build->build.version, "holds",
+                  af_slim_local(&build->build.slim, &cli->arena), "folder", build->place.folder,
+                  "files", (json_int_t)build->total.file_count, "cpu_seconds",
+                  build->total.cpu_seconds, "estimated_seconds", build->wall_seconds,
+                  "peak_bytes", (json_int_t)build->total.peak_bytes, "wheel", result->wheel,
+                  "reason", result->reason, "seconds", result->seconds),
+        err);
+}
+
+static enum anyflash_status make(struct af_cli *cli, struct build *build,
+                                 enum af_exit *exit_out, struct anyflash_error *err)
+{
+    const char *remark;
+    bool dry = af_option_given(&cli->options, AF_OPTION_DRY_RUN);
+    bool json = af_option_given(&cli->options, AF_OPTION_JSON);
+    estimate(build);
+    build->view = (struct af_build_view){.cli = cli,
+                                         .file_count = build->total.file_count,
+                                         .cpu_seconds = build->total.cpu_seconds};
+    build->build.event = af_build_view_event;
+    build->build.context = &build->view;
+    if (!json)
+        view_estimate(cli, build);
+    if (!dry && !json && !cli->out.failed) { /* before the minutes, not after them */
+        fwrite(af_text_get(&cli->out), 1, cli->out.len, stdout);
+        fflush(stdout);
+        af_text_release(&cli->out);
+        cli->out = (struct af_text){0};
+    }
+    enum anyflash_status status =
+        dry ? ANYFLASH_OK
+            : af_state_open(AF_STATE_WRITE, &cli->arena, &build->build.state, &remark, err);
+    if (status == ANYFLASH_OK && !dry)
+        status = af_build_run(&build->build, &build->place, &build->result, err);
+    af_build_view_end(&build->view);
+    af_state_close(build->build.state);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (!dry && build->result.wheel == NULL)
+        *exit_out = AF_EXIT_NO;
+    if (json)
+        return write_json(cli, build, err);
+    if (!dry)
+        view_result(cli, build);
+    return af_cli_finish(cli, err);
+}
+
+static enum anyflash_status clean(struct af_cli *cli, struct anyflash_error *err)
+{
+    struct af_build_kept *rows;
+    size_t count;
+    struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
+    bool dry = af_option_given(&cli->options, AF_OPTION_DRY_RUN);
+    enum anyflash_status status = af_build_list(&cli->arena, &rows, &count, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
+        if (!dry)
+            status = af_build_remove(&rows[i], err);
+        if (status == ANYFLASH_OK)
+            af_page_format(&page, 0, "", AF_TONE_PLAIN, "%s %s  %s  %s",
+                           dry ? "kept" : "removed",
+                           af_bytes_text(&cli->arena, (int64_t)rows[i].bytes), rows[i].title,
+                           rows[i].path);
+    }
+    if (status == ANYFLASH_OK && count == 0)
+        af_page_add(&page, 0, "", AF_TONE_PLAIN, "nothing of builds is kept");
+    return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
+}
+
+enum anyflash_status af_cmd_build(struct af_cli *cli, enum af_exit *exit_out,
+                                  struct anyflash_error *err)
+{
+    if (cli->options.words.count > 0)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'build' takes options only");
+    if (af_option_given(&cli->options, AF_OPTION_CLEAN))
+        return clean(cli, err);
+    struct build *build = af_arena_alloc(&cli->arena, sizeof *build);
+    if (build == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status = af_change_begin(&build->change, cli, err);
+    if (status == ANYFLASH_OK)
+        status = ask(cli, build, err);
+    if (status == ANYFLASH_OK)
+        status = make(cli, build, exit_out, err);
+    af_change_end(&build->change);
+    return status;
+}
