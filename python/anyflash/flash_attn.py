@@ -34,10 +34,12 @@ from typing import Optional, Tuple, Union
 import torch
 from torch import Tensor
 
-from .providers import attend
+from .providers import attend, prepare
 from .providers.call import LSE, OUT, PROBABILITIES, Call
 
 Result = Union[Tensor, Tuple[Tensor, Tensor, Tensor]]
+
+prepare()
 
 
 def _count(number):

@@ -5,12 +5,13 @@ A provider is a module with
     declines(call)      None, or the reason why not, as text
     forward(call)       (out, lse, probabilities) of a Call
 and the first of a device's ladder that does not decline computes. Which modules
-there are for a device stands in LADDER; importing this package loads none of them.
+there are stands in LADDER; importing this package loads none of them, prepare() does.
 """
 
 import importlib
 import logging
 import os
+import sys
 
 _log = logging.getLogger("anyflash")
 
@@ -43,9 +44,16 @@ def load(name):
     return importlib.import_module(module, __package__)
 
 
-_ladders = {}  # device type: providers to ask
+_ladders = {}  # device type: modules to ask; filled by prepare()
 _announced = set()
 _forced = os.environ.get("ANYFLASH_PROVIDER") or None
+
+
+def prepare():
+    """Loads the providers; what a call finds, because a compiled graph imports nothing."""
+    for device, names in _OF_DEVICE.items():
+        names = (_forced,) if _forced else names
+        _ladders[device] = tuple([load(name) for name in names])
 
 
 def force(name):
@@ -58,21 +66,12 @@ def force(name):
     if name is not None:
         load(name)
     before, _forced = _forced, name
-    _ladders.clear()
+    prepare()
     return before
 
 
-def _ladder(device_type):
-    names = (_forced,) if _forced else _OF_DEVICE.get(device_type, _OF_DEVICE[None])
-    ladder = tuple([load(name) for name in names])
-    _ladders[device_type] = ladder
-    return ladder
-
-
 def _announce(provider, call):
-    from torch.compiler import is_compiling
-
-    if is_compiling():
+    if sys.modules["torch"].compiler.is_compiling():
         return
     _announced.add(provider.name)
     _log.info("attention on %s is computed by '%s'", call.q.device, provider.name)
@@ -81,7 +80,7 @@ def _announce(provider, call):
 def _try(call):
     reasons = []
     device = call.q.device.type
-    for provider in _ladders.get(device) or _ladder(device):
+    for provider in _ladders.get(device) or _ladders[None]:
         reason = provider.declines(call)
         if reason is None:
             try:
@@ -103,8 +102,6 @@ def attend(call):
     """
     try:
         return _try(call)
-    except NoProvider:
-        raise
     except Exception:
         from .checks import check
 

@@ -2,6 +2,8 @@
 
 import torch
 
+from .call import transformed
+
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
@@ -145,6 +147,59 @@ def _check_rotary(call):
         raise ValueError(f"rotary_cos: {2 * cos.shape[1]} of {q.shape[-1]} dimensions")
 
 
+def _within(tensor, name, low, high):
+    """Raises ValueError where an element is below low or above high (a number or tensor)."""
+    wrong = ((tensor < low) | (tensor > high)).nonzero()
+    if len(wrong):
+        at = tuple(wrong[0].tolist())
+        raise ValueError(f"{name}: is {int(tensor[at])} at {list(at)}, out of range")
+
+
+def _check_starts(starts, longest, total, name, longest_name):
+    _within(starts, name, 0, total)
+    lengths = starts.diff()
+    _within(lengths, f"{name} (lengths)", 0, total)
+    if len(lengths) and int(lengths.max()) > longest:
+        raise ValueError(f"{longest_name}: is {longest}, a sequence has {int(lengths.max())}")
+
+
+def _check_pages(call):
+    size = call.k.shape[1]
+    used = call.seqused_k.long()
+    if call.k_new is not None:
+        used = used + call.k_new.shape[1]
+    table = call.block_table
+    first = torch.arange(table.shape[1]) * size
+    seen = torch.where(first < used[:, None], table, 0)
+    _within(seen, "block_table", 0, call.k.shape[0] - 1)
+
+
+def _check_contents(call):
+    """What the lengths and indices say; read only where that needs no wait for a device."""
+    if call.cu_q is not None:
+        total = call.q.shape[0]
+        _check_starts(call.cu_q, call.max_q, total, "cu_seqlens_q", "max_seqlen_q")
+    if call.cu_k is not None:
+        total = call.k.shape[0]
+        _check_starts(call.cu_k, call.max_k, total, "cu_seqlens_k", "max_seqlen_k")
+    rows = call.k.shape[1] if call.cu_k is None else 0
+    if call.block_table is not None:
+        rows *= call.block_table.shape[1]
+    if call.seqused_k is not None:
+        new = 0 if call.k_new is None else call.k_new.shape[1]
+        name = "cache_seqlens" if call.cache else "cu_seqlens_k (lengths)"
+        _within(call.seqused_k, name, 0, rows - new)
+        if call.rotary_cos is not None:
+            _within(call.seqused_k, f"{name} for rotary_cos", 0, len(call.rotary_cos) - new)
+    if call.block_table is not None and call.seqused_k is not None:
+        _check_pages(call)
+    if call.batch_idx is not None:
+        _within(call.batch_idx, "cache_batch_idx", 0, call.k.shape[0] - 1)
+    if call.leftpad is not None:
+        used = rows if call.seqused_k is None else call.seqused_k
+        _within(call.leftpad, "cache_leftpad", 0, used)
+
+
 def check(call):
     """Raises TypeError or ValueError that names the first argument that is wrong."""
     names = {"k": "k_cache", "v": "v_cache"} if call.cache else {"k": "k", "v": "v"}
@@ -153,3 +208,5 @@ def check(call):
     batch = _check_batch(call, names)
     if call.cache:
         _check_append(call, batch)
+    if call.q.is_cpu and not torch.compiler.is_compiling() and not transformed():
+        _check_contents(call)

@@ -4,6 +4,8 @@ Without a gradient a call costs the engine call and little more; in a compiled
 graph and for gradients it is an operator, anyflash::attend.
 """
 
+import operator
+
 import torch
 
 from .. import _attend, _lib, _torch_ops
@@ -49,8 +51,8 @@ def _options(call):
         _float32(call.sinks),
         float(call.softmax_scale),
         bool(call.causal),
-        int(left),
-        int(right),
+        operator.index(left),
+        operator.index(right),
         float(call.softcap),
         float(call.dropout),
         seed(call.dropout),
@@ -90,6 +92,22 @@ def _probabilities(call, q, k, options):
         square[batch, :, : stop - start] = found[start:stop].transpose(0, 1)
     return square
 
+
+def _no_second_derivative(ctx, *gradients):
+    raise RuntimeError("the engine has no second derivative; ANYFLASH_PROVIDER=plain has")
+
+
+def _nothing_kept(ctx, inputs, output):
+    pass
+
+
+# Without this torch takes the first derivative for a constant, and only warns.
+torch.library.register_autograd(
+    "anyflash::attend_backward",
+    _no_second_derivative,
+    setup_context=_nothing_kept,
+    lib=_torch_ops._library,
+)
 
 #: Of the two operators on a cache, as _CACHE_NAMES gives them to _attend.attend().
 _CACHE_OPTIONS = (
@@ -131,7 +149,7 @@ def _cache_options(call):
         _float32(call.sinks),
         float(call.softmax_scale),
         bool(call.causal),
-        *map(int, call.window),
+        *map(operator.index, call.window),
         float(call.softcap),
     )
 

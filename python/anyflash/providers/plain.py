@@ -30,6 +30,10 @@ def _spread(x, heads):
 
 def _softmax(scores, sinks):
     """(probabilities, logsumexp); zero and +inf for a row that sees no key."""
+    if scores.shape[-1] == 0:  # there is no maximum of nothing
+        scores = torch.nn.functional.pad(scores, (0, 1), value=-torch.inf)
+        weights, lse = _softmax(scores, sinks)
+        return weights[..., :0], lse
     top = scores.detach().amax(-1, keepdim=True)
     if sinks is not None:
         sinks = sinks.to(scores.dtype)[None, :, None, None]
