@@ -12,10 +12,12 @@ from anyflash.providers import aten, torch_kernels, trial
 
 
 class Seen:
-    """The keyword and positional arguments of each call, by their schema's names."""
+    """`calls`: (operator, its arguments by their schema's names) of each call; `watch` is
+    called by each backward of flash."""
 
     def __init__(self):
         self.calls = []
+        self.watch = lambda: None
 
 
 def _named(operator, args, kwargs):
@@ -137,6 +139,7 @@ def _gradients(given, cu_q, cu_k, lse_rows):
 def _flash_backward(seen, *args, **kwargs):
     given = _named(torch.ops.aten._flash_attention_backward.default, args, kwargs)
     seen.calls.append(("flash backward", given))
+    seen.watch()
     random = [n for n in ("philox_seed", "rng_state") if n in given]
     assert random == [aten.RANDOM_STATE] and given[random[0]].flatten()[0] == 7
     lse, cu_q = given["logsumexp"], given["cum_seq_q"]
