@@ -66,6 +66,13 @@ def _call(kernel, tensors, dropout_p, is_causal, attn_mask, scale, outputs):
     return tuple([take(_capsule(handle, None, None)) for handle in handles])
 
 
+def _laid_out_as(model, result):
+    """The result in the memory order that torch's Meta kernels promise."""
+    if result.stride() == torch.empty_like(model).stride():
+        return result
+    return torch.empty_like(model).copy_(result)
+
+
 def _flash_forward(
     query,
     key,
@@ -113,7 +120,8 @@ def _flash_forward(
             int(seed),
         )
     lse.masked_fill_(lse == -torch.inf, torch.inf)
-    return out, lse, seed, torch.zeros((), dtype=torch.long), query.new_empty(0)
+    unused = torch.zeros((), dtype=torch.long)
+    return _laid_out_as(query, out), lse, seed, unused, query.new_empty(0)
 
 
 def _flash_backward(
@@ -138,7 +146,7 @@ def _flash_backward(
 ):
     """aten::_flash_attention_backward of torch 2.6."""
     with torch.no_grad():
-        return torch.ops.anyflash.attend_backward(
+        gradients = torch.ops.anyflash.attend_backward(
             grad_out,
             query,
             key,
@@ -162,6 +170,7 @@ def _flash_backward(
             dropout_p,
             int(philox_seed) if dropout_p > 0 else 0,
         )
+    return tuple(_laid_out_as(*pair) for pair in zip((query, key, value), gradients))
 
 
 def _only_when_on(kernel):

@@ -1,0 +1,147 @@
+"""Torch's own samples for its attention operators (OpInfo), and opcheck, with enable()."""
+
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("expecttest")  # torch.testing._internal asks for it
+import anyflash.torch  # noqa: E402
+from torch_support import BOUNDS, TORCH, check  # noqa: E402
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from torch.testing._internal.common_methods_invocations import op_db
+
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+
+
+@pytest.fixture(autouse=True)
+def enabled():
+    anyflash.torch.enable()
+    yield
+    anyflash.torch.disable()
+
+
+def samples(name, dtype, requires_grad):
+    """(function, sample) of torch's operators of this name."""
+    found = [op for op in op_db if op.name.split(".")[-1] == name]
+    assert found, name
+    for op in found:
+        for sample in op.sample_inputs("cpu", dtype, requires_grad=requires_grad):
+            yield op.op, sample
+
+
+def tensors_of(values):
+    for value in values if isinstance(values, (tuple, list)) else (values,):
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            yield value
+
+
+def results(function, sample):
+    """Outputs and gradients of a sample, from the same random numbers each time."""
+    torch.manual_seed(0)
+    inputs = list(tensors_of([sample.input, *sample.args, *sample.kwargs.values()]))
+    outputs = function(sample.input, *sample.args, **sample.kwargs)
+    first = next(tensors_of(outputs))
+    wanted = [x for x in inputs if x.requires_grad]
+    gradients = ()
+    if wanted and first.requires_grad:
+        gradients = torch.autograd.grad(
+            first, wanted, torch.ones_like(first).cos(), allow_unused=True
+        )
+    return first, *[g for g in gradients if g is not None]
+
+
+def same_as_stock(name, dtype, requires_grad=True):
+    """Each sample with the engine beside torch alone; returns how many came to the engine."""
+    before = anyflash.torch.counts()[0]
+    for function, sample in samples(name, dtype, requires_grad):
+        ours = results(function, sample)
+        anyflash.torch.disable()
+        stock = results(function, sample)
+        anyflash.torch.enable()
+        assert len(ours) == len(stock)
+        for have, want in zip(ours, stock):
+            assert have.stride() == want.stride() and have.dtype == want.dtype
+            bound = 2 * BOUNDS.get(dtype, 0.0)
+            scale = max(1.0, want.abs().max().item()) if want.numel() else 1.0
+            assert torch.allclose(have, want, rtol=0, atol=bound * scale), sample
+    return anyflash.torch.counts()[0] - before
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sdpa(dtype):
+    assert same_as_stock("scaled_dot_product_attention", dtype) > 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_operator_behind_it(dtype):
+    assert same_as_stock("_scaled_dot_product_flash_attention_for_cpu", dtype) > 0
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+def test_multi_head_attention(dtype):
+    same_as_stock("multi_head_attention_forward", dtype)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.float16))
+def test_flash_attention_forward(dtype):
+    from test_torch_flash import one_sequence
+
+    count = 0
+    for function, sample in samples("_flash_attention_forward", dtype, True):
+        keywords = sample.kwargs
+        tensors = [x.detach().requires_grad_() for x in (sample.input, *sample.args)]
+        torch.manual_seed(0)
+        out, lse, *_ = function(*tensors, **keywords)
+        if keywords["dropout_p"] == 0:
+            window = (-1, 0) if keywords["is_causal"] else (-1, -1)
+            wide = [x.detach().double() for x in tensors]
+            parts = [
+                one_sequence(*one, window=window, scale=keywords["scale"])
+                for one in zip(*wide)
+            ]
+            check(out, torch.stack([o for o, _ in parts]), dtype, sample)
+        torch.autograd.grad(out.sum(), tensors)
+        count += 1
+    assert count >= 8
+
+
+CHECKS = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
+
+
+def opcheck(operator, *args, **options):
+    answers = torch.library.opcheck(operator, args, options, test_utils=CHECKS)
+    assert set(answers.values()) == {"SUCCESS"}, answers
+
+
+def test_opcheck_of_sdpa():
+    operator = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+    q, k = (torch.randn(2, 4, n, 16, requires_grad=True) for n in (5, 9))
+    opcheck(operator, q, k, k, 0.0, True, scale=0.3)
+    opcheck(operator, q, k, k, attn_mask=torch.randn(5, 9))
+
+
+def test_opcheck_of_its_backward():
+    operator = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    q, k = torch.randn(2, 4, 5, 16), torch.randn(2, 4, 9, 16)
+    out, lse = operator(q, k, k)
+    backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+    opcheck(backward, torch.randn_like(out), q, k, k, out, lse, 0.0, False)
+
+
+def test_opcheck_of_the_flash_operators():
+    # Its fakes put rng_state on no device and know no packed logsumexp before torch 2.7.
+    utilities = CHECKS if TORCH >= (2, 7) else CHECKS[:1]
+    q, k = torch.randn(6, 4, 16), torch.randn(9, 2, 16)
+    cu_q, cu_k = (torch.tensor(x, dtype=torch.int32) for x in ([0, 2, 6], [0, 4, 9]))
+    arguments = (q, k, k, cu_q, cu_k, 4, 5, 0.0, True, False)
+    operator = torch.ops.aten._flash_attention_forward.default
+    answers = torch.library.opcheck(operator, arguments, test_utils=utilities[:1])
+    assert set(answers.values()) == {"SUCCESS"}, answers
+    out, lse, *rest = operator(*arguments)
+    backward = torch.ops.aten._flash_attention_backward.default
+    arguments = (out, q, k, k, out, lse, cu_q, cu_k, 4, 5, 0.0, True, *rest[:2])
+    answers = torch.library.opcheck(backward, arguments, test_utils=utilities)
+    assert set(answers.values()) == {"SUCCESS"}, answers

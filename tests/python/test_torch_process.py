@@ -1,0 +1,237 @@
+"""enable() in a living process: threads, fork and spawn, the end, copies of models, MXCSR."""
+
+import concurrent.futures
+import copy
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import anyflash.torch  # noqa: E402
+from torch_support import TORCH, check, in_float64, sdpa  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def enabled():
+    threads = torch.get_num_threads()
+    anyflash.torch.enable()
+    yield
+    anyflash.torch.disable()
+    torch.set_num_threads(threads)
+
+
+def script(text, seconds=240):
+    """Runs Python of its own; returns what it printed."""
+    head = "import torch, anyflash.torch\nsdpa = torch.nn.functional.scaled_dot_product_attention\n"
+    paths = os.pathsep.join([*sys.path, os.path.dirname(__file__)])
+    done = subprocess.run(
+        [sys.executable, "-c", head + textwrap.dedent(text)],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("flush", (False, True))
+def test_flush_to_zero_stays_as_it_was_set(flush):
+    torch.set_num_threads(2)
+    tiny = torch.full((100000,), 1e-39)  # below the smallest normal number; on both threads
+    q = torch.randn(1, 4, 256, 64)
+    if not torch.set_flush_denormal(flush):
+        pytest.skip("this processor cannot flush denormal numbers")
+    try:
+        before = (tiny * 0.5).count_nonzero()
+        sdpa(q, q, q)
+        assert (tiny * 0.5).count_nonzero() == before
+        assert ((tiny[:8] * 0.5).count_nonzero() == 0) == flush
+    finally:
+        torch.set_flush_denormal(False)
+
+
+def test_the_same_bits_for_every_number_of_threads():
+    q = torch.randn(1, 4, 300, 64)
+    torch.set_num_threads(1)
+    one = sdpa(q, q, q)
+    for count in (2, 3, 1):
+        torch.set_num_threads(count)
+        assert torch.equal(sdpa(q, q, q), one)
+
+
+def test_threads_of_python():
+    torch.set_num_threads(2)
+    inputs = [torch.randn(1, 2, 50 + i, 64, requires_grad=True) for i in range(8)]
+    wanted = [in_float64(x, x, x)[0] for x in inputs]
+
+    def work(i):
+        for _ in range(20):
+            x = inputs[i].detach().requires_grad_()
+            out = sdpa(x, x, x)
+            check(out, wanted[i], torch.float32)
+            out.sum().backward()
+            assert x.grad is not None
+        return True
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(8)))
+
+
+def test_a_backward_in_another_thread():
+    q = torch.randn(1, 2, 40, 64, requires_grad=True)
+    out = sdpa(q, q, q)
+    thread = threading.Thread(target=lambda: out.sum().backward())
+    thread.start()
+    thread.join()
+    want, gradients_of = in_float64(q, q, q)
+    check(q.grad, sum(gradients_of(torch.ones_like(want))), torch.float32)
+
+
+def test_a_new_thread_has_as_many_threads_as_torch_was_set_to():
+    script(
+        """
+        import ctypes, threading
+        torch.set_num_threads(1)
+        anyflash.torch.enable()
+        x = torch.randn(1, 8, 256, 64)
+        def tasks():
+            sdpa(x, x, x)
+            return len(__import__("os").listdir("/proc/self/task"))
+        counts = []
+        thread = threading.Thread(target=lambda: counts.append(tasks()))
+        before = len(__import__("os").listdir("/proc/self/task"))
+        thread.start(); thread.join()
+        assert counts[0] <= before + 1, (counts, before)
+        """
+    )
+
+
+def test_switching_while_other_threads_compute():
+    x = torch.randn(1, 2, 16, 64)
+    want = in_float64(x, x, x)[0]
+    stop, failures = threading.Event(), []
+
+    def work():
+        torch.set_num_threads(1)
+        while not stop.is_set():
+            try:
+                check(sdpa(x, x, x), want, torch.float32)
+            except BaseException as error:  # noqa: BLE001
+                failures.append(error)
+                return
+
+    workers = [threading.Thread(target=work) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for _ in range(2000):
+        anyflash.torch.disable()
+        anyflash.torch.enable()
+    stop.set()
+    for worker in workers:
+        worker.join()
+    assert not failures
+
+
+def test_blocks_that_overlap_keep_each_other_on():
+    anyflash.torch.disable()
+    first, second = anyflash.torch.enabled(), anyflash.torch.enabled()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert anyflash.torch.is_enabled()
+    second.__exit__(None, None, None)
+    assert not anyflash.torch.is_enabled()
+
+
+FORKS = """
+    import os
+    torch.set_num_threads(2)
+    anyflash.torch.enable()
+    x = torch.randn(1, 8, 300, 64)
+    want = sdpa(x, x, x) if {used} else None
+    pid = os.fork()
+    if pid == 0:
+        out = sdpa(x, x, x)
+        again = sdpa(x, x, x)
+        torch.set_num_threads(1)  # torch's own operators would wait for the parent's threads
+        good = torch.equal(out, again) and (want is None or torch.equal(out, want))
+        os._exit(0 if good else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert want is None or torch.equal(sdpa(x, x, x), want)
+    """
+
+
+@pytest.mark.parametrize("used", (False, True))
+def test_a_forked_child_computes(used):
+    script(FORKS.format(used=used))
+
+
+def child(x):
+    anyflash.torch.enable()
+    return sdpa(x, x, x).sum().item()
+
+
+def test_a_spawned_child_computes():
+    import multiprocessing
+
+    x = torch.ones(1, 2, 8, 16)
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        assert pool.submit(child, x).result(timeout=240) == x.sum().item()
+
+
+def test_the_end_of_the_interpreter():
+    out = script(
+        """
+        anyflash.torch.enable()
+        y = torch.randn(1, 2, 64, 64, requires_grad=True)
+        sdpa(y, y, y).sum().backward()
+        print("done")
+        """
+    )
+    assert out == "done\n"
+
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = torch.nn.Linear(32, 96)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).view(*x.shape[:-1], 3, 2, 16).permute(2, 0, 3, 1, 4)
+        return sdpa(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+
+
+def test_copies_of_a_model():
+    torch.manual_seed(0)
+    model, x = Layer(), torch.randn(2, 9, 32)
+    want = model(x)
+    assert torch.equal(copy.deepcopy(model)(x), want)
+    assert torch.equal(pickle.loads(pickle.dumps(model))(x), want)
+
+
+def test_compiled_forward_and_backward():
+    torch.manual_seed(0)
+    model, x = Layer(), torch.randn(2, 33, 32)
+    compiled = torch.compile(model, fullgraph=True)
+    before = anyflash.torch.counts()
+    compiled(x).sum().backward()
+    assert anyflash.torch.counts()[0] == before[0] + 2
+    have = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    anyflash.torch.disable()
+    model(x).sum().backward()
+    for ours, stock in zip(have, model.parameters()):
+        assert torch.allclose(ours, stock.grad, atol=1e-4)
+
+
+@pytest.mark.skipif(TORCH < (2, 7), reason="Python kernels need the interpreter")
+def test_kernels_are_c_and_take_no_lock_of_python():
+    names = [k for k in vars(anyflash.torch) if k.startswith("_torch_library")]
+    assert not names and "anyflash._torch_library" not in sys.modules
