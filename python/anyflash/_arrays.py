@@ -155,6 +155,11 @@ def view(array, name):
     raise TypeError(f"{name}: {type(array).__name__} is no array")
 
 
+def is_writable(array):
+    """False for a NumPy array, or what has its flags, that is marked read-only."""
+    return getattr(getattr(array, "flags", None), "writeable", True) is not False
+
+
 def new_like(model, shape, dtype):
     """A new contiguous array of F32, F16 or BF16, of the package of `model`."""
     package = type(model).__module__.partition(".")[0]

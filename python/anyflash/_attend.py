@@ -5,7 +5,7 @@ lengths, D head size, Dv value size.
 """
 
 from . import _lib
-from ._arrays import new_like, type_name, view
+from ._arrays import is_writable, new_like, type_name, view
 from ._lib import AT, BF16, BOOL, F16, F32
 
 _ALIGN = {"bottom-right": 0, "top-left": 1}
@@ -51,7 +51,7 @@ class _Call:
                 f"{name}: has {len(found.shape)} dimensions, expected {rank}"
                 + (" (total, heads, head size)" if packed else "")
             )
-        if found.shape[-1] > 1 and found.strides[-1] != 1:
+        if found.strides[-1] != 1 and found.shape[-1] > 1 and 0 not in found.shape:
             raise ValueError(
                 f"{name}: the last dimension has stride {found.strides[-1]}, "
                 "it must be contiguous"
@@ -64,6 +64,20 @@ class _Call:
             shape = (found.shape[0], found.shape[h], found.shape[s], found.shape[3])
             strides = (found.strides[0], found.strides[h], found.strides[s])
         return (found.address, found.dtype, 0, *strides), shape, found
+
+    def given(self, array, name, shape, packed):
+        """The values of rows() of an array that must have `shape`."""
+        values, _, found = self.rows(array, name, packed)
+        if tuple(found.shape) != tuple(shape):
+            raise ValueError(f"{name}: shape {tuple(found.shape)}, expected {tuple(shape)}")
+        return values
+
+    def output(self, array, name, shape, packed):
+        """given() of an array into which the engine writes."""
+        values = self.given(array, name, shape, packed)
+        if not is_writable(array):
+            raise ValueError(f"{name}: is read-only")
+        return values
 
     def scores(self, array, name, dtypes):
         """bias or mask, broadcast from the right to [B, H, Sq, Sk]."""
@@ -112,7 +126,13 @@ def _set_lengths(call, options, q_shape, k_shape):
     cu_q, cu_k = options["cu_seqlens_q"], options["cu_seqlens_k"]
     batch, q_len = q_shape[0], q_shape[2]
     if cu_q is not None:
-        batch = view(cu_q, "cu_seqlens_q").shape[0] - 1
+        starts = call.array(cu_q, "cu_seqlens_q", ("int32",)).shape
+        if len(starts) != 1 or starts[0] < 1:
+            raise ValueError(
+                f"cu_seqlens_q: shape {tuple(starts)}, it must be one dimension with one "
+                "element more than there are sequences"
+            )
+        batch = starts[0] - 1
         if options["max_seqlen_q"] is None:
             raise ValueError("max_seqlen_q: is needed with cu_seqlens_q")
         call.set("cu_seqlens_q", call.integers(cu_q, "cu_seqlens_q"))
@@ -147,6 +167,9 @@ def _set_lengths(call, options, q_shape, k_shape):
 
 def _set_append(call, options, batch):
     if options["k_new"] is not None:
+        for name in ("k", "v"):
+            if not is_writable(options[name]):
+                raise ValueError(f"{name}: is read-only, k_new and v_new are written to it")
         k_new, shape, _ = call.rows(options["k_new"], "k_new")
         v_new, v_shape, _ = call.rows(options["v_new"], "v_new")
         if shape[:3] != v_shape[:3] or shape[0] != batch:
@@ -268,7 +291,7 @@ def _problem(q, k, v, layout, given):
     if own_batch and options["cu_seqlens_k"] is None and k_shape[0] != batch:
         raise ValueError(f"k: batch {k_shape[0]}, expected {batch}")
     call.set("value_dim", v_shape[3], *q_values, *k_values, *v_values)
-    _set_append(call, options, batch)
+    _set_append(call, {**options, "k": k, "v": v}, batch)
     _set_scores(call, options, batch)
     return call, q_shape, q_view
 
@@ -333,10 +356,7 @@ def attend(
     shape = _rows_shape(call, q_shape, call.get("value_dim"), packed)
     if out is None:
         out = new_like(q, shape, q_view.dtype)
-    values, _, found = call.rows(out, "out", packed)
-    if tuple(found.shape) != shape:
-        raise ValueError(f"out: shape {tuple(found.shape)}, expected {shape}")
-    call.set("o", *values)
+    call.set("o", *call.output(out, "out", shape, packed))
     if not return_lse:
         _lib.attend(call.values, _threads_of)
         return out
@@ -370,20 +390,21 @@ def attend_backward(
     call, q_shape, q_view = _problem(q, k, v, layout, options)
     packed_q = options.get("cu_seqlens_q") is not None
     packed_k = options.get("cu_seqlens_k") is not None
-    call.set("o", *call.rows(out, "out", packed_q)[0])
+    shape = _rows_shape(call, q_shape, call.get("value_dim"), packed_q)
+    call.set("o", *call.given(out, "out", shape, packed_q))
     _set_lse(call, lse, q_shape, packed_q)
     gradients = [
         new_like(q, tuple(view(x, n).shape), q_view.dtype)
         for x, n in ((q, "q"), (k, "k"), (v, "v"))
     ]
-    tensors = [call.rows(dout, "dout", packed_q)[0]]
+    tensors = [call.given(dout, "dout", shape, packed_q)]
     tensors += [
         call.rows(g, "gradient", p)[0]
         for g, p in zip(gradients, (packed_q, packed_k, packed_k))
     ]
     dbias, dbias_values, dsinks, dsinks_address, dlse_address = None, _NONE, None, 0, 0
     if return_dbias:
-        dbias, dbias_values = _new_dbias(call, options["bias"], q)
+        dbias, dbias_values = _new_dbias(call, options.get("bias"), q)
     if return_dsinks:
         dsinks = new_like(q, (q_shape[1],), F32)
         dsinks_address = view(dsinks, "dsinks").address

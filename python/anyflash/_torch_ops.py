@@ -1,8 +1,9 @@
 """torch operators of the namespace anyflash, on the CPU by the engine.
 
 anyflash::attend is differentiable; anyflash::attend_forward is the same without a gradient
-and costs less; both, and anyflash::attend_backward, have fakes, so they work under
-torch.compile(fullgraph=True). Their kernels are C where torch's C shim can register them
+and costs less, and its overload `dense`, which has two options only, the least. They and
+anyflash::attend_backward have fakes, so they work under torch.compile(fullgraph=True).
+Their kernels are C where torch's C shim can register them
 (torch 2.7 and newer), and Python before.
 """
 
@@ -40,6 +41,10 @@ _threads = _TorchThreads()
 _library = torch.library.Library("anyflash", "DEF")
 for _name in ("attend", "attend_forward"):
     _library.define(f"{_name}(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor)")
+_library.define(
+    "attend_forward.dense(Tensor q, Tensor k, Tensor v, float scale, bool causal) "
+    "-> (Tensor, Tensor)"
+)
 _library.define(
     f"attend_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, "
     f"Tensor lse, {_OPTIONS}) -> (Tensor, Tensor, Tensor)"
@@ -97,6 +102,10 @@ def _forward(q, k, v, *options, **named):
         )
 
 
+def _forward_dense(q, k, v, scale, causal):
+    return _forward(q, k, v, scale=scale, causal=causal)
+
+
 def _backward(dout, q, k, v, out, lse, *options, **named):
     with torch.no_grad():
         if dout.stride(-1) != 1:
@@ -112,6 +121,10 @@ def _forward_fake(q, k, v, cu_seqlens_q=None, *options, **named):
         q.new_empty((*q.shape[:-1], v.shape[-1])),
         q.new_empty(_lse_shape(q, packed), dtype=torch.float32),
     )
+
+
+def _forward_dense_fake(q, k, v, scale, causal):
+    return _forward_fake(q, k, v)
 
 
 def _backward_fake(dout, q, k, v, out, lse, *options, **named):
@@ -144,6 +157,7 @@ def _register_kernels():
         return True
     _library.impl("attend", _forward, "CPU")
     _library.impl("attend_forward", _forward, "CPU")
+    _library.impl("attend_forward.dense", _forward_dense, "CPU")
     _library.impl("attend_backward", _backward, "CPU")
     return False
 
@@ -152,12 +166,16 @@ def _register_kernels():
 IN_C = _register_kernels()
 torch.library.register_fake("anyflash::attend", _forward_fake, lib=_library)
 torch.library.register_fake("anyflash::attend_forward", _forward_fake, lib=_library)
+torch.library.register_fake(
+    "anyflash::attend_forward.dense", _forward_dense_fake, lib=_library
+)
 torch.library.register_fake("anyflash::attend_backward", _backward_fake, lib=_library)
 torch.library.register_autograd(
     "anyflash::attend", _gradients, setup_context=_keep, lib=_library
 )
 _differentiable = torch.ops.anyflash.attend.default
 _only_forward = torch.ops.anyflash.attend_forward.default
+_dense = torch.ops.anyflash.attend_forward.dense
 
 
 def _refuse(error, q, k, v, options):
@@ -167,15 +185,23 @@ def _refuse(error, q, k, v, options):
     raise error
 
 
+def _eager(q, k, v, options):
+    """The operator of least cost: each argument that it has costs 0.1 us."""
+    cu_q, cu_k, _, _, used, pad, table, slopes, sinks = options[:9]
+    scale, causal, left, right, softcap, dropout = options[9:15]
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        return _differentiable(q, k, v, *options)
+    plain = cu_q is cu_k is used is pad is table is slopes is sinks is None
+    if plain and left == right == -1 and softcap == dropout == 0:
+        return _dense(q, k, v, scale, causal)
+    return _only_forward(q, k, v, *options)
+
+
 def attend(q, k, v, *options):
     """(out, lse) of CPU tensors; differentiable in q, k, v."""
-    wanted = torch.is_grad_enabled() and (
-        q.requires_grad or k.requires_grad or v.requires_grad
-    )
-    operator = _differentiable if wanted else _only_forward
     if torch.compiler.is_compiling():
-        return operator(q, k, v, *options)
+        return _differentiable(q, k, v, *options)
     try:
-        return operator(q, k, v, *options)
+        return _eager(q, k, v, options)
     except RuntimeError as error:
         return _refuse(error, q, k, v, options)

@@ -9,10 +9,20 @@ static bool is_float(int32_t type)
     return type == ANYFLASH_F32 || type == ANYFLASH_F16 || type == ANYFLASH_BF16;
 }
 
+/* The strides of an array without elements mean nothing. */
+static bool is_empty(const struct af_array *array)
+{
+    for (int32_t i = 0; i < array->rank; i++) {
+        if (array->sizes[i] == 0)
+            return true;
+    }
+    return false;
+}
+
 static bool last_is_contiguous(const struct af_array *array)
 {
     int32_t last = array->rank - 1;
-    return array->sizes[last] <= 1 || array->strides[last] == 1;
+    return array->strides[last] == 1 || array->sizes[last] <= 1 || is_empty(array);
 }
 
 /* The axes of batch, heads and rows; -1: there is none. */

@@ -90,6 +90,18 @@ void af_ops_forward(uint64_t *stack, uint64_t input_count, uint64_t output_count
     finish(stack, &call, "anyflash::attend", &err, out, AF_COUNT(out));
 }
 
+/* The options that attend_forward.dense leaves out have the values of its longer form. */
+void af_ops_forward_dense(uint64_t *stack, uint64_t input_count, uint64_t output_count)
+{
+    uint64_t full[AF_OPS_FORWARD_SLOTS] = {stack[0], stack[1], stack[2]};
+    full[AF_OPS_SCALE] = stack[3];
+    full[AF_OPS_CAUSAL] = stack[4];
+    full[AF_OPS_WINDOW_LEFT] = full[AF_OPS_WINDOW_RIGHT] = UINT64_MAX; /* -1 */
+    af_ops_forward(full, input_count, output_count);
+    stack[0] = full[0];
+    stack[1] = full[1];
+}
+
 enum { DOUT, QUERY, KEY, VALUE, OUT, LSE, BACKWARD_TENSORS };
 
 /* dout, or a contiguous copy of it in *copy_out: autograd's may be a broadcast number. */

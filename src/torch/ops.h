@@ -12,6 +12,7 @@
 extern struct af_ops_shim af_ops;
 
 af_torch_kernel af_ops_forward;
+af_torch_kernel af_ops_forward_dense;
 af_torch_kernel af_ops_backward;
 
 #endif

@@ -11,6 +11,15 @@
 #define AF_OPS_TENSORS_MAX 6
 #define AF_OPS_OPTIONAL 7
 
+/* Slots of attend_forward's stack. */
+enum {
+    AF_OPS_SCALE = 12,
+    AF_OPS_CAUSAL,
+    AF_OPS_WINDOW_LEFT,
+    AF_OPS_WINDOW_RIGHT,
+    AF_OPS_FORWARD_SLOTS = 19
+};
+
 #define AF_OPS(member, symbol, result, arguments) result(*member) arguments;
 struct af_ops_shim {
     struct af_torch_shim base;

@@ -19,6 +19,7 @@ static enum anyflash_status enroll(struct anyflash_error *err)
     } rows[] = {
         {"attend", af_ops_forward},
         {"attend_forward", af_ops_forward},
+        {"attend_forward.dense", af_ops_forward_dense},
         {"attend_backward", af_ops_backward},
     };
     af_torch_library library = NULL;
