@@ -1,0 +1,118 @@
+"""What one call costs from Python, ours beside stock torch and NumPy in the same run.
+
+    ANYFLASH_LIBRARY=... python bench/python_overhead.py [--repeats N]
+
+Tensors of 1 x 1 x 1 x 64, so that nearly all is overhead. The calls are timed in turns, 100 at a
+time, and the least of all turns is printed in microseconds: neighbours on the machine only
+ever add. Needs torch; NumPy's rows only where NumPy is.
+"""
+
+import argparse
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+
+BATCH = 100
+
+
+def torch_calls():
+    import torch
+
+    from anyflash import _torch_ops, flash_attn
+
+    x = torch.ones(1, 1, 1, 64)
+    graded = x.clone().requires_grad_()
+    ops = torch.ops.anyflash
+    forward, dense = ops.attend_forward.default, ops.attend_forward.dense
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+    kernels = "C" if _torch_ops.IN_C else "Python"
+
+    def inside(function, context):
+        def call(count):
+            with context():
+                for _ in range(count):
+                    function()
+
+        return call
+
+    def no_grad(function):
+        return inside(function, torch.no_grad)
+
+    def grad(function):
+        return inside(function, torch.enable_grad)
+
+    func = flash_attn.flash_attn_func
+    return {
+        f"stock: torch.empty_like (torch {torch.__version__})": no_grad(
+            lambda: torch.empty_like(x)
+        ),
+        "stock: F.scaled_dot_product_attention": no_grad(lambda: sdpa(x, x, x)),
+        "stock: the same, with a gradient": grad(lambda: sdpa(graded, graded, graded)),
+        f"anyflash::attend_forward.dense, kernel in {kernels}": no_grad(
+            lambda: dense(x, x, x, 0.125, False)
+        ),
+        "anyflash::attend_forward, default options": no_grad(lambda: forward(x, x, x)),
+        "anyflash::attend, default options": no_grad(lambda: ops.attend.default(x, x, x)),
+        "flash_attn_func": grad(lambda: func(x, x, x)),
+        "flash_attn_func, causal with a window": grad(
+            lambda: func(x, x, x, causal=True, window_size=(8, 0))
+        ),
+        "flash_attn_func, with a gradient": grad(lambda: func(graded, graded, graded)),
+    }
+
+
+def numpy_calls():
+    import numpy
+
+    import anyflash
+
+    x = numpy.ones((1, 1, 1, 64), numpy.float32)
+    out = numpy.empty_like(x)
+
+    def repeat(function):
+        def call(count):
+            for _ in range(count):
+                function()
+
+        return call
+
+    return {
+        "stock: numpy.empty": repeat(lambda: numpy.empty((1, 1, 1, 64), numpy.float32)),
+        "anyflash.attend on NumPy": repeat(lambda: anyflash.attend(x, x, x)),
+        "the same into out=": repeat(lambda: anyflash.attend(x, x, x, out=out)),
+        "the same with five options": repeat(
+            lambda: anyflash.attend(
+                x, x, x, causal=True, scale=0.3, window=(8, 0), softcap=9.0, return_lse=True
+            )
+        ),
+        "the same with a mask, which Python packs": repeat(
+            lambda: anyflash.attend(x, x, x, mask=numpy.ones((1, 1), bool))
+        ),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=300)
+    options = parser.parse_args()
+    calls = {}
+    for group in (torch_calls, numpy_calls):
+        try:
+            calls.update(group())
+        except ImportError as missing:
+            print(f"left out: {missing}", file=sys.stderr)
+    best = dict.fromkeys(calls, float("inf"))
+    for _ in range(options.repeats):
+        for name, call in calls.items():
+            started = time.perf_counter()
+            call(BATCH)
+            best[name] = min(best[name], (time.perf_counter() - started) / BATCH)
+    print("| call | least, us |\n|---|---|")
+    for name, seconds in best.items():
+        print(f"| {name} | {1e6 * seconds:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
