@@ -140,6 +140,7 @@ test-integrations: build
 	@test -x $(INTEGRATIONS_PYTHON) || uv venv -q build/integrations
 	@$(INTEGRATIONS_PYTHON) -c 'import diffusers, kernels, pytest' 2>/dev/null || \
 	  uv pip install -q --python $(INTEGRATIONS_PYTHON) -r tests/integrations/requirements.txt
+	$(INTEGRATIONS_PYTHON) tests/integrations/fetch_vllm.py build/integrations-vllm
 	ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so $(INTEGRATIONS_PYTHON) -m pytest -q -p no:cacheprovider tests/integrations
 # The wheel to hand out, build/wheel/anyflash-*.whl; and tried in fresh environments of every
 # Python that uv has or can get, with NumPy, and with the torches of WHEEL_TORCH.
