@@ -50,7 +50,7 @@ def _plain(query, key, value, mask, sinks, scale, softcap, dropout):
     return (weights.to(value.dtype) @ value).transpose(1, 2).contiguous()
 
 
-def _with_sinks(out, lse, sinks):
+def with_sinks(out, lse, sinks):
     """A sink as one more key without value; lse [.., H, rows], out [.., rows, H, D]."""
     share = torch.sigmoid(lse - sinks[:, None]).transpose(-1, -2)
     return out * share[..., None].to(out.dtype)
@@ -102,7 +102,7 @@ def _call(function, arguments, options, sinks):
     if sinks is None:
         return function(*arguments, **options)
     out, lse, _ = function(*arguments, **options, return_attn_probs=True)
-    return _with_sinks(out, lse, sinks)
+    return with_sinks(out, lse, sinks)
 
 
 def attend_elsewhere(

@@ -19,6 +19,7 @@ from vllm.v1.attention.backend import (
 from vllm.v1.kv_cache_interface import CrossAttentionSpec, KVCacheLayout
 
 from . import _attend, flash_attn
+from ._hf_elsewhere import with_sinks
 
 _ENCODERS = (AttentionType.ENCODER, AttentionType.ENCODER_ONLY)
 
@@ -218,9 +219,8 @@ class CustomImpl(_Impl):
             return_attn_probs=self.sinks is not None,
             block_table=table,
         )
-        if self.sinks is not None:  # one more key without value: it takes its share
-            share = torch.sigmoid(found[1] - self.sinks.float()[:, None]).transpose(0, 1)
-            found = found[0] * share[..., None].to(out.dtype)
+        if self.sinks is not None:
+            found = with_sinks(*found[:2], self.sinks.float())
         out.copy_(found)
 
     def attend_pages(self, q, kv_cache, out, step, options):

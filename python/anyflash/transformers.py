@@ -21,9 +21,9 @@ from transformers import modeling_flash_attention_utils as _fa_utils
 from transformers.generation.continuous_batching import PagedAttentionCache
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from . import _hf_masks, flash_attn
+from . import _hf_functions, _hf_masks, flash_attn
 from ._hf_elsewhere import attend_elsewhere, visible_mask
-from ._masked import attend_masked, is_short
+from ._masked import attend_masked, is_short, seed_of
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -115,7 +115,7 @@ def attention(
         *window,
         float(softcap),
         float(dropout),
-        flash_attn._seed(dropout),
+        seed_of(dropout),
     )
     return out, None
 
@@ -142,9 +142,9 @@ def _functions(implementation, *args, **kwargs):
     if implementation != "flash_attention_2":
         return _before["_lazy_imports"](implementation, *args, **kwargs)
     return (
-        flash_attn.flash_attn_func,
-        flash_attn.flash_attn_varlen_func,
-        flash_attn.flash_attn_with_kvcache,
+        _hf_functions.flash_attn_func,
+        _hf_functions.flash_attn_varlen_func,
+        _hf_functions.flash_attn_with_kvcache,
         _fa_utils._pad_input,
         _fa_utils._unpad_input,
     )

@@ -1,0 +1,109 @@
+"""The folder that `python -m anyflash.hf_kernels` writes, loaded by Hugging Face's kernels."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import kernels
+import pytest
+import torch
+
+import anyflash.hf_kernels
+from anyflash import _hf_functions
+
+HERE = pathlib.Path(__file__).parent
+
+
+@pytest.fixture
+def folder(tmp_path):
+    anyflash.hf_kernels.write(tmp_path)
+    return tmp_path
+
+
+def child(code, **environment):
+    path = os.pathsep.join(sys.path)
+    command = [sys.executable, "-c", code]
+    environment = {**os.environ, "PYTHONPATH": path, **environment}
+    answer = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout
+
+
+def test_the_command_writes_the_folder(tmp_path):
+    command = [sys.executable, "-m", "anyflash.hf_kernels", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    answer = subprocess.run(command, capture_output=True, text=True, env=environment)
+    written = tmp_path / "build" / "torch-universal"
+    assert answer.stdout.strip() == str(written)
+    assert sorted(x.name for x in written.iterdir()) == ["__init__.py", "metadata.json"]
+
+
+def test_get_local_kernel_computes(folder):
+    kernel = kernels.get_local_kernel(folder)
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 8, 2, 16) for _ in range(3))
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        *(x.transpose(1, 2) for x in (q, k, v)), is_causal=True
+    )
+    found = kernel.flash_attn_func(q, k, v, causal=True)
+    assert (found.transpose(1, 2) - expected).abs().max() < 1e-5
+
+
+def test_get_kernel_by_name(folder):
+    code = (
+        "import kernels; k = kernels.get_kernel('acme/attention', version=1); "
+        "print(k.flash_attn_varlen_func.__name__)"
+    )
+    answer = child(code, LOCAL_KERNELS=f"acme/attention={folder}", HF_HUB_OFFLINE="1")
+    assert answer.strip().endswith("flash_attn_varlen_func")
+
+
+#: transformers 5.23 asks for a newer kernels than the index has: it is told that it is there.
+THROUGH_TRANSFORMERS = """
+import transformers.utils.import_utils as utils
+utils.is_kernels_available = lambda *a, **k: True
+import torch, tiny, transformers
+torch.set_num_threads(1)
+transformers.utils.logging.set_verbosity_error()
+for name in tiny.DECODERS:
+    model, ids, mask = tiny.decoder(name), tiny.tokens(), tiny.padding()
+    model._compatible_flash_implementations = None
+    found = []
+    for chosen in ("eager", "acme/attention"):
+        model.set_attn_implementation(chosen, allow_all_kernels=True)
+        options = dict(attention_mask=mask, max_new_tokens=8, do_sample=False)
+        found.append(model.generate(ids, **options))
+    assert torch.equal(*found), name
+print("same tokens")
+"""
+
+
+def test_transformers_takes_it_by_name_on_the_cpu(folder):
+    answer = child(
+        THROUGH_TRANSFORMERS, LOCAL_KERNELS=f"acme/attention={folder}", HF_HUB_OFFLINE="1"
+    )
+    assert "same tokens" in answer
+
+
+def test_sinks_are_one_more_key_without_value():
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 8, 2, 16, requires_grad=True) for _ in range(3))
+    sinks = torch.tensor([0.5, 2.0], requires_grad=True)
+    scores = torch.einsum("bqhd,bkhd->bhqk", q, k) * 0.25
+    scores = scores.masked_fill(~torch.ones(8, 8, dtype=torch.bool).tril(), -torch.inf)
+    column = sinks.view(1, 2, 1, 1).expand(1, 2, 8, 1)
+    weights = torch.cat((scores, column), -1).softmax(-1)[..., :8]
+    expected = torch.einsum("bhqk,bkhd->bqhd", weights, v)
+    found = _hf_functions.flash_attn_func(q, k, v, causal=True, s_aux=sinks)
+    assert (found - expected).abs().max() < 1e-5
+    tensors = (q, k, v, sinks)
+    ours = torch.autograd.grad(found.square().sum(), tensors)
+    for have, want in zip(ours, torch.autograd.grad(expected.square().sum(), tensors)):
+        assert (have - want).abs().max() < 1e-4
+    starts = torch.tensor([0, 8], dtype=torch.int32)
+    packed = (x.detach()[0] for x in (q, k, v))
+    found = _hf_functions.flash_attn_varlen_func(
+        *packed, starts, starts, 8, 8, causal=True, s_aux=sinks.detach()
+    )
+    assert (found - expected[0]).abs().max() < 1e-5
