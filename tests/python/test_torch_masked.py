@@ -1,0 +1,127 @@
+"""anyflash::attend_masked: every form of its mask against plain mathematics, and opcheck."""
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from anyflash import _masked  # noqa: E402
+
+B, H, G, S, D = 2, 4, 2, 12, 16
+STARTS = torch.tensor([0, 5, 12, 24], dtype=torch.int32)
+
+
+def keys(kind):
+    """bool [B, S]: padding on a side, or a hole."""
+    visible = torch.ones(B, S, dtype=torch.bool)
+    visible[0, {"left": slice(0, 4), "right": slice(9, S), "hole": slice(3, 6)}[kind]] = False
+    return visible
+
+
+def codes(visible, used, window=0):
+    number = torch.where(visible & (torch.arange(S) < used), used, 0).to(torch.int32)
+    return torch.nn.functional.pad(number, (1, 0), value=window)[:, None, None, :]
+
+
+def sequences(window=0):
+    number = torch.tensor([[0] * 5 + [1] * 7, [0] * 12])
+    return torch.nn.functional.pad(number, (1, 0), value=window)[:, None, None, :]
+
+
+def window_mask(causal, window, offset=0, rows=S):
+    i, j = torch.arange(rows)[:, None] + offset, torch.arange(S)
+    seen = torch.ones(rows, S, dtype=torch.bool)
+    if causal:
+        seen &= j <= i
+    if window:
+        seen &= j > i - window
+        seen &= (j < i + window) | causal
+    return seen
+
+
+def same_sequence():
+    number = sequences()[:, 0, 0, 1:]
+    return (number[:, :, None] == number[:, None, :])[:, None]
+
+
+#: name: (mask, cu, causal, window, what is visible, rows of the query)
+def cases():
+    for side in ("left", "right", "hole"):
+        seen = keys(side)[:, None, None, :] & window_mask(True, 0)
+        yield side, (keys(side), None, True, 0, seen, S)
+        seen = keys(side)[:, None, None, :] & window_mask(False, 0)
+        yield side + " full", (keys(side), None, False, 0, seen, S)
+    seen = keys("left")[:, None, None, :] & window_mask(True, 4, 5, 3)
+    yield "cache", (codes(keys("left"), 8, 4), None, True, 0, seen, 3)
+    seen = keys("left")[:, None, None, :] & window_mask(False, 4)
+    yield "both sides", (codes(keys("left"), S, 4), None, False, 0, seen, S)
+    seen = same_sequence() & window_mask(True, 3)
+    yield "packed", (sequences(3), None, True, 0, seen, S)
+    yield "starts", (None, STARTS, True, 3, seen, S)
+    seen = torch.rand(B, 1, S, S, generator=torch.Generator().manual_seed(0)) > 0.4
+    yield "whole", (seen, None, True, 3, seen, S)
+
+
+CASES = dict(cases())
+
+
+def problem(rows, dtype):
+    torch.manual_seed(1)
+    shapes = ((B, rows, H, D), (B, S, G, D), (B, S, G, D))
+    made = [torch.randn(s).to(dtype).transpose(1, 2).requires_grad_() for s in shapes]
+    return (*made, torch.randn(H).requires_grad_())
+
+
+def arguments(case, sinks):
+    mask, cu, causal, window, _, _ = CASES[case]
+    right = -1 if causal else window - 1
+    return (mask, cu, cu, sinks, 0.3, causal, window - 1, right, 5.0, 0.0, 0)
+
+
+def plain(q, k, v, seen, sinks):
+    k, v = k.repeat_interleave(H // G, 1), v.repeat_interleave(H // G, 1)
+    scores = 5.0 * torch.tanh(q @ k.transpose(2, 3) * 0.3 / 5.0)
+    scores = scores.masked_fill(~seen, -math.inf)
+    if sinks is not None:
+        scores = torch.cat((scores, sinks.view(1, -1, 1, 1).expand(*q.shape[:3], 1)), -1)
+    weights = scores.softmax(-1).nan_to_num(0.0)[..., :S]
+    return (weights @ v).transpose(1, 2)
+
+
+@pytest.mark.parametrize("with_sinks", (False, True))
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+@pytest.mark.parametrize("case", CASES)
+def test_forms_of_the_mask_and_their_gradients(case, dtype, with_sinks):
+    seen, rows = CASES[case][4:]
+    q, k, v, sinks = problem(rows, dtype)
+    tensors = (q, k, v, sinks) if with_sinks else (q, k, v)
+    found = _masked.attend_masked(q, k, v, *arguments(case, sinks if with_sinks else None))
+    wide = [x.detach().double().requires_grad_() for x in tensors]
+    expected = plain(*wide[:3], seen, wide[3] if with_sinks else None)
+    weight = torch.randn(found.shape)
+    ours = torch.autograd.grad(found, tensors, weight.to(dtype))
+    theirs = torch.autograd.grad(expected, wide, weight.double())
+    bound = 3e-5 if dtype == torch.float32 else 0.05
+    for have, want in zip((found, *ours), (expected.detach(), *theirs)):
+        assert (have.double() - want).abs().max() < bound * max(1.0, float(want.abs().max()))
+    with torch.no_grad():
+        given = arguments(case, sinks if with_sinks else None)
+        assert torch.equal(_masked.attend_masked(q, k, v, *given), found)
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.library, "opcheck"), reason="this torch has no torch.library.opcheck"
+)
+@pytest.mark.parametrize("case", CASES)
+def test_opcheck(case):
+    *tensors, sinks = problem(CASES[case][5], torch.float32)
+    torch.library.opcheck(
+        torch.ops.anyflash.attend_masked, (*tensors, *arguments(case, sinks))
+    )
+
+
+def test_dropout_is_that_of_the_seed():
+    q, k, v, _ = (x.detach() for x in problem(S, torch.float32))
+    given = arguments("left", None)[:-2]
+    runs = [_masked.attend_masked(q, k, v, *given, 0.5, seed) for seed in (1, 1, 2)]
+    assert torch.equal(runs[0], runs[1]) and not torch.equal(runs[0], runs[2])
