@@ -1,13 +1,12 @@
 """What _masked.py does on the CPU, on other devices: by flash_attn's functions, or by torch.
 
-Padding is taken out before and put back after, as transformers itself does for flash_attn;
-sinks come in through the logsumexp. A mask of rank 4, and sinks that are learned, go by
-plain matrix products.
+Padding is taken out before and put back after, as transformers itself does for flash_attn.
+A mask that is not one of keys goes by plain matrix products.
 """
 
 import torch
 
-from . import flash_attn
+from . import _sink_functions
 from ._masked import is_packed, is_short, keys_of, run_of, sequence_starts, window_of
 
 
@@ -32,15 +31,15 @@ def visible_mask(mask, causal, window, q_len, k_len):
 
 
 def _plain(query, key, value, mask, sinks, scale, softcap, dropout):
-    """softmax(query key^T) value in float32; mask of rank 4 or None."""
+    """softmax(query key^T) value in float32; mask: of rank 4."""
     group = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1)
     scores = query.float() @ key.float().transpose(-1, -2) * scale
     if softcap:
         scores = softcap * torch.tanh(scores / softcap)
-    if mask is not None and mask.dtype == torch.bool:
+    if mask.dtype == torch.bool:
         scores = scores.masked_fill(~mask, -torch.inf)
-    elif mask is not None:
+    else:
         scores = scores + mask
     if sinks is not None:
         column = sinks.view(1, -1, 1, 1).expand(*scores.shape[:3], 1)
@@ -48,12 +47,6 @@ def _plain(query, key, value, mask, sinks, scale, softcap, dropout):
     weights = scores.softmax(-1).nan_to_num(0.0)[..., : key.shape[2]]
     weights = torch.nn.functional.dropout(weights, dropout)
     return (weights.to(value.dtype) @ value).transpose(1, 2).contiguous()
-
-
-def with_sinks(out, lse, sinks):
-    """A sink as one more key without value; lse [.., H, rows], out [.., rows, H, D]."""
-    share = torch.sigmoid(lse - sinks[:, None]).transpose(-1, -2)
-    return out * share[..., None].to(out.dtype)
 
 
 def _lengths(counts):
@@ -75,34 +68,11 @@ def _unpadded(query, key, value, mask, aligned):
     return (*rows, _lengths(queries.sum(1)), _lengths(keys.sum(1)), places)
 
 
-def _plainly(mask, cu_q, sinks, window):
+def _plainly(mask, cu_q, window):
     """Whether flash_attn's functions cannot say this."""
-    if sinks is not None and sinks.requires_grad and torch.is_grad_enabled():
-        return True
     if mask is None or is_packed(mask, cu_q):
         return False
     return not is_short(mask) or (window != (-1, -1) and run_of(keys_of(mask)[0]) is None)
-
-
-def _rank_4(mask, cu_q, causal, window, query, key):
-    """Any mask as one of rank 4."""
-    if cu_q is not None:
-        numbers = torch.bucketize(
-            torch.arange(query.shape[2], device=cu_q.device), cu_q[1:], right=True
-        )
-        mask = torch.nn.functional.pad(numbers, (1, 0))[None, None, None]
-    elif mask is None:
-        mask = query.new_ones(query.shape[0], key.shape[2], dtype=torch.bool)
-    if is_short(mask):
-        mask = visible_mask(mask, causal, window, query.shape[2], key.shape[2])
-    return mask[..., : key.shape[2]]
-
-
-def _call(function, arguments, options, sinks):
-    if sinks is None:
-        return function(*arguments, **options)
-    out, lse, _ = function(*arguments, **options, return_attn_probs=True)
-    return with_sinks(out, lse, sinks)
 
 
 def attend_elsewhere(
@@ -123,8 +93,10 @@ def attend_elsewhere(
 ):
     """As _masked.attend_masked, for any device."""
     window = window_of(mask, causal) or (left, right)
-    if _plainly(mask, cu_q, sinks, window):
-        mask = _rank_4(mask, cu_q, causal, window, query, key)
+    if _plainly(mask, cu_q, window):
+        if is_short(mask):
+            mask = visible_mask(mask, causal, window, query.shape[2], key.shape[2])
+        mask = mask[..., : key.shape[2]]
         return _plain(query, key, value, mask, sinks, scale, softcap, dropout)
     options = {
         "dropout_p": dropout,
@@ -132,10 +104,11 @@ def attend_elsewhere(
         "causal": causal,
         "window_size": window,
         "softcap": softcap,
+        "s_aux": sinks,
     }
     query, key, value = (x.transpose(1, 2) for x in (query, key, value))
     if mask is None and cu_q is None:
-        return _call(flash_attn.flash_attn_func, (query, key, value), options, sinks)
+        return _sink_functions.flash_attn_func(query, key, value, **options)
     if is_packed(mask, cu_q):
         places = None
         if cu_q is None:
@@ -145,8 +118,7 @@ def attend_elsewhere(
         aligned = causal or window != (-1, -1)
         q, k, v, cu_q, cu_k, places = _unpadded(query, key, value, mask, aligned)
     longest = int(cu_q.diff().max()), int(cu_k.diff().max())
-    function = flash_attn.flash_attn_varlen_func
-    found = _call(function, (q, k, v, cu_q, cu_k, *longest), options, sinks)
+    found = _sink_functions.flash_attn_varlen_func(q, k, v, cu_q, cu_k, *longest, **options)
     if places is None:
         return found.unflatten(0, query.shape[:2])
     out = found.new_zeros(query.shape[0] * query.shape[1], *found.shape[1:])

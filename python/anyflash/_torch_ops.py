@@ -21,8 +21,8 @@ _OPTIONS = (
     "float scale=0.0, bool causal=False, int window_left=-1, int window_right=-1, "
     "float softcap=0.0, float dropout=0.0, int seed=0"
 )
-#: Number of _OPTIONS.
-_OPTION_COUNT = 16
+#: Number of _OPTIONS, and where the sinks are.
+_OPTION_COUNT, _SINKS = 16, 8
 
 
 class _TorchThreads:
@@ -138,6 +138,13 @@ def _keep(ctx, inputs, output):
     ctx.mark_non_differentiable(output[1])
 
 
+def _sinks_gradient(dout, out, lse, sinks):
+    """Of the sinks [H]: what each takes of a row, times what that row would lose."""
+    share = torch.exp(sinks[:, None] - lse).transpose(-1, -2)
+    lost = (dout.float() * out.float()).sum(-1)
+    return -(share * lost).flatten(0, -2).sum(0)
+
+
 def _gradients(ctx, dout, dlse):
     saved = ctx.saved_tensors
     q, k, v, out, lse = saved[:5]
@@ -146,7 +153,10 @@ def _gradients(ctx, dout, dlse):
     if options[4] is not None or options[6] is not None:
         raise RuntimeError("there is no gradient through a KV cache")
     gradients = torch.ops.anyflash.attend_backward(dout, q, k, v, out, lse, *options)
-    return (*gradients, *[None] * _OPTION_COUNT)
+    rest = [None] * _OPTION_COUNT
+    if ctx.needs_input_grad[3 + _SINKS]:
+        rest[_SINKS] = _sinks_gradient(dout, out, lse, options[_SINKS])
+    return (*gradients, *rest)
 
 
 def _register_kernels():
@@ -189,7 +199,12 @@ def _eager(q, k, v, options):
     """The operator of least cost: each argument that it has costs 0.1 us."""
     cu_q, cu_k, _, _, used, pad, table, slopes, sinks = options[:9]
     scale, causal, left, right, softcap, dropout = options[9:15]
-    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+    if torch.is_grad_enabled() and (
+        q.requires_grad
+        or k.requires_grad
+        or v.requires_grad
+        or (sinks is not None and sinks.requires_grad)
+    ):
         return _differentiable(q, k, v, *options)
     plain = cu_q is cu_k is used is pad is table is slopes is sinks is None
     if plain and left == right == -1 and softcap == dropout == 0:
@@ -198,7 +213,7 @@ def _eager(q, k, v, options):
 
 
 def attend(q, k, v, *options):
-    """(out, lse) of CPU tensors; differentiable in q, k, v."""
+    """(out, lse) of CPU tensors; differentiable in q, k, v and sinks."""
     if torch.compiler.is_compiling():
         return _differentiable(q, k, v, *options)
     try:

@@ -18,8 +18,7 @@ from vllm.v1.attention.backend import (
 )
 from vllm.v1.kv_cache_interface import CrossAttentionSpec, KVCacheLayout
 
-from . import _attend, flash_attn
-from ._hf_elsewhere import with_sinks
+from . import _attend, _sink_functions
 
 _ENCODERS = (AttentionType.ENCODER, AttentionType.ENCODER_ONLY)
 
@@ -203,7 +202,7 @@ class CustomImpl(_Impl):
 
     def call(self, q, k, v, out, step, starts_k, max_k, causal, window, table):
         slopes = self.alibi_slopes
-        found = flash_attn.flash_attn_varlen_func(
+        found = _sink_functions.flash_attn_varlen_func(
             q,
             k,
             v,
@@ -216,11 +215,9 @@ class CustomImpl(_Impl):
             window_size=window,
             softcap=self.softcap,
             alibi_slopes=None if slopes is None else slopes.to(q.device),
-            return_attn_probs=self.sinks is not None,
             block_table=table,
+            s_aux=self.sinks,
         )
-        if self.sinks is not None:
-            found = with_sinks(*found[:2], self.sinks.float())
         out.copy_(found)
 
     def attend_pages(self, q, kv_cache, out, step, options):

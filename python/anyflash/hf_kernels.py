@@ -16,7 +16,7 @@ _NAME = "anyflash"
 _FUNCTIONS = """\
 \"\"\"flash_attn's functions from anyflash, for every torch and device.\"\"\"
 
-from anyflash._hf_functions import (
+from anyflash._sink_functions import (
     flash_attn_func,
     flash_attn_varlen_func,
     flash_attn_with_kvcache,

@@ -21,7 +21,7 @@ from transformers import modeling_flash_attention_utils as _fa_utils
 from transformers.generation.continuous_batching import PagedAttentionCache
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from . import _hf_functions, _hf_masks, flash_attn
+from . import _hf_masks, _sink_functions, flash_attn
 from ._hf_elsewhere import attend_elsewhere, visible_mask
 from ._masked import attend_masked, is_short, seed_of
 
@@ -142,9 +142,9 @@ def _functions(implementation, *args, **kwargs):
     if implementation != "flash_attention_2":
         return _before["_lazy_imports"](implementation, *args, **kwargs)
     return (
-        _hf_functions.flash_attn_func,
-        _hf_functions.flash_attn_varlen_func,
-        _hf_functions.flash_attn_with_kvcache,
+        _sink_functions.flash_attn_func,
+        _sink_functions.flash_attn_varlen_func,
+        _sink_functions.flash_attn_with_kvcache,
         _fa_utils._pad_input,
         _fa_utils._unpad_input,
     )

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import anyflash.hf_kernels
-from anyflash import _hf_functions
+from anyflash import _sink_functions
 
 HERE = pathlib.Path(__file__).parent
 
@@ -95,7 +95,7 @@ def test_sinks_are_one_more_key_without_value():
     column = sinks.view(1, 2, 1, 1).expand(1, 2, 8, 1)
     weights = torch.cat((scores, column), -1).softmax(-1)[..., :8]
     expected = torch.einsum("bhqk,bkhd->bqhd", weights, v)
-    found = _hf_functions.flash_attn_func(q, k, v, causal=True, s_aux=sinks)
+    found = _sink_functions.flash_attn_func(q, k, v, causal=True, s_aux=sinks)
     assert (found - expected).abs().max() < 1e-5
     tensors = (q, k, v, sinks)
     ours = torch.autograd.grad(found.square().sum(), tensors)
@@ -103,7 +103,7 @@ def test_sinks_are_one_more_key_without_value():
         assert (have - want).abs().max() < 1e-4
     starts = torch.tensor([0, 8], dtype=torch.int32)
     packed = (x.detach()[0] for x in (q, k, v))
-    found = _hf_functions.flash_attn_varlen_func(
+    found = _sink_functions.flash_attn_varlen_func(
         *packed, starts, starts, 8, 8, causal=True, s_aux=sinks.detach()
     )
     assert (found - expected[0]).abs().max() < 1e-5

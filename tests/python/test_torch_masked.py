@@ -125,3 +125,29 @@ def test_dropout_is_that_of_the_seed():
     given = arguments("left", None)[:-2]
     runs = [_masked.attend_masked(q, k, v, *given, 0.5, seed) for seed in (1, 1, 2)]
     assert torch.equal(runs[0], runs[1]) and not torch.equal(runs[0], runs[2])
+
+
+def test_the_gradient_of_sinks_of_flash_attns_functions():
+    from anyflash import _sink_functions
+
+    q, k, v, sinks = problem(S, torch.float32)
+    rows = [x.transpose(1, 2) for x in (q, k, v)]
+    seen = window_mask(True, 0).expand(B, 1, S, S)
+    options = {"softmax_scale": 0.3, "causal": True, "softcap": 5.0}
+    starts = torch.tensor([0, S, 2 * S], dtype=torch.int32)
+    expected = plain(q, k, v, seen, sinks)
+    theirs = torch.autograd.grad(expected.square().sum(), (q, k, v, sinks))
+    packed = [x.flatten(0, 1) for x in rows]
+    for found in (
+        _sink_functions.flash_attn_func(*rows, **options, s_aux=sinks),
+        _sink_functions.flash_attn_varlen_func(
+            *packed, starts, starts, S, S, **options, s_aux=sinks
+        ).unflatten(0, (B, S)),
+    ):
+        assert (found - expected).abs().max() < 1e-5
+        ours = torch.autograd.grad(found.square().sum(), (q, k, v, sinks), retain_graph=True)
+        for have, want in zip(ours, theirs):
+            assert (have - want).abs().max() < 1e-4
+    found = _sink_functions.flash_attn_func(*(x.detach() for x in rows), **options, s_aux=sinks)
+    (alone,) = torch.autograd.grad(found.square().sum(), sinks)
+    assert (alone - theirs[3]).abs().max() < 1e-4
