@@ -14,6 +14,7 @@ typedef void rule_function(struct af_examination *examination);
 /* In the order in which findings of one severity are read. */
 static rule_function *const rules[] = {
     af_examine_source_tree,       /* what Python really imports */
+    af_examine_shim,              /* or stands anyflash in for it */
     af_examine_installed_files,   /* is it complete */
     af_examine_installed_torch,   /* is it for this torch, by its own files */
     af_examine_installed_wheel,   /* is it for this machine, by the catalog */

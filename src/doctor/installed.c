@@ -12,7 +12,7 @@
 
 static const struct af_package *installed(const struct af_examination *examination)
 {
-    return af_machine_package(examination->machine, "flash-attn");
+    return af_machine_flash_attn(examination->machine);
 }
 
 void af_examine_source_tree(struct af_examination *examination)
@@ -51,6 +51,15 @@ static void check_python(struct af_examination *examination, const char *extensi
     af_examination_add(examination, AF_CAUSE_WRONG_PYTHON,
                        "'%s', but this Python loads modules that end in '%s' (%s)", extension,
                        suffix, examination->machine->python.ext_suffix.source);
+}
+
+void af_examine_shim(struct af_examination *examination)
+{
+    const struct af_package *shim = af_machine_shim(examination->machine);
+    if (shim != NULL)
+        af_examination_add(examination, AF_CAUSE_SHIM, "flash-attn %s in %s",
+                           af_fact_text_or(&shim->version, "of unknown version"),
+                           af_fact_text_or(&shim->folder, "the environment"));
 }
 
 void af_examine_installed_files(struct af_examination *examination)

@@ -231,7 +231,7 @@ void af_examine_installed_wheel(struct af_examination *examination)
 {
     const struct af_catalog *catalog = examination->catalog;
     const struct af_machine *machine = examination->machine;
-    const struct af_package *package = af_machine_package(machine, "flash-attn");
+    const struct af_package *package = af_machine_flash_attn(machine);
     struct sought sought;
     if (package == NULL || machine->torch.version.state != AF_FACT_KNOWN)
         return;

@@ -36,8 +36,8 @@ struct af_next af_doctor_next(const struct af_machine *machine,
                               const struct af_decision *decision,
                               const struct af_finding *findings, size_t count)
 {
-    bool is_installed = af_machine_package(machine, "flash-attn") != NULL &&
-                        machine->torch.version.state == AF_FACT_KNOWN;
+    bool is_installed =
+        af_machine_flash_attn(machine) != NULL && machine->torch.version.state == AF_FACT_KNOWN;
     for (size_t i = 0; i < count; i++) {
         if (comes_first(findings[i].cause))
             return (struct af_next){AF_NEXT_FINDING, &findings[i]};

@@ -34,6 +34,7 @@ const char *af_examination_variable(const struct af_examination *examination, co
 
 /* installed.c: the flash-attn of the environment, by its own files */
 void af_examine_source_tree(struct af_examination *examination);
+void af_examine_shim(struct af_examination *examination);
 void af_examine_installed_files(struct af_examination *examination);
 void af_examine_installed_torch(struct af_examination *examination);
 void af_examine_other_generations(struct af_examination *examination);

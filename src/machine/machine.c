@@ -128,3 +128,14 @@ const struct af_package *af_machine_package(const struct af_machine *machine, co
     }
     return NULL;
 }
+
+const struct af_package *af_machine_shim(const struct af_machine *machine)
+{
+    const struct af_package *package = af_machine_package(machine, "flash-attn");
+    return package != NULL && af_fact_is(&package->installer, "anyflash") ? package : NULL;
+}
+
+const struct af_package *af_machine_flash_attn(const struct af_machine *machine)
+{
+    return af_machine_shim(machine) == NULL ? af_machine_package(machine, "flash-attn") : NULL;
+}

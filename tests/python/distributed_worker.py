@@ -1,0 +1,216 @@
+"""What each process of test_distributed.py does: cases against the attention of one process."""
+
+import datetime
+import itertools
+import json
+import multiprocessing
+import pathlib
+import sys
+import time
+import traceback
+
+import torch
+import torch.distributed as dist
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+
+from anyflash import distributed as ring  # noqa: E402
+from anyflash.flash_attn import flash_attn_func, flash_attn_varlen_func  # noqa: E402
+
+#: The largest deviation allowed, as part of the largest value.
+BOUNDS = {torch.float32: 2e-6, torch.bfloat16: 1.2e-2, torch.float16: 1.5e-3}
+
+
+def tensors(dtype, *shapes):
+    generator = torch.Generator().manual_seed(7)
+    return [torch.randn(*shape, generator=generator).to(dtype) for shape in shapes]
+
+
+def check(got, want, what):
+    bound = BOUNDS[got.dtype] * max(1.0, want.abs().max().item())
+    worst = (got.float() - want.float()).abs().max().item()
+    assert got.shape == want.shape and worst <= bound, f"{what}: {worst:.2e} > {bound:.2e}"
+
+
+def compare(ours, whole, inputs, dout, shard, lse_of=None):
+    """Output and gradients of ours(shards) beside the shards of whole(inputs)'s."""
+    leaves = [x.clone().requires_grad_() for x in inputs]
+    want = whole(*leaves)
+    gradients = torch.autograd.grad(want, leaves, dout)
+    mine = [shard(x).clone().requires_grad_() for x in inputs]
+    got = ours(*mine)
+    check(got, shard(want.detach()), "out")
+    for name, a, b in zip("qkv", torch.autograd.grad(got, mine, shard(dout)), gradients):
+        check(a, shard(b), "d" + name)
+
+
+def dense(dtype, causal, balanced, kv_heads=4, softcap=0.0, batch=2, rows=48, group=None):
+    q, k, v, dout = tensors(
+        dtype, (batch, rows, 4, 16), *[(batch, rows, kv_heads, 16)] * 2, (batch, rows, 4, 16)
+    )
+    options = {"causal": causal, "softcap": softcap}
+    compare(
+        lambda *x: ring.ring_attention(*x, balanced=balanced, group=group, **options),
+        lambda *x: flash_attn_func(*x, **options),
+        (q, k, v),
+        dout,
+        lambda x: ring.shard(x, balanced=balanced, group=group),
+    )
+
+
+def packed(dtype, causal, balanced, kv_heads=4):
+    lengths = torch.tensor([24, 0, 48, 24])
+    bounds = torch.nn.functional.pad(lengths.cumsum(0), (1, 0)).to(torch.int32)
+    total = int(bounds[-1])
+    q, k, v, dout = tensors(
+        dtype, (total, 4, 16), *[(total, kv_heads, 16)] * 2, (total, 4, 16)
+    )
+    compare(
+        lambda *x: ring.ring_attention_varlen(
+            *x, bounds, 48, causal=causal, balanced=balanced
+        ),
+        lambda *x: flash_attn_varlen_func(*x, bounds, bounds, 48, 48, causal=causal),
+        (q, k, v),
+        dout,
+        lambda x: ring.shard_varlen(x, bounds, balanced=balanced),
+    )
+
+
+def case_dense():
+    for causal, balanced in itertools.product((False, True), repeat=2):
+        for dtype in (torch.float32, torch.bfloat16):
+            dense(dtype, causal, balanced)
+
+
+def case_grouped_heads_and_softcap():
+    dense(torch.float32, True, True, kv_heads=2)
+    dense(torch.float32, True, True, kv_heads=1, softcap=2.0)
+    dense(torch.float16, True, True, kv_heads=2)
+
+
+def case_packed_sequences():
+    for causal, balanced in itertools.product((False, True), repeat=2):
+        packed(torch.float32, causal, balanced)
+    packed(torch.bfloat16, True, True, kv_heads=2)
+
+
+def case_logsumexp():
+    q, k, v = tensors(torch.float32, *[(2, 48, 4, 16)] * 3)
+    _, want, _ = flash_attn_func(q, k, v, causal=True, return_attn_probs=True)
+    mine = [ring.shard(x) for x in (q, k, v)]
+    out, lse = ring.ring_attention(*mine, causal=True, return_lse=True)
+    assert not lse.requires_grad and lse.shape == (2, 4, out.shape[1])
+    check(lse, ring.shard(want, dim=2), "lse")
+
+
+def case_shards_are_inverse():
+    x = torch.arange(48 * 3).view(1, 48, 3)
+    bounds = torch.tensor([0, 24, 48], dtype=torch.int32)
+    for balanced in (False, True):
+        part = ring.shard(x, balanced=balanced)
+        assert ring.unshard(part, balanced=balanced).equal(x)
+        assert part[0, :, 0].equal(3 * ring.positions(48, balanced=balanced))
+        part = ring.shard_varlen(x[0], bounds, balanced=balanced)
+        assert ring.unshard_varlen(part, bounds, balanced=balanced).equal(x[0])
+    leaf = x.float().requires_grad_()
+    ring.shard(leaf).sum().backward()
+    assert leaf.grad.sum().item() == 3 * 48 / dist.get_world_size()
+
+
+def case_the_same_bits_again():
+    def once():
+        leaves = [ring.shard(x) for x in tensors(torch.bfloat16, *[(2, 48, 4, 16)] * 3)]
+        leaves = [x.requires_grad_() for x in leaves]
+        out = ring.ring_attention(*leaves, causal=True)
+        return [out, *torch.autograd.grad(out.sum(), leaves)]
+
+    first = once()
+    for _ in range(3):
+        assert all(a.equal(b) for a, b in zip(first, once()))
+
+
+def case_a_group_of_some_processes():
+    world, rank = dist.get_world_size(), dist.get_rank()
+    if world == 1:
+        return
+    groups = [dist.new_group([0]), dist.new_group(list(range(1, world)))]
+    size = 1 if rank == 0 else world - 1
+    dense(torch.float32, True, True, rows=8 * size, group=groups[0 if rank == 0 else 1])
+
+
+def case_two_layers_in_flight():
+    """The gradient of the second layer travels before that of the first."""
+    q, k, v = tensors(torch.float32, *[(1, 48, 2, 16)] * 3)
+
+    def net(attend, q, k, v):
+        return attend(attend(q, k, v), k, v * 2)
+
+    compare(
+        lambda *x: net(lambda *y: ring.ring_attention(*y, causal=True), *x),
+        lambda *x: net(lambda *y: flash_attn_func(*y, causal=True), *x),
+        (q, k, v),
+        torch.ones_like(q),
+        ring.shard,
+    )
+
+
+def case_wrong_arguments():
+    world = dist.get_world_size()
+    x = torch.randn(1, 6, 2, 16)
+    wrong = [
+        lambda: ring.shard(torch.randn(1, 2 * world + 1, 2, 16)),
+        lambda: ring.ring_attention(x[:, :5], x[:, :5], x[:, :5], causal=True),
+        lambda: ring.ring_attention(x, x[:, :4], x[:, :4]),
+        lambda: ring.ring_attention(x, x.bfloat16(), x),
+        lambda: ring.ring_attention(x[0], x[0], x[0]),
+        lambda: ring.ring_attention_varlen(
+            x[0], x[0], x[0], torch.tensor([0, 7], dtype=torch.int32), 7
+        ),
+    ]
+    for call in wrong:
+        try:
+            call()
+        except ValueError:
+            continue
+        raise AssertionError("no ValueError")
+
+
+CASES = {name: value for name, value in globals().items() if name.startswith("case_")}
+
+
+def work(rank, world, folder):
+    torch.set_num_threads(1)
+    limit = datetime.timedelta(seconds=200)
+    meeting = f"file://{folder}/meeting{world}"
+    dist.init_process_group("gloo", meeting, rank=rank, world_size=world, timeout=limit)
+    failed = {}
+    for name, case in CASES.items():
+        try:
+            case()
+        except Exception:
+            failed[name] = traceback.format_exc()
+        dist.barrier()
+    pathlib.Path(folder, f"{world}-{rank}.json").write_text(json.dumps(failed))
+    dist.destroy_process_group()
+
+
+def main(folder, worlds, seconds=500):
+    """One world after the other; its processes are forked, so that torch is imported once,
+    and are gone when this returns."""
+    context = multiprocessing.get_context("fork")
+    deadline = time.monotonic() + seconds
+    for world in worlds:
+        processes = [
+            context.Process(target=work, args=(rank, world, folder)) for rank in range(world)
+        ]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join(max(0.1, deadline - time.monotonic()))
+        for process in processes:
+            process.kill()
+            process.join()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], [int(world) for world in sys.argv[2:]])
