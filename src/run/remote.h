@@ -32,7 +32,8 @@ struct af_place af_remote_place(const struct af_source *source, struct af_arena 
  * Where parts cannot be had: downloads the whole file to the cache folder and
  * opens it; its name there is removed at once, the bytes go with the source. A
  * download that was cut is resumed by the next call. bytes_read begins with its
- * size; its place goes by its hash. Fails as af_download_run(), and with NOT_FOUND without a home.
+ * size; its place goes by its hash. Fails as af_download_run(), and with NOT_FOUND
+ * without a home.
  */
 enum anyflash_status af_remote_download(const struct af_http_options *options, const char *url,
                                         struct af_arena *arena, struct af_source *source_out,

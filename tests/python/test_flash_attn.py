@@ -243,7 +243,8 @@ def test_a_cache_in_pages_is_read_and_appended_to(provider, size):
         block_table=table,
         causal=True,
     )
-    want = cache_by_formula(q, (keys, values), news, lengths, None, None, {"causal": True}, None)
+    options = {"causal": True}
+    want = cache_by_formula(q, (keys, values), news, lengths, None, None, options, None)
     close(out, want)
     row = int(lengths[0])
     assert torch.equal(pages[0][table[0, row // size], row % size], news[0][0, 0])

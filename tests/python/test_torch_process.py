@@ -27,7 +27,10 @@ def enabled():
 
 def script(text, seconds=240):
     """Runs Python of its own; returns what it printed."""
-    head = "import torch, anyflash.torch\nsdpa = torch.nn.functional.scaled_dot_product_attention\n"
+    head = (
+        "import torch, anyflash.torch\n"
+        "sdpa = torch.nn.functional.scaled_dot_product_attention\n"
+    )
     paths = os.pathsep.join([*sys.path, os.path.dirname(__file__)])
     done = subprocess.run(
         [sys.executable, "-c", head + textwrap.dedent(text)],
