@@ -243,8 +243,8 @@ def test_a_cache_in_pages_is_read_and_appended_to(provider, size):
         block_table=table,
         causal=True,
     )
-    options = {"causal": True}
-    want = cache_by_formula(q, (keys, values), news, lengths, None, None, options, None)
+    caches, options = (keys, values), {"causal": True}
+    want = cache_by_formula(q, caches, news, lengths, None, None, options, None)
     close(out, want)
     row = int(lengths[0])
     assert torch.equal(pages[0][table[0, row // size], row % size], news[0][0, 0])

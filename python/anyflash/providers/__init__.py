@@ -78,8 +78,8 @@ def _announce(provider, call):
 
 
 def _try(call):
-    reasons = []
-    device = call.q.device.type
+    reasons, q = [], call.q
+    device = "cpu" if q.is_cpu else q.device.type  # the one is five times as quick
     for provider in _ladders.get(device) or _ladders[None]:
         reason = provider.declines(call)
         if reason is None:

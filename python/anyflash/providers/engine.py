@@ -15,12 +15,15 @@ name = "engine"
 
 _TYPES = frozenset((torch.float32, torch.bfloat16, torch.float16))
 _INF = float("inf")
+_NO_WINDOW = (-1, -1)
 
 
 def declines(call):
-    q = call.q
-    if not q.is_cpu:
+    q, starts = call.q, call.cu_q
+    if not (q.is_cpu and call.k.is_cpu and call.v.is_cpu):
         return f"computes on the CPU, q is on {q.device}"
+    if starts is not None and not (starts.is_cpu and (call.cu_k is None or call.cu_k.is_cpu)):
+        return f"computes on the CPU, cu_seqlens_q is on {starts.device}"
     if q.dtype not in _TYPES:
         return f"computes float32, bfloat16 and float16, q is {q.dtype}"
     if transformed():
@@ -59,6 +62,31 @@ def _options(call):
     )
 
 
+def _no_gradient(call):
+    """(out, lse): the operator given only what is not its default, which is what a small
+    call costs most by."""
+    given = {}
+    if call.causal:
+        given["causal"] = True
+    if call.scale is not None:
+        given["scale"] = float(call.scale)
+    if call.window != _NO_WINDOW:
+        left, right = call.window
+        given["window_left"], given["window_right"] = left, right
+    if call.softcap:
+        given["softcap"] = float(call.softcap)
+    if call.alibi_slopes is not None:
+        given["alibi_slopes"] = _float32(call.alibi_slopes)
+    if call.sinks is not None:
+        given["sinks"] = _float32(call.sinks)
+    if call.cu_q is not None:
+        given["cu_seqlens_q"], given["max_seqlen_q"] = call.cu_q, call.max_q
+        given["cu_seqlens_k"], given["max_seqlen_k"] = call.cu_k, call.max_k
+        if call.block_table is not None:
+            given["seqused_k"], given["block_table"] = call.seqused_k, call.block_table
+    return _torch_ops._only_forward(call.q, call.k, call.v, **given)
+
+
 def _unit_values(k, start, stop, call):
     """Values of which column c is 1 in row start + c of a sequence, and 0 elsewhere."""
     rows = torch.arange(k.shape[0 if call.cu_k is not None else 1])
@@ -91,6 +119,25 @@ def _probabilities(call, q, k, options):
     for batch, (start, stop) in enumerate(zip(ends, ends[1:])):
         square[batch, :, : stop - start] = found[start:stop].transpose(0, 1)
     return square
+
+
+def _positive(lse):
+    """lse with +inf for a row that sees no key, as flash-attn's is."""
+    with torch.no_grad():
+        return torch.where(lse == -_INF, _INF, lse)
+
+
+def _with_gradient(call):
+    """As forward(): with a gradient, dropout, in a graph."""
+    q, k, v = unit(call.q), unit(call.k), unit(call.v)
+    options = _options(call)
+    out, lse = _torch_ops.attend(q, k, v, *options)
+    if call.want < LSE:
+        return out, None, None
+    if call.want < PROBABILITIES or call.dropout == 0:
+        return out, _positive(lse), None
+    with torch.no_grad():
+        return out, _positive(lse), _probabilities(call, q.detach(), k.detach(), options)
 
 
 def _no_second_derivative(ctx, *gradients):
@@ -203,17 +250,16 @@ def forward(call):
     """(out, lse, probabilities), the last two None where call.want does not ask."""
     if call.cache:
         out, lse = _with_cache(call)
+    elif call.dropout or torch.compiler.is_compiling() or needs_gradient(call):
+        return _with_gradient(call)
     else:
-        q, k, v = unit(call.q), unit(call.k), unit(call.v)
-        options = _options(call)
-        out, lse = _torch_ops.attend(q, k, v, *options)
+        try:
+            out, lse = _no_gradient(call)
+        except (RuntimeError, TypeError):  # not contiguous, or wrong: found out there
+            return _with_gradient(call)
     if call.want < LSE:
         return out, None, None
-    with torch.no_grad():
-        lse = torch.where(lse == -_INF, _INF, lse)
-        if call.want < PROBABILITIES or call.dropout == 0:
-            return out, lse, None
-        return out, lse, _probabilities(call, q.detach(), k.detach(), options)
+    return out, _positive(lse), None
 
 
 def kernel(call):
