@@ -1,4 +1,4 @@
-"""Torch's FlashAttention operators on the CPU: packed, paged, windowed, dropped."""
+"""Torch's FlashAttention operators on the CPU with enable(): packed, paged, windowed."""
 
 import itertools
 import math

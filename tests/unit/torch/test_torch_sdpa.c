@@ -1,0 +1,172 @@
+/*
+ * test_torch_sdpa.c: the kernels of SDPA: results, what goes on to torch, and
+ * that nothing is left behind whatever torch or memory refuses.
+ */
+#include "kernel_calls.h"
+
+static void test_sdpa__forward_is_attention_in_torchs_strides(void **state)
+{
+    (void)state;
+    struct problem p = sdpa_problem();
+    uint64_t stack[STACK];
+    int before = fake_living();
+    push_sdpa(&p, true, stack);
+    assert_true(fake_call(SDPA, stack, 7, 2));
+    const struct fake_tensor *o = in_slot(stack[0]), *lse = in_slot(stack[1]);
+    assert_int_equal(lse->strides[1], 1);
+    assert_int_equal(lse->strides[2], HEADS);
+    for (int64_t i = 0; i < ROWS; i++) /* top-left: row i sees keys 0 to i */
+        for (int64_t h = 0; h < HEADS; h++)
+            check_row(&p, o, (double)((const float *)lse->data)[h + i * HEADS], i, h, 0, i + 1);
+    drop_results(stack, 2);
+    assert_int_equal(fake_living(), before);
+    free_problem(&p);
+}
+
+/* dv of the engine, all rows seeing all keys, and dout all 1 by strides of 0. */
+static void test_sdpa__backward_takes_the_gradient_of_a_sum(void **state)
+{
+    (void)state;
+    struct problem p = sdpa_problem();
+    uint64_t stack[STACK];
+    int before = fake_living(), own = fake_own_calls();
+    push_sdpa(&p, false, stack);
+    assert_true(fake_call(SDPA, stack, 7, 2));
+    uint64_t o = stack[0], lse = stack[1];
+    struct fake_tensor *dout = fake_tensor_new(FAKE_F32, 4, in_slot(o)->sizes);
+    ((float *)dout->data)[0] = 1.0f;
+    memset(dout->strides, 0, sizeof dout->strides);
+    stack[0] = slot_of(dout);
+    push_problem(&p, stack + 1);
+    stack[4] = o;
+    stack[5] = lse;
+    memset(stack + 6, 0, 4 * sizeof *stack);
+    assert_true(fake_call(SDPA_BACKWARD, stack, 10, 3));
+    assert_int_equal(fake_own_calls(), own);
+    const struct fake_tensor *dv = in_slot(stack[2]);
+    assert_int_equal(dv->strides[1], D); /* [B, S, H, D] in memory */
+    double sums[GROUPS][KEYS] = {{0}};
+    for (int64_t h = 0; h < HEADS; h++)
+        for (int64_t i = 0; i < ROWS; i++) {
+            double weights[KEYS] = {0};
+            row_weights(&p, i, h, 0, KEYS, weights);
+            for (int64_t j = 0; j < KEYS; j++)
+                sums[h / (HEADS / GROUPS)][j] += weights[j];
+        }
+    for (int64_t g = 0; g < GROUPS; g++)
+        for (int64_t j = 0; j < KEYS; j++)
+            assert_true(fabs(at(dv, j, g, 3) - sums[g][j]) < 1e-5);
+    drop_results(stack, 3);
+    assert_int_equal(fake_living(), before);
+    free_problem(&p);
+}
+
+static void test_sdpa__what_the_engine_declines_goes_to_torch(void **state)
+{
+    (void)state;
+    struct problem p = sdpa_problem();
+    uint64_t stack[STACK], calls[2][2];
+    int before = fake_living(), own = fake_own_calls();
+    p.q->dtype = FAKE_F64;
+    anyflash_torch_counts(&calls[0][0], &calls[0][1]);
+    push_sdpa(&p, false, stack);
+    assert_true(fake_call(SDPA, stack, 7, 2));
+    anyflash_torch_counts(&calls[1][0], &calls[1][1]);
+    assert_int_equal(fake_own_calls(), own + 1);
+    assert_int_equal(calls[1][0], calls[0][0] + 1);
+    assert_int_equal(calls[1][1], calls[0][1] + 1);
+    drop_results(stack, 2);
+    fake_refuse_own(true);
+    push_sdpa(&p, false, stack);
+    assert_false(fake_call(SDPA, stack, 7, 2));
+    assert_non_null(strstr(fake_message(), "refused"));
+    assert_int_equal(fake_living(), before);
+    free_problem(&p);
+}
+
+static void test_sdpa__switched_off_is_torchs_and_not_counted(void **state)
+{
+    (void)state;
+    struct problem p = sdpa_problem();
+    uint64_t stack[STACK], calls[2][2];
+    int own = fake_own_calls();
+    anyflash_torch_disable();
+    anyflash_torch_counts(&calls[0][0], &calls[0][1]);
+    push_sdpa(&p, false, stack);
+    assert_true(fake_call(SDPA, stack, 7, 2));
+    anyflash_torch_counts(&calls[1][0], &calls[1][1]);
+    assert_int_equal(fake_own_calls(), own + 1);
+    assert_memory_equal(calls[0], calls[1], sizeof calls[0]);
+    drop_results(stack, 2);
+    push_flash(&p, stack);
+    assert_false(fake_call(FLASH, stack, 17, 5));
+    assert_non_null(strstr(fake_message(), "disabled"));
+    free_problem(&p);
+}
+
+/* One of each kernel, with everything that may fail; returns what lives more than before. */
+static void call_all(const struct problem *packed, const struct problem *dense)
+{
+    uint64_t stack[STACK] = {0}, results[STACK] = {0};
+    push_sdpa(dense, true, stack);
+    if (fake_call(SDPA, stack, 7, 2))
+        drop_results(stack, 2);
+    push_flash(packed, results);
+    if (!fake_call(FLASH, results, 17, 5))
+        return;
+    push_backward(packed, results[0], results[1], results[2], stack);
+    if (fake_call(FLASH_BACKWARD, stack, 17, 3))
+        drop_results(stack, 3);
+    drop_results(results, 5);
+}
+
+static void test_every_refusal_of_torch_or_of_memory_leaves_nothing(void **state)
+{
+    (void)state;
+    struct problem packed = packed_problem(), dense = sdpa_problem();
+    int before = fake_living();
+    for (int nth = 1; nth <= 80; nth++) {
+        fake_fail_nth(nth);
+        call_all(&packed, &dense);
+        fake_fail_nth(0);
+        assert_int_equal(fake_living(), before);
+    }
+    for (size_t nth = 1; nth <= 12; nth++) {
+        fake_set_threads(nth % 2 == 0 ? 2 : 3); /* a new context each time */
+        af_mem_fail_nth(nth, false);
+        call_all(&packed, &dense);
+        af_mem_fail_nth(0, false);
+        assert_int_equal(fake_living(), before);
+    }
+    free_problem(&packed);
+    free_problem(&dense);
+}
+
+static void test_threads_are_torchs(void **state)
+{
+    (void)state;
+    const int64_t sizes[4] = {4, HEADS, 300, D};
+    struct problem p = {floats(4, sizes, 1), floats(4, sizes, 2), floats(4, sizes, 3)};
+    int before = fake_parallel_calls();
+    uint64_t stack[STACK];
+    fake_set_threads(2);
+    push_sdpa(&p, false, stack);
+    assert_true(fake_call(SDPA, stack, 7, 2));
+    drop_results(stack, 2);
+    fake_set_threads(1);
+    assert_true(fake_parallel_calls() > before);
+    free_problem(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_sdpa__forward_is_attention_in_torchs_strides, set_up),
+        cmocka_unit_test_setup(test_sdpa__backward_takes_the_gradient_of_a_sum, set_up),
+        cmocka_unit_test_setup(test_sdpa__what_the_engine_declines_goes_to_torch, set_up),
+        cmocka_unit_test_setup(test_sdpa__switched_off_is_torchs_and_not_counted, set_up),
+        cmocka_unit_test_setup(test_every_refusal_of_torch_or_of_memory_leaves_nothing, set_up),
+        cmocka_unit_test_setup(test_threads_are_torchs, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
