@@ -118,7 +118,7 @@ test-torch: build $(addprefix test-torch-,$(TORCH_VERSIONS))
 
 test-torch-%: build
 	@test -x build/torch/$*/bin/python || uv venv -q --python $(TORCH_BASE) build/torch/$*
-	@build/torch/$*/bin/python -c 'import torch, numpy, pytest, expecttest' 2>/dev/null || uv pip install -q --python build/torch/$*/bin/python torch==$* numpy pytest expecttest setuptools
+	@build/torch/$*/bin/python -c 'import torch, numpy, pytest, expecttest' 2>/dev/null || uv pip install -q --compile-bytecode --python build/torch/$*/bin/python torch==$* numpy pytest expecttest setuptools
 	@echo "== torch $*"
 	PYTHONPATH=python ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so build/torch/$*/bin/python -m pytest -q -p no:cacheprovider tests/python/test_torch*.py
 

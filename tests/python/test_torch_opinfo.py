@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")  # torch.testing._internal asks for it
 import anyflash.torch  # noqa: E402
-from torch_support import BOUNDS, TORCH, check  # noqa: E402
+from torch_support import BOUNDS, TORCH, worst  # noqa: E402
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -102,7 +102,9 @@ def test_flash_attention_forward(dtype):
                 one_sequence(*one, window=window, scale=keywords["scale"])
                 for one in zip(*wide)
             ]
-            check(out, torch.stack([o for o, _ in parts]), dtype, sample)
+            # Scores reach 200 with a scale of 1: four times the rounding of a common one.
+            error = worst(out, torch.stack([o for o, _ in parts]))
+            assert error <= 4 * BOUNDS[dtype]
         torch.autograd.grad(out.sum(), tensors)
         count += 1
     assert count >= 8
