@@ -11,12 +11,20 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def examples():
-    text = (ROOT / "docs" / "integrations.md").read_text()
-    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+def examples(name):
+    return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.DOTALL)
 
 
-@pytest.mark.parametrize("number", range(len(examples())))
-def test_example_of_the_guide(number):
+def run(code):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-c", examples()[number]], check=True, env=environment)
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+@pytest.mark.parametrize("number", range(len(examples("docs/integrations.md"))))
+def test_example_of_the_guide(number):
+    run(examples("docs/integrations.md")[number])
+
+
+def test_the_three_lines_of_the_readme_use_the_engine():
+    (example,) = examples("README.md")
+    run(example + "\ncalls, passed_on = anyflash.torch.counts()\nassert calls > passed_on\n")
