@@ -2,9 +2,9 @@
 
     ANYFLASH_LIBRARY=... python bench/python_overhead.py [--repeats N]
 
-Tensors of 1 x 1 x 1 x 64, so that nearly all is overhead. The calls are timed in turns, 100 at a
-time, and the least of all turns is printed in microseconds: neighbours on the machine only
-ever add. Needs torch; NumPy's rows only where NumPy is.
+Tensors of 1 x 1 x 1 x 64, so that nearly all is overhead. The calls are timed in turns, 100
+at a time, and the least of all turns is printed in microseconds: neighbours on the machine
+only ever add. Rows of torch and NumPy where they are.
 """
 
 import argparse
