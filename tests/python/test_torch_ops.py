@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 torch = pytest.importorskip("torch")
-from anyflash import _torch_ops  # noqa: E402
+from anyflash import _torch_ops, flash_attn  # noqa: E402
 
 ops = torch.ops.anyflash
 INT = torch.int32
@@ -174,6 +174,18 @@ def test_the_classes_of_python_come_from_the_package():
         _torch_ops.attend(q, k[:, :3], v, *options)
     with pytest.raises(TypeError, match="types"):
         _torch_ops.attend(q, k.half(), v, *options)
+
+
+def test_a_window_may_be_a_tensor_as_flash_attns_tests_have_it():
+    q, k, v = tensors()
+    have = flash_attn.flash_attn_func(q, k, v, window_size=torch.tensor([3, 1]))
+    assert torch.equal(have, flash_attn.flash_attn_func(q, k, v, window_size=(3, 1)))
+    pages, table = k[:, :8].contiguous(), torch.tensor([[0], [1]], dtype=INT)
+    starts, ends = torch.tensor([0, 9, 18], dtype=INT), torch.tensor([0, 8, 13], dtype=INT)
+    given = (q.flatten(0, 1).requires_grad_(), pages, pages, starts, ends, 9, 8)
+    window = torch.tensor([0, 0])
+    out = flash_attn.flash_attn_varlen_func(*given, window_size=window, block_table=table)
+    assert out.shape == (18, 4, 32)
 
 
 def test_memory_does_not_grow_with_errors_and_options():

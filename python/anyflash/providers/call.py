@@ -32,6 +32,11 @@ _RARE = (
 )
 
 
+def _pair(window):
+    """A window as numbers; flash-attn takes a tensor of two, and its tests give one."""
+    return tuple(window.tolist()) if isinstance(window, torch.Tensor) else window
+
+
 class Call:
     """One attention, normalised: what every provider reads, and none changes.
 
@@ -66,7 +71,8 @@ class Call:
     ):
         self.q, self.k, self.v = q, k, v
         self.dropout, self.scale, self.causal = dropout, scale, causal
-        self.window, self.softcap, self.alibi_slopes = window, softcap, alibi_slopes
+        self.window = window if type(window) is tuple else _pair(window)
+        self.softcap, self.alibi_slopes = softcap, alibi_slopes
         self.deterministic, self.want = deterministic, want
 
     def but(self, **changes):
