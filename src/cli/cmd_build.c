@@ -9,9 +9,11 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "build/build.h"
+#include "cli/build_matrix.h"
 #include "cli/build_view.h"
 #include "cli/changing.h"
 #include "cli/facts_view.h"
+#include "cli/file_output.h"
 #include "cli/json_parts.h"
 #include "cli/page.h"
 
@@ -123,29 +125,38 @@ static enum anyflash_status read_archs(struct af_cli *cli, const struct af_machi
                    "no GPU that flash-attn serves was seen: say for which to build, by --arch");
 }
 
-static enum anyflash_status ask(struct af_cli *cli, struct build *build,
-                                struct anyflash_error *err)
+/* --toolkit and --jobs. */
+static enum anyflash_status read_manner(const struct af_cli *cli, struct af_build *build,
+                                        struct anyflash_error *err)
 {
     const char *toolkit = cli->options.values[AF_OPTION_TOOLKIT];
     const char *jobs = cli->options.values[AF_OPTION_JOBS];
-    const struct af_machine *machine = &build->change.machine;
     int64_t count = 0;
-    build->build = (struct af_build){.machine = machine,
-                                     .talk = build->change.run.talk,
-                                     .arena = &cli->arena,
-                                     .version = VERSION,
-                                     .offline = build->change.run.offline};
     if (toolkit != NULL && strcmp(toolkit, "auto") != 0 && strcmp(toolkit, "system") != 0 &&
         strcmp(toolkit, "index") != 0)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--toolkit takes auto, system or index");
     if (jobs != NULL && !af_parse_i64(jobs, 1, AF_GOVERN_JOBS_MAX, &count))
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--jobs takes a number from 1 to %d",
                        AF_GOVERN_JOBS_MAX);
-    build->build.slots = (unsigned)count;
-    build->build.toolkit = af_equal(toolkit, "system")  ? AF_BUILD_TOOLKIT_SYSTEM
-                           : af_equal(toolkit, "index") ? AF_BUILD_TOOLKIT_INDEX
-                                                        : AF_BUILD_TOOLKIT_AUTO;
-    enum anyflash_status status = read_memory(cli, &build->build.memory_bytes, err);
+    build->slots = (unsigned)count;
+    build->toolkit = af_equal(toolkit, "system")  ? AF_BUILD_TOOLKIT_SYSTEM
+                     : af_equal(toolkit, "index") ? AF_BUILD_TOOLKIT_INDEX
+                                                  : AF_BUILD_TOOLKIT_AUTO;
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status ask(struct af_cli *cli, struct build *build,
+                                struct anyflash_error *err)
+{
+    const struct af_machine *machine = &build->change.machine;
+    build->build = (struct af_build){.machine = machine,
+                                     .talk = build->change.run.talk,
+                                     .arena = &cli->arena,
+                                     .version = VERSION,
+                                     .offline = build->change.run.offline};
+    enum anyflash_status status = read_manner(cli, &build->build, err);
+    if (status == ANYFLASH_OK)
+        status = read_memory(cli, &build->build.memory_bytes, err);
     if (status == ANYFLASH_OK)
         status = read_selection(cli, &build->build.slim, err);
     if (status == ANYFLASH_OK)
@@ -227,6 +238,22 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct build *b
         err);
 }
 
+/* --output: the wheel is put there too, and that is where it is said to be. */
+static enum anyflash_status give(struct af_cli *cli, struct build *build,
+                                 struct anyflash_error *err)
+{
+    const char *folder = cli->options.values[AF_OPTION_OUTPUT];
+    if (folder == NULL || build->result.wheel == NULL)
+        return ANYFLASH_OK;
+    const char *to = af_path_join(&cli->arena, folder, af_path_name(build->result.wheel));
+    if (to == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status = af_file_place(&cli->arena, build->result.wheel, to, err);
+    if (status == ANYFLASH_OK)
+        build->result.wheel = to;
+    return status;
+}
+
 static enum anyflash_status make(struct af_cli *cli, struct build *build,
                                  enum af_exit *exit_out, struct anyflash_error *err)
 {
@@ -254,6 +281,8 @@ static enum anyflash_status make(struct af_cli *cli, struct build *build,
         status = af_build_run(&build->build, &build->place, &build->result, err);
     af_build_view_end(&build->view);
     af_state_close(build->build.state);
+    if (status == ANYFLASH_OK)
+        status = give(cli, build, err);
     if (status != ANYFLASH_OK)
         return status;
     if (!dry && build->result.wheel == NULL)
@@ -286,9 +315,26 @@ static enum anyflash_status clean(struct af_cli *cli, struct anyflash_error *err
     return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
 }
 
+/* --matrix: nothing is built and no machine is looked at. */
+static enum anyflash_status print_matrix(struct af_cli *cli, enum af_exit *exit_out,
+                                         struct anyflash_error *err)
+{
+    struct af_build build = {0};
+    enum anyflash_status status = read_manner(cli, &build, err);
+    if (status == ANYFLASH_OK)
+        status = read_memory(cli, &build.memory_bytes, err);
+    if (status == ANYFLASH_OK)
+        status = read_selection(cli, &build.slim, err);
+    return status == ANYFLASH_OK
+               ? af_build_matrix(cli, &build.slim, VERSION, build.memory_bytes, exit_out, err)
+               : status;
+}
+
 enum anyflash_status af_cmd_build(struct af_cli *cli, enum af_exit *exit_out,
                                   struct anyflash_error *err)
 {
+    if (af_option_given(&cli->options, AF_OPTION_MATRIX))
+        return print_matrix(cli, exit_out, err);
     if (cli->options.words.count > 0)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "'build' takes options only");
     if (af_option_given(&cli->options, AF_OPTION_CLEAN))

@@ -123,7 +123,7 @@ static enum anyflash_status place_wheels(struct af_cli *cli, const struct config
                          pin->path, pin->url);
         if (from == NULL || !writes)
             continue;
-        enum anyflash_status status = af_wheel_file_place(&cli->arena, from, to, err);
+        enum anyflash_status status = af_file_place(&cli->arena, from, to, err);
         if (status != ANYFLASH_OK)
             return status;
     }

@@ -1,6 +1,6 @@
 /*
- * file_output.c: a file under a temporary name, then its own. Used by attend and
- * bench.
+ * file_output.c: a file under a temporary name, then its own. Used by attend,
+ * bench, build and config.
  */
 #include "cli/file_output.h"
 
@@ -8,8 +8,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "formats/npy.h"
 
@@ -67,4 +69,43 @@ enum anyflash_status af_npy_write(struct af_arena *arena, const char *path,
         {(const char *)array->data, array->len},
     };
     return af_file_write(arena, path, pieces, AF_COUNT(pieces), err);
+}
+
+static enum anyflash_status copy(struct af_arena *arena, const char *from, const char *to,
+                                 struct anyflash_error *err)
+{
+    struct af_mapping mapping;
+    enum anyflash_status status = af_file_map(from, &mapping, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    struct af_span piece = {(const char *)mapping.data, mapping.len};
+    status = af_file_write(arena, to, &piece, 1, err);
+    af_file_unmap(&mapping);
+    return status;
+}
+
+enum anyflash_status af_file_place(struct af_arena *arena, const char *from, const char *to,
+                                   struct anyflash_error *err)
+{
+    char shown[160];
+    const char *folder = af_path_folder(arena, to);
+    const char *part = af_arena_format(arena, "%s.%ld.part", to, (long)getpid());
+    if (folder == NULL || part == NULL)
+        return af_fail_memory(err);
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return af_fail(err, ANYFLASH_E_IO, "cannot make '%s': %s",
+                       af_text_quote(shown, sizeof shown, folder, strlen(folder)),
+                       strerror(errno));
+    const char *real_from = af_path_real(arena, from);
+    const char *real_to = af_path_real(arena, to);
+    if (real_to != NULL && af_equal(real_from, real_to))
+        return ANYFLASH_OK;
+    if (real_from != NULL && link(real_from, part) == 0) {
+        if (rename(part, to) == 0) {
+            unlink(part); /* of two links to one file rename() keeps both */
+            return ANYFLASH_OK;
+        }
+        unlink(part);
+    }
+    return copy(arena, from, to, err);
 }

@@ -16,6 +16,14 @@ enum anyflash_status af_file_write(struct af_arena *arena, const char *path,
                                    const struct af_span *pieces, size_t count,
                                    struct anyflash_error *err);
 
+/*
+ * Puts the file `from` at `to`, whose folder is made where it is missing: a
+ * hard link, or else a copy. A file that is there already is replaced. Fails
+ * with IO or NO_MEMORY; then nothing of ours is left at `to`.
+ */
+enum anyflash_status af_file_place(struct af_arena *arena, const char *from, const char *to,
+                                   struct anyflash_error *err);
+
 /* af_file_write() of `array` as a .npy file. */
 enum anyflash_status af_npy_write(struct af_arena *arena, const char *path,
                                   const struct af_array *array, struct anyflash_error *err);

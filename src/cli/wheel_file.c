@@ -1,18 +1,12 @@
 /*
- * wheel_file.c: a wheel's hash and its own words; putting it into a project's
- * folder. Called by config.
+ * wheel_file.c: a wheel's hash and its own words. Called by config.
  */
 #include "cli/wheel_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/text.h"
-#include "cli/file_output.h"
 #include "formats/metadata.h"
 #include "formats/sha256.h"
 #include "formats/zip.h"
@@ -99,43 +93,4 @@ enum anyflash_status af_wheel_file_facts(struct af_arena *arena, const char *pat
         return af_fail_memory(err);
     *facts_out = facts;
     return ANYFLASH_OK;
-}
-
-static enum anyflash_status copy(struct af_arena *arena, const char *from, const char *to,
-                                 struct anyflash_error *err)
-{
-    struct af_mapping mapping;
-    enum anyflash_status status = af_file_map(from, &mapping, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    struct af_span piece = {(const char *)mapping.data, mapping.len};
-    status = af_file_write(arena, to, &piece, 1, err);
-    af_file_unmap(&mapping);
-    return status;
-}
-
-enum anyflash_status af_wheel_file_place(struct af_arena *arena, const char *from,
-                                         const char *to, struct anyflash_error *err)
-{
-    char shown[160];
-    const char *folder = af_path_folder(arena, to);
-    const char *part = af_arena_format(arena, "%s.%ld.part", to, (long)getpid());
-    if (folder == NULL || part == NULL)
-        return af_fail_memory(err);
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return af_fail(err, ANYFLASH_E_IO, "cannot make '%s': %s",
-                       af_text_quote(shown, sizeof shown, folder, strlen(folder)),
-                       strerror(errno));
-    const char *real_from = af_path_real(arena, from);
-    const char *real_to = af_path_real(arena, to);
-    if (real_to != NULL && af_equal(real_from, real_to))
-        return ANYFLASH_OK;
-    if (real_from != NULL && link(real_from, part) == 0) {
-        if (rename(part, to) == 0) {
-            unlink(part); /* of two links to one file rename() keeps both */
-            return ANYFLASH_OK;
-        }
-        unlink(part);
-    }
-    return copy(arena, from, to, err);
 }

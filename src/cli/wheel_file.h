@@ -15,12 +15,4 @@ enum anyflash_status af_wheel_file_facts(struct af_arena *arena, const char *pat
                                          struct af_wheel_facts *facts_out,
                                          struct anyflash_error *err);
 
-/*
- * Puts the file `from` at `to`, whose folder is made where it is missing: a
- * hard link, or else a copy. A file that is there already is replaced. Fails
- * with IO or NO_MEMORY; then nothing of ours is left at `to`.
- */
-enum anyflash_status af_wheel_file_place(struct af_arena *arena, const char *from,
-                                         const char *to, struct anyflash_error *err);
-
 #endif

@@ -350,6 +350,7 @@ const char *af_slim_options(const struct af_slim *slim, struct af_arena *arena)
                    slim->dtypes == AF_SLIM_BF16   ? "bf16"
                    : slim->dtypes == AF_SLIM_FP16 ? "fp16"
                                                   : "bf16,fp16");
+    text.failed |= list.failed;
     af_text_release(&list);
     list = (struct af_text){0};
     add_features(slim, &list, ",");
