@@ -37,16 +37,30 @@ static bool same_major(const char *a, const char *b)
     return len == strcspn(b, ".") && strncmp(a, b, len) == 0;
 }
 
+/* torch's METADATA, whose folder has its version with or without the local part. */
+static bool read_metadata(const struct af_build *build, struct af_span *text_out)
+{
+    const char *torch = af_fact_text_or(&build->machine->torch.path, NULL);
+    const char *version = af_fact_text_or(&build->machine->torch.version, "");
+    const char *site = torch == NULL ? NULL : af_path_folder(build->arena, torch);
+    const size_t lengths[] = {strcspn(version, "+"), strlen(version)};
+    for (size_t i = 0; site != NULL && i < AF_COUNT(lengths); i++) {
+        const char *path = af_arena_format(build->arena, "%s/torch-%.*s.dist-info/METADATA",
+                                           site, (int)lengths[i], version);
+        if (path != NULL &&
+            af_file_read(build->arena, path, METADATA_BYTES_MAX, text_out, NULL) == ANYFLASH_OK)
+            return true;
+    }
+    return false;
+}
+
 /* "13.0.2" of torch's "Requires-Dist: cuda-toolkit[...]==13.0.2"; NULL without. */
 static const char *pinned_toolkit(const struct af_build *build)
 {
     struct af_span rest;
     struct af_header header;
     struct af_requirement requirement;
-    const struct af_package *torch = af_machine_package(build->machine, "torch");
-    if (torch == NULL || torch->version.source == NULL ||
-        af_file_read(build->arena, torch->version.source, METADATA_BYTES_MAX, &rest, NULL) !=
-            ANYFLASH_OK)
+    if (!read_metadata(build, &rest))
         return NULL;
     while (af_header_next(&rest, &header)) {
         if (!af_header_is(&header, "Requires-Dist") ||

@@ -177,12 +177,15 @@ void af_build_predict(void *context, const char *const *argv, struct af_predicti
     const struct af_build *build = context;
     struct af_slim_file file;
     const char *source = NULL;
+    bool writes = false;
     for (; *argv != NULL; argv++) {
         if (af_ends_with(*argv, ".cu") || af_ends_with(*argv, ".cpp"))
             source = *argv;
+        writes = writes || strcmp(*argv, "-o") == 0;
     }
-    *out = (struct af_prediction){
-        .key = "link", .file = "link", .bytes = LINK_BYTES, .seconds = 2};
+    *out = (struct af_prediction){.key = "link", .bytes = LINK_BYTES, .seconds = 2};
+    snprintf(out->file, sizeof out->file, "%s",
+             writes ? "link" : ""); /* torch asks its version */
     if (source == NULL)
         return;
     snprintf(out->file, sizeof out->file, "%s", af_path_name(source));

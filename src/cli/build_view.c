@@ -53,7 +53,7 @@ static void tell(struct af_build_view *view, const struct af_govern_event *event
         return;
     clear(view);
     fprintf(stderr, "%zu done, %zu running, %zu waiting%s%s, %.1f of %.1f GiB, %.0f min left%s",
-            event->ended_count, running, waiting, waiting > 0 ? " " : "",
+            view->done_count, running, waiting, waiting > 0 ? " " : "",
             waiting > 0 ? why_text(event->why) : "", (double)event->used_bytes / GIB,
             (double)event->budget_bytes / GIB, minutes_left(view, event) + 0.5,
             terminal ? "" : "\n");
@@ -78,7 +78,10 @@ static void tell_file(struct af_build_view *view, const struct af_govern_event *
 void af_build_view_event(void *context, const struct af_govern_event *event)
 {
     struct af_build_view *view = context;
+    if (event->file != NULL && event->file->file[0] == '\0')
+        return; /* a compiler that was only asked for its version */
     if (event->kind == AF_GOVERN_ENDED) {
+        view->done_count++;
         view->done_predicted += event->file->seconds;
         view->done_seconds += event->seconds;
     }

@@ -14,6 +14,7 @@ struct af_build_view {
     size_t file_count;  /* to compile in all, as was estimated */
     double cpu_seconds; /* that all of them take */
     double started;
+    size_t done_count;
     double told;           /* when the last plain line was written */
     double done_predicted; /* seconds that the finished ones were predicted to take */
     double done_seconds;   /* and took */
