@@ -1,8 +1,8 @@
 """Joins folders of a CUDA toolkit into one: python cuda_home.py TARGET FOLDER...
 
-Wheels of the package index split the toolkit: the compiler here, headers and libraries beside
-torch. TARGET gets links to the entries of include, lib, bin and nvvm of each FOLDER, the first one
-first, and libcudart.so, which no wheel has.
+Wheels of the package index split the toolkit: the compiler here, headers and libraries
+beside torch. TARGET gets links to the entries of include and lib of all FOLDERs, the first
+one first, to the first bin and nvvm, and libcudart.so, which no wheel has.
 """
 
 import os
@@ -12,7 +12,7 @@ import sys
 
 
 def join(target, folders, part):
-    """Links for the entries of one part; folders that several have are joined one level deeper."""
+    """Links for the entries of one part; of a name that several have, the first counts."""
     (target / part).mkdir(parents=True)
     for folder in folders:
         source = folder / part

@@ -2,13 +2,13 @@
 
     python driver.py SELECTION.json WORDS_OF_SETUP...      in the folder of the sources
 
-SELECTION.json has: keep (names of CUDA files), stubs (for the others: function, type, head_dim,
-causal, message), macros, std (a C++ standard in place of setup.py's, or null), requires (what the
-wheel requires).
+SELECTION.json has: keep (names of CUDA files), stubs (for the others: function, type,
+head_dim, causal, message), macros, std (a C++ standard in place of setup.py's, or null),
+requires (what the wheel requires).
 
 torch.utils.cpp_extension.CUDAExtension is replaced before setup.py imports it: sources are
-filtered, one C++ file stands for those that are left out, and the macros go to both compilers,
-because flash_api.cpp holds the checks that refuse what the kernels lack.
+filtered, one C++ file stands for those that are left out, and the macros go to both
+compilers, because flash_api.cpp holds the checks that refuse what the kernels lack.
 """
 
 import json

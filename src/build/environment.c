@@ -67,8 +67,8 @@ static enum anyflash_status install_tools(struct af_build *build,
     memcpy(words + count, tools, sizeof tools);
     count += AF_COUNT(tools);
     if (place->cuda_from_index)
-        words[count++] = af_arena_format(build->arena, "cuda-toolkit[nvcc,nvvm,crt,cccl]==%s",
-                                         place->cuda_version);
+        words[count++] = af_arena_format(
+            build->arena, "cuda-toolkit[nvcc,nvvm,crt,cccl,cudart]==%s", place->cuda_version);
     words[count] = NULL;
     return build->arena->failed
                ? af_fail_memory(err)
@@ -144,7 +144,7 @@ enum anyflash_status af_build_prepare_environment(struct af_build *build,
 {
     const char *stamp = af_path_join(build->arena, place->environment, "complete");
     const char *text = af_arena_format(
-        build->arena, "tools of flash-attn builds for torch %s, %s CUDA %s\n",
+        build->arena, "tools of flash-attn builds, torch %s, %s CUDA %s\n",
         af_fact_text_or(&build->machine->torch.version, "?"),
         place->cuda_from_index ? "the index's" : "the system's", place->cuda_version);
     struct af_span found;
