@@ -151,12 +151,13 @@ def _functions(implementation, *args, **kwargs):
 
 
 def _attention_or_paged(module, query, key, value, attention_mask, **kwargs):
-    """`attention`; what continuous batching asks goes through transformers' own function."""
+    """`attention`; what continuous batching asks goes through transformers' own function.
+
+    Its requests are packed, with lengths of their own in kwargs: a mask has nothing to say.
+    """
     if isinstance(kwargs.get("cache"), PagedAttentionCache):
-        attend = _before["attention"]
-    else:
-        attend = attention
-    return attend(module, query, key, value, attention_mask, **kwargs)
+        return _before["attention"](module, query, key, value, None, **kwargs)
+    return attention(module, query, key, value, attention_mask, **kwargs)
 
 
 _FA2 = "flash_attention_2"

@@ -237,6 +237,21 @@ def test_one_graph_with_gradients_under_compile():
     assert expected.abs().max() > 0 and apart(weight.grad, expected) < 1e-7
 
 
+@pytest.mark.parametrize("name", ("mistral", "gptoss"))
+def test_one_graph_for_each_step_of_a_static_cache(name):
+    model, ids = tiny.decoder(name, num_hidden_layers=1), tiny.tokens()
+    expected = generated(model, "anyfa", ids, 4)[:, 20:]
+    cache = hf.StaticCache(config=model.config, max_cache_len=40)
+    torch._dynamo.reset()
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    found = []
+    with torch.no_grad():
+        for step in (model, compiled, compiled, compiled):
+            ids = step(ids, past_key_values=cache).logits[:, -1:].argmax(-1)
+            found.append(ids)
+    assert torch.equal(torch.cat(found, 1), expected)
+
+
 def test_autocast_computes_in_its_type():
     model, ids = tiny.decoder("qwen3"), tiny.tokens()
     with torch.autocast("cpu", torch.bfloat16):
@@ -297,6 +312,21 @@ def test_flash_attention_2_runs_on_the_cpu_and_is_taken_back():
         anyflash.transformers.disable_flash_attention_2()
     with pytest.raises((ImportError, ValueError)):
         tiny.decoder("mistral").set_attn_implementation("flash_attention_2")
+
+
+def test_continuous_batching_by_flash_attention_2():
+    model, ids = tiny.decoder("llama"), tiny.tokens()
+    expected = generated(model, "eager", ids, 6)[:, 20:].tolist()
+    options = hf.GenerationConfig(
+        max_new_tokens=6, do_sample=False, eos_token_id=-1, pad_token_id=0
+    )
+    anyflash.transformers.enable_flash_attention_2()
+    try:
+        model.set_attn_implementation("flash_attention_2")
+        found = model.generate_batch(ids.tolist(), generation_config=options)
+    finally:
+        anyflash.transformers.disable_flash_attention_2()
+    assert [found[f"req_{i}"].generated_tokens for i in range(2)] == expected
 
 
 def test_names_that_transformers_keeps_are_refused():
