@@ -17,6 +17,8 @@ Lengths are read from the mask when the operator runs: no shape depends on data,
 node under torch.compile(fullgraph=True). Differentiable in q, k, v and sinks.
 """
 
+import weakref
+
 import torch
 
 from . import _attend
@@ -100,7 +102,49 @@ def _of_scores(mask, k_len):
     mask = mask[..., :k_len]
     if mask.stride(-1) != 1:
         mask = mask.contiguous()
-    return {"mask" if mask.dtype == torch.bool else "bias": mask}
+    kind = "mask" if mask.dtype == torch.bool else "bias"
+    return {kind: mask, "causal": False, "window": (-1, -1)}
+
+
+def _of_starts(cu_q, cu_k):
+    return {
+        "cu_seqlens_q": cu_q,
+        "cu_seqlens_k": cu_k,
+        "max_seqlen_q": int(cu_q.diff().max()),
+        "max_seqlen_k": int(cu_k.diff().max()),
+    }
+
+
+def _of_window(mask, causal):
+    window = window_of(mask, causal)
+    return {} if window is None else {"window": window}
+
+
+def _of_short(mask, q_len, causal):
+    if mask.dtype == torch.int64:
+        starts = sequence_starts(mask)
+        return {**_of_starts(starts, starts), **_of_window(mask, causal)}
+    return {**_of_keys(mask, q_len), **_of_window(mask, causal)}
+
+
+class _Last:
+    """What the last short mask said: all layers of a model get the same one."""
+
+    def __init__(self):
+        self.kept = (lambda: None, None, None)
+
+    def get(self, mask, q_len, causal):
+        if mask.is_inference():  # changes of such a tensor leave no trace
+            return _of_short(mask, q_len, causal)
+        key = (mask._version, q_len, causal)
+        reference, kept_key, options = self.kept
+        if reference() is not mask or kept_key != key:
+            options = _of_short(mask, q_len, causal)
+            self.kept = (weakref.ref(mask), key, options)
+        return options
+
+
+_last = _Last()
 
 
 def _options(
@@ -111,24 +155,20 @@ def _options(
         "sinks": sinks,
         "scale": scale,
         "causal": causal,
-        "window": window_of(mask, causal) or (left, right),
+        "window": (left, right),
         "softcap": softcap,
         "dropout": dropout,
         "philox": (seed, 0),
         "_threads_of": _threads,
     }
-    if is_packed(mask, cu_q):
-        if cu_q is None:
-            cu_q = cu_k = sequence_starts(mask)
-        options["cu_seqlens_q"], options["cu_seqlens_k"] = cu_q, cu_k
-        options["max_seqlen_q"] = int(cu_q.diff().max())
-        options["max_seqlen_k"] = int(cu_k.diff().max())
-        return options
-    options["layout"] = "bhsd"
-    if mask is not None and is_short(mask):
-        options.update(_of_keys(mask, q.shape[2]))
+    if not is_packed(mask, cu_q):
+        options["layout"] = "bhsd"
+    if cu_q is not None:
+        options.update(_of_starts(cu_q, cu_k), **_of_window(mask, causal))
+    elif mask is not None and is_short(mask):
+        options.update(_last.get(mask, q.shape[2], causal))
     elif mask is not None:
-        options.update(_of_scores(mask, k.shape[2]), causal=False, window=(-1, -1))
+        options.update(_of_scores(mask, k.shape[2]))
     return options
 
 

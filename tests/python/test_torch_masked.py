@@ -120,6 +120,23 @@ def test_opcheck(case):
     )
 
 
+def test_a_mask_that_changes_is_read_again():
+    q, k, v, _ = (x.detach() for x in problem(S, torch.float32))
+    given = arguments("left", None)[1:]
+    mask = keys("left")
+    before = _masked.attend_masked(q, k, v, mask, *given)
+    mask.copy_(keys("right"))
+    found = _masked.attend_masked(q, k, v, mask, *given)
+    assert torch.equal(found, _masked.attend_masked(q, k, v, keys("right"), *given))
+    assert not torch.equal(found, before)
+    with torch.inference_mode():
+        mask = keys("left")
+        again = _masked.attend_masked(q, k, v, mask, *given)
+        mask.copy_(keys("right"))
+        assert torch.equal(_masked.attend_masked(q, k, v, mask, *given), found)
+    assert torch.equal(again, before)
+
+
 def test_dropout_is_that_of_the_seed():
     q, k, v, _ = (x.detach() for x in problem(S, torch.float32))
     given = arguments("left", None)[:-2]
