@@ -289,6 +289,64 @@ def test_mha_across_and_packed():
     assert_same([packed[:3]], [module(x[:1, :3])[0]])
 
 
+@pytest.mark.parametrize("prenorm", [False, True])
+def test_blocks_are_sublayers_norms_and_additions(prenorm):
+    from functools import partial
+
+    from flash_attn.modules.block import Block, ParallelBlock
+    from flash_attn.modules.mha import MHA
+
+    mixer = partial(MHA, num_heads=4, causal=True, use_flash_attn=True)
+    block = Block(32, mixer, prenorm=prenorm, drop_path1=0.5).eval()
+
+    def plain(x, residual):
+        if not prenorm:
+            x = block.norm1(block.mixer(x) + x)
+            return block.norm2(block.mlp(x) + x) + residual * 0
+        residual = residual + x
+        residual = residual + block.mixer(block.norm1(residual))
+        return torch.cat((block.mlp(block.norm2(residual)), residual))
+
+    def ours(x, residual):
+        if not prenorm:
+            return block(x) + residual * 0
+        return torch.cat(block(x, residual))
+
+    inputs = (torch.randn(2, 5, 32), torch.randn(2, 5, 32))
+    assert_same(gradients(ours, *inputs), gradients(plain, *inputs), 1e-4)
+    block = ParallelBlock(32, mixer, tied_norm=not prenorm)
+    a, b, residual = block(inputs[0], inputs[1], inputs[0])
+    want = 2 * inputs[0] + inputs[1]
+    second = block.norm2 if prenorm else block.norm1
+    assert_same(
+        [a, b, residual], [block.mixer(block.norm1(want)), block.mlp(second(want)), want], 1e-4
+    )
+
+
+def test_decoding_repeats_the_greedy_choice():
+    from types import SimpleNamespace
+
+    from flash_attn.utils.generation import GenerationMixin, sample
+
+    class Next(GenerationMixin):
+        """After token t comes t + 1, and -1 is as probable as nothing."""
+
+        def __call__(self, ids, position_ids, inference_params, num_last_tokens):
+            seen = inference_params.seqlen_offset
+            assert position_ids is None or position_ids.eq(seen).all()
+            following = (ids[:, -1:] + 1) % 7
+            return SimpleNamespace(logits=F.one_hot(following, 7).float() * 9)
+
+    ids = torch.tensor([[1, 2], [4, 5]])
+    assert Next().generate(ids, 6).tolist() == [[1, 2, 3, 4, 5, 6], [4, 5, 6, 0, 1, 2]]
+    out = Next().generate(ids, 4, return_dict_in_generate=True, output_scores=True)
+    assert len(out.scores) == 2 and out.scores[0].shape == (2, 7)
+    assert Next().generate(ids, 9, eos_token_id=3).shape == (2, 9)
+    logits = torch.tensor([[0.0, 5.0, 4.9, -9.0]]).repeat(300, 1)
+    assert set(sample(logits, top_k=2).tolist()) == {1, 2}
+    assert set(sample(logits, top_k=0, top_p=0.3).tolist()) == {1}
+
+
 def test_the_functions_beneath_take_a_foreign_logsumexp():
     """Two halves of the keys, put together by their logsumexps: as ring attention does."""
     from flash_attn.flash_attn_interface import _flash_attn_backward, _flash_attn_forward
