@@ -141,9 +141,13 @@ def _check_cuda(q, softcap):
         )
 
 
+def _is_engines(q):
+    return q.device.type == "cpu"
+
+
 def _block_forward(q, k, v, bounds, scale, causal, softcap):
     """(out [total, H, D], lse [H, total])."""
-    if q.device.type == "cpu":
+    if _is_engines(q):
         return _engine().attend(q, k, v, *_options(bounds, scale, causal, softcap))
     out, lse = torch.ops.aten._flash_attention_forward(
         q, k, v, *bounds, 0.0, causal, False, scale=scale
@@ -157,7 +161,7 @@ def _block_forward(q, k, v, bounds, scale, causal, softcap):
 
 def _block_backward(dout, q, k, v, out, lse, bounds, scale, causal, softcap):
     """(dq, dk, dv), the lse being that of all keys."""
-    if q.device.type == "cpu":
+    if _is_engines(q):
         options = _options(bounds, scale, causal, softcap)
         return torch.ops.anyflash.attend_backward(dout, q, k, v, out, lse, *options)
     state = torch.zeros(2, dtype=torch.uint64, device=q.device)
@@ -407,7 +411,7 @@ def _check(q, k, v, dims):
 
 
 def _attend(q, k, v, plan, softmax_scale, softcap):
-    if q.device.type != "cpu":
+    if not _is_engines(q):
         _check_cuda(q, softcap)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else float(softmax_scale)
     q, k, v = (x.contiguous() for x in (q, k, v))

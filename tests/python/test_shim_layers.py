@@ -433,3 +433,38 @@ def test_the_extensions_functions_take_their_arguments_by_position():
         q, k, v, *[None] * 10, 0.25, True, -1, -1, 0.0, True, 0
     )
     assert_same([out], [want])
+
+
+def has_flash_operators():
+    returns = torch.ops.aten._flash_attention_forward.default._schema.returns
+    return returns[2].name == "rng_state"
+
+
+@pytest.mark.skipif(not has_flash_operators(), reason="needs torch 2.8")
+def test_on_other_devices_torchs_operators_get_their_arguments(monkeypatch):
+    """The operators of a GPU, as anyflash has them for the CPU."""
+    import anyflash.torch
+    from flash_attn.flash_attn_interface import flash_attn_gpu
+
+    q, k, v, dout = (torch.randn(1, 6, 2, 32, dtype=torch.bfloat16) for _ in range(4))
+    bounds = torch.tensor([0, 2, 6], dtype=torch.int32)
+    tail = (0.0, 0.25, True, 3, 0, 0.0, True, None, None)
+    packed_tail = (0.0, 0.25, False, True, 3, 0, 0.0, True, None, None)
+    out, lse, *_ = flash_attn_gpu.fwd(
+        q, k, v, None, None, 0.0, 0.25, True, 3, 0, 0.0, False, None
+    )
+    rows = [x[0] for x in (dout, q, k, v, out)]
+
+    def both():
+        none = (None, None, None)
+        dense = flash_attn_gpu.bwd(dout, q, k, v, out, lse, *none, None, *tail)
+        packed = flash_attn_gpu.varlen_bwd(
+            *rows, lse[0].contiguous(), *none, bounds, bounds, None, 4, 4, *packed_tail
+        )
+        return [*dense, *packed]
+
+    want = both()
+    monkeypatch.setattr(flash_attn_gpu, "_is_engines", lambda q: False)
+    with anyflash.torch.enabled():
+        got = both()
+    assert_same(got, want, 2e-2)

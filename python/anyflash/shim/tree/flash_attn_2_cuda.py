@@ -1,8 +1,9 @@
 """The five functions of flash-attn's extension of this name, by position as it takes them.
 
-On CPU tensors the engine computes; forward functions on other devices go to the best
-provider that anyflash has there. Gradients are of the logsumexp that is given, so that
-parts of an attention over several processes can be put together by it.
+On CPU tensors the engine computes. On other devices forward functions go to the best
+provider that anyflash has there, backward functions to torch's FlashAttention kernels.
+Gradients are of the logsumexp that is given, so that parts of an attention over several
+processes can be put together by it.
 """
 
 import torch
@@ -12,6 +13,10 @@ from anyflash.flash_attn import flash_attn_func, flash_attn_varlen_func
 from anyflash.flash_attn import flash_attn_with_kvcache as _with_kvcache
 
 _INF = float("inf")
+
+
+def _is_engines(q):
+    return q.device.type == "cpu"
 
 
 def _seed(p_dropout):
@@ -78,7 +83,7 @@ def fwd(
 ):
     """[out, lse [B, H, Sq], S_dmask, rng_state] of q [B, Sq, H, D], k, v [B, Sk, G, D]."""
     window = (window_size_left, window_size_right)
-    if q.device.type != "cpu" or (return_softmax and p_dropout > 0.0):
+    if not _is_engines(q) or (return_softmax and p_dropout > 0.0):
         return _elsewhere(
             flash_attn_func,
             (q, k, v, p_dropout, softmax_scale, is_causal, window, softcap, alibi_slopes_),
@@ -116,7 +121,7 @@ def varlen_fwd(
 ):
     """[out, lse [H, total_q], S_dmask, rng_state] of packed q, k, v."""
     window = (window_size_left, window_size_right)
-    if q.device.type != "cpu":
+    if not _is_engines(q):
         if seqused_k is not None or leftpad_k_ is not None:
             raise NotImplementedError(f"seqused_k and leftpad_k on {q.device}")
         return _elsewhere(
@@ -145,18 +150,50 @@ def varlen_fwd(
     return _forward(q, k, v, out_, options, return_softmax)
 
 
-def _backward(dout, q, k, v, out, lse, gradients, options, rng_state):
-    if q.device.type != "cpu":
+def _backward_by_torch(tensors, lse, options):
+    """torch's own kernel; it has no softcap, no ALiBi, and the random state of its forward."""
+    cu_q, cu_k, max_q, max_k, _, _, _, slopes, _, scale, causal, left, right = options[:13]
+    softcap, dropout = options[13:15]
+    if slopes is not None or softcap > 0.0 or dropout > 0.0:
         raise NotImplementedError(
-            f"the backward function itself on {q.device}; gradients of flash_attn_func() work"
+            f"the backward function with ALiBi, softcap or dropout on {lse.device}; "
+            "gradients of flash_attn_func() work"
         )
+    if cu_q is None:
+        max_q, max_k = tensors[1].shape[1], tensors[2].shape[1]
+    state = torch.zeros(2, dtype=torch.uint64, device=lse.device)
+    return torch.ops.aten._flash_attention_backward(
+        *tensors,
+        lse,
+        cu_q,
+        cu_k,
+        max_q,
+        max_k,
+        0.0,
+        causal,
+        state,
+        state,
+        scale=scale,
+        window_size_left=left,
+        window_size_right=right,
+    )
+
+
+def _backward_by_engine(tensors, lse, options, rng_state):
     if options[-2] > 0.0:
         if rng_state is None:
             raise ValueError("rng_state: is needed with dropout")
         options = (*options[:-1], int(rng_state[0]))
     lse = torch.where(lse == _INF, -_INF, lse).contiguous()
+    return torch.ops.anyflash.attend_backward(*tensors, lse, *options)
+
+
+def _backward(dout, q, k, v, out, lse, gradients, options, rng_state):
     tensors = [_unit(t) for t in (dout, q, k, v, out)]
-    new = torch.ops.anyflash.attend_backward(*tensors, lse, *options)
+    if _is_engines(q):
+        new = _backward_by_engine(tensors, lse, options, rng_state)
+    else:
+        new = _backward_by_torch(tensors, lse.contiguous(), options)
     new = [_given(given, made) for given, made in zip(gradients, new)]
     delta = (dout.float() * out.float()).sum(-1).transpose(-1, -2).contiguous()
     return [*new, delta]
