@@ -1,7 +1,6 @@
 """Timing of functions and of their gradients by torch.utils.benchmark."""
 
 import torch
-import torch.utils.benchmark as benchmark
 
 
 def _device(inputs):
@@ -10,6 +9,8 @@ def _device(inputs):
 
 
 def _timed(step, name, repeats, desc, verbose):
+    from torch.utils import benchmark  # older torches import setuptools for it
+
     if verbose:
         print(desc, f"- {name}")
     timer = benchmark.Timer(
