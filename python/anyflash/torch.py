@@ -22,6 +22,7 @@ import contextlib
 import ctypes
 import os
 import threading
+from typing import Iterator, Tuple
 
 import torch
 
@@ -109,7 +110,7 @@ def _let_go(holder):
                 _switch()
 
 
-def enable():
+def enable() -> None:
     """Lets torch's attention on CPU tensors use the engine. Twice is once.
 
     Raises RuntimeError with the reason where this torch has no place for it. Call it first
@@ -118,7 +119,7 @@ def enable():
     _hold("enable")
 
 
-def disable():
+def disable() -> None:
     """Takes enable() back. Calls that are running, in any thread, end normally.
 
     What a `with enabled()` block or torch's registry holds as well stays on until that ends.
@@ -126,13 +127,13 @@ def disable():
     _let_go("enable")
 
 
-def is_enabled():
+def is_enabled() -> bool:
     """Whether the engine is asked: by enable(), by a block, or by torch's registry."""
     return bool(_holders)
 
 
 @contextlib.contextmanager
-def enabled():
+def enabled() -> Iterator[None]:
     """enable() for a `with` block; the process as a whole sees it, not only this thread."""
     holder = object()
     _hold(holder)
@@ -142,7 +143,7 @@ def enabled():
         _let_go(holder)
 
 
-def counts():
+def counts() -> Tuple[int, int]:
     """(calls, passed_on): calls that came while on, and those that torch's kernel did."""
     calls, passed_on = ctypes.c_uint64(), ctypes.c_uint64()
     _lib._library.anyflash_torch_counts(ctypes.byref(calls), ctypes.byref(passed_on))

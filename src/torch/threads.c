@@ -42,6 +42,7 @@ static void after_fork_in_child(void)
 
 static void free_context(void *context)
 {
+    held = (struct held){NULL, 0, 0};
     anyflash_context_free(context);
 }
 

@@ -26,7 +26,8 @@ def enabled():
 def samples(name, dtype, requires_grad):
     """(function, sample) of torch's operators of this name."""
     found = [op for op in op_db if op.name.split(".")[-1] == name]
-    assert found, name
+    if not found:
+        pytest.skip(f"torch {torch.__version__} has no samples of {name}")
     for op in found:
         for sample in op.sample_inputs("cpu", dtype, requires_grad=requires_grad):
             yield op.op, sample
