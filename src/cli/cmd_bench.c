@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/output.h"
 #include "bench/report.h"
 #include "cli/bench_table.h"
 #include "cli/commands.h"
-#include "cli/file_output.h"
 #include "cli/numbers.h"
 
 /* Seconds of samples for each case. */

@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/output.h"
 #include "base/text.h"
 #include "build/build.h"
 #include "cli/build_matrix.h"
 #include "cli/build_view.h"
 #include "cli/changing.h"
 #include "cli/facts_view.h"
-#include "cli/file_output.h"
 #include "cli/json_parts.h"
 #include "cli/page.h"
 

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/output.h"
 #include "cli/config_job.h"
 #include "cli/diff.h"
-#include "cli/file_output.h"
 #include "cli/json_parts.h"
 #include "cli/page.h"
 #include "cli/wheel_file.h"

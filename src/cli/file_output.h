@@ -1,28 +1,11 @@
 /*
- * file_output.h: writing a file whole or not at all.
+ * file_output.h: writing arrays to files.
  */
 #ifndef AF_CLI_FILE_OUTPUT_H
 #define AF_CLI_FILE_OUTPUT_H
 
-#include "base/mem.h"
+#include "base/output.h"
 #include "formats/array.h"
-
-/*
- * Writes `count` pieces, one behind the other, to `path`: first to a new file
- * beside it, which then takes its name, so that `path` is never half written.
- * Fails with IO, naming the path, or NO_MEMORY; then no file of ours is left.
- */
-enum anyflash_status af_file_write(struct af_arena *arena, const char *path,
-                                   const struct af_span *pieces, size_t count,
-                                   struct anyflash_error *err);
-
-/*
- * Puts the file `from` at `to`, whose folder is made where it is missing: a
- * hard link, or else a copy. A file that is there already is replaced. Fails
- * with IO or NO_MEMORY; then nothing of ours is left at `to`.
- */
-enum anyflash_status af_file_place(struct af_arena *arena, const char *from, const char *to,
-                                   struct anyflash_error *err);
 
 /* af_file_write() of `array` as a .npy file. */
 enum anyflash_status af_npy_write(struct af_arena *arena, const char *path,

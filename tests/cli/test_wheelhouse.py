@@ -1,0 +1,310 @@
+"""`anyflash wheelhouse`: the pages, what is left out, and what happens to an earlier index."""
+import base64
+import hashlib
+import html.parser
+import json
+import os
+import urllib.parse
+import zipfile
+
+import pytest
+
+LOCAL = "2.8.3+cu12torch2.8cxx11abitrue"
+NAME = f"flash_attn-{LOCAL}-cp312-cp312-linux_x86_64.whl"
+
+
+def make(folder, name="flash_attn", version=LOCAL, tag="cp312-cp312-linux_x86_64", *,
+         inside=None, more="", drop=(), metadata=None, file=None):
+    """Writes a wheel; `inside` is the version of METADATA, `file` another name. Its path."""
+    inside = inside or version
+    info = f"{name}-{inside}.dist-info"
+    members = {f"{name}/__init__.py": b"x = 1\n" * 50,
+               f"{info}/METADATA": metadata or (f"Metadata-Version: 2.1\nName: {name}\n"
+                                                f"Version: {inside}\n{more}\nText.\n").encode(),
+               f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n"
+               .encode()}
+    rows = "".join(
+        f"{path},sha256="
+        f"{base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},"
+        f"{len(data)}\n" for path, data in members.items())
+    members[f"{info}/RECORD"] = f"{rows}{info}/RECORD,,\n".encode()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / (file or f"{name}-{version}-{tag}.whl")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, data in members.items():
+            if not member.endswith(tuple(drop) or ("\0",)):
+                archive.writestr(zipfile.ZipInfo(member, (2024, 1, 1, 0, 0, 0)), data)
+    return path
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class Links(html.parser.HTMLParser):
+    """The anchors of a page: (attributes, text)."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.anchors = []
+        self.metas = {}
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "a":
+            self.anchors.append([dict(attrs), ""])
+        if tag == "meta" and dict(attrs).get("name"):
+            self.metas[dict(attrs)["name"]] = dict(attrs)["content"]
+
+    def handle_data(self, data):
+        if self.anchors and data.strip():
+            self.anchors[-1][1] = self.anchors[-1][1] or data
+
+
+@pytest.fixture
+def wheels(tmp_path):
+    return tmp_path / "wheels"
+
+
+def tree(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_index_holds_pages_wheels_and_metadata(anyflash, wheels):
+    make(wheels)
+    done = anyflash("wheelhouse", "wheels")
+    assert done.code == 0 and "1 wheel of 1 package" in done.out, done
+    assert tree(wheels / "simple") == [
+        f"flash-attn/{NAME}", f"flash-attn/{NAME}.metadata", "flash-attn/index.html",
+        "flash-attn/index.json", "index.html", "index.json"]
+    assert (wheels / "simple/flash-attn" / NAME).samefile(wheels / NAME)
+
+
+def test_html_page_names_hash_python_and_metadata(anyflash, wheels):
+    path = make(wheels, more='Requires-Python: >=3.9,<4\n')
+    assert anyflash("wheelhouse", "wheels").code == 0
+    page = Links(wheels / "simple/flash-attn/index.html")
+    assert page.metas["pypi:repository-version"] == "1.1"
+    (attributes, text), = page.anchors
+    metadata = sha256(wheels / f"simple/flash-attn/{NAME}.metadata")
+    assert text == NAME
+    assert attributes == {
+        "href": f"{NAME.replace('+', '%2B')}#sha256={sha256(path)}",
+        "data-requires-python": ">=3.9,<4", "data-core-metadata": f"sha256={metadata}",
+        "data-dist-info-metadata": f"sha256={metadata}"}
+    assert Links(wheels / "simple/index.html").anchors == [[{"href": "flash-attn/"},
+                                                           "flash-attn"]]
+
+
+def test_json_page_says_the_same(anyflash, wheels):
+    path = make(wheels, more='Requires-Python: >=3.9\n')
+    make(wheels, version="2.8.2")
+    assert anyflash("wheelhouse", "wheels").code == 0
+    page = json.loads((wheels / "simple/flash-attn/index.json").read_text())
+    assert page["meta"]["api-version"] == "1.1" and page["name"] == "flash-attn"
+    assert sorted(page["versions"]) == ["2.8.2", LOCAL]
+    file = next(each for each in page["files"] if each["filename"] == NAME)
+    assert file == {
+        "filename": NAME, "url": NAME.replace("+", "%2B"), "hashes": {"sha256": sha256(path)},
+        "size": path.stat().st_size, "requires-python": ">=3.9",
+        "core-metadata": {"sha256": sha256(wheels / f"simple/flash-attn/{NAME}.metadata")}}
+    root = json.loads((wheels / "simple/index.json").read_text())
+    assert root["projects"] == [{"name": "flash-attn"}]
+
+
+def test_metadata_file_is_the_wheels_own(anyflash, wheels):
+    path = make(wheels)
+    assert anyflash("wheelhouse", "wheels").code == 0
+    with zipfile.ZipFile(path) as archive:
+        inside = archive.read(f"flash_attn-{LOCAL}.dist-info/METADATA")
+    assert (wheels / f"simple/flash-attn/{NAME}.metadata").read_bytes() == inside
+
+
+def test_names_are_normalised(anyflash, wheels):
+    make(wheels, "Flash_Attn", "2.8.3")
+    make(wheels, "flash_attn", "2.8.2")
+    make(wheels, "zope.event", "5.0", "py3-none-any")
+    assert anyflash("wheelhouse", "wheels").code == 0
+    root = json.loads((wheels / "simple/index.json").read_text())
+    assert [each["name"] for each in root["projects"]] == ["flash-attn", "zope-event"]
+    assert len(Links(wheels / "simple/flash-attn/index.html").anchors) == 2
+
+
+def test_an_escaped_plus_becomes_one(anyflash, wheels):
+    make(wheels, file=NAME.replace("+", "%2B"))
+    done = anyflash("wheelhouse", "wheels")
+    assert done.code == 0 and (wheels / "simple/flash-attn" / NAME).is_file(), done
+
+
+def test_official_wheels_are_left_out_unless_told(anyflash, wheels):
+    make(wheels, inside="2.8.3")
+    done = anyflash("wheelhouse", "wheels")
+    assert done.code == 1 and "version '2.8.3'" in " ".join(done.out.split()), done
+    assert "nothing was written" in done.out and not (wheels / "simple").exists()
+    assert anyflash("wheelhouse", "wheels", "--inconsistent").code == 0
+    assert (wheels / "simple/flash-attn" / NAME).is_file()
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:200])
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[60] ^= 0xff
+    path.write_bytes(data)
+
+
+def climb(path):
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("../../outside.py", "x")
+
+
+def double(path):
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("other-1.0.dist-info/METADATA", "Name: other\nVersion: 1.0\n")
+
+
+@pytest.mark.parametrize("spoil, reason", [
+    (cut, ""), (flip, ""), (climb, "outside"), (double, "or several"),
+    (lambda path: path.write_bytes(b""), ""),
+    (lambda path: path.write_text("<html>not found</html>"), ""),
+])
+def test_broken_wheels_are_left_out_and_the_others_listed(anyflash, wheels, spoil, reason):
+    make(wheels, version="2.8.2")
+    spoil(make(wheels))
+    done = anyflash("wheelhouse", "wheels", "--json")
+    answer = json.loads(done.out)
+    assert done.code == 1 and [each["version"] for each in answer["wheels"]] == ["2.8.2"]
+    (left_out,) = answer["left_out"]
+    assert left_out["file"] == NAME and left_out["reason"] and reason in left_out["reason"]
+    assert NAME not in (wheels / "simple/flash-attn/index.html").read_text()
+
+
+@pytest.mark.parametrize("options, reason", [
+    ({"drop": ("RECORD",)}, "no RECORD"), ({"drop": ("METADATA",)}, "no METADATA"),
+    ({"drop": ("WHEEL",)}, "no WHEEL"),
+    ({"metadata": b"Name: torch\nVersion: 2.8.3\n\n"}, "that of 'torch'"),
+    ({"metadata": b"Name: flash-attn\n\n"}, "version ''"),
+    ({"metadata": b"Name: flash-attn\nVersion: 2.8.3\xff\n\n"}, "no UTF-8"),
+    ({"more": "Requires-Python: >='3\"<script>\n"}, "no specifier"),
+    ({"tag": "cp312-cp312-linux_x86_64-x86_64_v3"}, "variant"),
+    ({"file": "flash_attn.whl"}, "its name"),
+    ({"file": "flash_attn-x y-cp312-cp312-linux_x86_64.whl"}, "its name"),
+])
+def test_reasons_to_leave_out(anyflash, wheels, options, reason):
+    make(wheels, **options)
+    done = anyflash("wheelhouse", "wheels")
+    assert done.code == 1 and reason in done.out.replace("\n", " "), done
+
+
+def test_what_is_no_wheel_is_passed_over_with_a_remark(anyflash, wheels):
+    make(wheels)
+    (wheels / "flash_attn-2.8.3.tar.gz").write_text("x")
+    (wheels / "note\x1b[31m.txt").write_text("x")
+    (wheels / "sub").mkdir()
+    done = anyflash("wheelhouse", "wheels")
+    assert done.code == 0 and "sub/" in done.err and "tar.gz" in done.err, done
+    assert "\x1b" not in done.err
+
+
+def test_links_to_wheels_are_followed_and_others_left_out(anyflash, wheels, tmp_path):
+    real = make(tmp_path / "elsewhere")
+    wheels.mkdir()
+    (wheels / NAME).symlink_to(real)
+    for name, to in (("a-1.0-py3-none-any.whl", "nowhere"), ("b-1.0-py3-none-any.whl",
+                                                              "b-1.0-py3-none-any.whl")):
+        (wheels / name).symlink_to(to)
+    os.mkfifo(wheels / "c-1.0-py3-none-any.whl")
+    done = anyflash("wheelhouse", "wheels", "--json")
+    answer = json.loads(done.out)
+    assert [each["filename"] for each in answer["wheels"]] == [NAME]
+    assert [each["file"][0] for each in answer["left_out"]] == ["a", "b", "c"]
+    placed = wheels / "simple/flash-attn" / NAME
+    assert not placed.is_symlink() and placed.read_bytes() == real.read_bytes()
+
+
+def test_output_stands_for_itself(anyflash, wheels, tmp_path):
+    make(wheels)
+    assert anyflash("wheelhouse", "wheels", "--output", "index").code == 0
+    assert not (wheels / "simple").exists()
+    (tmp_path / "index").rename(tmp_path / "moved")
+    for page in (tmp_path / "moved").rglob("index.html"):
+        for attributes, _ in Links(page).anchors:
+            place = urllib.parse.unquote(attributes["href"].split("#")[0])
+            assert (page.parent / place).exists()
+
+
+def test_a_second_run_changes_nothing(anyflash, wheels):
+    make(wheels)
+    make(wheels, version="2.8.2")
+    assert anyflash("wheelhouse", "wheels").code == 0
+    before = {path: (wheels / "simple" / path).read_bytes() for path in tree(wheels / "simple")}
+    assert anyflash("wheelhouse", "wheels").code == 0
+    assert before == {path: (wheels / "simple" / path).read_bytes()
+                      for path in tree(wheels / "simple")}
+
+
+def test_what_is_gone_leaves_the_index_and_strangers_stay(anyflash, wheels):
+    make(wheels)
+    other = make(wheels, "einops", "0.8.1", "py3-none-any")
+    old = make(wheels, version="2.8.2")
+    assert anyflash("wheelhouse", "wheels").code == 0
+    index = wheels / "simple"
+    (index / "flash-attn/mine.txt").write_text("x")
+    (index / "torch").mkdir()
+    (index / "torch/torch-1.0-py3-none-any.whl").write_text("mine")
+    other.unlink()
+    old.unlink()
+    assert anyflash("wheelhouse", "wheels").code == 0
+    assert tree(index) == [
+        f"flash-attn/{NAME}", f"flash-attn/{NAME}.metadata", "flash-attn/index.html",
+        "flash-attn/index.json", "flash-attn/mine.txt", "index.html", "index.json",
+        "torch/torch-1.0-py3-none-any.whl"]
+    assert not (index / "einops").exists()
+
+
+def test_a_wheel_that_changed_gets_its_new_hash(anyflash, wheels):
+    make(wheels)
+    assert anyflash("wheelhouse", "wheels").code == 0
+    (wheels / NAME).unlink()
+    path = make(wheels, more="Summary: another\n")
+    assert anyflash("wheelhouse", "wheels").code == 0
+    assert sha256(path) in (wheels / "simple/flash-attn/index.html").read_text()
+    assert sha256(wheels / "simple/flash-attn" / NAME) == sha256(path)
+
+
+@pytest.mark.parametrize("page", ["index.html", "flash-attn/index.html", "index.json"])
+def test_pages_of_others_are_kept(anyflash, wheels, page):
+    make(wheels)
+    stranger = wheels / "simple" / page
+    stranger.parent.mkdir(parents=True)
+    stranger.write_text("<html>my home page</html>")
+    done = anyflash("wheelhouse", "wheels")
+    assert done.code == 3 and "no page of this command" in done.err, done
+    assert stranger.read_text() == "<html>my home page</html>"
+
+
+def test_a_project_folder_that_is_a_link_is_refused(anyflash, wheels, tmp_path):
+    make(wheels)
+    (tmp_path / "target").mkdir()
+    (wheels / "simple").mkdir()
+    (wheels / "simple/flash-attn").symlink_to(tmp_path / "target")
+    assert anyflash("wheelhouse", "wheels").code == 3
+    assert list((tmp_path / "target").iterdir()) == []
+
+
+@pytest.mark.parametrize("words, code", [
+    ((), 2), (("a", "b"), 2), (("",), 2), (("nowhere",), 3), (("wheels", "--output",
+                                                              "no/such/place"), 3)])
+def test_bad_folders(anyflash, wheels, words, code):
+    make(wheels)
+    done = anyflash("wheelhouse", *words)
+    assert done.code == code and done.out == "" and done.err.startswith("error: "), done
+
+
+def test_an_empty_folder_gives_no_index(anyflash, wheels):
+    wheels.mkdir()
+    done = anyflash("wheelhouse", "wheels")
+    assert done.code == 1 and "nothing was written" in done.out, done
+    assert list(wheels.iterdir()) == []
