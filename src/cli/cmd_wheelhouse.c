@@ -27,9 +27,12 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct af_wheel
 {
     json_t *wheels = json_array();
     json_t *left_out = json_array();
+    json_t *tables = json_array();
     json_t *others = json_array();
     for (size_t i = 0; i < house->wheel_count; i++) {
-        if (i < house->listed_count)
+        if (house->wheels[i].is_table)
+            tables = af_json_append(tables, json_string(house->wheels[i].filename));
+        else if (i < house->listed_count)
             wheels = af_json_append(wheels, wheel_json(&house->wheels[i]));
         else
             left_out = af_json_append(left_out, wheel_json(&house->wheels[i]));
@@ -38,10 +41,10 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct af_wheel
         others = af_json_append(others, json_string(house->others[i]));
     return af_cli_json_take(
         cli,
-        json_pack("{s:s, s:s?, s:o, s:o, s:o}", "schema", "anyflash-wheelhouse/1", "index",
-                  house->listed_count > 0 ? af_text_scrub(&cli->arena, house->index, 4096)
-                                          : NULL,
-                  "wheels", wheels, "left_out", left_out, "others", others),
+        json_pack(
+            "{s:s, s:s?, s:o, s:o, s:o, s:o}", "schema", "anyflash-wheelhouse/1", "index",
+            house->listed_count > 0 ? af_text_scrub(&cli->arena, house->index, 4096) : NULL,
+            "wheels", wheels, "left_out", left_out, "variant_tables", tables, "others", others),
         err);
 }
 
@@ -97,9 +100,10 @@ static void view(struct af_cli *cli, const struct af_wheelhouse *house)
         af_page_add(&page, 0, "", AF_TONE_BAD, "no wheel to list: nothing was written");
         return;
     }
-    af_page_format(&page, 0, "", AF_TONE_GOOD, "index of %zu %s of %zu %s: %s",
-                   house->listed_count, house->listed_count == 1 ? "wheel" : "wheels",
-                   house->project_count, house->project_count == 1 ? "package" : "packages",
+    size_t count = house->listed_count - house->table_count;
+    af_page_format(&page, 0, "", AF_TONE_GOOD, "index of %zu %s of %zu %s: %s", count,
+                   count == 1 ? "wheel" : "wheels", house->project_count,
+                   house->project_count == 1 ? "package" : "packages",
                    af_text_scrub(&cli->arena, house->index, 4096));
     add_command(cli, &page, house);
 }
@@ -114,7 +118,8 @@ enum anyflash_status af_cmd_wheelhouse(struct af_cli *cli, enum af_exit *exit_ou
     const struct af_wheelhouse_question question = {
         .folder = words->items[0],
         .index = cli->options.values[AF_OPTION_OUTPUT],
-        .inconsistent = af_option_given(&cli->options, AF_OPTION_INCONSISTENT)};
+        .inconsistent = af_option_given(&cli->options, AF_OPTION_INCONSISTENT),
+        .variants = af_option_given(&cli->options, AF_OPTION_VARIANTS)};
     enum anyflash_status status = af_wheelhouse_make(&question, &cli->arena, &house, err);
     if (status != ANYFLASH_OK)
         return status;

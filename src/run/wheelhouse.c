@@ -15,6 +15,7 @@
 
 #define SHOWN_BYTES 160
 #define PAGE_START_BYTES 4096
+#define VARIANTS_END "-variants.json"
 
 struct maker {
     const struct af_wheelhouse_question *question;
@@ -23,6 +24,7 @@ struct maker {
     struct af_wheelhouse_wheel *wheels;
     size_t wheel_count;
     size_t listed_count;
+    size_t table_count;
     size_t project_count;
     const char **others;
     size_t other_count;
@@ -84,21 +86,32 @@ static const char *place_of(struct maker *maker, const struct af_wheelhouse_whee
                            wheel->filename, end);
 }
 
-/* The file there already has these bytes. */
-static bool is_placed(const struct af_wheelhouse_wheel *wheel, const char *to)
+/* Whether the file at `to` already has the bytes of `from`. Fails with NO_MEMORY. */
+static enum anyflash_status look(const struct af_wheelhouse_wheel *wheel, const char *from,
+                                 const char *to, bool *placed_out, struct anyflash_error *err)
 {
     char hex[AF_SHA256_HEX_BYTES];
+    struct stat source;
     struct stat there;
-    return lstat(to, &there) == 0 && S_ISREG(there.st_mode) &&
-           (uint64_t)there.st_size == wheel->size_bytes &&
-           af_sha256_file(to, hex, NULL, NULL) == ANYFLASH_OK &&
-           af_sha256_equal(hex, wheel->sha256);
+    *placed_out = false;
+    if (stat(from, &source) != 0 || lstat(to, &there) != 0 || !S_ISREG(there.st_mode) ||
+        (uint64_t)there.st_size != wheel->size_bytes)
+        return ANYFLASH_OK;
+    *placed_out = source.st_dev == there.st_dev && source.st_ino == there.st_ino;
+    if (*placed_out)
+        return ANYFLASH_OK;
+    enum anyflash_status status = af_sha256_file(to, hex, NULL, NULL);
+    if (status == ANYFLASH_E_NO_MEMORY)
+        return af_fail_memory(err);
+    *placed_out = status == ANYFLASH_OK && af_sha256_equal(hex, wheel->sha256);
+    return ANYFLASH_OK;
 }
 
 static enum anyflash_status place(struct maker *maker, const struct af_wheelhouse_wheel *wheel,
                                   const char *from, struct af_span metadata,
                                   struct anyflash_error *err)
 {
+    bool is_placed;
     const char *folder = af_path_join(maker->arena, maker->index, wheel->project);
     const char *to = place_of(maker, wheel, "");
     const char *beside = place_of(maker, wheel, ".metadata");
@@ -109,7 +122,9 @@ static enum anyflash_status place(struct maker *maker, const struct af_wheelhous
         status = make_folder(folder, err);
     if (status == ANYFLASH_OK)
         status = check_folder(maker, folder, err);
-    if (status == ANYFLASH_OK && !is_placed(wheel, to))
+    if (status == ANYFLASH_OK)
+        status = look(wheel, from, to, &is_placed, err);
+    if (status == ANYFLASH_OK && !is_placed)
         status = af_file_place(maker->arena, from, to, err);
     if (status == ANYFLASH_OK)
         status = af_file_write(maker->arena, beside, &metadata, 1, err);
@@ -130,7 +145,8 @@ static void keep(struct maker *maker, struct af_wheelhouse_wheel wheel)
         .sha256 = af_arena_text(arena, wheel.sha256),
         .metadata_sha256 = af_arena_text(arena, wheel.metadata_sha256),
         .requires_python = af_arena_text(arena, wheel.requires_python),
-        .size_bytes = wheel.size_bytes};
+        .size_bytes = wheel.size_bytes,
+        .variant_json = af_arena_text(arena, wheel.variant_json)};
     maker->listed_count += wheel.reason == NULL;
 }
 
@@ -144,8 +160,8 @@ static enum anyflash_status take_wheel(struct maker *maker, const char *name,
     if (path == NULL || wheel.file == NULL)
         return af_fail_memory(err);
     af_arena_init(&scratch);
-    enum anyflash_status status = af_wheelhouse_read(path, name, maker->question->inconsistent,
-                                                     &scratch, &wheel, &metadata, err);
+    enum anyflash_status status =
+        af_wheelhouse_read(path, name, maker->question, &scratch, &wheel, &metadata, err);
     if (status == ANYFLASH_OK && wheel.reason == NULL)
         status = place(maker, &wheel, path, metadata, err);
     if (status == ANYFLASH_OK)
@@ -175,7 +191,7 @@ static enum anyflash_status take_folder(struct maker *maker, struct anyflash_err
         return status;
     if (cut)
         return af_fail(err, ANYFLASH_E_LIMIT, "more than %u files", AF_WHEELHOUSE_FILES_MAX);
-    maker->wheels = af_arena_array(maker->arena, count + 1, sizeof *maker->wheels);
+    maker->wheels = af_arena_array(maker->arena, 2 * count + 1, sizeof *maker->wheels);
     maker->others = af_arena_array(maker->arena, count + 1, sizeof *maker->others);
     for (size_t i = 0; i < count && status == ANYFLASH_OK && !maker->arena->failed; i++) {
         const char *path = af_path_join(maker->arena, maker->question->folder, names[i]);
@@ -198,6 +214,77 @@ static int order(const void *a, const void *b)
         return first->reason == NULL ? -1 : 1;
     int by_project = first->reason == NULL ? strcmp(first->project, second->project) : 0;
     return by_project != 0 ? by_project : strcmp(first->file, second->file);
+}
+
+/* "flash_attn-2.8.3-variants.json" of a wheel's name. */
+static const char *table_name(struct maker *maker, const struct af_wheelhouse_wheel *wheel)
+{
+    size_t package = strcspn(wheel->filename, "-") + 1;
+    size_t version = strcspn(wheel->filename + package, "-");
+    return af_arena_format(maker->arena, "%.*s%s", (int)(package + version), wheel->filename,
+                           VARIANTS_END);
+}
+
+/* The table of the variants of one version, written and as a row for the pages. */
+static enum anyflash_status write_table(struct maker *maker, struct af_wheelhouse_wheel *wheels,
+                                        size_t count, struct anyflash_error *err)
+{
+    char hex[AF_SHA256_HEX_BYTES];
+    struct af_text text = {0};
+    struct af_wheelhouse_wheel row = {.file = table_name(maker, wheels),
+                                      .project = wheels->project,
+                                      .version = wheels->version,
+                                      .is_table = true};
+    row.filename = row.file;
+    enum anyflash_status status = af_wheelhouse_variants(wheels, count, &text, err);
+    const struct af_span piece = {text.data, text.len};
+    const char *path = row.file == NULL ? NULL : place_of(maker, &row, "");
+    if (status == ANYFLASH_OK && path == NULL)
+        status = af_fail_memory(err);
+    if (status == ANYFLASH_OK)
+        status = af_file_write(maker->arena, path, &piece, 1, err);
+    if (status == ANYFLASH_OK) {
+        af_sha256_bytes(piece, hex);
+        row.sha256 = af_arena_text(maker->arena, hex);
+        row.size_bytes = text.len;
+        maker->wheels[maker->wheel_count++] = row;
+        maker->table_count++;
+    }
+    af_text_release(&text);
+    return status == ANYFLASH_OK && maker->arena->failed ? af_fail_memory(err) : status;
+}
+
+/* Of the wheels, which are in order, those before `at` have none of its version. */
+static bool is_first_variant(const struct maker *maker, size_t at)
+{
+    const struct af_wheelhouse_wheel *wheel = &maker->wheels[at];
+    for (size_t i = 0; i < at; i++) {
+        if (maker->wheels[i].variant_json != NULL &&
+            af_equal(maker->wheels[i].project, wheel->project) &&
+            af_equal(maker->wheels[i].version, wheel->version))
+            return false;
+    }
+    return wheel->variant_json != NULL;
+}
+
+static void sort(struct maker *maker)
+{
+    maker->listed_count = 0;
+    qsort(maker->wheels, maker->wheel_count, sizeof *maker->wheels, order);
+    while (maker->listed_count < maker->wheel_count &&
+           maker->wheels[maker->listed_count].reason == NULL)
+        maker->listed_count++;
+}
+
+static enum anyflash_status write_tables(struct maker *maker, struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0, count = maker->listed_count; i < count && status == ANYFLASH_OK; i++) {
+        if (is_first_variant(maker, i))
+            status = write_table(maker, &maker->wheels[i], count - i, err);
+    }
+    sort(maker);
+    return status;
 }
 
 typedef void page_writer(const struct af_wheelhouse_wheel *wheels, size_t count,
@@ -263,7 +350,7 @@ static bool is_listed(const struct maker *maker, const char *project, const char
 static bool is_of_index(const char *name)
 {
     return af_ends_with(name, ".whl") || af_ends_with(name, ".whl.metadata") ||
-           af_ends_with(name, ".part");
+           af_ends_with(name, VARIANTS_END) || af_ends_with(name, ".part");
 }
 
 /* What a project's folder of ours holds beyond its page; all of it when it has none. */
@@ -320,15 +407,22 @@ enum anyflash_status af_wheelhouse_make(const struct af_wheelhouse_question *que
     if (status == ANYFLASH_OK)
         status = take_folder(&maker, err);
     if (status == ANYFLASH_OK && maker.listed_count > 0) {
-        qsort(maker.wheels, maker.wheel_count, sizeof *maker.wheels, order);
-        status = write_pages(&maker, err);
+        sort(&maker);
+        status = write_tables(&maker, err);
+        if (status == ANYFLASH_OK)
+            status = write_pages(&maker, err);
         if (status == ANYFLASH_OK)
             status = sweep(&maker, err);
     }
     if (status != ANYFLASH_OK)
         return status;
-    *house_out = (struct af_wheelhouse){
-        maker.index,         maker.wheels, maker.wheel_count, maker.listed_count,
-        maker.project_count, maker.others, maker.other_count};
+    *house_out = (struct af_wheelhouse){.index = maker.index,
+                                        .wheels = maker.wheels,
+                                        .wheel_count = maker.wheel_count,
+                                        .listed_count = maker.listed_count,
+                                        .table_count = maker.table_count,
+                                        .project_count = maker.project_count,
+                                        .others = maker.others,
+                                        .other_count = maker.other_count};
     return ANYFLASH_OK;
 }

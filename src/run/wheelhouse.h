@@ -15,8 +15,13 @@
  * an index where it has not, as the official flash-attn wheels, whose local
  * version stands in the file's name alone; uv 0.13 takes them.
  *
+ * Wheel variants (a label behind the platform in the name, variant.json inside)
+ * are drafts and listed on request only. Of those of one version a table is made,
+ * NAME-VERSION-variants.json, which uv's preview `wheel-variants` reads; pip passes
+ * all of them over.
+ *
  * Sources: PEP 503 (pages, names), 629 and 700 (version 1.1), 691 (JSON), 658
- * and 714 (metadata files).
+ * and 714 (metadata files), 825 and 850 (drafts: variants).
  */
 #ifndef AF_RUN_WHEELHOUSE_H
 #define AF_RUN_WHEELHOUSE_H
@@ -26,7 +31,7 @@
 
 #define AF_WHEELHOUSE_FILES_MAX 20000u
 
-/* One file of the folder whose name ends in ".whl". Texts in the arena of the call. */
+/* One file of the folder whose name ends in ".whl", or a table made of such. Texts in the arena of the call. */
 struct af_wheelhouse_wheel {
     const char *file;     /* its name in the folder, scrubbed */
     const char *reason;   /* why it is left out; NULL: listed, and all below is there */
@@ -37,6 +42,8 @@ struct af_wheelhouse_wheel {
     const char *metadata_sha256; /* of the metadata file */
     const char *requires_python; /* specifier, or NULL */
     uint64_t size_bytes;
+    const char *variant_json; /* of a wheel variant: its variant.json; else NULL */
+    bool is_table;            /* no wheel, but the table of a version's variants, made here */
 };
 
 struct af_wheelhouse {
@@ -44,6 +51,7 @@ struct af_wheelhouse {
     const struct af_wheelhouse_wheel *wheels; /* by project, then file name; left out last */
     size_t wheel_count;
     size_t listed_count; /* the first of them */
+    size_t table_count;  /* of these no wheels, but tables of variants */
     size_t project_count;
     const char *const *others; /* names that are no wheels, scrubbed; folders end in '/' */
     size_t other_count;
@@ -53,6 +61,7 @@ struct af_wheelhouse_question {
     const char *folder; /* of the wheels; its subfolders are not searched */
     const char *index;  /* to write; NULL: FOLDER/simple */
     bool inconsistent;  /* list wheels, too, whose METADATA has another version */
+    bool variants;      /* list wheel variants, too */
 };
 
 /*

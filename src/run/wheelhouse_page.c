@@ -89,10 +89,12 @@ void af_wheelhouse_project_html(const struct af_wheelhouse_wheel *wheels, size_t
             add_escaped(text, wheel->requires_python);
             af_text_add(text, "\"");
         }
-        af_text_format(text,
-                       " data-core-metadata=\"sha256=%s\""
-                       " data-dist-info-metadata=\"sha256=%s\">%s</a><br>\n",
-                       wheel->metadata_sha256, wheel->metadata_sha256, wheel->filename);
+        if (wheel->metadata_sha256 != NULL)
+            af_text_format(text,
+                           " data-core-metadata=\"sha256=%s\""
+                           " data-dist-info-metadata=\"sha256=%s\"",
+                           wheel->metadata_sha256, wheel->metadata_sha256);
+        af_text_format(text, ">%s</a><br>\n", wheel->filename);
     }
     af_text_add(text, "</body>\n</html>\n");
 }
@@ -124,7 +126,10 @@ static void add_file(const struct af_wheelhouse_wheel *wheel, struct af_text *te
         af_text_add(text, ", \"requires-python\": ");
         add_string(text, wheel->requires_python);
     }
-    af_text_format(text, ", \"core-metadata\": {\"sha256\": \"%s\"}}", wheel->metadata_sha256);
+    if (wheel->metadata_sha256 != NULL)
+        af_text_format(text, ", \"core-metadata\": {\"sha256\": \"%s\"}",
+                       wheel->metadata_sha256);
+    af_text_add(text, "}");
 }
 
 void af_wheelhouse_project_json(const struct af_wheelhouse_wheel *wheels, size_t count,

@@ -13,6 +13,7 @@
 #include "run/wheelhouse_parts.h"
 
 #define METADATA_BYTES_MAX (1u << 20)
+#define VARIANT_BYTES_MAX (256u << 10)
 #define NAME_BYTES 256
 #define PIECE_BYTES 65536
 #define INFO_END ".dist-info/"
@@ -22,6 +23,7 @@ struct opened {
     struct af_source source;
     struct af_zip zip;
     struct af_wheel_name name;
+    const struct af_wheelhouse_question *question;
     struct af_arena *arena;
     struct af_wheelhouse_wheel *wheel;
 };
@@ -95,7 +97,7 @@ static bool header_text(struct af_span metadata, const char *name, struct af_spa
 }
 
 /* Name and Version against the file's name. */
-static void compare_metadata(struct opened *opened, struct af_span metadata, bool inconsistent)
+static void compare_metadata(struct opened *opened, struct af_span metadata)
 {
     struct af_span name = {0};
     struct af_span text = {0};
@@ -110,7 +112,7 @@ static void compare_metadata(struct opened *opened, struct af_span metadata, boo
     bool is_version = header_text(metadata, "Version", &text) &&
                       af_version_parse(text.data, text.len, &version);
     bool is_same = is_version && af_version_compare(&version, &opened->name.version) == 0;
-    if (is_same || (is_version && inconsistent))
+    if (is_same || (is_version && opened->question->inconsistent))
         return;
     opened->wheel->reason = af_arena_format(
         opened->arena,
@@ -133,8 +135,32 @@ static void read_requires_python(struct opened *opened, struct af_span metadata)
         opened->wheel->requires_python = specifier;
 }
 
-static enum anyflash_status read_inside(struct opened *opened, bool inconsistent,
-                                        struct af_span *metadata_out,
+/* variant.json of a wheel whose name has a label. */
+static enum anyflash_status read_variant(struct opened *opened, const char *folder,
+                                         struct anyflash_error *err)
+{
+    struct af_span text;
+    bool is_good;
+    const char *path = af_arena_format(opened->arena, "%svariant.json", folder);
+    if (opened->name.variant[0] == '\0')
+        return ANYFLASH_OK;
+    const struct af_zip_member *member = path == NULL ? NULL : af_zip_find(&opened->zip, path);
+    if (member == NULL) {
+        leave_out(opened, "its dist-info has no variant.json");
+        return ANYFLASH_OK;
+    }
+    enum anyflash_status status =
+        af_zip_read(&opened->zip, member, opened->arena, VARIANT_BYTES_MAX, &text, err);
+    if (status == ANYFLASH_OK)
+        status = af_wheelhouse_variant_check(text, opened->name.variant, &is_good, err);
+    if (status == ANYFLASH_OK && is_good)
+        opened->wheel->variant_json = text.data;
+    else if (status == ANYFLASH_OK)
+        leave_out(opened, "its variant.json does not describe the label of its name");
+    return status;
+}
+
+static enum anyflash_status read_inside(struct opened *opened, struct af_span *metadata_out,
                                         struct anyflash_error *err)
 {
     static const char *const needed[] = {"METADATA", "WHEEL", "RECORD"};
@@ -160,9 +186,13 @@ static enum anyflash_status read_inside(struct opened *opened, bool inconsistent
         leave_out(opened, "its METADATA is no UTF-8");
         return ANYFLASH_OK;
     }
-    compare_metadata(opened, *metadata_out, inconsistent);
+    compare_metadata(opened, *metadata_out);
     if (opened->wheel->reason == NULL)
         read_requires_python(opened, *metadata_out);
+    if (opened->wheel->reason == NULL)
+        status = read_variant(opened, folder, err);
+    if (status != ANYFLASH_OK)
+        return status;
     return opened->wheel->reason == NULL ? check_bytes(opened, err) : ANYFLASH_OK;
 }
 
@@ -180,8 +210,8 @@ static void read_name(struct opened *opened, const char *name)
             af_arena_format(opened->arena, "its name %s", af_wheel_name_problem_text(problem));
         return;
     }
-    if (opened->name.variant[0] != '\0') {
-        leave_out(opened, "it is a wheel variant, which installers do not take yet");
+    if (opened->name.variant[0] != '\0' && !opened->question->variants) {
+        leave_out(opened, "it is a wheel variant, which only previews of uv take");
         return;
     }
     for (char *at = filename; (at = strchr(at, '%')) != NULL; at++) {
@@ -211,7 +241,8 @@ static enum anyflash_status hash(struct opened *opened, const char *path,
     return status;
 }
 
-enum anyflash_status af_wheelhouse_read(const char *path, const char *name, bool inconsistent,
+enum anyflash_status af_wheelhouse_read(const char *path, const char *name,
+                                        const struct af_wheelhouse_question *question,
                                         struct af_arena *arena,
                                         struct af_wheelhouse_wheel *wheel,
                                         struct af_span *metadata_out,
@@ -222,6 +253,7 @@ enum anyflash_status af_wheelhouse_read(const char *path, const char *name, bool
     if (opened == NULL)
         return af_fail_memory(err);
     opened->arena = arena;
+    opened->question = question;
     opened->wheel = wheel;
     read_name(opened, name);
     enum anyflash_status status = arena->failed ? af_fail_memory(&own) : ANYFLASH_OK;
@@ -230,7 +262,7 @@ enum anyflash_status af_wheelhouse_read(const char *path, const char *name, bool
     if (status == ANYFLASH_OK && wheel->reason == NULL)
         status = af_zip_open(&opened->source, &opened->zip, &own);
     if (status == ANYFLASH_OK && wheel->reason == NULL)
-        status = read_inside(opened, inconsistent, metadata_out, &own);
+        status = read_inside(opened, metadata_out, &own);
     if (status == ANYFLASH_OK && wheel->reason == NULL)
         status = hash(opened, path, *metadata_out, &own);
     af_zip_close(&opened->zip);
