@@ -353,6 +353,15 @@ static bool is_of_index(const char *name)
            af_ends_with(name, VARIANTS_END) || af_ends_with(name, ".part");
 }
 
+static enum anyflash_status remove_file(struct maker *maker, const char *folder,
+                                        const char *name, struct anyflash_error *err)
+{
+    const char *path = af_path_join(maker->arena, folder, name);
+    if (path == NULL)
+        return af_fail_memory(err);
+    return unlink(path) == 0 ? ANYFLASH_OK : fail_path("remove", path, err);
+}
+
 /* What a project's folder of ours holds beyond its page; all of it when it has none. */
 static enum anyflash_status sweep_project(struct maker *maker, const char *project,
                                           struct anyflash_error *err)
@@ -368,15 +377,12 @@ static enum anyflash_status sweep_project(struct maker *maker, const char *proje
     bool is_kept = is_listed(maker, project, NULL);
     enum anyflash_status status = af_folder_list(
         maker->arena, folder, 2 * AF_WHEELHOUSE_FILES_MAX, &names, &count, NULL, err);
-    for (size_t i = 0; i < count && status == ANYFLASH_OK; i++) {
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
         bool is_page = af_equal(names[i], "index.html") || af_equal(names[i], "index.json");
-        const char *path = af_path_join(maker->arena, folder, names[i]);
-        if (path == NULL)
-            return af_fail_memory(err);
         bool goes =
             is_page ? !is_kept : is_of_index(names[i]) && !is_listed(maker, project, names[i]);
-        if (goes && unlink(path) != 0)
-            status = fail_path("remove", path, err);
+        if (goes)
+            status = remove_file(maker, folder, names[i], err);
     }
     if (status == ANYFLASH_OK && !is_kept)
         rmdir(folder); /* it stays where others have put something there */
@@ -389,8 +395,12 @@ static enum anyflash_status sweep(struct maker *maker, struct anyflash_error *er
     size_t count;
     enum anyflash_status status = af_folder_list(
         maker->arena, maker->index, AF_WHEELHOUSE_FILES_MAX, &names, &count, NULL, err);
-    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
-        status = sweep_project(maker, names[i], err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
+        if (af_starts_with(names[i], "index.") && af_ends_with(names[i], ".part"))
+            status = remove_file(maker, maker->index, names[i], err);
+        else
+            status = sweep_project(maker, names[i], err);
+    }
     return status;
 }
 

@@ -31,7 +31,10 @@
 
 #define AF_WHEELHOUSE_FILES_MAX 20000u
 
-/* One file of the folder whose name ends in ".whl", or a table made of such. Texts in the arena of the call. */
+/*
+ * One file of the folder whose name ends in ".whl", or a table made of such.
+ * Texts in the arena of the call.
+ */
 struct af_wheelhouse_wheel {
     const char *file;     /* its name in the folder, scrubbed */
     const char *reason;   /* why it is left out; NULL: listed, and all below is there */

@@ -266,6 +266,16 @@ def test_what_is_gone_leaves_the_index_and_strangers_stay(anyflash, wheels):
     assert not (index / "einops").exists()
 
 
+def test_what_a_killed_run_left_goes(anyflash, wheels):
+    make(wheels)
+    assert anyflash("wheelhouse", "wheels").code == 0
+    before = tree(wheels / "simple")
+    (wheels / f"simple/flash-attn/{NAME}.123.part").write_text("half")
+    (wheels / "simple/index.html.123.part").write_text("half")
+    assert anyflash("wheelhouse", "wheels").code == 0
+    assert tree(wheels / "simple") == before
+
+
 def test_a_wheel_that_changed_gets_its_new_hash(anyflash, wheels):
     make(wheels)
     assert anyflash("wheelhouse", "wheels").code == 0
