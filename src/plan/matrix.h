@@ -68,7 +68,8 @@ enum anyflash_status af_matrix_make(const struct af_matrix_question *question,
 
 /*
  * A workflow of GitHub Actions (YAML) with one matrix entry a job; each keeps its
- * wheel as an artifact. Runners need uv and anyflash on PATH. Fails with LIMIT
+ * wheel as an artifact. Runners need uv and anyflash on PATH, a C++ compiler,
+ * and for torch with CUDA 12 that toolkit. Fails with LIMIT
  * beyond AF_MATRIX_GITHUB_JOBS_MAX, ARGUMENT when the output folder would be
  * read as an expression there; else memory is `text`'s affair (text->failed).
  */

@@ -32,6 +32,17 @@ static void add_pair(struct af_text *text, const char *before, const char *key,
     af_text_add(text, "\n");
 }
 
+/* The package index has CUDA compilers from 13 on (build/place.c). */
+static void add_needs(struct af_text *text, const struct af_matrix *matrix, const char *who)
+{
+    bool is_old = false;
+    for (size_t i = 0; i < matrix->job_count; i++)
+        is_old |= strcmp(matrix->jobs[i].cuda, "cu130") < 0;
+    af_text_format(text, "# %s need uv, anyflash and a C++ compiler%s.\n", who,
+                   is_old ? "; jobs of CUDA 12 or older\n# also that CUDA toolkit, with nvcc"
+                          : "");
+}
+
 static void add_entry(struct af_text *text, const struct af_matrix_job *job)
 {
     char sm[16];
@@ -58,8 +69,9 @@ enum anyflash_status af_matrix_github(const struct af_matrix *matrix,
         !af_text_is_utf8(question->output, strlen(question->output)))
         return af_fail(err, ANYFLASH_E_ARGUMENT,
                        "GitHub Actions would read that --output folder as a pattern");
-    af_text_add(text, "# One job a wheel. Runners need uv, anyflash and a C++ compiler.\n"
-                      "name: wheels\n"
+    af_text_add(text, "# One job a wheel.\n");
+    add_needs(text, matrix, "Runners");
+    af_text_add(text, "name: wheels\n"
                       "on: workflow_dispatch\n"
                       "jobs:\n"
                       "  wheel:\n"
@@ -91,9 +103,9 @@ void af_matrix_slurm(const struct af_matrix *matrix, const struct af_matrix_ques
                      struct af_text *text)
 {
     af_text_add(text, "#!/bin/sh\n"
-                      "# One task a wheel: sbatch THIS-FILE. Nodes need uv, anyflash and a C++ "
-                      "compiler.\n"
-                      "#SBATCH --job-name=anyflash-build\n");
+                      "# One task a wheel: sbatch THIS-FILE\n");
+    add_needs(text, matrix, "Nodes");
+    af_text_add(text, "#SBATCH --job-name=anyflash-build\n");
     af_text_format(text, "#SBATCH --array=0-%zu\n", matrix->job_count - 1);
     if (question->slots != NULL)
         af_text_format(text, "#SBATCH --cpus-per-task=%s\n", question->slots);

@@ -8,7 +8,9 @@ import pytest
 SLIM = ("--head-dim", "128", "--dtype", "bf16", "--features", "none")
 SCRIPT = """\
 #!/bin/sh
-# One task a wheel: sbatch THIS-FILE. Nodes need uv, anyflash and a C++ compiler.
+# One task a wheel: sbatch THIS-FILE
+# Nodes need uv, anyflash and a C++ compiler; jobs of CUDA 12 or older
+# also that CUDA toolkit, with nvcc.
 #SBATCH --job-name=anyflash-build
 #SBATCH --array=0-0
 #SBATCH --cpus-per-task=4
@@ -138,6 +140,14 @@ def test_slurm_script(anyflash):
     done = matrix(anyflash, "torch=2.9", "python=3.12", "arch=90", "--format", "slurm",
                   "--memory", "8G", "--jobs", "4")
     assert done.code == 0 and done.out == SCRIPT, done
+
+
+@pytest.mark.parametrize("form", ["github", "slurm"])
+def test_only_old_cuda_needs_a_toolkit_there(anyflash, form):
+    assert "with nvcc" not in matrix(anyflash, "torch=2.15", "python=3.12", "arch=90",
+                                     "--format", form).out
+    assert "with nvcc" in matrix(anyflash, "torch=2.8,2.15", "python=3.12", "arch=90",
+                                 "--format", form).out
 
 
 def fake_tools(folder):
