@@ -152,6 +152,8 @@ enum anyflash_status af_build_find_place(const struct af_build *build,
     enum anyflash_status status = choose_toolkit(build, &place, err);
     if (status != ANYFLASH_OK)
         return status;
+    if (arena->failed)
+        return af_fail_memory(err);
     if (root == NULL || python == NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        root == NULL ? "no home folder for the build's cache"
