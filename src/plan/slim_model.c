@@ -53,8 +53,9 @@ static enum anyflash_status read_sizes(struct model *model, const json_t *part,
 {
     static const char *const stated[] = {"head_dim", "attention_head_dim", "d_kv",
                                          "kv_channels", NULL};
-    static const char *const hidden[] = {"hidden_size", "n_embd", "d_model",
-                                         "embed_dim",   "dim",    NULL};
+    /* embed_dim before hidden_size, which Qwen2-VL's vision part has for its output. */
+    static const char *const hidden[] = {"embed_dim", "hidden_size", "n_embd",
+                                         "d_model",   "dim",         NULL};
     static const char *const heads[] = {
         "num_attention_heads",     "n_head", "num_heads", "n_heads",
         "encoder_attention_heads", NULL};
