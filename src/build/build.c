@@ -4,6 +4,7 @@
 #include "build/parts.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,8 +145,26 @@ static enum anyflash_status compile(struct af_build *build, const struct af_buil
                                               .context = build};
     status = af_govern_run(&options, build->state, &result->governed, err);
     close(log);
+    if (status == ANYFLASH_OK && result->governed.interrupted != 0)
+        raise(result->governed.interrupted); /* the governor took it from the program */
     af_build_remove_folder(place->temporary, NULL);
     return status;
+}
+
+/* A line for `anyflash build --clean`. */
+static enum anyflash_status write_about(struct af_build *build,
+                                        const struct af_build_place *place,
+                                        struct anyflash_error *err)
+{
+    const struct af_machine *machine = build->machine;
+    const char *path = af_path_join(build->arena, place->folder, "about");
+    const char *text = af_arena_format(
+        build->arena, "flash-attn %s, torch %s, Python %s, CUDA %s, SM %s\n", build->version,
+        af_fact_text_or(&machine->torch.version, "?"),
+        af_fact_text_or(&machine->python.version, "?"), place->cuda_version, arch_list(build));
+    return path == NULL || text == NULL
+               ? af_fail_memory(err)
+               : af_build_write_file(build->arena, path, text, 0644, err);
 }
 
 enum anyflash_status af_build_run(struct af_build *build, const struct af_build_place *place,
@@ -156,6 +175,8 @@ enum anyflash_status af_build_run(struct af_build *build, const struct af_build_
     int lock = -1;
     double start = af_govern_now();
     enum anyflash_status status = af_build_make_folder(place->folder, err);
+    if (status == ANYFLASH_OK)
+        status = write_about(build, place, err);
     if (status == ANYFLASH_OK)
         status = lock_folder(build, place, &lock, err);
     if (status != ANYFLASH_OK)

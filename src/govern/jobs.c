@@ -217,7 +217,7 @@ static void repeat(struct af_governor *governor, struct af_job *job, uint64_t pe
     job->kills++;
     if (shortage) {
         uint64_t more = (uint64_t)((double)peak * RAISE);
-        job->alone = true;
+        job->alone = !job->stopped; /* after a standstill it only waits for its room */
         if (more > job->prediction.bytes)
             job->prediction.bytes = more;
         af_costs_raise(governor->state, &job->prediction, more);
