@@ -3,9 +3,9 @@
 #   make run    builds anyflash and lets it look at this machine
 #   make test   builds and runs every test that needs no network and no GPU
 
-.PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-prove test-config test-install test-python test-torch test-flash-attn fuzz bench format install clean
-.PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-prove test-config test-python test-integrations fuzz bench format install clean
-.PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full test-onnx test-real test-prove test-config test-python wheel test-wheel fuzz bench format install clean
+.PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full \
+        test-onnx test-real test-prove test-config test-install test-python test-torch \
+        test-flash-attn fuzz bench format install clean test-integrations wheel test-wheel
 
 PRESET ?= release
 TESTS = OFF

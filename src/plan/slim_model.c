@@ -62,6 +62,7 @@ static enum anyflash_status read_sizes(struct model *model, const json_t *part,
     static const char *const nope[] = {"qk_nope_head_dim", NULL};
     static const char *const rope[] = {"qk_rope_head_dim", NULL};
     static const char *const other[] = {"global_head_dim", NULL};
+    static const char *const layers[] = {"num_hidden_layers", NULL};
     json_int_t size = number_of(part, stated);
     json_int_t count = number_of(part, heads);
     enum anyflash_status status = ANYFLASH_OK;
@@ -73,6 +74,11 @@ static enum anyflash_status read_sizes(struct model *model, const json_t *part,
     else if (count > 0 && number_of(part, hidden) >= count)
         status = add_size(model, "hidden_size / num_attention_heads",
                           number_of(part, hidden) / count, err);
+    else if (number_of(part, hidden) > 0 && number_of(part, layers) > 0)
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "%s: a part has hidden_size but no number of heads, which its model's "
+                       "code fills in: give --head-dim in place of --for",
+                       model->name);
     if (status == ANYFLASH_OK && number_of(part, other) > 0)
         status = add_size(model, "global_head_dim", number_of(part, other), err);
     return status;

@@ -217,6 +217,8 @@ static void test_models_that_cannot_be_served_are_named(void **state)
         {"{}", ANYFLASH_E_DATA, "head_dim"},
         {"[]", ANYFLASH_E_DATA, "object"},
         {"{\"head_dim\":", ANYFLASH_E_DATA, "config.json"},
+        {"{\"head_dim\":64,\"text_config\":{\"hidden_size\":2560,\"num_hidden_layers\":34}}",
+         ANYFLASH_E_DATA, "--head-dim"},
         {"{\"hidden_size\":64,\"num_attention_heads\":0}", ANYFLASH_E_DATA, "head_dim"},
         {"{\"hidden_size\":-64,\"num_attention_heads\":-1}", ANYFLASH_E_DATA, "head_dim"},
     };
