@@ -124,20 +124,41 @@ static void open_numbers(const uint64_t *options, struct af_ops_call *call)
     args->dropout_seed = options[SEED];
 }
 
-static bool read_arrays(struct af_ops_call *call, size_t first)
+static enum anyflash_status read_one(const struct af_ops_call *call, af_torch_tensor tensor,
+                                     const char *name, struct af_array *array,
+                                     struct anyflash_error *err)
+{
+    if (af_ops_array(call->shim, tensor, array))
+        return ANYFLASH_OK;
+    return af_fail(err, ANYFLASH_E_ARGUMENT, "%s: has more than four dimensions", name);
+}
+
+static enum anyflash_status read_arrays(struct af_ops_call *call, size_t first,
+                                        struct anyflash_error *err)
 {
     struct af_arrays *a = &call->arrays;
-    struct af_array *const places[AF_OPS_OPTIONAL] = {
-        &a->cu_seqlens_q, &a->cu_seqlens_k, &a->seqused_k, &a->leftpad_k,
-        &a->block_table,  &a->alibi_slopes, &a->sinks};
-    for (size_t i = 0; i < AF_OPS_OPTIONAL; i++) {
-        if (call->optional[i] != NULL &&
-            !af_ops_array(call->shim, call->optional[i], places[i]))
-            return false;
+    const struct {
+        const char *name;
+        af_torch_tensor tensor;
+        struct af_array *array;
+    } rows[] = {
+        {"q", call->tensors[first], &a->q},
+        {"k", call->tensors[first + 1], &a->k},
+        {"v", call->tensors[first + 2], &a->v},
+        {"cu_seqlens_q", call->optional[0], &a->cu_seqlens_q},
+        {"cu_seqlens_k", call->optional[1], &a->cu_seqlens_k},
+        {"seqused_k", call->optional[2], &a->seqused_k},
+        {"leftpad_k", call->optional[3], &a->leftpad_k},
+        {"block_table", call->optional[4], &a->block_table},
+        {"alibi_slopes", call->optional[5], &a->alibi_slopes},
+        {"sinks", call->optional[6], &a->sinks},
+    };
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; status == ANYFLASH_OK && i < AF_COUNT(rows); i++) {
+        if (rows[i].tensor != NULL)
+            status = read_one(call, rows[i].tensor, rows[i].name, rows[i].array, err);
     }
-    return af_ops_array(call->shim, call->tensors[first], &a->q) &&
-           af_ops_array(call->shim, call->tensors[first + 1], &a->k) &&
-           af_ops_array(call->shim, call->tensors[first + 2], &a->v);
+    return status;
 }
 
 enum anyflash_status af_ops_call_open(const struct af_ops_shim *shim, const uint64_t *stack,
@@ -157,9 +178,8 @@ enum anyflash_status af_ops_call_open(const struct af_ops_shim *shim, const uint
             call->optional[i] = pointer_of(*(const uint64_t *)call->cells[i]);
     }
     open_numbers(options, call);
-    if (!read_arrays(call, first))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "a tensor has more than four dimensions");
-    return af_arrays_problem(&call->arrays, &call->args, err);
+    enum anyflash_status status = read_arrays(call, first, err);
+    return status == ANYFLASH_OK ? af_arrays_problem(&call->arrays, &call->args, err) : status;
 }
 
 void af_ops_call_close(struct af_ops_call *call)

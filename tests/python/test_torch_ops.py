@@ -118,7 +118,7 @@ def test_empty_tensors():
     "change, words",
     (
         (lambda q, k, v: ((q[0], k, v), {}), "q: has 3 dimensions"),
-        (lambda q, k, v: ((q[None, None], k, v), {}), "dimensions"),
+        (lambda q, k, v: ((q, k[None], v), {}), "k: has (5|more than four) dimensions"),
         (lambda q, k, v: ((q, k.double(), v), {}), "k: .*element type"),
         (lambda q, k, v: ((q, k.half(), v), {}), "q, k and v have"),
         (lambda q, k, v: ((q, k[:, :5], v), {}), "k and v"),
