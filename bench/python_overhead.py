@@ -69,7 +69,7 @@ def numpy_calls():
     import anyflash
 
     x = numpy.ones((1, 1, 1, 64), numpy.float32)
-    out = numpy.empty_like(x)
+    out, mask = numpy.empty_like(x), numpy.ones((1, 1), bool)
 
     def repeat(function):
         def call(count):
@@ -87,8 +87,9 @@ def numpy_calls():
                 x, x, x, causal=True, scale=0.3, window=(8, 0), softcap=9.0, return_lse=True
             )
         ),
-        "the same with a mask, which Python packs": repeat(
-            lambda: anyflash.attend(x, x, x, mask=numpy.ones((1, 1), bool))
+        "the same with a mask": repeat(lambda: anyflash.attend(x, x, x, mask=mask)),
+        "the same with dropout, which Python packs": repeat(
+            lambda: anyflash.attend(x, x, x, dropout=0.1)
         ),
     }
 

@@ -133,7 +133,8 @@ static enum anyflash_status take_lengths(const struct af_arrays *a, struct axes 
     args->k_len = k_packed ? a->max_seqlen_k : a->k.sizes[k_axes.rows];
     args->total_q = q_packed ? a->q.sizes[0] : 0;
     args->total_k = k_packed ? a->k.sizes[0] : 0;
-    if (!k_packed && !a->block_table.given && a->k.sizes[0] != args->batch)
+    bool own_batch = !k_packed && !a->block_table.given && !a->cache_batch_idx.given;
+    if (own_batch && a->k.sizes[0] != args->batch)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "k: batch %lld, expected %lld",
                        (long long)a->k.sizes[0], (long long)args->batch);
     if (!a->block_table.given)
@@ -148,17 +149,74 @@ static enum anyflash_status take_indexes(const struct af_arrays *a,
                                          struct anyflash_attend_args *args,
                                          struct anyflash_error *err)
 {
-    int64_t batch = args->batch;
-    enum anyflash_status status =
-        take_integers(&a->cu_seqlens_q, "cu_seqlens_q", batch + 1, &args->cu_seqlens_q, err);
-    if (status == ANYFLASH_OK)
-        status = take_integers(&a->cu_seqlens_k, "cu_seqlens_k", batch + 1, &args->cu_seqlens_k,
-                               err);
-    if (status == ANYFLASH_OK)
-        status = take_integers(&a->seqused_k, "seqused_k", batch, &args->seqused_k, err);
-    if (status == ANYFLASH_OK)
-        status = take_integers(&a->leftpad_k, "leftpad_k", batch, &args->leftpad_k, err);
-    return status == ANYFLASH_OK ? take_table(&a->block_table, batch, args, err) : status;
+    const struct {
+        const char *name;
+        const struct af_array *array;
+        int64_t count;
+        const int32_t **out;
+    } rows[] = {
+        {"cu_seqlens_q", &a->cu_seqlens_q, args->batch + 1, &args->cu_seqlens_q},
+        {"cu_seqlens_k", &a->cu_seqlens_k, args->batch + 1, &args->cu_seqlens_k},
+        {"seqused_q", &a->seqused_q, args->batch, &args->seqused_q},
+        {"seqused_k", &a->seqused_k, args->batch, &args->seqused_k},
+        {"leftpad_k", &a->leftpad_k, args->batch, &args->leftpad_k},
+        {"causal_offsets", &a->causal_offsets, args->batch, &args->causal_offsets},
+        {"cache_batch_idx", &a->cache_batch_idx, args->batch, &args->cache_batch_idx},
+    };
+    for (size_t i = 0; i < AF_COUNT(rows); i++) {
+        enum anyflash_status status =
+            take_integers(rows[i].array, rows[i].name, rows[i].count, rows[i].out, err);
+        if (status != ANYFLASH_OK)
+            return status;
+    }
+    if (a->causal_offsets.given)
+        args->align = ANYFLASH_ALIGN_OFFSETS;
+    if (a->cache_batch_idx.given)
+        args->cache_batch = a->k.sizes[0];
+    return take_table(&a->block_table, args->batch, args, err);
+}
+
+/* bias or mask: dimensions are added on the left, and 1 becomes any number but of keys. */
+static enum anyflash_status take_scores(const struct af_array *array, const char *name,
+                                        const struct anyflash_attend_args *args,
+                                        struct anyflash_tensor *out, struct anyflash_error *err)
+{
+    const int64_t wanted[4] = {args->batch, args->heads, args->q_len, args->k_len};
+    int64_t strides[4] = {0, 0, 0, 0};
+    if (!array->given)
+        return ANYFLASH_OK;
+    int32_t first = 4 - array->rank;
+    for (int32_t i = 0; i < array->rank; i++) {
+        if (array->sizes[i] != wanted[first + i] && array->sizes[i] != 1)
+            return af_fail(err, ANYFLASH_E_ARGUMENT,
+                           "%s: dimension %d is %lld, it does not broadcast to %lld", name,
+                           (int)i, (long long)array->sizes[i], (long long)wanted[first + i]);
+        strides[first + i] = array->sizes[i] == 1 ? 0 : array->strides[i];
+    }
+    if (array->rank == 0 || array->sizes[array->rank - 1] != args->k_len ||
+        !last_is_contiguous(array))
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "%s: its last dimension must be %lld contiguous keys", name,
+                       (long long)args->k_len);
+    out->data = array->data;
+    out->dtype = array->type;
+    out->batch_stride = strides[0];
+    out->head_stride = strides[1];
+    out->row_stride = strides[2];
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status take_bias_and_mask(const struct af_arrays *a,
+                                               struct anyflash_attend_args *args,
+                                               struct anyflash_error *err)
+{
+    if (a->bias.given && !is_float(a->bias.type))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "bias: its element type is no float");
+    if (a->mask.given && a->mask.type != ANYFLASH_BOOL)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "mask: its element type is not bool");
+    enum anyflash_status status = take_scores(&a->bias, "bias", args, &args->bias, err);
+    return status == ANYFLASH_OK ? take_scores(&a->mask, "mask", args, &args->mask, err)
+                                 : status;
 }
 
 static enum anyflash_status take_heads(const struct af_arrays *a,
@@ -209,6 +267,8 @@ enum anyflash_status af_arrays_problem(const struct af_arrays *arrays,
         status = take_indexes(a, args, err);
     if (status == ANYFLASH_OK)
         status = take_heads(a, args, err);
+    if (status == ANYFLASH_OK)
+        status = take_bias_and_mask(a, args, err);
     if (status != ANYFLASH_OK)
         return status;
     args->head_dim = a->q.sizes[a->q.rank - 1];

@@ -23,19 +23,24 @@ struct af_array {
 
 /* The inputs of one attention; optional ones may be absent. */
 struct af_arrays {
-    struct af_array q;            /* [B, Sq, H, D]; packed: [total, H, D] */
-    struct af_array k;            /* [B, Sk, G, D]; packed; or pages */
-    struct af_array v;            /* [B, Sk, G, Dv]; packed; or pages */
-    struct af_array cu_seqlens_q; /* [B + 1] int32 */
-    struct af_array cu_seqlens_k; /* [B + 1] int32 */
-    struct af_array seqused_k;    /* [B] int32 */
-    struct af_array leftpad_k;    /* [B] int32 */
-    struct af_array block_table;  /* [B, pages] int32 */
-    struct af_array alibi_slopes; /* [H] or [B, H] f32 */
-    struct af_array sinks;        /* [H] f32 */
-    int64_t max_seqlen_q;         /* with cu_seqlens_q */
-    int64_t max_seqlen_k;         /* with cu_seqlens_k */
-    bool heads_first;             /* [B, H, S, D] in place of [B, S, H, D] */
+    struct af_array q;               /* [B, Sq, H, D]; packed: [total, H, D] */
+    struct af_array k;               /* [B, Sk, G, D]; packed; or pages */
+    struct af_array v;               /* [B, Sk, G, Dv]; packed; or pages */
+    struct af_array cu_seqlens_q;    /* [B + 1] int32 */
+    struct af_array cu_seqlens_k;    /* [B + 1] int32 */
+    struct af_array seqused_q;       /* [B] int32 */
+    struct af_array seqused_k;       /* [B] int32 */
+    struct af_array leftpad_k;       /* [B] int32 */
+    struct af_array causal_offsets;  /* [B] int32; sets align */
+    struct af_array cache_batch_idx; /* [B] int32 */
+    struct af_array block_table;     /* [B, pages] int32 */
+    struct af_array alibi_slopes;    /* [H] or [B, H] f32 */
+    struct af_array sinks;           /* [H] f32 */
+    struct af_array bias;            /* float, broadcast to [B, H, Sq, Sk] but for Sk */
+    struct af_array mask;            /* bool, alike */
+    int64_t max_seqlen_q;            /* with cu_seqlens_q */
+    int64_t max_seqlen_k;            /* with cu_seqlens_k */
+    bool heads_first;                /* [B, H, S, D] in place of [B, S, H, D] */
 };
 
 /*

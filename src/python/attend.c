@@ -46,9 +46,9 @@ static bool take_window(struct call *call, struct python_object *window)
 
 static bool take_align(struct call *call, struct python_object *align)
 {
-    call->args.align =
-        align == call->state->top_left ? ANYFLASH_ALIGN_TOP_LEFT : ANYFLASH_ALIGN_BOTTOM_RIGHT;
-    return align == call->state->top_left || align == call->state->bottom_right;
+    bool top_left = af_python_says(align, "top-left");
+    call->args.align = top_left ? ANYFLASH_ALIGN_TOP_LEFT : ANYFLASH_ALIGN_BOTTOM_RIGHT;
+    return top_left || af_python_says(align, "bottom-right");
 }
 
 static bool take_causal(struct call *call, struct python_object *causal)
@@ -59,22 +59,21 @@ static bool take_causal(struct call *call, struct python_object *causal)
 
 static struct af_array *array_of(struct af_arrays *arrays, enum option option)
 {
-    switch (option) {
-    case OPTION_CU_SEQLENS_Q:
-        return &arrays->cu_seqlens_q;
-    case OPTION_CU_SEQLENS_K:
-        return &arrays->cu_seqlens_k;
-    case OPTION_SEQUSED_K:
-        return &arrays->seqused_k;
-    case OPTION_LEFTPAD_K:
-        return &arrays->leftpad_k;
-    case OPTION_BLOCK_TABLE:
-        return &arrays->block_table;
-    case OPTION_ALIBI_SLOPES:
-        return &arrays->alibi_slopes;
-    default:
-        return &arrays->sinks;
-    }
+    struct af_array *const places[OPTION_COUNT] = {
+        [OPTION_CU_SEQLENS_Q] = &arrays->cu_seqlens_q,
+        [OPTION_CU_SEQLENS_K] = &arrays->cu_seqlens_k,
+        [OPTION_SEQUSED_Q] = &arrays->seqused_q,
+        [OPTION_SEQUSED_K] = &arrays->seqused_k,
+        [OPTION_LEFTPAD_K] = &arrays->leftpad_k,
+        [OPTION_CAUSAL_OFFSETS] = &arrays->causal_offsets,
+        [OPTION_CACHE_BATCH_IDX] = &arrays->cache_batch_idx,
+        [OPTION_BLOCK_TABLE] = &arrays->block_table,
+        [OPTION_ALIBI_SLOPES] = &arrays->alibi_slopes,
+        [OPTION_SINKS] = &arrays->sinks,
+        [OPTION_BIAS] = &arrays->bias,
+        [OPTION_MASK] = &arrays->mask,
+    };
+    return places[option];
 }
 
 static bool take_option(struct call *call, enum option option, struct python_object *value)

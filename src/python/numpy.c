@@ -28,7 +28,7 @@ static bool is_bfloat16(struct state *state, struct python_object *object)
     bool known = dtype != NULL && dtype == state->bfloat16;
     if (dtype != NULL && !known)
         name = af_py.PyObject_GetAttrString(dtype, "name");
-    if (name != NULL && af_py.PyUnicode_CompareWithASCIIString(name, "bfloat16") == 0) {
+    if (name != NULL && af_python_says(name, "bfloat16")) {
         struct python_object *old = state->bfloat16;
         state->bfloat16 = dtype;
         af_py.Py_IncRef(dtype);

@@ -22,11 +22,16 @@ static const char *const option_names[OPTION_COUNT] = {
     [OPTION_MAX_SEQLEN_K] = "max_seqlen_k",
     [OPTION_CU_SEQLENS_Q] = "cu_seqlens_q",
     [OPTION_CU_SEQLENS_K] = "cu_seqlens_k",
+    [OPTION_SEQUSED_Q] = "seqused_q",
     [OPTION_SEQUSED_K] = "seqused_k",
     [OPTION_LEFTPAD_K] = "leftpad_k",
+    [OPTION_CAUSAL_OFFSETS] = "causal_offsets",
+    [OPTION_CACHE_BATCH_IDX] = "cache_batch_idx",
     [OPTION_BLOCK_TABLE] = "block_table",
     [OPTION_ALIBI_SLOPES] = "alibi_slopes",
     [OPTION_SINKS] = "sinks",
+    [OPTION_BIAS] = "bias",
+    [OPTION_MASK] = "mask",
 };
 
 struct python_functions af_py;
@@ -36,11 +41,19 @@ struct state *af_python_state(struct python_object *self)
     return af_py.PyCapsule_GetPointer(self, CAPSULE_NAME);
 }
 
+bool af_python_says(struct python_object *object, const char *text)
+{
+    const char *said = af_py.PyUnicode_AsUTF8AndSize(object, NULL);
+    if (said == NULL)
+        af_py.PyErr_Clear();
+    return said != NULL && strcmp(said, text) == 0;
+}
+
 static void release(struct state *state)
 {
-    struct python_object *const owned[] = {
-        state->array_struct, state->dtype, state->bshd,    state->bhsd,    state->bottom_right,
-        state->top_left,     state->empty, state->float32, state->bfloat16};
+    struct python_object *const owned[] = {state->array_struct, state->dtype, state->bshd,
+                                           state->bhsd,         state->empty, state->float32,
+                                           state->bfloat16};
     for (size_t i = 0; i < AF_COUNT(owned); i++)
         af_py.Py_DecRef(owned[i]);
     for (size_t i = 0; i < OPTION_COUNT; i++)
@@ -87,8 +100,7 @@ static bool intern_all(struct state *state)
 {
     bool done = intern("__array_struct__", &state->array_struct) &&
                 intern("dtype", &state->dtype) && intern("bshd", &state->bshd) &&
-                intern("bhsd", &state->bhsd) && intern("bottom-right", &state->bottom_right) &&
-                intern("top-left", &state->top_left);
+                intern("bhsd", &state->bhsd);
     for (size_t i = 0; done && i < OPTION_COUNT; i++)
         done = intern(option_names[i], &state->option_names[i]);
     return done;

@@ -42,11 +42,16 @@ enum option {
     OPTION_MAX_SEQLEN_K,
     OPTION_CU_SEQLENS_Q,
     OPTION_CU_SEQLENS_K,
+    OPTION_SEQUSED_Q,
     OPTION_SEQUSED_K,
     OPTION_LEFTPAD_K,
+    OPTION_CAUSAL_OFFSETS,
+    OPTION_CACHE_BATCH_IDX,
     OPTION_BLOCK_TABLE,
     OPTION_ALIBI_SLOPES,
     OPTION_SINKS,
+    OPTION_BIAS,
+    OPTION_MASK,
     OPTION_COUNT
 };
 
@@ -57,7 +62,6 @@ struct state {
     struct python_object *array_struct;               /* "__array_struct__" */
     struct python_object *dtype;                      /* "dtype" */
     struct python_object *bshd, *bhsd;
-    struct python_object *bottom_right, *top_left;
     struct python_object *empty;    /* numpy.empty; NULL before the first call */
     struct python_object *float32;  /* numpy.float32; with empty */
     struct python_object *bfloat16; /* the dtype of bfloat16 arrays that came last, or NULL */
@@ -66,6 +70,9 @@ struct state {
 /* The builtin, with a new state that it owns; NULL as in anyflash_python.h. */
 struct python_object *af_python_builtin(void *python, const char *name, python_fast_call *call,
                                         struct anyflash_error *err);
+
+/* Whether `object` is a str that says `text`; no exception is left. */
+bool af_python_says(struct python_object *object, const char *text);
 
 /* The state of the builtin that is called with `self`. */
 struct state *af_python_state(struct python_object *self);

@@ -276,6 +276,25 @@ def test_an_object_that_lies_is_no_array(answer):
     refused(TypeError, "q: Hostile is no array", **{**arrays(), "q": Hostile(answer)})
 
 
+@pytest.mark.parametrize("name", (5, None, "bfloat16", "float64", b"bfloat16"))
+def test_a_type_that_lies_is_not_believed(name):
+    class Liar:
+        class dtype:
+            pass
+
+        def __init__(self, array):
+            self.array = array
+            self.dtype.name = name
+
+        @property
+        def __array_struct__(self):
+            return self.array.view("V2").__array_struct__
+
+    given = {n: Liar(x.astype(np.float16)) for n, x in arrays().items()}
+    with pytest.raises((TypeError, ValueError, AttributeError)):
+        anyflash.attend(**given)
+
+
 def backward(**changes):
     given = arrays()
     out, lse = anyflash.attend(**given, return_lse=True)

@@ -38,13 +38,38 @@ def test_this_interpreter_has_the_builtin():
     assert (type(_lib.fast_attend).__name__ == "builtin_function_or_method") == expected
 
 
-def test_the_builtin_takes_what_is_usual_and_computes_the_same(monkeypatch):
+def int32(*values):
+    return np.array(values, np.int32)
+
+
+def pages():
+    return {"block_table": int32(0, 0, 0, 0, 0).reshape(1, 5), "seqused_k": int32(140)}
+
+
+@pytest.mark.parametrize(
+    "options",
+    (
+        {},
+        {"causal": True, "scale": 0.3, "softcap": 2.0, "window": (5, 3)},
+        {"causal": True, "align": "top-left", "scale": None},
+        {"causal": True, "causal_offsets": int32(-3)},
+        {"mask": np.tri(33, dtype=bool)},
+        {"mask": np.ones((1, 2, 1, 33), bool), "bias": np.full((33, 33), 0.5, np.float16)},
+        {"bias": np.linspace(0, 1, 33, dtype=np.float32)},
+        {"seqused_q": int32(20), "seqused_k": int32(30), "leftpad_k": int32(2)},
+        {"cache_batch_idx": int32(0)},
+        {"sinks": np.ones(2, np.float32), "alibi_slopes": np.ones((1, 2), np.float32)},
+        pages(),
+    ),
+)
+def test_the_builtin_computes_what_python_does(options, monkeypatch):
     q, k, v = arrays()
+    anyflash.attend(q, k, v)
+    given = {**options}
+    done = _lib.fast_attend(q, k, v, "bshd", None, True, _lib._context.address, given)
     monkeypatch.setattr(_attend, "_fast", lambda *arguments: None)
-    expected = anyflash.attend(q, k, v)
-    address = _lib._context.address
-    done = _lib.fast_attend(q, k, v, "bshd", None, False, address, {"causal": False})
-    assert done.dtype == np.float32 and np.array_equal(done, expected)
+    expected = anyflash.attend(q, k, v, return_lse=True, **options)
+    assert done is not None and all(np.array_equal(a, b) for a, b in zip(done, expected))
 
 
 @pytest.mark.parametrize("count", range(8))

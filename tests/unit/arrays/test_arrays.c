@@ -172,6 +172,30 @@ static void test_index_arrays_are_refused_by_name(void **state)
     assert_refused(&arrays, "sinks");
 }
 
+static void test_a_mask_broadcasts_over_all_but_keys(void **state)
+{
+    struct af_arrays arrays = plain();
+    struct anyflash_attend_args args = anyflash_attend_args_init();
+    (void)state;
+    arrays.mask = array_of(ANYFLASH_BOOL, 2, 3, 5);
+    arrays.bias = array_of(ANYFLASH_F16, 4, 2, 1, 1, 5);
+    assert_int_equal(af_arrays_problem(&arrays, &args, NULL), ANYFLASH_OK);
+    assert_int_equal(args.mask.row_stride, 5);
+    assert_int_equal(args.mask.head_stride, 0);
+    assert_int_equal(args.bias.batch_stride, 5);
+    assert_int_equal(args.bias.row_stride, 0);
+    arrays.mask = array_of(ANYFLASH_BOOL, 2, 3, 1);
+    assert_refused(&arrays, "mask: its last dimension must be 5");
+    arrays.mask = array_of(ANYFLASH_BOOL, 2, 2, 5);
+    assert_refused(&arrays, "mask: dimension 0 is 2, it does not broadcast to 3");
+    arrays.mask = array_of(ANYFLASH_BOOL, 0);
+    assert_refused(&arrays, "mask: ");
+    arrays.mask = array_of(ANYFLASH_F32, 2, 3, 5);
+    assert_refused(&arrays, "mask: its element type");
+    arrays.bias = array_of(ANYFLASH_BOOL, 2, 3, 5);
+    assert_refused(&arrays, "bias: its element type");
+}
+
 static void test_an_output_must_have_its_shape(void **state)
 {
     struct af_arrays arrays = plain();
@@ -213,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_shapes_that_do_not_agree_are_refused),
         cmocka_unit_test(test_a_stride_in_the_last_dimension_is_refused),
         cmocka_unit_test(test_index_arrays_are_refused_by_name),
+        cmocka_unit_test(test_a_mask_broadcasts_over_all_but_keys),
         cmocka_unit_test(test_an_output_must_have_its_shape),
         cmocka_unit_test(test_strides_of_an_empty_array_mean_nothing),
     };
