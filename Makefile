@@ -126,10 +126,11 @@ test-torch-%: build
 # FLASH_ATTN_SETS random sets of their parameters (a second or more each). Fetches torch, too,
 # unless TORCH_PYTHON=.../bin/python has it.
 FLASH_ATTN_SETS ?= 2000
+PRINT_TORCH_FOLDER = import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1])
 FLASH_ATTN_SEED ?= 1
 test-flash-attn: build
 	@test -x build/flash-attn/env/bin/python || $(if $(TORCH_PYTHON),$(TORCH_PYTHON),python3) -m venv build/flash-attn/env
-	$(if $(TORCH_PYTHON),@$(TORCH_PYTHON) -c 'import torch, pathlib; print(pathlib.Path(torch.__file__).parents[1])' >$$(echo build/flash-attn/env/lib/python3*/site-packages)/torch.pth)
+	$(if $(TORCH_PYTHON),@$(TORCH_PYTHON) -c '$(PRINT_TORCH_FOLDER)' >$$(echo build/flash-attn/env/lib/python3*/site-packages)/torch.pth)
 	@build/flash-attn/env/bin/python -c 'import torch, einops, pytest, psutil' 2>/dev/null || build/flash-attn/env/bin/pip install -q $(if $(TORCH_PYTHON),,torch) einops pytest setuptools wheel packaging psutil
 	build/flash-attn/env/bin/python tests/flash_attn/prepare.py build/flash-attn
 	ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so build/flash-attn/env/bin/python tests/flash_attn/run.py build/flash-attn --count $(FLASH_ATTN_SETS) --seed $(FLASH_ATTN_SEED)
