@@ -154,7 +154,7 @@ def _gradients(ctx, dout, dlse):
         raise RuntimeError("there is no gradient through a KV cache")
     gradients = torch.ops.anyflash.attend_backward(dout, q, k, v, out, lse, *options)
     rest = [None] * _OPTION_COUNT
-    if ctx.needs_input_grad[3 + _SINKS]:
+    if ctx.needs_input_grad[3 + _SINKS :][:1] == (True,):  # defaults may be left out
         rest[_SINKS] = _sinks_gradient(dout, out, lse, options[_SINKS])
     return (*gradients, *rest)
 
@@ -195,6 +195,14 @@ def _refuse(error, q, k, v, options):
     raise error
 
 
+class _Recorded(torch.autograd.Function):
+    """anyflash::attend in eager mode: an operator with autograd costs ten times as much."""
+
+    forward = staticmethod(_only_forward)
+    setup_context = staticmethod(_keep)
+    backward = staticmethod(_gradients)
+
+
 def _eager(q, k, v, options):
     """The operator of least cost: each argument that it has costs 0.1 us."""
     cu_q, cu_k, _, _, used, pad, table, slopes, sinks = options[:9]
@@ -205,7 +213,7 @@ def _eager(q, k, v, options):
         or v.requires_grad
         or (sinks is not None and sinks.requires_grad)
     ):
-        return _differentiable(q, k, v, *options)
+        return _Recorded.apply(q, k, v, *options)
     plain = cu_q is cu_k is used is pad is table is slopes is sinks is None
     if plain and left == right == -1 and softcap == dropout == 0:
         return _dense(q, k, v, scale, causal)
