@@ -102,16 +102,23 @@ static unsigned highest_index(const struct af_dynamic *dynamic, struct af_span n
     return highest;
 }
 
-/* Whether a version index for each symbol stands there: none for the first, all in range. */
+/*
+ * Whether a version index for each symbol stands there: none for the first, all
+ * in range, and one for each symbol of the hash table, which others can see: a
+ * guess that takes the padding behind the indices for the last ones has none.
+ */
 static bool are_indices(const struct af_dynamic *dynamic, struct af_span span,
                         struct af_span needs)
 {
     unsigned highest = highest_index(dynamic, needs);
-    if (af_dyn_u16_at(dynamic, span, 0) != 0 || span.data[-1] != '\0')
+    struct af_gnu_table table;
+    if (af_dyn_u16_at(dynamic, span, 0) != 0 || span.data[-1] != '\0' ||
+        !af_dyn_read_gnu_table(dynamic, &table))
         return false;
     for (size_t i = 1; i < dynamic->symbol_count; i++) {
         unsigned index = af_dyn_u16_at(dynamic, span, 2 * (uint64_t)i);
-        if ((index & AF_VERSION_INDEX_MASK) > highest)
+        if ((index & AF_VERSION_INDEX_MASK) > highest ||
+            (i >= table.first_symbol && index == 0))
             return false;
     }
     return true;

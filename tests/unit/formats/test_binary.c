@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "../compile_library.h"
+#include "formats/dynamic.h"
 
 static struct af_arena arena;
 static char folder[] = "/tmp/anyflash-binary-XXXXXX";
@@ -68,7 +69,11 @@ static int make_files(void **state)
 static int remove_files(void **state)
 {
     (void)state;
-    const char *const names[] = {"map", "libver.so.1", "libver.so.1.c",
+    const char *const names[] = {"map",
+                                 "libver.so.1",
+                                 "libver.so.1.c",
+                                 "padded.so",
+                                 "padded.so.c",
                                  "ext.cpython-312-x86_64-linux-gnu.so",
                                  "ext.cpython-312-x86_64-linux-gnu.so.c"};
     for (size_t i = 0; i < AF_COUNT(names); i++)
@@ -152,8 +157,10 @@ static void assert_same(const struct af_binary *a, const struct af_binary *b)
         const struct af_undefined *other = find(b, a->undefined[i].name);
         assert_non_null(other);
         assert_int_equal(a->undefined[i].weak, other->weak);
-        assert_true(a->undefined[i].version == other->version ||
-                    strcmp(a->undefined[i].version, other->version) == 0);
+        if (a->undefined[i].version == NULL)
+            assert_null(other->version);
+        else
+            assert_string_equal(a->undefined[i].version, other->version);
     }
     assert_int_equal(a->version_need_count, b->version_need_count);
     assert_int_equal(a->needed.count, b->needed.count);
@@ -191,6 +198,49 @@ static void test_binary__start_tells_the_same_wants(void **state)
     assert_int_equal(af_binary_read_start(&arena, span, extension, &start, NULL), ANYFLASH_OK);
     assert_false(start.is_complete);
     assert_same(&whole, &start);
+}
+
+/* As linkers before binutils 2.35 have it: no version is 0, not 1, of what others define. */
+static void set_old_indices(char *bytes, size_t len)
+{
+    struct af_dynamic dynamic;
+    struct af_symbol symbol;
+    struct af_span span = {bytes, len};
+    assert_int_equal(af_dynamic_read(&arena, span, "", &dynamic, NULL), ANYFLASH_OK);
+    char *indices = bytes + (dynamic.version_indices.data - bytes);
+    for (size_t i = 0; i < dynamic.symbol_count; i++) {
+        if (af_dynamic_symbol(&dynamic, i, &symbol) && symbol.is_undefined &&
+            indices[2 * i] == 1)
+            indices[2 * i] = 0;
+    }
+}
+
+/* The indices of versions end 0, 2, 4 or 6 bytes before the table of versions. */
+static void test_binary__start_tells_the_same_with_each_padding(void **state)
+{
+    (void)state;
+    const char *path = path_of("padded.so");
+    const char *const words[] = {path_of("libver.so.1"), "-Wl,--hash-style=gnu", NULL};
+    const char *calls = "";
+    const char *names = "";
+    for (int extra = 0; extra < 4; extra++) {
+        struct af_span bytes;
+        struct af_binary whole;
+        struct af_binary start;
+        const char *text = af_arena_format(&arena, "%s\n%s\nint call(void) { return 0%s; }\n",
+                                           source, names, calls);
+        assert_true(compile_library(&arena, path, text, words));
+        assert_int_equal(af_file_read(&arena, path, 1u << 20, &bytes, NULL), ANYFLASH_OK);
+        char *copy = af_arena_text_n(&arena, bytes.data, bytes.len);
+        set_old_indices(copy, bytes.len);
+        bytes.data = copy;
+        struct af_span head = {bytes.data, (size_t)af_binary_start_bytes(bytes)};
+        assert_int_equal(af_binary_read(&arena, bytes, path, &whole, NULL), ANYFLASH_OK);
+        assert_int_equal(af_binary_read_start(&arena, head, path, &start, NULL), ANYFLASH_OK);
+        assert_same(&whole, &start);
+        names = af_arena_format(&arena, "%sextern int extra%d(void);", names, extra);
+        calls = af_arena_format(&arena, "%s + extra%d()", calls, extra);
+    }
 }
 
 /* Every length, with the bytes at the end of an allocation that is checked. */
@@ -274,6 +324,7 @@ int main(void)
         cmocka_unit_test(test_binary__reads_module_texts_and_run_path),
         cmocka_unit_test(test_binary__survives_json),
         cmocka_unit_test(test_binary__start_tells_the_same_wants),
+        cmocka_unit_test(test_binary__start_tells_the_same_with_each_padding),
         cmocka_unit_test(test_binary__every_truncation_is_harmless),
         cmocka_unit_test(test_binary__every_changed_byte_is_harmless),
         cmocka_unit_test(test_binary__every_failed_allocation_is_reported),
