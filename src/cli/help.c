@@ -5,6 +5,7 @@
 #include "cli/page.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define HELP_INDENT 26
 
@@ -17,6 +18,10 @@ static void add_option(struct af_page *page, const struct af_option_row *option)
     snprintf(lead, sizeof lead, "  %s--%s%s%s", letter, option->name,
              option->argument != NULL ? " " : "",
              option->argument != NULL ? option->argument : "");
+    if (strlen(lead) + 2 > HELP_INDENT) {
+        af_text_format(page->out, "%s\n", lead);
+        lead[0] = '\0';
+    }
     af_page_add(page, HELP_INDENT, lead, AF_TONE_PLAIN, option->help);
 }
 

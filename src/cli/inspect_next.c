@@ -76,9 +76,14 @@ static const char *after_no(struct af_cli *cli, const struct af_inspection *insp
         return "take a build that has code for this GPU";
     if (says(proof, AF_CHECK_SYMBOL_VERSIONS, AF_NO))
         return "take a file built for an older system (a lower manylinux), or another image";
+    if (says(proof, AF_CHECK_CUDA_RUNTIME, AF_NO))
+        return af_arena_format(arena, "take a file built for %s and its CUDA",
+                               place_text(cli, inspection));
     if (proof->missing_libraries.count > 0)
         return af_arena_format(arena, "install what brings %s",
                                proof->missing_libraries.items[0]);
+    if (says(proof, AF_CHECK_SYMBOLS, AF_NO))
+        return af_arena_format(arena, "take a file built for %s", place_text(cli, inspection));
     return NULL;
 }
 
@@ -96,10 +101,12 @@ static const char *install_text(struct af_cli *cli)
 {
     struct af_arena *arena = &cli->arena;
     const char *against = cli->options.values[AF_OPTION_AGAINST];
-    return af_arena_format(arena, "anyflash install %s%s%s",
-                           af_text_scrub(arena, cli->options.words.items[0], SHOWN_BYTES),
-                           against == NULL ? "" : " --python ",
-                           against == NULL ? "" : af_text_scrub(arena, against, SHOWN_BYTES));
+    return af_arena_format(
+        arena, "anyflash install %s%s%s%s",
+        af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP) ? "--allow-http " : "",
+        af_text_scrub(arena, cli->options.words.items[0], SHOWN_BYTES),
+        against == NULL ? "" : " --python ",
+        against == NULL ? "" : af_text_scrub(arena, against, SHOWN_BYTES));
 }
 
 /* What would settle what is open. */

@@ -21,7 +21,7 @@
 #include "run/state.h"
 
 /* Raised whenever kept facts would be read wrongly or lack something. */
-#define AF_FACTS_SCHEMA 1
+#define AF_FACTS_SCHEMA 2
 
 /* All that a proof asks of one library. */
 struct af_facts {

@@ -125,9 +125,21 @@ static bool has_tag(const struct af_wheel_name *name, const char *tag)
     return true;
 }
 
-static void compare_name(const struct af_subject_wheel *wheel, struct lies *lies)
+/*
+ * Whether METADATA has the version of the name. The label of the name alone,
+ * "+cu12torch2.8cxx11abiTRUE" as the official wheels of flash-attn have it, is no lie.
+ */
+static bool has_version(const struct af_wheel_name *name, const char *said)
 {
     struct af_version version;
+    if (!af_version_parse(said, strlen(said), &version))
+        return false;
+    return version.local[0] == '\0' ? af_version_compare_public(&version, &name->version) == 0
+                                    : af_version_compare(&version, &name->version) == 0;
+}
+
+static void compare_name(const struct af_subject_wheel *wheel, struct lies *lies)
+{
     const struct af_wheel_name *name = &wheel->name;
     const char *said = wheel->metadata_version;
     if (!wheel->has_name) {
@@ -139,8 +151,7 @@ static void compare_name(const struct af_subject_wheel *wheel, struct lies *lies
     else if (!same_project(name->package, wheel->metadata_name))
         add_lie(lies, af_arena_format(lies->arena, "the name says '%s', METADATA says '%s'",
                                       name->package, wheel->metadata_name));
-    if (said != NULL && (!af_version_parse(said, strlen(said), &version) ||
-                         af_version_compare(&version, &name->version) != 0))
+    if (said != NULL && !has_version(name, said))
         add_lie(lies, af_arena_format(lies->arena,
                                       "the name says version %s, METADATA says %s: installers "
                                       "refuse such a file or take it for the other",

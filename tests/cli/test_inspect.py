@@ -153,6 +153,13 @@ def test_a_name_that_lies_is_told(anyflash, tmp_path, name, metadata, lie):
     assert any(lie in text for text in said["wheel"]["lies"]), said["wheel"]
 
 
+def test_the_label_of_an_official_wheel_is_no_lie(anyflash, tmp_path):
+    path = wheel(tmp_path / "demo-1.0+cu12torch2.8-cp39-abi3-linux_x86_64.whl",
+                 {"ext.abi3.so": module(tmp_path).read_bytes()}, "Name: demo\nVersion: 1.0\n")
+    said, _ = inspect(anyflash, path)
+    assert said["wheel"]["lies"] == []
+
+
 def test_a_wheel_for_another_python_does_not_load(anyflash, tmp_path):
     path = wheel(tmp_path / "demo-1.0-cp27-cp27mu-linux_x86_64.whl",
                  {"ext.so": module(tmp_path).read_bytes()}, tag="cp27-cp27mu-linux_x86_64")
