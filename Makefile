@@ -134,6 +134,7 @@ test-flash-attn: build
 	@build/flash-attn/env/bin/python -c 'import torch, einops, pytest, psutil' 2>/dev/null || build/flash-attn/env/bin/pip install -q $(if $(TORCH_PYTHON),,torch) einops pytest setuptools wheel packaging psutil
 	build/flash-attn/env/bin/python tests/flash_attn/prepare.py build/flash-attn
 	ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so build/flash-attn/env/bin/python tests/flash_attn/run.py build/flash-attn --count $(FLASH_ATTN_SETS) --seed $(FLASH_ATTN_SEED)
+
 # transformers, diffusers, kernels and vLLM of the Python package index beside this package,
 # in an environment made once (5 GB), or in that of INTEGRATIONS_PYTHON=.../bin/python.
 INTEGRATIONS_PYTHON ?= build/integrations/bin/python
@@ -143,6 +144,7 @@ test-integrations: build
 	  uv pip install -q --python $(INTEGRATIONS_PYTHON) -r tests/integrations/requirements.txt
 	$(INTEGRATIONS_PYTHON) tests/integrations/fetch_vllm.py build/integrations-vllm
 	ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so $(INTEGRATIONS_PYTHON) -m pytest -q -p no:cacheprovider tests/integrations
+
 # The wheel to hand out, build/wheel/anyflash-*.whl; and tried in fresh environments of every
 # Python that uv has or can get, with NumPy, and with the torches of WHEEL_TORCH.
 WHEEL_TORCH ?= 3.12=2.15.0
