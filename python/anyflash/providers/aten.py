@@ -25,6 +25,8 @@ _schema = _ops._flash_attention_forward.default._schema
 #: What the operators of this torch take and give.
 TAKES_PAGES = any(argument.name == "block_table" for argument in _schema.arguments)
 RANDOM_STATE = _schema.returns[2].name
+#: Whether they can stand in a compiled graph; torch 2.4 has no Meta kernels for them.
+TRACED = torch._C._dispatch_has_kernel_for_dispatch_key(_schema.name, "Meta")
 
 #: Of the efficient kernel's masks: none, and causal from the bottom right corner.
 _NO_MASK, _BOTTOM_RIGHT = 0, 2

@@ -255,7 +255,7 @@ def forward(call):
     else:
         try:
             out, lse = _no_gradient(call)
-        except (RuntimeError, TypeError):  # not contiguous, or wrong: found out there
+        except (RuntimeError, TypeError, ValueError):  # not contiguous, or wrong: see there
             return _with_gradient(call)
     if call.want < LSE:
         return out, None, None

@@ -118,19 +118,23 @@ def _failure(device):
     return reason or _import_failure()
 
 
+#: (function, names of its parameters) by name, of the package once it has been imported.
+_functions = {}
+_NAMES = ("flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache")
+
+
 def _import_failure():
     try:
         package = importlib.import_module("flash_attn")
     except Exception as error:
         return f"fails at import: {error}"
-    return "is this package's own" if hasattr(package, _MARK) else None
-
-
-@functools.lru_cache(maxsize=None)
-def _function(kind):
-    """(the function, the names of its parameters)."""
-    found = getattr(importlib.import_module("flash_attn"), kind)
-    return found, frozenset(inspect.signature(found).parameters)
+    if hasattr(package, _MARK):
+        return "is this package's own"
+    for function in _NAMES:
+        found = getattr(package, function, None)
+        if found is not None:
+            _functions[function] = found, frozenset(inspect.signature(found).parameters)
+    return None
 
 
 def _kind(call):
@@ -213,7 +217,9 @@ def declines(call):
     reason = _lacks(call) or failure(device)
     if reason is not None:
         return reason
-    missing = set(_arguments(call)) - _function(_kind(call))[1]
+    if _kind(call) not in _functions:
+        return f"of this release has no {_kind(call)}"
+    missing = set(_arguments(call)) - _functions[_kind(call)][1]
     return f"of this release has no {', '.join(sorted(missing))}" if missing else None
 
 
@@ -227,7 +233,7 @@ def _unpadded(lse, call):
 
 def forward(call):
     """(out, lse, probabilities), the last two None where call.want does not ask."""
-    found = _function(_kind(call))[0](call.q, call.k, call.v, **_arguments(call))
+    found = _functions[_kind(call)][0](call.q, call.k, call.v, **_arguments(call))
     if call.want == OUT:
         return found, None, None
     out, lse, *probabilities = found

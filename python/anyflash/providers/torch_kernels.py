@@ -26,8 +26,14 @@ _PAGE_ROWS = 256
 _NEWEST = (12, 1) if aten.RANDOM_STATE == "rng_state" else (9, 0)
 
 
+_capabilities = {}
+
+
+@torch.compiler.assume_constant_result
 def _capability(device):
-    return torch.cuda.get_device_capability(device)
+    if device not in _capabilities:
+        _capabilities[device] = torch.cuda.get_device_capability(device)
+    return _capabilities[device]
 
 
 def _flash_declines(call, capability, gradient):
@@ -97,6 +103,8 @@ def declines(call):
         return f"are CUDA kernels, q is on {q.device}"
     if transformed():
         return "are not transformed by torch.func"
+    if not aten.TRACED and torch.compiler.is_compiling():
+        return "cannot stand in a graph of this torch"
     if call.softcap > 0:
         return "have no softcap"
     if call.want == PROBABILITIES and call.dropout > 0:
