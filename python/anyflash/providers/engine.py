@@ -16,6 +16,8 @@ name = "engine"
 _TYPES = frozenset((torch.float32, torch.bfloat16, torch.float16))
 _INF = float("inf")
 _NO_WINDOW = (-1, -1)
+# Where the operator's kernel is Python (torch 2.6 and older), the kernel itself costs less.
+_only_forward = _torch_ops._only_forward if _torch_ops.IN_C else _torch_ops._forward
 
 
 def declines(call):
@@ -71,7 +73,7 @@ def _no_gradient(call):
     if call.scale is not None:
         given["scale"] = float(call.scale)
     if call.window != _NO_WINDOW:
-        left, right = call.window
+        left, right = map(operator.index, call.window)
         given["window_left"], given["window_right"] = left, right
     if call.softcap:
         given["softcap"] = float(call.softcap)
@@ -84,7 +86,7 @@ def _no_gradient(call):
         given["cu_seqlens_k"], given["max_seqlen_k"] = call.cu_k, call.max_k
         if call.block_table is not None:
             given["seqused_k"], given["block_table"] = call.seqused_k, call.block_table
-    return _torch_ops._only_forward(call.q, call.k, call.v, **given)
+    return _only_forward(call.q, call.k, call.v, **given)
 
 
 def _unit_values(k, start, stop, call):
