@@ -25,6 +25,10 @@ struct install {
 static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_error *err)
 {
     const struct af_options *options = &cli->options;
+    const char *from = options->values[AF_OPTION_FROM];
+    if (from != NULL && !af_file_is_folder(from))
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "--from: no folder '%s'",
+                       af_text_scrub(&cli->arena, from, 200));
     if (options->words.count > 1)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "'install' takes one wheel at a time");
     if (options->words.count > 0 && af_option_given(options, AF_OPTION_PLAN))
@@ -118,17 +122,18 @@ static bool brings_something(const struct af_plan *plan)
 }
 
 /* Refusals that need neither lock nor state. True: answered. */
-static bool answered(struct install *install)
+static bool answered(struct install *install, bool is_preferred)
 {
     const struct af_decision *decision = &install->question.decision;
     if (install->done.answer == AF_NO)
         return true;
     if (!install->has_plan) {
-        install->done = (struct af_done){.answer = AF_NO,
-                                         .reason = decision->missing_fact != NULL
-                                                       ? "a fact is missing that decides"
-                                                       : "no way is possible on this machine",
-                                         .hint = "`anyflash plan` says why"};
+        install->done = (struct af_done){
+            .answer = AF_NO,
+            .reason = decision->missing_fact != NULL ? "a fact is missing that decides"
+                      : is_preferred                 ? "the preferred way is not possible"
+                                                     : "no way is possible on this machine",
+            .hint = "`anyflash plan` says why"};
         return true;
     }
     if (brings_something(&install->plan))
@@ -232,7 +237,8 @@ static enum anyflash_status act(struct af_cli *cli, struct install *install,
         status = af_change_lock(&install->change, err);
     if (status == ANYFLASH_OK)
         status = make_plan(cli, install, err);
-    if (status != ANYFLASH_OK || dry || answered(install))
+    if (status != ANYFLASH_OK || (dry && install->has_plan) ||
+        answered(install, cli->options.values[AF_OPTION_PREFER] != NULL))
         return status;
     install->change.run.machine = install->question.machines.pointers[0];
     if (folder != NULL)
@@ -250,10 +256,10 @@ static enum anyflash_status report(struct af_cli *cli, const struct install *ins
     bool dry = af_option_given(&cli->options, AF_OPTION_DRY_RUN);
     bool bad = install->done.verified.row_count > 0 &&
                af_verify_answer(&install->done.verified) == AF_NO;
-    *exit_out = (install->done.answer == AF_NO && !dry) || bad ? AF_EXIT_NO : AF_EXIT_YES;
+    *exit_out = install->done.answer == AF_NO || bad ? AF_EXIT_NO : AF_EXIT_YES;
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return write_json(cli, install, err);
-    if (dry && install->has_plan)
+    if (dry && install->has_plan && install->done.answer != AF_NO)
         view_plan(cli, install);
     else
         view_done(cli, install);

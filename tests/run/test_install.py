@@ -202,6 +202,16 @@ def test_a_wrong_hash_stops(quick_place, tmp_path):
     assert quick_place.tree() == before
 
 
+def test_a_way_that_is_not_possible_is_refused_by_a_dry_run_too(quick_place):
+    done = quick_place.run("install", "--prefer", "wheel", "--dry-run")
+    assert done.returncode == 1 and "not possible" in done.stdout, done.all
+
+
+def test_a_folder_that_is_not_there_is_an_error(quick_place, tmp_path):
+    done = quick_place.run("install", "--from", tmp_path / "none")
+    assert done.returncode == 3 and "no folder" in done.stderr, done.all
+
+
 def test_dry_run_changes_nothing(quick_place, tmp_path):
     before = quick_place.tree()
     done = quick_place.run("install", make_wheel(tmp_path), "--dry-run")
