@@ -31,6 +31,11 @@ static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_erro
                        af_text_scrub(&cli->arena, from, 200));
     if (options->words.count > 1)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "'install' takes one wheel at a time");
+    if (options->words.count > 0 && af_option_given(options, AF_OPTION_DOWNLOAD_ONLY) &&
+        af_file_is_regular(options->words.items[0])) {
+        cli->hint = "take the file along: `anyflash install FILE` needs no network for it";
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "there is nothing to download: it is a file");
+    }
     if (options->words.count > 0 && af_option_given(options, AF_OPTION_PLAN))
         return af_fail(err, ANYFLASH_E_ARGUMENT, "a wheel and --plan exclude each other");
     if (options->words.count == 0 && af_option_given(options, AF_OPTION_SHA256))
@@ -138,12 +143,11 @@ static bool answered(struct install *install, bool is_preferred)
     }
     if (brings_something(&install->plan))
         return false;
+    bool is_there = install->plan.rung == AF_RUNG_WHEEL;
     install->done = (struct af_done){
-        .answer = install->plan.rung == AF_RUNG_WHEEL ? AF_YES : AF_NO,
-        .reason = install->plan.rung == AF_RUNG_WHEEL
-                      ? NULL
-                      : "the decision needs nothing to be installed",
-        .hint = install->plan.rung == AF_RUNG_WHEEL ? NULL : "`anyflash plan` says what to do"};
+        .answer = is_there ? AF_YES : AF_NO,
+        .reason = is_there ? NULL : "the decision needs nothing to be installed",
+        .hint = is_there ? NULL : "`anyflash plan` says what to do"};
     return true;
 }
 

@@ -204,6 +204,9 @@ enum anyflash_status af_plan_read(const json_t *json, const char *name,
     if (*changed_out != NULL)
         return ANYFLASH_OK;
     struct af_plan made = {.rung = AF_RUNG_WHEEL};
+    const char *decision = json_string_value(json_object_get(json, "decision"));
+    if (decision != NULL && !af_rung_parse(decision, &made.rung))
+        return bad(&reading, "its decision is none that we know");
     af_builder_begin(&builder, &made, machine);
     af_plan_prepare(&builder);
     enum anyflash_status status = read_steps(&reading, json);

@@ -207,6 +207,11 @@ def test_a_way_that_is_not_possible_is_refused_by_a_dry_run_too(quick_place):
     assert done.returncode == 1 and "not possible" in done.stdout, done.all
 
 
+def test_a_file_is_not_downloaded(quick_place, tmp_path):
+    done = quick_place.run("install", make_wheel(tmp_path), "--download-only", tmp_path / "f")
+    assert done.returncode == 2 and "nothing to download" in done.stderr, done.all
+
+
 def test_a_folder_that_is_not_there_is_an_error(quick_place, tmp_path):
     done = quick_place.run("install", "--from", tmp_path / "none")
     assert done.returncode == 3 and "no folder" in done.stderr, done.all

@@ -375,3 +375,11 @@ def test_the_distributions_own_python_is_refused_with_the_reason(shop):
                           env=shop.environment(), cwd=shop.root)
     assert done.returncode == 1, done
     assert "its distribution manages it" in done.stdout and "venv" in done.stdout
+
+
+def test_a_saved_plan_without_a_wheel_installs_nothing_and_says_so(quick_place, tmp_path):
+    fake_torch(quick_place)
+    saved = tmp_path / "plan.json"
+    saved.write_text(quick_place.run("plan", "--prefer", "engine", "--json").stdout)
+    done = quick_place.run("install", "--plan", saved)
+    assert done.returncode == 1 and "needs nothing to be installed" in done.stdout, done.all
