@@ -120,9 +120,9 @@ static enum anyflash_status compile(struct af_build *build, const struct af_buil
     const char *selection = af_path_join(arena, place->folder, "selection.json");
     const char *base = af_path_join(arena, place->folder, "objects");
     const char *made = af_path_join(arena, place->folder, "made");
-    const char *const argv[] = {place->python, "-I",           driver, selection,
-                                "build",       "--build-base", base,   "bdist_wheel",
-                                "--dist-dir",  made,           NULL};
+    const char *const argv[] = {place->python,  "-I",           driver, selection,
+                                "build",        "--build-base", base,   "bdist_wheel",
+                                "--skip-build", "--dist-dir",   made,   NULL};
     enum anyflash_status status = variables(build, place, words, err);
     if (status == ANYFLASH_OK)
         status = af_build_remove_folder(made, err);
