@@ -217,9 +217,12 @@ static void view_result(struct af_cli *cli, const struct build *build)
         af_page_format(&page, 0, "", AF_TONE_PLAIN, "log: %s", build->place.log);
         return;
     }
-    af_page_format(&page, 0, "", AF_TONE_GOOD, "built in %.1f minutes: %s",
-                   build->result.seconds / 60, build->result.wheel);
-    af_page_format(&page, 0, "", AF_TONE_PLAIN, "anyflash install %s", build->result.wheel);
+    const char *command =
+        af_arena_format(&cli->arena, "anyflash install %s", build->result.wheel);
+    af_page_format(&page, 0, "", AF_TONE_GOOD, "built in %.1f minutes",
+                   build->result.seconds / 60);
+    if (command != NULL)
+        af_page_command(&page, 2, command);
 }
 
 static enum anyflash_status write_json(struct af_cli *cli, const struct build *build,

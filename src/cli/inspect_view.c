@@ -75,7 +75,16 @@ static void view_next(struct af_page *page, struct af_cli *cli,
     if (next == NULL)
         return;
     af_page_gap(page);
-    af_page_add(page, 9, "next", AF_TONE_PLAIN, next);
+    size_t len = strlen(next);
+    if (len < 2 || next[0] != '`' || memchr(next + 1, '`', len - 1) != next + len - 1) {
+        af_page_add(page, 9, "next", AF_TONE_PLAIN, next);
+        return;
+    }
+    /* Nothing but a command: whole, to be copied. */
+    const char *command = af_arena_text_n(&cli->arena, next + 1, len - 2);
+    af_page_add(page, 0, "", AF_TONE_PLAIN, "next");
+    if (command != NULL)
+        af_page_command(page, 9, command);
 }
 
 /* Libraries that a package brings for its own use are no news unless they fail. */

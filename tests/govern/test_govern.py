@@ -62,10 +62,17 @@ class Project:
     def finished(self):
         return self.log.read_text().split() if self.log.exists() else []
 
-    def check_complete(self):
-        assert sorted(self.finished()) == sorted(f"{name}.o" for name in self.files)
-        for name in self.files:
-            assert (self.folder / f"{name}.o").read_text() == "object\n"
+    def check_complete(self, once=True):
+        names = sorted(f"{name}.o" for name in self.files)
+        assert (sorted(self.finished()) if once else sorted(set(self.finished()))) == names
+        for name in names:
+            assert (self.folder / name).read_text() == "object\n"
+
+    def ended(self):
+        """When the objects were written whose compilers were seen to end well."""
+        notes = self.folder.glob("*.o.done")
+        kept = [path.with_name(path.name.replace(".done", ".kept")) for path in notes]
+        return {path: path.stat().st_mtime_ns for path in kept}
 
 
 def result_of(lines):
@@ -197,12 +204,16 @@ def interrupt(project, random_of):
 def test_interrupted_builds_go_on(tmp_path, seed):
     random_of = random.Random(seed)
     project = Project(tmp_path, mixed(24, seed))
+    written = {}
     for _ in range(3):
         interrupt(project, random_of)
         wait_for_none(tmp_path)
+        written.update(project.ended())
     code, lines = project.run(256, 4)
     assert code == 0, lines
-    project.check_complete()
+    project.check_complete(once=False)
+    for path, when in written.items():
+        assert path.stat().st_mtime_ns == when, f"{path.name} was compiled twice"
     wait_for_none(tmp_path)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("tmp")]
 
