@@ -4,6 +4,7 @@ import os
 import subprocess
 
 import pytest
+import yaml
 
 SLIM = ("--head-dim", "128", "--dtype", "bf16", "--features", "none")
 SCRIPT = """\
@@ -180,7 +181,6 @@ def test_slurm_script_runs_one_job_a_task(anyflash, tmp_path, output):
 
 @pytest.mark.parametrize("output", ["wheels", 'it\'s "quoted" \\ # : here', "grün"])
 def test_workflow_has_one_entry_a_job(anyflash, output):
-    yaml = pytest.importorskip("yaml", reason="needs PyYAML")
     words = ("torch=2.9,2.10", "python=3.12", "arch=80,90", "--output", output)
     text = matrix(anyflash, *words, "--format", "github").out
     job = yaml.safe_load(text)["jobs"]["wheel"]
