@@ -1,5 +1,5 @@
 /*
- * output.c: a file under a temporary name, then its own.
+ * output.c: a file under a temporary name, then its own; folders with their parents.
  */
 #include "base/output.h"
 
@@ -95,4 +95,33 @@ enum anyflash_status af_file_place(struct af_arena *arena, const char *from, con
         unlink(part);
     }
     return copy(arena, from, to, err);
+}
+
+enum anyflash_status af_file_write_text(struct af_arena *arena, const char *path,
+                                        const char *text, struct anyflash_error *err)
+{
+    const struct af_span piece = {text, strlen(text)};
+    return af_file_write(arena, path, &piece, 1, err);
+}
+
+enum anyflash_status af_folder_make(const char *path, unsigned mode, struct anyflash_error *err)
+{
+    char part[4096];
+    char shown[160];
+    size_t len = strlen(path);
+    if (len >= sizeof part)
+        return af_fail(err, ANYFLASH_E_LIMIT, "the path of a folder to be made is too long");
+    memcpy(part, path, len + 1);
+    for (size_t i = 1; i <= len; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        part[i] = '\0';
+        if (mkdir(part, path[i] == '/' ? 0755 : (mode_t)mode) != 0 && errno != EEXIST &&
+            !af_file_exists(part))
+            return af_fail(err, ANYFLASH_E_IO, "cannot make the folder '%s': %s",
+                           af_text_quote(shown, sizeof shown, part, strlen(part)),
+                           strerror(errno));
+        part[i] = path[i];
+    }
+    return ANYFLASH_OK;
 }

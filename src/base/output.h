@@ -1,5 +1,5 @@
 /*
- * output.h: writing files whole or not at all.
+ * output.h: writing files whole or not at all, and making folders.
  */
 #ifndef AF_BASE_OUTPUT_H
 #define AF_BASE_OUTPUT_H
@@ -23,5 +23,16 @@ enum anyflash_status af_file_write(struct af_arena *arena, const char *path,
  */
 enum anyflash_status af_file_place(struct af_arena *arena, const char *from, const char *to,
                                    struct anyflash_error *err);
+
+/* af_file_write() of one text. */
+enum anyflash_status af_file_write_text(struct af_arena *arena, const char *path,
+                                        const char *text, struct anyflash_error *err);
+
+/*
+ * Makes the folder `path` with `mode` and those above it (0755) where they are
+ * missing. Fails with IO, naming the folder, or LIMIT for a path that is too long.
+ */
+enum anyflash_status af_folder_make(const char *path, unsigned mode,
+                                    struct anyflash_error *err);
 
 #endif

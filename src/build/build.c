@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/output.h"
 #include "base/text.h"
 
 #define LOG_BYTES_MAX (32u * 1024u * 1024u)
@@ -127,7 +128,7 @@ static enum anyflash_status compile(struct af_build *build, const struct af_buil
     if (status == ANYFLASH_OK)
         status = af_build_remove_folder(made, err);
     if (status == ANYFLASH_OK)
-        status = af_build_make_folder(place->temporary, err);
+        status = af_folder_make(place->temporary, 0755, err);
     if (status != ANYFLASH_OK)
         return status;
     int log = open(place->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -174,7 +175,7 @@ enum anyflash_status af_build_run(struct af_build *build, const struct af_build_
     struct af_build_result result = {0};
     int lock = -1;
     double start = af_govern_now();
-    enum anyflash_status status = af_build_make_folder(place->folder, err);
+    enum anyflash_status status = af_folder_make(place->folder, 0755, err);
     if (status == ANYFLASH_OK)
         status = write_about(build, place, err);
     if (status == ANYFLASH_OK)

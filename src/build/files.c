@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/output.h"
 #include "base/program.h"
 #include "base/text.h"
 
@@ -28,44 +29,17 @@ static enum anyflash_status fail_path(struct anyflash_error *err, const char *wh
     return af_fail(err, ANYFLASH_E_IO, "cannot %s '%s': %s", what, quoted, strerror(reason));
 }
 
-enum anyflash_status af_build_make_folder(const char *path, struct anyflash_error *err)
-{
-    char part[4096];
-    size_t len = strlen(path);
-    if (len >= sizeof part)
-        return af_fail(err, ANYFLASH_E_LIMIT, "a path of the build is too long");
-    for (size_t i = 1; i <= len; i++) {
-        if (path[i] != '/' && path[i] != '\0')
-            continue;
-        memcpy(part, path, i);
-        part[i] = '\0';
-        if (mkdir(part, 0755) != 0 && errno != EEXIST && !af_file_is_folder(part))
-            return fail_path(err, "make", part);
-    }
-    return ANYFLASH_OK;
-}
-
 enum anyflash_status af_build_write_file(struct af_arena *arena, const char *path,
                                          const char *text, int mode, struct anyflash_error *err)
 {
     struct af_span old;
-    size_t len = strlen(text);
     if (af_file_read(arena, path, TEXT_BYTES_MAX, &old, NULL) == ANYFLASH_OK &&
         af_span_equal(old, text))
         return ANYFLASH_OK; /* its time stays: nothing is compiled again for it */
-    const char *staged = af_arena_format(arena, "%s.new", path);
-    if (staged == NULL)
-        return af_fail_memory(err);
-    int fd = open(staged, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, (mode_t)mode);
-    if (fd < 0)
-        return fail_path(err, "write", path);
-    bool good = write(fd, text, len) == (ssize_t)len;
-    if (close(fd) != 0 || !good || rename(staged, path) != 0) {
-        enum anyflash_status status = fail_path(err, "write", path);
-        unlink(staged);
-        return status;
-    }
-    return ANYFLASH_OK;
+    enum anyflash_status status = af_file_write_text(arena, path, text, err);
+    if (status == ANYFLASH_OK && chmod(path, (mode_t)mode) != 0)
+        status = fail_path(err, "change", path);
+    return status;
 }
 
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place)

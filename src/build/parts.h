@@ -10,9 +10,6 @@
 extern const char af_build_driver_py[];
 extern const char af_build_unpack_py[];
 
-/* Makes `path` and the folders above it. Fails with IO. */
-enum anyflash_status af_build_make_folder(const char *path, struct anyflash_error *err);
-
 /* Writes a small file whole or not at all, unless it has this text already. */
 enum anyflash_status af_build_write_file(struct af_arena *arena, const char *path,
                                          const char *text, int mode,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/output.h"
 #include "base/text.h"
 #include "formats/version.h"
 #include "json/json.h"
@@ -151,7 +152,7 @@ enum anyflash_status af_build_write_selection(struct af_build *build,
         rows->count > 0 ? af_fact_text_or(&rows->rows[0].path, "/usr/bin/c++") : "/usr/bin/c++";
     if (gates == NULL || nvcc == NULL || driver == NULL)
         return af_fail_memory(err);
-    enum anyflash_status status = af_build_make_folder(gates, err);
+    enum anyflash_status status = af_folder_make(gates, 0755, err);
     if (status == ANYFLASH_OK)
         status = write_gate(build, place, "nvcc", nvcc, err);
     if (status == ANYFLASH_OK)

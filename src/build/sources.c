@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/output.h"
 #include "base/text.h"
 #include "formats/toml.h"
 #include "run/download.h"
@@ -138,7 +139,7 @@ enum anyflash_status af_build_prepare_sources(struct af_build *build,
         return af_fail_memory(err);
     if (af_file_is_regular(setup))
         return ANYFLASH_OK; /* unpacked: that happens as a whole or not at all */
-    enum anyflash_status status = af_build_make_folder(folder, err);
+    enum anyflash_status status = af_folder_make(folder, 0755, err);
     if (status == ANYFLASH_OK)
         status = find_archive(build, place, folder, &archive, err);
     if (status == ANYFLASH_OK)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/output.h"
 #include "base/text.h"
 #include "formats/binary.h"
 
@@ -100,7 +101,7 @@ enum anyflash_status af_build_take_wheel(struct af_build *build,
                              "setup.py ended well but left no wheel: see '%s'", place->log);
     enum anyflash_status status = tag(build, place, made, glibc, err);
     if (status == ANYFLASH_OK)
-        status = af_build_make_folder(place->output, err);
+        status = af_folder_make(place->output, 0755, err);
     if (status != ANYFLASH_OK)
         return status;
     made = find(build, folder, ".whl");

@@ -6,12 +6,12 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "govern/govern.h"
 #include "machine/cgroup.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define FILE_BYTES 65536u
@@ -110,20 +110,13 @@ static double pressure(const char *text)
     return full != NULL && sscanf(full, "full avg10=%lf", &share) == 1 ? share / 100 : -1;
 }
 
-static double now_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* Time of processes that are not nice: ours are, so it is that of others. */
 static void read_others(const struct af_probe *probe, struct af_room_before *before,
                         struct af_room *room)
 {
     unsigned long long user = 0;
     unsigned long long niced = 0;
-    double seconds = now_seconds();
+    double seconds = af_govern_now();
     if (sscanf(read_text(probe, "/proc/stat"), "cpu %llu %llu", &user, &niced) != 2)
         return;
     if (before->seconds > 0 && seconds > before->seconds && user >= before->busy_ticks)

@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/output.h"
 #include "base/text.h"
 #include "plan/saved.h"
 #include "run/fetch.h"
 #include "run/stage.h"
-#include "run/text_file.h"
 
 #define REQUIREMENTS_FILE ".anyflash-requirements.txt"
 
@@ -26,7 +26,7 @@ static enum anyflash_status get_requirement(struct af_run *run, const struct af_
     if (file == NULL)
         return af_fail_memory(err);
     struct af_stage stage = {.run = run, .python = plan->python, .uv = plan->uv, .root = file};
-    enum anyflash_status status = af_text_file_write(run->arena, file, requirement, err);
+    enum anyflash_status status = af_file_write_text(run->arena, file, requirement, err);
     if (status == ANYFLASH_OK)
         status = af_stage_locate(&stage, requirement, &wheel, err);
     unlink(file);
@@ -52,7 +52,7 @@ static enum anyflash_status write_plan(struct af_run *run, const struct af_plan 
     json_decref(json);
     if (text == NULL)
         return af_fail_memory(err);
-    enum anyflash_status status = af_text_file_write(run->arena, path, text, err);
+    enum anyflash_status status = af_file_write_text(run->arena, path, text, err);
     af_mem_free(text);
     return status;
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/output.h"
 #include "base/text.h"
 #include "run/download.h"
 
@@ -41,26 +42,6 @@ static enum anyflash_status cache_folder(struct af_arena *arena, const char *url
         return af_fail_memory(err);
     *folder_out = folder;
     return ANYFLASH_OK;
-}
-
-static enum anyflash_status make_folders(struct af_arena *arena, const char *folder,
-                                         struct anyflash_error *err)
-{
-    char *path = af_arena_text(arena, folder);
-    if (path == NULL)
-        return af_fail_memory(err);
-    for (char *at = path + 1;; at++) {
-        if (*at != '/' && *at != '\0')
-            continue;
-        char end = *at;
-        *at = '\0';
-        if (mkdir(path, 0755) != 0 && errno != EEXIST && !af_file_is_folder(path))
-            return af_fail(err, ANYFLASH_E_IO, "cannot make the folder '%s': %s", path,
-                           strerror(errno));
-        *at = end;
-        if (end == '\0')
-            return ANYFLASH_OK;
-    }
 }
 
 static enum anyflash_status download(struct af_run *run, const struct af_step_wheel *wheel,
@@ -119,7 +100,7 @@ enum anyflash_status af_fetch(struct af_run *run, const struct af_step_wheel *wh
     }
     if (!here && status == ANYFLASH_OK) {
         fetched.path = af_path_join(run->arena, folder, wheel->filename);
-        status = make_folders(run->arena, folder, err);
+        status = af_folder_make(folder, 0755, err);
     }
     if (status != ANYFLASH_OK)
         return status;

@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/output.h"
 #include "base/text.h"
 #include "formats/sha256.h"
 #include "run/distribution.h"
-#include "run/text_file.h"
 #include "json/json.h"
 
 static int digit(char letter)
@@ -70,7 +70,7 @@ static enum anyflash_status rewrite_record(struct af_arena *arena, const char *i
     record_hash(hex, hash);
     af_text_format(&made, "%ssha256=%s,%zu\n", start, hash, strlen(text));
     status = made.failed ? af_fail_memory(err)
-                         : af_text_file_write(arena, path, af_text_get(&made), err);
+                         : af_file_write_text(arena, path, af_text_get(&made), err);
     af_text_release(&made);
     return status;
 }
@@ -89,7 +89,7 @@ static enum anyflash_status write_origin(struct af_arena *arena, const char *fre
         af_mem_free(text);
         return af_fail_memory(err);
     }
-    enum anyflash_status status = af_text_file_write(arena, path, text, err);
+    enum anyflash_status status = af_file_write_text(arena, path, text, err);
     if (status == ANYFLASH_OK)
         status = rewrite_record(arena, info, folder, text, err);
     /* It remembers the file that uv unpacked, our copy. */

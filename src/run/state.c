@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/output.h"
 #include "base/text.h"
 #include "run/database.h"
 
@@ -75,27 +76,6 @@ static enum anyflash_status fail_path(const char *what, const char *path,
     int number = errno;
     af_text_quote(shown, sizeof shown, path, strlen(path));
     return af_fail(err, ANYFLASH_E_IO, "%s '%s': %s", what, shown, strerror(number));
-}
-
-/* The folder and its parents, ours alone where we make them. */
-static enum anyflash_status make_folders(const char *folder, struct anyflash_error *err)
-{
-    char path[4096];
-    size_t len = strlen(folder);
-    if (len + 1 > sizeof path)
-        return af_fail(err, ANYFLASH_E_LIMIT, "the path of the state folder is too long");
-    memcpy(path, folder, len + 1);
-    for (char *at = path + 1; *at != '\0'; at++) {
-        if (*at != '/')
-            continue;
-        *at = '\0';
-        if (mkdir(path, 0755) != 0 && errno != EEXIST && access(path, F_OK) != 0)
-            return fail_path("cannot make the folder", path, err);
-        *at = '/';
-    }
-    if (mkdir(path, 0700) != 0 && errno != EEXIST)
-        return fail_path("cannot make the folder", path, err);
-    return ANYFLASH_OK;
 }
 
 /* SQLite would make the file readable for all. */
@@ -275,7 +255,7 @@ enum anyflash_status af_state_open(enum af_state_use use, struct af_arena *arena
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "no state is made in another user's home");
     af_database_start();
     enum anyflash_status status =
-        use == AF_STATE_READ ? ANYFLASH_OK : make_folders(folder, err);
+        use == AF_STATE_READ ? ANYFLASH_OK : af_folder_make(folder, 0700, err);
     if (status == ANYFLASH_OK && use != AF_STATE_READ)
         status = make_file(path, err);
     if (status == ANYFLASH_OK)
