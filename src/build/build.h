@@ -66,6 +66,25 @@ enum anyflash_status af_build_find_place(const struct af_build *build,
                                          struct af_build_place *place_out,
                                          struct anyflash_error *err);
 
+/* What it will take, as far as is known before it starts. */
+struct af_build_estimate {
+    size_t call_count; /* of compilers, without what an earlier build has finished */
+    size_t done_count;
+    double cpu_seconds;
+    double wall_seconds; /* 0: not even one compiler fits into the memory */
+    uint64_t peak_bytes; /* of the largest single compiler */
+};
+
+/*
+ * With `cores` compilers at a time within `memory_bytes`; build->state may be
+ * NULL. Reads which objects are there; nothing is made.
+ */
+enum anyflash_status af_build_find_estimate(struct af_build *build,
+                                            const struct af_build_place *place, int cores,
+                                            uint64_t memory_bytes,
+                                            struct af_build_estimate *estimate_out,
+                                            struct anyflash_error *err);
+
 /* What came of it. */
 struct af_build_result {
     const char *wheel;  /* path; NULL when it failed */

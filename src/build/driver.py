@@ -2,9 +2,9 @@
 
     python driver.py SELECTION.json WORDS_OF_SETUP...      in the folder of the sources
 
-SELECTION.json has: keep (names of CUDA files), stubs (for the others: function, type,
-head_dim, causal, message), macros, std (a C++ standard in place of setup.py's, or null),
-requires (what the wheel requires).
+SELECTION.json has: keep (names of CUDA files), joined (of generated ones: name, includes),
+stubs (for the others: function, type, head_dim, causal, message), macros, std (a C++
+standard in place of setup.py's, or null), requires (what the wheel requires).
 
 torch.utils.cpp_extension.CUDAExtension is replaced before setup.py imports it: sources are
 filtered, one C++ file stands for those that are left out, and the macros go to both
@@ -22,6 +22,7 @@ import torch.utils.cpp_extension as cpp_extension
 
 KERNEL = re.compile(r"flash_(fwd_split|fwd|bwd)_hdim\d+_(fp16|bf16)(_causal)?_sm80\.cu$")
 STUBS = "csrc/flash_attn/kernels_left_out.cpp"
+KERNELS = "csrc/flash_attn/src"
 
 HEAD = """\
 // Generated: the kernels that this build leaves out.
@@ -41,8 +42,21 @@ void {function}<{type}, {head_dim}, {causal}>({parameters} &, cudaStream_t)
 """
 
 
+def write(path, text):
+    """A generated file, touched only where its text changes: an old object stays good."""
+    try:
+        with open(path) as file:
+            if file.read() == text:
+                return
+    except OSError:
+        pass
+    with open(path + ".new", "w") as file:
+        file.write(text)
+    os.replace(path + ".new", path)
+
+
 def write_stubs(selection):
-    """The C++ file, touched only where its text changes: an old object stays good."""
+    """The C++ file that stands for the kernels left out."""
     parts = [HEAD]
     for stub in selection["stubs"]:
         backward = stub["function"] == "run_mha_bwd_"
@@ -57,30 +71,32 @@ def write_stubs(selection):
             )
         )
     parts.append("}\n")
-    text = "".join(parts)
-    try:
-        with open(STUBS) as file:
-            if file.read() == text:
-                return
-    except OSError:
-        pass
-    with open(STUBS + ".new", "w") as file:
-        file.write(text)
-    os.replace(STUBS + ".new", STUBS)
+    write(STUBS, "".join(parts))
+
+
+def write_joined(selection):
+    """Units that include several of the CUDA files; their paths."""
+    paths = []
+    for unit in selection["joined"]:
+        paths.append(f"{KERNELS}/{unit['name']}")
+        write(paths[-1], "".join(f'#include "{name}"\n' for name in unit["includes"]))
+    return paths
 
 
 def narrowed(make, selection):
     """CUDAExtension for the selection."""
     keep = set(selection["keep"])
+    needed = keep.union(*(unit["includes"] for unit in selection["joined"]))
 
     def extension(name, sources, **options):
         kernels = [path for path in sources if KERNEL.search(path)]
         if not kernels:
             return make(name=name, sources=sources, **options)
         found = {os.path.basename(path) for path in kernels}
-        if keep - found:
-            raise SystemExit(f"these sources have no {sorted(keep - found)}")
+        if needed - found:
+            raise SystemExit(f"these sources have no {sorted(needed - found)}")
         sources = [p for p in sources if p not in kernels or os.path.basename(p) in keep]
+        sources += write_joined(selection)
         if selection["stubs"]:
             write_stubs(selection)
             sources.insert(1, STUBS)

@@ -13,8 +13,7 @@
 #include "formats/version.h"
 #include "json/json.h"
 
-#define HOST_BYTES (UINT64_C(1740) << 20) /* of g++ for flash_api.cpp: 1.6 GiB and some */
-#define STUB_BYTES (UINT64_C(450) << 20)
+#define STUBS_FILE "kernels_left_out"
 #define LINK_BYTES (UINT64_C(300) << 20)
 
 static const char *pass_text(enum af_flash_operation pass)
@@ -53,8 +52,35 @@ static json_t *stub_of(const struct af_build *build, const struct af_slim_file *
         "head_dim", file->head_dim, "causal", file->causal, "message", message_of(build, file));
 }
 
-/* All files of flash-attn 2: what is kept by name, a stub for each other. */
-static bool add_files(const struct af_build *build, json_t *keep, json_t *stubs)
+/* What a unit of two files includes. */
+static json_t *joined_of(const struct af_build *build, const struct af_slim_file *unit)
+{
+    struct af_slim_file file = *unit;
+    file.joined = false;
+    const char *plain = af_slim_file_name(&file, build->arena);
+    file.causal = true;
+    return json_pack("{s:s?, s:[s?, s?]}", "name", af_slim_file_name(unit, build->arena),
+                     "includes", plain, af_slim_file_name(&file, build->arena));
+}
+
+/* What is compiled: files by name, and units of two. */
+static bool add_units(const struct af_build *build, json_t *keep, json_t *joined)
+{
+    struct af_slim_file units[AF_SLIM_FILES_MAX];
+    bool good = true;
+    size_t count = af_slim_units(&build->slim, units);
+    for (size_t i = 0; i < count; i++) {
+        if (units[i].joined)
+            good &= json_array_append_new(joined, joined_of(build, &units[i])) == 0;
+        else
+            good &= json_array_append_new(
+                        keep, json_string(af_slim_file_name(&units[i], build->arena))) == 0;
+    }
+    return good;
+}
+
+/* A stub for each file of flash-attn 2 that is left out. */
+static bool add_stubs(const struct af_build *build, json_t *stubs)
 {
     struct af_slim full = {0};
     struct af_slim_file files[AF_SLIM_FILES_MAX];
@@ -62,10 +88,7 @@ static bool add_files(const struct af_build *build, json_t *keep, json_t *stubs)
     af_slim_full(&full);
     size_t count = af_slim_files(&full, files);
     for (size_t i = 0; i < count; i++) {
-        if (af_slim_keeps(&build->slim, &files[i]))
-            good &= json_array_append_new(
-                        keep, json_string(af_slim_file_name(&files[i], build->arena))) == 0;
-        else
+        if (!af_slim_keeps(&build->slim, &files[i]))
             good &= json_array_append_new(stubs, stub_of(build, &files[i])) == 0;
     }
     return good;
@@ -107,16 +130,17 @@ static enum anyflash_status write_json(struct af_build *build,
 {
     const char *macros[AF_SLIM_MACROS_MAX + 1];
     json_t *keep = json_array();
+    json_t *joined = json_array();
     json_t *stubs = json_array();
     json_t *words = json_array();
     af_slim_macros(&build->slim, macros);
-    bool good = add_files(build, keep, stubs);
+    bool good = add_units(build, keep, joined) && add_stubs(build, stubs);
     for (size_t i = 0; macros[i] != NULL; i++)
         good &= json_array_append_new(words, json_string(macros[i])) == 0;
     const char *torch = af_arena_format(build->arena, "torch==%s.*", torch_minor(build));
-    json_t *json =
-        json_pack("{s:o, s:o, s:o, s:s?, s:[s, s]}", "keep", keep, "stubs", stubs, "macros",
-                  words, "std", standard_of(build), "requires", torch, "einops");
+    json_t *json = json_pack("{s:o, s:o, s:o, s:o, s:s?, s:[s, s]}", "keep", keep, "joined",
+                             joined, "stubs", stubs, "macros", words, "std", standard_of(build),
+                             "requires", torch, "einops");
     char *text = good && json != NULL ? json_dumps(json, JSON_INDENT(1)) : NULL;
     const char *path = af_path_join(build->arena, place->folder, "selection.json");
     enum anyflash_status status =
@@ -162,14 +186,11 @@ enum anyflash_status af_build_write_selection(struct af_build *build,
     return status == ANYFLASH_OK ? write_json(build, place, err) : status;
 }
 
-static void predict_kernel(const struct af_build *build, const struct af_slim_file *file,
-                           struct af_prediction *out)
+static void name_kernel_key(const struct af_build *build, const struct af_slim_file *file,
+                            struct af_prediction *out)
 {
-    struct af_slim_cost cost = af_slim_file_cost(&build->slim, file);
-    out->bytes = cost.peak_bytes;
-    out->seconds = cost.cpu_seconds;
     snprintf(out->key, sizeof out->key, "%d hd%d causal%d kernels%d targets%zu",
-             (int)file->pass, file->head_dim, file->causal,
+             (int)file->pass, file->head_dim, file->joined ? 2 : file->causal,
              af_slim_kernels(file, build->slim.features), build->slim.arch_count);
 }
 
@@ -190,15 +211,17 @@ void af_build_predict(void *context, const char *const *argv, struct af_predicti
     if (source == NULL)
         return;
     snprintf(out->file, sizeof out->file, "%s", af_path_name(source));
+    struct af_slim_cost cost;
     if (af_slim_file_parse(source, &file)) {
-        predict_kernel(build, &file, out);
-    } else if (strstr(source, "kernels_left_out") != NULL) {
+        name_kernel_key(build, &file, out);
+        cost = af_slim_file_cost(&build->slim, &file);
+    } else if (strstr(source, STUBS_FILE) != NULL) {
         snprintf(out->key, sizeof out->key, "stubs");
-        out->bytes = STUB_BYTES;
-        out->seconds = 4;
+        cost = af_slim_stubs_cost();
     } else {
         snprintf(out->key, sizeof out->key, "host");
-        out->bytes = HOST_BYTES;
-        out->seconds = 26;
+        cost = af_slim_host_cost();
     }
+    out->bytes = cost.peak_bytes;
+    out->seconds = cost.cpu_seconds;
 }

@@ -3,11 +3,13 @@
  */
 #include "cli/build_view.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #define GIB 1073741824.0
 #define PLAIN_SECONDS 30.0
+#define TIME_BYTES 32
 
 static const char *why_text(enum af_admit_why why)
 {
@@ -18,20 +20,14 @@ static const char *why_text(enum af_admit_why why)
                                         : "";
 }
 
-/* Minutes until the end: what is left, as fast as what was done. */
-static double minutes_left(const struct af_build_view *view,
-                           const struct af_govern_event *event)
+/* "3 min", "50 s": rounded up to what can be known. */
+static const char *left_text(double seconds, char text[TIME_BYTES])
 {
-    double left = 0;
-    double pace = view->done_predicted > 0 ? view->done_seconds / view->done_predicted : 1;
-    size_t running = 0;
-    for (size_t i = 0; i < event->row_count; i++) {
-        const struct af_govern_row *row = &event->rows[i];
-        double one = row->prediction->seconds * pace - row->elapsed;
-        left += one > 0 ? one : 0;
-        running += row->state == AF_ADMIT_RUNNING;
-    }
-    return left / (double)(running > 0 ? running : 1) / 60;
+    if (seconds < 90)
+        snprintf(text, TIME_BYTES, "%.0f s", ceil(seconds / 10) * 10);
+    else
+        snprintf(text, TIME_BYTES, "%.0f min", ceil(seconds / 60));
+    return text;
 }
 
 static void clear(struct af_build_view *view)
@@ -43,6 +39,7 @@ static void clear(struct af_build_view *view)
 
 static void tell(struct af_build_view *view, const struct af_govern_event *event)
 {
+    char left[TIME_BYTES];
     bool terminal = isatty(STDERR_FILENO) == 1;
     double now = af_govern_now();
     size_t running = 0;
@@ -52,11 +49,11 @@ static void tell(struct af_build_view *view, const struct af_govern_event *event
     if (event->row_count == 0 || (!terminal && now - view->told < PLAIN_SECONDS))
         return;
     clear(view);
-    fprintf(stderr, "%zu done, %zu running, %zu waiting%s%s, %.1f of %.1f GiB, %.0f min left%s",
+    fprintf(stderr, "%zu done, %zu running, %zu waiting%s%s, %.1f of %.1f GiB, about %s left%s",
             view->done_count, running, waiting, waiting > 0 ? " " : "",
             waiting > 0 ? why_text(event->why) : "", (double)event->used_bytes / GIB,
-            (double)event->budget_bytes / GIB, minutes_left(view, event) + 0.5,
-            terminal ? "" : "\n");
+            (double)event->budget_bytes / GIB,
+            left_text(af_end_time_left(&view->end_time, event), left), terminal ? "" : "\n");
     fflush(stderr);
     view->line_shown = terminal;
     view->told = now;
@@ -82,8 +79,7 @@ void af_build_view_event(void *context, const struct af_govern_event *event)
         return; /* a compiler that was only asked for its version */
     if (event->kind == AF_GOVERN_ENDED) {
         view->done_count++;
-        view->done_predicted += event->file->seconds;
-        view->done_seconds += event->seconds;
+        af_end_time_add(&view->end_time, event);
     }
     if (af_option_given(&view->cli->options, AF_OPTION_QUIET))
         return;

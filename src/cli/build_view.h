@@ -5,19 +5,16 @@
 #ifndef AF_CLI_BUILD_VIEW_H
 #define AF_CLI_BUILD_VIEW_H
 
+#include "build/end_time.h"
 #include "cli/commands.h"
 #include "govern/govern.h"
 
-/* Zero-initialised but for cli, file_count and cpu_seconds. */
+/* Zero-initialised but for cli. */
 struct af_build_view {
     const struct af_cli *cli;
-    size_t file_count;  /* to compile in all, as was estimated */
-    double cpu_seconds; /* that all of them take */
-    double started;
     size_t done_count;
-    double told;           /* when the last plain line was written */
-    double done_predicted; /* seconds that the finished ones were predicted to take */
-    double done_seconds;   /* and took */
+    double told; /* when the last plain line was written */
+    struct af_end_time end_time;
     bool line_shown;
 };
 

@@ -20,6 +20,7 @@
 #define CONFIG_BYTES_MAX (4u * 1024u * 1024u)
 #define VERSION "2.8.3.post2"
 #define LABEL_COLUMNS 14
+#define GIB 1073741824.0
 
 struct build {
     struct af_change change;
@@ -27,8 +28,7 @@ struct build {
     struct af_build_place place;
     struct af_build_result result;
     struct af_build_view view;
-    struct af_slim_total total;
-    double wall_seconds; /* estimated */
+    struct af_build_estimate estimate;
 };
 
 /* "8G", "512M": bytes. */
@@ -145,6 +145,14 @@ static enum anyflash_status read_manner(const struct af_cli *cli, struct af_buil
     return ANYFLASH_OK;
 }
 
+/* Compilers at a time: what was asked for, else the cores. */
+static int slots_of(const struct build *build)
+{
+    return build->build.slots > 0
+               ? (int)build->build.slots
+               : (int)af_fact_int_or(&build->change.machine.resources.cores, 1);
+}
+
 static enum anyflash_status ask(struct af_cli *cli, struct build *build,
                                 struct anyflash_error *err)
 {
@@ -161,22 +169,45 @@ static enum anyflash_status ask(struct af_cli *cli, struct build *build,
         status = read_selection(cli, &build->build.slim, err);
     if (status == ANYFLASH_OK)
         status = read_archs(cli, machine, &build->build.slim, err);
+    build->build.slim.joins = slots_of(build) <= AF_SLIM_JOIN_CORES;
     if (status == ANYFLASH_OK)
         status = af_build_find_place(&build->build, &build->place, err);
     return status;
 }
 
-static void estimate(struct build *build)
+static enum anyflash_status estimate(struct build *build, struct anyflash_error *err)
 {
     const struct af_resources *resources = &build->change.machine.resources;
-    int64_t cores = af_fact_int_or(&resources->cores, 1);
     int64_t memory = af_fact_int_or(&resources->memory_available_bytes, INT64_MAX);
     if (build->build.memory_bytes > 0 && (int64_t)build->build.memory_bytes < memory)
         memory = (int64_t)build->build.memory_bytes;
-    af_slim_total(&build->build.slim, &build->total);
-    build->wall_seconds = af_slim_wall_seconds(
-        &build->build.slim, build->build.slots > 0 ? (int)build->build.slots : (int)cores,
-        (uint64_t)(memory > 0 ? memory : 0));
+    return af_build_find_estimate(&build->build, &build->place, slots_of(build),
+                                  (uint64_t)(memory > 0 ? memory : 0), &build->estimate, err);
+}
+
+/* "about 3 minutes here (8 files, 4 CPU minutes), at most 3.6 GiB a compiler". */
+static void view_time(struct af_cli *cli, struct af_page *page,
+                      const struct af_build_estimate *estimate)
+{
+    double peak = (double)estimate->peak_bytes / GIB;
+    const char *done = estimate->done_count > 0
+                           ? af_arena_format(&cli->arena, " of %zu",
+                                             estimate->call_count + estimate->done_count)
+                           : "";
+    if (estimate->call_count == 0)
+        af_page_add(page, LABEL_COLUMNS, "  takes", AF_TONE_PLAIN,
+                    "seconds: all files were compiled before");
+    else if (estimate->wall_seconds > 0 && done != NULL)
+        af_page_format(page, LABEL_COLUMNS, "  takes", AF_TONE_PLAIN,
+                       "about %.1f minutes here (%zu%s files, %.1f CPU minutes), at most "
+                       "%.1f GiB a compiler",
+                       estimate->wall_seconds / 60, estimate->call_count, done,
+                       estimate->cpu_seconds / 60, peak);
+    else
+        af_page_format(page, LABEL_COLUMNS, "  takes", AF_TONE_BAD,
+                       "one compiler needs %.1f GiB, which is more than there is: it may be "
+                       "killed",
+                       peak);
 }
 
 static void view_estimate(struct af_cli *cli, const struct build *build)
@@ -192,19 +223,7 @@ static void view_estimate(struct af_cli *cli, const struct build *build)
                    build->place.cuda_version,
                    build->place.cuda_from_index ? "from the Python package index"
                                                 : build->place.cuda_home);
-    if (build->wall_seconds > 0)
-        af_page_format(
-            &page, LABEL_COLUMNS, "  takes", AF_TONE_PLAIN,
-            "about %.0f minutes here (%zu files, %.0f CPU minutes), at most %.1f GiB "
-            "a compiler",
-            build->wall_seconds / 60 + 0.5, build->total.file_count,
-            build->total.cpu_seconds / 60 + 0.5,
-            (double)build->total.peak_bytes / 1073741824.0);
-    else
-        af_page_format(&page, LABEL_COLUMNS, "  takes", AF_TONE_BAD,
-                       "one compiler needs %.1f GiB, which is more than there is: it may be "
-                       "killed",
-                       (double)build->total.peak_bytes / 1073741824.0);
+    view_time(cli, &page, &build->estimate);
     af_page_add(&page, LABEL_COLUMNS, "  in", AF_TONE_PLAIN, build->place.folder);
 }
 
@@ -231,13 +250,15 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct build *b
     const struct af_build_result *result = &build->result;
     return af_cli_json_take(
         cli,
-        json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:f, s:I, s:s?, s:s?, s:f}", "schema",
-                  "anyflash-build/1", "version", build->build.version, "holds",
-                  af_slim_local(&build->build.slim, &cli->arena), "folder", build->place.folder,
-                  "files", (json_int_t)build->total.file_count, "cpu_seconds",
-                  build->total.cpu_seconds, "estimated_seconds", build->wall_seconds,
-                  "peak_bytes", (json_int_t)build->total.peak_bytes, "wheel", result->wheel,
-                  "reason", result->reason, "seconds", result->seconds),
+        json_pack(
+            "{s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:I, s:s?, s:s?, s:f}", "schema",
+            "anyflash-build/1", "version", build->build.version, "holds",
+            af_slim_local(&build->build.slim, &cli->arena), "folder", build->place.folder,
+            "files", (json_int_t)(build->estimate.call_count + build->estimate.done_count),
+            "compiled", (json_int_t)build->estimate.done_count, "cpu_seconds",
+            build->estimate.cpu_seconds, "estimated_seconds", build->estimate.wall_seconds,
+            "peak_bytes", (json_int_t)build->estimate.peak_bytes, "wheel", result->wheel,
+            "reason", result->reason, "seconds", result->seconds),
         err);
 }
 
@@ -263,23 +284,22 @@ static enum anyflash_status make(struct af_cli *cli, struct build *build,
     const char *remark;
     bool dry = af_option_given(&cli->options, AF_OPTION_DRY_RUN);
     bool json = af_option_given(&cli->options, AF_OPTION_JSON);
-    estimate(build);
-    build->view = (struct af_build_view){.cli = cli,
-                                         .file_count = build->total.file_count,
-                                         .cpu_seconds = build->total.cpu_seconds};
+    build->view = (struct af_build_view){.cli = cli};
     build->build.event = af_build_view_event;
     build->build.context = &build->view;
-    if (!json)
+    enum anyflash_status status = af_state_open(dry ? AF_STATE_READ : AF_STATE_WRITE,
+                                                &cli->arena, &build->build.state, &remark, err);
+    if (status == ANYFLASH_OK)
+        status = estimate(build, err);
+    if (status == ANYFLASH_OK && !json)
         view_estimate(cli, build);
-    if (!dry && !json && !cli->out.failed) { /* before the minutes, not after them */
+    if (status == ANYFLASH_OK && !dry && !json &&
+        !cli->out.failed) { /* before the minutes, not after them */
         fwrite(af_text_get(&cli->out), 1, cli->out.len, stdout);
         fflush(stdout);
         af_text_release(&cli->out);
         cli->out = (struct af_text){0};
     }
-    enum anyflash_status status =
-        dry ? ANYFLASH_OK
-            : af_state_open(AF_STATE_WRITE, &cli->arena, &build->build.state, &remark, err);
     if (status == ANYFLASH_OK && !dry)
         status = af_build_run(&build->build, &build->place, &build->result, err);
     af_build_view_end(&build->view);

@@ -45,7 +45,8 @@ struct af_govern_row {
     const struct af_prediction *prediction;
     enum af_admit_state state;
     uint64_t resident_bytes;
-    double elapsed; /* since it started */
+    double elapsed;     /* since it started */
+    double cpu_seconds; /* that it worked since then */
 };
 
 struct af_govern_event {
@@ -53,6 +54,7 @@ struct af_govern_event {
     const struct af_prediction *file; /* NULL of TICK */
     uint64_t peak_bytes;              /* of ENDED, FAILED, KILLED: the largest process */
     double seconds;                   /* of these: since it started */
+    double cpu_seconds;               /* of these: that it worked */
     /* The state after it: */
     const struct af_govern_row *rows;
     size_t row_count;

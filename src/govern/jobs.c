@@ -115,6 +115,7 @@ void af_jobs_tell(struct af_governor *governor, enum af_govern_event_kind kind,
                                     .file = job == NULL ? NULL : &job->prediction,
                                     .peak_bytes = peak_bytes,
                                     .seconds = job == NULL ? 0 : now - job->started,
+                                    .cpu_seconds = job == NULL ? 0 : job->cpu_seconds,
                                     .rows = governor->rows,
                                     .ended_count = governor->result.ended_count,
                                     .why = governor->why,
@@ -130,7 +131,8 @@ void af_jobs_tell(struct af_governor *governor, enum af_govern_event_kind kind,
             continue;
         governor->rows[event.row_count++] = (struct af_govern_row){
             &each->prediction, running ? AF_ADMIT_RUNNING : AF_ADMIT_WAITING,
-            each->resident_bytes, running ? now - each->started : 0};
+            each->resident_bytes, running ? now - each->started : 0,
+            running ? each->cpu_seconds : 0};
     }
     governor->options->event(governor->options->event_context, &event);
 }
@@ -237,6 +239,7 @@ static bool take_end(struct af_governor *governor, struct af_job *job)
     if (job->state != AF_JOB_RUNNING)
         return false;
     peak = peak > job->resident_peak ? peak : job->resident_peak;
+    job->cpu_seconds = seconds;
     if (code == 128 + SIGKILL && job->kills + 1 < KILLS_MAX) {
         repeat(governor, job, peak);
         return true;

@@ -10,6 +10,7 @@
 
 #define ALL_HEAD_DIMS ((1u << AF_SLIM_HEAD_DIMS) - 1)
 #define WORD_BYTES 32
+#define JOIN_KERNELS_MAX 48 /* of both files together */
 
 static const int head_dims[AF_SLIM_HEAD_DIMS] = {32, 64, 96, 128, 192, 256};
 
@@ -199,6 +200,7 @@ bool af_slim_file_parse(const char *path, struct af_slim_file *file_out)
     else
         return false;
     file.causal = take(&at, "_causal");
+    file.joined = !file.causal && take(&at, "_both");
     if (strcmp(at, "_sm80.cu") != 0)
         return false;
     *file_out = file;
@@ -218,7 +220,9 @@ const char *af_slim_file_name(const struct af_slim_file *file, struct af_arena *
 {
     return af_arena_format(arena, "flash_%s_hdim%d_%s%s_sm80.cu", pass_word(file->pass),
                            file->head_dim, file->dtype == AF_SLIM_FP16 ? "fp16" : "bf16",
-                           file->causal ? "_causal" : "");
+                           file->joined   ? "_both"
+                           : file->causal ? "_causal"
+                                          : "");
 }
 
 bool af_slim_keeps(const struct af_slim *slim, const struct af_slim_file *file)
@@ -240,10 +244,27 @@ size_t af_slim_files(const struct af_slim *slim, struct af_slim_file *files_out)
             for (size_t type = 0; type < AF_COUNT(dtypes); type++)
                 for (int causal = 0; causal < 2; causal++) {
                     struct af_slim_file file = {passes[pass].pass, head_dims[size],
-                                                dtypes[type], causal != 0};
+                                                dtypes[type], causal != 0, false};
                     if (af_slim_keeps(slim, &file))
                         files_out[count++] = file;
                 }
+    return count;
+}
+
+/* Both files of a kind are kept or none: the causal one follows the other. */
+size_t af_slim_units(const struct af_slim *slim, struct af_slim_file *units_out)
+{
+    size_t files = af_slim_files(slim, units_out);
+    size_t count = 0;
+    for (size_t i = 0; i < files; i++) {
+        struct af_slim_file unit = units_out[i];
+        unit.joined = slim->joins && !unit.causal;
+        if (unit.joined && af_slim_kernels(&unit, slim->features) <= JOIN_KERNELS_MAX)
+            i++;
+        else
+            unit.joined = false;
+        units_out[count++] = unit;
+    }
     return count;
 }
 
@@ -257,7 +278,7 @@ void af_slim_macros(const struct af_slim *slim, const char *macros_out[AF_SLIM_M
     macros_out[count] = NULL;
 }
 
-static bool is_full(const struct af_slim *slim)
+bool af_slim_is_full(const struct af_slim *slim)
 {
     struct af_slim full = *slim;
     af_slim_full(&full);
@@ -319,7 +340,7 @@ const char *af_slim_text(const struct af_slim *slim, struct af_arena *arena)
 const char *af_slim_local(const struct af_slim *slim, struct af_arena *arena)
 {
     struct af_text text = {0};
-    bool full = is_full(slim);
+    bool full = af_slim_is_full(slim);
     add(&text, ".", full ? "full" : "slim");
     for (size_t i = 0; i < slim->arch_count; i++)
         add_number(&text, ".", "sm", slim->archs[i]);

@@ -34,6 +34,7 @@ struct af_slim {
     bool backward;
     int archs[AF_SLIM_ARCHS_MAX]; /* targets of setup.py, 80, 90, ..., ascending */
     size_t arch_count;
+    bool joins; /* two files may be compiled as one: af_slim_units() */
 };
 
 /* The size of kernels number `index`: 32, 64, 96, 128, 192 or 256. */
@@ -41,6 +42,9 @@ int af_slim_head_dim(size_t index);
 
 /* Everything: all head sizes, types and features, with backward. `archs` stay. */
 void af_slim_full(struct af_slim *slim);
+
+/* Whether it is everything. */
+bool af_slim_is_full(const struct af_slim *slim);
 
 /* Adds the kernels that serve `head_dim` (rounded up); false below 1 or above 256. */
 bool af_slim_add_head_dim(struct af_slim *slim, int64_t head_dim);
@@ -81,9 +85,13 @@ struct af_slim_file {
     int head_dim;
     enum af_slim_dtype dtype;
     bool causal;
+    bool joined; /* a unit of af_slim_units(): causal and not; `causal` is false then */
 };
 
-/* From "flash_bwd_hdim128_bf16_causal_sm80.cu", with or without folders; else false. */
+/*
+ * From "flash_bwd_hdim128_bf16_causal_sm80.cu", or "..._both_sm80.cu" of a joined
+ * unit, with or without folders; else false.
+ */
 bool af_slim_file_parse(const char *path, struct af_slim_file *file_out);
 
 /* "flash_bwd_hdim128_bf16_causal_sm80.cu"; arena text. */
@@ -93,6 +101,19 @@ bool af_slim_keeps(const struct af_slim *slim, const struct af_slim_file *file);
 
 /* The files kept, in an order in which the longest come first; at most AF_SLIM_FILES_MAX. */
 size_t af_slim_files(const struct af_slim *slim, struct af_slim_file *files_out);
+
+/*
+ * What is compiled, in the same order: the files kept, but with `joins` the two of
+ * one pass, head size and type as one generated unit that includes both, where
+ * that pays. Reading the templates is most of the work when few kernels are left,
+ * and is done once then. With many kernels the long unit would be the one that
+ * all wait for. Which are joined depends on the features and the size alone: a
+ * build that grows keeps its objects.
+ */
+size_t af_slim_units(const struct af_slim *slim, struct af_slim_file *units_out);
+
+/* With so few cores units are joined: with more, the longest unit would be the wall. */
+#define AF_SLIM_JOIN_CORES 4
 
 /* Main kernels that the file holds with these features: what its time depends on. */
 int af_slim_kernels(const struct af_slim_file *file, unsigned features);
@@ -105,9 +126,13 @@ struct af_slim_cost {
 struct af_slim_cost af_slim_file_cost(const struct af_slim *slim,
                                       const struct af_slim_file *file);
 
-/* All of it: the files, flash_api.cpp, stubs and the link. */
+/* The same of flash_api.cpp, and of the file of stubs. */
+struct af_slim_cost af_slim_host_cost(void);
+struct af_slim_cost af_slim_stubs_cost(void);
+
+/* All of it: the files, flash_api.cpp and the stubs. */
 struct af_slim_total {
-    size_t file_count;
+    size_t file_count; /* units */
     double cpu_seconds;
     double longest_seconds; /* one file: no build is shorter */
     uint64_t peak_bytes;    /* of the largest single compiler */
@@ -116,9 +141,15 @@ struct af_slim_total {
 void af_slim_total(const struct af_slim *slim, struct af_slim_total *total_out);
 
 /*
- * Wall seconds with `cores` cores and `memory_bytes` for compilers: files admitted
- * longest first while they fit together. 0 when not even the largest fits.
+ * Wall seconds of compiler calls with `cores` cores and `memory_bytes` for them,
+ * admitted longest first while they fit together; at most AF_SLIM_CALLS_MAX. With
+ * configuring, linking and packing. 0 when not even one fits.
  */
+#define AF_SLIM_CALLS_MAX (AF_SLIM_FILES_MAX + 2)
+double af_slim_schedule(const struct af_slim_cost *costs, size_t count, int cores,
+                        uint64_t memory_bytes);
+
+/* The same of all calls of the selection. */
 double af_slim_wall_seconds(const struct af_slim *slim, int cores, uint64_t memory_bytes);
 
 /* "-DFLASHATTENTION_DISABLE_DROPOUT" and so on; at most 4, NULL-terminated. */

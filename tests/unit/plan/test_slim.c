@@ -42,7 +42,8 @@ static void test_kernels_are_counted_as_the_templates_make_them(void **state)
     for (size_t i = 0; i < AF_COUNT(known); i++) {
         struct af_slim slim = slim_of("128", "bf16", known[i].features, true);
         for (int causal = 0; causal < 2; causal++) {
-            struct af_slim_file file = {AF_FLASH_FORWARD, 128, AF_SLIM_BF16, causal != 0};
+            struct af_slim_file file = {AF_FLASH_FORWARD, 128, AF_SLIM_BF16, causal != 0,
+                                        false};
             assert_int_equal(af_slim_kernels(&file, slim.features), known[i].forward[causal]);
             file.pass = AF_FLASH_FORWARD_SPLIT;
             assert_int_equal(af_slim_kernels(&file, slim.features), known[i].split[causal]);
@@ -94,6 +95,73 @@ static void test_least_selection_keeps_what_every_call_may_need(void **state)
     assert_string_equal(macros[0], "-DFLASHATTENTION_DISABLE_ALIBI");
     assert_string_equal(macros[1], "-DFLASHATTENTION_DISABLE_DROPOUT");
     assert_null(macros[2]);
+}
+
+static void test_pairs_with_few_kernels_are_one_unit(void **state)
+{
+    struct af_slim slim = slim_of("64,128", "bf16", "none", true);
+    struct af_slim_file units[AF_SLIM_FILES_MAX];
+    struct af_slim_file again;
+    struct af_arena arena;
+    (void)state;
+    af_arena_init(&arena);
+    assert_int_equal(af_slim_units(&slim, units), 12);
+    slim.joins = true;
+    assert_int_equal(af_slim_units(&slim, units), 6);
+    for (size_t i = 0; i < 6; i++) {
+        const char *name = af_slim_file_name(&units[i], &arena);
+        struct af_slim_file plain = units[i];
+        plain.joined = false;
+        assert_true(units[i].joined);
+        assert_true(af_slim_file_parse(name, &again) && again.joined);
+        assert_string_equal(af_slim_file_name(&again, &arena), name);
+        assert_true(af_slim_kernels(&units[i], 0) > af_slim_kernels(&plain, 0));
+        assert_true(af_slim_file_cost(&slim, &units[i]).cpu_seconds <
+                    2 * af_slim_file_cost(&slim, &plain).cpu_seconds);
+        assert_true(af_slim_file_cost(&slim, &units[i]).peak_bytes >=
+                    af_slim_file_cost(&slim, &plain).peak_bytes);
+    }
+    slim.features = AF_SLIM_FEATURES; /* long ones stay apart */
+    assert_int_equal(af_slim_units(&slim, units), 12);
+    af_arena_release(&arena);
+}
+
+static void test_a_build_that_grows_keeps_its_units(void **state)
+{
+    static const char *const features[] = {"none", "window", "window,softcap,alibi", "all"};
+    struct af_arena arena;
+    (void)state;
+    af_arena_init(&arena);
+    for (size_t i = 0; i < AF_COUNT(features); i++) {
+        struct af_slim small = slim_of("128", "bf16", features[i], false);
+        struct af_slim large = slim_of("all", "bf16,fp16", features[i], true);
+        struct af_slim_file before[AF_SLIM_FILES_MAX];
+        struct af_slim_file after[AF_SLIM_FILES_MAX];
+        small.joins = large.joins = true;
+        size_t before_count = af_slim_units(&small, before);
+        size_t after_count = af_slim_units(&large, after);
+        for (size_t at = 0; at < before_count; at++) {
+            size_t same = 0;
+            const char *name = af_slim_file_name(&before[at], &arena);
+            while (same < after_count &&
+                   strcmp(name, af_slim_file_name(&after[same], &arena)) != 0)
+                same++;
+            assert_true(same < after_count);
+        }
+    }
+    af_arena_release(&arena);
+}
+
+static void test_calls_are_laid_into_cores_and_memory(void **state)
+{
+    const struct af_slim_cost costs[] = {{60, 6}, {40, 4}, {20, 2}, {20, 2}};
+    (void)state;
+    double serial = af_slim_schedule(costs, 0, 1, 10);
+    double one = af_slim_schedule(costs, 4, 1, 10) - serial;
+    assert_true(af_slim_schedule(costs, 4, 2, 10) - serial < one * 0.6);
+    assert_true(af_slim_schedule(costs, 4, 9, 100) - serial < one * 0.44); /* the longest */
+    assert_true(af_slim_schedule(costs, 4, 2, 6) - serial > one * 0.7); /* nothing beside it */
+    assert_true(af_slim_schedule(costs, 4, 2, 5) == 0);                 /* it never fits */
 }
 
 static void test_words_name_selections(void **state)
@@ -241,6 +309,9 @@ int main(void)
         cmocka_unit_test(test_kernels_are_counted_as_the_templates_make_them),
         cmocka_unit_test(test_file_names_are_read_and_written),
         cmocka_unit_test(test_least_selection_keeps_what_every_call_may_need),
+        cmocka_unit_test(test_pairs_with_few_kernels_are_one_unit),
+        cmocka_unit_test(test_a_build_that_grows_keeps_its_units),
+        cmocka_unit_test(test_calls_are_laid_into_cores_and_memory),
         cmocka_unit_test(test_words_name_selections),
         cmocka_unit_test(test_costs_are_near_the_measured),
         cmocka_unit_test(test_wall_time_follows_cores_and_memory),
