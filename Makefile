@@ -5,7 +5,8 @@
 
 .PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full \
         test-onnx test-real test-prove test-config test-install test-python test-torch \
-        test-flash-attn fuzz bench format install clean test-integrations wheel test-wheel
+        test-flash-attn fuzz bench format install clean test-integrations wheel test-wheel \
+        test-build
 
 PRESET ?= release
 TESTS = OFF
@@ -84,6 +85,13 @@ test-real: build
 	@echo; echo '== 6 of 6: verify with torch 2.15, with right answers and with wrong ones'
 	ANYFLASH=$(CURDIR)/build/release/anyflash ANYFLASH_TORCH_PYTHON=$(CURDIR)/$(REAL_PYTHON) \
 	    $(REAL_PYTHON) -m pytest -q -p no:cacheprovider tests/real/test_verify.py
+
+# Wheels of flash-attn that `anyflash build` makes for real, with torch 2.11 and 2.15, the system's
+# toolkit hidden: made, installed, imported, grown, interrupted. Needs uv, g++, root or user
+# namespaces, the Python package index, 15 GB of disk and an hour on two cores;
+# BUILD_STEPS="small grow" does a part (tests/real/make_wheels.py).
+test-build: build
+	python3 tests/real/make_wheels.py --anyflash build/$(PRESET)/anyflash --folder build/wheels-made $(BUILD_STEPS)
 
 # What `anyflash config` writes, taken by real uv and pip over a loopback index. Fetches
 # uv, pip and what a build needs from the Python package index, once.

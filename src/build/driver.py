@@ -22,7 +22,7 @@ import torch.utils.cpp_extension as cpp_extension
 
 KERNEL = re.compile(r"flash_(fwd_split|fwd|bwd)_hdim\d+_(fp16|bf16)(_causal)?_sm80\.cu$")
 STUBS = "csrc/flash_attn/kernels_left_out.cpp"
-KERNELS = "csrc/flash_attn/src"
+JOINED = "csrc/flash_attn/joined"
 
 HEAD = """\
 // Generated: the kernels that this build leaves out.
@@ -75,10 +75,12 @@ def write_stubs(selection):
 
 
 def write_joined(selection):
-    """Units that include several of the CUDA files; their paths."""
+    """Units that include several of the CUDA files; their paths. They lie beside src, which
+    setup.py tells compilers to search, so that flash-attn's own folder stays as it came."""
+    os.makedirs(JOINED, exist_ok=True)
     paths = []
     for unit in selection["joined"]:
-        paths.append(f"{KERNELS}/{unit['name']}")
+        paths.append(f"{JOINED}/{unit['name']}")
         write(paths[-1], "".join(f'#include "{name}"\n' for name in unit["includes"]))
     return paths
 

@@ -51,7 +51,7 @@ static void put(double *places, size_t count, double seconds)
     places[first] += seconds;
 }
 
-/* The longest waiting job that is shorter than `below`, or as long and further on; its index. */
+/* The longest waiting job after `before` in that order (SIZE_MAX: of all), or SIZE_MAX. */
 static size_t next_waiting(const struct af_govern_event *event, size_t before)
 {
     size_t found = SIZE_MAX;

@@ -33,12 +33,13 @@ static const char *object_folder(const struct af_build *build,
 /* Whether the gate noted the object's end (govern/done.h); a guess, as it may be stale. */
 static bool is_done(const struct af_build *build, const char *folder, const char *source)
 {
-    int stem = (int)strcspn(source, ".");
-    const char *note =
-        folder == NULL
-            ? NULL
-            : af_arena_format(build->arena, "%s/%s%.*s.o.done", folder,
-                              af_ends_with(source, ".cu") ? "src/" : "", stem, source);
+    const char *below = strstr(source, "_both_") != NULL ? "joined/"
+                        : af_ends_with(source, ".cu")    ? "src/"
+                                                         : "";
+    const char *note = folder == NULL
+                           ? NULL
+                           : af_arena_format(build->arena, "%s/%s%.*s.o.done", folder, below,
+                                             (int)strcspn(source, "."), source);
     return note != NULL && af_file_is_regular(note);
 }
 

@@ -1,0 +1,81 @@
+"""What a build compiles, and what of it a later build need not compile again."""
+
+import shutil
+import zipfile
+
+import pytest
+
+import synthetic
+
+pytestmark = pytest.mark.skipif(shutil.which("ninja") is None, reason="needs ninja")
+
+
+@pytest.fixture
+def world(tmp_path):
+    return synthetic.World(tmp_path)
+
+
+def build(world, head_dims, features, *options):
+    code, out, err, compiled = world.build("--head-dim", head_dims, "--dtype", "bf16",
+                                           "--features", features, *options)
+    assert code == 0, out + err
+    return sorted(compiled)
+
+
+def test_few_kernels_are_compiled_in_pairs(world):
+    compiled = build(world, "128", "none", "--jobs", "2")
+    assert compiled == [
+        "flash_api.cpp",
+        *(f"flash_{kind}_hdim128_bf16_both_sm80.cu" for kind in ("bwd", "fwd", "fwd_split")),
+        "kernels_left_out.cpp",
+    ]
+    unit = next(world.folder.glob("cache/build/*/flash-attn/csrc/flash_attn/joined/*bwd*"))
+    assert unit.read_text() == (
+        '#include "flash_bwd_hdim128_bf16_sm80.cu"\n'
+        '#include "flash_bwd_hdim128_bf16_causal_sm80.cu"\n'
+    )
+
+
+@pytest.mark.parametrize("features, jobs", [("all", "2"), ("none", "8")])
+def test_many_kernels_or_many_cores_are_compiled_singly(world, features, jobs):
+    compiled = build(world, "128", features, "--jobs", jobs)
+    assert len(compiled) == 8 and not [name for name in compiled if "_both_" in name]
+
+
+@pytest.mark.parametrize("features, new", [("none", 3), ("all", 6)])
+def test_a_head_size_more_compiles_only_its_files(world, features, new):
+    build(world, "128", features, "--jobs", "2")
+    compiled = build(world, "64,128", features, "--jobs", "2")
+    stubs = [name for name in compiled if name == "kernels_left_out.cpp"]
+    assert len(stubs) == 1 and len(compiled) == new + 1, compiled
+    assert all("hdim64" in name for name in compiled if name not in stubs), compiled
+
+
+def test_backward_more_compiles_only_its_files(world):
+    build(world, "128", "none", "--jobs", "2", "--inference")
+    compiled = build(world, "128", "none", "--jobs", "2")
+    assert compiled == ["flash_bwd_hdim128_bf16_both_sm80.cu", "kernels_left_out.cpp"]
+
+
+def test_the_same_again_compiles_nothing_and_says_so(world):
+    build(world, "128", "none")
+    code, out, _, compiled = world.build("--head-dim", "128", "--dtype", "bf16", "--features",
+                                         "none")
+    assert (code, compiled) == (0, [])
+    assert "compiled before" in out
+
+
+def test_another_feature_leaves_the_objects_of_the_first(world):
+    build(world, "128", "none")
+    assert "flash_api.cpp" in build(world, "128", "window")  # it holds the checks
+    assert build(world, "128", "none") == []
+
+
+def test_the_wheel_requires_its_torch_and_holds_flash_attn_alone(world):
+    build(world, "128", "none")
+    wheel = next(world.folder.glob("cache/build/*/wheels/*.whl"))
+    assert "+cu13torch2.11cxx11abitrue.slim.sm90.hd128.bf16.bwd-" in wheel.name
+    assert "-manylinux_2_" in wheel.name
+    with zipfile.ZipFile(wheel) as opened:
+        assert opened.read("requires") == b"torch==2.11.* einops"
+        assert opened.read("packages") == b"flash_attn"

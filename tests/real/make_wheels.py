@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+"""Makes wheels of flash-attn by `anyflash build`, for real, without the system's CUDA toolkit.
+
+    python3 make_wheels.py --anyflash ANYFLASH --folder FOLDER [STEP...]
+
+Sources, torch and the compiler come from the Python package index; the system's toolkit is
+hidden (hide_toolkit.sh). Steps, all without STEP:
+
+    small       head size 128 without features, per torch: made, installed by uv and by pip,
+                imported, inspected, asked for what it lacks
+    full        the same with dropout, ALiBi, soft-capping and window
+    grow        head size 64 added to the small one: only new files are compiled
+    interrupt   SIGINT to the builder, SIGKILL to ninja and to a compiler, then to the end
+    arch        --arch 89 makes sm_80 code
+
+Prints a table of estimates and truths; ends 1 when something was not as promised. Two cores
+take about an hour. What was made stays in FOLDER; remove it for a fresh start.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+HIDE = str(HERE / "hide_toolkit.sh")
+DONE = re.compile(r"^  (\S+\.(?:cu|cpp)) +\d+ s +[\d.]+ GiB +done$", re.M)
+FEATURES = ("window", "softcap", "alibi", "dropout")
+HELD = {"flash_fwd", "flash_fwd_split", "flash_combine", "flash_bwd", "flash_bwd_help"}
+
+
+class Wrong(Exception):
+    """Something was not as promised."""
+
+
+def check(true, *words):
+    if not true:
+        raise Wrong(" ".join(map(str, words)))
+
+
+def run(*words, **options):
+    """The output of a command that must end well."""
+    options.setdefault("stdout", subprocess.PIPE)
+    words = [str(word) for word in words]
+    return subprocess.run(words, check=True, text=True, **options).stdout
+
+
+class Place:
+    """The folder of all that is made, and the program that is tried."""
+
+    def __init__(self, folder, anyflash):
+        self.folder = folder
+        self.anyflash = anyflash
+        self.rows = []
+        self.variables = {
+            **os.environ,
+            "ANYFLASH_CACHE": str(folder / "cache"),
+            "ANYFLASH_STATE": str(folder / "state"),
+        }
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def environment(self, torch, name=""):
+        """An environment with this torch, made once."""
+        folder = self.folder / f"torch-{torch}{name}"
+        python = folder / "bin" / "python"
+        if not (folder / "ready").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            run("uv", "venv", "-q", folder)
+            packages = (f"torch=={torch}", "numpy", "einops", "pip")
+            run("uv", "pip", "install", "-q", "--python", python, *packages)
+            (folder / "ready").touch()
+        return folder
+
+    def start(self, torch, *options):
+        """`anyflash build` on its way, in a process group of its own."""
+        python = self.environment(torch) / "bin" / "python"
+        words = [HIDE, self.anyflash, "build", "--json", "--python", python, *options]
+        return subprocess.Popen(
+            [str(word) for word in words],
+            env=self.variables,
+            stdout=subprocess.PIPE,
+            stderr=open(self.folder / "progress", "w"),
+            text=True,
+            start_new_session=True,
+        )
+
+    def end(self, build):
+        """(exit code, answer or None, names of what was compiled)"""
+        out = build.communicate()[0]
+        answer = json.loads(out) if out.startswith("{") else None
+        return build.returncode, answer, DONE.findall((self.folder / "progress").read_text())
+
+    def build(self, title, torch, *options):
+        """A build that must succeed: (answer, compiled)."""
+        code, answer, compiled = self.end(self.start(torch, *options))
+        log = self.folder / "progress"
+        check(code == 0 and answer["wheel"], f"{title}: exit code {code}: see {log}")
+        row = (title, torch, answer["estimated_seconds"], answer["seconds"], len(compiled),
+               os.path.getsize(answer["wheel"]))
+        self.rows.append(row)
+        print(f"  {title}, torch {torch}: {answer['estimated_seconds']:.0f} s estimated,",
+              f"{answer['seconds']:.0f} s, {len(compiled)} files", flush=True)
+        return answer, compiled
+
+
+def check_kernels(place, environment, wheel, head_dims, features, target):
+    """That the wheel's bytes hold what its name promises."""
+    done = subprocess.run(
+        [place.anyflash, "inspect", wheel, "--json", "--against", environment, "--arch", "9.0"],
+        stdout=subprocess.PIPE, check=False)
+    answer = json.loads(done.stdout)
+    check(answer["verdict"] == "yes", "inspect:", answer["verdict"])
+    code = answer["extensions"][0]["gpu_code"]
+    check([row["target"] for row in code["targets"]] == [target], code["targets"])
+    kernels = code["flash_kernels"]
+    check({row["head_dim"] for row in kernels} == head_dims, kernels)
+    check({row["dtype"] for row in kernels} == {"bf16"}, kernels)
+    check({row["operation"] for row in kernels} <= HELD, kernels)
+    named = {word for row in kernels for word in row["features"]}
+    check(named & set(FEATURES) == set(features), named)
+    return {row["operation"]: row["kernels"] for row in kernels}
+
+
+def install(environment, wheel):
+    """By pip, then by uv over it; nothing else comes with it."""
+    python = environment / "bin" / "python"
+    run(python, "-m", "pip", "install", "-q", "--no-index", wheel)
+    run("uv", "pip", "uninstall", "-q", "--python", python, "flash-attn")
+    run("uv", "pip", "install", "-q", "--offline", "--python", python, wheel)
+    run("uv", "pip", "check", "-q", "--python", python)
+    run(HIDE, python, "-c", "import flash_attn, flash_attn.modules.mha, flash_attn_2_cuda")
+
+
+def check_missing(place, environment, head_dims, features):
+    """What an installed wheel answers when it is asked for what it lacks."""
+    library = place.folder / "stand-in" / "libcuda.so.1"
+    library.parent.mkdir(exist_ok=True)
+    run("cc", "-shared", "-fPIC", "-o", library, HERE / "stand_in_cuda.c")
+    variables = {
+        **os.environ,
+        "LD_PRELOAD": str(library),
+        "LD_LIBRARY_PATH": str(library.parent),
+    }
+    out = run(environment / "bin" / "python", HERE / "call_missing.py", env=variables,
+              stderr=subprocess.DEVNULL)
+    for case in map(json.loads, out.splitlines()):
+        held = case["head_dim"] in head_dims and case["dtype"] == "bfloat16"
+        error = case["error"] or ""
+        if held and case["feature"] in FEATURES and case["feature"] not in features:
+            check("build does not support" in error, case)
+        elif held:
+            check("CUDA error" in error, case)  # it would have been launched
+        else:
+            dtype = {"bfloat16": "bf16", "float16": "fp16"}[case["dtype"]]
+            kernel = f"forward, head size {case['head_dim']}, {dtype}"
+            check(f"no kernel for: {kernel}" in error, case)
+            check("Add it: anyflash build --head-dim" in error, case)
+
+
+def try_wheel(place, title, torch, features, options, arch=90, head_dims=frozenset([128])):
+    answer, compiled = place.build(title, torch, "--dtype", "bf16", "--arch", arch, *options)
+    environment = place.environment(torch)
+    target = f"sm_{80 if arch < 90 else arch}"
+    wheel = answer["wheel"]
+    print("   ", check_kernels(place, environment, wheel, head_dims, features, target))
+    install(environment, answer["wheel"])
+    check_missing(place, environment, head_dims, features)
+    return compiled
+
+
+def small(place, torches):
+    for torch in torches:
+        try_wheel(place, "small", torch, (), ("--head-dim", 128, "--features", "none"))
+
+
+def full(place, torches):
+    for torch in torches:
+        try_wheel(place, "full", torch, FEATURES, ("--head-dim", 128, "--features", "all"))
+
+
+def grow(place, torches):
+    options = ("--head-dim", "64,128", "--features", "none")
+    compiled = try_wheel(place, "grow", torches[0], (), options, head_dims={64, 128})
+    new = [name for name in compiled if "hdim64" in name or "left_out" in name]
+    check(compiled and new == compiled, "compiled again:", compiled)
+
+
+def arch(place, torches):
+    options = ("--head-dim", 64, "--features", "none", "--inference")
+    try_wheel(place, "arch", torches[-1], (), options, arch=89, head_dims={64})
+
+
+def processes(text, start=""):
+    """(id, command) of living processes whose command or working folder names the text."""
+    found = []
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            command = b" ".join([*words, os.readlink(entry / "cwd").encode()]).decode()
+        except (OSError, ValueError):
+            continue
+        if text in command and os.path.basename(command.split(" ")[0]).startswith(start):
+            found.append((int(entry.name), command))
+    return found
+
+
+def strike(place, torch, options, victim, number):
+    """Starts a build and kills one of its processes; (exit code, what it had finished)."""
+    build = place.start(torch, *options)
+    cache = str(place.folder / "cache")
+    found = []
+    while build.poll() is None and not found:
+        time.sleep(1)
+        if processes(cache, "cicc"):
+            time.sleep(20)
+            found = processes(cache, victim) if victim else [(build.pid, "")]
+    check(build.poll() is None, "the build ended before it was struck")
+    os.kill(found[0][0], number)
+    code, answer, compiled = place.end(build)
+    time.sleep(2)
+    check(not processes(cache), "left over:", processes(cache))
+    left = list((place.folder / "cache" / "build").glob("*/temporary/*"))
+    check(not left, "left over:", left)
+    name = f"{signal.Signals(number).name} to {victim or 'the builder'}"
+    print(f"  {name}: exit code {code}, {compiled}", flush=True)
+    return answer is not None and answer["wheel"] is not None, compiled
+
+
+def interrupt(place, torches):
+    options = ("--head-dim", 96, "--dtype", "bf16", "--features", "none", "--arch", 90,
+               "--inference")
+    torch = torches[-1]
+    all_compiled = []
+    for victim, number in (("", signal.SIGINT), ("ninja", signal.SIGKILL),
+                           ("cicc", signal.SIGKILL)):
+        ended, compiled = strike(place, torch, options, victim, number)
+        check(ended == (victim == "cicc"), "the build ended" if ended else "it did not end")
+        all_compiled += compiled
+    _, compiled = place.build("interrupt", torch, *options)
+    check(not compiled, "compiled again:", compiled)
+    check(len(all_compiled) == len(set(all_compiled)), "compiled twice:", all_compiled)
+
+
+STEPS = {step.__name__: step for step in (small, full, grow, interrupt, arch)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Makes wheels of flash-attn for real.")
+    parser.add_argument("--anyflash", required=True, type=pathlib.Path)
+    parser.add_argument("--folder", required=True, type=pathlib.Path)
+    parser.add_argument("--torch", action="append", help="default: 2.11.0 and 2.15.0")
+    parser.add_argument("steps", nargs="*", metavar="STEP", help=", ".join(STEPS))
+    options = parser.parse_args()
+    place = Place(options.folder.resolve(), options.anyflash.resolve())
+    bad = 0
+    for name in options.steps or STEPS:
+        print(f"== {name}", flush=True)
+        try:
+            STEPS[name](place, options.torch or ["2.11.0", "2.15.0"])
+        except (Wrong, subprocess.CalledProcessError) as error:
+            print(f"  WRONG: {error}", flush=True)
+            bad += 1
+    print("\n| build | torch | estimated s | seconds | files compiled | wheel MB |")
+    print("|---|---|---|---|---|---|")
+    for title, torch, estimate, seconds, count, size in place.rows:
+        print(f"| {title} | {torch} | {estimate:.0f} | {seconds:.0f} | {count} |",
+              f"{size / 1e6:.1f} |")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

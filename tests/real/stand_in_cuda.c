@@ -1,0 +1,52 @@
+/*
+ * stand_in_cuda.c: the few calls of the CUDA runtime and driver by which flash-attn's checks
+ * ask about the GPU, answered without one: one GPU of compute capability 9.0 with 132
+ * multiprocessors. Preloaded, so that the checks of a real extension can be reached on a
+ * machine without a GPU; nothing is computed. Numbers: enum cudaDeviceAttr of CUDA 12 and 13.
+ *
+ *   cc -shared -fPIC -o libcuda.so.1 stand_in_cuda.c
+ */
+enum { SUCCESS = 0, MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76 };
+
+int cudaGetDeviceCount(int *count)
+{
+    *count = 1;
+    return SUCCESS;
+}
+
+int cudaGetDevice(int *device)
+{
+    *device = 0;
+    return SUCCESS;
+}
+
+int cudaSetDevice(int device)
+{
+    (void)device;
+    return SUCCESS;
+}
+
+int cudaDeviceGetAttribute(int *value, int attribute, int device)
+{
+    (void)device;
+    *value = attribute == MAJOR             ? 9
+             : attribute == MINOR           ? 0
+             : attribute == MULTIPROCESSORS ? 132
+                                            : 1;
+    return SUCCESS;
+}
+
+int cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = *greatest = 0;
+    return SUCCESS;
+}
+
+/* Asked before a device is set back; the driver's library, so under its name. */
+int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
+{
+    (void)device;
+    *flags = 0;
+    *active = 1;
+    return SUCCESS;
+}
