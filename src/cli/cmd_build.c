@@ -16,9 +16,9 @@
 #include "cli/facts_view.h"
 #include "cli/json_parts.h"
 #include "cli/page.h"
+#include "cli/selection_options.h"
+#include "fit/build_cost.h"
 
-#define CONFIG_BYTES_MAX (4u * 1024u * 1024u)
-#define VERSION "2.8.3.post2"
 #define LABEL_COLUMNS 14
 #define GIB 1073741824.0
 
@@ -48,49 +48,6 @@ static enum anyflash_status read_memory(const struct af_cli *cli, uint64_t *byte
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--memory takes a size, as 8G or 6000M");
     *bytes_out = (uint64_t)(number * unit);
     return ANYFLASH_OK;
-}
-
-static enum anyflash_status read_model(struct af_cli *cli, struct af_slim *slim,
-                                       struct anyflash_error *err)
-{
-    const char *path = cli->options.values[AF_OPTION_FOR];
-    const char *remark = NULL;
-    struct af_span json;
-    bool training = !af_option_given(&cli->options, AF_OPTION_INFERENCE);
-    enum anyflash_status status = af_file_read(&cli->arena, path, CONFIG_BYTES_MAX, &json, err);
-    if (status == ANYFLASH_OK)
-        status = af_slim_read_model(json, af_path_name(path), training, slim, &remark, err);
-    if (status == ANYFLASH_OK && remark != NULL && cli->options.values[AF_OPTION_DTYPE] == NULL)
-        af_cli_remark(cli, remark);
-    return status;
-}
-
-/* --for, then what is said by hand over it. */
-static enum anyflash_status read_selection(struct af_cli *cli, struct af_slim *slim,
-                                           struct anyflash_error *err)
-{
-    const struct af_options *options = &cli->options;
-    const char *head_dims = options->values[AF_OPTION_HEAD_DIM];
-    const char *dtypes = options->values[AF_OPTION_DTYPE];
-    const char *features = options->values[AF_OPTION_FEATURES];
-    enum anyflash_status status = ANYFLASH_OK;
-    af_slim_full(slim);
-    if (options->values[AF_OPTION_FOR] != NULL)
-        status = read_model(cli, slim, err);
-    else if (!af_option_given(options, AF_OPTION_FULL) && head_dims == NULL) {
-        cli->hint = "--for MODEL/config.json reads it; --full builds everything";
-        return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "what shall it hold? --for CONFIG, --head-dim N, or --full");
-    }
-    if (status == ANYFLASH_OK && head_dims != NULL)
-        status = af_slim_read_head_dims(head_dims, slim, err);
-    if (status == ANYFLASH_OK && dtypes != NULL)
-        status = af_slim_read_dtypes(dtypes, slim, err);
-    if (status == ANYFLASH_OK && features != NULL)
-        status = af_slim_read_features(features, slim, err);
-    if (af_option_given(options, AF_OPTION_INFERENCE))
-        slim->backward = false;
-    return status;
 }
 
 /* --arch, or the GPUs that are here. */
@@ -160,13 +117,13 @@ static enum anyflash_status ask(struct af_cli *cli, struct build *build,
     build->build = (struct af_build){.machine = machine,
                                      .talk = build->change.run.talk,
                                      .arena = &cli->arena,
-                                     .version = VERSION,
+                                     .version = AF_BUILD_FLASH_ATTN,
                                      .offline = build->change.run.offline};
     enum anyflash_status status = read_manner(cli, &build->build, err);
     if (status == ANYFLASH_OK)
         status = read_memory(cli, &build->build.memory_bytes, err);
     if (status == ANYFLASH_OK)
-        status = read_selection(cli, &build->build.slim, err);
+        status = af_cli_read_selection(cli, true, &build->build.slim, err);
     if (status == ANYFLASH_OK)
         status = read_archs(cli, machine, &build->build.slim, err);
     build->build.slim.joins = slots_of(build) <= AF_SLIM_JOIN_CORES;
@@ -347,10 +304,10 @@ static enum anyflash_status print_matrix(struct af_cli *cli, enum af_exit *exit_
     if (status == ANYFLASH_OK)
         status = read_memory(cli, &build.memory_bytes, err);
     if (status == ANYFLASH_OK)
-        status = read_selection(cli, &build.slim, err);
-    return status == ANYFLASH_OK
-               ? af_build_matrix(cli, &build.slim, VERSION, build.memory_bytes, exit_out, err)
-               : status;
+        status = af_cli_read_selection(cli, true, &build.slim, err);
+    return status == ANYFLASH_OK ? af_build_matrix(cli, &build.slim, AF_BUILD_FLASH_ATTN,
+                                                   build.memory_bytes, exit_out, err)
+                                 : status;
 }
 
 enum anyflash_status af_cmd_build(struct af_cli *cli, enum af_exit *exit_out,

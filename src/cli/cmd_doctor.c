@@ -140,7 +140,7 @@ static void view(struct af_cli *cli, const struct doctor *doctor)
         af_facts_view(&page, machine, verbose, &cli->arena);
         af_page_gap(&page);
         af_page_add(&page, 0, "", AF_TONE_STRONG, "What fits");
-        af_rungs_view(&page, &doctor->question.decision, AF_RUNG_SHORT, &cli->arena);
+        af_rungs_view(&page, &doctor->question.decision, AF_RUNG_SHORT, NULL, &cli->arena);
         af_page_gap(&page);
         view_obvious(&page, &doctor->question.decision);
         af_page_add(&page, 0, "", AF_TONE_STRONG, "What is wrong");

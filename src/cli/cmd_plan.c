@@ -2,6 +2,7 @@
  * cmd_plan.c: `anyflash plan`: the decision, every way with its price, and the
  * exact steps; or, with --wheel and --all, verdicts on wheels (plan_wheels.c).
  */
+#include "cli/build_offers.h"
 #include "cli/decision_view.h"
 #include "cli/json_parts.h"
 #include "cli/plan_wheels.h"
@@ -11,6 +12,8 @@ struct plan {
     struct af_question question;
     struct af_plan steps;
     bool has_steps;
+    struct af_build_offer offers[AF_BUILD_OFFERS];
+    size_t offer_count; /* 0: a build is not possible */
 };
 
 static const struct af_rung *chosen(const struct plan *plan)
@@ -117,7 +120,11 @@ static void view(struct af_cli *cli, const struct plan *plan)
     }
     af_page_gap(&page);
     af_page_add(&page, 0, "", AF_TONE_STRONG, "Every way, best first");
-    af_rungs_view(&page, &plan->question.decision, AF_RUNG_FULL, &cli->arena);
+    const struct af_build_offer *offers = plan->offer_count > 0 ? plan->offers : NULL;
+    af_rungs_view(&page, &plan->question.decision,
+                  af_option_given(&cli->options, AF_OPTION_VERBOSE) ? AF_RUNG_ALL
+                                                                    : AF_RUNG_FULL,
+                  offers, &cli->arena);
     view_proof(cli, &page, plan);
     if (plan->question.decision.near_miss_count > 0) {
         af_page_gap(&page);
@@ -175,13 +182,13 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct plan *pl
         machines =
             af_json_append(machines, af_json_machine_name(plan->question.machines.pointers[i]));
     json_t *json = json_pack(
-        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
+        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
         AF_PLAN_SCHEMA, "machines", machines, "facts",
         af_plan_facts_json(plan->question.machines.pointers[0]), "decision",
         af_json_decision(decision), "wheel",
         rung != NULL && rung->wheel != NULL ? af_json_wheel(rung->wheel) : json_null(), "rungs",
-        rungs, "steps",
-        plan->has_steps ? af_plan_steps_json(&plan->steps, &cli->arena) : json_array(),
+        rungs, "builds", af_build_offers_json(plan->offers, plan->offer_count, &cli->arena),
+        "steps", plan->has_steps ? af_plan_steps_json(&plan->steps, &cli->arena) : json_array(),
         "prove_first", proof_json(cli, plan), "near_misses", misses_json(decision), "sieve",
         sieve_json(decision), "candidates",
         json_pack("{s:I, s:I, s:I}", "judged", (json_int_t)decision->candidate_count, "fitting",
@@ -189,6 +196,18 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct plan *pl
                   (json_int_t)decision->unknown_count),
         "catalog", af_json_catalog(&plan->question.catalog));
     return af_cli_json_take(cli, json, err);
+}
+
+/* What a build would make and take, unless it is impossible. */
+static void make_offers(struct af_cli *cli, struct plan *plan)
+{
+    const struct af_question *question = &plan->question;
+    const struct af_rung *rung = &question->decision.rungs[AF_RUNG_BUILD];
+    if (rung->answer == AF_NO || rung->arch_list == NULL)
+        return;
+    plan->offer_count = AF_BUILD_OFFERS;
+    af_build_offers(rung, question->machines.pointers[0], &question->slim, &cli->arena,
+                    plan->offers);
 }
 
 static enum anyflash_status make_steps(struct plan *plan, struct anyflash_error *err)
@@ -212,6 +231,7 @@ static enum anyflash_status answer(struct af_cli *cli, struct plan *plan,
     enum anyflash_status status = make_steps(plan, err);
     if (status != ANYFLASH_OK)
         return status;
+    make_offers(cli, plan);
     *exit_out = plan->question.decision.possible ? AF_EXIT_YES : AF_EXIT_NO;
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return write_json(cli, plan, err);

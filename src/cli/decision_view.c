@@ -4,6 +4,7 @@
 #include "cli/decision_view.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/facts_view.h"
 
@@ -78,17 +79,30 @@ static void view_moves(struct af_page *page, const struct af_rung *rung)
     }
 }
 
-static void view_prerequisites(struct af_page *page, const struct af_rung *rung)
+static void view_prerequisite(struct af_page *page, const struct af_prerequisite *need)
 {
+    bool has_evidence = need->evidence != NULL && need->evidence[0] != '\0';
+    af_page_format(page, LABEL_COLUMNS + 2, "                 - ", AF_TONE_PLAIN,
+                   "%s: %s%s%s%s%s", need->name, af_answer_text(need->answer),
+                   has_evidence ? ", " : "", has_evidence ? need->evidence : "",
+                   need->fix != NULL ? "\nto do: " : "", need->fix != NULL ? need->fix : "");
+}
+
+/* What is not there, and where the compiler comes from; the rest is counted. */
+static void view_prerequisites(struct af_page *page, const struct af_rung *rung, bool all)
+{
+    size_t passed_over = 0;
     for (size_t i = 0; i < rung->prerequisite_count; i++) {
         const struct af_prerequisite *need = &rung->prerequisites[i];
-        bool has_evidence = need->evidence != NULL && need->evidence[0] != '\0';
-        af_page_format(page, LABEL_COLUMNS + 2, "                 - ", AF_TONE_PLAIN,
-                       "%s: %s%s%s%s%s", need->name, af_answer_text(need->answer),
-                       has_evidence ? ", " : "", has_evidence ? need->evidence : "",
-                       need->fix != NULL ? "\nto do: " : "",
-                       need->fix != NULL ? need->fix : "");
+        if (all || need->answer != AF_YES || strcmp(need->name, "cuda-toolkit") == 0)
+            view_prerequisite(page, need);
+        else
+            passed_over++;
     }
+    if (passed_over > 0)
+        af_page_format(page, LABEL_COLUMNS + 2, "                 - ", AF_TONE_PLAIN,
+                       "%zu more things that it needs: yes (--verbose lists them)",
+                       passed_over);
 }
 
 /* Which reasons a reader has met above on this page, by id. */
@@ -145,7 +159,8 @@ static void view_line(struct af_page *page, const struct af_rung *rung, bool rec
 }
 
 void af_rungs_view(struct af_page *page, const struct af_decision *decision,
-                   enum af_rung_detail detail, struct af_arena *arena)
+                   enum af_rung_detail detail, const struct af_build_offer *offers,
+                   struct af_arena *arena)
 {
     struct told told = {{false}};
     for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
@@ -155,13 +170,15 @@ void af_rungs_view(struct af_page *page, const struct af_decision *decision,
         view_line(page, rung, recommended, detail == AF_RUNG_SHORT && passed_over, &told);
         if (detail == AF_RUNG_SHORT)
             continue;
-        if (rung->answer != AF_NO) {
+        if (kind == AF_RUNG_BUILD && offers != NULL) {
+            af_build_offers_view(page, LABEL_COLUMNS, offers, AF_BUILD_OFFERS, arena);
+        } else if (rung->answer != AF_NO) {
             af_page_format(page, LABEL_COLUMNS, "", AF_TONE_PLAIN, "price: %s",
                            af_price_text(arena, &rung->price));
             view_moves(page, rung);
         }
         view_reasons(page, rung, &told);
-        view_prerequisites(page, rung);
+        view_prerequisites(page, rung, detail == AF_RUNG_ALL);
     }
 }
 

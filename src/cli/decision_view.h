@@ -4,6 +4,7 @@
 #ifndef AF_CLI_DECISION_VIEW_H
 #define AF_CLI_DECISION_VIEW_H
 
+#include "cli/build_offers.h"
 #include "cli/load.h"
 #include "cli/page.h"
 #include "plan/plan.h"
@@ -11,12 +12,14 @@
 /* How much of each rung is shown. */
 enum af_rung_detail {
     AF_RUNG_SHORT, /* a paragraph, with why not where it is better than what is recommended */
-    AF_RUNG_FULL   /* reasons, price, moves and prerequisites too */
+    AF_RUNG_FULL,  /* reasons, price, moves and what a build lacks too */
+    AF_RUNG_ALL    /* and what it needs and has */
 };
 
-/* All rungs, best first. */
+/* All rungs, best first. `offers` of a build: AF_BUILD_OFFERS of them, or NULL. */
 void af_rungs_view(struct af_page *page, const struct af_decision *decision,
-                   enum af_rung_detail detail, struct af_arena *arena);
+                   enum af_rung_detail detail, const struct af_build_offer *offers,
+                   struct af_arena *arena);
 
 /* One reason: message, detail and hint, hanging at `indent`. */
 void af_reason_view(struct af_page *page, int indent, const struct af_reason *reason);

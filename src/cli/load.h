@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "fit/fit.h"
 #include "machine/machine.h"
+#include "plan/slim.h"
 
 /*
  * The machines that the options name: this one, records, or one by hand.
@@ -46,6 +47,7 @@ struct af_question {
     struct af_machines machines;
     struct af_catalog catalog;
     struct af_fit_options options;
+    struct af_slim slim; /* of `plan`: what a build would hold, without targets */
     struct af_decision decision;
     bool has_catalog;
     bool has_decision;

@@ -7,6 +7,7 @@
 
 #include "cli/known.h"
 #include "cli/load.h"
+#include "cli/selection_options.h"
 #include "formats/version.h"
 
 /* "9.0", "90" or "sm_90" as "9.0"; NULL when it is none of them. */
@@ -77,11 +78,28 @@ enum anyflash_status af_cli_fit_options(struct af_cli *cli, struct af_fit_option
     return cli->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
+/* `plan` says what a build would hold: the rung is judged for that. */
+static enum anyflash_status read_selection(struct af_cli *cli, struct af_question *question,
+                                           struct anyflash_error *err)
+{
+    struct af_slim_total total;
+    struct af_fit_options *options = &question->options;
+    enum anyflash_status status = af_cli_read_selection(cli, false, &question->slim, err);
+    if (status != ANYFLASH_OK || !af_cli_selection_said(&cli->options))
+        return status;
+    af_slim_total(&question->slim, &total);
+    options->build_peak_bytes = (int64_t)total.peak_bytes;
+    options->build_words = af_cli_selection_words(cli, &options->build_word_count);
+    return cli->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
 enum anyflash_status af_question_answer(struct af_cli *cli, struct af_question *question_out,
                                         struct anyflash_error *err)
 {
     struct af_question question = {0};
     enum anyflash_status status = af_cli_fit_options(cli, &question.options, err);
+    if (status == ANYFLASH_OK && cli->options.command == AF_COMMAND_PLAN)
+        status = read_selection(cli, &question, err);
     if (status == ANYFLASH_OK)
         status = af_machines_load(cli, &question.machines, err);
     if (status == ANYFLASH_OK) {

@@ -184,6 +184,29 @@ enum anyflash_status af_fit_decide(const struct af_catalog *catalog,
     return ANYFLASH_OK;
 }
 
+enum anyflash_status af_fit_build(const struct af_machine *machine,
+                                  const struct af_fit_options *options, struct af_arena *arena,
+                                  struct af_rung *rung_out, struct anyflash_error *err)
+{
+    struct af_tables tables;
+    struct af_judge judge = {.tables = &tables, .options = options, .view_count = 1};
+    struct af_decision *decision = af_arena_alloc(arena, sizeof *decision);
+    enum anyflash_status status = check(1, options, err);
+    if (status == ANYFLASH_OK)
+        status = decision == NULL ? af_fail_memory(err) : af_tables_load(&tables, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    struct af_climb climb = {.judge = &judge, .decision = decision, .arena = arena};
+    make_views(&judge, &machine, arena);
+    if (!arena->failed)
+        af_rung_build(&climb);
+    af_tables_release(&tables);
+    if (arena->failed)
+        return af_fail_memory(err);
+    *rung_out = decision->rungs[AF_RUNG_BUILD];
+    return ANYFLASH_OK;
+}
+
 void af_decision_release(struct af_decision *decision)
 {
     af_arena_release(&decision->arena);

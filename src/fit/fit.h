@@ -67,10 +67,14 @@ struct af_rung {
     size_t move_count;
     const struct af_prerequisite *prerequisites; /* of build */
     size_t prerequisite_count;
-    int jobs;               /* of build: how many compilers at a time; else 0 */
-    const char *arch_list;  /* of build: FLASH_ATTN_CUDA_ARCHS, as "80;90" */
-    const char *flash_attn; /* of build: the version to build */
-    bool prove_first;       /* nothing but the proof of `wheel`'s bytes is missing */
+    int jobs;                       /* of build: how many compilers at a time; else 0 */
+    const char *arch_list;          /* of build: FLASH_ATTN_CUDA_ARCHS, as "80;90" */
+    const char *flash_attn;         /* of build: the version to build */
+    const char *const *build_words; /* of build: options of `anyflash build`, as were asked */
+    size_t build_word_count;
+    bool toolkit_from_index; /* of build: its compiler comes from the package index */
+    const char *setup_lacks; /* of build: why setup.py alone cannot do it here; NULL: it can */
+    bool prove_first;        /* nothing but the proof of `wheel`'s bytes is missing */
 };
 
 /* A wheel of the catalog, judged. */
@@ -92,6 +96,13 @@ struct af_known_wheel {
     const char *built_for;        /* "torch 2.7 or 2.8", by the bytes; NULL: not known */
 };
 
+/* Where a source build takes CUDA's compiler from (toolkit.h). */
+enum af_toolkit_from {
+    AF_TOOLKIT_AUTO,   /* the system's where torch takes it, else the package index's */
+    AF_TOOLKIT_SYSTEM, /* only the system's */
+    AF_TOOLKIT_INDEX   /* only the index's */
+};
+
 struct af_fit_options {
     const char *package; /* NULL: "flash_attn" */
     const char *version; /* only this public version; NULL: any */
@@ -101,6 +112,14 @@ struct af_fit_options {
     enum af_rung_kind preference;
     const struct af_known_wheel *known; /* proofs on the one machine; borrowed */
     size_t known_count;
+    /* Of a source build, what is wanted; 0 and NULL: the default of build_cost.h. */
+    int64_t build_peak_bytes; /* of its largest compiler */
+    int64_t build_disk_bytes;
+    const char *const *build_words; /* options of `anyflash build` for it: "--head-dim", ... */
+    size_t build_word_count;
+    const int *build_targets; /* 80, 90, ..., in place of the GPUs */
+    size_t build_target_count;
+    enum af_toolkit_from build_toolkit;
 };
 
 /* One of the wheels that people try first, and why it does not fit here. */
@@ -158,6 +177,14 @@ void af_decision_release(struct af_decision *decision);
  * speaks against it is what its name says of torch, CUDA, C++ ABI and system libraries.
  */
 bool af_candidate_is_provable(const struct af_candidate *candidate);
+
+/*
+ * The rung of a source build alone, on one machine, with all its prerequisites:
+ * what `anyflash build --check` shows. No catalog is needed. Texts in `arena`.
+ */
+enum anyflash_status af_fit_build(const struct af_machine *machine,
+                                  const struct af_fit_options *options, struct af_arena *arena,
+                                  struct af_rung *rung_out, struct anyflash_error *err);
 
 /*
  * The reasons of one wheel with their details, in the order of reasons.inc, in

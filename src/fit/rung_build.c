@@ -22,7 +22,7 @@ void af_build_row(struct af_build *build, const char *name, enum af_answer answe
         .name = name,
         .answer = answer,
         .evidence = af_arena_text(build->climb->arena, evidence == NULL ? "" : evidence),
-        .fix = answer == AF_YES ? NULL : af_reason_hint(id)};
+        .fix = answer == AF_YES ? NULL : af_build_fix(build, id)};
     if (answer != AF_YES)
         af_climb_reason(build->climb, id, "%s", evidence == NULL ? "" : evidence);
 }
@@ -43,8 +43,43 @@ static void add_target(struct af_build *build, int target)
     build->sms[build->sm_count++] = target;
 }
 
+static const char *arch_list(const struct af_build *build)
+{
+    struct af_arena *arena = build->climb->arena;
+    const char *list = NULL;
+    for (size_t i = 0; i < build->sm_count; i++)
+        list = list == NULL ? af_arena_format(arena, "%d", build->sms[i])
+                            : af_arena_format(arena, "%s;%d", list, build->sms[i]);
+    return list == NULL ? build->release->archs : list;
+}
+
+/* Targets that were said stand in place of the GPUs. */
+static bool take_targets(struct af_build *build)
+{
+    const struct af_fit_options *options = build->climb->judge->options;
+    for (size_t i = 0; i < options->build_target_count && i < AF_VIEW_GPUS_MAX; i++)
+        add_target(build, options->build_targets[i]);
+    if (build->sm_count > 0)
+        af_build_row(build, "gpu", AF_YES, AF_REASON_UNKNOWN_GPU,
+                     af_arena_format(build->climb->arena, "as said, for the target%s %s",
+                                     build->sm_count > 1 ? "s" : "", arch_list(build)));
+    return build->sm_count > 0;
+}
+
+/* "NVIDIA GeForce RTX 4090: SM 8.9, served by the target 80" */
+static const char *served_text(const struct af_build *build)
+{
+    const struct af_view_gpu *gpu = &build->view->gpus[0];
+    if (build->view->gpu_count > 1 || gpu->sm < 0)
+        return gpu->name;
+    return af_arena_format(build->climb->arena, "%s: SM %d.%d, served by the target %s",
+                           gpu->name, gpu->sm / 10, gpu->sm % 10, arch_list(build));
+}
+
 static void judge_gpus(struct af_build *build)
 {
+    if (take_targets(build))
+        return;
     const struct af_view *view = build->view;
     struct af_arena *arena = build->climb->arena;
     bool any = false;
@@ -74,7 +109,7 @@ static void judge_gpus(struct af_build *build)
     else if (view->gpu == AF_FACT_UNKNOWN)
         af_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_UNKNOWN_GPU, view->gpu_source);
     else if (build->sm_count > 0)
-        af_build_row(build, "gpu", AF_YES, AF_REASON_UNKNOWN_GPU, view->gpus[0].name);
+        af_build_row(build, "gpu", AF_YES, AF_REASON_UNKNOWN_GPU, served_text(build));
 }
 
 static void judge_platform(struct af_build *build)
@@ -85,6 +120,10 @@ static void judge_platform(struct af_build *build)
         af_build_row(build, "platform", AF_UNKNOWN, AF_REASON_UNKNOWN_PLATFORM, NULL);
     else if (strcmp(view->os, "linux") != 0)
         af_build_row(build, "platform", AF_NO, AF_REASON_BUILD_PLATFORM, view->os);
+    else
+        af_build_row(build, "platform", AF_YES, AF_REASON_BUILD_PLATFORM,
+                     af_arena_format(build->climb->arena, "linux %s",
+                                     view->arch == NULL ? "?" : view->arch));
     if (!view->python_known)
         af_build_row(build, "python", AF_UNKNOWN, AF_REASON_UNKNOWN_PYTHON, NULL);
     else if (build->release->python_requires != NULL &&
@@ -95,6 +134,8 @@ static void judge_platform(struct af_build *build)
                                      "flash-attn %s wants Python %s, here: %s",
                                      build->release->version, build->release->python_requires,
                                      view->python_text));
+    else
+        af_build_row(build, "python", AF_YES, AF_REASON_BUILD_PYTHON, view->python_text);
 }
 
 static void judge_torch(struct af_build *build)
@@ -110,18 +151,22 @@ static void judge_torch(struct af_build *build)
         af_build_row(build, "torch", AF_UNKNOWN, AF_REASON_UNKNOWN_TORCH_CUDA, torch->text);
     else
         af_build_row(build, "torch", AF_YES, AF_REASON_UNKNOWN_TORCH, torch->text);
-    if (torch->release != NULL && torch->release->cxx_std_min >= 20)
-        af_build_row(build, "c++-standard", AF_NO, AF_REASON_CXX20, torch->text);
 }
 
-static const char *arch_list(const struct af_build *build)
+/* What is to be built, as words of `anyflash build`; copied. */
+static void take_words(struct af_build *build)
 {
-    struct af_arena *arena = build->climb->arena;
-    const char *list = NULL;
-    for (size_t i = 0; i < build->sm_count; i++)
-        list = list == NULL ? af_arena_format(arena, "%d", build->sms[i])
-                            : af_arena_format(arena, "%s;%d", list, build->sms[i]);
-    return list == NULL ? build->release->archs : list;
+    static const char *const usual[] = {"--head-dim", "128", "--dtype", "bf16"};
+    const struct af_fit_options *options = build->climb->judge->options;
+    struct af_rung *rung = build->climb->rung;
+    bool said = options->build_word_count > 0;
+    size_t count = said ? options->build_word_count : AF_COUNT(usual);
+    const char **words = af_arena_array(build->climb->arena, count, sizeof *words);
+    for (size_t i = 0; words != NULL && i < count; i++)
+        words[i] =
+            af_arena_text(build->climb->arena, said ? options->build_words[i] : usual[i]);
+    rung->build_words = words;
+    rung->build_word_count = words == NULL ? 0 : count;
 }
 
 static void judge(struct af_build *build)
@@ -132,16 +177,13 @@ static void judge(struct af_build *build)
     judge_gpus(build);
     af_build_judge_tools(build);
     af_build_judge_room(build);
+    take_words(build);
     rung->prerequisites = build->rows;
     rung->prerequisite_count = build->row_count;
     rung->arch_list = af_arena_text(build->climb->arena, arch_list(build));
     rung->flash_attn = af_arena_text(build->climb->arena, build->release->version);
-    rung->price.download_bytes = AF_BUILD_SDIST_BYTES;
-    rung->price.disk_bytes = AF_BUILD_DISK_BYTES;
-    if (rung->jobs > 0)
-        rung->price.minutes =
-            af_build_minutes(build->release->cu_files,
-                             build->sm_count == 0 ? 4 : (int)build->sm_count, rung->jobs);
+    rung->price.download_bytes = AF_BUILD_SDIST_BYTES + AF_BUILD_TOOLS_BYTES +
+                                 (rung->toolkit_from_index ? AF_BUILD_TOOLKIT_BYTES : 0);
 }
 
 /* The release to build: the one that is asked for, else the newest. */
@@ -162,12 +204,15 @@ void af_rung_build(struct af_climb *climb)
     build.rows = af_arena_array(climb->arena, AF_PREREQUISITES_MAX, sizeof *build.rows);
     if (build.release == NULL || (package != NULL && strcmp(package, "flash_attn") != 0))
         af_climb_reason(climb, AF_REASON_NO_WHEEL_PACKAGE, "only flash_attn 2 is built");
+    else if (strcmp(build.release->version, AF_BUILD_FLASH_ATTN) != 0)
+        af_climb_reason(climb, AF_REASON_BUILD_VERSION, "%s, not %s", AF_BUILD_FLASH_ATTN,
+                        build.release->version);
     else
         judge(&build);
     af_climb_end(climb);
     climb->rung->summary =
         climb->rung->answer == AF_NO
             ? "a source build is not possible as things are"
-            : af_arena_format(climb->arena, "flash-attn %s compiled here for %s",
+            : af_arena_format(climb->arena, "flash-attn %s compiled here for the target %s",
                               climb->rung->flash_attn, climb->rung->arch_list);
 }

@@ -1,11 +1,12 @@
 /*
- * rung_build.h: the prerequisites of a source build; private to rung_build.c
- * and prerequisites.c.
+ * rung_build.h: the prerequisites of a source build; private to rung_build.c,
+ * prerequisites.c and build_fix.c.
  */
 #ifndef AF_FIT_RUNG_BUILD_H
 #define AF_FIT_RUNG_BUILD_H
 
 #include "fit/rung.h"
+#include "fit/toolkit.h"
 
 #define AF_PREREQUISITES_MAX 16
 
@@ -16,20 +17,26 @@ struct af_build {
     const struct af_flash_release *release; /* the newest */
     int sms[AF_VIEW_GPUS_MAX];              /* targets, 80, 90, ...; each once */
     size_t sm_count;
-    const struct af_toolkit *toolkit; /* the one that would be taken, or NULL */
+    struct af_toolkit_choice toolkit;
     struct af_prerequisite *rows;
     size_t row_count;
 };
 
 /*
- * Adds a row. When the answer is not YES, `id` becomes a reason of the rung and
- * its hint the row's fix. `evidence` is copied; NULL is none.
+ * Adds a row. When the answer is not YES, `id` becomes a reason of the rung, and
+ * the row's fix is that of af_build_fix(). `evidence` is copied; NULL is none.
  */
 void af_build_row(struct af_build *build, const char *name, enum af_answer answer,
                   enum af_reason_id id, const char *evidence);
 
-/* The toolkit, the compiler and torch's headers. */
+/* The command that settles `id` on this machine; else its hint, NULL without one. */
+const char *af_build_fix(const struct af_build *build, enum af_reason_id id);
+
+/* The toolkit, the compiler, torch's headers and the tools. */
 void af_build_judge_tools(struct af_build *build);
+
+/* The newest gcc that the toolkit's nvcc takes: host_config.h, else the table; -1 unknown. */
+int64_t af_build_gcc_limit(const struct af_build *build);
 
 /* Memory and disk; fills jobs and price of the rung. */
 void af_build_judge_room(struct af_build *build);

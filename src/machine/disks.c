@@ -1,6 +1,6 @@
 /*
  * disks.c: the probe of the places that an install or a build fills: temporary
- * files, the installer's cache, the environment and home.
+ * files, the caches of the installer and of builds, the environment and home.
  */
 #include "base/file.h"
 #include "machine/probes.h"
@@ -65,6 +65,21 @@ static void add_cache(struct af_probe *probe, const char *home)
         add_disk(probe, "cache", af_path_join(probe->arena, home, ".cache"), "HOME");
 }
 
+/* ANYFLASH_CACHE, XDG_CACHE_HOME or ~/.cache: where builds from source lie. */
+static void add_builds(struct af_probe *probe, const char *home)
+{
+    static const char *const names[] = {"ANYFLASH_CACHE", "XDG_CACHE_HOME"};
+    for (size_t i = 0; i < AF_COUNT(names); i++) {
+        const char *path = af_probe_variable(probe, names[i]);
+        if (path != NULL) {
+            add_disk(probe, "builds", path, names[i]);
+            return;
+        }
+    }
+    if (home != NULL)
+        add_disk(probe, "builds", af_path_join(probe->arena, home, ".cache"), "HOME");
+}
+
 void af_probe_disks(struct af_probe *probe)
 {
     const struct af_fact *prefix = &probe->machine->python.prefix;
@@ -75,6 +90,7 @@ void af_probe_disks(struct af_probe *probe)
     add_disk(probe, "temporary", temporary == NULL ? "/tmp" : temporary,
              temporary == NULL ? "default" : "TMPDIR");
     add_cache(probe, home);
+    add_builds(probe, home);
     if (prefix->state == AF_FACT_KNOWN)
         add_disk(probe, "environment", prefix->value.text, prefix->source);
     if (home != NULL)

@@ -250,7 +250,7 @@ void af_given_cores(struct af_given *given)
 /* Free space in every place that an install or a build fills. */
 void af_given_disk(struct af_given *given)
 {
-    static const char *const uses[] = {"temporary", "cache", "environment"};
+    static const char *const uses[] = {"temporary", "cache", "builds", "environment"};
     int64_t bytes;
     bool understood = parse_gib(given, &bytes);
     given->machine->disks =

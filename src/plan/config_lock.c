@@ -207,6 +207,11 @@ enum anyflash_status af_lock_add(struct af_lock *lock, const struct af_decision 
                        machine->name, decision->missing_fact != NULL ? ": state the " : "",
                        decision->missing_fact != NULL ? decision->missing_fact : "");
     pin.wheel = pin.rung->wheel;
+    if (pin.rung->kind == AF_RUNG_BUILD && pin.rung->setup_lacks != NULL)
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "flash-attn's own setup.py cannot build for '%s': %s; `anyflash build` "
+                       "can: lock the wheel that it makes",
+                       machine->name, pin.rung->setup_lacks);
     if (pin.wheel != NULL && pin.wheel->url != NULL)
         fill_wheel(lock, &pin);
     else if (pin.rung->kind == AF_RUNG_BUILD && pin.rung->flash_attn != NULL)

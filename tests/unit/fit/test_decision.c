@@ -207,8 +207,104 @@ static void test_decision__build_counts_jobs_by_memory(void **state)
     assert_int_equal(rung->answer, AF_YES);
     assert_int_equal(rung->jobs, 2);
     assert_string_equal(rung->arch_list, "80");
-    assert_true(rung->price.minutes > 30 && rung->price.minutes < 240);
+    assert_string_equal(rung->build_words[1], "128");
+    assert_null(rung->setup_lacks);
     af_decision_release(&decision);
+}
+
+/* The row called `name`; the test fails without it. */
+static const struct af_prerequisite *row_of(const struct af_rung *rung, const char *name)
+{
+    for (size_t i = 0; i < rung->prerequisite_count; i++) {
+        if (strcmp(rung->prerequisites[i].name, name) == 0)
+            return &rung->prerequisites[i];
+    }
+    fail_msg("no row %s", name);
+    return NULL;
+}
+
+static void assert_row(const char *words, const char *name, enum af_answer answer,
+                       const char *evidence, const char *fix)
+{
+    struct af_decision decision;
+    decide(&decision, words);
+    const struct af_prerequisite *row = row_of(&decision.rungs[AF_RUNG_BUILD], name);
+    if (row->answer != answer || strstr(row->evidence, evidence) == NULL)
+        fail_msg("%s for %s: %d, '%s'", name, words, (int)row->answer, row->evidence);
+    if (fix == NULL)
+        assert_null(row->fix);
+    else if (row->fix == NULL || strstr(row->fix, fix) == NULL)
+        fail_msg("%s for %s: fix '%s'", name, words, row->fix);
+    af_decision_release(&decision);
+}
+
+#define ROOM "ram_gb=64 cores=8 disk_gb=100 "
+#define CU132 LINUX GPU "python=3.12 torch=2.15.0+cu132 " ROOM
+#define CU128 LINUX GPU "python=3.12 torch=2.8.0+cu128 " ROOM
+
+static void test_build__takes_the_indexs_toolkit_where_the_system_has_none(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, CU132 "gcc=12 cuda_toolkit=none");
+    const struct af_rung *rung = &decision.rungs[AF_RUNG_BUILD];
+    assert_int_equal(rung->answer, AF_YES);
+    assert_true(rung->toolkit_from_index);
+    assert_non_null(rung->setup_lacks);
+    af_decision_release(&decision);
+    assert_row(CU132 "gcc=12 cuda_toolkit=none", "cuda-toolkit", AF_YES,
+               "CUDA 13.2 from the Python package index", NULL);
+    assert_row(CU132 "gcc=12 cuda_toolkit=12.8", "cuda-toolkit", AF_YES,
+               "the system's is CUDA 12.8", NULL);
+}
+
+static void test_build__prefers_a_toolkit_of_torchs_major(void **state)
+{
+    (void)state;
+    assert_row(CU132 "gcc=12 cuda_toolkit=13.0", "cuda-toolkit", AF_YES, "CUDA 13.0 in", NULL);
+}
+
+static void test_build__for_cuda_12_needs_the_systems(void **state)
+{
+    (void)state;
+    assert_row(CU128 "gcc=12 cuda_toolkit=none distribution=ubuntu", "cuda-toolkit", AF_NO,
+               "begin with CUDA 13", "cuda-toolkit-12-8");
+    assert_row(CU128 "gcc=12 cuda_toolkit=13.0", "cuda-toolkit", AF_NO, "torch has CUDA 12",
+               "12.8");
+}
+
+static void test_build__knows_the_host_compilers_it_may_take(void **state)
+{
+    (void)state;
+    assert_row(CU132 "cuda_toolkit=none gcc=16", "host-compiler", AF_NO, "takes gcc 15 at most",
+               "CXX=g++-15");
+    assert_row(CU132 "cuda_toolkit=none gcc=9", "host-compiler", AF_NO, "gcc 10 or newer",
+               "g++");
+    assert_row(CU128 "cuda_toolkit=12.8 gcc=9", "host-compiler", AF_YES, "gcc 9", NULL);
+    assert_row(CU132 "cuda_toolkit=none gcc=none", "host-compiler", AF_NO, "", "g++");
+}
+
+static void test_build__changes_the_cxx_standard_itself(void **state)
+{
+    (void)state;
+    assert_row(CU132 "cuda_toolkit=none gcc=12", "c++-standard", AF_YES, "C++20", NULL);
+    assert_row(CU128 "cuda_toolkit=12.8 gcc=12", "c++-standard", AF_YES, "C++17", NULL);
+}
+
+static void test_build__refuses_a_gpu_older_than_ampere(void **state)
+{
+    (void)state;
+    assert_row(LINUX "sm=7.5 driver=595.45 python=3.12 torch=2.15.0+cu132 gcc=12 " ROOM, "gpu",
+               AF_NO, "SM 7.5", "scaled_dot_product_attention");
+}
+
+static void test_build__names_the_room_it_needs(void **state)
+{
+    (void)state;
+    assert_row(LINUX GPU "python=3.12 torch=2.15.0+cu132 gcc=12 ram_gb=4 disk_gb=1", "memory",
+               AF_NO, "4.0 GiB free, 6.2 GiB", "more memory");
+    assert_row(LINUX GPU "python=3.12 torch=2.15.0+cu132 gcc=12 ram_gb=4 disk_gb=1", "disk",
+               AF_NO, "1.0 GiB free", "ANYFLASH_CACHE");
 }
 
 static void test_decision__build_names_what_is_missing(void **state)
@@ -340,6 +436,13 @@ int main(void)
         cmocka_unit_test(test_decision__wheel_must_fit_all_machines),
         cmocka_unit_test(test_decision__build_counts_jobs_by_memory),
         cmocka_unit_test(test_decision__build_names_what_is_missing),
+        cmocka_unit_test(test_build__takes_the_indexs_toolkit_where_the_system_has_none),
+        cmocka_unit_test(test_build__prefers_a_toolkit_of_torchs_major),
+        cmocka_unit_test(test_build__for_cuda_12_needs_the_systems),
+        cmocka_unit_test(test_build__knows_the_host_compilers_it_may_take),
+        cmocka_unit_test(test_build__changes_the_cxx_standard_itself),
+        cmocka_unit_test(test_build__refuses_a_gpu_older_than_ampere),
+        cmocka_unit_test(test_build__names_the_room_it_needs),
         cmocka_unit_test(test_decision__refuses_an_arch_that_is_none),
         cmocka_unit_test(test_decision__huge_numbers_are_no_facts),
         cmocka_unit_test(test_decision__is_the_same_every_time),

@@ -130,19 +130,21 @@ static void test_plan__moves_torchvision_with_torch(void **state)
     af_arena_release(&arena);
 }
 
-static void test_plan__build_sets_each_word(void **state)
+static void test_plan__build_is_a_slim_one_unless_more_is_asked_for(void **state)
 {
-    const struct af_fit_options options = {.has_preference = true, .preference = AF_RUNG_BUILD};
+    static const char *const words[] = {"--for", "my model/config.json", "--inference"};
+    struct af_fit_options options = {.has_preference = true, .preference = AF_RUNG_BUILD};
     struct af_arena arena;
     (void)state;
-    const char *text = plan_for(LINUX GPU "python=3.12 torch=2.8.0+cu128 uv=0.13.8 "
-                                          "cuda_toolkit=12.8 gcc=12 ram_gb=16 cores=8 "
-                                          "disk_gb=100",
-                                NULL, &options, &arena);
-    assert_has(text, "setuptools wheel packaging psutil ninja");
-    assert_has(text, "FLASH_ATTENTION_FORCE_BUILD=TRUE FLASH_ATTN_CUDA_ARCHS=80 MAX_JOBS=2 "
-                     "NVCC_THREADS=1 ");
-    assert_has(text, "--no-build-isolation --no-deps --no-cache");
+    const char *machine = LINUX GPU "python=3.12 torch=2.15.0+cu132 uv=0.13.8 "
+                                    "cuda_toolkit=none gcc=12 ram_gb=16 cores=8 disk_gb=100";
+    const char *text = plan_for(machine, NULL, &options, &arena);
+    assert_has(text, "anyflash build --head-dim 128 --dtype bf16 --arch 80\n");
+    af_arena_release(&arena);
+    options.build_words = words;
+    options.build_word_count = AF_COUNT(words);
+    text = plan_for(machine, NULL, &options, &arena);
+    assert_has(text, "anyflash build --for 'my model/config.json' --inference --arch 80\n");
     af_arena_release(&arena);
 }
 
@@ -220,7 +222,7 @@ int main(void)
         cmocka_unit_test(test_plan__makes_an_environment_over_a_managed_python),
         cmocka_unit_test(test_plan__pins_the_build_of_a_changed_torch),
         cmocka_unit_test(test_plan__moves_torchvision_with_torch),
-        cmocka_unit_test(test_plan__build_sets_each_word),
+        cmocka_unit_test(test_plan__build_is_a_slim_one_unless_more_is_asked_for),
         cmocka_unit_test(test_plan__without_a_wheel_names_torchs_attention),
         cmocka_unit_test(test_command__quotes_what_a_shell_would_read),
         cmocka_unit_test(test_plan__survives_each_failed_allocation),
