@@ -112,6 +112,11 @@ static const char *reason_of(struct af_build *build, const struct af_build_place
     return af_arena_format(build->arena, "setup.py ended with exit code %d", result->exit_code);
 }
 
+static unsigned cores_of(const struct af_build *build)
+{
+    return (unsigned)af_fact_int_or(&build->machine->resources.cores, 0);
+}
+
 static enum anyflash_status compile(struct af_build *build, const struct af_build_place *place,
                                     struct af_build_result *result, struct anyflash_error *err)
 {
@@ -140,6 +145,7 @@ static enum anyflash_status compile(struct af_build *build, const struct af_buil
                                               .output = log,
                                               .memory_bytes = build->memory_bytes,
                                               .slots = build->slots,
+                                              .cores = cores_of(build),
                                               .predict = af_build_predict,
                                               .event = build->event,
                                               .event_context = build->context,

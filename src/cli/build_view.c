@@ -66,10 +66,18 @@ static void tell_file(struct af_build_view *view, const struct af_govern_event *
         [AF_GOVERN_ENDED] = "done",
         [AF_GOVERN_FAILED] = "failed",
         [AF_GOVERN_KILLED] = "killed: memory was too short; again, alone",
-        [AF_GOVERN_STANDSTILL] = "stopped: memory was too short for any to go on; again later"};
+        [AF_GOVERN_STANDSTILL] = "stopped: memory was too short for any to go on; again later",
+        [AF_GOVERN_CRASHED] = "ended by a signal; again",
+        [AF_GOVERN_HUNG] = "stopped: it used no processor; again"};
     clear(view);
     fprintf(stderr, "  %-44s %4.0f s  %4.1f GiB  %s\n", event->file->file, event->seconds,
             (double)event->peak_bytes / GIB, words[event->kind]);
+}
+
+static void tell_remark(struct af_build_view *view, const char *remark)
+{
+    clear(view);
+    fprintf(stderr, "  %s\n", remark);
 }
 
 void af_build_view_event(void *context, const struct af_govern_event *event)
@@ -85,6 +93,8 @@ void af_build_view_event(void *context, const struct af_govern_event *event)
         return;
     if (event->kind == AF_GOVERN_TICK)
         tell(view, event);
+    else if (event->kind == AF_GOVERN_REMARK)
+        tell_remark(view, event->remark);
     else if (event->kind != AF_GOVERN_STARTED)
         tell_file(view, event);
 }

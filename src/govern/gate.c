@@ -2,7 +2,8 @@
  * gate.c: the compiler's stand-in.
  *
  * The compiler dies with its gate (PR_SET_PDEATHSIG); what the compiler itself
- * started is killed by the gate, or by the governor when the gate was killed.
+ * started is killed by the gate, or by the governor when the gate was killed:
+ * both are subreapers, so what left the compiler's group and session is theirs.
  */
 #include "govern/gate.h"
 
@@ -27,6 +28,7 @@
 #define IOPRIO_WHO_PROCESS 1
 #define IOPRIO_IDLE (3 << 13)
 #define NICE 10
+#define SWEEPS 100
 #define OOM_SCORE "500" /* the kernel takes a compiler before the user's programs */
 
 struct gate {
@@ -102,6 +104,16 @@ static void note(const struct gate *gate, int status)
         af_done_note(gate->argv);
 }
 
+/* Kills what the compiler left behind, in its group or out of it. */
+static void sweep(pid_t group)
+{
+    af_tree_kill(group);
+    for (int i = 0; i < SWEEPS && waitpid(-1, NULL, WNOHANG) >= 0; i++) {
+        af_tree_kill_strays(0);
+        poll(NULL, 0, 5); /* the dead hand on their children */
+    }
+}
+
 /* Ends the compiler and all of its group; one that has just ended well is noted. */
 static void stop(struct gate *gate)
 {
@@ -113,7 +125,7 @@ static void stop(struct gate *gate)
         waitpid(gate->group, &status, 0);
     }
     note(gate, status);
-    af_tree_kill(gate->group); /* what it left behind */
+    sweep(gate->group);
     gate->group = 0;
 }
 
@@ -125,7 +137,7 @@ static bool report(struct gate *gate)
     pid_t pid = wait4(gate->group, &status, WNOHANG, &usage);
     if (pid != gate->group)
         return pid == 0;
-    af_tree_kill(gate->group); /* what it left behind */
+    sweep(gate->group);
     gate->group = 0;
     note(gate, status);
     *gate->message = (struct af_message){
@@ -201,6 +213,7 @@ int af_gate_run(const char *const *argv)
     sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, &gate.before);
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* who asked for it is gone */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     gate.signals = signalfd(-1, &set, SFD_CLOEXEC);
     int code = gate.signals < 0 ? AF_GATE_EXIT_ALONE : serve(&gate);
     stop(&gate);

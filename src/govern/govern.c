@@ -30,7 +30,6 @@ struct run {
     int listening;
     int signals;
     sigset_t before;
-    pid_t build;
     bool ended;
     char name[AF_CHANNEL_NAME_BYTES];
 };
@@ -63,16 +62,16 @@ static enum anyflash_status start_build(struct run *run, struct anyflash_error *
 {
     const char *const *variable = run->governor.options->environment;
     pid_t parent = getpid();
-    run->build = fork();
-    if (run->build == 0) {
+    run->governor.build = fork();
+    if (run->governor.build == 0) {
         for (; variable != NULL && *variable != NULL; variable++)
             putenv((char *)(uintptr_t)*variable);
         setenv(AF_GATE_VARIABLE, run->name, 1);
         become(run, parent);
     }
-    if (run->build < 0)
+    if (run->governor.build < 0)
         return af_fail(err, ANYFLASH_E_IO, "cannot start the build: %s", strerror(errno));
-    setpgid(run->build, run->build);
+    setpgid(run->governor.build, run->governor.build);
     return ANYFLASH_OK;
 }
 
@@ -111,7 +110,7 @@ static void reap(struct run *run)
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        if (pid != run->build)
+        if (pid != run->governor.build)
             continue;
         run->ended = true;
         run->governor.result.exit_code =
@@ -182,16 +181,16 @@ static void end_all(struct run *run)
     close(run->listening);
     run->listening = -1;
     if (!run->ended)
-        kill(-run->build, SIGTERM);
+        kill(-run->governor.build, SIGTERM);
     for (int waited = 0; !run->ended && waited < GRACE_MS; waited += 20) {
         struct pollfd wait = {run->signals, POLLIN, 0};
         poll(&wait, 1, 20);
         take_signals(run);
-        af_tree_kill_strays(run->build);
+        af_tree_kill_strays(run->governor.build);
     }
-    af_tree_kill(run->build); /* also what it left in its group */
+    af_tree_kill(run->governor.build); /* also what it left in its group */
     if (!run->ended) {
-        waitpid(run->build, NULL, 0);
+        waitpid(run->governor.build, NULL, 0);
         run->governor.result.exit_code = 128 + SIGKILL;
     }
     af_confine_kill(&run->governor.confine);
@@ -214,10 +213,11 @@ enum anyflash_status af_govern_run(const struct af_govern_options *options,
     run->listening = run->signals = -1;
     run->governor.options = options;
     run->governor.state = state;
-    run->governor.cores = cores_here();
+    run->governor.cores_seen = cores_here();
+    run->governor.cores = options->cores > 0 ? options->cores : run->governor.cores_seen;
+    run->governor.standstill.limit_seconds = options->standstill_seconds;
     af_confine_make(options->root, options->memory_bytes, &run->governor.confine);
     af_jobs_room(&run->governor, &run->governor.room);
-    run->governor.kills_seen = run->governor.room.kills;
     run->governor.hits_seen = run->governor.room.limit_hits;
     sigprocmask(SIG_SETMASK, NULL, &run->before);
     enum anyflash_status status = open_all(run, err);

@@ -4,9 +4,12 @@
  * The build's own program (ninja under setup.py) starts as many jobs as it
  * likes; each of them is a gate (govern/gate.h) that waits here for its turn.
  * What a file needs is predicted by the caller and corrected by what such files
- * really took, which the state database keeps. A compiler that the kernel
- * killed for memory is repeated with nothing beside it; one that stands still
- * because memory is short is stopped and repeated later, but never the last.
+ * really took, which the state database keeps: those that wait are corrected as
+ * soon as the first of their kind is known. A compiler that the kernel killed
+ * for memory is repeated with nothing beside it; one that stands still because
+ * memory is short is stopped and repeated later, but never the last: of that it
+ * is said why. One that crashed or hung is repeated once, then its cause stands
+ * in the build's output.
  *
  * Everything ends with this process, whatever ends it: the build dies with it,
  * gates notice its end and kill their compilers, and orphans become its
@@ -38,6 +41,9 @@ enum af_govern_event_kind {
     AF_GOVERN_FAILED,     /* the compiler's own failure */
     AF_GOVERN_KILLED,     /* for memory; it will be repeated alone */
     AF_GOVERN_STANDSTILL, /* it was stopped, so that the others go on; it will be repeated */
+    AF_GOVERN_CRASHED,    /* a signal ended it that we did not send; it will be repeated */
+    AF_GOVERN_HUNG,       /* it was stopped: no processor time for long; it will be repeated */
+    AF_GOVERN_REMARK,     /* a sentence */
     AF_GOVERN_TICK        /* about every second */
 };
 
@@ -51,8 +57,9 @@ struct af_govern_row {
 
 struct af_govern_event {
     enum af_govern_event_kind kind;
-    const struct af_prediction *file; /* NULL of TICK */
-    uint64_t peak_bytes;              /* of ENDED, FAILED, KILLED: the largest process */
+    const struct af_prediction *file; /* NULL of REMARK and TICK */
+    const char *remark;               /* of REMARK, else NULL */
+    uint64_t peak_bytes;              /* of those that ended: the largest process */
     double seconds;                   /* of these: since it started */
     double cpu_seconds;               /* of these: that it worked */
     /* The state after it: */
@@ -71,7 +78,10 @@ struct af_govern_options {
     const char *const *environment; /* "NAME=value" added to ours; NULL-terminated, or NULL */
     int output;                     /* descriptor for its stdout and stderr */
     uint64_t memory_bytes;          /* for the whole build; 0: what the machine has */
-    unsigned slots;                 /* compilers at a time; 0: as many as cores */
+    unsigned slots;                 /* compilers at a time; 0: as many as cores are free */
+    unsigned cores;                 /* that are ours; 0: by the affinity mask */
+    double hang_seconds;            /* without processor time until it is stopped; 0: 600 */
+    double standstill_seconds;      /* until one is stopped for it; 0: 15 */
     const char *root;               /* before /proc and /sys; NULL: none (tests) */
     void (*predict)(void *context, const char *const *argv, struct af_prediction *out);
     void *context;
@@ -87,7 +97,8 @@ struct af_govern_result {
     int interrupted;     /* the signal that ended all of it, or 0 */
     size_t ended_count;  /* compilers that ended well */
     size_t failed_count; /* and by their own failure */
-    size_t killed_count; /* for memory */
+    size_t killed_count; /* for memory; each time counts */
+    size_t crashed_count; /* by other signals, or because they hung; each time counts */
 };
 
 /*

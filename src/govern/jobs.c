@@ -5,6 +5,8 @@
 #include "govern/jobs.h"
 
 #include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -14,13 +16,15 @@
 #include "govern/tree.h"
 
 #define ARGUMENTS_MAX 1024
-#define KILLS_MAX 4        /* then its failure is reported */
-#define RAISE 1.25         /* what a killed one is taken to need, over what it had */
-#define HANG_SECONDS 600.0 /* without any processor time */
-#define RESERVE_SHARE 50   /* 1/50 of the limit stays free */
+#define KILLS_MAX 4      /* so often killed, its failure is reported */
+#define CRASHES_MAX 2    /* and so often crashed */
+#define RAISE 1.25       /* what a killed one is taken to need, over what it had */
+#define RESERVE_SHARE 50 /* 1/50 of the limit stays free */
 #define RESERVE_MAX (UINT64_C(1) << 30)
 #define BUILD_BYTES (UINT64_C(512) << 20) /* setup.py, torch and ninja themselves */
-#define TIGHT_SHARE 40                    /* less than 1/40 left is "at the limit" */
+#define STALLED 0.2                       /* share of time: more compilers would not help */
+#define REMARK_BYTES 400
+#define GIB 1073741824.0
 
 double af_govern_now(void)
 {
@@ -70,6 +74,8 @@ static uint64_t budget(const struct af_governor *governor)
         given = given > 2 * BUILD_BYTES ? given - BUILD_BYTES : given / 2;
         bytes = given < bytes ? given : bytes;
     }
+    if (governor->room.stalled > STALLED && running_bytes(governor) < bytes)
+        bytes = running_bytes(governor); /* where there is swap, room is not all */
     return bytes;
 }
 
@@ -79,7 +85,8 @@ static unsigned slots(const struct af_governor *governor)
     if (governor->options->slots > 0)
         return governor->options->slots;
     unsigned taken = (unsigned)(governor->others_cores + 0.5);
-    return taken >= governor->cores ? 1 : governor->cores - taken;
+    unsigned free_cores = taken >= governor->cores_seen ? 1 : governor->cores_seen - taken;
+    return free_cores < governor->cores ? free_cores : governor->cores;
 }
 
 /* The jobs as af_admit() takes them, and which job each is. */
@@ -137,12 +144,26 @@ void af_jobs_tell(struct af_governor *governor, enum af_govern_event_kind kind,
     governor->options->event(governor->options->event_context, &event);
 }
 
+void af_jobs_remark(struct af_governor *governor, const char *format, ...)
+{
+    char text[REMARK_BYTES];
+    struct af_govern_event event = {.kind = AF_GOVERN_REMARK, .remark = text};
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    dprintf(governor->options->output, "anyflash: %s\n", text);
+    if (governor->options->event != NULL)
+        governor->options->event(governor->options->event_context, &event);
+}
+
 static void start(struct af_governor *governor, struct af_job *job)
 {
     governor->message = (struct af_message){.say = AF_SAY_GO};
     job->state = AF_JOB_RUNNING;
     job->group = 0;
-    job->stopped = false;
+    job->stopped = job->hung = job->remarked = false;
+    job->kills_before = governor->room.kills;
     job->started = job->worked = af_govern_now();
     job->resident_bytes = job->resident_peak = 0;
     job->user_seconds = job->cpu_seconds = 0;
@@ -198,36 +219,94 @@ static void finish(struct af_governor *governor, struct af_job *job, int code)
     af_channel_send(job->fd, &governor->message);
 }
 
-/* Whether memory was short when it was killed: else it was somebody's choice. */
-static bool memory_was_short(struct af_governor *governor)
+/* Those of its kind that wait or run are counted with what is known now. */
+static void relearn(struct af_governor *governor, const struct af_prediction *kind,
+                    uint64_t bytes)
+{
+    struct af_prediction known = *kind;
+    if (!af_costs_correct(governor->state, &known) && bytes > known.bytes)
+        known.bytes = bytes;
+    for (size_t i = 0; i < governor->job_count; i++) {
+        struct af_job *job = &governor->jobs[i];
+        if (job->state == AF_JOB_NEW || strcmp(job->prediction.key, known.key) != 0)
+            continue;
+        if (known.bytes > job->prediction.bytes ||
+            (job->state == AF_JOB_WAITING && job->kills == 0))
+            job->prediction.bytes = known.bytes;
+    }
+}
+
+/*
+ * Whether the kernel killed for memory while it ran; or, of one that was killed,
+ * whether memory was short: else it was somebody's choice.
+ */
+static bool was_for_memory(struct af_governor *governor, const struct af_job *job, int code)
 {
     struct af_room room;
     struct af_room_before before = governor->room_before;
+    if (job->stopped)
+        return true;
     af_jobs_room(governor, &room);
     governor->room_before = before; /* the next look measures from the last one */
-    bool killed = room.kills > governor->kills_seen;
-    governor->kills_seen = room.kills;
-    return killed || running_bytes(governor) > budget(governor) / 10 * 9;
+    if (code != 128 + SIGKILL) /* g++ and ptxas hide it; once, as it may be another's */
+        return room.kills > job->kills_before && !job->alone;
+    return room.kills > job->kills_before ||
+           running_bytes(governor) > budget(governor) / 10 * 9;
 }
 
-/* Killed: it waits again, with more room, or is given up. */
-static void repeat(struct af_governor *governor, struct af_job *job, uint64_t peak)
+/* It waits again. */
+static void repeat(struct af_governor *governor, struct af_job *job,
+                   enum af_govern_event_kind kind, uint64_t peak)
 {
-    bool shortage = job->stopped || memory_was_short(governor);
-    enum af_govern_event_kind kind = job->stopped ? AF_GOVERN_STANDSTILL : AF_GOVERN_KILLED;
-    governor->result.killed_count += !job->stopped;
-    job->kills++;
-    if (shortage) {
-        uint64_t more = (uint64_t)((double)peak * RAISE);
-        job->alone = !job->stopped; /* after a standstill it only waits for its room */
-        if (more > job->prediction.bytes)
-            job->prediction.bytes = more;
-        af_costs_raise(governor->state, &job->prediction, more);
-    }
     af_jobs_tell(governor, kind, job, peak);
     job->state = AF_JOB_WAITING;
     job->group = 0;
     job->resident_bytes = 0;
+}
+
+/* Killed for memory, or stopped for a standstill: again with more room, or given up. */
+static bool repeat_with_room(struct af_governor *governor, struct af_job *job, uint64_t peak)
+{
+    uint64_t more = (uint64_t)((double)peak * RAISE);
+    governor->result.killed_count += !job->stopped;
+    if (++job->kills >= KILLS_MAX) {
+        af_jobs_remark(governor, "error: %s was ended %u times for want of memory, at %.1f GiB",
+                       job->prediction.file, job->kills, (double)peak / GIB);
+        return false;
+    }
+    job->alone = !job->stopped; /* after a standstill it only waits for its room */
+    if (more > job->prediction.bytes)
+        job->prediction.bytes = more;
+    af_costs_raise(governor->state, &job->prediction, more);
+    relearn(governor, &job->prediction, more);
+    repeat(governor, job, job->stopped ? AF_GOVERN_STANDSTILL : AF_GOVERN_KILLED, peak);
+    return true;
+}
+
+/* Ended by a signal: it may have been a whim of the machine or of somebody. */
+static bool repeat_crashed(struct af_governor *governor, struct af_job *job, int code,
+                           uint64_t peak)
+{
+    const char *file = job->prediction.file;
+    unsigned most = code == 128 + SIGKILL && !job->hung ? KILLS_MAX : CRASHES_MAX;
+    governor->result.crashed_count++;
+    if (++job->crashes < most) {
+        repeat(governor, job, job->hung ? AF_GOVERN_HUNG : AF_GOVERN_CRASHED, peak);
+        return true;
+    }
+    if (job->hung)
+        af_jobs_remark(governor, "error: %s hangs: it used no processor, %u times", file,
+                       job->crashes);
+    else
+        af_jobs_remark(governor, "error: %s was ended by signal %d, the %u. time", file,
+                       code - 128, job->crashes);
+    return false;
+}
+
+/* Whether a compiler's exit code tells of a signal, to itself or to what it started. */
+static bool is_signal(int code)
+{
+    return code > 128 && code <= 128 + SIGSYS;
 }
 
 static bool take_end(struct af_governor *governor, struct af_job *job)
@@ -240,13 +319,16 @@ static bool take_end(struct af_governor *governor, struct af_job *job)
         return false;
     peak = peak > job->resident_peak ? peak : job->resident_peak;
     job->cpu_seconds = seconds;
-    if (code == 128 + SIGKILL && job->kills + 1 < KILLS_MAX) {
-        repeat(governor, job, peak);
+    if (code != 0 && !job->hung && was_for_memory(governor, job, code)) {
+        if (repeat_with_room(governor, job, peak))
+            return true;
+    } else if (is_signal(code) && repeat_crashed(governor, job, code, peak)) {
         return true;
     }
     if (code == 0) {
         governor->result.ended_count++;
         af_costs_learn(governor->state, &job->prediction, peak, seconds);
+        relearn(governor, &job->prediction, peak);
     } else {
         governor->result.failed_count++;
     }
@@ -259,6 +341,7 @@ static void remove_job(struct af_governor *governor, size_t at)
 {
     struct af_job *job = &governor->jobs[at];
     af_tree_kill(job->group);
+    af_tree_kill_strays(governor->build); /* what left its group, of a gate that was killed */
     close(job->fd);
     governor->first = NULL;
     governor->job_count--;
@@ -280,80 +363,6 @@ bool af_jobs_hear(struct af_governor *governor, size_t at)
     if (!good)
         remove_job(governor, at);
     return good;
-}
-
-/* Stops the youngest; its gate reports the end, and it is repeated. Never the last. */
-static void stop_youngest(struct af_governor *governor)
-{
-    struct af_job *youngest = NULL;
-    size_t running = 0;
-    for (size_t i = 0; i < governor->job_count; i++) {
-        struct af_job *job = &governor->jobs[i];
-        if (job->state != AF_JOB_RUNNING || job->group == 0)
-            continue;
-        running++;
-        if (youngest == NULL || job->started > youngest->started)
-            youngest = job;
-    }
-    if (running < 2)
-        return;
-    youngest->stopped = true;
-    af_tree_kill(youngest->group);
-}
-
-/* One that has used no processor for long; killed as often as it may be, it fails. */
-static void look_for_hanging(struct af_job *job, double now, double cpu_seconds)
-{
-    if (cpu_seconds > job->cpu_seconds + 0.01)
-        job->worked = now;
-    job->cpu_seconds = cpu_seconds;
-    if (now - job->worked > HANG_SECONDS) {
-        job->worked = now;
-        af_tree_kill(job->group);
-    }
-}
-
-/* Samples all compilers; the seconds that they worked since the last time. */
-static double sample(struct af_governor *governor, double now, unsigned *running_out)
-{
-    struct af_tree trees[AF_GOVERN_JOBS_MAX];
-    struct af_job *of[AF_GOVERN_JOBS_MAX];
-    size_t count = 0;
-    double worked = 0;
-    for (size_t i = 0; i < governor->job_count; i++) {
-        if (governor->jobs[i].state == AF_JOB_RUNNING && governor->jobs[i].group != 0) {
-            of[count] = &governor->jobs[i];
-            trees[count++] = (struct af_tree){.group = governor->jobs[i].group};
-        }
-    }
-    if (count > 0)
-        af_tree_sample(trees, count);
-    for (size_t i = 0; i < count; i++) {
-        of[i]->resident_bytes = trees[i].resident_bytes;
-        if (trees[i].resident_bytes > of[i]->resident_peak)
-            of[i]->resident_peak = trees[i].resident_bytes;
-        if (trees[i].user_seconds > of[i]->user_seconds)
-            worked += trees[i].user_seconds - of[i]->user_seconds;
-        of[i]->user_seconds = trees[i].user_seconds;
-        look_for_hanging(of[i], now, trees[i].user_seconds + trees[i].system_seconds);
-    }
-    *running_out = (unsigned)count;
-    return worked;
-}
-
-void af_jobs_look(struct af_governor *governor)
-{
-    double now = af_govern_now();
-    struct af_standstill_look look = {.now = now, .interval = now - governor->looked};
-    look.user_seconds = sample(governor, now, &look.running);
-    af_jobs_room(governor, &governor->room);
-    governor->others_cores = 0.9 * governor->others_cores + 0.1 * governor->room.others_cores;
-    look.at_limit = governor->room.left_bytes < governor->room.limit_bytes / TIGHT_SHARE ||
-                    (governor->looked > 0 && governor->room.limit_hits > governor->hits_seen);
-    governor->hits_seen = governor->room.limit_hits;
-    if (governor->looked > 0 && af_standstill_look(&governor->standstill, &look))
-        stop_youngest(governor);
-    governor->looked = now;
 }
 
 void af_jobs_end(struct af_governor *governor)

@@ -22,7 +22,11 @@ struct af_job {
     pid_t group;    /* of its compiler, once that is told; else 0 */
     bool alone;     /* killed for memory before */
     bool stopped;   /* by us, for a standstill */
-    unsigned kills; /* how often it was killed, by whomever */
+    bool hung;      /* stopped by us, because it hung */
+    bool remarked;  /* it was said of it that it stands still */
+    unsigned kills; /* how often it was killed for memory or stopped for it */
+    unsigned crashes;      /* how often it crashed or hung */
+    uint64_t kills_before; /* of the kernel, when it started */
     double started;
     uint64_t resident_bytes;
     uint64_t resident_peak; /* since it started */
@@ -43,10 +47,11 @@ struct af_governor {
     struct af_room room;
     struct af_room_before room_before;
     double others_cores; /* smoothed */
-    uint64_t kills_seen;
     uint64_t hits_seen;
     struct af_standstill standstill;
-    unsigned cores;
+    unsigned cores;      /* that are ours: less than seen where a quota holds */
+    unsigned cores_seen; /* by the affinity mask */
+    pid_t build;   /* a child that is no stray */
     double looked; /* when memory and jobs were last looked at */
     enum af_admit_why why;
     const struct af_prediction *first;
@@ -61,7 +66,7 @@ void af_jobs_add(struct af_governor *governor, int fd);
 /* Reads what gate number `at` says. False when it is gone and was removed. */
 bool af_jobs_hear(struct af_governor *governor, size_t at);
 
-/* Looks at memory and at what runs; acts on standstill and on compilers that hang. */
+/* Looks at memory and at what runs; acts on standstill and on compilers that hang (watch.c). */
 void af_jobs_look(struct af_governor *governor);
 
 /* Starts all that may start. */
@@ -69,6 +74,9 @@ void af_jobs_admit(struct af_governor *governor);
 
 /* Kills all compilers and lets all gates go. */
 void af_jobs_end(struct af_governor *governor);
+
+/* Tells a sentence: as an event, and as a line of the build's output. */
+void af_jobs_remark(struct af_governor *governor, const char *format, ...) AF_PRINTF(2, 3);
 
 void af_jobs_tell(struct af_governor *governor, enum af_govern_event_kind kind,
                   const struct af_job *job, uint64_t peak_bytes);

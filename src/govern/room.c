@@ -9,6 +9,7 @@
 #include "govern/govern.h"
 #include "machine/cgroup.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,7 @@ static const char *read_text(const struct af_probe *probe, const char *path)
     struct af_span bytes;
     const char *file = af_probe_path(probe, path);
     if (file == NULL ||
-        af_file_read(probe->arena, file, FILE_BYTES, &bytes, NULL) != ANYFLASH_OK)
+        af_file_read_start(probe->arena, file, FILE_BYTES, &bytes, NULL) != ANYFLASH_OK)
         return "";
     return bytes.data;
 }
@@ -59,6 +60,8 @@ static void read_system(const struct af_probe *probe, struct af_room *room)
     if (field(text, "MemTotal:", &total) && field(text, "MemAvailable:", &available) &&
         available <= total)
         take(room, total * KIB, (total - available) * KIB);
+    if (field(read_text(probe, "/proc/vmstat"), "oom_kill ", &total))
+        room->kills += total;
 }
 
 static const char *group_text(const struct af_probe *probe, const struct af_cgroup *cgroup,
@@ -110,19 +113,45 @@ static double pressure(const char *text)
     return full != NULL && sscanf(full, "full avg10=%lf", &share) == 1 ? share / 100 : -1;
 }
 
-/* Time of processes that are not nice: ours are, so it is that of others. */
+/*
+ * Time of processes that are not nice: ours are, so it is that of others. Only
+ * processors that we may use count: a container sees those of the whole host.
+ */
+static bool busy_ticks(const char *text, uint64_t *ticks_out)
+{
+    cpu_set_t set;
+    unsigned cpu;
+    unsigned long long user;
+    uint64_t ticks = 0;
+    bool found = false;
+    bool known = sched_getaffinity(0, sizeof set, &set) == 0;
+    for (const char *line = strstr(text, "\ncpu"); known && line != NULL;
+         line = strstr(line + 1, "\ncpu")) {
+        if (sscanf(line, "\ncpu%u %llu", &cpu, &user) != 2 || cpu >= CPU_SETSIZE ||
+            !CPU_ISSET(cpu, &set))
+            continue;
+        ticks += user;
+        found = true;
+    }
+    if (!found && sscanf(text, "cpu %llu", &user) == 1) {
+        ticks = user;
+        found = true;
+    }
+    *ticks_out = ticks;
+    return found;
+}
+
 static void read_others(const struct af_probe *probe, struct af_room_before *before,
                         struct af_room *room)
 {
-    unsigned long long user = 0;
-    unsigned long long niced = 0;
+    uint64_t ticks;
     double seconds = af_govern_now();
-    if (sscanf(read_text(probe, "/proc/stat"), "cpu %llu %llu", &user, &niced) != 2)
+    if (!busy_ticks(read_text(probe, "/proc/stat"), &ticks))
         return;
-    if (before->seconds > 0 && seconds > before->seconds && user >= before->busy_ticks)
-        room->others_cores = (double)(user - before->busy_ticks) /
+    if (before->seconds > 0 && seconds > before->seconds && ticks >= before->busy_ticks)
+        room->others_cores = (double)(ticks - before->busy_ticks) /
                              (double)sysconf(_SC_CLK_TCK) / (seconds - before->seconds);
-    *before = (struct af_room_before){user, seconds};
+    *before = (struct af_room_before){ticks, seconds};
 }
 
 void af_room_read(const char *root, const char *group, struct af_room_before *before,

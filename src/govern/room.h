@@ -16,9 +16,9 @@ struct af_room {
     uint64_t left_bytes;  /* the least of what any level leaves; AF_ROOM_UNLIMITED unknown */
     uint64_t limit_bytes; /* of that level */
     uint64_t limit_hits;  /* how often a group came to its limit, in all (v1 failcnt, v2 max) */
-    uint64_t kills;       /* how often the kernel killed in these groups */
+    uint64_t kills;       /* how often the kernel killed for memory, there and at all */
     double stalled;      /* share of the last 10 s in which all waited for memory; -1 unknown */
-    double others_cores; /* cores that work without being nice use; since the last reading */
+    double others_cores; /* of ours, that are used without being nice; since the last reading */
 };
 
 /* What the next reading is compared with; zero-initialised at first. */

@@ -12,7 +12,9 @@ bool af_standstill_look(struct af_standstill *standstill, const struct af_stands
     if (still && !standstill->still)
         standstill->since = look->now - look->interval;
     standstill->still = still;
-    if (!still || look->now - standstill->since < AF_STANDSTILL_SECONDS)
+    double limit =
+        standstill->limit_seconds > 0 ? standstill->limit_seconds : AF_STANDSTILL_SECONDS;
+    if (!still || look->now - standstill->since < limit)
         return false;
     standstill->still = false;
     return true;

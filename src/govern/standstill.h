@@ -13,6 +13,7 @@
 #define AF_STANDSTILL_SECONDS 15.0
 
 struct af_standstill {
+    double limit_seconds; /* 0: AF_STANDSTILL_SECONDS */
     bool still;
     double since; /* when it began to look so */
 };
@@ -26,7 +27,7 @@ struct af_standstill_look {
     bool at_limit;       /* hardly anything is left, or the limit was met in it */
 };
 
-/* True when they have stood still for AF_STANDSTILL_SECONDS; it then begins anew. */
+/* True when they have stood still for that long; it then begins anew. */
 bool af_standstill_look(struct af_standstill *standstill,
                         const struct af_standstill_look *look);
 

@@ -1,0 +1,112 @@
+/*
+ * watch.c: a look at all compilers that run, twice a second: what they take,
+ * whether they stand still for want of memory, whether one hangs.
+ */
+#include "govern/jobs.h"
+#include "govern/tree.h"
+
+#define HANG_SECONDS 600.0  /* without processor time; files lie on slow networks, too */
+#define REMARK_SHARE 0.1    /* of that until it is said */
+#define TIGHT_SHARE 40      /* less than 1/40 left is "at the limit" */
+#define STALLED 0.5         /* and so is this share of time in which all wait for memory */
+#define PAUSE_SECONDS 10.0  /* between two looks: we were stopped ourselves */
+#define GIB 1073741824.0
+
+/* Stops the youngest; its gate reports the end, and it is repeated. Never the last. */
+static void act_on_standstill(struct af_governor *governor)
+{
+    struct af_job *youngest = NULL;
+    size_t running = 0;
+    for (size_t i = 0; i < governor->job_count; i++) {
+        struct af_job *job = &governor->jobs[i];
+        if (job->state != AF_JOB_RUNNING || job->group == 0)
+            continue;
+        running++;
+        if (youngest == NULL || job->started > youngest->started)
+            youngest = job;
+    }
+    if (running >= 2) {
+        youngest->stopped = true;
+        af_tree_kill(youngest->group);
+    } else if (youngest != NULL && !youngest->remarked) {
+        youngest->remarked = true;
+        af_jobs_remark(governor,
+                       "%s stands still at %.1f GiB: memory is at its limit of %.1f GiB. "
+                       "Nothing runs beside it, so it is left to go on when there is more",
+                       youngest->prediction.file, (double)youngest->resident_bytes / GIB,
+                       (double)governor->room.limit_bytes / GIB);
+    }
+}
+
+/* One that has used no processor for long is told of, then stopped; twice, it fails. */
+static void look_for_hanging(struct af_governor *governor, struct af_job *job, double now,
+                             double cpu_seconds)
+{
+    double limit = governor->options->hang_seconds;
+    limit = limit > 0 ? limit : HANG_SECONDS;
+    if (cpu_seconds > job->cpu_seconds + 0.01 || now - governor->looked > PAUSE_SECONDS)
+        job->worked = now;
+    job->cpu_seconds = cpu_seconds;
+    if (now - job->worked > limit) {
+        job->hung = true;
+        job->worked = now;
+        af_tree_kill(job->group);
+    } else if (now - job->worked > REMARK_SHARE * limit && !job->remarked) {
+        job->remarked = true;
+        af_jobs_remark(governor, "%s has used no processor for %.0f s; after %.0f s it is "
+                                 "stopped", job->prediction.file, now - job->worked, limit);
+    }
+}
+
+/* Samples all compilers; the seconds that they worked since the last time. */
+static double sample(struct af_governor *governor, double now, bool at_limit,
+                     unsigned *running_out)
+{
+    struct af_tree trees[AF_GOVERN_JOBS_MAX];
+    struct af_job *of[AF_GOVERN_JOBS_MAX];
+    size_t count = 0;
+    double worked = 0;
+    for (size_t i = 0; i < governor->job_count; i++) {
+        if (governor->jobs[i].state == AF_JOB_RUNNING && governor->jobs[i].group != 0) {
+            of[count] = &governor->jobs[i];
+            trees[count++] = (struct af_tree){.group = governor->jobs[i].group};
+        }
+    }
+    if (count > 0)
+        af_tree_sample(trees, count);
+    for (size_t i = 0; i < count; i++) {
+        of[i]->resident_bytes = trees[i].resident_bytes;
+        if (trees[i].resident_bytes > of[i]->resident_peak)
+            of[i]->resident_peak = trees[i].resident_bytes;
+        if (trees[i].user_seconds > of[i]->user_seconds)
+            worked += trees[i].user_seconds - of[i]->user_seconds;
+        of[i]->user_seconds = trees[i].user_seconds;
+        if (at_limit)
+            of[i]->worked = now; /* it waits for memory: a standstill, no fault of its own */
+        look_for_hanging(governor, of[i], now,
+                         trees[i].user_seconds + trees[i].system_seconds);
+    }
+    *running_out = (unsigned)count;
+    return worked;
+}
+
+static bool is_at_limit(const struct af_governor *governor)
+{
+    const struct af_room *room = &governor->room;
+    return room->left_bytes < room->limit_bytes / TIGHT_SHARE || room->stalled > STALLED ||
+           (governor->looked > 0 && room->limit_hits > governor->hits_seen);
+}
+
+void af_jobs_look(struct af_governor *governor)
+{
+    double now = af_govern_now();
+    struct af_standstill_look look = {.now = now, .interval = now - governor->looked};
+    af_jobs_room(governor, &governor->room);
+    governor->others_cores = 0.9 * governor->others_cores + 0.1 * governor->room.others_cores;
+    look.at_limit = is_at_limit(governor);
+    look.user_seconds = sample(governor, now, look.at_limit, &look.running);
+    governor->hits_seen = governor->room.limit_hits;
+    if (governor->looked > 0 && af_standstill_look(&governor->standstill, &look))
+        act_on_standstill(governor);
+    governor->looked = now;
+}
