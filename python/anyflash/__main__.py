@@ -9,14 +9,25 @@ import os
 import pathlib
 import sys
 
+from . import _command
+
 #: Commands that this package does itself: name and module, with main(words).
 _COMMANDS = {"providers": ".providers.table", "shim": ".shim"}
 
 
+def _ours(words):
+    """(module, words for it) where the command is done here: also its `help`."""
+    if len(words) == 2 and words[0] == "help" and words[1] in _COMMANDS:
+        words = [words[1], "--help"]
+    module = _COMMANDS.get(words[0]) if words else None
+    return module and importlib.import_module(module, __package__), words[1:]
+
+
 def main():
     words = sys.argv[1:]
-    if words and words[0] in _COMMANDS and not {"-h", "--help"} & set(words):
-        sys.exit(importlib.import_module(_COMMANDS[words[0]], __package__).main(words[1:]))
+    module, rest = _ours(words)
+    if module is not None:
+        sys.exit(_command.run(module.main, rest))
     program = pathlib.Path(__file__).parent / "bin" / "anyflash"
     if not program.exists():
         sys.exit(

@@ -39,11 +39,6 @@ _library.define(
 )
 
 
-def seed_of(dropout):
-    """The seed of a call's dropout, from torch's generator: torch.manual_seed() decides."""
-    return int(torch.empty((), dtype=torch.int64).random_()) if dropout > 0 else 0
-
-
 def is_packed(mask, cu_q):
     return cu_q is not None or (mask is not None and mask.dtype == torch.int64)
 

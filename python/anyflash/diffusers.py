@@ -13,7 +13,8 @@ import torch
 from diffusers.models import attention_dispatch as _dispatch
 
 from . import flash_attn
-from ._masked import attend_masked, seed_of
+from ._masked import attend_masked
+from .providers.call import seed
 
 _NAME = "anyflash"
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -65,7 +66,7 @@ def attention(
             -1,
             0.0,
             float(dropout_p),
-            seed_of(dropout_p),
+            seed(dropout_p),
         )
     options = {"enable_gqa": True} if enable_gqa else {}
     return torch.nn.functional.scaled_dot_product_attention(

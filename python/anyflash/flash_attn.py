@@ -36,7 +36,6 @@ from torch import Tensor
 
 from .providers import attend, prepare
 from .providers.call import LSE, OUT, PROBABILITIES, Call
-from .providers.call import seed as _seed  # noqa: F401 (for the integrations)
 
 Result = Union[Tensor, Tuple[Tensor, Tensor, Tensor]]
 

@@ -23,7 +23,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from . import _hf_masks, _sink_functions, flash_attn
 from ._hf_elsewhere import attend_elsewhere, visible_mask
-from ._masked import attend_masked, is_short, seed_of
+from ._masked import attend_masked, is_short
+from .providers.call import seed
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -115,7 +116,7 @@ def attention(
         *window,
         float(softcap),
         float(dropout),
-        seed_of(dropout),
+        seed(dropout),
     )
     return out, None
 

@@ -124,7 +124,8 @@ def test_the_table_names_every_provider(capsys):
     assert table.main([]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"torch {torch.__version__}")
-    assert [line.split()[1] for line in lines[1:]] == [name for name, _ in providers.LADDER]
+    rows = [line.split() for line in lines[1:] if not line.startswith(" " * 10)]
+    assert [row[1] for row in rows] == [name for name, _ in providers.LADDER]
 
 
 def test_the_table_without_torch(capsys, monkeypatch):
@@ -133,14 +134,6 @@ def test_the_table_without_torch(capsys, monkeypatch):
     out = capsys.readouterr().out
     assert out.startswith("no torch") and "yes  engine" in out
     assert "torch is not installed" in out
-
-
-def test_the_command_takes_no_arguments(capsys):
-    assert table.main(["--help"]) == 0 and "usage" in capsys.readouterr().out
-    assert table.main(["x"]) == 2 and "unexpected argument 'x'" in capsys.readouterr().err
-    done = run("import sys; sys.argv = ['anyflash', 'providers']\n"
-               "from anyflash.__main__ import main; main()")
-    assert done.returncode == 0 and "engine" in done.stdout, done.stderr
 
 
 # The real flash_attn.

@@ -255,4 +255,3 @@ def test_the_command_line(environment, capsys):
     assert shim.main(["remove", "--python", environment.python]) == 0
     assert shim.main(["remove", "--python", environment.python]) == 1
     assert capsys.readouterr().err.startswith("error: there is no shim")
-    assert shim.main([]) == 2 and shim.main(["toss"]) == 2

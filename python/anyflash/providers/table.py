@@ -4,13 +4,25 @@ Works without torch: NumPy arrays are then what the engine computes.
 """
 
 import importlib.util
+import json
 import os
-import sys
 
-USAGE = """usage: anyflash providers
+from .. import _command
 
-Which of the providers of flash_attn's functions work here, the best first, and why the
-others do not. ANYFLASH_PROVIDER=NAME lets one of them compute everything.
+USAGE = """\
+usage: anyflash providers [OPTION...]
+
+Which providers of flash_attn's functions work on this machine, in this Python,
+the best first, and why the others do not: the installed flash_attn, the
+kernels inside torch's CUDA libraries, the engine of anyflash, torch's own
+attention, the plain formula. Each call is computed by the first that takes it;
+ANYFLASH_PROVIDER=NAME lets one of them compute everything, or fail.
+
+Exit code: 0.
+
+Options:
+      --json    print JSON, schema anyflash-providers/1
+  -h, --help    print this help
 """
 
 
@@ -81,27 +93,59 @@ def _has_gpu():
     return torch.cuda.is_available()
 
 
-def _heading():
+def _torch_version():
     if importlib.util.find_spec("torch") is None:
-        return "no torch"
+        return None
     import torch
 
-    found = [f"torch {torch.__version__}"]
-    if _has_gpu():
-        found.append(torch.cuda.get_device_name())
-    forced = os.environ.get("ANYFLASH_PROVIDER")
-    return ", ".join(found + ([f"ANYFLASH_PROVIDER={forced}"] if forced else []))
+    return torch.__version__
 
 
-def main(arguments):
-    """Prints the table; 0, or 2 for arguments that are wrong."""
-    if arguments in (["-h"], ["--help"]):
+def _gpu():
+    """Name of the current GPU; None where there is none."""
+    if _torch_version() is None or not _has_gpu():
+        return None
+    import torch
+
+    return torch.cuda.get_device_name()
+
+
+def _answer():
+    rows = [dict(zip(("name", "works", "text"), row)) for row in _rows()]
+    forced = os.environ.get("ANYFLASH_PROVIDER") or None
+    return {
+        "schema": "anyflash-providers/1",
+        "torch": _torch_version(),
+        "gpu": _gpu(),
+        "forced": forced,
+        "providers": rows,
+    }
+
+
+def _say(answer):
+    torch, gpu, forced = answer["torch"], answer["gpu"], answer["forced"]
+    found = [f"torch {torch}" if torch else "no torch"]
+    found += [gpu] if gpu else []
+    found += [f"ANYFLASH_PROVIDER={forced}"] if forced else []
+    print(", ".join(found))
+    for row in answer["providers"]:
+        first = f"  {'yes' if row['works'] else 'no':3}  {row['name']:10}  "
+        print(_command.wrapped(first, row["text"]))
+
+
+def main(words):
+    """`anyflash providers WORDS`: the table, or JSON; returns the exit code."""
+    given, rest = _command.parse(words, {"--json": None, "--help": None, "-h": "--help"})
+    if "--help" in given:
         print(USAGE, end="")
         return 0
-    if arguments:
-        print(f"error: unexpected argument '{arguments[0]}'\n{USAGE}", end="", file=sys.stderr)
-        return 2
-    print(_heading())
-    for name, works, text in _rows():
-        print(f"  {'yes' if works else 'no ':3}  {name:10}  {text}")
+    if rest:
+        raise _command.Usage(
+            f"`anyflash providers` takes no word as {ascii(rest[0])}", "see its --help"
+        )
+    answer = _answer()
+    if "--json" in given:
+        print(json.dumps(answer, indent=1))
+    else:
+        _say(answer)
     return 0

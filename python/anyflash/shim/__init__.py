@@ -11,8 +11,8 @@ files of another distribution: where a flash-attn is installed, install() refuse
 
 import json
 import pathlib
-import sys
 
+from .. import _command
 from .._version import __version__
 from . import _files
 from ._environment import Refused, describe, import_failure, interpreter
@@ -140,36 +140,55 @@ def _say(answer):
         print(f"changed since: {path}")
 
 
+USAGE = """\
+usage: anyflash shim [OPTION...] ACTION
+
+Puts the modules and the metadata of flash-attn 2.8.3 into a Python environment,
+so that `import flash_attn` and those who ask for the package find it; attention
+is then computed by anyflash, the rest by plain torch. ACTION is:
+
+  install   put them there; refused where a flash-attn is installed
+  remove    take them away; the files of others stay
+  status    say what is there
+
+Exit code: 0 when done (status: installed and unchanged), 1 when refused
+(status: not so), 2 usage, 3 a file or the system failed.
+
+Options:
+  -p, --python PATH   the environment: an interpreter, an environment's folder,
+                      or a version as 3.12 (default: this one where torch is,
+                      else $VIRTUAL_ENV, else ./.venv)
+      --json          print JSON, schema anyflash-shim/1
+  -h, --help          print this help
+"""
+_OPTIONS = {
+    "--python": "PATH",
+    "-p": "--python",
+    "--json": None,
+    "--help": None,
+    "-h": "--help",
+}
+
+
 def main(words):
     """`anyflash shim WORDS`; returns the exit code."""
     actions = {"install": install, "remove": remove, "status": status}
-    python, rest, as_json = None, [], False
-    words = list(words)
-    while words:
-        word = words.pop(0)
-        if word in ("--python", "-p") and words:
-            python = words.pop(0)
-        elif word.startswith("--python="):
-            python = word.partition("=")[2]
-        elif word == "--json":
-            as_json = True
-        else:
-            rest.append(word)
+    given, rest = _command.parse(words, _OPTIONS)
+    if "--help" in given:
+        print(USAGE, end="")
+        return 0
     if len(rest) != 1 or rest[0] not in actions:
-        print(f"error: {' '.join(rest)!r} is no action of `anyflash shim`", file=sys.stderr)
-        print("hint: install, remove or status, with --python ENV", file=sys.stderr)
-        return 2
+        said = ascii(" ".join(rest)) if rest else "nothing"
+        raise _command.Usage(
+            f"{said} is no action of `anyflash shim`",
+            "install, remove or status, with --python ENV",
+        )
     try:
-        answer = actions[rest[0]](python)
+        answer = actions[rest[0]](given.get("--python"))
     except Refused as refused:
-        print(f"error: {refused}", file=sys.stderr)
-        if refused.hint:
-            print(f"hint: {refused.hint}", file=sys.stderr)
+        _command.fail(refused, refused.hint)
         return 1
-    except OSError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 3
-    if as_json:
+    if "--json" in given:
         print(json.dumps(answer, indent=1))
     else:
         _say(answer)

@@ -6,10 +6,12 @@ STAGING*, both of which the next run of install() or remove() clears.
 """
 
 import base64
+import contextlib
 import hashlib
 import os
 import pathlib
 import shutil
+import signal
 import tempfile
 
 from .._version import __version__
@@ -61,6 +63,17 @@ def _stage(folder):
     (info / "RECORD").write_text("".join(rows) + f"{INFO}/RECORD,,\n")
 
 
+@contextlib.contextmanager
+def _uninterrupted():
+    """Ctrl-C waits until the block ends."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@_uninterrupted()
 def _move(moves):
     """Renames; when one fails those before it are taken back."""
     done = []
