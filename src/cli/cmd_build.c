@@ -10,6 +10,8 @@
 #include "base/output.h"
 #include "base/text.h"
 #include "build/build.h"
+#include "cli/build_check.h"
+#include "cli/build_clean.h"
 #include "cli/build_matrix.h"
 #include "cli/build_view.h"
 #include "cli/changing.h"
@@ -52,7 +54,8 @@ static enum anyflash_status read_memory(const struct af_cli *cli, uint64_t *byte
 
 /* --arch, or the GPUs that are here. */
 static enum anyflash_status read_archs(struct af_cli *cli, const struct af_machine *machine,
-                                       struct af_slim *slim, struct anyflash_error *err)
+                                       bool must, struct af_slim *slim,
+                                       struct anyflash_error *err)
 {
     const char *list = cli->options.values[AF_OPTION_ARCH];
     for (const char *at = list; at != NULL && *at != '\0'; at += strcspn(at, ",") + 1) {
@@ -75,7 +78,7 @@ static enum anyflash_status read_archs(struct af_cli *cli, const struct af_machi
         double sm = strtod(af_fact_text_or(&machine->gpus.rows[i].sm, "0"), NULL);
         af_slim_add_arch(slim, (int)(sm * 10 + 0.5));
     }
-    if (slim->arch_count > 0)
+    if (slim->arch_count > 0 || !must)
         return ANYFLASH_OK;
     cli->hint = "--arch 8.0 is for A100 to RTX 4090, 9.0 for H100, 10.0 and 12.0 for Blackwell";
     return af_fail(err, ANYFLASH_E_ARGUMENT,
@@ -110,7 +113,8 @@ static int slots_of(const struct build *build)
                : (int)af_fact_int_or(&build->change.machine.resources.cores, 1);
 }
 
-static enum anyflash_status ask(struct af_cli *cli, struct build *build,
+/* --check needs no selection, no GPU and no place: it says what of them is missing. */
+static enum anyflash_status ask(struct af_cli *cli, struct build *build, bool checks,
                                 struct anyflash_error *err)
 {
     const struct af_machine *machine = &build->change.machine;
@@ -123,11 +127,11 @@ static enum anyflash_status ask(struct af_cli *cli, struct build *build,
     if (status == ANYFLASH_OK)
         status = read_memory(cli, &build->build.memory_bytes, err);
     if (status == ANYFLASH_OK)
-        status = af_cli_read_selection(cli, true, &build->build.slim, err);
+        status = af_cli_read_selection(cli, !checks, &build->build.slim, err);
     if (status == ANYFLASH_OK)
-        status = read_archs(cli, machine, &build->build.slim, err);
+        status = read_archs(cli, machine, !checks, &build->build.slim, err);
     build->build.slim.joins = slots_of(build) <= AF_SLIM_JOIN_CORES;
-    if (status == ANYFLASH_OK)
+    if (status == ANYFLASH_OK && !checks)
         status = af_build_find_place(&build->build, &build->place, err);
     return status;
 }
@@ -235,19 +239,33 @@ static enum anyflash_status give(struct af_cli *cli, struct build *build,
     return status;
 }
 
+/* What was learned, and will be; a build does without where that cannot be. */
+static void open_state(struct af_cli *cli, struct build *build, bool dry)
+{
+    struct anyflash_error err = {0};
+    const char *remark = NULL;
+    if (af_state_open(dry ? AF_STATE_READ : AF_STATE_WRITE, &cli->arena, &build->build.state,
+                      &remark, &err) != ANYFLASH_OK) {
+        build->build.state = NULL;
+        remark = err.status == ANYFLASH_E_NOT_FOUND && dry
+                     ? NULL
+                     : af_arena_format(&cli->arena, "nothing is learned from this build: %s",
+                                       err.message);
+    }
+    if (remark != NULL)
+        af_cli_remark(cli, remark);
+}
+
 static enum anyflash_status make(struct af_cli *cli, struct build *build,
                                  enum af_exit *exit_out, struct anyflash_error *err)
 {
-    const char *remark;
     bool dry = af_option_given(&cli->options, AF_OPTION_DRY_RUN);
     bool json = af_option_given(&cli->options, AF_OPTION_JSON);
     build->view = (struct af_build_view){.cli = cli};
     build->build.event = af_build_view_event;
     build->build.context = &build->view;
-    enum anyflash_status status = af_state_open(dry ? AF_STATE_READ : AF_STATE_WRITE,
-                                                &cli->arena, &build->build.state, &remark, err);
-    if (status == ANYFLASH_OK)
-        status = estimate(build, err);
+    open_state(cli, build, dry);
+    enum anyflash_status status = estimate(build, err);
     if (status == ANYFLASH_OK && !json)
         view_estimate(cli, build);
     if (status == ANYFLASH_OK && !dry && !json &&
@@ -274,27 +292,6 @@ static enum anyflash_status make(struct af_cli *cli, struct build *build,
     return af_cli_finish(cli, err);
 }
 
-static enum anyflash_status clean(struct af_cli *cli, struct anyflash_error *err)
-{
-    struct af_build_kept *rows;
-    size_t count;
-    struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
-    bool dry = af_option_given(&cli->options, AF_OPTION_DRY_RUN);
-    enum anyflash_status status = af_build_list(&cli->arena, &rows, &count, err);
-    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
-        if (!dry)
-            status = af_build_remove(&rows[i], err);
-        if (status == ANYFLASH_OK)
-            af_page_format(&page, 0, "", AF_TONE_PLAIN, "%s %s  %s  %s",
-                           dry ? "kept" : "removed",
-                           af_bytes_text(&cli->arena, (int64_t)rows[i].bytes), rows[i].title,
-                           rows[i].path);
-    }
-    if (status == ANYFLASH_OK && count == 0)
-        af_page_add(&page, 0, "", AF_TONE_PLAIN, "nothing of builds is kept");
-    return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
-}
-
 /* --matrix: nothing is built and no machine is looked at. */
 static enum anyflash_status print_matrix(struct af_cli *cli, enum af_exit *exit_out,
                                          struct anyflash_error *err)
@@ -310,23 +307,62 @@ static enum anyflash_status print_matrix(struct af_cli *cli, enum af_exit *exit_
                                  : status;
 }
 
+/* Options that say what to do in place of building, one at most. */
+static enum anyflash_status check_words(const struct af_options *options,
+                                        struct anyflash_error *err)
+{
+    static const enum af_option_id ways[] = {AF_OPTION_MATRIX, AF_OPTION_CHECK,
+                                             AF_OPTION_CLEAN};
+    const char *found = NULL;
+    for (size_t i = 0; i < AF_COUNT(ways); i++) {
+        const char *name = af_option_rows[ways[i]].name;
+        if (!af_option_given(options, ways[i]))
+            continue;
+        if (found != NULL)
+            return af_fail(err, ANYFLASH_E_ARGUMENT, "--%s and --%s exclude each other", found,
+                           name);
+        found = name;
+    }
+    if (options->values[AF_OPTION_FORMAT] != NULL &&
+        (found == NULL || af_option_given(options, AF_OPTION_CLEAN)))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--format is for --matrix and --check");
+    if (options->words.count > 0 && !af_option_given(options, AF_OPTION_MATRIX))
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "'build' takes options only: words as torch=2.9 are for --matrix");
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status work(struct af_cli *cli, struct build *build,
+                                 enum af_exit *exit_out, struct anyflash_error *err)
+{
+    bool checks = af_option_given(&cli->options, AF_OPTION_CHECK);
+    enum anyflash_status status = ask(cli, build, checks, err);
+    struct af_build_room room = {0};
+    if (status == ANYFLASH_OK)
+        room = af_cli_build_room(&build->build, slots_of(build));
+    if (status == ANYFLASH_OK && checks)
+        return af_cli_build_check(cli, &build->build, room, exit_out, err);
+    if (status == ANYFLASH_OK && !af_option_given(&cli->options, AF_OPTION_DRY_RUN))
+        status = af_cli_build_refuse(cli, &build->build, room, err);
+    return status == ANYFLASH_OK ? make(cli, build, exit_out, err) : status;
+}
+
 enum anyflash_status af_cmd_build(struct af_cli *cli, enum af_exit *exit_out,
                                   struct anyflash_error *err)
 {
+    enum anyflash_status status = check_words(&cli->options, err);
+    if (status != ANYFLASH_OK)
+        return status;
     if (af_option_given(&cli->options, AF_OPTION_MATRIX))
         return print_matrix(cli, exit_out, err);
-    if (cli->options.words.count > 0)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "'build' takes options only");
     if (af_option_given(&cli->options, AF_OPTION_CLEAN))
-        return clean(cli, err);
+        return af_cli_build_clean(cli, exit_out, err);
     struct build *build = af_arena_alloc(&cli->arena, sizeof *build);
     if (build == NULL)
         return af_fail_memory(err);
-    enum anyflash_status status = af_change_begin(&build->change, cli, err);
+    status = af_change_begin(&build->change, cli, err);
     if (status == ANYFLASH_OK)
-        status = ask(cli, build, err);
-    if (status == ANYFLASH_OK)
-        status = make(cli, build, exit_out, err);
+        status = work(cli, build, exit_out, err);
     af_change_end(&build->change);
     return status;
 }

@@ -207,6 +207,9 @@ static void judge_memory(struct af_build *build)
     const struct af_resources *resources = &build->view->machine->resources;
     int64_t memory = memory_of(resources);
     int64_t need = build->climb->judge->options->build_peak_bytes;
+    int64_t most = build->climb->judge->options->build_memory_bytes;
+    if (most > 0 && (memory < 0 || most < memory))
+        memory = most;
     if (memory < 0) {
         af_build_row(build, "memory", AF_UNKNOWN, AF_REASON_UNKNOWN_MEMORY,
                      resources->memory_available_bytes.source);

@@ -213,6 +213,7 @@ void af_rung_build(struct af_climb *climb)
     climb->rung->summary =
         climb->rung->answer == AF_NO
             ? "a source build is not possible as things are"
-            : af_arena_format(climb->arena, "flash-attn %s compiled here for the target %s",
-                              climb->rung->flash_attn, climb->rung->arch_list);
+            : af_arena_format(climb->arena, "flash-attn %s compiled here for the target%s %s",
+                              climb->rung->flash_attn, build.sm_count == 1 ? "" : "s",
+                              climb->rung->arch_list);
 }

@@ -52,8 +52,8 @@ def test_plan_json_has_the_documented_shape(anyflash, path):
     plan = answer_json(anyflash, "plan", "--machine", str(path))
     assert plan["schema"] == "anyflash-plan/1"
     assert set(plan) == {"schema", "machines", "decision", "wheel", "rungs", "steps",
-                         "near_misses", "prove_first", "builds", "sieve", "candidates", "catalog",
-                         "facts"}
+                         "near_misses", "prove_first", "builds", "sieve", "candidates",
+                         "catalog", "facts"}
     assert [rung["name"] for rung in plan["rungs"]] == RUNGS
     for rung in plan["rungs"]:
         check_rung(rung)

@@ -333,7 +333,7 @@ static void test_given__packages_tools_and_build_needs(void **state)
     assert_fact(&machine.compilers.rows[0].version, "11.2");
     assert_int_equal(af_fact_int_or(&machine.resources.memory_total_bytes, 0), INT64_C(16)
                                                                                    << 30);
-    assert_int_equal(machine.disks.count, 3);
+    assert_int_equal(machine.disks.count, 4);
     assert_fact(&machine.driver.cuda_api, "13.0");
     assert_fact(&machine.variables.rows[0].value, "2");
     af_machine_release(&machine);

@@ -168,11 +168,12 @@ static void test_disks__nearest_existing_folder_is_measured(void **state)
     place_set(place, "TMPDIR=/no/such/tmp");
     af_probe_disks(&place->probe);
     const struct af_disk *disks = place->machine.disks.rows;
-    assert_int_equal(place->machine.disks.count, 3);
+    assert_int_equal(place->machine.disks.count, 4);
     assert_fact(&disks[0].use, "temporary");
     assert_fact(&disks[0].path, place->root);
     assert_true(af_fact_int_or(&disks[1].free_bytes, 0) > 0);
-    assert_fact(&disks[2].use, "home");
+    assert_fact(&disks[2].use, "builds");
+    assert_fact(&disks[3].use, "home");
 }
 
 static void put_toolkit(struct place *place, const char *root, const char *cuda_h)
