@@ -3,10 +3,12 @@
  */
 #include "build/parts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/text.h"
+#include "fit/toolkit.h"
 #include "formats/metadata.h"
 #include "formats/sha256.h"
 #include "formats/version.h"
@@ -95,6 +97,10 @@ static enum anyflash_status choose_toolkit(const struct af_build *build,
                        (int)strcspn(cuda, "."), cuda);
     place->cuda_from_index = true;
     place->cuda_version = pinned_toolkit(build);
+    if (place->cuda_version == NULL && strtol(cuda, NULL, 10) >= AF_TOOLKIT_INDEX_CUDA_MIN)
+        place->cuda_version = af_arena_format(build->arena, "%s.*", cuda); /* not pinned */
+    if (build->arena->failed)
+        return af_fail_memory(err);
     if (place->cuda_version == NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        "this torch (CUDA %s) names no toolkit of the package index, whose "

@@ -217,6 +217,23 @@ static void test_toolkit__must_have_torchs_major(void **state)
     end(&world);
 }
 
+static void test_toolkit__of_the_index_is_torchs_version_where_nothing_pins_it(void **state)
+{
+    struct world world;
+    struct anyflash_error err;
+    (void)state;
+    begin(&world);
+    world.build.toolkit = AF_BUILD_TOOLKIT_INDEX;
+    folder(&world);
+    assert_true(world.place.cuda_from_index);
+    assert_string_equal(world.place.cuda_version, "13.0.*");
+    set(&world, &world.machine.torch.cuda, "12.8");
+    assert_int_equal(af_build_find_place(&world.build, &world.place, &err),
+                     ANYFLASH_E_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "begin with CUDA 13"));
+    end(&world);
+}
+
 static void test_torch__without_cuda_is_refused(void **state)
 {
     struct world world;
@@ -264,6 +281,7 @@ int main(void)
         cmocka_unit_test(test_folder__is_the_same_whatever_is_kept),
         cmocka_unit_test(test_folder__does_not_depend_on_how_it_is_built),
         cmocka_unit_test(test_toolkit__must_have_torchs_major),
+        cmocka_unit_test(test_toolkit__of_the_index_is_torchs_version_where_nothing_pins_it),
         cmocka_unit_test(test_torch__without_cuda_is_refused),
         cmocka_unit_test(test_place__survives_lack_of_memory),
     };
