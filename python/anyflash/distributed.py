@@ -8,7 +8,7 @@
 W processes stand in a ring. Keys and values travel round it while each process computes
 with those it has, and partial results are merged by their logsumexps; in the backward the
 gradients of k and v travel with them. CPU tensors are computed by the engine, CUDA tensors
-by torch's FlashAttention kernels. With `balanced` (the default) process r has parts r and
+by torch's FlashAttention kernels. Windows, ALiBi and sinks are those of the whole sequence. With `balanced` (the default) process r has parts r and
 2W - 1 - r of the 2W parts of each sequence, so that causal work is the same for all; the
 same choice must be made everywhere. A process that does not call what the others call
 lets them wait until the group's time limit.
@@ -18,13 +18,15 @@ value, in float16 2.5e-3, in bfloat16 2e-2, where each of the W partial results 
 once more. The same bits in every run with the same number of processes.
 """
 
-import ctypes
-from typing import Optional
+import itertools
+from typing import Optional, Tuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from . import _ring_math as _math
 
 __all__ = [
     "positions",
@@ -35,8 +37,6 @@ __all__ = [
     "unshard",
     "unshard_varlen",
 ]
-
-_INF = float("inf")
 
 
 # --- Which rows a process has
@@ -110,118 +110,24 @@ def unshard_varlen(x: Tensor, cu_seqlens: Tensor, group=None, balanced: bool = T
     return _gathered(x, 0, rows, group)
 
 
-# --- One block: this process's queries with the keys of one process
-
-
-def _engine():
-    from . import _torch_ops
-
-    return _torch_ops
-
-
-def _options(bounds, scale, causal, softcap):
-    """The engine's, for packed sequences that begin at bounds = (cu_q, cu_k, longest two)."""
-    return (
-        *bounds,
-        *[None] * 5,
-        float(scale),
-        bool(causal),
-        -1,
-        -1,
-        float(softcap),
-        0.0,
-        0,
-    )
-
-
-def _check_cuda(q, softcap):
-    if q.dtype not in (torch.float16, torch.bfloat16) or softcap:
-        raise NotImplementedError(
-            f"on {q.device} float16 and bfloat16 are computed, without softcap"
-        )
-
-
-def _is_engines(q):
-    return q.device.type == "cpu"
-
-
-def _block_forward(q, k, v, bounds, scale, causal, softcap):
-    """(out [total, H, D], lse [H, total])."""
-    if _is_engines(q):
-        return _engine().attend(q, k, v, *_options(bounds, scale, causal, softcap))
-    out, lse = torch.ops.aten._flash_attention_forward(
-        q, k, v, *bounds, 0.0, causal, False, scale=scale
-    )[:2]
-    if lse.dim() != 2:
-        raise NotImplementedError(
-            f"torch {torch.__version__} pads the logsumexp: on CUDA 2.8 is needed"
-        )
-    return out, lse
-
-
-def _block_backward(dout, q, k, v, out, lse, bounds, scale, causal, softcap):
-    """(dq, dk, dv), the lse being that of all keys."""
-    if _is_engines(q):
-        options = _options(bounds, scale, causal, softcap)
-        return torch.ops.anyflash.attend_backward(dout, q, k, v, out, lse, *options)
-    state = torch.zeros(2, dtype=torch.uint64, device=q.device)
-    return torch.ops.aten._flash_attention_backward(
-        dout, q, k, v, out, lse, *bounds, 0.0, causal, state, state, scale=scale
-    )
-
-
-# --- Partial results
-
-
-def _merge_engine(parts, lses, out, lse):
-    """anyflash_merge() of float32 [rows, Dv] and [rows], into out and lse."""
-    from . import _lib
-
-    pointers, error = ctypes.c_void_p * len(parts), _lib._Error()
-    merge = _lib._library.anyflash_merge
-    merge.restype = ctypes.c_int
-    status = merge(
-        pointers(*[part.data_ptr() for part in parts]),
-        pointers(*[part.data_ptr() for part in lses]),
-        ctypes.c_int64(len(parts)),
-        ctypes.c_int64(lse.numel()),
-        ctypes.c_int64(out.shape[-1]),
-        ctypes.c_void_p(out.data_ptr()),
-        ctypes.c_void_p(lse.data_ptr()),
-        ctypes.byref(error),
-    )
-    if status:
-        _lib._fail(status, error)
-
-
-def _merge_torch(parts, lses, out, lse):
-    total = torch.logsumexp(torch.stack(lses), dim=0)
-    floor = torch.where(total == -_INF, 0.0, total)
-    weighted = [p * torch.exp(l - floor)[..., None] for p, l in zip(parts, lses)]
-    torch.sum(torch.stack(weighted), dim=0, out=out)
-    lse.copy_(total)
-
-
-class _Sum:
-    """What is known of the rows so far: out float32 [total, H, D] and lse [total, H]."""
-
-    def __init__(self, q, value_dim):
-        self.out = q.new_zeros((*q.shape[:2], value_dim), dtype=torch.float32)
-        self.lse = q.new_full(q.shape[:2], -_INF, dtype=torch.float32)
-        self.merge = _merge_engine if q.device.type == "cpu" else _merge_torch
-
-    def add(self, out, lse, rows):
-        """A partial result of all rows, or of some; lse [H, rows]."""
-        new = (out.float().contiguous(), lse.t().contiguous())
-        if rows is None:
-            self.merge([self.out, new[0]], [self.lse, new[1]], self.out, self.lse)
-            return
-        old = (self.out[rows], self.lse[rows])
-        self.merge([old[0], new[0]], [old[1], new[1]], *old)
-        self.out[rows], self.lse[rows] = old
-
-
 # --- Which blocks there are
+
+
+class _Visible:
+    """Which keys a row sees, and the slopes of ALiBi: what needs the places of both."""
+
+    def __init__(self, causal, window, slopes):
+        left, right = (-1 if side < 0 else side for side in window)
+        self.causal, self.slopes = causal, slopes
+        self.window = (left, 0 if causal else right)
+        self.is_placed = slopes is not None or left >= 0 or (right >= 0 and not causal)
+
+    def sees(self, offset, size):
+        """Whether any of `size` rows sees any of `size` keys, which begin `offset` before."""
+        left, right = self.window
+        is_before = left >= 0 and offset - left >= size
+        is_after = right >= 0 and offset + right <= -size
+        return size > 0 and not (is_before or is_after)
 
 
 class _Plan:
@@ -230,12 +136,12 @@ class _Plan:
     starts: int32 [B + 1] of this process's rows, longest: rows of the longest sequence.
     """
 
-    def __init__(self, starts, longest, group, causal, balanced):
-        self.group, self.causal, self.balanced = group, causal, balanced
+    def __init__(self, starts, longest, group, visible, balanced):
+        self.group, self.visible, self.balanced = group, visible, balanced
         self.world, self.rank = dist.get_world_size(group), dist.get_rank(group)
         self.starts, self.longest = starts, longest
-        self.first = self.second = None
-        if causal and balanced and self.world > 1:
+        self.halves = (None,)
+        if balanced and (visible.is_placed or visible.causal and self.world > 1):
             self._halve(starts)
 
     def _halve(self, starts):
@@ -243,34 +149,49 @@ class _Plan:
         row = torch.arange(int(starts[-1]), device=starts.device)
         sequence = torch.searchsorted(starts[1:].contiguous(), row, right=True)
         is_second = row - starts[sequence] >= (starts[1:] - starts[:-1])[sequence] // 2
-        self.first, self.second = (~is_second).nonzero()[:, 0], is_second.nonzero()[:, 0]
+        self.halves = ((~is_second).nonzero()[:, 0], is_second.nonzero()[:, 0])
         self.half_starts = starts // 2
 
-    def block(self, owner):
-        """(rows of q, rows of k, is causal) against the keys of `owner`: rows None for all;
-        or None where none of its keys is visible."""
-        if not self.causal:
-            return None, None, False
+    def blocks(self, owner):
+        """What to compute with the keys of `owner`: a list of _math.Block."""
+        if self.visible.is_placed:
+            return list(self._placed(owner))
+        if not self.visible.causal:
+            return [self._block(None, None)]
         if owner == self.rank:
-            return None, None, True
+            return [self._block(None, None, causal=True)]
         if not self.balanced:
-            return (None, None, False) if owner < self.rank else None
+            return [self._block(None, None)] if owner < self.rank else []
         # Its first part precedes both of ours, or just our second; its second part follows.
-        return (None, self.first, False) if owner < self.rank else (self.second, None, False)
+        first, second = self.halves
+        is_before = owner < self.rank
+        return [self._block(None, first) if is_before else self._block(second, None)]
 
-    def bounds(self, rows_q, rows_k):
-        """(cu_seqlens of q, of k, longest of q, of k) of a block."""
-        whole, half = (self.starts, self.longest), None
-        if self.first is not None:
-            half = (self.half_starts, self.longest // 2)
-        (cu_q, most_q), (cu_k, most_k) = (
-            whole if rows is None else half for rows in (rows_q, rows_k)
-        )
-        return cu_q, cu_k, most_q, most_k
+    def _parts(self, rank):
+        """(number of the part, its rows) of a process."""
+        numbers = (rank, 2 * self.world - 1 - rank) if self.balanced else (rank,)
+        return list(zip(numbers, self.halves))
 
+    def _placed(self, owner):
+        """Each part of ours with each of the owner's that it sees, and their distances."""
+        starts = self.half_starts if self.balanced else self.starts
+        sizes = starts[1:] - starts[:-1]
+        different = sizes.unique().tolist()
+        for (q_part, rows_q), (k_part, rows_k) in itertools.product(
+            self._parts(self.rank), self._parts(owner)
+        ):
+            apart = q_part - k_part
+            if any(self.visible.sees(apart * size, size) for size in different):
+                offsets = (apart * sizes).to(torch.int32)
+                yield self._block(rows_q, rows_k, offsets=offsets)
 
-def _rows(x, rows):
-    return x if rows is None else x[rows]
+    def _block(self, rows_q, rows_k, causal=False, offsets=None):
+        bounds = []
+        for rows in (rows_q, rows_k):
+            whole = (self.starts, self.longest)
+            bounds.append(whole if rows is None else (self.half_starts, self.longest // 2))
+        (cu_q, most_q), (cu_k, most_k) = bounds
+        return _math.Block(rows_q, rows_k, (cu_q, cu_k, most_q, most_k), causal, offsets)
 
 
 # --- The ring
@@ -332,25 +253,17 @@ class _RingAttention(torch.autograd.Function):
     """Packed q, k [total, H, D], v [total, H, Dv]; out in q's type and lse [H, total]."""
 
     @staticmethod
-    def forward(ctx, q, k, v, plan, scale, softcap):
-        total = _Sum(q, v.shape[-1])
+    def forward(ctx, q, k, v, sinks, plan, scale, softcap):
+        total = _math.Sum(q, v.shape[-1])
         for owner, k_there, v_there in _travel(plan, k, v):
-            block = plan.block(owner)
-            if block is None:
-                continue
-            rows_q, rows_k, causal = block
-            out, lse = _block_forward(
-                _rows(q, rows_q),
-                _rows(k_there, rows_k),
-                _rows(v_there, rows_k),
-                plan.bounds(rows_q, rows_k),
-                scale,
-                causal,
-                softcap,
-            )
-            total.add(out, lse, rows_q)
+            for block in plan.blocks(owner):
+                parts = block.parts(q, k_there, v_there)
+                new = _math.forward(*parts, block, plan.visible, scale, softcap)
+                total.add(*new, block.rows_q)
+        if sinks is not None:
+            total.add_sinks(sinks)
         out, lse = total.out.to(q.dtype), total.lse.t().contiguous()
-        ctx.save_for_backward(q, k, v, out, lse)
+        ctx.save_for_backward(q, k, v, sinks, out, lse)
         ctx.plan, ctx.scale, ctx.softcap = plan, scale, softcap
         ctx.mark_non_differentiable(lse)
         return out, lse
@@ -358,7 +271,7 @@ class _RingAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, dout, dlse):
-        q, k, v, out, lse = ctx.saved_tensors
+        q, k, v, sinks, out, lse = ctx.saved_tensors
         plan, dout = ctx.plan, dout.contiguous()
         ring = _Ring(plan.group, tag=2)
         dq = torch.zeros_like(q, dtype=torch.float32)
@@ -366,35 +279,27 @@ class _RingAttention(torch.autograd.Function):
         sums = torch.zeros(k.numel() + v.numel(), dtype=torch.float32, device=k.device)
         under_way = None
         for owner, k_there, v_there in _travel(plan, k, v):
-            block, new = plan.block(owner), None
-            if block is not None:
-                rows_q, rows_k, causal = block
-                new = _block_backward(
-                    _rows(dout, rows_q),
-                    _rows(q, rows_q),
-                    _rows(k_there, rows_k),
-                    _rows(v_there, rows_k),
-                    _rows(out, rows_q),
-                    lse if rows_q is None else lse[:, rows_q].contiguous(),
-                    plan.bounds(rows_q, rows_k),
-                    ctx.scale,
-                    causal,
-                    ctx.softcap,
-                )
+            found = []
+            for block in plan.blocks(owner):
+                parts = block.parts(q, k_there, v_there)
+                known = block.results(dout, out, lse)
+                options = (block, plan.visible, ctx.scale, ctx.softcap)
+                found.append((block, _math.backward(*parts, *known, *options)))
             if under_way is not None:
                 sums = ring.wait(under_way)
-            if new is not None:
-                places = slice(None) if rows_q is None else rows_q
-                dq[places] += new[0]
-                places = slice(None) if rows_k is None else rows_k
+            for block, new in found:
+                dq[block.places_q] += new[0]
                 for gathered, part in zip(_unpack(sums, k, v), new[1:]):
-                    gathered[places] += part
+                    gathered[block.places_k] += part
             if plan.world > 1:
                 under_way = ring.start(sums)
         if under_way is not None:
             sums = ring.wait(under_way)
         dk, dv = _unpack(sums, k, v)
-        return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), None, None, None
+        dsinks = None
+        if ctx.needs_input_grad[3]:
+            dsinks = _math.sinks_gradient(dout, out, lse, sinks)
+        return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), dsinks, None, None, None
 
 
 def _check(q, k, v, dims):
@@ -410,12 +315,32 @@ def _check(q, k, v, dims):
         )
 
 
-def _attend(q, k, v, plan, softmax_scale, softcap):
-    if not _is_engines(q):
-        _check_cuda(q, softcap)
+def _check_options(q, sequences, window_size, alibi_slopes, sinks, dropout_p):
+    heads = q.shape[-2]
+    if dropout_p:
+        raise NotImplementedError(
+            "dropout_p: there is no dropout over several processes: which weights one process "
+            "would drop is not known to the parts"
+        )
+    if len(window_size) != 2:
+        raise ValueError(f"window_size: is {window_size!r}, expected (left, right)")
+    allowed = {"alibi_slopes": ((heads,), (sequences, heads)), "sinks": ((heads,),)}
+    for name, x in (("alibi_slopes", alibi_slopes), ("sinks", sinks)):
+        if x is None:
+            continue
+        if x.dtype != torch.float32 or x.device != q.device:
+            raise ValueError(f"{name}: is {x.dtype} on {x.device}, expected float32 as q")
+        if tuple(x.shape) not in allowed[name]:
+            shapes = " or ".join(map(str, allowed[name]))
+            raise ValueError(f"{name}: has shape {tuple(x.shape)}, expected {shapes}")
+
+
+def _attend(q, k, v, sinks, plan, softmax_scale, softcap):
+    if not _math.is_engines(q):
+        _math.check_cuda(q, plan.visible, softcap)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else float(softmax_scale)
     q, k, v = (x.contiguous() for x in (q, k, v))
-    return _RingAttention.apply(q, k, v, plan, scale, softcap)
+    return _RingAttention.apply(q, k, v, sinks, plan, scale, softcap)
 
 
 def ring_attention(
@@ -425,7 +350,11 @@ def ring_attention(
     *,
     causal: bool = False,
     softmax_scale: Optional[float] = None,
+    window_size: Tuple[int, int] = (-1, -1),
     softcap: float = 0.0,
+    alibi_slopes: Optional[Tensor] = None,
+    sinks: Optional[Tensor] = None,
+    dropout_p: float = 0.0,
     group=None,
     balanced: bool = True,
     return_lse: bool = False,
@@ -435,16 +364,23 @@ def ring_attention(
     Rows are those of shard(x, group=group, balanced=balanced). Without causal the order
     does not matter. Returns out [B, S / W, H, D], this process's rows, and with return_lse
     (out, lse float32 [B, H, S / W]), of which out is differentiable. Every process of the
-    group must call it with tensors of the same shape and type.
+    group must call it with tensors of the same shape and type, and the same options.
+
+    window_size (left, right), alibi_slopes float32 [H] or [B, H] as for flash_attn_func, both
+    on the CPU only, and of places in the whole sequence; sinks float32 [H], logits that take
+    a share of each row and give no value, with a gradient: that of this process's rows, to
+    be added up over the processes as that of any weight. NotImplementedError for dropout_p.
     """
     _check(q, k, v, 4)
     batch, rows = q.shape[:2]
-    if causal and balanced and rows % 2:
+    _check_options(q, batch, window_size, alibi_slopes, sinks, dropout_p)
+    visible = _Visible(causal, window_size, alibi_slopes)
+    if (causal or visible.is_placed) and balanced and rows % 2:
         raise ValueError(f"q: {rows} rows are no two parts of the same size; see shard()")
     starts = torch.arange(batch + 1, dtype=torch.int32, device=q.device) * rows
-    plan = _Plan(starts, rows, group, causal, balanced)
+    plan = _Plan(starts, rows, group, visible, balanced)
     flat = (x.flatten(0, 1) for x in (q, k, v))
-    out, lse = _attend(*flat, plan, softmax_scale, softcap)
+    out, lse = _attend(*flat, sinks, plan, softmax_scale, softcap)
     out = out.unflatten(0, (batch, rows))
     return (out, lse.unflatten(1, (batch, rows)).transpose(0, 1)) if return_lse else out
 
@@ -458,7 +394,11 @@ def ring_attention_varlen(
     *,
     causal: bool = False,
     softmax_scale: Optional[float] = None,
+    window_size: Tuple[int, int] = (-1, -1),
     softcap: float = 0.0,
+    alibi_slopes: Optional[Tensor] = None,
+    sinks: Optional[Tensor] = None,
+    dropout_p: float = 0.0,
     group=None,
     balanced: bool = True,
     return_lse: bool = False,
@@ -467,9 +407,12 @@ def ring_attention_varlen(
 
     cu_seqlens int32 [B + 1] and max_seqlen are those of the whole sequences, the same in all
     processes; rows are those of shard_varlen(x, cu_seqlens, ...). Returns out, and with
-    return_lse (out, lse float32 [H, total / W]).
+    return_lse (out, lse float32 [H, total / W]). Options as there.
     """
     _check(q, k, v, 3)
+    sequences = cu_seqlens.numel() - 1
+    _check_options(q, sequences, window_size, alibi_slopes, sinks, dropout_p)
+    visible = _Visible(causal, window_size, alibi_slopes)
     world = dist.get_world_size(group)
     parts = 2 * world if balanced else world
     lengths = cu_seqlens[1:] - cu_seqlens[:-1]
@@ -479,6 +422,6 @@ def ring_attention_varlen(
             f"{q.shape[0] * world}, the rows of all processes"
         )
     starts = (cu_seqlens // world).to(torch.int32).contiguous()
-    plan = _Plan(starts, max_seqlen // world, group, causal, balanced)
-    out, lse = _attend(q, k, v, plan, softmax_scale, softcap)
+    plan = _Plan(starts, max_seqlen // world, group, visible, balanced)
+    out, lse = _attend(q, k, v, sinks, plan, softmax_scale, softcap)
     return (out, lse) if return_lse else out

@@ -1,6 +1,7 @@
 """What each process of test_distributed.py does: cases against the attention of one process."""
 
 import datetime
+import functools
 import itertools
 import json
 import multiprocessing
@@ -14,7 +15,7 @@ import torch.distributed as dist
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 
-from anyflash import _torch_ops  # noqa: E402, F401  registers before the fork
+from anyflash import _ring_math, _torch_ops  # noqa: E402  registers before the fork
 from anyflash import distributed as ring  # noqa: E402
 from anyflash.flash_attn import flash_attn_func, flash_attn_varlen_func  # noqa: E402
 
@@ -29,8 +30,8 @@ def tensors(dtype, *shapes):
     return [torch.randn(*shape, generator=generator).to(dtype) for shape in shapes]
 
 
-def check(got, want, what):
-    bound = BOUNDS[got.dtype] * max(1.0, want.abs().max().item())
+def check(got, want, what, dtype=None):
+    bound = BOUNDS[dtype or got.dtype] * max(1.0, want.abs().max().item())
     worst = (got.float() - want.float()).abs().max().item()
     if got.shape != want.shape or not worst <= bound:
         problems.append(f"{what} {got.dtype}: {worst:.2e} > {bound:.2e}")
@@ -78,6 +79,93 @@ def packed(dtype, causal, balanced, kv_heads=4):
         dout,
         lambda x: ring.shard_varlen(x, bounds, balanced=balanced),
     )
+
+
+def rich(dtype, causal, balanced, window=(-1, -1), slopes=None, sinks=False, lengths=None):
+    """Everything that needs places in the whole sequence, of fewer key heads; dense, or
+    packed sequences of `lengths`. The gradient of the sinks is the sum over processes."""
+    rows = sum(lengths) if lengths else 48
+    start = () if lengths else (2,)
+    q, k, v, dout = tensors(
+        dtype, (*start, rows, 4, 16), *[(*start, rows, 2, 16)] * 2, (*start, rows, 4, 16)
+    )
+    slopes = None if slopes is None else torch.rand(slopes) * 0.5
+    logits = torch.linspace(-1, 2, 4) if sinks else None
+    cu = None
+    if lengths:
+        cu = torch.tensor([0, *itertools.accumulate(lengths)], dtype=torch.int32)
+    longest = max(lengths) if lengths else 0
+
+    def whole(q, k, v, logits):
+        options = (cu, cu, longest, longest, None, None, None, slopes, logits, 0.25)
+        return _torch_ops.attend(q, k, v, *options, causal, *window, 3.0, 0.0, 0)[0]
+
+    def ours(q, k, v, logits):
+        attend = ring.ring_attention
+        if lengths:
+            attend = functools.partial(
+                ring.ring_attention_varlen, cu_seqlens=cu, max_seqlen=longest
+            )
+        return attend(
+            q,
+            k,
+            v,
+            causal=causal,
+            window_size=window,
+            softcap=3.0,
+            alibi_slopes=slopes,
+            sinks=logits,
+            balanced=balanced,
+        )
+
+    def shard(x):
+        if lengths:
+            return ring.shard_varlen(x, cu, balanced=balanced)
+        return ring.shard(x, balanced=balanced)
+
+    what = f"{causal=} {balanced=} {window=} {sinks=} {lengths=}"
+    inputs = [q, k, v] + ([logits] if sinks else [])
+    leaves = [x.clone().requires_grad_() for x in inputs]
+    want = whole(*leaves) if sinks else whole(*leaves, None)
+    wanted = torch.autograd.grad(want, leaves, dout)
+    mine = [x.requires_grad_() for x in (shard(q), shard(k), shard(v))]
+    mine += [logits.clone().requires_grad_()] if sinks else []
+    got = ours(*mine) if sinks else ours(*mine, None)
+    gradients = torch.autograd.grad(got, mine, shard(dout))
+    check(got, shard(want.detach()), f"{what} out")
+    for name, a, b in zip("qkv", gradients, wanted):
+        check(a, shard(b), f"{what} d{name}")
+    if sinks:
+        dist.all_reduce(gradients[3])
+        check(gradients[3], wanted[3], f"{what} dsinks", dtype)
+
+
+def case_windows():
+    """Shorter than a part, of several parts, one-sided, of one key, wider than all."""
+    windows = ((3, 0), (17, -1), (-1, 5), (7, 20), (0, 0), (100, 100), (-1, 0))
+    for window, balanced in itertools.product(windows, (False, True)):
+        rich(torch.float32, window[1] == 0, balanced, window)
+    rich(torch.float32, True, True, (9, 4))
+    rich(torch.bfloat16, True, True, (11, 0))
+
+
+def case_alibi():
+    for causal, balanced in itertools.product((False, True), repeat=2):
+        rich(torch.float32, causal, balanced, slopes=(4,))
+        rich(torch.float32, causal, balanced, (5, 9), slopes=(2, 4))
+
+
+def case_sinks():
+    for causal, balanced in itertools.product((False, True), repeat=2):
+        rich(torch.float32, causal, balanced, sinks=True)
+    rich(torch.bfloat16, True, True, (8, 0), sinks=True)
+
+
+def case_everything_in_packed_sequences():
+    for causal, balanced in itertools.product((False, True), repeat=2):
+        options = {"slopes": (4,), "sinks": True, "lengths": [24, 0, 48, 24]}
+        rich(torch.float32, causal, balanced, (9, 2), **options)
+        rich(torch.float32, causal, balanced, (30, -1), **options)
 
 
 def case_dense():
@@ -166,13 +254,13 @@ def case_by_torchs_operators():
         return
     import anyflash.torch
 
-    is_engines, ring._is_engines = ring._is_engines, lambda q: False
+    is_engines, _ring_math.is_engines = _ring_math.is_engines, lambda q: False
     try:
         with anyflash.torch.enabled():
             dense(torch.bfloat16, True, True, kv_heads=2)
             packed(torch.float16, True, True)
     finally:
-        ring._is_engines = is_engines
+        _ring_math.is_engines = is_engines
 
 
 def case_wrong_arguments():
@@ -188,12 +276,30 @@ def case_wrong_arguments():
             x[0], x[0], x[0], torch.tensor([0, 7], dtype=torch.int32), 7
         ),
     ]
-    for call in wrong:
+    half = torch.ones(2, dtype=torch.float16)
+    wrong += [
+        lambda: ring.ring_attention(x, x, x, window_size=(1,)),
+        lambda: ring.ring_attention(x, x, x, alibi_slopes=torch.ones(3)),
+        lambda: ring.ring_attention(x, x, x, alibi_slopes=half),
+        lambda: ring.ring_attention(x, x, x, sinks=torch.ones(1, 2)),
+        lambda: ring.ring_attention(x[:, :5], x[:, :5], x[:, :5], window_size=(1, 1)),
+    ]
+    for number, call in enumerate(wrong):
         try:
             call()
         except ValueError:
             continue
-        raise AssertionError("no ValueError")
+        raise AssertionError(f"no ValueError: {number}")
+
+
+def case_dropout_is_refused():
+    x = torch.randn(1, 6, 2, 16)
+    try:
+        ring.ring_attention(x, x, x, dropout_p=0.1)
+    except NotImplementedError as error:
+        assert "dropout_p" in str(error)
+        return
+    raise AssertionError("no NotImplementedError")
 
 
 CASES = {name: value for name, value in globals().items() if name.startswith("case_")}
