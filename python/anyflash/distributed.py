@@ -8,8 +8,9 @@
 W processes stand in a ring. Keys and values travel round it while each process computes
 with those it has, and partial results are merged by their logsumexps; in the backward the
 gradients of k and v travel with them. CPU tensors are computed by the engine, CUDA tensors
-by torch's FlashAttention kernels. Windows, ALiBi and sinks are those of the whole sequence. With `balanced` (the default) process r has parts r and
-2W - 1 - r of the 2W parts of each sequence, so that causal work is the same for all; the
+by torch's FlashAttention kernels. Windows, ALiBi and sinks are those of the whole
+sequence. With `balanced` (the default) process r has parts r and 2W - 1 - r of the 2W
+parts of each sequence, so that causal work is the same for all; the
 same choice must be made everywhere. A process that does not call what the others call
 lets them wait until the group's time limit.
 

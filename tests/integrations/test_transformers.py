@@ -1,5 +1,8 @@
 """anyflash.transformers in real models, against their own eager attention."""
 
+import copy
+import pickle
+
 import pytest
 import tiny
 import torch
@@ -10,6 +13,7 @@ from anyflash import _hf_elsewhere
 from anyflash import _masked
 
 STEPS = 64
+NAMES = ("eager", "anyfa")
 hf.utils.logging.set_verbosity_error()
 
 
@@ -75,6 +79,39 @@ def test_bert_with_padding():
         with torch.no_grad():
             states.append(model(ids, attention_mask=mask).last_hidden_state)
     assert apart(*states, mask) < 1e-5
+
+
+@pytest.mark.parametrize("side", ("left", "right"))
+def test_tokens_and_bf16_of_bert_with_padding(side):
+    """The most likely token at each of 64 places."""
+    ids, mask = tiny.tokens(length=64), tiny.padding(length=64, side=side, count=20)
+    truth, ours = (logits(tiny.bert_lm(), x, ids, attention_mask=mask) for x in NAMES)
+    assert apart(truth, ours, mask) < 1e-5
+    assert torch.equal(truth.argmax(-1)[mask.bool()], ours.argmax(-1)[mask.bool()])
+    assert len(truth.argmax(-1).unique()) > 8  # they say something
+    half = tiny.bert_lm(dtype=torch.bfloat16)
+    eager, ours = (
+        apart(logits(half, x, ids, attention_mask=mask), truth, mask) for x in NAMES
+    )
+    assert ours < max(1.5 * eager, 0.02)
+
+
+@pytest.mark.parametrize("cache", ("dynamic", "static"))
+def test_greedy_tokens_of_bert_as_a_padded_decoder(cache):
+    model, ids, mask = tiny.bert_lm(is_decoder=True), tiny.tokens(), tiny.padding()
+    options = {"cache_implementation": cache, "attention_mask": mask}
+    expected = generated(model, "eager", ids, **options)
+    assert torch.equal(generated(model, "anyfa", ids, **options), expected)
+    assert len(expected[0, 20:].unique()) > 8
+
+
+def test_copies_of_a_model_keep_the_name():
+    model, ids = tiny.decoder("llama"), tiny.tokens()
+    expected = logits(model, "anyfa", ids)
+    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert copied.config._attn_implementation == "anyfa"
+        with torch.no_grad():
+            assert torch.equal(copied(ids).logits, expected)
 
 
 def test_bidirectional_windows_of_modernbert():

@@ -68,6 +68,21 @@ def bert(**changes):
     return made.eval()
 
 
+def bert_lm(dtype=torch.float32, is_decoder=False):
+    """Tokens for every place (masked), or one after the other (a decoder)."""
+    torch.manual_seed(1)
+    sizes = {k: v for k, v in _SIZES.items() if "key_value" not in k}
+    kind = hf.BertLMHeadModel if is_decoder else hf.BertForMaskedLM
+    made = kind(hf.BertConfig(**sizes, is_decoder=is_decoder)).eval()
+    with torch.no_grad():
+        for key, weight in made.named_parameters():
+            if key.endswith(("query.weight", "key.weight")):
+                weight.mul_(8.0)
+            elif key.endswith("embeddings.weight"):
+                weight.normal_()
+    return made.to(dtype)
+
+
 def tokens(batch=2, length=20, seed=0):
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(2, 128, (batch, length), generator=generator)
