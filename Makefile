@@ -120,7 +120,7 @@ test-python: build
 # The engine inside torch, on every torch of TORCH_VERSIONS: environments of their own in
 # build/torch, made from the Python package index (2.5 GB each, shared with uv's cache).
 # TORCH_BASE: the Python they are made of, 3.10 to 3.12.
-TORCH_VERSIONS ?= 2.6.0 2.9.1 2.11.0 2.15.0
+TORCH_VERSIONS ?= 2.4.1 2.6.0 2.9.1 2.11.0 2.15.0
 TORCH_BASE ?= python3
 test-torch: build $(addprefix test-torch-,$(TORCH_VERSIONS))
 

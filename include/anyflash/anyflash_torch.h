@@ -44,7 +44,7 @@ ANYFLASH_API enum anyflash_status anyflash_torch_enable(void *libtorch_cpu, uint
                                                         struct anyflash_error *err);
 
 /*
- * The two kernels of SDPA themselves, for torch 2.6, whose shim cannot register them:
+ * The two kernels of SDPA themselves, for torch 2.4 to 2.6, whose shim cannot register them:
  * who does it otherwise calls them with a stack of one slot for each argument
  * of the operator. Tensors are handles that the kernel deletes; an optional
  * argument is NULL or the address of a cell with its bits, which stays the
@@ -60,10 +60,18 @@ ANYFLASH_API enum anyflash_status anyflash_torch_kernels(void *libtorch_cpu,
 
 /*
  * Switches the engine off: from now on attention is torch's own, and the other
- * operators fail as they did. Calls that are running end normally, in any thread;
- * the kernels stay registered, which costs a call 0.4 microseconds.
+ * operators fail. Calls that are running end normally, in any thread; the kernels
+ * stay registered, which costs a call 0.4 microseconds.
  */
 ANYFLASH_API void anyflash_torch_disable(void);
+
+/*
+ * After anyflash_torch_disable(): takes the kernels of ANYFLASH_TORCH_FLASH and
+ * FLASH_OUT from torch's dispatcher, so that those operators fail in torch's own
+ * words. Only where no other thread may be calling them: the dispatcher frees a
+ * kernel that is in use. Nothing happens while the engine is on.
+ */
+ANYFLASH_API void anyflash_torch_withdraw(void);
 
 /*
  * Kernels for the operators attend, attend_forward and attend_backward of the

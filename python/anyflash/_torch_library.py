@@ -1,8 +1,7 @@
-"""enable() for torch 2.6, whose C shim cannot register kernels: Python kernels of
-torch.library. Those of F.scaled_dot_product_attention hand the tensors to the same C code.
-
-They stay registered once they are: torch's dispatcher does not let one be taken away
-while other threads call it.
+"""enable() for torch 2.4 to 2.6, whose C shim cannot register kernels: Python kernels of
+torch.library. Those of F.scaled_dot_product_attention hand the tensors to the same C code,
+and stay registered once they are: torch's dispatcher does not let one be taken away while
+other threads call it.
 """
 
 import ctypes
@@ -91,7 +90,7 @@ def _flash_forward(
     seqused_k=None,
     alibi_slopes=None,
 ):
-    """aten::_flash_attention_forward of torch 2.6."""
+    """aten::_flash_attention_forward of torch 2.4 to 2.6."""
     from . import _torch_ops
 
     if return_debug_mask:
@@ -144,7 +143,7 @@ def _flash_backward(
     window_size_left=None,
     window_size_right=None,
 ):
-    """aten::_flash_attention_backward of torch 2.6."""
+    """aten::_flash_attention_backward of torch 2.4 to 2.6."""
     with torch.no_grad():
         gradients = torch.ops.anyflash.attend_backward(
             grad_out,
@@ -197,7 +196,7 @@ def _kernels():
     enabling.restype = ctypes.c_int
     if not hasattr(getattr(torch._C, "_aoti", None), "unsafe_alloc_void_ptr_from_tensor"):
         raise RuntimeError(
-            f"torch {torch.__version__} has no handles for tensors; 2.6 is the oldest"
+            f"torch {torch.__version__} has no handles for tensors; 2.4 is the oldest"
         )
     if enabling(
         ctypes.c_void_p(libtorch_cpu()._handle),
@@ -209,13 +208,33 @@ def _kernels():
     return [_KERNEL(kernel.value) for kernel in kernels]
 
 
-_registered = None  # the torch.library.Library, which must live as long as the process
+# The torch.library.Library objects: of SDPA, which lives as long as the process, and of
+# FlashAttention, until it is withdrawn.
+_registered = _flash = None
+
+
+def _register_flash():
+    global _flash
+    if _flash is None:
+        library = torch.library.Library("aten", "IMPL")
+        library.impl("_flash_attention_forward", _only_when_on(_flash_forward), "CPU")
+        library.impl("_flash_attention_backward", _only_when_on(_flash_backward), "CPU")
+        _flash = library
+
+
+def withdraw():
+    """Takes FlashAttention's kernels from the dispatcher; no other thread may call them."""
+    global _flash
+    if _flash is not None:
+        _flash._destroy()
+        _flash = None
 
 
 def enable_in_python():
     """Registers the first time. Raises RuntimeError where this torch is too old."""
     global _registered
     forward, backward = _kernels()
+    _register_flash()
     if _registered is not None:
         return
 
@@ -252,6 +271,4 @@ def enable_in_python():
         warnings.simplefilter("ignore")
         for name, kernel in zip(_NAMES, (attend, attend_backward)):
             library.impl(name, kernel, "CPU")
-    library.impl("_flash_attention_forward", _only_when_on(_flash_forward), "CPU")
-    library.impl("_flash_attention_backward", _only_when_on(_flash_backward), "CPU")
     _registered = library

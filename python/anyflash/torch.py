@@ -14,12 +14,13 @@ From torch 2.11 on the same stands in torch's registry under the name "ANYFLASH"
 torch.nn.attention.activate_flash_attention_impl().
 
 The switch is of the process, not of a thread. From torch 2.7 on C functions are registered
-through torch's stable C shim; torch 2.6 gets Python kernels. torch.compile with
+through torch's stable C shim; torch 2.4 to 2.6 get Python kernels. torch.compile with
 cpp_wrapper, and AOTInductor packages, call torch's kernel directly and never come here.
 """
 
 import contextlib
 import ctypes
+import functools
 import os
 import threading
 from typing import Iterator, Tuple
@@ -73,6 +74,14 @@ def _operators():
     return bits
 
 
+def _switch_off(disable, withdraw):
+    """Where only this thread can be calling FlashAttention's operators, they are torch's own
+    again; its dispatcher does not let a kernel be taken away while another thread calls it."""
+    disable()
+    if threading.active_count() == 1:
+        withdraw()
+
+
 def _switch_on():
     """Switches on, in C or else in Python; returns how to switch off."""
     error, library = _lib._Error(), _lib._library
@@ -82,16 +91,17 @@ def _switch_on():
         ctypes.c_uint32,
         ctypes.c_void_p,
     ]
-    library.anyflash_torch_disable.restype = None
+    disable, withdraw = library.anyflash_torch_disable, library.anyflash_torch_withdraw
+    disable.restype = withdraw.restype = None
     if not hasattr(libtorch_cpu(), "aoti_torch_library_impl"):
-        from ._torch_library import enable_in_python
+        from ._torch_library import enable_in_python, withdraw
 
         enable_in_python()
     elif library.anyflash_torch_enable(
         libtorch_cpu()._handle, _operators(), ctypes.addressof(error)
     ):
         raise RuntimeError(error.message.decode())
-    return library.anyflash_torch_disable
+    return functools.partial(_switch_off, disable, withdraw)
 
 
 def _hold(holder):
@@ -123,6 +133,8 @@ def disable() -> None:
     """Takes enable() back. Calls that are running, in any thread, end normally.
 
     What a `with enabled()` block or torch's registry holds as well stays on until that ends.
+    F.scaled_dot_product_attention is torch's own again; FlashAttention's operators raise
+    torch's NotImplementedError, or, where Python has other threads, a RuntimeError.
     """
     _let_go("enable")
 

@@ -11,8 +11,13 @@
 #include "torch/threads.h"
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
-static bool loaded;         /* the shim, and nothing registered: kernels called by Python */
-static uint32_t registered; /* ANYFLASH_TORCH_ bits */
+static bool loaded;            /* the shim, once and for all */
+static bool by_python;         /* nothing is registered: kernels are called by Python */
+static uint32_t registered;    /* ANYFLASH_TORCH_ bits */
+static af_torch_library flash; /* what anyflash_torch_withdraw() takes back, or NULL */
+
+/* What torch has no kernel of its own for. */
+#define FLASH_OPERATORS (ANYFLASH_TORCH_FLASH | ANYFLASH_TORCH_FLASH_OUT)
 
 static const struct {
     uint32_t operators;
@@ -28,8 +33,9 @@ static const struct {
      af_torch_flash_forward_out},
 };
 
-/* All of `operators` in one library of torch's, which stays, or none. */
-static enum anyflash_status enroll(uint32_t operators, struct anyflash_error *err)
+/* All of `operators` in one library of torch's, or none. */
+static enum anyflash_status enroll(uint32_t operators, af_torch_library *library_out,
+                                   struct anyflash_error *err)
 {
     af_torch_library library = NULL;
     if (af_torch.aoti_torch_library_init_impl("aten", "CPU", "anyflash", 1, &library) != 0)
@@ -45,7 +51,21 @@ static enum anyflash_status enroll(uint32_t operators, struct anyflash_error *er
         }
     }
     registered |= operators;
+    *library_out = library;
     return ANYFLASH_OK;
+}
+
+/* Those of `operators` that are not there yet; the library of SDPA's stays for ever. */
+static enum anyflash_status enroll_missing(uint32_t operators, struct anyflash_error *err)
+{
+    uint32_t missing = operators & ~registered;
+    enum anyflash_status status = ANYFLASH_OK;
+    af_torch_library kept = NULL;
+    if ((missing & ANYFLASH_TORCH_SDPA) != 0)
+        status = enroll(ANYFLASH_TORCH_SDPA, &kept, err);
+    if (status == ANYFLASH_OK && (missing & FLASH_OPERATORS) != 0)
+        status = enroll(missing & FLASH_OPERATORS, &flash, err);
+    return status;
 }
 
 static enum anyflash_status load(void *libtorch_cpu, bool registry, struct anyflash_error *err)
@@ -54,6 +74,7 @@ static enum anyflash_status load(void *libtorch_cpu, bool registry, struct anyfl
     enum anyflash_status status = af_torch_shim_load(libtorch_cpu, registry, &shim, err);
     if (status == ANYFLASH_OK)
         af_torch = shim;
+    loaded = status == ANYFLASH_OK;
     return status;
 }
 
@@ -66,12 +87,12 @@ enum anyflash_status anyflash_torch_enable(void *libtorch_cpu, uint32_t operator
     if ((operators & ~(uint32_t)ANYFLASH_TORCH_ALL) != 0)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "operators is 0x%x", (unsigned)operators);
     pthread_mutex_lock(&turn);
-    if (loaded)
+    if (by_python)
         status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "the kernels are called by Python");
-    if (status == ANYFLASH_OK && registered == 0)
+    if (status == ANYFLASH_OK && !loaded)
         status = load(libtorch_cpu, true, err);
-    if (status == ANYFLASH_OK && (operators & ~registered) != 0)
-        status = enroll(operators & ~registered, err);
+    if (status == ANYFLASH_OK)
+        status = enroll_missing(operators, err);
     if (status == ANYFLASH_OK)
         af_torch_switch(true);
     pthread_mutex_unlock(&turn);
@@ -83,6 +104,17 @@ void anyflash_torch_disable(void)
     af_torch_switch(false);
 }
 
+void anyflash_torch_withdraw(void)
+{
+    pthread_mutex_lock(&turn);
+    if (flash != NULL && !af_torch_is_on()) {
+        af_torch.aoti_torch_delete_library_object(flash);
+        flash = NULL;
+        registered &= ~(uint32_t)FLASH_OPERATORS;
+    }
+    pthread_mutex_unlock(&turn);
+}
+
 enum anyflash_status anyflash_torch_kernels(void *libtorch_cpu,
                                             anyflash_torch_kernel **forward_out,
                                             anyflash_torch_kernel **backward_out,
@@ -92,11 +124,11 @@ enum anyflash_status anyflash_torch_kernels(void *libtorch_cpu,
     if (libtorch_cpu == NULL)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "libtorch_cpu is NULL");
     pthread_mutex_lock(&turn);
-    if (registered != 0)
+    if (loaded && !by_python)
         status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "the kernels are registered already");
     if (status == ANYFLASH_OK && !loaded)
         status = load(libtorch_cpu, false, err);
-    loaded = loaded || status == ANYFLASH_OK;
+    by_python = by_python || status == ANYFLASH_OK;
     if (status == ANYFLASH_OK) {
         af_torch_switch(true);
         *forward_out = af_torch_sdpa_forward;

@@ -2,10 +2,11 @@
  * sdpa.c: torch's CPU attention by the engine.
  *
  * What torch's Meta kernels promise must be kept, or torch.compile fails:
- * outputs have the order of strides of the query; the logsumexp is [B, H, S]
- * with strides (S H, 1, H), 0 for a row that sees no key; gradients have the
- * strides of [B, S, H, D]. What the engine declines, and whatever goes wrong
- * here, goes on to torch's own kernel; what that refuses is thrown.
+ * outputs have the order of strides of the query (in torch 2.4 [B, S, H, D]);
+ * the logsumexp is [B, H, S] with strides (S H, 1, H), 0 for a row that sees no
+ * key; gradients have the strides of [B, S, H, D]. What the engine declines, and
+ * whatever goes wrong here, goes on to torch's own kernel; what that refuses is
+ * thrown.
  */
 #include "torch/sdpa.h"
 
@@ -23,11 +24,21 @@ static void drop(af_torch_tensor tensor)
         af_torch.aoti_torch_delete_tensor_object(tensor);
 }
 
+/* A tensor [B, H, S, D] that lies in memory as [B, S, H, D]. */
+static af_torch_tensor new_bshd(const int64_t sizes[4], int32_t dtype)
+{
+    const int64_t row = sizes[1] * sizes[3];
+    const int64_t strides[4] = {sizes[2] * row, sizes[3], row, 1};
+    return af_torch_new(&af_torch, 4, sizes, strides, dtype);
+}
+
 static af_torch_tensor new_output(const struct anyflash_attend_args *args)
 {
     const int64_t sizes[4] = {args->batch, args->heads, args->q_len, args->value_dim};
     const int64_t of_q[4] = {args->q.batch_stride, args->q.head_stride, args->q.row_stride, 1};
     int64_t strides[4];
+    if (af_torch.outputs_bshd)
+        return new_bshd(sizes, args->q.dtype);
     af_torch_dense_strides(4, sizes, of_q, strides);
     return af_torch_new(&af_torch, 4, sizes, strides, args->q.dtype);
 }
@@ -44,8 +55,7 @@ static af_torch_tensor new_gradient(const struct anyflash_attend_args *args, int
                                     int64_t rows, int64_t dim)
 {
     const int64_t sizes[4] = {args->batch, heads, rows, dim};
-    const int64_t strides[4] = {rows * heads * dim, dim, heads * dim, 1};
-    return af_torch_new(&af_torch, 4, sizes, strides, args->q.dtype);
+    return new_bshd(sizes, args->q.dtype);
 }
 
 /* The engine's rows of lse are contiguous: torch's are so only for one head or one query. */

@@ -42,36 +42,6 @@ static bool find_check_fail(void *libtorch_cpu, struct af_torch_shim *shim)
                 sizeof shim->check_fail);
 }
 
-enum anyflash_status af_torch_shim_load(void *libtorch_cpu, bool registry,
-                                        struct af_torch_shim *shim_out,
-                                        struct anyflash_error *err)
-{
-    struct af_torch_shim shim = {.libtorch_cpu = libtorch_cpu};
-#include "torch/shim_functions.inc"
-    shim.delete_cell = leave_cell;
-    if (registry && !find_delete_cell(libtorch_cpu, &shim))
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "this torch does not export operator delete");
-    if (registry && !find_check_fail(libtorch_cpu, &shim))
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "this torch does not export c10::detail::torchCheckFail");
-    shim.cpu = shim.aoti_torch_device_type_cpu();
-    shim.i32 = shim.aoti_torch_dtype_int32();
-    shim.i64 = shim.aoti_torch_dtype_int64();
-    shim.u64 = shim.aoti_torch_dtype_uint64();
-    shim.f32 = shim.aoti_torch_dtype_float32();
-    shim.f16 = shim.aoti_torch_dtype_float16();
-    shim.bf16 = shim.aoti_torch_dtype_bfloat16();
-    *shim_out = shim;
-    return ANYFLASH_OK;
-}
-
-void af_torch_throw(const struct af_torch_shim *shim, const char *message)
-{
-    if (shim->check_fail != NULL)
-        shim->check_fail("anyflash", __FILE__, __LINE__, message);
-}
-
 bool af_torch_view_of(const struct af_torch_shim *shim, af_torch_tensor tensor,
                       struct af_torch_view *view_out)
 {
@@ -109,4 +79,57 @@ af_torch_tensor af_torch_new(const struct af_torch_shim *shim, int64_t dim,
                                        shim->cpu, 0, &tensor) != 0)
         return NULL;
     return tensor;
+}
+
+/*
+ * Of torch's own kernel, asked with one head and two rows: torch 2.4 has another
+ * order of the output's memory than later ones, and so has its Meta kernel.
+ */
+static bool has_outputs_bshd(const struct af_torch_shim *shim)
+{
+    const int64_t sizes[4] = {1, 1, 2, 1};
+    const int64_t strides[4] = {2, 2, 1, 1};
+    struct af_torch_view view = {0};
+    af_torch_tensor out[2] = {NULL, NULL};
+    af_torch_tensor x = af_torch_new(shim, 4, sizes, strides, ANYFLASH_F32);
+    bool bshd = x != NULL &&
+                shim->aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu(
+                    x, x, x, 0.0, 0, NULL, NULL, &out[0], &out[1]) == 0 &&
+                af_torch_view_of(shim, out[0], &view) && view.dim == 4 && view.strides[1] == 1;
+    const af_torch_tensor made[3] = {x, out[0], out[1]};
+    for (size_t i = 0; i < AF_COUNT(made); i++)
+        if (made[i] != NULL)
+            shim->aoti_torch_delete_tensor_object(made[i]);
+    return bshd;
+}
+
+enum anyflash_status af_torch_shim_load(void *libtorch_cpu, bool registry,
+                                        struct af_torch_shim *shim_out,
+                                        struct anyflash_error *err)
+{
+    struct af_torch_shim shim = {.libtorch_cpu = libtorch_cpu};
+#include "torch/shim_functions.inc"
+    shim.delete_cell = leave_cell;
+    if (registry && !find_delete_cell(libtorch_cpu, &shim))
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "this torch does not export operator delete");
+    if (registry && !find_check_fail(libtorch_cpu, &shim))
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "this torch does not export c10::detail::torchCheckFail");
+    shim.cpu = shim.aoti_torch_device_type_cpu();
+    shim.i32 = shim.aoti_torch_dtype_int32();
+    shim.i64 = shim.aoti_torch_dtype_int64();
+    shim.u64 = shim.aoti_torch_dtype_uint64();
+    shim.f32 = shim.aoti_torch_dtype_float32();
+    shim.f16 = shim.aoti_torch_dtype_float16();
+    shim.bf16 = shim.aoti_torch_dtype_bfloat16();
+    shim.outputs_bshd = !registry && has_outputs_bshd(&shim);
+    *shim_out = shim;
+    return ANYFLASH_OK;
+}
+
+void af_torch_throw(const struct af_torch_shim *shim, const char *message)
+{
+    if (shim->check_fail != NULL)
+        shim->check_fail("anyflash", __FILE__, __LINE__, message);
 }

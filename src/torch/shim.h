@@ -28,6 +28,7 @@ struct af_torch_shim {
     /* c10::detail::torchCheckFail(), which throws; NULL without `registry` */
     void (*check_fail)(const char *function, const char *file, uint32_t line,
                        const char *message);
+    bool outputs_bshd; /* torch's own output lies as [B, S, H, D], not as the query does */
     int32_t cpu;
     int32_t i32;
     int32_t i64;

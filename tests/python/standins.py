@@ -7,7 +7,7 @@ import contextlib
 
 import torch
 
-from anyflash import providers
+from anyflash import _torch_library, providers
 from anyflash.providers import aten, torch_kernels, trial
 
 
@@ -195,6 +195,7 @@ def _efficient_backward(seen, *args, **kwargs):
 @contextlib.contextmanager
 def torchs_kernels(monkeypatch, capability=(8, 0)):
     """CPU tensors are computed by stand-ins for torch's CUDA kernels; gives what they saw."""
+    _torch_library.withdraw()  # torch.library takes one Python kernel for an operator
     seen, library = Seen(), torch.library.Library("aten", "IMPL")
     for name, kernel in (
         ("_flash_attention_forward", _flash_forward),

@@ -152,5 +152,5 @@ def test_wrong_arguments_are_python_errors():
     q = torch.randn(1, 8, 4, 64)
     with pytest.raises(ValueError, match="heads"):
         flash_attn.flash_attn_func(q, q[:, :, :3], q[:, :, :3])
-    with pytest.raises(TypeError, match="types"):
+    with pytest.raises(TypeError, match="type"):
         flash_attn.flash_attn_func(q, q.half(), q.half())

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import threading
 
 import pytest
 
@@ -153,6 +154,10 @@ def test_dropout_follows_torchs_seed_and_its_gradient_the_same_mask():
 
 
 def test_results_that_nobody_uses_have_the_meta_kernels_types():
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(
+        "aten::_flash_attention_forward", "Meta"
+    ):
+        pytest.skip(f"torch {torch.__version__} has no Meta kernel for it")
     q = torch.randn(1, 5, 2, 16)
     ours = forward(q, q, q, None, None, 5, 5, 0.0, False, False)
     meta = forward(*[q.to("meta")] * 3, None, None, 5, 5, 0.0, False, False)
@@ -199,10 +204,24 @@ def test_wrong_arguments_are_exceptions_that_name_them():
 
 
 def test_without_the_engine_the_cpu_has_none_of_it():
-    anyflash.torch.disable()
     q = torch.randn(1, 5, 2, 16)
+    for _ in range(2):
+        anyflash.torch.disable()
+        with pytest.raises(NotImplementedError, match="CPU"):  # torch's own words
+            forward(q, q, q, None, None, 5, 5, 0.0, False, False)
+        anyflash.torch.enable()
+        assert forward(q, q, q, None, None, 5, 5, 0.0, False, False)[0].shape == q.shape
+
+
+def test_beside_other_threads_the_kernels_stay_and_say_that_they_are_disabled():
+    q, done = torch.randn(1, 5, 2, 16), threading.Event()
+    other = threading.Thread(target=done.wait)
+    other.start()
+    anyflash.torch.disable()
     with pytest.raises(RuntimeError, match="disabled"):
         forward(q, q, q, None, None, 5, 5, 0.0, False, False)
+    done.set()
+    other.join()
 
 
 # torch.nn.attention.varlen, from torch 2.10 on

@@ -66,6 +66,8 @@ def same_as_stock(name, dtype, requires_grad=True):
         for have, want in zip(ours, stock):
             assert have.stride() == want.stride() and have.dtype == want.dtype
             bound = 2 * BOUNDS.get(dtype, 0.0)
+            if TORCH < (2, 5) and dtype == torch.float16:
+                bound *= 2  # torch 2.4 adds in float16
             scale = max(1.0, want.abs().max().item()) if want.numel() else 1.0
             assert torch.allclose(have, want, rtol=0, atol=bound * scale), sample
     return anyflash.torch.counts()[0] - before

@@ -46,6 +46,7 @@ def script(text, seconds=240):
 @pytest.mark.parametrize("flush", (False, True))
 def test_flush_to_zero_stays_as_it_was_set(flush):
     torch.set_num_threads(2)
+    torch.set_flush_denormal(False)  # which code that was compiled before may have set
     tiny = torch.full((100000,), 1e-39)  # below the smallest normal number; on both threads
     q = torch.randn(1, 4, 256, 64)
     if not torch.set_flush_denormal(flush):

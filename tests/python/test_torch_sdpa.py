@@ -37,6 +37,14 @@ def mask_of(kind, heads, q_len, k_len, dtype):
     return mask
 
 
+def attend(q, k, v, **options):
+    """sdpa() with fewer heads of keys than of queries; torch 2.4 cannot say so."""
+    group = q.shape[1] // k.shape[1]
+    if TORCH >= (2, 5):
+        return sdpa(q, k, v, enable_gqa=group > 1, **options)
+    return sdpa(q, *(x.repeat_interleave(group, 1) for x in (k, v)), **options)
+
+
 @pytest.fixture
 def enabled():
     with anyflash.torch.enabled():
@@ -52,6 +60,8 @@ def test_there_are_a_thousand_combinations():
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_output_and_gradients(enabled, dtype, order, kind):
+    if kind == "column" and TORCH < (2, 5):
+        pytest.skip("torch 2.4's own kernel, which takes these, reads behind such a mask")
     torch.manual_seed(0)
     for (q_len, k_len), (heads, groups) in itertools.product(LENGTHS, HEADS):
         dim = 80 if q_len == k_len else 64
@@ -60,9 +70,7 @@ def test_output_and_gradients(enabled, dtype, order, kind):
         k, v = (tensor(groups, k_len, dim, dtype, order) for _ in range(2))
         mask, causal = mask_of(kind, heads, q_len, k_len, dtype), kind == "causal"
         before = anyflash.torch.counts()
-        out = sdpa(
-            q, k, v, attn_mask=mask, is_causal=causal, enable_gqa=groups < heads
-        )
+        out = attend(q, k, v, attn_mask=mask, is_causal=causal)
         dout = torch.randn(2, heads, q_len, dim).to(dtype)
         gradients = torch.autograd.grad(out, (q, k, v), dout)
         after = anyflash.torch.counts()
@@ -70,7 +78,8 @@ def test_output_and_gradients(enabled, dtype, order, kind):
         check(out, want, dtype, "out", *where)
         for name, have, wanted in zip("qkv", gradients, gradients_of(dout)):
             check(have, wanted, dtype, f"d{name}", *where)
-        if groups == heads or TORCH >= (2, 9):  # before, torch has GQA as mathematics
+        # Between, torch has GQA as mathematics.
+        if groups == heads or not (2, 5) <= TORCH < (2, 9):
             assert after[0] == before[0] + 2, where
             assert after[1] - before[1] == (2 if kind == "column" and k_len > 1 else 0)
 

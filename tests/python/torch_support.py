@@ -26,6 +26,23 @@ def tensor(heads, rows, dim, dtype, order="bhsd", batch=2):
     return made.requires_grad_()
 
 
+def mathematics(q, k, v, attn_mask, is_causal, scale):
+    """Attention with 0 for a row that sees no key; torch 2.4's own has nan there."""
+    if TORCH >= (2, 5):
+        with sdpa_kernel(SDPBackend.MATH):
+            return sdpa(q, k, v, attn_mask=attn_mask, is_causal=is_causal, scale=scale)
+    scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if is_causal:
+        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = scores.masked_fill(~attn_mask, -torch.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    hidden = scores == -torch.inf
+    blind = hidden.all(-1, keepdim=True)
+    return scores.masked_fill(blind, 0.0).softmax(-1).masked_fill(hidden, 0.0) @ v
+
+
 def in_float64(q, k, v, mask=None, causal=False, scale=None):
     """Torch's mathematics in float64, and a function that gives its gradients."""
     wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
@@ -33,8 +50,7 @@ def in_float64(q, k, v, mask=None, causal=False, scale=None):
         mask = mask.double()
     group = q.shape[1] // k.shape[1]
     keys, values = (x.repeat_interleave(group, 1) for x in wide[1:])
-    with sdpa_kernel(SDPBackend.MATH):
-        out = sdpa(wide[0], keys, values, attn_mask=mask, is_causal=causal, scale=scale)
+    out = mathematics(wide[0], keys, values, mask, causal, scale)
     return out, lambda dout: torch.autograd.grad(out, wide, dout.double())
 
 

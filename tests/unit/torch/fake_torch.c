@@ -14,7 +14,10 @@
 static struct {
     char name[80];
     af_torch_kernel *kernel;
+    af_torch_library library; /* one of `libraries` */
 } kernels[KERNELS_MAX];
+static char libraries[KERNELS_MAX * 4];
+static int library_count;
 static int kernel_count;
 static int living;
 static int own_calls;
@@ -177,15 +180,16 @@ int32_t aoti_torch_library_init_impl(const char *space, const char *key, const c
     (void)line;
     if (strcmp(space, "aten") != 0 || strcmp(key, "CPU") != 0)
         return 1;
-    *library_out = kernels;
+    *library_out = &libraries[library_count++ % (int)sizeof libraries];
     return 0;
 }
 
 int32_t aoti_torch_library_impl(af_torch_library library, const char *name,
                                 af_torch_kernel *kernel)
 {
-    if (library != (af_torch_library)kernels || kernel_count == KERNELS_MAX)
+    if (kernel_count == KERNELS_MAX)
         return 1;
+    kernels[kernel_count].library = library;
     snprintf(kernels[kernel_count].name, sizeof kernels[0].name, "%s", name);
     kernels[kernel_count++].kernel = kernel;
     return 0;
@@ -193,8 +197,11 @@ int32_t aoti_torch_library_impl(af_torch_library library, const char *name,
 
 int32_t aoti_torch_delete_library_object(af_torch_library library)
 {
-    (void)library;
-    kernel_count = 0;
+    int kept = 0;
+    for (int i = 0; i < kernel_count; i++)
+        if (kernels[i].library != library)
+            kernels[kept++] = kernels[i];
+    kernel_count = kept;
     return 0;
 }
 

@@ -104,6 +104,24 @@ static void test_sdpa__switched_off_is_torchs_and_not_counted(void **state)
     free_problem(&p);
 }
 
+static void test_withdrawn_kernels_come_back_with_the_engine(void **state)
+{
+    (void)state;
+    struct problem p = packed_problem();
+    uint64_t stack[STACK];
+    anyflash_torch_withdraw(); /* nothing, while the engine is on */
+    assert_true(fake_has_kernel(FLASH));
+    anyflash_torch_disable();
+    anyflash_torch_withdraw();
+    assert_false(fake_has_kernel(FLASH) || fake_has_kernel(FLASH_BACKWARD));
+    assert_true(fake_has_kernel(SDPA));
+    assert_int_equal(set_up(NULL), 0);
+    push_flash(&p, stack);
+    assert_true(fake_call(FLASH, stack, 17, 5));
+    drop_results(stack, 5);
+    free_problem(&p);
+}
+
 /* One of each kernel, with everything that may fail; returns what lives more than before. */
 static void call_all(const struct problem *packed, const struct problem *dense)
 {
@@ -165,6 +183,7 @@ int main(void)
         cmocka_unit_test_setup(test_sdpa__backward_takes_the_gradient_of_a_sum, set_up),
         cmocka_unit_test_setup(test_sdpa__what_the_engine_declines_goes_to_torch, set_up),
         cmocka_unit_test_setup(test_sdpa__switched_off_is_torchs_and_not_counted, set_up),
+        cmocka_unit_test_setup(test_withdrawn_kernels_come_back_with_the_engine, set_up),
         cmocka_unit_test_setup(test_every_refusal_of_torch_or_of_memory_leaves_nothing, set_up),
         cmocka_unit_test_setup(test_threads_are_torchs, set_up),
     };
