@@ -17,7 +17,7 @@
 
 #define LOG_BYTES_MAX (32u * 1024u * 1024u)
 #define LINE_BYTES 400
-#define WORDS_MAX 16
+#define WORDS_MAX 24
 
 /* One build works in a folder at a time; the lock goes with the process. */
 static enum anyflash_status lock_folder(const struct af_build *build,
@@ -67,6 +67,8 @@ static enum anyflash_status variables(struct af_build *build,
     words[count++] = "NVCC_APPEND_FLAGS="; /* ninja does not see them: objects would be stale */
     words[count++] = "NVCC_PREPEND_FLAGS=";
     words[count++] = "TORCH_NO_COMPILER_WRAPPER=1";
+    words[count++] = "CFLAGS=-g0"; /* Python's own flags ask for debug information */
+    words[count++] = "CXXFLAGS=";
     words[count++] = af_arena_format(arena, "MAX_JOBS=%d", AF_SLIM_FILES_MAX + 8);
     words[count++] = af_arena_format(arena, "FLASH_ATTN_CUDA_ARCHS=%s", arch_list(build));
     words[count++] =

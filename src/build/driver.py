@@ -4,7 +4,8 @@
 
 SELECTION.json has: keep (names of CUDA files), joined (of generated ones: name, includes),
 stubs (for the others: function, type, head_dim, causal, message), macros, std (a C++
-standard in place of setup.py's, or null), requires (what the wheel requires).
+standard in place of setup.py's, or null), requires (what the wheel requires), refusals (of
+flash_api.cpp's checks: text, advice).
 
 torch.utils.cpp_extension.CUDAExtension is replaced before setup.py imports it: sources are
 filtered, one C++ file stands for those that are left out, and the macros go to both
@@ -23,6 +24,7 @@ import torch.utils.cpp_extension as cpp_extension
 KERNEL = re.compile(r"flash_(fwd_split|fwd|bwd)_hdim\d+_(fp16|bf16)(_causal)?_sm80\.cu$")
 STUBS = "csrc/flash_attn/kernels_left_out.cpp"
 JOINED = "csrc/flash_attn/joined"
+API = "flash_api.cpp"
 
 HEAD = """\
 // Generated: the kernels that this build leaves out.
@@ -39,6 +41,34 @@ void {function}<{type}, {head_dim}, {causal}>({parameters} &, cudaStream_t)
 {{
     TORCH_CHECK(false, {message});
 }}
+"""
+
+
+CHECKS = """\
+// Generated: flash-attn's checks, with advice where this build lacks a feature.
+#include <string>
+#include <torch/python.h>
+#include <torch/nn/functional.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAGuard.h>
+
+static std::string with_advice(std::string message)
+{{
+    static const char *const advice[][2] = {{
+{rows}    }};
+    for (const auto &row : advice) {{
+        if (message.find(row[0]) != std::string::npos)
+            return message + " " + row[1];
+    }}
+    return message;
+}}
+
+#undef TORCH_CHECK
+#define TORCH_CHECK(condition, ...) \\
+    if (!(condition)) {{ \\
+        C10_THROW_ERROR(Error, with_advice(::c10::str(__VA_ARGS__))); \\
+    }}
+#include "../flash_api.cpp"
 """
 
 
@@ -77,12 +107,21 @@ def write_stubs(selection):
 def write_joined(selection):
     """Units that include several of the CUDA files; their paths. They lie beside src, which
     setup.py tells compilers to search, so that flash-attn's own folder stays as it came."""
-    os.makedirs(JOINED, exist_ok=True)
     paths = []
     for unit in selection["joined"]:
         paths.append(f"{JOINED}/{unit['name']}")
         write(paths[-1], "".join(f'#include "{name}"\n' for name in unit["includes"]))
     return paths
+
+
+def write_checks(selection):
+    """flash_api.cpp as a unit whose refusals tell how to add the feature; its path."""
+    rows = "".join(
+        f"        {{{json.dumps(row['text'])}, {json.dumps(row['advice'])}}},\n"
+        for row in selection["refusals"]
+    )
+    write(f"{JOINED}/{API}", CHECKS.format(rows=rows))
+    return f"{JOINED}/{API}"
 
 
 def narrowed(make, selection):
@@ -98,7 +137,11 @@ def narrowed(make, selection):
         if needed - found:
             raise SystemExit(f"these sources have no {sorted(needed - found)}")
         sources = [p for p in sources if p not in kernels or os.path.basename(p) in keep]
+        os.makedirs(JOINED, exist_ok=True)
         sources += write_joined(selection)
+        if selection["refusals"]:
+            checks = write_checks(selection)
+            sources = [checks if os.path.basename(p) == API else p for p in sources]
         if selection["stubs"]:
             write_stubs(selection)
             sources.insert(1, STUBS)

@@ -12,6 +12,8 @@
 #include "base/text.h"
 #include "govern/costs.h"
 
+#define HOST "flash_api.cpp"
+
 /* The folder "temp.linux-x86_64-cpython-312/csrc/flash_attn" among the objects, or NULL. */
 static const char *object_folder(const struct af_build *build,
                                  const struct af_build_place *place)
@@ -33,9 +35,9 @@ static const char *object_folder(const struct af_build *build,
 /* Whether the gate noted the object's end (govern/done.h); a guess, as it may be stale. */
 static bool is_done(const struct af_build *build, const char *folder, const char *source)
 {
-    const char *below = strstr(source, "_both_") != NULL ? "joined/"
-                        : af_ends_with(source, ".cu")    ? "src/"
-                                                         : "";
+    bool advises = build->slim.features != AF_SLIM_FEATURES; /* then its checks are generated */
+    bool generated = strstr(source, "_both_") != NULL || (advises && af_equal(source, HOST));
+    const char *below = generated ? "joined/" : af_ends_with(source, ".cu") ? "src/" : "";
     const char *note = folder == NULL
                            ? NULL
                            : af_arena_format(build->arena, "%s/%s%.*s.o.done", folder, below,
@@ -98,7 +100,7 @@ enum anyflash_status af_build_find_estimate(struct af_build *build,
     const char *folder = object_folder(build, place);
     for (size_t i = 0; i < count; i++)
         add(build, folder, af_slim_file_name(&units[i], build->arena), &calls);
-    add(build, folder, "flash_api.cpp", &calls);
+    add(build, folder, HOST, &calls);
     if (!af_slim_is_full(&build->slim))
         add(build, folder, "kernels_left_out.cpp", &calls);
     scale(&calls);

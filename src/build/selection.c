@@ -94,6 +94,37 @@ static bool add_stubs(const struct af_build *build, json_t *stubs)
     return good;
 }
 
+/*
+ * What flash_api.cpp says of a feature that was left out, and what adds it. The
+ * advice names no head sizes: a build that grows does not compile it again.
+ */
+static bool add_refusals(const struct af_build *build, json_t *refusals)
+{
+    static const struct {
+        enum af_flash_feature feature;
+        const char *text;
+    } rows[] = {{AF_FLASH_LOCAL, "build does not support local attention"},
+                {AF_FLASH_SOFTCAP, "build does not support softcap"},
+                {AF_FLASH_ALIBI, "build does not support alibi"},
+                {AF_FLASH_DROPOUT, "build does not support dropout"}};
+    bool good = true;
+    for (size_t i = 0; i < AF_COUNT(rows); i++) {
+        struct af_slim more = build->slim;
+        if ((more.features & rows[i].feature) != 0)
+            continue;
+        more.features |= rows[i].feature;
+        const char *words = af_slim_features(&more, build->arena);
+        const char *advice =
+            words == NULL
+                ? NULL
+                : af_arena_format(build->arena,
+                                  "Add it: the same anyflash build with --features %s", words);
+        good &= json_array_append_new(refusals, json_pack("{s:s, s:s?}", "text", rows[i].text,
+                                                          "advice", advice)) == 0;
+    }
+    return good;
+}
+
 /* "2.11" of torch "2.11.0+cu130". */
 static const char *torch_minor(const struct af_build *build)
 {
@@ -132,15 +163,17 @@ static enum anyflash_status write_json(struct af_build *build,
     json_t *keep = json_array();
     json_t *joined = json_array();
     json_t *stubs = json_array();
+    json_t *refusals = json_array();
     json_t *words = json_array();
     af_slim_macros(&build->slim, macros);
-    bool good = add_units(build, keep, joined) && add_stubs(build, stubs);
+    bool good = add_units(build, keep, joined) && add_stubs(build, stubs) &&
+                add_refusals(build, refusals);
     for (size_t i = 0; macros[i] != NULL; i++)
         good &= json_array_append_new(words, json_string(macros[i])) == 0;
     const char *torch = af_arena_format(build->arena, "torch==%s.*", torch_minor(build));
-    json_t *json = json_pack("{s:o, s:o, s:o, s:o, s:s?, s:[s, s]}", "keep", keep, "joined",
-                             joined, "stubs", stubs, "macros", words, "std", standard_of(build),
-                             "requires", torch, "einops");
+    json_t *json = json_pack("{s:o, s:o, s:o, s:o, s:o, s:s?, s:[s, s]}", "refusals", refusals,
+                             "keep", keep, "joined", joined, "stubs", stubs, "macros", words,
+                             "std", standard_of(build), "requires", torch, "einops");
     char *text = good && json != NULL ? json_dumps(json, JSON_INDENT(1)) : NULL;
     const char *path = af_path_join(build->arena, place->folder, "selection.json");
     enum anyflash_status status =

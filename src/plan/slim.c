@@ -316,6 +316,15 @@ static void add_features(const struct af_slim *slim, struct af_text *all, const 
     }
 }
 
+const char *af_slim_features(const struct af_slim *slim, struct af_arena *arena)
+{
+    struct af_text text = {0};
+    add_features(slim, &text, ",");
+    if (text.len == 0)
+        af_text_add(&text, "none");
+    return finish(&text, arena);
+}
+
 const char *af_slim_text(const struct af_slim *slim, struct af_arena *arena)
 {
     struct af_text text = {0};
@@ -373,12 +382,9 @@ const char *af_slim_options(const struct af_slim *slim, struct af_arena *arena)
                                                   : "bf16,fp16");
     text.failed |= list.failed;
     af_text_release(&list);
-    list = (struct af_text){0};
-    add_features(slim, &list, ",");
-    af_text_format(&text, " --features %s", list.len > 0 ? af_text_get(&list) : "none");
+    const char *words = af_slim_features(slim, arena);
+    af_text_format(&text, " --features %s", words == NULL ? "" : words);
     af_text_add(&text, slim->backward ? "" : " --inference");
-    text.failed |= list.failed;
-    af_text_release(&list);
     list = (struct af_text){0};
     for (size_t i = 0; i < slim->arch_count; i++)
         add_number(&list, ",", "", slim->archs[i]);

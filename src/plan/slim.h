@@ -165,6 +165,9 @@ const char *af_slim_text(const struct af_slim *slim, struct af_arena *arena);
  */
 const char *af_slim_local(const struct af_slim *slim, struct af_arena *arena);
 
+/* Its features as af_slim_read_features() reads them: "window,softcap", or "none". */
+const char *af_slim_features(const struct af_slim *slim, struct af_arena *arena);
+
 /* The options of `anyflash build` for it: "--head-dim 128 --dtype bf16 ...". */
 const char *af_slim_options(const struct af_slim *slim, struct af_arena *arena);
 

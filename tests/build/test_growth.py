@@ -79,3 +79,12 @@ def test_the_wheel_requires_its_torch_and_holds_flash_attn_alone(world):
     with zipfile.ZipFile(wheel) as opened:
         assert opened.read("requires") == b"torch==2.11.* einops"
         assert opened.read("packages") == b"flash_attn"
+
+
+def test_checks_of_features_left_out_tell_what_adds_them(world):
+    build(world, "128", "window,softcap")
+    unit = next(world.folder.glob("cache/build/*/flash-attn/csrc/flash_attn/joined/flash_api*"))
+    text = unit.read_text()
+    assert '#include "../flash_api.cpp"' in text
+    assert text.count("the same anyflash build with --features") == 2
+    assert "with --features window,softcap,dropout" in text

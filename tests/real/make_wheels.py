@@ -54,9 +54,10 @@ def run(*words, **options):
 class Place:
     """The folder of all that is made, and the program that is tried."""
 
-    def __init__(self, folder, anyflash):
+    def __init__(self, folder, anyflash, python):
         self.folder = folder
         self.anyflash = anyflash
+        self.python = python
         self.rows = []
         self.variables = {
             **os.environ,
@@ -71,7 +72,7 @@ class Place:
         python = folder / "bin" / "python"
         if not (folder / "ready").exists():
             shutil.rmtree(folder, ignore_errors=True)
-            run("uv", "venv", "-q", folder)
+            run("uv", "venv", "-q", "--python", self.python, folder)
             packages = (f"torch=={torch}", "numpy", "einops", "pip")
             run("uv", "pip", "install", "-q", "--python", python, *packages)
             (folder / "ready").touch()
@@ -154,6 +155,7 @@ def check_missing(place, environment, head_dims, features):
         error = case["error"] or ""
         if held and case["feature"] in FEATURES and case["feature"] not in features:
             check("build does not support" in error, case)
+            check(f"with --features {case['feature']}" in error, case)
         elif held:
             check("CUDA error" in error, case)  # it would have been launched
         else:
@@ -163,10 +165,10 @@ def check_missing(place, environment, head_dims, features):
             check("Add it: anyflash build --head-dim" in error, case)
 
 
-def try_wheel(place, title, torch, features, options, arch=90, head_dims=frozenset([128])):
-    answer, compiled = place.build(title, torch, "--dtype", "bf16", "--arch", arch, *options)
+def try_wheel(place, title, torch, features, options, sm=90, head_dims=frozenset([128])):
+    answer, compiled = place.build(title, torch, "--dtype", "bf16", "--arch", sm, *options)
     environment = place.environment(torch)
-    target = f"sm_{80 if arch < 90 else arch}"
+    target = f"sm_{80 if sm < 90 else sm}"
     wheel = answer["wheel"]
     print("   ", check_kernels(place, environment, wheel, head_dims, features, target))
     install(environment, answer["wheel"])
@@ -193,7 +195,7 @@ def grow(place, torches):
 
 def arch(place, torches):
     options = ("--head-dim", 64, "--features", "none", "--inference")
-    try_wheel(place, "arch", torches[-1], (), options, arch=89, head_dims={64})
+    try_wheel(place, "arch", torches[-1], (), options, sm=89, head_dims={64})
 
 
 def processes(text, start=""):
@@ -254,10 +256,11 @@ def main():
     parser = argparse.ArgumentParser(description="Makes wheels of flash-attn for real.")
     parser.add_argument("--anyflash", required=True, type=pathlib.Path)
     parser.add_argument("--folder", required=True, type=pathlib.Path)
+    parser.add_argument("--python", default=sys.executable, help="one that has its headers")
     parser.add_argument("--torch", action="append", help="default: 2.11.0 and 2.15.0")
     parser.add_argument("steps", nargs="*", metavar="STEP", help=", ".join(STEPS))
     options = parser.parse_args()
-    place = Place(options.folder.resolve(), options.anyflash.resolve())
+    place = Place(options.folder.resolve(), options.anyflash.resolve(), options.python)
     bad = 0
     for name in options.steps or STEPS:
         print(f"== {name}", flush=True)
