@@ -63,7 +63,7 @@ static void add(struct af_build *build, const char *folder, const char *source,
     af_build_predict(build, argv, &prediction);
     double model = prediction.seconds;
     bool learned = af_costs_correct(build->state, &prediction);
-    if (learned) {
+    if (learned && af_ends_with(source, ".cu")) { /* a cache may answer for the host compiler */
         calls->model_seconds += model;
         calls->learned_seconds += prediction.seconds;
     }

@@ -1,5 +1,6 @@
 """What a build compiles, and what of it a later build need not compile again."""
 
+import json
 import shutil
 import zipfile
 
@@ -63,6 +64,21 @@ def test_the_same_again_compiles_nothing_and_says_so(world):
                                          "none")
     assert (code, compiled) == (0, [])
     assert "compiled before" in out
+
+
+def test_the_estimate_is_of_what_is_left(world):
+    def estimate(head_dims):
+        options = ("--features", "none", "--jobs", "2", "--dry-run", "--json")
+        _, out, _, compiled = world.build("--head-dim", head_dims, "--dtype", "bf16", *options)
+        assert not compiled
+        return json.loads(out)
+
+    first = estimate("128")
+    assert (first["files"], first["compiled"]) == (5, 0)
+    build(world, "128", "none", "--jobs", "2")
+    more = estimate("64,128")
+    assert (more["files"], more["compiled"]) == (8, 5)
+    assert 0 < more["cpu_seconds"] < first["cpu_seconds"]
 
 
 def test_another_feature_leaves_the_objects_of_the_first(world):

@@ -110,12 +110,12 @@ class Place:
         return answer, compiled
 
 
-def check_kernels(place, environment, wheel, head_dims, features, target):
-    """That the wheel's bytes hold what its name promises."""
-    done = subprocess.run(
-        [place.anyflash, "inspect", wheel, "--json", "--against", environment, "--arch", "9.0"],
-        stdout=subprocess.PIPE, check=False)
+def check_kernels(place, environment, wheel, head_dims, features, sm):
+    """That the wheel's bytes hold what its name promises, for a GPU of this capability."""
+    words = ("inspect", wheel, "--json", "--against", environment, "--arch", f"{sm / 10}")
+    done = subprocess.run([place.anyflash, *words], stdout=subprocess.PIPE, check=False)
     answer = json.loads(done.stdout)
+    target = f"sm_{80 if sm < 90 else sm}"
     check(answer["verdict"] == "yes", "inspect:", answer["verdict"])
     code = answer["extensions"][0]["gpu_code"]
     check([row["target"] for row in code["targets"]] == [target], code["targets"])
@@ -168,9 +168,8 @@ def check_missing(place, environment, head_dims, features):
 def try_wheel(place, title, torch, features, options, sm=90, head_dims=frozenset([128])):
     answer, compiled = place.build(title, torch, "--dtype", "bf16", "--arch", sm, *options)
     environment = place.environment(torch)
-    target = f"sm_{80 if sm < 90 else sm}"
     wheel = answer["wheel"]
-    print("   ", check_kernels(place, environment, wheel, head_dims, features, target))
+    print("   ", check_kernels(place, environment, wheel, head_dims, features, sm))
     install(environment, answer["wheel"])
     check_missing(place, environment, head_dims, features)
     return compiled
