@@ -22,7 +22,7 @@
 #define STUB_BYTES (UINT64_C(550) << 20)
 #define MIB (UINT64_C(1) << 20)
 #define KEYS 512
-#define JOINED_PERCENT 15 /* more for two forward files as one; backward needs no more */
+#define JOINED_PERCENT 15 /* more for two forward files as one; the other passes need no more */
 
 /* What a kernel was compiled for; each switch one bit of a key. */
 struct switches {
@@ -175,7 +175,7 @@ static uint64_t peak_of(const struct af_slim_file *file, bool features)
         if (file->pass == AF_FLASH_BACKWARD)
             return peaks[i].backward * (features ? 106 : 103) / 100 * MIB;
         if (file->pass == AF_FLASH_FORWARD_SPLIT)
-            return peaks[i].split * ((features ? 108 : 103) + joined) / 100 * MIB;
+            return peaks[i].split * (features ? 108 : 103) / 100 * MIB;
         return peaks[i].forward * ((features ? 120 : 103) + joined) / 100 * MIB;
     }
     return 0;
