@@ -85,24 +85,41 @@ static enum anyflash_status variables(struct af_build *build,
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
-/* The first line of the log that tells of an error, scrubbed; NULL without one. */
+/* Marks of lines that tell of an error; a lower rank says more: who called only repeats it. */
+static const struct {
+    const char *text;
+    int rank;
+} marks[] = {
+    {"error:", 1},  {"error :", 1}, {"No space left", 1}, {"undefined reference", 1},
+    {"FAILED:", 2}, {"Killed", 2}, /* ninja's line, with the exit code and the file */
+    {"Error:", 3},                 /* Python's */
+};
+
+/* The first line of the log of the best rank, scrubbed; NULL without one. */
 static const char *first_error(struct af_build *build, const struct af_build_place *place)
 {
-    static const char *const marks[] = {"error:", "error :", "No space left",
-                                        "Killed", "Error:",  "undefined reference"};
     struct af_span rest;
     struct af_span line;
+    struct af_span found = {NULL, 0};
+    int best = 9;
     if (af_file_read_start(build->arena, place->log, LOG_BYTES_MAX, &rest, NULL) != ANYFLASH_OK)
         return NULL;
-    while (af_span_line(&rest, &line)) {
-        const char *text = af_arena_text_n(build->arena, line.data,
-                                           line.len < LINE_BYTES ? line.len : LINE_BYTES);
-        for (size_t i = 0; text != NULL && i < AF_COUNT(marks); i++) {
-            if (strstr(text, marks[i]) != NULL)
-                return af_text_scrub(build->arena, text, LINE_BYTES);
+    while (best > 1 && af_span_line(&rest, &line)) {
+        for (size_t i = 0; i < AF_COUNT(marks); i++) {
+            size_t len = strlen(marks[i].text);
+            if (marks[i].rank < best && line.len >= len &&
+                memmem(line.data, line.len, marks[i].text, len) != NULL) {
+                best = marks[i].rank;
+                found = line;
+            }
         }
     }
-    return NULL;
+    return found.data == NULL
+               ? NULL
+               : af_text_scrub(build->arena,
+                               af_arena_text_n(build->arena, found.data,
+                                               found.len < LINE_BYTES ? found.len : LINE_BYTES),
+                               LINE_BYTES);
 }
 
 static const char *reason_of(struct af_build *build, const struct af_build_place *place,

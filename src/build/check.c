@@ -33,8 +33,11 @@ static void add(struct checking *checking, const char *name, enum af_answer answ
 {
     struct af_build_check *check = checking->check;
     if (check->row_count < AF_BUILD_CHECKS_MAX)
-        check->rows[check->row_count++] = (struct af_prerequisite){
-            name, answer, evidence == NULL ? "" : evidence, answer == AF_YES ? NULL : fix};
+        check->rows[check->row_count++] =
+            (struct af_prerequisite){.name = name,
+                                     .answer = answer,
+                                     .evidence = evidence == NULL ? "" : evidence,
+                                     .fix = answer == AF_YES ? NULL : fix};
 }
 
 /* The row called so, or NULL. */
@@ -80,17 +83,18 @@ static const char *ask(struct checking *checking, const char *const *argv, const
     return af_arena_text_n(arena, result.output.data, result.output.len);
 }
 
-/* A row that said yes by the facts says no when the program does not work. */
+/* A row that did not say no by the facts does when the program does not work. */
 static void check_program(struct checking *checking, const char *name, const char *const *argv,
                           const char *fix)
 {
     struct af_prerequisite *row = row_of(checking, name);
     const char *why = NULL;
-    if (row == NULL || row->answer != AF_YES || ask(checking, argv, &why) != NULL)
+    if (row == NULL || row->answer == AF_NO || ask(checking, argv, &why) != NULL)
         return;
     row->answer = AF_NO;
     row->evidence = why == NULL ? "" : why;
     row->fix = fix;
+    row->why = NULL;
 }
 
 static void check_compilers(struct checking *checking, bool from_index)

@@ -20,13 +20,26 @@ struct af_build_room af_cli_build_room(const struct af_build *build, int64_t cor
     return (struct af_build_room){(int64_t)needs.peak_bytes, (int64_t)needs.disk_bytes};
 }
 
-static void view_row(struct af_page *page, const struct af_prerequisite *row)
+/* "torch is a build without CUDA: 2.11.0" */
+static const char *text_of(struct af_arena *arena, const struct af_prerequisite *row)
+{
+    if (row->why == NULL)
+        return row->evidence;
+    const char *text = row->evidence[0] == '\0'
+                           ? row->why
+                           : af_arena_format(arena, "%s: %s", row->why, row->evidence);
+    return text == NULL ? "" : text;
+}
+
+static void view_row(struct af_page *page, const struct af_prerequisite *row,
+                     struct af_arena *arena)
 {
     char lead[64];
     snprintf(lead, sizeof lead, "%-*s%s", NAME_COLUMNS, row->name, af_answer_text(row->answer));
     af_page_format(page, EVIDENCE_COLUMNS, lead,
-                   row->answer == AF_NO ? AF_TONE_BAD : AF_TONE_PLAIN, "%s%s%s", row->evidence,
-                   row->fix != NULL ? "\nto do: " : "", row->fix != NULL ? row->fix : "");
+                   row->answer == AF_NO ? AF_TONE_BAD : AF_TONE_PLAIN, "%s%s%s",
+                   text_of(arena, row), row->fix != NULL ? "\nto do: " : "",
+                   row->fix != NULL ? row->fix : "");
 }
 
 static void view(struct af_cli *cli, const struct af_build *build,
@@ -37,7 +50,7 @@ static void view(struct af_cli *cli, const struct af_build *build,
         af_page_format(&page, 0, "", AF_TONE_STRONG, "flash-attn %s from source: %s",
                        build->version, af_slim_text(&build->slim, &cli->arena));
         for (size_t i = 0; i < check->row_count; i++)
-            view_row(&page, &check->rows[i]);
+            view_row(&page, &check->rows[i], &cli->arena);
     }
     if (check->can_start)
         af_page_add(&page, 0, "", AF_TONE_GOOD, "a build can start");
@@ -96,13 +109,13 @@ enum anyflash_status af_cli_build_refuse(struct af_cli *cli, struct af_build *bu
     if (check.obstacle != NULL) {
         cli->hint = check.obstacle->fix;
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "a build cannot start: %s: %s",
-                       check.obstacle->name, check.obstacle->evidence);
+                       check.obstacle->name, text_of(&cli->arena, check.obstacle));
     }
     for (size_t i = 0; i < check.row_count; i++) {
         if (check.rows[i].answer != AF_NO)
             continue;
-        const char *remark =
-            af_arena_format(&cli->arena, "%s: %s", check.rows[i].name, check.rows[i].evidence);
+        const char *remark = af_arena_format(&cli->arena, "%s: %s", check.rows[i].name,
+                                             text_of(&cli->arena, &check.rows[i]));
         if (remark != NULL)
             af_cli_remark(cli, remark);
     }

@@ -131,8 +131,6 @@ static enum anyflash_status ask(struct af_cli *cli, struct build *build, bool ch
     if (status == ANYFLASH_OK)
         status = read_archs(cli, machine, !checks, &build->build.slim, err);
     build->build.slim.joins = slots_of(build) <= AF_SLIM_JOIN_CORES;
-    if (status == ANYFLASH_OK && !checks)
-        status = af_build_find_place(&build->build, &build->place, err);
     return status;
 }
 
@@ -344,6 +342,8 @@ static enum anyflash_status work(struct af_cli *cli, struct build *build,
         return af_cli_build_check(cli, &build->build, room, exit_out, err);
     if (status == ANYFLASH_OK && !af_option_given(&cli->options, AF_OPTION_DRY_RUN))
         status = af_cli_build_refuse(cli, &build->build, room, err);
+    if (status == ANYFLASH_OK)
+        status = af_build_find_place(&build->build, &build->place, err);
     return status == ANYFLASH_OK ? make(cli, build, exit_out, err) : status;
 }
 

@@ -51,6 +51,7 @@ struct af_prerequisite {
     enum af_answer answer;
     const char *evidence; /* what was seen, with its source */
     const char *fix;      /* the one thing to do; NULL when the answer is yes */
+    const char *why;      /* the reason in words; NULL: the evidence says it */
 };
 
 struct af_rung {

@@ -22,7 +22,8 @@ void af_build_row(struct af_build *build, const char *name, enum af_answer answe
         .name = name,
         .answer = answer,
         .evidence = af_arena_text(build->climb->arena, evidence == NULL ? "" : evidence),
-        .fix = answer == AF_YES ? NULL : af_build_fix(build, id)};
+        .fix = answer == AF_YES ? NULL : af_build_fix(build, id),
+        .why = answer == AF_YES ? NULL : af_reason_message(id)};
     if (answer != AF_YES)
         af_climb_reason(build->climb, id, "%s", evidence == NULL ? "" : evidence);
 }

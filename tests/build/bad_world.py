@@ -1,0 +1,140 @@
+"""A synthetic build where one thing is wrong: what is run, where, and what it said."""
+
+import hashlib
+import io
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tarfile
+import time
+
+import pytest
+
+import synthetic
+
+BASE_TOOLS = ("sh", "basename", "cat", "echo", "env", "fallocate", "grep", "kill", "mkdir",
+              "ninja", "rm", "sleep", "touch")
+SELECTION = ("--head-dim", "128", "--dtype", "bf16", "--features", "none", "--jobs", "8")
+TOP = f"flash_attn-{synthetic.VERSION}"
+
+
+def can_mount():
+    """Whether a private mount namespace can be made here."""
+    words = ["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"]
+    done = subprocess.run(words, capture_output=True, check=False)
+    return os.geteuid() == 0 and done.returncode == 0
+
+
+needs_mounts = pytest.mark.skipif(not shutil.which("unshare") or not can_mount(),
+                                  reason="needs root and mount namespaces")
+
+
+class Said:
+    """Exit code and texts of a run, and the files that it compiled."""
+
+    def __init__(self, code, out, err, compiled):
+        self.code, self.out, self.err, self.compiled = code, out, err, sorted(compiled)
+
+    def __repr__(self):
+        return f"exit {self.code}\n{self.out}\n{self.err}\ncompiled: {self.compiled}"
+
+
+class World(synthetic.World):
+    """The synthetic world with nothing of this system's compilers on PATH."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.tools = folder / "tools"
+        self.tools.mkdir()
+        for name in BASE_TOOLS:
+            found = shutil.which(name)
+            if found:
+                (self.tools / name).symlink_to(found)
+        self.sources = folder / "cache" / "build" / "sources"
+        self.archive = self.sources / f"{TOP}.tar.gz"
+
+    def environment(self, **more):
+        return {
+            "PATH": f"{self.folder}/bin:{self.tools}",
+            "HOME": str(self.folder),
+            "ANYFLASH": os.environ["ANYFLASH"],
+            "ANYFLASH_CACHE": str(self.folder / "cache"),
+            "ANYFLASH_STATE": str(self.folder / "state"),
+            "CUDA_HOME": str(self.cuda),
+            "COMPILED": str(self.compiled_log),
+            **more,
+        }
+
+    def start(self, *options, before=(), more=None, offline=True):
+        self.compiled_log.write_text("")
+        words = [*before, os.environ["ANYFLASH"], "build", "--python", str(self.python),
+                 "--arch", "90", *(["--offline"] if offline else []), *options]
+        return subprocess.Popen(words, env=self.environment(**(more or {})), text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def said(self, process, seconds=60):
+        out, err = process.communicate(timeout=seconds)
+        compiled = [name for name in self.compiled_log.read_text().split() if name]
+        return Said(process.returncode, out, err, compiled)
+
+    def run(self, *options, **keywords):
+        return self.said(self.start(*(options or SELECTION), **keywords))
+
+    def mounted(self, mount, *options):
+        """A run with `mount`, a shell command, done in a mount namespace of its own."""
+        before = [shutil.which("unshare"), "-m", shutil.which("sh"), "-c",
+                  f"PATH=/usr/sbin:/usr/bin:/sbin:/bin; export PATH; {mount} && "
+                  f"PATH={self.folder}/bin:{self.tools} exec \"$@\"", "sh"]
+        return self.run(*options, before=before)
+
+    def replace(self, name, text):
+        """Another program of this name in place of the first on PATH."""
+        path = self.folder / "bin" / name
+        synthetic.write(path, text, 0o755)
+        return path
+
+    def compiler(self, before):
+        """nvcc that first runs `before`, a shell fragment that sees $source and $object."""
+        text = synthetic.COMPILER
+        marker = "[ -n \"$depends\" ]"
+        assert marker in text
+        synthetic.write(self.cuda / "bin" / "nvcc",
+                        text.replace(marker, f"{before}\n{marker}", 1), 0o755)
+
+    def pack(self, members, top=TOP):
+        """An archive of these members, hash and all; (name, text) or a TarInfo."""
+        with tarfile.open(self.archive, "w:gz") as out:
+            for member in members:
+                if isinstance(member, tarfile.TarInfo):
+                    out.addfile(member, io.BytesIO(b"x" * member.size))
+                    continue
+                info = tarfile.TarInfo(f"{top}/{member[0]}" if top else member[0])
+                info.size = len(member[1])
+                out.addfile(info, io.BytesIO(member[1].encode()))
+        digest = hashlib.sha256(self.archive.read_bytes()).hexdigest()
+        self.lock(digest)
+
+    def lock(self, digest):
+        (self.sources / "pylock.flash-attn.toml").write_text(
+            '[[packages]]\nname = "flash-attn"\nsdist = { url = "https://x.invalid/a", '
+            f'hashes = {{ sha256 = "{digest}" }} }}\n')
+
+    def left_over(self):
+        """Folders that a failed unpacking left, and files that got out of it."""
+        root = self.folder / "cache" / "build"
+        places = [*root.glob("*/flash-attn*"), *root.glob("*/temporary/*"),
+                  *self.folder.glob("evil*"), *root.glob("evil*"), *root.glob("*/evil*")]
+        return [str(path) for path in places]
+
+
+def interrupt_when(world, process, wanted, number=signal.SIGINT, seconds=30):
+    """Sends the signal as soon as the log of compiled files has `wanted` lines."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and process.poll() is None:
+        if len(pathlib.Path(world.compiled_log).read_text().split()) >= wanted:
+            process.send_signal(number)
+            return True
+        time.sleep(0.02)
+    return False

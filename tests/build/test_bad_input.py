@@ -1,0 +1,309 @@
+"""What a build says when something is wrong, and that what was built is kept."""
+
+import hashlib
+import json
+import shutil
+import signal
+import tarfile
+
+import pytest
+
+import synthetic
+from bad_world import SELECTION, World, interrupt_when, needs_mounts
+
+pytestmark = pytest.mark.skipif(shutil.which("ninja") is None, reason="needs ninja")
+KERNELS = 6  # of the selection, and flash_api and the stubs
+ALL = KERNELS + 2
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+def refused(world, name, *texts, options=SELECTION, **keywords):
+    """The build does not start, for the reason `name`, and nothing was compiled."""
+    said = world.run(*options, **keywords)
+    assert said.code == 3 and said.compiled == [], said
+    for text in (f"a build cannot start: {name}: ", *texts):
+        assert text in said.err, said
+    assert not list((world.folder / "cache").glob("build/*/objects"))
+    return said
+
+
+def test_no_compiler(world):
+    (world.folder / "bin" / "c++").unlink()
+    refused(world, "host-compiler", "hint: ", "g++")
+
+
+def test_a_host_compiler_that_crashes(world):
+    world.replace("c++", "#!/bin/sh\nkill -SEGV $$\n")
+    refused(world, "host-compiler", "c++", "hint: ")
+
+
+def test_a_toolkit_of_another_major(world):
+    synthetic.write(world.cuda / "version.json", '{"cuda": {"version": "12.8.0"}}')
+    refused(world, "cuda-toolkit", "CUDA 12.8", "hint: ",
+            options=[*SELECTION, "--toolkit", "system"])
+
+
+def test_an_nvcc_that_crashes_when_asked(world):
+    world.compiler('[ -n "$source" ] || kill -SEGV $$')
+    refused(world, "cuda-toolkit", "nvcc", "--toolkit index")
+
+
+def test_torch_without_cuda(world):
+    synthetic.write(world.site / "torch" / "version.py",
+                    "__version__ = '2.11.0'\ncuda = None\n")
+    said = world.run()
+    assert said.code == 3 and "torch is a build without CUDA: 2.11.0" in said.err, said
+
+
+@needs_mounts
+def test_no_space_before(world):
+    cache = world.folder / "cache"
+    said = world.mounted(
+        f"cp -a {cache} {cache}.copy && mount -t tmpfs -o size=96m none {cache} && "
+        f"cp -a {cache}.copy/. {cache}/", *SELECTION)
+    assert said.code == 3 and "not enough free disk for a build: 0.1 GiB free" in said.err, said
+    assert "ANYFLASH_CACHE" in said.err and said.compiled == []
+
+
+@needs_mounts
+def test_a_cache_that_cannot_be_written_to(world):
+    cache = world.folder / "cache"
+    said = world.mounted(f"mount --bind {cache} {cache} && mount -o remount,bind,ro {cache}",
+                         *SELECTION)
+    assert said.code == 3 and "a build cannot start: disk: " in said.err, said
+    assert "which cannot be written to" in said.err and said.compiled == []
+
+
+def test_no_space_midway_keeps_what_was_built(world):
+    world.compiler('case $source in *hdim128_bf16_causal*) [ -e "$COMPILED.room" ] || '
+                   '{ echo "$object: No space left on device" >&2; exit 1; };; esac')
+    said = world.run()
+    assert said.code == 1 and "No space left on device" in said.out, said
+    assert 0 < len(said.compiled) <= ALL - 3
+    (world.folder / "compiled.room").touch()
+    again = world.run()
+    assert again.code == 0, again
+    assert len(said.compiled) + len(again.compiled) == ALL
+    assert not set(said.compiled) & set(again.compiled)
+
+
+def test_sources_with_a_wrong_hash_offline(world):
+    world.lock("0" * 64)
+    said = world.run()
+    assert said.code == 3 and "not kept here whole, and --offline forbids" in said.err, said
+
+
+def test_sources_with_a_wrong_hash_that_cannot_be_had_again(world):
+    world.lock("0" * 64)
+    said = world.run(*SELECTION, offline=False)
+    assert said.code == 3 and "x.invalid" in said.err, said
+    assert not world.left_over()
+
+
+def member(name, kind=tarfile.REGTYPE, link="", size=0):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.size = kind, link, size
+    return info
+
+
+TOP = f"flash_attn-{synthetic.VERSION}"
+HOSTILE = {
+    "a name outside": (member("../evil", size=3), "unsafe name"),
+    "a name outside, deep": (member(f"{TOP}/a/../../../evil", size=3), "unsafe name"),
+    "an absolute name": (member("/evil", size=3), "unsafe name"),
+    "a link": (member(f"{TOP}/evil", tarfile.SYMTYPE, "/etc/passwd"), "no file or folder"),
+    "a hard link": (member(f"{TOP}/evil", tarfile.LNKTYPE, "/etc/passwd"), "no file or folder"),
+    "a device": (member(f"{TOP}/evil", tarfile.CHRTYPE), "no file or folder"),
+    "a FIFO": (member(f"{TOP}/evil", tarfile.FIFOTYPE), "no file or folder"),
+    "two top folders": (member("evil/setup.py", size=3), "more than one top folder"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_archive(world, name):
+    hostile, text = HOSTILE[name]
+    world.pack([("setup.py", synthetic.SETUP), hostile, ("after", "x")])
+    said = world.run()
+    assert said.code == 3 and text in said.err, said
+    assert "unpacking the sources" in said.err and not world.left_over()
+
+
+def test_an_archive_that_is_cut_short(world):
+    world.pack([("setup.py", synthetic.SETUP * 400)])
+    whole = world.archive.read_bytes()
+    world.archive.write_bytes(whole[:len(whole) // 2])
+    world.lock(hashlib.sha256(world.archive.read_bytes()).hexdigest())
+    said = world.run()
+    assert said.code == 3 and "cannot unpack" in said.err, said
+    assert not world.left_over()
+
+
+def test_an_archive_that_is_none(world):
+    world.archive.write_bytes(b"<html>not here</html>")
+    world.lock(hashlib.sha256(world.archive.read_bytes()).hexdigest())
+    said = world.run()
+    assert said.code == 3 and "cannot unpack" in said.err, said
+
+
+MODELS = {
+    "missing": (None, "cannot open"),
+    "empty": ("", "config.json"),
+    "no JSON": ("{'hidden_size': 12", "config.json"),
+    "a list": ("[1, 2]", "not a JSON object"),
+    "another file": ('{"tokenizer_class": "X"}', "is it a model's config.json"),
+    "no heads": ('{"hidden_size": 4096, "num_attention_heads": 0}', "config.json"),
+    "heads that do not divide": ('{"hidden_size": 4096, "num_attention_heads": 3}',
+                                 "config.json"),
+    "too large a head": ('{"head_dim": 512, "torch_dtype": "bfloat16"}', "512"),
+    "negative": ('{"head_dim": -64}', "config.json"),
+    "a text": ('{"head_dim": "64"}', "config.json"),
+    "huge": ('{"head_dim": 1e300}', "config.json"),
+    "deep": ('{"a_config": ' * 5000 + "{}" + "}" * 5000, "config.json"),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_configuration_that_is_wrong(world, name):
+    text, wanted = MODELS[name]
+    path = world.folder / "config.json"
+    if text is not None:
+        path.write_text(text)
+    said = world.run("--for", str(path), "--dry-run")
+    assert said.code in (2, 3) and wanted in said.err, said
+    assert said.err.startswith("error: ") and "\x1b" not in said.err
+
+
+def test_an_nvcc_that_crashes_on_one_file(world):
+    world.compiler('case $source in *bwd*128_bf16_sm80*) [ -e "$COMPILED.well" ] || '
+                   'kill -SEGV $$;; esac')
+    said = world.run()
+    assert said.code == 1 and "not built:" in said.out and "log:" in said.out, said
+    assert "FAILED:" in said.out and "bwd_hdim128_bf16_sm80" in said.out, said
+    (world.folder / "compiled.well").touch()
+    again = world.run()
+    assert again.code == 0, again
+    assert again.compiled and not set(said.compiled) & set(again.compiled)
+
+
+def test_an_nvcc_that_hangs_is_ended_by_ctrl_c_and_the_rest_is_kept(world):
+    world.compiler('case $source in *bwd*128_bf16_sm80*) [ -e "$COMPILED.well" ] || '
+                   'sleep 600;; esac')
+    process = world.start(*SELECTION)
+    assert interrupt_when(world, process, ALL - 2), world.said(process)
+    said = world.said(process)
+    assert said.code not in (0, 1) and "interrupted" in said.err, said
+    (world.folder / "compiled.well").touch()
+    again = world.run()
+    assert again.code == 0 and not set(said.compiled) & set(again.compiled), again
+
+
+def test_a_terminated_build_goes_on(world):
+    world.compiler('case $source in *bwd*) [ -e "$COMPILED.well" ] || sleep 600;; esac')
+    process = world.start(*SELECTION)
+    assert interrupt_when(world, process, 3, signal.SIGKILL)
+    world.said(process)
+    first = set(world.compiled_log.read_text().split())
+    (world.folder / "compiled.well").touch()
+    again = world.run()
+    assert again.code == 0, again
+    assert not first & set(again.compiled), (first, again)
+
+
+@pytest.mark.parametrize("script, text", [
+    ("#!/bin/sh\necho 'ninja: error: loading build.ninja: broken' >&2\nexit 1\n", "broken"),
+    ("#!/bin/sh\nkill -KILL $$\n", "ninja"),
+])
+def test_a_broken_ninja(world, script, text):
+    world.replace("ninja", script)
+    said = world.run()
+    assert said.code == 1 and text in said.out, said
+    (world.folder / "bin" / "ninja").unlink()
+    assert world.run().code == 0
+
+
+def test_no_ninja(world):
+    (world.tools / "ninja").unlink()
+    said = world.run()
+    assert said.code == 1 and "ninja" in said.out and said.compiled == [], said
+
+
+@pytest.mark.parametrize("text", ["-1", "0", "999999999999", "1; touch pwned", "$(touch pwned)",
+                                  "", "jobserver"])
+def test_a_hostile_max_jobs_is_not_listened_to(world, text):
+    said = world.run(more={"MAX_JOBS": text, "NVCC_THREADS": text,
+                           "NVCC_APPEND_FLAGS": "--bad", "FLASH_ATTN_CUDA_ARCHS": text})
+    assert said.code == 0 and len(said.compiled) == ALL, said
+    assert not list(world.folder.rglob("pwned"))
+
+
+def test_offline_with_all_kept(world):
+    said = world.run()
+    assert said.code == 0 and len(said.compiled) == ALL, said
+
+
+def test_offline_without_sources(world):
+    world.archive.unlink()
+    refused(world, "sources", "--offline forbids getting them", "without --offline")
+
+
+def test_no_network_without_sources_names_what_was_asked(world):
+    world.archive.unlink()
+    (world.sources / "pylock.flash-attn.toml").unlink()
+    world.replace("uv", "#!/bin/sh\necho 'error: Failed to fetch: dns error' >&2\nexit 2\n")
+    said = world.run(*SELECTION, offline=False)
+    assert said.code == 3, said
+    assert "finding the sources failed" in said.err and "dns error" in said.err
+
+
+def test_no_network_without_tools_names_what_was_asked(world):
+    tools = next((world.folder / "cache" / "build").glob("tools-*"))
+    shutil.rmtree(tools)
+    world.replace("uv", "#!/bin/sh\necho 'error: Failed to fetch: dns error' >&2\nexit 2\n")
+    said = world.run(*SELECTION, offline=False)
+    assert said.code == 3 and "dns error" in said.err, said
+    assert "making the build's environment failed" in said.err
+
+
+def test_check_says_what_is_there_and_what_is_not(world):
+    said = world.run("--check", "--format", "json")
+    check = json.loads(said.out)
+    assert said.code == 0 and check["can_start"], said
+    verdicts = {row["name"]: row["verdict"] for row in check["prerequisites"]}
+    assert {verdicts[name] for name in ("cuda-toolkit", "python-headers", "sources")} == {"yes"}
+    (world.folder / "bin" / "c++").unlink()
+    said = world.run("--check", "--json")
+    check = json.loads(said.out)
+    rows = {row["name"]: row for row in check["prerequisites"]}
+    assert said.code == 1 and not check["can_start"]
+    assert rows["host-compiler"]["verdict"] == "no" and rows["host-compiler"]["fix"]
+    text = world.run("--check")
+    assert "host-compiler      no" in text.out
+    assert "a build cannot start: 1 of these" in text.out
+    assert max(map(len, text.out.splitlines())) <= 96
+
+
+def test_clean_removes_what_builds_keep(world):
+    assert world.run().code == 0
+    listed = world.run("--clean", "--dry-run")
+    assert listed.code == 0 and "would free" in listed.out and "flash-attn 2.8.3" in listed.out
+    cleaned = world.run("--clean", "--json")
+    rows = json.loads(cleaned.out)["builds"]
+    assert cleaned.code == 0 and {row["done"] for row in rows} == {"removed"} and len(rows) == 3
+    assert not list((world.folder / "cache" / "build").iterdir())
+    assert "nothing of builds is kept" in world.run("--clean").out
+
+
+def test_clean_leaves_a_build_at_work(world):
+    world.compiler('case $source in *bwd*) sleep 600;; esac')
+    process = world.start(*SELECTION)
+    try:
+        assert interrupt_when(world, process, 3, signal.SIGCONT)
+        said = world.run("--clean")
+        assert said.code == 1 and "a build works in" in said.out, said
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
