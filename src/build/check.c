@@ -59,6 +59,7 @@ static const char *ask(struct checking *checking, const char *const *argv, const
     struct anyflash_error err = {0};
     char line[LINE_BYTES];
     enum anyflash_status status = af_program_run(&program, arena, &result, &err);
+    arena->failed |= status == ANYFLASH_E_NO_MEMORY;
     if (status == ANYFLASH_E_TIMEOUT) {
         *why_out = af_arena_format(arena, "'%s' does not answer within %d seconds", argv[0],
                                    ANSWER_MS / 1000);

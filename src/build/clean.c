@@ -18,16 +18,13 @@
 #define TITLE_BYTES_MAX 4096u
 #define FOLDERS_MAX 200000
 
-/* Bytes on disk below a folder; no recursion: the folders found wait in a list. */
-static uint64_t bytes_below(struct af_arena *arena, const char *root)
+/* Bytes on disk below a folder; no recursion: folders wait in a list of FOLDERS_MAX. */
+static uint64_t bytes_below(struct af_arena *arena, const char *root, const char **waiting)
 {
-    const char **waiting = af_arena_array(arena, FOLDERS_MAX, sizeof *waiting);
     size_t count = 0;
     uint64_t bytes = 0;
-    if (waiting == NULL)
-        return 0;
     waiting[count++] = root;
-    while (count > 0) {
+    while (count > 0 && !arena->failed) {
         const char *folder = waiting[--count];
         DIR *opened = opendir(folder);
         struct dirent *entry;
@@ -37,8 +34,11 @@ static uint64_t bytes_below(struct af_arena *arena, const char *root)
                 fstatat(dirfd(opened), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
                 continue;
             bytes += (uint64_t)info.st_blocks * 512;
-            if (S_ISDIR(info.st_mode) && count < FOLDERS_MAX)
-                waiting[count++] = af_path_join(arena, folder, entry->d_name);
+            const char *inner = S_ISDIR(info.st_mode) && count < FOLDERS_MAX
+                                    ? af_path_join(arena, folder, entry->d_name)
+                                    : NULL;
+            if (inner != NULL)
+                waiting[count++] = inner;
         }
         if (opened != NULL)
             closedir(opened);
@@ -68,20 +68,23 @@ enum anyflash_status af_build_list(struct af_arena *arena, struct af_build_kept 
 {
     const char *root = af_build_root(arena);
     struct af_build_kept *rows = af_arena_array(arena, KEPT_MAX, sizeof *rows);
+    const char **waiting = af_arena_array(arena, FOLDERS_MAX, sizeof *waiting);
     DIR *opened = root == NULL ? NULL : opendir(root);
     struct dirent *entry;
     size_t count = 0;
-    if (root == NULL || rows == NULL) {
+    if (root == NULL || arena->failed) {
         if (opened != NULL)
             closedir(opened);
-        return af_fail(err, ANYFLASH_E_NOT_FOUND, "no home folder for the build's cache");
+        return arena->failed
+                   ? af_fail_memory(err)
+                   : af_fail(err, ANYFLASH_E_NOT_FOUND, "no home folder for the build's cache");
     }
     while (opened != NULL && count < KEPT_MAX && (entry = readdir(opened)) != NULL) {
         const char *path = af_path_join(arena, root, entry->d_name);
         if (entry->d_name[0] == '.' || path == NULL || !af_file_is_folder(path))
             continue;
         rows[count++] = (struct af_build_kept){path, title_of(arena, path, entry->d_name),
-                                               bytes_below(arena, path)};
+                                               bytes_below(arena, path, waiting)};
     }
     if (opened != NULL)
         closedir(opened);

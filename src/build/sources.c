@@ -71,15 +71,16 @@ static enum anyflash_status find_archive(struct af_build *build,
     archive->path = af_arena_format(arena, "%s/flash_attn-%s.tar.gz", folder, build->version);
     if (arena->failed)
         return af_fail_memory(err);
-    if (read_lock(build, lock, archive, err) == ANYFLASH_OK)
-        return ANYFLASH_OK;
+    enum anyflash_status status = read_lock(build, lock, archive, err);
+    if (status == ANYFLASH_OK || status == ANYFLASH_E_NO_MEMORY)
+        return status;
     if (build->offline || uv == NULL)
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
                        build->offline ? "the sources of flash-attn %s are not kept here, and "
                                         "--offline forbids getting them"
                                       : "uv is needed to find the sources of flash-attn %s",
                        build->version);
-    enum anyflash_status status = af_build_write_file(arena, settings, about, 0644, err);
+    status = af_build_write_file(arena, settings, about, 0644, err);
     if (status == ANYFLASH_OK)
         status = af_build_write_file(arena, wanted, requirement, 0644, err);
     if (status == ANYFLASH_OK)
@@ -110,15 +111,16 @@ static enum anyflash_status get(struct af_build *build, const struct archive *ar
                                          .max_bytes = ARCHIVE_BYTES_MAX,
                                          .progress = show_progress,
                                          .context = build};
-    if (af_sha256_file(archive->path, hex, NULL, NULL) == ANYFLASH_OK &&
-        af_sha256_equal(hex, archive->sha256))
-        return ANYFLASH_OK;
+    enum anyflash_status status = af_sha256_file(archive->path, hex, NULL, err);
+    if (status == ANYFLASH_E_NO_MEMORY ||
+        (status == ANYFLASH_OK && af_sha256_equal(hex, archive->sha256)))
+        return status;
     if (build->offline)
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
                        "the sources of flash-attn %s are not kept here whole, and --offline "
                        "forbids getting them",
                        build->version);
-    enum anyflash_status status = af_http_open(&options, &http, err);
+    status = af_http_open(&options, &http, err);
     if (status == ANYFLASH_OK)
         status = af_download_run(http, &download, &result, err);
     af_http_close(http);
