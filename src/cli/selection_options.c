@@ -44,8 +44,20 @@ bool af_cli_selection_said(const struct af_options *options)
 
 const char *const *af_cli_selection_words(struct af_cli *cli, size_t *count_out)
 {
-    const char **words = af_arena_array(&cli->arena, 2 * AF_COUNT(selecting), sizeof *words);
+    const char **words =
+        af_arena_array(&cli->arena, 2 * AF_COUNT(selecting) + 4, sizeof *words);
+    bool sized = af_option_given(&cli->options, AF_OPTION_FOR) ||
+                 af_option_given(&cli->options, AF_OPTION_HEAD_DIM) ||
+                 af_option_given(&cli->options, AF_OPTION_FULL);
     size_t count = 0;
+    if (words != NULL && !sized) { /* what af_slim_usual() took must stand there */
+        words[count++] = "--head-dim";
+        words[count++] = "128";
+    }
+    if (words != NULL && !sized && !af_option_given(&cli->options, AF_OPTION_DTYPE)) {
+        words[count++] = "--dtype";
+        words[count++] = "bf16";
+    }
     for (size_t i = 0; words != NULL && i < AF_COUNT(selecting); i++) {
         const struct af_option_row *row = &af_option_rows[selecting[i]];
         if (!af_option_given(&cli->options, selecting[i]))

@@ -19,7 +19,11 @@ enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must, struct
 /* Whether any of those options stands on the command line. */
 bool af_cli_selection_said(const struct af_options *options);
 
-/* Those options as they were typed, in the arena; NULL when none or when memory fails. */
+/*
+ * Those options as they were typed, so that `build` makes the same of them; with
+ * the size and type of af_slim_usual() where they say none. In the arena; NULL
+ * when memory fails.
+ */
 const char *const *af_cli_selection_words(struct af_cli *cli, size_t *count_out);
 
 #endif

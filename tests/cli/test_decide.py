@@ -366,3 +366,80 @@ def test_broken_commands_are_whole_again_in_a_shell(anyflash, path):
     for step in steps:
         if step["command"] is not None:
             assert shlex.split(step["command"]) in shown, step["command"]
+
+
+def build_words(anyflash, *options):
+    plan = answer_json(anyflash, "plan", "-m", BY_NAME["rtx4090-torch2.15"], *options)
+    slim, full = plan["builds"]
+    assert full["argv"][-3:] == ["--full", "--arch", "80"]
+    assert shlex.split(slim["command"]) == slim["argv"]
+    return slim, slim["argv"][4:-2]
+
+
+def test_plan_offers_the_slim_build_where_no_wheel_is(anyflash):
+    plan = answer_json(anyflash, "plan", "-m", BY_NAME["rtx4090-torch2.15"])
+    rungs = {rung["name"]: rung for rung in plan["rungs"]}
+    assert (rungs["wheel"]["verdict"], rungs["build"]["verdict"]) == ("no", "yes")
+    slim, full = plan["builds"]
+    assert set(slim) == {"name", "holds", "argv", "command", "files", "cpu_seconds",
+                         "estimated_seconds", "peak_bytes", "memory_bytes", "disk_bytes",
+                         "download_bytes", "wheel_bytes"}
+    assert slim["command"] == ("anyflash build --python /srv/ana/work/.venv/bin/python "
+                               "--head-dim 128 --dtype bf16 --arch 80")
+    assert (slim["files"], full["files"]) == (6, 72)
+    for key in ("estimated_seconds", "cpu_seconds", "memory_bytes", "disk_bytes",
+                "wheel_bytes"):
+        assert 0 < slim[key] < full[key]
+
+
+@pytest.mark.parametrize("options, words", [
+    ([], ["--head-dim", "128", "--dtype", "bf16"]),
+    (["--dtype", "fp16"], ["--head-dim", "128", "--dtype", "fp16"]),
+    (["--inference"], ["--head-dim", "128", "--dtype", "bf16", "--inference"]),
+    (["--head-dim", "64,96"], ["--head-dim", "64,96"]),
+])
+def test_plan_offers_the_build_that_is_asked_for(anyflash, options, words):
+    assert build_words(anyflash, *options)[1] == words
+
+
+def test_plan_reads_a_models_configuration_or_its_folder(anyflash, tmp_path):
+    config = tmp_path / "model" / "config.json"
+    config.parent.mkdir()
+    config.write_text('{"head_dim": 256, "sliding_window": 4096, "torch_dtype": "bfloat16"}')
+    for path in (config, config.parent):
+        slim, words = build_words(anyflash, "--for", str(path), "--inference")
+        assert words == ["--for", str(path), "--inference"]
+        assert "head size 256, bf16, forward only, window" in slim["holds"]
+        assert slim["files"] == 4
+
+
+def test_plan_names_what_is_wrong_with_a_configuration(anyflash, tmp_path):
+    (tmp_path / "config.json").write_text("[]")
+    answer = anyflash("plan", "--for", "config.json", "-m", BY_NAME["rtx4090-torch2.15"])
+    assert answer.code == 3 and "config.json: not a JSON object" in answer.err
+
+
+def test_plan_offers_no_build_where_none_can_be(anyflash):
+    plan = answer_json(anyflash, "plan", "-m", BY_NAME["colab-t4"])
+    assert plan["builds"] == []
+
+
+@pytest.mark.parametrize("words, text", [
+    (["--check", "--clean"], "--check and --clean exclude each other"),
+    (["--clean", "--matrix", "torch=2.9"], "--matrix and --clean exclude each other"),
+    (["--head-dim", "64", "--format", "json"], "--format is for --matrix and --check"),
+    (["--check", "--format", "yaml"], "--format of --check takes text or json"),
+    (["--full", "--for", "x"], "--full and --for exclude each other"),
+    (["wheel.whl"], "takes options only"),
+    (["--head-dim", "0"], "allowed are 1 to 256"),
+    (["--head-dim", "64", "--dtype", "fp8"], "fp8"),
+    (["--head-dim", "64", "--features", "sinks"], "sinks"),
+    (["--head-dim", "64", "--memory", "lots"], "--memory takes a size"),
+    (["--head-dim", "64", "--jobs", "0"], "--jobs takes a number"),
+    (["--head-dim", "64", "--toolkit", "conda"], "--toolkit takes auto, system or index"),
+    (["--head-dim", "64", "--arch", "75"], "compute capability 8.0 and newer"),
+    ([], "what shall it hold?"),
+])
+def test_build_refuses_words_that_it_does_not_know(anyflash, words, text):
+    answer = anyflash("build", *words)
+    assert answer.code == 2 and text in answer.err and answer.out == "", answer
