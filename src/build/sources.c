@@ -54,9 +54,8 @@ static enum anyflash_status find_archive(struct af_build *build,
 {
     struct af_arena *arena = build->arena;
     const char *uv = af_build_uv(build, place);
-    const char *start = af_arena_format(arena, "%s/%s", folder, build->version);
-    const char *settings = af_arena_format(arena, "%s.uv.toml", start);
-    const char *wanted = af_arena_format(arena, "%s.txt", start);
+    const char *settings = af_path_join(arena, folder, "uv.toml"); /* beside the user's own */
+    const char *wanted = af_arena_format(arena, "%s/%s.txt", folder, build->version);
     const char *lock = af_arena_format(arena, "%s/pylock.%s.toml", folder,
                                        "flash-attn"); /* uv wants such a name */
     const char *requirement = af_arena_format(arena, "flash-attn==%s\n", build->version);
@@ -65,9 +64,9 @@ static enum anyflash_status find_archive(struct af_build *build,
                                         "version = \"%s\"\nrequires-dist = []\n",
                                         build->version);
     const char *const argv[] = {
-        uv,       "pip",      "compile",     "--quiet",  "--no-deps",   "--config-file",
-        settings, "--format", "pylock.toml", "--python", place->python, "-o",
-        lock,     wanted,     NULL};
+        uv,     "pip",      "compile",     "--quiet",  "--no-deps",   "--directory",
+        folder, "--format", "pylock.toml", "--python", place->python, "-o",
+        lock,   wanted,     NULL};
     archive->path = af_arena_format(arena, "%s/flash_attn-%s.tar.gz", folder, build->version);
     if (arena->failed)
         return af_fail_memory(err);
@@ -97,12 +96,53 @@ static bool show_progress(void *context, uint64_t done, int64_t total)
     return !af_interrupted();
 }
 
+static int hex_digit(char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *found = c == '\0' ? NULL : strchr(digits, c | 0x20);
+    return found == NULL ? -1 : (int)(found - digits);
+}
+
+/* The path of "file:///a%20b"; NULL for every other address, and when memory fails. */
+static const char *path_of(struct af_arena *arena, const char *url)
+{
+    static const char scheme[] = "file://";
+    char *path =
+        af_starts_with(url, scheme) ? af_arena_text(arena, url + strlen(scheme)) : NULL;
+    char *to = path;
+    for (const char *at = path; at != NULL && *at != '\0'; at++, to++) {
+        bool coded = *at == '%' && hex_digit(at[1]) >= 0 && hex_digit(at[2]) >= 0;
+        *to = coded ? (char)(hex_digit(at[1]) * 16 + hex_digit(at[2])) : *at;
+        at += coded ? 2 : 0;
+    }
+    if (to != NULL)
+        *to = '\0';
+    return path;
+}
+
+/* From an index on the disk. */
+static enum anyflash_status copy_archive(struct af_build *build, const struct archive *archive,
+                                         const char *path, struct anyflash_error *err)
+{
+    char hex[AF_SHA256_HEX_BYTES];
+    enum anyflash_status status = af_sha256_file(path, hex, NULL, err);
+    if (status == ANYFLASH_OK && !af_sha256_equal(hex, archive->sha256))
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "the sources of flash-attn %s in '%s' have another SHA-256 than the "
+                       "index says",
+                       build->version, path);
+    return status == ANYFLASH_OK ? af_file_place(build->arena, path, archive->path, err)
+                                 : status;
+}
+
 static enum anyflash_status get(struct af_build *build, const struct archive *archive,
                                 struct anyflash_error *err)
 {
     char hex[AF_SHA256_HEX_BYTES];
     struct af_http *http = NULL;
-    const struct af_http_options options = {.interrupted = af_interrupted};
+    /* Plain http only where the user's own index gave it, whose hashes came the same way. */
+    const struct af_http_options options = {
+        .interrupted = af_interrupted, .allow_http = af_starts_with(archive->url, "http://")};
     struct af_download_result result;
     const struct af_download download = {.url = archive->url,
                                          .path = archive->path,
@@ -120,6 +160,9 @@ static enum anyflash_status get(struct af_build *build, const struct archive *ar
                        "the sources of flash-attn %s are not kept here whole, and --offline "
                        "forbids getting them",
                        build->version);
+    const char *path = path_of(build->arena, archive->url);
+    if (path != NULL || build->arena->failed)
+        return path == NULL ? af_fail_memory(err) : copy_archive(build, archive, path, err);
     status = af_http_open(&options, &http, err);
     if (status == ANYFLASH_OK)
         status = af_download_run(http, &download, &result, err);

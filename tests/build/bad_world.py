@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tarfile
 import time
 
@@ -14,10 +15,25 @@ import pytest
 
 import synthetic
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "net"))
+from server import File, Server  # noqa: E402, F401
+
 BASE_TOOLS = ("sh", "basename", "cat", "echo", "env", "fallocate", "grep", "kill", "mkdir",
               "ninja", "rm", "sleep", "touch")
 SELECTION = ("--head-dim", "128", "--dtype", "bf16", "--features", "none", "--jobs", "8")
 TOP = f"flash_attn-{synthetic.VERSION}"
+
+
+def find_uv():
+    """The real uv: a shim of a version manager would need that manager's environment."""
+    found = shutil.which("uv")
+    if found is None or pathlib.Path(found).read_bytes()[:4] == b"\x7fELF":
+        return found
+    done = subprocess.run(["pyenv", "which", "uv"], capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+UV = find_uv()
 
 
 def can_mount():
@@ -116,9 +132,9 @@ class World(synthetic.World):
         digest = hashlib.sha256(self.archive.read_bytes()).hexdigest()
         self.lock(digest)
 
-    def lock(self, digest):
+    def lock(self, digest, url="https://x.invalid/a"):
         (self.sources / "pylock.flash-attn.toml").write_text(
-            '[[packages]]\nname = "flash-attn"\nsdist = { url = "https://x.invalid/a", '
+            f'[[packages]]\nname = "flash-attn"\nsdist = {{ url = "{url}", '
             f'hashes = {{ sha256 = "{digest}" }} }}\n')
 
     def left_over(self):

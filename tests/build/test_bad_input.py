@@ -9,11 +9,12 @@ import tarfile
 import pytest
 
 import synthetic
-from bad_world import SELECTION, World, interrupt_when, needs_mounts
+from bad_world import UV, SELECTION, File, Server, World, interrupt_when, needs_mounts
 
 pytestmark = pytest.mark.skipif(shutil.which("ninja") is None, reason="needs ninja")
 KERNELS = 6  # of the selection, and flash_api and the stubs
 ALL = KERNELS + 2
+VERSION = synthetic.VERSION
 
 
 @pytest.fixture
@@ -102,6 +103,50 @@ def test_sources_with_a_wrong_hash_that_cannot_be_had_again(world):
     said = world.run(*SELECTION, offline=False)
     assert said.code == 3 and "x.invalid" in said.err, said
     assert not world.left_over()
+
+
+def served(world, content, **how):
+    """A run where the index's archive is `content`; the hash is that of the real one."""
+    real = world.archive.read_bytes()
+    world.archive.unlink()
+    with Server() as server:
+        server.files["a.tar.gz"] = File(real if content is None else content, **how)
+        world.lock(hashlib.sha256(real).hexdigest(), server.url("a.tar.gz"))
+        return world.run(*SELECTION, offline=False)
+
+
+def test_sources_from_a_server_of_ones_own(world):
+    assert served(world, None).code == 0
+
+
+def test_sources_with_a_wrong_hash_from_a_server(world):
+    said = served(world, b"another")
+    assert said.code == 3 and "is not the file that was expected" in said.err, said
+    assert not world.archive.exists() and said.compiled == []
+
+
+def test_sources_that_are_not_there(world):
+    said = served(world, b"gone", status=404)
+    assert said.code == 3 and "404" in said.err, said
+
+
+@pytest.mark.skipif(UV is None, reason="needs uv")
+def test_sources_are_found_in_the_index_of_the_users_own_configuration(world):
+    folder = world.folder / "an index" / "flash-attn"
+    folder.mkdir(parents=True)
+    world.pack([("setup.py", synthetic.SETUP),
+                ("PKG-INFO", f"Metadata-Version: 2.1\nName: flash_attn\nVersion: {VERSION}\n"),
+                *((f"csrc/flash_attn/src/{name}", "") for name in synthetic.files_of()),
+                ("csrc/flash_attn/flash_api.cpp", "")])
+    world.archive.rename(folder / world.archive.name)
+    (folder / "index.html").write_text(f'<a href="{world.archive.name}">x</a>')
+    (world.sources / "pylock.flash-attn.toml").unlink()
+    (world.folder / "bin" / "uv").symlink_to(UV)
+    index = (world.folder / "an index").as_uri()
+    synthetic.write(world.folder / ".config" / "uv" / "uv.toml",
+                    f'[[index]]\nurl = "{index}"\ndefault = true\n')
+    said = world.run(*SELECTION, offline=False)
+    assert said.code == 0 and len(said.compiled) == ALL, said
 
 
 def member(name, kind=tarfile.REGTYPE, link="", size=0):

@@ -83,6 +83,39 @@ static void test_sources__a_lock_that_names_none_is_asked_for_again(void **state
     }
 }
 
+/* An index on the disk: its archive is compared, too. */
+static void test_sources__come_from_a_file_where_the_index_is_one(void **state)
+{
+    struct world world;
+    (void)state;
+    world_begin(&world);
+    keep_sources(&world, NULL);
+    const char *kept =
+        af_path_join(&world.arena, world.folder, "build/sources/flash_attn-2.8.3.post2.tar.gz");
+    const char *lock =
+        af_path_join(&world.arena, world.folder, "build/sources/pylock.flash-attn.toml");
+    const char *text = world_text(&world, lock);
+    const char *hash = strstr(text, "hashes");
+    world_put(&world, "an index/x", "");
+    const char *moved = af_path_join(&world.arena, world.folder, "an index/a.tar.gz");
+    assert_int_equal(rename(kept, moved), 0);
+    world_put(
+        &world, "build/sources/pylock.flash-attn.toml",
+        af_arena_format(&world.arena,
+                        "[[packages]]\nsdist = { url = \"file://%s/an%%20index/a.tar.gz\", "
+                        "%s",
+                        world.folder, hash));
+    world.build.offline = false;
+    if (prepare(&world) != ANYFLASH_OK)
+        fail_msg("%s", world.err.message);
+    assert_int_equal(unlink(kept), 0);
+    world_put(&world, "an index/a.tar.gz", "another");
+    assert_int_equal(prepare(&world), ANYFLASH_E_DATA);
+    assert_non_null(strstr(world.err.message, "another SHA-256"));
+    assert_false(af_file_is_folder(world.place.sources));
+    world_end(&world);
+}
+
 static void test_sources__survive_each_failed_allocation(void **state)
 {
     struct world world;
@@ -99,6 +132,7 @@ int main(void)
         cmocka_unit_test(test_sources__are_unpacked_from_the_kept_archive),
         cmocka_unit_test(test_sources__with_another_hash_are_not_taken),
         cmocka_unit_test(test_sources__a_lock_that_names_none_is_asked_for_again),
+        cmocka_unit_test(test_sources__come_from_a_file_where_the_index_is_one),
         cmocka_unit_test(test_sources__survive_each_failed_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
