@@ -37,10 +37,19 @@ def remap_state_dict_hf_falcon(state_dict, config):
     return with_head(state, config, config.tie_word_embeddings, config.vocab_size)
 
 
+def _kv_heads(config, heads):
+    """(heads of keys, whether MLP and attention have norms of their own): the first ones on
+    the hub say n_head_kv, and transformers a new architecture, which has two norms."""
+    if hasattr(config, "n_head_kv"):
+        return config.n_head_kv, config.n_head_kv != 1
+    if getattr(config, "new_decoder_architecture", False):
+        return config.num_kv_heads, True
+    return 1 if getattr(config, "multi_query", False) else heads, False
+
+
 def falcon_config_to_gpt2_config(falcon_config):
     heads = first_of(falcon_config, "n_head", "num_attention_heads")
-    is_multi_query = getattr(falcon_config, "multi_query", False)
-    kv_heads = getattr(falcon_config, "n_head_kv", 1 if is_multi_query else heads)
+    kv_heads, has_two_norms = _kv_heads(falcon_config, heads)
     return GPT2Config(
         vocab_size=falcon_config.vocab_size,
         n_positions=0,
@@ -58,7 +67,7 @@ def falcon_config_to_gpt2_config(falcon_config):
         bos_token_id=falcon_config.bos_token_id,
         eos_token_id=falcon_config.eos_token_id,
         parallel_block=falcon_config.parallel_attn,
-        parallel_block_tied_norm=kv_heads == 1,  # those of more have two norms
+        parallel_block_tied_norm=not has_two_norms,
         rotary_emb_fraction=1.0,
         rotary_emb_interleaved=False,
         tie_word_embeddings=True,
