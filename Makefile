@@ -131,9 +131,10 @@ test-torch-%: build
 	PYTHONPATH=python ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so build/torch/$*/bin/python -m pytest -q -p no:cacheprovider tests/python/test_torch*.py
 
 # flash-attn's own tests, fetched from the Python package index and changed to run on a CPU, on
-# FLASH_ATTN_SETS random sets of their parameters (a second or more each). Fetches torch, too,
-# unless TORCH_PYTHON=.../bin/python has it.
+# FLASH_ATTN_SETS random sets of their parameters (a second or more each), or FLASH_ATTN_PART
+# of them. Fetches torch, too, unless TORCH_PYTHON=.../bin/python has it.
 FLASH_ATTN_SETS ?= 2000
+FLASH_ATTN_PART ?= 1/1
 PRINT_TORCH_FOLDER = import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1])
 FLASH_ATTN_SEED ?= 1
 test-flash-attn: build
@@ -141,7 +142,7 @@ test-flash-attn: build
 	$(if $(TORCH_PYTHON),@$(TORCH_PYTHON) -c '$(PRINT_TORCH_FOLDER)' >$$(echo build/flash-attn/env/lib/python3*/site-packages)/torch.pth)
 	@build/flash-attn/env/bin/python -c 'import torch, einops, pytest, psutil' 2>/dev/null || build/flash-attn/env/bin/pip install -q $(if $(TORCH_PYTHON),,torch) einops pytest setuptools wheel packaging psutil
 	build/flash-attn/env/bin/python tests/flash_attn/prepare.py build/flash-attn
-	ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so build/flash-attn/env/bin/python tests/flash_attn/run.py build/flash-attn --count $(FLASH_ATTN_SETS) --seed $(FLASH_ATTN_SEED)
+	ANYFLASH_LIBRARY=$(CURDIR)/build/$(PRESET)/libanyflash.so build/flash-attn/env/bin/python tests/flash_attn/run.py build/flash-attn --count $(FLASH_ATTN_SETS) --part $(FLASH_ATTN_PART) --seed $(FLASH_ATTN_SEED)
 
 # transformers, diffusers, kernels and vLLM of the Python package index beside this package,
 # in an environment made once (5 GB), or in that of INTEGRATIONS_PYTHON=.../bin/python.
