@@ -43,7 +43,9 @@ def torch_calls():
     def grad(function):
         return inside(function, torch.enable_grad)
 
-    func = flash_attn.flash_attn_func
+    func, cached = flash_attn.flash_attn_func, flash_attn.flash_attn_with_kvcache
+    cache, length = torch.ones(1, 16, 1, 64), torch.tensor([4], dtype=torch.int32)
+    values = cache.clone()
     return {
         f"stock: torch.empty_like (torch {torch.__version__})": no_grad(
             lambda: torch.empty_like(x)
@@ -60,6 +62,18 @@ def torch_calls():
             lambda: func(x, x, x, causal=True, window_size=(8, 0))
         ),
         "flash_attn_func, with a gradient": grad(lambda: func(graded, graded, graded)),
+        "flash_attn_with_kvcache, lengths a tensor": no_grad(
+            lambda: cached(x, cache, values, cache_seqlens=length)
+        ),
+        "the same, in grad mode": grad(
+            lambda: cached(x, cache, values, cache_seqlens=length)
+        ),
+        "the same, the length a number": no_grad(
+            lambda: cached(x, cache, values, cache_seqlens=4)
+        ),
+        "flash_attn_with_kvcache that appends, which Python packs": no_grad(
+            lambda: cached(x, cache, values, x, x, cache_seqlens=length)
+        ),
     }
 
 

@@ -43,20 +43,29 @@ enum anyflash_torch_operators {
 ANYFLASH_API enum anyflash_status anyflash_torch_enable(void *libtorch_cpu, uint32_t operators,
                                                         struct anyflash_error *err);
 
+/* Kernels that anyflash_torch_caller() gives, with the arguments of these operators. */
+enum anyflash_torch_callable {
+    ANYFLASH_TORCH_CALL_SDPA,           /* aten::_scaled_dot_product_flash_attention_for_cpu */
+    ANYFLASH_TORCH_CALL_SDPA_BACKWARD,  /* and its backward */
+    ANYFLASH_TORCH_CALL_ATTEND,         /* anyflash::attend_forward */
+    ANYFLASH_TORCH_CALL_ATTEND_DENSE,   /* anyflash::attend_forward.dense */
+    ANYFLASH_TORCH_CALL_ATTEND_BACKWARD /* anyflash::attend_backward */
+};
+
 /*
- * The two kernels of SDPA themselves, for torch 2.4 to 2.6, whose shim cannot register them:
- * who does it otherwise calls them with a stack of one slot for each argument
- * of the operator. Tensors are handles that the kernel deletes; an optional
- * argument is NULL or the address of a cell with its bits, which stays the
- * caller's. The results stand in the first slots, 0 where torch refused. Switches
- * the engine on. Fails as anyflash_torch_enable(), and when that was called.
+ * For torch 2.4 to 2.6, whose shim cannot register kernels: a new reference to a
+ * builtin of CPython that calls one. It takes all arguments of the operator by
+ * position and returns a tuple of tensors; or None, without an exception, for what is
+ * wrong or declined. `give` and `take` are torch's own
+ * unsafe_alloc_void_ptr_from_tensor and alloc_tensor_by_stealing_from_void_ptr,
+ * `python` a handle of dlopen() with the interpreter's functions; the caller
+ * holds its lock, which is released while a kernel computes. SDPA's ask the engine
+ * after anyflash_torch_enable() with no operators. NULL, without an exception,
+ * where something is missing, or kernels are registered; *err says what.
  */
-typedef void anyflash_torch_kernel(uint64_t *stack, uint64_t input_count,
-                                   uint64_t output_count);
-ANYFLASH_API enum anyflash_status anyflash_torch_kernels(void *libtorch_cpu,
-                                                         anyflash_torch_kernel **forward_out,
-                                                         anyflash_torch_kernel **backward_out,
-                                                         struct anyflash_error *err);
+ANYFLASH_API void *anyflash_torch_caller(void *python, void *libtorch_cpu,
+                                         enum anyflash_torch_callable callable, void *give,
+                                         void *take, struct anyflash_error *err);
 
 /*
  * Switches the engine off: from now on attention is torch's own, and the other

@@ -5,64 +5,40 @@ other threads call it.
 """
 
 import ctypes
-import struct
-import threading
 import warnings
 
 import torch
 
 from . import _lib
 
-_NAMES = (
-    "_scaled_dot_product_flash_attention_for_cpu",
-    "_scaled_dot_product_flash_attention_for_cpu_backward",
-)
-_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
+_SDPA = "_scaled_dot_product_flash_attention_for_cpu"
+#: enum anyflash_torch_callable
+SDPA, SDPA_BACKWARD, ATTEND, ATTEND_DENSE, ATTEND_BACKWARD = range(5)
 
 
-class _Stacks(threading.local):
-    """Slots for the arguments of a call, and cells for its optional ones."""
+def caller(kernel):
+    """The C kernel as a builtin: all arguments of its operator by position, a tuple of tensors
+    back; or None for what is wrong or not taken. Raises RuntimeError for another torch."""
+    from .torch import libtorch_cpu
 
-    def __init__(self):
-        self.slots = ctypes.create_string_buffer(10 * 8)
-        self.cells = ctypes.create_string_buffer(2 * 8)
-        self.slots_address = ctypes.addressof(self.slots)
-        self.cells_address = ctypes.addressof(self.cells)
-
-
-_stacks = _Stacks()
-_PACK = {count: struct.Struct("=" + "Q" * count + "dQQQ") for count in (3, 6)}
-_CELLS = struct.Struct("=Qd")
-
-# torch hands out handles as capsules without a name.
-_address = ctypes.pythonapi.PyCapsule_GetPointer
-_address.restype, _address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-_capsule = ctypes.pythonapi.PyCapsule_New
-_capsule.restype = ctypes.py_object
-_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-
-
-def _call(kernel, tensors, dropout_p, is_causal, attn_mask, scale, outputs):
-    stacks, give = _stacks, torch._C._aoti.unsafe_alloc_void_ptr_from_tensor
-    count = len(tensors)
-    mask = _address(give(attn_mask), None) if attn_mask is not None else 0
-    _CELLS.pack_into(stacks.cells, 0, mask, scale if scale is not None else 0.0)
-    cells = stacks.cells_address
-    _PACK[count].pack_into(
-        stacks.slots,
-        0,
-        *[_address(give(t), None) for t in tensors],
-        dropout_p,
-        int(is_causal),
-        cells if mask else 0,
-        cells + 8 if scale is not None else 0,
-    )
-    kernel(stacks.slots_address, count + 4, outputs)
-    handles = struct.unpack_from("=%dQ" % outputs, stacks.slots)
-    if not handles[0]:
-        raise RuntimeError("anyflash: torch's attention on the CPU refused its arguments")
-    take = torch._C._aoti.alloc_tensor_by_stealing_from_void_ptr
-    return tuple([take(_capsule(handle, None, None)) for handle in handles])
+    handles, error = getattr(torch._C, "_aoti", None), _lib._Error()
+    if not hasattr(handles, "unsafe_alloc_void_ptr_from_tensor"):
+        raise RuntimeError(
+            f"torch {torch.__version__} has no handles for tensors; 2.4 is the oldest"
+        )
+    make = ctypes.PyDLL(None, handle=_lib._library._handle).anyflash_torch_caller
+    make.restype = ctypes.py_object
+    try:
+        return make(
+            ctypes.c_void_p(ctypes.pythonapi._handle),
+            ctypes.c_void_p(libtorch_cpu()._handle),
+            kernel,
+            ctypes.py_object(handles.unsafe_alloc_void_ptr_from_tensor),
+            ctypes.py_object(handles.alloc_tensor_by_stealing_from_void_ptr),
+            ctypes.byref(error),
+        )
+    except ValueError:  # what ctypes makes of NULL
+        raise RuntimeError(error.message.decode()) from None
 
 
 def _laid_out_as(model, result):
@@ -187,27 +163,6 @@ def _only_when_on(kernel):
     return guarded
 
 
-def _kernels():
-    """The C kernels of SDPA as functions; switches the engine on."""
-    from .torch import libtorch_cpu
-
-    kernels, error = (ctypes.c_void_p(), ctypes.c_void_p()), _lib._Error()
-    enabling = _lib._library.anyflash_torch_kernels
-    enabling.restype = ctypes.c_int
-    if not hasattr(getattr(torch._C, "_aoti", None), "unsafe_alloc_void_ptr_from_tensor"):
-        raise RuntimeError(
-            f"torch {torch.__version__} has no handles for tensors; 2.4 is the oldest"
-        )
-    if enabling(
-        ctypes.c_void_p(libtorch_cpu()._handle),
-        ctypes.byref(kernels[0]),
-        ctypes.byref(kernels[1]),
-        ctypes.byref(error),
-    ):
-        raise RuntimeError(error.message.decode())
-    return [_KERNEL(kernel.value) for kernel in kernels]
-
-
 # The torch.library.Library objects: of SDPA, which lives as long as the process, and of
 # FlashAttention, until it is withdrawn.
 _registered = _flash = None
@@ -230,45 +185,34 @@ def withdraw():
         _flash = None
 
 
-def enable_in_python():
-    """Registers the first time. Raises RuntimeError where this torch is too old."""
+def _result(results):
+    if results is None:
+        raise RuntimeError("anyflash: torch's attention on the CPU refused its arguments")
+    return results
+
+
+def _register_sdpa():
     global _registered
-    forward, backward = _kernels()
-    _register_flash()
-    if _registered is not None:
-        return
+    forward, backward = caller(SDPA), caller(SDPA_BACKWARD)
 
     def attend(
         query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None
     ):
-        return _call(forward, (query, key, value), dropout_p, is_causal, attn_mask, scale, 2)
+        return _result(forward(query, key, value, dropout_p, is_causal, attn_mask, scale))
 
-    def attend_backward(
-        grad_out,
-        query,
-        key,
-        value,
-        out,
-        logsumexp,
-        dropout_p,
-        is_causal,
-        *,
-        attn_mask=None,
-        scale=None,
-    ):
-        return _call(
-            backward,
-            (grad_out, query, key, value, out, logsumexp),
-            dropout_p,
-            is_causal,
-            attn_mask,
-            scale,
-            3,
-        )
+    def attend_backward(*tensors_and_numbers, attn_mask=None, scale=None):
+        return _result(backward(*tensors_and_numbers, attn_mask, scale))
 
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():  # that a kernel is replaced is what was asked for
         warnings.simplefilter("ignore")
-        for name, kernel in zip(_NAMES, (attend, attend_backward)):
-            library.impl(name, kernel, "CPU")
+        library.impl(_SDPA, attend, "CPU")
+        library.impl(f"{_SDPA}_backward", attend_backward, "CPU")
     _registered = library
+
+
+def enable_in_python():
+    """Registers what is not registered. Raises RuntimeError where this torch is too old."""
+    if _registered is None:
+        _register_sdpa()
+    _register_flash()

@@ -21,6 +21,7 @@ _OPTIONS = (
     "float scale=0.0, bool causal=False, int window_left=-1, int window_right=-1, "
     "float softcap=0.0, float dropout=0.0, int seed=0"
 )
+_DEFAULTS = (None, None, 0, 0, None, None, None, None, None, 0.0, False, -1, -1, 0.0, 0.0, 0)
 #: Number of _OPTIONS, and where the sinks are.
 _OPTION_COUNT, _SINKS = 16, 8
 
@@ -102,10 +103,6 @@ def _forward(q, k, v, *options, **named):
         )
 
 
-def _forward_dense(q, k, v, scale, causal):
-    return _forward(q, k, v, scale=scale, causal=causal)
-
-
 def _backward(dout, q, k, v, out, lse, *options, **named):
     with torch.no_grad():
         if dout.stride(-1) != 1:
@@ -159,21 +156,47 @@ def _gradients(ctx, dout, dlse):
     return (*gradients, *rest)
 
 
+def _callers():
+    """The C kernels where Python must call them; they return None for what is wrong, which
+    then raises in the words of _attend."""
+    from ._torch_library import ATTEND, ATTEND_BACKWARD, ATTEND_DENSE, caller
+
+    full, dense, backward = map(caller, (ATTEND, ATTEND_DENSE, ATTEND_BACKWARD))
+
+    def in_python(q, k, v, *options):
+        done = full(q, k, v, *options, *_DEFAULTS[len(options) :])
+        return _forward(q, k, v, *options) if done is None else done
+
+    def in_python_dense(q, k, v, scale, causal):
+        done = dense(q, k, v, scale, causal)
+        return _forward(q, k, v, scale=scale, causal=causal) if done is None else done
+
+    def in_python_backward(dout, q, k, v, out, lse, *options):
+        options += _DEFAULTS[len(options) :]
+        done = backward(dout, q, k, v, out, lse, *options)
+        return _backward(dout, q, k, v, out, lse, *options) if done is None else done
+
+    return in_python, in_python_dense, in_python_backward
+
+
 def _register_kernels():
-    """True: in C. False: in Python, for a torch without the C shim's registry."""
+    """None: they are C. For a torch without the C shim's registry the functions that are
+    the kernels of attend_forward and attend_forward.dense."""
     register = _lib._library.anyflash_torch_operators
     register.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     if register(libtorch_cpu()._handle, None) == 0:
-        return True
-    _library.impl("attend", _forward, "CPU")
-    _library.impl("attend_forward", _forward, "CPU")
-    _library.impl("attend_forward.dense", _forward_dense, "CPU")
-    _library.impl("attend_backward", _backward, "CPU")
-    return False
+        return None
+    forward, dense, backward = _callers()
+    _library.impl("attend", forward, "CPU")
+    _library.impl("attend_forward", forward, "CPU")
+    _library.impl("attend_forward.dense", dense, "CPU")
+    _library.impl("attend_backward", backward, "CPU")
+    return forward, dense
 
 
+_in_python = _register_kernels()
 #: Whether the operators' kernels are C.
-IN_C = _register_kernels()
+IN_C = _in_python is None
 torch.library.register_fake("anyflash::attend", _forward_fake, lib=_library)
 torch.library.register_fake("anyflash::attend_forward", _forward_fake, lib=_library)
 torch.library.register_fake(
@@ -186,6 +209,9 @@ torch.library.register_autograd(
 _differentiable = torch.ops.anyflash.attend.default
 _only_forward = torch.ops.anyflash.attend_forward.default
 _dense = torch.ops.anyflash.attend_forward.dense
+#: attend_forward and attend_forward.dense without a gradient, at the least cost: where the
+#: operator's kernel is called by Python, Python calls it better itself.
+quick_forward, quick_dense = _in_python or (_only_forward, _dense)
 
 
 def _refuse(error, q, k, v, options):

@@ -318,6 +318,9 @@ def flash_attn_with_kvcache(
             (q.shape[0],), cache_seqlens, dtype=torch.int32, device=q.device
         )
     call.seqused_k = cache_seqlens
-    with torch.no_grad():
+    if torch.is_grad_enabled():
+        with torch.no_grad():
+            out, lse, _ = attend(call)
+    else:  # which no_grad() takes a microsecond to find out
         out, lse, _ = attend(call)
     return (out, lse) if return_softmax_lse else out

@@ -93,12 +93,14 @@ def _switch_on():
     ]
     disable, withdraw = library.anyflash_torch_disable, library.anyflash_torch_withdraw
     disable.restype = withdraw.restype = None
+    operators = _operators()
     if not hasattr(libtorch_cpu(), "aoti_torch_library_impl"):
         from ._torch_library import enable_in_python, withdraw
 
         enable_in_python()
-    elif library.anyflash_torch_enable(
-        libtorch_cpu()._handle, _operators(), ctypes.addressof(error)
+        operators = 0  # only the switch
+    if library.anyflash_torch_enable(
+        libtorch_cpu()._handle, operators, ctypes.addressof(error)
     ):
         raise RuntimeError(error.message.decode())
     return functools.partial(_switch_off, disable, withdraw)

@@ -80,7 +80,7 @@ static bool find(void *python, const char *name, void *function_out, size_t size
     if (!find(python, #name, &py.name, sizeof py.name))                                        \
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this Python does not export %s", #name);
 
-static enum anyflash_status load(void *python, struct anyflash_error *err)
+enum anyflash_status af_python_load(void *python, struct anyflash_error *err)
 {
     struct python_functions py;
 #include "python/functions.inc"
@@ -115,7 +115,7 @@ static struct python_object *capsule_of(struct state *state)
 struct python_object *af_python_builtin(void *python, const char *name, python_fast_call *call,
                                         struct anyflash_error *err)
 {
-    if (load(python, err) != ANYFLASH_OK)
+    if (af_python_load(python, err) != ANYFLASH_OK)
         return NULL;
     struct python_object *builtin = NULL;
     struct state *state = af_mem_alloc(sizeof *state);

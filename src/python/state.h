@@ -28,8 +28,11 @@ struct python_functions {
 };
 #undef AF_PYTHON
 
-/* Set once, before the first builtin is made; a process has one Python. */
+/* Set before the first builtin is made; a process has one Python. */
 extern struct python_functions af_py;
+
+/* Sets af_py. Fails with UNSUPPORTED, naming what this Python does not export. */
+enum anyflash_status af_python_load(void *python, struct anyflash_error *err);
 
 /* Options of attend() that are taken, by their names. */
 enum option {

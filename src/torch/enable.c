@@ -87,7 +87,7 @@ enum anyflash_status anyflash_torch_enable(void *libtorch_cpu, uint32_t operator
     if ((operators & ~(uint32_t)ANYFLASH_TORCH_ALL) != 0)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "operators is 0x%x", (unsigned)operators);
     pthread_mutex_lock(&turn);
-    if (by_python)
+    if (by_python && operators != 0)
         status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "the kernels are called by Python");
     if (status == ANYFLASH_OK && !loaded)
         status = load(libtorch_cpu, true, err);
@@ -115,25 +115,15 @@ void anyflash_torch_withdraw(void)
     pthread_mutex_unlock(&turn);
 }
 
-enum anyflash_status anyflash_torch_kernels(void *libtorch_cpu,
-                                            anyflash_torch_kernel **forward_out,
-                                            anyflash_torch_kernel **backward_out,
-                                            struct anyflash_error *err)
+enum anyflash_status af_torch_load_for_python(void *libtorch_cpu, struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
-    if (libtorch_cpu == NULL)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "libtorch_cpu is NULL");
     pthread_mutex_lock(&turn);
     if (loaded && !by_python)
         status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "the kernels are registered already");
-    if (status == ANYFLASH_OK && !loaded)
+    if (!loaded)
         status = load(libtorch_cpu, false, err);
     by_python = by_python || status == ANYFLASH_OK;
-    if (status == ANYFLASH_OK) {
-        af_torch_switch(true);
-        *forward_out = af_torch_sdpa_forward;
-        *backward_out = af_torch_sdpa_backward;
-    }
     pthread_mutex_unlock(&turn);
     return status;
 }

@@ -37,10 +37,16 @@ static af_torch_tensor new_tensor(int32_t rank, const int64_t *sizes, int32_t dt
         step *= sizes[i] > 0 ? sizes[i] : 1;
     }
     af_torch_tensor tensor = af_torch_new(&af_ops.base, rank, sizes, strides, dtype);
-    if (tensor != NULL && !af_ops_array(&af_ops, tensor, array_out)) {
+    if (tensor == NULL)
+        return NULL;
+    struct af_array array = {.given = true, .type = dtype, .rank = rank};
+    memcpy(array.sizes, sizes, (size_t)rank * sizeof *sizes);
+    memcpy(array.strides, strides, (size_t)rank * sizeof *strides);
+    if (!af_ops_data(&af_ops, tensor, sizes, rank, &array.data)) {
         drop(tensor);
         return NULL;
     }
+    *array_out = array;
     return tensor;
 }
 
@@ -73,8 +79,10 @@ static void finish(uint64_t *stack, struct af_ops_call *call, const char *name,
             stack[i] = slot_of(out[i]);
         return;
     }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         drop(out[i]);
+        stack[i] = 0;
+    }
     af_ops.check_fail(name, "anyflash", 0, err->message);
 }
 

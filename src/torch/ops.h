@@ -15,4 +15,7 @@ af_torch_kernel af_ops_forward;
 af_torch_kernel af_ops_forward_dense;
 af_torch_kernel af_ops_backward;
 
+/* The shim without the registry, for kernels that Python calls; UNSUPPORTED otherwise. */
+enum anyflash_status af_ops_load_for_python(void *libtorch_cpu, struct anyflash_error *err);
+
 #endif

@@ -38,14 +38,26 @@ static bool find(void *library, const char *name, void *function_out, size_t siz
     if (!find(libtorch_cpu, #symbol, &shim.member, sizeof shim.member))                        \
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this torch does not export %s", #symbol);
 
-enum anyflash_status af_ops_shim_load(void *libtorch_cpu, struct af_ops_shim *shim_out,
-                                      struct anyflash_error *err)
+/* Python's frames must not be crossed by a C++ exception. */
+static void do_not_throw(const char *function, const char *file, uint32_t line,
+                         const char *message)
+{
+    (void)function;
+    (void)file;
+    (void)line;
+    (void)message;
+}
+
+enum anyflash_status af_ops_shim_load(void *libtorch_cpu, bool registry,
+                                      struct af_ops_shim *shim_out, struct anyflash_error *err)
 {
     struct af_ops_shim shim;
-    enum anyflash_status status = af_torch_shim_load(libtorch_cpu, true, &shim.base, err);
+    enum anyflash_status status = af_torch_shim_load(libtorch_cpu, registry, &shim.base, err);
     if (status != ANYFLASH_OK)
         return status;
 #include "torch/ops_functions.inc"
+    if (!registry)
+        shim.check_fail = do_not_throw;
     shim.i32 = shim.aoti_torch_dtype_int32();
     *shim_out = shim;
     return ANYFLASH_OK;
@@ -82,10 +94,21 @@ static int32_t type_of(const struct af_ops_shim *shim, int32_t dtype)
                                       : 0;
 }
 
+bool af_ops_data(const struct af_ops_shim *shim, af_torch_tensor tensor, const int64_t *sizes,
+                 int64_t rank, void **data_out)
+{
+    static int64_t nothing; /* torch gives an empty tensor no address */
+    if (shim->base.aoti_torch_get_data_ptr(tensor, data_out) != 0)
+        return false;
+    for (int64_t i = 0; *data_out == NULL && i < rank; i++)
+        if (sizes[i] == 0)
+            *data_out = &nothing;
+    return *data_out != NULL;
+}
+
 bool af_ops_array(const struct af_ops_shim *shim, af_torch_tensor tensor,
                   struct af_array *array_out)
 {
-    static int64_t nothing; /* where an empty tensor "is": torch gives it no address */
     const struct af_torch_shim *base = &shim->base;
     struct af_array array = {.given = true};
     int64_t rank = 0;
@@ -96,10 +119,8 @@ bool af_ops_array(const struct af_ops_shim *shim, af_torch_tensor tensor,
         base->aoti_torch_get_sizes(tensor, &sizes) != 0 ||
         base->aoti_torch_get_strides(tensor, &strides) != 0 ||
         base->aoti_torch_get_dtype(tensor, &dtype) != 0 ||
-        base->aoti_torch_get_data_ptr(tensor, &array.data) != 0)
+        !af_ops_data(shim, tensor, sizes, rank, &array.data))
         return false;
-    if (array.data == NULL)
-        array.data = &nothing;
     array.rank = (int32_t)rank;
     array.type = type_of(shim, dtype);
     for (int64_t i = 0; i < rank; i++) {
@@ -130,7 +151,8 @@ static enum anyflash_status read_one(const struct af_ops_call *call, af_torch_te
 {
     if (af_ops_array(call->shim, tensor, array))
         return ANYFLASH_OK;
-    return af_fail(err, ANYFLASH_E_ARGUMENT, "%s: has more than four dimensions", name);
+    return af_fail(err, ANYFLASH_E_ARGUMENT, "%s: has more than four dimensions, or no memory",
+                   name);
 }
 
 static enum anyflash_status read_arrays(struct af_ops_call *call, size_t first,

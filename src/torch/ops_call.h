@@ -30,9 +30,12 @@ struct af_ops_shim {
 };
 #undef AF_OPS
 
-/* Fails with UNSUPPORTED, naming the function that is missing. */
-enum anyflash_status af_ops_shim_load(void *libtorch_cpu, struct af_ops_shim *shim_out,
-                                      struct anyflash_error *err);
+/*
+ * Fails with UNSUPPORTED, naming the function that is missing. Without `registry`
+ * kernels are called by Python: check_fail does nothing then.
+ */
+enum anyflash_status af_ops_shim_load(void *libtorch_cpu, bool registry,
+                                      struct af_ops_shim *shim_out, struct anyflash_error *err);
 
 struct af_ops_call {
     const struct af_ops_shim *shim;
@@ -54,6 +57,10 @@ enum anyflash_status af_ops_call_open(const struct af_ops_shim *shim, const uint
 
 /* Deletes what the dispatcher gave. */
 void af_ops_call_close(struct af_ops_call *call);
+
+/* Where a tensor of these sizes is; of an empty one somewhere. False without memory. */
+bool af_ops_data(const struct af_ops_shim *shim, af_torch_tensor tensor, const int64_t *sizes,
+                 int64_t rank, void **data_out);
 
 /* What a tensor holds; false when torch refuses or it has more than four dimensions. */
 bool af_ops_array(const struct af_ops_shim *shim, af_torch_tensor tensor,

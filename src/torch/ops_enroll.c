@@ -10,6 +10,7 @@
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static af_torch_library registration; /* NULL: not registered */
+static bool by_python;
 
 static enum anyflash_status enroll(struct anyflash_error *err)
 {
@@ -45,10 +46,28 @@ enum anyflash_status anyflash_torch_operators(void *libtorch_cpu, struct anyflas
         return af_fail(err, ANYFLASH_E_ARGUMENT, "libtorch_cpu is NULL");
     pthread_mutex_lock(&turn);
     if (registration == NULL) {
-        status = af_ops_shim_load(libtorch_cpu, &shim, err);
+        status = af_ops_shim_load(libtorch_cpu, true, &shim, err);
         if (status == ANYFLASH_OK) {
             af_ops = shim;
             status = enroll(err);
+        }
+    }
+    pthread_mutex_unlock(&turn);
+    return status;
+}
+
+enum anyflash_status af_ops_load_for_python(void *libtorch_cpu, struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    struct af_ops_shim shim;
+    pthread_mutex_lock(&turn);
+    if (registration != NULL)
+        status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "the operators are registered already");
+    if (status == ANYFLASH_OK && !by_python) {
+        status = af_ops_shim_load(libtorch_cpu, false, &shim, err);
+        if (status == ANYFLASH_OK) {
+            af_ops = shim;
+            by_python = true;
         }
     }
     pthread_mutex_unlock(&turn);

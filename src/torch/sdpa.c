@@ -24,29 +24,35 @@ static void drop(af_torch_tensor tensor)
         af_torch.aoti_torch_delete_tensor_object(tensor);
 }
 
-/* A tensor [B, H, S, D] that lies in memory as [B, S, H, D]. */
-static af_torch_tensor new_bshd(const int64_t sizes[4], int32_t dtype)
+static void bshd_strides(const int64_t sizes[4], int64_t strides_out[4])
 {
-    const int64_t row = sizes[1] * sizes[3];
-    const int64_t strides[4] = {sizes[2] * row, sizes[3], row, 1};
-    return af_torch_new(&af_torch, 4, sizes, strides, dtype);
+    strides_out[3] = 1;
+    strides_out[1] = sizes[3];
+    strides_out[2] = sizes[1] * sizes[3];
+    strides_out[0] = sizes[2] * strides_out[2];
 }
 
-static af_torch_tensor new_output(const struct anyflash_attend_args *args)
+/* Also args->o but for its data. */
+static af_torch_tensor new_output(struct anyflash_attend_args *args)
 {
     const int64_t sizes[4] = {args->batch, args->heads, args->q_len, args->value_dim};
     const int64_t of_q[4] = {args->q.batch_stride, args->q.head_stride, args->q.row_stride, 1};
     int64_t strides[4];
     if (af_torch.outputs_bshd)
-        return new_bshd(sizes, args->q.dtype);
-    af_torch_dense_strides(4, sizes, of_q, strides);
+        bshd_strides(sizes, strides);
+    else
+        af_torch_dense_strides(4, sizes, of_q, strides);
+    args->o.dtype = args->q.dtype;
+    args->o.batch_stride = strides[0];
+    args->o.head_stride = strides[1];
+    args->o.row_stride = strides[2];
     return af_torch_new(&af_torch, 4, sizes, strides, args->q.dtype);
 }
 
-static af_torch_tensor new_lse(const struct anyflash_attend_args *args)
+static af_torch_tensor new_lse(const struct anyflash_attend_args *args,
+                               const int64_t strides[3])
 {
     const int64_t sizes[3] = {args->batch, args->heads, args->q_len};
-    const int64_t strides[3] = {args->heads * args->q_len, 1, args->heads};
     return af_torch_new(&af_torch, 3, sizes, strides, ANYFLASH_F32);
 }
 
@@ -55,7 +61,9 @@ static af_torch_tensor new_gradient(const struct anyflash_attend_args *args, int
                                     int64_t rows, int64_t dim)
 {
     const int64_t sizes[4] = {args->batch, heads, rows, dim};
-    return new_bshd(sizes, args->q.dtype);
+    int64_t strides[4];
+    bshd_strides(sizes, strides);
+    return af_torch_new(&af_torch, 4, sizes, strides, args->q.dtype);
 }
 
 /* The engine's rows of lse are contiguous: torch's are so only for one head or one query. */
@@ -64,28 +72,25 @@ static bool lse_is_torchs(const struct anyflash_attend_args *args)
     return args->q_len == 1 || args->heads == 1;
 }
 
-static float *set_lse(struct anyflash_attend_args *args, const struct af_torch_view *lse,
-                      float **own_out)
+static float *set_lse(struct anyflash_attend_args *args, float *torchs, float **own_out)
 {
     *own_out = NULL;
     args->lse_head_stride = args->q_len;
     args->lse_batch_stride = args->heads * args->q_len;
     if (lse_is_torchs(args))
-        return lse->data;
+        return torchs;
     *own_out = af_mem_alloc((size_t)(args->batch * args->lse_batch_stride) * sizeof(float));
     return *own_out;
 }
 
-/* Calls body(torch's element, the engine's element) for each of lse. */
-static void copy_lse(const struct anyflash_attend_args *args, const struct af_torch_view *lse,
-                     float *own, bool to_torch)
+/* Between torch's elements and the engine's, contiguous ones. */
+static void copy_lse(const struct anyflash_attend_args *args, float *torchs,
+                     const int64_t strides[3], float *own, bool to_torch)
 {
-    float *torchs = lse->data;
     for (int64_t b = 0; b < args->batch; b++)
         for (int64_t h = 0; h < args->heads; h++)
             for (int64_t i = 0; i < args->q_len; i++) {
-                float *at =
-                    torchs + b * lse->strides[0] + h * lse->strides[1] + i * lse->strides[2];
+                float *at = torchs + b * strides[0] + h * strides[1] + i * strides[2];
                 float *ours = own + (b * args->heads + h) * args->q_len + i;
                 if (to_torch)
                     *at = isinf(*ours) && *ours < 0 ? 0.0f : *ours;
@@ -94,20 +99,20 @@ static void copy_lse(const struct anyflash_attend_args *args, const struct af_to
             }
 }
 
-static bool attend(struct anyflash_attend_args *args, af_torch_tensor o, af_torch_tensor lse)
+/* Into tensors of new_output() and new_lse(). */
+static bool attend(struct anyflash_attend_args *args, af_torch_tensor o, af_torch_tensor lse,
+                   const int64_t lse_strides[3])
 {
-    struct af_torch_view o_view;
-    struct af_torch_view lse_view;
     struct anyflash_context *context = af_torch_context(af_torch.libtorch_cpu);
     float *own = NULL;
-    if (context == NULL || !af_torch_view_of(&af_torch, o, &o_view) ||
-        !af_torch_view_of(&af_torch, lse, &lse_view))
+    void *torchs = NULL;
+    if (context == NULL || af_torch.aoti_torch_get_data_ptr(o, &args->o.data) != 0 ||
+        af_torch.aoti_torch_get_data_ptr(lse, &torchs) != 0)
         return false;
-    args->o = af_sdpa_tensor(&o_view);
-    args->lse = set_lse(args, &lse_view, &own);
+    args->lse = set_lse(args, torchs, &own);
     bool done = args->lse != NULL && anyflash_attend(context, args, NULL) == ANYFLASH_OK;
     if (done)
-        copy_lse(args, &lse_view, args->lse, true);
+        copy_lse(args, torchs, lse_strides, args->lse, true);
     af_mem_free(own);
     return done;
 }
@@ -117,9 +122,10 @@ static bool forward(const struct af_sdpa_call *call, af_torch_tensor out[2])
     struct anyflash_attend_args args = ANYFLASH_ATTEND_ARGS_INIT;
     if (!af_sdpa_call_problem(call, 0, &args))
         return false;
+    const int64_t lse_strides[3] = {args.heads * args.q_len, 1, args.heads};
     out[0] = new_output(&args);
-    out[1] = new_lse(&args);
-    if (out[0] != NULL && out[1] != NULL && attend(&args, out[0], out[1]))
+    out[1] = new_lse(&args, lse_strides);
+    if (out[0] != NULL && out[1] != NULL && attend(&args, out[0], out[1], lse_strides))
         return true;
     drop(out[0]);
     drop(out[1]);
@@ -206,9 +212,9 @@ static bool attend_backward(const struct af_sdpa_call *call, struct anyflash_att
     }
     back.dout = af_sdpa_tensor(&dout);
     args->o = af_sdpa_tensor(&o);
-    args->lse = set_lse(args, &lse, &own);
+    args->lse = set_lse(args, lse.data, &own);
     if (own != NULL)
-        copy_lse(args, &lse, own, false);
+        copy_lse(args, lse.data, lse.strides, own, false);
     bool done =
         args->lse != NULL && anyflash_attend_backward(context, &back, NULL) == ANYFLASH_OK;
     af_mem_free(own);

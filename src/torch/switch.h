@@ -14,6 +14,12 @@
 /* Set before the first kernel is registered, and never after. */
 extern struct af_torch_shim af_torch;
 
+/*
+ * The shim without the registry, for kernels that Python calls. Fails with
+ * UNSUPPORTED, also when kernels are registered.
+ */
+enum anyflash_status af_torch_load_for_python(void *libtorch_cpu, struct anyflash_error *err);
+
 void af_torch_switch(bool on);
 bool af_torch_is_on(void);
 

@@ -69,6 +69,22 @@ def test_the_same_bits_for_every_number_of_threads():
         assert torch.equal(sdpa(q, q, q), one)
 
 
+def test_memory_does_not_grow():
+    def resident():
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def work(count):
+        for _ in range(count):
+            sdpa(q, q, q, attn_mask=mask, scale=0.2).sum().backward()
+
+    q, mask = torch.randn(1, 2, 8, 64, requires_grad=True), torch.randn(8, 8)
+    work(500)
+    before = resident()
+    work(3000)
+    assert resident() - before < 2 << 20
+
+
 def test_threads_of_python():
     torch.set_num_threads(2)
     inputs = [torch.randn(1, 2, 50 + i, 64, requires_grad=True) for i in range(8)]

@@ -16,8 +16,7 @@ name = "engine"
 _TYPES = frozenset((torch.float32, torch.bfloat16, torch.float16))
 _INF = float("inf")
 _NO_WINDOW = (-1, -1)
-# Where the operator's kernel is Python (torch 2.6 and older), the kernel itself costs less.
-_only_forward = _torch_ops._only_forward if _torch_ops.IN_C else _torch_ops._forward
+_forward, _dense = _torch_ops.quick_forward, _torch_ops.quick_dense
 
 
 def declines(call):
@@ -65,28 +64,35 @@ def _options(call):
 
 
 def _no_gradient(call):
-    """(out, lse): the operator given only what is not its default, which is what a small
-    call costs most by."""
-    given = {}
-    if call.causal:
-        given["causal"] = True
-    if call.scale is not None:
-        given["scale"] = float(call.scale)
-    if call.window != _NO_WINDOW:
-        left, right = map(operator.index, call.window)
-        given["window_left"], given["window_right"] = left, right
-    if call.softcap:
-        given["softcap"] = float(call.softcap)
-    if call.alibi_slopes is not None:
-        given["alibi_slopes"] = _float32(call.alibi_slopes)
-    if call.sinks is not None:
-        given["sinks"] = _float32(call.sinks)
-    if call.cu_q is not None:
-        given["cu_seqlens_q"], given["max_seqlen_q"] = call.cu_q, call.max_q
-        given["cu_seqlens_k"], given["max_seqlen_k"] = call.cu_k, call.max_k
-        if call.block_table is not None:
-            given["seqused_k"], given["block_table"] = call.seqused_k, call.block_table
-    return _only_forward(call.q, call.k, call.v, **given)
+    """(out, lse) without a gradient and dropout, by the operator of least cost."""
+    scale = 0.0 if call.scale is None else float(call.scale)
+    if (
+        call.window == _NO_WINDOW
+        and not call.softcap
+        and call.cu_q is call.seqused_k is call.leftpad is None
+        and call.alibi_slopes is call.sinks is None
+    ):
+        return _dense(call.q, call.k, call.v, scale, bool(call.causal))
+    left, right = call.window
+    return _forward(
+        call.q,
+        call.k,
+        call.v,
+        call.cu_q,
+        call.cu_k,
+        call.max_q,
+        call.max_k,
+        call.seqused_k,
+        call.leftpad,
+        call.block_table,
+        _float32(call.alibi_slopes),
+        _float32(call.sinks),
+        scale,
+        bool(call.causal),
+        operator.index(left),
+        operator.index(right),
+        float(call.softcap),
+    )
 
 
 def _unit_values(k, start, stop, call):
@@ -240,6 +246,12 @@ for _name, _caches in (
 
 def _with_cache(call):
     """A cache, into which new keys may go: (out, lse)."""
+    only_read = call.k_new is call.rotary_cos is call.batch_idx is None
+    if only_read and not torch.compiler.is_compiling():
+        try:
+            return _no_gradient(call)
+        except (RuntimeError, TypeError, ValueError):  # as in forward()
+            pass
     given = (unit(call.q), call.k, call.v, *_cache_options(call))
     if not torch.compiler.is_compiling():
         return _attend_cache(*given)
