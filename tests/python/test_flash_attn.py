@@ -350,6 +350,29 @@ def test_every_function_compiles_into_one_graph(name):
         assert torch.allclose(have, want, atol=1e-6)
 
 
+def test_a_cache_that_is_only_read_is_the_same_by_every_way():
+    q, cache = torch.randn(2, 1, 4, 32), torch.randn(2, 24, 2, 32)
+    keys, values = cache, cache + 1
+    lengths = torch.tensor([5, 9], dtype=torch.int32)
+    rows = [(q[i], keys[i, :n], values[i, :n]) for i, n in enumerate((5, 9))]
+    want = torch.cat([anyflash.flash_attn_func(*(x[None] for x in row)) for row in rows])
+    with_cache = anyflash.flash_attn_with_kvcache
+    for causal, softcap in ((False, 0.0), (True, 0.0), (True, 1e4)):
+        options = {"cache_seqlens": lengths, "causal": causal, "softcap": softcap}
+        out, lse = with_cache(q, keys, values, return_softmax_lse=True, **options)
+        assert torch.allclose(out, want, atol=1e-5) and lse.shape == (2, 4, 1)
+    alike = with_cache(q, keys, values, cache_seqlens=5)
+    assert torch.allclose(alike[0], want[0], atol=1e-5)
+    pages = [x.reshape(6, 8, 2, 32) for x in (keys, values)]
+    table = torch.tensor([[0, 1, 2], [3, 4, 5]], dtype=torch.int32)
+    whole = with_cache(q, *pages, block_table=table)
+    assert torch.allclose(whole, with_cache(q, keys, values), atol=1e-5)
+    with pytest.raises(ValueError, match="cache_seqlens"):
+        with_cache(q, keys, values, cache_seqlens=25)
+    with pytest.raises(TypeError, match="k_cache"):
+        with_cache(q, keys.half(), values.half(), cache_seqlens=lengths)
+
+
 def test_a_compiled_append_changes_the_cache():
     torch._dynamo.reset()
     q, caches, news, lengths = cache_case()

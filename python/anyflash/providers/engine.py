@@ -69,7 +69,7 @@ def _no_gradient(call):
     if (
         call.window == _NO_WINDOW
         and not call.softcap
-        and call.cu_q is call.seqused_k is call.leftpad is None
+        and call.cu_q is call.seqused_k is call.leftpad is call.block_table is None
         and call.alibi_slopes is call.sinks is None
     ):
         return _dense(call.q, call.k, call.v, scale, bool(call.causal))
