@@ -212,14 +212,16 @@ def processes(text, start=""):
 
 
 def strike(place, torch, options, victim, number):
-    """Starts a build and kills one of its processes; (exit code, what it had finished)."""
+    """Starts a build and kills one of its processes, SIGKILL when a file is done and another on
+    its way; (whether it made the wheel, what it had finished)."""
     build = place.start(torch, *options)
     cache = str(place.folder / "cache")
     found = []
     while build.poll() is None and not found:
         time.sleep(1)
-        if processes(cache, "cicc"):
-            time.sleep(20)
+        one_done = DONE.search((place.folder / "progress").read_text())
+        if processes(cache, "cicc") and (one_done or number == signal.SIGINT):
+            time.sleep(10)
             found = processes(cache, victim) if victim else [(build.pid, "")]
     check(build.poll() is None, "the build ended before it was struck")
     os.kill(found[0][0], number)
