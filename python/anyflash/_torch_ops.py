@@ -3,6 +3,8 @@
 anyflash::attend is differentiable; anyflash::attend_forward is the same without a gradient
 and costs less, and its overload `dense`, which has two options only, the least. They and
 anyflash::attend_backward have fakes, so they work under torch.compile(fullgraph=True).
+anyflash::attend_dropout is attend with a seed that it draws from torch's generator itself,
+which a compiled graph cannot.
 Their kernels are C where torch's C shim can register them
 (torch 2.7 and newer), and Python before.
 """
@@ -49,6 +51,15 @@ _library.define(
 _library.define(
     f"attend_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, "
     f"Tensor lse, {_OPTIONS}) -> (Tensor, Tensor, Tensor)"
+)
+_SEEDLESS = _OPTIONS[: _OPTIONS.rindex(", int seed")]
+_library.define(
+    f"attend_dropout(Tensor q, Tensor k, Tensor v, {_SEEDLESS}) -> (Tensor, Tensor, Tensor)",
+    tags=(torch.Tag.nondeterministic_seeded,),
+)
+_library.define(
+    f"attend_dropout_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, "
+    f"Tensor lse, Tensor seed, {_SEEDLESS}) -> (Tensor, Tensor, Tensor)"
 )
 
 
@@ -112,6 +123,17 @@ def _backward(dout, q, k, v, out, lse, *options, **named):
         )
 
 
+def _forward_dropout(q, k, v, *options):
+    seed = torch.empty((), dtype=torch.int64).random_()
+    options += _DEFAULTS[len(options) : _OPTION_COUNT - 1]
+    return (*torch.ops.anyflash.attend_forward(q, k, v, *options, int(seed)), seed)
+
+
+def _backward_dropout(dout, q, k, v, out, lse, seed, *options):
+    options += _DEFAULTS[len(options) : _OPTION_COUNT - 1]
+    return torch.ops.anyflash.attend_backward(dout, q, k, v, out, lse, *options, int(seed))
+
+
 def _forward_fake(q, k, v, cu_seqlens_q=None, *options, **named):
     packed = cu_seqlens_q is not None
     return (
@@ -124,15 +146,19 @@ def _forward_dense_fake(q, k, v, scale, causal):
     return _forward_fake(q, k, v)
 
 
+def _forward_dropout_fake(q, k, v, *options, **named):
+    return (*_forward_fake(q, k, v, *options, **named), q.new_empty((), dtype=torch.int64))
+
+
 def _backward_fake(dout, q, k, v, out, lse, *options, **named):
     return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
 
 
 def _keep(ctx, inputs, output):
-    tensors = [*inputs[:3], *output, *inputs[3:5], *inputs[7:12]]
+    tensors = [*output, *inputs[:3], *inputs[3:5], *inputs[7:12]]
     ctx.save_for_backward(*tensors)
-    ctx.options = inputs[3:]
-    ctx.mark_non_differentiable(output[1])
+    ctx.options, ctx.outputs = inputs[3:], len(output)
+    ctx.mark_non_differentiable(*output[1:])
 
 
 def _sinks_gradient(dout, out, lse, sinks):
@@ -142,15 +168,21 @@ def _sinks_gradient(dout, out, lse, sinks):
     return -(share * lost).flatten(0, -2).sum(0)
 
 
-def _gradients(ctx, dout, dlse):
-    saved = ctx.saved_tensors
-    q, k, v, out, lse = saved[:5]
+def _gradients(ctx, dout, *of_others):
+    (out, lse, *seed), saved = (
+        ctx.saved_tensors[: ctx.outputs],
+        ctx.saved_tensors[ctx.outputs :],
+    )
+    q, k, v = saved[:3]
     options = list(ctx.options)
-    options[0:2], options[4:9] = saved[5:7], saved[7:12]
+    options[0:2], options[4:9] = saved[3:5], saved[5:10]
     if options[4] is not None or options[6] is not None:
         raise RuntimeError("there is no gradient through a KV cache")
-    gradients = torch.ops.anyflash.attend_backward(dout, q, k, v, out, lse, *options)
-    rest = [None] * _OPTION_COUNT
+    backward = torch.ops.anyflash.attend_backward
+    if seed:
+        backward = torch.ops.anyflash.attend_dropout_backward
+    gradients = backward(dout, q, k, v, out, lse, *seed, *options)
+    rest = [None] * (_OPTION_COUNT - len(seed))
     if ctx.needs_input_grad[3 + _SINKS :][:1] == (True,):  # defaults may be left out
         rest[_SINKS] = _sinks_gradient(dout, out, lse, options[_SINKS])
     return (*gradients, *rest)
@@ -203,10 +235,22 @@ torch.library.register_fake(
     "anyflash::attend_forward.dense", _forward_dense_fake, lib=_library
 )
 torch.library.register_fake("anyflash::attend_backward", _backward_fake, lib=_library)
+_library.impl("attend_dropout", _forward_dropout, "CPU")
+_library.impl("attend_dropout_backward", _backward_dropout, "CPU")
+torch.library.register_fake(
+    "anyflash::attend_dropout", _forward_dropout_fake, lib=_library
+)
+torch.library.register_fake(
+    "anyflash::attend_dropout_backward", _backward_fake, lib=_library
+)
+torch.library.register_autograd(
+    "anyflash::attend_dropout", _gradients, setup_context=_keep, lib=_library
+)
 torch.library.register_autograd(
     "anyflash::attend", _gradients, setup_context=_keep, lib=_library
 )
 _differentiable = torch.ops.anyflash.attend.default
+_dropped = torch.ops.anyflash.attend_dropout.default
 _only_forward = torch.ops.anyflash.attend_forward.default
 _dense = torch.ops.anyflash.attend_forward.dense
 #: attend_forward and attend_forward.dense without a gradient, at the least cost: where the
@@ -254,3 +298,8 @@ def attend(q, k, v, *options):
         return _eager(q, k, v, options)
     except RuntimeError as error:
         return _refuse(error, q, k, v, options)
+
+
+def attend_dropped(q, k, v, *options):
+    """attend() in a compiled graph, with dropout and a seed that is drawn when it runs."""
+    return _dropped(q, k, v, *options)[:2]

@@ -387,6 +387,27 @@ def test_a_compiled_append_changes_the_cache():
     assert torch.allclose(out, want) and torch.equal(mine[0], caches[0])
 
 
+@pytest.mark.parametrize("packed", (False, True))
+def test_compiled_dropout_is_the_engine_s_and_follows_the_seed(packed):
+    def attend(q, k, v):
+        if not packed:
+            return anyflash.flash_attn_func(q, k, v, dropout_p=0.3, causal=True)
+        rows = [x.flatten(0, 1) for x in (q, k, v)]
+        starts = torch.tensor([0, 9, 18], dtype=torch.int32)
+        return anyflash.flash_attn_varlen_func(*rows, starts, starts, 9, 9, dropout_p=0.3)
+
+    def results(function):
+        torch.manual_seed(3)
+        out = function(*inputs)
+        return out, *torch.autograd.grad(out, inputs, torch.ones_like(out).cos())
+
+    torch._dynamo.reset()
+    inputs = [torch.randn(2, 9, 2, 16, requires_grad=True) for _ in range(3)]
+    compiled = torch.compile(attend, fullgraph=True, backend="aot_eager")
+    for have, want in zip(results(compiled), results(attend)):
+        assert torch.equal(have, want)
+
+
 def test_meta_tensors_have_the_result_s_shape():
     q = torch.randn(2, 9, 4, 32, device="meta")
     out, lse, _ = anyflash.flash_attn_func(q, q, q, causal=True, return_attn_probs=True)

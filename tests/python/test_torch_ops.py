@@ -73,6 +73,20 @@ def test_opcheck_of_the_backward(case):
     assert set(results.values()) == {"SUCCESS"}
 
 
+@pytest.mark.parametrize("graded", (False, True))
+def test_opcheck_of_dropout_that_draws_its_seed(graded):
+    checks = ("test_schema", "test_autograd_registration", "test_faketensor")
+    args = [x.requires_grad_(graded) for x in tensors()]
+    given = (None, None, 0, 0, None, None, None, None, None, 0.3, True, -1, -1, 0.0, 0.4)
+    operator = ops.attend_dropout.default
+    results = torch.library.opcheck(operator, (*args, *given), test_utils=checks)
+    out, lse, seed = operator(*[x.detach() for x in args], *given)
+    arguments = (out, *args, out, lse, seed, *given)
+    backward = ops.attend_dropout_backward.default
+    results.update(torch.library.opcheck(backward, arguments, test_utils=checks))
+    assert set(results.values()) == {"SUCCESS"}
+
+
 def test_the_short_form_is_the_long_one():
     for causal, dtype in itertools.product((False, True), (torch.float32, torch.float16)):
         args = tensors(dtype)

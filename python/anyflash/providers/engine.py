@@ -31,8 +31,8 @@ def declines(call):
         return "is not transformed by torch.func"
     if call.block_table is not None and needs_gradient(call):
         return "has no gradient through pages"
-    if call.dropout > 0 and torch.compiler.is_compiling():
-        return "has no dropout in a compiled graph"
+    if call.dropout > 0 and call.want == PROBABILITIES and torch.compiler.is_compiling():
+        return "shows no probabilities with dropout in a compiled graph"
     return None
 
 
@@ -40,8 +40,8 @@ def _float32(tensor):
     return None if tensor is None else tensor.to(torch.float32).contiguous()
 
 
-def _options(call):
-    """As anyflash::attend takes them."""
+def _options(call, drawn):
+    """As anyflash::attend takes them; `drawn` is the seed of dropout."""
     left, right = call.window
     return (
         call.cu_q,
@@ -59,7 +59,7 @@ def _options(call):
         operator.index(right),
         float(call.softcap),
         float(call.dropout),
-        seed(call.dropout),
+        drawn,
     )
 
 
@@ -138,7 +138,10 @@ def _positive(lse):
 def _with_gradient(call):
     """As forward(): with a gradient, dropout, in a graph."""
     q, k, v = unit(call.q), unit(call.k), unit(call.v)
-    options = _options(call)
+    if call.dropout and torch.compiler.is_compiling():
+        out, lse = _torch_ops.attend_dropped(q, k, v, *_options(call, 0)[:-1])
+        return out, _positive(lse) if call.want >= LSE else None, None
+    options = _options(call, seed(call.dropout))
     out, lse = _torch_ops.attend(q, k, v, *options)
     if call.want < LSE:
         return out, None, None
@@ -157,12 +160,10 @@ def _nothing_kept(ctx, inputs, output):
 
 
 # Without this torch takes the first derivative for a constant, and only warns.
-torch.library.register_autograd(
-    "anyflash::attend_backward",
-    _no_second_derivative,
-    setup_context=_nothing_kept,
-    lib=_torch_ops._library,
-)
+for _name in ("anyflash::attend_backward", "anyflash::attend_dropout_backward"):
+    torch.library.register_autograd(
+        _name, _no_second_derivative, setup_context=_nothing_kept, lib=_torch_ops._library
+    )
 
 #: Of the two operators on a cache, as _CACHE_NAMES gives them to _attend.attend().
 _CACHE_OPTIONS = (
@@ -281,7 +282,7 @@ def kernel(call):
     if call.cache:
         options = _named_cache_options(*_cache_options(call))
     else:
-        options = _torch_ops._named(*_options(call))
+        options = _torch_ops._named(*_options(call, 0))
     with torch.no_grad():
         q, k, v = unit(call.q.detach()), unit(call.k.detach()), unit(call.v.detach())
         problem, _, _ = _attend._problem(q, k, v, "bshd", options)
