@@ -53,6 +53,11 @@ def test_an_nvcc_that_crashes_when_asked(world):
     refused(world, "cuda-toolkit", "nvcc", "--toolkit index")
 
 
+def test_an_nvcc_that_hangs_when_asked(world):
+    world.compiler('[ -n "$source" ] || sleep 600')
+    refused(world, "cuda-toolkit", "does not answer within 20 seconds", "--toolkit index")
+
+
 def test_torch_without_cuda(world):
     synthetic.write(world.site / "torch" / "version.py",
                     "__version__ = '2.11.0'\ncuda = None\n")
