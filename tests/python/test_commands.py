@@ -15,12 +15,18 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), *sys.path])}
 
 
+def _hears_ctrl_c():
+    """A suite that runs in the background may have been told to ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(*words, code=None, **options):
     command = ["-c", code] if code else ["-m", "anyflash", *words]
     return subprocess.Popen(
         [sys.executable, *command],
         env=ENVIRONMENT,
         text=True,
+        preexec_fn=_hears_ctrl_c,
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},
     )
 
