@@ -6,7 +6,7 @@
 .PHONY: run test build packages test-sanitize test-thread test-clang test-neon test-full \
         test-onnx test-real test-prove test-config test-install test-python test-torch \
         test-flash-attn fuzz bench format install clean test-integrations wheel test-wheel \
-        test-build
+        test-build test-govern bench-govern
 
 PRESET ?= release
 TESTS = OFF
@@ -99,6 +99,21 @@ test-config: PACKAGE_SETS += test
 test-config: build
 	python3 tests/config/prepare.py build/config
 	ANYFLASH=$(CURDIR)/build/$(PRESET)/anyflash build/config/run
+
+# The governor over synthetic compilers: GOVERN_ROUNDS interrupted builds (3 interruptions each).
+GOVERN_ROUNDS ?= 50
+GOVERN_WITH = GOVERN_TRY=$(CURDIR)/build/$(PRESET)/tests/govern_try \
+    GOVERN_COMPILER=$(CURDIR)/build/$(PRESET)/tests/govern_compiler PYTHONDONTWRITEBYTECODE=1
+test-govern: PACKAGE_SETS += test
+test-govern: TESTS = ON
+test-govern: build
+	GOVERN_ROUNDS=$(GOVERN_ROUNDS) $(GOVERN_WITH) /usr/bin/python3 -m pytest -q -p no:cacheprovider tests/govern
+
+# 200 synthetic compilers beside the best schedule there can be; root, control groups of version 1.
+bench-govern: PACKAGE_SETS += test
+bench-govern: TESTS = ON
+bench-govern: build
+	$(GOVERN_WITH) /usr/bin/python3 bench/governor.py
 
 # install, undo and plan with each installer, also the tests that `make test` runs with uv only.
 test-install: PACKAGE_SETS += test

@@ -14,6 +14,7 @@
 #include "json/json.h"
 
 #define STUBS_FILE "kernels_left_out"
+#define TAIL_BYTES (UINT64_C(1) << 30) /* after cicc's front end: 0.7 GiB at most */
 #define LINK_BYTES (UINT64_C(300) << 20)
 
 static const char *pass_text(enum af_flash_operation pass)
@@ -248,6 +249,11 @@ void af_build_predict(void *context, const char *const *argv, struct af_predicti
     if (af_slim_file_parse(source, &file)) {
         name_kernel_key(build, &file, out);
         cost = af_slim_file_cost(&build->slim, &file);
+        if (build->slim.arch_count == 1) { /* for more, cicc runs again after ptxas */
+            out->rises = true;
+            snprintf(out->tail, sizeof out->tail, "ptxas");
+            out->tail_bytes = TAIL_BYTES;
+        }
     } else if (strstr(source, STUBS_FILE) != NULL) {
         snprintf(out->key, sizeof out->key, "stubs");
         cost = af_slim_stubs_cost();

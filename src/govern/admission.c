@@ -1,7 +1,12 @@
 /*
- * admission.c: longest first, with backfilling that delays nobody.
+ * admission.c: four ways to go on are played through; the one that ends first
+ * says what starts now.
  */
 #include "govern/admission.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
 
 /* The bytes that a job is counted with. */
 static uint64_t weight(const struct af_admit_job *job)
@@ -38,17 +43,12 @@ static bool goes_before(const struct af_admit_job *a, const struct af_admit_job 
     return a->alone != b->alone ? a->alone : a->seconds > b->seconds;
 }
 
-/* The waiting job that comes after `last` in line (SIZE_MAX: the first), or SIZE_MAX. */
-static size_t next_in_line(const struct af_admit_job *jobs, size_t count, size_t last)
+static size_t first_in_line(const struct af_admit_job *jobs, size_t count)
 {
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < count; i++) {
-        if (jobs[i].state != AF_ADMIT_WAITING || i == last)
-            continue;
-        if (last != SIZE_MAX && (goes_before(&jobs[i], &jobs[last]) ||
-                                 (!goes_before(&jobs[last], &jobs[i]) && i < last)))
-            continue;
-        if (best == SIZE_MAX || goes_before(&jobs[i], &jobs[best]))
+        if (jobs[i].state == AF_ADMIT_WAITING &&
+            (best == SIZE_MAX || goes_before(&jobs[i], &jobs[best])))
             best = i;
     }
     return best;
@@ -61,69 +61,201 @@ static double remaining(const struct af_admit_job *job)
 }
 
 /*
- * When the first in line could start: as those that run end one after the
- * other. *spare_out is the room that is left beside it then.
+ * A plan: the order of those that wait, and whether the first that does not fit
+ * is delayed by those behind it. None is best for all, so each is played
+ * through with what is predicted, and the one that ends first is followed.
  */
-static double start_of(const struct af_admit_job *jobs, size_t count, size_t first,
-                       const struct af_admit_room *room, uint64_t *spare_out)
+enum order { BY_SECONDS, BY_BYTES };
+
+struct plan {
+    enum order order;
+    bool holds; /* room for the first in line */
+};
+
+static const struct plan plans[] = {
+    {BY_SECONDS, true}, {BY_SECONDS, false}, {BY_BYTES, true}, {BY_BYTES, false}};
+
+#define BETTER 0.99 /* a later plan must end earlier by this to be taken */
+
+struct entry {
+    double weight; /* the heaviest is first in line */
+    size_t job;
+};
+
+struct run {
+    double end;
+    uint64_t bytes;
+    bool alone;
+};
+
+/* A schedule that is played through. */
+struct game {
+    const struct af_admit_job *jobs;
+    const struct af_admit_room *room;
+    struct entry line[AF_ADMIT_JOBS_MAX];
+    struct run runs[AF_ADMIT_JOBS_MAX];
+    size_t waiting, running;
+    uint64_t used;
+    double now;
+    size_t started_now; /* the first that started at time 0, or SIZE_MAX */
+};
+
+static int heavier_first(const void *a, const void *b)
 {
-    uint64_t used = af_admit_used(jobs, count);
-    double time = 0;
-    *spare_out = 0;
-    while (used + jobs[first].need_bytes > room->budget_bytes) {
-        size_t next = SIZE_MAX;
-        for (size_t i = 0; i < count; i++) {
-            if (jobs[i].state == AF_ADMIT_RUNNING && remaining(&jobs[i]) > time &&
-                (next == SIZE_MAX || remaining(&jobs[i]) < remaining(&jobs[next])))
-                next = i;
-        }
-        if (next == SIZE_MAX)
-            return time; /* never fits: it will start when nothing runs */
-        time = remaining(&jobs[next]);
-        for (size_t i = 0; i < count; i++) {
-            if (jobs[i].state == AF_ADMIT_RUNNING && remaining(&jobs[i]) == time)
-                used -= weight(&jobs[i]);
+    const struct entry *x = a;
+    const struct entry *y = b;
+    if (x->weight != y->weight)
+        return x->weight > y->weight ? -1 : 1;
+    return x->job < y->job ? -1 : x->job > y->job;
+}
+
+static void set_up(struct game *game, const struct af_admit_job *jobs, size_t count,
+                   const struct af_admit_room *room, enum order order)
+{
+    game->jobs = jobs;
+    game->room = room;
+    game->waiting = game->running = 0;
+    game->used = 0;
+    game->now = 0;
+    game->started_now = SIZE_MAX;
+    for (size_t i = 0; i < count; i++) {
+        const struct af_admit_job *job = &jobs[i];
+        if (job->state == AF_ADMIT_RUNNING) {
+            game->runs[game->running++] = (struct run){remaining(job), weight(job), job->alone};
+            game->used += weight(job);
+        } else {
+            double size = order == BY_SECONDS ? job->seconds : (double)job->need_bytes;
+            game->line[game->waiting++] = (struct entry){job->alone ? INFINITY : size, i};
         }
     }
-    *spare_out = room->budget_bytes - used - jobs[first].need_bytes;
+    qsort(game->line, game->waiting, sizeof *game->line, heavier_first);
+}
+
+/* The run that ends first after `after`, or SIZE_MAX. */
+static size_t next_end(const struct game *game, double after)
+{
+    size_t next = SIZE_MAX;
+    for (size_t i = 0; i < game->running; i++) {
+        if (game->runs[i].end > after &&
+            (next == SIZE_MAX || game->runs[i].end < game->runs[next].end))
+            next = i;
+    }
+    return next;
+}
+
+/* When a job could start as those that run end; *spare_out is the room beside it then. */
+static double start_of(const struct game *game, const struct af_admit_job *job,
+                       uint64_t *spare_out)
+{
+    uint64_t used = game->used;
+    double time = game->now;
+    *spare_out = 0;
+    while (used + job->need_bytes > game->room->budget_bytes) {
+        size_t next = next_end(game, time);
+        if (next == SIZE_MAX)
+            return time; /* never fits: it will start when nothing runs */
+        time = game->runs[next].end;
+        for (size_t i = 0; i < game->running; i++)
+            used -= game->runs[i].end == time ? game->runs[i].bytes : 0;
+    }
+    *spare_out = game->room->budget_bytes - used - job->need_bytes;
     return time;
 }
 
-/* One after `first` in line that fits now and does not delay it, or SIZE_MAX. */
-static size_t backfill(const struct af_admit_job *jobs, size_t count, size_t first,
-                       const struct af_admit_room *room)
+static bool fits(const struct game *game, const struct af_admit_job *job)
 {
-    uint64_t spare;
-    uint64_t used = af_admit_used(jobs, count);
-    double start = start_of(jobs, count, first, room, &spare);
-    for (size_t i = next_in_line(jobs, count, first); i != SIZE_MAX;
-         i = next_in_line(jobs, count, i)) {
-        if (used + jobs[i].need_bytes <= room->budget_bytes &&
-            (jobs[i].seconds <= start || jobs[i].need_bytes <= spare))
-            return i;
+    if (game->running == 0)
+        return true;
+    return !job->alone && !game->runs[0].alone &&
+           game->used + job->need_bytes <= game->room->budget_bytes;
+}
+
+/* Starts all that the plan lets start at this time. */
+static void start_all(struct game *game, bool holds)
+{
+    size_t slots = game->room->slots == 0 ? 1 : game->room->slots;
+    size_t kept = 0;
+    bool held = false;
+    double start = 0;
+    uint64_t spare = 0;
+    for (size_t i = 0; i < game->waiting; i++) {
+        const struct af_admit_job *job = &game->jobs[game->line[i].job];
+        bool lets = !held || game->now + job->seconds <= start || job->need_bytes <= spare;
+        if (game->running < slots && lets && fits(game, job)) {
+            if (game->now == 0 && game->started_now == SIZE_MAX)
+                game->started_now = game->line[i].job;
+            if (held && game->now + job->seconds > start)
+                spare -= job->need_bytes;
+            game->runs[game->running++] =
+                (struct run){game->now + job->seconds, job->need_bytes, job->alone};
+            game->used += job->need_bytes;
+            continue;
+        }
+        game->line[kept++] = game->line[i];
+        if (holds && !held && game->running < slots) {
+            held = true;
+            start = start_of(game, job, &spare);
+        }
     }
-    return SIZE_MAX;
+    game->waiting = kept;
+}
+
+/* Plays it to the end: when that is. */
+static double play(struct game *game, bool holds)
+{
+    double end = 0;
+    for (;;) {
+        start_all(game, holds);
+        for (size_t i = 0; i < game->running; i++)
+            end = game->runs[i].end > end ? game->runs[i].end : end;
+        if (game->waiting == 0)
+            return end;
+        double next = game->runs[next_end(game, -1)].end;
+        game->now = next;
+        for (size_t i = game->running; i-- > 0;) {
+            if (game->runs[i].end > next)
+                continue;
+            game->used -= game->runs[i].bytes;
+            game->runs[i] = game->runs[--game->running];
+        }
+    }
+}
+
+/* What the plan that ends first would start now, or SIZE_MAX. */
+static size_t best_start(const struct af_admit_job *jobs, size_t count,
+                         const struct af_admit_room *room)
+{
+    struct game game;
+    double best = INFINITY;
+    size_t start = SIZE_MAX;
+    for (size_t i = 0; i < AF_COUNT(plans); i++) {
+        set_up(&game, jobs, count, room, plans[i].order);
+        double end = play(&game, plans[i].holds);
+        if (end < BETTER * best) {
+            best = end;
+            start = game.started_now;
+        }
+    }
+    return start;
 }
 
 struct af_admit_answer af_admit(const struct af_admit_job *jobs, size_t count,
                                 const struct af_admit_room *room)
 {
     bool alone;
+    assert(count <= AF_ADMIT_JOBS_MAX);
     size_t running = running_count(jobs, count, &alone);
-    size_t first = next_in_line(jobs, count, SIZE_MAX);
+    size_t first = first_in_line(jobs, count);
     if (first == SIZE_MAX)
         return (struct af_admit_answer){AF_ADMIT_NOTHING, SIZE_MAX};
-    if (running == 0)
-        return (struct af_admit_answer){AF_ADMIT_NOW, first};
     if (alone)
         return (struct af_admit_answer){AF_ADMIT_ALONE_RUNS, first};
     if (jobs[first].alone)
-        return (struct af_admit_answer){AF_ADMIT_FOR_ALONE, first};
+        return (struct af_admit_answer){running == 0 ? AF_ADMIT_NOW : AF_ADMIT_FOR_ALONE,
+                                        first};
     if (running >= (room->slots == 0 ? 1 : room->slots))
         return (struct af_admit_answer){AF_ADMIT_SLOTS, first};
-    if (af_admit_used(jobs, count) + jobs[first].need_bytes <= room->budget_bytes)
-        return (struct af_admit_answer){AF_ADMIT_NOW, first};
-    size_t other = backfill(jobs, count, first, room);
-    return other == SIZE_MAX ? (struct af_admit_answer){AF_ADMIT_MEMORY, first}
-                             : (struct af_admit_answer){AF_ADMIT_NOW, other};
+    size_t start = best_start(jobs, count, room);
+    return start == SIZE_MAX ? (struct af_admit_answer){AF_ADMIT_MEMORY, first}
+                             : (struct af_admit_answer){AF_ADMIT_NOW, start};
 }

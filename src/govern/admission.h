@@ -2,17 +2,20 @@
  * admission.h: which waiting compiler may start now. Pure: numbers in, a
  * decision with its reason out.
  *
- * Longest first, and only what fits beside what runs, counted with the larger
- * of what was predicted and what it takes already. While the first in line does
- * not fit, later ones may go ahead if they do not delay it: they end before it
- * could start, or leave room for it ("EASY backfilling": Lifka 1995, The
- * ANL/IBM SP Scheduling System). One always runs, however large: a build that
- * cannot go on is worth nothing.
+ * Only what fits beside what runs starts, counted with the larger of what was
+ * predicted and what it takes already. Which of those that fit is the question:
+ * the longest first, or the largest; and while the first in line does not fit,
+ * whether later ones may delay it, or may go ahead only where they do not
+ * ("EASY backfilling": Lifka 1995, The ANL/IBM SP Scheduling System). Each way
+ * is played through to the end with what is predicted, at every decision. One
+ * always runs, however large: a build that cannot go on is worth nothing.
  */
 #ifndef AF_GOVERN_ADMISSION_H
 #define AF_GOVERN_ADMISSION_H
 
 #include "base/base.h"
+
+#define AF_ADMIT_JOBS_MAX 512
 
 enum af_admit_state { AF_ADMIT_WAITING, AF_ADMIT_RUNNING };
 
@@ -44,6 +47,7 @@ struct af_admit_answer {
     size_t job; /* which may start, or which the others wait for; of NOTHING none */
 };
 
+/* At most AF_ADMIT_JOBS_MAX jobs; the time is that of some thousand comparisons a job. */
 struct af_admit_answer af_admit(const struct af_admit_job *jobs, size_t count,
                                 const struct af_admit_room *room);
 

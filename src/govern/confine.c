@@ -22,6 +22,7 @@
 #define PATH_BYTES (AF_CONFINE_BYTES + 64)
 #define PROCESSES_BYTES 65536
 #define ROUNDS 100
+#define GIB 1073741824.0
 #define NAME "anyflash-build-"
 
 static void path_of(const struct af_confine *confine, const char *file, char path[PATH_BYTES])
@@ -80,7 +81,8 @@ void af_confine_remove(struct af_confine *confine)
     if (confine->folder[0] == '\0')
         return;
     af_confine_kill(confine);
-    for (int i = 0; i < ROUNDS && rmdir(confine->folder) != 0 && errno == EBUSY; i++) {
+    for (int i = 0;
+         i < ROUNDS && !confine->scope && rmdir(confine->folder) != 0 && errno == EBUSY; i++) {
         kill_listed(confine);
         poll(NULL, 0, 20); /* the dead leave it when they are reaped */
     }
@@ -113,6 +115,7 @@ static void make_in(const struct af_cgroup *cgroup, uint64_t limit_bytes,
     int len = snprintf(confine->folder, sizeof confine->folder, "%s/" NAME "%ld",
                        cgroup->folder, (long)getpid());
     if (len < 0 || (size_t)len >= sizeof confine->folder || mkdir(confine->folder, 0755) != 0) {
+        confine->reason = errno;
         confine->folder[0] = '\0';
         return;
     }
@@ -138,4 +141,19 @@ void af_confine_make(const char *root, uint64_t limit_bytes, struct af_confine *
         make_in(&cgroup, limit_bytes, confine_out);
     }
     af_arena_release(&arena);
+}
+
+void af_confine_text(const struct af_confine *confine, uint64_t limit_bytes, char *text,
+                     size_t text_bytes)
+{
+    const char *what = confine->scope ? "a systemd scope" : "a control group of its own";
+    if (!confine->scope && confine->folder[0] == '\0')
+        snprintf(text, text_bytes, "the build has no control group of its own (%s)",
+                 confine->reason == 0 ? "this system has none" : strerror(confine->reason));
+    else if (limit_bytes > 0 && (confine->scope || confine->limits))
+        snprintf(text, text_bytes, "the build runs in %s, limited to %.1f GiB", what,
+                 (double)limit_bytes / GIB);
+    else
+        snprintf(text, text_bytes, "the build runs in %s, which does not limit its memory",
+                 what);
 }

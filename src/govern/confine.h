@@ -17,8 +17,10 @@
 
 /* Zero-initialised it confines nothing. */
 struct af_confine {
-    char folder[AF_CONFINE_BYTES]; /* of the group; "" none */
+    char folder[AF_CONFINE_BYTES]; /* of the group; "" none, or not known yet */
     bool limits;                   /* memory is limited in it */
+    bool scope;                    /* it is systemd's, who also removes it */
+    int reason;                    /* an errno: why there is none; 0: no such file system */
 };
 
 /*
@@ -28,13 +30,17 @@ struct af_confine {
  */
 void af_confine_make(const char *root, uint64_t limit_bytes, struct af_confine *confine_out);
 
+/* Which it became, as a sentence. */
+void af_confine_text(const struct af_confine *confine, uint64_t limit_bytes, char *text,
+                     size_t text_bytes);
+
 /* Moves the calling process into it; safe after fork(). */
 void af_confine_enter(const struct af_confine *confine);
 
 /* Kills all that is in it. */
 void af_confine_kill(const struct af_confine *confine);
 
-/* Kills all that is in it and removes it. */
+/* Kills all that is in it and removes it; a scope is systemd's to remove. */
 void af_confine_remove(struct af_confine *confine);
 
 #endif

@@ -6,12 +6,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -19,10 +21,15 @@
 #include <unistd.h>
 
 #include "govern/jobs.h"
+#include "govern/scope.h"
 #include "govern/tree.h"
 
-#define LOOK_MS 500
+#define TICK_SECONDS 0.9
+#define SHORTLY_MS 10
 #define NICE 10
+#define HELD_STACK_BYTES (512 * 1024)
+#define HELD_HEAP_BYTES (4 * 1024 * 1024)
+#define HELD_PAGE_BYTES 4096
 #define GRACE_MS 3000 /* that a build has to end by itself after SIGTERM */
 
 struct run {
@@ -31,8 +38,28 @@ struct run {
     int signals;
     sigset_t before;
     bool ended;
+    const char *const *argv; /* of the build, perhaps in a scope */
+    struct af_arena arena;   /* for those words */
     char name[AF_CHANNEL_NAME_BYTES];
 };
+
+/*
+ * At the limit of its group a page more would make the governor wait, too: what
+ * it will use of heap and stack is touched now and stays, and its code as well.
+ */
+static void hold_memory(void)
+{
+    volatile char stack[HELD_STACK_BYTES];
+    for (size_t i = 0; i < sizeof stack; i += HELD_PAGE_BYTES)
+        stack[i] = 0;
+    mallopt(M_MMAP_THRESHOLD, 2 * HELD_HEAP_BYTES);
+    mallopt(M_TRIM_THRESHOLD, 2 * HELD_HEAP_BYTES);
+    void *heap = af_mem_alloc(HELD_HEAP_BYTES);
+    if (heap != NULL)
+        memset(heap, 0, HELD_HEAP_BYTES);
+    af_mem_free(heap);
+    mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT); /* where that is allowed */
+}
 
 static unsigned cores_here(void)
 {
@@ -54,7 +81,7 @@ static void become(const struct run *run, pid_t parent)
         dup2(options->output, STDERR_FILENO) < 0 ||
         (options->folder != NULL && chdir(options->folder) != 0) || getppid() != parent)
         _exit(126);
-    execvp(options->argv[0], (char *const *)(uintptr_t)options->argv);
+    execvp(run->argv[0], (char *const *)(uintptr_t)run->argv);
     _exit(127);
 }
 
@@ -101,6 +128,7 @@ static void close_all(struct run *run)
     if (run->signals >= 0)
         close(run->signals);
     prctl(PR_SET_CHILD_SUBREAPER, 0);
+    munlockall();
     sigprocmask(SIG_SETMASK, &run->before, NULL);
 }
 
@@ -136,13 +164,14 @@ static void take_gates(struct run *run)
         af_jobs_add(&run->governor, fd);
 }
 
-/* Waits for something to happen, at most until the next look. */
-static void wait_once(struct run *run)
+/* Waits for something to happen, at most until the next look, or shortly. */
+static void wait_once(struct run *run, bool shortly)
 {
     struct pollfd waits[AF_GOVERN_JOBS_MAX + 2];
     struct af_governor *governor = &run->governor;
     size_t count = governor->job_count;
-    double left = governor->looked + LOOK_MS / 1000.0 - af_govern_now();
+    double left = governor->looked + governor->look_seconds - af_govern_now();
+    left = shortly && left > SHORTLY_MS / 1000.0 ? SHORTLY_MS / 1000.0 : left;
     for (size_t i = 0; i < count; i++)
         waits[i] = (struct pollfd){governor->jobs[i].fd, POLLIN, 0};
     waits[count] = (struct pollfd){run->signals, POLLIN, 0};
@@ -159,18 +188,58 @@ static void wait_once(struct run *run)
         take_gates(run);
 }
 
+/* A group of our own, else a scope; none is no failure. */
+static void confine(struct run *run)
+{
+    struct af_confine *made = &run->governor.confine;
+    const struct af_govern_options *options = run->governor.options;
+    af_confine_make(options->root, options->memory_bytes, made);
+    run->argv = options->argv;
+    if (made->folder[0] != '\0' && (made->limits || options->memory_bytes == 0))
+        return;
+    const char *const *words =
+        af_scope_words(&run->arena, options->argv, options->memory_bytes);
+    if (words == NULL)
+        return;
+    af_confine_remove(made);
+    made->scope = true;
+    run->argv = words;
+}
+
+/* The folder of a scope is known once the build stands in it. */
+static void find_scope(struct run *run)
+{
+    struct af_confine *made = &run->governor.confine;
+    struct af_arena arena;
+    if (!made->scope || made->folder[0] != '\0')
+        return;
+    af_arena_init(&arena);
+    const char *folder =
+        af_scope_folder(&arena, run->governor.options->root, run->governor.build);
+    if (folder != NULL && strlen(folder) < sizeof made->folder)
+        memcpy(made->folder, folder, strlen(folder) + 1);
+    run->governor.room_before.files = 0;
+    af_arena_release(&arena);
+}
+
 static void govern(struct run *run)
 {
     struct af_governor *governor = &run->governor;
-    unsigned looks = 0;
+    double told = 0;
+    char text[AF_CONFINE_BYTES];
+    af_confine_text(&governor->confine, governor->options->memory_bytes, text, sizeof text);
+    af_jobs_remark(governor, "%s", text);
     while (!run->ended && governor->result.interrupted == 0) {
-        if (af_govern_now() - governor->looked >= LOOK_MS / 1000.0) {
+        if (af_govern_now() - governor->looked >= governor->look_seconds) {
+            find_scope(run);
             af_jobs_look(governor);
-            if (looks++ % 2 == 0)
+            if (governor->looked - told >= TICK_SECONDS) {
+                told = governor->looked;
                 af_jobs_tell(governor, AF_GOVERN_TICK, NULL, 0);
+            }
         }
-        af_jobs_admit(governor);
-        wait_once(run);
+        bool settled = af_jobs_admit(governor);
+        wait_once(run, !settled);
     }
 }
 
@@ -216,7 +285,8 @@ enum anyflash_status af_govern_run(const struct af_govern_options *options,
     run->governor.cores_seen = cores_here();
     run->governor.cores = options->cores > 0 ? options->cores : run->governor.cores_seen;
     run->governor.standstill.limit_seconds = options->standstill_seconds;
-    af_confine_make(options->root, options->memory_bytes, &run->governor.confine);
+    af_arena_init(&run->arena);
+    confine(run);
     af_jobs_room(&run->governor, &run->governor.room);
     run->governor.hits_seen = run->governor.room.limit_hits;
     sigprocmask(SIG_SETMASK, NULL, &run->before);
@@ -224,12 +294,14 @@ enum anyflash_status af_govern_run(const struct af_govern_options *options,
     if (status == ANYFLASH_OK)
         status = start_build(run, err);
     if (status == ANYFLASH_OK) {
+        hold_memory();
         govern(run);
         end_all(run);
         *result_out = run->governor.result;
     }
     af_confine_remove(&run->governor.confine);
     close_all(run);
+    af_arena_release(&run->arena);
     af_mem_free(run);
     return status;
 }

@@ -5,7 +5,9 @@
  * likes; each of them is a gate (govern/gate.h) that waits here for its turn.
  * What a file needs is predicted by the caller and corrected by what such files
  * really took, which the state database keeps: those that wait are corrected as
- * soon as the first of their kind is known. A compiler that the kernel killed
+ * soon as the first of their kind is known. Compilers that reach their peak
+ * slowly overlap where all can still end in turn; one that grows too early is
+ * paused (govern/bank.h). A compiler that the kernel killed
  * for memory is repeated with nothing beside it; one that stands still because
  * memory is short is stopped and repeated later, but never the last: of that it
  * is said why. One that crashed or hung is repeated once, then its cause stands
@@ -25,7 +27,8 @@
 
 #define AF_GOVERN_KEY_BYTES 128
 #define AF_GOVERN_FILE_BYTES 128
-#define AF_GOVERN_JOBS_MAX 512
+#define AF_GOVERN_TAIL_BYTES 16
+#define AF_GOVERN_JOBS_MAX AF_ADMIT_JOBS_MAX
 
 /* What the caller says of a compiler call. */
 struct af_prediction {
@@ -33,6 +36,13 @@ struct af_prediction {
     char file[AF_GOVERN_FILE_BYTES]; /* what it compiles, as it is shown */
     uint64_t bytes;                  /* peak */
     double seconds;
+    bool rises; /* to its peak over most of its time, not at once */
+    /*
+     * What it needs after its peak (0: not known), which is over when a program of
+     * this name runs in it ("": none) or, of one that rises, memory fell by half.
+     */
+    char tail[AF_GOVERN_TAIL_BYTES];
+    uint64_t tail_bytes;
 };
 
 enum af_govern_event_kind {
@@ -93,11 +103,11 @@ struct af_govern_options {
 double af_govern_now(void);
 
 struct af_govern_result {
-    int exit_code;       /* of the build; 128 + N after signal N */
-    int interrupted;     /* the signal that ended all of it, or 0 */
-    size_t ended_count;  /* compilers that ended well */
-    size_t failed_count; /* and by their own failure */
-    size_t killed_count; /* for memory; each time counts */
+    int exit_code;        /* of the build; 128 + N after signal N */
+    int interrupted;      /* the signal that ended all of it, or 0 */
+    size_t ended_count;   /* compilers that ended well */
+    size_t failed_count;  /* and by their own failure */
+    size_t killed_count;  /* for memory; each time counts */
     size_t crashed_count; /* by other signals, or because they hung; each time counts */
 };
 

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "govern/bank.h"
 #include "govern/costs.h"
 #include "govern/tree.h"
 
@@ -22,7 +23,13 @@
 #define RESERVE_SHARE 50 /* 1/50 of the limit stays free */
 #define RESERVE_MAX (UINT64_C(1) << 30)
 #define BUILD_BYTES (UINT64_C(512) << 20) /* setup.py, torch and ninja themselves */
-#define STALLED 0.2                       /* share of time: more compilers would not help */
+#define SETTLE_SECONDS 0.03               /* between two gates of one ninja */
+#define SETTLE_SECONDS_MAX 0.5
+#define EARLY 4         /* so much growth must be possible for an early start */
+#define DOUBT_SHARE 6   /* of a prediction is added to it until it is known */
+#define GROWTH_SHARE 64 /* 1/64 of the limit, in half a second */
+#define GROWTH_MAX (UINT64_C(256) << 20)
+#define STALLED 0.2 /* share of time: more compilers would not help */
 #define REMARK_BYTES 400
 #define GIB 1073741824.0
 
@@ -59,8 +66,7 @@ static uint64_t running_bytes(const struct af_governor *governor)
     return bytes;
 }
 
-/* What all compilers may take together, those that run included. */
-static uint64_t budget(const struct af_governor *governor)
+uint64_t af_jobs_budget(const struct af_governor *governor)
 {
     uint64_t bytes = AF_ROOM_UNLIMITED;
     uint64_t given = governor->options->memory_bytes;
@@ -77,6 +83,29 @@ static uint64_t budget(const struct af_governor *governor)
     if (governor->room.stalled > STALLED && running_bytes(governor) < bytes)
         bytes = running_bytes(governor); /* where there is swap, room is not all */
     return bytes;
+}
+
+uint64_t af_jobs_need(const struct af_job *job)
+{
+    return job->in_tail ? job->prediction.tail_bytes : job->prediction.bytes;
+}
+
+uint64_t af_jobs_peak(const struct af_governor *governor, const struct af_job *job)
+{
+    uint64_t need = af_jobs_need(job);
+    uint64_t most = af_jobs_budget(governor);
+    uint64_t careful = need + need / DOUBT_SHARE;
+    if (job->known || job->in_tail || !job->prediction.rises || need >= most)
+        return need;
+    return careful < most ? careful : most;
+}
+
+uint64_t af_jobs_growth(const struct af_governor *governor)
+{
+    uint64_t limit = governor->room.limit_bytes;
+    return limit == AF_ROOM_UNLIMITED
+               ? GROWTH_MAX
+               : (limit / GROWTH_SHARE < GROWTH_MAX ? limit / GROWTH_SHARE : GROWTH_MAX);
 }
 
 /* Fewer than the cores while others need some of them; the user's own number stands. */
@@ -104,7 +133,8 @@ static size_t rows_for_admission(const struct af_governor *governor,
         of[count] = i;
         rows[count++] = (struct af_admit_job){
             .state = running ? AF_ADMIT_RUNNING : AF_ADMIT_WAITING,
-            .need_bytes = job->prediction.bytes,
+            .need_bytes =
+                running && job->in_tail ? job->prediction.tail_bytes : job->prediction.bytes,
             .resident_bytes = running ? job->resident_bytes : 0,
             .seconds = job->prediction.seconds,
             .elapsed = running ? now - job->started : 0,
@@ -128,7 +158,7 @@ void af_jobs_tell(struct af_governor *governor, enum af_govern_event_kind kind,
                                     .why = governor->why,
                                     .first = governor->first,
                                     .used_bytes = running_bytes(governor),
-                                    .budget_bytes = budget(governor)};
+                                    .budget_bytes = af_jobs_budget(governor)};
     if (governor->options->event == NULL)
         return;
     for (size_t i = 0; i < governor->job_count; i++) {
@@ -162,7 +192,7 @@ static void start(struct af_governor *governor, struct af_job *job)
     governor->message = (struct af_message){.say = AF_SAY_GO};
     job->state = AF_JOB_RUNNING;
     job->group = 0;
-    job->stopped = job->hung = job->remarked = false;
+    job->in_tail = job->paused = job->stopped = job->hung = job->remarked = false;
     job->kills_before = governor->room.kills;
     job->started = job->worked = af_govern_now();
     job->resident_bytes = job->resident_peak = 0;
@@ -171,22 +201,77 @@ static void start(struct af_governor *governor, struct af_job *job)
     af_jobs_tell(governor, AF_GOVERN_STARTED, job, 0);
 }
 
-void af_jobs_admit(struct af_governor *governor)
+/*
+ * One that may start although its peak does not fit beside those that run: it
+ * reaches it slowly, and all can still end in turn. The smallest, so that it is
+ * hardly paused. NULL: none, or one is paused already.
+ */
+static struct af_job *early_one(struct af_governor *governor)
+{
+    struct af_bank_job jobs[AF_BANK_JOBS_MAX];
+    struct af_job *best = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < governor->job_count; i++) {
+        struct af_job *job = &governor->jobs[i];
+        if (job->state == AF_JOB_RUNNING && (job->paused || job->alone))
+            return NULL;
+        if (job->state == AF_JOB_RUNNING)
+            jobs[count++] = (struct af_bank_job){.need_bytes = af_jobs_peak(governor, job),
+                                                 .resident_bytes = job->resident_bytes};
+        else if (job->state == AF_JOB_WAITING && job->alone)
+            return NULL;
+        else if (job->state == AF_JOB_WAITING && job->prediction.rises &&
+                 (best == NULL || job->prediction.bytes < best->prediction.bytes))
+            best = job;
+    }
+    if (best == NULL || count == 0 || count == AF_BANK_JOBS_MAX || count >= slots(governor))
+        return NULL;
+    jobs[count++] = (struct af_bank_job){.need_bytes = af_jobs_peak(governor, best)};
+    return af_bank_is_safe(jobs, count, af_jobs_budget(governor),
+                           EARLY * af_jobs_growth(governor))
+               ? best
+               : NULL;
+}
+
+static bool any_is(const struct af_governor *governor, enum af_job_state state)
+{
+    for (size_t i = 0; i < governor->job_count; i++) {
+        if (governor->jobs[i].state == state)
+            return true;
+    }
+    return false;
+}
+
+/* Whether gates are still coming while nothing runs. */
+static bool is_settling(const struct af_governor *governor)
+{
+    double now = af_govern_now();
+    return any_is(governor, AF_JOB_WAITING) && !any_is(governor, AF_JOB_RUNNING) &&
+           now - governor->asked < SETTLE_SECONDS &&
+           now - governor->asked_first < SETTLE_SECONDS_MAX;
+}
+
+bool af_jobs_admit(struct af_governor *governor)
 {
     static const struct af_admit_room nothing = {0};
     struct af_admit_job rows[AF_GOVERN_JOBS_MAX];
     size_t of[AF_GOVERN_JOBS_MAX];
     struct af_admit_room room = nothing;
+    if (is_settling(governor))
+        return false;
     for (;;) {
         size_t count = rows_for_admission(governor, rows, of);
-        room = (struct af_admit_room){budget(governor), slots(governor)};
+        room = (struct af_admit_room){af_jobs_budget(governor), slots(governor)};
         struct af_admit_answer answer = af_admit(rows, count, &room);
         governor->why = answer.why;
         governor->first =
             answer.job == SIZE_MAX ? NULL : &governor->jobs[of[answer.job]].prediction;
-        if (answer.why != AF_ADMIT_NOW)
-            return;
-        start(governor, &governor->jobs[of[answer.job]]);
+        struct af_job *job = answer.why == AF_ADMIT_NOW      ? &governor->jobs[of[answer.job]]
+                             : answer.why == AF_ADMIT_MEMORY ? early_one(governor)
+                                                             : NULL;
+        if (job == NULL)
+            return true;
+        start(governor, job);
     }
 }
 
@@ -205,7 +290,10 @@ static bool take_ask(struct af_governor *governor, struct af_job *job)
     if (count == 0)
         return false;
     governor->options->predict(governor->options->context, argv, &job->prediction);
-    af_costs_correct(governor->state, &job->prediction);
+    job->known = af_costs_correct(governor->state, &job->prediction);
+    governor->asked = af_govern_now();
+    if (!any_is(governor, AF_JOB_WAITING))
+        governor->asked_first = governor->asked;
     job->state = AF_JOB_WAITING;
     return true;
 }
@@ -230,6 +318,7 @@ static void relearn(struct af_governor *governor, const struct af_prediction *ki
         struct af_job *job = &governor->jobs[i];
         if (job->state == AF_JOB_NEW || strcmp(job->prediction.key, known.key) != 0)
             continue;
+        job->known = true;
         if (known.bytes > job->prediction.bytes ||
             (job->state == AF_JOB_WAITING && job->kills == 0))
             job->prediction.bytes = known.bytes;
@@ -248,10 +337,10 @@ static bool was_for_memory(struct af_governor *governor, const struct af_job *jo
         return true;
     af_jobs_room(governor, &room);
     governor->room_before = before; /* the next look measures from the last one */
-    if (code != 128 + SIGKILL) /* g++ and ptxas hide it; once, as it may be another's */
+    if (code != 128 + SIGKILL)      /* g++ and ptxas hide it; once, as it may be another's */
         return room.kills > job->kills_before && !job->alone;
     return room.kills > job->kills_before ||
-           running_bytes(governor) > budget(governor) / 10 * 9;
+           running_bytes(governor) > af_jobs_budget(governor) / 10 * 9;
 }
 
 /* It waits again. */
@@ -274,7 +363,7 @@ static bool repeat_with_room(struct af_governor *governor, struct af_job *job, u
                        job->prediction.file, job->kills, (double)peak / GIB);
         return false;
     }
-    job->alone = !job->stopped; /* after a standstill it only waits for its room */
+    job->alone = !job->stopped || job->kills > 1; /* first it only waits for its room */
     if (more > job->prediction.bytes)
         job->prediction.bytes = more;
     af_costs_raise(governor->state, &job->prediction, more);
@@ -340,8 +429,10 @@ static bool take_end(struct af_governor *governor, struct af_job *job)
 static void remove_job(struct af_governor *governor, size_t at)
 {
     struct af_job *job = &governor->jobs[at];
-    af_tree_kill(job->group);
-    af_tree_kill_strays(governor->build); /* what left its group, of a gate that was killed */
+    if (job->group != 0) { /* its gate was killed: what left the group is ours now */
+        af_tree_kill(job->group);
+        af_tree_kill_strays(governor->build);
+    }
     close(job->fd);
     governor->first = NULL;
     governor->job_count--;

@@ -19,12 +19,15 @@ struct af_job {
     int fd;
     enum af_job_state state;
     struct af_prediction prediction;
-    pid_t group;    /* of its compiler, once that is told; else 0 */
-    bool alone;     /* killed for memory before */
-    bool stopped;   /* by us, for a standstill */
-    bool hung;      /* stopped by us, because it hung */
-    bool remarked;  /* it was said of it that it stands still */
-    unsigned kills; /* how often it was killed for memory or stopped for it */
+    pid_t group;           /* of its compiler, once that is told; else 0 */
+    bool alone;            /* killed for memory before */
+    bool stopped;          /* by us, for a standstill */
+    bool known;            /* its prediction is what such files really took */
+    bool paused;           /* by us, until another is past its peak */
+    bool in_tail;          /* past its peak: see struct af_prediction */
+    bool hung;             /* stopped by us, because it hung */
+    bool remarked;         /* it was said of it that it stands still */
+    unsigned kills;        /* how often it was killed for memory or stopped for it */
     unsigned crashes;      /* how often it crashed or hung */
     uint64_t kills_before; /* of the kernel, when it started */
     double started;
@@ -51,8 +54,11 @@ struct af_governor {
     struct af_standstill standstill;
     unsigned cores;      /* that are ours: less than seen where a quota holds */
     unsigned cores_seen; /* by the affinity mask */
-    pid_t build;   /* a child that is no stray */
-    double looked; /* when memory and jobs were last looked at */
+    pid_t build;         /* a child that is no stray */
+    double look_seconds; /* until they are looked at again */
+    double asked;        /* when a gate last asked */
+    double asked_first;  /* and the first of those that wait */
+    double looked;       /* when memory and jobs were last looked at */
     enum af_admit_why why;
     const struct af_prediction *first;
 };
@@ -69,14 +75,29 @@ bool af_jobs_hear(struct af_governor *governor, size_t at);
 /* Looks at memory and at what runs; acts on standstill and on compilers that hang (watch.c). */
 void af_jobs_look(struct af_governor *governor);
 
-/* Starts all that may start. */
-void af_jobs_admit(struct af_governor *governor);
+/*
+ * Starts all that may start. False when it wants to be called again soon: gates
+ * come one after the other, and the first should not decide alone what is best.
+ */
+bool af_jobs_admit(struct af_governor *governor);
 
 /* Kills all compilers and lets all gates go. */
 void af_jobs_end(struct af_governor *governor);
 
 /* Tells a sentence: as an event, and as a line of the build's output. */
 void af_jobs_remark(struct af_governor *governor, const char *format, ...) AF_PRINTF(2, 3);
+
+/* What all compilers may take together, those that run included. */
+uint64_t af_jobs_budget(const struct af_governor *governor);
+
+/* What it takes at most from now on. */
+uint64_t af_jobs_need(const struct af_job *job);
+
+/* The same with a margin where it is not known: for those whose peaks do not fit together. */
+uint64_t af_jobs_peak(const struct af_governor *governor, const struct af_job *job);
+
+/* What each may grow until the next look. */
+uint64_t af_jobs_growth(const struct af_governor *governor);
 
 void af_jobs_tell(struct af_governor *governor, enum af_govern_event_kind kind,
                   const struct af_job *job, uint64_t peak_bytes);

@@ -82,28 +82,41 @@ static uint64_t group_used(const struct af_probe *probe, const struct af_cgroup 
     return anonymous + shared;
 }
 
-static void read_groups(const struct af_probe *probe, const char *group, struct af_room *room)
+/* The number of files that could be read. */
+static unsigned read_groups(const struct af_probe *probe, const char *group,
+                            struct af_room *room)
 {
     struct af_cgroup cgroup;
+    unsigned files = 0;
     if (!af_cgroup_find(probe, "memory", &cgroup))
-        return;
+        return 0;
     if (group != NULL)
         cgroup.folder = group;
     do {
         int64_t limit;
+        const char *limit_file = cgroup.v2 ? "memory.max" : "memory.limit_in_bytes";
+        files += group_text(probe, &cgroup, "memory.stat")[0] != '\0';
+        files += group_text(probe, &cgroup, limit_file)[0] != '\0';
         uint64_t number = 0;
-        if (af_cgroup_number(probe, &cgroup, cgroup.v2 ? "memory.max" : "memory.limit_in_bytes",
-                             &limit))
+        if (af_cgroup_number(probe, &cgroup, limit_file, &limit))
             take(room, (uint64_t)limit, group_used(probe, &cgroup));
+        if (cgroup.v2 && af_cgroup_number(probe, &cgroup, "memory.high", &limit))
+            take(room, (uint64_t)limit, group_used(probe, &cgroup)); /* above it all is slow */
         const char *events =
             group_text(probe, &cgroup, cgroup.v2 ? "memory.events" : "memory.oom_control");
+        files += events[0] != '\0';
         if (field(events, "oom_kill ", &number))
             room->kills += number;
+        if (field(events, "under_oom ", &number) && number != 0)
+            room->waits = true;
         if (cgroup.v2 && field(events, "max ", &number))
+            room->limit_hits += number;
+        if (cgroup.v2 && field(events, "high ", &number))
             room->limit_hits += number;
         if (!cgroup.v2 && af_cgroup_number(probe, &cgroup, "memory.failcnt", &limit))
             room->limit_hits += (uint64_t)limit;
     } while (af_cgroup_up(probe, &cgroup));
+    return files;
 }
 
 static double pressure(const char *text)
@@ -151,7 +164,8 @@ static void read_others(const struct af_probe *probe, struct af_room_before *bef
     if (before->seconds > 0 && seconds > before->seconds && ticks >= before->busy_ticks)
         room->others_cores = (double)(ticks - before->busy_ticks) /
                              (double)sysconf(_SC_CLK_TCK) / (seconds - before->seconds);
-    *before = (struct af_room_before){ticks, seconds};
+    before->busy_ticks = ticks;
+    before->seconds = seconds;
 }
 
 void af_room_read(const char *root, const char *group, struct af_room_before *before,
@@ -163,7 +177,15 @@ void af_room_read(const char *root, const char *group, struct af_room_before *be
     const struct af_probe probe = {.arena = &arena, .options = &options};
     struct af_room room = {.left_bytes = AF_ROOM_UNLIMITED, .limit_bytes = AF_ROOM_UNLIMITED};
     read_system(&probe, &room);
-    read_groups(&probe, group, &room);
+    unsigned files = read_groups(&probe, group, &room);
+    if (files < before->files) {
+        room.left_bytes = 0;
+        room.limit_bytes = before->limit_bytes;
+        room.waits = true;
+    } else {
+        before->files = files;
+        before->limit_bytes = room.limit_bytes;
+    }
     room.stalled = pressure(read_text(&probe, "/proc/pressure/memory"));
     read_others(&probe, before, &room);
     af_arena_release(&arena);

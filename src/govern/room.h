@@ -15,7 +15,8 @@
 struct af_room {
     uint64_t left_bytes;  /* the least of what any level leaves; AF_ROOM_UNLIMITED unknown */
     uint64_t limit_bytes; /* of that level */
-    uint64_t limit_hits;  /* how often a group came to its limit, in all (v1 failcnt, v2 max) */
+    uint64_t limit_hits;  /* how often a group came to its limit (v1 failcnt, v2 max, high) */
+    bool waits;           /* a group is at its limit and the kernel may not kill (v1) */
     uint64_t kills;       /* how often the kernel killed for memory, there and at all */
     double stalled;      /* share of the last 10 s in which all waited for memory; -1 unknown */
     double others_cores; /* of ours, that are used without being nice; since the last reading */
@@ -23,6 +24,8 @@ struct af_room {
 
 /* What the next reading is compared with; zero-initialised at first. */
 struct af_room_before {
+    unsigned files;       /* of groups that were read; fewer later: at a limit nothing opens */
+    uint64_t limit_bytes; /* with all of them */
     uint64_t busy_ticks;
     double seconds;
 };

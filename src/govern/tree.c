@@ -14,9 +14,11 @@
 #include <unistd.h>
 
 #define STAT_BYTES 1024
+#define NAME_BYTES 16 /* as the kernel keeps it */
 
 struct process {
     pid_t pid, parent, group;
+    char name[NAME_BYTES];
     double user_seconds, system_seconds;
 };
 
@@ -52,9 +54,15 @@ static bool read_process(const char *pid, struct process *process)
                &parent, &group, &user, &kernel, &children_user, &children_system) != 6)
         return false;
     double tick = (double)sysconf(_SC_CLK_TCK);
-    *process = (struct process){(pid_t)strtol(pid, NULL, 10), (pid_t)parent, (pid_t)group,
-                                (double)(user + (unsigned long)children_user) / tick,
-                                (double)(kernel + (unsigned long)children_system) / tick};
+    *process = (struct process){
+        .pid = (pid_t)strtol(pid, NULL, 10),
+        .parent = (pid_t)parent,
+        .group = (pid_t)group,
+        .user_seconds = (double)(user + (unsigned long)children_user) / tick,
+        .system_seconds = (double)(kernel + (unsigned long)children_system) / tick};
+    const char *name = strchr(text, '(');
+    if (name != NULL && name < rest)
+        snprintf(process->name, sizeof process->name, "%.*s", (int)(rest - name - 1), name + 1);
     return true;
 }
 
@@ -83,7 +91,7 @@ void af_tree_sample(struct af_tree *trees, size_t count)
     DIR *folder = opendir("/proc");
     struct dirent *entry;
     for (size_t i = 0; i < count; i++)
-        trees[i] = (struct af_tree){.group = trees[i].group};
+        trees[i] = (struct af_tree){.group = trees[i].group, .tail = trees[i].tail};
     if (folder == NULL)
         return;
     while ((entry = readdir(folder)) != NULL) {
@@ -94,6 +102,7 @@ void af_tree_sample(struct af_tree *trees, size_t count)
             (tree = find(trees, count, process.group)) == NULL)
             continue;
         tree->count++;
+        tree->tail_runs |= tree->tail != NULL && strcmp(process.name, tree->tail) == 0;
         tree->resident_bytes += read_resident(entry->d_name);
         tree->user_seconds += process.user_seconds;
         tree->system_seconds += process.system_seconds;

@@ -11,13 +11,15 @@
 
 struct af_tree {
     pid_t group;
+    const char *tail;        /* a program's name, or NULL */
+    bool tail_runs;          /* one of that name is among them */
     uint64_t resident_bytes; /* of all together, without shared pages of files */
     double user_seconds;     /* of those that live, and of their ended children */
     double system_seconds;
     unsigned count;
 };
 
-/* Fills all but `group` of each, in one pass over /proc. */
+/* Fills all but `group` and `tail` of each, in one pass over /proc. */
 void af_tree_sample(struct af_tree *trees, size_t count);
 
 /* Kills every process of the group at once (SIGKILL). 0 and below are refused. */

@@ -3,13 +3,20 @@
  * whether they stand still for want of memory, whether one hangs.
  */
 #include "govern/jobs.h"
+
+#include <signal.h>
+
+#include "govern/bank.h"
 #include "govern/tree.h"
 
-#define HANG_SECONDS 600.0  /* without processor time; files lie on slow networks, too */
-#define REMARK_SHARE 0.1    /* of that until it is said */
-#define TIGHT_SHARE 40      /* less than 1/40 left is "at the limit" */
-#define STALLED 0.5         /* and so is this share of time in which all wait for memory */
-#define PAUSE_SECONDS 10.0  /* between two looks: we were stopped ourselves */
+#define HANG_SECONDS 600.0 /* without processor time; files lie on slow networks, too */
+#define REMARK_SHARE 0.1   /* of that until it is said */
+#define TIGHT_SHARE 100    /* less than 1/100 left is "at the limit" */
+#define HITS 100           /* and so is meeting it more often than this between two looks */
+#define STALLED 0.5        /* and so is this share of time in which all wait for memory */
+#define PAUSE_SECONDS 10.0 /* between two looks: we were stopped ourselves */
+#define LOOK 0.5           /* seconds from look to look */
+#define LOOK_CLOSE 0.2     /* while not all peaks fit */
 #define GIB 1073741824.0
 
 /* Stops the youngest; its gate reports the end, and it is repeated. Never the last. */
@@ -19,7 +26,7 @@ static void act_on_standstill(struct af_governor *governor)
     size_t running = 0;
     for (size_t i = 0; i < governor->job_count; i++) {
         struct af_job *job = &governor->jobs[i];
-        if (job->state != AF_JOB_RUNNING || job->group == 0)
+        if (job->state != AF_JOB_RUNNING || job->group == 0 || job->paused)
             continue;
         running++;
         if (youngest == NULL || job->started > youngest->started)
@@ -38,6 +45,51 @@ static void act_on_standstill(struct af_governor *governor)
     }
 }
 
+/* Stops one that is paused and is in the way of all others. */
+static void stop_paused(struct af_governor *governor)
+{
+    struct af_job *youngest = NULL;
+    for (size_t i = 0; i < governor->job_count; i++) {
+        struct af_job *job = &governor->jobs[i];
+        if (job->state == AF_JOB_RUNNING && job->paused &&
+            (youngest == NULL || job->started > youngest->started))
+            youngest = job;
+    }
+    if (youngest == NULL)
+        return;
+    youngest->stopped = true;
+    af_tree_kill(youngest->group);
+}
+
+/* Pauses those that must not grow now, and lets them go on. */
+static void pause_and_resume(struct af_governor *governor, double now)
+{
+    struct af_bank_job rows[AF_BANK_JOBS_MAX];
+    struct af_job *of[AF_BANK_JOBS_MAX];
+    size_t count = 0;
+    uint64_t needs = 0;
+    for (size_t i = 0; i < governor->job_count; i++) {
+        struct af_job *job = &governor->jobs[i];
+        if (job->state != AF_JOB_RUNNING || job->group == 0)
+            continue;
+        of[count] = job;
+        needs += af_jobs_need(job);
+        rows[count++] = (struct af_bank_job){af_jobs_peak(governor, job), job->resident_bytes,
+                                             now - job->started, job->paused};
+    }
+    for (size_t changes = 0; changes < count + 1; changes++) {
+        size_t at =
+            af_bank_change(rows, count, af_jobs_budget(governor), af_jobs_growth(governor));
+        if (at == SIZE_MAX)
+            break;
+        of[at]->paused = rows[at].paused;
+        kill(-of[at]->group, rows[at].paused ? SIGSTOP : SIGCONT);
+    }
+    governor->look_seconds = needs > af_jobs_budget(governor) ? LOOK_CLOSE : LOOK;
+    if (governor->room.left_bytes < af_jobs_growth(governor) / 2)
+        stop_paused(governor); /* a prediction was too low */
+}
+
 /* One that has used no processor for long is told of, then stopped; twice, it fails. */
 static void look_for_hanging(struct af_governor *governor, struct af_job *job, double now,
                              double cpu_seconds)
@@ -53,9 +105,20 @@ static void look_for_hanging(struct af_governor *governor, struct af_job *job, d
         af_tree_kill(job->group);
     } else if (now - job->worked > REMARK_SHARE * limit && !job->remarked) {
         job->remarked = true;
-        af_jobs_remark(governor, "%s has used no processor for %.0f s; after %.0f s it is "
-                                 "stopped", job->prediction.file, now - job->worked, limit);
+        af_jobs_remark(governor,
+                       "%s has used no processor for %.0f s; after %.0f s it is "
+                       "stopped",
+                       job->prediction.file, now - job->worked, limit);
     }
+}
+
+/* Whether its peak is behind it: cicc frees its front end's memory before it goes on. */
+static bool has_fallen(const struct af_job *job)
+{
+    const struct af_prediction *prediction = &job->prediction;
+    return prediction->rises && prediction->tail_bytes > 0 &&
+           job->resident_peak > prediction->bytes / 2 &&
+           job->resident_bytes < job->resident_peak / 2;
 }
 
 /* Samples all compilers; the seconds that they worked since the last time. */
@@ -69,22 +132,25 @@ static double sample(struct af_governor *governor, double now, bool at_limit,
     for (size_t i = 0; i < governor->job_count; i++) {
         if (governor->jobs[i].state == AF_JOB_RUNNING && governor->jobs[i].group != 0) {
             of[count] = &governor->jobs[i];
-            trees[count++] = (struct af_tree){.group = governor->jobs[i].group};
+            trees[count++] = (struct af_tree){.group = governor->jobs[i].group,
+                                              .tail = governor->jobs[i].prediction.tail};
         }
     }
     if (count > 0)
         af_tree_sample(trees, count);
     for (size_t i = 0; i < count; i++) {
+        if (trees[i].count == 0)
+            continue; /* it has just ended, or nothing can be read */
         of[i]->resident_bytes = trees[i].resident_bytes;
         if (trees[i].resident_bytes > of[i]->resident_peak)
             of[i]->resident_peak = trees[i].resident_bytes;
+        of[i]->in_tail |= trees[i].tail_runs || has_fallen(of[i]);
         if (trees[i].user_seconds > of[i]->user_seconds)
             worked += trees[i].user_seconds - of[i]->user_seconds;
         of[i]->user_seconds = trees[i].user_seconds;
-        if (at_limit)
+        if (at_limit || of[i]->paused)
             of[i]->worked = now; /* it waits for memory: a standstill, no fault of its own */
-        look_for_hanging(governor, of[i], now,
-                         trees[i].user_seconds + trees[i].system_seconds);
+        look_for_hanging(governor, of[i], now, trees[i].user_seconds + trees[i].system_seconds);
     }
     *running_out = (unsigned)count;
     return worked;
@@ -94,7 +160,8 @@ static bool is_at_limit(const struct af_governor *governor)
 {
     const struct af_room *room = &governor->room;
     return room->left_bytes < room->limit_bytes / TIGHT_SHARE || room->stalled > STALLED ||
-           (governor->looked > 0 && room->limit_hits > governor->hits_seen);
+           room->waits ||
+           (governor->looked > 0 && room->limit_hits > governor->hits_seen + HITS);
 }
 
 void af_jobs_look(struct af_governor *governor)
@@ -106,6 +173,7 @@ void af_jobs_look(struct af_governor *governor)
     look.at_limit = is_at_limit(governor);
     look.user_seconds = sample(governor, now, look.at_limit, &look.running);
     governor->hits_seen = governor->room.limit_hits;
+    pause_and_resume(governor, now);
     if (governor->looked > 0 && af_standstill_look(&governor->standstill, &look))
         act_on_standstill(governor);
     governor->looked = now;

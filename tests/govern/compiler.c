@@ -5,9 +5,14 @@
  *   compiler -c DIR/m120-s0.5-x.src -o OBJECT    120 MiB for half a second
  *
  * The work is done in a child in the same process group, as nvcc's is in cicc.
- * Each finished object is one more line in $COMPILER_LOG.
+ * Each finished object is one more line in $COMPILER_LOG. Parts of the name
+ * make it misbehave: -fail, -hang (sleeps for ever), -crash (signal 11), both
+ * also with "once", -detach (leaves a process of another session), -hidden (one
+ * that was killed ends with 1, as g++ does), -grow (takes its
+ * memory slowly).
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,17 +28,25 @@ static double seconds_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Half of the time asleep, so that many fit on few cores; memory is there from the start. */
-static int work(size_t mib, double seconds)
+/*
+ * Mostly asleep, so that many fit on few cores. Memory is there from the start,
+ * or over four fifths of the time; that counts in steps, as a pause adds to it.
+ */
+static int work(size_t mib, double seconds, bool grows)
 {
     double end = seconds_now() + seconds;
-    char *memory = malloc(mib << 20);
+    size_t bytes = mib << 20;
+    size_t steps = (size_t)(seconds * 80) + 1;
+    char *memory = malloc(bytes);
     if (memory == NULL)
         return 1;
-    memset(memory, 1, mib << 20);
-    while (seconds_now() < end) {
+    if (!grows)
+        memset(memory, 1, bytes);
+    for (size_t step = 0; grows ? step < steps * 5 / 4 : seconds_now() < end; step++) {
         const struct timespec rest = {0, 10000000};
-        for (size_t i = 0; i < (mib << 20); i += 4096)
+        if (grows && step < steps)
+            memset(memory + bytes / steps * step, 1, bytes / steps);
+        for (size_t i = 0; i < bytes && !grows; i += 65536)
             memory[i]++;
         nanosleep(&rest, NULL);
     }
@@ -51,6 +64,37 @@ static int write_all(const char *path, int flags, const char *text)
     return good ? 0 : 1;
 }
 
+/* Whether the name has the word; with "once" behind it, only at the first call. */
+static bool does(const char *name, const char *word, const char *object)
+{
+    char mark[4200];
+    const char *found = strstr(name, word);
+    if (found == NULL)
+        return false;
+    if (strncmp(found + strlen(word), "once", 4) != 0)
+        return true;
+    snprintf(mark, sizeof mark, "%s.once", object);
+    int fd = open(mark, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+/* A process of its own session whose parent is gone. */
+static void detach(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        setsid();
+        if (fork() == 0) {
+            sleep(100);
+        }
+        _exit(0);
+    }
+    if (child > 0)
+        waitpid(child, NULL, 0);
+}
+
 int main(int argc, char **argv)
 {
     const char *source = NULL;
@@ -66,13 +110,20 @@ int main(int argc, char **argv)
     const char *name = source == NULL ? NULL : strrchr(source, '/');
     if (name == NULL || object == NULL || sscanf(name, "/m%lu-s%lf", &mib, &seconds) != 2)
         return 2;
+    if (does(name, "-detach", object))
+        detach();
+    if (does(name, "-hang", object))
+        pause();
     pid_t child = fork();
     if (child == 0)
-        _exit(work(mib, seconds));
+        _exit(work(mib, seconds, strstr(name, "-grow") != NULL));
     if (child < 0 || waitpid(child, &status, 0) != child)
         return 1;
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : 1;
+        return strstr(name, "-hidden") == NULL && WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+                                                                      : 1;
+    if (does(name, "-crash", object))
+        raise(SIGSEGV);
     const char *log = getenv("COMPILER_LOG");
     snprintf(line, sizeof line, "%s\n", object);
     if (strstr(name, "-fail") != NULL || write_all(object, O_TRUNC, "object\n") != 0)

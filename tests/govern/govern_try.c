@@ -5,7 +5,9 @@
  *   govern_try gate COMPILER ARGUMENTS...                      the gate
  *
  * A source "m120-s0.5-x.src" is predicted to take 120 MiB times FACTOR for half
- * a second. Events go to stdout, a line each. $ANYFLASH_STATE is used.
+ * a second. Events go to stdout, a line each. $ANYFLASH_STATE is used;
+ * $GOVERN_HANG and $GOVERN_STILL are seconds until a compiler is taken to hang,
+ * or all to stand still; $GOVERN_ROOT stands before /proc and /sys.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -34,6 +36,7 @@ static void predict(void *context, const char *const *argv, struct af_prediction
             continue;
         out->bytes = (uint64_t)((double)(mib << 20) * tried->factor);
         out->seconds = seconds;
+        out->rises = strstr(name, "-grow") != NULL;
         snprintf(out->key, sizeof out->key, "m%lu", mib);
         snprintf(out->file, sizeof out->file, "%s", name + 1);
     }
@@ -41,15 +44,23 @@ static void predict(void *context, const char *const *argv, struct af_prediction
 
 static void event(void *context, const struct af_govern_event *event)
 {
-    static const char *const words[] = {"started", "ended", "failed", "killed", "standstill"};
+    static const char *const words[] = {"started",    "ended",   "failed", "killed",
+                                        "standstill", "crashed", "hung",   "remark"};
     struct tried *tried = context;
     if (event->used_bytes > tried->most)
         tried->most = event->used_bytes;
     if (event->kind == AF_GOVERN_TICK)
         return;
-    printf("%s %s %llu\n", words[event->kind], event->file->file,
+    printf("%s %s %llu\n", words[event->kind],
+           event->file == NULL ? event->remark : event->file->file,
            (unsigned long long)(event->peak_bytes >> 20));
     fflush(stdout);
+}
+
+static double variable(const char *name)
+{
+    const char *text = getenv(name);
+    return text == NULL ? 0 : strtod(text, NULL);
 }
 
 static int run(int argc, char **argv)
@@ -65,6 +76,9 @@ static int run(int argc, char **argv)
         .output = open(argv[5], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600),
         .memory_bytes = strtoull(argv[2], NULL, 10) << 20,
         .slots = (unsigned)strtoul(argv[3], NULL, 10),
+        .hang_seconds = variable("GOVERN_HANG"),
+        .standstill_seconds = variable("GOVERN_STILL"),
+        .root = getenv("GOVERN_ROOT"),
         .predict = predict,
         .event = event,
         .context = &tried,
@@ -82,9 +96,10 @@ static int run(int argc, char **argv)
         printf("error %s\n", err.message);
         return 3;
     }
-    printf("result exit %d interrupted %d ended %zu failed %zu killed %zu most %llu\n",
+    printf("result exit %d interrupted %d ended %zu failed %zu killed %zu crashed %zu most "
+           "%llu\n",
            result.exit_code, result.interrupted, result.ended_count, result.failed_count,
-           result.killed_count, (unsigned long long)(tried.most >> 20));
+           result.killed_count, result.crashed_count, (unsigned long long)(tried.most >> 20));
     return result.exit_code;
 }
 

@@ -63,17 +63,20 @@ static void test_what_is_taken_counts_more_than_what_was_said(void **state)
     expect(jobs, 2, 8, 2, AF_ADMIT_MEMORY, 1);
 }
 
-static void test_later_ones_go_ahead_only_without_delay(void **state)
+static void test_later_ones_go_ahead_where_all_ends_earlier(void **state)
 {
     /* The first in line, 6, starts when 5 ends in 8 seconds. */
-    struct af_admit_job jobs[] = {running(5, 10, 2), waiting(6, 30), waiting(3, 20),
+    struct af_admit_job jobs[] = {running(5, 10, 2), waiting(6, 30), waiting(2, 60),
                                   waiting(3, 6)};
     (void)state;
-    expect(jobs, 4, 8, 4, AF_ADMIT_NOW, 3); /* 6 s are over before; 20 s are not */
-    jobs[3].seconds = 9;
-    expect(jobs, 4, 8, 4, AF_ADMIT_MEMORY, 1);
-    jobs[3].need_bytes = 2; /* has room beside it */
-    expect(jobs, 4, 8, 4, AF_ADMIT_NOW, 3);
+    expect(jobs, 4, 8, 4, AF_ADMIT_NOW, 2); /* 2 goes beside each of the others */
+    jobs[2] = waiting(3, 20);
+    expect(jobs, 4, 8, 4, AF_ADMIT_NOW, 2); /* nothing fits beside 6, so it may be the last */
+    jobs[0] = running(2, 10, 2);
+    jobs[1] = running(3, 20, 0);
+    jobs[2] = waiting(5, 100);
+    jobs[3] = waiting(3, 20);
+    expect(jobs, 4, 8, 4, AF_ADMIT_MEMORY, 2); /* the second 3 goes beside 5 later */
 }
 
 static void test_alone_means_alone(void **state)
@@ -195,7 +198,7 @@ int main(void)
         cmocka_unit_test(test_one_runs_however_large),
         cmocka_unit_test(test_slots_hold),
         cmocka_unit_test(test_what_is_taken_counts_more_than_what_was_said),
-        cmocka_unit_test(test_later_ones_go_ahead_only_without_delay),
+        cmocka_unit_test(test_later_ones_go_ahead_where_all_ends_earlier),
         cmocka_unit_test(test_alone_means_alone),
         cmocka_unit_test(test_schedules_reach_nine_tenths_of_the_best),
     };

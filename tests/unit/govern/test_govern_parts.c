@@ -3,6 +3,7 @@
  * finished objects, learned costs.
  */
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -117,6 +118,56 @@ static void test_groups_of_version_2_are_read(void **state)
     assert_int_equal(room.limit_hits, 12);
 }
 
+static void test_slow_above_high_counts_as_a_limit(void **state)
+{
+    struct af_room_before before = {0};
+    struct af_room room;
+    (void)state;
+    put("proc/self/cgroup", "0::/user\n");
+    put("sys/fs/cgroup/user/memory.high", "2147483648\n");
+    put("sys/fs/cgroup/user/memory.events", "low 0\nhigh 30\nmax 12\noom 1\noom_kill 2\n");
+    af_room_read(folder, NULL, &before, &room);
+    assert_int_equal(room.left_bytes, 1023 * MIB);
+    assert_int_equal(room.limit_hits, 42);
+    unlink("sys/fs/cgroup/user/memory.high");
+}
+
+static void test_kills_of_the_whole_system_and_waiting_groups_are_seen(void **state)
+{
+    struct af_room_before before = {0};
+    struct af_room room;
+    (void)state;
+    put("proc/self/cgroup", "4:memory:/a\n");
+    put("proc/vmstat", "nr_free_pages 7\noom_kill 5\n");
+    put("sys/fs/cgroup/memory/a/memory.oom_control",
+        "oom_kill_disable 1\nunder_oom 1\noom_kill 0\n");
+    af_room_read(folder, NULL, &before, &room);
+    assert_int_equal(room.kills, 5);
+    assert_true(room.waits);
+    unlink("proc/vmstat");
+    unlink("sys/fs/cgroup/memory/a/memory.oom_control");
+}
+
+static void test_others_are_seen_on_our_processors_only(void **state)
+{
+    struct af_room_before before = {0};
+    struct af_room room;
+    char text[256];
+    cpu_set_t set;
+    unsigned ours = 0;
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+    while (!CPU_ISSET(ours, &set))
+        ours++;
+    put("proc/stat", "cpu  900000 5 7 9\ncpu1023 800000 0 0\n");
+    af_room_read(folder, NULL, &before, &room);
+    snprintf(text, sizeof text, "cpu  900000 5 7 9\ncpu%u 1000 4 4\ncpu1023 800000 0 0\n",
+             ours);
+    put("proc/stat", text);
+    af_room_read(folder, NULL, &before, &room);
+    assert_int_equal(before.busy_ticks, 1000);
+}
+
 static void test_unreadable_is_unlimited(void **state)
 {
     struct af_room_before before = {0};
@@ -220,6 +271,9 @@ int main(void)
         cmocka_unit_test(test_work_or_room_is_no_standstill),
         cmocka_unit_test(test_tightest_level_counts_without_page_cache),
         cmocka_unit_test(test_groups_of_version_2_are_read),
+        cmocka_unit_test(test_slow_above_high_counts_as_a_limit),
+        cmocka_unit_test(test_kills_of_the_whole_system_and_waiting_groups_are_seen),
+        cmocka_unit_test(test_others_are_seen_on_our_processors_only),
         cmocka_unit_test(test_unreadable_is_unlimited),
         cmocka_unit_test(test_finished_object_is_known_and_its_dependencies_are_back),
         cmocka_unit_test(test_changes_undo_what_was_finished),

@@ -1,0 +1,172 @@
+"""Builds of synthetic compilers under the governor, run by real ninja."""
+
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import time
+
+import pytest
+
+TRY = os.environ["GOVERN_TRY"]
+COMPILER = os.environ["GOVERN_COMPILER"]
+NINJA = shutil.which("ninja")
+ROUNDS = int(os.environ.get("GOVERN_ROUNDS", "6"))
+# A sanitizer makes each waiting gate so large that little is left below a tight limit.
+SANITIZED = os.environ.get("GOVERN_SANITIZED", "") not in ("", "0", "OFF")
+MEMORY, SHARE = (4096, 4096) if SANITIZED else (256, 128)
+tight = pytest.mark.skipif(SANITIZED, reason="the gates themselves take more than the limit")
+
+
+class Project:
+    """A folder with a build.ninja of synthetic files."""
+
+    def __init__(self, folder, files):
+        self.folder = folder
+        self.files = files
+        self.log = folder / "finished"
+        (folder / "src").mkdir()
+        gate = folder / "gate"
+        gate.write_text(f'#!/bin/sh\nexec "{TRY}" gate "{COMPILER}" "$@"\n')
+        gate.chmod(0o755)
+        rules = [f"rule cc\n  command = {gate} -c $in -o $out\n"]
+        for name in files:
+            source = folder / "src" / f"{name}.src"
+            source.write_text("")
+            rules.append(f"build {name}.o: cc {source}\n")
+        (folder / "build.ninja").write_text("".join(rules))
+        self.environment = {
+            **os.environ,
+            "ANYFLASH_STATE": str(folder / "state"),
+            "COMPILER_LOG": str(self.log),
+            "TMPDIR": str(folder),
+        }
+
+    def command(self, memory, slots, factor=1.0):
+        jobs = ["-j", str(len(self.files)), "-k", "1"]
+        return [
+            *(TRY, "run", str(memory), str(slots), str(factor)),
+            *(str(self.folder / "output"), NINJA, "-C", str(self.folder), *jobs),
+        ]
+
+    def run(self, *arguments, **options):
+        """(exit code, lines)"""
+        done = subprocess.run(
+            self.command(*arguments),
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            **options,
+        )
+        return done.returncode, done.stdout.splitlines()
+
+    def finished(self):
+        return self.log.read_text().split() if self.log.exists() else []
+
+    def check_complete(self, once=True):
+        names = sorted(f"{name}.o" for name in self.files)
+        assert (sorted(self.finished()) if once else sorted(set(self.finished()))) == names
+        for name in names:
+            assert (self.folder / name).read_text() == "object\n"
+
+    def ended(self):
+        """When the objects were written whose compilers were seen to end well."""
+        notes = self.folder.glob("*.o.done")
+        kept = [path.with_name(path.name.replace(".done", ".kept")) for path in notes]
+        return {path: path.stat().st_mtime_ns for path in kept}
+
+
+def result_of(lines):
+    words = lines[-1].split()
+    assert words[0] == "result", lines
+    return dict(zip(words[1::2], (int(word) for word in words[2::2])))
+
+
+def processes_of(folder):
+    """Commands of living processes that name the folder."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            command = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+        except OSError:
+            continue
+        if str(folder).encode() in command and int(entry.name) != os.getpid():
+            found.append((int(entry.name), command.replace(b"\0", b" ").decode()))
+    return found
+
+
+def wait_for_none(folder, seconds=10):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and processes_of(folder):
+        time.sleep(0.02)
+    assert processes_of(folder) == []
+
+
+def mixed(count, seed=1):
+    random_of = random.Random(seed)
+    sizes = (12, 30, 60)
+    return [
+        f"m{random_of.choice(sizes)}-s{random_of.randint(5, 40) / 100}-{number}"
+        for number in range(count)
+    ]
+
+
+class Group:
+    """A control group of version 1 with a memory limit; skips where none may be made."""
+
+    def __init__(self, limit_mib, kills=True):
+        top = pathlib.Path("/sys/fs/cgroup/memory")
+        self.folder = top / f"anyflash-test-{os.getpid()}-{time.monotonic_ns()}"
+        try:
+            self.folder.mkdir()
+        except OSError:
+            pytest.skip("control groups of version 1 may not be made here")
+        self.limit(limit_mib)
+        if not kills:
+            (self.folder / "memory.oom_control").write_text("1")
+
+    def limit(self, mib):
+        """False when more is in use: the kernel then refuses."""
+        try:
+            (self.folder / "memory.limit_in_bytes").write_text(str(mib << 20))
+        except OSError:
+            return False
+        return True
+
+    def lower(self, mib):
+        """Follows what is in use down to the new limit: version 1 refuses to kill for it."""
+        while not self.limit(mib):
+            used = int((self.folder / "memory.usage_in_bytes").read_text()) >> 20
+            self.limit(max(mib, used + 4))
+            time.sleep(0.02)
+
+    def enter(self):
+        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
+
+    def kills(self):
+        """Of the kernel, the build's own group included."""
+        total = 0
+        for path in self.folder.rglob("memory.oom_control"):
+            total += int(path.read_text().split("oom_kill ")[1])
+        return total
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.limit(1 << 20)  # what stood still goes on
+        for _ in range(200):
+            texts = [path.read_text() for path in self.folder.rglob("cgroup.procs")]
+            listed = " ".join(texts).split()
+            if not listed:
+                break
+            for pid in listed:
+                try:
+                    os.kill(int(pid), 9)
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.05)
+        for path in [*self.folder.glob("anyflash-build-*"), self.folder]:
+            path.rmdir()

@@ -1,0 +1,289 @@
+"""The governor where memory is short, predictions are wrong, and compilers misbehave."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from govern_project import (
+    MEMORY,
+    SANITIZED,
+    TRY,
+    Group,
+    Project,
+    processes_of,
+    result_of,
+    wait_for_none,
+)
+
+small = pytest.mark.skipif(SANITIZED, reason="the gates themselves take more than the limit")
+
+
+def lines_of(lines, word):
+    return [line for line in lines if line.startswith(word + " ")]
+
+
+@small
+def test_wrong_predictions_cost_one_kill_each_at_most(tmp_path):
+    with Group(260) as group:
+        project = Project(tmp_path, [f"m{100 + i}-s0.6-{i}" for i in range(6)])
+        code, lines = project.run(0, 4, 0.2, preexec_fn=group.enter)
+        assert code == 0, lines
+        killed = [line.split()[1] for line in lines_of(lines, "killed")]
+        assert killed  # it was wrong indeed
+        assert len(killed) == len(set(killed)) <= 6, killed
+        project.check_complete()
+        wait_for_none(tmp_path)
+
+
+@small
+def test_a_kind_whose_prediction_was_wrong_is_known_to_those_that_wait(tmp_path):
+    with Group(260) as group:
+        project = Project(tmp_path, [f"m100-s0.4-{i}" for i in range(12)])
+        code, lines = project.run(0, 4, 0.2, preexec_fn=group.enter)
+        assert code == 0, lines
+        assert len(lines_of(lines, "killed")) <= 4  # no more than ran before one was known
+        project.check_complete()
+
+
+@small
+def test_a_compiler_that_hides_that_it_was_killed_is_repeated(tmp_path):
+    with Group(260) as group:
+        project = Project(tmp_path, [f"m150-s0.6-hidden{i}" for i in range(2)])
+        code, lines = project.run(0, 2, 0.2, preexec_fn=group.enter)
+        assert code == 0, lines
+        assert len(lines_of(lines, "killed")) == 1
+        project.check_complete()
+
+
+@small
+def test_a_limit_lowered_while_running_holds(tmp_path):
+    with Group(600) as group:
+        project = Project(tmp_path, [f"m60-s0.4-{i}" for i in range(24)])
+        with subprocess.Popen(
+            project.command(0, 8),
+            env=project.environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=group.enter,
+        ) as build:
+            time.sleep(1)
+            group.lower(220)
+            lines = build.stdout.read().splitlines()
+        assert build.returncode == 0, lines
+        assert group.kills() == 0
+        project.check_complete()
+
+
+@small
+def test_slow_growers_overlap_and_none_is_killed(tmp_path):
+    """350 MiB each under 600: the second starts early and is paused before it is too large."""
+    with Group(600) as group:
+        project = Project(tmp_path, [f"m350-s7-grow{i}" for i in range(2)])
+        code, lines = project.run(0, 2, preexec_fn=group.enter)
+        assert code == 0, lines
+        assert [line.split()[0] for line in lines[1:3]] == ["started", "started"]
+        assert result_of(lines)["most"] > 350  # both had some
+        for word in ("killed", "standstill"):
+            assert not lines_of(lines, word)
+        assert group.kills() == 0
+        project.check_complete()
+
+
+@small
+def test_standing_still_stops_the_youngest_and_it_is_repeated(tmp_path):
+    with Group(260, kills=False) as group:
+        project = Project(tmp_path, [f"m150-s1.5-{i}" for i in range(2)])
+        project.environment["GOVERN_STILL"] = "2"
+        code, lines = project.run(0, 2, 0.2, preexec_fn=group.enter)
+        result = result_of(lines)
+        assert code == 0, lines
+        assert (result["killed"], group.kills()) == (0, 0)
+        assert 1 <= len(lines_of(lines, "standstill")) <= 2  # then it is alone
+        project.check_complete()
+
+
+@small
+def test_the_last_is_never_stopped_and_it_is_said_why_it_waits(tmp_path):
+    with Group(120, kills=False) as group:
+        project = Project(tmp_path, ["m180-s0.5-large"])
+        project.environment.update(GOVERN_STILL="1", GOVERN_HANG="3")
+        with subprocess.Popen(
+            project.command(0, 2),
+            env=project.environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=group.enter,
+        ) as build:
+            time.sleep(7)
+            assert build.poll() is None
+            assert group.limit(400)
+            lines = build.stdout.read().splitlines()
+        assert build.returncode == 0, lines
+        (remark,) = [line for line in lines if "stands still" in line]
+        assert "Nothing runs beside it" in remark
+        for word in ("standstill", "hung", "killed"):
+            assert not lines_of(lines, word)
+        project.check_complete()
+
+
+def test_a_compiler_that_hangs_once_is_repeated(tmp_path):
+    project = Project(tmp_path, ["m5-s0.1-hangonce", "m5-s0.2-a"])
+    project.environment["GOVERN_HANG"] = "2"
+    code, lines = project.run(MEMORY, 4)
+    assert code == 0, lines
+    assert len(lines_of(lines, "hung")) == 1
+    assert any("no processor" in line for line in lines_of(lines, "remark")), lines
+    project.check_complete()
+
+
+def test_a_compiler_that_hangs_again_fails_with_its_cause(tmp_path):
+    project = Project(tmp_path, ["m5-s0.1-hang", "m5-s0.2-a"])
+    project.environment["GOVERN_HANG"] = "1"
+    code, lines = project.run(MEMORY, 4)
+    assert code == 1
+    result = result_of(lines)
+    assert (result["failed"], result["crashed"], result["ended"]) == (1, 2, 1)
+    assert "error: m5-s0.1-hang.src hangs" in (tmp_path / "output").read_text()
+    wait_for_none(tmp_path)
+
+
+def test_a_compiler_that_crashes_is_repeated_once_then_named(tmp_path):
+    project = Project(tmp_path, ["m5-s0.1-crash", "m5-s0.1-crashonce"])
+    code, lines = project.run(MEMORY, 1)
+    assert code == 1
+    assert len(lines_of(lines, "crashed")) >= 1
+    assert "m5-s0.1-crash.src was ended by signal 11" in (tmp_path / "output").read_text()
+
+
+def test_what_detaches_ends_with_its_compiler(tmp_path):
+    project = Project(tmp_path, ["m5-s0.1-detach", "m5-s1.5-b"])
+    build = subprocess.Popen(
+        project.command(MEMORY, 2), env=project.environment, stdout=subprocess.DEVNULL
+    )
+    while not project.finished():
+        time.sleep(0.02)
+    time.sleep(0.3)
+    assert not [c for _, c in processes_of(tmp_path) if "-detach" in c]
+    assert build.wait(timeout=60) == 0
+    project.check_complete()
+
+
+@pytest.mark.parametrize("how", (signal.SIGTERM, signal.SIGKILL), ids=lambda how: how.name)
+def test_what_detaches_ends_with_a_governor_that_is_ended(tmp_path, how):
+    project = Project(tmp_path, ["m5-s60-detach", "m5-s60-b"])
+    build = subprocess.Popen(
+        project.command(MEMORY, 2),
+        env=project.environment,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    time.sleep(0.6)
+    assert len([c for _, c in processes_of(tmp_path) if "-detach" in c]) >= 3
+    build.send_signal(how)
+    build.wait(timeout=60)
+    wait_for_none(tmp_path)
+
+
+@pytest.mark.parametrize("how", (signal.SIGTERM, signal.SIGKILL), ids=lambda how: how.name)
+def test_what_detaches_ends_with_a_gate_that_is_ended(tmp_path, how):
+    project = Project(tmp_path, ["m5-s60-detach"])
+    build = subprocess.Popen(
+        project.command(MEMORY, 2), env=project.environment, stdout=subprocess.DEVNULL
+    )
+    time.sleep(0.6)
+    (gate,) = [p for p, c in processes_of(tmp_path) if c.startswith(f"{TRY} gate")]
+    os.kill(gate, how)
+    assert build.wait(timeout=60) != 0
+    wait_for_none(tmp_path)
+
+
+def stand_in(folder, body):
+    """A systemd-run that notes its words, then does `body`."""
+    (folder / "bin").mkdir()
+    path = folder / "bin" / "systemd-run"
+    path.write_text(f'#!/bin/sh\necho "$*" >>"{folder}/asked"\n{body}\n')
+    path.chmod(0o755)
+    return f"{folder}/bin:{os.environ['PATH']}"
+
+
+RUN_IT = 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
+
+
+def in_no_group(project, folder, body):
+    """An environment in which no control group may be made, but a user's manager is there."""
+    (folder / "root").mkdir()
+    project.environment.update(
+        GOVERN_ROOT=str(folder / "root"),
+        XDG_RUNTIME_DIR=str(folder),
+        PATH=stand_in(folder, body),
+    )
+
+
+def test_a_scope_of_systemd_stands_in_for_a_group(tmp_path):
+    project = Project(tmp_path, ["m5-s0.1-a", "m5-s0.1-b"])
+    in_no_group(project, tmp_path, RUN_IT)
+    code, lines = project.run(2048, 2)
+    assert code == 0, lines
+    assert "remark the build runs in a systemd scope, limited to 2.0 GiB" in lines[0]
+    tried, ran = (tmp_path / "asked").read_text().splitlines()
+    for asked in (tried, ran):
+        for word in ("--user", "--scope", "MemoryMax=2147483648", "OOMPolicy=continue"):
+            assert word in asked
+    assert tried.endswith("-- true")
+    assert "ninja" in ran
+    project.check_complete()
+
+
+def test_an_older_systemd_is_asked_for_less(tmp_path):
+    project = Project(tmp_path, ["m5-s0.1-a"])
+    in_no_group(project, tmp_path, f'case "$*" in *OOMPolicy*) exit 1;; esac; {RUN_IT}')
+    code, lines = project.run(2048, 2)
+    assert code == 0, lines
+    assert "systemd scope" in lines[0]
+    assert "OOMPolicy" not in (tmp_path / "asked").read_text().splitlines()[-1]
+
+
+def test_without_group_and_scope_it_builds_and_says_so(tmp_path):
+    project = Project(tmp_path, ["m5-s0.1-a"])
+    in_no_group(project, tmp_path, "exit 1")
+    code, lines = project.run(2048, 2)
+    assert code == 0, lines
+    assert "has no control group of its own" in lines[0]
+    project.check_complete()
+
+
+@small
+def test_a_group_of_its_own_is_said(tmp_path):
+    with Group(4096) as group:
+        project = Project(tmp_path, ["m5-s0.1-a"])
+        code, lines = project.run(2048, 2, preexec_fn=group.enter)
+        assert code == 0
+        assert "in a control group of its own, limited to 2.0 GiB" in lines[0]
+
+
+def test_less_runs_while_others_work(tmp_path):
+    """Processes that are not nice take all cores: one compiler at a time is left."""
+    project = Project(tmp_path, [f"m5-s1-{i}" for i in range(6)])
+    cores = len(os.sched_getaffinity(0))
+    if cores > 2:
+        pytest.skip("so many cores are not kept busy for a test")
+    busy = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(cores)
+    ]
+    try:
+        if os.getpriority(os.PRIO_PROCESS, busy[0].pid) > 0:
+            pytest.skip("this shell is nice already: others cannot be told from the build")
+        code, lines = project.run(MEMORY, 0)
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert code == 0
+    running = most = 0
+    for line in lines[-8:]:  # the last ones: it takes seconds to be sure
+        running += line.startswith("started") - line.startswith("ended")
+        most = max(most, running)
+    assert most <= 1, lines
