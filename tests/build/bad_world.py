@@ -146,10 +146,15 @@ class World(synthetic.World):
 
 
 def interrupt_when(world, process, wanted, number=signal.SIGINT, seconds=30):
-    """Sends the signal as soon as the log of compiled files has `wanted` lines."""
+    """Sends the signal when the log of compiled files has `wanted` lines and stays as it is:
+    a compiler writes its line before it ends."""
     end = time.monotonic() + seconds
+    seen, since = -1, time.monotonic()
     while time.monotonic() < end and process.poll() is None:
-        if len(pathlib.Path(world.compiled_log).read_text().split()) >= wanted:
+        count = len(pathlib.Path(world.compiled_log).read_text().split())
+        if count != seen:
+            seen, since = count, time.monotonic()
+        elif count >= wanted and time.monotonic() - since > 0.5:
             process.send_signal(number)
             return True
         time.sleep(0.02)
