@@ -116,7 +116,7 @@ struct af_fit_options {
     /* Of a source build, what is wanted; 0 and NULL: the default of build_cost.h. */
     int64_t build_peak_bytes; /* of its largest compiler */
     int64_t build_disk_bytes;
-    int64_t build_memory_bytes; /* not more than this; 0: what the machine has */
+    int64_t build_memory_bytes;     /* not more than this; 0: what the machine has */
     const char *const *build_words; /* options of `anyflash build` for it: "--head-dim", ... */
     size_t build_word_count;
     const int *build_targets; /* 80, 90, ..., in place of the GPUs */
