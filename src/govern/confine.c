@@ -96,7 +96,7 @@ static void remove_old(const char *parent)
     struct dirent *entry;
     long pid;
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        struct af_confine old;
+        struct af_confine old = {.reason = 0};
         if (sscanf(entry->d_name, NAME "%ld", &pid) != 1 || pid < 2 ||
             kill((pid_t)pid, 0) == 0 || errno != ESRCH)
             continue;

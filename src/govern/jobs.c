@@ -429,9 +429,9 @@ static bool take_end(struct af_governor *governor, struct af_job *job)
 static void remove_job(struct af_governor *governor, size_t at)
 {
     struct af_job *job = &governor->jobs[at];
-    if (job->group != 0) { /* its gate was killed: what left the group is ours now */
+    if (job->group != 0) { /* its gate was killed: what left the group becomes ours */
         af_tree_kill(job->group);
-        af_tree_kill_strays(governor->build);
+        governor->lost = af_govern_now();
     }
     close(job->fd);
     governor->first = NULL;

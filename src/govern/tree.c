@@ -127,7 +127,7 @@ void af_tree_kill_strays(pid_t own)
             !read_process(entry->d_name, &process) || process.parent != getpid() ||
             process.pid == own)
             continue;
-        if (process.group != getpgrp())
+        if (process.group != getpgrp() && process.group != own)
             af_tree_kill(process.group);
         else
             kill(process.pid, SIGKILL);

@@ -27,7 +27,8 @@ void af_tree_kill(pid_t group);
 
 /*
  * Kills the groups of processes that were handed to this one because their
- * parent died (PR_SET_CHILD_SUBREAPER), but for `own`; and reaps what ended.
+ * parent died (PR_SET_CHILD_SUBREAPER), but for `own` and, of its group, all but
+ * the process itself; and reaps what ended.
  */
 void af_tree_kill_strays(pid_t own);
 

@@ -9,6 +9,7 @@
 #include "govern/bank.h"
 #include "govern/tree.h"
 
+#define STRAY_SECONDS 5.0  /* the kernel hands over orphans only after it closed the socket */
 #define HANG_SECONDS 600.0 /* without processor time; files lie on slow networks, too */
 #define REMARK_SHARE 0.1   /* of that until it is said */
 #define TIGHT_SHARE 100    /* less than 1/100 left is "at the limit" */
@@ -173,6 +174,8 @@ void af_jobs_look(struct af_governor *governor)
     look.at_limit = is_at_limit(governor);
     look.user_seconds = sample(governor, now, look.at_limit, &look.running);
     governor->hits_seen = governor->room.limit_hits;
+    if (governor->lost > 0 && now - governor->lost < STRAY_SECONDS)
+        af_tree_kill_strays(governor->build);
     pause_and_resume(governor, now);
     if (governor->looked > 0 && af_standstill_look(&governor->standstill, &look))
         act_on_standstill(governor);
