@@ -64,13 +64,14 @@ static void test_sources__with_another_hash_are_not_taken(void **state)
 
 static void test_sources__a_lock_that_names_none_is_asked_for_again(void **state)
 {
+    static const char unsafe[] = "[[packages]]\nsdist = { url = \"https://x/a\", hashes "
+                                 "= { sha256 = \"../..\" } }\n";
     static const char *const locks[] = {"",
                                         "[[packages]]\n",
                                         "not toml [",
                                         "\xff\xfe",
                                         "[[packages]]\nsdist = { url = 7 }\n",
-                                        "[[packages]]\nsdist = { url = \"https://x/a\", hashes "
-                                        "= { sha256 = \"../..\" } }\n"};
+                                        unsafe};
     (void)state;
     for (size_t i = 0; i < AF_COUNT(locks); i++) {
         struct world world;
