@@ -27,7 +27,7 @@ def torch_calls():
     ops = torch.ops.anyflash
     forward, dense = ops.attend_forward.default, ops.attend_forward.dense
     sdpa = torch.nn.functional.scaled_dot_product_attention
-    kernels = "C" if _torch_ops.IN_C else "Python"
+    kernels = "C" if _torch_ops.IN_C else "C called by a builtin"
 
     def inside(function, context):
         def call(count):
