@@ -26,6 +26,7 @@ def torch_calls():
     graded = x.clone().requires_grad_()
     ops = torch.ops.anyflash
     forward, dense = ops.attend_forward.default, ops.attend_forward.dense
+    only_out = ops.attend_forward.only_out
     sdpa = torch.nn.functional.scaled_dot_product_attention
     kernels = "C" if _torch_ops.IN_C else "C called by a builtin"
 
@@ -54,6 +55,9 @@ def torch_calls():
         "stock: the same, with a gradient": grad(lambda: sdpa(graded, graded, graded)),
         f"anyflash::attend_forward.dense, kernel in {kernels}": no_grad(
             lambda: dense(x, x, x, 0.125, False)
+        ),
+        "the same without lse, attend_forward.only_out": no_grad(
+            lambda: only_out(x, x, x, 0.125, False)
         ),
         "anyflash::attend_forward, default options": no_grad(lambda: forward(x, x, x)),
         "anyflash::attend, default options": no_grad(lambda: ops.attend.default(x, x, x)),

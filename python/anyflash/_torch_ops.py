@@ -1,10 +1,10 @@
 """torch operators of the namespace anyflash, on the CPU by the engine.
 
 anyflash::attend is differentiable; anyflash::attend_forward is the same without a gradient
-and costs less, and its overload `dense`, which has two options only, the least. They and
-anyflash::attend_backward have fakes, so they work under torch.compile(fullgraph=True).
-anyflash::attend_dropout is attend with a seed that it draws from torch's generator itself,
-which a compiled graph cannot.
+and costs less; its overloads `dense`, which has two options only, and `only_out`, which has no
+lse either, the least. They and anyflash::attend_backward have fakes, so they work under
+torch.compile(fullgraph=True). anyflash::attend_dropout is attend with a seed that it draws
+from torch's generator itself, which a compiled graph cannot.
 Their kernels are C where torch's C shim can register them
 (torch 2.7 and newer), and Python before.
 """
@@ -47,6 +47,10 @@ for _name in ("attend", "attend_forward"):
 _library.define(
     "attend_forward.dense(Tensor q, Tensor k, Tensor v, float scale, bool causal) "
     "-> (Tensor, Tensor)"
+)
+_library.define(
+    "attend_forward.only_out(Tensor q, Tensor k, Tensor v, float scale, bool causal) "
+    "-> Tensor"
 )
 _library.define(
     f"attend_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, "
@@ -146,6 +150,10 @@ def _forward_dense_fake(q, k, v, scale, causal):
     return _forward_fake(q, k, v)
 
 
+def _forward_only_out_fake(q, k, v, scale, causal):
+    return q.new_empty((*q.shape[:-1], v.shape[-1]))
+
+
 def _forward_dropout_fake(q, k, v, *options, **named):
     return (*_forward_fake(q, k, v, *options, **named), q.new_empty((), dtype=torch.int64))
 
@@ -208,22 +216,26 @@ def _callers():
         done = backward(dout, q, k, v, out, lse, *options)
         return _backward(dout, q, k, v, out, lse, *options) if done is None else done
 
-    return in_python, in_python_dense, in_python_backward
+    def in_python_only_out(*given):
+        return in_python_dense(*given)[0]
+
+    return in_python, in_python_dense, in_python_only_out, in_python_backward
 
 
 def _register_kernels():
     """None: they are C. For a torch without the C shim's registry the functions that are
-    the kernels of attend_forward and attend_forward.dense."""
+    the kernels of attend_forward and its short forms."""
     register = _lib._library.anyflash_torch_operators
     register.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     if register(libtorch_cpu()._handle, None) == 0:
         return None
-    forward, dense, backward = _callers()
+    forward, dense, only_out, backward = _callers()
     _library.impl("attend", forward, "CPU")
     _library.impl("attend_forward", forward, "CPU")
     _library.impl("attend_forward.dense", dense, "CPU")
+    _library.impl("attend_forward.only_out", only_out, "CPU")
     _library.impl("attend_backward", backward, "CPU")
-    return forward, dense
+    return forward, dense, only_out
 
 
 _in_python = _register_kernels()
@@ -233,6 +245,9 @@ torch.library.register_fake("anyflash::attend", _forward_fake, lib=_library)
 torch.library.register_fake("anyflash::attend_forward", _forward_fake, lib=_library)
 torch.library.register_fake(
     "anyflash::attend_forward.dense", _forward_dense_fake, lib=_library
+)
+torch.library.register_fake(
+    "anyflash::attend_forward.only_out", _forward_only_out_fake, lib=_library
 )
 torch.library.register_fake("anyflash::attend_backward", _backward_fake, lib=_library)
 _library.impl("attend_dropout", _forward_dropout, "CPU")
@@ -253,9 +268,10 @@ _differentiable = torch.ops.anyflash.attend.default
 _dropped = torch.ops.anyflash.attend_dropout.default
 _only_forward = torch.ops.anyflash.attend_forward.default
 _dense = torch.ops.anyflash.attend_forward.dense
-#: attend_forward and attend_forward.dense without a gradient, at the least cost: where the
+_only_out = torch.ops.anyflash.attend_forward.only_out
+#: attend_forward and its two short forms without a gradient, at the least cost: where the
 #: operator's kernel is called by Python, Python calls it better itself.
-quick_forward, quick_dense = _in_python or (_only_forward, _dense)
+quick_forward, quick_dense, quick_only_out = _in_python or (_only_forward, _dense, _only_out)
 
 
 def _refuse(error, q, k, v, options):

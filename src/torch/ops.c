@@ -50,8 +50,9 @@ static af_torch_tensor new_tensor(int32_t rank, const int64_t *sizes, int32_t dt
     return tensor;
 }
 
+/* The output and, where `count` is 2, the lse. */
 static enum anyflash_status forward(struct af_ops_call *call, af_torch_tensor out[2],
-                                    struct anyflash_error *err)
+                                    size_t count, struct anyflash_error *err)
 {
     struct af_array o;
     struct af_array lse;
@@ -59,13 +60,16 @@ static enum anyflash_status forward(struct af_ops_call *call, af_torch_tensor ou
     struct anyflash_attend_args *args = &call->args;
     int32_t rank = af_arrays_out_sizes(&call->arrays, args, sizes);
     out[0] = new_tensor(rank, sizes, call->arrays.q.type, &o);
-    rank = af_arrays_lse_sizes(args, sizes);
-    out[1] = new_tensor(rank, sizes, ANYFLASH_F32, &lse);
     struct anyflash_context *context = af_torch_context(af_ops.base.libtorch_cpu);
-    if (out[0] == NULL || out[1] == NULL || context == NULL ||
-        !af_arrays_rows(&call->arrays, args, &o, args->value_dim, &args->o) ||
-        !af_arrays_set_lse(&lse, args))
+    if (out[0] == NULL || context == NULL ||
+        !af_arrays_rows(&call->arrays, args, &o, args->value_dim, &args->o))
         return af_fail_memory(err);
+    if (count == 2) {
+        rank = af_arrays_lse_sizes(args, sizes);
+        out[1] = new_tensor(rank, sizes, ANYFLASH_F32, &lse);
+        if (out[1] == NULL || !af_arrays_set_lse(&lse, args))
+            return af_fail_memory(err);
+    }
     return anyflash_attend(context, args, err);
 }
 
@@ -86,28 +90,47 @@ static void finish(uint64_t *stack, struct af_ops_call *call, const char *name,
     af_ops.check_fail(name, "anyflash", 0, err->message);
 }
 
-void af_ops_forward(uint64_t *stack, uint64_t input_count, uint64_t output_count)
+/* Leaves `count` results: the output, and the lse. */
+static void attend(uint64_t *stack, size_t count)
 {
     struct af_ops_call call;
     struct anyflash_error err = {0};
     af_torch_tensor out[2] = {NULL, NULL};
-    (void)input_count;
-    (void)output_count;
     if (af_ops_call_open(&af_ops, stack, 3, 0, &call, &err) == ANYFLASH_OK)
-        forward(&call, out, &err);
-    finish(stack, &call, "anyflash::attend", &err, out, AF_COUNT(out));
+        forward(&call, out, count, &err);
+    finish(stack, &call, "anyflash::attend", &err, out, count);
 }
 
-/* The options that attend_forward.dense leaves out have the values of its longer form. */
-void af_ops_forward_dense(uint64_t *stack, uint64_t input_count, uint64_t output_count)
+/* The options that the short forms leave out have the values of the longer one. */
+static void attend_dense(uint64_t *stack, size_t count)
 {
     uint64_t full[AF_OPS_FORWARD_SLOTS] = {stack[0], stack[1], stack[2]};
     full[AF_OPS_SCALE] = stack[3];
     full[AF_OPS_CAUSAL] = stack[4];
     full[AF_OPS_WINDOW_LEFT] = full[AF_OPS_WINDOW_RIGHT] = UINT64_MAX; /* -1 */
-    af_ops_forward(full, input_count, output_count);
-    stack[0] = full[0];
-    stack[1] = full[1];
+    attend(full, count);
+    memcpy(stack, full, count * sizeof *stack);
+}
+
+void af_ops_forward(uint64_t *stack, uint64_t input_count, uint64_t output_count)
+{
+    (void)input_count;
+    (void)output_count;
+    attend(stack, 2);
+}
+
+void af_ops_forward_dense(uint64_t *stack, uint64_t input_count, uint64_t output_count)
+{
+    (void)input_count;
+    (void)output_count;
+    attend_dense(stack, 2);
+}
+
+void af_ops_forward_out(uint64_t *stack, uint64_t input_count, uint64_t output_count)
+{
+    (void)input_count;
+    (void)output_count;
+    attend_dense(stack, 1);
 }
 
 enum { DOUT, QUERY, KEY, VALUE, OUT, LSE, BACKWARD_TENSORS };

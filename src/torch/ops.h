@@ -13,6 +13,7 @@ extern struct af_ops_shim af_ops;
 
 af_torch_kernel af_ops_forward;
 af_torch_kernel af_ops_forward_dense;
+af_torch_kernel af_ops_forward_out; /* the same without the lse */
 af_torch_kernel af_ops_backward;
 
 /* The shim without the registry, for kernels that Python calls; UNSUPPORTED otherwise. */

@@ -21,6 +21,7 @@ static enum anyflash_status enroll(struct anyflash_error *err)
         {"attend", af_ops_forward},
         {"attend_forward", af_ops_forward},
         {"attend_forward.dense", af_ops_forward_dense},
+        {"attend_forward.only_out", af_ops_forward_out},
         {"attend_backward", af_ops_backward},
     };
     af_torch_library library = NULL;

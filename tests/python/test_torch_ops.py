@@ -52,8 +52,9 @@ def test_opcheck_of_the_forward(case):
 
 
 def test_opcheck_of_the_short_form():
-    results = torch.library.opcheck(ops.attend_forward.dense, (*tensors(), 0.3, True))
-    assert set(results.values()) == {"SUCCESS"}
+    for short in (ops.attend_forward.dense, ops.attend_forward.only_out):
+        results = torch.library.opcheck(short, (*tensors(), 0.3, True))
+        assert set(results.values()) == {"SUCCESS"}
 
 
 @pytest.mark.parametrize("case", [name for name in CASES if name != "paged"])
@@ -93,6 +94,7 @@ def test_the_short_form_is_the_long_one():
         have = ops.attend_forward.dense(*args, 0.3, causal)
         want = ops.attend_forward(*args, scale=0.3, causal=causal)
         assert all(torch.equal(a, b) for a, b in zip(have, want))
+        assert torch.equal(ops.attend_forward.only_out(*args, 0.3, causal), want[0])
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -17,6 +17,7 @@ _TYPES = frozenset((torch.float32, torch.bfloat16, torch.float16))
 _INF = float("inf")
 _NO_WINDOW = (-1, -1)
 _forward, _dense = _torch_ops.quick_forward, _torch_ops.quick_dense
+_only_out = _torch_ops.quick_only_out
 
 
 def declines(call):
@@ -64,7 +65,8 @@ def _options(call, drawn):
 
 
 def _no_gradient(call):
-    """(out, lse) without a gradient and dropout, by the operator of least cost."""
+    """(out, lse) without a gradient and dropout, by the operator of least cost, which may
+    leave out an lse that is not wanted."""
     scale = 0.0 if call.scale is None else float(call.scale)
     if (
         call.window == _NO_WINDOW
@@ -72,6 +74,8 @@ def _no_gradient(call):
         and call.cu_q is call.seqused_k is call.leftpad is call.block_table is None
         and call.alibi_slopes is call.sinks is None
     ):
+        if call.want < LSE:
+            return _only_out(call.q, call.k, call.v, scale, bool(call.causal)), None
         return _dense(call.q, call.k, call.v, scale, bool(call.causal))
     left, right = call.window
     return _forward(
