@@ -50,7 +50,7 @@ static const char *arch_list(const struct af_build *build)
     const char *text = "";
     for (size_t i = 0; i < build->slim.arch_count && text != NULL; i++)
         text = af_arena_format(build->arena, "%s%s%d", text, i > 0 ? ";" : "",
-                               build->slim.archs[i]);
+                               af_slim_target(build->slim.archs[i]));
     return text;
 }
 

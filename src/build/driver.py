@@ -5,7 +5,8 @@
 SELECTION.json has: keep (names of CUDA files), joined (of generated ones: name, includes),
 stubs (for the others: function, type, head_dim, causal, message), macros, std (a C++
 standard in place of setup.py's, or null), requires (what the wheel requires), refusals (of
-flash_api.cpp's checks: text, advice).
+flash_api.cpp's checks: text, advice), gpu (what the launchers ask of the GPU, by their
+variable: what every GPU of this build answers, as C++).
 
 torch.utils.cpp_extension.CUDAExtension is replaced before setup.py imports it: sources are
 filtered, one C++ file stands for those that are left out, and the macros go to both
@@ -23,8 +24,14 @@ import torch.utils.cpp_extension as cpp_extension
 
 KERNEL = re.compile(r"flash_(fwd_split|fwd|bwd)_hdim\d+_(fp16|bf16)(_causal)?_sm80\.cu$")
 STUBS = "csrc/flash_attn/kernels_left_out.cpp"
-JOINED = "csrc/flash_attn/joined"
+GENERATED = "csrc/flash_attn/generated"
+SOURCES = "csrc/flash_attn/src"
+LAUNCHERS = ("flash_fwd_launch_template.h", "flash_bwd_launch_template.h")
 API = "flash_api.cpp"
+
+# "if (condition) {", with parentheses in the condition two deep.
+IF = re.compile(r"\bif \(((?:[^(){}]|\((?:[^(){}]|\([^(){}]*\))*\))*)\) \{")
+WORD = re.compile(r"[A-Za-z_]\w*")
 
 HEAD = """\
 // Generated: the kernels that this build leaves out.
@@ -104,14 +111,37 @@ def write_stubs(selection):
     write(STUBS, "".join(parts))
 
 
-def write_joined(selection):
-    """Units that include several of the CUDA files; their paths. They lie beside src, which
-    setup.py tells compilers to search, so that flash-attn's own folder stays as it came."""
-    paths = []
-    for unit in selection["joined"]:
-        paths.append(f"{JOINED}/{unit['name']}")
-        write(paths[-1], "".join(f'#include "{name}"\n' for name in unit["includes"]))
-    return paths
+def settled(text, gpu):
+    """A launcher's text in which conditions on nothing but these facts of the GPU, numbers and
+    the head size are the compiler's: branches that never run are not instantiated."""
+
+    def replace(match):
+        words = set(WORD.findall(match[1]))
+        if not words & gpu.keys() or words - gpu.keys() - {"Headdim"}:
+            return match[0]
+        condition = WORD.sub(lambda word: gpu.get(word[0], word[0]), match[1])
+        return f"if constexpr ({condition}) {{"
+
+    return IF.sub(replace, text)
+
+
+def copy(name, change=lambda text: text):
+    with open(f"{SOURCES}/{name}") as file:
+        write(f"{GENERATED}/{name}", change(file.read()))
+
+
+def write_units(selection):
+    """What is compiled of the CUDA files; the paths. Copies find the launchers beside them
+    first. They lie beside src, which setup.py tells compilers to search, so that flash-attn's
+    own folder stays as it came."""
+    joined = {unit["name"]: unit["includes"] for unit in selection["joined"]}
+    for name in LAUNCHERS:
+        copy(name, lambda text: settled(text, selection["gpu"]))
+    for name in [*selection["keep"], *sum(joined.values(), [])]:
+        copy(name)
+    for name, includes in joined.items():
+        write(f"{GENERATED}/{name}", "".join(f'#include "{each}"\n' for each in includes))
+    return [f"{GENERATED}/{name}" for name in [*selection["keep"], *joined]]
 
 
 def write_checks(selection):
@@ -120,14 +150,13 @@ def write_checks(selection):
         f"        {{{json.dumps(row['text'])}, {json.dumps(row['advice'])}}},\n"
         for row in selection["refusals"]
     )
-    write(f"{JOINED}/{API}", CHECKS.format(rows=rows))
-    return f"{JOINED}/{API}"
+    write(f"{GENERATED}/{API}", CHECKS.format(rows=rows))
+    return f"{GENERATED}/{API}"
 
 
 def narrowed(make, selection):
     """CUDAExtension for the selection."""
-    keep = set(selection["keep"])
-    needed = keep.union(*(unit["includes"] for unit in selection["joined"]))
+    needed = set(selection["keep"]).union(*(unit["includes"] for unit in selection["joined"]))
 
     def extension(name, sources, **options):
         kernels = [path for path in sources if KERNEL.search(path)]
@@ -136,9 +165,8 @@ def narrowed(make, selection):
         found = {os.path.basename(path) for path in kernels}
         if needed - found:
             raise SystemExit(f"these sources have no {sorted(needed - found)}")
-        sources = [p for p in sources if p not in kernels or os.path.basename(p) in keep]
-        os.makedirs(JOINED, exist_ok=True)
-        sources += write_joined(selection)
+        os.makedirs(GENERATED, exist_ok=True)
+        sources = [path for path in sources if path not in kernels] + write_units(selection)
         if selection["refusals"]:
             checks = write_checks(selection)
             sources = [checks if os.path.basename(p) == API else p for p in sources]

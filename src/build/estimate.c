@@ -36,8 +36,8 @@ static const char *object_folder(const struct af_build *build,
 static bool is_done(const struct af_build *build, const char *folder, const char *source)
 {
     bool advises = build->slim.features != AF_SLIM_FEATURES; /* then its checks are generated */
-    bool generated = strstr(source, "_both_") != NULL || (advises && af_equal(source, HOST));
-    const char *below = generated ? "joined/" : af_ends_with(source, ".cu") ? "src/" : "";
+    bool generated = af_ends_with(source, ".cu") || (advises && af_equal(source, HOST));
+    const char *below = generated ? "generated/" : "";
     const char *note = folder == NULL
                            ? NULL
                            : af_arena_format(build->arena, "%s/%s%.*s.o.done", folder, below,

@@ -126,6 +126,27 @@ static bool add_refusals(const struct af_build *build, json_t *refusals)
     return good;
 }
 
+/* What the launchers ask of the GPU, as af_slim_gpu() knows it: their variables. */
+static json_t *gpu_of(const struct af_build *build)
+{
+    struct af_slim_gpu gpu;
+    json_t *json = json_object();
+    bool good = json != NULL;
+    af_slim_gpu(&build->slim, &gpu);
+    if (gpu.is_sm8x != AF_UNKNOWN)
+        good &= json_object_set_new(json, "is_sm8x",
+                                    json_string(gpu.is_sm8x == AF_YES ? "true" : "false")) == 0;
+    if (gpu.smem_per_block > 0)
+        good &= json_object_set_new(json, "max_smem_per_block",
+                                    json_sprintf("%d", gpu.smem_per_block)) == 0 &&
+                json_object_set_new(json, "max_smem_per_sm",
+                                    json_sprintf("%d", gpu.smem_per_sm)) == 0;
+    if (good)
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
 /* "2.11" of torch "2.11.0+cu130". */
 static const char *torch_minor(const struct af_build *build)
 {
@@ -172,8 +193,8 @@ static enum anyflash_status write_json(struct af_build *build,
     for (size_t i = 0; macros[i] != NULL; i++)
         good &= json_array_append_new(words, json_string(macros[i])) == 0;
     const char *torch = af_arena_format(build->arena, "torch==%s.*", torch_minor(build));
-    json_t *json = json_pack("{s:o, s:o, s:o, s:o, s:o, s:s?, s:[s, s]}", "refusals", refusals,
-                             "keep", keep, "joined", joined, "stubs", stubs, "macros", words,
+    json_t *json = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:[s, s]}", "gpu",
+                             gpu_of(build), "refusals", refusals, "keep", keep, "joined", joined, "stubs", stubs, "macros", words,
                              "std", standard_of(build), "requires", torch, "einops");
     char *text = good && json != NULL ? json_dumps(json, JSON_INDENT(1)) : NULL;
     const char *path = af_path_join(build->arena, place->folder, "selection.json");
@@ -225,7 +246,7 @@ static void name_kernel_key(const struct af_build *build, const struct af_slim_f
 {
     snprintf(out->key, sizeof out->key, "%d hd%d causal%d kernels%d targets%zu",
              (int)file->pass, file->head_dim, file->joined ? 2 : file->causal,
-             af_slim_kernels(file, build->slim.features), build->slim.arch_count);
+             af_slim_kernels(&build->slim, file), build->slim.arch_count);
 }
 
 void af_build_predict(void *context, const char *const *argv, struct af_prediction *out)

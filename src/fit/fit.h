@@ -70,6 +70,7 @@ struct af_rung {
     size_t prerequisite_count;
     int jobs;                       /* of build: how many compilers at a time; else 0 */
     const char *arch_list;          /* of build: FLASH_ATTN_CUDA_ARCHS, as "80;90" */
+    const char *gpu_list;           /* of build: what these serve, as "89,90"; NULL: not known */
     const char *flash_attn;         /* of build: the version to build */
     const char *const *build_words; /* of build: options of `anyflash build`, as were asked */
     size_t build_word_count;
@@ -119,7 +120,7 @@ struct af_fit_options {
     int64_t build_memory_bytes;     /* not more than this; 0: what the machine has */
     const char *const *build_words; /* options of `anyflash build` for it: "--head-dim", ... */
     size_t build_word_count;
-    const int *build_targets; /* 80, 90, ..., in place of the GPUs */
+    const int *build_targets; /* 80, 86, 90, ..., in place of the GPUs */
     size_t build_target_count;
     enum af_toolkit_from build_toolkit;
 };

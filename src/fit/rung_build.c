@@ -35,23 +35,37 @@ static int target_of(int sm)
     return major == 8 ? 80 : major == 9 ? 90 : major == 10 ? 100 : major == 12 ? 120 : 0;
 }
 
-static void add_target(struct af_build *build, int target)
+static void add_once(int sms[AF_VIEW_GPUS_MAX], size_t *count, int sm)
 {
-    for (size_t i = 0; i < build->sm_count; i++) {
-        if (build->sms[i] == target)
+    for (size_t i = 0; i < *count; i++) {
+        if (sms[i] == sm)
             return;
     }
-    build->sms[build->sm_count++] = target;
+    sms[(*count)++] = sm;
+}
+
+static void add_gpu(struct af_build *build, int sm)
+{
+    add_once(build->sms, &build->sm_count, target_of(sm));
+    add_once(build->gpus, &build->gpu_count, sm);
+}
+
+/* "80;90"; NULL of none. */
+static const char *list_of(struct af_arena *arena, const int *sms, size_t count,
+                           const char *separator)
+{
+    const char *list = NULL;
+    for (size_t i = 0; i < count; i++)
+        list = list == NULL ? af_arena_format(arena, "%d", sms[i])
+                            : af_arena_format(arena, "%s%s%d", list, separator, sms[i]);
+    return list;
 }
 
 static const char *arch_list(const struct af_build *build)
 {
-    struct af_arena *arena = build->climb->arena;
-    const char *list = NULL;
-    for (size_t i = 0; i < build->sm_count; i++)
-        list = list == NULL ? af_arena_format(arena, "%d", build->sms[i])
-                            : af_arena_format(arena, "%s;%d", list, build->sms[i]);
-    return list == NULL ? build->release->archs : list;
+    return build->sm_count == 0
+               ? build->release->archs
+               : list_of(build->climb->arena, build->sms, build->sm_count, ";");
 }
 
 /* Targets that were said stand in place of the GPUs. */
@@ -59,7 +73,7 @@ static bool take_targets(struct af_build *build)
 {
     const struct af_fit_options *options = build->climb->judge->options;
     for (size_t i = 0; i < options->build_target_count && i < AF_VIEW_GPUS_MAX; i++)
-        add_target(build, options->build_targets[i]);
+        add_gpu(build, options->build_targets[i]);
     if (build->sm_count > 0)
         af_build_row(build, "gpu", AF_YES, AF_REASON_UNKNOWN_GPU,
                      af_arena_format(build->climb->arena, "as said, for the target%s %s",
@@ -99,7 +113,7 @@ static void judge_gpus(struct af_build *build)
         else if (target_of(sm) == 0)
             af_build_row(build, "gpu", AF_NO, AF_REASON_SM_UNSUPPORTED, evidence);
         else
-            add_target(build, target_of(sm));
+            add_gpu(build, sm);
     }
     if (view->gpu == AF_FACT_ABSENT && !view->amd)
         af_build_row(build, "gpu", AF_NO, AF_REASON_NO_GPU,
@@ -182,6 +196,7 @@ static void judge(struct af_build *build)
     rung->prerequisites = build->rows;
     rung->prerequisite_count = build->row_count;
     rung->arch_list = af_arena_text(build->climb->arena, arch_list(build));
+    rung->gpu_list = list_of(build->climb->arena, build->gpus, build->gpu_count, ",");
     rung->flash_attn = af_arena_text(build->climb->arena, build->release->version);
     rung->price.download_bytes = AF_BUILD_SDIST_BYTES + AF_BUILD_TOOLS_BYTES +
                                  (rung->toolkit_from_index ? AF_BUILD_TOOLKIT_BYTES : 0);

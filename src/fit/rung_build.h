@@ -17,6 +17,8 @@ struct af_build {
     const struct af_flash_release *release; /* the newest */
     int sms[AF_VIEW_GPUS_MAX];              /* targets, 80, 90, ...; each once */
     size_t sm_count;
+    int gpus[AF_VIEW_GPUS_MAX]; /* what they serve, 86, 89, 90, ...; each once */
+    size_t gpu_count;
     struct af_toolkit_choice toolkit;
     struct af_prerequisite *rows;
     size_t row_count;

@@ -67,24 +67,23 @@ void af_slim_usual(struct af_slim *slim)
     af_slim_add_head_dim(slim, 128);
 }
 
-/* "80;90" of the rung as targets. */
-static void add_targets(struct af_slim *slim, const char *list)
+/* "89,90": the GPUs, else every target of the release. */
+static const char *arch_option(const struct af_rung *rung, struct af_arena *arena)
+{
+    char *list = af_arena_text(arena, rung->gpu_list == NULL ? rung->arch_list : rung->gpu_list);
+    for (char *at = list; at != NULL && *at != '\0'; at++)
+        *at = *at == ';' ? ',' : *at;
+    return list;
+}
+
+static void add_archs(struct af_slim *slim, const char *list)
 {
     slim->arch_count = 0;
     while (list != NULL && *list != '\0') {
         af_slim_add_arch(slim, (int)strtol(list, NULL, 10));
-        list += strcspn(list, ";");
-        list += *list == ';';
+        list += strcspn(list, ",");
+        list += *list == ',';
     }
-}
-
-/* "80,90" of "80;90". */
-static const char *arch_option(const struct af_rung *rung, struct af_arena *arena)
-{
-    char *list = af_arena_text(arena, rung->arch_list);
-    for (char *at = list; at != NULL && *at != '\0'; at++)
-        *at = *at == ';' ? ',' : *at;
-    return list;
 }
 
 const char *const *af_build_command(const struct af_rung *rung,
@@ -132,7 +131,7 @@ void af_build_offers(const struct af_rung *rung, const struct af_machine *machin
         if (i > 0)
             af_slim_full(&chosen);
         chosen.joins = cores > 0 && cores <= AF_SLIM_JOIN_CORES;
-        add_targets(&chosen, rung->arch_list);
+        add_archs(&chosen, arch_option(rung, arena));
         offers_out[i] = (struct af_build_offer){
             .name = i == 0 ? "slim" : "full",
             .holds = af_slim_text(&chosen, arena),

@@ -40,24 +40,6 @@ bool af_slim_add_head_dim(struct af_slim *slim, int64_t head_dim)
     return false;
 }
 
-bool af_slim_add_arch(struct af_slim *slim, int sm)
-{
-    int major = sm / 10;
-    int arch = major == 8 ? 80 : major == 9 ? 90 : major == 10 ? 100 : major == 12 ? 120 : 0;
-    size_t at = 0;
-    if (arch == 0)
-        return false;
-    while (at < slim->arch_count && slim->archs[at] < arch)
-        at++;
-    if (at < slim->arch_count && slim->archs[at] == arch)
-        return true;
-    memmove(&slim->archs[at + 1], &slim->archs[at],
-            (slim->arch_count - at) * sizeof slim->archs[0]);
-    slim->archs[at] = arch;
-    slim->arch_count++;
-    return true;
-}
-
 /* The next word of a list with commas; false at its end. */
 static bool next_word(const char **list, char word[WORD_BYTES])
 {
@@ -259,7 +241,7 @@ size_t af_slim_units(const struct af_slim *slim, struct af_slim_file *units_out)
     for (size_t i = 0; i < files; i++) {
         struct af_slim_file unit = units_out[i];
         unit.joined = slim->joins && !unit.causal;
-        if (unit.joined && af_slim_kernels(&unit, slim->features) <= JOIN_KERNELS_MAX)
+        if (unit.joined && af_slim_kernels(slim, &unit) <= JOIN_KERNELS_MAX)
             i++;
         else
             unit.joined = false;
@@ -342,7 +324,8 @@ const char *af_slim_text(const struct af_slim *slim, struct af_arena *arena)
     add(&text, ", ", slim->backward ? "forward and backward" : "forward only");
     add_features(slim, &text, ", ");
     for (size_t i = 0; i < slim->arch_count; i++)
-        af_text_format(&text, ", SM %d.%d", slim->archs[i] / 10, slim->archs[i] % 10);
+        af_text_format(&text, ", SM %d.%d%s", slim->archs[i] / 10, slim->archs[i] % 10,
+                       slim->archs[i] == 86 ? " and 8.9" : "");
     return finish(&text, arena);
 }
 

@@ -32,7 +32,7 @@ struct af_slim {
     unsigned dtypes;    /* of enum af_slim_dtype */
     unsigned features;  /* of enum af_flash_feature within AF_SLIM_FEATURES */
     bool backward;
-    int archs[AF_SLIM_ARCHS_MAX]; /* targets of setup.py, 80, 90, ..., ascending */
+    int archs[AF_SLIM_ARCHS_MAX]; /* 80, 86, 90, 100, 120, ascending: af_slim_add_arch() */
     size_t arch_count;
     bool joins; /* two files may be compiled as one: af_slim_units() */
 };
@@ -50,10 +50,28 @@ bool af_slim_is_full(const struct af_slim *slim);
 bool af_slim_add_head_dim(struct af_slim *slim, int64_t head_dim);
 
 /*
- * Adds the target that serves the GPU `sm` (80 serves 8.0 to 8.9, 90 9.0, 100
- * 10.x, 120 12.x); false when flash-attn 2 has none, as for 7.5.
+ * Adds what serves the GPU `sm`: 80 serves 8.0 to 8.9, 86 of these 8.6 and 8.9
+ * alone, 90 9.0, 100 10.x, 120 12.x; false when flash-attn 2 has none, as for 7.5.
  */
 bool af_slim_add_arch(struct af_slim *slim, int sm);
+
+/* The target of setup.py for one of `archs`: 80 for 86, else itself. */
+int af_slim_target(int arch);
+
+/*
+ * What flash-attn's launchers ask of the GPU before they choose a tile shape: the
+ * answers that all GPUs of `archs` give alike, else 0 and AF_UNKNOWN. A choice that
+ * they settle is made when it is compiled: kernels that no such GPU would ever run
+ * are left out. Sources: flash_fwd_launch_template.h, flash_bwd_launch_template.h;
+ * CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+ * Code for 86 runs on 8.0 and 8.7, too, with tiles that are smaller than they need be.
+ */
+struct af_slim_gpu {
+    int smem_per_block;     /* bytes that a block may ask for */
+    int smem_per_sm;        /* bytes of a multiprocessor */
+    enum af_answer is_sm8x; /* 8.x, but not 8.0 */
+};
+void af_slim_gpu(const struct af_slim *slim, struct af_slim_gpu *gpu_out);
 
 /*
  * Words of a list separated by commas: "64,128", "bf16,fp16" (also bfloat16,
@@ -107,16 +125,16 @@ size_t af_slim_files(const struct af_slim *slim, struct af_slim_file *files_out)
  * one pass, head size and type as one generated unit that includes both, where
  * that pays. Reading the templates is most of the work when few kernels are left,
  * and is done once then. With many kernels the long unit would be the one that
- * all wait for. Which are joined depends on the features and the size alone: a
- * build that grows keeps its objects.
+ * all wait for. Which are joined depends on features, size and GPUs alone: a build
+ * that grows keeps its objects.
  */
 size_t af_slim_units(const struct af_slim *slim, struct af_slim_file *units_out);
 
 /* With so few cores units are joined: with more, the longest unit would be the wall. */
 #define AF_SLIM_JOIN_CORES 4
 
-/* Main kernels that the file holds with these features: what its time depends on. */
-int af_slim_kernels(const struct af_slim_file *file, unsigned features);
+/* Main kernels that the file holds, by features and GPUs: what its time depends on. */
+int af_slim_kernels(const struct af_slim *slim, const struct af_slim_file *file);
 
 /* What one compiler call takes, with one target compiled after the other. */
 struct af_slim_cost {

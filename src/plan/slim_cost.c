@@ -21,8 +21,11 @@
 #define HOST_BYTES (UINT64_C(1990) << 20) /* measured 1.6 GiB with torch 2.11, 1.9 with 2.15 */
 #define STUB_BYTES (UINT64_C(550) << 20)
 #define MIB (UINT64_C(1) << 20)
-#define KEYS 512
-#define JOINED_PERCENT 15 /* more for two forward files as one; the other passes need no more */
+#define SWITCH_BITS 7
+#define TILE_CHOICES 3
+#define KEYS 512 /* TILE_CHOICES << SWITCH_BITS, and more */
+#define MARGIN_PERCENT 3
+#define FEATURES_PERCENT 4
 
 /* What a kernel was compiled for; each switch one bit of a key. */
 struct switches {
@@ -46,10 +49,10 @@ static bool switches_of(unsigned index, unsigned left, struct switches *on)
            (!on->window || (left & AF_FLASH_LOCAL) != 0);
 }
 
-static unsigned key_of(unsigned tile, const bool *bits, size_t count)
+static unsigned key_of(unsigned tile, const bool bits[SWITCH_BITS])
 {
     unsigned key = tile;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < SWITCH_BITS; i++)
         key = key << 1 | (bits[i] ? 1u : 0u);
     return key;
 }
@@ -78,7 +81,7 @@ static unsigned forward_key(const struct af_slim_file *file, const struct switch
         break;
     }
     bool window = on->window && !file->causal;
-    bool bits[] = {
+    const bool bits[SWITCH_BITS] = {
         d && !on->softcap,
         window,
         on->alibi,
@@ -88,13 +91,13 @@ static unsigned forward_key(const struct af_slim_file *file, const struct switch
         on->softcap,
         on->third && d && !on->softcap,
     };
-    return key_of(tile, bits, AF_COUNT(bits));
+    return key_of(tile, bits);
 }
 
 /* run_flash_splitkv_fwd(): third is Split, fourth Append_KV. */
 static unsigned split_key(const struct af_slim_file *file, const struct switches *on)
 {
-    bool bits[] = {
+    const bool bits[SWITCH_BITS] = {
         on->window && !file->causal,
         on->alibi,
         on->even_mn && !on->fourth && on->even_k && !on->window && !on->alibi &&
@@ -104,7 +107,7 @@ static unsigned split_key(const struct af_slim_file *file, const struct switches
         on->third,
         on->fourth,
     };
-    return key_of(0, bits, AF_COUNT(bits));
+    return key_of(0, bits);
 }
 
 /* run_mha_bwd_hdimN(): two tile shapes for each dropout, chosen by the GPU's memory. */
@@ -113,7 +116,7 @@ static unsigned backward_key(const struct af_slim_file *file, const struct switc
 {
     bool small = file->head_dim == 32 || file->head_dim == 96;
     unsigned tile = small ? choice == 0 && on->dropout : choice;
-    bool bits[] = {
+    const bool bits[SWITCH_BITS] = {
         on->dropout && !on->softcap,
         on->window && !file->causal,
         on->alibi,
@@ -121,76 +124,123 @@ static unsigned backward_key(const struct af_slim_file *file, const struct switc
         on->even_k && !on->alibi,
         on->softcap,
     };
-    return key_of(tile, bits, AF_COUNT(bits));
+    return key_of(tile, bits);
 }
 
-static unsigned tile_choices(const struct af_slim_file *file)
+/* Shared memory that a GPU must have for backward's first tile shape, and its second. */
+static const struct {
+    int head_dim, first, second;
+} backward_smem[] = {
+    {32, 106496, 0},  {64, 147456, 0},  {96, 118784, 0},
+    {128, 147456, 0}, {192, 139264, 0}, {256, 180224, 147456},
+};
+
+/* Which of a file's tile shapes its launcher may choose, a bit for each. */
+static unsigned tile_choices(const struct af_slim_gpu *gpu, const struct af_slim_file *file)
 {
     if (file->pass == AF_FLASH_FORWARD_SPLIT)
         return 1;
-    return file->pass == AF_FLASH_BACKWARD && file->head_dim == 256 ? 3 : 2;
+    if (file->pass == AF_FLASH_FORWARD && file->head_dim == 256)
+        return gpu->smem_per_block == 0 ? 3
+               : gpu->smem_per_block >= 131072 && gpu->smem_per_sm < 196608 ? 1
+                                                                             : 2;
+    if (file->pass == AF_FLASH_FORWARD)
+        return gpu->is_sm8x == AF_UNKNOWN ? 3 : gpu->is_sm8x == AF_YES ? 1 : 2;
+    size_t row = 0;
+    while (backward_smem[row].head_dim != file->head_dim)
+        row++;
+    if (gpu->smem_per_block == 0)
+        return file->head_dim == 256 ? 7 : 3;
+    return gpu->smem_per_block >= backward_smem[row].first    ? 1
+           : gpu->smem_per_block >= backward_smem[row].second ? 2
+                                                              : 4;
 }
 
-static int kernels_of_one(const struct af_slim_file *file, unsigned left)
+/* What templates make of a file: kernels that differ, and tile shapes, a bit for each. */
+struct made {
+    int kernels;
+    unsigned tiles;
+};
+
+static void count_one(const struct af_slim_file *file, unsigned features, unsigned choices,
+                      struct made *made)
 {
     bool seen[KEYS] = {false};
-    int count = 0;
     for (unsigned index = 0; index < 256; index++)
-        for (unsigned choice = 0; choice < tile_choices(file); choice++) {
+        for (unsigned choice = 0; choice < TILE_CHOICES; choice++) {
             struct switches on;
-            if (!switches_of(index, left, &on) || (choice == 2 && on.dropout))
+            if (!bit(choices, choice) || !switches_of(index, features, &on) ||
+                (choice == 2 && on.dropout))
                 continue; /* the third shape of 256 is the one for little memory */
             unsigned key = file->pass == AF_FLASH_BACKWARD ? backward_key(file, &on, choice)
                            : file->pass == AF_FLASH_FORWARD_SPLIT
                                ? split_key(file, &on)
                                : forward_key(file, &on, choice);
-            count += !seen[key];
+            made->kernels += !seen[key];
+            made->tiles |= 1u << (key >> SWITCH_BITS);
             seen[key] = true;
         }
-    return count;
 }
 
-int af_slim_kernels(const struct af_slim_file *file, unsigned left)
+static struct made count(const struct af_slim *slim, const struct af_slim_file *file)
 {
     struct af_slim_file causal = *file;
+    struct af_slim_gpu gpu;
+    struct made made = {0, 0};
     causal.causal = true;
-    return kernels_of_one(file, left) + (file->joined ? kernels_of_one(&causal, left) : 0);
+    af_slim_gpu(slim, &gpu);
+    unsigned choices = tile_choices(&gpu, file);
+    count_one(file, slim->features, choices, &made);
+    if (file->joined)
+        count_one(&causal, slim->features, choices, &made);
+    return made;
 }
 
-/* MiB of cicc, bf16, not causal, without the four features. */
+int af_slim_kernels(const struct af_slim *slim, const struct af_slim_file *file)
+{
+    return count(slim, file).kernels;
+}
+
+/*
+ * MiB of cicc for a pass with one tile shape, and for each further one (bf16,
+ * without the four features, which add FEATURES_PERCENT). Kernels of one shape
+ * share what is read, so their number hardly counts.
+ */
 static const struct {
-    int head_dim;
-    uint64_t backward, forward, split;
+    int head_dim, backward, backward_more, forward, forward_more, split;
 } peaks[] = {
-    {32, 4291, 3267, 3584},  {64, 5878, 3277, 3543},  {96, 5396, 3615, 3871},
-    {128, 5980, 4116, 3789}, {192, 4741, 3523, 3645}, {256, 6502, 4260, 3656},
+    {32, 4291, 900, 3267, 600, 3584},  {64, 4158, 1720, 3277, 600, 3543},
+    {96, 5396, 900, 3615, 600, 3871},  {128, 5096, 881, 3535, 600, 3789},
+    {192, 4741, 900, 3523, 600, 3645}, {256, 4639, 932, 3523, 600, 3656},
 };
 
-static uint64_t peak_of(const struct af_slim_file *file, bool features)
+static uint64_t peak_of(const struct af_slim_file *file, unsigned tiles, bool features)
 {
-    uint64_t joined = file->joined ? JOINED_PERCENT : 0;
-    for (size_t i = 0; i < AF_COUNT(peaks); i++) {
-        if (peaks[i].head_dim != file->head_dim)
-            continue;
-        if (file->pass == AF_FLASH_BACKWARD)
-            return peaks[i].backward * (features ? 106 : 103) / 100 * MIB;
-        if (file->pass == AF_FLASH_FORWARD_SPLIT)
-            return peaks[i].split * (features ? 108 : 103) / 100 * MIB;
-        return peaks[i].forward * ((features ? 120 : 103) + joined) / 100 * MIB;
-    }
-    return 0;
+    int more = 0;
+    size_t row = 0;
+    while (peaks[row].head_dim != file->head_dim)
+        row++;
+    for (unsigned left = tiles & (tiles - 1); left != 0; left &= left - 1)
+        more++;
+    int mib = file->pass == AF_FLASH_BACKWARD
+                  ? peaks[row].backward + more * peaks[row].backward_more
+              : file->pass == AF_FLASH_FORWARD_SPLIT
+                  ? peaks[row].split
+                  : peaks[row].forward + more * peaks[row].forward_more;
+    int percent = 100 + MARGIN_PERCENT + (features ? FEATURES_PERCENT : 0);
+    return (uint64_t)(mib * percent / 100) * MIB;
 }
 
 struct af_slim_cost af_slim_file_cost(const struct af_slim *slim,
                                       const struct af_slim_file *file)
 {
-    double kernels = af_slim_kernels(file, slim->features);
-    double one = file->pass == AF_FLASH_BACKWARD        ? 47 + 2.4 * kernels
-                 : file->pass == AF_FLASH_FORWARD_SPLIT ? 24 + 2.9 * kernels
-                                                        : 25 + 2.4 * kernels;
+    struct made made = count(slim, file);
+    double one = file->pass == AF_FLASH_BACKWARD        ? 47 + 2.4 * made.kernels
+                 : file->pass == AF_FLASH_FORWARD_SPLIT ? 24 + 2.9 * made.kernels
+                                                        : 25 + 2.4 * made.kernels;
     double archs = slim->arch_count == 0 ? 1 : (double)slim->arch_count;
     return (struct af_slim_cost){SHARED_SECONDS + (one - SHARED_SECONDS) * archs,
-                                 peak_of(file, slim->features != 0)};
+                                 peak_of(file, made.tiles, slim->features != 0)};
 }
 
 struct af_slim_cost af_slim_host_cost(void)
@@ -217,7 +267,7 @@ void af_slim_total(const struct af_slim *slim, struct af_slim_total *total_out)
             total.longest_seconds = cost.cpu_seconds;
         if (cost.peak_bytes > total.peak_bytes)
             total.peak_bytes = cost.peak_bytes;
-        kernels += (uint64_t)af_slim_kernels(&files[i], slim->features) + 8;
+        kernels += (uint64_t)af_slim_kernels(slim, &files[i]) + 8;
     }
     total.wheel_bytes =
         MIB + kernels * 32768 * (slim->arch_count == 0 ? 1 : (uint64_t)slim->arch_count);

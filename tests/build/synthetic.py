@@ -73,6 +73,17 @@ setuptools.setup(
     install_requires=["torch", "einops"], packages=["flash_attn", "hopper"])
 '''
 
+# Conditions as they stand in the launchers of 2.8.3.
+LAUNCHER = '''
+if (status_ != cudaSuccess) {
+if (smem_size >= 48 * 1024) {
+if (is_sm8x) {
+if constexpr(!Is_dropout) {
+if (max_smem_per_block >= 2 * ((3 * 128 + 2 * 128) * Headdim + 2 * 128 * 128)) { // 104 KB
+} else if (max_smem_per_block >= 144 * 1024) {  // A100
+if (max_smem_per_block >= 2 * Headdim * (128 + 2 * 64) && max_smem_per_sm < 4 * Headdim * 192) {
+'''
+
 COMPILER = '''#!/bin/sh
 for word; do
     case $word in
@@ -149,6 +160,8 @@ class World:
         write(self.folder / top / "setup.py", SETUP)
         for name in ("flash_api.cpp", *(f"src/{name}" for name in files_of())):
             write(self.folder / top / "csrc" / "flash_attn" / name, "")
+        for name in ("flash_fwd_launch_template.h", "flash_bwd_launch_template.h"):
+            write(self.folder / top / "csrc" / "flash_attn" / "src" / name, LAUNCHER)
         archive.parent.mkdir()
         with tarfile.open(archive, "w:gz") as out:
             out.add(self.folder / top, top)

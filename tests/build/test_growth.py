@@ -30,20 +30,49 @@ def test_few_kernels_are_compiled_in_pairs(world):
         *(f"flash_{kind}_hdim128_bf16_both_sm80.cu" for kind in ("bwd", "fwd", "fwd_split")),
         "kernels_left_out.cpp",
     ]
-    unit = next(world.folder.glob("cache/build/*/flash-attn/csrc/flash_attn/joined/*bwd*"))
+    unit = next(world.folder.glob("cache/build/*/flash-attn/csrc/flash_attn/generated/*bwd*both*"))
     assert unit.read_text() == (
         '#include "flash_bwd_hdim128_bf16_sm80.cu"\n'
         '#include "flash_bwd_hdim128_bf16_causal_sm80.cu"\n'
     )
 
 
-@pytest.mark.parametrize("features, jobs", [("all", "2"), ("none", "8")])
-def test_many_kernels_or_many_cores_are_compiled_singly(world, features, jobs):
-    compiled = build(world, "128", features, "--jobs", jobs)
+def settled(world, arch):
+    """The launcher that a build for this GPU compiles."""
+    build(world, "128", "none", "--arch", arch)
+    paths = list(world.folder.glob("cache/build/*/flash-attn/csrc/flash_attn/generated/"
+                                   "flash_bwd_launch_template.h"))
+    newest = max(paths, key=lambda path: path.stat().st_mtime_ns)
+    return newest.read_text().splitlines()[1:]
+
+
+@pytest.mark.parametrize("arch, is_sm8x, block, processor", [
+    ("89", "true", 101376, 102400), ("90", "false", 232448, 233472),
+    ("12.0", "false", 101376, 102400), ("90,100", "false", 232448, 233472)])
+def test_what_every_gpu_answers_alike_is_settled(world, arch, is_sm8x, block, processor):
+    lines = synthetic.LAUNCHER.splitlines()[1:]
+    assert settled(world, arch) == [
+        lines[0], lines[1], f"if constexpr ({is_sm8x}) {{", lines[3],
+        lines[4].replace("if (max_smem_per_block", f"if constexpr ({block}"),
+        lines[5].replace("if (max_smem_per_block", f"if constexpr ({block}"),
+        lines[6].replace("if (max_smem_per_block", f"if constexpr ({block}")
+                .replace("max_smem_per_sm", str(processor)),
+    ]
+
+
+def test_what_gpus_answer_differently_stays_asked(world):
+    lines = synthetic.LAUNCHER.splitlines()[1:]
+    assert settled(world, "80") == lines
+    assert settled(world, "90,120") == [*lines[:2], "if constexpr (false) {", *lines[3:]]
+
+
+@pytest.mark.parametrize("features, jobs, arch", [("all", "2", "80"), ("none", "8", "90")])
+def test_many_kernels_or_many_cores_are_compiled_singly(world, features, jobs, arch):
+    compiled = build(world, "128", features, "--jobs", jobs, "--arch", arch)
     assert len(compiled) == 8 and not [name for name in compiled if "_both_" in name]
 
 
-@pytest.mark.parametrize("features, new", [("none", 3), ("all", 6)])
+@pytest.mark.parametrize("features, new", [("none", 3), ("all", 5)])
 def test_a_head_size_more_compiles_only_its_files(world, features, new):
     build(world, "128", features, "--jobs", "2")
     compiled = build(world, "64,128", features, "--jobs", "2")
@@ -99,7 +128,7 @@ def test_the_wheel_requires_its_torch_and_holds_flash_attn_alone(world):
 
 def test_checks_of_features_left_out_tell_what_adds_them(world):
     build(world, "128", "window,softcap")
-    unit = next(world.folder.glob("cache/build/*/flash-attn/csrc/flash_attn/joined/flash_api*"))
+    unit = next(world.folder.glob("cache/build/*/flash-attn/csrc/flash_attn/generated/flash_api*"))
     text = unit.read_text()
     assert '#include "../flash_api.cpp"' in text
     assert text.count("the same anyflash build with --features") == 2

@@ -371,7 +371,7 @@ def test_broken_commands_are_whole_again_in_a_shell(anyflash, path):
 def build_words(anyflash, *options):
     plan = answer_json(anyflash, "plan", "-m", BY_NAME["rtx4090-torch2.15"], *options)
     slim, full = plan["builds"]
-    assert full["argv"][-3:] == ["--full", "--arch", "80"]
+    assert full["argv"][-3:] == ["--full", "--arch", "89"]
     assert shlex.split(slim["command"]) == slim["argv"]
     return slim, slim["argv"][4:-2]
 
@@ -385,7 +385,7 @@ def test_plan_offers_the_slim_build_where_no_wheel_is(anyflash):
                          "estimated_seconds", "peak_bytes", "memory_bytes", "disk_bytes",
                          "download_bytes", "wheel_bytes"}
     assert slim["command"] == ("anyflash build --python /srv/ana/work/.venv/bin/python "
-                               "--head-dim 128 --dtype bf16 --arch 80")
+                               "--head-dim 128 --dtype bf16 --arch 89")
     assert (slim["files"], full["files"]) == (6, 72)
     for key in ("estimated_seconds", "cpu_seconds", "memory_bytes", "disk_bytes",
                 "wheel_bytes"):

@@ -44,12 +44,89 @@ static void test_kernels_are_counted_as_the_templates_make_them(void **state)
         for (int causal = 0; causal < 2; causal++) {
             struct af_slim_file file = {AF_FLASH_FORWARD, 128, AF_SLIM_BF16, causal != 0,
                                         false};
-            assert_int_equal(af_slim_kernels(&file, slim.features), known[i].forward[causal]);
+            assert_int_equal(af_slim_kernels(&slim, &file), known[i].forward[causal]);
             file.pass = AF_FLASH_FORWARD_SPLIT;
-            assert_int_equal(af_slim_kernels(&file, slim.features), known[i].split[causal]);
+            assert_int_equal(af_slim_kernels(&slim, &file), known[i].split[causal]);
             file.pass = AF_FLASH_BACKWARD;
-            assert_int_equal(af_slim_kernels(&file, slim.features), known[i].backward[causal]);
+            assert_int_equal(af_slim_kernels(&slim, &file), known[i].backward[causal]);
         }
+    }
+}
+
+/* Counted as entries of cicc's output for sm_90 with the launchers' conditions settled. */
+static void test_kernels_that_no_gpu_would_run_are_left_out(void **state)
+{
+    static const int sms[] = {80, 86, 89, 90, 100, 120};
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(sms); i++) {
+        struct af_slim slim = slim_of("128", "bf16", "none", true);
+        struct af_slim_file file = {AF_FLASH_FORWARD, 128, AF_SLIM_BF16, false, false};
+        assert_true(af_slim_add_arch(&slim, sms[i]));
+        int expected = sms[i] == 80 ? 6 : 3;
+        assert_int_equal(af_slim_kernels(&slim, &file), expected);
+        file.pass = AF_FLASH_BACKWARD;
+        assert_int_equal(af_slim_kernels(&slim, &file), expected);
+        file.pass = AF_FLASH_FORWARD_SPLIT;
+        assert_int_equal(af_slim_kernels(&slim, &file), 10);
+    }
+}
+
+static void test_gpus_settle_what_they_have_in_common(void **state)
+{
+    struct af_slim slim = {0};
+    struct af_slim_gpu gpu;
+    (void)state;
+    af_slim_gpu(&slim, &gpu);
+    assert_true(gpu.smem_per_block == 0 && gpu.is_sm8x == AF_UNKNOWN);
+    assert_true(af_slim_add_arch(&slim, 89) && af_slim_add_arch(&slim, 86));
+    assert_true(slim.arch_count == 1 && af_slim_target(slim.archs[0]) == 80);
+    af_slim_gpu(&slim, &gpu);
+    assert_true(gpu.smem_per_block == 99 * 1024 && gpu.is_sm8x == AF_YES);
+    assert_true(af_slim_add_arch(&slim, 120));
+    af_slim_gpu(&slim, &gpu);
+    assert_true(gpu.smem_per_block == 99 * 1024 && gpu.is_sm8x == AF_UNKNOWN);
+    assert_true(af_slim_add_arch(&slim, 87)); /* 8.7 has more: 86 gives way to 80 */
+    assert_true(slim.arch_count == 2 && slim.archs[0] == 80);
+    assert_true(af_slim_add_arch(&slim, 86));
+    assert_true(slim.arch_count == 2 && slim.archs[0] == 80);
+    slim.arch_count = 0;
+    assert_true(af_slim_add_arch(&slim, 100) && af_slim_add_arch(&slim, 90));
+    af_slim_gpu(&slim, &gpu);
+    assert_true(gpu.smem_per_block == 227 * 1024 && gpu.is_sm8x == AF_NO);
+}
+
+/* MiB of cicc, measured with CUDA 13.0 for sm_90; a prediction is near, and not below. */
+static void test_peaks_are_near_the_measured(void **state)
+{
+    static const struct {
+        enum af_flash_operation pass;
+        int head_dim;
+        bool causal;
+        const char *features;
+        int sm; /* 0: no condition settled */
+        int mib;
+    } known[] = {
+        {AF_FLASH_BACKWARD, 128, false, "none", 0, 5980},
+        {AF_FLASH_BACKWARD, 128, false, "none", 90, 5096},
+        {AF_FLASH_BACKWARD, 64, false, "none", 0, 5878},
+        {AF_FLASH_BACKWARD, 64, false, "none", 90, 4158},
+        {AF_FLASH_BACKWARD, 256, false, "none", 0, 6502},
+        {AF_FLASH_BACKWARD, 256, false, "none", 90, 4639},
+        {AF_FLASH_BACKWARD, 128, false, "all", 0, 6185},
+        {AF_FLASH_FORWARD, 128, false, "none", 0, 4116},
+        {AF_FLASH_FORWARD, 128, false, "none", 90, 3533},
+        {AF_FLASH_FORWARD, 128, false, "all", 0, 4239},
+        {AF_FLASH_FORWARD, 128, true, "all", 0, 4741},
+        {AF_FLASH_FORWARD, 64, false, "all", 0, 3717},
+    };
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(known); i++) {
+        struct af_slim slim = slim_of("128", "bf16", known[i].features, true);
+        const struct af_slim_file file = {known[i].pass, known[i].head_dim, AF_SLIM_BF16,
+                                          known[i].causal, false};
+        af_slim_add_arch(&slim, known[i].sm);
+        double mib = (double)(af_slim_file_cost(&slim, &file).peak_bytes >> 20);
+        assert_true(mib >= known[i].mib && mib < 1.12 * known[i].mib);
     }
 }
 
@@ -115,7 +192,7 @@ static void test_pairs_with_few_kernels_are_one_unit(void **state)
         assert_true(units[i].joined);
         assert_true(af_slim_file_parse(name, &again) && again.joined);
         assert_string_equal(af_slim_file_name(&again, &arena), name);
-        assert_true(af_slim_kernels(&units[i], 0) > af_slim_kernels(&plain, 0));
+        assert_true(af_slim_kernels(&slim, &units[i]) > af_slim_kernels(&slim, &plain));
         assert_true(af_slim_file_cost(&slim, &units[i]).cpu_seconds <
                     2 * af_slim_file_cost(&slim, &plain).cpu_seconds);
         assert_true(af_slim_file_cost(&slim, &units[i]).peak_bytes >=
@@ -177,15 +254,15 @@ static void test_words_name_selections(void **state)
     assert_false(af_slim_add_arch(&slim, 75));
     assert_int_equal(slim.arch_count, 2);
     assert_string_equal(af_slim_local(&slim, &arena),
-                        "slim.sm80.sm90.hd64.hd128.bf16.bwd.window.softcap");
+                        "slim.sm86.sm90.hd64.hd128.bf16.bwd.window.softcap");
     assert_string_equal(
         af_slim_options(&slim, &arena),
-        "--head-dim 64,128 --dtype bf16 --features window,softcap --arch 80,90");
+        "--head-dim 64,128 --dtype bf16 --features window,softcap --arch 86,90");
     assert_string_equal(af_slim_text(&slim, &arena),
                         "head size 64, 128, bf16, forward and backward, window, softcap, "
-                        "SM 8.0, SM 9.0");
+                        "SM 8.6 and 8.9, SM 9.0");
     af_slim_full(&slim);
-    assert_string_equal(af_slim_local(&slim, &arena), "full.sm80.sm90");
+    assert_string_equal(af_slim_local(&slim, &arena), "full.sm86.sm90");
     assert_int_equal(af_slim_read_head_dims("257", &slim, &err), ANYFLASH_E_ARGUMENT);
     assert_non_null(strstr(err.message, "257"));
     assert_int_equal(af_slim_read_head_dims("", &slim, &err), ANYFLASH_E_ARGUMENT);
@@ -307,6 +384,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernels_are_counted_as_the_templates_make_them),
+        cmocka_unit_test(test_kernels_that_no_gpu_would_run_are_left_out),
+        cmocka_unit_test(test_gpus_settle_what_they_have_in_common),
+        cmocka_unit_test(test_peaks_are_near_the_measured),
         cmocka_unit_test(test_file_names_are_read_and_written),
         cmocka_unit_test(test_least_selection_keeps_what_every_call_may_need),
         cmocka_unit_test(test_pairs_with_few_kernels_are_one_unit),
