@@ -207,12 +207,15 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct build *b
                                        struct anyflash_error *err)
 {
     const struct af_build_result *result = &build->result;
+    struct af_slim_total total;
+    af_slim_total(&build->build.slim, &total);
     return af_cli_json_take(
         cli,
         json_pack(
-            "{s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:I, s:s?, s:s?, s:f}", "schema",
+            "{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:f, s:f, s:I, s:s?, s:s?, s:f}", "schema",
             "anyflash-build/1", "version", build->build.version, "holds",
-            af_slim_local(&build->build.slim, &cli->arena), "folder", build->place.folder,
+            af_slim_local(&build->build.slim, &cli->arena), "kernels", total.kernel_count,
+            "folder", build->place.folder,
             "files", (json_int_t)(build->estimate.call_count + build->estimate.done_count),
             "compiled", (json_int_t)build->estimate.done_count, "cpu_seconds",
             build->estimate.cpu_seconds, "estimated_seconds", build->estimate.wall_seconds,

@@ -151,6 +151,7 @@ struct af_slim_cost af_slim_stubs_cost(void);
 /* All of it: the files, flash_api.cpp and the stubs. */
 struct af_slim_total {
     size_t file_count; /* units */
+    int kernel_count;  /* main kernels of all of them, for each target */
     double cpu_seconds;
     double longest_seconds; /* one file: no build is shorter */
     uint64_t peak_bytes;    /* of the largest single compiler */

@@ -258,7 +258,7 @@ void af_slim_total(const struct af_slim *slim, struct af_slim_total *total_out)
     struct af_slim_file files[AF_SLIM_FILES_MAX];
     struct af_slim_total total = {.cpu_seconds = HOST_SECONDS + STUB_SECONDS,
                                   .peak_bytes = HOST_BYTES};
-    uint64_t kernels = 0;
+    int others = 0; /* that prepare and merge */
     total.file_count = af_slim_units(slim, files);
     for (size_t i = 0; i < total.file_count; i++) {
         struct af_slim_cost cost = af_slim_file_cost(slim, &files[i]);
@@ -267,9 +267,10 @@ void af_slim_total(const struct af_slim *slim, struct af_slim_total *total_out)
             total.longest_seconds = cost.cpu_seconds;
         if (cost.peak_bytes > total.peak_bytes)
             total.peak_bytes = cost.peak_bytes;
-        kernels += (uint64_t)af_slim_kernels(slim, &files[i]) + 8;
+        total.kernel_count += af_slim_kernels(slim, &files[i]);
+        others += 8;
     }
-    total.wheel_bytes =
-        MIB + kernels * 32768 * (slim->arch_count == 0 ? 1 : (uint64_t)slim->arch_count);
+    total.wheel_bytes = MIB + (uint64_t)(total.kernel_count + others) * 32768 *
+                                  (slim->arch_count == 0 ? 1 : (uint64_t)slim->arch_count);
     *total_out = total;
 }

@@ -18,6 +18,7 @@ take about an hour. What was made stays in FOLDER; remove it for a fresh start.
 """
 
 import argparse
+import collections
 import json
 import os
 import pathlib
@@ -110,7 +111,7 @@ class Place:
         return answer, compiled
 
 
-def check_kernels(place, environment, wheel, head_dims, features, sm):
+def check_kernels(place, environment, wheel, head_dims, features, sm, promised):
     """That the wheel's bytes hold what its name promises, for a GPU of this capability."""
     words = ("inspect", wheel, "--json", "--against", environment, "--arch", f"{sm / 10}")
     done = subprocess.run([place.anyflash, *words], stdout=subprocess.PIPE, check=False)
@@ -125,7 +126,12 @@ def check_kernels(place, environment, wheel, head_dims, features, sm):
     check({row["operation"] for row in kernels} <= HELD, kernels)
     named = {word for row in kernels for word in row["features"]}
     check(named & set(FEATURES) == set(features), named)
-    return {row["operation"]: row["kernels"] for row in kernels}
+    counts = collections.Counter()
+    for row in kernels:
+        counts[row["operation"]] += row["kernels"]
+    main = sum(counts[name] for name in ("flash_fwd", "flash_fwd_split", "flash_bwd"))
+    check(main == promised, main, "main kernels; promised:", promised)
+    return dict(counts)
 
 
 def install(environment, wheel):
@@ -169,7 +175,8 @@ def try_wheel(place, title, torch, features, options, sm=90, head_dims=frozenset
     answer, compiled = place.build(title, torch, "--dtype", "bf16", "--arch", sm, *options)
     environment = place.environment(torch)
     wheel = answer["wheel"]
-    print("   ", check_kernels(place, environment, wheel, head_dims, features, sm))
+    print("   ", check_kernels(place, environment, wheel, head_dims, features, sm,
+                               answer["kernels"]))
     install(environment, answer["wheel"])
     check_missing(place, environment, head_dims, features)
     return compiled
