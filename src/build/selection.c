@@ -193,9 +193,10 @@ static enum anyflash_status write_json(struct af_build *build,
     for (size_t i = 0; macros[i] != NULL; i++)
         good &= json_array_append_new(words, json_string(macros[i])) == 0;
     const char *torch = af_arena_format(build->arena, "torch==%s.*", torch_minor(build));
-    json_t *json = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:[s, s]}", "gpu",
-                             gpu_of(build), "refusals", refusals, "keep", keep, "joined", joined, "stubs", stubs, "macros", words,
-                             "std", standard_of(build), "requires", torch, "einops");
+    json_t *json =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:[s, s]}", "gpu", gpu_of(build),
+                  "refusals", refusals, "keep", keep, "joined", joined, "stubs", stubs,
+                  "macros", words, "std", standard_of(build), "requires", torch, "einops");
     char *text = good && json != NULL ? json_dumps(json, JSON_INDENT(1)) : NULL;
     const char *path = af_path_join(build->arena, place->folder, "selection.json");
     enum anyflash_status status =

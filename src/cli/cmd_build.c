@@ -80,7 +80,8 @@ static enum anyflash_status read_archs(struct af_cli *cli, const struct af_machi
     }
     if (slim->arch_count > 0 || !must)
         return ANYFLASH_OK;
-    cli->hint = "--arch 8.0 is for A100 to RTX 4090, 9.0 for H100, 10.0 and 12.0 for Blackwell";
+    cli->hint = "--arch 8.0 is for A100, 8.9 for RTX 3090 and 4090, 9.0 for H100, 10.0 and "
+                "12.0 for Blackwell";
     return af_fail(err, ANYFLASH_E_ARGUMENT,
                    "no GPU that flash-attn serves was seen: say for which to build, by --arch");
 }
@@ -211,16 +212,16 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct build *b
     af_slim_total(&build->build.slim, &total);
     return af_cli_json_take(
         cli,
-        json_pack(
-            "{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:f, s:f, s:I, s:s?, s:s?, s:f}", "schema",
-            "anyflash-build/1", "version", build->build.version, "holds",
-            af_slim_local(&build->build.slim, &cli->arena), "kernels", total.kernel_count,
-            "folder", build->place.folder,
-            "files", (json_int_t)(build->estimate.call_count + build->estimate.done_count),
-            "compiled", (json_int_t)build->estimate.done_count, "cpu_seconds",
-            build->estimate.cpu_seconds, "estimated_seconds", build->estimate.wall_seconds,
-            "peak_bytes", (json_int_t)build->estimate.peak_bytes, "wheel", result->wheel,
-            "reason", result->reason, "seconds", result->seconds),
+        json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:f, s:f, s:I, s:s?, s:s?, s:f}",
+                  "schema", "anyflash-build/1", "version", build->build.version, "holds",
+                  af_slim_local(&build->build.slim, &cli->arena), "kernels", total.kernel_count,
+                  "folder", build->place.folder, "files",
+                  (json_int_t)(build->estimate.call_count + build->estimate.done_count),
+                  "compiled", (json_int_t)build->estimate.done_count, "cpu_seconds",
+                  build->estimate.cpu_seconds, "estimated_seconds",
+                  build->estimate.wall_seconds, "peak_bytes",
+                  (json_int_t)build->estimate.peak_bytes, "wheel", result->wheel, "reason",
+                  result->reason, "seconds", result->seconds),
         err);
 }
 

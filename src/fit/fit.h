@@ -68,10 +68,10 @@ struct af_rung {
     size_t move_count;
     const struct af_prerequisite *prerequisites; /* of build */
     size_t prerequisite_count;
-    int jobs;                       /* of build: how many compilers at a time; else 0 */
-    const char *arch_list;          /* of build: FLASH_ATTN_CUDA_ARCHS, as "80;90" */
-    const char *gpu_list;           /* of build: what these serve, as "89,90"; NULL: not known */
-    const char *flash_attn;         /* of build: the version to build */
+    int jobs;               /* of build: how many compilers at a time; else 0 */
+    const char *arch_list;  /* of build: FLASH_ATTN_CUDA_ARCHS, as "80;90" */
+    const char *gpu_list;   /* of build: what these serve, as "89,90"; NULL: not known */
+    const char *flash_attn; /* of build: the version to build */
     const char *const *build_words; /* of build: options of `anyflash build`, as were asked */
     size_t build_word_count;
     bool toolkit_from_index; /* of build: its compiler comes from the package index */

@@ -70,7 +70,8 @@ void af_slim_usual(struct af_slim *slim)
 /* "89,90": the GPUs, else every target of the release. */
 static const char *arch_option(const struct af_rung *rung, struct af_arena *arena)
 {
-    char *list = af_arena_text(arena, rung->gpu_list == NULL ? rung->arch_list : rung->gpu_list);
+    char *list =
+        af_arena_text(arena, rung->gpu_list == NULL ? rung->arch_list : rung->gpu_list);
     for (char *at = list; at != NULL && *at != '\0'; at++)
         *at = *at == ';' ? ',' : *at;
     return list;

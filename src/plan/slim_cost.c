@@ -127,33 +127,43 @@ static unsigned backward_key(const struct af_slim_file *file, const struct switc
     return key_of(tile, bits);
 }
 
-/* Shared memory that a GPU must have for backward's first tile shape, and its second. */
-static const struct {
-    int head_dim, first, second;
-} backward_smem[] = {
-    {32, 106496, 0},  {64, 147456, 0},  {96, 118784, 0},
-    {128, 147456, 0}, {192, 139264, 0}, {256, 180224, 147456},
-};
+/* Which of its tile shapes a launcher may choose. */
+enum { FIRST = 1, SECOND = 2, THIRD = 4 };
 
-/* Which of a file's tile shapes its launcher may choose, a bit for each. */
-static unsigned tile_choices(const struct af_slim_gpu *gpu, const struct af_slim_file *file)
+static unsigned forward_choices(const struct af_slim_gpu *gpu, int head_dim)
 {
-    if (file->pass == AF_FLASH_FORWARD_SPLIT)
-        return 1;
-    if (file->pass == AF_FLASH_FORWARD && file->head_dim == 256)
-        return gpu->smem_per_block == 0 ? 3
-               : gpu->smem_per_block >= 131072 && gpu->smem_per_sm < 196608 ? 1
-                                                                             : 2;
-    if (file->pass == AF_FLASH_FORWARD)
-        return gpu->is_sm8x == AF_UNKNOWN ? 3 : gpu->is_sm8x == AF_YES ? 1 : 2;
+    if (head_dim != 256)
+        return gpu->is_sm8x == AF_UNKNOWN ? FIRST | SECOND
+               : gpu->is_sm8x == AF_YES   ? FIRST
+                                          : SECOND;
+    if (gpu->smem_per_block == 0)
+        return FIRST | SECOND;
+    return gpu->smem_per_block >= 131072 && gpu->smem_per_sm < 196608 ? FIRST : SECOND;
+}
+
+static unsigned backward_choices(const struct af_slim_gpu *gpu, int head_dim)
+{
+    static const struct {
+        int head_dim, first, second; /* bytes for a block that each shape asks for */
+    } rows[] = {{32, 106496, 0},  {64, 147456, 0},  {96, 118784, 0},
+                {128, 147456, 0}, {192, 139264, 0}, {256, 180224, 147456}};
     size_t row = 0;
-    while (backward_smem[row].head_dim != file->head_dim)
+    while (rows[row].head_dim != head_dim)
         row++;
     if (gpu->smem_per_block == 0)
-        return file->head_dim == 256 ? 7 : 3;
-    return gpu->smem_per_block >= backward_smem[row].first    ? 1
-           : gpu->smem_per_block >= backward_smem[row].second ? 2
-                                                              : 4;
+        return rows[row].second == 0 ? FIRST | SECOND : FIRST | SECOND | THIRD;
+    return gpu->smem_per_block >= rows[row].first    ? FIRST
+           : gpu->smem_per_block >= rows[row].second ? SECOND
+                                                     : THIRD;
+}
+
+static unsigned tile_choices(const struct af_slim *slim, const struct af_slim_file *file)
+{
+    struct af_slim_gpu gpu;
+    af_slim_gpu(slim, &gpu);
+    return file->pass == AF_FLASH_FORWARD_SPLIT ? FIRST
+           : file->pass == AF_FLASH_FORWARD     ? forward_choices(&gpu, file->head_dim)
+                                                : backward_choices(&gpu, file->head_dim);
 }
 
 /* What templates make of a file: kernels that differ, and tile shapes, a bit for each. */
@@ -185,11 +195,9 @@ static void count_one(const struct af_slim_file *file, unsigned features, unsign
 static struct made count(const struct af_slim *slim, const struct af_slim_file *file)
 {
     struct af_slim_file causal = *file;
-    struct af_slim_gpu gpu;
     struct made made = {0, 0};
+    unsigned choices = tile_choices(slim, file);
     causal.causal = true;
-    af_slim_gpu(slim, &gpu);
-    unsigned choices = tile_choices(&gpu, file);
     count_one(file, slim->features, choices, &made);
     if (file->joined)
         count_one(&causal, slim->features, choices, &made);

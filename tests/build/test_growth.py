@@ -10,6 +10,8 @@ import synthetic
 
 pytestmark = pytest.mark.skipif(shutil.which("ninja") is None, reason="needs ninja")
 
+GENERATED = "cache/build/*/flash-attn/csrc/flash_attn/generated"
+
 
 @pytest.fixture
 def world(tmp_path):
@@ -30,7 +32,7 @@ def test_few_kernels_are_compiled_in_pairs(world):
         *(f"flash_{kind}_hdim128_bf16_both_sm80.cu" for kind in ("bwd", "fwd", "fwd_split")),
         "kernels_left_out.cpp",
     ]
-    unit = next(world.folder.glob("cache/build/*/flash-attn/csrc/flash_attn/generated/*bwd*both*"))
+    unit = next(world.folder.glob(f"{GENERATED}/*bwd*both*"))
     assert unit.read_text() == (
         '#include "flash_bwd_hdim128_bf16_sm80.cu"\n'
         '#include "flash_bwd_hdim128_bf16_causal_sm80.cu"\n'
@@ -40,8 +42,7 @@ def test_few_kernels_are_compiled_in_pairs(world):
 def settled(world, arch):
     """The launcher that a build for this GPU compiles."""
     build(world, "128", "none", "--arch", arch)
-    paths = list(world.folder.glob("cache/build/*/flash-attn/csrc/flash_attn/generated/"
-                                   "flash_bwd_launch_template.h"))
+    paths = list(world.folder.glob(f"{GENERATED}/flash_bwd_launch_template.h"))
     newest = max(paths, key=lambda path: path.stat().st_mtime_ns)
     return newest.read_text().splitlines()[1:]
 
@@ -128,7 +129,7 @@ def test_the_wheel_requires_its_torch_and_holds_flash_attn_alone(world):
 
 def test_checks_of_features_left_out_tell_what_adds_them(world):
     build(world, "128", "window,softcap")
-    unit = next(world.folder.glob("cache/build/*/flash-attn/csrc/flash_attn/generated/flash_api*"))
+    unit = next(world.folder.glob(f"{GENERATED}/flash_api*"))
     text = unit.read_text()
     assert '#include "../flash_api.cpp"' in text
     assert text.count("the same anyflash build with --features") == 2
