@@ -4,11 +4,13 @@
  * A file costs a fixed part and a part for each kernel that its switches make;
  * so the kernels are counted as the templates make them: all combinations of
  * the switches, and of these those that differ. Memory hardly depends on the
- * number of kernels: it is cicc's front end over the templates.
+ * number of kernels, but on that of tile shapes: it is cicc's front end over the
+ * templates.
  *
  * Measured on 2.8.3.post2 with CUDA 13.0.88, gcc 12.2, one target, cores of a
- * Zen 5: seconds 47 + 2.4 k (backward), 25 + 2.4 k (forward), 24 + 2.9 k
- * (split), of which 9 do not depend on the targets; flash_api.cpp 26 s and
+ * Zen 5: seconds 35 + 2.4 k (backward, and 12 for each further tile shape),
+ * 22 + 2.4 k (forward, and 3), 24 + 2.9 k (split), of which 9 do not depend on
+ * the targets; flash_api.cpp 26 s and
  * 1.6 GiB; a stub file 3.4 s and 0.4 GiB; wheels 8.6 MB for 251 kernels.
  */
 #include "plan/slim.h"
@@ -222,33 +224,38 @@ static const struct {
     {192, 4741, 900, 3523, 600, 3645}, {256, 4639, 932, 3523, 600, 3656},
 };
 
-static uint64_t peak_of(const struct af_slim_file *file, unsigned tiles, bool features)
+static uint64_t peak_of(const struct af_slim_file *file, int more_tiles, bool features)
 {
-    int more = 0;
     size_t row = 0;
     while (peaks[row].head_dim != file->head_dim)
         row++;
-    for (unsigned left = tiles & (tiles - 1); left != 0; left &= left - 1)
-        more++;
     int mib = file->pass == AF_FLASH_BACKWARD
-                  ? peaks[row].backward + more * peaks[row].backward_more
+                  ? peaks[row].backward + more_tiles * peaks[row].backward_more
               : file->pass == AF_FLASH_FORWARD_SPLIT
                   ? peaks[row].split
-                  : peaks[row].forward + more * peaks[row].forward_more;
+                  : peaks[row].forward + more_tiles * peaks[row].forward_more;
     int percent = 100 + MARGIN_PERCENT + (features ? FEATURES_PERCENT : 0);
     return (uint64_t)(mib * percent / 100) * MIB;
+}
+
+static double seconds_of(const struct af_slim_file *file, int more_tiles, int kernels)
+{
+    return file->pass == AF_FLASH_BACKWARD        ? 35 + 12 * more_tiles + 2.4 * kernels
+           : file->pass == AF_FLASH_FORWARD_SPLIT ? 24 + 2.9 * kernels
+                                                  : 22 + 3 * more_tiles + 2.4 * kernels;
 }
 
 struct af_slim_cost af_slim_file_cost(const struct af_slim *slim,
                                       const struct af_slim_file *file)
 {
     struct made made = count(slim, file);
-    double one = file->pass == AF_FLASH_BACKWARD        ? 47 + 2.4 * made.kernels
-                 : file->pass == AF_FLASH_FORWARD_SPLIT ? 24 + 2.9 * made.kernels
-                                                        : 25 + 2.4 * made.kernels;
+    int more_tiles = 0;
+    for (unsigned left = made.tiles & (made.tiles - 1); left != 0; left &= left - 1)
+        more_tiles++;
+    double one = seconds_of(file, more_tiles, made.kernels);
     double archs = slim->arch_count == 0 ? 1 : (double)slim->arch_count;
     return (struct af_slim_cost){SHARED_SECONDS + (one - SHARED_SECONDS) * archs,
-                                 peak_of(file, made.tiles, slim->features != 0)};
+                                 peak_of(file, more_tiles, slim->features != 0)};
 }
 
 struct af_slim_cost af_slim_host_cost(void)
