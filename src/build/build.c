@@ -3,20 +3,21 @@
  */
 #include "build/parts.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/output.h"
 #include "base/text.h"
 
-#define LOG_BYTES_MAX (32u * 1024u * 1024u)
-#define LINE_BYTES 400
+#define LOG_RESERVE (1 << 20) /* so that a full disk can be told of */
 #define WORDS_MAX 24
 
 /* One build works in a folder at a time; the lock goes with the process. */
@@ -26,12 +27,15 @@ static enum anyflash_status lock_folder(const struct af_build *build,
 {
     const char *path = af_path_join(build->arena, place->folder, "lock");
     int fd = path == NULL ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    if (fd < 0)
+        return path == NULL ? af_fail_memory(err)
+                            : af_fail(err, ANYFLASH_E_IO, "cannot write '%s': %s", path,
+                                      strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
         *fd_out = fd;
         return ANYFLASH_OK;
     }
-    if (fd >= 0)
-        close(fd);
+    close(fd);
     return af_fail(err, ANYFLASH_E_IO, "another build works in '%s': wait for its end",
                    place->folder);
 }
@@ -64,6 +68,7 @@ static enum anyflash_status variables(struct af_build *build,
     size_t count = 0;
     words[count++] = "FLASH_ATTENTION_FORCE_BUILD=TRUE";
     words[count++] = "NVCC_THREADS=1";
+    words[count++] = "NINJA_STATUS=[%f/%t] "; /* which the log is read by */
     words[count++] = "NVCC_APPEND_FLAGS="; /* ninja does not see them: objects would be stale */
     words[count++] = "NVCC_PREPEND_FLAGS=";
     words[count++] = "TORCH_NO_COMPILER_WRAPPER=1";
@@ -85,55 +90,68 @@ static enum anyflash_status variables(struct af_build *build,
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
-/* Marks of lines that tell of an error; a lower rank says more: who called only repeats it. */
-static const struct {
-    const char *text;
-    int rank;
-} marks[] = {
-    {"error:", 1},  {"error :", 1}, {"No space left", 1}, {"undefined reference", 1},
-    {"FAILED:", 2}, {"Killed", 2}, /* ninja's line, with the exit code and the file */
-    {"Error:", 3},                 /* Python's */
-};
-
-/* The first line of the log of the best rank, scrubbed; NULL without one. */
-static const char *first_error(struct af_build *build, const struct af_build_place *place)
+static const char *reason_of(struct af_build *build, const struct af_build_place *place,
+                             const struct af_govern_result *result, bool was_full)
 {
-    struct af_span rest;
-    struct af_span line;
-    struct af_span found = {NULL, 0};
-    int best = 9;
-    if (af_file_read_start(build->arena, place->log, LOG_BYTES_MAX, &rest, NULL) != ANYFLASH_OK)
-        return NULL;
-    while (best > 1 && af_span_line(&rest, &line)) {
-        for (size_t i = 0; i < AF_COUNT(marks); i++) {
-            size_t len = strlen(marks[i].text);
-            if (marks[i].rank < best && line.len >= len &&
-                memmem(line.data, line.len, marks[i].text, len) != NULL) {
-                best = marks[i].rank;
-                found = line;
-            }
-        }
-    }
-    return found.data == NULL
-               ? NULL
-               : af_text_scrub(build->arena,
-                               af_arena_text_n(build->arena, found.data,
-                                               found.len < LINE_BYTES ? found.len : LINE_BYTES),
-                               LINE_BYTES);
+    const char *line = af_build_first_error(build->arena, place->log);
+    if (line == NULL)
+        line = af_arena_format(build->arena, "setup.py ended with exit code %d",
+                               result->exit_code);
+    const char *full = line == NULL ? NULL : af_build_disk_reason(build, place, was_full, line);
+    return full == NULL ? line : full;
 }
 
-static const char *reason_of(struct af_build *build, const struct af_build_place *place,
-                             const struct af_govern_result *result)
+/* A listener between the governor and the caller's. */
+struct watch {
+    const struct af_build *build;
+    const struct af_build_place *place;
+    bool was_full; /* when a compiler failed; it takes its files away */
+};
+
+static void watch_event(void *context, const struct af_govern_event *event)
 {
-    const char *line = first_error(build, place);
-    if (line != NULL)
-        return line;
-    return af_arena_format(build->arena, "setup.py ended with exit code %d", result->exit_code);
+    struct watch *watch = context;
+    if (event->kind == AF_GOVERN_FAILED || event->kind == AF_GOVERN_CRASHED)
+        watch->was_full = watch->was_full || af_build_disk_is_full(watch->place);
+    if (watch->build->event != NULL)
+        watch->build->event(watch->build->context, event);
 }
 
 static unsigned cores_of(const struct af_build *build)
 {
     return (unsigned)af_fact_int_or(&build->machine->resources.cores, 0);
+}
+
+/* The log, with room to say something in when the disk is full. */
+static int open_log(const char *path, struct anyflash_error *err)
+{
+    int log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+    if (log < 0)
+        af_fail(err, ANYFLASH_E_IO, "cannot write '%s': %s", path, strerror(errno));
+    else
+        fallocate(log, FALLOC_FL_KEEP_SIZE, 0, LOG_RESERVE); /* or not: it is a help only */
+    return log;
+}
+
+static void close_log(int log)
+{
+    struct stat info;
+    if (fstat(log, &info) == 0 && ftruncate(log, info.st_size) != 0)
+        info.st_size = 0; /* the room stays taken until the next build */
+    close(log);
+}
+
+/* What a build that was killed left; what the last one made. */
+static enum anyflash_status clear_place(struct af_build *build,
+                                        const struct af_build_place *place, const char *made,
+                                        struct anyflash_error *err)
+{
+    enum anyflash_status status = af_build_remove_folder(made, err);
+    if (status == ANYFLASH_OK)
+        status = af_build_remove_folder(place->temporary, err);
+    if (status == ANYFLASH_OK)
+        status = af_build_drop_copies(build, place, err);
+    return status == ANYFLASH_OK ? af_folder_make(place->temporary, 0755, err) : status;
 }
 
 static enum anyflash_status compile(struct af_build *build, const struct af_build_place *place,
@@ -149,15 +167,12 @@ static enum anyflash_status compile(struct af_build *build, const struct af_buil
                                 "build",        "--build-base", base,   "bdist_wheel",
                                 "--skip-build", "--dist-dir",   made,   NULL};
     enum anyflash_status status = variables(build, place, words, err);
+    struct watch watch = {.build = build, .place = place};
     if (status == ANYFLASH_OK)
-        status = af_build_remove_folder(made, err);
-    if (status == ANYFLASH_OK)
-        status = af_folder_make(place->temporary, 0755, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    int log = open(place->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+        status = clear_place(build, place, made, err);
+    int log = status == ANYFLASH_OK ? open_log(place->log, err) : -1;
     if (log < 0)
-        return af_fail(err, ANYFLASH_E_IO, "cannot write '%s'", place->log);
+        return status != ANYFLASH_OK ? status : ANYFLASH_E_IO;
     const struct af_govern_options options = {.argv = argv,
                                               .folder = place->sources,
                                               .environment = words,
@@ -166,13 +181,17 @@ static enum anyflash_status compile(struct af_build *build, const struct af_buil
                                               .slots = build->slots,
                                               .cores = cores_of(build),
                                               .predict = af_build_predict,
-                                              .event = build->event,
-                                              .event_context = build->context,
+                                              .event = watch_event,
+                                              .event_context = &watch,
                                               .context = build};
     status = af_govern_run(&options, build->state, &result->governed, err);
-    close(log);
+    close_log(log);
     if (status == ANYFLASH_OK && result->governed.interrupted != 0)
         raise(result->governed.interrupted); /* the governor took it from the program */
+    else if (status == ANYFLASH_OK && result->governed.exit_code != 0)
+        result->reason = reason_of(build, place, &result->governed, watch.was_full);
+    if (arena->failed)
+        status = af_fail_memory(err);
     af_build_remove_folder(place->temporary, NULL);
     return status;
 }
@@ -193,37 +212,58 @@ static enum anyflash_status write_about(struct af_build *build,
                : af_build_write_file(build->arena, path, text, 0644, err);
 }
 
-enum anyflash_status af_build_run(struct af_build *build, const struct af_build_place *place,
-                                  struct af_build_result *result_out,
-                                  struct anyflash_error *err)
+/* All steps, in a folder that is made, known and locked. */
+static enum anyflash_status make(struct af_build *build, const struct af_build_place *place,
+                                 struct af_build_result *result, struct anyflash_error *err)
 {
-    struct af_build_result result = {0};
-    int lock = -1;
-    double start = af_govern_now();
-    enum anyflash_status status = af_folder_make(place->folder, 0755, err);
-    if (status == ANYFLASH_OK)
-        status = write_about(build, place, err);
-    if (status == ANYFLASH_OK)
-        status = lock_folder(build, place, &lock, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    status = af_build_prepare_environment(build, place, err);
+    enum anyflash_status status = af_build_prepare_environment(build, place, err);
     if (status == ANYFLASH_OK)
         status = af_build_prepare_sources(build, place, err);
     if (status == ANYFLASH_OK)
         status = af_build_write_selection(build, place, err);
     if (status == ANYFLASH_OK)
-        status = compile(build, place, &result, err);
-    if (status == ANYFLASH_OK && result.governed.interrupted != 0)
-        status = af_fail(err, ANYFLASH_E_TIMEOUT,
-                         "interrupted: the same command goes on where this one stopped");
-    else if (status == ANYFLASH_OK && result.governed.exit_code != 0)
-        result.reason = reason_of(build, place, &result.governed);
-    else if (status == ANYFLASH_OK)
-        status = af_build_take_wheel(build, place, &result.wheel, err);
-    close(lock);
-    result.seconds = af_govern_now() - start;
-    if (status == ANYFLASH_OK)
-        *result_out = result;
+        status = compile(build, place, result, err);
+    if (status == ANYFLASH_OK && result->governed.interrupted != 0)
+        return af_fail(err, ANYFLASH_E_TIMEOUT,
+                       "interrupted: the same command goes on where this one stopped");
+    if (status == ANYFLASH_OK && result->governed.exit_code == 0)
+        status = af_build_take_wheel(build, place, &result->wheel, err);
     return status;
+}
+
+/* The same failure, where the disk was full, with what that means. */
+static enum anyflash_status fail_of_disk(struct af_build *build,
+                                         const struct af_build_place *place,
+                                         enum anyflash_status status,
+                                         struct anyflash_error *err)
+{
+    const char *full = status == ANYFLASH_E_IO
+                           ? af_build_disk_reason(build, place, false, err->message)
+                           : NULL;
+    return full == NULL ? status : af_fail(err, status, "%s", full);
+}
+
+enum anyflash_status af_build_run(struct af_build *build, const struct af_build_place *place,
+                                  struct af_build_result *result_out,
+                                  struct anyflash_error *err)
+{
+    struct af_build_result result = {0};
+    struct anyflash_error own = {0};
+    int lock = -1;
+    double start = af_govern_now();
+    err = err == NULL ? &own : err;
+    enum anyflash_status status = af_folder_make(place->folder, 0755, err);
+    if (status == ANYFLASH_OK)
+        status = write_about(build, place, err);
+    if (status == ANYFLASH_OK)
+        status = lock_folder(build, place, &lock, err);
+    if (status == ANYFLASH_OK)
+        status = make(build, place, &result, err);
+    if (lock >= 0)
+        close(lock);
+    result.seconds = af_govern_now() - start;
+    if (status != ANYFLASH_OK)
+        return fail_of_disk(build, place, status, err);
+    *result_out = result;
+    return ANYFLASH_OK;
 }

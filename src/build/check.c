@@ -155,18 +155,12 @@ static bool is_kept(struct af_arena *arena, const char *folder, const char *name
     return path != NULL && af_file_is_regular(path);
 }
 
-/* What of the disk's need an earlier build has taken already. */
 static int64_t kept_bytes(struct af_build *build)
 {
     struct af_build_place place;
-    int64_t bytes = 0;
-    if (af_build_find_place(build, &place, NULL) != ANYFLASH_OK)
-        return 0;
-    if (is_kept(build->arena, place.sources, "setup.py"))
-        bytes += AF_BUILD_SOURCES_DISK;
-    if (is_kept(build->arena, place.environment, "complete"))
-        bytes += AF_BUILD_TOOLS_DISK + (place.cuda_from_index ? AF_BUILD_TOOLKIT_DISK : 0);
-    return bytes;
+    return af_build_find_place(build, &place, NULL) == ANYFLASH_OK
+               ? af_build_kept_bytes(build, &place)
+               : 0;
 }
 
 /* What an earlier build left: without it the network is needed. */

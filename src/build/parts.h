@@ -27,6 +27,33 @@ enum anyflash_status af_build_call(struct af_build *build, const char *log, cons
                                    const char *const *argv, const char *const *environment,
                                    struct af_span *output_out, struct anyflash_error *err);
 
+/*
+ * The line of the log that tells best why the build failed: of the first command
+ * that did, what its last attempt said. Scrubbed; NULL without one.
+ */
+const char *af_build_first_error(struct af_arena *arena, const char *log);
+
+/* Bytes free on the disk of the place; UINT64_MAX when that cannot be known. */
+uint64_t af_build_disk_free(const struct af_build_place *place);
+
+/* Whether so little is free that nothing can go on. */
+bool af_build_disk_is_full(const struct af_build_place *place);
+
+/* What of the disk's need an earlier build has taken already, about. */
+int64_t af_build_kept_bytes(struct af_build *build, const struct af_build_place *place);
+
+/*
+ * Of a build that ended with the words `said`: where the disk was full (as it
+ * was seen, or as they tell), a sentence that says so, what is needed and what
+ * is free. NULL: that was not it, or memory fails.
+ */
+const char *af_build_disk_reason(struct af_build *build, const struct af_build_place *place,
+                                 bool was_full, const char *said);
+
+/* The objects' folder "temp.linux-x86_64-cpython-312/csrc/flash_attn"; NULL without one. */
+const char *af_build_object_folder(const struct af_build *build,
+                                   const struct af_build_place *place);
+
 /* uv, as a path, from PATH or the environment of our own; NULL: there is none. */
 const char *af_build_uv(const struct af_build *build, const struct af_build_place *place);
 
@@ -50,6 +77,14 @@ const char *af_build_local_version(const struct af_build *build);
 
 /* A compiler call of this build as the governor sees it; context: struct af_build. */
 void af_build_predict(void *context, const char *const *argv, struct af_prediction *out);
+
+/*
+ * Removes what setup.py copied and linked before: of a copy that was cut short it
+ * would believe that it is there.
+ */
+enum anyflash_status af_build_drop_copies(struct af_build *build,
+                                          const struct af_build_place *place,
+                                          struct anyflash_error *err);
 
 /* The wheel that setup.py left, with the platform tag that its bytes need (wheel.c). */
 enum anyflash_status af_build_take_wheel(struct af_build *build,

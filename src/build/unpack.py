@@ -4,6 +4,7 @@ Only plain files and folders that stay within FOLDER, within limits; links, devi
 names are refused. The archive's one top folder becomes FOLDER, complete or not at all.
 """
 
+import glob
 import os
 import pathlib
 import shutil
@@ -37,6 +38,8 @@ def members_of(archive):
 
 def main():
     source, folder = sys.argv[1], sys.argv[2]
+    for left in glob.glob(f"{glob.escape(folder)}.*"):  # by one that was killed
+        shutil.rmtree(left, ignore_errors=True)
     staged = f"{folder}.{os.getpid()}"
     try:
         with tarfile.open(source, "r:gz") as archive:

@@ -32,20 +32,43 @@ static const char *find(struct af_build *build, const char *folder, const char *
     return found;
 }
 
-/* The folder "lib.linux-x86_64-cpython-312" among the objects. */
-static const char *library_folder(struct af_build *build, const struct af_build_place *place)
+/* The entry of the objects' folder that begins so, as "lib."; NULL without one. */
+static const char *find_folder(const struct af_build *build, const struct af_build_place *place,
+                               const char *start)
 {
     const char *objects = af_path_join(build->arena, place->folder, "objects");
     DIR *opened = objects == NULL ? NULL : opendir(objects);
     struct dirent *entry;
     const char *found = NULL;
     while (opened != NULL && found == NULL && (entry = readdir(opened)) != NULL) {
-        if (af_starts_with(entry->d_name, "lib."))
+        if (af_starts_with(entry->d_name, start))
             found = af_path_join(build->arena, objects, entry->d_name);
     }
     if (opened != NULL)
         closedir(opened);
     return found;
+}
+
+const char *af_build_object_folder(const struct af_build *build,
+                                   const struct af_build_place *place)
+{
+    const char *folder = find_folder(build, place, "temp.");
+    return folder == NULL ? NULL : af_path_join(build->arena, folder, "csrc/flash_attn");
+}
+
+enum anyflash_status af_build_drop_copies(struct af_build *build,
+                                          const struct af_build_place *place,
+                                          struct anyflash_error *err)
+{
+    static const char *const starts[] = {"lib.", "bdist."};
+    for (size_t i = 0; i < AF_COUNT(starts); i++) {
+        const char *folder = find_folder(build, place, starts[i]);
+        enum anyflash_status status =
+            folder == NULL ? ANYFLASH_OK : af_build_remove_folder(folder, err);
+        if (status != ANYFLASH_OK)
+            return status;
+    }
+    return build->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
 /* The minor of the newest glibc 2 whose functions the extension needs; -1 when unreadable. */
@@ -91,7 +114,7 @@ enum anyflash_status af_build_take_wheel(struct af_build *build,
     struct af_arena *arena = build->arena;
     const char *folder = af_path_join(arena, place->folder, "made");
     const char *made = folder == NULL ? NULL : find(build, folder, ".whl");
-    const char *libraries = library_folder(build, place);
+    const char *libraries = find_folder(build, place, "lib.");
     const char *library = libraries == NULL ? NULL : find(build, libraries, ".so");
     int glibc = glibc_need(build, library);
     if (made == NULL || glibc < 0)

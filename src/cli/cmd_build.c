@@ -238,6 +238,9 @@ static enum anyflash_status give(struct af_cli *cli, struct build *build,
     enum anyflash_status status = af_file_place(&cli->arena, build->result.wheel, to, err);
     if (status == ANYFLASH_OK)
         build->result.wheel = to;
+    else
+        cli->hint = af_arena_format(&cli->arena, "the wheel is built and kept: %s",
+                                    build->result.wheel);
     return status;
 }
 

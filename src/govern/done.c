@@ -19,6 +19,7 @@
 
 #define DEPENDENCIES_BYTES_MAX (8u * 1024u * 1024u)
 #define HEAD_BYTES 160
+#define RESERVE_BYTES (1 << 20) /* flash_api.cpp reads files with 0.5 MB of names */
 
 /* What a command reads and writes. */
 struct command {
@@ -104,17 +105,17 @@ static void head_of(const struct command *command, const struct stat *object,
              (intmax_t)object->st_mtim.tv_sec, object->st_mtim.tv_nsec);
 }
 
-/* Replaces `path` as a whole, or leaves it. */
-static bool write_file(struct af_arena *arena, const char *path, const char *head,
+/* Replaces `path` as a whole, or leaves it; in the room of `staged`, if that has some. */
+static bool write_file(const char *staged, const char *path, const char *head,
                        struct af_span rest)
 {
-    const char *staged = af_arena_format(arena, "%s.%ld", path, (long)getpid());
-    int fd = staged == NULL ? -1 : open(staged, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    int fd = staged == NULL ? -1 : open(staged, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0)
         return false;
     size_t head_len = strlen(head);
     bool good = write(fd, head, head_len) == (ssize_t)head_len &&
-                write(fd, rest.data == NULL ? "" : rest.data, rest.len) == (ssize_t)rest.len;
+                write(fd, rest.data == NULL ? "" : rest.data, rest.len) == (ssize_t)rest.len &&
+                ftruncate(fd, (off_t)(head_len + rest.len)) == 0;
     good = close(fd) == 0 && good && rename(staged, path) == 0;
     if (!good)
         unlink(staged);
@@ -167,12 +168,49 @@ bool af_done_is(const char *const *argv)
     }
     if (done) {
         struct af_span rest = {note.data + strlen(head), note.len - strlen(head)};
-        done = dependencies_are_older(rest, &object) &&
-               (command.dependencies == NULL ||
-                write_file(&arena, command.dependencies, "", rest));
+        done =
+            dependencies_are_older(rest, &object) &&
+            (command.dependencies == NULL ||
+             write_file(af_arena_format(&arena, "%s.%ld", command.dependencies, (long)getpid()),
+                        command.dependencies, "", rest));
     }
     af_arena_release(&arena);
     return done;
+}
+
+/* Where the note is written before it takes its name; one gate makes an object at a time. */
+static const char *staged_note(struct af_arena *arena, const struct command *command)
+{
+    return beside(arena, command, "done.new");
+}
+
+void af_done_reserve(const char *const *argv)
+{
+    struct command command;
+    struct af_arena arena;
+    if (!read_command(argv, &command))
+        return;
+    af_arena_init(&arena);
+    const char *staged = staged_note(&arena, &command);
+    int fd = staged == NULL ? -1 : open(staged, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd >= 0) {
+        fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, RESERVE_BYTES); /* or not: it is a help only */
+        close(fd);
+    }
+    af_arena_release(&arena);
+}
+
+void af_done_give_up(const char *const *argv)
+{
+    struct command command;
+    struct af_arena arena;
+    if (!read_command(argv, &command))
+        return;
+    af_arena_init(&arena);
+    const char *staged = staged_note(&arena, &command);
+    if (staged != NULL)
+        unlink(staged);
+    af_arena_release(&arena);
 }
 
 void af_done_note(const char *const *argv)
@@ -187,11 +225,14 @@ void af_done_note(const char *const *argv)
     af_arena_init(&arena);
     head_of(&command, &object, head);
     const char *path = beside(&arena, &command, "done");
-    if (path != NULL &&
+    const char *staged = staged_note(&arena, &command);
+    if (path != NULL && staged != NULL &&
         (command.dependencies == NULL ||
          af_file_read(&arena, command.dependencies, DEPENDENCIES_BYTES_MAX - HEAD_BYTES, &rest,
                       NULL) == ANYFLASH_OK) &&
-        write_file(&arena, path, head, rest))
+        write_file(staged, path, head, rest))
         keep(&arena, &command);
+    else if (staged != NULL)
+        unlink(staged);
     af_arena_release(&arena);
 }

@@ -20,7 +20,16 @@
  */
 bool af_done_is(const char *const *argv);
 
+/*
+ * Takes room on the disk for the note of a command that is about to run, as
+ * OBJECT.done.new: where its object just fits, what was finished is known, too.
+ */
+void af_done_reserve(const char *const *argv);
+
 /* Notes that it has just ended well. What cannot be noted is only time lost. */
 void af_done_note(const char *const *argv);
+
+/* Gives the room back: it failed. */
+void af_done_give_up(const char *const *argv);
 
 #endif

@@ -37,6 +37,8 @@ struct gate {
     int signals;
     sigset_t before;
     pid_t group;                /* of the running compiler; 0: none */
+    bool started;               /* once at least */
+    bool again;                 /* and more than once */
     struct af_message *message; /* for sending and receiving */
 };
 
@@ -86,6 +88,11 @@ static void become(const struct gate *gate, pid_t parent)
 static bool start(struct gate *gate)
 {
     pid_t parent = getpid();
+    gate->again = gate->started;
+    gate->started = true;
+    if (gate->again)
+        say("\n" AF_GATE_AGAIN "\n");
+    af_done_reserve(gate->argv);
     pid_t pid = fork();
     if (pid == 0)
         become(gate, parent);
@@ -100,8 +107,13 @@ static bool start(struct gate *gate)
 /* Keeps in mind what the compiler finished, by its status. */
 static void note(const struct gate *gate, int status)
 {
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (well)
         af_done_note(gate->argv);
+    else
+        af_done_give_up(gate->argv);
+    if (well && gate->again)
+        say("\n" AF_GATE_WELL "\n");
 }
 
 /* Kills what the compiler left behind, in its group or out of it. */

@@ -9,6 +9,10 @@
 
 #define AF_GATE_EXIT_ALONE 75 /* EX_TEMPFAIL: no governor */
 
+/* What a gate adds to its compiler's words where that was started more than once. */
+#define AF_GATE_AGAIN "anyflash: this compiler is started again"
+#define AF_GATE_WELL "anyflash: this compiler ended well after all"
+
 /*
  * Runs `argv` (argv[0] is the compiler's path, NULL-terminated) once the
  * governor of $ANYFLASH_GATE lets it, again if it says so, and returns the exit

@@ -5,7 +5,7 @@
 
 Tensors are fake ones of torch on the device 'cuda': they have shapes and no memory. So the
 extension's own code runs up to its answer that it lacks a kernel; one that it has would be
-launched, which fails here. Each line has: head_dim, dtype, feature, error.
+launched, which fails here. Each line has: pass, head_dim, dtype, feature, error.
 """
 
 import json
@@ -14,29 +14,37 @@ import torch
 import flash_attn_2_cuda  # torch brings the libraries that it needs
 from torch._subclasses import fake_tensor
 
+NAMES = ("pass", "head_dim", "dtype", "feature")
 CASES = [
-    (head_dim, dtype, feature)
+    (which, head_dim, dtype, feature)
+    for which in ("forward", "backward")
     for head_dim in (32, 64, 96, 128, 192, 256)
     for dtype in ("bfloat16", "float16")
     for feature in ("plain", "causal")
-] + [(128, "bfloat16", feature) for feature in ("window", "softcap", "alibi", "dropout")]
+] + [
+    (which, head_dim, "bfloat16", feature)
+    for which in ("forward", "backward")
+    for head_dim in (64, 128)
+    for feature in ("window", "softcap", "alibi", "dropout")
+]
 
 
-def call(head_dim, dtype, feature):
+def call(which, head_dim, dtype, feature):
     """The first line of the error."""
     with fake_tensor.FakeTensorMode():
         query = torch.empty(1, 16, 4, head_dim, dtype=getattr(torch, dtype), device="cuda")
-        slopes = torch.empty(4, dtype=torch.float32, device="cuda")
+        floats = torch.empty(1, 4, 16, dtype=torch.float32, device="cuda")
+        slopes = floats[0, :, 0].contiguous() if feature == "alibi" else None
+        drop = 0.5 if feature == "dropout" else 0.0
         window = 4 if feature == "window" else -1
+        manner = (1.0, feature == "causal", window, window, float(feature == "softcap"))
         try:
-            flash_attn_2_cuda.fwd(
-                *(query, query, query, None),
-                slopes if feature == "alibi" else None,
-                0.5 if feature == "dropout" else 0.0,
-                *(1.0, feature == "causal", window, window),
-                1.0 if feature == "softcap" else 0.0,
-                *(False, None),
-            )
+            if which == "forward":
+                flash_attn_2_cuda.fwd(query, query, query, None, slopes, drop, *manner,
+                                      False, None)
+            else:
+                flash_attn_2_cuda.bwd(query, query, query, query, query, floats, None, None,
+                                      None, slopes, drop, *manner, False, None, floats)
         except RuntimeError as error:
             return str(error).splitlines()[0]
     return None
@@ -45,8 +53,7 @@ def call(head_dim, dtype, feature):
 def main():
     fake_tensor.init_gpu_context = lambda device: None  # it would make a real tensor
     for case in CASES:
-        names = ("head_dim", "dtype", "feature", "error")
-        print(json.dumps(dict(zip(names, (*case, call(*case))))))
+        print(json.dumps({**dict(zip(NAMES, case)), "error": call(*case)}))
 
 
 if __name__ == "__main__":

@@ -144,8 +144,8 @@ def install(environment, wheel):
     run(HIDE, python, "-c", "import flash_attn, flash_attn.modules.mha, flash_attn_2_cuda")
 
 
-def check_missing(place, environment, head_dims, features):
-    """What an installed wheel answers when it is asked for what it lacks."""
+def check_missing(place, environment, head_dims, features, passes):
+    """What an installed wheel answers when it is asked for what it lacks; how many were asked."""
     library = place.folder / "stand-in" / "libcuda.so.1"
     library.parent.mkdir(exist_ok=True)
     run("cc", "-shared", "-fPIC", "-o", library, HERE / "stand_in_cuda.c")
@@ -156,19 +156,25 @@ def check_missing(place, environment, head_dims, features):
     }
     out = run(environment / "bin" / "python", HERE / "call_missing.py", env=variables,
               stderr=subprocess.DEVNULL)
+    count = collections.Counter()
     for case in map(json.loads, out.splitlines()):
-        held = case["head_dim"] in head_dims and case["dtype"] == "bfloat16"
+        held = (case["head_dim"] in head_dims and case["dtype"] == "bfloat16"
+                and case["pass"] in passes)
         error = case["error"] or ""
-        if held and case["feature"] in FEATURES and case["feature"] not in features:
+        if case["feature"] in FEATURES and case["feature"] not in features:
             check("build does not support" in error, case)
             check(f"with --features {case['feature']}" in error, case)
+            count["features refused"] += 1
         elif held:
             check("CUDA error" in error, case)  # it would have been launched
+            count[f"{case['pass']} found"] += 1
         else:
             dtype = {"bfloat16": "bf16", "float16": "fp16"}[case["dtype"]]
-            kernel = f"forward, head size {case['head_dim']}, {dtype}"
+            kernel = f"{case['pass']}, head size {case['head_dim']}, {dtype}"
             check(f"no kernel for: {kernel}" in error, case)
             check("Add it: anyflash build --head-dim" in error, case)
+            count[f"{case['pass']} refused"] += 1
+    return dict(count)
 
 
 def try_wheel(place, title, torch, features, options, sm=90, head_dims=frozenset([128])):
@@ -178,7 +184,8 @@ def try_wheel(place, title, torch, features, options, sm=90, head_dims=frozenset
     print("   ", check_kernels(place, environment, wheel, head_dims, features, sm,
                                answer["kernels"]))
     install(environment, answer["wheel"])
-    check_missing(place, environment, head_dims, features)
+    passes = ("forward",) if "--inference" in options else ("forward", "backward")
+    print("   ", check_missing(place, environment, head_dims, features, passes))
     return compiled
 
 

@@ -42,6 +42,14 @@ int cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
     return SUCCESS;
 }
 
+/* Asked when the generator of random numbers is made, which backward does without dropout, too. */
+int cudaStreamIsCapturing(void *stream, int *status)
+{
+    (void)stream;
+    *status = 0; /* cudaStreamCaptureStatusNone */
+    return SUCCESS;
+}
+
 /* Asked before a device is set back; the driver's library, so under its name. */
 int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 {
