@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #define DETAIL_BYTES 512
+#define PACKAGE_TORCH_MINOR 4 /* python/anyflash: its operators begin with torch 2.4 */
 
 void af_climb_start(struct af_climb *climb, enum af_rung_kind kind)
 {
@@ -42,6 +43,21 @@ void af_climb_reason(struct af_climb *climb, enum af_reason_id id, const char *f
     }
     climb->reasons[climb->reason_count++] =
         (struct af_reason){id, detail[0] == '\0' ? NULL : af_arena_text(climb->arena, detail)};
+}
+
+bool af_climb_takes_package(const struct af_climb *climb)
+{
+    for (size_t i = 0; i < climb->judge->view_count; i++) {
+        const struct af_view *view = &climb->judge->views[i];
+        const struct af_view_torch *torch = &view->torch;
+        bool old = torch->state == AF_FACT_KNOWN &&
+                   (torch->major < 2 ||
+                    (torch->major == 2 && torch->minor < PACKAGE_TORCH_MINOR));
+        if (old || !af_equal(view->os, "linux") ||
+            (!af_equal(view->arch, "x86_64") && !af_equal(view->arch, "aarch64")))
+            return false;
+    }
+    return true;
 }
 
 void af_climb_end(struct af_climb *climb)

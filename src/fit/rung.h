@@ -27,6 +27,12 @@ void af_climb_reason(struct af_climb *climb, enum af_reason_id id, const char *f
 
 bool af_climb_has(const struct af_climb *climb, enum af_reason_id id);
 
+/*
+ * Whether the Python package of this project serves every machine of the climb:
+ * Linux on x86_64 or aarch64, and torch 2.4 or newer, where that is there already.
+ */
+bool af_climb_takes_package(const struct af_climb *climb);
+
 /* Publishes the reasons; the answer follows from them. */
 void af_climb_end(struct af_climb *climb);
 

@@ -1,8 +1,7 @@
 /*
  * rung_engine.c: the last rung: exact attention for what no CUDA kernel serves:
- * CPU tensors, old GPUs, machines without one. In this version the step is
- * torch's own scaled_dot_product_attention; the engine of this project is not
- * part of it.
+ * CPU tensors, old GPUs, machines without one: torch's scaled_dot_product_attention
+ * everywhere, which the engine of this project can compute on CPUs.
  */
 #include "base/text.h"
 #include "fit/rung.h"
@@ -26,11 +25,12 @@ void af_rung_engine(struct af_climb *climb)
             af_climb_reason(climb, AF_REASON_ENGINE_PLATFORM, "here: %s %s", view->os,
                             view->arch);
     }
-    af_climb_reason(climb, AF_REASON_TODAY_SDPA, NULL);
+    if (af_climb_takes_package(climb))
+        af_climb_reason(climb, AF_REASON_ENGINE_BY_PACKAGE, NULL);
     af_climb_end(climb);
     climb->rung->price = (struct af_price){0, 0, 0, 0};
     climb->rung->summary = climb->rung->answer == AF_NO
                                ? "no attention without a GPU is planned for this platform"
                                : "exact attention without flash-attn, for CPU tensors and old "
-                                 "GPUs: torch's scaled_dot_product_attention";
+                                 "GPUs, through scaled_dot_product_attention";
 }

@@ -114,7 +114,8 @@ void af_rung_torch_kernels(struct af_climb *climb)
     bool paged = climb->judge->views[0].torch.minor >= PAGED_MINOR;
     af_climb_reason(climb, AF_REASON_KERNELS_LACK, "%s",
                     paged ? "this torch has paged caches" : "this torch has no paged caches");
-    af_climb_reason(climb, AF_REASON_TODAY_SDPA, NULL);
+    if (af_climb_takes_package(climb))
+        af_climb_reason(climb, AF_REASON_KERNELS_BY_PACKAGE, NULL);
     climb->rung->reason_count = climb->reason_count;
     climb->rung->price = (struct af_price){0, 0, 0, 0};
     climb->rung->summary = "the FlashAttention-2 kernels inside torch, through "

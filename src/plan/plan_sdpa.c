@@ -1,6 +1,7 @@
 /*
- * plan_sdpa.c: no flash-attn: torch's own attention, which uses the
- * FlashAttention kernels inside torch where it has them for the GPU.
+ * plan_sdpa.c: no flash-attn: torch's attention, which uses the FlashAttention
+ * kernels inside torch where it has them for the GPU, and on CPUs the engine of
+ * this project where its Python package is there.
  */
 #include "base/text.h"
 #include "plan/builder.h"
@@ -36,6 +37,15 @@ static void try_kernels(struct af_builder *builder)
     af_builder_end(builder, AF_STEP_TRY, "see that torch's FlashAttention kernels run here");
 }
 
+static bool takes_package(const struct af_rung *rung)
+{
+    for (size_t i = 0; i < rung->reason_count; i++) {
+        if (rung->reasons[i].id == AF_REASON_ENGINE_BY_PACKAGE)
+            return true;
+    }
+    return false;
+}
+
 void af_plan_sdpa(struct af_builder *builder)
 {
     install_torch(builder);
@@ -44,4 +54,9 @@ void af_plan_sdpa(struct af_builder *builder)
                       "transformers, pass attn_implementation=\"sdpa\"");
     if (builder->rung->kind == AF_RUNG_TORCH_KERNELS)
         try_kernels(builder);
+    if (takes_package(builder->rung))
+        af_builder_advice(builder,
+                          "for tensors on the CPU, let the engine of this project compute it: "
+                          "pip install . in the folder of anyflash's sources, then in "
+                          "programs: import anyflash.torch; anyflash.torch.enable()");
 }

@@ -145,6 +145,23 @@ def test_prefer_takes_another_way(anyflash):
     assert plan["decision"] == "engine"
 
 
+def test_ways_without_flash_attn_name_the_python_package(anyflash):
+    plan = answer_json(anyflash, "plan", *WORKSTATION, "--prefer", "engine", codes=(0,))
+    rungs = {rung["name"]: json.dumps(rung) for rung in plan["rungs"]}
+    assert "from anyflash import flash_attn_func" in rungs["torch-kernels"]
+    assert "anyflash.torch.enable()" in rungs["engine"]
+    assert "anyflash.torch.enable()" in plan["steps"][-1]["title"]
+
+
+@pytest.mark.parametrize("given", [("os=windows", "arch=x86_64"), ("os=macos", "arch=aarch64")])
+def test_the_python_package_is_not_offered_where_it_is_not(anyflash, given):
+    facts = [word for fact in given for word in ("--given", fact)]
+    plan = anyflash("plan", *facts, "--given", "python=3.12", "--given", "torch=2.8.0",
+                    "--prefer", "engine", "--verbose")
+    assert "scaled_dot_product_attention" in plan.out
+    assert "anyflash.torch" not in plan.out and "from anyflash import" not in plan.out
+
+
 def test_a_preference_that_is_not_possible_exits_1(anyflash):
     answer = anyflash("plan", "--machine", BY_NAME["rtx4090-torch2.15"], "--prefer", "wheel")
     assert answer.code == 1 and "Decision: none" in answer.out
