@@ -10,6 +10,8 @@ import struct
 import sys
 import threading
 
+from ._version import __version__
+
 F32, F16, BF16, BOOL = 1, 2, 3, 4
 
 #: Members of struct anyflash_attend_args, in its order: name and struct format.
@@ -104,6 +106,48 @@ class _ContextArgs(ctypes.Structure):
 _EXCEPTIONS = {1: ValueError, 2: MemoryError, 8: NotImplementedError}
 
 
+#: All that the package calls: a library without one of them is an older build.
+_FUNCTIONS = (
+    "anyflash_attend",
+    "anyflash_attend_backward",
+    "anyflash_context_free",
+    "anyflash_context_new",
+    "anyflash_explain",
+    "anyflash_merge",
+    "anyflash_python_attend",
+    "anyflash_torch_caller",
+    "anyflash_torch_context",
+    "anyflash_torch_counts",
+    "anyflash_torch_disable",
+    "anyflash_torch_enable",
+    "anyflash_torch_operators",
+    "anyflash_torch_withdraw",
+    "anyflash_version_text",
+)
+
+
+def _check(library, path):
+    """A library of another version would fail late, in the middle of a call."""
+    remedy = (
+        "build it again (make install, or pip install . in anyflash's sources), or let "
+        f"ANYFLASH_LIBRARY name the libanyflash.so of {__version__}"
+    )
+    missing = [name for name in _FUNCTIONS if not hasattr(library, name)]
+    if "anyflash_version_text" not in missing:
+        library.anyflash_version_text.restype = ctypes.c_char_p
+        version = library.anyflash_version_text().decode("utf-8", "replace")
+        if version != __version__:
+            raise ImportError(
+                f"anyflash {__version__} cannot use its library '{path}', which is version "
+                f"{version}: {remedy}"
+            )
+    if missing:
+        raise ImportError(
+            f"anyflash {__version__} cannot use its library '{path}', an older build without "
+            f"{', '.join(missing)}: {remedy}"
+        )
+
+
 def _load():
     path = os.environ.get("ANYFLASH_LIBRARY") or os.path.join(
         os.path.dirname(__file__), "libanyflash.so"
@@ -112,6 +156,7 @@ def _load():
         library = ctypes.CDLL(path)
     except OSError as error:
         raise ImportError(f"anyflash cannot load its library '{path}': {error}") from None
+    _check(library, path)
     for name in (
         "anyflash_attend",
         "anyflash_attend_backward",

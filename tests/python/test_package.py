@@ -2,8 +2,11 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
+
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -41,6 +44,52 @@ def test_a_missing_library_is_an_import_error_that_names_it(tmp_path):
     )
     assert "ImportError: anyflash cannot load its library" in done.stderr
     assert str(missing) in done.stderr
+
+
+def library_of(folder, version, without=()):
+    """A library that has the package's functions, all but `without`, and says it is `version`."""
+    from anyflash import _lib
+
+    names = [n for n in _lib._FUNCTIONS if n not in (*without, "anyflash_version_text")]
+    source = folder / "old.c"
+    source.write_text(
+        f'const char *anyflash_version_text(void) {{ return "{version}"; }}\n'
+        + "".join(f"int {name}(void) {{ return 2; }}\n" for name in names)
+    )
+    library = folder / "libanyflash.so"
+    subprocess.run(["cc", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+    return library
+
+
+@pytest.mark.parametrize("missing", ["anyflash_python_attend", "anyflash_torch_operators"])
+def test_an_older_build_of_the_library_is_told_at_import(tmp_path, missing):
+    from anyflash import __version__
+
+    library = library_of(tmp_path, __version__, [missing])
+    done = python(
+        f"import os; os.environ['ANYFLASH_LIBRARY'] = {str(library)!r}; import anyflash"
+    )
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("ImportError: ") and str(library) in said, done.stderr
+    assert f"an older build without {missing}: build it again" in said, done.stderr
+
+
+def test_a_library_of_another_version_is_told_at_import(tmp_path):
+    library = library_of(tmp_path, "0.0.9")
+    done = python(
+        f"import os; os.environ['ANYFLASH_LIBRARY'] = {str(library)!r}; import anyflash"
+    )
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("ImportError: ") and str(library) in said, done.stderr
+    assert "which is version 0.0.9: build it again" in said, done.stderr
+
+
+def test_every_function_that_the_package_calls_is_looked_for_at_import():
+    from anyflash import _lib
+
+    texts = [path.read_text() for path in (ROOT / "python/anyflash").rglob("*.py")]
+    called = {name for text in texts for name in re.findall(r"\.(anyflash_\w+)", text)}
+    assert called - set(_lib._FUNCTIONS) == set()
 
 
 def test_the_struct_has_the_size_that_the_header_gives(tmp_path):
