@@ -3,17 +3,21 @@
     GOVERN_TRY=... GOVERN_COMPILER=... python bench/governor.py [--jobs 200] [--seed 1]
 
 Compilers take what their names say (N MiB for T s). They run below a control group of
-version 1 whose limit is lowered while they run, and some are killed at random. Throughput is
-compared with a bound that no schedule can beat, computed from what the kernel had as its
-limit at each time:
+version 1 whose limit is lowered while they run, and some are killed at random. First there is
+a bound that no schedule can beat, computed from what the kernel had as its limit at each time:
 
     the time until the limit's integral is the sum of all jobs' MiB x s, or
     the sum of their seconds / slots, or the longest job,
     or the sum of the seconds of those that take more than half of the limit,
 
 whichever is largest. The bound knows no gates, no ninja, no reserve and no work lost to kills.
-Beside it stands the best schedule that was found offline: exact knowledge, a dozen orders, each
-placed as early as it fits; it, too, loses nothing to kills.
+Beside it stands the best schedule that was found offline: exact knowledge, a dozen orders,
+each placed as early as it fits; it, too, loses nothing to kills. Throughput is compared with
+that one.
+
+Compilers take longer than their names say: the kernel gives a core about 2 GiB/s, and 200 of
+them ask for 86 GiB. So both are computed a second time, with what each really took from its
+first line to its last, which is what the offline schedule would have had to place here.
 """
 
 import argparse
@@ -114,7 +118,23 @@ class Killer(threading.Thread):
                 pass
 
 
+def really(project, jobs):
+    """The jobs with the seconds that their compilers took, from first line to last."""
+    times = {}
+    for line in pathlib.Path(f"{project.log}.times").read_text().splitlines():
+        name, seconds = line.rsplit(" ", 1)
+        times[name] = float(seconds)
+    return [(job[0], times[f"{name}.o"]) for name, job in zip(project.files, jobs)]
+
+
+def compare(jobs, options, steps):
+    bounds = bound(jobs, options.slots, steps)
+    which, least = max(bounds.items(), key=lambda item: item[1])
+    return least, which, best_found(jobs, options.slots, steps)
+
+
 def measure(jobs, options, lowered, kills):
+    """The seconds, two comparisons (by names, by real times), kills that hit, steps."""
     with tempfile.TemporaryDirectory() as folder, Group(options.mib) as group:
         folder = pathlib.Path(folder)
         files = [f"m{mib}-s{seconds}-{i}" for i, (mib, seconds) in enumerate(jobs)]
@@ -138,11 +158,11 @@ def measure(jobs, options, lowered, kills):
         lines = build.stdout.read().splitlines()
         code = build.wait()
         seconds = time.monotonic() - start
-        assert code == 0, lines[-5:]
+        assert code == 0, [line for line in lines if not line.startswith(("started", "ended"))]
         project.check_complete()  # every object exactly once
         assert group.kills() == 0
-        bounds = bound(jobs, options.slots, steps)
-        return seconds, bounds, best_found(jobs, options.slots, steps), killer.count, steps
+        both = [compare(each, options, steps) for each in (jobs, really(project, jobs))]
+        return seconds, both, killer.count, steps
 
 
 def main():
@@ -155,19 +175,19 @@ def main():
     parser.add_argument("--kills", type=int, default=10)
     options = parser.parse_args()
     jobs = make_jobs(options.jobs, options.seed)
-    print("| what | s | bound, s (which) | best found offline, s | throughput of the bound |")
-    print("|---|---|---|---|---|")
+    print("| what | s | times | bound, s (which) | best found offline, s | throughput of it |")
+    print("|---|---|---|---|---|---|")
     for what, lowered, kills in (
         (f"{options.mib} MiB", 0, 0),
         (f"lowered to {options.lowered} MiB, and kills", options.lowered, options.kills),
     ):
-        seconds, bounds, found, killed, steps = measure(jobs, options, lowered, kills)
-        which, least = max(bounds.items(), key=lambda item: item[1])
+        seconds, both, killed, steps = measure(jobs, options, lowered, kills)
         where = f", at {steps[1][0]:.0f} s" if lowered else ""
         what += where + (f" ({killed})" if kills else "")
-        row = f"{seconds:.1f} | {least:.1f} ({which}) | {found:.1f}"
-        share = 100 * least / seconds
-        print(f"| {options.jobs} jobs, {what} | {row} | {share:.0f} % |", flush=True)
+        for times, (least, which, found) in zip(("as named", "as they were"), both):
+            row = f"{seconds:.1f} | {times} | {least:.1f} ({which}) | {found:.1f}"
+            share = 100 * found / seconds
+            print(f"| {options.jobs} jobs, {what} | {row} | {share:.0f} % |", flush=True)
 
 
 if __name__ == "__main__":

@@ -239,8 +239,10 @@ static void govern(struct run *run)
             }
         }
         bool settled = af_jobs_admit(governor);
+        af_costs_write(&governor->costs);
         wait_once(run, !settled);
     }
+    af_costs_write(&governor->costs);
 }
 
 /* Nothing that this run started outlives it. */
@@ -281,7 +283,7 @@ enum anyflash_status af_govern_run(const struct af_govern_options *options,
     memset(run, 0, sizeof *run);
     run->listening = run->signals = -1;
     run->governor.options = options;
-    run->governor.state = state;
+    run->governor.costs.state = state;
     run->governor.cores_seen = cores_here();
     run->governor.cores = options->cores > 0 ? options->cores : run->governor.cores_seen;
     run->governor.standstill.limit_seconds = options->standstill_seconds;

@@ -10,8 +10,9 @@
  * paused (govern/bank.h). A compiler that the kernel killed
  * for memory is repeated with nothing beside it; one that stands still because
  * memory is short is stopped and repeated later, but never the last: of that it
- * is said why. One that crashed or hung is repeated once, then its cause stands
- * in the build's output.
+ * is said why. One that crashed or hung is repeated once, one that a signal from
+ * outside ended three times; then its cause stands in the build's output
+ * (govern/ends.h).
  *
  * Everything ends with this process, whatever ends it: the build dies with it,
  * gates notice its end and kill their compilers, and orphans become its
@@ -51,7 +52,7 @@ enum af_govern_event_kind {
     AF_GOVERN_FAILED,     /* the compiler's own failure */
     AF_GOVERN_KILLED,     /* for memory; it will be repeated alone */
     AF_GOVERN_STANDSTILL, /* it was stopped, so that the others go on; it will be repeated */
-    AF_GOVERN_CRASHED,    /* a signal ended it that we did not send; it will be repeated */
+    AF_GOVERN_CRASHED,    /* a signal that we did not send ended it; it will be repeated */
     AF_GOVERN_HUNG,       /* it was stopped: no processor time for long; it will be repeated */
     AF_GOVERN_REMARK,     /* a sentence */
     AF_GOVERN_TICK        /* about every second */

@@ -13,12 +13,10 @@
 #include <unistd.h>
 
 #include "govern/bank.h"
-#include "govern/costs.h"
+#include "govern/ends.h"
 #include "govern/tree.h"
 
 #define ARGUMENTS_MAX 1024
-#define KILLS_MAX 4      /* so often killed, its failure is reported */
-#define CRASHES_MAX 2    /* and so often crashed */
 #define RAISE 1.25       /* what a killed one is taken to need, over what it had */
 #define RESERVE_SHARE 50 /* 1/50 of the limit stays free */
 #define RESERVE_MAX (UINT64_C(1) << 30)
@@ -74,6 +72,8 @@ uint64_t af_jobs_budget(const struct af_governor *governor)
         uint64_t reserve = governor->room.limit_bytes / RESERVE_SHARE;
         bytes = governor->room.left_bytes + running_bytes(governor);
         reserve = reserve > RESERVE_MAX ? RESERVE_MAX : reserve;
+        if (bytes > governor->room.limit_bytes) /* what has just ended may count in both */
+            bytes = governor->room.limit_bytes;
         bytes = bytes > reserve ? bytes - reserve : 0;
     }
     if (given > 0) {
@@ -259,6 +259,8 @@ bool af_jobs_admit(struct af_governor *governor)
     struct af_admit_room room = nothing;
     if (is_settling(governor))
         return false;
+    if (governor->freed && any_is(governor, AF_JOB_WAITING))
+        af_jobs_measure(governor);
     for (;;) {
         size_t count = rows_for_admission(governor, rows, of);
         room = (struct af_admit_room){af_jobs_budget(governor), slots(governor)};
@@ -290,7 +292,7 @@ static bool take_ask(struct af_governor *governor, struct af_job *job)
     if (count == 0)
         return false;
     governor->options->predict(governor->options->context, argv, &job->prediction);
-    job->known = af_costs_correct(governor->state, &job->prediction);
+    job->known = af_costs_known(&governor->costs, &job->prediction);
     governor->asked = af_govern_now();
     if (!any_is(governor, AF_JOB_WAITING))
         governor->asked_first = governor->asked;
@@ -312,7 +314,7 @@ static void relearn(struct af_governor *governor, const struct af_prediction *ki
                     uint64_t bytes)
 {
     struct af_prediction known = *kind;
-    if (!af_costs_correct(governor->state, &known) && bytes > known.bytes)
+    if (!af_costs_known(&governor->costs, &known) && bytes > known.bytes)
         known.bytes = bytes;
     for (size_t i = 0; i < governor->job_count; i++) {
         struct af_job *job = &governor->jobs[i];
@@ -325,22 +327,22 @@ static void relearn(struct af_governor *governor, const struct af_prediction *ki
     }
 }
 
-/*
- * Whether the kernel killed for memory while it ran; or, of one that was killed,
- * whether memory was short: else it was somebody's choice.
- */
-static bool was_for_memory(struct af_governor *governor, const struct af_job *job, int code)
+static enum af_end_cause cause_of(struct af_governor *governor, const struct af_job *job,
+                                  int code, uint64_t peak)
 {
     struct af_room room;
     struct af_room_before before = governor->room_before;
-    if (job->stopped)
-        return true;
     af_jobs_room(governor, &room);
     governor->room_before = before; /* the next look measures from the last one */
-    if (code != 128 + SIGKILL)      /* g++ and ptxas hide it; once, as it may be another's */
-        return room.kills > job->kills_before && !job->alone;
-    return room.kills > job->kills_before ||
-           running_bytes(governor) > af_jobs_budget(governor) / 10 * 9;
+    const struct af_end end = {.code = code,
+                               .stopped = job->stopped,
+                               .hung = job->hung,
+                               .alone = job->alone,
+                               .kernel_killed = room.kills > job->kills_before,
+                               .at_limit = governor->at_limit,
+                               .need_bytes = job->prediction.bytes,
+                               .peak_bytes = peak};
+    return af_end_cause(&end);
 }
 
 /* It waits again. */
@@ -358,7 +360,7 @@ static bool repeat_with_room(struct af_governor *governor, struct af_job *job, u
 {
     uint64_t more = (uint64_t)((double)peak * RAISE);
     governor->result.killed_count += !job->stopped;
-    if (++job->kills >= KILLS_MAX) {
+    if (++job->kills >= af_end_most(AF_END_MEMORY)) {
         af_jobs_remark(governor, "error: %s was ended %u times for want of memory, at %.1f GiB",
                        job->prediction.file, job->kills, (double)peak / GIB);
         return false;
@@ -366,36 +368,41 @@ static bool repeat_with_room(struct af_governor *governor, struct af_job *job, u
     job->alone = !job->stopped || job->kills > 1; /* first it only waits for its room */
     if (more > job->prediction.bytes)
         job->prediction.bytes = more;
-    af_costs_raise(governor->state, &job->prediction, more);
+    af_costs_raise(&governor->costs, &job->prediction, more);
     relearn(governor, &job->prediction, more);
     repeat(governor, job, job->stopped ? AF_GOVERN_STANDSTILL : AF_GOVERN_KILLED, peak);
     return true;
 }
 
-/* Ended by a signal: it may have been a whim of the machine or of somebody. */
-static bool repeat_crashed(struct af_governor *governor, struct af_job *job, int code,
-                           uint64_t peak)
+/* Of these ends it is said when they come too often; else it is simply repeated. */
+static bool repeat_simply(struct af_governor *governor, struct af_job *job,
+                          enum af_end_cause cause, int code, uint64_t peak)
 {
     const char *file = job->prediction.file;
-    unsigned most = code == 128 + SIGKILL && !job->hung ? KILLS_MAX : CRASHES_MAX;
+    unsigned *times = cause == AF_END_STRUCK ? &job->strikes : &job->crashes;
     governor->result.crashed_count++;
-    if (++job->crashes < most) {
-        repeat(governor, job, job->hung ? AF_GOVERN_HUNG : AF_GOVERN_CRASHED, peak);
+    if (++*times < af_end_most(cause)) {
+        repeat(governor, job, cause == AF_END_HUNG ? AF_GOVERN_HUNG : AF_GOVERN_CRASHED, peak);
         return true;
     }
-    if (job->hung)
+    if (cause == AF_END_HUNG)
         af_jobs_remark(governor, "error: %s hangs: it used no processor, %u times", file,
-                       job->crashes);
+                       *times);
     else
         af_jobs_remark(governor, "error: %s was ended by signal %d, the %u. time", file,
-                       code - 128, job->crashes);
+                       code - 128, *times);
     return false;
 }
 
-/* Whether a compiler's exit code tells of a signal, to itself or to what it started. */
-static bool is_signal(int code)
+/* Whether it waits again. */
+static bool is_repeated(struct af_governor *governor, struct af_job *job, int code,
+                        uint64_t peak)
 {
-    return code > 128 && code <= 128 + SIGSYS;
+    enum af_end_cause cause = cause_of(governor, job, code, peak);
+    if (cause == AF_END_FAILED)
+        return false;
+    return cause == AF_END_MEMORY ? repeat_with_room(governor, job, peak)
+                                  : repeat_simply(governor, job, cause, code, peak);
 }
 
 static bool take_end(struct af_governor *governor, struct af_job *job)
@@ -408,15 +415,12 @@ static bool take_end(struct af_governor *governor, struct af_job *job)
         return false;
     peak = peak > job->resident_peak ? peak : job->resident_peak;
     job->cpu_seconds = seconds;
-    if (code != 0 && !job->hung && was_for_memory(governor, job, code)) {
-        if (repeat_with_room(governor, job, peak))
-            return true;
-    } else if (is_signal(code) && repeat_crashed(governor, job, code, peak)) {
+    governor->freed = true;
+    if (code != 0 && is_repeated(governor, job, code, peak))
         return true;
-    }
     if (code == 0) {
         governor->result.ended_count++;
-        af_costs_learn(governor->state, &job->prediction, peak, seconds);
+        af_costs_learn(&governor->costs, &job->prediction, peak, seconds);
         relearn(governor, &job->prediction, peak);
     } else {
         governor->result.failed_count++;

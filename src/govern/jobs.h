@@ -9,6 +9,7 @@
 
 #include "govern/channel.h"
 #include "govern/confine.h"
+#include "govern/costs.h"
 #include "govern/govern.h"
 #include "govern/room.h"
 #include "govern/standstill.h"
@@ -29,6 +30,7 @@ struct af_job {
     bool remarked;         /* it was said of it that it stands still */
     unsigned kills;        /* how often it was killed for memory or stopped for it */
     unsigned crashes;      /* how often it crashed or hung */
+    unsigned strikes;      /* how often a signal from outside ended it */
     uint64_t kills_before; /* of the kernel, when it started */
     double started;
     uint64_t resident_bytes;
@@ -40,7 +42,7 @@ struct af_job {
 
 struct af_governor {
     const struct af_govern_options *options;
-    struct af_state *state;
+    struct af_costs costs;
     struct af_govern_result result;
     struct af_job jobs[AF_GOVERN_JOBS_MAX];
     size_t job_count;
@@ -50,6 +52,8 @@ struct af_governor {
     struct af_room room;
     struct af_room_before room_before;
     double others_cores; /* smoothed */
+    bool at_limit;       /* hardly anything was left at the last look */
+    bool freed;          /* a compiler ended since memory was last measured */
     uint64_t hits_seen;
     struct af_standstill standstill;
     unsigned cores;      /* that are ours: less than seen where a quota holds */
@@ -75,6 +79,9 @@ bool af_jobs_hear(struct af_governor *governor, size_t at);
 
 /* Looks at memory and at what runs; acts on standstill and on compilers that hang (watch.c). */
 void af_jobs_look(struct af_governor *governor);
+
+/* Measures memory again, without judging anything: one has ended, and others wait for that. */
+void af_jobs_measure(struct af_governor *governor);
 
 /*
  * Starts all that may start. False when it wants to be called again soon: gates

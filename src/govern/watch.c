@@ -122,20 +122,18 @@ static bool has_fallen(const struct af_job *job)
            job->resident_bytes < job->resident_peak / 2;
 }
 
-/* Samples all compilers; the seconds that they worked since the last time. */
-static double sample(struct af_governor *governor, double now, bool at_limit,
-                     unsigned *running_out)
+/* What each that runs takes now; which job each is. */
+static size_t sample_running(struct af_governor *governor,
+                             struct af_tree trees[AF_GOVERN_JOBS_MAX],
+                             struct af_job *of[AF_GOVERN_JOBS_MAX])
 {
-    struct af_tree trees[AF_GOVERN_JOBS_MAX];
-    struct af_job *of[AF_GOVERN_JOBS_MAX];
     size_t count = 0;
-    double worked = 0;
     for (size_t i = 0; i < governor->job_count; i++) {
-        if (governor->jobs[i].state == AF_JOB_RUNNING && governor->jobs[i].group != 0) {
-            of[count] = &governor->jobs[i];
-            trees[count++] = (struct af_tree){.group = governor->jobs[i].group,
-                                              .tail = governor->jobs[i].prediction.tail};
-        }
+        struct af_job *job = &governor->jobs[i];
+        if (job->state != AF_JOB_RUNNING || job->group == 0)
+            continue;
+        of[count] = job;
+        trees[count++] = (struct af_tree){.group = job->group, .tail = job->prediction.tail};
     }
     if (count > 0)
         af_tree_sample(trees, count);
@@ -145,6 +143,21 @@ static double sample(struct af_governor *governor, double now, bool at_limit,
         of[i]->resident_bytes = trees[i].resident_bytes;
         if (trees[i].resident_bytes > of[i]->resident_peak)
             of[i]->resident_peak = trees[i].resident_bytes;
+    }
+    return count;
+}
+
+/* Samples all compilers; the seconds that they worked since the last time. */
+static double sample(struct af_governor *governor, double now, bool at_limit,
+                     unsigned *running_out)
+{
+    struct af_tree trees[AF_GOVERN_JOBS_MAX];
+    struct af_job *of[AF_GOVERN_JOBS_MAX];
+    size_t count = sample_running(governor, trees, of);
+    double worked = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (trees[i].count == 0)
+            continue;
         of[i]->in_tail |= trees[i].tail_runs || has_fallen(of[i]);
         if (trees[i].user_seconds > of[i]->user_seconds)
             worked += trees[i].user_seconds - of[i]->user_seconds;
@@ -155,6 +168,17 @@ static double sample(struct af_governor *governor, double now, bool at_limit,
     }
     *running_out = (unsigned)count;
     return worked;
+}
+
+void af_jobs_measure(struct af_governor *governor)
+{
+    struct af_tree trees[AF_GOVERN_JOBS_MAX];
+    struct af_job *of[AF_GOVERN_JOBS_MAX];
+    struct af_room_before before = governor->room_before;
+    af_jobs_room(governor, &governor->room);
+    governor->room_before = before; /* the next look measures from the last one */
+    sample_running(governor, trees, of);
+    governor->freed = false;
 }
 
 static bool is_at_limit(const struct af_governor *governor)
@@ -171,9 +195,10 @@ void af_jobs_look(struct af_governor *governor)
     struct af_standstill_look look = {.now = now, .interval = now - governor->looked};
     af_jobs_room(governor, &governor->room);
     governor->others_cores = 0.9 * governor->others_cores + 0.1 * governor->room.others_cores;
-    look.at_limit = is_at_limit(governor);
+    look.at_limit = governor->at_limit = is_at_limit(governor);
     look.user_seconds = sample(governor, now, look.at_limit, &look.running);
     governor->hits_seen = governor->room.limit_hits;
+    governor->freed = false;
     if (governor->lost > 0 && now - governor->lost < STRAY_SECONDS)
         af_tree_kill_strays(governor->build);
     pause_and_resume(governor, now);

@@ -5,7 +5,8 @@
  *   compiler -c DIR/m120-s0.5-x.src -o OBJECT    120 MiB for half a second
  *
  * The work is done in a child in the same process group, as nvcc's is in cicc.
- * Each finished object is one more line in $COMPILER_LOG. Parts of the name
+ * Each finished object is one more line in $COMPILER_LOG, and with the seconds
+ * that it really took in $COMPILER_LOG.times. Parts of the name
  * make it misbehave: -fail, -hang (sleeps for ever), -crash (signal 11), both
  * also with "once", -detach (leaves a process of another session), -hidden (one
  * that was killed ends with 1, as g++ does), -grow (takes its
@@ -95,8 +96,18 @@ static void detach(void)
         waitpid(child, NULL, 0);
 }
 
+static int write_times(const char *log, const char *object, double seconds)
+{
+    char path[4200];
+    char line[4200];
+    snprintf(path, sizeof path, "%s.times", log);
+    snprintf(line, sizeof line, "%s %.3f\n", object, seconds);
+    return write_all(path, O_APPEND, line);
+}
+
 int main(int argc, char **argv)
 {
+    double start = seconds_now();
     const char *source = NULL;
     const char *object = NULL;
     unsigned long mib = 0;
@@ -128,5 +139,7 @@ int main(int argc, char **argv)
     snprintf(line, sizeof line, "%s\n", object);
     if (strstr(name, "-fail") != NULL || write_all(object, O_TRUNC, "object\n") != 0)
         return 1;
-    return log == NULL ? 0 : write_all(log, O_APPEND, line);
+    if (log == NULL)
+        return 0;
+    return write_times(log, object, seconds_now() - start) + write_all(log, O_APPEND, line);
 }

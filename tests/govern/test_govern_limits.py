@@ -8,6 +8,7 @@ import time
 
 import pytest
 from govern_project import (
+    COMPILER,
     MEMORY,
     SANITIZED,
     TRY,
@@ -147,6 +148,54 @@ def test_a_compiler_that_hangs_again_fails_with_its_cause(tmp_path):
     result = result_of(lines)
     assert (result["failed"], result["crashed"], result["ended"]) == (1, 2, 1)
     assert "error: m5-s0.1-hang.src hangs" in (tmp_path / "output").read_text()
+    wait_for_none(tmp_path)
+
+
+def kill_group_of(pid):
+    try:
+        group = os.getpgid(pid)
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return pid
+    return group
+
+
+def strike(project, times):
+    """Kills the compiler of the file "large" as often; the build's exit code and its lines."""
+    with subprocess.Popen(
+        project.command(MEMORY, 4),
+        env=project.environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as build:
+        struck = set()
+        while len(struck) < times and build.poll() is None:
+            for pid, command in processes_of(project.folder):
+                if command.startswith(COMPILER) and "-large" in command:
+                    struck.add(kill_group_of(pid))
+            time.sleep(0.05)
+        lines = build.stdout.read().splitlines()
+    return build.returncode, lines
+
+
+def test_a_compiler_that_somebody_kills_is_repeated_beside_the_others(tmp_path):
+    """Memory is used well then, but not short: it need not wait until it is alone."""
+    project = Project(tmp_path, ["m60-s1.2-large", *(f"m20-s0.9-{i}" for i in range(8))])
+    code, lines = strike(project, 3)
+    assert code == 0, lines
+    assert len(lines_of(lines, "crashed")) >= 1
+    assert not lines_of(lines, "killed")
+    project.check_complete()
+
+
+def test_a_compiler_that_is_killed_again_and_again_is_named(tmp_path):
+    project = Project(tmp_path, ["m60-s9-large", "m5-s0.1-a"])
+    code, lines = strike(project, 100)
+    assert code == 1, lines
+    assert len(lines_of(lines, "crashed")) == 3
+    output = (tmp_path / "output").read_text()
+    assert "m60-s9-large.src was ended by signal 9, the 4. time" in output
+    assert project.finished() == ["m5-s0.1-a.o"]
     wait_for_none(tmp_path)
 
 
