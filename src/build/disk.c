@@ -57,7 +57,7 @@ static int64_t object_bytes(struct af_arena *arena, const char *folder)
 
 int64_t af_build_kept_bytes(struct af_build *build, const struct af_build_place *place)
 {
-    static const char *const below[] = {"", "/src", "/joined"};
+    static const char *const below[] = {"", "/generated"};
     struct af_arena *arena = build->arena;
     const char *setup = af_path_join(arena, place->sources, "setup.py");
     const char *complete = af_path_join(arena, place->environment, "complete");
