@@ -113,11 +113,18 @@ static void test_peaks_are_near_the_measured(void **state)
         {AF_FLASH_BACKWARD, 256, false, "none", 0, 6502},
         {AF_FLASH_BACKWARD, 256, false, "none", 90, 4639},
         {AF_FLASH_BACKWARD, 128, false, "all", 0, 6185},
+        {AF_FLASH_BACKWARD, 192, false, "none", 0, 4741},
+        {AF_FLASH_BACKWARD, 192, false, "none", 90, 4731},
         {AF_FLASH_FORWARD, 128, false, "none", 0, 4116},
         {AF_FLASH_FORWARD, 128, false, "none", 90, 3533},
         {AF_FLASH_FORWARD, 128, false, "all", 0, 4239},
         {AF_FLASH_FORWARD, 128, true, "all", 0, 4741},
         {AF_FLASH_FORWARD, 64, false, "all", 0, 3717},
+        {AF_FLASH_FORWARD, 256, false, "none", 0, 4260},
+        {AF_FLASH_FORWARD, 256, false, "none", 90, 3287},
+        {AF_FLASH_BACKWARD, 128, false, "all", 90, 5181},
+        {AF_FLASH_BACKWARD, 128, true, "all", 90, 5161},
+        {AF_FLASH_FORWARD, 128, false, "all", 90, 4209},
     };
     (void)state;
     for (size_t i = 0; i < AF_COUNT(known); i++) {
