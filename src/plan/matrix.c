@@ -122,7 +122,7 @@ static const char *read_cuda(struct maker *maker, const char *word)
     return af_arena_format(maker->arena, "cu%d", (int)number);
 }
 
-/* The target of flash-attn for "80", "8.9", "sm_90"; 0 when there is none. */
+/* What af_slim_add_arch() makes of "80", "8.9", "sm_90": 80, 86, 90; 0 when it has none. */
 static int read_arch(const char *word)
 {
     struct af_slim slim = {0};

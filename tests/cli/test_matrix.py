@@ -85,8 +85,9 @@ def test_a_model_is_read_here_and_not_by_the_jobs(anyflash, tmp_path):
 
 
 def test_values_that_mean_the_same_are_one_job(anyflash):
-    answer = jobs(anyflash, "torch=2.9,2.9.1", "python=3.12", "arch=80,8.9,sm_86")
-    assert [job["name"] for job in answer["jobs"]] == ["torch2.9.1-cu128-cp312-sm80"]
+    answer = jobs(anyflash, "torch=2.9,2.9.1", "python=3.12", "arch=80,8.9,sm_86,8.0")
+    names = ["torch2.9.1-cu128-cp312-sm80", "torch2.9.1-cu128-cp312-sm86"]
+    assert [job["name"] for job in answer["jobs"]] == names
 
 
 @pytest.mark.parametrize("words, reason", [
