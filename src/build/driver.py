@@ -126,8 +126,12 @@ def settled(text, gpu):
 
 
 def copy(name, change=lambda text: text):
-    with open(f"{SOURCES}/{name}") as file:
-        write(f"{GENERATED}/{name}", change(file.read()))
+    try:
+        with open(f"{SOURCES}/{name}") as file:
+            text = file.read()
+    except FileNotFoundError:
+        raise SystemExit(f"these sources have no {SOURCES}/{name}") from None
+    write(f"{GENERATED}/{name}", change(text))
 
 
 def write_units(selection):

@@ -212,29 +212,34 @@ int af_slim_kernels(const struct af_slim *slim, const struct af_slim_file *file)
 }
 
 /*
- * MiB of cicc for a pass with one tile shape, and for each further one (bf16,
- * without the four features, which add FEATURES_PERCENT). Kernels of one shape
- * share what is read, so their number hardly counts; shapes that differ only in
- * what is kept in registers (backward 32, 96, 192) add little.
+ * MiB of cicc: what a pass takes for any kernel, and for each tile shape that it
+ * has (bf16, without the four features, which add FEATURES_PERCENT). Kernels of
+ * one shape share what is read, so their number hardly counts; shapes that differ
+ * only in what is kept in registers (backward 32, 96, 192) share nearly all.
  */
 static const struct {
-    int head_dim, backward, backward_more, forward, forward_more, split;
+    int head_dim;
+    int backward, backward_tiles[TILE_CHOICES];
+    int forward, forward_tile;
+    int split;
 } peaks[] = {
-    {32, 4291, 50, 3267, 600, 3584},  {64, 4158, 1720, 3277, 600, 3543},
-    {96, 5396, 50, 3615, 600, 3871},  {128, 5096, 881, 3535, 600, 3789},
-    {192, 4741, 50, 3523, 600, 3645}, {256, 4639, 932, 3287, 973, 3656},
+    {32, 4241, {50, 50, 0}, 2667, 600, 3584},  {64, 3062, {1096, 1720, 0}, 2677, 600, 3543},
+    {96, 5346, {50, 50, 0}, 3015, 600, 3871},  {128, 3724, {1372, 884, 0}, 2935, 600, 3789},
+    {192, 4691, {50, 50, 0}, 2923, 600, 3645}, {256, 3707, {932, 932, 931}, 2314, 973, 3656},
 };
 
-static uint64_t peak_of(const struct af_slim_file *file, int more_tiles, bool features)
+static uint64_t peak_of(const struct af_slim_file *file, unsigned tiles, bool features)
 {
     size_t row = 0;
     while (peaks[row].head_dim != file->head_dim)
         row++;
-    int mib = file->pass == AF_FLASH_BACKWARD
-                  ? peaks[row].backward + more_tiles * peaks[row].backward_more
-              : file->pass == AF_FLASH_FORWARD_SPLIT
-                  ? peaks[row].split
-                  : peaks[row].forward + more_tiles * peaks[row].forward_more;
+    int mib = file->pass == AF_FLASH_BACKWARD        ? peaks[row].backward
+              : file->pass == AF_FLASH_FORWARD_SPLIT ? peaks[row].split
+                                                     : peaks[row].forward;
+    for (unsigned tile = 0; tile < TILE_CHOICES && file->pass != AF_FLASH_FORWARD_SPLIT; tile++)
+        mib += !bit(tiles, tile)                 ? 0
+               : file->pass == AF_FLASH_BACKWARD ? peaks[row].backward_tiles[tile]
+                                                 : peaks[row].forward_tile;
     int percent = 100 + MARGIN_PERCENT + (features ? FEATURES_PERCENT : 0);
     return (uint64_t)(mib * percent / 100) * MIB;
 }
@@ -256,7 +261,7 @@ struct af_slim_cost af_slim_file_cost(const struct af_slim *slim,
     double one = seconds_of(file, more_tiles, made.kernels);
     double archs = slim->arch_count == 0 ? 1 : (double)slim->arch_count;
     return (struct af_slim_cost){SHARED_SECONDS + (one - SHARED_SECONDS) * archs,
-                                 peak_of(file, more_tiles, slim->features != 0)};
+                                 peak_of(file, made.tiles, slim->features != 0)};
 }
 
 struct af_slim_cost af_slim_host_cost(void)

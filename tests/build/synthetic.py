@@ -100,12 +100,15 @@ basename "$source" >>"$COMPILED"
 
 
 def files_of():
-    """Names of flash-attn's CUDA files."""
+    """(name, text) of flash-attn's files below csrc/flash_attn."""
+    yield "flash_api.cpp", ""
+    for name in ("flash_fwd_launch_template.h", "flash_bwd_launch_template.h"):
+        yield f"src/{name}", LAUNCHER
     for kind in ("fwd", "fwd_split", "bwd"):
         for head_dim in (32, 64, 96, 128, 192, 256):
             for dtype in ("fp16", "bf16"):
                 for causal in ("", "_causal"):
-                    yield f"flash_{kind}_hdim{head_dim}_{dtype}{causal}_sm80.cu"
+                    yield f"src/flash_{kind}_hdim{head_dim}_{dtype}{causal}_sm80.cu", ""
 
 
 def write(path, text, mode=0o644):
@@ -158,10 +161,8 @@ class World:
         top = f"flash_attn-{VERSION}"
         archive = self.folder / "cache" / "build" / "sources" / f"{top}.tar.gz"
         write(self.folder / top / "setup.py", SETUP)
-        for name in ("flash_api.cpp", *(f"src/{name}" for name in files_of())):
-            write(self.folder / top / "csrc" / "flash_attn" / name, "")
-        for name in ("flash_fwd_launch_template.h", "flash_bwd_launch_template.h"):
-            write(self.folder / top / "csrc" / "flash_attn" / "src" / name, LAUNCHER)
+        for name, text in files_of():
+            write(self.folder / top / "csrc" / "flash_attn" / name, text)
         archive.parent.mkdir()
         with tarfile.open(archive, "w:gz") as out:
             out.add(self.folder / top, top)

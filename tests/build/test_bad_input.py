@@ -141,8 +141,7 @@ def test_sources_are_found_in_the_index_of_the_users_own_configuration(world):
     folder.mkdir(parents=True)
     world.pack([("setup.py", synthetic.SETUP),
                 ("PKG-INFO", f"Metadata-Version: 2.1\nName: flash_attn\nVersion: {VERSION}\n"),
-                *((f"csrc/flash_attn/src/{name}", "") for name in synthetic.files_of()),
-                ("csrc/flash_attn/flash_api.cpp", "")])
+                *((f"csrc/flash_attn/{name}", text) for name, text in synthetic.files_of())])
     world.archive.rename(folder / world.archive.name)
     (folder / "index.html").write_text(f'<a href="{world.archive.name}">x</a>')
     (world.sources / "pylock.flash-attn.toml").unlink()

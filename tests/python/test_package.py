@@ -47,7 +47,7 @@ def test_a_missing_library_is_an_import_error_that_names_it(tmp_path):
 
 
 def library_of(folder, version, without=()):
-    """A library that has the package's functions, all but `without`, and says it is `version`."""
+    """A library that has the package's functions, all but `without`, of this `version`."""
     from anyflash import _lib
 
     names = [n for n in _lib._FUNCTIONS if n not in (*without, "anyflash_version_text")]

@@ -145,7 +145,7 @@ def install(environment, wheel):
 
 
 def check_missing(place, environment, head_dims, features, passes):
-    """What an installed wheel answers when it is asked for what it lacks; how many were asked."""
+    """What an installed wheel answers when it is asked for what it lacks; how often it was."""
     library = place.folder / "stand-in" / "libcuda.so.1"
     library.parent.mkdir(exist_ok=True)
     run("cc", "-shared", "-fPIC", "-o", library, HERE / "stand_in_cuda.c")

@@ -42,7 +42,7 @@ int cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
     return SUCCESS;
 }
 
-/* Asked when the generator of random numbers is made, which backward does without dropout, too. */
+/* Asked when the generator of random numbers is made, also by backward without dropout. */
 int cudaStreamIsCapturing(void *stream, int *status)
 {
     (void)stream;

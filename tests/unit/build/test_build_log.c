@@ -106,8 +106,9 @@ static void test_disk__counts_off_what_is_kept(void **state)
     (void)state;
     world_begin(&world);
     assert_int_equal(af_build_kept_bytes(&world.build, &world.place), 0);
-    char *object = af_arena_format(&world.arena, "%s/objects/temp.x/csrc/flash_attn/src/a.o",
-                                   world.place.folder + strlen(world.folder) + 1);
+    char *object =
+        af_arena_format(&world.arena, "%s/objects/temp.x/csrc/flash_attn/generated/a.o",
+                        world.place.folder + strlen(world.folder) + 1);
     assert_non_null(object);
     assert_int_equal(stat(world_put(&world, object, "an object"), &info), 0);
     assert_int_equal(af_build_kept_bytes(&world.build, &world.place), info.st_blocks * 512);

@@ -110,6 +110,8 @@ static void test_peaks_are_near_the_measured(void **state)
         {AF_FLASH_BACKWARD, 128, false, "none", 90, 5096},
         {AF_FLASH_BACKWARD, 64, false, "none", 0, 5878},
         {AF_FLASH_BACKWARD, 64, false, "none", 90, 4158},
+        {AF_FLASH_BACKWARD, 64, false, "none", 86, 4782},
+        {AF_FLASH_BACKWARD, 128, false, "none", 86, 4608},
         {AF_FLASH_BACKWARD, 256, false, "none", 0, 6502},
         {AF_FLASH_BACKWARD, 256, false, "none", 90, 4639},
         {AF_FLASH_BACKWARD, 128, false, "all", 0, 6185},
