@@ -74,14 +74,21 @@ const char *const *af_cli_selection_words(struct af_cli *cli, size_t *count_out)
 static enum anyflash_status check(struct af_cli *cli, bool must, struct anyflash_error *err)
 {
     const struct af_options *options = &cli->options;
-    if (af_option_given(options, AF_OPTION_FULL) && af_option_given(options, AF_OPTION_FOR))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--full and --for exclude each other");
+    static const enum af_option_id parts[] = {AF_OPTION_FOR, AF_OPTION_HEAD_DIM,
+                                              AF_OPTION_DTYPE, AF_OPTION_FEATURES,
+                                              AF_OPTION_INFERENCE};
+    for (size_t i = 0; i < AF_COUNT(parts); i++) {
+        if (af_option_given(options, AF_OPTION_FULL) && af_option_given(options, parts[i]))
+            return af_fail(err, ANYFLASH_E_ARGUMENT, "--full and --%s exclude each other",
+                           af_option_rows[parts[i]].name);
+    }
     if (!must || af_option_given(options, AF_OPTION_FULL) ||
+        af_option_given(options, AF_OPTION_MATRIX) || /* its wheels hold everything */
         options->values[AF_OPTION_FOR] != NULL || options->values[AF_OPTION_HEAD_DIM] != NULL)
         return ANYFLASH_OK;
-    cli->hint = "--for MODEL/config.json reads it; --full builds everything";
-    return af_fail(err, ANYFLASH_E_ARGUMENT,
-                   "what shall it hold? --for CONFIG, --head-dim N, or --full");
+    cli->hint = "--for MODEL/config.json reads what a model needs; by hand, as --head-dim 128 "
+                "--dtype bf16; --full builds everything";
+    return af_fail(err, ANYFLASH_E_ARGUMENT, "nothing says what the wheel shall hold");
 }
 
 enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must, struct af_slim *slim,

@@ -50,9 +50,9 @@ bool af_climb_takes_package(const struct af_climb *climb)
     for (size_t i = 0; i < climb->judge->view_count; i++) {
         const struct af_view *view = &climb->judge->views[i];
         const struct af_view_torch *torch = &view->torch;
-        bool old = torch->state == AF_FACT_KNOWN &&
-                   (torch->major < 2 ||
-                    (torch->major == 2 && torch->minor < PACKAGE_TORCH_MINOR));
+        bool old =
+            torch->state == AF_FACT_KNOWN &&
+            (torch->major < 2 || (torch->major == 2 && torch->minor < PACKAGE_TORCH_MINOR));
         if (old || !af_equal(view->os, "linux") ||
             (!af_equal(view->arch, "x86_64") && !af_equal(view->arch, "aarch64")))
             return false;

@@ -369,7 +369,7 @@ enum anyflash_status af_matrix_make(const struct af_matrix_question *question,
     maker->question = question;
     maker->tables = tables;
     maker->arena = arena;
-    maker->options = af_slim_options(&slim, arena);
+    maker->options = af_slim_is_full(&slim) ? "--full" : af_slim_options(&slim, arena);
     if (maker->options == NULL)
         return af_fail_memory(err);
     for (size_t i = 0; i < question->axis_count && status == ANYFLASH_OK; i++)

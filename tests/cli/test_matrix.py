@@ -51,6 +51,28 @@ def test_every_combination_is_a_job(anyflash):
     assert len({job["environment"] for job in answer["jobs"]}) == 8
 
 
+def test_without_a_selection_each_wheel_holds_everything(anyflash):
+    answer = jobs(anyflash, "torch=2.9,2.10", "python=3.11,3.12", "arch=80,90", slim=())
+    assert len(answer["jobs"]) == 8
+    for job in answer["jobs"]:
+        assert job["steps"][-1]["argv"][4:7] == ["--full", "--arch", str(job["arch"])]
+
+
+def test_a_part_of_the_selection_narrows_everything(anyflash):
+    answer = jobs(anyflash, "torch=2.9", "python=3.12", "arch=90", slim=("--dtype", "bf16"))
+    job, = answer["jobs"]
+    argv = job["steps"][-1]["argv"]
+    assert argv[argv.index("--head-dim") + 1] == "32,64,96,128,192,256"
+    assert argv[argv.index("--dtype") + 1] == "bf16"
+
+
+@pytest.mark.parametrize("part", [("--head-dim", "64"), ("--dtype", "bf16"), ("--inference",),
+                                  ("--features", "none")])
+def test_full_is_not_narrowed(anyflash, part):
+    done = anyflash("build", "--full", *part, "--dry-run")
+    assert done.code == 2 and f"--full and {part[0]} exclude each other" in done.err, done
+
+
 def test_a_job_makes_its_environment_then_builds(anyflash):
     job, = jobs(anyflash, "torch=2.9.0", "python=3.12", "arch=9.0")["jobs"]
     place = "anyflash-env/torch2.9.0-cu128-cp312-sm90"
