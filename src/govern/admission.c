@@ -1,12 +1,13 @@
 /*
- * admission.c: four ways to go on are played through; the one that ends first
+ * admission.c: the ways to go on are played through; the one that ends first
  * says what starts now.
  */
 #include "govern/admission.h"
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
+
+#include "govern/game.h"
 
 /* The bytes that a job is counted with. */
 static uint64_t weight(const struct af_admit_job *job)
@@ -24,13 +25,16 @@ uint64_t af_admit_used(const struct af_admit_job *jobs, size_t count)
     return used;
 }
 
-static size_t running_count(const struct af_admit_job *jobs, size_t count, bool *alone_out)
+static size_t running_count(const struct af_admit_job *jobs, size_t count, bool *alone_out,
+                            size_t *working_out)
 {
     size_t running = 0;
+    *working_out = 0;
     *alone_out = false;
     for (size_t i = 0; i < count; i++) {
         if (jobs[i].state == AF_ADMIT_RUNNING) {
             running++;
+            *working_out += !jobs[i].paused;
             *alone_out |= jobs[i].alone;
         }
     }
@@ -54,187 +58,46 @@ static size_t first_in_line(const struct af_admit_job *jobs, size_t count)
     return best;
 }
 
-static double remaining(const struct af_admit_job *job)
-{
-    double left = job->seconds - job->elapsed;
-    return left > 0 ? left : job->elapsed * 0.1; /* longer than predicted: soon, perhaps */
-}
-
 /*
- * A plan: the order of those that wait, and whether the first that does not fit
- * is delayed by those behind it. None is best for all, so each is played
- * through with what is predicted, and the one that ends first is followed.
+ * None is best for all, so each is played through with what is predicted, and
+ * the one that ends first is followed. Without a job that has to wait for
+ * memory they do not differ.
  */
-enum order { BY_SECONDS, BY_BYTES };
-
-struct plan {
-    enum order order;
-    bool holds; /* room for the first in line */
+static const struct af_game_plan plans[] = {
+    {AF_GAME_BY_SECONDS, true, AF_GAME_FIT},      {AF_GAME_BY_SECONDS, false, AF_GAME_FIT},
+    {AF_GAME_BY_BYTES, true, AF_GAME_FIT},        {AF_GAME_BY_BYTES, false, AF_GAME_FIT},
+    {AF_GAME_BY_SECONDS, false, AF_GAME_MISS},    {AF_GAME_BY_BYTES, false, AF_GAME_MISS},
+    {AF_GAME_BY_SECONDS, false, AF_GAME_IN_TURN}, {AF_GAME_BY_BYTES, false, AF_GAME_IN_TURN},
 };
-
-static const struct plan plans[] = {
-    {BY_SECONDS, true}, {BY_SECONDS, false}, {BY_BYTES, true}, {BY_BYTES, false}};
 
 #define BETTER 0.99 /* a later plan must end earlier by this to be taken */
 
-struct entry {
-    double weight; /* the heaviest is first in line */
-    size_t job;
-};
-
-struct run {
-    double end;
-    uint64_t bytes;
-    bool alone;
-};
-
-/* A schedule that is played through. */
-struct game {
-    const struct af_admit_job *jobs;
-    const struct af_admit_room *room;
-    struct entry line[AF_ADMIT_JOBS_MAX];
-    struct run runs[AF_ADMIT_JOBS_MAX];
-    size_t waiting, running;
-    uint64_t used;
-    double now;
-    size_t started_now; /* the first that started at time 0, or SIZE_MAX */
-};
-
-static int heavier_first(const void *a, const void *b)
+static bool any_rises(const struct af_admit_job *jobs, size_t count)
 {
-    const struct entry *x = a;
-    const struct entry *y = b;
-    if (x->weight != y->weight)
-        return x->weight > y->weight ? -1 : 1;
-    return x->job < y->job ? -1 : x->job > y->job;
-}
-
-static void set_up(struct game *game, const struct af_admit_job *jobs, size_t count,
-                   const struct af_admit_room *room, enum order order)
-{
-    game->jobs = jobs;
-    game->room = room;
-    game->waiting = game->running = 0;
-    game->used = 0;
-    game->now = 0;
-    game->started_now = SIZE_MAX;
     for (size_t i = 0; i < count; i++) {
-        const struct af_admit_job *job = &jobs[i];
-        if (job->state == AF_ADMIT_RUNNING) {
-            game->runs[game->running++] = (struct run){remaining(job), weight(job), job->alone};
-            game->used += weight(job);
-        } else {
-            double size = order == BY_SECONDS ? job->seconds : (double)job->need_bytes;
-            game->line[game->waiting++] = (struct entry){job->alone ? INFINITY : size, i};
-        }
+        if (jobs[i].rises && jobs[i].state == AF_ADMIT_WAITING)
+            return true;
     }
-    qsort(game->line, game->waiting, sizeof *game->line, heavier_first);
-}
-
-/* The run that ends first after `after`, or SIZE_MAX. */
-static size_t next_end(const struct game *game, double after)
-{
-    size_t next = SIZE_MAX;
-    for (size_t i = 0; i < game->running; i++) {
-        if (game->runs[i].end > after &&
-            (next == SIZE_MAX || game->runs[i].end < game->runs[next].end))
-            next = i;
-    }
-    return next;
-}
-
-/* When a job could start as those that run end; *spare_out is the room beside it then. */
-static double start_of(const struct game *game, const struct af_admit_job *job,
-                       uint64_t *spare_out)
-{
-    uint64_t used = game->used;
-    double time = game->now;
-    *spare_out = 0;
-    while (used + job->need_bytes > game->room->budget_bytes) {
-        size_t next = next_end(game, time);
-        if (next == SIZE_MAX)
-            return time; /* never fits: it will start when nothing runs */
-        time = game->runs[next].end;
-        for (size_t i = 0; i < game->running; i++)
-            used -= game->runs[i].end == time ? game->runs[i].bytes : 0;
-    }
-    *spare_out = game->room->budget_bytes - used - job->need_bytes;
-    return time;
-}
-
-static bool fits(const struct game *game, const struct af_admit_job *job)
-{
-    if (game->running == 0)
-        return true;
-    return !job->alone && !game->runs[0].alone &&
-           game->used + job->need_bytes <= game->room->budget_bytes;
-}
-
-/* Starts all that the plan lets start at this time. */
-static void start_all(struct game *game, bool holds)
-{
-    size_t slots = game->room->slots == 0 ? 1 : game->room->slots;
-    size_t kept = 0;
-    bool held = false;
-    double start = 0;
-    uint64_t spare = 0;
-    for (size_t i = 0; i < game->waiting; i++) {
-        const struct af_admit_job *job = &game->jobs[game->line[i].job];
-        bool lets = !held || game->now + job->seconds <= start || job->need_bytes <= spare;
-        if (game->running < slots && lets && fits(game, job)) {
-            if (game->now == 0 && game->started_now == SIZE_MAX)
-                game->started_now = game->line[i].job;
-            if (held && game->now + job->seconds > start)
-                spare -= job->need_bytes;
-            game->runs[game->running++] =
-                (struct run){game->now + job->seconds, job->need_bytes, job->alone};
-            game->used += job->need_bytes;
-            continue;
-        }
-        game->line[kept++] = game->line[i];
-        if (holds && !held && game->running < slots) {
-            held = true;
-            start = start_of(game, job, &spare);
-        }
-    }
-    game->waiting = kept;
-}
-
-/* Plays it to the end: when that is. */
-static double play(struct game *game, bool holds)
-{
-    double end = 0;
-    for (;;) {
-        start_all(game, holds);
-        for (size_t i = 0; i < game->running; i++)
-            end = game->runs[i].end > end ? game->runs[i].end : end;
-        if (game->waiting == 0)
-            return end;
-        double next = game->runs[next_end(game, -1)].end;
-        game->now = next;
-        for (size_t i = game->running; i-- > 0;) {
-            if (game->runs[i].end > next)
-                continue;
-            game->used -= game->runs[i].bytes;
-            game->runs[i] = game->runs[--game->running];
-        }
-    }
+    return false;
 }
 
 /* What the plan that ends first would start now, or SIZE_MAX. */
 static size_t best_start(const struct af_admit_job *jobs, size_t count,
                          const struct af_admit_room *room)
 {
-    struct game game;
     double best = INFINITY;
     size_t start = SIZE_MAX;
+    bool rises = any_rises(jobs, count);
     for (size_t i = 0; i < AF_COUNT(plans); i++) {
-        set_up(&game, jobs, count, room, plans[i].order);
-        double end = play(&game, plans[i].holds);
-        if (end < BETTER * best) {
-            best = end;
-            start = game.started_now;
+        if (plans[i].peaks != AF_GAME_FIT && !rises)
+            continue;
+        struct af_game_end end = af_game_play(jobs, count, room, &plans[i]);
+        if (end.seconds < BETTER * best) {
+            best = end.seconds;
+            start = end.start;
         }
+        if (!end.waited)
+            break;
     }
     return start;
 }
@@ -243,8 +106,9 @@ struct af_admit_answer af_admit(const struct af_admit_job *jobs, size_t count,
                                 const struct af_admit_room *room)
 {
     bool alone;
+    size_t working;
     assert(count <= AF_ADMIT_JOBS_MAX);
-    size_t running = running_count(jobs, count, &alone);
+    size_t running = running_count(jobs, count, &alone, &working);
     size_t first = first_in_line(jobs, count);
     if (first == SIZE_MAX)
         return (struct af_admit_answer){AF_ADMIT_NOTHING, SIZE_MAX};
@@ -253,7 +117,7 @@ struct af_admit_answer af_admit(const struct af_admit_job *jobs, size_t count,
     if (jobs[first].alone)
         return (struct af_admit_answer){running == 0 ? AF_ADMIT_NOW : AF_ADMIT_FOR_ALONE,
                                         first};
-    if (running >= (room->slots == 0 ? 1 : room->slots))
+    if (working >= (room->slots == 0 ? 1 : room->slots))
         return (struct af_admit_answer){AF_ADMIT_SLOTS, first};
     size_t start = best_start(jobs, count, room);
     return start == SIZE_MAX ? (struct af_admit_answer){AF_ADMIT_MEMORY, first}

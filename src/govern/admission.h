@@ -2,13 +2,16 @@
  * admission.h: which waiting compiler may start now. Pure: numbers in, a
  * decision with its reason out.
  *
- * Only what fits beside what runs starts, counted with the larger of what was
- * predicted and what it takes already. Which of those that fit is the question:
- * the longest first, or the largest; and while the first in line does not fit,
- * whether later ones may delay it, or may go ahead only where they do not
- * ("EASY backfilling": Lifka 1995, The ANL/IBM SP Scheduling System). Each way
- * is played through to the end with what is predicted, at every decision. One
- * always runs, however large: a build that cannot go on is worth nothing.
+ * Counted is the larger of what was predicted and what it takes already. Which
+ * of those that fit starts is the question: the longest first, or the largest;
+ * and while the first in line does not fit, whether later ones may delay it, or
+ * may go ahead only where they do not ("EASY backfilling": Lifka 1995, The
+ * ANL/IBM SP Scheduling System). One that rises slowly to its peak may also
+ * start where only the peaks do not fit together: where each comes when there is
+ * room for it, or where all can end in turn, with pauses (govern/bank.h). Each
+ * way is played through to the end with what is predicted (govern/game.h), at
+ * every decision. One always runs, however large: a build that cannot go on is
+ * worth nothing.
  */
 #ifndef AF_GOVERN_ADMISSION_H
 #define AF_GOVERN_ADMISSION_H
@@ -16,21 +19,27 @@
 #include "base/base.h"
 
 #define AF_ADMIT_JOBS_MAX 512
+#define AF_ADMIT_RISE 0.6 /* of the time that one takes which rises */
 
 enum af_admit_state { AF_ADMIT_WAITING, AF_ADMIT_RUNNING };
 
 struct af_admit_job {
     enum af_admit_state state;
-    uint64_t need_bytes;     /* predicted peak */
+    uint64_t need_bytes;     /* predicted peak, or of what is left of it */
+    uint64_t careful_bytes;  /* where peaks overlap, if it is more */
+    uint64_t tail_bytes;     /* of one that rises: after its peak */
     uint64_t resident_bytes; /* what it takes now, of one that runs */
     double seconds;          /* predicted, in all */
-    double elapsed;          /* since it started */
-    bool alone;              /* only with nothing else: memory was too short for it before */
+    double elapsed;          /* of these, since it started */
+    bool rises;              /* evenly to its peak, at AF_ADMIT_RISE of its time */
+    bool paused;
+    bool alone; /* only with nothing else: memory was too short for it before */
 };
 
 struct af_admit_room {
     uint64_t budget_bytes; /* for all compilers together */
-    unsigned slots;        /* compilers at a time; at least 1 is taken for 0 */
+    unsigned slots;        /* compilers that work at a time; at least 1 is taken for 0 */
+    uint64_t growth_bytes; /* what each may grow until the next decision */
 };
 
 enum af_admit_why {

@@ -22,20 +22,20 @@ bool af_bank_is_safe(const struct af_bank_job *jobs, size_t count, uint64_t budg
     assert(count <= AF_BANK_JOBS_MAX);
     for (size_t i = 0; i < count; i++)
         used += grown(&jobs[i], growth_bytes);
-    for (size_t left = count; left > 0; left--) {
-        size_t next = SIZE_MAX;
-        for (size_t i = 0; i < count && next == SIZE_MAX; i++) {
+    size_t left = count;
+    for (size_t before = count + 1; left < before;) {
+        before = left;
+        for (size_t i = 0; i < count; i++) {
             uint64_t has = grown(&jobs[i], growth_bytes);
             uint64_t more = jobs[i].need_bytes > has ? jobs[i].need_bytes - has : 0;
-            if (!ended[i] && used + more <= budget_bytes)
-                next = i;
+            if (ended[i] || used + more > budget_bytes)
+                continue;
+            ended[i] = true;
+            used -= has;
+            left--;
         }
-        if (next == SIZE_MAX)
-            return false;
-        ended[next] = true;
-        used -= grown(&jobs[next], growth_bytes);
     }
-    return true;
+    return left == 0;
 }
 
 /* The oldest paused one that may go on; SIZE_MAX: none. */

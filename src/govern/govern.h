@@ -89,7 +89,7 @@ struct af_govern_options {
     const char *const *environment; /* "NAME=value" added to ours; NULL-terminated, or NULL */
     int output;                     /* descriptor for its stdout and stderr */
     uint64_t memory_bytes;          /* for the whole build; 0: what the machine has */
-    unsigned slots;                 /* compilers at a time; 0: as many as cores are free */
+    unsigned slots;                 /* compilers that work at a time; 0: as cores are free */
     unsigned cores;                 /* that are ours; 0: by the affinity mask */
     double hang_seconds;            /* without processor time until it is stopped; 0: 600 */
     double standstill_seconds;      /* until one is stopped for it; 0: 15 */

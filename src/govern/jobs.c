@@ -12,7 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "govern/bank.h"
+#include "govern/costs.h"
+#include "govern/demand.h"
 #include "govern/ends.h"
 #include "govern/tree.h"
 
@@ -23,10 +24,6 @@
 #define BUILD_BYTES (UINT64_C(512) << 20) /* setup.py, torch and ninja themselves */
 #define SETTLE_SECONDS 0.03               /* between two gates of one ninja */
 #define SETTLE_SECONDS_MAX 0.5
-#define EARLY 4         /* so much growth must be possible for an early start */
-#define DOUBT_SHARE 6   /* of a prediction is added to it until it is known */
-#define GROWTH_SHARE 64 /* 1/64 of the limit, in half a second */
-#define GROWTH_MAX (UINT64_C(256) << 20)
 #define STALLED 0.2 /* share of time: more compilers would not help */
 #define REMARK_BYTES 400
 #define GIB 1073741824.0
@@ -85,29 +82,6 @@ uint64_t af_jobs_budget(const struct af_governor *governor)
     return bytes;
 }
 
-uint64_t af_jobs_need(const struct af_job *job)
-{
-    return job->in_tail ? job->prediction.tail_bytes : job->prediction.bytes;
-}
-
-uint64_t af_jobs_peak(const struct af_governor *governor, const struct af_job *job)
-{
-    uint64_t need = af_jobs_need(job);
-    uint64_t most = af_jobs_budget(governor);
-    uint64_t careful = need + need / DOUBT_SHARE;
-    if (job->known || job->in_tail || !job->prediction.rises || need >= most)
-        return need;
-    return careful < most ? careful : most;
-}
-
-uint64_t af_jobs_growth(const struct af_governor *governor)
-{
-    uint64_t limit = governor->room.limit_bytes;
-    return limit == AF_ROOM_UNLIMITED
-               ? GROWTH_MAX
-               : (limit / GROWTH_SHARE < GROWTH_MAX ? limit / GROWTH_SHARE : GROWTH_MAX);
-}
-
 /* Fewer than the cores while others need some of them; the user's own number stands. */
 static unsigned slots(const struct af_governor *governor)
 {
@@ -129,17 +103,8 @@ static size_t rows_for_admission(const struct af_governor *governor,
         const struct af_job *job = &governor->jobs[i];
         if (job->state == AF_JOB_NEW)
             continue;
-        bool running = job->state == AF_JOB_RUNNING;
         of[count] = i;
-        rows[count++] = (struct af_admit_job){
-            .state = running ? AF_ADMIT_RUNNING : AF_ADMIT_WAITING,
-            .need_bytes =
-                running && job->in_tail ? job->prediction.tail_bytes : job->prediction.bytes,
-            .resident_bytes = running ? job->resident_bytes : 0,
-            .seconds = job->prediction.seconds,
-            .elapsed = running ? now - job->started : 0,
-            .alone = job->alone,
-        };
+        rows[count++] = af_demand_admit(job, af_jobs_budget(governor), now - job->started);
     }
     return count;
 }
@@ -196,41 +161,9 @@ static void start(struct af_governor *governor, struct af_job *job)
     job->kills_before = governor->room.kills;
     job->started = job->worked = af_govern_now();
     job->resident_bytes = job->resident_peak = 0;
-    job->user_seconds = job->cpu_seconds = 0;
+    job->user_seconds = job->cpu_seconds = job->rise_seconds = 0;
     af_channel_send(job->fd, &governor->message); /* a gate that is gone shows at its socket */
     af_jobs_tell(governor, AF_GOVERN_STARTED, job, 0);
-}
-
-/*
- * One that may start although its peak does not fit beside those that run: it
- * reaches it slowly, and all can still end in turn. The smallest, so that it is
- * hardly paused. NULL: none, or one is paused already.
- */
-static struct af_job *early_one(struct af_governor *governor)
-{
-    struct af_bank_job jobs[AF_BANK_JOBS_MAX];
-    struct af_job *best = NULL;
-    size_t count = 0;
-    for (size_t i = 0; i < governor->job_count; i++) {
-        struct af_job *job = &governor->jobs[i];
-        if (job->state == AF_JOB_RUNNING && (job->paused || job->alone))
-            return NULL;
-        if (job->state == AF_JOB_RUNNING)
-            jobs[count++] = (struct af_bank_job){.need_bytes = af_jobs_peak(governor, job),
-                                                 .resident_bytes = job->resident_bytes};
-        else if (job->state == AF_JOB_WAITING && job->alone)
-            return NULL;
-        else if (job->state == AF_JOB_WAITING && job->prediction.rises &&
-                 (best == NULL || job->prediction.bytes < best->prediction.bytes))
-            best = job;
-    }
-    if (best == NULL || count == 0 || count == AF_BANK_JOBS_MAX || count >= slots(governor))
-        return NULL;
-    jobs[count++] = (struct af_bank_job){.need_bytes = af_jobs_peak(governor, best)};
-    return af_bank_is_safe(jobs, count, af_jobs_budget(governor),
-                           EARLY * af_jobs_growth(governor))
-               ? best
-               : NULL;
 }
 
 static bool any_is(const struct af_governor *governor, enum af_job_state state)
@@ -263,17 +196,15 @@ bool af_jobs_admit(struct af_governor *governor)
         af_jobs_measure(governor);
     for (;;) {
         size_t count = rows_for_admission(governor, rows, of);
-        room = (struct af_admit_room){af_jobs_budget(governor), slots(governor)};
+        room = (struct af_admit_room){af_jobs_budget(governor), slots(governor),
+                                      af_demand_growth(governor->room.limit_bytes)};
         struct af_admit_answer answer = af_admit(rows, count, &room);
         governor->why = answer.why;
         governor->first =
             answer.job == SIZE_MAX ? NULL : &governor->jobs[of[answer.job]].prediction;
-        struct af_job *job = answer.why == AF_ADMIT_NOW      ? &governor->jobs[of[answer.job]]
-                             : answer.why == AF_ADMIT_MEMORY ? early_one(governor)
-                                                             : NULL;
-        if (job == NULL)
+        if (answer.why != AF_ADMIT_NOW)
             return true;
-        start(governor, job);
+        start(governor, &governor->jobs[of[answer.job]]);
     }
 }
 

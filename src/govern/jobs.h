@@ -37,7 +37,8 @@ struct af_job {
     uint64_t resident_peak; /* since it started */
     double user_seconds;
     double cpu_seconds;
-    double worked; /* when its processor time last grew */
+    double rise_seconds; /* of these, when its peak was over; else 0 */
+    double worked;       /* when its processor time last grew */
 };
 
 struct af_governor {
@@ -97,15 +98,6 @@ void af_jobs_remark(struct af_governor *governor, const char *format, ...) AF_PR
 
 /* What all compilers may take together, those that run included. */
 uint64_t af_jobs_budget(const struct af_governor *governor);
-
-/* What it takes at most from now on. */
-uint64_t af_jobs_need(const struct af_job *job);
-
-/* The same with a margin where it is not known: for those whose peaks do not fit together. */
-uint64_t af_jobs_peak(const struct af_governor *governor, const struct af_job *job);
-
-/* What each may grow until the next look. */
-uint64_t af_jobs_growth(const struct af_governor *governor);
 
 void af_jobs_tell(struct af_governor *governor, enum af_govern_event_kind kind,
                   const struct af_job *job, uint64_t peak_bytes);

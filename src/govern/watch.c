@@ -6,7 +6,7 @@
 
 #include <signal.h>
 
-#include "govern/bank.h"
+#include "govern/demand.h"
 #include "govern/tree.h"
 
 #define STRAY_SECONDS 5.0  /* the kernel hands over orphans only after it closed the socket */
@@ -69,25 +69,25 @@ static void pause_and_resume(struct af_governor *governor, double now)
     struct af_job *of[AF_BANK_JOBS_MAX];
     size_t count = 0;
     uint64_t needs = 0;
+    uint64_t budget = af_jobs_budget(governor);
+    uint64_t growth = af_demand_growth(governor->room.limit_bytes);
     for (size_t i = 0; i < governor->job_count; i++) {
         struct af_job *job = &governor->jobs[i];
         if (job->state != AF_JOB_RUNNING || job->group == 0)
             continue;
         of[count] = job;
-        needs += af_jobs_need(job);
-        rows[count++] = (struct af_bank_job){af_jobs_peak(governor, job), job->resident_bytes,
-                                             now - job->started, job->paused};
+        needs += af_demand_bytes(job);
+        rows[count++] = af_demand_bank(job, budget, now - job->started);
     }
     for (size_t changes = 0; changes < count + 1; changes++) {
-        size_t at =
-            af_bank_change(rows, count, af_jobs_budget(governor), af_jobs_growth(governor));
+        size_t at = af_bank_change(rows, count, budget, growth);
         if (at == SIZE_MAX)
             break;
         of[at]->paused = rows[at].paused;
         kill(-of[at]->group, rows[at].paused ? SIGSTOP : SIGCONT);
     }
-    governor->look_seconds = needs > af_jobs_budget(governor) ? LOOK_CLOSE : LOOK;
-    if (governor->room.left_bytes < af_jobs_growth(governor) / 2)
+    governor->look_seconds = needs + growth > budget ? LOOK_CLOSE : LOOK;
+    if (governor->room.left_bytes < growth)
         stop_paused(governor); /* a prediction was too low */
 }
 
@@ -111,15 +111,6 @@ static void look_for_hanging(struct af_governor *governor, struct af_job *job, d
                        "stopped",
                        job->prediction.file, now - job->worked, limit);
     }
-}
-
-/* Whether its peak is behind it: cicc frees its front end's memory before it goes on. */
-static bool has_fallen(const struct af_job *job)
-{
-    const struct af_prediction *prediction = &job->prediction;
-    return prediction->rises && prediction->tail_bytes > 0 &&
-           job->resident_peak > prediction->bytes / 2 &&
-           job->resident_bytes < job->resident_peak / 2;
 }
 
 /* What each that runs takes now; which job each is. */
@@ -158,13 +149,17 @@ static double sample(struct af_governor *governor, double now, bool at_limit,
     for (size_t i = 0; i < count; i++) {
         if (trees[i].count == 0)
             continue;
-        of[i]->in_tail |= trees[i].tail_runs || has_fallen(of[i]);
+        double cpu_seconds = trees[i].user_seconds + trees[i].system_seconds;
+        if (!of[i]->in_tail && (trees[i].tail_runs || af_demand_has_fallen(of[i]))) {
+            of[i]->in_tail = true;
+            of[i]->rise_seconds = cpu_seconds;
+        }
         if (trees[i].user_seconds > of[i]->user_seconds)
             worked += trees[i].user_seconds - of[i]->user_seconds;
         of[i]->user_seconds = trees[i].user_seconds;
         if (at_limit || of[i]->paused)
             of[i]->worked = now; /* it waits for memory: a standstill, no fault of its own */
-        look_for_hanging(governor, of[i], now, trees[i].user_seconds + trees[i].system_seconds);
+        look_for_hanging(governor, of[i], now, cpu_seconds);
     }
     *running_out = (unsigned)count;
     return worked;

@@ -25,7 +25,7 @@ static struct af_admit_job running(uint64_t need, double seconds, double elapsed
 static void expect(const struct af_admit_job *jobs, size_t count, uint64_t budget,
                    unsigned slots, enum af_admit_why why, size_t job)
 {
-    const struct af_admit_room room = {budget, slots};
+    const struct af_admit_room room = {budget, slots, 0};
     struct af_admit_answer answer = af_admit(jobs, count, &room);
     assert_int_equal(answer.why, why);
     assert_int_equal(answer.job, job);
@@ -88,6 +88,43 @@ static void test_alone_means_alone(void **state)
     expect(jobs + 1, 2, 8, 4, AF_ADMIT_NOW, 1);
     jobs[0].alone = true;
     expect(jobs, 2, 8, 4, AF_ADMIT_ALONE_RUNS, 1);
+}
+
+static struct af_admit_job rising(uint64_t need, double seconds)
+{
+    struct af_admit_job job = waiting(need, seconds);
+    job.tail_bytes = need / 10;
+    job.rises = true;
+    return job;
+}
+
+static void test_one_whose_peak_comes_earlier_starts_beside_a_large_one(void **state)
+{
+    struct af_admit_job jobs[] = {rising(600, 60), rising(400, 30)};
+    (void)state;
+    jobs[0].state = AF_ADMIT_RUNNING; /* 300 when the other has 400 */
+    expect(jobs, 2, 750, 2, AF_ADMIT_NOW, 1);
+    jobs[1].seconds = 60; /* both at once: only with a pause */
+    expect(jobs, 2, 750, 2, AF_ADMIT_NOW, 1);
+    jobs[1].rises = false; /* it takes all of it at once */
+    expect(jobs, 2, 750, 2, AF_ADMIT_MEMORY, 1);
+}
+
+static void test_one_that_is_paused_needs_no_slot(void **state)
+{
+    struct af_admit_job jobs[] = {rising(600, 60), rising(600, 60), rising(20, 200)};
+    const struct af_admit_room room = {810, 2, 20};
+    (void)state;
+    jobs[0].state = jobs[1].state = AF_ADMIT_RUNNING;
+    jobs[0].resident_bytes = 500;
+    jobs[0].elapsed = 30;
+    jobs[1].resident_bytes = 200;
+    jobs[1].elapsed = 12;
+    assert_int_equal(af_admit(jobs, 3, &room).why, AF_ADMIT_SLOTS);
+    jobs[1].paused = true;
+    assert_int_equal(af_admit(jobs, 3, &room).why, AF_ADMIT_NOW);
+    jobs[2].need_bytes = 300; /* with it the others could not end */
+    assert_int_equal(af_admit(jobs, 3, &room).why, AF_ADMIT_MEMORY);
 }
 
 static unsigned next_random(unsigned *seed)
@@ -181,7 +218,7 @@ static void test_schedules_reach_nine_tenths_of_the_best(void **state)
     for (unsigned seed = 1; seed <= 50; seed++) {
         struct af_admit_job jobs[JOBS];
         struct work work;
-        const struct af_admit_room room = {7700, 2 + seed % 7};
+        const struct af_admit_room room = {7700, 2 + seed % 7, 0};
         make_jobs(seed, jobs, &work);
         double best = least_time(&work, room.slots);
         double took = simulate(jobs, &room);
@@ -200,6 +237,8 @@ int main(void)
         cmocka_unit_test(test_what_is_taken_counts_more_than_what_was_said),
         cmocka_unit_test(test_later_ones_go_ahead_where_all_ends_earlier),
         cmocka_unit_test(test_alone_means_alone),
+        cmocka_unit_test(test_one_whose_peak_comes_earlier_starts_beside_a_large_one),
+        cmocka_unit_test(test_one_that_is_paused_needs_no_slot),
         cmocka_unit_test(test_schedules_reach_nine_tenths_of_the_best),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
