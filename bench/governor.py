@@ -17,13 +17,14 @@ that one.
 
 Compilers take longer than their names say: the kernel gives a core about 2 GiB/s, and 200 of
 them ask for 86 GiB. So both are computed a second time, with what each really took from its
-first line to its last, which is what the offline schedule would have had to place here.
+first line to its last, and with what was lost by random kills, as nobody could have kept that.
 """
 
 import argparse
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -97,24 +98,34 @@ def best_found(jobs, slots, steps, tries=10):
     return min(place(order, slots, steps) for order in orders)
 
 
+def age_of(pid):
+    """Seconds since it started: proc(5), /proc/PID/stat, field 22."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started
+
+
 class Killer(threading.Thread):
     """Kills compilers at random times; counts those that it met."""
 
     def __init__(self, folder, count, seconds):
         super().__init__(daemon=True)
         pick = random.Random(3)
-        self.folder, self.pick, self.count = folder, pick, 0
+        self.folder, self.pick = folder, pick
         self.times = sorted(pick.uniform(2, seconds) for _ in range(count))
+        self.lost = []  # (MiB, seconds) of work that nobody could have kept
 
     def run(self):
         start = time.monotonic()
         for when in self.times:
             time.sleep(max(0, start + when - time.monotonic()))
-            found = [p for p, c in processes_of(self.folder) if c.startswith(COMPILER)]
+            found = [f for f in processes_of(self.folder) if f[1].startswith(COMPILER)]
             try:
-                os.kill(self.pick.choice(found), 9)
-                self.count += 1
-            except (IndexError, ProcessLookupError):
+                pid, command = self.pick.choice(found)
+                lost = int(re.search(r"/m(\d+)-s", command)[1]), age_of(pid)
+                os.kill(pid, 9)
+                self.lost.append(lost)
+            except (IndexError, OSError):
                 pass
 
 
@@ -161,8 +172,9 @@ def measure(jobs, options, lowered, kills):
         assert code == 0, [line for line in lines if not line.startswith(("started", "ended"))]
         project.check_complete()  # every object exactly once
         assert group.kills() == 0
-        both = [compare(each, options, steps) for each in (jobs, really(project, jobs))]
-        return seconds, both, killer.count, steps
+        was = really(project, jobs) + killer.lost
+        both = [compare(each, options, steps) for each in (jobs, was)]
+        return seconds, both, len(killer.lost), steps
 
 
 def main():

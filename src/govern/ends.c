@@ -7,6 +7,11 @@
 
 #define SURPRISE_SHARE 16 /* more than 1/16 above what was predicted is a surprise */
 
+bool af_end_is_surprise(uint64_t need_bytes, uint64_t peak_bytes)
+{
+    return peak_bytes > need_bytes + need_bytes / SURPRISE_SHARE;
+}
+
 /* Whether a compiler's exit code tells of a signal, to itself or to what it started. */
 static bool is_signal(int code)
 {
@@ -26,8 +31,7 @@ static bool is_for_memory(const struct af_end *end)
     if (end->code != 128 + SIGKILL) /* g++ and ptxas hide it; once, as it may be another's */
         return end->kernel_killed && !end->alone;
     return end->kernel_killed ||
-           (end->at_limit &&
-            end->peak_bytes > end->need_bytes + end->need_bytes / SURPRISE_SHARE);
+           (end->at_limit && af_end_is_surprise(end->need_bytes, end->peak_bytes));
 }
 
 enum af_end_cause af_end_cause(const struct af_end *end)

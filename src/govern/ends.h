@@ -35,6 +35,9 @@ struct af_end {
 
 enum af_end_cause af_end_cause(const struct af_end *end);
 
+/* Whether it took clearly more than was predicted. */
+bool af_end_is_surprise(uint64_t need_bytes, uint64_t peak_bytes);
+
 /* How often a file may end so until its failure is reported; 0: at any time. */
 unsigned af_end_most(enum af_end_cause cause);
 

@@ -24,6 +24,7 @@
 #define BUILD_BYTES (UINT64_C(512) << 20) /* setup.py, torch and ninja themselves */
 #define SETTLE_SECONDS 0.03               /* between two gates of one ninja */
 #define SETTLE_SECONDS_MAX 0.5
+#define CALM_SECONDS 1.0
 #define STALLED 0.2 /* share of time: more compilers would not help */
 #define REMARK_BYTES 400
 #define GIB 1073741824.0
@@ -184,6 +185,13 @@ static bool is_settling(const struct af_governor *governor)
            now - governor->asked_first < SETTLE_SECONDS_MAX;
 }
 
+/* One was stopped to make room: whether it is for others will show at the next looks. */
+static bool is_calming(const struct af_governor *governor)
+{
+    return af_govern_now() - governor->stopped < CALM_SECONDS &&
+           any_is(governor, AF_JOB_RUNNING);
+}
+
 bool af_jobs_admit(struct af_governor *governor)
 {
     static const struct af_admit_room nothing = {0};
@@ -192,6 +200,10 @@ bool af_jobs_admit(struct af_governor *governor)
     struct af_admit_room room = nothing;
     if (is_settling(governor))
         return false;
+    if (is_calming(governor)) {
+        governor->why = AF_ADMIT_MEMORY;
+        return true;
+    }
     if (governor->freed && any_is(governor, AF_JOB_WAITING))
         af_jobs_measure(governor);
     for (;;) {
@@ -286,21 +298,33 @@ static void repeat(struct af_governor *governor, struct af_job *job,
     job->resident_bytes = 0;
 }
 
-/* Killed for memory, or stopped for a standstill: again with more room, or given up. */
-static bool repeat_with_room(struct af_governor *governor, struct af_job *job, uint64_t peak)
+/* It needs more than was predicted: that is known of all of its kind from now on. */
+static void raise_need(struct af_governor *governor, struct af_job *job, uint64_t peak)
 {
     uint64_t more = (uint64_t)((double)peak * RAISE);
+    if (more > job->prediction.bytes)
+        job->prediction.bytes = more;
+    af_costs_raise(&governor->costs, &job->prediction, more);
+    relearn(governor, &job->prediction, more);
+}
+
+/*
+ * Killed for memory, or stopped for a standstill: again with more room, or given
+ * up. One that we stopped although it took what was predicted only made room.
+ */
+static bool repeat_with_room(struct af_governor *governor, struct af_job *job, uint64_t peak)
+{
+    bool guilty = !job->stopped || af_end_is_surprise(job->prediction.bytes, peak);
     governor->result.killed_count += !job->stopped;
     if (++job->kills >= af_end_most(AF_END_MEMORY)) {
         af_jobs_remark(governor, "error: %s was ended %u times for want of memory, at %.1f GiB",
                        job->prediction.file, job->kills, (double)peak / GIB);
         return false;
     }
-    job->alone = !job->stopped || job->kills > 1; /* first it only waits for its room */
-    if (more > job->prediction.bytes)
-        job->prediction.bytes = more;
-    af_costs_raise(&governor->costs, &job->prediction, more);
-    relearn(governor, &job->prediction, more);
+    /* First it only waits for its room. */
+    job->alone = !job->stopped || job->kills > (guilty ? 1 : 2);
+    if (guilty)
+        raise_need(governor, job, peak);
     repeat(governor, job, job->stopped ? AF_GOVERN_STANDSTILL : AF_GOVERN_KILLED, peak);
     return true;
 }

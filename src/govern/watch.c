@@ -20,6 +20,13 @@
 #define LOOK_CLOSE 0.2     /* while not all peaks fit */
 #define GIB 1073741824.0
 
+static void stop(struct af_governor *governor, struct af_job *job)
+{
+    job->stopped = true;
+    governor->stopped = af_govern_now();
+    af_tree_kill(job->group);
+}
+
 /* Stops the youngest; its gate reports the end, and it is repeated. Never the last. */
 static void act_on_standstill(struct af_governor *governor)
 {
@@ -34,8 +41,7 @@ static void act_on_standstill(struct af_governor *governor)
             youngest = job;
     }
     if (running >= 2) {
-        youngest->stopped = true;
-        af_tree_kill(youngest->group);
+        stop(governor, youngest);
     } else if (youngest != NULL && !youngest->remarked) {
         youngest->remarked = true;
         af_jobs_remark(governor,
@@ -56,10 +62,8 @@ static void stop_paused(struct af_governor *governor)
             (youngest == NULL || job->started > youngest->started))
             youngest = job;
     }
-    if (youngest == NULL)
-        return;
-    youngest->stopped = true;
-    af_tree_kill(youngest->group);
+    if (youngest != NULL)
+        stop(governor, youngest);
 }
 
 /* Pauses those that must not grow now, and lets them go on. */
