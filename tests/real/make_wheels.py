@@ -226,15 +226,15 @@ def processes(text, start=""):
 
 
 def strike(place, torch, options, victim, number):
-    """Starts a build and kills one of its processes, SIGKILL when a file is done and another on
-    its way; (whether it made the wheel, what it had finished)."""
+    """Starts a build and strikes one of its processes: a compiler on its way, any other when a
+    file is done; (whether it made the wheel, what it had finished)."""
     build = place.start(torch, *options)
     cache = str(place.folder / "cache")
     found = []
     while build.poll() is None and not found:
         time.sleep(1)
         one_done = DONE.search((place.folder / "progress").read_text())
-        if processes(cache, "cicc") and (one_done or number == signal.SIGINT):
+        if processes(cache, "cicc") and (one_done or victim == "cicc"):
             time.sleep(10)
             found = processes(cache, victim) if victim else [(build.pid, "")]
     check(build.poll() is None, "the build ended before it was struck")
@@ -250,7 +250,7 @@ def strike(place, torch, options, victim, number):
 
 
 def interrupt(place, torches):
-    options = ("--head-dim", 96, "--dtype", "bf16", "--features", "none", "--arch", 90,
+    options = ("--head-dim", "64,96", "--dtype", "bf16", "--features", "none", "--arch", 90,
                "--inference")
     torch = torches[-1]
     all_compiled = []

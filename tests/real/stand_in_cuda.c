@@ -50,6 +50,19 @@ int cudaStreamIsCapturing(void *stream, int *status)
     return SUCCESS;
 }
 
+/* The same of torch 2.15, which is called with CUDA 13's arguments. */
+int cudaStreamGetCaptureInfo(void *stream, int *status, unsigned long long *id, void *graph,
+                             void *dependencies, void *edges, void *count)
+{
+    (void)graph;
+    (void)dependencies;
+    (void)edges;
+    (void)count;
+    if (id != 0)
+        *id = 0;
+    return cudaStreamIsCapturing(stream, status);
+}
+
 /* Asked before a device is set back; the driver's library, so under its name. */
 int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 {
