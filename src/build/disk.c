@@ -101,6 +101,20 @@ static bool tells_of_it(const char *said)
     return false;
 }
 
+/* `said` with paths in `folder` from there on: it is named already, and a sentence has an end. */
+static const char *shortened(struct af_arena *arena, const char *said, const char *folder)
+{
+    char *text = af_arena_text(arena, said);
+    size_t len = strlen(folder);
+    for (char *at = text; at != NULL && (at = strstr(at, folder)) != NULL;) {
+        if (at[len] == '/')
+            memmove(at, at + len + 1, strlen(at + len + 1) + 1);
+        else
+            at += len;
+    }
+    return text == NULL ? said : text;
+}
+
 const char *af_build_disk_reason(struct af_build *build, const struct af_build_place *place,
                                  bool was_full, const char *said)
 {
@@ -113,6 +127,7 @@ const char *af_build_disk_reason(struct af_build *build, const struct af_build_p
     uint64_t free_bytes = af_build_disk_free(place);
     af_text_quote(folder, sizeof folder, place->folder, strlen(place->folder));
     size_text(free_bytes, free_text);
+    said = shortened(build->arena, said, place->folder);
     if (free_bytes >= need)
         return af_arena_format(build->arena,
                                "a disk was full, though '%s' has %s free now. What was built "
@@ -120,7 +135,7 @@ const char *af_build_disk_reason(struct af_build *build, const struct af_build_p
                                folder, free_text, said);
     return af_arena_format(build->arena,
                            "no space left on the disk of '%s': needs about %s more, free now "
-                           "%s. What was built is kept: make room, then give the same command "
-                           "again (%s)",
+                           "%s. What was built is kept: make room, and the same command goes "
+                           "on (%s)",
                            folder, size_text(need, need_text), free_text, said);
 }

@@ -38,27 +38,35 @@ def compile_all(base, sources, flags):
     (temp / "build.ninja").write_text("\\n".join(rules) + "\\n")
     subprocess.run(["ninja", "-C", temp, "-j", os.environ["MAX_JOBS"]], check=True)
 
+def before(step):
+    subprocess.run(os.environ.get("BEFORE_" + step, ":"), shell=True, check=True)
+
 def setup(ext_modules, install_requires, packages, **options):
     words = sys.argv
     base = words[words.index("--build-base") + 1]
     made = pathlib.Path(words[words.index("--dist-dir") + 1])
     compile_all(base, *ext_modules[0][1:])
+    before("LINK")
     library = pathlib.Path(base) / "lib.linux-x86_64-cpython-312"
     library.mkdir(exist_ok=True)
     shutil.copy(os.environ["ANYFLASH"], library / "flash_attn_2_cuda.so")
     made.mkdir(exist_ok=True)
+    before("PACK")
     version = options["version"] + "+" + os.environ["FLASH_ATTN_LOCAL_VERSION"]
     name = f"flash_attn-{version}-cp312-cp312-linux_x86_64.whl"
     with zipfile.ZipFile(made / name, "w") as out:
+        out.write(library / "flash_attn_2_cuda.so", "flash_attn_2_cuda.so")
         out.writestr("requires", " ".join(install_requires))
         out.writestr("packages", " ".join(packages))
 '''
 
 WHEEL = '''
-import pathlib, sys
+import os, pathlib, shutil, subprocess, sys
+subprocess.run(os.environ.get("BEFORE_NAME", ":"), shell=True, check=True)
 path = pathlib.Path(sys.argv[-1])
 platform = sys.argv[sys.argv.index("--platform-tag") + 1]
-path.rename(path.with_name(path.name.replace("linux_x86_64", platform)))
+shutil.copy(path, path.with_name(path.name.replace("linux_x86_64", platform)))
+path.unlink()
 '''
 
 SETUP = '''

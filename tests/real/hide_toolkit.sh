@@ -8,12 +8,19 @@ if [ -z "${TOOLKIT_HIDDEN:-}" ]; then
     TOOLKIT_HIDDEN=1 exec unshare --mount $user --propagation private "$0" "$@"
 fi
 unset TOOLKIT_HIDDEN CUDA_HOME CUDA_PATH LIBRARY_PATH LD_LIBRARY_PATH CPATH CPLUS_INCLUDE_PATH
+fields=$IFS
 for program in nvcc ptxas cicc cudafe++ fatbinary nvlink; do
-    (IFS=:; for folder in $PATH; do
-        [ -x "$folder/$program" ] && mount --bind /dev/null "$folder/$program"
-    done) || true
+    IFS=:
+    for folder in $PATH; do
+        if [ -x "$folder/$program" ]; then
+            mount --bind /dev/null "$folder/$program"
+        fi
+    done
+    IFS=$fields
 done
 for folder in /usr/local/cuda-* /opt/cuda /usr/lib/cuda /usr/lib/nvidia-cuda-toolkit; do
-    [ -d "$folder" ] && mount -t tmpfs -o size=1m none "$folder"
+    if [ -d "$folder" ]; then
+        mount -t tmpfs -o size=1m none "$folder"
+    fi
 done
 exec "$@"

@@ -1,0 +1,166 @@
+"""A disk that is really full, at each step of a build: it is named with what is needed, what was
+finished is kept, and with room again only what is missing is compiled."""
+
+import shutil
+import zipfile
+
+import pytest
+
+import synthetic
+from bad_world import SELECTION, World
+from full_disk import Disk, needs_small_disk
+
+pytestmark = [
+    needs_small_disk,
+    pytest.mark.skipif(shutil.which("ninja") is None,
+                       reason="no program 'ninja' (package ninja-build)"),
+]
+ALL = 8  # files of the selection
+LARGE = "8g"  # of a tmpfs, which takes only what is written
+OBJECT = 300_000
+
+# Writes its temporary file and its object for real, as much as there is room for.
+COMPILER = """#!/bin/sh
+for word; do
+    case $word in
+    *.cu|*.cpp) source=$word ;;
+    esac
+    [ "$before" = -o ] && object=$word
+    [ "$before" = -MF ] && depends=$word
+    before=$word
+done
+[ -n "$object" ] || { CHECK; exit 0; }
+[ -e "$COMPILED.room" ] || case $source in WHERE) HOW ;; esac
+set -e
+head -c SIZE /dev/zero >"$TMPDIR/part.$$"
+head -c SIZE /dev/zero >"$object"
+rm "$TMPDIR/part.$$"
+if [ -n "$depends" ]; then echo "$object: $source" >"$depends"; fi
+basename "$source" >>"$COMPILED"
+"""
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+def compilers(world, where="none", how=":", check=":"):
+    """What `how` does happens at the files `where`, `check` when a compiler is only tried."""
+    text = COMPILER
+    for name, value in (("WHERE", where), ("HOW", how), ("CHECK", check), ("SIZE", OBJECT)):
+        text = text.replace(name, str(value))
+    for path in (world.cuda / "bin" / "nvcc", world.folder / "bin" / "c++"):
+        synthetic.write(path, text, 0o755)
+
+
+def is_full(said, code, *texts):
+    """The disk, its need and its room are told."""
+    assert said.code == code, said
+    told = " ".join((said.out + said.err).split())
+    for text in ("no space left on the disk of '", "needs about ", " more, free now ",
+                 "What was built is kept: make room", *texts):
+        assert text in told, said
+    assert "/cache/build/" in told, said
+    return said
+
+
+def goes_on(world, disk, first, **keywords):
+    """With room again: the rest is compiled, and the wheel is whole."""
+    disk.grow(LARGE)
+    world.folder.joinpath("compiled.room").touch()
+    again = world.run(before=disk.before, **keywords)
+    assert again.code == 0, again
+    assert not set(first.compiled) & set(again.compiled), (first, again)
+    assert len(first.compiled) + len(again.compiled) == ALL, (first, again)
+    wheel, = disk.inside.glob("build/*/wheels/*.whl")
+    with zipfile.ZipFile(wheel) as opened:
+        assert opened.testzip() is None
+        assert opened.read("requires")
+    left = [*disk.inside.glob("build/*/temporary"), *disk.inside.glob("build/*/made/*"),
+            *disk.inside.glob("build/*/objects/**/*.new")]
+    assert not left, left
+
+
+@pytest.mark.parametrize("free", [0, OBJECT + 4096, 2 * OBJECT - 4096])
+def test_full_while_compilers_write(world, free):
+    with Disk(world.folder / "cache", LARGE) as disk:
+        compilers(world, "*bwd*128_bf16_sm80*", f"sleep 1; {disk.filling(free)}")
+        said = is_full(world.run(before=disk.before), 1, "No space left on device")
+        assert 0 < len(said.compiled) < ALL
+        full = world.run(before=disk.before)
+        assert full.code == 3 and "not enough free disk" in full.err and not full.compiled, full
+        goes_on(world, disk, said)
+
+
+def test_full_while_all_write_at_once_keeps_what_was_finished(world):
+    with Disk(world.folder / "cache", LARGE) as disk:
+        compilers(world, "*", f"sleep 0.3; {disk.filling(6 * OBJECT)}")
+        goes_on(world, disk, is_full(world.run(before=disk.before), 1))
+
+
+@pytest.mark.parametrize("step", ["LINK", "PACK"])
+def test_full_when_the_wheel_is_made(world, step):
+    with Disk(world.folder / "cache", LARGE) as disk:
+        compilers(world)
+        said = world.run(before=disk.before, more={f"BEFORE_{step}": disk.filling(65536)})
+        is_full(said, 1, "OSError: [Errno 28] No space left on device")
+        assert len(said.compiled) == ALL
+        goes_on(world, disk, said)
+
+
+def test_full_when_the_wheel_gets_its_name(world):
+    with Disk(world.folder / "cache", LARGE) as disk:
+        compilers(world)
+        said = world.run(before=disk.before, more={"BEFORE_NAME": disk.filling(65536)})
+        is_full(said, 3, "naming the wheel failed", "No space left on device")
+        assert not list(disk.inside.glob("build/*/wheels/*"))
+        goes_on(world, disk, said)
+
+
+@pytest.mark.parametrize("free", [0, 8192, 40960, 409600])
+def test_full_before_the_first_compiler(world, free):
+    """Folder, lock, scripts, sources: whatever comes first."""
+    with Disk(world.folder / "cache", LARGE) as disk:
+        compilers(world, check=f"[ -e \"$COMPILED.room\" ] || {disk.filling(free)}")
+        said = world.run(before=disk.before)
+        assert said.code in (1, 3) and not said.compiled, said
+        is_full(said, said.code, "No space left on device")
+        goes_on(world, disk, said)
+
+
+def test_a_full_temporary_folder_of_the_user_is_not_used(world):
+    with Disk(world.folder / "tmp", "16k") as disk:
+        disk.fill()
+        compilers(world)
+        said = world.run(before=disk.before, more={"TMPDIR": str(disk.place)})
+        assert said.code == 0 and len(said.compiled) == ALL, said
+
+
+@pytest.mark.parametrize("size", ["4k", "16k"])
+def test_a_full_disk_of_the_state_costs_only_what_is_learned(world, size):
+    with Disk(world.folder / "state", size) as disk:
+        compilers(world)
+        said = world.run(before=disk.before)
+        assert said.code == 0 and len(said.compiled) == ALL, said
+        assert "nothing is learned from this build: " in said.err, said
+
+
+def test_the_disk_of_the_state_fills_midway(world):
+    with Disk(world.folder / "state", "1m") as disk:
+        compilers(world, "*", disk.filling(0))
+        said = world.run(before=disk.before)
+        assert said.code == 0 and len(said.compiled) == ALL, said
+        disk.grow("1m")
+        again = world.run(before=disk.before)
+        assert again.code == 0 and "learned" not in again.err and not again.compiled, again
+
+
+def test_a_full_disk_of_the_output_leaves_the_wheel_in_the_cache(world):
+    with Disk(world.folder / "out", "64k") as disk:
+        compilers(world)
+        said = world.run(*SELECTION, "--output", str(disk.place), before=disk.before)
+        assert said.code == 3 and "No space left on device" in said.err, said
+        wheel, = world.folder.glob("cache/build/*/wheels/*.whl")
+        assert f"the wheel is built and kept: {wheel}" in said.err, said
+        assert not list(disk.inside.iterdir())
