@@ -101,7 +101,7 @@ static bool tells_of_it(const char *said)
     return false;
 }
 
-/* `said` with paths in `folder` from there on: it is named already, and a sentence has an end. */
+/* `said` with paths in `folder` from there on, which is named already. */
 static const char *shortened(struct af_arena *arena, const char *said, const char *folder)
 {
     char *text = af_arena_text(arena, said);

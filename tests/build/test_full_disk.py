@@ -1,5 +1,5 @@
-"""A disk that is really full, at each step of a build: it is named with what is needed, what was
-finished is kept, and with room again only what is missing is compiled."""
+"""A disk that is really full, at each step of a build: it is named with what is needed, what
+was finished is kept, and with room again only what is missing is compiled."""
 
 import shutil
 import zipfile
