@@ -185,10 +185,10 @@ static bool is_settling(const struct af_governor *governor)
            now - governor->asked_first < SETTLE_SECONDS_MAX;
 }
 
-/* One was stopped to make room: whether it is for others will show at the next looks. */
+/* One ended to make room: whether it is for others will show at the next looks. */
 static bool is_calming(const struct af_governor *governor)
 {
-    return af_govern_now() - governor->stopped < CALM_SECONDS &&
+    return af_govern_now() - governor->made_room < CALM_SECONDS &&
            any_is(governor, AF_JOB_RUNNING);
 }
 
@@ -310,19 +310,20 @@ static void raise_need(struct af_governor *governor, struct af_job *job, uint64_
 
 /*
  * Killed for memory, or stopped for a standstill: again with more room, or given
- * up. One that we stopped although it took what was predicted only made room.
+ * up. One that took what was predicted only made room: the limit was lowered, or
+ * another took more.
  */
 static bool repeat_with_room(struct af_governor *governor, struct af_job *job, uint64_t peak)
 {
-    bool guilty = !job->stopped || af_end_is_surprise(job->prediction.bytes, peak);
+    bool guilty = af_end_is_surprise(job->prediction.bytes, peak);
+    governor->made_room = af_govern_now();
     governor->result.killed_count += !job->stopped;
     if (++job->kills >= af_end_most(AF_END_MEMORY)) {
         af_jobs_remark(governor, "error: %s was ended %u times for want of memory, at %.1f GiB",
                        job->prediction.file, job->kills, (double)peak / GIB);
         return false;
     }
-    /* First it only waits for its room. */
-    job->alone = !job->stopped || job->kills > (guilty ? 1 : 2);
+    job->alone = job->kills > (unsigned)job->stopped + !guilty; /* before: only its room */
     if (guilty)
         raise_need(governor, job, peak);
     repeat(governor, job, job->stopped ? AF_GOVERN_STANDSTILL : AF_GOVERN_KILLED, peak);

@@ -64,7 +64,7 @@ struct af_governor {
     double asked;        /* when a gate last asked */
     double asked_first;  /* and the first of those that wait */
     double looked;       /* when memory and jobs were last looked at */
-    double stopped;      /* when one was last stopped to make room; 0 never */
+    double made_room;    /* when one was last stopped or killed for memory; 0 never */
     double lost;         /* when a gate last ended without its compiler; 0 never */
     enum af_admit_why why;
     const struct af_prediction *first;

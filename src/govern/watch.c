@@ -23,7 +23,7 @@
 static void stop(struct af_governor *governor, struct af_job *job)
 {
     job->stopped = true;
-    governor->stopped = af_govern_now();
+    governor->made_room = af_govern_now();
     af_tree_kill(job->group);
 }
 
