@@ -11,7 +11,7 @@ hidden (hide_toolkit.sh). Steps, all without STEP:
     full        the same with dropout, ALiBi, soft-capping and window
     grow        head size 64 added to the small one: only new files are compiled
     interrupt   SIGINT to the builder, SIGKILL to ninja and to a compiler, then to the end
-    arch        --arch 89 makes sm_80 code
+    arch        what `plan` offers for a machine with an RTX 4090: --arch 89 makes sm_80 code
 
 Prints a table of estimates and truths; ends 1 when something was not as promised. Two cores
 take about an hour. What was made stays in FOLDER; remove it for a fresh start.
@@ -31,6 +31,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 HIDE = str(HERE / "hide_toolkit.sh")
+MACHINE = HERE.parents[1] / "examples" / "machines" / "rtx4090-torch2.15.json"
 DONE = re.compile(r"^  (\S+\.(?:cu|cpp)) +\d+ s +[\d.]+ GiB +done$", re.M)
 FEATURES = ("window", "softcap", "alibi", "dropout")
 HELD = {"flash_fwd", "flash_fwd_split", "flash_combine", "flash_bwd", "flash_bwd_help"}
@@ -207,8 +208,11 @@ def grow(place, torches):
 
 
 def arch(place, torches):
-    options = ("--head-dim", 64, "--features", "none", "--inference")
-    try_wheel(place, "arch", torches[-1], (), options, sm=89, head_dims={64})
+    plan = json.loads(run(place.anyflash, "plan", "--json", "--machine", MACHINE))
+    line = plan["builds"][0]["argv"]
+    print("  plan:", " ".join(line), flush=True)
+    check(line[4:] == ["--head-dim", "128", "--dtype", "bf16", "--arch", "89"], line)
+    try_wheel(place, "arch", torches[-1], FEATURES, line[4:6], sm=89)
 
 
 def processes(text, start=""):
