@@ -7,8 +7,9 @@
  * really took, which the state database keeps: those that wait are corrected as
  * soon as the first of their kind is known. Compilers that reach their peak
  * slowly overlap where all can still end in turn; one that grows too early is
- * paused (govern/bank.h). A compiler that the kernel killed
- * for memory is repeated with nothing beside it; one that stands still because
+ * paused (govern/bank.h). A compiler that the kernel killed for memory is
+ * repeated: with nothing beside it if it took more than was predicted, else when
+ * there is room for it and alone the second time. One that stands still because
  * memory is short is stopped and repeated later, but never the last: of that it
  * is said why. One that crashed or hung is repeated once, one that a signal from
  * outside ended three times; then its cause stands in the build's output
@@ -50,7 +51,7 @@ enum af_govern_event_kind {
     AF_GOVERN_STARTED,
     AF_GOVERN_ENDED,      /* well */
     AF_GOVERN_FAILED,     /* the compiler's own failure */
-    AF_GOVERN_KILLED,     /* for memory; it will be repeated alone */
+    AF_GOVERN_KILLED,     /* for memory; it will be repeated */
     AF_GOVERN_STANDSTILL, /* it was stopped, so that the others go on; it will be repeated */
     AF_GOVERN_CRASHED,    /* a signal that we did not send ended it; it will be repeated */
     AF_GOVERN_HUNG,       /* it was stopped: no processor time for long; it will be repeated */
