@@ -226,13 +226,13 @@ void af_done_note(const char *const *argv)
     head_of(&command, &object, head);
     const char *path = beside(&arena, &command, "done");
     const char *staged = staged_note(&arena, &command);
-    if (path != NULL && staged != NULL &&
-        (command.dependencies == NULL ||
-         af_file_read(&arena, command.dependencies, DEPENDENCIES_BYTES_MAX - HEAD_BYTES, &rest,
-                      NULL) == ANYFLASH_OK) &&
-        write_file(staged, path, head, rest))
-        keep(&arena, &command);
-    else if (staged != NULL)
-        unlink(staged);
+    bool good = path != NULL && staged != NULL &&
+                (command.dependencies == NULL ||
+                 af_file_read(&arena, command.dependencies, DEPENDENCIES_BYTES_MAX - HEAD_BYTES,
+                              &rest, NULL) == ANYFLASH_OK);
+    if (good)
+        keep(&arena, &command); /* before the note, which is what counts */
+    if (!good || !write_file(staged, path, head, rest))
+        af_done_give_up(argv);
     af_arena_release(&arena);
 }

@@ -51,12 +51,19 @@ def test_a_kind_whose_prediction_was_wrong_is_known_to_those_that_wait(tmp_path)
 
 @small
 def test_a_compiler_that_hides_that_it_was_killed_is_repeated(tmp_path):
-    with Group(260) as group:
-        project = Project(tmp_path, [f"m150-s0.6-hidden{i}" for i in range(2)])
-        code, lines = project.run(0, 2, 0.2, preexec_fn=group.enter)
-        assert code == 0, lines
-        assert len(lines_of(lines, "killed")) == 1
-        project.check_complete()
+    killed = []
+    for attempt in range(5):  # on a busy machine the two may miss each other
+        with Group(260) as group:
+            folder = tmp_path / str(attempt)
+            folder.mkdir()
+            project = Project(folder, [f"m150-s0.6-hidden{i}" for i in range(2)])
+            code, lines = project.run(0, 2, 0.2, preexec_fn=group.enter)
+            assert code == 0, lines
+            killed = lines_of(lines, "killed")
+            project.check_complete()
+        if killed:
+            break
+    assert len(killed) == 1
 
 
 @small
