@@ -26,7 +26,7 @@ OFF = {name: f"-DFLASHATTENTION_DISABLE_{name}" for name in FEATURES}
 
 # In setup.py's order: file, and the features that it keeps. "slim" is what one model of head
 # size 128 and one of 64 need. In "apart" the two backward files never meet at their peaks when
-# two run at a time; in "meeting" they do.
+# two run at a time, though forward ones may meet them; in "meeting" they do.
 SETS = {
     "slim": [
         ("flash_fwd_hdim64_bf16_sm80", []),

@@ -2,7 +2,7 @@
  * test_overlap.c: builds whose compilers rise to their peaks, played with the
  * governor's own decisions: no kill, and how near they come to the best.
  *
- * Files, processor seconds and peaks are those of bench/governor_real.py's three
+ * Files, seconds and peaks are those of bench/governor_real.py's three
  * sets; how one takes memory over its time was sampled from real compilers.
  */
 #include <setjmp.h>
@@ -18,6 +18,7 @@
 #define TAIL (1024 * MIB)
 #define LIMIT (8192 * MIB)
 #define HOLDER (300 * MIB) /* Python with torch, ninja and the gates */
+#define TEXT (150 * MIB)   /* programs: with less, compilers stand still */
 #define TICK 0.1
 #define CORES 2.0
 #define ROUNDS 90
@@ -32,56 +33,40 @@ struct file {
     double rise; /* the share of its seconds until its peak is over */
 };
 
-struct set {
-    const char *name;
-    struct file files[FILES]; /* in setup.py's order */
-    unsigned statics;         /* the most static jobs that survive */
+enum which {
+    FWD64,
+    FWD64_CAUSAL,
+    FWD64_SOFTCAP,
+    FWD96_CAUSAL,
+    FWD128_CAUSAL,
+    FWD128_CAUSAL_WINDOW,
+    SPLIT64,
+    BWD64,
+    BWD64_CAUSAL,
+    BWD128_CAUSAL,
+    BWD256
 };
 
-#define FWD64                                                                                  \
-    {                                                                                          \
-        32.2, 3375, 33, 3280, 0.59                                                             \
-    }
-#define FWD64_CAUSAL                                                                           \
-    {                                                                                          \
-        32.2, 3375, 33, 3290, 0.593                                                            \
-    }
-#define FWD64_SOFTCAP                                                                          \
-    {                                                                                          \
-        39.4, 3932, 43, 3286, 0.585                                                            \
-    }
-#define FWD96_CAUSAL                                                                           \
-    {                                                                                          \
-        39.4, 3723, 42, 4208, 0.525                                                            \
-    }
-#define FWD128_CAUSAL                                                                          \
-    {                                                                                          \
-        39.4, 4239, 38, 4110, 0.505                                                            \
-    }
-#define FWD128_CAUSAL_WINDOW                                                                   \
-    {                                                                                          \
-        39.4, 4939, 45, 4150, 0.545                                                            \
-    }
-#define SPLIT64                                                                                \
-    {                                                                                          \
-        53.0, 3649, 50, 3540, 0.5                                                              \
-    }
-#define BWD64                                                                                  \
-    {                                                                                          \
-        61.4, 6054, 55, 5880, 0.555                                                            \
-    }
-#define BWD64_CAUSAL                                                                           \
-    {                                                                                          \
-        61.4, 6054, 55, 5850, 0.555                                                            \
-    }
-#define BWD128_CAUSAL                                                                          \
-    {                                                                                          \
-        61.4, 6159, 57, 5960, 0.585                                                            \
-    }
-#define BWD256                                                                                 \
-    {                                                                                          \
-        61.4, 6697, 67, 6506, 0.6                                                              \
-    }
+/* Seconds are those beside another compiler, on the machine of bench/results/governor.md. */
+static const struct file known_files[] = {
+    [FWD64] = {32.2, 3375, 48, 3276, 0.612},
+    [FWD64_CAUSAL] = {32.2, 3375, 49, 3277, 0.593},
+    [FWD64_SOFTCAP] = {39.4, 3932, 58, 3286, 0.585},
+    [FWD96_CAUSAL] = {39.4, 3723, 66, 4208, 0.525},
+    [FWD128_CAUSAL] = {39.4, 4239, 59, 4111, 0.505},
+    [FWD128_CAUSAL_WINDOW] = {39.4, 4939, 70, 4112, 0.545},
+    [SPLIT64] = {53.0, 3649, 86, 3548, 0.396},
+    [BWD64] = {61.4, 6054, 80, 5880, 0.584},
+    [BWD64_CAUSAL] = {61.4, 6054, 77, 5880, 0.555},
+    [BWD128_CAUSAL] = {61.4, 6159, 95, 5977, 0.585},
+    [BWD256] = {61.4, 6697, 101, 6506, 0.6},
+};
+
+struct set {
+    const char *name;
+    enum which files[FILES]; /* in setup.py's order */
+    unsigned statics;        /* the most static jobs that survive */
+};
 
 static const struct set sets[] = {
     {"slim", {FWD64, FWD64_CAUSAL, FWD128_CAUSAL, BWD64, BWD64_CAUSAL, BWD128_CAUSAL}, 1},
@@ -93,6 +78,12 @@ static const struct set sets[] = {
      1},
 };
 
+static void take_files(const struct set *set, struct file files[FILES])
+{
+    for (size_t i = 0; i < FILES; i++)
+        files[i] = known_files[set->files[i]];
+}
+
 /* Memory at a share of its time: of the peak, or in MiB where that is 0. */
 struct point {
     double at, of_peak, mib;
@@ -100,8 +91,8 @@ struct point {
 
 static const struct point curve[] = {
     {0, 0, 10},       {0.04, 0, 730},   {0.07, 0, 830},  {0.08, 0, 60},   {0.10, 0.07, 0},
-    {0.12, 0.17, 0},  {0.20, 0.32, 0},  {0.30, 0.46, 0}, {0.40, 0.66, 0}, {0.50, 0.85, 0},
-    {0.54, 0.95, 0},  {0.57, 1, 0},     {0.59, 0.95, 0}, {0.61, 0.2, 0},  {0.64, 0.085, 0},
+    {0.12, 0.17, 0},  {0.20, 0.31, 0},  {0.30, 0.53, 0}, {0.40, 0.72, 0}, {0.50, 0.90, 0},
+    {0.54, 0.96, 0},  {0.57, 1, 0},     {0.59, 0.95, 0}, {0.61, 0.2, 0},  {0.64, 0.085, 0},
     {0.73, 0.112, 0}, {0.85, 0.095, 0}, {0.88, 0.02, 0}, {0.94, 0, 60},   {1, 0, 420},
 };
 
@@ -298,7 +289,7 @@ static double play_static(const struct file *files, unsigned jobs)
             start(&world, next++);
         tick(&world);
     }
-    return world.most + HOLDER > LIMIT ? 0 : world.now;
+    return world.most + HOLDER + TEXT > LIMIT ? 0 : world.now;
 }
 
 static double work_of(const struct file *files)
@@ -309,24 +300,28 @@ static double work_of(const struct file *files)
     return work;
 }
 
-/* As it was with real compilers, or the rest would tell little. */
+/* As with real compilers, or the rest would tell little: in "apart" by luck, not each time. */
 static void test_two_static_jobs_survive_only_where_they_did(void **state)
 {
     (void)state;
     for (size_t i = 0; i < AF_COUNT(sets); i++) {
-        assert_true(play_static(sets[i].files, 1) > 0);
-        assert_int_equal(play_static(sets[i].files, 2) > 0, sets[i].statics == 2);
+        struct file files[FILES];
+        take_files(&sets[i], files);
+        assert_true(play_static(files, 1) > 0);
+        assert_int_equal(play_static(files, 2) > 0, sets[i].statics == 2);
     }
 }
 
 /* Two cores that never rest are the bound; memory allows that to nobody. */
 static void play_set(const struct set *set, bool known, double speed)
 {
-    double best = play_static(set->files, set->statics) / speed;
-    double bound = work_of(set->files) / CORES / speed;
-    struct world world = govern(set->files, known, speed);
+    struct file files[FILES];
+    take_files(set, files);
+    double best = play_static(files, set->statics) / speed;
+    double bound = work_of(files) / CORES / speed;
+    struct world world = govern(files, known, speed);
     assert_int_equal(world.stops, 0);
-    if (world.now > 1.1 * best || world.now > (known ? 1.09 : 1.13) * bound)
+    if (world.now > 1.1 * best || world.now > (known ? 1.09 : 1.14) * bound)
         fail_msg("%s: %.0f s; static %.0f, bound %.0f", set->name, world.now, best, bound);
 }
 
@@ -334,7 +329,7 @@ static void test_sets_end_near_the_best(void **state)
 {
     (void)state;
     for (size_t i = 0; i < AF_COUNT(sets); i++) {
-        for (int speed = 4; speed <= 8; speed++) { /* of what is predicted, in eighths */
+        for (int speed = 8; speed <= 14; speed += 2) { /* in eighths */
             play_set(&sets[i], false, speed / 8.0);
             play_set(&sets[i], true, speed / 8.0);
         }
@@ -351,8 +346,8 @@ static double between(unsigned *seed, double low, double high)
 static double play_other(const struct set *set, unsigned seed, double error, unsigned *stops)
 {
     struct file files[FILES];
+    take_files(set, files);
     for (size_t i = 0; i < FILES; i++) {
-        files[i] = set->files[i];
         files[i].seconds *= between(&seed, 0.85, 1.15);
         files[i].rise *= between(&seed, 0.93, 1.07);
         files[i].predicted_mib =
