@@ -114,6 +114,7 @@ static void test_peaks_are_near_the_measured(void **state)
         {AF_FLASH_BACKWARD, 128, false, "none", 86, 4608},
         {AF_FLASH_BACKWARD, 256, false, "none", 0, 6502},
         {AF_FLASH_BACKWARD, 256, false, "none", 90, 4639},
+        {AF_FLASH_BACKWARD, 256, false, "none", 86, 5643},
         {AF_FLASH_BACKWARD, 128, false, "all", 0, 6185},
         {AF_FLASH_BACKWARD, 192, false, "none", 0, 4741},
         {AF_FLASH_BACKWARD, 192, false, "none", 90, 4731},
