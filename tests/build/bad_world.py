@@ -11,9 +11,8 @@ import sys
 import tarfile
 import time
 
-import pytest
-
 import synthetic
+from full_disk import AS_ROOT
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "net"))
 from server import File, Server  # noqa: E402, F401
@@ -34,17 +33,6 @@ def find_uv():
 
 
 UV = find_uv()
-
-
-def can_mount():
-    """Whether a private mount namespace can be made here."""
-    words = ["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"]
-    done = subprocess.run(words, capture_output=True, check=False)
-    return os.geteuid() == 0 and done.returncode == 0
-
-
-needs_mounts = pytest.mark.skipif(not shutil.which("unshare") or not can_mount(),
-                                  reason="needs root and mount namespaces")
 
 
 class Said:
@@ -100,7 +88,7 @@ class World(synthetic.World):
 
     def mounted(self, mount, *options):
         """A run with `mount`, a shell command, done in a mount namespace of its own."""
-        before = [shutil.which("unshare"), "-m", shutil.which("sh"), "-c",
+        before = [shutil.which("unshare"), *AS_ROOT, shutil.which("sh"), "-c",
                   f"PATH=/usr/sbin:/usr/bin:/sbin:/bin; export PATH; {mount} && "
                   f"PATH={self.folder}/bin:{self.tools} exec \"$@\"", "sh"]
         return self.run(*options, before=before)

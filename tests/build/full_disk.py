@@ -28,14 +28,14 @@ def why_not():
     """Why no such file system can be made here; None where it can."""
     for name in ("unshare", "nsenter", "mount"):
         if shutil.which(name) is None:
-            return f"no program '{name}' (package util-linux or mount)"
+            return f"needs {name}: package {'mount' if name == 'mount' else 'util-linux'}"
     words = ["unshare", *AS_ROOT, "mount", "-t", "tmpfs", "-o", "size=1m", "none", "/mnt"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return None
     said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-    return (f"this system gives its users no mount namespace ({said}): run as root, or allow "
-            "user namespaces (sysctl user.max_user_namespaces)")
+    return (f"needs a mount namespace, not given here ({said}): for root, or for users where "
+            "they may have user namespaces (sysctl user.max_user_namespaces)")
 
 
 WHY_NOT = why_not()

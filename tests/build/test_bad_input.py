@@ -9,9 +9,11 @@ import tarfile
 import pytest
 
 import synthetic
-from bad_world import UV, SELECTION, File, Server, World, interrupt_when, needs_mounts
+from bad_world import UV, SELECTION, File, Server, World, interrupt_when
+from full_disk import needs_small_disk as needs_mounts
 
-pytestmark = pytest.mark.skipif(shutil.which("ninja") is None, reason="needs ninja")
+pytestmark = pytest.mark.skipif(shutil.which("ninja") is None,
+                                reason="needs ninja: package ninja-build")
 KERNELS = 6  # of the selection, and flash_api and the stubs
 ALL = KERNELS + 2
 VERSION = synthetic.VERSION
@@ -135,7 +137,7 @@ def test_sources_that_are_not_there(world):
     assert said.code == 3 and "404" in said.err, said
 
 
-@pytest.mark.skipif(UV is None, reason="needs uv")
+@pytest.mark.skipif(UV is None, reason="needs uv: pip install uv")
 def test_sources_are_found_in_the_index_of_the_users_own_configuration(world):
     folder = world.folder / "an index" / "flash-attn"
     folder.mkdir(parents=True)
@@ -236,6 +238,23 @@ def test_an_nvcc_that_crashes_on_one_file(world):
     again = world.run()
     assert again.code == 0, again
     assert again.compiled and not set(said.compiled) & set(again.compiled)
+
+
+KILLED = ('[ -e "$COMPILED.again" ] || { touch "$COMPILED.again"; '
+          "echo \"nvcc error   : 'cicc' died due to signal 9 (Kill signal)\" >&2; "
+          "kill -KILL $$; }")
+WRONG = "echo 'b.cu(3): error: expected a \";\"' >&2; exit 1"
+
+
+@pytest.mark.parametrize("fragment", [
+    f"case $source in *fwd_hdim*_causal*) {KILLED};; *bwd*_causal*) sleep 1; {WRONG};; esac",
+    f"case $source in *bwd*_causal*) {KILLED}; {WRONG};; esac",
+])
+def test_an_attempt_that_was_repeated_is_not_the_cause_of_a_failure(world, fragment):
+    world.compiler(fragment)
+    said = world.run()
+    assert said.code == 1 and "ended by a signal; again" in said.err, said
+    assert 'not built: b.cu(3): error: expected a ";"' in said.out, said
 
 
 def test_an_nvcc_that_hangs_is_ended_by_ctrl_c_and_the_rest_is_kept(world):

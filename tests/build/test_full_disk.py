@@ -13,7 +13,7 @@ from full_disk import Disk, needs_small_disk
 pytestmark = [
     needs_small_disk,
     pytest.mark.skipif(shutil.which("ninja") is None,
-                       reason="no program 'ninja' (package ninja-build)"),
+                       reason="needs ninja: package ninja-build"),
 ]
 ALL = 8  # files of the selection
 LARGE = "8g"  # of a tmpfs, which takes only what is written

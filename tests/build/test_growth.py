@@ -8,7 +8,8 @@ import pytest
 
 import synthetic
 
-pytestmark = pytest.mark.skipif(shutil.which("ninja") is None, reason="needs ninja")
+pytestmark = pytest.mark.skipif(shutil.which("ninja") is None,
+                                reason="needs ninja: package ninja-build")
 
 GENERATED = "cache/build/*/flash-attn/csrc/flash_attn/generated"
 

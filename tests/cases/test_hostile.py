@@ -202,7 +202,7 @@ def test_variables__secrets_are_not_printed(tmp_path):
 def readable_by_all():
     """A folder that another user may enter, and the words that become that user."""
     if os.geteuid() != 0 or not shutil.which("setpriv"):
-        pytest.skip("needs to be root, and setpriv, to become another user")
+        pytest.skip("needs root and setpriv (package util-linux), to become another user")
     as_nobody = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
     folder = pathlib.Path(tempfile.mkdtemp())
     folder.chmod(0o755)

@@ -12,7 +12,8 @@ import cases
 LIBRARIES = sorted(pathlib.Path(cases.PROGRAM).parent.glob("libaf_*.a"))
 
 
-@pytest.mark.skipif(not shutil.which("nm") or not LIBRARIES, reason="needs nm and a build tree")
+@pytest.mark.skipif(not shutil.which("nm") or not LIBRARIES,
+                    reason="needs nm (package binutils), and $ANYFLASH in its build folder")
 def test_symbols__are_defined_by_one_module():
     owners = collections.defaultdict(set)
     for library in LIBRARIES:

@@ -17,7 +17,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "net"))
 from server import File, Server  # noqa: E402  pylint: disable=wrong-import-position
 
 SUFFIX = ".abi3.so"
-needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None,
+                                    reason="needs a C compiler: package gcc")
 pytestmark = needs_compiler
 
 

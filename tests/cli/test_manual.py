@@ -32,7 +32,7 @@ def test_man_page_names_every_command_and_option(anyflash):
 
 def test_man_page_renders_without_warnings(anyflash):
     if shutil.which("groff") is None:
-        pytest.skip("needs groff")
+        pytest.skip("needs groff: package groff")
     done = subprocess.run(["groff", "-man", "-Tutf8", "-ww"], capture_output=True,
                           input=anyflash("help", "--man").out.encode())
     assert done.returncode == 0 and done.stderr == b""
@@ -52,7 +52,7 @@ def test_completion_names_every_command_and_option(anyflash, shell):
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_valid_for_its_shell(anyflash, shell):
     if shutil.which(shell) is None:
-        pytest.skip(f"needs {shell}")
+        pytest.skip(f"needs {shell}: package {shell}")
     script = anyflash("completion", shell).out
     done = subprocess.run([shell, "-n"], input=script.encode(), capture_output=True)
     assert done.returncode == 0 and done.stderr == b""
@@ -68,7 +68,7 @@ def test_completion_is_valid_for_its_shell(anyflash, shell):
 ])
 def test_bash_completes(anyflash, typed, expected):
     if shutil.which("bash") is None:
-        pytest.skip("needs bash")
+        pytest.skip("needs bash: package bash")
     words = " ".join(f"'{word}'" for word in typed)
     script = anyflash("completion", "bash").out + (
         f"\ncompopt() {{ :; }}\nCOMP_WORDS=({words}); COMP_CWORD={len(typed) - 1}\n"

@@ -138,5 +138,5 @@ def world(tmp_path):
 @pytest.fixture
 def uv_world(world):
     if UV is None:
-        pytest.skip("needs uv on PATH or in $UV")
+        pytest.skip("needs uv: pip install uv, on PATH or as $UV")
     return world

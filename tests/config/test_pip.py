@@ -7,9 +7,9 @@ from conftest import PIP_PYTHON, PYTHON, UV, VERSION
 def installer(request, world):
     """run(words) in a new environment: pip's or uv's words after `install`."""
     if request.param == "pip" and PIP_PYTHON is None:
-        pytest.skip("needs pip in $PIP_PYTHON's environment")
+        pytest.skip("needs pip: name an interpreter that has it in $PIP_PYTHON")
     if request.param == "uv" and UV is None:
-        pytest.skip("needs uv on PATH or in $UV")
+        pytest.skip("needs uv: pip install uv, on PATH or as $UV")
     python = str(world.project / ".venv/bin/python")
     world.run([PYTHON, "-m", "venv", "--without-pip", ".venv"])
 
@@ -82,7 +82,7 @@ def test_pylock_with_a_wrong_hash_stops(world, installer):
 def test_pylock_that_uv_exported_is_made_readable_for_both(world, installer):
     """uv's own export of an official wheel has a version that uv then refuses."""
     if UV is None:
-        pytest.skip("needs uv to export")
+        pytest.skip("needs uv: pip install uv, on PATH or as $UV")
     world.pyproject()
     world.machine()
     wheel = world.wheel()

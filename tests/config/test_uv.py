@@ -51,7 +51,7 @@ def test_official_wheel_locks_syncs_and_stays(uv_world):
 def test_official_wheel_by_address_is_installed_again_as_we_warn(uv_world):
     world = uv_world
     if world.uv_version() < (0, 10):
-        pytest.skip("uv before 0.10 leaves it alone")
+        pytest.skip("needs uv 0.10 or newer: an older one leaves the wheel alone")
     world.pyproject()
     world.machine()
     world.wheel()
@@ -168,7 +168,8 @@ def test_python_outside_requires_python_is_refused_before_uv_drops_it(uv_world):
 
 def build_world(world):
     if BUILD_WHEELS is None:
-        pytest.skip("needs the wheels of setuptools and its friends in $BUILD_WHEELS")
+        pytest.skip("needs $BUILD_WHEELS, a folder with what `pip download setuptools wheel "
+                    "packaging ninja psutil` got")
     world.pyproject()
     world.machine()
     written = world.config("config", "uv", "--write", "--prefer", "build")

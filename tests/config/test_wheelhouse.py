@@ -63,9 +63,9 @@ class House:
 def house(request, world):
     installer, way = request.param
     if installer == "uv" and UV is None:
-        pytest.skip("needs uv on PATH or in $UV")
+        pytest.skip("needs uv: pip install uv, on PATH or as $UV")
     if installer == "pip" and PIP_PYTHON is None:
-        pytest.skip("needs pip in $PIP_PYTHON's environment")
+        pytest.skip("needs pip: name an interpreter that has it in $PIP_PYTHON")
     house = House(world, installer, way)
     yield house
     if house.server is not None:
@@ -100,13 +100,13 @@ def test_hashes_are_those_of_the_files(house):
                         more="Summary: another\n")
     done = house.install("flash-attn")
     if house.installer == "uv" and house.server is None and done.code == 0:
-        pytest.skip("this uv does not compare hashes of files on the disk")
+        pytest.skip("of uv's releases this one compares no hashes of files on the disk")
     assert done.code != 0 and "hash" in (done.out + done.err).lower(), done
 
 
 def test_dependencies_come_from_metadata_files(house):
     if house.server is None:
-        pytest.skip("from the disk installers may read the wheel itself")
+        pytest.skip("holds over HTTP only: from the disk installers may read the wheel itself")
     path = loopback.make_wheel(house.wheels, "flash_attn", LOCAL, TAG, requires=("einops",))
     house.wheel("0.8.1", name="einops")
     assert house.make().code == 0
@@ -138,7 +138,7 @@ def test_an_official_wheel_is_refused_by_pip(house):
 
 def test_an_index_that_moved_still_serves(house):
     if house.server is not None:
-        pytest.skip("one way is enough")
+        pytest.skip("moves a folder: its server would have to be moved, too")
     house.wheel()
     assert house.make("--output", str(house.world.folder / "index")).code == 0
     house.index = (house.world.folder / "index").rename(house.world.folder / "moved index")
@@ -162,7 +162,7 @@ def make_variant(house, label, properties):
 @pytest.mark.parametrize("sm, label", [("9.0", "sm90"), ("8.0", "sm80"), ("7.5", "null")])
 def test_uv_chooses_the_variant_for_the_gpu(house, sm, label):
     if house.installer != "uv":
-        pytest.skip("pip knows no variants")
+        pytest.skip("holds for uv only: pip knows no variants")
     for each in (80, 90):
         make_variant(house, f"sm{each}", {"nvidia": {"sm_arch": [f"{each}_real"],
                                                      "cuda_version_lower_bound": ["12.8"]}})
@@ -174,7 +174,7 @@ def test_uv_chooses_the_variant_for_the_gpu(house, sm, label):
         NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION="12.8",
         NV_VARIANT_PROVIDER_FORCE_SM_ARCH=sm)
     if "wheel-variants" in done.err and done.code != 0 and "preview" in done.err:
-        pytest.skip("this uv has no preview of wheel variants")
+        pytest.skip("needs a uv that was built with the preview of wheel variants")
     assert done.code == 0, done
     kept, = house.world.project.glob(".venv/lib/python3*/site-packages/*/variant.json")
     assert list(json.loads(kept.read_text())["variants"]) == [label]

@@ -9,16 +9,17 @@
 
 #include <cmocka.h>
 
+#include "../unit/own_folder.h"
 #include "whole_command.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#define PATH_BYTES 64
+#define PATH_BYTES (OWN_FOLDER_BYTES + 16)
 #define NUMBERS (3 * 2 * 4)
 #define HEAD_BYTES 128
 
-static char folder[] = "/tmp/anyflash-faults-XXXXXX";
+static char folder[OWN_FOLDER_BYTES];
 static char input[PATH_BYTES], output[PATH_BYTES], lse[PATH_BYTES];
 
 /* A folder with one .npy file [1, 3, 2, 4] of f32 that is q, k and v. */
@@ -30,7 +31,7 @@ static int make_folder(void **state)
     char padded[HEAD_BYTES];
     float numbers[NUMBERS];
     (void)state;
-    assert_non_null(mkdtemp(folder));
+    assert_true(own_folder_make(folder));
     snprintf(input, sizeof input, "%s/q.npy", folder);
     snprintf(output, sizeof output, "%s/o.npy", folder);
     snprintf(lse, sizeof lse, "%s/lse.npy", folder);

@@ -17,6 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../unit/own_folder.h"
+
 #define SITE "env/lib/python3.11/site-packages"
 #define INFO SITE "/flash_attn-2.8.3.dist-info"
 
@@ -36,7 +38,7 @@ static const char *const contents[][2] = {
     {"uv.lock", "version = 1\n"},
 };
 
-static char folder[] = "/tmp/anyflash-faults-XXXXXX";
+static char folder[OWN_FOLDER_BYTES];
 
 static void fill(const char *name, const char *content)
 {
@@ -49,7 +51,7 @@ static void fill(const char *name, const char *content)
 static int make_environment(void **state)
 {
     (void)state;
-    if (mkdtemp(folder) == NULL || chdir(folder) != 0)
+    if (!own_folder_make(folder) || chdir(folder) != 0)
         return -1;
     for (size_t i = 0; i < AF_COUNT(folders); i++)
         assert_int_equal(mkdir(folders[i], 0700), 0);

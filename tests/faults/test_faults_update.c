@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../unit/own_folder.h"
 #include "fit/catalog_rows.h"
 #include "fit/catalog_stored.h"
 #include "fit/catalog_write.h"
@@ -58,7 +59,7 @@ static enum anyflash_status read_archive(struct anyflash_error *err)
     return status;
 }
 
-static char path[64];
+static char path[OWN_FOLDER_BYTES + 8];
 
 static enum anyflash_status store(const struct af_catalog *catalog, struct anyflash_error *err)
 {
@@ -134,7 +135,9 @@ static void test_zip__survives_every_lack_of_memory(void **state)
 static void test_update__survives_every_lack_of_memory(void **state)
 {
     (void)state;
-    snprintf(path, sizeof path, "/tmp/anyflash-faults-%ld", (long)getpid());
+    char folder[OWN_FOLDER_BYTES];
+    assert_true(own_folder_make(folder));
+    snprintf(path, sizeof path, "%s/file", folder);
     fail_everywhere(update, false);
     fail_everywhere(update, true);
     unlink(path);

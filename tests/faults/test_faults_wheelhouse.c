@@ -16,11 +16,12 @@
 #include "whole_command.h"
 
 #include "../unit/formats/zip_build.h"
+#include "../unit/own_folder.h"
 #include "base/file.h"
 #include "base/output.h"
 #include "base/text.h"
 
-static char folder[] = "/tmp/test_faults_wheelhouse.XXXXXX";
+static char folder[OWN_FOLDER_BYTES];
 static const char *const versions[] = {"1.0", "2.0"};
 
 static const char *path_of(struct af_arena *arena, const char *name)
@@ -135,7 +136,7 @@ static int make_folder(void **state)
     (void)state;
     /* What only saves time is passed over where it lacks memory. */
     setenv("ANYFLASH_STATE", "/dev/null/none", 1);
-    return mkdtemp(folder) == NULL ? -1 : 0;
+    return !own_folder_make(folder) ? -1 : 0;
 }
 
 static int remove_folder(void **state)

@@ -16,7 +16,9 @@ ROUNDS = int(os.environ.get("GOVERN_ROUNDS", "6"))
 # A sanitizer makes each waiting gate so large that little is left below a tight limit.
 SANITIZED = os.environ.get("GOVERN_SANITIZED", "") not in ("", "0", "OFF")
 MEMORY, SHARE = (4096, 4096) if SANITIZED else (256, 128)
-tight = pytest.mark.skipif(SANITIZED, reason="the gates themselves take more than the limit")
+tight = pytest.mark.skipif(
+    SANITIZED, reason="needs a build without sanitizers: their gates take more than the limit"
+)
 
 
 class Project:
@@ -122,7 +124,7 @@ class Group:
         try:
             self.folder.mkdir()
         except OSError:
-            pytest.skip("control groups of version 1 may not be made here")
+            pytest.skip("needs root and control groups of version 1 at /sys/fs/cgroup/memory")
         self.limit(limit_mib)
         if not kills:
             (self.folder / "memory.oom_control").write_text("1")

@@ -19,7 +19,9 @@ from govern_project import (
     wait_for_none,
 )
 
-small = pytest.mark.skipif(SANITIZED, reason="the gates themselves take more than the limit")
+small = pytest.mark.skipif(
+    SANITIZED, reason="needs a build without sanitizers: their gates take more than the limit"
+)
 
 
 def lines_of(lines, word):
@@ -325,13 +327,14 @@ def test_less_runs_while_others_work(tmp_path):
     project = Project(tmp_path, [f"m5-s1-{i}" for i in range(6)])
     cores = len(os.sched_getaffinity(0))
     if cores > 2:
-        pytest.skip("so many cores are not kept busy for a test")
+        pytest.skip("needs at most two cores, as by taskset -c 0,1: all are kept busy")
     busy = [
         subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(cores)
     ]
     try:
         if os.getpriority(os.PRIO_PROCESS, busy[0].pid) > 0:
-            pytest.skip("this shell is nice already: others cannot be told from the build")
+            pytest.skip("needs a shell that is not nice: others could not be told from "
+                        "the build")
         code, lines = project.run(MEMORY, 0)
     finally:
         for process in busy:

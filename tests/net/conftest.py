@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items):
     if ctypes.util.find_library("curl") or ctypes.util.find_library("curl-gnutls"):
         return
     for item in items:
-        item.add_marker(pytest.mark.skip(reason="needs libcurl"))
+        item.add_marker(pytest.mark.skip(reason="needs libcurl: package libcurl4"))
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def server():
 def certificate(tmp_path_factory):
     """Certificate and key of localhost, signed by nobody."""
     if shutil.which("openssl") is None:
-        pytest.skip("needs openssl to make a certificate")
+        pytest.skip("needs openssl to make a certificate: package openssl")
     folder = tmp_path_factory.mktemp("tls")
     files = [str(folder / "cert.pem"), str(folder / "key.pem")]
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",

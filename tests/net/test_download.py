@@ -230,7 +230,7 @@ def test_links_in_place_of_the_part_are_not_followed(server, net_try, wheel, tmp
 
 def test_a_full_disk_says_how_much_is_needed(server, net_try, wheel):
     if not os.path.ismount("/dev/shm"):
-        pytest.skip("needs a disk that is small")
+        pytest.skip("needs a tmpfs that can be full: mount one at /dev/shm")
     disk = os.statvfs("/dev/shm")
     server.files["a.whl"] = File(b"PK\3\4", length=disk.f_bavail * disk.f_frsize + (1 << 30))
     done = net_try("download", server.url("a.whl"), "/dev/shm/anyflash-test.whl", "-", "-",

@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 if not torch.distributed.is_available():
-    pytest.skip("needs a torch with torch.distributed", allow_module_level=True)
+    pytest.skip("needs a torch that was built with torch.distributed", allow_module_level=True)
 
 WORKER = pathlib.Path(__file__).with_name("distributed_worker.py")
 CASES = re.findall(r"^def (case_\w+)", WORKER.read_text(), re.MULTILINE)

@@ -117,14 +117,14 @@ def test_record_lists_every_file_with_its_hash(environment):
 @pytest.mark.parametrize("tool", ["uv", "pip"])
 def test_uv_and_pip_can_uninstall_it(environment, tool):
     if tool == "uv" and shutil.which("uv") is None:
-        pytest.skip("needs uv")
+        pytest.skip("needs uv: pip install uv")
     before = environment.files()
     shim.install(environment.python)
     command = ["uv", "pip", "uninstall", "--python", environment.python, "flash-attn"]
     if tool == "pip":
         head = [sys.executable, "-m", "pip", "--python", environment.python]
         if subprocess.run([*head, "--version"], capture_output=True).returncode != 0:
-            pytest.skip("needs a pip that knows --python")
+            pytest.skip("needs pip 22.3 or newer, which knows --python")
         command = [*head, "uninstall", "-y", "flash-attn"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -39,7 +39,8 @@ def run(python, code):
 
 def needs(package):
     return pytest.mark.skipif(
-        importlib.util.find_spec(package) is None, reason=f"needs {package}"
+        importlib.util.find_spec(package) is None,
+        reason=f"needs {package}: pip install {package}",
     )
 
 

@@ -110,7 +110,7 @@ def test_forms_of_the_mask_and_their_gradients(case, dtype, with_sinks):
 
 
 @pytest.mark.skipif(
-    not hasattr(torch.library, "opcheck"), reason="this torch has no torch.library.opcheck"
+    not hasattr(torch.library, "opcheck"), reason="needs torch.library.opcheck: torch 2.4"
 )
 @pytest.mark.parametrize("case", CASES)
 def test_opcheck(case):

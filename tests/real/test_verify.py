@@ -27,7 +27,7 @@ def flash_attn_func(q, k, v, causal=False):
 @pytest.fixture
 def verify(tmp_path):
     if not PYTHON:
-        pytest.skip("ANYFLASH_TORCH_PYTHON names no interpreter with torch")
+        pytest.skip("needs an interpreter with torch, named by $ANYFLASH_TORCH_PYTHON")
 
     def run(head_dims=(64, 128), value_factor=1.0):
         head = f"HEAD_DIMS = {head_dims!r}\nVALUE_FACTOR = {value_factor!r}\n"

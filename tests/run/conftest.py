@@ -1,5 +1,4 @@
 """Real environments, real uv and pip, made wheels. What is not there is skipped."""
-import atexit
 import base64
 import functools
 import hashlib
@@ -7,7 +6,6 @@ import os
 import shutil
 import stat
 import subprocess
-import tempfile
 import zipfile
 from pathlib import Path
 
@@ -68,7 +66,7 @@ def make_wheel(folder, name="flash_attn", version="2.8.3", local="", files=None,
 
 def compiled(folder, code, *flags):
     if shutil.which("cc") is None:
-        pytest.skip("needs a C compiler")
+        pytest.skip("needs a C compiler: package gcc")
     folder.mkdir(exist_ok=True)
     (folder / "one.c").write_text(code)
     subprocess.run(["cc", "-shared", "-fPIC", *flags, "-o", folder / "one.so",
@@ -100,11 +98,19 @@ def visible(tree):
     return {key: value for key, value in tree.items() if ".anyflash" not in key}
 
 
+TEMPLATES = []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def templates(tmp_path_factory):
+    """Their folder is pytest's, which removes it, also after a run that was killed."""
+    TEMPLATES.append(tmp_path_factory.mktemp("pip-template"))
+
+
 @functools.cache
 def pip_template():
     """Making an environment with pip takes seconds: one is made, and copied."""
-    folder = tempfile.mkdtemp(prefix="anyflash-pip-")
-    atexit.register(shutil.rmtree, folder)
+    folder = TEMPLATES[0]
     subprocess.run(["/usr/bin/python3", "-m", "venv", folder], check=True)
     return folder
 
@@ -165,12 +171,12 @@ class Place:
 
 def have(installer):
     if installer == "uv" and UV is None:
-        pytest.skip("needs uv")
+        pytest.skip("needs uv: pip install uv")
     if installer == "pip":
         done = subprocess.run(["/usr/bin/python3", "-c", "import ensurepip"],
                               capture_output=True)
         if done.returncode != 0:
-            pytest.skip("needs python3-venv")
+            pytest.skip("needs venv and pip of /usr/bin/python3: package python3-venv")
 
 
 @pytest.fixture(params=["uv", "pip"])

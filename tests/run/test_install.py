@@ -248,7 +248,7 @@ def test_a_damaged_wheel_changes_nothing(place, tmp_path, damage):
     assert place.tree() == before
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount a tmpfs")
 def test_a_full_disk_changes_nothing(quick_place, tmp_path):
     import subprocess
     place = quick_place
@@ -256,7 +256,7 @@ def test_a_full_disk_changes_nothing(quick_place, tmp_path):
     small.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "none", small])
     if done.returncode != 0:
-        pytest.skip("needs to mount a tmpfs")
+        pytest.skip("needs root that may mount a tmpfs")
     try:
         real = place.site
         subprocess.run(["cp", "-a", f"{real}/.", small], check=True)

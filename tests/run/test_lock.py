@@ -106,7 +106,7 @@ def test_a_read_only_environment_is_refused_with_the_reason(quick_place, tmp_pat
     done = subprocess.run(["mount", "--bind", "-o", "ro", place.venv, place.venv],
                           capture_output=True)
     if done.returncode != 0:
-        pytest.skip("needs to mount read-only")
+        pytest.skip("needs root that may mount, read-only")
     try:
         subprocess.run(["mount", "-o", "remount,ro,bind", place.venv], check=True)
         done = place.run("install", make_wheel(tmp_path))

@@ -17,16 +17,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../own_folder.h"
+
 struct place {
     struct af_arena arena;
-    char folder[64];
+    char folder[OWN_FOLDER_BYTES];
 };
 
 static int place_make(void **state)
 {
     struct place *place = calloc(1, sizeof *place);
-    strncpy(place->folder, "/tmp/anyflash-test-XXXXXX", sizeof place->folder - 1);
-    if (mkdtemp(place->folder) == NULL)
+    if (!own_folder_make(place->folder))
         return -1;
     af_arena_init(&place->arena);
     *state = place;

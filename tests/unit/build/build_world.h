@@ -16,12 +16,13 @@
 
 #include <cmocka.h>
 
+#include "../own_folder.h"
 #include "base/file.h"
 #include "base/output.h"
 #include "build/parts.h"
 
 struct world {
-    char folder[64]; /* also the cache */
+    char folder[OWN_FOLDER_BYTES]; /* also the cache */
     struct af_machine machine;
     struct af_arena arena;
     struct af_build build;
@@ -53,8 +54,7 @@ static inline void world_begin(struct world *world)
 {
     struct af_machine *machine = &world->machine;
     memset(world, 0, sizeof *world);
-    snprintf(world->folder, sizeof world->folder, "/tmp/test_build.XXXXXX");
-    assert_non_null(mkdtemp(world->folder));
+    assert_true(own_folder_make(world->folder));
     assert_int_equal(setenv("ANYFLASH_CACHE", world->folder, 1), 0);
     af_machine_init(machine, "test", "not said");
     af_arena_init(&world->arena);

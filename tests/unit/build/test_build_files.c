@@ -103,7 +103,7 @@ static enum anyflash_status write_and_call(struct world *world)
 {
     const char *const argv[] = {"/bin/echo", "said", NULL};
     struct af_span output = {NULL, 0};
-    char path[128];
+    char path[OWN_FOLDER_BYTES + 16];
     snprintf(path, sizeof path, "%s/starved", world->folder);
     unlink(path);
     enum anyflash_status status =

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "../compile_library.h"
+#include "../own_folder.h"
 
 #define CHECK_FAIL_NEW                                                                         \
     "_ZN3c106detail14torchCheckFailEPKcS2_jRKNSt7__cxx1112basic_stringIcSt11char_traitsIcE"    \
@@ -27,7 +28,7 @@ static struct af_arena arena;
 static struct af_tables tables;
 static struct af_machine machine;
 static struct af_scope scope;
-static char folder[] = "/tmp/anyflash-proof-XXXXXX";
+static char folder[OWN_FOLDER_BYTES];
 
 static const char *path_of(const char *name)
 {
@@ -77,7 +78,7 @@ static int make_place(void **state)
     static const char *const hidden[] = {"hidden_from_all", NULL};
     (void)state;
     af_arena_init(&arena);
-    if (mkdtemp(folder) == NULL || mkdir(path_of("torch"), 0700) != 0 ||
+    if (!own_folder_make(folder) || mkdir(path_of("torch"), 0700) != 0 ||
         mkdir(path_of("torch/lib"), 0700) != 0 || mkdir(path_of("pkg"), 0700) != 0 ||
         mkdir(path_of("pkg.libs"), 0700) != 0)
         return 1;

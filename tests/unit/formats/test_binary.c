@@ -11,10 +11,11 @@
 #include <cmocka.h>
 
 #include "../compile_library.h"
+#include "../own_folder.h"
 #include "formats/dynamic.h"
 
 static struct af_arena arena;
-static char folder[] = "/tmp/anyflash-binary-XXXXXX";
+static char folder[OWN_FOLDER_BYTES];
 static const char *extension; /* path of the file that most tests read */
 static struct af_span extension_bytes;
 
@@ -46,7 +47,7 @@ static int make_files(void **state)
 {
     (void)state;
     af_arena_init(&arena);
-    if (mkdtemp(folder) == NULL)
+    if (!own_folder_make(folder))
         return 1;
     const char *map = path_of("map");
     const char *library = path_of("libver.so.1");

@@ -16,13 +16,18 @@
 
 #include "formats/sha256.h"
 
-static char path[64];
+#include "../own_folder.h"
+
+static char path[OWN_FOLDER_BYTES + 8];
 
 static int make_file(void **state)
 {
     (void)state;
-    snprintf(path, sizeof path, "/tmp/anyflash-source-XXXXXX");
-    int fd = mkstemp(path);
+    char folder[OWN_FOLDER_BYTES];
+    if (!own_folder_make(folder))
+        return -1;
+    snprintf(path, sizeof path, "%s/file", folder);
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
     return fd < 0 || write(fd, "0123456789", 10) != 10 || close(fd) != 0 ? -1 : 0;
 }
 
@@ -64,7 +69,7 @@ static void test_source__refuses_what_is_no_file(void **state)
 {
     (void)state;
     struct af_source source;
-    char fifo[80];
+    char fifo[sizeof path + 8];
     snprintf(fifo, sizeof fifo, "%s.fifo", path);
     assert_int_equal(mkfifo(fifo, 0600), 0);
     assert_int_equal(af_source_open_file(fifo, &source, NULL), ANYFLASH_E_IO);

@@ -21,15 +21,16 @@
 #include "govern/room.h"
 #include "govern/standstill.h"
 
+#include "../own_folder.h"
+
 #define MIB (UINT64_C(1) << 20)
 
-static char folder[64];
+static char folder[OWN_FOLDER_BYTES];
 
 static int enter_folder(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/anyflash-test-XXXXXX");
-    return mkdtemp(folder) == NULL || chdir(folder) != 0;
+    return !own_folder_make(folder) || chdir(folder) != 0;
 }
 
 /* Makes the folders of `path`, which is within the test's folder, and the file. */
@@ -210,6 +211,26 @@ static void test_finished_object_is_known_and_its_dependencies_are_back(void **s
     assert_int_equal(access("a.o", R_OK), 0);
 }
 
+static void test_room_for_a_note_is_taken_and_given_back(void **state)
+{
+    static const char *const argv[] = {"cc", "-c", "r.c", "-o", "r.o", NULL};
+    struct stat note;
+    (void)state;
+    put("r.c", "text");
+    af_done_reserve(argv);
+    assert_int_equal(stat("r.o.done.new", &note), 0);
+    assert_int_equal(note.st_size, 0);
+    af_done_give_up(argv);
+    assert_int_not_equal(stat("r.o.done.new", &note), 0);
+    af_done_reserve(argv);
+    put("r.o", "object");
+    af_done_note(argv);
+    assert_int_not_equal(stat("r.o.done.new", &note), 0);
+    assert_int_equal(stat("r.o.done", &note), 0);
+    assert_in_range(note.st_blocks * 512, 1, 65536); /* no more is kept than it needs */
+    assert_true(af_done_is(argv));
+}
+
 static void test_changes_undo_what_was_finished(void **state)
 {
     static const char *const other[] = {"cc",  "-O3", "-c",  "a.cu", "-o",
@@ -308,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_others_are_seen_on_our_processors_only),
         cmocka_unit_test(test_unreadable_is_unlimited),
         cmocka_unit_test(test_finished_object_is_known_and_its_dependencies_are_back),
+        cmocka_unit_test(test_room_for_a_note_is_taken_and_given_back),
         cmocka_unit_test(test_changes_undo_what_was_finished),
         cmocka_unit_test(test_costs_are_learned_and_forgotten_slowly),
         cmocka_unit_test(test_more_costs_than_can_wait_are_written),

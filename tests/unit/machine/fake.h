@@ -22,12 +22,14 @@
 
 #include <cmocka.h>
 
+#include "../own_folder.h"
+
 #define FAKE_ELF AF_TEST_DATA "/unit/machine/elf/"
 #define FAKE_VARIABLES 8
 
 struct fake {
-    char root[64];
-    char folder[128];
+    char root[OWN_FOLDER_BYTES];
+    char folder[OWN_FOLDER_BYTES + 32];
     char texts[FAKE_VARIABLES][256];
     char *environment[FAKE_VARIABLES + 1];
     size_t variable_count;
@@ -47,8 +49,7 @@ FAKE_HELPER void fake_probe_reset(struct fake *fake)
 FAKE_HELPER void fake_start(struct fake *fake)
 {
     memset(fake, 0, sizeof *fake);
-    snprintf(fake->root, sizeof fake->root, "/tmp/anyflash-test-XXXXXX");
-    assert_non_null(mkdtemp(fake->root));
+    assert_true(own_folder_make(fake->root));
     snprintf(fake->folder, sizeof fake->folder, "%s/u/me/project", fake->root);
     fake->options = (struct af_probe_options){
         .root = fake->root, .folder = fake->folder, .environment = fake->environment};

@@ -16,10 +16,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../own_folder.h"
+
 #define PLACE_VARIABLES_MAX 16
 
 struct place {
-    char root[64];
+    char root[OWN_FOLDER_BYTES];
     struct af_arena arena;
     struct af_machine machine;
     struct af_probe_options options;
@@ -31,8 +33,7 @@ struct place {
 static int place_make(void **state)
 {
     struct place *place = calloc(1, sizeof *place);
-    strncpy(place->root, "/tmp/anyflash-machine-XXXXXX", sizeof place->root - 1);
-    if (mkdtemp(place->root) == NULL)
+    if (!own_folder_make(place->root))
         return -1;
     af_arena_init(&place->arena);
     af_machine_init(&place->machine, "place", "not looked at");

@@ -11,14 +11,16 @@
 
 #include "machine/probes.h"
 
+#include "../own_folder.h"
+
 struct place {
-    char folder[64];
+    char folder[OWN_FOLDER_BYTES];
     struct af_machine machine;
 };
 
 static void write_file(const struct place *place, const char *name)
 {
-    char path[128];
+    char path[512];
     snprintf(path, sizeof path, "%s/%s", place->folder, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
@@ -35,9 +37,8 @@ static void look(struct place *place, char *const *environment)
 static int make_place(void **state)
 {
     static struct place place;
-    char path[128];
-    snprintf(place.folder, sizeof place.folder, "/tmp/anyflash-shadow-XXXXXX");
-    assert_non_null(mkdtemp(place.folder));
+    char path[512];
+    assert_true(own_folder_make(place.folder));
     snprintf(path, sizeof path, "%s/flash_attn", place.folder);
     assert_int_equal(mkdir(path, 0700), 0);
     af_machine_init(&place.machine, "test", "not looked at");
@@ -50,7 +51,7 @@ static int remove_place(void **state)
     static const char *const names[] = {"flash_attn/__init__.py",
                                         "flash_attn_2_cuda.cpython-312.so", "flash_attn", ""};
     struct place *place = *state;
-    char path[128];
+    char path[512];
     for (size_t i = 0; i < AF_COUNT(names); i++) {
         snprintf(path, sizeof path, "%s/%s", place->folder, names[i]);
         remove(path);

@@ -16,17 +16,19 @@
 
 #include <cmocka.h>
 
+#include "../own_folder.h"
+
 /* "abc", by FIPS 180-4's example, in the base64 that RECORD uses. */
 #define ABC "sha256=ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0,3"
 
 struct site {
-    char folder[64];
+    char folder[OWN_FOLDER_BYTES];
     struct af_arena arena;
 };
 
 static void put(const struct site *site, const char *name, const char *text)
 {
-    char path[256];
+    char path[512];
     snprintf(path, sizeof path, "%s/%s", site->folder, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
@@ -37,8 +39,7 @@ static void put(const struct site *site, const char *name, const char *text)
 static int make_site(void **state)
 {
     struct site *site = calloc(1, sizeof *site);
-    strncpy(site->folder, "/tmp/anyflash-test-XXXXXX", sizeof site->folder - 1);
-    assert_non_null(mkdtemp(site->folder));
+    assert_true(own_folder_make(site->folder));
     af_arena_init(&site->arena);
     const char *info = af_path_join(&site->arena, site->folder, "a-1.dist-info");
     assert_int_equal(mkdir(info, 0700), 0);
