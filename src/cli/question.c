@@ -89,6 +89,9 @@ static enum anyflash_status read_selection(struct af_cli *cli, struct af_questio
         return status;
     af_slim_total(&question->slim, &total);
     options->build_peak_bytes = (int64_t)total.peak_bytes;
+    options->needs_softcap = (question->slim.features & AF_FLASH_SOFTCAP) != 0 &&
+                             (af_option_given(&cli->options, AF_OPTION_FOR) ||
+                              af_option_given(&cli->options, AF_OPTION_FEATURES));
     options->build_words = af_cli_selection_words(cli, &options->build_word_count);
     return cli->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

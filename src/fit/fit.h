@@ -110,6 +110,7 @@ struct af_fit_options {
     const char *version; /* only this public version; NULL: any */
     const char *arch;    /* stated target SM, as "9.0", in place of the GPUs; NULL */
     bool official_only;
+    bool needs_softcap; /* what is wanted caps its scores, which torch's kernels do not */
     bool has_preference;
     enum af_rung_kind preference;
     const struct af_known_wheel *known; /* proofs on the one machine; borrowed */

@@ -106,6 +106,8 @@ void af_rung_torch_kernels(struct af_climb *climb)
     af_climb_start(climb, AF_RUNG_TORCH_KERNELS);
     for (size_t i = 0; i < climb->judge->view_count; i++)
         judge_view(climb, &climb->judge->views[i]);
+    if (climb->judge->options->needs_softcap)
+        af_climb_reason(climb, AF_REASON_KERNELS_SOFTCAP, NULL);
     af_climb_end(climb);
     if (climb->rung->answer == AF_NO) {
         climb->rung->summary = "torch's own FlashAttention kernels cannot serve here";

@@ -145,6 +145,19 @@ def test_prefer_takes_another_way(anyflash):
     assert plan["decision"] == "engine"
 
 
+@pytest.mark.parametrize("softcap", [50.0, None])
+def test_a_model_with_softcap_is_not_sent_to_torch(anyflash, tmp_path, softcap):
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({
+        "model_type": "gemma2", "head_dim": 256, "num_attention_heads": 16,
+        "attn_logit_softcapping": softcap, "torch_dtype": "bfloat16"}))
+    plan = answer_json(anyflash, "plan", "--machine", BY_NAME["rtx4090-torch2.15"],
+                       "--for", str(config), codes=(0,))
+    kernels, = [rung for rung in plan["rungs"] if rung["name"] == "torch-kernels"]
+    assert kernels["verdict"] == ("yes" if softcap is None else "no")
+    assert (plan["decision"] == "torch-kernels") == (softcap is None)
+
+
 def test_ways_without_flash_attn_name_the_python_package(anyflash):
     plan = answer_json(anyflash, "plan", *WORKSTATION, "--prefer", "engine", codes=(0,))
     rungs = {rung["name"]: json.dumps(rung) for rung in plan["rungs"]}
