@@ -18,7 +18,7 @@
 #include "base/text.h"
 
 #define LOG_RESERVE (1 << 20) /* so that a full disk can be told of */
-#define WORDS_MAX 24
+#define WORDS_MAX 32
 
 /* One build works in a folder at a time; the lock goes with the process. */
 static enum anyflash_status lock_folder(const struct af_build *build,
@@ -67,6 +67,10 @@ static enum anyflash_status variables(struct af_build *build,
     const char *path = getenv("PATH");
     size_t count = 0;
     words[count++] = "FLASH_ATTENTION_FORCE_BUILD=TRUE";
+    words[count++] = "FLASH_ATTENTION_SKIP_CUDA_BUILD=FALSE"; /* as set for pip install */
+    words[count++] = "FLASH_ATTENTION_FORCE_CXX11_ABI=FALSE";
+    words[count++] = "FLASH_ATTENTION_TRITON_AMD_ENABLE=FALSE";
+    words[count++] = "BUILD_TARGET=cuda";
     words[count++] = "NVCC_THREADS=1";
     words[count++] = "NINJA_STATUS=[%f/%t] "; /* which the log is read by */
     words[count++] = "NVCC_APPEND_FLAGS="; /* ninja does not see them: objects would be stale */
@@ -216,7 +220,8 @@ static enum anyflash_status write_about(struct af_build *build,
 static enum anyflash_status make(struct af_build *build, const struct af_build_place *place,
                                  struct af_build_result *result, struct anyflash_error *err)
 {
-    enum anyflash_status status = af_build_prepare_environment(build, place, err);
+    int tools = -1;
+    enum anyflash_status status = af_build_prepare_environment(build, place, &tools, err);
     if (status == ANYFLASH_OK)
         status = af_build_prepare_sources(build, place, err);
     if (status == ANYFLASH_OK)
@@ -224,10 +229,12 @@ static enum anyflash_status make(struct af_build *build, const struct af_build_p
     if (status == ANYFLASH_OK)
         status = compile(build, place, result, err);
     if (status == ANYFLASH_OK && result->governed.interrupted != 0)
-        return af_fail(err, ANYFLASH_E_TIMEOUT,
-                       "interrupted: the same command goes on where this one stopped");
-    if (status == ANYFLASH_OK && result->governed.exit_code == 0)
+        status = af_fail(err, ANYFLASH_E_TIMEOUT,
+                         "interrupted: the same command goes on where this one stopped");
+    else if (status == ANYFLASH_OK && result->governed.exit_code == 0)
         status = af_build_take_wheel(build, place, &result->wheel, err);
+    if (tools >= 0)
+        close(tools);
     return status;
 }
 

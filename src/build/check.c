@@ -163,15 +163,29 @@ static int64_t kept_bytes(struct af_build *build)
                : 0;
 }
 
+static bool says_no(const struct af_build_check *check)
+{
+    for (size_t i = 0; i < check->row_count; i++) {
+        if (check->rows[i].answer == AF_NO)
+            return true;
+    }
+    return false;
+}
+
 /* What an earlier build left: without it the network is needed. */
 static void check_kept(struct checking *checking)
 {
     struct af_build *build = checking->build;
     struct af_arena *arena = build->arena;
     struct af_build_place place;
+    struct anyflash_error why = {0};
     const char *root = af_build_root(arena);
-    if (root == NULL || af_build_find_place(build, &place, NULL) != ANYFLASH_OK)
-        return; /* a row above says why */
+    if (root == NULL || af_build_find_place(build, &place, &why) != ANYFLASH_OK) {
+        if (!says_no(checking->check)) /* else a row above says why */
+            add(checking, "build-environment", AF_NO, af_arena_text(arena, why.message),
+                "set ANYFLASH_CACHE to another folder");
+        return;
+    }
     const char *archive =
         af_arena_format(arena, "%s/sources/flash_attn-%s.tar.gz", root, build->version);
     bool sources = is_kept(arena, place.sources, "setup.py") ||

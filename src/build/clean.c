@@ -4,10 +4,8 @@
 #include "build/parts.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +15,7 @@
 #define KEPT_MAX 256
 #define TITLE_BYTES_MAX 4096u
 #define FOLDERS_MAX 200000
+#define PATH_BYTES 4096
 
 /* Bytes on disk below a folder; no recursion: folders wait in a list of FOLDERS_MAX. */
 static uint64_t bytes_below(struct af_arena *arena, const char *root, const char **waiting)
@@ -95,21 +94,35 @@ enum anyflash_status af_build_list(struct af_arena *arena, struct af_build_kept 
     return ANYFLASH_OK;
 }
 
+/* FOLDER.lock, and of a build FOLDER/lock, too; -1 where there is none to take. */
+static bool lock_all(const char *folder, char path[PATH_BYTES], int fds[2])
+{
+    size_t len = strlen(folder);
+    fds[1] = -1;
+    memcpy(path, folder, len);
+    memcpy(path + len, "/lock", sizeof "/lock");
+    if (access(path, F_OK) == 0 && !af_build_try_lock(path, &fds[1]))
+        return false;
+    memcpy(path + len, ".lock", sizeof ".lock");
+    return af_build_try_lock(path, &fds[0]);
+}
+
 enum anyflash_status af_build_remove(const struct af_build_kept *kept,
                                      struct anyflash_error *err)
 {
-    char path[4096];
-    size_t len = strlen(kept->path);
-    if (len + sizeof "/lock" > sizeof path)
+    char path[PATH_BYTES];
+    int fds[2] = {-1, -1};
+    if (strlen(kept->path) + sizeof ".lock" > sizeof path)
         return af_fail(err, ANYFLASH_E_LIMIT, "a path of the build is too long");
-    memcpy(path, kept->path, len);
-    memcpy(path + len, "/lock", sizeof "/lock");
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    bool busy = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0;
+    bool alone = lock_all(kept->path, path, fds);
     enum anyflash_status status =
-        busy ? af_fail(err, ANYFLASH_E_IO, "a build works in '%s'", kept->path)
-             : af_build_remove_folder(kept->path, err);
-    if (fd >= 0)
-        close(fd);
+        alone ? af_build_remove_folder(kept->path, err)
+              : af_fail(err, ANYFLASH_E_IO, "a build works in '%s'", kept->path);
+    if (alone && fds[0] >= 0)
+        unlink(path); /* while it is held: who waits for it looks whether it is still there */
+    for (size_t i = 0; i < 2; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+    }
     return status;
 }

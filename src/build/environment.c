@@ -35,12 +35,22 @@ static enum anyflash_status make_environment(struct af_build *build,
     const char *python = af_fact_text_or(&build->machine->python.executable, "python3");
     const char *const by_uv[] = {uv,     "venv",         "--quiet",          "--python",
                                  python, "--no-project", place->environment, NULL};
-    const char *const by_venv[] = {python, "-m", "venv", place->environment, NULL};
+    const char *const by_venv[] = {python, "-I", "-m", "venv", place->environment, NULL};
     enum anyflash_status status = af_build_remove_folder(place->environment, err);
     if (status != ANYFLASH_OK)
         return status;
     return af_build_call(build, place->log, "making the build's environment",
                          uv != NULL ? by_uv : by_venv, NULL, NULL, err);
+}
+
+/* For a failure: where the tools come from, and what to do where that is out of reach. */
+static const char *what_of(const struct af_build *build, const char *uv)
+{
+    return build->offline ? "taking the build's tools from what the installer has kept"
+           : uv != NULL   ? "getting the build's tools from the Python package index (to name "
+                            "another one: UV_DEFAULT_INDEX=URL)"
+                          : "getting the build's tools from the Python package index (to name "
+                            "another one: PIP_INDEX_URL=URL)";
 }
 
 /* setup.py's tools; uv too, where only pip was there: it finds the sources. */
@@ -58,7 +68,8 @@ static enum anyflash_status install_tools(struct af_build *build,
         memcpy(words, start, sizeof start);
         count = AF_COUNT(start);
     } else {
-        const char *const start[] = {place->python, "-m", "pip", "install", "--quiet", "uv"};
+        const char *const start[] = {place->python, "-I",      "-m", "pip",
+                                     "install",     "--quiet", "uv"};
         memcpy(words, start, sizeof start);
         count = AF_COUNT(start);
     }
@@ -72,8 +83,7 @@ static enum anyflash_status install_tools(struct af_build *build,
     words[count] = NULL;
     return build->arena->failed
                ? af_fail_memory(err)
-               : af_build_call(build, place->log, "installing the build's tools", words, NULL,
-                               NULL, err);
+               : af_build_call(build, place->log, what_of(build, uv), words, NULL, NULL, err);
 }
 
 /* Where the environment's own packages lie, as its interpreter says. */
@@ -138,25 +148,44 @@ static enum anyflash_status fill(struct af_build *build, const struct af_build_p
     return status;
 }
 
+/* The line that is written when all is there. */
+static const char *stamp_of(const struct af_build *build, const struct af_build_place *place)
+{
+    return af_arena_format(build->arena, "tools of flash-attn builds, torch %s, %s CUDA %s\n",
+                           af_fact_text_or(&build->machine->torch.version, "?"),
+                           place->cuda_from_index ? "the index's" : "the system's",
+                           place->cuda_version);
+}
+
+static bool is_complete(const struct af_build *build, const struct af_build_place *place,
+                        const char *path, const char *stamp)
+{
+    struct af_span found;
+    return af_file_read(build->arena, path, STAMP_BYTES_MAX, &found, NULL) == ANYFLASH_OK &&
+           af_span_equal(found, stamp) && af_file_is_executable(place->python);
+}
+
 enum anyflash_status af_build_prepare_environment(struct af_build *build,
-                                                  const struct af_build_place *place,
+                                                  const struct af_build_place *place, int *lock,
                                                   struct anyflash_error *err)
 {
-    const char *stamp = af_path_join(build->arena, place->environment, "complete");
-    const char *text = af_arena_format(
-        build->arena, "tools of flash-attn builds, torch %s, %s CUDA %s\n",
-        af_fact_text_or(&build->machine->torch.version, "?"),
-        place->cuda_from_index ? "the index's" : "the system's", place->cuda_version);
-    struct af_span found;
-    if (stamp == NULL || text == NULL)
-        return af_fail_memory(err);
-    if (af_file_read(build->arena, stamp, STAMP_BYTES_MAX, &found, NULL) == ANYFLASH_OK &&
-        af_span_equal(found, text) && af_file_is_executable(place->python))
-        return ANYFLASH_OK;
-    af_say(&build->talk, place->cuda_from_index
-                             ? "getting setup.py's tools and the CUDA compiler"
-                             : "getting setup.py's tools");
-    enum anyflash_status status = fill(build, place, err);
-    return status == ANYFLASH_OK ? af_build_write_file(build->arena, stamp, text, 0644, err)
-                                 : status;
+    const char *path = af_path_join(build->arena, place->environment, "complete");
+    const char *stamp = stamp_of(build, place);
+    enum anyflash_status status =
+        path == NULL || stamp == NULL ? af_fail_memory(err) : ANYFLASH_OK;
+    while (status == ANYFLASH_OK) {
+        status = af_build_lock(build, place->environment, AF_BUILD_SHARED, lock, err);
+        if (status != ANYFLASH_OK || is_complete(build, place, path, stamp))
+            return status;
+        status = af_build_lock(build, place->environment, AF_BUILD_ALONE, lock, err);
+        if (status != ANYFLASH_OK || is_complete(build, place, path, stamp))
+            continue; /* another build made it meanwhile: use it, and look again */
+        af_say(&build->talk, place->cuda_from_index
+                                 ? "getting setup.py's tools and the CUDA compiler"
+                                 : "getting setup.py's tools");
+        status = fill(build, place, err);
+        if (status == ANYFLASH_OK)
+            status = af_build_write_file(build->arena, path, stamp, 0644, err);
+    }
+    return status;
 }

@@ -8,6 +8,7 @@
 #include <ftw.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,17 +69,55 @@ static void add_to_log(const char *log, struct af_span text)
     close(fd);
 }
 
-/* The last line that says something, scrubbed. */
-static const char *last_line(struct af_span text, char buffer[LINE_BYTES])
+/* "cause: no such host" without its mark; false when the line does not begin with it. */
+static bool take_mark(struct af_span *line, const char *mark)
 {
+    size_t len = strlen(mark);
+    if (line->len < len || strncasecmp(line->data, mark, len) != 0)
+        return false;
+    *line = af_span_trim((struct af_span){line->data + len, line->len - len});
+    return true;
+}
+
+/* What of a program's words tells why it failed. */
+struct said {
+    struct af_span error; /* the first line so marked, as uv and pip mark it */
+    struct af_span first; /* of the causes behind it */
+    struct af_span last;  /* of them; where nothing is marked, of all lines but hints */
+};
+
+static struct said read_said(struct af_span text)
+{
+    struct said said = {{NULL, 0}, {NULL, 0}, {"", 0}};
     struct af_span line;
-    struct af_span last = {"", 0};
     while (af_span_line(&text, &line)) {
         line = af_span_trim(line);
-        if (line.len > 0)
-            last = line;
+        if (line.len == 0 || take_mark(&line, "hint:"))
+            continue;
+        if (said.error.data == NULL && take_mark(&line, "error:"))
+            said.error = line;
+        else if (take_mark(&line, "cause:") || take_mark(&line, "caused by:"))
+            *(said.first.data == NULL ? &said.first : &said.last) = line;
+        else if (said.error.data == NULL)
+            said.last = line;
     }
-    return af_text_quote(buffer, LINE_BYTES, last.data, last.len);
+    return said;
+}
+
+/* "request failed: no such host", scrubbed. */
+static const char *why_it_failed(struct af_arena *arena, struct af_span text)
+{
+    const struct said said = read_said(text);
+    const struct af_span parts[] = {said.error, said.first, said.last};
+    char quoted[AF_COUNT(parts)][LINE_BYTES];
+    const char *all = "";
+    for (size_t i = 0; i < AF_COUNT(parts) && all != NULL; i++) {
+        if (parts[i].len == 0)
+            continue;
+        af_text_quote(quoted[i], LINE_BYTES, parts[i].data, parts[i].len);
+        all = af_arena_format(arena, "%s%s%s", all, all[0] == '\0' ? "" : ": ", quoted[i]);
+    }
+    return all == NULL ? "" : all;
 }
 
 static bool go_on(void *context)
@@ -94,7 +133,6 @@ enum anyflash_status af_build_call(struct af_build *build, const char *log, cons
     const struct af_program program = {
         .argv = argv, .environment = environment, .go_on = go_on};
     struct af_program_result result;
-    char line[LINE_BYTES];
     enum anyflash_status status = af_program_run(&program, build->arena, &result, err);
     if (status != ANYFLASH_OK)
         return status;
@@ -104,9 +142,9 @@ enum anyflash_status af_build_call(struct af_build *build, const char *log, cons
         *output_out = result.output;
     if (result.exit_code == 0)
         return ANYFLASH_OK;
-    last_line(result.errors.len > 0 ? result.errors : result.output, line);
     if (result.exit_code == 127)
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "%s: no program '%s'", what, argv[0]);
-    return af_fail(err, ANYFLASH_E_IO, "%s failed (exit code %d): %s", what, result.exit_code,
-                   line);
+    return af_fail(
+        err, ANYFLASH_E_IO, "%s failed (exit code %d): %s", what, result.exit_code,
+        why_it_failed(build->arena, result.errors.len > 0 ? result.errors : result.output));
 }

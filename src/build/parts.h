@@ -20,8 +20,8 @@ enum anyflash_status af_build_remove_folder(const char *path, struct anyflash_er
 
 /*
  * Runs a program that must succeed, its words ended by NULL. What it said goes
- * to the end of the log (NULL: nowhere). A failure names `what` and the last
- * line that it said. *output_out (may be NULL) is what it printed.
+ * to the end of the log (NULL: nowhere). A failure names `what` and
+ * what the program said of its cause. *output_out (may be NULL) is what it printed.
  */
 enum anyflash_status af_build_call(struct af_build *build, const char *log, const char *what,
                                    const char *const *argv, const char *const *environment,
@@ -57,9 +57,32 @@ const char *af_build_object_folder(const struct af_build *build,
 /* uv, as a path, from PATH or the environment of our own; NULL: there is none. */
 const char *af_build_uv(const struct af_build *build, const struct af_build_place *place);
 
-/* The build's environment, its tools and the toolkit (environment.c). */
+enum af_build_hold {
+    AF_BUILD_SHARED, /* by those who use the folder */
+    AF_BUILD_ALONE   /* by the one who makes or removes it */
+};
+
+/*
+ * Locks a kept folder, which need not be there. Waits for others, and says so;
+ * fails with TIMEOUT when it is interrupted meanwhile, IO or NO_MEMORY. *fd is -1
+ * or a lock on the same folder, which is changed; in any case closed by the caller.
+ */
+enum anyflash_status af_build_lock(struct af_build *build, const char *folder,
+                                   enum af_build_hold hold, int *fd,
+                                   struct anyflash_error *err);
+
+/*
+ * Takes this lock file alone unless another one holds it (false). *fd_out is -1
+ * where none can be made, which keeps nobody from removing the folder.
+ */
+bool af_build_try_lock(const char *path, int *fd_out);
+
+/*
+ * The build's environment, its tools and the toolkit (environment.c). *lock (-1
+ * before) is closed by the caller when the build has ended: builds share it.
+ */
 enum anyflash_status af_build_prepare_environment(struct af_build *build,
-                                                  const struct af_build_place *place,
+                                                  const struct af_build_place *place, int *lock,
                                                   struct anyflash_error *err);
 
 /* The sources, hashed and unpacked (sources.c). */

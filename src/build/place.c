@@ -110,6 +110,20 @@ static enum anyflash_status choose_toolkit(const struct af_build *build,
     return ANYFLASH_OK;
 }
 
+/* torch writes the path of the gates into ninja's commands as it is, and PATH has it, too. */
+static enum anyflash_status check_root(const char *root, struct anyflash_error *err)
+{
+    char shown[200];
+    size_t len = strcspn(root, " \t\r\n:;,$&|<>()[]{}*?#!'\"`\\");
+    if (root[len] == '\0')
+        return ANYFLASH_OK;
+    return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                   "torch cannot build in '%s', whose path holds '%c': set ANYFLASH_CACHE to "
+                   "another folder",
+                   af_text_quote(shown, sizeof shown, root, strlen(root)),
+                   root[len] >= ' ' ? root[len] : ' ');
+}
+
 /* The host compiler that setup.py will take, as its path and version. */
 static const char *host_compiler(const struct af_build *build)
 {
@@ -164,6 +178,9 @@ enum anyflash_status af_build_find_place(const struct af_build *build,
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        root == NULL ? "no home folder for the build's cache"
                                     : "the environment's interpreter is not known");
+    status = check_root(root, err);
+    if (status != ANYFLASH_OK)
+        return status;
     const char *inputs = inputs_of(build, &place);
     const char *tools = af_arena_format(arena, "%s\n%s\n%s\n", python,
                                         af_fact_text_or(&build->machine->torch.path, "?"),

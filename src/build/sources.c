@@ -8,6 +8,7 @@
 #include "build/parts.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/output.h"
@@ -83,7 +84,10 @@ static enum anyflash_status find_archive(struct af_build *build,
     if (status == ANYFLASH_OK)
         status = af_build_write_file(arena, wanted, requirement, 0644, err);
     if (status == ANYFLASH_OK)
-        status = af_build_call(build, place->log, "finding the sources", argv, NULL, NULL, err);
+        status = af_build_call(build, place->log,
+                               "finding the sources in the Python package index (to name "
+                               "another one: UV_DEFAULT_INDEX=URL)",
+                               argv, NULL, NULL, err);
     return status == ANYFLASH_OK ? read_lock(build, lock, archive, err) : status;
 }
 
@@ -170,21 +174,14 @@ static enum anyflash_status get(struct af_build *build, const struct archive *ar
     return status;
 }
 
-enum anyflash_status af_build_prepare_sources(struct af_build *build,
-                                              const struct af_build_place *place,
-                                              struct anyflash_error *err)
+/* The archive, in a folder that nobody else writes to, and all that is in it. */
+static enum anyflash_status bring(struct af_build *build, const struct af_build_place *place,
+                                  const char *folder, struct anyflash_error *err)
 {
     struct archive archive;
-    const char *root = af_build_root(build->arena);
-    const char *folder = root == NULL ? NULL : af_path_join(build->arena, root, "sources");
-    const char *script =
-        folder == NULL ? NULL : af_path_join(build->arena, folder, "unpack.py");
-    const char *setup = af_path_join(build->arena, place->sources, "setup.py");
-    if (folder == NULL || script == NULL || setup == NULL)
-        return af_fail_memory(err);
-    if (af_file_is_regular(setup))
-        return ANYFLASH_OK; /* unpacked: that happens as a whole or not at all */
-    enum anyflash_status status = af_folder_make(folder, 0755, err);
+    const char *script = af_path_join(build->arena, folder, "unpack.py");
+    enum anyflash_status status =
+        script == NULL ? af_fail_memory(err) : af_folder_make(folder, 0755, err);
     if (status == ANYFLASH_OK)
         status = find_archive(build, place, folder, &archive, err);
     if (status == ANYFLASH_OK)
@@ -197,4 +194,26 @@ enum anyflash_status af_build_prepare_sources(struct af_build *build,
     const char *const argv[] = {place->python, "-I",           script,
                                 archive.path,  place->sources, NULL};
     return af_build_call(build, place->log, "unpacking the sources", argv, NULL, NULL, err);
+}
+
+enum anyflash_status af_build_prepare_sources(struct af_build *build,
+                                              const struct af_build_place *place,
+                                              struct anyflash_error *err)
+{
+    const char *root = af_build_root(build->arena);
+    const char *folder = root == NULL ? NULL : af_path_join(build->arena, root, "sources");
+    const char *setup = af_path_join(build->arena, place->sources, "setup.py");
+    int lock = -1;
+    if (folder == NULL || setup == NULL)
+        return af_fail_memory(err);
+    if (af_file_is_regular(setup))
+        return ANYFLASH_OK; /* unpacked: that happens as a whole or not at all */
+    enum anyflash_status status = af_folder_make(root, 0755, err);
+    if (status == ANYFLASH_OK)
+        status = af_build_lock(build, folder, AF_BUILD_ALONE, &lock, err);
+    if (status == ANYFLASH_OK)
+        status = bring(build, place, folder, err);
+    if (lock >= 0)
+        close(lock);
+    return status;
 }

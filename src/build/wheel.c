@@ -100,8 +100,8 @@ static enum anyflash_status tag(struct af_build *build, const struct af_build_pl
     const char *platform =
         af_arena_format(build->arena, "manylinux_2_%d_%s", glibc,
                         af_fact_text_or(&build->machine->platform.arch, "x86_64"));
-    const char *const argv[] = {place->python,    "-m",     "wheel", "tags", "--remove",
-                                "--platform-tag", platform, made,    NULL};
+    const char *const argv[] = {place->python,    "-I",     "-m", "wheel", "tags", "--remove",
+                                "--platform-tag", platform, made, NULL};
     return platform == NULL
                ? af_fail_memory(err)
                : af_build_call(build, place->log, "naming the wheel", argv, NULL, NULL, err);

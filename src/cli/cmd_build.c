@@ -2,9 +2,11 @@
  * cmd_build.c: `anyflash build`: a wheel of flash-attn from its sources, whole
  * or the part that a model needs.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/output.h"
@@ -45,7 +47,7 @@ static enum anyflash_status read_memory(const struct af_cli *cli, uint64_t *byte
     double unit = *end == 'G' || *end == 'g'   ? 1073741824.0
                   : *end == 'M' || *end == 'm' ? 1048576.0
                                                : 0;
-    if (end == text || unit == 0 || number * unit < 1048576.0 || number * unit > 1e15 ||
+    if (end == text || unit == 0 || !(number * unit >= 1048576.0 && number * unit <= 1e15) ||
         (end[1] != '\0' && strcmp(end + 1, "iB") != 0 && strcmp(end + 1, "B") != 0))
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--memory takes a size, as 8G or 6000M");
     *bytes_out = (uint64_t)(number * unit);
@@ -244,6 +246,21 @@ static enum anyflash_status give(struct af_cli *cli, struct build *build,
     return status;
 }
 
+/* Before the minutes, not after them. */
+static enum anyflash_status check_output(const struct af_cli *cli, struct anyflash_error *err)
+{
+    const char *folder = cli->options.values[AF_OPTION_OUTPUT];
+    char shown[200];
+    if (folder == NULL)
+        return ANYFLASH_OK;
+    enum anyflash_status status = af_folder_make(folder, 0755, err);
+    if (status == ANYFLASH_OK && access(folder, W_OK | X_OK) != 0)
+        return af_fail(err, ANYFLASH_E_IO, "cannot write into '%s' of --output: %s",
+                       af_text_quote(shown, sizeof shown, folder, strlen(folder)),
+                       strerror(errno));
+    return status;
+}
+
 /* What was learned, and will be; a build does without where that cannot be. */
 static void open_state(struct af_cli *cli, struct build *build, bool dry)
 {
@@ -347,6 +364,8 @@ static enum anyflash_status work(struct af_cli *cli, struct build *build,
         room = af_cli_build_room(&build->build, slots_of(build));
     if (status == ANYFLASH_OK && checks)
         return af_cli_build_check(cli, &build->build, room, exit_out, err);
+    if (status == ANYFLASH_OK && !af_option_given(&cli->options, AF_OPTION_DRY_RUN))
+        status = check_output(cli, err);
     if (status == ANYFLASH_OK && !af_option_given(&cli->options, AF_OPTION_DRY_RUN))
         status = af_cli_build_refuse(cli, &build->build, room, err);
     if (status == ANYFLASH_OK)

@@ -28,6 +28,8 @@ static enum anyflash_status read_model(struct af_cli *cli, struct af_slim *slim,
     enum anyflash_status status = af_file_read(&cli->arena, path, CONFIG_BYTES_MAX, &json, err);
     if (status == ANYFLASH_OK)
         status = af_slim_read_model(json, af_path_name(path), training, slim, &remark, err);
+    if (status != ANYFLASH_OK)
+        cli->hint = "by hand it is said as --head-dim 128 --dtype bf16 --features none";
     if (status == ANYFLASH_OK && remark != NULL && cli->options.values[AF_OPTION_DTYPE] == NULL)
         af_cli_remark(cli, remark);
     return status;

@@ -324,7 +324,8 @@ def test_no_network_without_sources_names_what_was_asked(world):
     world.replace("uv", "#!/bin/sh\necho 'error: Failed to fetch: dns error' >&2\nexit 2\n")
     said = world.run(*SELECTION, offline=False)
     assert said.code == 3, said
-    assert "finding the sources failed" in said.err and "dns error" in said.err
+    assert "finding the sources in the Python package index" in said.err, said
+    assert "UV_DEFAULT_INDEX=URL" in said.err and "dns error" in said.err
 
 
 def test_no_network_without_tools_names_what_was_asked(world):
@@ -372,6 +373,7 @@ def test_clean_leaves_a_build_at_work(world):
         assert interrupt_when(world, process, 3, signal.SIGCONT)
         said = world.run("--clean")
         assert said.code == 1 and "a build works in" in said.out, said
+        assert list(world.folder.glob("cache/build/tools-*/complete")), "it needs its tools"
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
