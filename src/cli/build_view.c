@@ -5,11 +5,13 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define GIB 1073741824.0
 #define PLAIN_SECONDS 30.0
 #define TIME_BYTES 32
+#define LINE_BYTES 200
 
 static const char *why_text(enum af_admit_why why)
 {
@@ -30,6 +32,12 @@ static const char *left_text(double seconds, char text[TIME_BYTES])
     return text;
 }
 
+static int terminal_columns(void)
+{
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+}
+
 static void clear(struct af_build_view *view)
 {
     if (view->line_shown)
@@ -40,6 +48,8 @@ static void clear(struct af_build_view *view)
 static void tell(struct af_build_view *view, const struct af_govern_event *event)
 {
     char left[TIME_BYTES];
+    char line[LINE_BYTES];
+    const char *why = why_text(event->why);
     bool terminal = isatty(STDERR_FILENO) == 1;
     double now = af_govern_now();
     size_t running = 0;
@@ -48,12 +58,17 @@ static void tell(struct af_build_view *view, const struct af_govern_event *event
     size_t waiting = event->row_count - running;
     if (event->row_count == 0 || (!terminal && now - view->told < PLAIN_SECONDS))
         return;
+    snprintf(line, sizeof line,
+             "%zu done, %zu running, %zu waiting, %.1f of %.1f GiB, about %s left%s%s",
+             view->done_count, running, waiting, (double)event->used_bytes / GIB,
+             (double)event->budget_bytes / GIB,
+             left_text(af_end_time_left(&view->end_time, event), left),
+             waiting > 0 && why[0] != '\0' ? "; waits " : "", waiting > 0 ? why : "");
     clear(view);
-    fprintf(stderr, "%zu done, %zu running, %zu waiting%s%s, %.1f of %.1f GiB, about %s left%s",
-            view->done_count, running, waiting, waiting > 0 ? " " : "",
-            waiting > 0 ? why_text(event->why) : "", (double)event->used_bytes / GIB,
-            (double)event->budget_bytes / GIB,
-            left_text(af_end_time_left(&view->end_time, event), left), terminal ? "" : "\n");
+    if (terminal)
+        fprintf(stderr, "%.*s", terminal_columns() - 1, line); /* one line, to be overwritten */
+    else
+        fprintf(stderr, "%s\n", line);
     fflush(stderr);
     view->line_shown = terminal;
     view->told = now;

@@ -174,7 +174,7 @@ static void view_time(struct af_cli *cli, struct af_page *page,
 
 static void view_estimate(struct af_cli *cli, const struct build *build)
 {
-    struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     const struct af_machine *machine = &build->change.machine;
     af_page_format(&page, 0, "", AF_TONE_STRONG, "flash-attn %s for torch %s, Python %s",
                    build->build.version, af_fact_text_or(&machine->torch.version, "?"),
@@ -191,7 +191,7 @@ static void view_estimate(struct af_cli *cli, const struct build *build)
 
 static void view_result(struct af_cli *cli, const struct build *build)
 {
-    struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     af_page_gap(&page);
     if (build->result.wheel == NULL) {
         af_page_format(&page, 0, "", AF_TONE_BAD, "not built: %s", build->result.reason);

@@ -87,7 +87,7 @@ static void add_command(struct af_cli *cli, struct af_page *page,
 
 static void view(struct af_cli *cli, const struct af_wheelhouse *house)
 {
-    struct af_page page = {&cli->out, AF_PAGE_COLUMNS, af_cli_color(cli)};
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     for (size_t i = 0; i < house->wheel_count; i++) {
         const struct af_wheelhouse_wheel *wheel = &house->wheels[i];
         if (wheel->reason == NULL)
