@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "govern/scope.h"
 #include "machine/cgroup.h"
 
 #define PATH_BYTES (AF_CONFINE_BYTES + 64)
@@ -143,17 +144,31 @@ void af_confine_make(const char *root, uint64_t limit_bytes, struct af_confine *
     af_arena_release(&arena);
 }
 
+void af_confine_scope(struct af_confine *confine, const struct af_scope_words *words)
+{
+    if (words->problem != NULL)
+        snprintf(confine->scope_reason, sizeof confine->scope_reason, "%s", words->problem);
+    if (words->argv == NULL || (confine->folder[0] != '\0' && !words->limits))
+        return;
+    af_confine_remove(confine);
+    confine->scope = true;
+    confine->limits = words->limits;
+}
+
 void af_confine_text(const struct af_confine *confine, uint64_t limit_bytes, char *text,
                      size_t text_bytes)
 {
     const char *what = confine->scope ? "a systemd scope" : "a control group of its own";
+    const char *refused = confine->scope ? "" : confine->scope_reason;
+    const char *by = refused[0] == '\0' ? "" : "; systemd-run: ";
     if (!confine->scope && confine->folder[0] == '\0')
-        snprintf(text, text_bytes, "the build has no control group of its own (%s)",
-                 confine->reason == 0 ? "this system has none" : strerror(confine->reason));
-    else if (limit_bytes > 0 && (confine->scope || confine->limits))
+        snprintf(text, text_bytes, "the build has no control group of its own (%s%s%s)",
+                 confine->reason == 0 ? "this system has none" : strerror(confine->reason), by,
+                 refused);
+    else if (limit_bytes > 0 && confine->limits)
         snprintf(text, text_bytes, "the build runs in %s, limited to %.1f GiB", what,
                  (double)limit_bytes / GIB);
     else
-        snprintf(text, text_bytes, "the build runs in %s, which does not limit its memory",
-                 what);
+        snprintf(text, text_bytes, "the build runs in %s, which does not limit its memory%s%s",
+                 what, by, refused);
 }

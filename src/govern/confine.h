@@ -14,6 +14,9 @@
 #include "base/base.h"
 
 #define AF_CONFINE_BYTES 512
+#define AF_CONFINE_REASON_BYTES 200
+
+struct af_scope_words;
 
 /* Zero-initialised it confines nothing. */
 struct af_confine {
@@ -21,6 +24,7 @@ struct af_confine {
     bool limits;                   /* memory is limited in it */
     bool scope;                    /* it is systemd's, who also removes it */
     int reason;                    /* an errno: why there is none; 0: no such file system */
+    char scope_reason[AF_CONFINE_REASON_BYTES]; /* why systemd made none; "" not asked */
 };
 
 /*
@@ -29,6 +33,9 @@ struct af_confine {
  * stands before /proc and /sys; NULL but in tests.
  */
 void af_confine_make(const char *root, uint64_t limit_bytes, struct af_confine *confine_out);
+
+/* Takes the scope, if there is one that is worth more than the group made before. */
+void af_confine_scope(struct af_confine *confine, const struct af_scope_words *words);
 
 /* Which it became, as a sentence. */
 void af_confine_text(const struct af_confine *confine, uint64_t limit_bytes, char *text,

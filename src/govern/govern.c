@@ -193,17 +193,15 @@ static void confine(struct run *run)
 {
     struct af_confine *made = &run->governor.confine;
     const struct af_govern_options *options = run->governor.options;
+    struct af_scope_words scope;
     af_confine_make(options->root, options->memory_bytes, made);
     run->argv = options->argv;
     if (made->folder[0] != '\0' && (made->limits || options->memory_bytes == 0))
         return;
-    const char *const *words =
-        af_scope_words(&run->arena, options->argv, options->memory_bytes);
-    if (words == NULL)
-        return;
-    af_confine_remove(made);
-    made->scope = true;
-    run->argv = words;
+    af_scope_words(&run->arena, options->argv, options->memory_bytes, &scope);
+    af_confine_scope(made, &scope);
+    if (made->scope)
+        run->argv = scope.argv;
 }
 
 /* The folder of a scope is known once the build stands in it. */

@@ -1,9 +1,12 @@
 /*
  * scope.h: a scope of systemd's for a build, where no control group of our own
- * may limit it: sessions of a desktop, whose groups belong to systemd.
+ * may limit it: sessions of a desktop or of ssh, whose groups belong to systemd.
  *
- * The build then runs as "systemd-run --user --scope ... COMMAND": the scope is
- * made around the same process, which becomes the command.
+ * The build then runs as "systemd-run --scope ... COMMAND": the scope is made
+ * around the same process, which becomes the command. Root asks the manager of
+ * the system, which limits everywhere; all others ask that of their services,
+ * which limits only where the memory controller is handed down to it (control
+ * groups of version 2).
  */
 #ifndef AF_GOVERN_SCOPE_H
 #define AF_GOVERN_SCOPE_H
@@ -13,17 +16,23 @@
 #include "base/base.h"
 #include "base/mem.h"
 
-/*
- * `argv` in a scope whose memory is limited (0: it is not), as arena words; NULL
- * when there is no manager of the user's services or it refuses, which is tried
- * on a program that does nothing.
- */
-const char *const *af_scope_words(struct af_arena *arena, const char *const *argv,
-                                  uint64_t limit_bytes);
+/* All text is the arena's. */
+struct af_scope_words {
+    const char *const *argv; /* of the command in its scope; NULL: there is none */
+    bool limits;             /* memory is really limited in it */
+    const char *problem;     /* systemd-run's words why there is none; NULL: it is not here */
+};
 
 /*
- * The folder of the group that process `pid` stands in, arena text; NULL unless
- * it is a scope of ours. `root` stands before /proc and /sys; NULL but in tests.
+ * `argv` in a scope whose memory is limited (0: it is not). A scope like it is
+ * tried first, around a program that reads its limit.
+ */
+void af_scope_words(struct af_arena *arena, const char *const *argv, uint64_t limit_bytes,
+                    struct af_scope_words *out);
+
+/*
+ * The folder of the group that limits process `pid`, arena text; NULL unless it
+ * is a scope of ours. `root` stands before /proc and /sys; NULL but in tests.
  */
 const char *af_scope_folder(struct af_arena *arena, const char *root, pid_t pid);
 

@@ -268,6 +268,8 @@ def stand_in(folder, body):
 
 
 RUN_IT = 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
+# What is tried reads the limit of the scope, which here is not made.
+LIMITED = 'case "$*" in *-try*) echo 2147483648; exit 0;; esac; ' + RUN_IT
 
 
 def in_no_group(project, folder, body):
@@ -282,35 +284,68 @@ def in_no_group(project, folder, body):
 
 def test_a_scope_of_systemd_stands_in_for_a_group(tmp_path):
     project = Project(tmp_path, ["m5-s0.1-a", "m5-s0.1-b"])
-    in_no_group(project, tmp_path, RUN_IT)
+    in_no_group(project, tmp_path, LIMITED)
     code, lines = project.run(2048, 2)
     assert code == 0, lines
     assert "remark the build runs in a systemd scope, limited to 2.0 GiB" in lines[0]
     tried, ran = (tmp_path / "asked").read_text().splitlines()
     for asked in (tried, ran):
-        for word in ("--user", "--scope", "MemoryMax=2147483648", "OOMPolicy=continue"):
+        for word in ("--scope", "MemoryMax=2147483648", "OOMPolicy=continue"):
             assert word in asked
-    assert tried.endswith("-- true")
+        assert ("--user" in asked) == (os.geteuid() != 0)  # root's is the system's manager
     assert "ninja" in ran
     project.check_complete()
 
 
 def test_an_older_systemd_is_asked_for_less(tmp_path):
     project = Project(tmp_path, ["m5-s0.1-a"])
-    in_no_group(project, tmp_path, f'case "$*" in *OOMPolicy*) exit 1;; esac; {RUN_IT}')
+    refuse = 'case "$*" in *OOMPolicy*) exit 1;; esac; '
+    refuse = refuse.replace("exit 1", "echo Unknown assignment >&2; exit 1")
+    in_no_group(project, tmp_path, refuse + LIMITED)
     code, lines = project.run(2048, 2)
     assert code == 0, lines
     assert "systemd scope" in lines[0]
-    assert "OOMPolicy" not in (tmp_path / "asked").read_text().splitlines()[-1]
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert len(asked) == 4
+    assert "OOMPolicy" not in asked[-1]
 
 
-def test_without_group_and_scope_it_builds_and_says_so(tmp_path):
+def test_a_scope_that_does_not_limit_is_not_said_to_limit(tmp_path):
+    """A user's manager has no memory controller where control groups have version 1."""
     project = Project(tmp_path, ["m5-s0.1-a"])
-    in_no_group(project, tmp_path, "exit 1")
+    in_no_group(project, tmp_path, LIMITED.replace("2147483648", "9223372036854771712"))
+    code, lines = project.run(2048, 2)
+    assert code == 0, lines
+    assert "in a systemd scope, which does not limit its memory" in lines[0]
+
+
+@pytest.mark.parametrize("body", ("exit 1", "exit 127", "kill -9 $$"))
+def test_without_group_and_scope_it_builds_and_says_so(tmp_path, body):
+    project = Project(tmp_path, ["m5-s0.1-a"])
+    in_no_group(project, tmp_path, body)
     code, lines = project.run(2048, 2)
     assert code == 0, lines
     assert "has no control group of its own" in lines[0]
     project.check_complete()
+
+
+def test_the_words_of_a_systemd_that_refuses_are_told(tmp_path):
+    project = Project(tmp_path, ["m5-s0.1-a"])
+    words = r"No\033[2J bus\n\n"
+    in_no_group(project, tmp_path, f"printf 'more\n{words}' >&2; exit 1")
+    code, lines = project.run(2048, 2)
+    assert code == 0, lines
+    assert r"systemd-run: No\x1b[2J bus)" in lines[0], lines[0]
+    project.check_complete()
+
+
+def test_a_systemd_that_does_not_answer_is_asked_once(tmp_path):
+    project = Project(tmp_path, ["m5-s0.1-a"])
+    in_no_group(project, tmp_path, "exec sleep 60")
+    code, lines = project.run(2048, 2)
+    assert code == 0, lines
+    assert "systemd-run: 'systemd-run' was stopped" in lines[0]
+    assert len((tmp_path / "asked").read_text().splitlines()) == 1
 
 
 @small
