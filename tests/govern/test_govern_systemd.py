@@ -134,11 +134,11 @@ def in_scope(project, *words):
 
 def test_the_scope_goes_on_when_one_of_it_is_killed_for_memory(tmp_path):
     project = Project(tmp_path, ["m5-s0.1-a"])
-    eat = f"head -c {2 * LIMIT_MIB}M /dev/zero | tail >/dev/null; echo it ended with $?; sleep 2"
+    eat = f"head -c {2 * LIMIT_MIB}M /dev/zero | tail >/dev/null; echo ended: $?; sleep 2"
     ninja = project.command(LIMIT_MIB, 2)[6:]
     done = in_scope(project, "sh", "-c", f'{eat}; exec "$@"', "sh", *ninja)
     assert done.returncode == 0, done
-    assert "it ended with 137" in (tmp_path / "output").read_text()  # the kernel's kill
+    assert "ended: 137" in (tmp_path / "output").read_text()  # the kernel's kill
     project.check_complete()
     wait_for(lambda: scopes() == [])
 
