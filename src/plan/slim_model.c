@@ -23,6 +23,7 @@ struct model {
     bool training;
     bool any_size;
     bool is_float32;
+    bool is_other; /* of a type that flash-attn does not compute either */
     const char *remark;
 };
 
@@ -97,6 +98,8 @@ static void read_dtype(struct model *model, const json_t *part)
         model->slim.dtypes |= AF_SLIM_FP16;
     else if (af_ends_with(text, "float32") || af_ends_with(text, "float"))
         model->is_float32 = true;
+    else
+        model->is_other = true;
 }
 
 static bool above_zero(const json_t *part, const char *key)
@@ -119,6 +122,15 @@ static bool has_window(const json_t *part)
         return false;
     return above_zero(part, "sliding_window") || above_zero(part, "sliding_window_size") ||
            above_zero(part, "local_attention") || above_zero(part, "window_size");
+}
+
+/* T5's and Swin's kind: a learned bias, or one of positions, is added to the scores. */
+static bool has_bias(const json_t *part)
+{
+    const char *position = json_string_value(json_object_get(part, "position_embedding_type"));
+    return above_zero(part, "relative_attention_num_buckets") ||
+           json_is_true(json_object_get(part, "relative_attention")) ||
+           (position != NULL && af_starts_with(position, "relative"));
 }
 
 static bool has_alibi(const json_t *part)
@@ -157,6 +169,11 @@ static enum anyflash_status read_parts(struct model *model, const json_t *root,
         enum anyflash_status status = read_sizes(model, waiting[at], err);
         if (status != ANYFLASH_OK)
             return status;
+        if (has_bias(waiting[at]))
+            return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                           "%s: the model adds a relative position bias to its scores, which "
+                           "flash-attn 2 cannot do",
+                           model->name);
         read_dtype(model, waiting[at]);
         read_features(model, waiting[at]);
         for (each = json_object_iter((json_t *)(uintptr_t)waiting[at]); each != NULL;
@@ -180,16 +197,18 @@ static enum anyflash_status finish(struct model *model, struct anyflash_error *e
 {
     if (!model->any_size)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "%s: neither head_dim nor hidden_size with num_attention_heads: is it a "
-                       "model's config.json?",
+                       "%s: neither head_dim nor hidden_size with num_attention_heads as whole "
+                       "numbers: is it a model's config.json?",
                        model->name);
     if (model->slim.dtypes == 0) {
         model->slim.dtypes = AF_SLIM_BF16;
-        model->remark = model->is_float32
-                            ? "the model is stored in float32, which flash-attn does not "
-                              "compute: built for bf16 (--dtype changes it)"
-                            : "the configuration names no type: built for bf16 (--dtype "
-                              "changes it)";
+        model->remark =
+            model->is_float32 ? "the model is stored in float32, which flash-attn does not "
+                                "compute: built for bf16 (--dtype changes it)"
+            : model->is_other ? "the type that the configuration names is none that flash-attn "
+                                "computes: built for bf16 (--dtype changes it)"
+                              : "the configuration names no type: built for bf16 (--dtype "
+                                "changes it)";
     }
     model->slim.backward = model->training;
     return ANYFLASH_OK;

@@ -131,9 +131,62 @@ static void test_models__ask_for_what_they_use(void **state)
     af_arena_release(&arena);
 }
 
+/* What is said of a configuration: the remark, or the failure. */
+static const char *said_of(struct af_arena *arena, const char *json)
+{
+    struct anyflash_error err;
+    struct af_slim slim = {0};
+    const char *remark = NULL;
+    return af_slim_read_model((struct af_span){json, strlen(json)}, "config.json", true, &slim,
+                              &remark, &err) == ANYFLASH_OK
+               ? remark
+               : af_arena_text(arena, err.message);
+}
+
+static void test_models__of_another_type_are_told_so(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    af_arena_init(&arena);
+    assert_non_null(
+        strstr(said_of(&arena, "{\"head_dim\": 128, \"torch_dtype\": \"int8\"}"),
+               "the type that the configuration names is none that flash-attn computes"));
+    assert_non_null(strstr(said_of(&arena, "{\"head_dim\": 128}"), "names no type"));
+    af_arena_release(&arena);
+}
+
+static void test_models__that_add_a_position_bias_are_refused(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    af_arena_init(&arena);
+    assert_non_null(strstr(said_of(&arena, "{\"model_type\": \"t5\", \"d_kv\": 64,"
+                                           " \"relative_attention_num_buckets\": 32}"),
+                           "relative position bias"));
+    assert_non_null(strstr(said_of(&arena, "{\"hidden_size\": 768, \"num_attention_heads\": 12,"
+                                           " \"position_embedding_type\": \"relative_key\"}"),
+                           "relative position bias"));
+    af_arena_release(&arena);
+}
+
+static void test_models__sizes_that_are_no_whole_numbers_are_told(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    af_arena_init(&arena);
+    assert_non_null(
+        strstr(said_of(&arena, "{\"hidden_size\": \"4096\", \"num_attention_heads\": 32}"),
+               "as whole numbers"));
+    af_arena_release(&arena);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_models__ask_for_what_they_use)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_models__ask_for_what_they_use),
+        cmocka_unit_test(test_models__of_another_type_are_told_so),
+        cmocka_unit_test(test_models__that_add_a_position_bias_are_refused),
+        cmocka_unit_test(test_models__sizes_that_are_no_whole_numbers_are_told)};
     af_json_start();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
