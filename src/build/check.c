@@ -203,6 +203,22 @@ static void check_kept(struct checking *checking)
         "once without --offline");
 }
 
+/* --given, by which `plan` is told what it cannot see, is no option of `build`. */
+static void name_own_options(struct checking *checking)
+{
+    static const struct {
+        const char *name, *fix;
+    } rows[] = {{"host-compiler",
+                 "name one whose version can be read: CC=gcc-12 CXX=g++-12 anyflash build"},
+                {"memory", "say how much a build may take: anyflash build --memory 8G"},
+                {"disk", "set ANYFLASH_CACHE to a folder with room"}};
+    for (size_t i = 0; i < AF_COUNT(rows); i++) {
+        struct af_prerequisite *row = row_of(checking, rows[i].name);
+        if (row != NULL && row->answer == AF_UNKNOWN)
+            row->fix = rows[i].fix;
+    }
+}
+
 /* What the rows say together. */
 static void conclude(struct af_build_check *check)
 {
@@ -242,6 +258,7 @@ enum anyflash_status af_build_check(struct af_build *build, struct af_build_room
     *check_out = (struct af_build_check){.row_count = 0};
     for (size_t i = 0; i < rung.prerequisite_count; i++)
         check_out->rows[check_out->row_count++] = rung.prerequisites[i];
+    name_own_options(&checking);
     check_compilers(&checking, rung.toolkit_from_index);
     check_python(&checking);
     check_kept(&checking);

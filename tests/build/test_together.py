@@ -124,3 +124,9 @@ def test_a_configuration_that_says_nothing_can_be_said_by_hand(world, text):
         path.write_text(text)
     said = world.run("--for", str(path))
     assert said.code == 3 and "hint: by hand it is said as --head-dim" in said.err, said
+
+
+def test_check_names_only_what_build_can_be_told(world):
+    said = world.run("--check")
+    assert "host-compiler      unknown" in said.out and "CXX=g++-12" in said.out, said
+    assert "--given" not in said.out, said
