@@ -18,6 +18,7 @@
 #include "base/text.h"
 
 #define LOG_RESERVE (1 << 20) /* so that a full disk can be told of */
+#define FULL_SECONDS 5.0 /* nvcc's programs may say only "empty input" of a file cut short */
 #define WORDS_MAX 32
 
 /* One build works in a folder at a time; the lock goes with the process. */
@@ -109,14 +110,18 @@ static const char *reason_of(struct af_build *build, const struct af_build_place
 struct watch {
     const struct af_build *build;
     const struct af_build_place *place;
-    bool was_full; /* when a compiler failed; it takes its files away */
+    double full_at; /* when it was seen to be full; 0: never */
+    bool was_full;  /* a compiler failed then or soon after; it takes its files away */
 };
 
 static void watch_event(void *context, const struct af_govern_event *event)
 {
     struct watch *watch = context;
+    double now = af_govern_now();
+    if (af_build_disk_is_full(watch->place))
+        watch->full_at = now;
     if (event->kind == AF_GOVERN_FAILED || event->kind == AF_GOVERN_CRASHED)
-        watch->was_full = watch->was_full || af_build_disk_is_full(watch->place);
+        watch->was_full |= watch->full_at > 0 && now - watch->full_at < FULL_SECONDS;
     if (watch->build->event != NULL)
         watch->build->event(watch->build->context, event);
 }

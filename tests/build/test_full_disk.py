@@ -93,6 +93,18 @@ def test_full_while_compilers_write(world, free):
         goes_on(world, disk, said)
 
 
+def test_a_compiler_that_does_not_say_so_and_takes_its_files_away(world):
+    with Disk(world.folder / "cache", LARGE) as disk:
+        compilers(world, "*bwd*128_bf16_sm80*",
+                  f"sleep 1; {disk.filling(0)}; sleep 2.5; {disk.resizing('2g')}; "
+                  "echo 'nvFatbin error: empty input' >&2; exit 1")
+        said = world.run(before=disk.before)
+        told = " ".join(said.out.split())
+        assert said.code == 1 and "a disk was full, though '" in told, said
+        assert "(nvFatbin error: empty input)" in told, said
+        goes_on(world, disk, said)
+
+
 def test_full_while_all_write_at_once_keeps_what_was_finished(world):
     with Disk(world.folder / "cache", LARGE) as disk:
         compilers(world, "*", f"sleep 0.3; {disk.filling(6 * OBJECT)}")
