@@ -5,7 +5,6 @@
  */
 #include "build/parts.h"
 
-#include <dirent.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -13,24 +12,6 @@
 #include "govern/costs.h"
 
 #define HOST "flash_api.cpp"
-
-/* The folder "temp.linux-x86_64-cpython-312/csrc/flash_attn" among the objects, or NULL. */
-static const char *object_folder(const struct af_build *build,
-                                 const struct af_build_place *place)
-{
-    const char *objects = af_path_join(build->arena, place->folder, "objects");
-    DIR *opened = objects == NULL ? NULL : opendir(objects);
-    struct dirent *entry;
-    const char *found = NULL;
-    while (opened != NULL && found == NULL && (entry = readdir(opened)) != NULL) {
-        if (af_starts_with(entry->d_name, "temp."))
-            found =
-                af_arena_format(build->arena, "%s/%s/csrc/flash_attn", objects, entry->d_name);
-    }
-    if (opened != NULL)
-        closedir(opened);
-    return found;
-}
 
 /* Whether the gate noted the object's end (govern/done.h); a guess, as it may be stale. */
 static bool is_done(const struct af_build *build, const char *folder, const char *source)
@@ -97,7 +78,7 @@ enum anyflash_status af_build_find_estimate(struct af_build *build,
     struct calls calls = {.count = 0};
     struct af_build_estimate estimate = {0};
     size_t count = af_slim_units(&build->slim, units);
-    const char *folder = object_folder(build, place);
+    const char *folder = af_build_object_folder(build, place);
     for (size_t i = 0; i < count; i++)
         add(build, folder, af_slim_file_name(&units[i], build->arena), &calls);
     add(build, folder, HOST, &calls);

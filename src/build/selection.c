@@ -11,6 +11,7 @@
 #include "base/output.h"
 #include "base/text.h"
 #include "formats/version.h"
+#include "plan/plan.h"
 #include "json/json.h"
 
 #define STUBS_FILE "kernels_left_out"
@@ -212,9 +213,15 @@ static enum anyflash_status write_gate(struct af_build *build,
                                        const struct af_build_place *place, const char *name,
                                        const char *compiler, struct anyflash_error *err)
 {
+    const char *const argv[] = {"gate", compiler};
+    const struct af_step step = {.argv = argv, .argc = AF_COUNT(argv)};
     const char *path = af_arena_format(build->arena, "%s/gate/%s", place->folder, name);
-    const char *text = af_arena_format(
-        build->arena, "#!/bin/sh\nexec \"$ANYFLASH_PROGRAM\" gate '%s' \"$@\"\n", compiler);
+    const char *words = af_step_command(&step, build->arena);
+    const char *text =
+        words == NULL
+            ? NULL
+            : af_arena_format(build->arena, "#!/bin/sh\nexec \"$ANYFLASH_PROGRAM\" %s \"$@\"\n",
+                              words);
     return path == NULL || text == NULL
                ? af_fail_memory(err)
                : af_build_write_file(build->arena, path, text, 0755, err);

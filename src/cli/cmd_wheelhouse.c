@@ -97,7 +97,9 @@ static void view(struct af_cli *cli, const struct af_wheelhouse *house)
                            wheel->reason);
     }
     if (house->listed_count == 0) {
-        af_page_add(&page, 0, "", AF_TONE_BAD, "no wheel to list: nothing was written");
+        af_page_add(&page, 0, "", AF_TONE_BAD,
+                    house->emptied ? "no wheel to list: the index is empty now"
+                                   : "no wheel to list: nothing was written");
         return;
     }
     size_t count = house->listed_count - house->table_count;

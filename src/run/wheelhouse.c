@@ -404,6 +404,13 @@ static enum anyflash_status sweep(struct maker *maker, struct anyflash_error *er
     return status;
 }
 
+/* An index that stands there is emptied with the folder; none is begun for nothing. */
+static bool has_work(const struct maker *maker)
+{
+    const char *page = af_path_join(maker->arena, maker->index, "index.json");
+    return maker->listed_count > 0 || (page != NULL && af_file_is_regular(page));
+}
+
 enum anyflash_status af_wheelhouse_make(const struct af_wheelhouse_question *question,
                                         struct af_arena *arena, struct af_wheelhouse *house_out,
                                         struct anyflash_error *err)
@@ -416,7 +423,8 @@ enum anyflash_status af_wheelhouse_make(const struct af_wheelhouse_question *que
     enum anyflash_status status = check_folder(&maker, maker.index, err);
     if (status == ANYFLASH_OK)
         status = take_folder(&maker, err);
-    if (status == ANYFLASH_OK && maker.listed_count > 0) {
+    bool works = status == ANYFLASH_OK && has_work(&maker);
+    if (works) {
         sort(&maker);
         status = write_tables(&maker, err);
         if (status == ANYFLASH_OK)
@@ -430,6 +438,7 @@ enum anyflash_status af_wheelhouse_make(const struct af_wheelhouse_question *que
                                         .wheels = maker.wheels,
                                         .wheel_count = maker.wheel_count,
                                         .listed_count = maker.listed_count,
+                                        .emptied = maker.listed_count == 0 && works,
                                         .table_count = maker.table_count,
                                         .project_count = maker.project_count,
                                         .others = maker.others,

@@ -54,6 +54,7 @@ struct af_wheelhouse {
     const struct af_wheelhouse_wheel *wheels; /* by project, then file name; left out last */
     size_t wheel_count;
     size_t listed_count; /* the first of them */
+    bool emptied;        /* none, where an index stood */
     size_t table_count;  /* of these no wheels, but tables of variants */
     size_t project_count;
     const char *const *others; /* names that are no wheels, scrubbed; folders end in '/' */

@@ -315,6 +315,16 @@ def test_bad_folders(anyflash, wheels, words, code):
     assert done.code == code and done.out == "" and done.err.startswith("error: "), done
 
 
+def test_a_folder_that_was_emptied_leaves_an_empty_index(anyflash, wheels):
+    wheel = make(wheels)
+    assert anyflash("wheelhouse", "wheels").code == 0
+    wheel.unlink()
+    done = anyflash("wheelhouse", "wheels")
+    assert done.code == 1 and "the index is empty now" in done.out, done
+    assert tree(wheels / "simple") == ["index.html", "index.json"]
+    assert json.loads((wheels / "simple/index.json").read_text())["projects"] == []
+
+
 def test_an_empty_folder_gives_no_index(anyflash, wheels):
     wheels.mkdir()
     done = anyflash("wheelhouse", "wheels")

@@ -115,11 +115,13 @@ static void test_gates__are_programs_that_quote_a_compilers_path(void **state)
     struct stat info;
     (void)state;
     world_begin(&world);
+    world.place.cuda_home = "/opt/o'brien/cuda";
     json_decref(selection(&world));
     const char *gate = af_path_join(&world.arena, world.place.folder, "gate/nvcc");
     assert_int_equal(stat(gate, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0755);
-    assert_non_null(strstr(world_text(&world, gate), "'/usr/local/cuda-13.0/bin/nvcc'"));
+    assert_non_null(
+        strstr(world_text(&world, gate), " gate '/opt/o'\\''brien/cuda/bin/nvcc' \"$@\"\n"));
     world_end(&world);
 }
 
