@@ -76,6 +76,17 @@ bool af_slim_add_arch(struct af_slim *slim, int sm)
     return true;
 }
 
+/*
+ * Backward of head size 256 with dropout: the launcher has no kernel for little
+ * memory, and launches none without a word. A wheel for 8.6 that runs on 8.0 must
+ * have the other.
+ */
+static bool needs_much_memory(const struct af_slim *slim)
+{
+    return slim->backward && (slim->features & AF_FLASH_DROPOUT) != 0 &&
+           (slim->head_dims & 1u << (AF_SLIM_HEAD_DIMS - 1)) != 0;
+}
+
 void af_slim_gpu(const struct af_slim *slim, struct af_slim_gpu *gpu_out)
 {
     struct af_slim_gpu all = {0, 0, AF_UNKNOWN};
@@ -83,7 +94,8 @@ void af_slim_gpu(const struct af_slim *slim, struct af_slim_gpu *gpu_out)
         const struct af_slim_gpu *one = &targets[row_of(slim->archs[i])].gpu;
         if (i == 0)
             all = *one;
-        if (one->smem_per_block != all.smem_per_block)
+        if (one->smem_per_block != all.smem_per_block ||
+            (slim->archs[i] == 86 && needs_much_memory(slim)))
             all.smem_per_block = all.smem_per_sm = 0;
         if (one->is_sm8x != all.is_sm8x)
             all.is_sm8x = AF_UNKNOWN;

@@ -93,6 +93,13 @@ static void test_gpus_settle_what_they_have_in_common(void **state)
     assert_true(af_slim_add_arch(&slim, 100) && af_slim_add_arch(&slim, 90));
     af_slim_gpu(&slim, &gpu);
     assert_true(gpu.smem_per_block == 227 * 1024 && gpu.is_sm8x == AF_NO);
+    slim = slim_of("256", "bf16", "dropout", true); /* 8.0 must not be left without a kernel */
+    assert_true(af_slim_add_arch(&slim, 86));
+    af_slim_gpu(&slim, &gpu);
+    assert_true(gpu.smem_per_block == 0 && gpu.is_sm8x == AF_YES);
+    slim.features = 0;
+    af_slim_gpu(&slim, &gpu);
+    assert_true(gpu.smem_per_block == 99 * 1024);
 }
 
 /* MiB of cicc, measured with CUDA 13.0 for sm_90; a prediction is near, and not below. */
