@@ -253,8 +253,8 @@ WRONG = "echo 'b.cu(3): error: expected a \";\"' >&2; exit 1"
 def test_an_attempt_that_was_repeated_is_not_the_cause_of_a_failure(world, fragment):
     world.compiler(fragment)
     said = world.run()
-    # Where no group limits, the kernel's count of kills is the machine's: "memory was too short"
-    # is told when another test lets it kill at this time.
+    # Where no group limits, the kernel's count of kills is the machine's: memory is told as
+    # the reason when another test lets it kill at this time.
     assert said.code == 1 and "; again" in said.err, said
     assert 'not built: b.cu(3): error: expected a ";"' in said.out, said
 
