@@ -179,19 +179,17 @@ bool af_done_is(const char *const *argv)
 }
 
 /* Where the note is written before it takes its name; one gate makes an object at a time. */
-static const char *staged_note(struct af_arena *arena, const struct command *command)
+static const char *staged_note(struct af_arena *arena, const char *const *argv)
 {
-    return beside(arena, command, "done.new");
+    struct command command;
+    return read_command(argv, &command) ? beside(arena, &command, "done.new") : NULL;
 }
 
 void af_done_reserve(const char *const *argv)
 {
-    struct command command;
     struct af_arena arena;
-    if (!read_command(argv, &command))
-        return;
     af_arena_init(&arena);
-    const char *staged = staged_note(&arena, &command);
+    const char *staged = staged_note(&arena, argv);
     int fd = staged == NULL ? -1 : open(staged, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd >= 0) {
         fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, RESERVE_BYTES); /* or not: it is a help only */
@@ -202,12 +200,9 @@ void af_done_reserve(const char *const *argv)
 
 void af_done_give_up(const char *const *argv)
 {
-    struct command command;
     struct af_arena arena;
-    if (!read_command(argv, &command))
-        return;
     af_arena_init(&arena);
-    const char *staged = staged_note(&arena, &command);
+    const char *staged = staged_note(&arena, argv);
     if (staged != NULL)
         unlink(staged);
     af_arena_release(&arena);
@@ -225,7 +220,7 @@ void af_done_note(const char *const *argv)
     af_arena_init(&arena);
     head_of(&command, &object, head);
     const char *path = beside(&arena, &command, "done");
-    const char *staged = staged_note(&arena, &command);
+    const char *staged = staged_note(&arena, argv);
     bool good = path != NULL && staged != NULL &&
                 (command.dependencies == NULL ||
                  af_file_read(&arena, command.dependencies, DEPENDENCIES_BYTES_MAX - HEAD_BYTES,

@@ -92,7 +92,8 @@ if (max_smem_per_block >= 2 * ((3 * 128 + 2 * 128) * Headdim + 2 * 128 * 128)) {
 if (max_smem_per_block >= 2 * Headdim * (128 + 2 * 64) && max_smem_per_sm < 4 * Headdim * 192) {
 '''
 
-COMPILER = '''#!/bin/sh
+# The start of a compiler: its source, object and file of dependencies.
+READ_WORDS = '''#!/bin/sh
 for word; do
     case $word in
     *.cu|*.cpp) source=$word ;;
@@ -101,7 +102,9 @@ for word; do
     [ "$before" = -MF ] && depends=$word
     before=$word
 done
-[ -n "$depends" ] && echo "$object: $source" >"$depends"
+'''
+
+COMPILER = READ_WORDS + '''[ -n "$depends" ] && echo "$object: $source" >"$depends"
 echo object >"$object"
 basename "$source" >>"$COMPILED"
 '''

@@ -20,16 +20,7 @@ LARGE = "8g"  # of a tmpfs, which takes only what is written
 OBJECT = 300_000
 
 # Writes its temporary file and its object for real, as much as there is room for.
-COMPILER = """#!/bin/sh
-for word; do
-    case $word in
-    *.cu|*.cpp) source=$word ;;
-    esac
-    [ "$before" = -o ] && object=$word
-    [ "$before" = -MF ] && depends=$word
-    before=$word
-done
-[ -n "$object" ] || { CHECK; exit 0; }
+COMPILER = synthetic.READ_WORDS + """[ -n "$object" ] || { CHECK; exit 0; }
 [ -e "$COMPILED.room" ] || case $source in WHERE) HOW ;; esac
 set -e
 head -c SIZE /dev/zero >"$TMPDIR/part.$$"
