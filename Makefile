@@ -194,7 +194,7 @@ bench: build
 	python3 bench/decide.py --anyflash build/release/anyflash $(if $(PYTHON),--python $(PYTHON))
 
 format:
-	clang-format -i $$(git ls-files 'src/*.[ch]' 'tests/*.[ch]' 'tools/*.c' 'include/*.h')
+	clang-format -i $$(git ls-files 'engine/*.[ch]' 'bindings/*.[ch]' 'kit/*.[ch]' 'bench/*.[ch]' 'tests/*.[ch]' 'tools/*.c' 'include/*.h')
 
 install: build
 	cmake --install build/release

@@ -1,14 +1,14 @@
 # The project's data inside the program: tools/pack_data.c, built first, turns
-# data/ into C source that becomes part of module fit.
+# data/ into C source that becomes part of the room kit/catalog.
 
 function(anyflash_embed_data target)
     set(data ${PROJECT_SOURCE_DIR}/data)
     set(tables ${data}/torch.json ${data}/cuda.json ${data}/flash_attn_releases.json
         ${data}/traps.json)
-    set(fit ${PROJECT_SOURCE_DIR}/src/fit)
-    add_executable(pack_data ${PROJECT_SOURCE_DIR}/tools/pack_data.c ${fit}/catalog_rows.c
-                   ${fit}/catalog_pack.c ${fit}/intern.c)
-    target_link_libraries(pack_data PRIVATE af_formats af_json af_base)
+    set(catalog ${PROJECT_SOURCE_DIR}/kit/catalog)
+    add_executable(pack_data ${PROJECT_SOURCE_DIR}/tools/pack_data.c ${catalog}/catalog_rows.c
+                   ${catalog}/catalog_pack.c ${catalog}/intern.c)
+    target_link_libraries(pack_data PRIVATE af_kit_formats af_kit_system)
     anyflash_compile_options(pack_data)
 
     set(generated ${PROJECT_BINARY_DIR}/generated)

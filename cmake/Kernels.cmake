@@ -1,7 +1,7 @@
-# anyflash_cpu_kernels(MODULE): the instruction set of each file of src/MODULE
-# that is named for one (*_avx512.c), so that one library serves every machine of
-# an architecture. Files whose instruction set the compiler or the architecture
-# lacks are left out; the others define AF_HAVE_x for the module.
+# anyflash_cpu_kernels(ROOM): the instruction set of each file of ROOM that is
+# named for one (*_avx512.c), so that one library serves every machine of an
+# architecture. Files whose instruction set the compiler or the architecture
+# lacks are left out; the others define AF_HAVE_x for the room.
 include(CheckCCompilerFlag)
 
 # Level, its architectures (a pattern), its flags.
@@ -14,8 +14,9 @@ set(ANYFLASH_KERNEL_LEVELS
     "neon|aarch64|")
 
 # Adds `flags` to the kernel files of `level`, or takes them out of the build.
-function(anyflash_kernel_level module level use flags)
-    file(GLOB files ${PROJECT_SOURCE_DIR}/src/${module}/*_${level}.c)
+function(anyflash_kernel_level room level use flags)
+    anyflash_room_target(${room} target)
+    file(GLOB files ${PROJECT_SOURCE_DIR}/${room}/*_${level}.c)
     if(use)
         # No fuzz target runs a kernel, and libFuzzer's counters in their unrolled
         # loops take clang minutes.
@@ -23,16 +24,16 @@ function(anyflash_kernel_level module level use flags)
         set_source_files_properties(${files} PROPERTIES
                                     COMPILE_OPTIONS "-O3;${flags};${without}")
         string(TOUPPER ${level} name)
-        target_compile_definitions(af_${module} PRIVATE AF_HAVE_${name})
+        target_compile_definitions(${target} PRIVATE AF_HAVE_${name})
     else()
         set_source_files_properties(${files} PROPERTIES HEADER_FILE_ONLY ON)
     endif()
 endfunction()
 
-function(anyflash_cpu_kernels module)
+function(anyflash_cpu_kernels room)
     string(REPLACE "AMD64" "x86_64" processor ${CMAKE_SYSTEM_PROCESSOR})
     string(REPLACE "arm64" "aarch64" processor ${processor})
-    anyflash_kernel_level(${module} scalar ON "")
+    anyflash_kernel_level(${room} scalar ON "")
     foreach(entry ${ANYFLASH_KERNEL_LEVELS})
         string(REPLACE "|" ";" entry ${entry})
         list(GET entry 0 level)
@@ -44,6 +45,6 @@ function(anyflash_cpu_kernels module)
             set(use ${ANYFLASH_COMPILER_HAS_${level}})
         endif()
         string(REPLACE " " ";" flags "${flags}")
-        anyflash_kernel_level(${module} ${level} "${use}" "${flags}")
+        anyflash_kernel_level(${room} ${level} "${use}" "${flags}")
     endforeach()
 endfunction()

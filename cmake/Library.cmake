@@ -1,13 +1,14 @@
 # libanyflash: the engine as a shared and a static library, with what programs
 # need to find it: header, pkg-config file, CMake package.
 
-set(ANYFLASH_ENGINE_MODULES base hw attn cpu arrays torch python)
+set(ANYFLASH_ENGINE_ROOMS engine/base engine/attn engine/cpu bindings/numpy bindings/torch)
 set(ANYFLASH_SOVERSION 0)
 
 function(anyflash_engine_library target type)
     set(objects)
-    foreach(module ${ANYFLASH_ENGINE_MODULES})
-        list(APPEND objects $<TARGET_OBJECTS:af_${module}>)
+    foreach(room ${ANYFLASH_ENGINE_ROOMS})
+        anyflash_room_target(${room} library)
+        list(APPEND objects $<TARGET_OBJECTS:${library}>)
     endforeach()
     add_library(${target} ${type} ${objects})
     set_target_properties(${target} PROPERTIES OUTPUT_NAME anyflash LINKER_LANGUAGE C)
@@ -19,7 +20,6 @@ function(anyflash_engine_library target type)
     endif()
 endfunction()
 
-find_package(Threads REQUIRED)
 anyflash_engine_library(anyflash_shared SHARED)
 anyflash_engine_library(anyflash_static STATIC)
 # What the engine does not use of base goes; what is not declared ANYFLASH_API is hidden.

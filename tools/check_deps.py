@@ -1,44 +1,75 @@
 #!/usr/bin/env python3
-"""Checks every #include "module/..." in src/ against the arrows of ARCHITECTURE.md.
+"""Checks every #include "room/file.h" against the table of rooms in ARCHITECTURE.md.
 
-The table there is the rule: a row `module | may include` under the heading
-"Arrows". Prints each violation and exits 1, or says what was checked.
+A row says what a room is and which rooms it uses: | `room` | kind | `used`, ... | job |.
+Each room names exactly the rooms that it includes directly, the arrows make no circle, and a
+pure room uses pure rooms only. Prints each violation and exits 1, or says what was checked.
 """
 import pathlib
 import re
+import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z_]+)/')
+ROW = re.compile(r"^\| `([a-z_/]+)` \| ([a-z]+) \| ([^|]*) \|")
+TOPS = ("engine", "bindings", "kit", "bench")
+INCLUDE = re.compile(r'^\s*#\s*include\s+"((?:engine|bindings|kit|bench)'
+                     r'(?:/[a-z_0-9]+)*)/[a-z_0-9]+\.')
+BELOW = {"pure": {"pure", "engine"}, "engine": {"engine"}, "binding": {"binding", "engine"}}
 
 
-def read_arrows():
-    """module -> set of modules it may include, from ARCHITECTURE.md."""
-    arrows = {}
-    page = (ROOT / "ARCHITECTURE.md").read_text()
-    section = page.split("## Arrows", 1)[1].split("\n## ")[0]
-    for line in section.splitlines():
-        cells = [cell.strip().strip("`") for cell in line.strip().strip("|").split("|")]
-        if len(cells) == 2 and re.fullmatch(r"[a-z_]+", cells[0]) and cells[0] != "module":
-            arrows[cells[0]] = set(re.findall(r"[a-z_]+", cells[1])) | {cells[0], "anyflash"}
-    return arrows
+def read_table():
+    """({room: kind}, {room: rooms it may use})."""
+    kinds, uses = {}, {}
+    for line in (ROOT / "ARCHITECTURE.md").read_text().splitlines():
+        match = ROW.match(line)
+        if match:
+            kinds[match[1]] = match[2]
+            uses[match[1]] = re.findall(r"[a-z_/]+", match[3])
+    return kinds, uses
+
+
+def source_files():
+    command = ["git", "ls-files", "-co", "--exclude-standard", *TOPS]
+    names = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True)
+    paths = (ROOT / name for name in names.stdout.splitlines())
+    return [path for path in paths if path.suffix in (".c", ".h", ".inc") and path.is_file()]
+
+
+def circle_of(room, uses, path=()):
+    """The rooms of a circle of arrows that starts at `room`, or None."""
+    if room in path:
+        return path[path.index(room):] + (room,)
+    found = (circle_of(used, uses, path + (room,)) for used in uses.get(room, ()))
+    return next((circle for circle in found if circle), None)
 
 
 def main():
-    arrows = read_arrows()
-    problems = []
-    files = sorted((ROOT / "src").glob("*/*.[ch]")) + sorted((ROOT / "src").glob("*/*.inc"))
+    kinds, uses = read_table()
+    problems, really = [], {room: set() for room in kinds}
+    files = source_files()
     for path in files:
-        module, shown = path.parent.name, path.relative_to(ROOT)
-        if module not in arrows:
-            problems.append(f"{shown}: module '{module}' has no row")
+        shown = path.relative_to(ROOT)
+        room = str(shown.parent)
+        if room not in kinds:
+            problems.append(f"{shown}: ARCHITECTURE.md has no row for the room '{room}'")
             continue
         for number, line in enumerate(path.read_text().splitlines(), 1):
             match = INCLUDE.match(line)
-            if match and match.group(1) not in arrows[module]:
-                target = match.group(1)
-                problems.append(f"{shown}:{number}: '{module}' may not include '{target}'")
-    print("\n".join(problems) if problems else f"{len(files)} files follow the arrows")
+            if match and match[1] != room:
+                really[room].add(match[1])
+                if match[1] not in uses[room]:
+                    problems.append(f"{shown}:{number}: '{room}' may not use '{match[1]}'")
+    for room, kind in kinds.items():
+        for used in uses[room]:
+            if used not in really[room]:
+                problems.append(f"ARCHITECTURE.md: '{room}' does not use '{used}'")
+            if kind in BELOW and kinds.get(used) not in BELOW[kind]:
+                problems.append(f"ARCHITECTURE.md: '{room}' is {kind}, '{used}' is not")
+    circle = next(filter(None, (circle_of(room, uses) for room in kinds)), None)
+    if circle:
+        problems.append("ARCHITECTURE.md: a circle: " + " -> ".join(circle))
+    print("\n".join(problems) or f"{len(files)} files in {len(kinds)} rooms follow the arrows")
     return 1 if problems or not files else 0
 
 

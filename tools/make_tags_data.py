@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what the packaging library says about tags, for tests/unit/formats/test_tags.c.
+"""Writes what the packaging library says about tags, for tests/unit/kit/formats/test_tags.c.
 
 Run with packaging 26.3 on the path: make_tags_data.py FOLDER. The lists are those of
 cpython_tags() and compatible_tags(), which sys_tags() joins; the platform list is a short one.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/fit/torch_assertions.inc: at which lines of torch's headers assertions stand.
+"""Writes kit/proof/torch_assertions.inc: at which lines of torch's headers assertions stand.
 
 An extension holds the text of each assertion of torch's headers that was compiled into it, with
 the header's name and the line: which torch it was built for follows from where they stand in

@@ -11,11 +11,11 @@
  * program, so remarks are left out, and a list of words becomes one text. Bytes
  * are embedded as they are.
  */
-#include "base/file.h"
-#include "base/text.h"
-#include "fit/catalog_pack.h"
-#include "fit/catalog_rows.h"
-#include "json/json.h"
+#include "kit/base/text.h"
+#include "kit/catalog/catalog_pack.h"
+#include "kit/catalog/catalog_rows.h"
+#include "kit/system/file.h"
+#include "kit/system/json_file.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static int report(const struct anyflash_error *err)
 
 static void write_bytes(FILE *out, const char *name, const unsigned char *bytes, size_t len)
 {
-    fprintf(out, "/* Written by tools/pack_data.c. */\n#include \"fit/embedded.h\"\n\n"
+    fprintf(out, "/* Written by tools/pack_data.c. */\n#include \"kit/catalog/embedded.h\"\n\n"
                  "static const unsigned char bytes[] = {");
     for (size_t i = 0; i < len; i++)
         fprintf(out, "%s%u,", i % BYTES_A_LINE == 0 ? "\n" : "", (unsigned)bytes[i]);

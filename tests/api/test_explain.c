@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "attn/backward.h"
+#include "engine/attn/backward.h"
 
 #include "small_call.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/mem.h"
+#include "engine/base/mem.h"
 
 #include "small_call.h"
 

@@ -9,8 +9,9 @@
 
 #include <cmocka.h>
 
-#include "fit/catalog.h"
-#include "fit/tables.h"
+#include "kit/catalog/catalog.h"
+#include "kit/catalog/tables.h"
+#include "kit/probe/catalog_file.h"
 
 #include <string.h>
 
@@ -19,7 +20,7 @@ typedef enum anyflash_status attempt(struct anyflash_error *err);
 static enum anyflash_status load_embedded(struct anyflash_error *err)
 {
     struct af_catalog catalog;
-    enum anyflash_status status = af_catalog_load(&catalog, NULL, err);
+    enum anyflash_status status = af_catalog_load_embedded(&catalog, err);
     if (status == ANYFLASH_OK)
         af_catalog_release(&catalog);
     return status;
@@ -29,7 +30,7 @@ static enum anyflash_status load_file(struct anyflash_error *err)
 {
     struct af_catalog catalog;
     enum anyflash_status status =
-        af_catalog_load(&catalog, AF_TEST_DATA "/faults/few_wheels.jsonl", err);
+        af_catalog_read(&catalog, AF_TEST_DATA "/faults/few_wheels.jsonl", err);
     if (status == ANYFLASH_OK)
         af_catalog_release(&catalog);
     return status;

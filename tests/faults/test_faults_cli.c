@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/base.h"
-#include "base/mem.h"
-#include "cli/cli.h"
+#include "engine/base/base.h"
+#include "engine/base/mem.h"
+#include "kit/cli/cli.h"
 
 #define WORDS_MAX 12
 

@@ -10,9 +10,11 @@
 
 #include <cmocka.h>
 
-#include "doctor/doctor.h"
-#include "fit/fit.h"
-#include "plan/plan.h"
+#include "kit/doctor/doctor.h"
+#include "kit/fit/fit.h"
+#include "kit/plan/decide.h"
+#include "kit/plan/plan.h"
+#include "kit/probe/probe.h"
 
 #include <string.h>
 
@@ -28,7 +30,8 @@ static enum anyflash_status decide(const struct af_fit_options *options,
 {
     const struct af_machine *machines[] = {&machine};
     struct af_decision decision;
-    enum anyflash_status status = af_fit_decide(&catalog, machines, 1, options, &decision, err);
+    enum anyflash_status status =
+        af_plan_decide(&catalog, machines, 1, options, &decision, err);
     if (status == ANYFLASH_OK)
         af_decision_release(&decision);
     return status;
@@ -101,7 +104,7 @@ static void with_machine(const char *path, attempt *try, const struct af_fit_opt
     const struct af_machine *machines[] = {&machine};
     af_machine_init(&machine, "test", "not said");
     assert_int_equal(af_machine_read(&machine, path, NULL), ANYFLASH_OK);
-    assert_int_equal(af_fit_decide(&catalog, machines, 1, options, &settled, NULL),
+    assert_int_equal(af_plan_decide(&catalog, machines, 1, options, &settled, NULL),
                      ANYFLASH_OK);
     fail_everywhere(try, options, false);
     fail_everywhere(try, options, true);
@@ -154,7 +157,7 @@ static void test_doctor__survives_every_lack_of_memory(void **state)
 static int load(void **state)
 {
     (void)state;
-    return (int)af_catalog_load(&catalog, NULL, NULL);
+    return (int)af_catalog_load_embedded(&catalog, NULL);
 }
 
 static int release(void **state)

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "../unit/own_folder.h"
+#include "tests/unit/own_folder.h"
 #include "whole_command.h"
 
 #include <stdlib.h>

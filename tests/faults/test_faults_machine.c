@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "base/file.h"
-#include "machine/machine.h"
+#include "kit/machine/machine.h"
+#include "kit/system/file.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,7 +9,8 @@
 
 #include <cmocka.h>
 
-#include "machine/machine.h"
+#include "kit/machine/machine.h"
+#include "kit/probe/probe.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../unit/own_folder.h"
+#include "tests/unit/own_folder.h"
 
 #define SITE "env/lib/python3.11/site-packages"
 #define INFO SITE "/flash_attn-2.8.3.dist-info"

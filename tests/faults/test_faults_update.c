@@ -13,12 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../unit/own_folder.h"
-#include "fit/catalog_rows.h"
-#include "fit/catalog_stored.h"
-#include "fit/catalog_write.h"
-#include "fit/listing.h"
-#include "formats/zip.h"
+#include "kit/catalog/catalog_rows.h"
+#include "kit/catalog/catalog_stored.h"
+#include "kit/catalog/catalog_write.h"
+#include "kit/catalog/listing.h"
+#include "kit/formats/zip.h"
+#include "kit/probe/catalog_file.h"
+#include "tests/unit/own_folder.h"
 
 #define WHEEL AF_TEST_DATA "/fuzz/corpus/fuzz_zip/wheel.zip"
 #define FILES "https://host/releases/download/"
@@ -94,7 +95,7 @@ static enum anyflash_status update(struct anyflash_error *err)
     if (status == ANYFLASH_OK)
         status = store(&catalog, err);
     if (status == ANYFLASH_OK)
-        status = af_catalog_stored_load(&loaded, path, err);
+        status = af_catalog_stored_read(&loaded, path, err);
     if (status == ANYFLASH_OK) {
         assert_int_equal(loaded.count, 1);
         assert_string_equal(loaded.wheels[0].torch, "2.8");

@@ -15,11 +15,11 @@
 
 #include "whole_command.h"
 
-#include "../unit/formats/zip_build.h"
-#include "../unit/own_folder.h"
-#include "base/file.h"
-#include "base/output.h"
-#include "base/text.h"
+#include "kit/base/text.h"
+#include "kit/system/file.h"
+#include "kit/system/output.h"
+#include "tests/unit/kit/formats/zip_build.h"
+#include "tests/unit/own_folder.h"
 
 static char folder[OWN_FOLDER_BYTES];
 static const char *const versions[] = {"1.0", "2.0"};

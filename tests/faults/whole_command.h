@@ -5,8 +5,8 @@
 #ifndef AF_TEST_WHOLE_COMMAND_H
 #define AF_TEST_WHOLE_COMMAND_H
 
-#include "base/mem.h"
-#include "cli/cli.h"
+#include "engine/base/mem.h"
+#include "kit/cli/cli.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
  * fuzz_binary.c: any bytes as an extension: its facts, from all of it and from
  * its start, as JSON and back, and lookups in it as in a library.
  */
-#include "formats/binary.h"
-#include "formats/dynamic.h"
+#include "kit/formats/binary.h"
+#include "kit/formats/dynamic.h"
 
 #include <stdlib.h>
 

@@ -2,9 +2,9 @@
  * fuzz_catalog.c: any bytes as catalog rows and as a packed catalog. What is
  * read from rows packs and unpacks to as many wheels.
  */
-#include "fit/catalog_pack.h"
-#include "fit/catalog_rows.h"
-#include "json/json.h"
+#include "kit/base/json.h"
+#include "kit/catalog/catalog_pack.h"
+#include "kit/catalog/catalog_rows.h"
 
 #include <stdlib.h>
 

@@ -2,9 +2,9 @@
  * fuzz_cubin.c: any bytes as a cubin; the names it gives, and the input as a
  * text, are read as kernels of FlashAttention.
  */
-#include "formats/flash_kernel.h"
+#include "kit/formats/flash_kernel.h"
 
-#include "base/mem.h"
+#include "engine/base/mem.h"
 
 #include <string.h>
 

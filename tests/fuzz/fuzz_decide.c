@@ -1,8 +1,9 @@
 /*
  * fuzz_decide.c: any machine record through decision and plan.
  */
-#include "plan/plan.h"
-#include "json/json.h"
+#include "kit/base/json.h"
+#include "kit/plan/decide.h"
+#include "kit/plan/plan.h"
 
 #include <stdlib.h>
 
@@ -14,7 +15,7 @@ static void decide(const struct af_catalog *catalog, const struct af_machine *ma
     struct af_decision decision;
     struct af_plan plan;
     const struct af_machine *machines[] = {machine};
-    if (af_fit_decide(catalog, machines, 1, NULL, &decision, &err) != ANYFLASH_OK)
+    if (af_plan_decide(catalog, machines, 1, NULL, &decision, &err) != ANYFLASH_OK)
         return;
     for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
         decision.recommended = (enum af_rung_kind)kind;
@@ -35,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct af_machine machine;
     if (catalog.wheels == NULL) {
         af_json_start();
-        if (af_catalog_load(&catalog, NULL, &err) != ANYFLASH_OK)
+        if (af_catalog_load_embedded(&catalog, &err) != ANYFLASH_OK)
             abort();
     }
     af_machine_init(&machine, "fuzz", "not said");

@@ -1,7 +1,7 @@
 /*
  * fuzz_elf.c: any bytes as an ELF file; every question of elf.h is asked.
  */
-#include "formats/elf.h"
+#include "kit/formats/elf.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  */
 #include <stdlib.h>
 
-#include "fit/gpu_checks.h"
-#include "run/facts.h"
+#include "kit/proof/gpu_checks.h"
+#include "kit/proof/wheel_facts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

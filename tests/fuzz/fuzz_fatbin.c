@@ -2,9 +2,9 @@
  * fuzz_fatbin.c: any bytes as an ELF file with GPU code (first byte even) or as
  * such a section alone; every image is unpacked within a small limit.
  */
-#include "formats/fatbin.h"
+#include "kit/formats/fatbin.h"
 
-#include "base/mem.h"
+#include "engine/base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,12 +2,13 @@
  * fuzz_http_answer.c: any lines as the head of an answer, any text as an address
  * for people; what comes out of both must be printable.
  */
-#include "run/http_parts.h"
+#include "kit/system/download.h"
+#include "kit/system/http_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/remote.h"
+#include "kit/proof/remote.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -42,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (af_http_check_url(text, true, &err) != ANYFLASH_OK)
         check_shown(err.message);
     struct af_span bytes = {(const char *)data, size};
-    af_remote_not_a_wheel(bytes);
+    af_download_not_a_wheel(bytes);
     af_http_answer_fail(&answer, shown, bytes, &err);
     check_shown(err.message);
     free(text);

@@ -2,9 +2,9 @@
  * fuzz_listing.c: any bytes as a page of releases; rows that come out of it must
  * be rows of a catalog, or be refused with a sentence.
  */
-#include "fit/catalog_rows.h"
-#include "fit/catalog_write.h"
-#include "fit/listing.h"
+#include "kit/catalog/catalog_rows.h"
+#include "kit/catalog/catalog_write.h"
+#include "kit/catalog/listing.h"
 
 #include <stdlib.h>
 #include <string.h>

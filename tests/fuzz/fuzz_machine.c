@@ -3,8 +3,8 @@
  * record, then each of its lines as a word; whatever was accepted is written,
  * read and written again, and the two texts must be the same.
  */
-#include "machine/machine.h"
-#include "json/json.h"
+#include "kit/base/json.h"
+#include "kit/machine/machine.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /*
  * fuzz_metadata.c: any text as each of the files of metadata.h.
  */
-#include "formats/marker.h"
-#include "formats/metadata.h"
-#include "formats/names.h"
-#include "json/json.h"
+#include "kit/base/json.h"
+#include "kit/formats/marker.h"
+#include "kit/formats/metadata.h"
+#include "kit/formats/names.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,7 +1,7 @@
 /*
  * fuzz_npy.c: any bytes as a file of npy.h; what is found lies within them.
  */
-#include "formats/npy.h"
+#include "kit/formats/npy.h"
 
 #include <stdlib.h>
 

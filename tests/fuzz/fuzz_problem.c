@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attn/backward.h"
-#include "attn/prepare.h"
-#include "attn/reference.h"
+#include "engine/attn/backward.h"
+#include "engine/attn/prepare.h"
+#include "engine/attn/reference.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,8 +2,8 @@
  * fuzz_query.c: any text as the words of a query, one a line, over the
  * embedded catalog.
  */
-#include "base/text.h"
-#include "fit/query.h"
+#include "kit/base/text.h"
+#include "kit/catalog/query.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct af_wheel *const *wheels;
     const char *words[AF_QUERY_WORDS_MAX + 1];
     size_t count = 0, found;
-    if (catalog.wheels == NULL && af_catalog_load(&catalog, NULL, NULL) != ANYFLASH_OK)
+    if (catalog.wheels == NULL && af_catalog_load_embedded(&catalog, NULL) != ANYFLASH_OK)
         abort();
     af_arena_init(&arena);
     char *rest = af_arena_text_n(&arena, size == 0 ? "" : (const char *)data, size);

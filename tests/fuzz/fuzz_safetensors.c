@@ -1,7 +1,7 @@
 /*
  * fuzz_safetensors.c: any bytes as a file of safetensors.h; what is found lies within them.
  */
-#include "formats/safetensors.h"
+#include "kit/formats/safetensors.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  * facts of the machine, so that its steps are read too. Whatever is accepted
  * brings files from addresses and packages by name, and never an option.
  */
-#include "plan/saved.h"
+#include "kit/plan/saved.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/toml.h"
+#include "kit/formats/toml.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
  * fuzz_version.c: any text as version and as specifiers: what is taken prints
  * to a text that reads as the same version.
  */
-#include "formats/version.h"
+#include "kit/formats/version.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
  * fuzz_wheel_name.c: any text as a wheel's file name and as a local version.
  */
-#include "formats/wheel_name.h"
+#include "kit/formats/wheel_name.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * them, so that what stands before it is read, too. Members are read to their
  * end, from their start, and where they are stored in the middle.
  */
-#include "formats/zip.h"
+#include "kit/formats/zip.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "build/parts.h"
+#include "kit/build/parts.h"
 
 struct macro {
     const char *word;

@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "govern/gate.h"
-#include "govern/govern.h"
+#include "kit/build/governor/gate.h"
+#include "kit/build/governor/govern.h"
 
 struct tried {
     double factor;

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attn/convert.h"
-#include "attn/mask.h"
-#include "attn/philox.h"
-#include "attn/reference.h"
+#include "engine/attn/convert.h"
+#include "engine/attn/mask.h"
+#include "engine/attn/philox.h"
+#include "engine/attn/reference.h"
 
 #include "guard.h"
 

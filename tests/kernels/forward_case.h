@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attn/convert.h"
-#include "attn/prepare.h"
-#include "attn/rows.h"
+#include "engine/attn/convert.h"
+#include "engine/attn/prepare.h"
+#include "engine/attn/rows.h"
 
-#include "attn/reference.h"
+#include "engine/attn/reference.h"
 
 #include "guard.h"
 

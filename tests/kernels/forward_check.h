@@ -7,9 +7,9 @@
 #ifndef AF_TEST_FORWARD_CHECK_H
 #define AF_TEST_FORWARD_CHECK_H
 
-#include "attn/context.h"
-#include "attn/forward_plan.h"
-#include "hw/cpu.h"
+#include "engine/attn/context.h"
+#include "engine/attn/forward_plan.h"
+#include "engine/base/cpu.h"
 
 #include "forward_plain.h"
 

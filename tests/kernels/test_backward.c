@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
-#include "attn/backward.h"
-#include "attn/context.h"
-#include "base/mem.h"
-#include "hw/cpu.h"
+#include "engine/attn/backward.h"
+#include "engine/attn/context.h"
+#include "engine/base/cpu.h"
+#include "engine/base/mem.h"
 
 #include "backward_check.h"
 

@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
-#include "formats/zip.h"
-#include "run/download.h"
-#include "run/remote.h"
-#include "json/json.h"
+#include "kit/base/json.h"
+#include "kit/base/text.h"
+#include "kit/formats/zip.h"
+#include "kit/proof/remote.h"
+#include "kit/system/download.h"
 
 static int64_t number_of(const char *text, int64_t fallback)
 {

@@ -3,7 +3,7 @@
  * file's name: print_gpu_code [--kernels] FILE... For tests/real/gpu_code.py and
  * bench/fatbin.py.
  */
-#include "cli/gpu_code_view.h"
+#include "kit/cli/gpu_code_view.h"
 
 #include <stdio.h>
 #include <stdlib.h>

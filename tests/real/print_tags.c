@@ -2,7 +2,7 @@
  * print_tags.c: MAJOR MINOR FLAGS PLATFORM... on the command line; all wheel
  * tags of that interpreter in order, one a line. For compare.py.
  */
-#include "formats/tags.h"
+#include "kit/formats/tags.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/process.h"
+#include "kit/system/file.h"
+#include "kit/system/process.h"
 
 #define COMPILE_WORDS_MAX 32
 

@@ -1,0 +1,57 @@
+/*
+ * inputs.h: the tensors of a case. Their numbers come from a hash of their
+ * index, so that another process has the same ones without a file.
+ */
+#ifndef AF_BENCH_INPUTS_H
+#define AF_BENCH_INPUTS_H
+
+#include "bench/cases.h"
+#include "engine/base/mem.h"
+
+enum af_bench_tensor {
+    AF_BENCH_Q,
+    AF_BENCH_K,
+    AF_BENCH_V,
+    AF_BENCH_O,
+    AF_BENCH_DOUT,
+    AF_BENCH_DQ,
+    AF_BENCH_DK,
+    AF_BENCH_DV,
+    AF_BENCH_TENSOR_COUNT
+};
+
+/* data: aligned to 64 bytes, `count` numbers of the case's dtype; NULL: the case has none. */
+struct af_bench_buffer {
+    void *memory;
+    void *data;
+    size_t count;
+    size_t bytes;
+};
+
+struct af_bench_inputs {
+    struct af_bench_buffer tensors[AF_BENCH_TENSOR_COUNT];
+    struct af_bench_buffer lse;
+    struct anyflash_attend_args args;
+    struct anyflash_attend_backward_args backward; /* its `forward` is `args` */
+};
+
+/*
+ * Makes and fills them. Inputs are multiples of 1/128 in [-1, 1), q of 1/32 in
+ * [-4, 4): exact in every dtype. Does not move afterwards: `backward` points
+ * into it. Fails with NO_MEMORY. Release in every case.
+ */
+enum anyflash_status af_bench_inputs_make(const struct af_bench_case *row,
+                                          struct af_bench_inputs *inputs,
+                                          struct anyflash_error *err);
+void af_bench_inputs_release(struct af_bench_inputs *inputs);
+
+#define AF_BENCH_PROBES 256
+
+/*
+ * AF_BENCH_PROBES numbers of a tensor at places spread over it, the same places
+ * in every process: what results are compared by.
+ */
+void af_bench_probe(const struct af_bench_case *row, const struct af_bench_buffer *buffer,
+                    float *values);
+
+#endif

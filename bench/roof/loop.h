@@ -1,0 +1,32 @@
+/*
+ * loop.h: one roof loop for each instruction set. Private to this module.
+ */
+#ifndef AF_BENCH_ROOF_LOOP_H
+#define AF_BENCH_ROOF_LOOP_H
+
+#include "bench/roof/roof.h"
+#include "engine/base/base.h"
+
+#if defined(__clang__)
+#define AF_ROOF_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define AF_ROOF_UNROLL _Pragma("GCC unroll 32")
+#endif
+
+struct af_roof_loop {
+    const char *name;
+    uint32_t needs; /* enum af_cpu_feature */
+    enum af_roof_kind kind;
+    /* Does `rounds` rounds of multiply-adds; returns how many operations they were. */
+    double (*compute)(int64_t rounds);
+    /* Reads `bytes` bytes at `data`, a multiple of 8; the result only has to be used. */
+    uint64_t (*read)(const void *data, size_t bytes);
+};
+
+extern const struct af_roof_loop af_roof_f32__scalar;
+extern const struct af_roof_loop af_roof_f32__neon;
+extern const struct af_roof_loop af_roof_f32__avx2;
+extern const struct af_roof_loop af_roof_f32__avx512;
+extern const struct af_roof_loop af_roof_bf16__avx512bf16;
+
+#endif

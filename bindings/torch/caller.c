@@ -1,0 +1,250 @@
+/*
+ * caller.c: arguments from Python to a stack of slots as torch's dispatcher
+ * makes it, the kernel, results back. Handles are made and taken by the two
+ * functions that torch's Python module has for its compiler.
+ */
+#include "anyflash/anyflash_torch.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "bindings/numpy/python_api.h"
+#include "bindings/torch/arguments.h"
+#include "bindings/torch/ops.h"
+#include "bindings/torch/sdpa.h"
+#include "bindings/torch/switch.h"
+#include "engine/base/mem.h"
+
+#define CAPSULE_NAME "anyflash.caller"
+#define METH_FASTCALL 0x0080
+#define SLOTS_MAX 22
+
+/* By enum anyflash_torch_callable; letters as in arguments.h. */
+static const struct callable {
+    const char *letters;
+    size_t outputs;
+    af_torch_kernel *kernel;
+} callables[] = {
+    [ANYFLASH_TORCH_CALL_SDPA] = {"TTTFBtf", 2, af_torch_sdpa_forward},
+    [ANYFLASH_TORCH_CALL_SDPA_BACKWARD] = {"TTTTTTFBtf", 3, af_torch_sdpa_backward},
+    [ANYFLASH_TORCH_CALL_ATTEND] = {"TTTttIItttttFBIIFFI", 2, af_ops_forward},
+    [ANYFLASH_TORCH_CALL_ATTEND_DENSE] = {"TTTFB", 2, af_ops_forward_dense},
+    [ANYFLASH_TORCH_CALL_ATTEND_BACKWARD] = {"TTTTTTttIItttttFBIIFFI", 3, af_ops_backward},
+};
+
+struct caller {
+    struct python_method method; /* the builtin points here */
+    const struct callable *called;
+    struct python_object *none, *give, *take;
+};
+
+struct call {
+    const struct caller *caller;
+    uint64_t slots[SLOTS_MAX];
+    uint64_t cells[SLOTS_MAX]; /* of optional arguments */
+    size_t handles;            /* arguments that are read */
+};
+
+static bool is_tensor(char letter)
+{
+    return letter == 'T' || letter == 't';
+}
+
+static uint64_t address_of(void *cell)
+{
+    uint64_t slot = 0;
+    memcpy(&slot, &cell, sizeof cell);
+    return slot;
+}
+
+static bool take_tensor(const struct caller *caller, struct python_object *object,
+                        uint64_t *slot)
+{
+    struct python_object *capsule =
+        af_py.PyObject_CallFunctionObjArgs(caller->give, object, NULL);
+    void *handle = capsule != NULL ? af_py.PyCapsule_GetPointer(capsule, NULL) : NULL;
+    af_py.Py_DecRef(capsule);
+    *slot = af_torch_slot_of(handle);
+    return handle != NULL;
+}
+
+static bool take_float(struct python_object *object, uint64_t *slot)
+{
+    double number = af_py.PyFloat_AsDouble(object);
+    memcpy(slot, &number, sizeof number);
+    return number != -1.0 || af_py.PyErr_Occurred() == NULL;
+}
+
+static bool take_integer(struct python_object *object, uint64_t *slot)
+{
+    long long number = af_py.PyLong_AsLongLong(object);
+    *slot = (uint64_t)number;
+    return number != -1 || af_py.PyErr_Occurred() == NULL;
+}
+
+static bool take_bool(struct python_object *object, uint64_t *slot)
+{
+    int truth = af_py.PyObject_IsTrue(object);
+    *slot = truth == 1;
+    return truth >= 0;
+}
+
+static bool take_one(struct call *call, size_t at, struct python_object *object)
+{
+    switch (call->caller->called->letters[at]) {
+    case 'F':
+        return take_float(object, &call->slots[at]);
+    case 'I':
+        return take_integer(object, &call->slots[at]);
+    case 'B':
+        return take_bool(object, &call->slots[at]);
+    case 'T':
+        return take_tensor(call->caller, object, &call->slots[at]);
+    default:
+        break;
+    }
+    call->slots[at] = 0;
+    if (object == call->caller->none)
+        return true;
+    call->slots[at] = address_of(&call->cells[at]);
+    return call->caller->called->letters[at] == 't'
+               ? take_tensor(call->caller, object, &call->cells[at])
+               : take_float(object, &call->cells[at]);
+}
+
+/* What take_one() made, where the kernel does not get it. */
+static void drop_arguments(const struct call *call)
+{
+    for (size_t i = 0; i < call->handles; i++) {
+        char letter = call->caller->called->letters[i];
+        uint64_t slot = letter == 't' ? call->cells[i] : call->slots[i];
+        if (is_tensor(letter) && slot != 0)
+            af_torch.aoti_torch_delete_tensor_object(af_torch_tensor_in(slot));
+    }
+}
+
+static bool take_all(struct call *call, struct python_object *const *args)
+{
+    size_t count = strlen(call->caller->called->letters);
+    for (; call->handles < count; call->handles++)
+        if (!take_one(call, call->handles, args[call->handles])) {
+            drop_arguments(call);
+            return false;
+        }
+    return true;
+}
+
+/* A tensor of Python for a result, whose handle `take` leaves to us in spite of its name. */
+static struct python_object *result_of(const struct caller *caller, uint64_t slot)
+{
+    void *handle = af_torch_tensor_in(slot);
+    struct python_object *capsule = af_py.PyCapsule_New(handle, NULL, NULL);
+    struct python_object *result =
+        capsule != NULL ? af_py.PyObject_CallFunctionObjArgs(caller->take, capsule, NULL)
+                        : NULL;
+    af_torch.aoti_torch_delete_tensor_object(handle);
+    af_py.Py_DecRef(capsule);
+    return result;
+}
+
+static struct python_object *results_of(const struct caller *caller, const uint64_t *slots)
+{
+    bool whole = true;
+    struct python_object *tuple = af_py.PyTuple_New((ptrdiff_t)caller->called->outputs);
+    for (size_t i = 0; i < caller->called->outputs; i++) {
+        struct python_object *result = result_of(caller, slots[i]);
+        whole = whole && result != NULL;
+        if (tuple == NULL)
+            af_py.Py_DecRef(result);
+        else
+            af_py.PyTuple_SetItem(tuple, (ptrdiff_t)i, result);
+    }
+    if (tuple != NULL && whole)
+        return tuple;
+    af_py.Py_DecRef(tuple);
+    return NULL;
+}
+
+static struct python_object *call_kernel(struct call *call, struct python_object *const *args)
+{
+    const struct callable *called = call->caller->called;
+    if (!take_all(call, args))
+        return NULL;
+    void *thread = af_py.PyEval_SaveThread();
+    called->kernel(call->slots, call->handles, called->outputs);
+    af_py.PyEval_RestoreThread(thread);
+    return call->slots[0] != 0 ? results_of(call->caller, call->slots) : NULL;
+}
+
+/* METH_FASTCALL. */
+static struct python_object *fast_call(struct python_object *self,
+                                       struct python_object *const *args, ptrdiff_t count)
+{
+    struct call call = {.caller = af_py.PyCapsule_GetPointer(self, CAPSULE_NAME)};
+    struct python_object *result = NULL;
+    if (call.caller == NULL)
+        return NULL;
+    if (count == (ptrdiff_t)strlen(call.caller->called->letters))
+        result = call_kernel(&call, args);
+    if (result == NULL) {
+        af_py.PyErr_Clear();
+        result = call.caller->none;
+        af_py.Py_IncRef(result);
+    }
+    return result;
+}
+
+static void destroy(struct python_object *capsule)
+{
+    struct caller *caller = af_py.PyCapsule_GetPointer(capsule, CAPSULE_NAME);
+    if (caller == NULL)
+        return;
+    af_py.Py_DecRef(caller->give);
+    af_py.Py_DecRef(caller->take);
+    af_mem_free(caller);
+}
+
+/* The builtin; the capsule that it holds as `self` owns the caller. */
+static struct python_object *builtin_of(struct caller *caller)
+{
+    struct python_object *self = af_py.PyCapsule_New(caller, CAPSULE_NAME, destroy);
+    if (self == NULL) {
+        af_mem_free(caller);
+        return NULL;
+    }
+    af_py.Py_IncRef(caller->give);
+    af_py.Py_IncRef(caller->take);
+    struct python_object *builtin = af_py.PyCFunction_NewEx(&caller->method, self, NULL);
+    af_py.Py_DecRef(self);
+    return builtin;
+}
+
+void *anyflash_torch_caller(void *python, void *libtorch_cpu,
+                            enum anyflash_torch_callable callable, void *give, void *take,
+                            struct anyflash_error *err)
+{
+    if ((size_t)callable >= AF_COUNT(callables)) {
+        af_fail(err, ANYFLASH_E_ARGUMENT, "callable is %d", (int)callable);
+        return NULL;
+    }
+    if (af_python_load(python, err) != ANYFLASH_OK ||
+        af_torch_load_for_python(libtorch_cpu, err) != ANYFLASH_OK ||
+        af_ops_load_for_python(libtorch_cpu, err) != ANYFLASH_OK)
+        return NULL;
+    struct caller *caller = af_mem_alloc(sizeof *caller);
+    if (caller == NULL) {
+        af_fail_memory(err);
+        return NULL;
+    }
+    *caller = (struct caller){.method = {"call", fast_call, METH_FASTCALL, NULL},
+                              .called = &callables[callable],
+                              .none = dlsym(python, "_Py_NoneStruct"),
+                              .give = give,
+                              .take = take};
+    struct python_object *builtin = builtin_of(caller);
+    if (builtin == NULL) {
+        af_py.PyErr_Clear();
+        af_fail_memory(err);
+    }
+    return builtin;
+}

@@ -1,0 +1,272 @@
+/*
+ * sdpa.c: torch's CPU attention by the engine.
+ *
+ * What torch's Meta kernels promise must be kept, or torch.compile fails:
+ * outputs have the order of strides of the query (in torch 2.4 [B, S, H, D]);
+ * the logsumexp is [B, H, S] with strides (S H, 1, H), 0 for a row that sees no
+ * key; gradients have the strides of [B, S, H, D]. What the engine declines, and
+ * whatever goes wrong here, goes on to torch's own kernel; what that refuses is
+ * thrown.
+ */
+#include "bindings/torch/sdpa.h"
+
+#include "bindings/torch/sdpa_call.h"
+#include "bindings/torch/switch.h"
+#include "bindings/torch/tensors.h"
+#include "bindings/torch/threads.h"
+#include "engine/base/mem.h"
+
+#include <math.h>
+
+static void drop(af_torch_tensor tensor)
+{
+    if (tensor != NULL)
+        af_torch.aoti_torch_delete_tensor_object(tensor);
+}
+
+static void bshd_strides(const int64_t sizes[4], int64_t strides_out[4])
+{
+    strides_out[3] = 1;
+    strides_out[1] = sizes[3];
+    strides_out[2] = sizes[1] * sizes[3];
+    strides_out[0] = sizes[2] * strides_out[2];
+}
+
+/* Also args->o but for its data. */
+static af_torch_tensor new_output(struct anyflash_attend_args *args)
+{
+    const int64_t sizes[4] = {args->batch, args->heads, args->q_len, args->value_dim};
+    const int64_t of_q[4] = {args->q.batch_stride, args->q.head_stride, args->q.row_stride, 1};
+    int64_t strides[4];
+    if (af_torch.outputs_bshd)
+        bshd_strides(sizes, strides);
+    else
+        af_torch_dense_strides(4, sizes, of_q, strides);
+    args->o.dtype = args->q.dtype;
+    args->o.batch_stride = strides[0];
+    args->o.head_stride = strides[1];
+    args->o.row_stride = strides[2];
+    return af_torch_new(&af_torch, 4, sizes, strides, args->q.dtype);
+}
+
+static af_torch_tensor new_lse(const struct anyflash_attend_args *args,
+                               const int64_t strides[3])
+{
+    const int64_t sizes[3] = {args->batch, args->heads, args->q_len};
+    return af_torch_new(&af_torch, 3, sizes, strides, ANYFLASH_F32);
+}
+
+/* Gradients lie in memory as [B, S, H, D] whatever the inputs do. */
+static af_torch_tensor new_gradient(const struct anyflash_attend_args *args, int64_t heads,
+                                    int64_t rows, int64_t dim)
+{
+    const int64_t sizes[4] = {args->batch, heads, rows, dim};
+    int64_t strides[4];
+    bshd_strides(sizes, strides);
+    return af_torch_new(&af_torch, 4, sizes, strides, args->q.dtype);
+}
+
+/* The engine's rows of lse are contiguous: torch's are so only for one head or one query. */
+static bool lse_is_torchs(const struct anyflash_attend_args *args)
+{
+    return args->q_len == 1 || args->heads == 1;
+}
+
+static float *set_lse(struct anyflash_attend_args *args, float *torchs, float **own_out)
+{
+    *own_out = NULL;
+    args->lse_head_stride = args->q_len;
+    args->lse_batch_stride = args->heads * args->q_len;
+    if (lse_is_torchs(args))
+        return torchs;
+    *own_out = af_mem_alloc((size_t)(args->batch * args->lse_batch_stride) * sizeof(float));
+    return *own_out;
+}
+
+/* Between torch's elements and the engine's, contiguous ones. */
+static void copy_lse(const struct anyflash_attend_args *args, float *torchs,
+                     const int64_t strides[3], float *own, bool to_torch)
+{
+    for (int64_t b = 0; b < args->batch; b++)
+        for (int64_t h = 0; h < args->heads; h++)
+            for (int64_t i = 0; i < args->q_len; i++) {
+                float *at = torchs + b * strides[0] + h * strides[1] + i * strides[2];
+                float *ours = own + (b * args->heads + h) * args->q_len + i;
+                if (to_torch)
+                    *at = isinf(*ours) && *ours < 0 ? 0.0f : *ours;
+                else
+                    *ours = *at;
+            }
+}
+
+/* Into tensors of new_output() and new_lse(). */
+static bool attend(struct anyflash_attend_args *args, af_torch_tensor o, af_torch_tensor lse,
+                   const int64_t lse_strides[3])
+{
+    struct anyflash_context *context = af_torch_context(af_torch.libtorch_cpu);
+    float *own = NULL;
+    void *torchs = NULL;
+    if (context == NULL || af_torch.aoti_torch_get_data_ptr(o, &args->o.data) != 0 ||
+        af_torch.aoti_torch_get_data_ptr(lse, &torchs) != 0)
+        return false;
+    args->lse = set_lse(args, torchs, &own);
+    bool done = args->lse != NULL && anyflash_attend(context, args, NULL) == ANYFLASH_OK;
+    if (done)
+        copy_lse(args, torchs, lse_strides, args->lse, true);
+    af_mem_free(own);
+    return done;
+}
+
+static bool forward(const struct af_sdpa_call *call, af_torch_tensor out[2])
+{
+    struct anyflash_attend_args args = ANYFLASH_ATTEND_ARGS_INIT;
+    if (!af_sdpa_call_problem(call, 0, &args))
+        return false;
+    const int64_t lse_strides[3] = {args.heads * args.q_len, 1, args.heads};
+    out[0] = new_output(&args);
+    out[1] = new_lse(&args, lse_strides);
+    if (out[0] != NULL && out[1] != NULL && attend(&args, out[0], out[1], lse_strides))
+        return true;
+    drop(out[0]);
+    drop(out[1]);
+    out[0] = out[1] = NULL;
+    return false;
+}
+
+/* True: the kernel may ask the engine. */
+static bool begin(void)
+{
+    if (!af_torch_is_on())
+        return false;
+    af_torch_count_call();
+    return true;
+}
+
+/* Results that torch's kernel did not make would crash the dispatcher. */
+static void finish(const af_torch_tensor *results, size_t count, uint64_t *stack)
+{
+    for (size_t i = 0; i < count; i++)
+        stack[i] = af_torch_slot_of(results[i]);
+    if (results[0] == NULL)
+        af_torch_throw(&af_torch, "torch's attention on the CPU refused its arguments");
+}
+
+static void torch_forward(struct af_sdpa_call *call, af_torch_tensor out[2])
+{
+    const struct af_torch_arguments *given = &call->arguments;
+    af_torch.aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu(
+        af_torch_tensor_at(given, 0), af_torch_tensor_at(given, 1),
+        af_torch_tensor_at(given, 2), call->dropout, call->causal,
+        call->mask != NULL ? &call->mask : NULL, call->scaled ? &call->scale : NULL, &out[0],
+        &out[1]);
+}
+
+void af_torch_sdpa_forward(uint64_t *stack, uint64_t input_count, uint64_t output_count)
+{
+    struct af_sdpa_call call;
+    af_torch_tensor out[2] = {NULL, NULL};
+    (void)input_count;
+    (void)output_count;
+    af_sdpa_call_open(&af_torch, stack, 3, &call);
+    bool on = begin();
+    if (!on || !forward(&call, out)) {
+        if (on)
+            af_torch_count_passed_on();
+        torch_forward(&call, out);
+    }
+    af_torch_arguments_close(&call.arguments);
+    finish(out, 2, stack);
+}
+
+/* Of the backward's arguments: dout, q, k, v, o, lse. */
+enum { DOUT = 0, QUERY = 1, OUT = 4, LSE = 5, BACKWARD_TENSORS = 6 };
+
+static bool same_rows(const struct af_torch_view *view, const struct anyflash_attend_args *args)
+{
+    return view->dim == 4 && view->dtype == args->q.dtype && view->sizes[0] == args->batch &&
+           view->sizes[1] == args->heads && view->sizes[2] == args->q_len &&
+           view->sizes[3] == args->value_dim && (view->strides[3] == 1 || view->sizes[3] == 1);
+}
+
+static bool attend_backward(const struct af_sdpa_call *call, struct anyflash_attend_args *args,
+                            af_torch_tensor dout_rows, af_torch_tensor gradients[3])
+{
+    struct anyflash_attend_backward_args back = {.struct_size = sizeof back, .forward = args};
+    struct anyflash_tensor *const places[3] = {&back.dq, &back.dk, &back.dv};
+    struct af_torch_view dout;
+    struct af_torch_view o;
+    struct af_torch_view lse;
+    struct af_torch_view gradient;
+    struct anyflash_context *context = af_torch_context(af_torch.libtorch_cpu);
+    float *own = NULL;
+    if (context == NULL || !af_torch_view_of(&af_torch, dout_rows, &dout) ||
+        !af_torch_view_of(&af_torch, af_torch_tensor_at(&call->arguments, OUT), &o) ||
+        !af_torch_view_of(&af_torch, af_torch_tensor_at(&call->arguments, LSE), &lse) ||
+        !same_rows(&dout, args) || !same_rows(&o, args) || lse.dim != 3 ||
+        lse.dtype != ANYFLASH_F32)
+        return false;
+    for (int i = 0; i < 3; i++) {
+        if (!af_torch_view_of(&af_torch, gradients[i], &gradient))
+            return false;
+        *places[i] = af_sdpa_tensor(&gradient);
+    }
+    back.dout = af_sdpa_tensor(&dout);
+    args->o = af_sdpa_tensor(&o);
+    args->lse = set_lse(args, lse.data, &own);
+    if (own != NULL)
+        copy_lse(args, lse.data, lse.strides, own, false);
+    bool done =
+        args->lse != NULL && anyflash_attend_backward(context, &back, NULL) == ANYFLASH_OK;
+    af_mem_free(own);
+    return done;
+}
+
+static bool backward(const struct af_sdpa_call *call, af_torch_tensor out[3])
+{
+    struct anyflash_attend_args args = ANYFLASH_ATTEND_ARGS_INIT;
+    if (!af_sdpa_call_problem(call, QUERY, &args))
+        return false;
+    out[0] = new_gradient(&args, args.heads, args.q_len, args.head_dim);
+    out[1] = new_gradient(&args, args.kv_heads, args.k_len, args.head_dim);
+    out[2] = new_gradient(&args, args.kv_heads, args.k_len, args.value_dim);
+    /* The gradient of a sum is one number with strides 0. */
+    const af_torch_tensor dout = af_torch_tensor_at(&call->arguments, DOUT);
+    af_torch_tensor copy = NULL;
+    bool done = out[0] != NULL && out[1] != NULL && out[2] != NULL &&
+                af_torch_packed_rows(&af_torch, dout, &copy) &&
+                attend_backward(call, &args, copy != NULL ? copy : dout, out);
+    drop(copy);
+    for (int i = 0; !done && i < 3; i++) {
+        drop(out[i]);
+        out[i] = NULL;
+    }
+    return done;
+}
+
+static void torch_backward(struct af_sdpa_call *call, af_torch_tensor out[3])
+{
+    af_torch_tensor t[BACKWARD_TENSORS];
+    for (size_t i = 0; i < BACKWARD_TENSORS; i++)
+        t[i] = af_torch_tensor_at(&call->arguments, i);
+    af_torch.aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu_backward(
+        t[0], t[1], t[2], t[3], t[4], t[5], call->dropout, call->causal,
+        call->mask != NULL ? &call->mask : NULL, call->scaled ? &call->scale : NULL, &out[0],
+        &out[1], &out[2]);
+}
+
+void af_torch_sdpa_backward(uint64_t *stack, uint64_t input_count, uint64_t output_count)
+{
+    struct af_sdpa_call call;
+    af_torch_tensor out[3] = {NULL, NULL, NULL};
+    (void)input_count;
+    (void)output_count;
+    af_sdpa_call_open(&af_torch, stack, BACKWARD_TENSORS, &call);
+    bool on = begin();
+    if (!on || !backward(&call, out)) {
+        if (on)
+            af_torch_count_passed_on();
+        torch_backward(&call, out);
+    }
+    af_torch_arguments_close(&call.arguments);
+    finish(out, 3, stack);
+}

@@ -1,0 +1,135 @@
+/*
+ * shim.c: the table is filled by dlsym(); nothing is called before all is there.
+ */
+#include "bindings/torch/shim.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+/* Function pointers and void * are not convertible in C; POSIX says they are alike. */
+static bool find(void *library, const char *name, void *function_out, size_t size)
+{
+    void *address = dlsym(library, name);
+    memcpy(function_out, &address, size);
+    return address != NULL;
+}
+
+#define AF_SHIM(result, name, arguments)                                                       \
+    if (!find(libtorch_cpu, #name, &shim.name, sizeof shim.name))                              \
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this torch does not export %s", #name);
+
+#define AF_SHIM_REGISTRY(result, name, arguments)                                              \
+    if (registry && !find(libtorch_cpu, #name, &shim.name, sizeof shim.name))                  \
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this torch does not export %s", #name);
+
+static void leave_cell(void *cell)
+{
+    (void)cell;
+}
+
+/* From torch 2.13 cells have a function of their own; before, C++'s delete frees them. */
+static bool find_delete_cell(void *libtorch_cpu, struct af_torch_shim *shim)
+{
+    return find(libtorch_cpu, "torch_delete_stable_ivalue", &shim->delete_cell,
+                sizeof shim->delete_cell) ||
+           find(libtorch_cpu, "_ZdlPv", &shim->delete_cell, sizeof shim->delete_cell);
+}
+
+/* The C++ name has no std::string in it, so it is the same under both C++ ABIs. */
+static bool find_check_fail(void *libtorch_cpu, struct af_torch_shim *shim)
+{
+    return find(libtorch_cpu, "_ZN3c106detail14torchCheckFailEPKcS2_jS2_", &shim->check_fail,
+                sizeof shim->check_fail);
+}
+
+bool af_torch_view_of(const struct af_torch_shim *shim, af_torch_tensor tensor,
+                      struct af_torch_view *view_out)
+{
+    int64_t *sizes = NULL;
+    int64_t *strides = NULL;
+    int32_t dtype = 0;
+    struct af_torch_view view = {0};
+    if (shim->aoti_torch_get_dim(tensor, &view.dim) != 0 ||
+        shim->aoti_torch_get_sizes(tensor, &sizes) != 0 ||
+        shim->aoti_torch_get_strides(tensor, &strides) != 0 ||
+        shim->aoti_torch_get_dtype(tensor, &dtype) != 0 ||
+        shim->aoti_torch_get_data_ptr(tensor, &view.data) != 0)
+        return false;
+    view.sizes = sizes;
+    view.strides = strides;
+    view.torch_dtype = dtype;
+    view.dtype = dtype == shim->f32    ? ANYFLASH_F32
+                 : dtype == shim->bf16 ? ANYFLASH_BF16
+                 : dtype == shim->f16  ? ANYFLASH_F16
+                                       : 0;
+    *view_out = view;
+    return true;
+}
+
+int32_t af_torch_dtype(const struct af_torch_shim *shim, int32_t dtype)
+{
+    return dtype == ANYFLASH_F32 ? shim->f32 : dtype == ANYFLASH_BF16 ? shim->bf16 : shim->f16;
+}
+
+af_torch_tensor af_torch_new(const struct af_torch_shim *shim, int64_t dim,
+                             const int64_t *sizes, const int64_t *strides, int32_t dtype)
+{
+    af_torch_tensor tensor = NULL;
+    if (shim->aoti_torch_empty_strided(dim, sizes, strides, af_torch_dtype(shim, dtype),
+                                       shim->cpu, 0, &tensor) != 0)
+        return NULL;
+    return tensor;
+}
+
+/*
+ * Of torch's own kernel, asked with one head and two rows: torch 2.4 has another
+ * order of the output's memory than later ones, and so has its Meta kernel.
+ */
+static bool has_outputs_bshd(const struct af_torch_shim *shim)
+{
+    const int64_t sizes[4] = {1, 1, 2, 1};
+    const int64_t strides[4] = {2, 2, 1, 1};
+    struct af_torch_view view = {0};
+    af_torch_tensor out[2] = {NULL, NULL};
+    af_torch_tensor x = af_torch_new(shim, 4, sizes, strides, ANYFLASH_F32);
+    bool bshd = x != NULL &&
+                shim->aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu(
+                    x, x, x, 0.0, 0, NULL, NULL, &out[0], &out[1]) == 0 &&
+                af_torch_view_of(shim, out[0], &view) && view.dim == 4 && view.strides[1] == 1;
+    const af_torch_tensor made[3] = {x, out[0], out[1]};
+    for (size_t i = 0; i < AF_COUNT(made); i++)
+        if (made[i] != NULL)
+            shim->aoti_torch_delete_tensor_object(made[i]);
+    return bshd;
+}
+
+enum anyflash_status af_torch_shim_load(void *libtorch_cpu, bool registry,
+                                        struct af_torch_shim *shim_out,
+                                        struct anyflash_error *err)
+{
+    struct af_torch_shim shim = {.libtorch_cpu = libtorch_cpu};
+#include "bindings/torch/shim_functions.inc"
+    shim.delete_cell = leave_cell;
+    if (registry && !find_delete_cell(libtorch_cpu, &shim))
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "this torch does not export operator delete");
+    if (registry && !find_check_fail(libtorch_cpu, &shim))
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "this torch does not export c10::detail::torchCheckFail");
+    shim.cpu = shim.aoti_torch_device_type_cpu();
+    shim.i32 = shim.aoti_torch_dtype_int32();
+    shim.i64 = shim.aoti_torch_dtype_int64();
+    shim.u64 = shim.aoti_torch_dtype_uint64();
+    shim.f32 = shim.aoti_torch_dtype_float32();
+    shim.f16 = shim.aoti_torch_dtype_float16();
+    shim.bf16 = shim.aoti_torch_dtype_bfloat16();
+    shim.outputs_bshd = !registry && has_outputs_bshd(&shim);
+    *shim_out = shim;
+    return ANYFLASH_OK;
+}
+
+void af_torch_throw(const struct af_torch_shim *shim, const char *message)
+{
+    if (shim->check_fail != NULL)
+        shim->check_fail("anyflash", __FILE__, __LINE__, message);
+}

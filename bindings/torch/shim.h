@@ -1,0 +1,79 @@
+/*
+ * shim.h: torch's stable C shim as a table of functions, found in the torch
+ * that the process has loaded; tensors as this module looks at them.
+ */
+#ifndef AF_BINDINGS_TORCH_SHIM_H
+#define AF_BINDINGS_TORCH_SHIM_H
+
+#include "engine/base/base.h"
+
+typedef void *af_torch_tensor; /* AtenTensorHandle */
+typedef void *af_torch_library;
+
+/*
+ * A kernel as the dispatcher calls it: one 64-bit slot for each argument of
+ * the schema, in which it leaves the results. Tensors among the arguments are
+ * ours to delete; T? is NULL or a heap cell that holds the value, ours too.
+ */
+typedef void af_torch_kernel(uint64_t *stack, uint64_t input_count, uint64_t output_count);
+
+#define AF_SHIM(result, name, arguments) result(*name) arguments;
+#define AF_SHIM_REGISTRY AF_SHIM
+struct af_torch_shim {
+/* clang-format off */
+#include "bindings/torch/shim_functions.inc"
+    /* clang-format on */
+    void (*delete_cell)(void *cell); /* what frees the cell of a T? */
+    void *libtorch_cpu;              /* where all were found */
+    /* c10::detail::torchCheckFail(), which throws; NULL without `registry` */
+    void (*check_fail)(const char *function, const char *file, uint32_t line,
+                       const char *message);
+    bool outputs_bshd; /* torch's own output lies as [B, S, H, D], not as the query does */
+    int32_t cpu;
+    int32_t i32;
+    int32_t i64;
+    int32_t u64;
+    int32_t f32;
+    int32_t f16;
+    int32_t bf16;
+};
+#undef AF_SHIM
+#undef AF_SHIM_REGISTRY
+
+/*
+ * Fails with UNSUPPORTED, naming the function that is missing. Without
+ * `registry` those functions stay NULL, and cells belong to the caller.
+ */
+enum anyflash_status af_torch_shim_load(void *libtorch_cpu, bool registry,
+                                        struct af_torch_shim *shim_out,
+                                        struct anyflash_error *err);
+
+/*
+ * Raises RuntimeError with the message, by a C++ exception that unwinds through
+ * the caller: call it last, with nothing left to free. Returns where kernels are
+ * called by Python, whose frames an exception must not cross.
+ */
+void af_torch_throw(const struct af_torch_shim *shim, const char *message);
+
+/* A tensor's data, dimensions and type; arrays belong to the tensor. */
+struct af_torch_view {
+    void *data;
+    int64_t dim;
+    const int64_t *sizes;
+    const int64_t *strides;
+    int32_t dtype; /* enum anyflash_dtype; 0: one the engine does not know */
+    int32_t torch_dtype;
+};
+
+/* False when torch refuses to tell. */
+bool af_torch_view_of(const struct af_torch_shim *shim, af_torch_tensor tensor,
+                      struct af_torch_view *view_out);
+
+/* A new CPU tensor; NULL when torch refuses. */
+af_torch_tensor af_torch_new(const struct af_torch_shim *shim, int64_t dim,
+                             const int64_t *sizes, const int64_t *strides, int32_t dtype);
+
+/* torch's number for an element type of ours. */
+int32_t af_torch_dtype(const struct af_torch_shim *shim, int32_t dtype);
+
+#endif

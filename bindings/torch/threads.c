@@ -1,0 +1,106 @@
+/*
+ * threads.c: a context for each thread that calls, of as many workers as torch
+ * has for it. The registration has no place for a pointer of ours, so they are
+ * thread-local.
+ */
+#include "bindings/torch/threads.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define THREADS_MAX 1024
+
+/* GNU OpenMP's entry for `#pragma omp parallel`; LLVM's library has it, too. */
+typedef void gomp_parallel(void (*body)(void *), void *argument, unsigned threads,
+                           unsigned flags);
+
+struct held {
+    struct anyflash_context *context;
+    int threads;
+    int fork; /* number of forks before it was made */
+};
+
+static gomp_parallel *start_parallel;
+static int (*torch_threads)(void);
+static atomic_bool searched;
+static atomic_int forks;
+static pthread_mutex_t searching = PTHREAD_MUTEX_INITIALIZER;
+static pthread_key_t end_of_thread;
+static _Thread_local struct held held;
+
+/*
+ * The threads of the parent's pools do not exist in a forked child, and GNU
+ * OpenMP would wait for them for ever: the child gets pools of our own.
+ */
+static void after_fork_in_child(void)
+{
+    atomic_fetch_add(&forks, 1);
+    pthread_mutex_init(&searching, NULL);
+}
+
+static void free_context(void *context)
+{
+    held = (struct held){NULL, 0, 0};
+    anyflash_context_free(context);
+}
+
+static void find(void *libtorch_cpu)
+{
+    void *parallel = dlsym(libtorch_cpu, "GOMP_parallel");
+    /* at::get_num_threads(); it first lets a new thread have torch.set_num_threads(). */
+    void *count = dlsym(libtorch_cpu, "_ZN2at15get_num_threadsEv");
+    if (count == NULL)
+        count = dlsym(libtorch_cpu, "omp_get_max_threads");
+    if (pthread_key_create(&end_of_thread, free_context) != 0 || parallel == NULL ||
+        count == NULL || pthread_atfork(NULL, NULL, after_fork_in_child) != 0)
+        return;
+    memcpy(&start_parallel, &parallel, sizeof start_parallel);
+    memcpy(&torch_threads, &count, sizeof torch_threads);
+}
+
+static void run_parallel(void (*body)(void *argument), void *argument, int32_t workers,
+                         void *user)
+{
+    (void)user;
+    start_parallel(body, argument, (unsigned)workers, 0);
+}
+
+/* Once; a second thread waits until the first has looked. */
+static void find_once(void *libtorch_cpu)
+{
+    pthread_mutex_lock(&searching);
+    if (!atomic_load(&searched))
+        find(libtorch_cpu);
+    atomic_store(&searched, true);
+    pthread_mutex_unlock(&searching);
+}
+
+static struct anyflash_context *make(int threads, int fork)
+{
+    struct anyflash_context_args args = {.struct_size = sizeof args, .threads = threads};
+    struct anyflash_context *context = NULL;
+    if (start_parallel != NULL && fork == 0)
+        args.parallel = run_parallel;
+    if (anyflash_context_new(&args, &context, NULL) != ANYFLASH_OK)
+        return NULL;
+    if (held.context != NULL && held.fork == fork)
+        anyflash_context_free(held.context); /* a parent's is left alone */
+    held = (struct held){context, threads, fork};
+    pthread_setspecific(end_of_thread, context);
+    return context;
+}
+
+struct anyflash_context *af_torch_context(void *libtorch_cpu)
+{
+    if (!atomic_load(&searched))
+        find_once(libtorch_cpu);
+    int fork = atomic_load(&forks);
+    int threads = torch_threads != NULL ? torch_threads() : 0; /* 0: all usable cores */
+    if (threads < 0 || threads > THREADS_MAX)
+        threads = THREADS_MAX;
+    if (held.context != NULL && held.threads == threads && held.fork == fork)
+        return held.context;
+    return make(threads, fork);
+}

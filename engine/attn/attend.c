@@ -1,0 +1,133 @@
+/*
+ * attend.c: one forward call from arguments to results. Each step is a call
+ * into a file of its own; after problem.c nobody looks at arguments again.
+ */
+#include "engine/attn/context.h"
+#include "engine/attn/forward_plan.h"
+#include "engine/attn/prepare.h"
+#include "engine/attn/rows.h"
+#include "engine/attn/split.h"
+
+/* Below this many operations the caller computes alone: waking others costs more. */
+#define ALONE_FLOPS 1.0e6
+
+/* A call at work. */
+struct call {
+    struct af_problem problem;
+    struct af_forward_plan plan;
+    struct af_partials partials;
+    char *scratch; /* of worker 0; the others follow */
+};
+
+static void place(struct call *call, char *memory)
+{
+    memory += call->plan.prepare_bytes;
+    call->partials.o = (float *)(void *)memory;
+    call->partials.ml = call->partials.o + call->plan.o_count;
+    call->scratch = memory + call->plan.partial_bytes;
+}
+
+static struct af_scratch scratch_of(const struct call *call, int worker)
+{
+    size_t bytes = call->plan.worker_bytes;
+    return (struct af_scratch){call->scratch + (size_t)worker * bytes, bytes};
+}
+
+static void run_task(void *context, struct af_piece piece)
+{
+    struct call *call = context;
+    const struct af_schedule *schedule = &call->plan.schedule;
+    const struct af_kernel *kernel, *next_kernel;
+    struct af_forward_task task, next;
+    if (!af_schedule_task(schedule, piece.index, &task, &kernel))
+        return;
+    if (kernel == schedule->tile_kernel && piece.next < schedule->task_count &&
+        af_schedule_task(schedule, piece.next, &next, &next_kernel))
+        task.next = &next;
+    af_split_place(schedule, &call->partials, piece.index, &task);
+    kernel->run_forward(&task, scratch_of(call, piece.worker));
+}
+
+static void run_merge(void *context, struct af_piece piece)
+{
+    struct call *call = context;
+    af_split_merge(&call->plan.schedule, &call->partials, piece.index,
+                   scratch_of(call, piece.worker).memory);
+}
+
+/* Rows that a sequence owns but does not use: o = 0, lse = -infinity. */
+static void clear_unused(const struct af_problem *problem)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    float zeros[AF_DIM_MAX] = {0};
+    for (int64_t b = 0; b < a->batch; b++) {
+        struct af_sequence sequence = af_problem_sequence(problem, b);
+        for (int64_t h = 0; h < a->heads; h++) {
+            for (int64_t i = sequence.q_count; i < sequence.q_full; i++) {
+                float *lse = af_lse_at(problem, &sequence, h, i);
+                af_store_floats(&a->o, &sequence, h, i, zeros, a->value_dim);
+                if (lse != NULL)
+                    *lse = -INFINITY;
+            }
+        }
+    }
+}
+
+static double flops_of(const struct anyflash_attend_args *a)
+{
+    return 2.0 * (double)a->batch * (double)a->heads * (double)a->q_len * (double)a->k_len *
+           (double)(a->head_dim + a->value_dim);
+}
+
+static void run_pieces(struct anyflash_context *context, struct call *call, int64_t count,
+                       int64_t together, af_pool_body *body)
+{
+    if (flops_of(&call->problem.a) >= ALONE_FLOPS) {
+        af_pool_run(context->pool, count, together, body, call);
+        return;
+    }
+    for (int64_t index = 0; index < count; index++)
+        body(call, (struct af_piece){index, index + 1, 0});
+}
+
+/* Computes in the context, whose turn the caller holds. */
+static enum anyflash_status run(struct anyflash_context *context, struct call *call,
+                                struct anyflash_error *err)
+{
+    enum anyflash_status status = af_forward_plan_init(
+        &call->plan, &call->problem, context->cpu_features, af_pool_size(context->pool), err);
+    if (status != ANYFLASH_OK)
+        return status;
+    char *memory = af_context_memory(context, call->plan.total_bytes);
+    if (memory == NULL)
+        return af_fail(err, ANYFLASH_E_NO_MEMORY, "cannot allocate %zu bytes of scratch",
+                       call->plan.total_bytes);
+    af_prepare(&call->problem, memory);
+    place(call, memory);
+    const struct af_schedule *schedule = &call->plan.schedule;
+    run_pieces(context, call, schedule->task_count, schedule->blocks * schedule->chunks,
+               run_task);
+    if (schedule->partial_rows > 0)
+        run_pieces(context, call, schedule->row_tasks, 1, run_merge);
+    clear_unused(&call->problem);
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status anyflash_attend(struct anyflash_context *context,
+                                     const struct anyflash_attend_args *args,
+                                     struct anyflash_error *err)
+{
+    struct call call;
+    struct anyflash_context *own = NULL;
+    enum anyflash_status status = af_problem_init(&call.problem, args, err);
+    if (status == ANYFLASH_OK && context == NULL)
+        status = anyflash_context_new(NULL, &own, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    struct anyflash_context *used = context == NULL ? own : context;
+    pthread_mutex_lock(&used->turn);
+    status = run(used, &call, err);
+    pthread_mutex_unlock(&used->turn);
+    anyflash_context_free(own);
+    return status;
+}

@@ -1,0 +1,159 @@
+/*
+ * backward_problem.c: from the caller's arguments to a checked backward
+ * problem. The forward's part is problem.c's; here are the gradients.
+ */
+#include "engine/attn/backward.h"
+#include "engine/attn/check.h"
+#include "engine/attn/layout.h"
+
+/* The struct of the first header ends here; later ones only append. */
+#define FIRST_VERSION_BYTES                                                                    \
+    (offsetof(struct anyflash_attend_backward_args, dlse) + sizeof(const float *))
+
+/* What has no backward, what is missing, what has nothing to be the gradient of. */
+static enum anyflash_status check_combinations(const struct anyflash_attend_backward_args *args,
+                                               const struct anyflash_attend_args *a,
+                                               struct anyflash_error *err)
+{
+    bool rows = a->batch > 0 && a->q_len > 0, keys = a->batch > 0 && a->k_len > 0;
+    bool dq = args->dq.data != NULL, dk = args->dk.data != NULL, dv = args->dv.data != NULL;
+    bool any = dq || dk || dv;
+    const struct {
+        bool wrong;
+        enum anyflash_status status;
+        const char *sentence;
+    } checks[] = {
+        {a->block_table != NULL, ANYFLASH_E_UNSUPPORTED,
+         "block_table is set; caches have no backward"},
+        {a->cache_batch_idx != NULL, ANYFLASH_E_UNSUPPORTED,
+         "cache_batch_idx is set; caches have no backward"},
+        {a->new_len > 0, ANYFLASH_E_UNSUPPORTED, "new_len is set; caches have no backward"},
+        {a->lse == NULL && rows, ANYFLASH_E_ARGUMENT,
+         "forward->lse is NULL; the backward reads what the forward wrote there"},
+        {any && !dq && rows, ANYFLASH_E_ARGUMENT,
+         "dq is NULL; dq, dk and dv are needed all or none"},
+        {any && !dk && keys, ANYFLASH_E_ARGUMENT,
+         "dk is NULL; dq, dk and dv are needed all or none"},
+        {any && !dv && keys, ANYFLASH_E_ARGUMENT,
+         "dv is NULL; dq, dk and dv are needed all or none"},
+        {args->dbias.data != NULL && a->bias.data == NULL, ANYFLASH_E_ARGUMENT,
+         "dbias is set; the forward has no bias"},
+        {args->dsinks != NULL && a->sinks == NULL, ANYFLASH_E_ARGUMENT,
+         "dsinks is set; the forward has no sinks"},
+    };
+    for (size_t i = 0; i < AF_COUNT(checks); i++) {
+        if (checks[i].wrong)
+            return af_fail(err, checks[i].status, "%s", checks[i].sentence);
+    }
+    return ANYFLASH_OK;
+}
+
+/*
+ * Extents of dbias as stored: 1 where its stride is 0, which says that the
+ * gradient is summed there; that is right only where bias is broadcast.
+ */
+static enum anyflash_status stored_extents(const struct anyflash_tensor *dbias,
+                                           const struct anyflash_tensor *bias,
+                                           int64_t extent[AF_BOX_DIMS],
+                                           struct anyflash_error *err)
+{
+    static const char *const names[] = {"dbias.batch_stride", "dbias.head_stride",
+                                        "dbias.row_stride"};
+    const int64_t stride[] = {dbias->batch_stride, dbias->head_stride, dbias->row_stride};
+    const int64_t of_bias[] = {bias->batch_stride, bias->head_stride, bias->row_stride};
+    for (int d = 0; d < AF_BOX_DIMS; d++) {
+        if (dbias->data == NULL || stride[d] != 0 || extent[d] <= 1)
+            continue;
+        if (of_bias[d] != 0)
+            return af_refuse(err, names[d], 0,
+                             "bias is not broadcast there, its stride is %lld",
+                             (long long)of_bias[d]);
+        extent[d] = 1;
+    }
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status add_gradients(struct af_layout *layout,
+                                          const struct anyflash_attend_backward_args *args,
+                                          const struct anyflash_attend_args *a,
+                                          struct anyflash_error *err)
+{
+    const bool packed = a->cu_seqlens_q != NULL, packed_k = a->cu_seqlens_k != NULL;
+    const int64_t q_batch = packed ? 1 : a->batch, q_rows = packed ? a->total_q : a->q_len;
+    const int64_t k_batch = packed_k ? 1 : a->batch, k_rows = packed_k ? a->total_k : a->k_len;
+    const int64_t heads = a->heads, kv_heads = a->kv_heads;
+    const unsigned of_q = af_dtype_bit(a->q.dtype), of_o = af_dtype_bit(a->o.dtype);
+    const unsigned f32 = AF_DTYPE_BIT(ANYFLASH_F32);
+    int64_t bias[AF_BOX_DIMS] = {a->batch, heads, a->q_len};
+    enum anyflash_status status = stored_extents(&args->dbias, &a->bias, bias, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    /* clang-format off */
+    /* name, tensor, types, needed, output, extents, elements of a row */
+    const struct af_tensor_row tensors[] = {
+        {"dout", &args->dout, of_o, true, false, {q_batch, heads, q_rows}, a->value_dim},
+        {"dq", &args->dq, of_q, false, true, {q_batch, heads, q_rows}, a->head_dim},
+        {"dk", &args->dk, of_q, false, true, {k_batch, kv_heads, k_rows}, a->head_dim},
+        {"dv", &args->dv, of_q, false, true, {k_batch, kv_heads, k_rows}, a->value_dim},
+        {"dbias", &args->dbias, f32, false, true, {bias[0], bias[1], bias[2]}, a->k_len},
+    };
+    /* name, data, output, extents, strides, elements of a row */
+    const struct af_array_row arrays[] = {
+        {"dlse", args->dlse, false, {q_batch, heads, 1},
+         {a->lse_batch_stride, a->lse_head_stride, 0}, q_rows},
+        {"dsinks", args->dsinks, true, {1, 1, 1}, {0}, heads},
+    };
+    /* clang-format on */
+    status = af_layout_tensors(layout, tensors, AF_COUNT(tensors), err);
+    if (status == ANYFLASH_OK)
+        status = af_layout_arrays(layout, arrays, AF_COUNT(arrays), err);
+    return status;
+}
+
+/* The gradients' places, apart from all that the forward reads and wrote. */
+static enum anyflash_status check_layouts(const struct anyflash_attend_backward_args *args,
+                                          const struct anyflash_attend_args *a,
+                                          struct anyflash_error *err)
+{
+    struct af_layout layout;
+    enum anyflash_status status = af_layout_forward(&layout, a, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < layout.count; i++)
+        layout.output[i] = false;
+    if (status == ANYFLASH_OK)
+        status = add_gradients(&layout, args, a, err);
+    return status == ANYFLASH_OK ? af_layout_check_apart(&layout, err) : status;
+}
+
+enum anyflash_status af_backward_problem_init(struct af_backward_problem *problem,
+                                              const struct anyflash_attend_backward_args *args,
+                                              struct anyflash_error *err)
+{
+    struct anyflash_attend_backward_args copy;
+    struct af_backward_problem checked = {0};
+    enum anyflash_status status =
+        af_copy_args(&copy, sizeof copy, args, FIRST_VERSION_BYTES, err);
+    if (status == ANYFLASH_OK && copy.forward == NULL)
+        status = af_fail(err, ANYFLASH_E_ARGUMENT, "forward is NULL; it is needed");
+    if (status == ANYFLASH_OK)
+        status = af_problem_init(&checked.forward, copy.forward, err);
+    if (status == ANYFLASH_OK)
+        status = check_combinations(&copy, &checked.forward.a, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (checked.forward.a.cu_seqlens_q != NULL)
+        copy.dout.batch_stride = copy.dq.batch_stride = 0;
+    if (checked.forward.a.cu_seqlens_k != NULL)
+        copy.dk.batch_stride = copy.dv.batch_stride = 0;
+    status = check_layouts(&copy, &checked.forward.a, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    checked.dout = copy.dout;
+    checked.dq = copy.dq;
+    checked.dk = copy.dk;
+    checked.dv = copy.dv;
+    checked.dbias = copy.dbias;
+    checked.dsinks = copy.dsinks;
+    checked.dlse = copy.dlse;
+    *problem = checked;
+    return ANYFLASH_OK;
+}

@@ -1,0 +1,119 @@
+/*
+ * context.c: making and ending contexts. Called by users and attend.c.
+ */
+#include "engine/attn/context.h"
+
+#include "engine/base/cores.h"
+#include "engine/base/cpu.h"
+#include "engine/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define THREADS_MAX 1024
+#define KEPT_BYTES_MAX (64u * 1024u * 1024u)
+
+static void *allocate_aligned(size_t size_bytes, size_t align_bytes, void *user)
+{
+    void *memory = NULL;
+    (void)user;
+    return posix_memalign(&memory, align_bytes, size_bytes) == 0 ? memory : NULL;
+}
+
+static void release_aligned(void *memory, void *user)
+{
+    (void)user;
+    free(memory);
+}
+
+static enum anyflash_status check_args(const struct anyflash_context_args *args,
+                                       struct anyflash_error *err)
+{
+    if (args->struct_size != sizeof *args)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "context args: struct_size is %zu, not %zu",
+                       args->struct_size, sizeof *args);
+    if (args->threads < 0 || args->threads > THREADS_MAX)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "context args: threads is %d, not 0 to %d",
+                       (int)args->threads, THREADS_MAX);
+    if (args->cpu_level < ANYFLASH_CPU_ALL || args->cpu_level > ANYFLASH_CPU_AVX512BF16)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "context args: cpu_level is %d, not 0 to %d",
+                       (int)args->cpu_level, (int)ANYFLASH_CPU_AVX512BF16);
+    if (args->reserved != 0)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "context args: reserved is %d, not 0",
+                       (int)args->reserved);
+    if ((args->allocate == NULL) != (args->release == NULL))
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "context args: allocate and release go together");
+    return ANYFLASH_OK;
+}
+
+/* What the processor has of a level; bits of enum af_cpu_feature stand in the same order. */
+static uint32_t features_of(int32_t cpu_level)
+{
+    return cpu_level == ANYFLASH_CPU_ALL ? af_cpu_features()
+                                         : af_cpu_features() & ((1u << cpu_level) - 1);
+}
+
+enum anyflash_status anyflash_context_new(const struct anyflash_context_args *args,
+                                          struct anyflash_context **context_out,
+                                          struct anyflash_error *err)
+{
+    struct anyflash_context_args resolved = {.struct_size = sizeof resolved};
+    if (args != NULL) {
+        enum anyflash_status status = check_args(args, err);
+        if (status != ANYFLASH_OK)
+            return status;
+        resolved = *args;
+    }
+    if (resolved.allocate == NULL) {
+        resolved.allocate = allocate_aligned;
+        resolved.release = release_aligned;
+    }
+    struct anyflash_context *context = af_mem_alloc(sizeof *context);
+    if (context == NULL)
+        return af_fail_memory(err);
+    int threads = resolved.threads > 0 ? resolved.threads : af_usable_cores();
+    struct af_lent_threads lent = {resolved.parallel, resolved.user};
+    enum anyflash_status status = af_pool_new(threads, lent, &context->pool, err);
+    if (status != ANYFLASH_OK) {
+        af_mem_free(context);
+        return status;
+    }
+    pthread_mutex_init(&context->turn, NULL);
+    context->cpu_features = features_of(resolved.cpu_level);
+    context->args = resolved;
+    context->memory = NULL;
+    context->memory_bytes = 0;
+    *context_out = context;
+    return ANYFLASH_OK;
+}
+
+static void drop_memory(struct anyflash_context *context)
+{
+    if (context->memory != NULL)
+        context->args.release(context->memory, context->args.user);
+    context->memory = NULL;
+    context->memory_bytes = 0;
+}
+
+void anyflash_context_free(struct anyflash_context *context)
+{
+    if (context == NULL)
+        return;
+    drop_memory(context);
+    af_pool_free(context->pool);
+    pthread_mutex_destroy(&context->turn);
+    af_mem_free(context);
+}
+
+void *af_context_memory(struct anyflash_context *context, size_t size_bytes)
+{
+    bool oversized = context->memory_bytes > KEPT_BYTES_MAX && size_bytes <= KEPT_BYTES_MAX;
+    if (size_bytes <= context->memory_bytes && !oversized)
+        return context->memory;
+    drop_memory(context);
+    context->memory = context->args.allocate(size_bytes, 64, context->args.user);
+    if (context->memory != NULL)
+        context->memory_bytes = size_bytes;
+    return context->memory;
+}

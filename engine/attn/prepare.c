@@ -1,0 +1,102 @@
+/*
+ * prepare.c: append to caches and rotary embedding. See prepare.h; called by
+ * the forward before its kernels, when the problem appends.
+ */
+#include "engine/attn/prepare.h"
+
+#include "engine/attn/convert.h"
+
+/* Copies a row of D elements, its first rotary_dim turned to `position`. */
+static void turn_row(const struct anyflash_attend_args *a, const char *from, char *to,
+                     int64_t position)
+{
+    int32_t dtype = a->q.dtype;
+    int64_t half = a->rotary_dim / 2;
+    const float *cosine = a->rotary_cos + position * half;
+    const float *sine = a->rotary_sin + position * half;
+    for (int64_t n = 0; n < half; n++) {
+        int64_t at_x = a->rotary_interleaved ? 2 * n : n;
+        int64_t at_y = a->rotary_interleaved ? 2 * n + 1 : n + half;
+        float x = af_load(dtype, from, at_x), y = af_load(dtype, from, at_y);
+        af_store(dtype, to, at_x, x * cosine[n] - y * sine[n]);
+        af_store(dtype, to, at_y, x * sine[n] + y * cosine[n]);
+    }
+    size_t bytes = af_dtype_bytes(dtype);
+    size_t turned_bytes = (size_t)a->rotary_dim * bytes;
+    memcpy(to + turned_bytes, from + turned_bytes, (size_t)a->head_dim * bytes - turned_bytes);
+}
+
+void af_prepare_keys(const struct af_problem *problem, int64_t batch, int64_t kv_head)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    struct af_sequence sequence = af_problem_sequence(problem, batch);
+    size_t bytes = problem->element_bytes;
+    for (int64_t i = 0; i < a->new_len; i++) {
+        int64_t j = a->seqused_k[batch] + i;
+        const char *k_new = af_tensor_row(&a->k_new, bytes, batch, kv_head, i);
+        const char *v_new = af_tensor_row(&a->v_new, bytes, batch, kv_head, i);
+        char *k = af_key_row(problem, &a->k, &sequence, kv_head, j);
+        if (a->rotary_cos != NULL)
+            turn_row(a, k_new, k, j);
+        else
+            memcpy(k, k_new, (size_t)a->head_dim * bytes);
+        memcpy(af_key_row(problem, &a->v, &sequence, kv_head, j), v_new,
+               (size_t)a->value_dim * bytes);
+    }
+}
+
+void af_prepare_queries(const struct af_problem *problem, const struct anyflash_tensor *turned,
+                        int64_t batch, int64_t head)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    struct af_sequence sequence = af_problem_sequence(problem, batch);
+    for (int64_t i = 0; i < sequence.q_count; i++)
+        turn_row(a, af_query_row(&a->q, problem->element_bytes, &sequence, head, i),
+                 af_query_row(turned, problem->element_bytes, &sequence, head, i),
+                 af_rotary_position(a, batch, i));
+}
+
+/* Rows of one head of q. */
+static int64_t query_rows(const struct anyflash_attend_args *a)
+{
+    return a->cu_seqlens_q != NULL ? a->total_q : a->q_len;
+}
+
+size_t af_prepare_bytes(const struct af_problem *problem)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    size_t bytes = (size_t)a->head_dim * problem->element_bytes;
+    if (a->rotary_cos == NULL)
+        return 0;
+    bool fits = af_size_mul(bytes, (size_t)a->heads, &bytes) &&
+                af_size_mul(bytes, (size_t)query_rows(a), &bytes) &&
+                (a->cu_seqlens_q != NULL || af_size_mul(bytes, (size_t)a->batch, &bytes));
+    return fits ? bytes : SIZE_MAX; /* which no allocator gives */
+}
+
+struct anyflash_tensor af_prepare_tensor(const struct af_problem *problem, void *scratch)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    struct anyflash_tensor turned =
+        anyflash_bshd(scratch, a->q.dtype, a->heads, query_rows(a), a->head_dim);
+    if (a->cu_seqlens_q != NULL)
+        turned.batch_stride = 0;
+    return turned;
+}
+
+void af_prepare(struct af_problem *problem, void *scratch)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    bool turns = a->rotary_cos != NULL;
+    struct anyflash_tensor turned = af_prepare_tensor(problem, scratch);
+    for (int64_t b = 0; b < a->batch; b++) {
+        for (int64_t kv_head = 0; kv_head < a->kv_heads && a->new_len > 0; kv_head++)
+            af_prepare_keys(problem, b, kv_head);
+        for (int64_t head = 0; head < a->heads && turns; head++)
+            af_prepare_queries(problem, &turned, b, head);
+    }
+    if (turns) {
+        problem->a.q = turned;
+        problem->features &= ~(uint32_t)AF_FEATURE_ROTARY;
+    }
+}

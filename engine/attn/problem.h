@@ -1,0 +1,120 @@
+/*
+ * problem.h: one attention problem, checked once. Behind this header nobody
+ * looks at the caller's arguments again.
+ *
+ * A problem is a copy of the arguments with defaults resolved (scale, windows,
+ * strides of packed and paged tensors) and the few numbers every kernel needs.
+ * Sequences of a batch are looked up by af_problem_sequence().
+ */
+#ifndef AF_ENGINE_ATTN_PROBLEM_H
+#define AF_ENGINE_ATTN_PROBLEM_H
+
+#include "engine/base/base.h"
+
+#define AF_DIM_MAX 512
+
+/* What a problem asks for beyond plain attention; kernels decline by these. */
+enum af_feature {
+    AF_FEATURE_CAUSAL = 1u << 0, /* causal or window_right */
+    AF_FEATURE_WINDOW = 1u << 1, /* window_left */
+    AF_FEATURE_SOFTCAP = 1u << 2,
+    AF_FEATURE_ALIBI = 1u << 3,
+    AF_FEATURE_BIAS = 1u << 4,
+    AF_FEATURE_MASK = 1u << 5,
+    AF_FEATURE_SINKS = 1u << 6,
+    AF_FEATURE_DROPOUT = 1u << 7,
+    AF_FEATURE_PAGED = 1u << 8,
+    AF_FEATURE_ROTARY = 1u << 9,
+    AF_FEATURE_VARLEN = 1u << 10
+};
+
+/* Everything that changes a score after q.k. */
+#define AF_FEATURES_OF_SCORES                                                                  \
+    (AF_FEATURE_SOFTCAP | AF_FEATURE_ALIBI | AF_FEATURE_BIAS | AF_FEATURE_MASK)
+
+struct af_problem {
+    struct anyflash_attend_args a; /* resolved: scale > 0, -1 windows stay */
+    uint32_t features;             /* of enum af_feature */
+    int64_t group;                 /* H / G: query heads that share a key head */
+    size_t element_bytes;          /* of q, k, v */
+};
+
+/* One sequence of the batch. */
+struct af_sequence {
+    int64_t batch;
+    int64_t q_row;   /* first row of q, o, lse in packed tensors, else 0 */
+    int64_t q_count; /* queries */
+    int64_t q_full;  /* rows the sequence owns; those from q_count on are written as 0 */
+    int64_t k_row;   /* first row of k, v in packed tensors, else 0 */
+    int64_t k_first; /* first key that exists: left padding */
+    int64_t k_count; /* keys end here, appended ones included */
+    int64_t offset;  /* p = i + offset */
+    int64_t cache;   /* batch of k and v */
+};
+
+/*
+ * Checks everything and fills *problem. Fails with ARGUMENT or UNSUPPORTED; the
+ * sentence names the argument and its value. Reads the index arrays (cu_seqlens,
+ * block_table, ...), never the tensors.
+ */
+enum anyflash_status af_problem_init(struct af_problem *problem,
+                                     const struct anyflash_attend_args *args,
+                                     struct anyflash_error *err);
+
+/* The sequence of batch index `batch`. */
+struct af_sequence af_problem_sequence(const struct af_problem *problem, int64_t batch);
+
+/* Bytes of an element of a known type. */
+static inline size_t af_dtype_bytes(int32_t dtype)
+{
+    return dtype == ANYFLASH_F32 ? 4 : dtype == ANYFLASH_BOOL ? 1 : 2;
+}
+
+/* Row of rotary_cos for query `i` of batch `batch`: see anyflash.h. */
+static inline int64_t af_rotary_position(const struct anyflash_attend_args *a, int64_t batch,
+                                         int64_t i)
+{
+    bool moves = a->causal || a->window_left >= 0 || a->window_right >= 0;
+    return a->seqused_k[batch] + (moves ? i : 0);
+}
+
+/* Address of row `row` of `head` of a tensor, for sequence-relative rows. */
+static inline char *af_tensor_row(const struct anyflash_tensor *tensor, size_t element_bytes,
+                                  int64_t batch, int64_t head, int64_t row)
+{
+    return (char *)tensor->data + (batch * tensor->batch_stride + head * tensor->head_stride +
+                                   row * tensor->row_stride) *
+                                      (int64_t)element_bytes;
+}
+
+/* Address of query or output row `i` of a sequence. */
+static inline char *af_query_row(const struct anyflash_tensor *tensor, size_t element_bytes,
+                                 const struct af_sequence *sequence, int64_t head, int64_t i)
+{
+    return af_tensor_row(tensor, element_bytes, sequence->batch, head, sequence->q_row + i);
+}
+
+/* Address of key or value row `j` of a sequence: plain, packed or paged. */
+static inline char *af_key_row(const struct af_problem *problem,
+                               const struct anyflash_tensor *tensor,
+                               const struct af_sequence *sequence, int64_t kv_head, int64_t j)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    if (a->block_table == NULL)
+        return af_tensor_row(tensor, problem->element_bytes, sequence->cache, kv_head,
+                             sequence->k_row + j);
+    int64_t page = a->block_table[sequence->batch * a->block_table_stride + j / a->page_size];
+    return af_tensor_row(tensor, problem->element_bytes, page, kv_head, j % a->page_size);
+}
+
+/* Where lse of query row `i` is written, or NULL. */
+static inline float *af_lse_at(const struct af_problem *problem,
+                               const struct af_sequence *sequence, int64_t head, int64_t i)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    return a->lse == NULL ? NULL
+                          : a->lse + sequence->batch * a->lse_batch_stride +
+                                head * a->lse_head_stride + sequence->q_row + i;
+}
+
+#endif

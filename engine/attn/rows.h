@@ -1,0 +1,114 @@
+/*
+ * rows.h: what is done to one row at a time, by kernels and by merging: reading,
+ * writing and rounding rows of any type, closing a softmax row.
+ */
+#ifndef AF_ENGINE_ATTN_ROWS_H
+#define AF_ENGINE_ATTN_ROWS_H
+
+#include <math.h>
+#include <string.h>
+
+#include "engine/attn/convert.h"
+#include "engine/attn/mask.h"
+#include "engine/attn/philox.h"
+
+#define AF_LOG2E 1.44269504088896340736f
+#define AF_LN2 0.69314718055994530942f
+
+static inline void af_scale(float *line, float factor, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        line[i] *= factor;
+}
+
+/* `count` elements of type `dtype` at `row` as floats. */
+static inline void af_row_floats(enum anyflash_dtype dtype, const void *row, int64_t count,
+                                 float *out)
+{
+    if (dtype == ANYFLASH_F32) {
+        memcpy(out, row, (size_t)count * sizeof *out);
+        return;
+    }
+    const uint16_t *from = (const uint16_t *)row;
+    for (int64_t i = 0; i < count; i++)
+        out[i] = dtype == ANYFLASH_BF16 ? af_f32_of_bf16(from[i]) : af_f32_of_f16(from[i]);
+}
+
+/* Whether none of `count` elements at `row` is NaN or infinite. */
+static inline bool af_row_is_finite(enum anyflash_dtype dtype, const void *row, int64_t count)
+{
+    if (dtype == ANYFLASH_F32) {
+        const char *at = (const char *)row;
+        uint32_t wild = 0;
+        for (int64_t i = 0; i < count; i++) {
+            uint32_t bits;
+            memcpy(&bits, at + i * 4, sizeof bits);
+            wild |= (bits & 0x7F800000u) == 0x7F800000u;
+        }
+        return wild == 0;
+    }
+    const uint16_t *from = (const uint16_t *)row;
+    const uint16_t exponent = dtype == ANYFLASH_BF16 ? 0x7F80 : 0x7C00;
+    uint16_t wild = 0;
+    for (int64_t i = 0; i < count; i++)
+        wild = (uint16_t)(wild | ((from[i] & exponent) == exponent));
+    return wild == 0;
+}
+
+/* Elements [j, j + count) of row (b, head, i) of a tensor, as floats. */
+static inline void af_load_floats(const struct anyflash_tensor *tensor, int64_t batch,
+                                  int64_t head, int64_t i, int64_t j, int64_t count, float *out)
+{
+    size_t bytes = tensor->dtype == ANYFLASH_F32 ? 4 : 2;
+    const char *row = af_tensor_row(tensor, bytes, batch, head, i);
+    af_row_floats((enum anyflash_dtype)tensor->dtype, row + j * (int64_t)bytes, count, out);
+}
+
+/* `count` floats as row (head, i) of an output of a sequence, rounded to its type. */
+static inline void af_store_floats(const struct anyflash_tensor *tensor,
+                                   const struct af_sequence *sequence, int64_t head, int64_t i,
+                                   const float *line, int64_t count)
+{
+    if (tensor->dtype == ANYFLASH_F32) {
+        memcpy(af_query_row(tensor, 4, sequence, head, i), line, (size_t)count * 4);
+        return;
+    }
+    uint16_t *row = (uint16_t *)(void *)af_query_row(tensor, 2, sequence, head, i);
+    for (int64_t e = 0; e < count; e++)
+        row[e] =
+            tensor->dtype == ANYFLASH_BF16 ? af_bf16_of_f32(line[e]) : af_f16_of_f32(line[e]);
+}
+
+static inline float af_alibi_slope(const struct af_problem *problem, int64_t batch,
+                                   int64_t head)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    return a->alibi_slopes == NULL ? 0.0f
+                                   : a->alibi_slopes[batch * a->alibi_batch_stride + head];
+}
+
+/*
+ * Ends a row whose scores had maximum m (log2 units) and sum l of 2^(s - m):
+ * a sink joins the sum. Returns what o is multiplied by; 0 where nothing was
+ * visible, and lse is then -infinity (or the sink's).
+ */
+static inline float af_close_row(const struct af_problem *problem, int64_t head, float m,
+                                 float l, float *lse_out)
+{
+    float scale = 1.0f;
+    if (problem->a.sinks != NULL) {
+        float sink = problem->a.sinks[head] * AF_LOG2E;
+        float top = l > 0 && m > sink ? m : sink;
+        scale = l > 0 ? exp2f(m - top) : 0.0f;
+        l = l * scale + exp2f(sink - top);
+        m = top;
+    }
+    if (l == 0) {
+        *lse_out = -INFINITY;
+        return 0;
+    }
+    *lse_out = m * AF_LN2 + logf(l);
+    return scale / l;
+}
+
+#endif

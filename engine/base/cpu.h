@@ -1,0 +1,29 @@
+/*
+ * cpu.h: which instruction sets this processor has and this system lets us use.
+ */
+#ifndef AF_ENGINE_BASE_CPU_H
+#define AF_ENGINE_BASE_CPU_H
+
+#include <stdint.h>
+
+/*
+ * Instruction sets, worst to best within an architecture; bits of
+ * af_cpu_features(). In the order of enum anyflash_cpu_level.
+ */
+enum af_cpu_feature {
+    AF_CPU_BASE = 1u << 0,
+    AF_CPU_NEON = 1u << 1,
+    AF_CPU_AVX2 = 1u << 2,      /* AVX2, FMA and F16C, and the OS saves YMM */
+    AF_CPU_AVX512 = 1u << 3,    /* F, BW, DQ, VL and AVX2's, and the OS saves ZMM */
+    AF_CPU_AVX512BF16 = 1u << 4 /* AVX512's and VDPBF16PS */
+};
+
+/*
+ * What can be used here: bits of enum af_cpu_feature, AF_CPU_BASE always. The
+ * first call looks, later ones remember. In builds with AF_CPU_MASK defined the
+ * environment variable ANYFLASH_CPU_MASK (a number, as 0x5) takes out the bits
+ * that it lacks, but for AF_CPU_BASE. Safe from any thread.
+ */
+uint32_t af_cpu_features(void);
+
+#endif

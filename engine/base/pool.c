@@ -1,0 +1,246 @@
+/*
+ * pool.c: the threads of a context.
+ *
+ * A run is announced by a new generation number under the lock; workers then
+ * take pieces from an atomic counter. After the last piece a worker spins for a
+ * short while before it sleeps, so that runs in quick succession (decoding)
+ * need no wake-up through the kernel.
+ */
+#include "engine/base/pool.h"
+
+#include "engine/base/mem.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define SPINS 2000
+
+struct af_pool {
+    int size;
+    struct af_lent_threads lent; /* parallel NULL: threads of our own */
+    atomic_int lent_workers;     /* bodies that began in this run */
+    int started;                 /* threads that exist, without the caller */
+    pthread_mutex_t turn;        /* held by the caller whose run this is */
+    pthread_mutex_t lock;        /* guards the fields below and both conditions */
+    pthread_cond_t begin;
+    pthread_cond_t end;
+    atomic_uint_fast64_t generation;
+    bool leaving;
+    af_pool_body *body;
+    void *context;
+    int64_t count;
+    int64_t together;
+    atomic_int_fast64_t next;
+    atomic_int busy; /* workers that have not finished this generation */
+    pthread_t threads[];
+};
+
+struct worker_start {
+    struct af_pool *pool;
+    int worker;
+    uint64_t seen; /* the generation before its first run */
+};
+
+/* Claims pieces [*first_out, end) and returns end; fewer as the end comes near. */
+static int64_t claim(struct af_pool *pool, int64_t *first_out)
+{
+    int_fast64_t first = atomic_load_explicit(&pool->next, memory_order_relaxed);
+    int64_t end;
+    do {
+        int64_t share = (pool->count - first) / (2 * pool->size);
+        share = share < pool->together ? share : pool->together;
+        end = first + (share > 1 ? share : 1);
+    } while (first < pool->count &&
+             !atomic_compare_exchange_weak_explicit(
+                 &pool->next, &first, end, memory_order_relaxed, memory_order_relaxed));
+    *first_out = first;
+    return end;
+}
+
+static void take_pieces(struct af_pool *pool, int worker)
+{
+    int64_t first;
+    for (int64_t end = claim(pool, &first); first < pool->count; end = claim(pool, &first)) {
+        for (int64_t index = first; index < end; index++) {
+            int64_t next = index + 1 < end
+                               ? index + 1
+                               : atomic_load_explicit(&pool->next, memory_order_relaxed);
+            pool->body(pool->context, (struct af_piece){index, next, worker});
+        }
+    }
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* Waits for a generation after `seen`; false when the pool is leaving. */
+static bool wait_for_run(struct af_pool *pool, uint64_t seen)
+{
+    for (int i = 0; i < SPINS; i++) {
+        if (atomic_load_explicit(&pool->generation, memory_order_acquire) != seen)
+            break;
+        relax();
+    }
+    pthread_mutex_lock(&pool->lock);
+    while (atomic_load_explicit(&pool->generation, memory_order_relaxed) == seen &&
+           !pool->leaving)
+        pthread_cond_wait(&pool->begin, &pool->lock);
+    bool leaving = pool->leaving;
+    pthread_mutex_unlock(&pool->lock);
+    return !leaving;
+}
+
+static void finish_run(struct af_pool *pool)
+{
+    if (atomic_fetch_sub_explicit(&pool->busy, 1, memory_order_acq_rel) != 1)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    pthread_cond_signal(&pool->end);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void *worker_main(void *argument)
+{
+    struct worker_start start = *(struct worker_start *)argument;
+    af_mem_free(argument);
+    struct af_pool *pool = start.pool;
+    uint64_t seen = start.seen;
+    while (wait_for_run(pool, seen)) {
+        seen = atomic_load_explicit(&pool->generation, memory_order_acquire);
+        take_pieces(pool, start.worker);
+        finish_run(pool);
+    }
+    return NULL;
+}
+
+/* Starts the threads that are missing; fewer than wanted is no error. */
+static void start_threads(struct af_pool *pool)
+{
+    while (pool->started < pool->size - 1) {
+        struct worker_start *start = af_mem_alloc(sizeof *start);
+        if (start == NULL)
+            return;
+        *start = (struct worker_start){pool, pool->started + 1, pool->generation};
+        if (pthread_create(&pool->threads[pool->started], NULL, worker_main, start) != 0) {
+            af_mem_free(start);
+            return;
+        }
+        pool->started++;
+    }
+}
+
+enum anyflash_status af_pool_new(int threads, struct af_lent_threads lent,
+                                 struct af_pool **pool_out, struct anyflash_error *err)
+{
+    struct af_pool *pool =
+        af_mem_alloc(sizeof *pool + (size_t)threads * sizeof pool->threads[0]);
+    if (pool == NULL)
+        return af_fail_memory(err);
+    pool->size = threads;
+    pool->lent = lent;
+    atomic_init(&pool->lent_workers, 0);
+    pool->started = 0;
+    pool->leaving = false;
+    atomic_init(&pool->generation, 0);
+    atomic_init(&pool->next, 0);
+    atomic_init(&pool->busy, 0);
+    pool->count = 0;
+    pool->together = 1;
+    pthread_mutex_init(&pool->turn, NULL);
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->begin, NULL);
+    pthread_cond_init(&pool->end, NULL);
+    *pool_out = pool;
+    return ANYFLASH_OK;
+}
+
+void af_pool_free(struct af_pool *pool)
+{
+    if (pool == NULL)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    pool->leaving = true;
+    pthread_cond_broadcast(&pool->begin);
+    pthread_mutex_unlock(&pool->lock);
+    for (int i = 0; i < pool->started; i++)
+        pthread_join(pool->threads[i], NULL);
+    pthread_cond_destroy(&pool->end);
+    pthread_cond_destroy(&pool->begin);
+    pthread_mutex_destroy(&pool->lock);
+    pthread_mutex_destroy(&pool->turn);
+    af_mem_free(pool);
+}
+
+int af_pool_size(const struct af_pool *pool)
+{
+    return pool->size;
+}
+
+/* Publishes the run to the workers. */
+static void announce(struct af_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    atomic_store_explicit(&pool->busy, pool->started, memory_order_relaxed);
+    atomic_fetch_add_explicit(&pool->generation, 1, memory_order_release);
+    pthread_cond_broadcast(&pool->begin);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void wait_for_workers(struct af_pool *pool)
+{
+    for (int i = 0; i < SPINS; i++) {
+        if (atomic_load_explicit(&pool->busy, memory_order_acquire) == 0)
+            return;
+        relax();
+    }
+    pthread_mutex_lock(&pool->lock);
+    while (atomic_load_explicit(&pool->busy, memory_order_acquire) != 0)
+        pthread_cond_wait(&pool->end, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* On a thread that was lent: the next worker, unless there are enough. */
+static void lent_main(void *argument)
+{
+    struct af_pool *pool = argument;
+    int worker = atomic_fetch_add_explicit(&pool->lent_workers, 1, memory_order_relaxed);
+    if (worker < pool->size)
+        take_pieces(pool, worker);
+}
+
+static void run_lent(struct af_pool *pool)
+{
+    int64_t workers = pool->count < pool->size ? pool->count : pool->size;
+    atomic_store_explicit(&pool->lent_workers, 0, memory_order_relaxed);
+    pool->lent.parallel(lent_main, pool, (int32_t)workers, pool->lent.user);
+}
+
+static void run_own(struct af_pool *pool)
+{
+    start_threads(pool);
+    announce(pool);
+    take_pieces(pool, 0);
+    wait_for_workers(pool);
+}
+
+void af_pool_run(struct af_pool *pool, int64_t count, int64_t together, af_pool_body *body,
+                 void *context)
+{
+    pthread_mutex_lock(&pool->turn);
+    pool->body = body;
+    pool->context = context;
+    pool->count = count;
+    pool->together = together;
+    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+    if (count <= 1 || pool->size == 1)
+        take_pieces(pool, 0);
+    else if (pool->lent.parallel != NULL)
+        run_lent(pool);
+    else
+        run_own(pool);
+    pthread_mutex_unlock(&pool->turn);
+}

@@ -1,0 +1,43 @@
+/*
+ * backward_avx512bf16.c: bf16 backward by VDPBF16PS, in all five products.
+ *
+ * Pairs lie along the head size for scores and dP, along the keys for dQ, along
+ * the rows for dV and dK. P and dS are rounded to bf16, sums are not.
+ */
+#include "engine/attn/rows.h"
+#include "engine/cpu/vec_avx512bf16.h"
+
+#include "engine/cpu/tanh.h"
+
+#include "engine/cpu/row.h"
+
+/* Rounds to bf16 and stores each; returns the pairs (even, odd) lane by lane. */
+AF_INLINE vec vec_store_pair(float *to_even, float *to_odd, vec even, vec odd)
+{
+    __m512i both = (__m512i)_mm512_cvtne2ps_pbh(odd, even);
+    _mm256_store_si256((void *)to_even, _mm512_castsi512_si256(both));
+    _mm256_store_si256((void *)to_odd, _mm512_extracti64x4_epi64(both, 1));
+    return vec_interleave(both);
+}
+
+#define AF_LEVEL avx512bf16
+#define AF_TILE q48k8
+#define AF_NEEDS AF_CPU_AVX512BF16
+#define TILE_VECS 3
+#define TILE_ROWS 8
+#define GRADIENT_ROWS 6
+#define GRADIENT_VECS 4
+#define AF_PAIRS 1
+#define AF_FN(name) name##_bf16
+#define AF_ELEMENT uint16_t
+#define AF_DIRECT 1
+#define AF_LOAD vec_load_bf16
+#define AF_LOAD_SOME vec_load_some_bf16
+#define AF_STORE vec_store_bf16
+#include "engine/cpu/finite.inc"
+
+#include "engine/cpu/tile.inc"
+
+#include "engine/cpu/backward.inc"
+
+AF_BACKWARD_ROW(bf16, ANYFLASH_BF16);

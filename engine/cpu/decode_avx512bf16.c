@@ -1,0 +1,24 @@
+/*
+ * decode_avx512bf16.c: bf16 decode by VDPBF16PS, scores and values; the
+ * probabilities are rounded to bf16 for it, their sums are not.
+ */
+#include "engine/attn/rows.h"
+#include "engine/cpu/vec_avx512bf16.h"
+
+#include "engine/cpu/tanh.h"
+
+#include "engine/cpu/row.h"
+
+#define AF_LEVEL avx512bf16
+#define AF_NEEDS AF_CPU_AVX512BF16
+#define DECODE_SUMS 16
+
+#define AF_PAIRS 1
+#define AF_FN(name) name##_bf16
+#define AF_ELEMENT uint16_t
+#define AF_LOAD vec_load_bf16
+#define AF_LOAD_SOME vec_load_some_bf16
+#include "engine/cpu/finite.inc"
+
+#include "engine/cpu/decode.inc"
+AF_DECODE_ROW(bf16, ANYFLASH_BF16);

@@ -1,0 +1,77 @@
+/*
+ * forward_avx512bf16.c: bf16 forward by VDPBF16PS: two products an element.
+ *
+ * Words are pairs of bf16 along the head size for scores, and along the keys
+ * for values, whose pairs are made once per block of keys. Probabilities are
+ * rounded to bf16, sums are not.
+ */
+#include "engine/attn/rows.h"
+#include "engine/cpu/vec_avx512bf16.h"
+
+#include "engine/cpu/tanh.h"
+
+#include "engine/cpu/row.h"
+
+/* Lane i: even[i] in the lower half, odd[i] in the upper, rounded to bf16. */
+AF_INLINE vec vec_pair(vec even, vec odd)
+{
+    return vec_interleave((__m512i)_mm512_cvtne2ps_pbh(odd, even));
+}
+
+/* The first 16 pairs of two rows of 32 elements; 16 further, the others. */
+static const uint16_t pair_order[32] __attribute__((aligned(64))) = {
+    0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
+    8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
+
+/* Pairs of 32 columns as 4 panels of 8 columns, or the first `panels` of them. */
+AF_INLINE void pair_columns(__m512i even, __m512i odd, int panels, float *to, int64_t panel)
+{
+    const __m512i low = _mm512_load_si512(pair_order);
+    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+    const __m512i pairs[2] = {_mm512_permutex2var_epi16(even, low, odd),
+                              _mm512_permutex2var_epi16(even, high, odd)};
+    AF_UNROLL
+    for (int i = 0; i < 4; i++) {
+        if (i < panels)
+            _mm256_store_si256((void *)(to + i * panel),
+                               i % 2 == 0 ? _mm512_castsi512_si256(pairs[i / 2])
+                                          : _mm512_extracti64x4_epi64(pairs[i / 2], 1));
+    }
+}
+
+/* Two rows of values side by side, in panels of 8 columns `panel` floats apart; no odd: 0. */
+static void pair_rows(const uint16_t *even, const uint16_t *odd, int64_t count, float *to,
+                      int64_t panel)
+{
+    int64_t d = 0;
+    for (; odd != NULL && d + 32 <= count; d += 32)
+        pair_columns(_mm512_loadu_si512(even + d), _mm512_loadu_si512(odd + d), 4,
+                     to + d / 8 * panel, panel);
+    for (; d < count; d += 32) {
+        const int left = count - d < 32 ? (int)(count - d) : 32;
+        const __mmask32 some = (__mmask32)((1ull << left) - 1u);
+        pair_columns(_mm512_maskz_loadu_epi16(some, even + d),
+                     odd == NULL ? _mm512_setzero_si512()
+                                 : _mm512_maskz_loadu_epi16(some, odd + d),
+                     (left + 7) / 8, to + d / 8 * panel, panel);
+    }
+}
+
+#define AF_LEVEL avx512bf16
+#define AF_TILE q48k8
+#define AF_NEEDS AF_CPU_AVX512BF16
+#define TILE_VECS 3
+#define TILE_ROWS 8
+#define AF_FN(name) name##_bf16
+#define AF_ELEMENT uint16_t
+#define AF_DIRECT 1
+#define AF_LOAD vec_load_bf16
+#define AF_LOAD_SOME vec_load_some_bf16
+#define AF_PAIRS 1
+#include "engine/cpu/finite.inc"
+
+#include "engine/cpu/tile.inc"
+
+#include "engine/cpu/forward.inc"
+
+AF_FORWARD_ROW(bf16, ANYFLASH_BF16, AF_FEATURES_ALL & ~(uint32_t)AF_FEATURE_DROPOUT, true, 384);

@@ -1,0 +1,52 @@
+/*
+ * json.c: jansson behind our limits. Used by records, data tables and --json.
+ */
+#include "kit/base/json.h"
+
+#include "kit/base/text.h"
+
+#include <string.h>
+
+/* jansson reports a refused allocation as a syntax error; this tells them apart. */
+static _Thread_local bool memory_refused;
+
+static void *json_alloc(size_t size_bytes)
+{
+    void *memory = af_mem_alloc(size_bytes);
+    if (memory == NULL)
+        memory_refused = true;
+    return memory;
+}
+
+void af_json_start(void)
+{
+    json_set_alloc_funcs(json_alloc, af_mem_free);
+    json_object_seed(1); /* order of our own objects never depends on it */
+}
+
+enum anyflash_status af_json_parse(struct af_span bytes, size_t max_bytes, const char *name,
+                                   json_t **json_out, struct anyflash_error *err)
+{
+    char shown[160];
+    json_error_t problem = {0};
+    af_text_quote(shown, sizeof shown, name, strlen(name));
+    if (bytes.len > max_bytes)
+        return af_fail(err, ANYFLASH_E_LIMIT, "'%s' is larger than %zu bytes", shown,
+                       max_bytes);
+    memory_refused = false;
+    json_t *json = json_loadb(bytes.len == 0 ? "" : bytes.data, bytes.len,
+                              JSON_REJECT_DUPLICATES, &problem);
+    /* jansson may also leave out what it had no memory for, and say nothing. */
+    if (memory_refused) {
+        json_decref(json);
+        return af_fail_memory(err);
+    }
+    if (json != NULL) {
+        *json_out = json;
+        return ANYFLASH_OK;
+    }
+    char text[200];
+    af_text_quote(text, sizeof text, problem.text, strlen(problem.text));
+    return af_fail(err, ANYFLASH_E_DATA, "'%s' line %d column %d: %s", shown, problem.line,
+                   problem.column, text);
+}

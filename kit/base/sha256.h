@@ -1,0 +1,33 @@
+/*
+ * sha256.h: SHA-256 of bytes. Source: FIPS 180-4.
+ */
+#ifndef AF_KIT_BASE_SHA256_H
+#define AF_KIT_BASE_SHA256_H
+
+#include <nettle/sha2.h>
+
+#include "engine/base/base.h"
+
+/* 64 hexadecimal digits, lower case, and the NUL. */
+#define AF_SHA256_HEX_BYTES 65
+
+/* A hash that is being made. */
+struct af_sha256 {
+    struct sha256_ctx state;
+};
+
+void af_sha256_init(struct af_sha256 *hash);
+void af_sha256_add(struct af_sha256 *hash, const void *bytes, size_t len);
+
+/* Writes the digits to `hex` and begins anew. */
+void af_sha256_finish(struct af_sha256 *hash, char hex[AF_SHA256_HEX_BYTES]);
+
+void af_sha256_bytes(struct af_span bytes, char hex[AF_SHA256_HEX_BYTES]);
+
+/* 64 hexadecimal digits of either case. */
+bool af_sha256_is_hex(const char *text);
+
+/* Both are hashes and the same, whatever the case of their digits. */
+bool af_sha256_equal(const char *hex_a, const char *hex_b);
+
+#endif

@@ -1,0 +1,238 @@
+/*
+ * text.c: growing text, quoting and small string helpers. Used by all.
+ */
+#include "kit/base/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+void af_text_release(struct af_text *text)
+{
+    af_mem_free(text->data);
+    *text = (struct af_text){0};
+}
+
+static bool text_reserve(struct af_text *text, size_t added_bytes)
+{
+    size_t needed_bytes;
+    if (text->failed || !af_size_add(text->len, added_bytes, &needed_bytes) ||
+        !af_size_add(needed_bytes, 1, &needed_bytes)) {
+        text->failed = true;
+        return false;
+    }
+    if (needed_bytes <= text->size_bytes)
+        return true;
+    size_t size_bytes = text->size_bytes < 128 ? 256 : text->size_bytes * 2;
+    if (size_bytes < needed_bytes)
+        size_bytes = needed_bytes;
+    char *data = af_mem_resize(text->data, size_bytes);
+    if (data == NULL) {
+        text->failed = true;
+        return false;
+    }
+    text->data = data;
+    text->size_bytes = size_bytes;
+    return true;
+}
+
+void af_text_add_n(struct af_text *text, const char *added, size_t len)
+{
+    if (len == 0 || !text_reserve(text, len))
+        return;
+    memcpy(text->data + text->len, added, len);
+    text->len += len;
+    text->data[text->len] = '\0';
+}
+
+void af_text_add(struct af_text *text, const char *added)
+{
+    af_text_add_n(text, added, strlen(added));
+}
+
+void af_text_format(struct af_text *text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (len < 0 || !text_reserve(text, (size_t)len)) {
+        text->failed = true;
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(text->data + text->len, (size_t)len + 1, format, args);
+    va_end(args);
+    text->len += (size_t)len;
+}
+
+const char *af_text_get(const struct af_text *text)
+{
+    return text->data == NULL ? "" : text->data;
+}
+
+/*
+ * Bytes of the well-formed UTF-8 sequence at `text`, 0 when there is none;
+ * Unicode 15, table 3-7.
+ */
+static size_t utf8_len(const unsigned char *text, size_t len)
+{
+    unsigned char lead = text[0];
+    if (lead < 0x80)
+        return 1;
+    size_t need = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+    if (lead < 0xC2 || lead > 0xF4 || len < need)
+        return 0;
+    for (size_t i = 1; i < need; i++) {
+        if ((text[i] & 0xC0) != 0x80)
+            return 0;
+    }
+    unsigned char second = text[1];
+    bool bad = (lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
+               (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F);
+    return bad ? 0 : need;
+}
+
+/* C0, DEL, C1 (U+0080..9F), zero-width and bidirectional controls. */
+static bool printable(const unsigned char *text, size_t len)
+{
+    if (len == 1)
+        return text[0] >= 0x20 && text[0] != 0x7F;
+    if (len == 2)
+        return !(text[0] == 0xC2 && text[1] < 0xA0);
+    if (len == 3 && text[0] == 0xE2 && text[1] == 0x80)
+        return text[2] < 0x8B || (text[2] > 0x8F && text[2] < 0xA8) || text[2] > 0xAE;
+    if (len == 3 && text[0] == 0xE2 && text[1] == 0x81)
+        return text[2] < 0xA6 || text[2] > 0xA9;
+    return !(len == 3 && text[0] == 0xEF && text[1] == 0xBB && text[2] == 0xBF);
+}
+
+bool af_text_is_utf8(const char *text, size_t len)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    for (size_t at = 0; at < len;) {
+        size_t step = utf8_len(bytes + at, len - at);
+        if (step == 0)
+            return false;
+        at += step;
+    }
+    return true;
+}
+
+char *af_text_quote(char *buffer, size_t size_bytes, const char *text, size_t len)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    size_t used = 0;
+    size_t cut = 0; /* where "..." can still be placed */
+    for (size_t at = 0; at < len;) {
+        char piece[20];
+        size_t step = utf8_len(bytes + at, len - at);
+        size_t piece_len = 0;
+        if (step != 0 && printable(bytes + at, step)) {
+            memcpy(piece, bytes + at, step);
+            piece_len = step;
+        } else {
+            size_t escaped = step == 0 ? 1 : step;
+            for (size_t i = 0; i < escaped; i++)
+                piece_len += (size_t)snprintf(piece + piece_len, sizeof piece - piece_len,
+                                              "\\x%02x", bytes[at + i]);
+            step = escaped;
+        }
+        if (used + piece_len + 1 > size_bytes) {
+            snprintf(buffer + cut, size_bytes - cut, "...");
+            return buffer;
+        }
+        memcpy(buffer + used, piece, piece_len);
+        used += piece_len;
+        if (used + 4 <= size_bytes)
+            cut = used;
+        at += step;
+    }
+    if (size_bytes > 0)
+        buffer[used] = '\0';
+    return buffer;
+}
+
+const char *af_text_scrub(struct af_arena *arena, const char *text, size_t len_max)
+{
+    if (text == NULL)
+        return NULL;
+    size_t len = strlen(text);
+    size_t size_bytes = (len < len_max / 4 ? len * 4 : len_max) + 4; /* \xNN is the longest */
+    char *buffer = af_arena_alloc(arena, size_bytes);
+    return buffer == NULL ? NULL : af_text_quote(buffer, size_bytes, text, len);
+}
+
+bool af_starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+bool af_ends_with(const char *text, const char *end)
+{
+    size_t text_len = strlen(text);
+    size_t end_len = strlen(end);
+    return text_len >= end_len && strcmp(text + text_len - end_len, end) == 0;
+}
+
+bool af_equal_fold(const char *a, const char *b)
+{
+    return a != NULL && b != NULL && strcasecmp(a, b) == 0;
+}
+
+bool af_equal(const char *a, const char *b)
+{
+    return a != NULL && b != NULL && strcmp(a, b) == 0;
+}
+
+bool af_parse_i64(const char *text, int64_t min, int64_t max, int64_t *number_out)
+{
+    char *end;
+    if (text == NULL || !((*text >= '0' && *text <= '9') || (*text == '-' && text[1] >= '0')))
+        return false;
+    errno = 0;
+    intmax_t number = strtoimax(text, &end, 10);
+    if (errno != 0 || *end != '\0' || number < min || number > max)
+        return false;
+    *number_out = (int64_t)number;
+    return true;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+struct af_span af_span_trim(struct af_span span)
+{
+    while (span.len > 0 && is_blank(span.data[0])) {
+        span.data++;
+        span.len--;
+    }
+    while (span.len > 0 && is_blank(span.data[span.len - 1]))
+        span.len--;
+    return span;
+}
+
+bool af_span_line(struct af_span *rest, struct af_span *line_out)
+{
+    if (rest->len == 0)
+        return false;
+    const char *newline = memchr(rest->data, '\n', rest->len);
+    size_t len = newline == NULL ? rest->len : (size_t)(newline - rest->data);
+    *line_out = (struct af_span){rest->data, len};
+    size_t taken = newline == NULL ? len : len + 1;
+    rest->data += taken;
+    rest->len -= taken;
+    return true;
+}
+
+bool af_span_equal(struct af_span span, const char *text)
+{
+    size_t len = strlen(text);
+    return span.len == len && (len == 0 || memcmp(span.data, text, len) == 0);
+}

@@ -1,0 +1,63 @@
+/*
+ * text.h: growing text, scrubbing of text from outside, small string helpers.
+ */
+#ifndef AF_KIT_BASE_TEXT_H
+#define AF_KIT_BASE_TEXT_H
+
+#include "engine/base/base.h"
+#include "engine/base/mem.h"
+
+/*
+ * Growing text on the heap. Zero-initialised it is empty; `data` is NULL or
+ * NUL-terminated. Failure is sticky, as in an arena. Release with
+ * af_text_release().
+ */
+struct af_text {
+    char *data;
+    size_t len;
+    size_t size_bytes;
+    bool failed;
+};
+
+void af_text_release(struct af_text *text);
+void af_text_add(struct af_text *text, const char *added);
+void af_text_add_n(struct af_text *text, const char *added, size_t len);
+void af_text_format(struct af_text *text, const char *format, ...) AF_PRINTF(2, 3);
+
+/* What was collected, never NULL: "" while nothing was added. */
+const char *af_text_get(const struct af_text *text);
+
+/*
+ * Writes text from outside so that it can be printed safely: valid UTF-8 stays,
+ * control characters, terminal escapes, bidirectional controls and invalid
+ * bytes become \xNN. At most `size_bytes` with the NUL; what does not fit ends
+ * in "...". Returns `buffer`.
+ */
+char *af_text_quote(char *buffer, size_t size_bytes, const char *text, size_t len);
+
+/* As af_text_quote() into an arena, for text of at most `len_max` bytes shown. */
+const char *af_text_scrub(struct af_arena *arena, const char *text, size_t len_max);
+
+bool af_text_is_utf8(const char *text, size_t len);
+
+bool af_starts_with(const char *text, const char *start);
+bool af_ends_with(const char *text, const char *end);
+
+/* Equal, ASCII letters compared without case. NULL equals nothing. */
+bool af_equal_fold(const char *a, const char *b);
+
+/* Equal; NULL equals nothing. */
+bool af_equal(const char *a, const char *b);
+
+/* The whole of `text` as a decimal number within [min, max], else false. */
+bool af_parse_i64(const char *text, int64_t min, int64_t max, int64_t *number_out);
+
+/* `span` without blanks (space, tab, CR, LF) on either side. */
+struct af_span af_span_trim(struct af_span span);
+
+/* The next line of *rest without its newline; false when nothing is left. */
+bool af_span_line(struct af_span *rest, struct af_span *line_out);
+
+bool af_span_equal(struct af_span span, const char *text);
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * channel.h: what gates and the governor say to each other.
+ *
+ * A sequenced-packet Unix socket of the abstract namespace (unix(7)): it leaves
+ * no file behind and needs no short path. Its name has 128 random bits and is
+ * handed on in the environment; the governor also refuses peers of other users.
+ * Each end notices the other's death as the end of the stream.
+ */
+#ifndef AF_KIT_BUILD_GOVERNOR_CHANNEL_H
+#define AF_KIT_BUILD_GOVERNOR_CHANNEL_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "engine/base/base.h"
+
+#define AF_GATE_VARIABLE "ANYFLASH_GATE"
+#define AF_CHANNEL_NAME_BYTES 64
+#define AF_CHANNEL_TEXT_BYTES 32768
+
+enum af_say {
+    AF_SAY_ASK = 1, /* gate: may I? text: working folder, then the words of the command */
+    AF_SAY_GO,      /* governor: start now */
+    AF_SAY_STARTED, /* gate: group */
+    AF_SAY_ENDED,   /* gate: how it ended, and what it took */
+    AF_SAY_OVER /* governor: end with this exit code; without it, after ENDED, GO is again */
+};
+
+struct af_message {
+    uint32_t say;
+    int32_t group;  /* STARTED: the compiler's process group */
+    int32_t status; /* ENDED: as wait4() gives it; OVER: exit code */
+    uint32_t text_len;
+    uint64_t peak_bytes; /* ENDED: of the largest process */
+    double cpu_seconds;  /* ENDED: user and system */
+    char text[AF_CHANNEL_TEXT_BYTES];
+};
+
+/* A listening socket and its name. Fails with IO. */
+enum anyflash_status af_channel_open(int *fd_out, char name_out[AF_CHANNEL_NAME_BYTES],
+                                     struct anyflash_error *err);
+
+/* The next who connected and is of our user, with its process; -1 when there is none. */
+int af_channel_accept(int listening, pid_t *pid_out);
+
+/* Connects to `name`; -1 when nobody is there. */
+int af_channel_connect(const char *name);
+
+/* False when the other end is gone. Receiving waits. */
+bool af_channel_send(int fd, const struct af_message *message);
+bool af_channel_receive(int fd, struct af_message *message);
+
+/* Appends a word and its NUL to the text; false when it does not fit. */
+bool af_message_add(struct af_message *message, const char *word);
+
+/* The next word of the text; NULL at its end. *at starts as 0. */
+const char *af_message_word(const struct af_message *message, size_t *at);
+
+#endif

@@ -1,0 +1,193 @@
+/*
+ * slim.h: which part of flash-attn 2 a source build holds: the selection, the
+ * source files that it keeps, and what each file costs to compile.
+ *
+ * flash-attn 2.8 has one CUDA file for each pass (forward, forward with split
+ * keys, backward), head size, data type and causality; macros take features out
+ * of all of them. What cannot be left out: the file without causality, because
+ * a call with one query is turned into it; the split pass, because forward
+ * chooses it when batch times heads is small. So the least is four files for
+ * each head size and type, six with backward.
+ *
+ * Sources: csrc/flash_attn/src/ of 2.8.3 (generate_kernels.py, static_switch.h,
+ * the launch templates); costs measured with CUDA 13.0 and gcc 12.
+ */
+#ifndef AF_KIT_BUILD_OFFER_SLIM_H
+#define AF_KIT_BUILD_OFFER_SLIM_H
+
+#include "engine/base/base.h"
+#include "engine/base/mem.h"
+#include "kit/formats/flash_kernel.h"
+
+#define AF_SLIM_HEAD_DIMS 6 /* 32, 64, 96, 128, 192, 256 */
+#define AF_SLIM_ARCHS_MAX 8
+#define AF_SLIM_FILES_MAX 96
+#define AF_SLIM_FEATURES (AF_FLASH_DROPOUT | AF_FLASH_LOCAL | AF_FLASH_ALIBI | AF_FLASH_SOFTCAP)
+
+enum af_slim_dtype { AF_SLIM_FP16 = 1, AF_SLIM_BF16 = 2 };
+
+/* A selection. */
+struct af_slim {
+    unsigned head_dims; /* bit i: af_slim_head_dim(i) */
+    unsigned dtypes;    /* of enum af_slim_dtype */
+    unsigned features;  /* of enum af_flash_feature within AF_SLIM_FEATURES */
+    bool backward;
+    int archs[AF_SLIM_ARCHS_MAX]; /* 80, 86, 90, 100, 120, ascending: af_slim_add_arch() */
+    size_t arch_count;
+    bool joins; /* two files may be compiled as one: af_slim_units() */
+};
+
+/* The size of kernels number `index`: 32, 64, 96, 128, 192 or 256. */
+int af_slim_head_dim(size_t index);
+
+/* Everything: all head sizes, types and features, with backward. `archs` stay. */
+void af_slim_full(struct af_slim *slim);
+
+/* Whether it is everything. */
+bool af_slim_is_full(const struct af_slim *slim);
+
+/* Adds the kernels that serve `head_dim` (rounded up); false below 1 or above 256. */
+bool af_slim_add_head_dim(struct af_slim *slim, int64_t head_dim);
+
+/*
+ * Adds what serves the GPU `sm`: 80 serves 8.0 to 8.9, 86 of these 8.6 and 8.9
+ * alone, 90 9.0, 100 10.x, 120 12.x; false when flash-attn 2 has none, as for 7.5.
+ */
+bool af_slim_add_arch(struct af_slim *slim, int sm);
+
+/* The target of setup.py for one of `archs`: 80 for 86, else itself. */
+int af_slim_target(int arch);
+
+/*
+ * What flash-attn's launchers ask of the GPU before they choose a tile shape: the
+ * answers that all GPUs of `archs` give alike, else 0 and AF_UNKNOWN. A choice that
+ * they settle is made when it is compiled: kernels that no such GPU would ever run
+ * are left out. Sources: flash_fwd_launch_template.h, flash_bwd_launch_template.h;
+ * CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+ * Code for 86 runs on 8.0 and 8.7, too, with tiles that are smaller than they need be.
+ */
+struct af_slim_gpu {
+    int smem_per_block;     /* bytes that a block may ask for */
+    int smem_per_sm;        /* bytes of a multiprocessor */
+    enum af_answer is_sm8x; /* 8.x, but not 8.0 */
+};
+void af_slim_gpu(const struct af_slim *slim, struct af_slim_gpu *gpu_out);
+
+/*
+ * Words of a list separated by commas: "64,128", "bf16,fp16" (also bfloat16,
+ * float16), "window,softcap,alibi,dropout" or "none" or "all". Each replaces
+ * what `slim` has. Fails with ARGUMENT, naming the word and what is allowed.
+ */
+enum anyflash_status af_slim_read_head_dims(const char *list, struct af_slim *slim,
+                                            struct anyflash_error *err);
+enum anyflash_status af_slim_read_dtypes(const char *list, struct af_slim *slim,
+                                         struct anyflash_error *err);
+enum anyflash_status af_slim_read_features(const char *list, struct af_slim *slim,
+                                           struct anyflash_error *err);
+
+/*
+ * Adds what the model of a Hugging Face config.json needs: head sizes (of its
+ * text, vision and other parts), type, window, softcap, ALiBi, and dropout when
+ * `training`, with backward then. `name` is what errors call the file. *remark_out
+ * is NULL or a sentence about what was assumed (static). Fails with DATA or
+ * LIMIT when it is no such configuration, UNSUPPORTED when flash-attn 2 cannot
+ * serve it; the message says which key.
+ */
+enum anyflash_status af_slim_read_model(struct af_span json, const char *name, bool training,
+                                        struct af_slim *slim, const char **remark_out,
+                                        struct anyflash_error *err);
+
+/* One CUDA file of flash-attn 2. */
+struct af_slim_file {
+    enum af_flash_operation pass; /* FORWARD, FORWARD_SPLIT or BACKWARD */
+    int head_dim;
+    enum af_slim_dtype dtype;
+    bool causal;
+    bool joined; /* a unit of af_slim_units(): causal and not; `causal` is false then */
+};
+
+/*
+ * From "flash_bwd_hdim128_bf16_causal_sm80.cu", or "..._both_sm80.cu" of a joined
+ * unit, with or without folders; else false.
+ */
+bool af_slim_file_parse(const char *path, struct af_slim_file *file_out);
+
+/* "flash_bwd_hdim128_bf16_causal_sm80.cu"; arena text. */
+const char *af_slim_file_name(const struct af_slim_file *file, struct af_arena *arena);
+
+bool af_slim_keeps(const struct af_slim *slim, const struct af_slim_file *file);
+
+/* The files kept, in an order in which the longest come first; at most AF_SLIM_FILES_MAX. */
+size_t af_slim_files(const struct af_slim *slim, struct af_slim_file *files_out);
+
+/*
+ * What is compiled, in the same order: the files kept, but with `joins` the two of
+ * one pass, head size and type as one generated unit that includes both, where
+ * that pays. Reading the templates is most of the work when few kernels are left,
+ * and is done once then. With many kernels the long unit would be the one that
+ * all wait for. Which are joined depends on features, size and GPUs alone: a build
+ * that grows keeps its objects.
+ */
+size_t af_slim_units(const struct af_slim *slim, struct af_slim_file *units_out);
+
+/* With so few cores units are joined: with more, the longest unit would be the wall. */
+#define AF_SLIM_JOIN_CORES 4
+
+/* Main kernels that the file holds, by features and GPUs: what its time depends on. */
+int af_slim_kernels(const struct af_slim *slim, const struct af_slim_file *file);
+
+/* What one compiler call takes, with one target compiled after the other. */
+struct af_slim_cost {
+    double cpu_seconds; /* user and system, of a core as those it was measured on */
+    uint64_t peak_bytes;
+};
+struct af_slim_cost af_slim_file_cost(const struct af_slim *slim,
+                                      const struct af_slim_file *file);
+
+/* The same of flash_api.cpp, and of the file of stubs. */
+struct af_slim_cost af_slim_host_cost(void);
+struct af_slim_cost af_slim_stubs_cost(void);
+
+/* All of it: the files, flash_api.cpp and the stubs. */
+struct af_slim_total {
+    size_t file_count; /* units */
+    int kernel_count;  /* main kernels of all of them, for each target */
+    double cpu_seconds;
+    double longest_seconds; /* one file: no build is shorter */
+    uint64_t peak_bytes;    /* of the largest single compiler */
+    uint64_t wheel_bytes;   /* about */
+};
+void af_slim_total(const struct af_slim *slim, struct af_slim_total *total_out);
+
+/*
+ * Wall seconds of compiler calls with `cores` cores and `memory_bytes` for them,
+ * admitted longest first while they fit together; at most AF_SLIM_CALLS_MAX. With
+ * configuring, linking and packing. 0 when not even one fits.
+ */
+#define AF_SLIM_CALLS_MAX (AF_SLIM_FILES_MAX + 2)
+double af_slim_schedule(const struct af_slim_cost *costs, size_t count, int cores,
+                        uint64_t memory_bytes);
+
+/* The same of all calls of the selection. */
+double af_slim_wall_seconds(const struct af_slim *slim, int cores, uint64_t memory_bytes);
+
+/* "-DFLASHATTENTION_DISABLE_DROPOUT" and so on; at most 4, NULL-terminated. */
+#define AF_SLIM_MACROS_MAX 4
+void af_slim_macros(const struct af_slim *slim, const char *macros_out[AF_SLIM_MACROS_MAX + 1]);
+
+/* "head sizes 64 and 128, bf16, forward and backward, window, softcap, SM 9.0". */
+const char *af_slim_text(const struct af_slim *slim, struct af_arena *arena);
+
+/*
+ * Its part of a wheel's local version: "slim.sm90.hd128.bf16.bwd.window"; "full.sm90"
+ * for everything. Lower case, digits and dots (PEP 440, local version identifiers).
+ */
+const char *af_slim_local(const struct af_slim *slim, struct af_arena *arena);
+
+/* Its features as af_slim_read_features() reads them: "window,softcap", or "none". */
+const char *af_slim_features(const struct af_slim *slim, struct af_arena *arena);
+
+/* The options of `anyflash build` for it: "--head-dim 128 --dtype bf16 ...". */
+const char *af_slim_options(const struct af_slim *slim, struct af_arena *arena);
+
+#endif

@@ -1,0 +1,203 @@
+/*
+ * place.c: which toolkit, and where a build of these inputs lies.
+ */
+#include "kit/build/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kit/base/sha256.h"
+#include "kit/base/text.h"
+#include "kit/build/offer/toolkit.h"
+#include "kit/formats/metadata.h"
+#include "kit/formats/version.h"
+#include "kit/system/file.h"
+
+#define METADATA_BYTES_MAX (1u * 1024u * 1024u)
+#define KEY_DIGITS 16
+
+const char *af_build_root(struct af_arena *arena)
+{
+    const char *cache = af_cache_folder(arena);
+    return cache == NULL ? NULL : af_path_join(arena, cache, "build");
+}
+
+static const struct af_toolkit *system_toolkit(const struct af_machine *machine)
+{
+    for (size_t i = 0; i < machine->toolkits.count; i++) {
+        const struct af_toolkit *toolkit = &machine->toolkits.rows[i];
+        if (toolkit->nvcc.state == AF_FACT_KNOWN && toolkit->version.state == AF_FACT_KNOWN &&
+            af_fact_truth(&toolkit->torch_takes_it) == AF_YES)
+            return toolkit;
+    }
+    return NULL;
+}
+
+static bool same_major(const char *a, const char *b)
+{
+    size_t len = strcspn(a, ".");
+    return len == strcspn(b, ".") && strncmp(a, b, len) == 0;
+}
+
+/* torch's METADATA, whose folder has its version with or without the local part. */
+static bool read_metadata(const struct af_build *build, struct af_span *text_out)
+{
+    const char *torch = af_fact_text_or(&build->machine->torch.path, NULL);
+    const char *version = af_fact_text_or(&build->machine->torch.version, "");
+    const char *site = torch == NULL ? NULL : af_path_folder(build->arena, torch);
+    const size_t lengths[] = {strcspn(version, "+"), strlen(version)};
+    for (size_t i = 0; site != NULL && i < AF_COUNT(lengths); i++) {
+        const char *path = af_arena_format(build->arena, "%s/torch-%.*s.dist-info/METADATA",
+                                           site, (int)lengths[i], version);
+        if (path != NULL &&
+            af_file_read(build->arena, path, METADATA_BYTES_MAX, text_out, NULL) == ANYFLASH_OK)
+            return true;
+    }
+    return false;
+}
+
+/* "13.0.2" of torch's "Requires-Dist: cuda-toolkit[...]==13.0.2"; NULL without. */
+static const char *pinned_toolkit(const struct af_build *build)
+{
+    struct af_span rest;
+    struct af_header header;
+    struct af_requirement requirement;
+    if (!read_metadata(build, &rest))
+        return NULL;
+    while (af_header_next(&rest, &header)) {
+        if (!af_header_is(&header, "Requires-Dist") ||
+            !af_requirement_parse(header.value, &requirement) ||
+            !af_span_equal(requirement.name, "cuda-toolkit") || requirement.specifier.len < 3 ||
+            strncmp(requirement.specifier.data, "==", 2) != 0)
+            continue;
+        return af_arena_text_n(build->arena, requirement.specifier.data + 2,
+                               requirement.specifier.len - 2);
+    }
+    return NULL;
+}
+
+static enum anyflash_status choose_toolkit(const struct af_build *build,
+                                           struct af_build_place *place,
+                                           struct anyflash_error *err)
+{
+    const char *cuda = af_fact_text_or(&build->machine->torch.cuda, NULL);
+    const struct af_toolkit *toolkit = system_toolkit(build->machine);
+    if (cuda == NULL)
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "this torch has no CUDA: flash-attn cannot be built for it");
+    bool fits = toolkit != NULL && same_major(toolkit->version.value.text, cuda);
+    if (build->toolkit != AF_BUILD_TOOLKIT_INDEX && fits) {
+        place->cuda_version = toolkit->version.value.text;
+        place->cuda_home = af_fact_text_or(&toolkit->root, NULL);
+        return ANYFLASH_OK;
+    }
+    if (build->toolkit == AF_BUILD_TOOLKIT_SYSTEM)
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "no CUDA %.*s toolkit on this system that torch would take",
+                       (int)strcspn(cuda, "."), cuda);
+    place->cuda_from_index = true;
+    place->cuda_version = pinned_toolkit(build);
+    if (place->cuda_version == NULL && strtol(cuda, NULL, 10) >= AF_TOOLKIT_INDEX_CUDA_MIN)
+        place->cuda_version = af_arena_format(build->arena, "%s.*", cuda); /* not pinned */
+    if (build->arena->failed)
+        return af_fail_memory(err);
+    if (place->cuda_version == NULL)
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "this torch (CUDA %s) names no toolkit of the package index, whose "
+                       "compilers begin with CUDA 13: install the CUDA %.*s toolkit on the "
+                       "system",
+                       cuda, (int)strcspn(cuda, "."), cuda);
+    return ANYFLASH_OK;
+}
+
+/* torch writes the path of the gates into ninja's commands as it is, and PATH has it, too. */
+static enum anyflash_status check_root(const char *root, struct anyflash_error *err)
+{
+    char shown[200];
+    size_t len = strcspn(root, " \t\r\n:;,$&|<>()[]{}*?#!'\"`\\");
+    if (root[len] == '\0')
+        return ANYFLASH_OK;
+    return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                   "torch cannot build in '%s', whose path holds '%c': set ANYFLASH_CACHE to "
+                   "another folder",
+                   af_text_quote(shown, sizeof shown, root, strlen(root)),
+                   root[len] >= ' ' ? root[len] : ' ');
+}
+
+/* The host compiler that setup.py will take, as its path and version. */
+static const char *host_compiler(const struct af_build *build)
+{
+    const struct af_compiler_rows *rows = &build->machine->compilers;
+    return rows->count == 0 ? "none"
+                            : af_arena_format(build->arena, "%s %s",
+                                              af_fact_text_or(&rows->rows[0].path, "?"),
+                                              af_fact_text_or(&rows->rows[0].version, "?"));
+}
+
+static const char *key_of(const struct af_build *build, const char *inputs)
+{
+    char hex[AF_SHA256_HEX_BYTES];
+    af_sha256_bytes((struct af_span){inputs, strlen(inputs)}, hex);
+    return af_arena_text_n(build->arena, hex, KEY_DIGITS);
+}
+
+/* All that objects depend on, a line each. */
+static const char *inputs_of(const struct af_build *build, const struct af_build_place *place)
+{
+    const struct af_machine *machine = build->machine;
+    const char *macros[AF_SLIM_MACROS_MAX + 1];
+    const char *text = af_arena_format(
+        build->arena, "flash-attn %s\npython %s %s\ntorch %s %s\ncuda %s %s\nhost %s\ntarget",
+        build->version, af_fact_text_or(&machine->python.version, "?"),
+        af_fact_text_or(&machine->python.executable, "?"),
+        af_fact_text_or(&machine->torch.version, "?"),
+        af_fact_text_or(&machine->torch.path, "?"), place->cuda_version,
+        place->cuda_from_index ? "index" : place->cuda_home, host_compiler(build));
+    for (size_t i = 0; i < build->slim.arch_count; i++)
+        text = af_arena_format(build->arena, "%s %d", text, build->slim.archs[i]);
+    af_slim_macros(&build->slim, macros);
+    for (size_t i = 0; macros[i] != NULL; i++)
+        text = af_arena_format(build->arena, "%s\nmacro %s", text, macros[i]);
+    return af_arena_format(build->arena, "%s\n", text);
+}
+
+enum anyflash_status af_build_find_place(const struct af_build *build,
+                                         struct af_build_place *place_out,
+                                         struct anyflash_error *err)
+{
+    struct af_build_place place = {0};
+    struct af_arena *arena = build->arena;
+    const char *root = af_build_root(arena);
+    const char *python = af_fact_text_or(&build->machine->python.executable, NULL);
+    enum anyflash_status status = choose_toolkit(build, &place, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (arena->failed)
+        return af_fail_memory(err);
+    if (root == NULL || python == NULL)
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       root == NULL ? "no home folder for the build's cache"
+                                    : "the environment's interpreter is not known");
+    status = check_root(root, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    const char *inputs = inputs_of(build, &place);
+    const char *tools = af_arena_format(arena, "%s\n%s\n%s\n", python,
+                                        af_fact_text_or(&build->machine->torch.path, "?"),
+                                        place.cuda_from_index ? place.cuda_version : "system");
+    if (inputs == NULL || tools == NULL)
+        return af_fail_memory(err);
+    place.folder = af_arena_format(arena, "%s/%s", root, key_of(build, inputs));
+    place.environment = af_arena_format(arena, "%s/tools-%s", root, key_of(build, tools));
+    place.python = af_arena_format(arena, "%s/bin/python", place.environment);
+    place.sources = af_arena_format(arena, "%s/flash-attn", place.folder);
+    place.temporary = af_arena_format(arena, "%s/temporary", place.folder);
+    place.log = af_arena_format(arena, "%s/log", place.folder);
+    place.output = af_arena_format(arena, "%s/wheels", place.folder);
+    if (place.cuda_from_index)
+        place.cuda_home = af_arena_format(arena, "%s/cuda", place.environment);
+    if (arena->failed)
+        return af_fail_memory(err);
+    *place_out = place;
+    return ANYFLASH_OK;
+}

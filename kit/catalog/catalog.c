@@ -1,0 +1,59 @@
+/*
+ * catalog.c: the wheels that are known, from the program or from a newer file.
+ * The two forms are read in catalog_pack.c and catalog_rows.c.
+ */
+#include "kit/catalog/catalog.h"
+
+#include "kit/catalog/catalog_pack.h"
+#include "kit/catalog/catalog_rows.h"
+#include "kit/catalog/embedded.h"
+
+static enum anyflash_status unpack_embedded(struct af_catalog *catalog,
+                                            struct anyflash_error *err)
+{
+    struct af_span bytes;
+    catalog->name = "embedded";
+    enum anyflash_status status =
+        af_embedded_open(&af_embedded_catalog, &catalog->arena, &bytes, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    return af_catalog_unpack(bytes, &catalog->arena, &catalog->wheels, &catalog->count,
+                             &catalog->date, err);
+}
+
+static enum anyflash_status publish(struct af_catalog *made, enum anyflash_status status,
+                                    struct af_catalog *catalog_out)
+{
+    if (status == ANYFLASH_OK)
+        *catalog_out = *made;
+    else
+        af_arena_release(&made->arena);
+    return status;
+}
+
+enum anyflash_status af_catalog_load_embedded(struct af_catalog *catalog,
+                                              struct anyflash_error *err)
+{
+    struct af_catalog made = {0};
+    af_arena_init(&made.arena);
+    return publish(&made, unpack_embedded(&made, err), catalog);
+}
+
+enum anyflash_status af_catalog_parse(struct af_catalog *catalog, struct af_span bytes,
+                                      const char *name, struct anyflash_error *err)
+{
+    struct af_catalog made = {0};
+    af_arena_init(&made.arena);
+    made.name = af_arena_text(&made.arena, name);
+    enum anyflash_status status = af_catalog_rows_read(bytes, name, &made.arena, &made.wheels,
+                                                       &made.count, &made.date, err);
+    if (status == ANYFLASH_OK && made.arena.failed)
+        status = af_fail_memory(err);
+    return publish(&made, status, catalog);
+}
+
+void af_catalog_release(struct af_catalog *catalog)
+{
+    af_arena_release(&catalog->arena);
+    *catalog = (struct af_catalog){0};
+}

@@ -1,0 +1,259 @@
+/*
+ * catalog_pack.c: both directions of the packed catalog. Unpacking runs at
+ * every start of the program, so it is one pass per column; packing runs once,
+ * at build time.
+ */
+#include "kit/catalog/catalog_pack.h"
+
+#include "kit/catalog/intern.h"
+
+#include <string.h>
+
+#define MAGIC "AFC1"
+#define HEAD_BYTES 20u
+#define TEXTS_MAX 65535u
+
+/* ---- packing ---- */
+
+static void add_number(struct af_text *packed, uint32_t number, size_t bytes)
+{
+    char little[4];
+    for (size_t i = 0; i < bytes; i++)
+        little[i] = (char)(number >> (8 * i));
+    af_text_add_n(packed, little, bytes);
+}
+
+static void add_ended(struct af_text *packed, const char *text)
+{
+    if (text != NULL)
+        af_text_add_n(packed, text, strlen(text));
+    af_text_add_n(packed, "", 1);
+}
+
+/* The place + 1 of `text`, which becomes known if it was not; 0 for NULL. */
+static uint32_t place_of(struct af_intern *texts, struct af_arena *arena, const char *text)
+{
+    size_t number;
+    if (text == NULL)
+        return 0;
+    if (!af_intern_add(texts, arena, text, strlen(text), &number)) {
+        arena->failed = true;
+        return 0;
+    }
+    return (uint32_t)number + 1;
+}
+
+static void add_columns(const struct af_wheel *wheels, size_t count, struct af_intern *texts,
+                        struct af_arena *arena, struct af_text *columns)
+{
+#define COLUMN(value, bytes)                                                                   \
+    for (size_t i = 0; i < count; i++)                                                         \
+        add_number(columns, (uint32_t)(value), bytes);
+#define AF_WHEEL_LONG(member, needed)
+#define AF_WHEEL_TEXT(member, needed) COLUMN(place_of(texts, arena, wheels[i].member), 2)
+#define AF_WHEEL_JOINED(member) COLUMN(place_of(texts, arena, wheels[i].member), 2)
+#define AF_WHEEL_NUMBER(member, type) COLUMN(wheels[i].member, sizeof(type))
+#define AF_WHEEL_ANSWER(member) COLUMN(wheels[i].member, 1)
+#define AF_WHEEL_FLAG(member) COLUMN(wheels[i].member, 1)
+#include "kit/catalog/wheel_fields.inc"
+#undef AF_WHEEL_LONG
+#undef AF_WHEEL_TEXT
+#undef AF_WHEEL_JOINED
+#undef AF_WHEEL_NUMBER
+#undef AF_WHEEL_ANSWER
+#undef AF_WHEEL_FLAG
+#undef COLUMN
+}
+
+/* Parts of a packed catalog before they are put one after the other. */
+struct parts {
+    struct af_arena arena;
+    struct af_intern texts;
+    struct af_text vocabulary;
+    struct af_text names;
+    struct af_text columns;
+};
+
+static void collect(struct parts *parts, const struct af_wheel *wheels, size_t count,
+                    const char *date)
+{
+    place_of(&parts->texts, &parts->arena, date);
+    add_columns(wheels, count, &parts->texts, &parts->arena, &parts->columns);
+    for (size_t i = 0; i < parts->texts.count; i++)
+        add_ended(&parts->vocabulary, parts->texts.texts[i]);
+    for (size_t i = 0; i < count; i++) {
+        add_ended(&parts->names, wheels[i].filename);
+        add_ended(&parts->names, wheels[i].url);
+    }
+}
+
+static void join(const struct parts *parts, size_t count, struct af_text *packed)
+{
+    af_text_add(packed, MAGIC);
+    add_number(packed, (uint32_t)count, 4);
+    add_number(packed, (uint32_t)parts->texts.count, 4);
+    add_number(packed, (uint32_t)parts->vocabulary.len, 4);
+    add_number(packed, (uint32_t)parts->names.len, 4);
+    af_text_add_n(packed, parts->vocabulary.data, parts->vocabulary.len);
+    af_text_add_n(packed, parts->names.data, parts->names.len);
+    af_text_add_n(packed, parts->columns.data, parts->columns.len);
+}
+
+enum anyflash_status af_catalog_pack(const struct af_wheel *wheels, size_t count,
+                                     const char *date, struct af_text *packed,
+                                     struct anyflash_error *err)
+{
+    struct parts parts = {.texts = {0}};
+    enum anyflash_status status = ANYFLASH_OK;
+    af_arena_init(&parts.arena);
+    collect(&parts, wheels, count, date == NULL ? "" : date);
+    if (parts.arena.failed || parts.vocabulary.failed || parts.names.failed ||
+        parts.columns.failed)
+        status = af_fail_memory(err);
+    else if (parts.texts.count > TEXTS_MAX)
+        status = af_fail(err, ANYFLASH_E_LIMIT, "the catalog has %zu distinct texts",
+                         parts.texts.count);
+    else
+        join(&parts, count, packed);
+    if (status == ANYFLASH_OK && packed->failed)
+        status = af_fail_memory(err);
+    af_text_release(&parts.columns);
+    af_text_release(&parts.names);
+    af_text_release(&parts.vocabulary);
+    af_intern_release(&parts.texts);
+    af_arena_release(&parts.arena);
+    return status;
+}
+
+/* ---- unpacking ---- */
+
+/* What is left of the packed bytes. Sticky failure. */
+struct unpacking {
+    const unsigned char *at;
+    const unsigned char *end;
+    const char **texts;
+    size_t text_count;
+    bool failed;
+};
+
+static const unsigned char *take(struct unpacking *left, size_t bytes)
+{
+    const unsigned char *start = left->at;
+    if (left->failed || bytes > (size_t)(left->end - left->at)) {
+        left->failed = true;
+        return NULL;
+    }
+    left->at += bytes;
+    return start;
+}
+
+static uint32_t number_at(const unsigned char *bytes, size_t count)
+{
+    uint32_t number = 0;
+    for (size_t i = 0; i < count; i++)
+        number |= (uint32_t)bytes[i] << (8 * i);
+    return number;
+}
+
+/* The next NUL-terminated text of a region, NULL when the region ends first. */
+static const char *next_text(const char **at, const char *end)
+{
+    const char *text = *at;
+    const char *nul = memchr(text, '\0', (size_t)(end - text));
+    if (nul == NULL)
+        return NULL;
+    *at = nul + 1;
+    return text;
+}
+
+static void take_texts(struct unpacking *left, size_t bytes)
+{
+    const char *at = (const char *)take(left, bytes);
+    for (size_t i = 0; !left->failed && i < left->text_count; i++) {
+        left->texts[i] = next_text(&at, (const char *)left->at);
+        left->failed = left->texts[i] == NULL;
+    }
+}
+
+static void take_names(struct unpacking *left, size_t bytes, struct af_wheel *wheels,
+                       size_t count)
+{
+    const char *at = (const char *)take(left, bytes);
+    for (size_t i = 0; !left->failed && i < count; i++) {
+        const char *filename = next_text(&at, (const char *)left->at);
+        const char *url = filename == NULL ? NULL : next_text(&at, (const char *)left->at);
+        left->failed = url == NULL;
+        wheels[i].filename = filename;
+        wheels[i].url = url == NULL || *url == '\0' ? NULL : url;
+    }
+}
+
+static const char *text_at(struct unpacking *left, const unsigned char *column, size_t row)
+{
+    uint32_t place = number_at(column + 2 * row, 2);
+    if (place > left->text_count)
+        left->failed = true;
+    return place == 0 || left->failed ? NULL : left->texts[place - 1];
+}
+
+static void take_columns(struct unpacking *left, struct af_wheel *wheels, size_t count)
+{
+    const unsigned char *column;
+#define COLUMN(member, bytes, value)                                                           \
+    column = take(left, count * (bytes));                                                      \
+    for (size_t i = 0; !left->failed && i < count; i++)                                        \
+        wheels[i].member = value;
+#define AF_WHEEL_LONG(member, needed)
+#define AF_WHEEL_TEXT(member, needed) COLUMN(member, 2, text_at(left, column, i))
+#define AF_WHEEL_JOINED(member) COLUMN(member, 2, text_at(left, column, i))
+#define AF_WHEEL_NUMBER(member, type)                                                          \
+    COLUMN(member, sizeof(type), (type)number_at(column + sizeof(type) * i, sizeof(type)))
+#define AF_WHEEL_ANSWER(member)                                                                \
+    COLUMN(member, 1, column[i] <= AF_UNKNOWN ? column[i] : AF_UNKNOWN)
+#define AF_WHEEL_FLAG(member) COLUMN(member, 1, column[i] != 0)
+#include "kit/catalog/wheel_fields.inc"
+#undef AF_WHEEL_LONG
+#undef AF_WHEEL_TEXT
+#undef AF_WHEEL_JOINED
+#undef AF_WHEEL_NUMBER
+#undef AF_WHEEL_ANSWER
+#undef AF_WHEEL_FLAG
+#undef COLUMN
+}
+
+/* Texts that every wheel must have; a reader never looks for NULL there. */
+static bool is_complete(const struct af_wheel *wheel)
+{
+    return wheel->source != NULL && wheel->package != NULL && wheel->version != NULL &&
+           wheel->python != NULL && wheel->abi != NULL && wheel->platform != NULL;
+}
+
+enum anyflash_status af_catalog_unpack(struct af_span bytes, struct af_arena *arena,
+                                       const struct af_wheel **wheels_out, size_t *count_out,
+                                       const char **date_out, struct anyflash_error *err)
+{
+    struct unpacking left = {.at = (const unsigned char *)bytes.data};
+    left.end = left.at + bytes.len;
+    const unsigned char *head = take(&left, HEAD_BYTES);
+    if (head == NULL || memcmp(head, MAGIC, 4) != 0)
+        return af_fail(err, ANYFLASH_E_DATA, "the packed catalog does not start as one");
+    size_t count = number_at(head + 4, 4);
+    left.text_count = number_at(head + 8, 4);
+    if (count > bytes.len || left.text_count > TEXTS_MAX || left.text_count == 0)
+        return af_fail(err, ANYFLASH_E_DATA, "the packed catalog counts more than it holds");
+    struct af_wheel *wheels = af_arena_array(arena, count, sizeof *wheels);
+    left.texts = af_arena_array(arena, left.text_count, sizeof *left.texts);
+    if (wheels == NULL || left.texts == NULL)
+        return af_fail_memory(err);
+    take_texts(&left, number_at(head + 12, 4));
+    take_names(&left, number_at(head + 16, 4), wheels, count);
+    take_columns(&left, wheels, count);
+    for (size_t i = 0; !left.failed && i < count; i++)
+        left.failed = !is_complete(&wheels[i]);
+    if (left.failed)
+        return af_fail(err, ANYFLASH_E_DATA, "the packed catalog contradicts itself");
+    *wheels_out = wheels;
+    *count_out = count;
+    *date_out = *left.texts[0] == '\0' ? NULL : left.texts[0];
+    return ANYFLASH_OK;
+}

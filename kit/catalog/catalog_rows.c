@@ -1,0 +1,368 @@
+/*
+ * catalog_rows.c: one JSON object a line becomes one struct af_wheel.
+ *
+ * Everything is checked here, once: what installers and terminals are handed
+ * later comes out of these texts. Unknown keys are a newer file's and are passed
+ * over. Called by catalog.c and, at build time, by tools/pack_data.c.
+ */
+#include "kit/catalog/catalog_rows.h"
+
+#include "kit/base/json.h"
+#include "kit/base/text.h"
+#include "kit/catalog/intern.h"
+#include "kit/formats/version.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NUMBER_MAX 9999
+#define SM_MAX 32
+
+/* What one reading carries along; `status` is the first failure. */
+struct reading {
+    struct af_arena *arena;
+    struct af_intern texts;
+    struct af_intern versions;
+    const char *name;
+    size_t line;
+    struct anyflash_error *err;
+    enum anyflash_status status;
+};
+
+/* Records the first failure; false, so that it can end a chain of checks. */
+static bool bad(struct reading *reading, const char *field, const char *problem)
+{
+    char shown[160];
+    af_text_quote(shown, sizeof shown, reading->name, strlen(reading->name));
+    if (reading->status == ANYFLASH_OK)
+        reading->status =
+            af_fail(reading->err, ANYFLASH_E_DATA, "'%s' line %zu, field '%s': %s", shown,
+                    reading->line, field, problem);
+    return false;
+}
+
+static bool no_memory(struct reading *reading)
+{
+    if (reading->status == ANYFLASH_OK)
+        reading->status = af_fail_memory(reading->err);
+    return false;
+}
+
+static const char *intern(struct reading *reading, const char *text)
+{
+    size_t number;
+    if (af_intern_add(&reading->texts, reading->arena, text, strlen(text), &number))
+        return reading->texts.texts[number];
+    no_memory(reading);
+    return NULL;
+}
+
+/* Letters that a terminal shows as they are: what af_text_quote() keeps. */
+static bool is_plain(const char *text)
+{
+    char quoted[AF_CATALOG_LINE_BYTES_MAX];
+    size_t len = strlen(text);
+    const char *at = text;
+    while (*at >= ' ' && *at <= '~')
+        at++;
+    if (*at == '\0')
+        return true; /* nearly always */
+    if (len >= sizeof quoted)
+        return false;
+    return strcmp(af_text_quote(quoted, sizeof quoted, text, len), text) == 0;
+}
+
+/* A text value; NULL when the key is absent or null; false when it is bad. */
+static bool get_text(struct reading *reading, const json_t *row, const char *field, bool needed,
+                     const char **text_out)
+{
+    const json_t *value = json_object_get(row, field);
+    *text_out = NULL;
+    if (value == NULL || json_is_null(value))
+        return needed ? bad(reading, field, "is missing") : true;
+    if (!json_is_string(value))
+        return bad(reading, field, "is no text");
+    if (!is_plain(json_string_value(value)))
+        return bad(reading, field, "holds characters that cannot be shown");
+    if (json_string_length(value) == 0)
+        return bad(reading, field, "is empty");
+    *text_out = json_string_value(value);
+    return true;
+}
+
+static bool read_text(struct reading *reading, const json_t *row, const char *field,
+                      bool needed, const char **text_out)
+{
+    const char *text;
+    if (!get_text(reading, row, field, needed, &text))
+        return false;
+    *text_out = text == NULL ? NULL : intern(reading, text);
+    return text == NULL || *text_out != NULL;
+}
+
+static bool read_long(struct reading *reading, const json_t *row, const char *field,
+                      bool needed, const char **text_out)
+{
+    const char *text;
+    if (!get_text(reading, row, field, needed, &text))
+        return false;
+    *text_out = af_arena_text(reading->arena, text);
+    return reading->arena->failed ? no_memory(reading) : true;
+}
+
+static bool read_answer(struct reading *reading, const json_t *row, const char *field,
+                        enum af_answer *answer_out)
+{
+    const json_t *value = json_object_get(row, field);
+    *answer_out = AF_UNKNOWN;
+    if (value == NULL || json_is_null(value))
+        return true;
+    if (!json_is_boolean(value))
+        return bad(reading, field, "is neither true, false nor null");
+    *answer_out = json_is_true(value) ? AF_YES : AF_NO;
+    return true;
+}
+
+/* Whether the text `field` is `text`; absent or null counts as `fallback`. */
+static bool read_flag(struct reading *reading, const json_t *row, const char *field,
+                      const char *text, bool fallback, bool *flag_out)
+{
+    const char *value;
+    if (!get_text(reading, row, field, false, &value))
+        return false;
+    *flag_out = value == NULL ? fallback : strcmp(value, text) == 0;
+    return true;
+}
+
+/* Up to three numbers "2.8.1" into `parts`; -1 where there is none. */
+static bool split_numbers(const char *text, int16_t *parts[3])
+{
+    const char *at = text;
+    for (int i = 0; i < 3; i++) {
+        *parts[i] = -1;
+        if (at == NULL)
+            continue;
+        char *end = NULL;
+        long number = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : -1;
+        if (number < 0 || number > NUMBER_MAX || (*end != '.' && *end != '\0'))
+            return false;
+        *parts[i] = (int16_t)number;
+        at = *end == '.' ? end + 1 : NULL;
+    }
+    return at == NULL;
+}
+
+static bool read_numbers(struct reading *reading, struct af_wheel *wheel)
+{
+    int16_t unused;
+    int16_t glibc_major;
+    if (!split_numbers(wheel->torch, (int16_t *[3]){&wheel->torch_major, &wheel->torch_minor,
+                                                    &wheel->torch_patch}))
+        return bad(reading, "torch", "is no version like 2.8 or 2.8.1");
+    if (!split_numbers(wheel->cuda,
+                       (int16_t *[3]){&wheel->cuda_major, &wheel->cuda_minor, &unused}))
+        return bad(reading, "cuda", "is no version like 12 or 12.8");
+    if (!split_numbers(wheel->glibc_min,
+                       (int16_t *[3]){&glibc_major, &wheel->glibc_minor, &unused}) ||
+        (wheel->glibc_min != NULL && (glibc_major != 2 || wheel->glibc_minor < 0)))
+        return bad(reading, "glibc_min", "is no version like 2.28");
+    int64_t tag = -1;
+    bool single = af_starts_with(wheel->python, "cp3") &&
+                  af_parse_i64(wheel->python + 3, 0, NUMBER_MAX, &tag);
+    wheel->python_minor = (int16_t)(single ? tag : -1);
+    return true;
+}
+
+/* "8.0 9.0" from the list of texts. */
+static bool read_sms(struct reading *reading, const json_t *row, const char *field,
+                     const char **sm_out)
+{
+    const json_t *list = json_object_get(row, field);
+    struct af_text joined = {0};
+    bool good = true;
+    if (list == NULL || json_is_null(list))
+        return true;
+    if (!json_is_array(list) || json_array_size(list) == 0 || json_array_size(list) > SM_MAX)
+        return bad(reading, field, "is no list of compute capabilities");
+    for (size_t i = 0; good && i < json_array_size(list); i++) {
+        int16_t major, minor, patch;
+        const char *sm = json_string_value(json_array_get(list, i));
+        good = sm != NULL && split_numbers(sm, (int16_t *[3]){&major, &minor, &patch}) &&
+               minor >= 0 && patch < 0;
+        if (good)
+            af_text_format(&joined, "%s%s", i == 0 ? "" : " ", sm);
+    }
+    if (good && !joined.failed)
+        *sm_out = intern(reading, af_text_get(&joined));
+    bool failed = joined.failed;
+    af_text_release(&joined);
+    if (!good)
+        return bad(reading, field, "holds something else than '8.0'");
+    return failed ? no_memory(reading) : *sm_out != NULL;
+}
+
+/* Notes the version's number in discovery order; rank_versions() replaces it. */
+static bool read_version(struct reading *reading, struct af_wheel *wheel)
+{
+    struct af_version version;
+    size_t number;
+    size_t len = strlen(wheel->version);
+    if (!af_version_parse(wheel->version, len, &version) || version.local[0] != '\0')
+        return bad(reading, "version", "is no public version");
+    if (!af_intern_add(&reading->versions, reading->arena, wheel->version, len, &number))
+        return no_memory(reading);
+    wheel->version_rank = (int32_t)number;
+    return true;
+}
+
+/* Names and addresses are handed to installers: nothing that reads as an option or path. */
+static bool check_handles(struct reading *reading, const struct af_wheel *wheel)
+{
+    if (wheel->filename[0] == '-' || strpbrk(wheel->filename, "/\\ ") != NULL ||
+        !af_ends_with(wheel->filename, ".whl"))
+        return bad(reading, "filename", "is no wheel's file name");
+    /* Without encryption only on this very machine: a server of one's own, or a test's. */
+    if (wheel->url != NULL && ((!af_starts_with(wheel->url, "https://") &&
+                                !af_starts_with(wheel->url, "http://127.0.0.1:")) ||
+                               strpbrk(wheel->url, " \"'`$\\") != NULL))
+        return bad(reading, "url", "is no https address");
+    return true;
+}
+
+static bool read_row(struct reading *reading, const json_t *row, struct af_wheel *wheel)
+{
+    enum af_answer valid_name;
+#define AF_WHEEL_TEXT(member, needed)                                                          \
+    if (!read_text(reading, row, #member, needed, &wheel->member))                             \
+        return false;
+#define AF_WHEEL_LONG(member, needed)                                                          \
+    if (!read_long(reading, row, #member, needed, &wheel->member))                             \
+        return false;
+#define AF_WHEEL_ANSWER(member)                                                                \
+    if (!read_answer(reading, row, #member, &wheel->member))                                   \
+        return false;
+#define AF_WHEEL_JOINED(member)                                                                \
+    if (!read_sms(reading, row, #member, &wheel->member))                                      \
+        return false;
+#define AF_WHEEL_NUMBER(member, type)
+#define AF_WHEEL_FLAG(member)
+#include "kit/catalog/wheel_fields.inc"
+#undef AF_WHEEL_TEXT
+#undef AF_WHEEL_LONG
+#undef AF_WHEEL_ANSWER
+#undef AF_WHEEL_JOINED
+#undef AF_WHEEL_NUMBER
+#undef AF_WHEEL_FLAG
+    if (!read_flag(reading, row, "kind", "official", false, &wheel->official) ||
+        !read_flag(reading, row, "gpu", "rocm", false, &wheel->rocm) ||
+        !read_flag(reading, row, "evidence", "listed", false, &wheel->listed) ||
+        !read_answer(reading, row, "valid_name", &valid_name))
+        return false;
+    wheel->valid_name = valid_name != AF_NO;
+    return read_numbers(reading, wheel) && read_version(reading, wheel) &&
+           check_handles(reading, wheel);
+}
+
+struct ranked {
+    struct af_version version;
+    size_t number;
+};
+
+static int compare_ranked(const void *a, const void *b)
+{
+    return af_version_compare_public(&((const struct ranked *)a)->version,
+                                     &((const struct ranked *)b)->version);
+}
+
+/* Turns version_rank from discovery order into the order of versions. */
+static bool rank_versions(struct reading *reading, struct af_wheel *wheels, size_t count)
+{
+    size_t known = reading->versions.count;
+    struct ranked *ranked = af_mem_alloc(known * sizeof *ranked);
+    int32_t *ranks = af_mem_alloc(known * sizeof *ranks);
+    bool good = ranked != NULL && ranks != NULL;
+    for (size_t i = 0; good && i < known; i++) {
+        const char *text = reading->versions.texts[i];
+        ranked[i].number = i;
+        af_version_parse(text, strlen(text), &ranked[i].version);
+    }
+    if (good)
+        qsort(ranked, known, sizeof *ranked, compare_ranked);
+    int32_t rank = 0;
+    for (size_t i = 0; good && i < known; i++) {
+        rank += i > 0 && compare_ranked(&ranked[i - 1], &ranked[i]) != 0;
+        ranks[ranked[i].number] = rank;
+    }
+    for (size_t i = 0; good && i < count; i++)
+        wheels[i].version_rank = ranks[wheels[i].version_rank];
+    af_mem_free(ranks);
+    af_mem_free(ranked);
+    return good || no_memory(reading);
+}
+
+static bool is_blank(struct af_span line)
+{
+    return af_span_trim(line).len == 0;
+}
+
+static bool read_line(struct reading *reading, struct af_span line, struct af_wheel *wheels,
+                      size_t *count, const char **date)
+{
+    char place[200];
+    char shown[160];
+    json_t *row = NULL;
+    af_text_quote(shown, sizeof shown, reading->name, strlen(reading->name));
+    snprintf(place, sizeof place, "%s:%zu", shown, reading->line);
+    reading->status = af_json_parse(line, AF_CATALOG_LINE_BYTES_MAX, place, &row, reading->err);
+    if (reading->status != ANYFLASH_OK)
+        return false;
+    bool good;
+    if (!json_is_object(row))
+        good = bad(reading, "", "the line is no JSON object");
+    else if (reading->line == 1 && json_object_get(row, "catalog_date") != NULL)
+        good = read_long(reading, row, "catalog_date", true, date);
+    else
+        good = read_row(reading, row, &wheels[(*count)++]);
+    json_decref(row);
+    return good;
+}
+
+/* Lines that hold a row or the date; the array for the wheels has that size. */
+static size_t count_lines(struct af_span bytes)
+{
+    struct af_span line;
+    size_t count = 0;
+    while (af_span_line(&bytes, &line))
+        count += !is_blank(line);
+    return count;
+}
+
+enum anyflash_status af_catalog_rows_read(struct af_span bytes, const char *name,
+                                          struct af_arena *arena,
+                                          const struct af_wheel **wheels_out, size_t *count_out,
+                                          const char **date_out, struct anyflash_error *err)
+{
+    struct reading reading = {.arena = arena, .name = name, .err = err};
+    struct af_span line;
+    const char *date = NULL;
+    size_t count = 0;
+    size_t room = count_lines(bytes);
+    if (room > AF_CATALOG_ROWS_MAX)
+        return af_fail(err, ANYFLASH_E_LIMIT, "the catalog has more than %u rows",
+                       AF_CATALOG_ROWS_MAX);
+    struct af_wheel *wheels = af_arena_array(arena, room, sizeof *wheels);
+    bool good = wheels != NULL || no_memory(&reading);
+    while (good && af_span_line(&bytes, &line)) {
+        reading.line++;
+        good = is_blank(line) || read_line(&reading, line, wheels, &count, &date);
+    }
+    good = good && rank_versions(&reading, wheels, count);
+    af_intern_release(&reading.texts);
+    af_intern_release(&reading.versions);
+    if (!good)
+        return reading.status;
+    *wheels_out = wheels;
+    *count_out = count;
+    *date_out = date;
+    return ANYFLASH_OK;
+}

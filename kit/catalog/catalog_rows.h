@@ -1,0 +1,21 @@
+/*
+ * catalog_rows.h: wheels from JSON lines, the form of data/wheels.jsonl. Used
+ * when the program is built and when a newer catalog file is given.
+ */
+#ifndef AF_KIT_CATALOG_CATALOG_ROWS_H
+#define AF_KIT_CATALOG_CATALOG_ROWS_H
+
+#include "kit/catalog/catalog.h"
+
+/*
+ * Reads the lines of `bytes` into `arena`; `name` is what errors call the
+ * file. A first line {"catalog_date": "2026-08-22"} sets *date_out, which is
+ * else NULL. Empty lines are passed over. Fails with DATA ("'name' line 7,
+ * field 'torch': ..."), LIMIT or NO_MEMORY.
+ */
+enum anyflash_status af_catalog_rows_read(struct af_span bytes, const char *name,
+                                          struct af_arena *arena,
+                                          const struct af_wheel **wheels_out, size_t *count_out,
+                                          const char **date_out, struct anyflash_error *err);
+
+#endif

@@ -1,0 +1,167 @@
+/*
+ * tables.h: what is known about torch releases, CUDA toolkits, flash-attn
+ * releases and the wheels that do not do what their name says.
+ *
+ * The data is data/torch.json, cuda.json, flash_attn_releases.json and
+ * traps.json, each row with source and date; embedded at build time. Texts and
+ * lists belong to the tables. NULL and -1 are unknown.
+ */
+#ifndef AF_KIT_CATALOG_TABLES_H
+#define AF_KIT_CATALOG_TABLES_H
+
+#include "engine/base/base.h"
+#include "engine/base/mem.h"
+#include "kit/catalog/catalog.h"
+
+struct af_words {
+    const char *const *items;
+    size_t count;
+};
+
+/* One build of a torch release. */
+struct af_torch_variant {
+    const char *platform; /* linux_x86_64, linux_aarch64, win_amd64 */
+    const char *cuda;     /* "cu128", "cpu" */
+    int cuda_major;       /* 12; -1 for cpu */
+    int cuda_minor;
+    enum af_answer cxx11abi; /* UNKNOWN on Windows, where it means nothing */
+    const char *glibc_min;   /* "2.28"; NULL off Linux */
+    struct af_words sm;      /* "8.0"; count 0: not known */
+    bool is_default;         /* what a plain install from the Python package index brings */
+};
+
+/* One minor release of torch. Variants: newest CUDA last. */
+struct af_torch_release {
+    const char *minor;  /* "2.9" */
+    const char *latest; /* newest patch release: "2.9.1" */
+    const char *date;   /* of x.y.0 */
+    int major_number;
+    int minor_number;
+    int layout;                   /* releases of equal number share their C++ object layout */
+    int cxx_std_min;              /* 17 or 20: what its headers need */
+    enum af_answer flash_kernels; /* exports FlashAttention through aten's operators */
+    struct af_words pythons;      /* "3.12" */
+    struct af_words pythons_free_threaded; /* "3.13" */
+    const struct af_torch_variant *variants;
+    size_t variant_count;
+};
+
+struct af_cuda_toolkit {
+    const char *version; /* "12.8" */
+    int major;
+    int minor;
+    int gcc_min; /* host compiler majors; -1 unknown */
+    int gcc_max;
+    int clang_max;
+    const char *driver_linux_min; /* the toolkit's own driver, first update */
+    const char *driver_windows_min;
+    const char *driver_linux_floor; /* lowest driver that runs this major's cubins */
+    struct af_words sm_targets;
+};
+
+/* A version of PTX and the CUDA whose drivers are the first to compile it. */
+struct af_ptx_isa {
+    int major; /* 8.7 */
+    int minor;
+    int cuda_major; /* 12.8 */
+    int cuda_minor;
+};
+
+/* A compression of GPU code that older drivers cannot unpack. */
+struct af_unpacking {
+    const char *packing; /* "zstd" */
+    const char *driver_linux_min;
+};
+
+/* One tag of flash-attn 2. */
+struct af_flash_release {
+    const char *version; /* "2.8.3.post1" */
+    const char *date;
+    const char *python_requires;  /* ">=3.9" */
+    const char *nvcc_min;         /* "11.7" */
+    const char *gpu_check;        /* what its own code demands of a GPU, in words */
+    const char *archs;            /* default of FLASH_ATTN_CUDA_ARCHS; NULL: has none */
+    struct af_words sm_cuda128;   /* default targets of a build with nvcc 12.8 or newer */
+    struct af_words sm_cuda124;   /* the same with an older one */
+    struct af_words torch_builds; /* of its wheels: "2.8.0", "2.3.0.dev20240207" */
+    int cu_files;                 /* kernels to compile */
+    int wheels_planned;           /* by the tag's workflow */
+    int wheels_published;
+};
+
+/* What a trap does to the wheels it matches; `value` holds the figure. */
+enum af_trap_effect {
+    AF_TRAP_NOTE,           /* the reader should know; value NULL */
+    AF_TRAP_ABI,            /* really has the C++ ABI "true" or "false" */
+    AF_TRAP_GLIBC,          /* really needs glibc `value` */
+    AF_TRAP_SM_MAX,         /* refuses GPUs above SM `value` in its own code */
+    AF_TRAP_SM_ONLY,        /* holds GPU code for the SMs of `value` only ("8.0 9.0") */
+    AF_TRAP_TORCH_BUILD,    /* compiled against exactly torch `value` (nightly or patch) */
+    AF_TRAP_TORCH_MIN,      /* serves torch `value` and every later one (stable ABI) */
+    AF_TRAP_NOT_INSTALLABLE /* installers refuse the file as it is */
+};
+
+/* Wheels that lie. NULL and empty conditions match every wheel. */
+struct af_trap {
+    const char *id;     /* unique row name */
+    const char *reason; /* text id of reason.h */
+    enum af_trap_effect effect;
+    const char *value;
+    const char *detail; /* one line for the reader */
+    const char *source;
+    const char *date;
+    struct {
+        struct af_words packages;
+        struct af_words sources;
+        struct af_words torch;     /* minors: "2.6" */
+        struct af_words platforms; /* what the platform tag starts with: "linux_", "win" */
+        struct af_words builds;    /* torch_build_cuda: "126" */
+        const char *versions;      /* specifiers over the public version */
+        const char *local_has;     /* text within the local version */
+        enum af_answer label;      /* C++ ABI of the name; UNKNOWN: any */
+        enum af_answer metadata_has_local; /* UNKNOWN: any */
+        enum af_answer valid_name;         /* UNKNOWN: any */
+        bool official_only;
+    } match;
+};
+
+struct af_tables {
+    struct af_arena arena;
+    const struct af_torch_release *torch; /* oldest first */
+    size_t torch_count;
+    const struct af_cuda_toolkit *cuda; /* oldest first */
+    size_t cuda_count;
+    const struct af_ptx_isa *ptx_isa; /* oldest first */
+    size_t ptx_isa_count;
+    const struct af_unpacking *unpacking;
+    size_t unpacking_count;
+    const struct af_flash_release *flash; /* oldest first */
+    size_t flash_count;
+    const struct af_flash_release **flash_by_text; /* the same in order of their texts */
+    const struct af_trap *traps;
+    size_t trap_count;
+    const char *date; /* of the youngest source */
+};
+
+/* Loads all tables. Fails with NO_MEMORY, or INTERNAL when the embedded data is bad. */
+enum anyflash_status af_tables_load(struct af_tables *tables, struct anyflash_error *err);
+void af_tables_release(struct af_tables *tables);
+
+/* Rows, or NULL when there is none. */
+const struct af_torch_release *af_tables_torch(const struct af_tables *tables, int major,
+                                               int minor);
+const struct af_torch_variant *af_tables_variant(const struct af_torch_release *release,
+                                                 const char *platform, const char *cuda);
+const struct af_torch_variant *af_tables_default(const struct af_torch_release *release,
+                                                 const char *platform);
+const struct af_cuda_toolkit *af_tables_cuda(const struct af_tables *tables, int major,
+                                             int minor);
+const struct af_flash_release *af_tables_flash(const struct af_tables *tables,
+                                               const char *version);
+
+bool af_words_have(struct af_words words, const char *word);
+
+/* Whether the trap is about this wheel. Effects on a machine are the caller's. */
+bool af_trap_matches(const struct af_trap *trap, const struct af_wheel *wheel);
+
+#endif

@@ -1,0 +1,239 @@
+/*
+ * torch_symbols.c: the table in memory, and looking a name up. Which build
+ * stands for a torch is torch_choice.c.
+ *
+ * A hash has 48 bits: the upper 16 choose a run of names (`starts`, made from
+ * their counts when the table is loaded), in which the other 32 are sorted; a
+ * run has five names on average. Each name has a pattern, each pattern one mask
+ * of libraries per build.
+ */
+#include "kit/catalog/torch_symbols.h"
+
+#include "kit/base/json.h"
+#include "kit/base/text.h"
+#include "kit/catalog/embedded.h"
+
+#include <string.h>
+
+#define MAGIC "AFS1"
+#define HEAD_BYTES 16u
+#define RUNS 65536u
+#define JSON_BYTES_MAX (4u * 1024u * 1024u)
+
+/* ---- the table of names ---- */
+
+static uint64_t number_at(const unsigned char *bytes, size_t count)
+{
+    uint64_t number = 0;
+    for (size_t i = 0; i < count; i++)
+        number |= (uint64_t)bytes[i] << (8 * i);
+    return number;
+}
+
+/* FNV-1a, stirred as MurmurHash3 ends; the tool's hash_of() is the same. */
+static uint64_t hash_of(const char *name)
+{
+    uint64_t value = UINT64_C(0xcbf29ce484222325);
+    for (; *name != '\0'; name++)
+        value = (value ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    value ^= value >> 33;
+    value *= UINT64_C(0xff51afd7ed558ccd);
+    value ^= value >> 33;
+    value *= UINT64_C(0xc4ceb9fe1a85ec53);
+    value ^= value >> 33;
+    return value >> 16;
+}
+
+/* Where the parts of the table begin: see the head of the tool. */
+static const unsigned char *low_halves(const struct af_torch_symbols *symbols)
+{
+    return symbols->bytes + HEAD_BYTES + RUNS;
+}
+
+static const unsigned char *patterns(const struct af_torch_symbols *symbols)
+{
+    return low_halves(symbols) + 4 * symbols->name_count;
+}
+
+static const unsigned char *masks(const struct af_torch_symbols *symbols)
+{
+    return patterns(symbols) + 2 * symbols->name_count;
+}
+
+static enum anyflash_status bad_table(struct anyflash_error *err)
+{
+    return af_fail(err, ANYFLASH_E_INTERNAL, "the embedded table of torch's symbols is bad");
+}
+
+static bool make_starts(struct af_torch_symbols *symbols)
+{
+    uint32_t *starts = af_arena_array(&symbols->arena, RUNS + 1, sizeof *starts);
+    uint32_t next = 0;
+    for (size_t i = 0; starts != NULL && i < RUNS; i++) {
+        starts[i] = next;
+        next += symbols->bytes[HEAD_BYTES + i];
+    }
+    if (starts != NULL)
+        starts[RUNS] = next;
+    symbols->starts = starts;
+    return next == symbols->name_count;
+}
+
+static bool patterns_are_there(const struct af_torch_symbols *symbols)
+{
+    for (size_t i = 0; i < symbols->name_count; i++) {
+        if (number_at(patterns(symbols) + 2 * i, 2) >= symbols->pattern_count)
+            return false;
+    }
+    return true;
+}
+
+static enum anyflash_status open_names(struct af_torch_symbols *symbols,
+                                       struct anyflash_error *err)
+{
+    struct af_span bytes;
+    enum anyflash_status status =
+        af_embedded_open(&af_embedded_torch_symbols, &symbols->arena, &bytes, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    symbols->bytes = (const unsigned char *)bytes.data;
+    if (bytes.len < HEAD_BYTES + RUNS || memcmp(bytes.data, MAGIC, strlen(MAGIC)) != 0)
+        return bad_table(err);
+    symbols->name_count = number_at(symbols->bytes + 4, 4);
+    symbols->pattern_count = number_at(symbols->bytes + 8, 4);
+    if (number_at(symbols->bytes + 12, 4) != symbols->build_count ||
+        bytes.len != HEAD_BYTES + RUNS + 6 * symbols->name_count +
+                         8 * symbols->pattern_count * symbols->build_count ||
+        !make_starts(symbols) || !patterns_are_there(symbols))
+        return symbols->arena.failed ? af_fail_memory(err) : bad_table(err);
+    return ANYFLASH_OK;
+}
+
+/* ---- the builds ---- */
+
+static const char *text(struct af_arena *arena, const json_t *row, const char *key)
+{
+    return af_arena_text(arena, json_string_value(json_object_get(row, key)));
+}
+
+static struct af_texts texts(struct af_arena *arena, const json_t *row, const char *key)
+{
+    const json_t *list = json_object_get(row, key);
+    size_t count = json_array_size(list);
+    const char **items = af_arena_array(arena, count, sizeof *items);
+    for (size_t i = 0; items != NULL && i < count; i++)
+        items[i] = af_arena_text(arena, json_string_value(json_array_get(list, i)));
+    return (struct af_texts){items, items == NULL ? 0 : count};
+}
+
+static bool read_libraries(struct af_arena *arena, const json_t *list,
+                           struct af_symbol_build *build)
+{
+    size_t count = json_array_size(list);
+    struct af_torch_library *libraries = af_arena_array(arena, count, sizeof *libraries);
+    build->libraries = libraries;
+    build->library_count = count;
+    for (size_t i = 0; libraries != NULL && i < count; i++) {
+        const json_t *row = json_array_get(list, i);
+        libraries[i].name = text(arena, row, "name");
+        libraries[i].file = text(arena, row, "file");
+        libraries[i].origin = text(arena, row, "origin");
+        libraries[i].needed = texts(arena, row, "needed");
+        libraries[i].versions = texts(arena, row, "versions");
+        libraries[i].is_torch = af_equal(libraries[i].origin, "torch");
+        if (libraries[i].name == NULL || libraries[i].file == NULL ||
+            libraries[i].origin == NULL)
+            return false;
+    }
+    return count > 0 && count <= AF_TORCH_LIBRARIES_MAX;
+}
+
+static bool read_build(struct af_arena *arena, const json_t *row, struct af_symbol_build *build)
+{
+    const json_t *abi = json_object_get(row, "cxx11abi");
+    const json_t *vtable = json_object_get(row, "tensor_vtable_bytes");
+    build->version = text(arena, row, "version");
+    build->variant = text(arena, row, "variant");
+    build->platform = text(arena, row, "platform");
+    build->source = text(arena, row, "source");
+    build->date = text(arena, row, "date");
+    build->cudart = text(arena, row, "cudart");
+    build->pybind_internals = text(arena, row, "pybind_internals");
+    build->cxx11abi = !json_is_boolean(abi) ? AF_UNKNOWN : json_is_true(abi) ? AF_YES : AF_NO;
+    build->tensor_vtable_bytes = json_is_integer(vtable) ? (int)json_integer_value(vtable) : -1;
+    return read_libraries(arena, json_object_get(row, "libraries"), build) &&
+           build->version != NULL && build->variant != NULL && build->platform != NULL;
+}
+
+static enum anyflash_status read_builds(struct af_torch_symbols *symbols, const json_t *root,
+                                        struct anyflash_error *err)
+{
+    const json_t *list = json_object_get(root, "builds");
+    size_t count = json_array_size(list);
+    struct af_symbol_build *builds = af_arena_array(&symbols->arena, count, sizeof *builds);
+    bool good = count > 0;
+    for (size_t i = 0; good && builds != NULL && i < count; i++) {
+        builds[i].column = i;
+        good = read_build(&symbols->arena, json_array_get(list, i), &builds[i]);
+    }
+    symbols->builds = builds;
+    symbols->build_count = count;
+    if (symbols->arena.failed)
+        return af_fail_memory(err);
+    return good ? ANYFLASH_OK : bad_table(err);
+}
+
+static enum anyflash_status open_builds(struct af_torch_symbols *symbols,
+                                        struct anyflash_error *err)
+{
+    struct af_arena scratch;
+    struct af_span bytes;
+    json_t *root = NULL;
+    af_arena_init(&scratch);
+    enum anyflash_status status =
+        af_embedded_open(&af_embedded_torch_builds, &scratch, &bytes, err);
+    if (status == ANYFLASH_OK)
+        status = af_json_parse(bytes, JSON_BYTES_MAX, "embedded builds of torch", &root, err);
+    if (status == ANYFLASH_OK)
+        status = read_builds(symbols, root, err);
+    json_decref(root);
+    af_arena_release(&scratch);
+    return status;
+}
+
+enum anyflash_status af_torch_symbols_load(struct af_torch_symbols *symbols,
+                                           struct anyflash_error *err)
+{
+    struct af_torch_symbols loaded = {0};
+    af_arena_init(&loaded.arena);
+    enum anyflash_status status = open_builds(&loaded, err);
+    if (status == ANYFLASH_OK)
+        status = open_names(&loaded, err);
+    if (status == ANYFLASH_OK)
+        *symbols = loaded;
+    else
+        af_arena_release(&loaded.arena);
+    return status;
+}
+
+void af_torch_symbols_release(struct af_torch_symbols *symbols)
+{
+    af_arena_release(&symbols->arena);
+    *symbols = (struct af_torch_symbols){0};
+}
+
+uint64_t af_torch_symbols_in(const struct af_torch_symbols *symbols,
+                             const struct af_symbol_build *build, const char *name)
+{
+    uint64_t hash = hash_of(name);
+    uint32_t wanted = (uint32_t)hash;
+    size_t run = (size_t)(hash >> 32);
+    for (size_t i = symbols->starts[run]; i < symbols->starts[run + 1]; i++) {
+        if (number_at(low_halves(symbols) + 4 * i, 4) != wanted)
+            continue;
+        size_t pattern = (size_t)number_at(patterns(symbols) + 2 * i, 2);
+        return number_at(masks(symbols) + 8 * (pattern * symbols->build_count + build->column),
+                         8);
+    }
+    return 0;
+}

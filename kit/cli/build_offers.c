@@ -1,0 +1,82 @@
+/*
+ * build_offers.c: offers of builds for people and programs.
+ */
+#include "kit/cli/build_offers.h"
+
+#include "kit/cli/facts_view.h"
+
+#include <math.h>
+
+#define HOUR 3600.0
+
+const char *af_build_time_text(struct af_arena *arena, const struct af_build_needs *needs)
+{
+    double seconds = needs->wall_seconds;
+    const char *text =
+        seconds <= 0
+            ? af_arena_format(arena, "%.0f min of one core", ceil(needs->cpu_seconds / 60))
+        : seconds >= 2 * HOUR ? af_arena_format(arena, "about %.1f hours", seconds / HOUR)
+                              : af_arena_format(arena, "about %.0f min", ceil(seconds / 60));
+    return text == NULL ? "" : text;
+}
+
+static void view_one(struct af_page *page, int indent, const struct af_build_offer *offer,
+                     struct af_arena *arena)
+{
+    const struct af_build_needs *needs = &offer->needs;
+    const char *line = af_build_line(offer, arena);
+    af_page_format(page, indent + 2, "", AF_TONE_PLAIN, "%s, %s: %s", offer->name,
+                   af_build_time_text(arena, needs), offer->holds == NULL ? "" : offer->holds);
+    af_page_format(page, indent + 2, "", AF_TONE_PLAIN,
+                   "%s of memory (%s the largest compiler), %s of disk, %s to download",
+                   af_bytes_text(arena, (int64_t)needs->memory_bytes),
+                   af_bytes_text(arena, (int64_t)needs->peak_bytes),
+                   af_bytes_text(arena, (int64_t)needs->disk_bytes),
+                   af_bytes_text(arena, (int64_t)needs->download_bytes));
+    if (line != NULL)
+        af_page_command(page, indent + 2, line);
+}
+
+void af_build_offers_view(struct af_page *page, int indent, const struct af_build_offer *offers,
+                          size_t count, struct af_arena *arena)
+{
+    for (size_t i = 0; i < count; i++)
+        view_one(page, indent, &offers[i], arena);
+}
+
+json_t *af_build_needs_json(const struct af_build_needs *needs)
+{
+    return json_pack(
+        "{s:I, s:f, s:o, s:I, s:I, s:I, s:I, s:I}", "files", (json_int_t)needs->file_count,
+        "cpu_seconds", needs->cpu_seconds, "estimated_seconds",
+        needs->wall_seconds > 0 ? json_real(needs->wall_seconds) : json_null(), "peak_bytes",
+        (json_int_t)needs->peak_bytes, "memory_bytes", (json_int_t)needs->memory_bytes,
+        "disk_bytes", (json_int_t)needs->disk_bytes, "download_bytes",
+        (json_int_t)needs->download_bytes, "wheel_bytes", (json_int_t)needs->wheel_bytes);
+}
+
+static json_t *words_json(const struct af_build_offer *offer)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; offer->argv != NULL && i < offer->argc; i++)
+        json_array_append_new(list, json_string(offer->argv[i]));
+    return list;
+}
+
+json_t *af_build_offers_json(const struct af_build_offer *offers, size_t count,
+                             struct af_arena *arena)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        json_t *one = af_build_needs_json(&offers[i].needs);
+        json_object_set_new(one, "name", json_string(offers[i].name));
+        json_object_set_new(one, "holds", json_string(offers[i].holds));
+        json_object_set_new(one, "argv", words_json(&offers[i]));
+        json_object_set_new(one, "command", json_string(af_build_line(&offers[i], arena)));
+        if (json_array_append_new(list, one) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}

@@ -1,0 +1,157 @@
+/*
+ * cli.c: finds the command, runs it, writes stdout once and turns what went
+ * wrong into a sentence on stderr and an exit code. Called by main.
+ */
+#include "kit/cli/cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kit/build/governor/gate.h"
+#include "kit/cli/changing.h"
+#include "kit/cli/commands.h"
+#include "kit/system/talk.h"
+
+#define AF_COMMAND(id, name, listed, arguments, line, doc) af_cmd_##name,
+static enum anyflash_status (*const command_functions[])(struct af_cli *, enum af_exit *,
+                                                         struct anyflash_error *) = {
+#include "kit/cli/commands.inc"
+};
+#undef AF_COMMAND
+
+void af_cli_remark(const struct af_cli *cli, const char *text)
+{
+    if (!af_option_given(&cli->options, AF_OPTION_QUIET))
+        fprintf(stderr, "note: %s\n", text);
+}
+
+bool af_cli_color(const struct af_cli *cli)
+{
+    const char *when = cli->options.values[AF_OPTION_COLOR];
+    if (af_equal(when, "always"))
+        return true;
+    const char *no_color = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
+    return !af_equal(when, "never") && (no_color == NULL || no_color[0] == '\0') &&
+           !af_equal(term, "dumb") && isatty(STDOUT_FILENO) == 1;
+}
+
+enum anyflash_status af_cli_finish(const struct af_cli *cli, struct anyflash_error *err)
+{
+    return cli->arena.failed || cli->out.failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
+enum anyflash_status af_cli_json_take(struct af_cli *cli, json_t *json,
+                                      struct anyflash_error *err)
+{
+    char *text = json != NULL ? json_dumps(json, JSON_INDENT(1)) : NULL;
+    json_decref(json);
+    if (text == NULL)
+        return af_fail_memory(err);
+    af_text_add(&cli->out, text);
+    af_text_add(&cli->out, "\n");
+    af_mem_free(text);
+    return af_cli_finish(cli, err);
+}
+
+static enum anyflash_status write_out(const struct af_text *out, struct anyflash_error *err)
+{
+    for (size_t done = 0; done < out->len;) {
+        ssize_t got = write(STDOUT_FILENO, out->data + done, out->len - done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return af_fail(err, ANYFLASH_E_IO, "cannot write to standard output: %s",
+                           strerror(errno));
+        done += (size_t)got;
+    }
+    return ANYFLASH_OK;
+}
+
+static enum af_exit exit_of(enum anyflash_status status)
+{
+    switch (status) {
+    case ANYFLASH_OK:
+        return AF_EXIT_YES;
+    case ANYFLASH_E_ARGUMENT:
+        return AF_EXIT_USAGE;
+    case ANYFLASH_E_INTERNAL:
+        return AF_EXIT_BUG;
+    default:
+        return AF_EXIT_WORLD;
+    }
+}
+
+static enum anyflash_status check_values(const struct af_options *options,
+                                         struct anyflash_error *err)
+{
+    const char *when = options->values[AF_OPTION_COLOR];
+    if (when != NULL && !af_equal(when, "auto") && !af_equal(when, "always") &&
+        !af_equal(when, "never"))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--color takes auto, always or never");
+    return ANYFLASH_OK;
+}
+
+/* Commands before which an installation that was cut off is taken back. */
+static bool looks_at_environments(const struct af_cli *cli)
+{
+    unsigned others = AF_ON_ATTEND | AF_ON_BENCH | AF_ON_SHIM | AF_ON_PROVIDERS |
+                      AF_ON_VERSION | AF_ON_HELP | AF_ON_COMPLETION;
+    return !af_option_given(&cli->options, AF_OPTION_HELP) &&
+           (1u << cli->options.command & others) == 0;
+}
+
+/* `anyflash --help` alone asks for the overview, not for the default command's options. */
+static bool asks_for_overview(const struct af_cli *cli, int argc, char **argv)
+{
+    bool is_named = cli->options.command != AF_COMMAND_DOCTOR;
+    for (int i = 1; i < argc && !is_named; i++)
+        is_named = strcmp(argv[i], "doctor") == 0;
+    return !is_named;
+}
+
+static enum anyflash_status run(struct af_cli *cli, int argc, char **argv,
+                                enum af_exit *exit_out, struct anyflash_error *err)
+{
+    enum anyflash_status status =
+        af_options_parse(argc, argv, &cli->arena, &cli->options, &cli->hint, err);
+    if (status == ANYFLASH_OK)
+        status = check_values(&cli->options, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (looks_at_environments(cli))
+        af_cli_recover(cli);
+    if (af_option_given(&cli->options, AF_OPTION_HELP) && asks_for_overview(cli, argc, argv))
+        status = af_cmd_help(cli, exit_out, err);
+    else if (af_option_given(&cli->options, AF_OPTION_HELP))
+        status = af_options_help(cli->options.command, &cli->out, err);
+    else
+        status = command_functions[cli->options.command](cli, exit_out, err);
+    if (status == ANYFLASH_OK)
+        status = write_out(&cli->out, err);
+    return status;
+}
+
+int af_cli_main(int argc, char **argv)
+{
+    /* What a governed build runs in place of its compiler: words that are not ours. */
+    if (argc > 2 && strcmp(argv[1], "gate") == 0)
+        return af_gate_run((const char *const *)(argv + 2));
+    struct af_cli cli = {0};
+    struct anyflash_error err = {0};
+    enum af_exit code = AF_EXIT_YES;
+    af_arena_init(&cli.arena);
+    enum anyflash_status status = run(&cli, argc, argv, &code, &err);
+    if (status != ANYFLASH_OK) {
+        code = af_interrupted() ? AF_EXIT_INTERRUPTED : exit_of(status);
+        fprintf(stderr, "error: %s\n", err.message);
+        if (cli.hint != NULL)
+            fprintf(stderr, "hint: %s\n", cli.hint);
+    }
+    af_text_release(&cli.out);
+    af_arena_release(&cli.arena);
+    return (int)code;
+}

@@ -1,0 +1,333 @@
+/*
+ * cmd_attend.c: `anyflash attend Q K V -o O`: attention over files. Opens the
+ * tensors, checks that their shapes agree, lets the engine compute, writes o
+ * (and lse).
+ */
+#include <string.h>
+#include <time.h>
+
+#include "kit/cli/commands.h"
+#include "kit/cli/file_output.h"
+#include "kit/cli/json_parts.h"
+#include "kit/cli/numbers.h"
+#include "kit/cli/tensor_input.h"
+
+#define ROLES 3
+
+/* One run: inputs q, k, v, the problem, what is written. */
+struct attend {
+    struct af_tensor_input inputs[ROLES];
+    bool is_bhsd;
+    struct anyflash_attend_args args;
+    int32_t threads;
+    struct af_array o;
+    struct af_array lse;
+    void *o_memory;
+    float *lse_memory;
+    double took_ms;
+};
+
+static const char *const role_names[ROLES] = {"q", "k", "v"};
+
+static const char *value_of(const struct af_cli *cli, enum af_option_id id)
+{
+    return cli->options.values[id];
+}
+
+/* --dtype: what 16 bits without a type are. */
+static enum anyflash_status read_raw(const struct af_cli *cli, enum af_element *raw_out,
+                                     struct anyflash_error *err)
+{
+    const char *dtype = value_of(cli, AF_OPTION_DTYPE);
+    *raw_out = af_equal(dtype, "bf16")  ? AF_ELEMENT_BF16
+               : af_equal(dtype, "f16") ? AF_ELEMENT_F16
+                                        : AF_ELEMENT_RAW16;
+    if (dtype != NULL && *raw_out == AF_ELEMENT_RAW16)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--dtype takes bf16 or f16");
+    return ANYFLASH_OK;
+}
+
+/* One word: a safetensors file with q, k and v. Three: one each. */
+static enum anyflash_status open_inputs(struct af_cli *cli, struct attend *attend,
+                                        struct anyflash_error *err)
+{
+    const struct af_word_list *words = &cli->options.words;
+    enum af_element raw = AF_ELEMENT_RAW16;
+    enum anyflash_status status = read_raw(cli, &raw, err);
+    if (status == ANYFLASH_OK && words->count != 1 && words->count != ROLES) {
+        cli->hint = "`anyflash attend q.npy k.npy v.npy -o o.npy`";
+        status = af_fail(err, ANYFLASH_E_ARGUMENT,
+                         "'attend' takes three files (or one safetensors file), not %zu",
+                         words->count);
+    }
+    for (size_t i = 0; i < ROLES && status == ANYFLASH_OK; i++)
+        status = af_tensor_input_open(&cli->arena, words->items[words->count == 1 ? 0 : i],
+                                      role_names[i], raw, &attend->inputs[i], &cli->hint, err);
+    return status;
+}
+
+/* Dimension `from_last` counted from the end; the batch that is left out is 1. */
+static int64_t dim(const struct attend *attend, size_t role, size_t from_last)
+{
+    const struct af_array *array = &attend->inputs[role].array;
+    return from_last <= array->dim_count ? array->dims[array->dim_count - from_last] : 1;
+}
+
+static int64_t heads_of(const struct attend *attend, size_t role)
+{
+    return dim(attend, role, attend->is_bhsd ? 3 : 2);
+}
+
+static int64_t rows_of(const struct attend *attend, size_t role)
+{
+    return dim(attend, role, attend->is_bhsd ? 2 : 3);
+}
+
+/* "[2, 512, 16, 64] f32", for errors and for the answer. */
+static const char *describe(struct af_arena *arena, const struct af_array *array)
+{
+    struct af_text text = {0};
+    for (size_t i = 0; i < array->dim_count; i++)
+        af_text_format(&text, "%s%lld", i > 0 ? ", " : "", (long long)array->dims[i]);
+    const char *shape =
+        af_arena_format(arena, "[%s] %s", af_text_get(&text), af_element_text(array->element));
+    arena->failed = arena->failed || text.failed;
+    af_text_release(&text);
+    return shape != NULL ? shape : "";
+}
+
+static enum anyflash_status disagree(struct af_cli *cli, const struct attend *attend,
+                                     const char *what, size_t a, size_t b,
+                                     struct anyflash_error *err)
+{
+    cli->hint = "--layout bhsd or bshd says how the dimensions are ordered (default: bshd)";
+    return af_fail(err, ANYFLASH_E_ARGUMENT, "%s and %s disagree in %s: %s and %s",
+                   role_names[a], role_names[b], what,
+                   describe(&cli->arena, &attend->inputs[a].array),
+                   describe(&cli->arena, &attend->inputs[b].array));
+}
+
+static enum anyflash_status check_shapes(struct af_cli *cli, const struct attend *attend,
+                                         struct anyflash_error *err)
+{
+    for (size_t role = 0; role < ROLES; role++) {
+        const struct af_array *array = &attend->inputs[role].array;
+        if (array->dim_count != 3 && array->dim_count != 4)
+            return af_fail(err, ANYFLASH_E_ARGUMENT,
+                           "%s has %zu dimensions; 4 are needed, or 3 without the batch",
+                           role_names[role], array->dim_count);
+        if (array->dim_count != attend->inputs[0].array.dim_count)
+            return disagree(cli, attend, "the number of dimensions", 0, role, err);
+        if (array->element != attend->inputs[0].array.element)
+            return disagree(cli, attend, "the type of their numbers", 0, role, err);
+        if (dim(attend, role, 4) != dim(attend, 0, 4))
+            return disagree(cli, attend, "the batch", 0, role, err);
+    }
+    if (dim(attend, 0, 1) != dim(attend, 1, 1))
+        return disagree(cli, attend, "the head size", 0, 1, err);
+    if (heads_of(attend, 1) != heads_of(attend, 2))
+        return disagree(cli, attend, "the heads", 1, 2, err);
+    if (rows_of(attend, 1) != rows_of(attend, 2))
+        return disagree(cli, attend, "the length", 1, 2, err);
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status read_mask(struct af_cli *cli, struct anyflash_attend_args *args,
+                                      struct anyflash_error *err)
+{
+    const char *align = value_of(cli, AF_OPTION_ALIGN);
+    const char *window = value_of(cli, AF_OPTION_WINDOW);
+    args->causal = af_option_given(&cli->options, AF_OPTION_CAUSAL);
+    if (af_equal(align, "top-left"))
+        args->align = ANYFLASH_ALIGN_TOP_LEFT;
+    else if (align != NULL && !af_equal(align, "bottom-right"))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--align takes top-left or bottom-right");
+    if (window == NULL)
+        return ANYFLASH_OK;
+    const char *comma = strchr(window, ',');
+    const char *left =
+        comma != NULL ? af_arena_text_n(&cli->arena, window, (size_t)(comma - window)) : NULL;
+    if (left == NULL || !af_parse_i64(left, -1, INT32_MAX, &args->window_left) ||
+        !af_parse_i64(comma + 1, -1, INT32_MAX, &args->window_right))
+        return cli->arena.failed
+                   ? af_fail_memory(err)
+                   : af_fail(err, ANYFLASH_E_ARGUMENT,
+                             "--window takes LEFT,RIGHT, as 128,0; -1 is without limit");
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status read_options(struct af_cli *cli, struct attend *attend,
+                                         struct anyflash_error *err)
+{
+    const char *layout = value_of(cli, AF_OPTION_LAYOUT);
+    attend->is_bhsd = af_equal(layout, "bhsd");
+    if (layout != NULL && !attend->is_bhsd && !af_equal(layout, "bshd"))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--layout takes bshd or bhsd");
+    if (!af_option_given(&cli->options, AF_OPTION_OUTPUT)) {
+        cli->hint = "`-o o.npy`";
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'attend' needs the file to write");
+    }
+    enum anyflash_status status = read_mask(cli, &attend->args, err);
+    if (status == ANYFLASH_OK)
+        status = af_option_float(cli, AF_OPTION_SCALE, &attend->args.scale, err);
+    if (status == ANYFLASH_OK)
+        status = af_option_float(cli, AF_OPTION_SOFTCAP, &attend->args.softcap, err);
+    if (status == ANYFLASH_OK)
+        status = af_option_threads(cli, &attend->threads, err);
+    return status;
+}
+
+static int32_t dtype_of(enum af_element element)
+{
+    return element == AF_ELEMENT_F32   ? ANYFLASH_F32
+           : element == AF_ELEMENT_F16 ? ANYFLASH_F16
+                                       : ANYFLASH_BF16;
+}
+
+static struct anyflash_tensor view(const struct attend *attend, size_t role, void *data,
+                                   int64_t last)
+{
+    int32_t dtype = dtype_of(attend->inputs[0].array.element);
+    int64_t heads = heads_of(attend, role), rows = rows_of(attend, role);
+    return attend->is_bhsd ? anyflash_bhsd(data, dtype, heads, rows, last)
+                           : anyflash_bshd(data, dtype, heads, rows, last);
+}
+
+/* The engine only reads through q, k and v. */
+static void *input_data(const struct attend *attend, size_t role)
+{
+    return (void *)(uintptr_t)attend->inputs[role].array.data;
+}
+
+static void fill_args(struct attend *attend)
+{
+    struct anyflash_attend_args *args = &attend->args;
+    args->batch = dim(attend, 0, 4);
+    args->heads = heads_of(attend, 0);
+    args->kv_heads = heads_of(attend, 1);
+    args->q_len = rows_of(attend, 0);
+    args->k_len = rows_of(attend, 1);
+    args->head_dim = dim(attend, 0, 1);
+    args->value_dim = dim(attend, 2, 1);
+    args->q = view(attend, 0, input_data(attend, 0), args->head_dim);
+    args->k = view(attend, 1, input_data(attend, 1), args->head_dim);
+    args->v = view(attend, 2, input_data(attend, 2), args->value_dim);
+    args->o = view(attend, 0, attend->o_memory, args->value_dim);
+    args->lse = attend->lse_memory;
+    args->lse_head_stride = args->q_len;
+    args->lse_batch_stride = args->heads * args->q_len;
+}
+
+/* o has q's shape with v's head size; lse is [B, H, Sq]. Memory for both. */
+static enum anyflash_status make_outputs(struct af_cli *cli, struct attend *attend,
+                                         struct anyflash_error *err)
+{
+    const struct af_array *q = &attend->inputs[0].array;
+    attend->o = *q;
+    attend->o.dims[q->dim_count - 1] = dim(attend, 2, 1);
+    attend->lse = (struct af_array){.element = AF_ELEMENT_F32, .dim_count = q->dim_count - 1};
+    attend->lse.dims[0] = dim(attend, 0, 4);
+    attend->lse.dims[q->dim_count - 3] = heads_of(attend, 0);
+    attend->lse.dims[q->dim_count - 2] = rows_of(attend, 0);
+    if (!af_array_bytes(&attend->o, &attend->o.len) ||
+        !af_array_bytes(&attend->lse, &attend->lse.len))
+        return af_fail(err, ANYFLASH_E_LIMIT, "the output would be too large");
+    attend->o_memory = af_mem_alloc(attend->o.len + 1);
+    attend->o.data = attend->o_memory;
+    if (af_option_given(&cli->options, AF_OPTION_LSE)) {
+        attend->lse_memory = af_mem_alloc(attend->lse.len + 1);
+        attend->lse.data = (const unsigned char *)attend->lse_memory;
+        if (attend->lse_memory == NULL)
+            return af_fail_memory(err);
+    }
+    return attend->o_memory != NULL ? ANYFLASH_OK : af_fail_memory(err);
+}
+
+static enum anyflash_status compute(struct attend *attend, struct anyflash_error *err)
+{
+    struct anyflash_context *context = NULL;
+    struct anyflash_context_args context_args = {.struct_size = sizeof context_args,
+                                                 .threads = attend->threads};
+    struct timespec start, end;
+    enum anyflash_status status = anyflash_context_new(&context_args, &context, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    status = anyflash_attend(context, &attend->args, err);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    anyflash_context_free(context);
+    attend->took_ms = (double)(end.tv_sec - start.tv_sec) * 1e3 +
+                      (double)(end.tv_nsec - start.tv_nsec) * 1e-6;
+    return status;
+}
+
+static enum anyflash_status write_outputs(struct af_cli *cli, const struct attend *attend,
+                                          struct anyflash_error *err)
+{
+    enum anyflash_status status =
+        af_npy_write(&cli->arena, value_of(cli, AF_OPTION_OUTPUT), &attend->o, err);
+    if (status == ANYFLASH_OK && attend->lse_memory != NULL)
+        status = af_npy_write(&cli->arena, value_of(cli, AF_OPTION_LSE), &attend->lse, err);
+    return status;
+}
+
+static json_t *json_file(struct af_cli *cli, enum af_option_id id, const struct af_array *array)
+{
+    json_t *shape = json_array();
+    if (!af_option_given(&cli->options, id))
+        return json_null();
+    for (size_t i = 0; i < array->dim_count; i++)
+        shape = af_json_append(shape, json_integer(array->dims[i]));
+    return json_pack("{s:s, s:s, s:o}", "file",
+                     af_text_scrub(&cli->arena, value_of(cli, id), 4096), "dtype",
+                     af_element_text(array->element), "shape", shape);
+}
+
+static enum anyflash_status answer(struct af_cli *cli, const struct attend *attend,
+                                   struct anyflash_error *err)
+{
+    if (af_option_given(&cli->options, AF_OPTION_JSON))
+        return af_cli_json_take(cli,
+                                json_pack("{s:s, s:o, s:o, s:f}", "schema", "anyflash-attend/1",
+                                          "o", json_file(cli, AF_OPTION_OUTPUT, &attend->o),
+                                          "lse", json_file(cli, AF_OPTION_LSE, &attend->lse),
+                                          "milliseconds", attend->took_ms),
+                                err);
+    if (!af_option_given(&cli->options, AF_OPTION_QUIET))
+        af_text_format(&cli->out, "%s: %s, computed in %.3g ms\n",
+                       af_text_scrub(&cli->arena, value_of(cli, AF_OPTION_OUTPUT), 200),
+                       describe(&cli->arena, &attend->o), attend->took_ms);
+    return af_cli_finish(cli, err);
+}
+
+static void release(struct attend *attend)
+{
+    for (size_t i = 0; i < ROLES; i++)
+        af_tensor_input_release(&attend->inputs[i]);
+    af_mem_free(attend->o_memory);
+    af_mem_free(attend->lse_memory);
+}
+
+enum anyflash_status af_cmd_attend(struct af_cli *cli, enum af_exit *exit_out,
+                                   struct anyflash_error *err)
+{
+    (void)exit_out;
+    struct attend attend = {.args = anyflash_attend_args_init()};
+    enum anyflash_status status = read_options(cli, &attend, err);
+    if (status == ANYFLASH_OK)
+        status = open_inputs(cli, &attend, err);
+    if (status == ANYFLASH_OK)
+        status = check_shapes(cli, &attend, err);
+    if (status == ANYFLASH_OK)
+        status = make_outputs(cli, &attend, err);
+    if (status == ANYFLASH_OK) {
+        fill_args(&attend);
+        status = compute(&attend, err);
+    }
+    if (status == ANYFLASH_OK)
+        status = write_outputs(cli, &attend, err);
+    if (status == ANYFLASH_OK)
+        status = answer(cli, &attend, err);
+    release(&attend);
+    return status;
+}

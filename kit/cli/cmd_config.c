@@ -1,0 +1,323 @@
+/*
+ * cmd_config.c: `anyflash config KIND`: the decision as configuration of another
+ * tool (config_job.c loads and decides, plan/config_*.c makes the text). Prints
+ * the new file, shows what changes, writes it, or compares uv.lock with it.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kit/cli/config_job.h"
+#include "kit/cli/diff.h"
+#include "kit/cli/json_parts.h"
+#include "kit/cli/page.h"
+#include "kit/cli/wheel_file.h"
+#include "kit/system/file.h"
+#include "kit/system/output.h"
+
+#define LOCK_BYTES_MAX AF_TOML_BYTES_MAX
+
+struct kind {
+    const char *name;
+    const char *file;
+    const char *other;
+    af_config_maker *make;
+    bool upwards;
+    bool is_fragment; /* printed only: files of this kind are not edited */
+};
+
+static const struct kind kinds[] = {
+    {"uv", "pyproject.toml", NULL, af_config_uv, true, false},
+    {"pip", "requirements.txt", NULL, af_config_pip, false, false},
+    {"pylock", "pylock.toml", NULL, af_config_pylock, false, false},
+    {"poetry", "pyproject.toml", NULL, af_config_poetry, true, false},
+    {"pixi", "pixi.toml", "pyproject.toml", af_config_pixi, true, false},
+    {"conda", "environment.yml", NULL, af_config_conda, false, true},
+    {"dockerfile", "Dockerfile", NULL, af_config_dockerfile, false, true},
+};
+
+struct config {
+    const struct kind *kind;
+    struct af_config_job job;
+    struct af_span made;
+    bool is_changed;
+    bool is_written;
+    const struct af_lock_check *checks;
+    size_t check_count;
+};
+
+static enum anyflash_status check_words(struct af_cli *cli, const struct config *config,
+                                        struct anyflash_error *err)
+{
+    const struct af_options *options = &cli->options;
+    bool writes = af_option_given(options, AF_OPTION_WRITE);
+    bool checks = af_option_given(options, AF_OPTION_CHECK);
+    if (checks && (writes || af_option_given(options, AF_OPTION_DIFF)))
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "--check goes with neither --write nor --diff");
+    if (checks && config->kind->make != af_config_uv)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--check reads uv.lock: it is for config uv");
+    if (af_option_given(options, AF_OPTION_EXTRA) && config->kind->make != af_config_uv)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--extra is for config uv");
+    if (writes && config->kind->is_fragment)
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "config %s prints lines to paste: it does not write",
+                       config->kind->name);
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status find_kind(struct af_cli *cli, struct config *config,
+                                      struct anyflash_error *err)
+{
+    const struct af_word_list *words = &cli->options.words;
+    struct af_text names = {0};
+    for (size_t i = 0; i < AF_COUNT(kinds); i++) {
+        af_text_format(&names, "%s%s", i > 0 ? ", " : "", kinds[i].name);
+        if (words->count == 1 && strcmp(words->items[0], kinds[i].name) == 0)
+            config->kind = &kinds[i];
+    }
+    enum anyflash_status status = ANYFLASH_OK;
+    if (names.failed)
+        status = af_fail_memory(err);
+    else if (config->kind == NULL)
+        status = af_fail(err, ANYFLASH_E_ARGUMENT, "config takes one word: %s", names.data);
+    af_text_release(&names);
+    if (status != ANYFLASH_OK)
+        return status;
+    config->job.file = config->kind->file;
+    config->job.other = config->kind->other;
+    config->job.upwards = config->kind->upwards;
+    return check_words(cli, config, err);
+}
+
+/* uv reads no [tool.uv] of a project that has a uv.toml beside it. */
+static void note_uv_toml(struct af_cli *cli, const struct config *config)
+{
+    const char *folder = af_path_folder(&cli->arena, config->job.path);
+    const char *path = folder == NULL ? NULL : af_path_join(&cli->arena, folder, "uv.toml");
+    if (config->kind->make == af_config_uv && path != NULL && af_file_is_regular(path))
+        af_lock_note(config->job.lock,
+                     "a uv.toml lies beside pyproject.toml: uv then takes its settings from "
+                     "there and passes over no-build-package and dependency-metadata here");
+}
+
+/* What uv needs beside the file: the wheels in the project's folder. */
+static enum anyflash_status place_wheels(struct af_cli *cli, const struct config *config,
+                                         bool writes, struct anyflash_error *err)
+{
+    struct af_lock *lock = config->job.lock;
+    for (size_t i = 0; i < lock->pin_count; i++) {
+        const struct af_pin *pin = &lock->pins[i];
+        if (pin->path == NULL)
+            continue;
+        const char *from = af_config_wheel(cli, &config->job, pin);
+        const char *to =
+            af_path_join(&cli->arena, af_path_folder(&cli->arena, config->job.path), pin->path);
+        if (to == NULL)
+            return af_fail_memory(err);
+        if (from == NULL)
+            af_lock_note(lock,
+                         "'%s' is not there yet: it is the file %s under that name; download "
+                         "it, and --from DIR puts it there",
+                         pin->path, pin->url);
+        if (from == NULL || !writes)
+            continue;
+        enum anyflash_status status = af_file_place(&cli->arena, from, to, err);
+        if (status != ANYFLASH_OK)
+            return status;
+    }
+    return ANYFLASH_OK;
+}
+
+/* Through a link to the file behind it, with the permissions it had. */
+static enum anyflash_status write_file(struct af_cli *cli, const struct config *config,
+                                       struct anyflash_error *err)
+{
+    struct stat had;
+    const struct af_config_job *job = &config->job;
+    const char *real = job->is_new ? NULL : af_path_real(&cli->arena, job->path);
+    const char *path = real != NULL ? real : job->path;
+    bool has_mode = !job->is_new && stat(path, &had) == 0;
+    enum anyflash_status status = af_file_write(&cli->arena, path, &config->made, 1, err);
+    if (status == ANYFLASH_OK && has_mode && chmod(path, had.st_mode & 07777) != 0)
+        af_lock_note(job->lock, "the permissions of '%s' could not be kept", job->shown);
+    return status;
+}
+
+/* The new text, and on disk what --write asks for: wheels before the file that names them. */
+static enum anyflash_status make(struct af_cli *cli, struct config *config,
+                                 struct anyflash_error *err)
+{
+    struct af_config_job *job = &config->job;
+    bool writes = af_option_given(&cli->options, AF_OPTION_WRITE);
+    struct af_config_options options = {.extra = cli->options.values[AF_OPTION_EXTRA]};
+    enum anyflash_status status =
+        config->kind->make(job->lock, &options, job->old, job->shown, &config->made, err);
+    if (status == ANYFLASH_OK)
+        status = place_wheels(cli, config, writes, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    note_uv_toml(cli, config);
+    config->is_changed =
+        config->made.len != job->old.len ||
+        (job->old.len > 0 && memcmp(config->made.data, job->old.data, job->old.len) != 0);
+    if (!writes || !config->is_changed)
+        return ANYFLASH_OK;
+    status = write_file(cli, config, err);
+    config->is_written = status == ANYFLASH_OK;
+    return status;
+}
+
+static enum anyflash_status check(struct af_cli *cli, struct config *config,
+                                  enum af_exit *exit_out, struct anyflash_error *err)
+{
+    struct af_span text;
+    struct af_config_job *job = &config->job;
+    const char *path =
+        af_path_join(&cli->arena, af_path_folder(&cli->arena, job->path), "uv.lock");
+    if (path == NULL)
+        return af_fail_memory(err);
+    cli->hint = "`uv lock` makes it";
+    enum anyflash_status status = af_file_read(&cli->arena, path, LOCK_BYTES_MAX, &text, err);
+    cli->hint = status == ANYFLASH_E_NOT_FOUND ? cli->hint : NULL;
+    if (status == ANYFLASH_OK)
+        status = af_config_check_uv(job->lock, text, "uv.lock", &config->checks,
+                                    &config->check_count, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < config->check_count; i++)
+        if (config->checks[i].answer == AF_NO)
+            *exit_out = AF_EXIT_NO;
+    return status;
+}
+
+static json_t *pins_json(const struct af_lock *lock)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < lock->pin_count; i++) {
+        const struct af_pin *pin = &lock->pins[i];
+        list = af_json_append(
+            list,
+            json_pack("{s:s, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "version", pin->version,
+                      "filename", af_json_text(pin->file), "url", af_json_text(pin->url),
+                      "path", af_json_text(pin->path), "sha256",
+                      af_json_text(pin->facts.sha256), "marker", pin->marker, "torch",
+                      af_json_text(pin->torch), "machine", af_json_machine_name(pin->machine)));
+    }
+    return list;
+}
+
+static json_t *checks_json(const struct config *config)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < config->check_count; i++)
+        list = af_json_append(list, json_pack("{s:o, s:s, s:s}", "answer",
+                                              af_json_answer(config->checks[i].answer), "what",
+                                              config->checks[i].what, "evidence",
+                                              config->checks[i].evidence));
+    return list;
+}
+
+static json_t *notes_json(const struct af_lock *lock)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < lock->note_count; i++)
+        list = af_json_append(list, json_string(lock->notes[i]));
+    return list;
+}
+
+static enum anyflash_status write_json(struct af_cli *cli, const struct config *config,
+                                       struct anyflash_error *err)
+{
+    const struct af_config_job *job = &config->job;
+    json_t *text = config->made.data == NULL
+                       ? json_null()
+                       : json_stringn(config->made.data, config->made.len);
+    json_t *json = json_pack(
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o, s:o}", "schema", "anyflash-config/1",
+        "kind", config->kind->name, "file", job->shown, "pins", pins_json(job->lock), "marker",
+        af_json_text(job->lock->marker), "text", text, "changed", config->is_changed, "written",
+        config->is_written, "checks", checks_json(config), "notes", notes_json(job->lock));
+    return af_cli_json_take(cli, json, err);
+}
+
+static void view_checks(struct af_cli *cli, const struct config *config)
+{
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    for (size_t i = 0; i < config->check_count; i++) {
+        const struct af_lock_check *row = &config->checks[i];
+        enum af_tone tone = row->answer == AF_YES  ? AF_TONE_GOOD
+                            : row->answer == AF_NO ? AF_TONE_BAD
+                                                   : AF_TONE_PLAIN;
+        af_page_format(&page, 9, af_answer_text(row->answer), tone, "%s: %s", row->what,
+                       row->evidence);
+    }
+}
+
+static enum anyflash_status view(struct af_cli *cli, const struct config *config,
+                                 struct anyflash_error *err)
+{
+    const struct af_config_job *job = &config->job;
+    bool as_diff = af_option_given(&cli->options, AF_OPTION_WRITE) ||
+                   af_option_given(&cli->options, AF_OPTION_DIFF);
+    enum anyflash_status status = ANYFLASH_OK;
+    if (config->checks != NULL)
+        view_checks(cli, config);
+    else if (as_diff)
+        status = af_diff(&cli->out, job->shown, job->old, config->made, err);
+    else
+        af_text_add_n(&cli->out, config->made.data, config->made.len);
+    for (size_t i = 0; i < job->lock->note_count; i++)
+        if (job->lock->notes[i] != NULL)
+            af_cli_remark(cli, job->lock->notes[i]);
+    return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
+}
+
+/* There is nothing to lock, or not so: the answer is no, with the reason. */
+static enum anyflash_status refuse(struct af_cli *cli, const struct config *config,
+                                   const char *reason, struct anyflash_error *err)
+{
+    bool undecided = config->job.lock == NULL || config->job.lock->pin_count == 0;
+    const char *hint =
+        undecided ? "`anyflash plan` shows every way; --prefer takes another one" : NULL;
+    if (af_option_given(&cli->options, AF_OPTION_JSON))
+        return af_cli_json_take(cli,
+                                json_pack("{s:s, s:s, s:n, s:s, s:o}", "schema",
+                                          "anyflash-config/1", "kind", config->kind->name,
+                                          "text", "reason", reason, "hint", af_json_text(hint)),
+                                err);
+    fprintf(stderr, "no: %s\n", reason);
+    if (hint != NULL)
+        fprintf(stderr, "hint: %s\n", hint);
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_cmd_config(struct af_cli *cli, enum af_exit *exit_out,
+                                   struct anyflash_error *err)
+{
+    struct config config = {0};
+    struct anyflash_error problem = {0};
+    bool checks = af_option_given(&cli->options, AF_OPTION_CHECK);
+    enum anyflash_status status = find_kind(cli, &config, &problem);
+    if (status == ANYFLASH_OK)
+        status = af_config_load(cli, &config.job, &problem);
+    if (status == ANYFLASH_OK)
+        status = af_config_decide(cli, &config.job, &problem);
+    if (status == ANYFLASH_OK)
+        status =
+            af_config_settle(cli, &config.job, config.kind->make == af_config_uv, &problem);
+    if (status == ANYFLASH_OK)
+        status =
+            checks ? check(cli, &config, exit_out, &problem) : make(cli, &config, &problem);
+    if (status == ANYFLASH_E_UNSUPPORTED) {
+        *exit_out = AF_EXIT_NO;
+        status = refuse(cli, &config, problem.message, err);
+    } else if (status != ANYFLASH_OK) {
+        status = af_fail(err, status, "%s", problem.message);
+    } else if (af_option_given(&cli->options, AF_OPTION_JSON)) {
+        status = write_json(cli, &config, err);
+    } else {
+        status = view(cli, &config, err);
+    }
+    af_config_release(&config.job);
+    return status;
+}

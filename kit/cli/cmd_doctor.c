@@ -1,0 +1,236 @@
+/*
+ * cmd_doctor.c: `anyflash` and `anyflash doctor`: one screen: the machine, what
+ * fits, what is wrong, the one next step.
+ */
+#include <stdio.h>
+
+#include "kit/cli/decision_view.h"
+#include "kit/cli/facts_view.h"
+#include "kit/cli/json_parts.h"
+#include "kit/doctor/doctor.h"
+#include "kit/plan/saved.h"
+
+/* Notes beyond these are only counted, unless --verbose. */
+#define FINDINGS_SHOWN 6
+#define FINDING_COLUMNS 10
+
+struct doctor {
+    struct af_question question;
+    struct af_plan plan;
+    bool has_plan;
+    const struct af_finding *findings;
+    size_t count;
+    struct af_next next;
+};
+
+static const struct af_machine *patient(const struct doctor *doctor)
+{
+    return doctor->question.machines.pointers[0];
+}
+
+static void view_findings(struct af_page *page, const struct doctor *doctor, bool all)
+{
+    size_t shown = all || doctor->count <= FINDINGS_SHOWN ? doctor->count : FINDINGS_SHOWN;
+    if (doctor->count == 0)
+        af_page_add(page, 2, "  ", AF_TONE_PLAIN, "nothing was found");
+    for (size_t i = 0; i < shown; i++) {
+        const struct af_finding *finding = &doctor->findings[i];
+        char lead[16];
+        enum af_severity severity = af_cause_severity(finding->cause);
+        snprintf(lead, sizeof lead, "  %s", af_severity_text(severity));
+        af_page_add(page, FINDING_COLUMNS, lead,
+                    severity == AF_SEVERITY_BROKEN ? AF_TONE_BAD : AF_TONE_PLAIN,
+                    af_cause_message(finding->cause));
+        if (finding->detail != NULL && finding->detail[0] != '\0')
+            af_page_add(page, FINDING_COLUMNS, "", AF_TONE_PLAIN, finding->detail);
+        if (finding->hint != NULL)
+            af_page_format(page, FINDING_COLUMNS, "", AF_TONE_PLAIN, "to do: %s",
+                           finding->hint);
+    }
+    if (shown < doctor->count)
+        af_page_format(page, 2, "  ", AF_TONE_PLAIN, "and %zu more: `anyflash doctor -v`",
+                       doctor->count - shown);
+}
+
+/* Where an unknown fact stands in the way, the next step is to state it. */
+static void view_no_way(struct af_page *page, const struct af_decision *decision)
+{
+    for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
+        const struct af_rung *rung = &decision->rungs[kind];
+        for (size_t i = 0; rung->answer == AF_UNKNOWN && i < rung->reason_count; i++) {
+            enum af_reason_id id = rung->reasons[i].id;
+            if (af_reason_effect(id) != AF_REASON_OPEN || af_reason_hint(id) == NULL)
+                continue;
+            af_page_format(page, 2, "  ", AF_TONE_PLAIN, "%s; %s", af_reason_message(id),
+                           af_reason_hint(id));
+            return;
+        }
+    }
+    af_page_add(page, 2, "  ", AF_TONE_PLAIN,
+                "no way leads to flash-attn here; `anyflash plan` says what each one lacks");
+}
+
+/* Where only the GPU is missing, it may be in another node of the same kind. */
+static const char *other_node_hint(const struct doctor *doctor)
+{
+    const struct af_rung *wheel = &doctor->question.decision.rungs[AF_RUNG_WHEEL];
+    const struct af_machine *machine = patient(doctor);
+    if (!af_fact_is(&machine->platform.os, "linux") || machine->gpus.count > 0)
+        return NULL;
+    for (size_t i = 0; i < wheel->reason_count; i++) {
+        if (wheel->reasons[i].id == AF_REASON_NO_GPU)
+            return af_reason_hint(AF_REASON_NO_GPU);
+    }
+    return NULL;
+}
+
+static void view_plan_step(struct af_page *page, const struct doctor *doctor,
+                           struct af_arena *arena)
+{
+    const char *hint = other_node_hint(doctor);
+    af_steps_view(page, &doctor->plan, 1, arena);
+    if (doctor->plan.step_count > 1)
+        af_page_format(page, 2, "  ", AF_TONE_PLAIN, "then %zu more: `anyflash plan`",
+                       doctor->plan.step_count - 1);
+    if (hint != NULL)
+        af_page_add(page, 2, "  ", AF_TONE_PLAIN, hint);
+}
+
+static void view_next(struct af_page *page, const struct doctor *doctor, struct af_arena *arena)
+{
+    switch (doctor->next.kind) {
+    case AF_NEXT_NOTHING:
+        af_page_add(page, 2, "  ", AF_TONE_GOOD,
+                    "none: flash-attn is installed and nothing speaks against it");
+        return;
+    case AF_NEXT_FINDING:
+        af_page_add(page, 2, "  ", AF_TONE_PLAIN,
+                    doctor->next.finding->hint != NULL
+                        ? doctor->next.finding->hint
+                        : af_cause_message(doctor->next.finding->cause));
+        return;
+    case AF_NEXT_NO_WAY:
+        view_no_way(page, &doctor->question.decision);
+        return;
+    default:
+        view_plan_step(page, doctor, arena);
+    }
+}
+
+static void view_obvious(struct af_page *page, const struct af_decision *decision)
+{
+    if (decision->near_miss_count == 0)
+        return;
+    af_page_add(page, 0, "", AF_TONE_STRONG, "Why not the obvious wheels");
+    af_sieve_view(page, decision);
+    af_near_misses_short(page, decision);
+    af_page_gap(page);
+}
+
+static void view(struct af_cli *cli, const struct doctor *doctor)
+{
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    const struct af_machine *machine = patient(doctor);
+    bool verbose = af_option_given(&cli->options, AF_OPTION_VERBOSE);
+    if (!af_option_given(&cli->options, AF_OPTION_QUIET)) {
+        if (af_machines_named(&cli->options))
+            af_page_format(&page, 2, "", AF_TONE_PLAIN, "%s%s%s\n", machine->name,
+                           machine->remark != NULL ? ": " : "",
+                           machine->remark != NULL ? machine->remark : "");
+        af_facts_view(&page, machine, verbose, &cli->arena);
+        af_page_gap(&page);
+        af_page_add(&page, 0, "", AF_TONE_STRONG, "What fits");
+        af_rungs_view(&page, &doctor->question.decision, AF_RUNG_SHORT, NULL, &cli->arena);
+        af_page_gap(&page);
+        view_obvious(&page, &doctor->question.decision);
+        af_page_add(&page, 0, "", AF_TONE_STRONG, "What is wrong");
+        view_findings(&page, doctor, verbose);
+        af_page_gap(&page);
+        af_page_add(&page, 0, "", AF_TONE_STRONG, "Next step");
+    }
+    view_next(&page, doctor, &cli->arena);
+}
+
+static json_t *findings_json(const struct doctor *doctor)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < doctor->count; i++) {
+        const struct af_finding *finding = &doctor->findings[i];
+        list = af_json_append(
+            list,
+            json_pack("{s:s, s:s, s:s, s:o, s:o}", "id", af_cause_text_id(finding->cause),
+                      "severity", af_severity_text(af_cause_severity(finding->cause)),
+                      "message", af_cause_message(finding->cause), "detail",
+                      af_json_text(finding->detail), "hint", af_json_text(finding->hint)));
+    }
+    return list;
+}
+
+static json_t *next_json(const struct doctor *doctor, struct af_arena *arena)
+{
+    static const char *const kinds[] = {"nothing", "finding", "plan", "no-way"};
+    const struct af_finding *finding = doctor->next.finding;
+    return json_pack(
+        "{s:s, s:o, s:o}", "kind", kinds[doctor->next.kind], "finding",
+        af_json_text(finding != NULL ? af_cause_text_id(finding->cause) : NULL), "steps",
+        doctor->has_plan ? af_plan_steps_json(&doctor->plan, arena) : json_array());
+}
+
+static enum anyflash_status write_json(struct af_cli *cli, const struct doctor *doctor,
+                                       struct anyflash_error *err)
+{
+    const struct af_decision *decision = &doctor->question.decision;
+    json_t *rungs = json_array();
+    for (int kind = 0; kind < AF_RUNG_COUNT; kind++)
+        rungs = af_json_append(rungs, af_json_rung(&decision->rungs[kind]));
+    json_t *json = json_pack(
+        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "anyflash-doctor/1", "machine",
+        af_json_machine_name(patient(doctor)), "facts", af_facts_json(patient(doctor)),
+        "findings", findings_json(doctor), "decision", af_json_decision(decision), "rungs",
+        rungs, "next", next_json(doctor, &cli->arena), "catalog",
+        af_json_catalog(&doctor->question.catalog));
+    return af_cli_json_take(cli, json, err);
+}
+
+static enum anyflash_status examine(struct af_cli *cli, struct doctor *doctor,
+                                    struct anyflash_error *err)
+{
+    enum anyflash_status status = af_question_answer(cli, &doctor->question, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    const struct af_question *question = &doctor->question;
+    status = af_doctor_examine(&question->catalog, patient(doctor), &question->decision,
+                               &cli->arena, &doctor->findings, &doctor->count, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    doctor->next =
+        af_doctor_next(patient(doctor), &question->decision, doctor->findings, doctor->count);
+    if (!question->decision.possible)
+        return ANYFLASH_OK;
+    status = af_plan_make(&question->decision, question->machines.pointers,
+                          question->machines.count, &doctor->plan, err);
+    doctor->has_plan = status == ANYFLASH_OK;
+    return status;
+}
+
+enum anyflash_status af_cmd_doctor(struct af_cli *cli, enum af_exit *exit_out,
+                                   struct anyflash_error *err)
+{
+    struct doctor doctor = {0};
+    if (cli->options.machines.count > 1) {
+        cli->hint = "`anyflash plan` decides for several machines at once";
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'doctor' looks at one machine");
+    }
+    enum anyflash_status status = examine(cli, &doctor, err);
+    if (status == ANYFLASH_OK) {
+        *exit_out = doctor.question.decision.possible ? AF_EXIT_YES : AF_EXIT_NO;
+        if (af_option_given(&cli->options, AF_OPTION_JSON))
+            status = write_json(cli, &doctor, err);
+        else
+            view(cli, &doctor);
+    }
+    if (doctor.has_plan)
+        af_plan_release(&doctor.plan);
+    af_question_release(&doctor.question);
+    return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
+}

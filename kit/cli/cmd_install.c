@@ -1,0 +1,289 @@
+/*
+ * cmd_install.c: `anyflash install`: the plan of this machine, or one wheel that
+ * the user names, done under the lock of the environment.
+ */
+#include <string.h>
+
+#include "kit/cli/changing.h"
+#include "kit/cli/decision_view.h"
+#include "kit/cli/json_parts.h"
+#include "kit/cli/named_wheel.h"
+#include "kit/plan/saved.h"
+#include "kit/system/file.h"
+#include "kit/system/json_file.h"
+
+#define KEPT_BYTES_TOLD (UINT64_C(1) << 30)
+
+struct install {
+    struct af_change change;
+    struct af_question question;
+    bool has_question;
+    struct af_plan plan;
+    bool has_plan;
+    struct af_done done;
+};
+
+static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_error *err)
+{
+    const struct af_options *options = &cli->options;
+    const char *from = options->values[AF_OPTION_FROM];
+    if (from != NULL && !af_file_is_folder(from))
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "--from: no folder '%s'",
+                       af_text_scrub(&cli->arena, from, 200));
+    if (options->words.count > 1)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'install' takes one wheel at a time");
+    if (options->words.count > 0 && af_option_given(options, AF_OPTION_DOWNLOAD_ONLY) &&
+        af_file_is_regular(options->words.items[0])) {
+        cli->hint = "take the file along: `anyflash install FILE` needs no network for it";
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "there is nothing to download: it is a file");
+    }
+    if (options->words.count > 0 && af_option_given(options, AF_OPTION_PLAN))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "a wheel and --plan exclude each other");
+    if (options->words.count == 0 && af_option_given(options, AF_OPTION_SHA256))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--sha256 is for a wheel that is named");
+    if (options->givens.count > 0 && !af_option_given(options, AF_OPTION_HERE)) {
+        cli->hint = "--here starts from this machine and lets --given change facts";
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "'install' acts on this machine: --given alone describes another");
+    }
+    return ANYFLASH_OK;
+}
+
+/* The file of a saved plan: --plan, or what --download-only left in --from; NULL: none. */
+static const char *saved_plan(struct af_cli *cli)
+{
+    const char *from = cli->options.values[AF_OPTION_FROM];
+    const char *plan = cli->options.values[AF_OPTION_PLAN];
+    if (plan != NULL || from == NULL || cli->options.words.count > 0)
+        return plan;
+    plan = af_path_join(&cli->arena, from, AF_DOWNLOAD_PLAN);
+    return plan != NULL && af_file_is_regular(plan) ? plan : NULL;
+}
+
+static enum anyflash_status read_plan(struct af_cli *cli, struct install *install,
+                                      const char *path, struct anyflash_error *err)
+{
+    json_t *json;
+    const char *changed = NULL;
+    const struct af_machine *machine = install->question.machines.pointers[0];
+    enum anyflash_status status = af_json_read(path, AF_PLAN_BYTES_MAX, &json, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = af_plan_read(json, af_path_name(path), machine, &cli->arena, &install->plan,
+                          &changed, err);
+    json_decref(json);
+    install->has_plan = status == ANYFLASH_OK && changed == NULL;
+    if (changed != NULL)
+        install->done = (struct af_done){
+            .answer = AF_NO, .reason = changed, .hint = "`anyflash plan` decides anew"};
+    return status;
+}
+
+/* A plan that was saved, or one of a wheel that is named: no decision is made. */
+static enum anyflash_status take_plan(struct af_cli *cli, struct install *install,
+                                      const char *path, struct anyflash_error *err)
+{
+    enum anyflash_status status = af_machines_load(cli, &install->question.machines, err);
+    install->has_question = status == ANYFLASH_OK;
+    if (status != ANYFLASH_OK || path != NULL)
+        return status == ANYFLASH_OK ? read_plan(cli, install, path, err) : status;
+    status = af_named_wheel_plan(cli, install->question.machines.pointers[0],
+                                 cli->options.words.items[0], &install->plan, err);
+    install->has_plan = status == ANYFLASH_OK;
+    return status;
+}
+
+/* The machine and the plan, from facts as they are now. */
+static enum anyflash_status make_plan(struct af_cli *cli, struct install *install,
+                                      struct anyflash_error *err)
+{
+    const char *path = saved_plan(cli);
+    if (path != NULL || cli->options.words.count == 1)
+        return take_plan(cli, install, path, err);
+    enum anyflash_status status = af_question_answer(cli, &install->question, err);
+    install->has_question = status == ANYFLASH_OK;
+    if (status == ANYFLASH_OK && install->question.decision.possible) {
+        status = af_plan_make(&install->question.decision, install->question.machines.pointers,
+                              install->question.machines.count, &install->plan, err);
+        install->has_plan = status == ANYFLASH_OK;
+    }
+    return status;
+}
+
+static void view_plan(struct af_cli *cli, const struct install *install)
+{
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    af_page_add(&page, 0, "", AF_TONE_STRONG, "Steps");
+    af_steps_view(&page, &install->plan, SIZE_MAX, &cli->arena);
+}
+
+static bool brings_something(const struct af_plan *plan)
+{
+    for (size_t i = 0; i < plan->step_count; i++) {
+        enum af_step_kind kind = plan->steps[i].kind;
+        if (kind != AF_STEP_ADVICE && kind != AF_STEP_TRY)
+            return true;
+    }
+    return false;
+}
+
+/* Refusals that need neither lock nor state. True: answered. */
+static bool answered(struct install *install, bool is_preferred)
+{
+    const struct af_decision *decision = &install->question.decision;
+    if (install->done.answer == AF_NO)
+        return true;
+    if (!install->has_plan) {
+        install->done = (struct af_done){
+            .answer = AF_NO,
+            .reason = decision->missing_fact != NULL ? "a fact is missing that decides"
+                      : is_preferred                 ? "the preferred way is not possible"
+                                                     : "no way is possible on this machine",
+            .hint = "`anyflash plan` says why"};
+        return true;
+    }
+    if (brings_something(&install->plan))
+        return false;
+    bool is_there = install->plan.rung == AF_RUNG_WHEEL;
+    install->done = (struct af_done){
+        .answer = is_there ? AF_YES : AF_NO,
+        .reason = is_there ? NULL : "the decision needs nothing to be installed",
+        .hint = is_there ? NULL : "`anyflash plan` says what to do"};
+    return true;
+}
+
+static void view_done(struct af_cli *cli, const struct install *install)
+{
+    const struct af_done *done = &install->done;
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    if (done->answer == AF_NO) {
+        af_page_format(&page, 0, "", AF_TONE_BAD, "not installed: %s", done->reason);
+        if (done->hint != NULL)
+            af_page_format(&page, 2, "  ", AF_TONE_PLAIN, "%s", done->hint);
+        return;
+    }
+    if (af_option_given(&cli->options, AF_OPTION_DOWNLOAD_ONLY)) {
+        af_page_format(&page, 0, "", AF_TONE_GOOD, "downloaded to %s", done->title);
+        af_page_format(&page, 2, "  ", AF_TONE_PLAIN,
+                       "`anyflash install --from %s` does the rest, without network",
+                       done->title);
+        return;
+    }
+    if (!done->changed) {
+        af_page_add(&page, 0, "", AF_TONE_GOOD, "nothing to do: it is installed already");
+        return;
+    }
+    af_page_format(&page, 0, "", AF_TONE_GOOD, "installed: %s", done->title);
+    for (size_t i = 0; i < done->verified.row_count; i++) {
+        const struct af_verify_row *row = &done->verified.rows[i];
+        af_page_format(&page, 4, row->answer == AF_YES ? "  + " : "  - ",
+                       row->answer == AF_NO ? AF_TONE_BAD : AF_TONE_PLAIN, "%s: %s, %s",
+                       row->name, af_answer_text(row->answer), row->evidence);
+    }
+    af_page_format(&page, 2, "  ", AF_TONE_PLAIN, "`anyflash undo %jd` takes it back",
+                   (intmax_t)done->id);
+}
+
+static json_t *verified_json(const struct af_verify_report *report)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < report->row_count; i++)
+        list = af_json_append(list, json_pack("{s:s, s:o, s:s}", "name", report->rows[i].name,
+                                              "answer", af_json_answer(report->rows[i].answer),
+                                              "evidence", report->rows[i].evidence));
+    return list;
+}
+
+static enum anyflash_status write_json(struct af_cli *cli, const struct install *install,
+                                       struct anyflash_error *err)
+{
+    const struct af_done *done = &install->done;
+    return af_cli_json_take(
+        cli,
+        json_pack("{s:s, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
+                  "anyflash-install/1", "answer", af_json_answer(done->answer), "changed",
+                  done->changed, "id", done->id > 0 ? json_integer(done->id) : json_null(),
+                  "title", af_json_text(done->title), "reason", af_json_text(done->reason),
+                  "hint", af_json_text(done->hint), "steps",
+                  install->has_plan ? af_plan_steps_json(&install->plan, &cli->arena)
+                                    : json_array(),
+                  "verified", verified_json(&done->verified)),
+        err);
+}
+
+/* Old versions of large packages fill a disk unseen. */
+static void tell_kept(struct install *install)
+{
+    struct af_run *run = &install->change.run;
+    struct af_operation *list;
+    size_t count;
+    uint64_t bytes = 0;
+    if (af_journal_list(run->state, AF_PHASE_DONE, AF_PHASE_DONE, run->site, run->arena, &list,
+                        &count, NULL) != ANYFLASH_OK)
+        return;
+    for (size_t i = 0; i < count; i++)
+        bytes += af_kept_bytes(&list[i], run->arena);
+    if (bytes > KEPT_BYTES_TOLD)
+        af_say(&run->talk,
+               "%.1f GiB are kept to undo %zu installations; `anyflash undo --forget` gives "
+               "them up",
+               (double)bytes / (1024.0 * 1024.0 * 1024.0), count);
+}
+
+static enum anyflash_status act(struct af_cli *cli, struct install *install,
+                                struct anyflash_error *err)
+{
+    const char *folder = cli->options.values[AF_OPTION_DOWNLOAD_ONLY];
+    bool dry = af_option_given(&cli->options, AF_OPTION_DRY_RUN);
+    enum anyflash_status status = af_change_begin(&install->change, cli, err);
+    if (status == ANYFLASH_OK && !dry && folder == NULL &&
+        af_fact_truth(&install->change.machine.python.writable) != AF_NO &&
+        af_fact_truth(&install->change.machine.python.externally_managed) != AF_YES)
+        status = af_change_lock(&install->change, err);
+    if (status == ANYFLASH_OK)
+        status = make_plan(cli, install, err);
+    if (status != ANYFLASH_OK || (dry && install->has_plan) ||
+        answered(install, cli->options.values[AF_OPTION_PREFER] != NULL))
+        return status;
+    install->change.run.machine = install->question.machines.pointers[0];
+    if (folder != NULL)
+        return af_install_download(&install->change.run, &install->plan, folder, &install->done,
+                                   err);
+    status = af_install(&install->change.run, &install->plan, &install->done, err);
+    if (status == ANYFLASH_OK && install->done.changed)
+        tell_kept(install);
+    return status;
+}
+
+static enum anyflash_status report(struct af_cli *cli, const struct install *install,
+                                   enum af_exit *exit_out, struct anyflash_error *err)
+{
+    bool dry = af_option_given(&cli->options, AF_OPTION_DRY_RUN);
+    bool bad = install->done.verified.row_count > 0 &&
+               af_verify_answer(&install->done.verified) == AF_NO;
+    *exit_out = install->done.answer == AF_NO || bad ? AF_EXIT_NO : AF_EXIT_YES;
+    if (af_option_given(&cli->options, AF_OPTION_JSON))
+        return write_json(cli, install, err);
+    if (dry && install->has_plan && install->done.answer != AF_NO)
+        view_plan(cli, install);
+    else
+        view_done(cli, install);
+    return af_cli_finish(cli, err);
+}
+
+enum anyflash_status af_cmd_install(struct af_cli *cli, enum af_exit *exit_out,
+                                    struct anyflash_error *err)
+{
+    struct install install = {.done = {.answer = AF_YES}};
+    enum anyflash_status status = check_words(cli, err);
+    if (status == ANYFLASH_OK)
+        status = act(cli, &install, err);
+    af_change_end(&install.change);
+    if (status == ANYFLASH_OK)
+        status = report(cli, &install, exit_out, err);
+    if (install.has_plan)
+        af_plan_release(&install.plan);
+    if (install.has_question)
+        af_question_release(&install.question);
+    return status;
+}

@@ -1,0 +1,134 @@
+/*
+ * cmd_undo.c: `anyflash undo`: an installation taken back, or the list of those
+ * that could be.
+ */
+#include "kit/cli/changing.h"
+#include "kit/cli/facts_view.h"
+#include "kit/cli/json_parts.h"
+#include "kit/cli/page.h"
+
+static enum anyflash_status read_id(const struct af_cli *cli, int64_t *id_out,
+                                    struct anyflash_error *err)
+{
+    const struct af_word_list *words = &cli->options.words;
+    *id_out = 0;
+    if (af_option_given(&cli->options, AF_OPTION_FORGET) &&
+        (af_option_given(&cli->options, AF_OPTION_LIST) ||
+         af_option_given(&cli->options, AF_OPTION_FORCE)))
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "--forget goes with neither --list nor --force");
+    if (words->count > 1)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'undo' takes one number at a time");
+    if (words->count == 1 && !af_parse_i64(words->items[0], 1, INT64_MAX, id_out))
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "'undo' takes the number of an installation; `undo --list` shows them");
+    return ANYFLASH_OK;
+}
+
+static json_t *operation_json(const struct af_operation *operation, struct af_arena *arena)
+{
+    return json_pack("{s:I, s:s, s:s, s:s, s:I}", "id", (json_int_t)operation->id, "title",
+                     operation->title, "time", operation->time, "site", operation->site,
+                     "kept_bytes", (json_int_t)af_kept_bytes(operation, arena));
+}
+
+static enum anyflash_status list(struct af_cli *cli, struct af_change *change,
+                                 enum af_exit *exit_out, struct anyflash_error *err)
+{
+    struct af_operation *operations;
+    size_t count;
+    const char *remark;
+    enum anyflash_status status =
+        af_state_open(AF_STATE_READ, &cli->arena, &change->run.state, &remark, err);
+    if (status == ANYFLASH_OK)
+        status = af_journal_list(change->run.state, AF_PHASE_DONE, AF_PHASE_DONE,
+                                 change->run.site, &cli->arena, &operations, &count, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    *exit_out = count > 0 ? AF_EXIT_YES : AF_EXIT_NO;
+    if (af_option_given(&cli->options, AF_OPTION_JSON)) {
+        json_t *items = json_array();
+        for (size_t i = 0; i < count; i++)
+            items = af_json_append(items, operation_json(&operations[i], &cli->arena));
+        return af_cli_json_take(
+            cli,
+            json_pack("{s:s, s:o}", "schema", "anyflash-undo-list/1", "installations", items),
+            err);
+    }
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    for (size_t i = 0; i < count; i++)
+        af_page_format(
+            &page, 6, af_arena_format(&cli->arena, "%4jd  ", (intmax_t)operations[i].id),
+            AF_TONE_PLAIN, "%s  %s (%s kept)", operations[i].time, operations[i].title,
+            af_bytes_text(&cli->arena, (int64_t)af_kept_bytes(&operations[i], &cli->arena)));
+    if (count == 0)
+        af_page_add(&page, 0, "", AF_TONE_PLAIN,
+                    "nothing was installed here that could be taken back");
+    return af_cli_finish(cli, err);
+}
+
+static json_t *forget_json(const struct af_done *done)
+{
+    return json_pack("{s:s, s:o, s:I, s:o}", "schema", "anyflash-undo-forget/1", "answer",
+                     af_json_answer(done->answer), "count", (json_int_t)done->id, "reason",
+                     af_json_text(done->reason));
+}
+
+static enum anyflash_status report(struct af_cli *cli, const struct af_done *done,
+                                   enum af_exit *exit_out, struct anyflash_error *err)
+{
+    bool forgets = af_option_given(&cli->options, AF_OPTION_FORGET);
+    *exit_out = done->answer == AF_NO ? AF_EXIT_NO : AF_EXIT_YES;
+    if (forgets && af_option_given(&cli->options, AF_OPTION_JSON))
+        return af_cli_json_take(cli, forget_json(done), err);
+    if (af_option_given(&cli->options, AF_OPTION_JSON))
+        return af_cli_json_take(
+            cli,
+            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "schema", "anyflash-undo/1", "answer",
+                      af_json_answer(done->answer), "id",
+                      done->id > 0 ? json_integer(done->id) : json_null(), "title",
+                      af_json_text(done->title), "reason", af_json_text(done->reason), "hint",
+                      af_json_text(done->hint)),
+            err);
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    if (done->answer == AF_YES && forgets && done->id == 1)
+        af_page_format(&page, 0, "", AF_TONE_GOOD, "given up, it stays installed: %s",
+                       done->title);
+    else if (done->answer == AF_YES && forgets)
+        af_page_format(&page, 0, "", AF_TONE_GOOD,
+                       "given up, they stay installed: %jd installations", (intmax_t)done->id);
+    else if (done->answer == AF_YES)
+        af_page_format(&page, 0, "", AF_TONE_GOOD, "taken back: %s", done->title);
+    else
+        af_page_format(&page, 0, "", AF_TONE_BAD, forgets ? "%s" : "not taken back: %s",
+                       done->reason);
+    if (done->hint != NULL)
+        af_page_format(&page, 2, "  ", AF_TONE_PLAIN, "%s", done->hint);
+    return af_cli_finish(cli, err);
+}
+
+enum anyflash_status af_cmd_undo(struct af_cli *cli, enum af_exit *exit_out,
+                                 struct anyflash_error *err)
+{
+    struct af_change change = {.cli = cli};
+    struct af_done done = {0};
+    int64_t id;
+    bool lists = af_option_given(&cli->options, AF_OPTION_LIST);
+    enum anyflash_status status = read_id(cli, &id, err);
+    if (status == ANYFLASH_OK)
+        status = af_change_begin(&change, cli, err);
+    if (status == ANYFLASH_OK && lists)
+        status = list(cli, &change, exit_out, err);
+    if (status == ANYFLASH_OK && !lists)
+        status = af_change_lock(&change, err);
+    bool forgets = af_option_given(&cli->options, AF_OPTION_FORGET);
+    if (status == ANYFLASH_OK && forgets && !lists)
+        status = af_forget(&change.run, id, &done, err);
+    if (status == ANYFLASH_OK && !lists && !forgets)
+        status = af_undo(&change.run, id, af_option_given(&cli->options, AF_OPTION_FORCE),
+                         &done, err);
+    af_change_end(&change);
+    if (status == ANYFLASH_OK && !lists)
+        status = report(cli, &done, exit_out, err);
+    return status;
+}

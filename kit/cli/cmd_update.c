@@ -1,0 +1,179 @@
+/*
+ * cmd_update.c: `anyflash update`: brings the catalog up to date from the release
+ * listings; --check only looks, --undo goes back to the embedded one.
+ */
+#include "kit/cli/json_parts.h"
+#include "kit/cli/load.h"
+#include "kit/cli/page.h"
+#include "kit/install/update.h"
+#include "kit/system/file.h"
+#include "kit/system/state.h"
+
+static void say(void *context, const char *sentence)
+{
+    af_cli_remark(context, sentence);
+}
+
+/* The embedded catalog's wheels and the ones in use now; both are to be released. */
+struct catalogs {
+    struct af_catalog embedded;
+    struct af_catalog current;
+};
+
+static enum anyflash_status load_catalogs(struct af_cli *cli, struct catalogs *catalogs,
+                                          struct anyflash_error *err)
+{
+    enum anyflash_status status = af_catalog_load_embedded(&catalogs->embedded, err);
+    return status == ANYFLASH_OK ? af_cli_catalog_load(cli, &catalogs->current, err) : status;
+}
+
+static json_t *source_json(const struct af_update_source *source)
+{
+    return json_pack(
+        "{s:s, s:o, s:o, s:o, s:o, s:o}", "source", source->source, "known",
+        af_json_count((int64_t)source->known), "listed",
+        source->problem != NULL ? json_null() : af_json_count((int64_t)source->listed), "added",
+        af_json_count((int64_t)source->added), "gone", af_json_count((int64_t)source->gone),
+        "problem", af_json_text(source->problem));
+}
+
+static enum anyflash_status write_json(struct af_cli *cli, const struct af_update *update,
+                                       const struct af_catalog *current, bool saved,
+                                       struct anyflash_error *err)
+{
+    json_t *sources = json_array();
+    for (size_t i = 0; i < update->source_count; i++)
+        sources = af_json_append(sources, source_json(&update->sources[i]));
+    return af_cli_json_take(cli,
+                            json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "schema",
+                                      "anyflash-update/1", "saved", saved, "before",
+                                      af_json_catalog(current), "after",
+                                      af_json_catalog(&update->catalog), "added",
+                                      af_json_count((int64_t)update->added), "gone",
+                                      af_json_count((int64_t)update->gone), "sources", sources),
+                            err);
+}
+
+static void write_text(struct af_cli *cli, const struct af_update *update, bool saved)
+{
+    struct af_page page = {.out = &cli->out, .columns = af_page_columns()};
+    if (update->added + update->gone == 0)
+        af_page_format(&page, 0, "", AF_TONE_PLAIN, "nothing new: %zu wheels, state of %s%s",
+                       update->catalog.count, update->catalog.date,
+                       saved ? "" : " (not saved)");
+    else
+        af_page_format(&page, 0, "", AF_TONE_PLAIN,
+                       "catalog of %s: %zu wheels; beside the embedded one %zu are new and %zu "
+                       "are published no more%s",
+                       update->catalog.date, update->catalog.count, update->added, update->gone,
+                       saved ? "" : " (not saved: --check)");
+    if (update->read_count < update->source_count)
+        af_page_format(&page, 0, "", AF_TONE_BAD,
+                       "%zu of %zu sources could not be read and are as they were",
+                       update->source_count - update->read_count, update->source_count);
+}
+
+/* Whether the new catalog has wheels that the one in use has not, or lacks some. */
+static bool differs(const struct af_catalog *a, const struct af_catalog *b)
+{
+    if (a->count != b->count)
+        return true;
+    for (size_t i = 0; i < a->count; i++)
+        if (!af_equal(a->wheels[i].filename, b->wheels[i].filename))
+            return true;
+    return false;
+}
+
+static enum anyflash_status finish(struct af_cli *cli, struct af_update *update,
+                                   const struct af_catalog *current, enum af_exit *exit_out,
+                                   struct anyflash_error *err)
+{
+    bool check = af_option_given(&cli->options, AF_OPTION_CHECK);
+    enum anyflash_status status =
+        check ? ANYFLASH_OK : af_update_save(update, af_state_folder(&cli->arena), err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (check && !differs(&update->catalog, current))
+        *exit_out = AF_EXIT_NO;
+    if (af_option_given(&cli->options, AF_OPTION_JSON))
+        return write_json(cli, update, current, !check, err);
+    write_text(cli, update, !check);
+    return af_cli_finish(cli, err);
+}
+
+/* --sources, or NULL for the embedded list. */
+static enum anyflash_status read_sources(struct af_cli *cli, struct af_span *bytes,
+                                         const struct af_span **sources_out,
+                                         struct anyflash_error *err)
+{
+    const char *path = cli->options.values[AF_OPTION_SOURCES];
+    *sources_out = NULL;
+    if (path == NULL)
+        return ANYFLASH_OK;
+    *sources_out = bytes;
+    return af_file_read(&cli->arena, path, AF_UPDATE_SOURCES_BYTES_MAX, bytes, err);
+}
+
+static enum anyflash_status ask(struct af_cli *cli, const struct catalogs *catalogs,
+                                enum af_exit *exit_out, struct anyflash_error *err)
+{
+    struct af_http_options options = {
+        .allow_http = af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
+        .offline = af_option_given(&cli->options, AF_OPTION_OFFLINE)};
+    bool quiet = !af_option_given(&cli->options, AF_OPTION_VERBOSE);
+    struct af_talk talk = {.context = cli, .say = quiet ? NULL : say};
+    struct af_update update;
+    struct af_span bytes;
+    const struct af_span *sources = NULL;
+    struct af_http *http = NULL;
+    enum anyflash_status status = read_sources(cli, &bytes, &sources, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = af_http_open(&options, &http, err);
+    if (status != ANYFLASH_OK) {
+        cli->hint = af_http_hint();
+        return status;
+    }
+    status = af_update_fetch(http, sources, &catalogs->embedded, &catalogs->current, &talk,
+                             &cli->arena, &update, err);
+    af_http_close(http);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = finish(cli, &update, &catalogs->current, exit_out, err);
+    af_catalog_release(&update.catalog);
+    return status;
+}
+
+static enum anyflash_status undo(struct af_cli *cli, enum af_exit *exit_out,
+                                 struct anyflash_error *err)
+{
+    bool there = false;
+    enum anyflash_status status = af_update_undo(af_state_folder(&cli->arena), &there, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    *exit_out = there ? AF_EXIT_YES : AF_EXIT_NO;
+    if (af_option_given(&cli->options, AF_OPTION_JSON))
+        return af_cli_json_take(
+            cli, json_pack("{s:s, s:b}", "schema", "anyflash-update-undo/1", "removed", there),
+            err);
+    af_text_add(&cli->out, there ? "the embedded catalog is in use again\n"
+                                 : "there is no updated catalog; the embedded one is in use\n");
+    return af_cli_finish(cli, err);
+}
+
+enum anyflash_status af_cmd_update(struct af_cli *cli, enum af_exit *exit_out,
+                                   struct anyflash_error *err)
+{
+    struct catalogs catalogs = {.embedded = {0}};
+    if (af_option_given(&cli->options, AF_OPTION_UNDO)) {
+        if (!af_option_given(&cli->options, AF_OPTION_CHECK))
+            return undo(cli, exit_out, err);
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--check and --undo exclude each other");
+    }
+    enum anyflash_status status = load_catalogs(cli, &catalogs, err);
+    if (status == ANYFLASH_OK)
+        status = ask(cli, &catalogs, exit_out, err);
+    af_catalog_release(&catalogs.current);
+    af_catalog_release(&catalogs.embedded);
+    return status;
+}

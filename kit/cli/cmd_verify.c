@@ -1,0 +1,215 @@
+/*
+ * cmd_verify.c: `anyflash verify`: the installed flash-attn, shown rather than
+ * believed: its files against RECORD, then imported, called and compared.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "kit/cli/json_parts.h"
+#include "kit/cli/load.h"
+#include "kit/cli/page.h"
+#include "kit/formats/names.h"
+#include "kit/install/record.h"
+#include "kit/install/verify.h"
+#include "kit/system/file.h"
+
+#define LABEL_COLUMNS 20
+
+/* The distributions that bring FlashAttention, and the module each is used by. */
+static const struct {
+    const char *package;
+    const char *module;
+} known[] = {
+    {"flash-attn", "flash_attn"},
+    {"flash-attn-3", "flash_attn_interface"},
+    {"flashattn-hopper", "flash_attn_interface"},
+    {"flash-attn-4", "flash_attn.cute"},
+};
+
+struct verify {
+    const struct af_machine *machine;
+    const struct af_package *package;
+    const char *module;
+    struct af_verify_report report;
+};
+
+/* The package to verify: --package, or the first known one that is installed. */
+static enum anyflash_status choose(const struct af_cli *cli, struct verify *verify,
+                                   struct anyflash_error *err)
+{
+    const char *wanted = cli->options.values[AF_OPTION_PACKAGE];
+    bool is_known = false;
+    for (size_t i = 0; i < AF_COUNT(known) && verify->package == NULL; i++) {
+        if (wanted != NULL &&
+            !af_name_is((struct af_span){wanted, strlen(wanted)}, known[i].package))
+            continue;
+        is_known = true;
+        verify->package = af_machine_package(verify->machine, known[i].package);
+        verify->module = known[i].module;
+    }
+    if (!is_known)
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "--package takes flash-attn, flash-attn-3, flashattn-hopper or "
+                       "flash-attn-4");
+    return ANYFLASH_OK;
+}
+
+static void add(struct af_cli *cli, struct verify *verify, const char *name,
+                enum af_answer answer, const char *evidence)
+{
+    if (!af_verify_row_add(&verify->report, name, answer, evidence))
+        cli->arena.failed = true;
+}
+
+/* "3 of 812 files: a.py is missing, ..." */
+static const char *faults_text(struct af_cli *cli, const struct af_record_result *result)
+{
+    struct af_text text = {0};
+    af_text_format(&text, "%zu of %zu files: ", result->fault_count, result->line_count);
+    for (size_t i = 0; i < result->fault_count && i < 3; i++)
+        af_text_format(&text, "%s%s: %s", i > 0 ? "; " : "", result->faults[i].path,
+                       af_record_fault_text(result->faults[i].kind));
+    if (result->fault_count > 3)
+        af_text_add(&text, "; ...");
+    const char *copy = af_arena_text(&cli->arena, af_text_get(&text));
+    cli->arena.failed |= text.failed;
+    af_text_release(&text);
+    return copy;
+}
+
+static enum anyflash_status verify_files(struct af_cli *cli, struct verify *verify,
+                                         struct anyflash_error *err)
+{
+    const struct af_package *package = verify->package;
+    struct af_record_result result;
+    const char *site = af_fact_text_or(&package->folder, NULL);
+    const char *metadata = package->version.source;
+    if (site == NULL || metadata == NULL) {
+        add(cli, verify, "files", AF_UNKNOWN, "where it is installed is not known");
+        return ANYFLASH_OK;
+    }
+    const char *info = af_path_folder(&cli->arena, metadata);
+    enum anyflash_status status =
+        info == NULL ? af_fail_memory(err)
+                     : af_record_check(site, info, true, &cli->arena, &result, err);
+    if (status == ANYFLASH_E_NO_MEMORY)
+        return status;
+    if (status != ANYFLASH_OK)
+        add(cli, verify, "files", AF_UNKNOWN, af_arena_text(&cli->arena, err->message));
+    else if (result.fault_count > 0)
+        add(cli, verify, "files", AF_NO, faults_text(cli, &result));
+    else
+        add(cli, verify, "files", AF_YES,
+            af_arena_format(&cli->arena, "all %zu lines of RECORD hold, %.1f MiB hashed%s",
+                            result.line_count, (double)result.hashed_bytes / 1048576,
+                            result.has_installer ? "" : "; no INSTALLER: was it cut short?"));
+    *err = (struct anyflash_error){0};
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status run_checks(struct af_cli *cli, struct verify *verify,
+                                       struct anyflash_error *err)
+{
+    struct af_verify_options options = {
+        .python = af_fact_text_or(&verify->machine->python.executable, NULL),
+        .module = verify->module,
+        .version = af_fact_text_or(&verify->package->version, NULL),
+        .device = cli->options.values[AF_OPTION_DEVICE],
+    };
+    enum anyflash_status status = verify_files(cli, verify, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (options.python == NULL) {
+        add(cli, verify, "import", AF_UNKNOWN, "the environment's interpreter is not known");
+        return ANYFLASH_OK;
+    }
+    return af_verify_calls(&options, &cli->arena, &verify->report, err);
+}
+
+static enum af_tone tone_of(enum af_answer answer)
+{
+    return answer == AF_YES ? AF_TONE_GOOD : answer == AF_NO ? AF_TONE_BAD : AF_TONE_PLAIN;
+}
+
+static const char *conclusion(enum af_answer answer)
+{
+    return answer == AF_YES  ? "it works: everything that was tried is right"
+           : answer == AF_NO ? "it does not work here"
+                             : "nothing is wrong, but not everything could be shown here";
+}
+
+/* "flash-attn 2.8.3 in FOLDER" */
+static void view_title(struct af_page *page, const struct verify *verify)
+{
+    const struct af_package *package = verify->package;
+    const char *prefix = af_fact_text_or(&verify->machine->python.prefix, "this environment");
+    if (package == NULL)
+        af_page_format(page, 0, "", AF_TONE_STRONG, "FlashAttention in %s", prefix);
+    else
+        af_page_format(page, 0, "", AF_TONE_STRONG, "%s %s in %s",
+                       af_fact_text_or(&package->name, "?"),
+                       af_fact_text_or(&package->version, "of unknown version"),
+                       af_fact_text_or(&package->folder, prefix));
+}
+
+static void view(struct af_cli *cli, const struct verify *verify)
+{
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    enum af_answer answer = af_verify_answer(&verify->report);
+    view_title(&page, verify);
+    for (size_t i = 0; i < verify->report.row_count; i++) {
+        const struct af_verify_row *row = &verify->report.rows[i];
+        const char *label = af_arena_format(&cli->arena, "  %s", row->name);
+        af_page_format(&page, LABEL_COLUMNS, label != NULL ? label : "", tone_of(row->answer),
+                       "%s: %s", af_answer_text(row->answer), row->evidence);
+    }
+    af_page_gap(&page);
+    af_page_add(&page, 0, "", tone_of(answer), conclusion(answer));
+}
+
+static enum anyflash_status write_json(struct af_cli *cli, const struct verify *verify,
+                                       struct anyflash_error *err)
+{
+    const struct af_package *package = verify->package;
+    json_t *rows = json_array();
+    for (size_t i = 0; i < verify->report.row_count; i++) {
+        const struct af_verify_row *row = &verify->report.rows[i];
+        rows = af_json_append(rows, json_pack("{s:s, s:s, s:s}", "check", row->name, "answer",
+                                              af_answer_text(row->answer), "evidence",
+                                              row->evidence));
+    }
+    return af_cli_json_take(
+        cli,
+        json_pack("{s:s, s:s?, s:s?, s:s, s:o}", "schema", "anyflash-verify/1", "package",
+                  package != NULL ? af_fact_text_or(&package->name, NULL) : NULL, "version",
+                  package != NULL ? af_fact_text_or(&package->version, NULL) : NULL, "answer",
+                  af_answer_text(af_verify_answer(&verify->report)), "checks", rows),
+        err);
+}
+
+enum anyflash_status af_cmd_verify(struct af_cli *cli, enum af_exit *exit_out,
+                                   struct anyflash_error *err)
+{
+    struct af_machines machines = {0};
+    struct verify verify = {0};
+    enum anyflash_status status = af_machines_load(cli, &machines, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    verify.machine = machines.pointers[0];
+    status = choose(cli, &verify, err);
+    if (status == ANYFLASH_OK && verify.package == NULL)
+        add(cli, &verify, "installed", AF_NO,
+            "no such package; `anyflash plan` says which one fits");
+    else if (status == ANYFLASH_OK)
+        status = run_checks(cli, &verify, err);
+    if (status == ANYFLASH_OK && af_verify_answer(&verify.report) == AF_NO)
+        *exit_out = AF_EXIT_NO;
+    if (status == ANYFLASH_OK && af_option_given(&cli->options, AF_OPTION_JSON)) {
+        status = write_json(cli, &verify, err);
+    } else if (status == ANYFLASH_OK) {
+        view(cli, &verify);
+        status = af_cli_finish(cli, err);
+    }
+    af_machines_release(&machines);
+    return status;
+}

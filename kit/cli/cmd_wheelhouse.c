@@ -1,0 +1,135 @@
+/*
+ * cmd_wheelhouse.c: `anyflash wheelhouse DIR`: an index of the wheels in a
+ * folder, and how uv and pip install from it.
+ */
+#include <string.h>
+
+#include "kit/cli/commands.h"
+#include "kit/cli/json_parts.h"
+#include "kit/cli/page.h"
+#include "kit/install/wheelhouse.h"
+#include "kit/system/file.h"
+
+#define OTHERS_SHOWN 5u
+
+static json_t *wheel_json(const struct af_wheelhouse_wheel *wheel)
+{
+    if (wheel->reason != NULL)
+        return json_pack("{s:s, s:s}", "file", wheel->file, "reason", wheel->reason);
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s?}", "filename", wheel->filename, "project",
+                     wheel->project, "version", wheel->version, "sha256", wheel->sha256,
+                     "size_bytes", (json_int_t)wheel->size_bytes, "requires_python",
+                     wheel->requires_python);
+}
+
+static enum anyflash_status write_json(struct af_cli *cli, const struct af_wheelhouse *house,
+                                       struct anyflash_error *err)
+{
+    json_t *wheels = json_array();
+    json_t *left_out = json_array();
+    json_t *tables = json_array();
+    json_t *others = json_array();
+    for (size_t i = 0; i < house->wheel_count; i++) {
+        if (house->wheels[i].is_table)
+            tables = af_json_append(tables, json_string(house->wheels[i].filename));
+        else if (i < house->listed_count)
+            wheels = af_json_append(wheels, wheel_json(&house->wheels[i]));
+        else
+            left_out = af_json_append(left_out, wheel_json(&house->wheels[i]));
+    }
+    for (size_t i = 0; i < house->other_count; i++)
+        others = af_json_append(others, json_string(house->others[i]));
+    return af_cli_json_take(
+        cli,
+        json_pack(
+            "{s:s, s:s?, s:o, s:o, s:o, s:o}", "schema", "anyflash-wheelhouse/1", "index",
+            house->listed_count > 0 ? af_text_scrub(&cli->arena, house->index, 4096) : NULL,
+            "wheels", wheels, "left_out", left_out, "variant_tables", tables, "others", others),
+        err);
+}
+
+static void remark_others(struct af_cli *cli, const struct af_wheelhouse *house)
+{
+    struct af_text text = {0};
+    if (house->other_count == 0)
+        return;
+    af_text_format(&text, "no wheels, passed over: ");
+    for (size_t i = 0; i < house->other_count && i < OTHERS_SHOWN; i++)
+        af_text_format(&text, "%s%s", i == 0 ? "" : ", ", house->others[i]);
+    if (house->other_count > OTHERS_SHOWN)
+        af_text_format(&text, " and %zu more", house->other_count - OTHERS_SHOWN);
+    if (!text.failed)
+        af_cli_remark(cli, af_text_get(&text));
+    af_text_release(&text);
+}
+
+/* "uv pip install --default-index file:///srv/wheels/simple flash-attn". */
+static void add_command(struct af_cli *cli, struct af_page *page,
+                        const struct af_wheelhouse *house)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789-._~/";
+    const char *folder = af_path_real(&cli->arena, house->index);
+    struct af_text text = {0};
+    af_text_add(&text, "uv pip install --default-index file://");
+    for (const char *c = folder; c != NULL && *c != '\0'; c++) {
+        if (strchr(plain, *c) != NULL)
+            af_text_add_n(&text, c, 1);
+        else
+            af_text_format(&text, "%%%02X", (unsigned)(unsigned char)*c);
+    }
+    af_text_format(&text, "/ --no-deps %s", house->wheels[0].project);
+    if (folder != NULL)
+        af_page_command(page, 0, af_text_get(&text));
+    cli->out.failed |= text.failed;
+    af_text_release(&text);
+}
+
+static void view(struct af_cli *cli, const struct af_wheelhouse *house)
+{
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    for (size_t i = 0; i < house->wheel_count; i++) {
+        const struct af_wheelhouse_wheel *wheel = &house->wheels[i];
+        if (wheel->reason == NULL)
+            af_page_format(&page, 2, "", AF_TONE_PLAIN, "%s", wheel->filename);
+        else
+            af_page_format(&page, 2, "", AF_TONE_BAD, "left out: %s: %s", wheel->file,
+                           wheel->reason);
+    }
+    if (house->listed_count == 0) {
+        af_page_add(&page, 0, "", AF_TONE_BAD,
+                    house->emptied ? "no wheel to list: the index is empty now"
+                                   : "no wheel to list: nothing was written");
+        return;
+    }
+    size_t count = house->listed_count - house->table_count;
+    af_page_format(&page, 0, "", AF_TONE_GOOD, "index of %zu %s of %zu %s: %s", count,
+                   count == 1 ? "wheel" : "wheels", house->project_count,
+                   house->project_count == 1 ? "package" : "packages",
+                   af_text_scrub(&cli->arena, house->index, 4096));
+    add_command(cli, &page, house);
+}
+
+enum anyflash_status af_cmd_wheelhouse(struct af_cli *cli, enum af_exit *exit_out,
+                                       struct anyflash_error *err)
+{
+    const struct af_word_list *words = &cli->options.words;
+    struct af_wheelhouse house;
+    if (words->count != 1 || words->items[0][0] == '\0')
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "wheelhouse takes one folder of wheels");
+    const struct af_wheelhouse_question question = {
+        .folder = words->items[0],
+        .index = cli->options.values[AF_OPTION_OUTPUT],
+        .inconsistent = af_option_given(&cli->options, AF_OPTION_INCONSISTENT),
+        .variants = af_option_given(&cli->options, AF_OPTION_VARIANTS)};
+    enum anyflash_status status = af_wheelhouse_make(&question, &cli->arena, &house, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (house.listed_count == 0 || house.listed_count < house.wheel_count)
+        *exit_out = AF_EXIT_NO;
+    remark_others(cli, &house);
+    if (af_option_given(&cli->options, AF_OPTION_JSON))
+        return write_json(cli, &house, err);
+    view(cli, &house);
+    return af_cli_finish(cli, err);
+}

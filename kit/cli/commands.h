@@ -1,0 +1,47 @@
+/*
+ * commands.h: what a command gets, and the commands themselves (one file each,
+ * cmd_<name>.c). Private to this module.
+ */
+#ifndef AF_KIT_CLI_COMMANDS_H
+#define AF_KIT_CLI_COMMANDS_H
+
+#include "kit/base/json.h"
+#include "kit/cli/cli.h"
+#include "kit/cli/options.h"
+
+/*
+ * One run of the program. `out` is all of stdout: it is written at the end, so
+ * that a command that fails prints no half answer. Remarks go to stderr at
+ * once.
+ */
+struct af_cli {
+    struct af_arena arena;
+    struct af_options options;
+    struct af_text out;
+    const char *hint; /* for the error that a command returns; arena text, or NULL */
+};
+
+/*
+ * A command appends to cli->out and sets *exit_out (AF_EXIT_YES at entry).
+ * Statuses become exit codes in cli.c.
+ */
+#define AF_COMMAND(id, name, listed, arguments, line, doc)                                     \
+    enum anyflash_status af_cmd_##name(struct af_cli *cli, enum af_exit *exit_out,             \
+                                       struct anyflash_error *err);
+#include "kit/cli/commands.inc"
+#undef AF_COMMAND
+
+/* One remark on stderr, unless --quiet. `text` is scrubbed already. */
+void af_cli_remark(const struct af_cli *cli, const char *text);
+
+/* Whether stdout gets colour: --color, NO_COLOR, TERM, a terminal. */
+bool af_cli_color(const struct af_cli *cli);
+
+/* OK, or NO_MEMORY when the arena or the output failed: the last line of a command. */
+enum anyflash_status af_cli_finish(const struct af_cli *cli, struct anyflash_error *err);
+
+/* Serialises `json` with sorted-by-insertion keys and a final newline; takes over `json`. */
+enum anyflash_status af_cli_json_take(struct af_cli *cli, json_t *json,
+                                      struct anyflash_error *err);
+
+#endif

@@ -1,0 +1,209 @@
+/*
+ * config_job.c: what `config` works on: the file of the project, one decision
+ * for each group of machines that a marker can tell apart, and what the wheels
+ * that lie here say of themselves.
+ */
+#include "kit/cli/config_job.h"
+#include "kit/plan/decide.h"
+
+#include <string.h>
+
+#include "kit/catalog/tables.h"
+#include "kit/cli/wheel_file.h"
+#include "kit/system/file.h"
+
+#define FILE_BYTES_MAX (4u << 20)
+#define FOLDERS_MAX 64
+
+/* The folder with `name`: the stated one, or from here upwards; NULL: none has it. */
+static const char *find_file(struct af_cli *cli, const char *name, bool upwards)
+{
+    const char *stated = cli->options.values[AF_OPTION_PROJECT];
+    const char *folder = af_path_real(&cli->arena, stated != NULL ? stated : ".");
+    for (int i = 0; folder != NULL && i < FOLDERS_MAX; i++) {
+        const char *path = af_path_join(&cli->arena, folder, name);
+        if (path == NULL || af_file_is_regular(path))
+            return path;
+        if (stated != NULL || !upwards || strcmp(folder, "/") == 0)
+            return NULL;
+        folder = af_path_folder(&cli->arena, folder);
+    }
+    return NULL;
+}
+
+enum anyflash_status af_config_load(struct af_cli *cli, struct af_config_job *job,
+                                    struct anyflash_error *err)
+{
+    const char *stated = cli->options.values[AF_OPTION_PROJECT];
+    if (stated != NULL && !af_file_is_folder(stated))
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "there is no folder '%s'",
+                       af_text_scrub(&cli->arena, stated, 160));
+    job->path = find_file(cli, job->file, job->upwards);
+    if (job->path == NULL && job->other != NULL)
+        job->path = find_file(cli, job->other, job->upwards);
+    job->is_new = job->path == NULL;
+    if (job->is_new)
+        job->path = af_path_join(&cli->arena, stated != NULL ? stated : ".", job->file);
+    if (job->path == NULL)
+        return af_fail_memory(err);
+    job->shown = af_text_scrub(&cli->arena, af_path_name(job->path), 160);
+    if (job->is_new)
+        return ANYFLASH_OK;
+    return af_file_read(&cli->arena, job->path, FILE_BYTES_MAX, &job->old, err);
+}
+
+/* Whether a marker cannot tell the machines apart. */
+static bool same_group(const struct af_machine *a, const struct af_machine *b)
+{
+    const char *version_a = af_fact_text_or(&a->python.version, "");
+    const char *version_b = af_fact_text_or(&b->python.version, "");
+    size_t len_a = strcspn(version_a, ".");
+    size_t len_b = strcspn(version_b, ".");
+    len_a += version_a[len_a] == '.' ? 1 + strcspn(version_a + len_a + 1, ".") : 0;
+    len_b += version_b[len_b] == '.' ? 1 + strcspn(version_b + len_b + 1, ".") : 0;
+    return len_a == len_b && strncmp(version_a, version_b, len_a) == 0 &&
+           strcmp(af_fact_text_or(&a->platform.os, ""), af_fact_text_or(&b->platform.os, "")) ==
+               0 &&
+           strcmp(af_fact_text_or(&a->platform.arch, ""),
+                  af_fact_text_or(&b->platform.arch, "")) == 0;
+}
+
+/* One decision for the group of machine `first`, which stands in no earlier one. */
+static enum anyflash_status decide_group(struct af_cli *cli, struct af_config_job *job,
+                                         size_t first, struct anyflash_error *err)
+{
+    const struct af_machine *const *all = job->machines.pointers;
+    const struct af_machine **group =
+        af_arena_array(&cli->arena, job->machines.count, sizeof *group);
+    size_t count = 0;
+    if (group == NULL)
+        return af_fail_memory(err);
+    for (size_t i = 0; i < first; i++)
+        if (same_group(all[i], all[first]))
+            return ANYFLASH_OK;
+    for (size_t i = first; i < job->machines.count; i++)
+        if (same_group(all[i], all[first]))
+            group[count++] = all[i];
+    struct af_decision *decision = &job->decisions[job->decision_count];
+    enum anyflash_status status =
+        af_plan_decide(&job->catalog, group, count, &job->fit, decision, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    job->decision_count++;
+    return af_lock_add(job->lock, decision, all[first], err);
+}
+
+enum anyflash_status af_config_decide(struct af_cli *cli, struct af_config_job *job,
+                                      struct anyflash_error *err)
+{
+    enum anyflash_status status = af_cli_fit_options(cli, &job->fit, err);
+    if (status == ANYFLASH_OK)
+        status = af_machines_load(cli, &job->machines, err);
+    if (status == ANYFLASH_OK)
+        status = af_cli_catalog_load(cli, &job->catalog, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    job->has_catalog = true;
+    job->lock = af_arena_alloc(&cli->arena, sizeof *job->lock);
+    job->decisions =
+        af_arena_array(&cli->arena, job->machines.count + 1, sizeof *job->decisions);
+    if (cli->arena.failed)
+        return af_fail_memory(err);
+    af_lock_init(job->lock, &cli->arena);
+    for (size_t i = 0; status == ANYFLASH_OK && i < job->machines.count; i++)
+        status = decide_group(cli, job, i, err);
+    if (status == ANYFLASH_E_UNSUPPORTED)
+        cli->hint = "`anyflash plan` shows every way; --prefer takes another one";
+    return status;
+}
+
+/* The pin's file: below --from, or where an earlier run put it; else NULL. */
+const char *af_config_wheel(struct af_cli *cli, const struct af_config_job *job,
+                            const struct af_pin *pin)
+{
+    const char *folders[] = {
+        cli->options.values[AF_OPTION_FROM],
+        af_path_join(&cli->arena, af_path_folder(&cli->arena, job->path), "wheels")};
+    const char *names[] = {pin->file, pin->plain};
+    for (size_t i = 0; i < AF_COUNT(folders); i++) {
+        for (size_t j = 0; folders[i] != NULL && j < AF_COUNT(names); j++) {
+            const char *path = af_path_join(&cli->arena, folders[i], names[j]);
+            if (path != NULL && af_file_is_regular(path))
+                return path;
+        }
+    }
+    return NULL;
+}
+
+/* "cu128" of the torch that the pin is for. */
+static const char *torch_build(struct af_arena *arena, const struct af_pin *pin)
+{
+    const char *version = af_fact_text_or(&pin->machine->torch.version, "");
+    const char *plus = strchr(version, '+');
+    if (pin->rung->torch_cuda != NULL)
+        return pin->rung->torch_cuda;
+    return plus == NULL ? af_arena_format(arena, "cu%d*", pin->wheel->cuda_major) : plus + 1;
+}
+
+/* Notes where a plain install of that torch is of another CUDA than the wheel. */
+static enum anyflash_status compare_torch(struct af_cli *cli, struct af_lock *lock,
+                                          struct anyflash_error *err)
+{
+    struct af_tables tables;
+    enum anyflash_status status = af_tables_load(&tables, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    for (size_t i = 0; i < lock->pin_count; i++) {
+        struct af_pin *pin = &lock->pins[i];
+        const struct af_wheel *wheel = pin->wheel;
+        if (wheel == NULL || wheel->torch_major < 0 || wheel->cuda_major < 0)
+            continue;
+        const struct af_torch_release *release =
+            af_tables_torch(&tables, wheel->torch_major, wheel->torch_minor);
+        const char *platform = af_arena_format(
+            &cli->arena, "%s_%s", af_fact_text_or(&pin->machine->platform.os, "linux"),
+            af_fact_text_or(&pin->machine->platform.arch, "x86_64"));
+        const struct af_torch_variant *usual =
+            release == NULL || platform == NULL ? NULL : af_tables_default(release, platform);
+        if (usual != NULL && usual->cuda_major != wheel->cuda_major)
+            pin->torch_build = torch_build(&cli->arena, pin);
+    }
+    af_tables_release(&tables);
+    return cli->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
+enum anyflash_status af_config_settle(struct af_cli *cli, struct af_config_job *job,
+                                      bool by_path, struct anyflash_error *err)
+{
+    const char *source = cli->options.values[AF_OPTION_SOURCE];
+    enum af_pin_source how = source == NULL || strcmp(source, "auto") == 0 ? AF_PIN_AUTO
+                             : strcmp(source, "path") == 0                 ? AF_PIN_PATH
+                                                                           : AF_PIN_URL;
+    if (how == AF_PIN_URL && strcmp(source, "url") != 0)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--source takes auto, path or url");
+    if (source != NULL && !by_path)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--source is for uv: others take the address");
+    for (size_t i = 0; i < job->lock->pin_count; i++) {
+        const struct af_pin *pin = &job->lock->pins[i];
+        const char *path = pin->wheel == NULL ? NULL : af_config_wheel(cli, job, pin);
+        struct af_wheel_facts facts;
+        if (path == NULL)
+            continue;
+        enum anyflash_status status = af_wheel_file_facts(&cli->arena, path, &facts, err);
+        if (status != ANYFLASH_OK)
+            return status;
+        af_lock_facts(job->lock, i, facts);
+    }
+    enum anyflash_status status = compare_torch(cli, job->lock, err);
+    return status == ANYFLASH_OK ? af_lock_finish(job->lock, by_path ? how : AF_PIN_URL, err)
+                                 : status;
+}
+
+void af_config_release(struct af_config_job *job)
+{
+    for (size_t i = 0; i < job->decision_count; i++)
+        af_decision_release(&job->decisions[i]);
+    if (job->has_catalog)
+        af_catalog_release(&job->catalog);
+    af_machines_release(&job->machines);
+}

@@ -1,0 +1,346 @@
+/*
+ * facts_view.c: a machine in ten lines. What is unknown says why; what is not
+ * there says "none".
+ */
+#include "kit/cli/facts_view.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kit/system/file.h"
+
+#define LABEL_COLUMNS 16
+#define PART_BYTES 600
+#define GPUS_SHOWN 4
+#define PEERS_SHOWN 5
+
+struct view {
+    struct af_page *page;
+    const struct af_machine *machine;
+    struct af_arena *arena;
+    bool with_sources;
+};
+
+/* A line that grows by parts joined with ", ". */
+struct line {
+    struct af_text text;
+};
+
+AF_PRINTF(2, 3)
+static void add_part(struct line *line, const char *format, ...)
+{
+    char part[PART_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(part, sizeof part, format, arguments);
+    va_end(arguments);
+    if (line->text.len > 0)
+        af_text_add(&line->text, ", ");
+    af_text_add(&line->text, part);
+}
+
+/* Prints and releases the line; `fact` (or NULL) tells its source. */
+static void show(struct view *view, const char *label, struct line *line,
+                 const struct af_fact *fact)
+{
+    char lead[LABEL_COLUMNS + 8];
+    snprintf(lead, sizeof lead, "  %s", label);
+    if (line->text.failed)
+        view->arena->failed = true;
+    if (view->with_sources && fact != NULL && fact->source != NULL)
+        af_text_format(&line->text, "\nsource: %s", fact->source);
+    af_page_add(view->page, LABEL_COLUMNS, lead, AF_TONE_PLAIN, af_text_get(&line->text));
+    af_text_release(&line->text);
+}
+
+/* "unknown: REASON" for an unknown fact, else "none". */
+static void add_missing(struct line *line, enum af_fact_state state, const char *source)
+{
+    if (state == AF_FACT_UNKNOWN)
+        add_part(line, "unknown: %s", source != NULL ? source : "nothing was read");
+    else
+        add_part(line, "none");
+}
+
+const char *af_bytes_text(struct af_arena *arena, int64_t bytes)
+{
+    double mib = (double)bytes / (1024.0 * 1024.0);
+    const char *text =
+        mib < 1000 ? af_arena_format(arena, "%.0f MiB", mib)
+                   : af_arena_format(arena, "%.*f GiB", mib < 102400 ? 1 : 0, mib / 1024);
+    return text != NULL ? text : "";
+}
+
+static void show_system(struct view *view)
+{
+    const struct af_platform *platform = &view->machine->platform;
+    struct line line = {{0}};
+    const char *os = af_fact_text_or(&platform->os, NULL);
+    const char *distribution = af_fact_text_or(&platform->distribution, os);
+    if (distribution != NULL)
+        add_part(&line, "%s", distribution);
+    if (platform->arch.state == AF_FACT_KNOWN)
+        add_part(&line, "%s", platform->arch.value.text);
+    if (platform->libc.state == AF_FACT_KNOWN)
+        add_part(&line, "%s %s", platform->libc.value.text,
+                 af_fact_text_or(&platform->libc_version, "of unknown version"));
+    if (af_fact_truth(&platform->wsl) == AF_YES)
+        add_part(&line, "WSL");
+    if (platform->container.state == AF_FACT_KNOWN)
+        add_part(&line, "in a container (%s)", platform->container.value.text);
+    if (line.text.len == 0)
+        add_missing(&line, platform->os.state, platform->os.source);
+    show(view, "system", &line, &platform->libc_version);
+}
+
+static void show_resources(struct view *view)
+{
+    const struct af_resources *resources = &view->machine->resources;
+    struct line line = {{0}};
+    int64_t cores = af_fact_int_or(&resources->cores, -1);
+    int64_t total = af_fact_int_or(&resources->memory_total_bytes, -1);
+    int64_t free_bytes = af_fact_int_or(&resources->memory_available_bytes, -1);
+    int64_t limit = af_fact_int_or(&resources->memory_limit_bytes, -1);
+    if (cores >= 0)
+        add_part(&line, "%lld core%s", (long long)cores, cores == 1 ? "" : "s");
+    if (total >= 0)
+        add_part(&line, "%s memory", af_bytes_text(view->arena, total));
+    if (limit >= 0)
+        add_part(&line, "limited to %s", af_bytes_text(view->arena, limit));
+    if (free_bytes >= 0)
+        add_part(&line, "%s free", af_bytes_text(view->arena, free_bytes));
+    if (line.text.len == 0)
+        add_missing(&line, resources->cores.state, resources->cores.source);
+    show(view, "resources", &line, &resources->memory_available_bytes);
+}
+
+static bool same_text(const struct af_fact *a, const struct af_fact *b)
+{
+    return af_equal(af_fact_text_or(a, ""), af_fact_text_or(b, ""));
+}
+
+static bool same_gpu(const struct af_gpu *a, const struct af_gpu *b)
+{
+    return same_text(&a->name, &b->name) && same_text(&a->sm, &b->sm) &&
+           af_fact_truth(&a->visible) == af_fact_truth(&b->visible) &&
+           af_fact_int_or(&a->memory_bytes, -1) == af_fact_int_or(&b->memory_bytes, -1);
+}
+
+static void show_gpu(struct view *view, const struct af_gpu *gpu, size_t count)
+{
+    struct line line = {{0}};
+    int64_t memory = af_fact_int_or(&gpu->memory_bytes, -1);
+    const char *name = af_fact_text_or(&gpu->name, "of unknown name");
+    if (count > 1)
+        add_part(&line, "%zu x %s", count, name);
+    else
+        add_part(&line, "%s", name);
+    if (gpu->sm.state == AF_FACT_KNOWN)
+        add_part(&line, "sm %s", gpu->sm.value.text);
+    if (memory > 0)
+        add_part(&line, "%s%s", af_bytes_text(view->arena, memory), count > 1 ? " each" : "");
+    if (af_fact_truth(&gpu->visible) == AF_NO)
+        add_part(&line, "hidden from CUDA programs");
+    show(view, "GPU", &line, &gpu->name);
+}
+
+static void show_gpus(struct view *view)
+{
+    const struct af_gpu_rows *gpus = &view->machine->gpus;
+    struct line line = {{0}};
+    size_t shown = 0;
+    if (gpus->count == 0) {
+        add_missing(&line, gpus->state, gpus->source);
+        show(view, "GPU", &line, NULL);
+    }
+    for (size_t i = 0; i < gpus->count && shown < GPUS_SHOWN; shown++) {
+        size_t alike = 1;
+        while (i + alike < gpus->count && same_gpu(&gpus->rows[i], &gpus->rows[i + alike]))
+            alike++;
+        show_gpu(view, &gpus->rows[i], alike);
+        i += alike;
+    }
+}
+
+static void show_driver(struct view *view)
+{
+    const struct af_driver *driver = &view->machine->driver;
+    struct line line = {{0}};
+    const struct af_fact *version = driver->kernel_version.state == AF_FACT_KNOWN
+                                        ? &driver->kernel_version
+                                        : &driver->user_version;
+    if (version->state == AF_FACT_KNOWN)
+        add_part(&line, "%s", version->value.text);
+    if (driver->cuda_api.state == AF_FACT_KNOWN)
+        add_part(&line, "serves CUDA %s", driver->cuda_api.value.text);
+    if (driver->rocm.state == AF_FACT_KNOWN)
+        add_part(&line, "ROCm %s", driver->rocm.value.text);
+    if (line.text.len == 0)
+        add_missing(&line, driver->kernel_version.state, driver->kernel_version.source);
+    show(view, "driver", &line, version);
+}
+
+/* The one that a build would take, else the first. */
+static const struct af_toolkit *main_toolkit(const struct af_toolkit_rows *toolkits)
+{
+    for (size_t i = 0; i < toolkits->count; i++)
+        if (af_fact_truth(&toolkits->rows[i].torch_takes_it) == AF_YES)
+            return &toolkits->rows[i];
+    return toolkits->count > 0 ? &toolkits->rows[0] : NULL;
+}
+
+static void show_toolkit(struct view *view)
+{
+    const struct af_toolkit_rows *toolkits = &view->machine->toolkits;
+    const struct af_compiler_rows *compilers = &view->machine->compilers;
+    const struct af_toolkit *toolkit = main_toolkit(toolkits);
+    struct line line = {{0}};
+    if (toolkit == NULL) {
+        add_missing(&line, toolkits->state, toolkits->source);
+    } else {
+        const char *root = af_fact_text_or(&toolkit->root, NULL);
+        add_part(&line, "%s%s%s%s", af_fact_text_or(&toolkit->version, "of unknown version"),
+                 root != NULL ? " in " : "", root != NULL ? root : "",
+                 toolkit->nvcc.state == AF_FACT_ABSENT ? " (no nvcc)" : "");
+        if (toolkits->count > 1)
+            add_part(&line, "%zu more", toolkits->count - 1);
+    }
+    if (compilers->count > 0)
+        add_part(&line, "%s %s", af_fact_text_or(&compilers->rows[0].family, "compiler"),
+                 af_fact_text_or(&compilers->rows[0].version, "of unknown version"));
+    show(view, "CUDA toolkit", &line, toolkit != NULL ? &toolkit->version : NULL);
+}
+
+static void show_python(struct view *view)
+{
+    const struct af_python *python = &view->machine->python;
+    struct line line = {{0}};
+    if (python->version.state == AF_FACT_KNOWN) {
+        const char *prefix = af_fact_text_or(&python->prefix, NULL);
+        const char *kind = af_fact_text_or(&python->kind, NULL);
+        const char *chosen = af_fact_text_or(&python->chosen_by, NULL);
+        add_part(&line, "%s%s%s%s", python->version.value.text,
+                 af_fact_text_or(&python->abi_flags, ""), prefix != NULL ? " in " : "",
+                 prefix != NULL ? prefix : "");
+        if (kind != NULL)
+            af_text_format(&line.text, " (%s%s%s)", kind, chosen != NULL ? ", by " : "",
+                           chosen != NULL ? chosen : "");
+    } else {
+        add_missing(&line, python->version.state, python->version.source);
+    }
+    show(view, "Python", &line, &python->version);
+}
+
+static void show_torch(struct view *view)
+{
+    const struct af_torch *torch = &view->machine->torch;
+    struct line line = {{0}};
+    if (torch->version.state == AF_FACT_KNOWN) {
+        enum af_answer abi = af_fact_truth(&torch->cxx11abi);
+        add_part(&line, "%s", torch->version.value.text);
+        if (torch->cuda.state == AF_FACT_KNOWN)
+            add_part(&line, "CUDA %s", torch->cuda.value.text);
+        else if (torch->hip.state == AF_FACT_KNOWN)
+            add_part(&line, "ROCm %s", torch->hip.value.text);
+        else if (torch->cuda.state == AF_FACT_ABSENT)
+            add_part(&line, "CPU only");
+        if (abi != AF_UNKNOWN)
+            add_part(&line, "%s C++ ABI", abi == AF_YES ? "new" : "old");
+        if (torch->build.state == AF_FACT_KNOWN && !af_fact_is(&torch->build, "release"))
+            add_part(&line, "%s build", torch->build.value.text);
+    } else if (torch->version.state == AF_FACT_ABSENT) {
+        add_part(&line, "not installed");
+    } else {
+        add_missing(&line, torch->version.state, torch->version.source);
+    }
+    show(view, "torch", &line, &torch->version);
+}
+
+static bool is_flash(const struct af_package *package)
+{
+    return af_starts_with(af_fact_text_or(&package->name, ""), "flash-attn");
+}
+
+static void show_flash(struct view *view)
+{
+    const struct af_package_rows *packages = &view->machine->packages;
+    struct line line = {{0}};
+    const struct af_fact *source = NULL;
+    for (size_t i = 0; i < packages->count; i++) {
+        const struct af_package *package = &packages->rows[i];
+        if (!is_flash(package))
+            continue;
+        const char *name = af_fact_text_or(&package->name, "");
+        const char *origin = af_fact_text_or(&package->origin, NULL);
+        const char *installer = af_fact_text_or(&package->installer, NULL);
+        add_part(&line, "%s%s%s", af_equal(name, "flash-attn") ? "" : name,
+                 af_equal(name, "flash-attn") ? "" : " ",
+                 af_fact_text_or(&package->version, "of unknown version"));
+        if (origin != NULL)
+            af_text_format(&line.text, " from %s", af_path_name(origin));
+        if (installer != NULL)
+            af_text_format(&line.text, " (by %s)", installer);
+        source = &package->version;
+    }
+    if (line.text.len == 0 && packages->state == AF_FACT_KNOWN)
+        add_part(&line, "not installed");
+    else if (line.text.len == 0)
+        add_missing(&line, packages->state, packages->source);
+    show(view, "flash-attn", &line, source);
+}
+
+static void show_peers(struct view *view)
+{
+    const struct af_package_rows *packages = &view->machine->packages;
+    struct line line = {{0}};
+    size_t count = 0;
+    for (size_t i = 0; i < packages->count; i++) {
+        const struct af_package *package = &packages->rows[i];
+        const char *name = af_fact_text_or(&package->name, "");
+        if (is_flash(package) || af_equal(name, "torch"))
+            continue;
+        if (count < PEERS_SHOWN)
+            add_part(&line, "%s %s", name, af_fact_text_or(&package->version, ""));
+        count++;
+    }
+    if (count > PEERS_SHOWN)
+        add_part(&line, "%zu more", count - PEERS_SHOWN);
+    if (count > 0)
+        show(view, "beside it", &line, NULL);
+}
+
+static void show_tools(struct view *view)
+{
+    static const char *const installers[] = {"uv",   "pip",    "conda", "mamba",
+                                             "pixi", "poetry", "pdm"};
+    const struct af_tool_rows *tools = &view->machine->tools;
+    struct line line = {{0}};
+    for (size_t i = 0; i < tools->count; i++)
+        for (size_t j = 0; j < AF_COUNT(installers); j++)
+            if (af_fact_is(&tools->rows[i].name, installers[j]))
+                add_part(&line, "%s%s%s", installers[j],
+                         tools->rows[i].version.state == AF_FACT_KNOWN ? " " : "",
+                         af_fact_text_or(&tools->rows[i].version, ""));
+    if (line.text.len == 0)
+        add_missing(&line, tools->state, tools->source);
+    show(view, "installers", &line, NULL);
+}
+
+void af_facts_view(struct af_page *page, const struct af_machine *machine, bool with_sources,
+                   struct af_arena *arena)
+{
+    struct view view = {page, machine, arena, with_sources};
+    af_page_add(page, 0, "", AF_TONE_STRONG, "Machine");
+    show_system(&view);
+    show_resources(&view);
+    show_gpus(&view);
+    show_driver(&view);
+    show_toolkit(&view);
+    af_page_add(page, 0, "", AF_TONE_STRONG, "Environment");
+    show_python(&view);
+    show_torch(&view);
+    show_flash(&view);
+    show_peers(&view);
+    show_tools(&view);
+}

@@ -1,0 +1,321 @@
+/*
+ * inspection.c: opens what is inspected, works out which libraries a Python
+ * process would have there, and proves each extension.
+ */
+#include "kit/cli/inspection.h"
+
+#include <string.h>
+
+#include "kit/proof/torch_fitting.h"
+#include "kit/system/file.h"
+
+#define STARTS_MAX 32u /* starts that are kept of what is far away */
+
+const struct af_machine *af_inspection_machine(const struct af_inspection *inspection)
+{
+    return inspection->machines.pointers[0];
+}
+
+/* The build of the table that stands for --torch. */
+static enum anyflash_status choose_torch(struct af_cli *cli, struct af_inspection *inspection,
+                                         struct anyflash_error *err)
+{
+    const struct af_machine *machine = af_inspection_machine(inspection);
+    const char *arch = af_fact_text_or(&machine->platform.arch, "x86_64");
+    const char *platform = af_arena_format(&cli->arena, "linux_%s", arch);
+    if (platform == NULL)
+        return af_fail_memory(err);
+    return af_torch_symbols_choose(&inspection->symbols, cli->options.values[AF_OPTION_TORCH],
+                                   platform, &cli->arena, &inspection->choice, err);
+}
+
+/* The libraries of the environment, of --torch, or none where neither can be known. */
+static enum anyflash_status load_scope(struct af_cli *cli, struct af_inspection *inspection,
+                                       struct anyflash_error *err)
+{
+    const struct af_machine *machine = af_inspection_machine(inspection);
+    bool is_here = cli->options.machines.count == 0 && cli->options.givens.count == 0;
+    enum anyflash_status status = ANYFLASH_OK;
+    if (af_option_given(&cli->options, AF_OPTION_TORCH)) {
+        status = choose_torch(cli, inspection, err);
+        inspection->has_scope = status == ANYFLASH_OK && inspection->choice.build != NULL;
+        if (inspection->has_scope)
+            status = af_scope_of_torch(&inspection->symbols, &inspection->choice, machine,
+                                       is_here, &inspection->scope, err);
+    } else if (is_here) {
+        inspection->has_scope = true;
+        status = af_scope_installed(machine, &inspection->scope, err);
+    }
+    return status;
+}
+
+/* What is known of earlier times; without it everything is read. */
+static enum anyflash_status open_state(struct af_cli *cli, struct af_inspection *inspection,
+                                       struct anyflash_error *err)
+{
+    const char *remark;
+    struct anyflash_error why;
+    enum anyflash_status status =
+        af_state_open(AF_STATE_FACTS, &cli->arena, &inspection->state, &remark, &why);
+    if (status == ANYFLASH_E_NO_MEMORY)
+        return af_fail_memory(err);
+    if (status != ANYFLASH_OK && af_option_given(&cli->options, AF_OPTION_VERBOSE))
+        af_cli_remark(cli, why.message);
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_inspection_load(struct af_inspection *inspection, struct af_cli *cli,
+                                        struct anyflash_error *err)
+{
+    enum anyflash_status status = af_machines_load(cli, &inspection->machines, err);
+    if (status == ANYFLASH_OK) {
+        status = af_tables_load(&inspection->tables, err);
+        inspection->has_tables = status == ANYFLASH_OK;
+    }
+    if (status == ANYFLASH_OK) {
+        status = af_torch_symbols_load(&inspection->symbols, err);
+        inspection->has_symbols = status == ANYFLASH_OK;
+    }
+    if (status == ANYFLASH_OK)
+        status = open_state(cli, inspection, err);
+    return status == ANYFLASH_OK ? load_scope(cli, inspection, err) : status;
+}
+
+/* Whether the file lies in the folder of the torch that is installed there. */
+static bool is_part_of_torch(const struct af_machine *machine, const char *file)
+{
+    const char *folder = af_fact_text_or(&machine->torch.path, NULL);
+    size_t len = folder == NULL ? 0 : strlen(folder);
+    return file != NULL && len > 0 && strncmp(file, folder, len) == 0 && file[len] == '/';
+}
+
+static enum anyflash_status prove_one(struct af_cli *cli, struct af_inspection *inspection,
+                                      const struct af_subject_extension *extension,
+                                      struct af_proof *proof, struct anyflash_error *err)
+{
+    struct af_load load;
+    const struct af_subject_wheel *wheel = inspection->subject.wheel;
+    /* The wheel's tags speak of its modules, not of the libraries beside them. */
+    bool has_tags = wheel != NULL && wheel->has_name && !extension->is_bundled;
+    struct af_proof_question question = {
+        .binary = &extension->facts.binary,
+        .gpu_code = extension->facts.gpu_code,
+        .kernels = extension->facts.kernels,
+        .arch = cli->options.values[AF_OPTION_ARCH],
+        .machine = af_inspection_machine(inspection),
+        .tables = &inspection->tables,
+        .stated_torch = wheel != NULL ? wheel->stated_torch : NULL,
+        .wheel = has_tags ? &wheel->name : NULL,
+        .is_torch = is_part_of_torch(af_inspection_machine(inspection), extension->file),
+        .fitting_torch = af_torch_fitting(&inspection->symbols, &inspection->tables,
+                                          &extension->facts.binary),
+    };
+    enum anyflash_status status = ANYFLASH_OK;
+    if (inspection->has_scope) {
+        inspection->scope.takes_siblings = inspection->subject.is_package;
+        status = af_scope_load(&inspection->scope, &extension->facts.binary, extension->folder,
+                               &cli->arena, &load, err);
+        question.scope = &inspection->scope;
+        question.load = &load;
+    }
+    return status == ANYFLASH_OK ? af_proof_make(&question, &cli->arena, proof, err) : status;
+}
+
+/* The file name at the end of an address, "%2B" decoded. */
+static const char *name_of_address(struct af_cli *cli, const char *address)
+{
+    size_t len = strcspn(address, "?#");
+    char *name = af_arena_text_n(&cli->arena, address, len);
+    if (name == NULL)
+        return NULL;
+    name += af_path_name(name) - name;
+    char *to = name;
+    for (const char *at = name; *at != '\0'; at++) {
+        bool is_plus = strncmp(at, "%2B", 3) == 0 || strncmp(at, "%2b", 3) == 0;
+        *to++ = is_plus ? '+' : *at;
+        at += is_plus ? 2 : 0;
+    }
+    *to = '\0';
+    return name;
+}
+
+/* A wheel behind an address: only the parts that are asked for are fetched. */
+static enum anyflash_status open_remote(struct af_cli *cli, struct af_inspection *inspection,
+                                        const char *address, struct anyflash_error *err)
+{
+    struct af_source source = {0};
+    struct af_place place = {0};
+    const struct af_http_options options = {
+        .allow_http = af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
+        .offline = af_option_given(&cli->options, AF_OPTION_OFFLINE)};
+    const char *name = name_of_address(cli, address);
+    if (name == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status = af_http_open(&options, &inspection->http, err);
+    if (status == ANYFLASH_OK)
+        status = af_remote_open(inspection->http, address, &source, err);
+    else
+        cli->hint = af_http_hint();
+    if (status == ANYFLASH_OK)
+        place = af_remote_place(&source, &cli->arena);
+    if (status == ANYFLASH_E_UNSUPPORTED && inspection->http != NULL)
+        status = af_remote_download(&options, address, &cli->arena, &source, &place, err);
+    if (status == ANYFLASH_OK)
+        status = af_subject_open_source(&source, name, &place, inspection->state, &cli->arena,
+                                        &inspection->subject, err);
+    return status;
+}
+
+enum anyflash_status af_inspection_open(struct af_inspection *inspection, struct af_cli *cli,
+                                        struct anyflash_error *err)
+{
+    const char *what = cli->options.words.items[0];
+    if (af_http_is_url(what))
+        return open_remote(cli, inspection, what, err);
+    if (strcmp(what, "installed") == 0)
+        return af_subject_installed(af_inspection_machine(inspection), inspection->state,
+                                    &cli->arena, &inspection->subject, err);
+    enum anyflash_status status =
+        af_subject_open(what, inspection->state, &cli->arena, &inspection->subject, err);
+    if (status == ANYFLASH_E_DATA && cli->hint == NULL)
+        cli->hint = "get the file again; `--sha256` of `anyflash install` compares its hash";
+    return status;
+}
+
+/*
+ * From the start of its bytes: most that do not load show it there. What is
+ * known whole is proved later, beside the libraries that it brings.
+ */
+static enum anyflash_status examine_start(struct af_cli *cli, struct af_inspection *inspection,
+                                          size_t index, struct anyflash_error *err)
+{
+    struct af_subject_extension *extension = &inspection->subject.extensions[index];
+    enum anyflash_status status =
+        af_subject_read_start(&inspection->subject, index, &cli->arena, err);
+    return status == ANYFLASH_OK && extension->has_facts && !extension->facts.binary.is_complete
+               ? prove_one(cli, inspection, extension, &inspection->proofs[index], err)
+               : status;
+}
+
+/* From all of its bytes, unless their start was enough. */
+static enum anyflash_status examine(struct af_cli *cli, struct af_inspection *inspection,
+                                    size_t index, struct anyflash_error *err)
+{
+    struct af_subject *subject = &inspection->subject;
+    struct af_subject_extension *extension = &subject->extensions[index];
+    struct af_proof *proof = &inspection->proofs[index];
+    if (proof->check_count > 0 && proof->answer == AF_NO)
+        return ANYFLASH_OK;
+    enum anyflash_status status = af_subject_read(subject, index, &cli->arena, err);
+    if (status == ANYFLASH_OK &&
+        !is_part_of_torch(af_inspection_machine(inspection), extension->file))
+        status = af_subject_read_kernels(subject, index, &cli->arena, err);
+    if (status == ANYFLASH_OK && extension->problem == NULL)
+        return prove_one(cli, inspection, extension, proof, err);
+    proof->answer = AF_NO;
+    return status;
+}
+
+/*
+ * After extension `index`, which does not load, the rest is not worth its
+ * download; their starts alone prove no more than a no.
+ */
+static enum anyflash_status leave_others(struct af_cli *cli, struct af_inspection *inspection,
+                                         size_t index, struct anyflash_error *err)
+{
+    struct af_subject *subject = &inspection->subject;
+    const char *why = af_arena_format(&cli->arena, "not read, because %s does not load",
+                                      subject->extensions[index].path);
+    if (why == NULL)
+        return af_fail_memory(err);
+    for (size_t i = 0; i < subject->count; i++) {
+        struct af_proof *proof = &inspection->proofs[i];
+        if (proof->check_count == 0 || proof->answer != AF_NO) {
+            subject->extensions[i].unread = why;
+            proof->answer = AF_UNKNOWN;
+        }
+    }
+    return ANYFLASH_OK;
+}
+
+/* Starts of what is far away: true with the first that does not load. */
+static enum anyflash_status examine_starts(struct af_cli *cli, struct af_inspection *inspection,
+                                           bool *stop_out, struct anyflash_error *err)
+{
+    const struct af_subject *subject = &inspection->subject;
+    enum anyflash_status status = ANYFLASH_OK;
+    *stop_out = false;
+    for (size_t i = 0; i < subject->count && i < STARTS_MAX; i++) {
+        status = examine_start(cli, inspection, i, err);
+        *stop_out =
+            inspection->proofs[i].check_count > 0 && inspection->proofs[i].loads == AF_NO;
+        if (status == ANYFLASH_OK && *stop_out)
+            status = leave_others(cli, inspection, i, err);
+        if (status != ANYFLASH_OK || *stop_out)
+            break;
+    }
+    return status;
+}
+
+bool af_inspection_is_pure(const struct af_inspection *inspection)
+{
+    const struct af_subject_wheel *wheel = inspection->subject.wheel;
+    return inspection->subject.count == 0 && wheel != NULL && wheel->has_name &&
+           strcmp(wheel->name.platform, "any") == 0;
+}
+
+/*
+ * All extensions together: one no is no, else one unknown unknown. Where there
+ * is none, that is right for a wheel of Python code only.
+ */
+static enum af_answer join_answers(const struct af_inspection *inspection)
+{
+    bool has_answer = inspection->subject.count > 0 || af_inspection_is_pure(inspection);
+    enum af_answer all = has_answer ? AF_YES : AF_NO;
+    for (size_t i = 0; i < inspection->subject.count; i++) {
+        enum af_answer answer = inspection->proofs[i].answer;
+        if (answer == AF_NO || all == AF_NO)
+            all = AF_NO;
+        else if (answer == AF_UNKNOWN)
+            all = AF_UNKNOWN;
+    }
+    return all;
+}
+
+enum anyflash_status af_inspection_prove(struct af_inspection *inspection, struct af_cli *cli,
+                                         struct anyflash_error *err)
+{
+    const struct af_subject *subject = &inspection->subject;
+    enum anyflash_status status = ANYFLASH_OK;
+    inspection->proofs =
+        af_arena_array(&cli->arena, subject->count + 1, sizeof(struct af_proof));
+    if (inspection->proofs == NULL)
+        return af_fail_memory(err);
+    bool is_far = inspection->http != NULL;
+    bool stop = false;
+    if (is_far)
+        status = examine_starts(cli, inspection, &stop, err);
+    for (size_t i = 0; status == ANYFLASH_OK && !stop && i < subject->count; i++) {
+        if (!is_far)
+            status = examine_start(cli, inspection, i, err);
+        if (status == ANYFLASH_OK)
+            status = examine(cli, inspection, i, err);
+    }
+    inspection->answer = join_answers(inspection);
+    return status;
+}
+
+void af_inspection_release(struct af_inspection *inspection)
+{
+    af_subject_close(&inspection->subject);
+    af_state_close(inspection->state);
+    if (inspection->http != NULL)
+        af_http_close(inspection->http);
+    if (inspection->has_scope)
+        af_scope_release(&inspection->scope);
+    if (inspection->has_symbols)
+        af_torch_symbols_release(&inspection->symbols);
+    if (inspection->has_tables)
+        af_tables_release(&inspection->tables);
+    af_machines_release(&inspection->machines);
+}

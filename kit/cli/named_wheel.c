@@ -1,0 +1,249 @@
+/*
+ * named_wheel.c: from a file or an address to a plan with one wheel. What the
+ * wheel needs beside it is read from its METADATA, of an address by its parts.
+ */
+#include "kit/cli/named_wheel.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kit/base/sha256.h"
+#include "kit/cli/wheel_needs.h"
+#include "kit/formats/metadata.h"
+#include "kit/formats/names.h"
+#include "kit/formats/source.h"
+#include "kit/formats/version.h"
+#include "kit/formats/wheel_name.h"
+#include "kit/formats/zip.h"
+#include "kit/proof/remote.h"
+#include "kit/system/file.h"
+#include "kit/system/http.h"
+#include "kit/system/talk.h"
+
+#define METADATA_BYTES_MAX (4u * 1024u * 1024u)
+
+struct named {
+    struct af_cli *cli;
+    const struct af_machine *machine;
+    struct af_step_wheel wheel;
+    const char *module;
+    struct af_wheel_needs needs;
+};
+
+/* "%2B" and its kin in the last part of an address. */
+static const char *decode(struct af_arena *arena, const char *text)
+{
+    char *made = af_arena_text(arena, text);
+    char *to = made;
+    for (const char *at = made; at != NULL && *at != '\0'; at++) {
+        unsigned value;
+        bool coded = *at == '%' && isxdigit((unsigned char)at[1]) &&
+                     isxdigit((unsigned char)at[2]) && sscanf(at + 1, "%2x", &value) == 1 &&
+                     value > ' ' && value < 0x7f && value != '/';
+        *to++ = coded ? (char)value : *at;
+        at += coded ? 2 : 0;
+    }
+    if (to != NULL)
+        *to = '\0';
+    return made;
+}
+
+/* Each '+' of an address as %2B, as indexes write it. */
+static const char *encode(struct af_arena *arena, const char *url)
+{
+    struct af_text text = {0};
+    for (const char *at = url; *at != '\0'; at++) {
+        if (*at == '+')
+            af_text_add(&text, "%2B");
+        else
+            af_text_add_n(&text, at, 1);
+    }
+    const char *made = text.failed ? NULL : af_arena_text(arena, af_text_get(&text));
+    af_text_release(&text);
+    return made;
+}
+
+static enum anyflash_status read_name(struct named *named, struct anyflash_error *err)
+{
+    struct af_wheel_name parts;
+    char normal[256];
+    char shown[200];
+    const char *filename = named->wheel.filename;
+    if (filename == NULL)
+        return af_fail_memory(err);
+    enum af_wheel_name_problem problem =
+        af_wheel_name_parse(filename, strlen(filename), &parts);
+    if (problem != AF_WHEEL_NAME_VALID ||
+        !af_name_normalise((struct af_span){parts.package, strlen(parts.package)}, normal,
+                           sizeof normal))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'%s' is no wheel: its name %s",
+                       af_text_quote(shown, sizeof shown, filename, strlen(filename)),
+                       af_wheel_name_problem_text(problem));
+    named->wheel.package = af_arena_text(&named->cli->arena, normal);
+    named->wheel.version = af_arena_text(&named->cli->arena, parts.version_text);
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status read_word(struct named *named, const char *word,
+                                      struct anyflash_error *err)
+{
+    struct af_arena *arena = &named->cli->arena;
+    const char *sha256 = named->cli->options.values[AF_OPTION_SHA256];
+    if (sha256 != NULL && !af_sha256_is_hex(sha256))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--sha256 takes 64 hexadecimal digits");
+    named->wheel.sha256 = sha256;
+    if (af_http_is_url(word)) {
+        size_t len = strcspn(word, "?#");
+        const char *plain = af_arena_text_n(arena, word, len);
+        named->wheel.url = encode(arena, word);
+        named->wheel.filename = plain == NULL ? NULL : decode(arena, af_path_name(plain));
+        return read_name(named, err);
+    }
+    named->wheel.path = af_path_real(arena, word);
+    if (named->wheel.path == NULL && !arena->failed) {
+        char shown[200];
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "no file '%s'",
+                       af_text_quote(shown, sizeof shown, word, strlen(word)));
+    }
+    named->wheel.filename = af_arena_text(arena, af_path_name(named->wheel.path));
+    return read_name(named, err);
+}
+
+/* The module to import: a folder or compiled file of the wheel that is called as it is. */
+static void take_member(struct named *named, const char *name)
+{
+    char module[256];
+    size_t len = strlen(named->wheel.package);
+    if (len + 1 > sizeof module || named->module != NULL)
+        return;
+    for (size_t i = 0; i <= len; i++)
+        module[i] = named->wheel.package[i] == '-' ? '_' : named->wheel.package[i];
+    if (strncmp(name, module, len) == 0 &&
+        (strcmp(name + len, "/__init__.py") == 0 || name[len] == '.'))
+        named->module = af_arena_text(&named->cli->arena, module);
+}
+
+static const char *header_of(struct af_arena *arena, struct af_span text, const char *name)
+{
+    struct af_header header;
+    while (af_header_next(&text, &header))
+        if (af_header_is(&header, name))
+            return af_arena_text_n(arena, header.value.data, header.value.len);
+    return NULL;
+}
+
+/* The public version must be that of the name: installers refuse the file otherwise. */
+static enum anyflash_status check_version(struct named *named, struct af_span metadata,
+                                          struct anyflash_error *err)
+{
+    struct af_version inside;
+    struct af_version outside;
+    char shown[100];
+    const char *version = header_of(&named->cli->arena, metadata, "Version");
+    const char *said = named->wheel.version;
+    if (version == NULL || !af_version_parse(version, strlen(version), &inside) ||
+        !af_version_parse(said, strlen(said), &outside) ||
+        af_version_compare_public(&inside, &outside) == 0)
+        return ANYFLASH_OK;
+    named->cli->hint = "installers refuse such a file; rename it to what it is";
+    return af_fail(err, ANYFLASH_E_DATA,
+                   "the wheel's name lies: it says version %s, its METADATA %s", said,
+                   af_text_quote(shown, sizeof shown, version, strlen(version)));
+}
+
+static enum anyflash_status read_members(struct named *named, const struct af_zip *zip,
+                                         struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    struct af_span text;
+    for (size_t i = 0; status == ANYFLASH_OK && i < zip->member_count; i++) {
+        const struct af_zip_member *member = &zip->members[i];
+        const char *slash = strchr(member->name, '/');
+        take_member(named, member->name);
+        if (slash == NULL || !af_ends_with(member->name, ".dist-info/METADATA") ||
+            strchr(slash + 1, '/') != NULL)
+            continue;
+        status = af_zip_read(zip, member, &named->cli->arena, METADATA_BYTES_MAX, &text, err);
+        if (status == ANYFLASH_OK)
+            status = check_version(named, text, err);
+        if (status == ANYFLASH_OK)
+            af_wheel_needs_read(named->cli, named->machine, text, &named->needs);
+    }
+    return status;
+}
+
+static enum anyflash_status read_source(struct named *named, struct af_source *source,
+                                        struct anyflash_error *err)
+{
+    struct af_zip zip = {0};
+    enum anyflash_status status = af_zip_open(source, &zip, err);
+    if (status == ANYFLASH_OK)
+        status = read_members(named, &zip, err);
+    af_zip_close(&zip);
+    af_source_close(source);
+    return status;
+}
+
+static enum anyflash_status read_file(struct named *named, const char *path,
+                                      struct anyflash_error *err)
+{
+    struct af_source source;
+    enum anyflash_status status = af_source_open_file(path, &source, err);
+    return status == ANYFLASH_OK ? read_source(named, &source, err) : status;
+}
+
+/* Some parts of what lies behind the address; a server may give none. */
+static enum anyflash_status read_address(struct named *named, struct anyflash_error *err)
+{
+    struct af_cli *cli = named->cli;
+    struct af_http *http = NULL;
+    struct af_source source = {0};
+    const struct af_http_options options = {
+        .allow_http = af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
+        .interrupted = af_interrupted};
+    enum anyflash_status status = af_http_open(&options, &http, err);
+    if (status != ANYFLASH_OK) {
+        cli->hint = af_http_hint();
+        return status;
+    }
+    status = af_remote_open(http, named->wheel.url, &source, err);
+    if (status == ANYFLASH_OK)
+        status = read_source(named, &source, err);
+    else if (status == ANYFLASH_E_UNSUPPORTED) {
+        af_cli_remark(cli, "the server gives no parts of files: what else the wheel needs is "
+                           "not known before it is here");
+        status = ANYFLASH_OK;
+    }
+    af_http_close(http);
+    return status;
+}
+
+/* Where the wheel lies, or will come from; what is not here yet is not asked with --offline. */
+static enum anyflash_status read_wheel(struct named *named, struct anyflash_error *err)
+{
+    const char *from = named->cli->options.values[AF_OPTION_FROM];
+    if (named->wheel.path != NULL)
+        return read_file(named, named->wheel.path, err);
+    if (from != NULL) {
+        const char *path = af_path_join(&named->cli->arena, from, named->wheel.filename);
+        return path == NULL ? af_fail_memory(err) : read_file(named, path, err);
+    }
+    if (af_option_given(&named->cli->options, AF_OPTION_OFFLINE))
+        return ANYFLASH_OK;
+    return read_address(named, err);
+}
+
+enum anyflash_status af_named_wheel_plan(struct af_cli *cli, const struct af_machine *machine,
+                                         const char *word, struct af_plan *plan,
+                                         struct anyflash_error *err)
+{
+    struct named named = {.cli = cli, .machine = machine};
+    enum anyflash_status status = read_word(&named, word, err);
+    if (status == ANYFLASH_OK)
+        status = read_wheel(&named, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    return af_plan_make_wheel(machine, &named.wheel, named.module, named.needs.missing,
+                              named.needs.missing_count, plan, err);
+}

@@ -1,0 +1,18 @@
+/*
+ * named_wheel.h: a wheel that the user names, as a plan.
+ */
+#ifndef AF_KIT_CLI_NAMED_WHEEL_H
+#define AF_KIT_CLI_NAMED_WHEEL_H
+
+#include "kit/cli/commands.h"
+#include "kit/plan/plan.h"
+
+/*
+ * The plan that installs `word`, a wheel's file or address. Fails with ARGUMENT
+ * when it is neither, or --sha256 is no hash.
+ */
+enum anyflash_status af_named_wheel_plan(struct af_cli *cli, const struct af_machine *machine,
+                                         const char *word, struct af_plan *plan,
+                                         struct anyflash_error *err);
+
+#endif

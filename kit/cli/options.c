@@ -1,0 +1,280 @@
+/*
+ * options.c: the tables, and argp driven by them. The values of options are
+ * judged by the commands that use them; only their presence is judged here.
+ */
+#include "kit/cli/options.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kit/cli/nearest.h"
+
+#define AF_COMMAND(id, name, listed, arguments, line, doc)                                     \
+    {#name, listed, arguments, line, doc},
+const struct af_command_row af_command_rows[] = {
+#include "kit/cli/commands.inc"
+};
+#undef AF_COMMAND
+
+#define AF_OPTION(id, name, letter, argument, commands, group, help)                           \
+    {name, letter, argument, commands, group, help},
+const struct af_option_row af_option_rows[] = {
+#include "kit/cli/options.inc"
+};
+#undef AF_OPTION
+
+/* argp's keys: the letter, or a number past every letter. */
+#define KEY_FIRST 1000
+/* argp rows: every option, three group headings, the end. */
+#define ARGP_ROWS (AF_OPTION_COUNT + 4)
+
+struct parse {
+    struct af_options *options;
+    struct af_arena *arena;
+    struct anyflash_error *err;
+    const char *hint;
+    bool has_command;
+    int stopped_at; /* index into argv behind the word that argp refused */
+    enum anyflash_status status;
+};
+
+bool af_option_given(const struct af_options *options, enum af_option_id id)
+{
+    return options->values[id] != NULL;
+}
+
+static int option_key(size_t id)
+{
+    return af_option_rows[id].letter != 0 ? af_option_rows[id].letter : KEY_FIRST + (int)id;
+}
+
+static void argp_row(struct argp_option *row, size_t id)
+{
+    const struct af_option_row *option = &af_option_rows[id];
+    row->name = option->name;
+    row->key = option_key(id);
+    row->arg = option->argument;
+    row->flags = option->group == AF_GROUP_HIDDEN ? OPTION_HIDDEN : 0;
+    row->doc = option->help;
+    row->group = (int)option->group;
+}
+
+static const char *quoted(struct parse *parse, const char *word)
+{
+    const char *text = af_text_scrub(parse->arena, word, 120);
+    return text != NULL ? text : "?";
+}
+
+static bool take_command(struct parse *parse, const char *word)
+{
+    const char *names[AF_COMMAND_COUNT];
+    for (size_t i = 0; i < AF_COMMAND_COUNT; i++) {
+        names[i] = af_command_rows[i].name;
+        if (strcmp(word, names[i]) == 0) {
+            parse->options->command = (enum af_command_id)i;
+            parse->has_command = true;
+            return true;
+        }
+    }
+    parse->status = af_fail(parse->err, ANYFLASH_E_ARGUMENT, "no command is called '%s'",
+                            quoted(parse, word));
+    const char *near = af_nearest(word, names, AF_COMMAND_COUNT);
+    parse->hint = near != NULL
+                      ? af_arena_format(parse->arena, "did you mean `anyflash %s`?", near)
+                      : "`anyflash help` lists the commands";
+    return false;
+}
+
+static void take_option(struct parse *parse, size_t id, const char *argument)
+{
+    struct af_options *options = parse->options;
+    options->values[id] = argument != NULL ? argument : "";
+    struct af_word_list *list = id == AF_OPTION_MACHINE ? &options->machines
+                                : id == AF_OPTION_GIVEN ? &options->givens
+                                                        : NULL;
+    if (list != NULL)
+        list->items[list->count++] = argument;
+}
+
+static error_t take(int key, char *argument, struct argp_state *state)
+{
+    struct parse *parse = state->input;
+    if (key == ARGP_KEY_ARG) {
+        if (!parse->has_command)
+            return take_command(parse, argument) ? 0 : EINVAL;
+        parse->options->words.items[parse->options->words.count++] = argument;
+        return 0;
+    }
+    if (key == ARGP_KEY_ERROR)
+        parse->stopped_at = state->next;
+    for (size_t id = 0; id < AF_OPTION_COUNT; id++) {
+        if (key == option_key(id)) {
+            take_option(parse, id, argument);
+            return 0;
+        }
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+/* Options whose name starts with the first `len` bytes of `word`; an exact one is the only. */
+static size_t named_options(const char *word, size_t len, size_t *last_out)
+{
+    size_t count = 0;
+    for (size_t id = 0; id < AF_OPTION_COUNT; id++) {
+        const char *name = af_option_rows[id].name;
+        if (strncmp(name, word, len) != 0)
+            continue;
+        *last_out = id;
+        if (name[len] == '\0')
+            return 1;
+        count++;
+    }
+    return count;
+}
+
+static enum anyflash_status no_such_option(struct parse *parse, const char *word, size_t len)
+{
+    const char *names[AF_OPTION_COUNT];
+    char typed[32];
+    for (size_t id = 0; id < AF_OPTION_COUNT; id++)
+        names[id] = af_option_rows[id].name;
+    snprintf(typed, sizeof typed, "%.*s", (int)(len < sizeof typed ? len : sizeof typed - 1),
+             word);
+    const char *near = af_nearest(typed, names, AF_OPTION_COUNT);
+    parse->hint = near != NULL ? af_arena_format(parse->arena, "did you mean '--%s'?", near)
+                               : "`anyflash help COMMAND` lists the options of a command";
+    return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "no option is called '--%s'",
+                   quoted(parse, word));
+}
+
+/* What is wrong with "--word", or OK. `is_last`: nothing follows it. */
+static enum anyflash_status explain_long(struct parse *parse, const char *word, bool is_last)
+{
+    size_t len = strcspn(word, "=");
+    size_t id = 0;
+    size_t count = named_options(word, len, &id);
+    if (count == 0)
+        return no_such_option(parse, word, len);
+    const struct af_option_row *option = &af_option_rows[id];
+    if (count > 1)
+        return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "'--%s' may mean several options",
+                       quoted(parse, word));
+    if (option->argument == NULL && word[len] == '=')
+        return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "option '--%s' takes no value",
+                       option->name);
+    if (option->argument != NULL && word[len] != '=' && is_last)
+        return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "option '--%s' needs a value: %s",
+                       option->name, option->argument);
+    return ANYFLASH_OK;
+}
+
+/* What is wrong with the letters of "-word", or OK. */
+static enum anyflash_status explain_letters(struct parse *parse, const char *letters,
+                                            bool is_last)
+{
+    for (const char *at = letters; *at != '\0'; at++) {
+        const struct af_option_row *option = NULL;
+        for (size_t id = 0; id < AF_OPTION_COUNT; id++)
+            if (af_option_rows[id].letter == *at)
+                option = &af_option_rows[id];
+        if (option == NULL)
+            return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "no option is called '-%s'",
+                           quoted(parse, at));
+        if (option->argument == NULL)
+            continue;
+        if (at[1] == '\0' && is_last)
+            return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "option '-%c' needs a value: %s",
+                           option->letter, option->argument);
+        break;
+    }
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status explain_word(struct parse *parse, const char *word, bool is_last)
+{
+    if (af_starts_with(word, "--"))
+        return explain_long(parse, word + 2, is_last);
+    if (word[0] == '-')
+        return explain_letters(parse, word + 1, is_last);
+    return ANYFLASH_OK;
+}
+
+/* argp says only that it stopped; the word is the one before its place, or at it. */
+static enum anyflash_status explain(struct parse *parse, int argc, char **argv)
+{
+    int at = parse->stopped_at;
+    enum anyflash_status status = ANYFLASH_OK;
+    if (at > 1 && at <= argc)
+        status = explain_word(parse, argv[at - 1], at == argc);
+    if (status == ANYFLASH_OK && at < argc)
+        status = explain_word(parse, argv[at], at + 1 == argc);
+    if (status == ANYFLASH_OK)
+        status = af_fail(parse->err, ANYFLASH_E_ARGUMENT, "the options cannot be read");
+    return status;
+}
+
+/* Every option must belong to the command, and words only where it takes some. */
+static enum anyflash_status check_command(struct parse *parse)
+{
+    const struct af_options *options = parse->options;
+    const struct af_command_row *command = &af_command_rows[options->command];
+    for (size_t id = 0; id < AF_OPTION_COUNT; id++) {
+        if (options->values[id] == NULL ||
+            (af_option_rows[id].commands & (1u << options->command)) != 0)
+            continue;
+        parse->hint = af_arena_format(parse->arena, "`anyflash help %s` lists its options",
+                                      command->name);
+        return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "'%s' has no option '--%s'",
+                       command->name, af_option_rows[id].name);
+    }
+    if (command->arguments[0] == '\0' && options->words.count > 0)
+        return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "'%s' takes no word, but '%s' is there",
+                       command->name, quoted(parse, options->words.items[0]));
+    return ANYFLASH_OK;
+}
+
+static bool make_lists(struct af_options *options, int argc, struct af_arena *arena)
+{
+    size_t count = argc > 0 ? (size_t)argc : 1;
+    options->machines.items = af_arena_array(arena, count, sizeof(char *));
+    options->givens.items = af_arena_array(arena, count, sizeof(char *));
+    options->words.items = af_arena_array(arena, count, sizeof(char *));
+    return !arena->failed;
+}
+
+enum anyflash_status af_options_parse(int argc, char **argv, struct af_arena *arena,
+                                      struct af_options *options_out, const char **hint_out,
+                                      struct anyflash_error *err)
+{
+    struct argp_option rows[ARGP_ROWS] = {{0}};
+    struct af_options options = {.command = AF_COMMAND_DOCTOR};
+    struct parse parse = {.options = &options, .arena = arena, .err = err};
+    for (size_t id = 0; id < AF_OPTION_COUNT; id++)
+        argp_row(&rows[id], id);
+    const struct argp argp = {.options = rows, .parser = take};
+    if (!make_lists(&options, argc, arena))
+        return af_fail_memory(err);
+    /* `--version` alone is the program's; with a value it is an option of plan. */
+    bool is_version = argc == 2 && strcmp(argv[1], "--version") == 0;
+    error_t failed = 0;
+    if (is_version)
+        options.command = AF_COMMAND_VERSION;
+    else if (argc > 1)
+        failed = argp_parse(&argp, argc, argv,
+                            ARGP_NO_ERRS | ARGP_NO_EXIT | ARGP_NO_HELP | ARGP_IN_ORDER, NULL,
+                            &parse);
+    if (failed == ENOMEM || arena->failed)
+        parse.status = af_fail_memory(err);
+    else if (failed != 0 && parse.status == ANYFLASH_OK)
+        parse.status = explain(&parse, argc, argv);
+    if (parse.status == ANYFLASH_OK)
+        parse.status = check_command(&parse);
+    if (hint_out != NULL)
+        *hint_out = parse.hint;
+    if (parse.status == ANYFLASH_OK)
+        *options_out = options;
+    return parse.status;
+}

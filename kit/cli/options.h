@@ -1,0 +1,91 @@
+/*
+ * options.h: the command line as data: which command, which options, which
+ * words. The tables are commands.inc and options.inc.
+ */
+#ifndef AF_KIT_CLI_OPTIONS_H
+#define AF_KIT_CLI_OPTIONS_H
+
+#include "engine/base/base.h"
+#include "engine/base/mem.h"
+#include "kit/base/text.h"
+
+#define AF_COMMAND(id, name, listed, arguments, line, doc) AF_COMMAND_##id,
+enum af_command_id {
+#include "kit/cli/commands.inc"
+    AF_COMMAND_COUNT
+};
+#undef AF_COMMAND
+
+#define AF_COMMAND(id, name, listed, arguments, line, doc) AF_ON_##id = 1u << AF_COMMAND_##id,
+enum af_command_bit {
+#include "kit/cli/commands.inc"
+    AF_ON_ALL = (1u << AF_COMMAND_COUNT) - 1,
+    AF_ON_DECIDING = AF_ON_DOCTOR | AF_ON_PLAN | AF_ON_CONFIG | AF_ON_FIND | AF_ON_MACHINE
+};
+#undef AF_COMMAND
+
+#define AF_OPTION(id, name, letter, argument, commands, group, help) AF_OPTION_##id,
+enum af_option_id {
+#include "kit/cli/options.inc"
+    AF_OPTION_COUNT
+};
+#undef AF_OPTION
+
+enum af_option_group { AF_GROUP_OWN = 1, AF_GROUP_MACHINE, AF_GROUP_OUTPUT, AF_GROUP_HIDDEN };
+
+struct af_command_row {
+    const char *name;
+    bool listed;
+    const char *arguments; /* "[WORD...]", or "" */
+    const char *line;
+    const char *doc;
+};
+
+struct af_option_row {
+    const char *name;
+    char letter;          /* 0: none */
+    const char *argument; /* NULL: takes none */
+    unsigned commands;
+    enum af_option_group group;
+    const char *help;
+};
+
+/* Static tables, AF_COMMAND_COUNT and AF_OPTION_COUNT rows by id. */
+extern const struct af_command_row af_command_rows[];
+extern const struct af_option_row af_option_rows[];
+
+/* The texts of a repeatable option, or the words that are no options. */
+struct af_word_list {
+    const char **items;
+    size_t count;
+};
+
+/* What was typed. Texts belong to argv. */
+struct af_options {
+    enum af_command_id command;
+    const char
+        *values[AF_OPTION_COUNT]; /* the last one given; "" for a flag; NULL: not given */
+    struct af_word_list machines;
+    struct af_word_list givens;
+    struct af_word_list words; /* after the command */
+};
+
+/* Whether the option stands on the command line. */
+bool af_option_given(const struct af_options *options, enum af_option_id id);
+
+/*
+ * Reads argv; arrays go into `arena`. Fails with ARGUMENT, and *hint_out
+ * (unless NULL, arena text or NULL) says what may have been meant.
+ */
+enum anyflash_status af_options_parse(int argc, char **argv, struct af_arena *arena,
+                                      struct af_options *options_out, const char **hint_out,
+                                      struct anyflash_error *err);
+
+/*
+ * Appends the help of `command` to `out`: usage, what it does, its options in
+ * groups; at most 80 columns.
+ */
+enum anyflash_status af_options_help(enum af_command_id command, struct af_text *out,
+                                     struct anyflash_error *err);
+
+#endif

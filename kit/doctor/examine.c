@@ -1,0 +1,105 @@
+/*
+ * examine.c: runs every rule and puts the worst findings first. Called by the
+ * doctor command.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "kit/doctor/rules.h"
+
+#define DETAIL_BYTES 1200
+
+typedef void rule_function(struct af_examination *examination);
+
+/* In the order in which findings of one severity are read. */
+static rule_function *const rules[] = {
+    af_examine_source_tree,       /* what Python really imports */
+    af_examine_shim,              /* or stands anyflash in for it */
+    af_examine_installed_files,   /* is it complete */
+    af_examine_installed_torch,   /* is it for this torch, by its own files */
+    af_examine_installed_wheel,   /* is it for this machine, by the catalog */
+    af_examine_other_generations, /* or is it another FlashAttention */
+    af_examine_driver,
+    af_examine_devices,
+    af_examine_torch,
+    af_examine_double_installs,
+    af_examine_peers,
+    af_examine_environment,
+    af_examine_variables,
+    af_examine_project,
+    af_examine_building,
+};
+
+void af_examination_add(struct af_examination *examination, enum af_cause_id cause,
+                        const char *format, ...)
+{
+    char text[DETAIL_BYTES];
+    va_list arguments;
+    if (examination->count == AF_FINDINGS_MAX)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    struct af_finding *finding = &examination->findings[examination->count++];
+    finding->cause = cause;
+    finding->detail = af_arena_text(examination->arena, text);
+    finding->hint = af_cause_hint(cause);
+}
+
+void af_examination_hint(struct af_examination *examination, const char *hint)
+{
+    if (examination->count > 0)
+        examination->findings[examination->count - 1].hint = hint;
+}
+
+const char *af_examination_variable(const struct af_examination *examination, const char *name)
+{
+    const struct af_variable_rows *variables = &examination->machine->variables;
+    for (size_t i = 0; i < variables->count; i++)
+        if (af_fact_is(&variables->rows[i].name, name))
+            return af_fact_text_or(&variables->rows[i].value, NULL);
+    return NULL;
+}
+
+/* Stable: findings of one severity stay in the order of the rules. */
+static void sort_by_severity(struct af_finding *findings, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        struct af_finding moved = findings[i];
+        size_t at = i;
+        for (; at > 0 &&
+               af_cause_severity(findings[at - 1].cause) > af_cause_severity(moved.cause);
+             at--)
+            findings[at] = findings[at - 1];
+        findings[at] = moved;
+    }
+}
+
+enum anyflash_status af_doctor_examine(const struct af_catalog *catalog,
+                                       const struct af_machine *machine,
+                                       const struct af_decision *decision,
+                                       struct af_arena *arena,
+                                       const struct af_finding **findings_out,
+                                       size_t *count_out, struct anyflash_error *err)
+{
+    struct af_examination examination = {
+        .catalog = catalog,
+        .machine = machine,
+        .decision = decision,
+        .arena = arena,
+        .findings = af_arena_array(arena, AF_FINDINGS_MAX, sizeof(struct af_finding)),
+        .err = err,
+    };
+    if (examination.findings == NULL)
+        return af_fail_memory(err);
+    for (size_t i = 0; i < AF_COUNT(rules) && examination.status == ANYFLASH_OK; i++)
+        rules[i](&examination);
+    if (examination.status != ANYFLASH_OK)
+        return examination.status;
+    if (arena->failed)
+        return af_fail_memory(err);
+    sort_by_severity(examination.findings, examination.count);
+    *findings_out = examination.findings;
+    *count_out = examination.count;
+    return ANYFLASH_OK;
+}

@@ -1,0 +1,62 @@
+/*
+ * rules.h: the rules of the doctor, and what each gets. Private to this module.
+ *
+ * A rule looks at facts and reports what it can prove from known ones; unknown
+ * facts are no findings. Lack of memory shows in arena->failed.
+ */
+#ifndef AF_KIT_DOCTOR_RULES_H
+#define AF_KIT_DOCTOR_RULES_H
+
+#include "kit/doctor/doctor.h"
+
+#define AF_FINDINGS_MAX 64
+
+struct af_examination {
+    const struct af_catalog *catalog;
+    const struct af_machine *machine;
+    const struct af_decision *decision;
+    struct af_arena *arena;
+    struct af_finding *findings; /* AF_FINDINGS_MAX of them */
+    size_t count;
+    enum anyflash_status status; /* of what a rule called; OK while all is well */
+    struct anyflash_error *err;
+};
+
+/* Adds a finding with the cause's own hint; past the maximum it is dropped. */
+void af_examination_add(struct af_examination *examination, enum af_cause_id cause,
+                        const char *format, ...) AF_PRINTF(3, 4);
+
+/* Gives the newest finding another hint (arena text or static). */
+void af_examination_hint(struct af_examination *examination, const char *hint);
+
+/* The variable's value in force, or NULL. */
+const char *af_examination_variable(const struct af_examination *examination, const char *name);
+
+/* installed.c: the flash-attn of the environment, by its own files */
+void af_examine_source_tree(struct af_examination *examination);
+void af_examine_shim(struct af_examination *examination);
+void af_examine_installed_files(struct af_examination *examination);
+void af_examine_installed_torch(struct af_examination *examination);
+void af_examine_other_generations(struct af_examination *examination);
+
+/* installed_wheel.c: which published wheel it is, and whether that fits */
+void af_examine_installed_wheel(struct af_examination *examination);
+
+/* peers.c: packages that accept or refuse it, double installs */
+void af_examine_peers(struct af_examination *examination);
+void af_examine_double_installs(struct af_examination *examination);
+
+/* torch.c: builds of torch that no wheel belongs to */
+void af_examine_torch(struct af_examination *examination);
+
+/* gpu.c: driver and devices */
+void af_examine_driver(struct af_examination *examination);
+void af_examine_devices(struct af_examination *examination);
+
+/* variables.c, project.c, building.c */
+void af_examine_variables(struct af_examination *examination);
+void af_examine_project(struct af_examination *examination);
+void af_examine_environment(struct af_examination *examination);
+void af_examine_building(struct af_examination *examination);
+
+#endif

@@ -1,0 +1,185 @@
+/*
+ * fit.h: from a machine and the catalog to a decision. Pure: nothing is read
+ * but the arguments and data that is embedded or was loaded; nothing is done.
+ *
+ * The ladder, best rung first: a wheel; torch's own FlashAttention kernels; the
+ * smallest change of torch that has a wheel; a source build; the engine. Every
+ * rung has an answer with reasons, and every rung below the recommended one is
+ * judged too, so that a reader sees the prices side by side.
+ */
+#ifndef AF_KIT_FIT_FIT_H
+#define AF_KIT_FIT_FIT_H
+
+#include "kit/catalog/catalog.h"
+#include "kit/fit/reason.h"
+#include "kit/machine/machine.h"
+
+enum af_rung_kind {
+    AF_RUNG_WHEEL,
+    AF_RUNG_TORCH_KERNELS,
+    AF_RUNG_TORCH_CHANGE,
+    AF_RUNG_BUILD,
+    AF_RUNG_ENGINE,
+    AF_RUNG_COUNT
+};
+
+/* "wheel", "torch-kernels", "torch-change", "build", "engine"; the JSON names. */
+const char *af_rung_name(enum af_rung_kind kind);
+
+/* The rung called `name`, or false. */
+bool af_rung_parse(const char *name, enum af_rung_kind *kind_out);
+
+/* What a rung costs; -1 is unknown, 0 is nothing. */
+struct af_price {
+    int64_t download_bytes;
+    int64_t minutes;
+    int64_t memory_bytes;
+    int64_t disk_bytes;
+};
+
+/* A package that a rung would install, change or break. Texts in the arena. */
+struct af_move {
+    const char *name;
+    const char *from; /* NULL: not installed now */
+    const char *to;   /* NULL: stays as it is, but breaks */
+    const char *why;  /* NULL: is the purpose itself */
+};
+
+/* One thing a source build needs. Texts in the arena. */
+struct af_prerequisite {
+    const char *name; /* as "cuda-toolkit", "host-compiler", "memory" */
+    enum af_answer answer;
+    const char *evidence; /* what was seen, with its source */
+    const char *fix;      /* the one thing to do; NULL when the answer is yes */
+    const char *why;      /* the reason in words; NULL: the evidence says it */
+};
+
+struct af_rung {
+    enum af_rung_kind kind;
+    enum af_answer answer;
+    const char *summary; /* one line: what one would get, or why not */
+    const struct af_reason *reasons;
+    size_t reason_count;
+    struct af_price price;
+    const struct af_wheel *wheel; /* of wheel and torch-change; else NULL */
+    const char *torch_version;    /* of torch-change, as "2.9.1"; else NULL */
+    const char *torch_cuda;       /* of torch-change, as "cu128"; else NULL */
+    const struct af_move *moves;
+    size_t move_count;
+    const struct af_prerequisite *prerequisites; /* of build */
+    size_t prerequisite_count;
+    int jobs;               /* of build: how many compilers at a time; else 0 */
+    const char *arch_list;  /* of build: FLASH_ATTN_CUDA_ARCHS, as "80;90" */
+    const char *gpu_list;   /* of build: what these serve, as "89,90"; NULL: not known */
+    const char *flash_attn; /* of build: the version to build */
+    const char *const *build_words; /* of build: options of `anyflash build`, as were asked */
+    size_t build_word_count;
+    bool toolkit_from_index; /* of build: its compiler comes from the package index */
+    const char *setup_lacks; /* of build: why setup.py alone cannot do it here; NULL: it can */
+    bool prove_first;        /* nothing but the proof of `wheel`'s bytes is missing */
+};
+
+/* A wheel of the catalog, judged. */
+struct af_candidate {
+    const struct af_wheel *wheel;
+    enum af_answer answer;
+    uint64_t reason_bits; /* 1 << enum af_reason_id */
+};
+
+/*
+ * What the bytes of a catalog's wheel proved on the machine that is decided
+ * for. It stands above all that the wheel's name says of torch, CUDA, C++ ABI
+ * and system libraries; platform, Python, GPUs, driver and peers are judged on.
+ */
+struct af_known_wheel {
+    const struct af_wheel *wheel; /* of the catalog, by its address */
+    enum af_answer loads;         /* UNKNOWN: nothing was proved, names decide */
+    const char *evidence;         /* of NO: why; NULL: not said */
+    const char *built_for;        /* "torch 2.7 or 2.8", by the bytes; NULL: not known */
+};
+
+/* Where a source build takes CUDA's compiler from (toolkit.h). */
+enum af_toolkit_from {
+    AF_TOOLKIT_AUTO,   /* the system's where torch takes it, else the package index's */
+    AF_TOOLKIT_SYSTEM, /* only the system's */
+    AF_TOOLKIT_INDEX   /* only the index's */
+};
+
+struct af_fit_options {
+    const char *package; /* NULL: "flash_attn" */
+    const char *version; /* only this public version; NULL: any */
+    const char *arch;    /* stated target SM, as "9.0", in place of the GPUs; NULL */
+    bool official_only;
+    bool needs_softcap; /* what is wanted caps its scores, which torch's kernels do not */
+    bool has_preference;
+    enum af_rung_kind preference;
+    const struct af_known_wheel *known; /* proofs on the one machine; borrowed */
+    size_t known_count;
+    /* Of a source build, what is wanted; 0 and NULL: the default of build_cost.h. */
+    int64_t build_peak_bytes; /* of its largest compiler */
+    int64_t build_disk_bytes;
+    int64_t build_memory_bytes;     /* not more than this; 0: what the machine has */
+    const char *const *build_words; /* options of `anyflash build` for it: "--head-dim", ... */
+    size_t build_word_count;
+    const int *build_targets; /* 80, 86, 90, ..., in place of the GPUs */
+    size_t build_target_count;
+    enum af_toolkit_from build_toolkit;
+};
+
+/* One of the wheels that people try first, and why it does not fit here. */
+struct af_near_miss {
+    const char *what; /* "what flash-attn's own setup.py asks for" */
+    const char *filename;
+    const struct af_wheel *wheel; /* NULL: not in the catalog */
+    const struct af_reason *reasons;
+    size_t reason_count;
+};
+#define AF_NEAR_MISS_MAX 3
+
+/* How many wheels are left after each group of rules, in the order asked. */
+struct af_sieve {
+    const char *what; /* "for linux x86_64" */
+    size_t left;
+};
+
+/*
+ * Texts and arrays live in the decision's arena; wheels in the catalog, which
+ * must outlive the decision.
+ */
+struct af_decision {
+    struct af_arena arena;
+    struct af_rung rungs[AF_RUNG_COUNT];
+    enum af_rung_kind recommended;
+    /* False: no rung is possible, or not the preferred one, or a fact is missing. */
+    bool possible;
+    /* The key fact without which nothing is recommended ("platform", "Python version",
+       "torch version"); or NULL. */
+    const char *missing_fact;
+    struct af_candidate *candidates; /* all judged; those that fit first, best first */
+    size_t candidate_count;
+    size_t fitting_count; /* answer yes */
+    size_t unknown_count;
+    const struct af_sieve *sieve; /* the first row counts all wheels that were judged */
+    size_t sieve_count;
+    struct af_near_miss near_misses[AF_NEAR_MISS_MAX]; /* none when a wheel fits */
+    size_t near_miss_count;
+};
+
+/*
+ * Whether a proof of its bytes would settle the wheel: it fits, or all that
+ * speaks against it is what its name says of torch, CUDA, C++ ABI and system libraries.
+ */
+bool af_candidate_is_provable(const struct af_candidate *candidate);
+
+/*
+ * The reasons of one wheel with their details, in the order of reasons.inc, in
+ * `arena`. The array has *count_out elements.
+ */
+enum anyflash_status af_fit_explain(const struct af_catalog *catalog,
+                                    const struct af_machine *machine,
+                                    const struct af_fit_options *options,
+                                    const struct af_wheel *wheel, struct af_arena *arena,
+                                    const struct af_reason **reasons_out, size_t *count_out,
+                                    struct anyflash_error *err);
+
+#endif

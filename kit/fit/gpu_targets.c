@@ -1,0 +1,155 @@
+/*
+ * gpu_targets.c: GPU code, GPUs and drivers, without regard to any wheel.
+ *
+ * Source: NVIDIA's CUDA compatibility guide (cubins run within a major on the
+ * same or a higher minor; a driver at or above the floor of a CUDA major runs
+ * every program of that major). The integrated parts 8.7 and 10.1 stand apart:
+ * whether desktop cubins run there is not settled.
+ */
+#include "kit/fit/gpu_targets.h"
+
+#include "kit/base/text.h"
+
+#include <string.h>
+
+/* Integrated parts, for which NVIDIA promises no exchange of code with others. */
+static bool is_tegra(int sm)
+{
+    static const int parts[] = {53, 62, 72, 87, 101, 110};
+    for (size_t i = 0; i < AF_COUNT(parts); i++) {
+        if (parts[i] == sm)
+            return true;
+    }
+    return false;
+}
+
+/* Thor was 10.1 up to CUDA 12.9 and is 11.0 since. */
+static bool is_thor(int sm)
+{
+    return sm == 101 || sm == 110;
+}
+
+enum af_answer af_sm_runs(int code, int gpu)
+{
+    if (code == gpu)
+        return AF_YES;
+    if (is_thor(code) && is_thor(gpu))
+        return AF_UNKNOWN;
+    if (code / 10 != gpu / 10 || code % 10 > gpu % 10)
+        return AF_NO;
+    return is_tegra(gpu) || is_tegra(code) ? AF_UNKNOWN : AF_YES;
+}
+
+enum af_answer af_image_runs(const struct af_gpu_image *image, int gpu)
+{
+    if (image->kind == AF_GPU_LTOIR)
+        return AF_NO;
+    if (image->kind == AF_GPU_OTHER)
+        return AF_UNKNOWN;
+    if (image->suffix == 'a')
+        return image->sm == gpu                     ? AF_YES
+               : is_thor(image->sm) && is_thor(gpu) ? AF_UNKNOWN
+                                                    : AF_NO;
+    if (image->kind == AF_GPU_PTX && image->suffix == '\0')
+        return image->sm <= gpu ? AF_YES : AF_NO;
+    return af_sm_runs(image->sm, gpu);
+}
+
+enum af_answer af_sm_list_covers(const char *const *items, size_t count, int sm)
+{
+    enum af_answer best = AF_NO;
+    for (size_t i = 0; i < count && best != AF_YES; i++) {
+        bool ptx = af_starts_with(items[i], "compute_") || af_ends_with(items[i], "+PTX");
+        int code = af_sm_parse(items[i] + strcspn(items[i], "0123456789"));
+        enum af_answer runs = code < 0            ? AF_NO
+                              : ptx && code <= sm ? AF_YES
+                                                  : af_sm_runs(code, sm);
+        best = runs == AF_NO ? best : runs;
+    }
+    return best;
+}
+
+/* The lowest driver of a CUDA major, NULL when the tables do not say. */
+static const char *driver_floor(const struct af_tables *tables, int major)
+{
+    for (size_t i = 0; i < tables->cuda_count; i++) {
+        if (tables->cuda[i].major == major)
+            return tables->cuda[i].driver_linux_floor;
+    }
+    return NULL;
+}
+
+enum af_answer af_driver_serves(const struct af_view *view, const struct af_tables *tables,
+                                int major, const char **need_out)
+{
+    struct af_dotted floor;
+    if (major < 0)
+        return AF_UNKNOWN;
+    const char *text = af_equal(view->os, "linux") ? driver_floor(tables, major) : NULL;
+    *need_out = text != NULL ? text : "of that CUDA";
+    if (view->driver_cuda.count > 0)
+        return view->driver_cuda.part[0] >= major ? AF_YES : AF_NO;
+    if (view->driver.count == 0 || !af_dotted_parse(text, &floor))
+        return AF_UNKNOWN;
+    return af_dotted_compare(&view->driver, &floor) >= 0 ? AF_YES : AF_NO;
+}
+
+/* <0, 0, >0 */
+static int compare_pair(int a_major, int a_minor, int b_major, int b_minor)
+{
+    return a_major != b_major ? a_major - b_major : a_minor - b_minor;
+}
+
+/* The row of a PTX version, or the next newer one; NULL when none is. */
+static const struct af_ptx_isa *find_isa(const struct af_tables *tables, int major, int minor)
+{
+    for (size_t i = 0; i < tables->ptx_isa_count; i++) {
+        const struct af_ptx_isa *isa = &tables->ptx_isa[i];
+        if (compare_pair(isa->major, isa->minor, major, minor) >= 0)
+            return isa;
+    }
+    return NULL;
+}
+
+enum af_answer af_driver_compiles(const struct af_view *view, const struct af_tables *tables,
+                                  int isa_major, int isa_minor, struct af_arena *arena,
+                                  const char **cuda_out)
+{
+    const struct af_ptx_isa *isa = find_isa(tables, isa_major, isa_minor);
+    struct af_dotted first;
+    *cuda_out = NULL;
+    if (isa == NULL)
+        return AF_UNKNOWN;
+    *cuda_out = af_arena_format(arena, "%d.%d", isa->cuda_major, isa->cuda_minor);
+    const struct af_dotted *serves = &view->driver_cuda;
+    if (serves->count > 0)
+        return compare_pair(serves->part[0], serves->part[1], isa->cuda_major,
+                            isa->cuda_minor) >= 0
+                   ? AF_YES
+                   : AF_NO;
+    const struct af_cuda_toolkit *toolkit =
+        af_tables_cuda(tables, isa->cuda_major, isa->cuda_minor);
+    if (!af_equal(view->os, "linux") || view->driver.count == 0 || toolkit == NULL ||
+        !af_dotted_parse(toolkit->driver_linux_min, &first))
+        return AF_UNKNOWN;
+    /* A driver of the same branch serves the toolkit from the branch's first release on. */
+    return view->driver.part[0] >= first.part[0] ? AF_YES : AF_NO;
+}
+
+enum af_answer af_driver_unpacks(const struct af_view *view, const struct af_tables *tables,
+                                 const char *packing, const char **need_out)
+{
+    struct af_dotted first;
+    const char *need = NULL;
+    for (size_t i = 0; i < tables->unpacking_count; i++) {
+        if (af_equal(tables->unpacking[i].packing, packing))
+            need = tables->unpacking[i].driver_linux_min;
+    }
+    *need_out = need;
+    if (need == NULL)
+        return AF_YES;
+    if (!af_equal(view->os, "linux") || view->driver.count == 0 ||
+        !af_dotted_parse(need, &first))
+        return AF_UNKNOWN;
+    return af_dotted_compare(&view->driver, &first) >= 0 ? AF_YES : AF_NO;
+}

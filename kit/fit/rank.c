@@ -1,0 +1,163 @@
+/*
+ * rank.c: the order of wheels that fit. The first rule that tells two apart
+ * decides:
+ *
+ *  1. fits before unknown
+ *  2. made for this torch before made for another one, proved to load or not
+ *  3. an upstream release before a version that upstream never published
+ *  4. official before community
+ *  5. a name that does not lie
+ *  6. newest flash-attn
+ *  7. built against torch's very CUDA version
+ *  8. a platform tag that promises a glibc before a plain one
+ *  9. fewer open questions
+ * 10. a file that was seen before one that is derived
+ * 11. metadata that agrees with the name
+ * 12. newest release tag (rebuilds of one name), then source and file name
+ */
+#include "kit/fit/rank.h"
+
+#include "kit/base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Each rule: how good a wheel is; larger is better. */
+typedef int (*goodness)(const struct af_judge *judge, const struct af_candidate *candidate);
+
+static int fits(const struct af_judge *judge, const struct af_candidate *candidate)
+{
+    (void)judge;
+    return candidate->answer == AF_YES ? 2 : candidate->answer == AF_UNKNOWN ? 1 : 0;
+}
+
+static int own_torch(const struct af_judge *judge, const struct af_candidate *candidate)
+{
+    const struct af_view_torch *torch = &judge->views[0].torch;
+    const struct af_wheel *wheel = candidate->wheel;
+    if ((candidate->reason_bits & AF_REASON_BIT(AF_REASON_PROVED)) != 0)
+        return wheel->torch_major == torch->major && wheel->torch_minor == torch->minor;
+    return (candidate->reason_bits & AF_REASON_BIT(AF_REASON_TORCH_NEIGHBOUR)) == 0;
+}
+
+static int upstream(const struct af_judge *judge, const struct af_candidate *candidate)
+{
+    const struct af_wheel *wheel = candidate->wheel;
+    return wheel->official || strcmp(wheel->package, "flash_attn") != 0 ||
+           af_tables_flash(judge->tables, wheel->version) != NULL;
+}
+
+static int official(const struct af_judge *judge, const struct af_candidate *candidate)
+{
+    (void)judge;
+    return candidate->wheel->official;
+}
+
+static int honest(const struct af_judge *judge, const struct af_candidate *candidate)
+{
+    (void)judge;
+    const struct af_wheel *wheel = candidate->wheel;
+    return wheel->cxx11abi == AF_UNKNOWN || wheel->cxx11abi == wheel->cxx11abi_effective;
+}
+
+static int newest(const struct af_judge *judge, const struct af_candidate *candidate)
+{
+    (void)judge;
+    return candidate->wheel->version_rank;
+}
+
+static int same_cuda(const struct af_judge *judge, const struct af_candidate *candidate)
+{
+    const struct af_view_torch *torch = &judge->views[0].torch;
+    int64_t built;
+    if (torch->cuda_major < 0 || torch->cuda_minor < 0 ||
+        candidate->wheel->torch_build_cuda == NULL ||
+        !af_parse_i64(candidate->wheel->torch_build_cuda, 0, 9999, &built))
+        return 0;
+    return built == torch->cuda_major * 10 + torch->cuda_minor;
+}
+
+static int promises(const struct af_judge *judge, const struct af_candidate *candidate)
+{
+    (void)judge;
+    return af_equal(candidate->wheel->glibc_basis, "platform_tag");
+}
+
+static int settled(const struct af_judge *judge, const struct af_candidate *candidate)
+{
+    (void)judge;
+    return -__builtin_popcountll(candidate->reason_bits);
+}
+
+static int seen(const struct af_judge *judge, const struct af_candidate *candidate)
+{
+    (void)judge;
+    return candidate->wheel->listed;
+}
+
+static int consistent(const struct af_judge *judge, const struct af_candidate *candidate)
+{
+    (void)judge;
+    return candidate->wheel->metadata_has_local == AF_YES;
+}
+
+static const goodness rules[] = {fits,      own_torch, upstream, official, honest,    newest,
+                                 same_cuda, promises,  settled,  seen,     consistent};
+
+static int compare_tags(const char *a, const char *b)
+{
+    struct af_dotted left = {.count = 0};
+    struct af_dotted right = {.count = 0};
+    if (a == NULL || b == NULL)
+        return (b != NULL) - (a != NULL);
+    af_dotted_parse(a + (*a == 'v' ? 1 : 0), &left);
+    af_dotted_parse(b + (*b == 'v' ? 1 : 0), &right);
+    int order = af_dotted_compare(&right, &left);
+    return order != 0 ? order : strcmp(b, a);
+}
+
+int af_rank_compare(const struct af_judge *judge, const struct af_candidate *a,
+                    const struct af_candidate *b)
+{
+    for (size_t i = 0; i < AF_COUNT(rules); i++) {
+        int left = rules[i](judge, a);
+        int right = rules[i](judge, b);
+        if (left != right)
+            return left > right ? -1 : 1;
+    }
+    int order = compare_tags(a->wheel->release_tag, b->wheel->release_tag);
+    order = order != 0 ? order : strcmp(a->wheel->source, b->wheel->source);
+    order = order != 0 ? order : strcmp(a->wheel->filename, b->wheel->filename);
+    return order != 0 ? order : (a->wheel > b->wheel) - (a->wheel < b->wheel);
+}
+
+static int compare(const void *a, const void *b, void *judge)
+{
+    return af_rank_compare(judge, a, b);
+}
+
+/* Swaps candidates that answer `answer` to the front; how many there are. */
+static size_t bring(struct af_candidate *rest, size_t count, enum af_answer answer)
+{
+    size_t front = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (rest[i].answer != answer)
+            continue;
+        struct af_candidate found = rest[i];
+        rest[i] = rest[front];
+        rest[front++] = found;
+    }
+    return front;
+}
+
+void af_rank_sort(const struct af_judge *judge, struct af_candidate *candidates, size_t count,
+                  size_t *fitting_out, size_t *unknown_out)
+{
+    struct af_judge *context = (struct af_judge *)(uintptr_t)judge;
+    size_t fitting = bring(candidates, count, AF_YES);
+    size_t unknown = bring(candidates + fitting, count - fitting, AF_UNKNOWN);
+    qsort_r(candidates, fitting, sizeof candidates[0], compare, context);
+    qsort_r(candidates + fitting, unknown, sizeof candidates[0], compare, context);
+    *fitting_out = fitting;
+    *unknown_out = unknown;
+}

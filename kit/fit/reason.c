@@ -1,0 +1,53 @@
+/*
+ * reason.c: the table behind reason.h, made from reasons.inc.
+ */
+#include "kit/fit/reason.h"
+
+#include "kit/base/text.h"
+
+struct row {
+    const char *text_id;
+    enum af_reason_effect effect;
+    const char *message;
+    const char *hint;
+};
+
+#define AF_REASON(id, text_id, effect, message, hint) {text_id, effect, message, hint},
+static const struct row rows[] = {
+#include "kit/fit/reasons.inc"
+};
+#undef AF_REASON
+
+/* A wheel's reasons are bits of one number. */
+_Static_assert(AF_REASON_NO_WHEEL_PACKAGE <= 64, "the wheel part of reasons.inc is full");
+
+const char *af_reason_text_id(enum af_reason_id id)
+{
+    return rows[id].text_id;
+}
+
+enum af_reason_effect af_reason_effect(enum af_reason_id id)
+{
+    return rows[id].effect;
+}
+
+const char *af_reason_message(enum af_reason_id id)
+{
+    return rows[id].message;
+}
+
+const char *af_reason_hint(enum af_reason_id id)
+{
+    return rows[id].hint;
+}
+
+bool af_reason_parse(const char *text_id, enum af_reason_id *id_out)
+{
+    for (size_t i = 0; i < AF_COUNT(rows); i++) {
+        if (af_equal(text_id, rows[i].text_id)) {
+            *id_out = (enum af_reason_id)i;
+            return true;
+        }
+    }
+    return false;
+}

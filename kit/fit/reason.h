@@ -1,0 +1,39 @@
+/*
+ * reason.h: the closed list of reasons a verdict can have; the rows are in
+ * reasons.inc. A row's number never changes meaning within a release; its id
+ * text is stable for good.
+ */
+#ifndef AF_KIT_FIT_REASON_H
+#define AF_KIT_FIT_REASON_H
+
+#include "engine/base/base.h"
+
+/* What a reason does to the verdict it stands in. */
+enum af_reason_effect {
+    AF_REASON_BLOCKS, /* the answer is no */
+    AF_REASON_OPEN,   /* the answer is unknown until a fact is known */
+    AF_REASON_NOTE    /* the answer stays; the reader should know */
+};
+
+#define AF_REASON(id, text_id, effect, message, hint) AF_REASON_##id,
+enum af_reason_id {
+#include "kit/fit/reasons.inc"
+    AF_REASON_COUNT
+};
+#undef AF_REASON
+
+struct af_reason {
+    enum af_reason_id id;
+    const char *detail; /* the values at hand: "wheel: torch 2.8, here: torch 2.9.1"; or NULL */
+};
+
+/* Static texts of a row. */
+const char *af_reason_text_id(enum af_reason_id id);
+enum af_reason_effect af_reason_effect(enum af_reason_id id);
+const char *af_reason_message(enum af_reason_id id);
+const char *af_reason_hint(enum af_reason_id id); /* NULL: nothing to do about it */
+
+/* The id called `text_id`, or false. */
+bool af_reason_parse(const char *text_id, enum af_reason_id *id_out);
+
+#endif

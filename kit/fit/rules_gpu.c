@@ -1,0 +1,127 @@
+/*
+ * rules_gpu.c: does the wheel compute on the GPUs that are visible: what its
+ * own code accepts, and which GPU code is inside.
+ *
+ * Wheels of flash-attn 2 hold no PTX: without a cubin for the GPU nothing runs.
+ * Several GPUs: one that is served is enough, the others are named.
+ */
+#include "kit/base/text.h"
+#include "kit/fit/gpu_targets.h"
+#include "kit/fit/verdict.h"
+
+#include <string.h>
+
+/* What one wheel is to one GPU. */
+enum served { SERVED, REFUSED, NO_CODE, UNSETTLED, UNKNOWN_CODE, UNKNOWN_SM };
+
+static enum served code_for(const char *list, int gpu)
+{
+    enum served best = NO_CODE;
+    if (list == NULL)
+        return UNKNOWN_CODE;
+    for (const char *at = list; *at != '\0' && best != SERVED;) {
+        enum af_answer runs = af_sm_runs(af_sm_parse(at), gpu);
+        best = runs == AF_YES ? SERVED : runs == AF_UNKNOWN ? UNSETTLED : best;
+        at += strcspn(at, " ");
+        at += strspn(at, " ");
+    }
+    return best;
+}
+
+/* The highest SM that the wheel's own check takes; a large number: any. */
+static int sm_max(const struct af_trial *trial)
+{
+    const struct af_tables *tables = trial->judge->tables;
+    for (size_t i = 0; i < tables->trap_count; i++) {
+        const struct af_trap *trap = &tables->traps[i];
+        if (trap->effect == AF_TRAP_SM_MAX && af_trap_matches(trap, trial->wheel))
+            return af_sm_parse(trap->value);
+    }
+    return 9999;
+}
+
+static bool is_package(const struct af_wheel *wheel, const char *start)
+{
+    return af_starts_with(wheel->package, start);
+}
+
+static enum served serve(const struct af_trial *trial, int gpu)
+{
+    const struct af_wheel *wheel = trial->wheel;
+    if (gpu < 0)
+        return UNKNOWN_SM;
+    if (is_package(wheel, "flash_attn_4") || is_package(wheel, "flash_attn4"))
+        return gpu == 90 || gpu / 10 == 10 || gpu / 10 == 11 ? SERVED : REFUSED;
+    if (is_package(wheel, "flash_attn_3"))
+        return gpu / 10 == 8 || gpu == 90
+                   ? code_for(wheel->sm == NULL ? "8.0 9.0" : wheel->sm, gpu)
+                   : REFUSED;
+    bool first = af_starts_with(wheel->version, "0.") || af_starts_with(wheel->version, "1.");
+    if (gpu < (first ? 75 : 80))
+        return REFUSED;
+    enum served code = code_for(wheel->sm, gpu);
+    return gpu > 90 && gpu > sm_max(trial) ? REFUSED : code;
+}
+
+static enum af_reason_id refusal(const struct af_wheel *wheel)
+{
+    if (is_package(wheel, "flash_attn_3"))
+        return AF_REASON_FA3_HOPPER;
+    if (is_package(wheel, "flash_attn_4") || is_package(wheel, "flash_attn4"))
+        return AF_REASON_FA4_ARCH;
+    return AF_REASON_SM_UNSUPPORTED;
+}
+
+static void say_open(struct af_trial *trial, enum served served, const struct af_view_gpu *gpu)
+{
+    const char *code = trial->wheel->sm;
+    if (served == UNSETTLED)
+        af_trial_reason(trial, AF_REASON_SM_NOT_SETTLED, "wheel: SM %s, %s: SM %d.%d", code,
+                        gpu->name, gpu->sm / 10, gpu->sm % 10);
+    else if (served == UNKNOWN_CODE)
+        af_trial_reason(trial, AF_REASON_WHEEL_SM_UNKNOWN, "here: %s, SM %d.%d", gpu->name,
+                        gpu->sm / 10, gpu->sm % 10);
+    else if (served == UNKNOWN_SM)
+        af_trial_reason(trial, AF_REASON_UNKNOWN_GPU, "compute capability of %s", gpu->name);
+}
+
+static void say_blocked(struct af_trial *trial, enum served served,
+                        const struct af_view_gpu *gpu, bool partly)
+{
+    enum af_reason_id id =
+        served == REFUSED ? refusal(trial->wheel) : AF_REASON_SM_NOT_IN_WHEEL;
+    bool codes = served != REFUSED && trial->wheel->sm != NULL;
+    af_trial_reason(trial, partly ? AF_REASON_GPU_PARTLY : id, "%s%s%s%s: SM %d.%d",
+                    codes ? "wheel: SM " : "", codes ? trial->wheel->sm : "", codes ? ", " : "",
+                    gpu->name, gpu->sm / 10, gpu->sm % 10);
+}
+
+static void serve_all(struct af_trial *trial)
+{
+    const struct af_view *view = trial->view;
+    enum served served[AF_VIEW_GPUS_MAX];
+    bool any = false;
+    for (size_t i = 0; i < view->gpu_count; i++) {
+        served[i] = serve(trial, view->gpus[i].sm);
+        any = any || (served[i] != REFUSED && served[i] != NO_CODE);
+    }
+    for (size_t i = 0; i < view->gpu_count; i++) {
+        if (served[i] == REFUSED || served[i] == NO_CODE)
+            say_blocked(trial, served[i], &view->gpus[i], any);
+        else
+            say_open(trial, served[i], &view->gpus[i]);
+    }
+}
+
+void af_rule_gpu(struct af_trial *trial)
+{
+    const struct af_view *view = trial->view;
+    if (view->gpu == AF_FACT_ABSENT && !trial->wheel->rocm)
+        af_trial_reason(trial, AF_REASON_NO_GPU, "%s",
+                        view->gpu_source == NULL ? "" : view->gpu_source);
+    else if (view->gpu == AF_FACT_UNKNOWN)
+        af_trial_reason(trial, AF_REASON_UNKNOWN_GPU, "%s",
+                        view->gpu_source == NULL ? "" : view->gpu_source);
+    else if (!trial->wheel->rocm)
+        serve_all(trial);
+}

@@ -1,0 +1,100 @@
+/*
+ * rung.c: collecting the reasons of a rung.
+ */
+#include "kit/fit/rung.h"
+#include "kit/base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static const char *const rung_names[AF_RUNG_COUNT] = {"wheel", "torch-kernels", "torch-change",
+                                                      "build", "engine"};
+
+const char *af_rung_name(enum af_rung_kind kind)
+{
+    return rung_names[kind];
+}
+
+bool af_rung_parse(const char *name, enum af_rung_kind *kind_out)
+{
+    for (size_t i = 0; i < AF_RUNG_COUNT; i++) {
+        if (af_equal(name, rung_names[i])) {
+            *kind_out = (enum af_rung_kind)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+#define DETAIL_BYTES 512
+#define PACKAGE_TORCH_MINOR 4 /* python/anyflash: its operators begin with torch 2.4 */
+
+void af_climb_start(struct af_climb *climb, enum af_rung_kind kind)
+{
+    climb->rung = &climb->decision->rungs[kind];
+    *climb->rung = (struct af_rung){
+        .kind = kind, .answer = AF_UNKNOWN, .summary = "", .price = {-1, -1, -1, -1}};
+    climb->reasons =
+        af_arena_array(climb->arena, AF_RUNG_REASONS_MAX, sizeof climb->reasons[0]);
+    climb->reason_count = 0;
+}
+
+bool af_climb_has(const struct af_climb *climb, enum af_reason_id id)
+{
+    for (size_t i = 0; i < climb->reason_count; i++) {
+        if (climb->reasons[i].id == id)
+            return true;
+    }
+    return false;
+}
+
+void af_climb_reason(struct af_climb *climb, enum af_reason_id id, const char *format, ...)
+{
+    char detail[DETAIL_BYTES] = "";
+    if (climb->reasons == NULL || climb->reason_count == AF_RUNG_REASONS_MAX ||
+        af_climb_has(climb, id))
+        return;
+    if (format != NULL) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(detail, sizeof detail, format, args);
+        va_end(args);
+    }
+    climb->reasons[climb->reason_count++] =
+        (struct af_reason){id, detail[0] == '\0' ? NULL : af_arena_text(climb->arena, detail)};
+}
+
+bool af_climb_takes_package(const struct af_climb *climb)
+{
+    for (size_t i = 0; i < climb->judge->view_count; i++) {
+        const struct af_view *view = &climb->judge->views[i];
+        const struct af_view_torch *torch = &view->torch;
+        bool old =
+            torch->state == AF_FACT_KNOWN &&
+            (torch->major < 2 || (torch->major == 2 && torch->minor < PACKAGE_TORCH_MINOR));
+        if (old || !af_equal(view->os, "linux") ||
+            (!af_equal(view->arch, "x86_64") && !af_equal(view->arch, "aarch64")))
+            return false;
+    }
+    return true;
+}
+
+void af_climb_end(struct af_climb *climb)
+{
+    enum af_answer answer = AF_YES;
+    for (size_t i = 0; i < climb->reason_count; i++) {
+        enum af_reason_effect effect = af_reason_effect(climb->reasons[i].id);
+        if (effect == AF_REASON_BLOCKS)
+            answer = AF_NO;
+        else if (effect == AF_REASON_OPEN && answer == AF_YES)
+            answer = AF_UNKNOWN;
+    }
+    climb->rung->answer = answer;
+    climb->rung->reasons = climb->reasons;
+    climb->rung->reason_count = climb->reason_count;
+}
+
+const char *af_sm_text(struct af_arena *arena, int sm)
+{
+    return af_arena_format(arena, "%d.%d", sm / 10, sm % 10);
+}

@@ -1,0 +1,300 @@
+/*
+ * rung_torch_change.c: the smallest change of torch after which a wheel fits:
+ * the same minor in another build, then newer minors, nearest first, then older
+ * ones. A torch counts when PyTorch publishes it for this Python and platform,
+ * and glibc, driver and GPUs take it; then the catalog is judged against it.
+ *
+ * Where no torch is installed yet: the newest one with an official wheel, else
+ * the newest with any.
+ */
+#include "kit/base/text.h"
+#include "kit/fit/gpu_targets.h"
+#include "kit/fit/moves.h"
+#include "kit/fit/rank.h"
+#include "kit/fit/rung.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TORCH_DISK_BYTES INT64_C(5000000000) /* torch with its CUDA libraries, unpacked */
+#define CHOICES_MAX 256
+
+struct choice {
+    const struct af_torch_release *release;
+    const struct af_torch_variant *variant;
+    int order; /* smaller is the smaller change */
+};
+
+struct found {
+    struct af_candidate candidate;
+    const struct choice *choice;
+};
+
+static bool serves_python(const struct af_view *view, const struct af_torch_release *release)
+{
+    char text[16];
+    if (!view->python_known)
+        return true;
+    af_text_quote(text, sizeof text, view->python_text, strcspn(view->python_text, "td"));
+    return af_words_have(view->interpreter.free_threaded ? release->pythons_free_threaded
+                                                         : release->pythons,
+                         text);
+}
+
+static bool serves_system(const struct af_judge *judge, const struct af_view *view,
+                          const struct af_torch_variant *variant)
+{
+    struct af_dotted need;
+    const char *unused;
+    if (view->glibc.count > 0 && af_dotted_parse(variant->glibc_min, &need) &&
+        af_dotted_compare(&view->glibc, &need) < 0)
+        return false;
+    return af_driver_serves(view, judge->tables, variant->cuda_major, &unused) != AF_NO;
+}
+
+static bool serves_gpus(const struct af_view *view, const struct af_torch_variant *variant)
+{
+    for (size_t g = 0; g < view->gpu_count; g++) {
+        int sm = view->gpus[g].sm;
+        bool covered = variant->sm.count == 0 || sm < 0 ||
+                       af_sm_list_covers(variant->sm.items, variant->sm.count, sm) != AF_NO;
+        if (!covered)
+            return false;
+    }
+    return true;
+}
+
+static bool serves(const struct af_judge *judge, const struct choice *choice)
+{
+    for (size_t i = 0; i < judge->view_count; i++) {
+        const struct af_view *view = &judge->views[i];
+        if (view->platform == NULL || view->musl || !view->cpython ||
+            strcmp(view->platform, choice->variant->platform) != 0 ||
+            choice->variant->cuda_major < 0 || !serves_python(view, choice->release) ||
+            !serves_system(judge, view, choice->variant) || !serves_gpus(view, choice->variant))
+            return false;
+    }
+    return true;
+}
+
+/* How large the change is: minors first, then whether the CUDA build stays. */
+static int order_of(const struct af_view *view, const struct choice *choice, bool is_default)
+{
+    const struct af_view_torch *torch = &view->torch;
+    int minor = choice->release->minor_number;
+    int step = torch->state != AF_FACT_KNOWN ? 100 - minor
+               : minor >= torch->minor       ? minor - torch->minor
+                                             : 100 + torch->minor - minor;
+    int build = choice->variant->cuda_major * 10 + choice->variant->cuda_minor;
+    int here = torch->cuda_major * 10 + torch->cuda_minor;
+    int cuda = torch->cuda_major >= 0 && build == here            ? 0
+               : is_default                                       ? 1
+               : choice->variant->cuda_major == torch->cuda_major ? 2
+                                                                  : 3;
+    return step * 1000 + cuda * 200 + (199 - (build > 199 ? 199 : build));
+}
+
+static int compare_choices(const void *a, const void *b)
+{
+    return ((const struct choice *)a)->order - ((const struct choice *)b)->order;
+}
+
+static size_t list_choices(const struct af_judge *judge, struct choice *choices)
+{
+    size_t count = 0;
+    for (size_t r = 0; r < judge->tables->torch_count; r++) {
+        const struct af_torch_release *release = &judge->tables->torch[r];
+        for (size_t v = 0; v < release->variant_count && count < CHOICES_MAX; v++) {
+            struct choice choice = {release, &release->variants[v], 0};
+            bool here = judge->views[0].torch.variant == choice.variant;
+            if (here || !serves(judge, &choice))
+                continue;
+            choice.order = order_of(&judge->views[0], &choice, choice.variant->is_default);
+            choices[count++] = choice;
+        }
+    }
+    qsort(choices, count, sizeof choices[0], compare_choices);
+    return count;
+}
+
+/* Named for the torch minor that is here, and its bytes do not load beside it. */
+static bool is_liar(const struct af_judge *judge, const struct af_candidate *candidate)
+{
+    return (candidate->reason_bits & AF_REASON_BIT(AF_REASON_PROVED_NOT)) != 0 &&
+           candidate->wheel->torch_minor == judge->views[0].torch.minor;
+}
+
+/* Wheels that only torch can be in the way of; their number. */
+static size_t list_wheels(const struct af_climb *climb, const struct af_wheel **wheels)
+{
+    const struct af_decision *decision = climb->decision;
+    size_t count = 0;
+    for (size_t i = 0; i < decision->candidate_count; i++) {
+        const struct af_candidate *candidate = &decision->candidates[i];
+        if (af_verdict_stage(candidate->reason_bits) >= AF_STAGE_TORCH &&
+            !is_liar(climb->judge, candidate))
+            wheels[count++] = candidate->wheel;
+    }
+    return count;
+}
+
+/* The best wheel for the changed torch in `judge`; answer NO when there is none. */
+static struct af_candidate best_wheel(const struct af_judge *judge,
+                                      const struct af_wheel *const *wheels, size_t count)
+{
+    struct af_trial trial = {.judge = judge};
+    struct af_candidate best = {.answer = AF_NO};
+    int minor = judge->views[0].torch.minor;
+    for (size_t i = 0; i < count; i++) {
+        if (wheels[i]->torch_minor != minor || wheels[i]->torch_major != 2)
+            continue;
+        struct af_candidate candidate = {.wheel = wheels[i]};
+        for (size_t v = 0; v < judge->view_count; v++)
+            candidate.reason_bits |= af_verdict(&trial, &judge->views[v], wheels[i]);
+        candidate.answer = af_verdict_answer(candidate.reason_bits);
+        if (candidate.answer != AF_NO &&
+            (best.wheel == NULL || af_rank_compare(judge, &candidate, &best) < 0))
+            best = candidate;
+    }
+    return best;
+}
+
+/* Whether `a` is worth taking though `b` is the smaller change. */
+static bool better(const struct af_candidate *a, const struct af_candidate *b, bool fresh)
+{
+    if (b->wheel == NULL || (a->answer == AF_YES && b->answer != AF_YES))
+        return true;
+    return fresh && a->answer == b->answer && a->wheel->official && !b->wheel->official;
+}
+
+/* Whether the wheel was built with the CUDA of this torch build, as far as its name says. */
+static bool is_exact(const struct found *found)
+{
+    return found->candidate.wheel->cuda_minor < 0 ||
+           found->candidate.wheel->cuda_minor == found->choice->variant->cuda_minor;
+}
+
+/*
+ * Whether `a` is worth taking over `b`, another build of the same release: a
+ * wheel of exactly its CUDA, and where there is no torch yet a newer flash-attn.
+ */
+static bool better_build(const struct found *a, const struct found *b, bool fresh)
+{
+    const struct af_wheel *new = a->candidate.wheel;
+    const struct af_wheel *old = b->candidate.wheel;
+    if (a->choice->release != b->choice->release ||
+        a->candidate.answer != b->candidate.answer || new->official != old->official)
+        return false;
+    if (new->version_rank != old->version_rank)
+        return fresh && new->version_rank > old->version_rank;
+    return is_exact(a) && !is_exact(b);
+}
+
+static struct found search(struct af_climb *climb, const struct choice *choices, size_t count)
+{
+    const struct af_judge *judge = climb->judge;
+    struct found found = {.choice = NULL};
+    struct af_fit_options options = *judge->options;
+    options.known_count = 0; /* proofs are of the torch that is here */
+    struct af_judge changed = *judge;
+    changed.options = &options;
+    bool fresh = judge->views[0].torch.state != AF_FACT_KNOWN;
+    const struct af_wheel **wheels = af_arena_array(
+        climb->arena, climb->decision->candidate_count + 1, sizeof(struct af_wheel *));
+    changed.views = af_arena_array(climb->arena, judge->view_count, sizeof *changed.views);
+    if (wheels == NULL || changed.views == NULL)
+        return found;
+    size_t wheel_count = list_wheels(climb, wheels);
+    for (size_t i = 0; i < count; i++) {
+        for (size_t v = 0; v < judge->view_count; v++) {
+            changed.views[v] = judge->views[v];
+            af_view_change_torch(&changed.views[v], choices[i].release, choices[i].variant,
+                                 climb->arena);
+        }
+        bool done = found.choice != NULL && found.candidate.answer == AF_YES &&
+                    (!fresh || found.candidate.wheel->official);
+        if (done && found.choice->release != choices[i].release)
+            break;
+        struct found next = {best_wheel(&changed, wheels, wheel_count), &choices[i]};
+        if (next.candidate.wheel == NULL)
+            continue;
+        if (found.choice == NULL || better_build(&next, &found, fresh) ||
+            better(&next.candidate, &found.candidate, fresh))
+            found = next;
+    }
+    return found;
+}
+
+static void say_open(struct af_climb *climb, uint64_t bits)
+{
+    for (int id = 0; id < 64; id++) {
+        if ((bits >> id & 1) != 0 && af_reason_effect((enum af_reason_id)id) == AF_REASON_OPEN)
+            af_climb_reason(climb, (enum af_reason_id)id, NULL);
+    }
+}
+
+static void say_found(struct af_climb *climb, const struct found *found)
+{
+    struct af_rung *rung = climb->rung;
+    const char *version = found->choice->release->latest;
+    const char *cuda = found->choice->variant->cuda;
+    rung->wheel = found->candidate.wheel;
+    rung->torch_version = af_arena_text(climb->arena, version);
+    rung->torch_cuda = af_arena_text(climb->arena, cuda);
+    say_open(climb, found->candidate.reason_bits);
+    af_moves_of_torch(climb, version, cuda);
+    rung->price = (struct af_price){-1, 10, 0, TORCH_DISK_BYTES};
+    rung->summary =
+        af_arena_format(climb->arena, "torch %s+%s has %s %s from %s", version, cuda,
+                        rung->wheel->package, rung->wheel->version,
+                        rung->wheel->official ? "the official releases" : rung->wheel->source);
+}
+
+/* What no torch could change, and what is closed for good. */
+static bool say_closed(struct af_climb *climb)
+{
+    for (size_t i = 0; i < climb->judge->view_count; i++) {
+        const struct af_view *view = &climb->judge->views[i];
+        if (view->gpu == AF_FACT_ABSENT)
+            af_climb_reason(climb, AF_REASON_NO_GPU, "%s",
+                            view->gpu_source == NULL ? "" : view->gpu_source);
+        if (view->os == NULL || view->arch == NULL)
+            af_climb_reason(climb, AF_REASON_UNKNOWN_PLATFORM, NULL);
+        else if (view->platform == NULL || view->musl)
+            af_climb_reason(climb, AF_REASON_NO_WHEEL_PLATFORM, "here: %s %s%s", view->os,
+                            view->arch, view->musl ? " musl" : "");
+        if (view->torch.state == AF_FACT_UNKNOWN)
+            af_climb_reason(climb, AF_REASON_UNKNOWN_TORCH, NULL);
+    }
+    return climb->reason_count > 0;
+}
+
+static void say_none(struct af_climb *climb)
+{
+    const struct af_view *view = &climb->judge->views[0];
+    bool all_old = view->gpu_count > 0;
+    for (size_t i = 0; i < view->gpu_count; i++)
+        all_old = all_old && view->gpus[i].sm >= 0 && view->gpus[i].sm < 80;
+    if (all_old)
+        af_climb_reason(climb, AF_REASON_SM_UNSUPPORTED, "%s", view->gpus[0].name);
+    af_climb_reason(climb, AF_REASON_NO_TORCH_CHANGE, NULL);
+}
+
+void af_rung_torch_change(struct af_climb *climb)
+{
+    struct choice choices[CHOICES_MAX];
+    af_climb_start(climb, AF_RUNG_TORCH_CHANGE);
+    climb->rung->summary = "no change of torch makes a wheel fit";
+    if (climb->decision->rungs[AF_RUNG_WHEEL].answer == AF_YES) {
+        climb->rung->summary = "not needed";
+        af_climb_reason(climb, AF_REASON_NOT_NEEDED, NULL);
+    } else if (!say_closed(climb)) {
+        size_t count = list_choices(climb->judge, choices);
+        struct found found = search(climb, choices, count);
+        if (found.choice == NULL)
+            say_none(climb);
+        else
+            say_found(climb, &found);
+    }
+    af_climb_end(climb);
+}

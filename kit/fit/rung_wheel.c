@@ -1,0 +1,183 @@
+/*
+ * rung_wheel.c: the first rung: the best published wheel, or which group of
+ * rules left none. The sieve is shown to the reader: 8139 wheels, so many for
+ * this platform, of these so many for this Python, ...
+ */
+#include "kit/base/text.h"
+#include "kit/fit/rung.h"
+
+#include <string.h>
+
+/* What the reasons of one wheel mean when no wheel is left. */
+static enum af_reason_id rung_reason(enum af_reason_id id)
+{
+    switch (id) {
+    case AF_REASON_PLATFORM_TAG:
+        return AF_REASON_NO_WHEEL_PLATFORM;
+    case AF_REASON_PYTHON_TAG:
+        return AF_REASON_NO_WHEEL_PYTHON;
+    case AF_REASON_TORCH_MINOR:
+        return AF_REASON_NO_WHEEL_TORCH;
+    case AF_REASON_CUDA_MAJOR:
+        return AF_REASON_NO_WHEEL_CUDA;
+    default:
+        return id;
+    }
+}
+
+static const char *stage_text(const struct af_view *view, enum af_stage stage,
+                              struct af_arena *arena)
+{
+    const struct af_view_torch *torch = &view->torch;
+    switch (stage) {
+    case AF_STAGE_FILE:
+        return "that installers take, for this kind of GPU";
+    case AF_STAGE_PLATFORM:
+        return view->os == NULL ? "for the platform"
+                                : af_arena_format(arena, "for %s %s", view->os,
+                                                  view->arch == NULL ? "" : view->arch);
+    case AF_STAGE_PYTHON:
+        return view->python_text == NULL
+                   ? "for the Python"
+                   : af_arena_format(arena, "for Python %s", view->python_text);
+    case AF_STAGE_TORCH:
+        return torch->text == NULL ? "for a torch that is here"
+                                   : af_arena_format(arena, "for torch %s", torch->text);
+    case AF_STAGE_CUDA:
+        return torch->cuda_major < 0 ? "for torch's CUDA"
+                                     : af_arena_format(arena, "for CUDA %d", torch->cuda_major);
+    case AF_STAGE_ABI:
+        return "with torch's C++ ABI";
+    case AF_STAGE_SYSTEM:
+        return "for the C library";
+    case AF_STAGE_GPU:
+        return "for the GPU";
+    case AF_STAGE_DRIVER:
+        return "for the driver";
+    default:
+        return "that the installed packages accept";
+    }
+}
+
+/* Fills the sieve; *last_out is the stage that left none, AF_STAGE_COUNT: some are left. */
+static void sieve(struct af_climb *climb, enum af_stage *last_out)
+{
+    struct af_decision *decision = climb->decision;
+    const struct af_view *view = &climb->judge->views[0];
+    size_t killed[AF_STAGE_COUNT + 1] = {0};
+    struct af_sieve *rows = af_arena_array(climb->arena, AF_STAGE_COUNT + 1, sizeof *rows);
+    *last_out = AF_STAGE_COUNT;
+    if (rows == NULL)
+        return;
+    for (size_t i = 0; i < decision->candidate_count; i++)
+        killed[af_verdict_stage(decision->candidates[i].reason_bits)]++;
+    size_t left = decision->candidate_count;
+    rows[decision->sieve_count++] = (struct af_sieve){"published wheels", left};
+    for (int stage = 0; stage < AF_STAGE_COUNT && left > 0; stage++) {
+        left -= killed[stage];
+        if (killed[stage] > 0)
+            rows[decision->sieve_count++] =
+                (struct af_sieve){stage_text(view, (enum af_stage)stage, climb->arena), left};
+        if (left == 0)
+            *last_out = (enum af_stage)stage;
+    }
+    decision->sieve = rows;
+}
+
+/* What files lack by themselves says little where the kind of GPU rules them all out. */
+static bool is_said(const struct af_climb *climb, enum af_stage last, enum af_reason_id id)
+{
+    const struct af_view *view = &climb->judge->views[0];
+    bool other_gpu = view->amd || view->torch.rocm;
+    return af_verdict_stage(AF_REASON_BIT(id)) == last &&
+           (last != AF_STAGE_FILE || !other_gpu || id == AF_REASON_MACHINE_ROCM);
+}
+
+/* The reasons, with the details of one wheel each, that left none at `last`. */
+static void say_last(struct af_climb *climb, enum af_stage last)
+{
+    const struct af_decision *decision = climb->decision;
+    uint64_t told = 0;
+    for (size_t i = 0; i < decision->candidate_count; i++) {
+        const struct af_candidate *candidate = &decision->candidates[i];
+        if (af_verdict_stage(candidate->reason_bits) != last ||
+            (candidate->reason_bits & ~told) == 0)
+            continue;
+        told |= candidate->reason_bits;
+        size_t count;
+        const struct af_reason *reasons =
+            af_verdict_explain(climb->judge, candidate->wheel, climb->arena, &count);
+        for (size_t r = 0; r < count && reasons != NULL; r++) {
+            bool here = is_said(climb, last, reasons[r].id);
+            enum af_reason_id id = rung_reason(reasons[r].id);
+            const char *what = decision->sieve[decision->sieve_count - 1].what;
+            if (here && id != reasons[r].id)
+                af_climb_reason(climb, id, "%s",
+                                what + (af_starts_with(what, "for ") ? strlen("for ") : 0));
+            else if (here)
+                af_climb_reason(climb, id, "%s",
+                                reasons[r].detail == NULL ? "" : reasons[r].detail);
+        }
+    }
+}
+
+static void say_none(struct af_climb *climb)
+{
+    enum af_stage last;
+    sieve(climb, &last);
+    if (climb->decision->candidate_count == 0)
+        af_climb_reason(
+            climb, AF_REASON_NO_WHEEL_PACKAGE, "%s %s",
+            climb->judge->options->package == NULL ? "flash_attn"
+                                                   : climb->judge->options->package,
+            climb->judge->options->version == NULL ? "" : climb->judge->options->version);
+    else if (last == AF_STAGE_COUNT)
+        af_climb_reason(climb, AF_REASON_MACHINES_DISAGREE, NULL);
+    else
+        say_last(climb, last);
+    if (climb->judge->views[0].gpu == AF_FACT_ABSENT)
+        af_climb_reason(
+            climb, AF_REASON_NO_GPU, "%s",
+            climb->judge->views[0].gpu_source == NULL ? "" : climb->judge->views[0].gpu_source);
+    climb->rung->summary = "no published wheel fits";
+}
+
+static void say_best(struct af_climb *climb)
+{
+    enum af_stage last;
+    const struct af_candidate *best = &climb->decision->candidates[0];
+    size_t count;
+    const struct af_reason *reasons =
+        af_verdict_explain(climb->judge, best->wheel, climb->arena, &count);
+    for (size_t i = 0; i < count && reasons != NULL; i++) {
+        if (reasons[i].detail == NULL)
+            af_climb_reason(climb, reasons[i].id, NULL);
+        else
+            af_climb_reason(climb, reasons[i].id, "%s", reasons[i].detail);
+    }
+    sieve(climb, &last);
+    climb->rung->wheel = best->wheel;
+    climb->rung->prove_first = best->answer == AF_UNKNOWN && af_candidate_is_provable(best);
+    climb->rung->price.minutes = 1;
+    climb->rung->price.memory_bytes = 0;
+    bool proved = (best->reason_bits & AF_REASON_BIT(AF_REASON_PROVED)) != 0;
+    climb->rung->summary = af_arena_format(
+        climb->arena, "%s %s from %s%s%s%s", best->wheel->package, best->wheel->version,
+        best->wheel->official ? "the official releases" : best->wheel->source,
+        proved ? ", proved to load" : "",
+        proved && best->wheel->torch != NULL ? ", made for torch " : "",
+        proved && best->wheel->torch != NULL ? best->wheel->torch : "");
+}
+
+void af_rung_wheel(struct af_climb *climb)
+{
+    const struct af_decision *decision = climb->decision;
+    af_climb_start(climb, AF_RUNG_WHEEL);
+    if (decision->fitting_count + decision->unknown_count == 0)
+        say_none(climb);
+    else
+        say_best(climb);
+    af_climb_end(climb);
+    if (climb->rung->answer != AF_YES)
+        af_near_misses(climb);
+}

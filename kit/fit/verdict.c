@@ -1,0 +1,220 @@
+/*
+ * verdict.c: the rules in their order, and what their reasons add up to.
+ */
+#include "kit/fit/verdict.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define REASONS_MAX 64
+#define DETAIL_BYTES 512
+
+struct rule {
+    enum af_stage stage;
+    void (*apply)(struct af_trial *trial);
+};
+
+static const struct rule rules[] = {
+    {AF_STAGE_FILE, af_rule_file},     {AF_STAGE_PLATFORM, af_rule_platform},
+    {AF_STAGE_PYTHON, af_rule_python}, {AF_STAGE_TORCH, af_rule_torch},
+    {AF_STAGE_CUDA, af_rule_cuda},     {AF_STAGE_ABI, af_rule_abi},
+    {AF_STAGE_SYSTEM, af_rule_system}, {AF_STAGE_GPU, af_rule_gpu},
+    {AF_STAGE_DRIVER, af_rule_driver}, {AF_STAGE_PEERS, af_rule_peers},
+    {AF_STAGE_COUNT, af_rule_traps},
+};
+
+/* The last reason of each stage in reasons.inc. */
+static const enum af_reason_id stage_ends[AF_STAGE_COUNT] = {
+    [AF_STAGE_FILE] = AF_REASON_MACHINE_ROCM,
+    [AF_STAGE_PLATFORM] = AF_REASON_UNKNOWN_PLATFORM,
+    [AF_STAGE_PYTHON] = AF_REASON_UNKNOWN_PYTHON,
+    [AF_STAGE_TORCH] = AF_REASON_WHEEL_TORCH_UNKNOWN,
+    [AF_STAGE_CUDA] = AF_REASON_WHEEL_CUDA_UNKNOWN,
+    [AF_STAGE_ABI] = AF_REASON_WHEEL_ABI_UNKNOWN,
+    [AF_STAGE_SYSTEM] = AF_REASON_LIBSTDCXX,
+    [AF_STAGE_GPU] = AF_REASON_WHEEL_SM_UNKNOWN,
+    [AF_STAGE_DRIVER] = AF_REASON_DRIVER,
+    [AF_STAGE_PEERS] = AF_REASON_ALREADY_INSTALLED,
+};
+
+/* clang-format off */
+#define BIT_IF(id, condition) \
+    | ((int)(id) < REASONS_MAX && (condition) ? UINT64_C(1) << ((int)(id) & 63) : 0)
+#define AF_REASON(id, text_id, effect, message, hint) \
+    BIT_IF(AF_REASON_##id, (effect) == AF_REASON_BLOCKS)
+static const uint64_t blocking = 0
+#include "kit/fit/reasons.inc"
+    ;
+#undef AF_REASON
+#define AF_REASON(id, text_id, effect, message, hint) \
+    BIT_IF(AF_REASON_##id, (effect) == AF_REASON_OPEN)
+static const uint64_t opening = 0
+#include "kit/fit/reasons.inc"
+    ;
+#undef AF_REASON
+/* clang-format on */
+
+/* Reasons that a proof settles: what a name says of the libraries it loads beside. */
+static bool is_settled(enum af_reason_id id)
+{
+    switch (id) {
+    case AF_REASON_NGC_PRERELEASE:
+    case AF_REASON_TORCH_NIGHTLY:
+    case AF_REASON_TORCH_SONAME:
+    case AF_REASON_TORCH_OWN_BUILD:
+    case AF_REASON_TORCH_MINOR:
+    case AF_REASON_TORCH_NEIGHBOUR:
+    case AF_REASON_TORCH_NIGHTLY_WHEEL:
+    case AF_REASON_TORCH_PATCH:
+    case AF_REASON_WHEEL_TORCH_UNKNOWN:
+    case AF_REASON_UNKNOWN_TORCH_CUDA:
+    case AF_REASON_CUDA_MAJOR:
+    case AF_REASON_WHEEL_CUDA_UNKNOWN:
+    case AF_REASON_MISLABELLED:
+    case AF_REASON_ABI:
+    case AF_REASON_UNKNOWN_ABI:
+    case AF_REASON_WHEEL_ABI_UNKNOWN:
+    case AF_REASON_GLIBC:
+    case AF_REASON_GLIBC_MAYBE:
+    case AF_REASON_UNKNOWN_GLIBC:
+    case AF_REASON_LIBSTDCXX:
+        return true;
+    default:
+        return false;
+    }
+}
+
+enum af_answer af_verdict_answer(uint64_t bits)
+{
+    if ((bits & blocking) != 0)
+        return AF_NO;
+    return (bits & opening) != 0 ? AF_UNKNOWN : AF_YES;
+}
+
+bool af_candidate_is_provable(const struct af_candidate *candidate)
+{
+    uint64_t left = candidate->reason_bits & (blocking | opening);
+    for (; left != 0; left &= left - 1)
+        if (!is_settled((enum af_reason_id)__builtin_ctzll(left)))
+            return false;
+    return true;
+}
+
+enum af_stage af_verdict_stage(uint64_t bits)
+{
+    int first = (bits & blocking) == 0 ? REASONS_MAX : __builtin_ctzll(bits & blocking);
+    enum af_stage stage = AF_STAGE_FILE;
+    while (stage < AF_STAGE_COUNT && first > (int)stage_ends[stage])
+        stage++;
+    return stage;
+}
+
+bool af_wheel_is_pure(const struct af_wheel *wheel)
+{
+    return strcmp(wheel->platform, "any") == 0;
+}
+
+int af_wheel_cuda_major(const struct af_wheel *wheel)
+{
+    struct af_dotted built;
+    if (wheel->cuda_major >= 0)
+        return wheel->cuda_major;
+    return af_dotted_parse(wheel->torch_build_cuda, &built) ? built.part[0] / 10 : -1;
+}
+
+static const struct af_known_wheel *find_known(const struct af_judge *judge,
+                                               const struct af_wheel *wheel)
+{
+    for (size_t i = 0; i < judge->options->known_count; i++)
+        if (judge->options->known[i].wheel == wheel)
+            return &judge->options->known[i];
+    return NULL;
+}
+
+static bool is_proved(const struct af_trial *trial)
+{
+    return trial->known != NULL && trial->known->loads == AF_YES;
+}
+
+/* "wheel: torch 2.10, here: 2.12.0; its bytes were built for torch 2.10 or 2.11" */
+static const char *proved_detail(const struct af_trial *trial, const char *detail)
+{
+    const char *built_for = trial->known->built_for;
+    if (built_for == NULL)
+        return af_arena_text(trial->arena, detail);
+    return af_arena_format(trial->arena, "%s%sits bytes were built for %s", detail,
+                           detail[0] == '\0' ? "" : "; ", built_for);
+}
+
+void af_trial_reason(struct af_trial *trial, enum af_reason_id id, const char *format, ...)
+{
+    bool proved = is_proved(trial) && is_settled(id);
+    id = proved ? AF_REASON_PROVED : id;
+    if ((trial->bits & AF_REASON_BIT(id)) != 0)
+        return;
+    trial->bits |= AF_REASON_BIT(id);
+    if (trial->arena == NULL || trial->reason_count == REASONS_MAX)
+        return;
+    char detail[DETAIL_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(detail, sizeof detail, format, args);
+    va_end(args);
+    const char *kept = proved              ? proved_detail(trial, detail)
+                       : detail[0] == '\0' ? NULL
+                                           : af_arena_text(trial->arena, detail);
+    trial->reasons[trial->reason_count++] = (struct af_reason){id, kept};
+}
+
+uint64_t af_verdict(struct af_trial *trial, const struct af_view *view,
+                    const struct af_wheel *wheel)
+{
+    if (trial->view != view)
+        trial->platform = NULL;
+    trial->view = view;
+    trial->wheel = wheel;
+    trial->known = find_known(trial->judge, wheel);
+    trial->bits = 0;
+    if (trial->known != NULL && trial->known->loads == AF_NO)
+        af_trial_reason(trial, AF_REASON_PROVED_NOT, "%s",
+                        trial->known->evidence == NULL ? "" : trial->known->evidence);
+    for (size_t i = 0; i < AF_COUNT(rules); i++) {
+        rules[i].apply(trial);
+        if (trial->arena == NULL && (trial->bits & blocking) != 0)
+            break;
+    }
+    return trial->bits;
+}
+
+/* `added` behind the `count` reasons of `all` that do not have its id yet. */
+static size_t merge(struct af_reason *all, size_t count, const struct af_reason *added,
+                    size_t added_count)
+{
+    for (size_t i = 0; i < added_count; i++) {
+        size_t at = 0;
+        while (at < count && all[at].id < added[i].id)
+            at++;
+        if (at < count && all[at].id == added[i].id)
+            continue;
+        memmove(&all[at + 1], &all[at], (count - at) * sizeof all[0]);
+        all[at] = added[i];
+        count++;
+    }
+    return count;
+}
+
+struct af_reason *af_verdict_explain(const struct af_judge *judge, const struct af_wheel *wheel,
+                                     struct af_arena *arena, size_t *count_out)
+{
+    struct af_reason *all = af_arena_array(arena, REASONS_MAX + 1, sizeof *all);
+    struct af_reason found[REASONS_MAX];
+    size_t count = 0;
+    for (size_t i = 0; all != NULL && i < judge->view_count; i++) {
+        struct af_trial trial = {.judge = judge, .arena = arena, .reasons = found};
+        af_verdict(&trial, &judge->views[i], wheel);
+        count = merge(all, count, found, trial.reason_count);
+    }
+    *count_out = count;
+    return all;
+}

@@ -1,0 +1,266 @@
+/*
+ * binary.c: facts of one extension from its bytes. Symbols, versions and needs
+ * come from dynamic.h, the way the loader reads them; only the texts that
+ * pybind11 and torch leave and the GPU code are looked for by section. JSON is in
+ * binary_json.c.
+ */
+#include "kit/formats/binary.h"
+
+#include <string.h>
+
+#include "kit/base/text.h"
+#include "kit/formats/assertion_texts.h"
+#include "kit/formats/dynamic.h"
+#include "kit/formats/elf.h"
+#include "kit/formats/kept.h"
+#include "kit/system/file.h"
+
+#define INTERNALS_MAX 16u
+#define INTERNALS_BYTES_MAX 200u
+
+static void read_names(struct af_arena *arena, const struct af_dynamic *dynamic,
+                       struct af_binary *binary)
+{
+    const char **needed = af_arena_array(arena, dynamic->needed_count + 1, sizeof *needed);
+    binary->is_64 = dynamic->is_64;
+    binary->soname = af_kept_copy(arena, dynamic->soname);
+    binary->rpath = af_kept_copy(arena, dynamic->rpath);
+    binary->runpath = af_kept_copy(arena, dynamic->runpath);
+    if (needed == NULL)
+        return;
+    for (size_t i = 0; i < dynamic->needed_count; i++)
+        needed[i] = af_kept_copy(arena, dynamic->needed[i]);
+    binary->needed = (struct af_texts){needed, dynamic->needed_count};
+}
+
+/* A symbol that the loader will look up elsewhere. */
+static bool is_wanted(const struct af_dynamic *dynamic, const unsigned char *marks,
+                      size_t index, struct af_symbol *symbol)
+{
+    return marks[index] != 0 && af_dynamic_symbol(dynamic, index, symbol) &&
+           symbol->is_undefined && symbol->name[0] != '\0';
+}
+
+static void read_undefined(struct af_arena *arena, struct af_dynamic *dynamic,
+                           struct af_binary *binary)
+{
+    struct af_symbol symbol;
+    size_t count = 0;
+    const unsigned char *marks = af_dynamic_relocated(dynamic, arena);
+    if (marks == NULL)
+        return;
+    for (size_t i = 0; i < dynamic->symbol_count; i++)
+        count += is_wanted(dynamic, marks, i, &symbol);
+    struct af_undefined *undefined = af_arena_array(arena, count + 1, sizeof *undefined);
+    if (undefined == NULL)
+        return;
+    count = 0;
+    for (size_t i = 0; i < dynamic->symbol_count; i++) {
+        if (is_wanted(dynamic, marks, i, &symbol))
+            undefined[count++] = (struct af_undefined){
+                .name = af_kept_copy(arena, symbol.name),
+                .version = af_kept_copy(arena, symbol.version.name),
+                .library = af_kept_copy(arena, symbol.version.library),
+                .weak = symbol.is_weak,
+            };
+    }
+    binary->undefined = undefined;
+    binary->undefined_count = count;
+}
+
+static void read_version_needs(struct af_arena *arena, const struct af_dynamic *dynamic,
+                               struct af_binary *binary)
+{
+    struct af_version_need *needs =
+        af_arena_array(arena, dynamic->version_count + 1, sizeof *needs);
+    if (needs == NULL)
+        return;
+    for (size_t i = 0; i < dynamic->version_count; i++) {
+        const struct af_symbol_version *version = &dynamic->versions[i];
+        if (version->name != NULL && version->library != NULL)
+            needs[binary->version_need_count++] = (struct af_version_need){
+                af_kept_copy(arena, version->library), af_kept_copy(arena, version->name)};
+    }
+    binary->version_needs = needs;
+}
+
+/* The name after PyInit_: the one the file is called by, else the first. */
+static void read_init(struct af_arena *arena, const struct af_dynamic *dynamic,
+                      struct af_binary *binary)
+{
+    static const char start[] = "PyInit_";
+    struct af_symbol symbol;
+    const char *found = NULL;
+    for (size_t i = 0; i < dynamic->symbol_count; i++) {
+        if (!af_dynamic_symbol(dynamic, i, &symbol) || !symbol.is_defined ||
+            !af_starts_with(symbol.name, start))
+            continue;
+        const char *name = symbol.name + strlen(start);
+        bool is_own = af_starts_with(binary->name, name) && binary->name[strlen(name)] == '.';
+        if (found == NULL || is_own)
+            found = name;
+        if (is_own)
+            break;
+    }
+    binary->init_name = af_kept_copy(arena, found);
+}
+
+/* Texts "__pybind11_internals_v..." of the read-only data, each once. */
+static void read_internals(struct af_arena *arena, struct af_span bytes,
+                           struct af_binary *binary)
+{
+    static const char start[] = "__pybind11_internals_v";
+    const char *at = bytes.data;
+    const char *end = bytes.data + bytes.len;
+    const char **items = af_arena_array(arena, INTERNALS_MAX, sizeof *items);
+    size_t count = 0;
+    while (items != NULL && count < INTERNALS_MAX &&
+           (at = memmem(at, (size_t)(end - at), start, sizeof start - 1)) != NULL) {
+        size_t room = (size_t)(end - at);
+        size_t len = strnlen(at, room < INTERNALS_BYTES_MAX ? room : INTERNALS_BYTES_MAX);
+        char *text = af_arena_text_n(arena, at, len);
+        bool known = text == NULL;
+        for (size_t i = 0; i < count && !known; i++)
+            known = strcmp(items[i], text) == 0;
+        if (!known)
+            items[count++] = af_text_scrub(arena, text, INTERNALS_BYTES_MAX);
+        at += len;
+    }
+    binary->pybind_internals = (struct af_texts){items, count};
+}
+
+/* Length of a text "3.11" that begins at `at` and ends in a NUL; 0: another text. */
+static size_t python_version_len(const char *at, const char *end)
+{
+    size_t len = 2;
+    if (end - at < 5 || at[0] != '3' || at[1] != '.')
+        return 0;
+    while (at + len < end && len < 4 && at[len] >= '0' && at[len] <= '9')
+        len++;
+    return len > 2 && at + len < end && at[len] == '\0' ? len : 0;
+}
+
+/*
+ * pybind11's modules compare their version of Python with the one that imports
+ * them. The text is there once; where several could be it, it is not known.
+ */
+static void read_pybind_python(struct af_arena *arena, struct af_span bytes,
+                               struct af_binary *binary)
+{
+    static const char message[] = "module was compiled for Python %s";
+    const char *at = bytes.data;
+    const char *end = bytes.data + bytes.len;
+    const char *found = python_version_len(at, end) > 0 ? at : NULL;
+    if (memmem(at, bytes.len, message, sizeof message - 1) == NULL)
+        return;
+    while ((at = memmem(at, (size_t)(end - at), "\0003.", 3)) != NULL) {
+        size_t len = python_version_len(++at, end);
+        if (len == 0)
+            continue;
+        if (found != NULL && strcmp(found, at) != 0)
+            return;
+        found = at;
+    }
+    binary->pybind_python = af_kept_copy(arena, found);
+}
+
+/* What only sections tell; without section headers it stays unknown and empty. */
+static void read_sections(struct af_arena *arena, struct af_span bytes,
+                          struct af_binary *binary)
+{
+    static const char *const gpu_sections[] = {".nv_fatbin", "__nv_relfatbin", ".hip_fatbin"};
+    struct af_elf elf;
+    struct af_span section;
+    if (af_elf_open_bytes(bytes, binary->name, &elf, NULL) != ANYFLASH_OK)
+        return;
+    binary->machine = af_elf_machine_name(&elf);
+    if (af_elf_section(&elf, ".rodata", &section) && section.len > 0) {
+        read_internals(arena, section, binary);
+        read_pybind_python(arena, section, binary);
+        binary->assertions = af_assertion_texts(arena, section);
+    }
+    for (size_t i = 0; i < AF_COUNT(gpu_sections) && !binary->has_gpu_code; i++)
+        binary->has_gpu_code = af_elf_section(&elf, gpu_sections[i], &section);
+    af_elf_close(&elf);
+}
+
+/* Facts that come from the tables of the loader. */
+static void read_tables(struct af_arena *arena, struct af_dynamic *dynamic,
+                        struct af_binary *binary)
+{
+    read_names(arena, dynamic, binary);
+    read_undefined(arena, dynamic, binary);
+    read_version_needs(arena, dynamic, binary);
+    read_init(arena, dynamic, binary);
+}
+
+enum anyflash_status af_binary_read(struct af_arena *arena, struct af_span bytes,
+                                    const char *name, struct af_binary *out,
+                                    struct anyflash_error *err)
+{
+    struct af_dynamic dynamic;
+    enum anyflash_status status = af_dynamic_read(arena, bytes, name, &dynamic, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    struct af_binary binary = {.name = af_kept_copy(arena, af_path_name(name)),
+                               .is_complete = true};
+    if (binary.name == NULL)
+        return af_fail_memory(err);
+    read_tables(arena, &dynamic, &binary);
+    read_sections(arena, bytes, &binary);
+    if (arena->failed)
+        return af_fail_memory(err);
+    *out = binary;
+    return ANYFLASH_OK;
+}
+
+uint64_t af_binary_start_bytes(struct af_span start)
+{
+    return af_dynamic_start_bytes(start);
+}
+
+enum anyflash_status af_binary_read_start(struct af_arena *arena, struct af_span start,
+                                          const char *name, struct af_binary *out,
+                                          struct anyflash_error *err)
+{
+    struct af_dynamic dynamic;
+    struct af_elf elf;
+    const char *own = af_path_name(name);
+    enum anyflash_status status = af_dynamic_read_start(arena, start, own, &dynamic, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    struct af_binary binary = {.name = af_kept_copy(arena, own)};
+    if (binary.name == NULL)
+        return af_fail_memory(err);
+    read_tables(arena, &dynamic, &binary);
+    if (af_elf_open_bytes(start, own, &elf, NULL) == ANYFLASH_OK) {
+        binary.machine = af_elf_machine_name(&elf);
+        af_elf_close(&elf);
+    }
+    if (arena->failed)
+        return af_fail_memory(err);
+    *out = binary;
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_binary_read_file(struct af_arena *arena, const char *path,
+                                         struct af_binary *out, struct anyflash_error *err)
+{
+    struct af_mapping mapping;
+    enum anyflash_status status = af_file_map(path, &mapping, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = af_binary_read(arena, (struct af_span){(const char *)mapping.data, mapping.len},
+                            path, out, err);
+    af_file_unmap(&mapping);
+    return status;
+}
+
+bool af_binary_wants(const struct af_binary *binary, const char *name)
+{
+    for (size_t i = 0; i < binary->undefined_count; i++) {
+        if (strcmp(binary->undefined[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,142 @@
+/*
+ * fatbin.h: the GPU code inside a program or library: which images, for which
+ * GPUs, compiled by which CUDA, packed how.
+ *
+ * nvcc puts one container (a "fatbin") per translation unit into section
+ * .nv_fatbin; each holds one image per target: SASS (a cubin, machine code of
+ * one SM), PTX (text for the driver's compiler), LTO-IR or kinds yet unknown.
+ * Everything here comes from headers: payloads are not read (but for cubins so
+ * small that they may be empty), so that a library of a gigabyte costs a few
+ * thousand small reads. What an image holds by name: formats/cubin.h.
+ *
+ * Containers of __nv_relfatbin (objects for a later device link, which no
+ * driver loads) are counted apart. Header sizes are taken from the headers,
+ * kinds that are not known are listed with their number. Without section
+ * headers the loaded segments are searched for containers whose chain of images
+ * ends exactly where the container does.
+ *
+ * There is no public specification; the layout is what nvcc 11.8 to 13.5 write.
+ * Source: docs/reference/fatbin.md.
+ */
+#ifndef AF_KIT_FORMATS_FATBIN_H
+#define AF_KIT_FORMATS_FATBIN_H
+
+#include "engine/base/base.h"
+#include "engine/base/mem.h"
+#include "kit/base/json.h"
+#include "kit/formats/source.h"
+
+/* More in one file are not listed, and `problem` says so. */
+#define AF_GPU_IMAGES_MAX 500000u
+
+enum af_gpu_kind { AF_GPU_SASS, AF_GPU_PTX, AF_GPU_LTOIR, AF_GPU_OTHER };
+enum af_gpu_packing { AF_GPU_RAW, AF_GPU_LZ4, AF_GPU_ZSTD };
+
+/* "SASS", "PTX", "LTO-IR", "other"; "none", "lz4", "zstd". */
+const char *af_gpu_kind_text(enum af_gpu_kind kind);
+const char *af_gpu_packing_text(enum af_gpu_packing packing);
+
+struct af_gpu_image {
+    uint64_t offset;        /* of its stored bytes in the file */
+    uint64_t stored_bytes;  /* in the file, without padding */
+    uint64_t raw_bytes;     /* unpacked, as its header says; hostile */
+    uint32_t container;     /* index into containers */
+    int sm;                 /* 90 */
+    char suffix;            /* 'a': this SM only; 'f': its family; '\0' */
+    uint16_t kind_number;   /* as in the file, for AF_GPU_OTHER */
+    uint16_t version_major; /* PTX: ISA version "9.0"; others: of the cubin, of the IR */
+    uint16_t version_minor;
+    enum af_gpu_kind kind;
+    enum af_gpu_packing packing;
+    bool is_debug;            /* compiled with -G */
+    enum af_answer has_entry; /* NO: a cubin without any kernel, UNKNOWN: not looked at */
+};
+
+/* One translation unit. Its images are consecutive. */
+struct af_gpu_container {
+    uint64_t offset; /* in the file */
+    uint32_t image_first;
+    uint32_t image_count;
+    bool is_relocatable; /* of __nv_relfatbin: never loaded */
+};
+
+/* All images of one kind and target: "SASS sm_90a", "PTX compute_90 of ISA 8.4". */
+struct af_gpu_target {
+    enum af_gpu_kind kind;
+    uint16_t kind_number;
+    int sm;
+    char suffix;
+    uint16_t version_major; /* highest, PTX only */
+    uint16_t version_minor;
+    size_t image_count;
+    size_t container_count;
+    size_t lz4_count;
+    size_t zstd_count;
+    uint64_t stored_bytes;
+};
+
+/*
+ * The GPU code of one file. No container at all means that there is none. Lists
+ * and counts are of what can be loaded; `relocatable_*` are apart. Cubins
+ * without kernels (device links leave an empty sm_75 one) are in `images` but
+ * not in `targets`.
+ */
+struct af_gpu_code {
+    const struct af_gpu_container *containers;
+    size_t container_count;
+    const struct af_gpu_image *images;
+    size_t image_count;
+    const struct af_gpu_target *targets; /* SASS, PTX, LTO-IR, other; each by SM */
+    size_t target_count;
+    size_t empty_count; /* cubins without kernels */
+    size_t relocatable_container_count;
+    size_t relocatable_image_count;
+    int64_t wrapper_count; /* of .nvFatBinSegment; -1: there is no such section */
+    bool was_searched;     /* no section headers: containers were searched for */
+    const char *problem;   /* why the lists may lack something; NULL: they do not */
+};
+
+/*
+ * Reads the GPU code of an ELF file. Fails with DATA when it is none, as the
+ * source does, and with NO_MEMORY. Broken containers are no failure: they are
+ * left out and `problem` says so. Lists are in the arena.
+ */
+enum anyflash_status af_gpu_code_read(struct af_arena *arena, struct af_source *file,
+                                      struct af_gpu_code *out, struct anyflash_error *err);
+
+/* Opens the file, reads it and closes it. It is never mapped nor read whole. */
+enum anyflash_status af_gpu_code_read_file(struct af_arena *arena, const char *path,
+                                           struct af_gpu_code *out, struct anyflash_error *err);
+
+/* Bytes of a file, or with `is_section` bytes of section .nv_fatbin alone. */
+enum anyflash_status af_gpu_code_read_bytes(struct af_arena *arena, struct af_span bytes,
+                                            const char *name, bool is_section,
+                                            struct af_gpu_code *out,
+                                            struct anyflash_error *err);
+
+/* A new object with all of it, or NULL without memory. */
+json_t *af_gpu_code_to_json(const struct af_gpu_code *code);
+
+/*
+ * Reads what af_gpu_code_to_json() wrote; lists are in the arena. Fails with
+ * DATA for anything else and with NO_MEMORY.
+ */
+enum anyflash_status af_gpu_code_from_json(struct af_arena *arena, const json_t *json,
+                                           struct af_gpu_code *out, struct anyflash_error *err);
+
+/* "sm_90a", "compute_90", "lto_80", "kind 64 of 100": at most 32 bytes. */
+#define AF_GPU_TARGET_TEXT 32u
+const char *af_gpu_target_text(const struct af_gpu_target *target,
+                               char text[AF_GPU_TARGET_TEXT]);
+
+/*
+ * Reads and unpacks one image into memory that the caller frees by
+ * af_mem_free(). Fails with LIMIT above `max_bytes`, with DATA when it does not
+ * unpack to what its header says, as the source does, and with NO_MEMORY.
+ */
+enum anyflash_status af_gpu_image_unpack(struct af_source *file,
+                                         const struct af_gpu_image *image, size_t max_bytes,
+                                         unsigned char **bytes_out, size_t *len_out,
+                                         struct anyflash_error *err);
+
+#endif

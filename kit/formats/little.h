@@ -1,0 +1,24 @@
+/*
+ * little.h: little-endian numbers out of bytes that need not be aligned.
+ */
+#ifndef AF_KIT_FORMATS_LITTLE_H
+#define AF_KIT_FORMATS_LITTLE_H
+
+#include <stdint.h>
+
+static inline uint16_t af_le16(const unsigned char *at)
+{
+    return (uint16_t)(at[0] | at[1] << 8);
+}
+
+static inline uint32_t af_le32(const unsigned char *at)
+{
+    return (uint32_t)af_le16(at) | (uint32_t)af_le16(at + 2) << 16;
+}
+
+static inline uint64_t af_le64(const unsigned char *at)
+{
+    return (uint64_t)af_le32(at) | (uint64_t)af_le32(at + 4) << 32;
+}
+
+#endif

@@ -1,0 +1,308 @@
+/*
+ * metadata.c: METADATA, WHEEL, RECORD and their neighbours. Used by the
+ * probes of interpreter and packages.
+ */
+#include "kit/formats/metadata.h"
+
+#include "kit/base/json.h"
+#include "kit/base/text.h"
+#include "kit/formats/names.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+static struct af_span part(struct af_span span, size_t start, size_t end)
+{
+    if (span.data == NULL)
+        return span;
+    return (struct af_span){span.data + start, end - start};
+}
+
+/* Index of `letter`, or span.len. */
+static size_t find_letter(struct af_span span, char letter)
+{
+    const char *found = span.len == 0 ? NULL : memchr(span.data, letter, span.len);
+    return found == NULL ? span.len : (size_t)(found - span.data);
+}
+
+bool af_header_next(struct af_span *rest, struct af_header *header_out)
+{
+    struct af_span line;
+    while (af_span_line(rest, &line)) {
+        if (af_span_trim(line).len == 0) {
+            *rest = (struct af_span){NULL, 0};
+            return false;
+        }
+        size_t colon = find_letter(line, ':');
+        if (line.data[0] == ' ' || line.data[0] == '\t' || colon == line.len)
+            continue;
+        header_out->name = af_span_trim(part(line, 0, colon));
+        header_out->value = af_span_trim(part(line, colon + 1, line.len));
+        return true;
+    }
+    return false;
+}
+
+static bool equal_fold(struct af_span span, const char *text)
+{
+    return span.len == strlen(text) && strncasecmp(span.data, text, span.len) == 0;
+}
+
+bool af_header_is(const struct af_header *header, const char *name)
+{
+    return equal_fold(header->name, name);
+}
+
+static bool is_name_letter(char letter)
+{
+    return isalnum((unsigned char)letter) || letter == '-' || letter == '_' || letter == '.';
+}
+
+/* Whether the marker names the variable "extra" (outside quoted values). */
+static bool speaks_of_extra(struct af_span marker)
+{
+    char quote = '\0';
+    for (size_t i = 0; i < marker.len; i++) {
+        char letter = marker.data[i];
+        if (quote != '\0') {
+            quote = letter == quote ? '\0' : quote;
+        } else if (letter == '"' || letter == '\'') {
+            quote = letter;
+        } else if (marker.len - i >= 5 && memcmp(marker.data + i, "extra", 5) == 0 &&
+                   (i == 0 || !is_name_letter(marker.data[i - 1]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The version specifier before the marker, without the old style's parentheses. */
+static struct af_span specifier_of(struct af_span text)
+{
+    struct af_span found = af_span_trim(text);
+    if (found.len >= 2 && found.data[0] == '(' && found.data[found.len - 1] == ')')
+        found = af_span_trim(part(found, 1, found.len - 1));
+    return found;
+}
+
+bool af_requirement_parse(struct af_span text, struct af_requirement *requirement_out)
+{
+    struct af_requirement made = {0};
+    size_t at = 0;
+    text = af_span_trim(text);
+    while (at < text.len && is_name_letter(text.data[at]))
+        at++;
+    if (at == 0 || !isalnum((unsigned char)text.data[0]))
+        return false; /* "-r" would be an option of who installs it */
+    made.name = part(text, 0, at);
+    struct af_span rest = af_span_trim(part(text, at, text.len));
+    if (rest.len > 0 && rest.data[0] == '[') {
+        size_t end = find_letter(rest, ']');
+        if (end == rest.len)
+            return false;
+        rest = af_span_trim(part(rest, end + 1, rest.len));
+    }
+    size_t marker = find_letter(rest, ';');
+    made.has_marker = marker < rest.len;
+    if (made.has_marker)
+        made.marker = af_span_trim(part(rest, marker + 1, rest.len));
+    made.only_for_extra = speaks_of_extra(made.marker);
+    if (rest.len > 0 && rest.data[0] == '@')
+        made.url = af_span_trim(part(rest, 1, marker));
+    else
+        made.specifier = specifier_of(part(rest, 0, marker));
+    *requirement_out = made;
+    return true;
+}
+
+static int base64url_value(char letter)
+{
+    if (letter >= 'A' && letter <= 'Z')
+        return letter - 'A';
+    if (letter >= 'a' && letter <= 'z')
+        return letter - 'a' + 26;
+    if (letter >= '0' && letter <= '9')
+        return letter - '0' + 52;
+    return letter == '-' ? 62 : letter == '_' ? 63 : -1;
+}
+
+/* 43 letters of unpadded base64url as 64 hexadecimal digits; "" when malformed. */
+static void decode_sha256(struct af_span text, char hex[AF_SHA256_TEXT_BYTES])
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned bits = 0;
+    int bit_count = 0;
+    size_t len = 0;
+    while (text.len > 0 && text.data[text.len - 1] == '=')
+        text.len--;
+    hex[0] = '\0';
+    if (text.len != 43)
+        return;
+    for (size_t i = 0; i < text.len; i++) {
+        int value = base64url_value(text.data[i]);
+        if (value < 0) {
+            hex[0] = '\0';
+            return;
+        }
+        bits = (bits << 6 | (unsigned)value) & 0xffffu;
+        for (bit_count += 6; bit_count >= 4 && len < 64; bit_count -= 4)
+            hex[len++] = digits[bits >> (bit_count - 4) & 15u];
+    }
+    hex[len] = '\0';
+}
+
+/* Copies one letter of a path; false when it does not fit. */
+static bool put_letter(struct af_record_line *line, size_t *len, char letter)
+{
+    if (*len + 1 >= sizeof line->path || letter == '\0')
+        return false;
+    line->path[(*len)++] = letter;
+    line->path[*len] = '\0';
+    return true;
+}
+
+/* The first CSV field into line->path; *rest_out is what follows its comma. */
+static bool read_path(struct af_span text, struct af_record_line *line,
+                      struct af_span *rest_out)
+{
+    size_t len = 0;
+    size_t at = 0;
+    bool quoted = text.len > 0 && text.data[0] == '"';
+    line->path[0] = '\0';
+    for (at = quoted ? 1 : 0; at < text.len; at++) {
+        char letter = text.data[at];
+        if (!quoted && letter == ',')
+            break;
+        if (quoted && letter == '"') {
+            at++;
+            if (at >= text.len || text.data[at] != '"')
+                break;
+        }
+        if (!put_letter(line, &len, letter))
+            return false;
+    }
+    bool comma = at < text.len && text.data[at] == ',';
+    *rest_out = comma ? part(text, at + 1, text.len) : (struct af_span){NULL, 0};
+    return len > 0;
+}
+
+static int64_t read_size(struct af_span text)
+{
+    char digits[24];
+    int64_t size_bytes;
+    text = af_span_trim(text);
+    if (text.len == 0 || text.len >= sizeof digits)
+        return -1;
+    memcpy(digits, text.data, text.len);
+    digits[text.len] = '\0';
+    return af_parse_i64(digits, 0, INT64_MAX, &size_bytes) ? size_bytes : -1;
+}
+
+bool af_record_next(struct af_span *rest, struct af_record_line *line_out)
+{
+    static const char algorithm[] = "sha256=";
+    struct af_span text;
+    struct af_span fields;
+    while (af_span_line(rest, &text)) {
+        if (!read_path(af_span_trim(text), line_out, &fields))
+            continue;
+        size_t comma = find_letter(fields, ',');
+        struct af_span hash = part(fields, 0, comma);
+        line_out->sha256[0] = '\0';
+        if (hash.len > sizeof algorithm - 1 &&
+            memcmp(hash.data, algorithm, sizeof algorithm - 1) == 0)
+            decode_sha256(part(hash, sizeof algorithm - 1, hash.len), line_out->sha256);
+        line_out->size_bytes =
+            comma < fields.len ? read_size(part(fields, comma + 1, fields.len)) : -1;
+        return true;
+    }
+    return false;
+}
+
+bool af_key_value(struct af_span text, const char *key, struct af_span *value_out)
+{
+    struct af_span line;
+    while (af_span_line(&text, &line)) {
+        size_t equals = find_letter(line, '=');
+        if (equals == line.len || !equal_fold(af_span_trim(part(line, 0, equals)), key))
+            continue;
+        *value_out = af_span_trim(part(line, equals + 1, line.len));
+        return true;
+    }
+    return false;
+}
+
+/* `url` without "user:password@" and without "?query". */
+static const char *without_secrets(struct af_arena *arena, const char *url)
+{
+    const char *scheme = strstr(url, "://");
+    const char *host = scheme == NULL ? url : scheme + 3;
+    size_t host_len = strcspn(host, "/?#");
+    for (size_t i = host_len; scheme != NULL && i > 0; i--) {
+        if (host[i - 1] == '@') {
+            host += i;
+            break;
+        }
+    }
+    int scheme_len = scheme == NULL ? 0 : (int)(scheme + 3 - url);
+    int path_len = (int)strcspn(host, "?");
+    const char *fragment = strchr(host + path_len, '#');
+    return af_arena_format(arena, "%.*s%.*s%s", scheme_len, url, path_len, host,
+                           fragment == NULL ? "" : fragment);
+}
+
+enum anyflash_status af_direct_url_parse(struct af_arena *arena, struct af_span bytes,
+                                         const char *name, const char **url_out,
+                                         struct anyflash_error *err)
+{
+    json_t *document;
+    enum anyflash_status status =
+        af_json_parse(bytes, AF_METADATA_JSON_BYTES_MAX, name, &document, err);
+    if (status == ANYFLASH_E_NO_MEMORY)
+        arena->failed = true;
+    if (status != ANYFLASH_OK)
+        return status;
+    const char *made = NULL;
+    const char *url = json_string_value(json_object_get(document, "url"));
+    const json_t *vcs_info = json_object_get(document, "vcs_info");
+    const char *vcs = json_string_value(json_object_get(vcs_info, "vcs"));
+    const char *commit = json_string_value(json_object_get(vcs_info, "commit_id"));
+    if (url != NULL)
+        made = without_secrets(arena, url);
+    if (made != NULL && vcs != NULL)
+        made = af_arena_format(arena, "%s+%s%s%s", vcs, made, commit == NULL ? "" : "@",
+                               commit == NULL ? "" : commit);
+    json_decref(document);
+    if (arena->failed)
+        return af_fail_memory(err);
+    *url_out = made;
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_uv_build_torch(struct af_arena *arena, struct af_span bytes,
+                                       const char *name, const char **specifier_out,
+                                       struct anyflash_error *err)
+{
+    json_t *document;
+    enum anyflash_status status =
+        af_json_parse(bytes, AF_METADATA_JSON_BYTES_MAX, name, &document, err);
+    if (status == ANYFLASH_E_NO_MEMORY)
+        arena->failed = true;
+    if (status != ANYFLASH_OK)
+        return status;
+    const char *made = NULL;
+    const json_t *list = json_object_get(document, "extra_build_requires");
+    for (size_t i = 0; made == NULL && i < json_array_size(list); i++) {
+        const json_t *requirement = json_object_get(json_array_get(list, i), "requirement");
+        const char *package = json_string_value(json_object_get(requirement, "name"));
+        const char *specifier = json_string_value(json_object_get(requirement, "specifier"));
+        if (package != NULL && af_name_is((struct af_span){package, strlen(package)}, "torch"))
+            made = af_arena_text(arena, specifier == NULL ? "" : specifier);
+    }
+    json_decref(document);
+    if (arena->failed)
+        return af_fail_memory(err);
+    *specifier_out = made;
+    return ANYFLASH_OK;
+}

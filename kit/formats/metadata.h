@@ -1,0 +1,83 @@
+/*
+ * metadata.h: the small text files beside an installed distribution, and
+ * other files of "key = value" lines.
+ *
+ * Spans are borrowed from the text that was passed. Nothing here reads files;
+ * nothing fails on malformed text: a line that is not understood is skipped.
+ *
+ * Sources: core metadata 2.4 (METADATA), PEP 427 (WHEEL), PEP 376 and the
+ * "Recording installed projects" specification (RECORD, INSTALLER), PEP 508
+ * (Requires-Dist), PEP 610 (direct_url.json), uv (uv_build.json).
+ */
+#ifndef AF_KIT_FORMATS_METADATA_H
+#define AF_KIT_FORMATS_METADATA_H
+
+#include "engine/base/base.h"
+#include "engine/base/mem.h"
+
+#define AF_METADATA_JSON_BYTES_MAX (1u * 1024u * 1024u)
+
+/* One "Name: value" line of METADATA, PKG-INFO or WHEEL. */
+struct af_header {
+    struct af_span name;
+    struct af_span value;
+};
+
+/*
+ * The next header of *rest; continuation lines are skipped. False at the empty
+ * line that ends the headers, and at the end of the text.
+ */
+bool af_header_next(struct af_span *rest, struct af_header *header_out);
+
+/* Header names compare without case. */
+bool af_header_is(const struct af_header *header, const char *name);
+
+/* A Requires-Dist value: torch[opt]>=2.4,<3 ; extra == "cuda". */
+struct af_requirement {
+    struct af_span name;
+    struct af_span specifier; /* without blanks at its ends and parentheses; may be empty */
+    struct af_span url;       /* of "name @ url", else empty */
+    struct af_span marker;    /* behind ';' (formats/marker.h); may be empty */
+    bool has_marker;
+    bool only_for_extra; /* its marker speaks of an extra */
+};
+
+/* False when `text` does not begin with a distribution name. */
+bool af_requirement_parse(struct af_span text, struct af_requirement *requirement_out);
+
+#define AF_RECORD_PATH_BYTES 4096
+#define AF_SHA256_TEXT_BYTES 65
+
+/* A line of RECORD: path,sha256=...,size. */
+struct af_record_line {
+    char path[AF_RECORD_PATH_BYTES];
+    char sha256[AF_SHA256_TEXT_BYTES]; /* hexadecimal; "" when not given */
+    int64_t size_bytes;                /* -1 when not given */
+};
+
+/* The next line of *rest that names a path; false at the end. */
+bool af_record_next(struct af_span *rest, struct af_record_line *line_out);
+
+/* The value of the first "key = value" line, key without case; as pyvenv.cfg. */
+bool af_key_value(struct af_span text, const char *key, struct af_span *value_out);
+
+/*
+ * The url of a direct_url.json, with "git+" and the commit for repositories.
+ * User, password and query are removed. NULL in *url_out when there is none;
+ * fails with DATA or NO_MEMORY (then the arena has failed, too); `name` is for
+ * errors.
+ */
+enum anyflash_status af_direct_url_parse(struct af_arena *arena, struct af_span bytes,
+                                         const char *name, const char **url_out,
+                                         struct anyflash_error *err);
+
+/*
+ * The version specifier of torch that uv built this distribution with, from
+ * its uv_build.json: "" for any, NULL in *specifier_out when torch is not
+ * named. Fails as af_direct_url_parse().
+ */
+enum anyflash_status af_uv_build_torch(struct af_arena *arena, struct af_span bytes,
+                                       const char *name, const char **specifier_out,
+                                       struct anyflash_error *err);
+
+#endif

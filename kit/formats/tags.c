@@ -1,0 +1,291 @@
+/*
+ * tags.c: the order of wheel tags, computed instead of searched: ranking
+ * thousands of wheels must not build thousands of lists.
+ *
+ * A row is one (python, abi) pair; it spans all platform tags, or only "any".
+ * Rows in order, for CPython 3.12:
+ *     cp312-cp312  cp312-abi3  cp312-none  cp311-abi3 ... cp32-abi3
+ *     py312-none  py3-none  py311-none ... py30-none
+ *     cp312-none-any  py312-none-any  py3-none-any ... py30-none-any
+ */
+#include "kit/formats/tags.h"
+
+#include "kit/base/text.h"
+
+#include <string.h>
+#include <strings.h>
+
+#define MINOR_MAX 999
+#define TAG_BYTES 24
+
+/* Where each kind of row begins. */
+struct row_plan {
+    int own_count;    /* cp312-cp312; debug builds also load normal modules */
+    bool stable;      /* has abi3 or abi3t rows */
+    int none_row;     /* cp312-none */
+    int older_row;    /* first cp311-abi3 */
+    int pure_row;     /* py312-none */
+    int any_row;      /* cp312-none-any */
+    int pure_any_row; /* py312-none-any */
+    int row_count;
+};
+
+static struct row_plan plan_rows(const struct af_interpreter *interpreter)
+{
+    int minor = interpreter->minor;
+    struct row_plan plan = {.own_count = interpreter->debug && minor >= 8 ? 2 : 1};
+    plan.stable = interpreter->major == 3 && minor >= 2;
+    plan.none_row = plan.own_count + (plan.stable ? 1 : 0);
+    plan.older_row = plan.none_row + 1;
+    plan.pure_row = plan.older_row + (plan.stable ? minor - 2 : 0);
+    plan.any_row = plan.pure_row + minor + 2;
+    plan.pure_any_row = plan.any_row + 1;
+    plan.row_count = plan.pure_any_row + minor + 2;
+    return plan;
+}
+
+static const char *stable_abi(const struct af_interpreter *interpreter)
+{
+    return interpreter->free_threaded ? "abi3t" : "abi3";
+}
+
+/* The interpreter's own ABI tags: number 0, for debug builds also 1. */
+static void own_abi(const struct af_interpreter *interpreter, int number, char *buffer)
+{
+    bool debug = interpreter->debug && number == 0;
+    snprintf(buffer, TAG_BYTES, "cp%d%d%s%s%s", interpreter->major, interpreter->minor,
+             interpreter->free_threaded ? "t" : "", debug ? "d" : "",
+             interpreter->minor < 8 ? "m" : "");
+}
+
+/* The next item of a compressed set "a.b.c". */
+static bool next_tag(struct af_span *rest, struct af_span *tag_out)
+{
+    if (rest->data == NULL)
+        return false;
+    const char *dot = memchr(rest->data, '.', rest->len);
+    size_t len = dot == NULL ? rest->len : (size_t)(dot - rest->data);
+    *tag_out = (struct af_span){rest->data, len};
+    *rest = dot == NULL ? (struct af_span){NULL, 0}
+                        : (struct af_span){dot + 1, rest->len - len - 1};
+    return true;
+}
+
+static struct af_span span_of(const char *text)
+{
+    return (struct af_span){text, strlen(text)};
+}
+
+static bool is_tag(struct af_span tag, const char *text)
+{
+    return tag.len == strlen(text) && strncasecmp(tag.data, text, tag.len) == 0;
+}
+
+/* "cp312" or "py3" as a number after its two letters: minor -1 when absent. */
+static bool parse_python_tag(struct af_span tag, const char *letters, int *major_out,
+                             int *minor_out)
+{
+    if (tag.len < 3 || tag.len > 6 || strncasecmp(tag.data, letters, 2) != 0)
+        return false;
+    int minor = tag.len == 3 ? -1 : 0;
+    for (size_t i = 2; i < tag.len; i++) {
+        if (tag.data[i] < '0' || tag.data[i] > '9' ||
+            (i == 3 && tag.len > 4 && tag.data[i] == '0'))
+            return false;
+        if (i > 2)
+            minor = minor * 10 + (tag.data[i] - '0');
+    }
+    *major_out = tag.data[2] - '0';
+    *minor_out = minor;
+    return true;
+}
+
+/* Place of "py312" among py312, py3, py311, ..., py30; -1 when not there. */
+static int pure_place(const struct af_interpreter *interpreter, struct af_span python)
+{
+    int major;
+    int minor;
+    if (!parse_python_tag(python, "py", &major, &minor) || major != interpreter->major ||
+        minor > interpreter->minor)
+        return -1;
+    if (minor == interpreter->minor)
+        return 0;
+    return minor < 0 ? 1 : 1 + interpreter->minor - minor;
+}
+
+/* The row of a "cp" tag, -1 when there is none. */
+static int cpython_row(const struct af_interpreter *interpreter, const struct row_plan *plan,
+                       struct af_span python, struct af_span abi)
+{
+    int major;
+    int minor;
+    if (!parse_python_tag(python, "cp", &major, &minor) || major != interpreter->major)
+        return -1;
+    bool stable = plan->stable && is_tag(abi, stable_abi(interpreter));
+    if (minor != interpreter->minor)
+        return stable && minor >= 2 && minor < interpreter->minor
+                   ? plan->older_row + interpreter->minor - 1 - minor
+                   : -1;
+    for (int i = 0; i < plan->own_count; i++) {
+        char own[TAG_BYTES];
+        own_abi(interpreter, i, own);
+        if (is_tag(abi, own))
+            return i;
+    }
+    if (stable)
+        return plan->own_count;
+    return is_tag(abi, "none") ? plan->none_row : -1;
+}
+
+/* The row of one tag, -1 when it is not accepted. */
+static int find_row(const struct af_interpreter *interpreter, const struct row_plan *plan,
+                    struct af_span python, struct af_span abi, bool any)
+{
+    int row = cpython_row(interpreter, plan, python, abi);
+    if (any)
+        row = row == plan->none_row ? plan->any_row : -1;
+    int place = is_tag(abi, "none") ? pure_place(interpreter, python) : -1;
+    if (place >= 0)
+        row = (any ? plan->pure_any_row : plan->pure_row) + place;
+    return row;
+}
+
+/* The best row of the product of two compressed sets, -1 when there is none. */
+static int best_row(const struct af_interpreter *interpreter, const char *python_tags,
+                    const char *abi_tags, bool any)
+{
+    struct row_plan plan = plan_rows(interpreter);
+    struct af_span pythons = span_of(python_tags);
+    struct af_span python;
+    int best = -1;
+    while (next_tag(&pythons, &python)) {
+        struct af_span abis = span_of(abi_tags);
+        struct af_span abi;
+        while (next_tag(&abis, &abi)) {
+            int row = find_row(interpreter, &plan, python, abi, any);
+            if (row >= 0 && (best < 0 || row < best))
+                best = row;
+        }
+    }
+    return best;
+}
+
+static bool in_range(const struct af_interpreter *interpreter)
+{
+    return interpreter->major >= 0 && interpreter->major <= 9 && interpreter->minor >= 0 &&
+           interpreter->minor <= MINOR_MAX;
+}
+
+/* Index of the best platform tag, -1 when none; *any_out: "any" is in the set. */
+static long best_platform(const struct af_interpreter *interpreter, const char *platform_tags,
+                          bool *any_out)
+{
+    struct af_span rest = span_of(platform_tags);
+    struct af_span tag;
+    long best = -1;
+    *any_out = false;
+    while (next_tag(&rest, &tag)) {
+        if (is_tag(tag, "any"))
+            *any_out = true;
+        size_t end = best < 0 ? interpreter->platform_count : (size_t)best;
+        for (size_t i = 0; i < end; i++) {
+            if (is_tag(tag, interpreter->platform_tags[i])) {
+                best = (long)i;
+                break;
+            }
+        }
+    }
+    return best;
+}
+
+bool af_tags_python_accepted(const struct af_interpreter *interpreter, const char *python_tags,
+                             const char *abi_tags)
+{
+    return in_range(interpreter) && best_row(interpreter, python_tags, abi_tags, false) >= 0;
+}
+
+bool af_tags_platform_accepted(const struct af_interpreter *interpreter,
+                               const char *platform_tags)
+{
+    bool any;
+    return best_platform(interpreter, platform_tags, &any) >= 0 || any;
+}
+
+long af_tags_rank(const struct af_interpreter *interpreter, const char *python_tags,
+                  const char *abi_tags, const char *platform_tags)
+{
+    if (!in_range(interpreter))
+        return -1;
+    bool any;
+    long platform = best_platform(interpreter, platform_tags, &any);
+    long platform_count = (long)interpreter->platform_count;
+    int row = -1;
+    if (platform >= 0)
+        row = best_row(interpreter, python_tags, abi_tags, false);
+    if (row >= 0)
+        return row * platform_count + platform;
+    if (any)
+        row = best_row(interpreter, python_tags, abi_tags, true);
+    if (row < 0)
+        return -1;
+    int any_row = plan_rows(interpreter).any_row;
+    return any_row * platform_count + row - any_row;
+}
+
+/* "cp312-abi3" for row number `row`; the inverse of find_row(). */
+static void format_row(const struct af_interpreter *interpreter, const struct row_plan *plan,
+                       int row, char *buffer, size_t size_bytes)
+{
+    int major = interpreter->major;
+    int minor = interpreter->minor;
+    char abi[TAG_BYTES];
+    if (row < plan->own_count) {
+        own_abi(interpreter, row, abi);
+        snprintf(buffer, size_bytes, "cp%d%d-%s", major, minor, abi);
+    } else if (row < plan->none_row) {
+        snprintf(buffer, size_bytes, "cp%d%d-%s", major, minor, stable_abi(interpreter));
+    } else if (row == plan->none_row || row == plan->any_row) {
+        snprintf(buffer, size_bytes, "cp%d%d-none", major, minor);
+    } else if (row < plan->pure_row) {
+        snprintf(buffer, size_bytes, "cp%d%d-%s", major, minor - 1 - (row - plan->older_row),
+                 stable_abi(interpreter));
+    } else {
+        int place = row - (row < plan->any_row ? plan->pure_row : plan->pure_any_row);
+        if (place == 1)
+            snprintf(buffer, size_bytes, "py%d-none", major);
+        else
+            snprintf(buffer, size_bytes, "py%d%d-none", major,
+                     place == 0 ? minor : minor - place + 1);
+    }
+}
+
+enum anyflash_status af_tags_list(const struct af_interpreter *interpreter,
+                                  struct af_arena *arena, const char ***tags_out,
+                                  size_t *count_out, struct anyflash_error *err)
+{
+    if (!in_range(interpreter))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "no tags for python %d.%d", interpreter->major,
+                       interpreter->minor);
+    struct row_plan plan = plan_rows(interpreter);
+    size_t platform_rows = (size_t)plan.any_row;
+    size_t any_rows = (size_t)(plan.row_count - plan.any_row);
+    size_t count;
+    if (!af_size_mul(platform_rows, interpreter->platform_count, &count) ||
+        !af_size_add(count, any_rows, &count))
+        return af_fail(err, ANYFLASH_E_LIMIT, "too many platform tags");
+    const char **tags = af_arena_array(arena, count, sizeof *tags);
+    size_t made = 0;
+    for (int row = 0; tags != NULL && row < plan.row_count; row++) {
+        char pair[2 * TAG_BYTES];
+        format_row(interpreter, &plan, row, pair, sizeof pair);
+        if (row >= plan.any_row)
+            tags[made++] = af_arena_format(arena, "%s-any", pair);
+        for (size_t p = 0; row < plan.any_row && p < interpreter->platform_count; p++)
+            tags[made++] = af_arena_format(arena, "%s-%s", pair, interpreter->platform_tags[p]);
+    }
+    if (arena->failed)
+        return af_fail_memory(err);
+    *tags_out = tags;
+    *count_out = count;
+    return ANYFLASH_OK;
+}

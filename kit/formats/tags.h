@@ -1,0 +1,46 @@
+/*
+ * tags.h: which wheel tags an interpreter accepts, in installer order.
+ *
+ * Source: the packaging library's tags module, release 26.3 (PEP 425, PEP 600,
+ * PEP 656, PEP 803), for CPython on Linux, macOS and Windows names given as
+ * data. Tags compare without case; every function is pure and thread-safe.
+ */
+#ifndef AF_KIT_FORMATS_TAGS_H
+#define AF_KIT_FORMATS_TAGS_H
+
+#include "engine/base/base.h"
+#include "engine/base/mem.h"
+
+/* What the tags depend on. Texts and lists are borrowed. */
+struct af_interpreter {
+    int major;
+    int minor;
+    bool free_threaded; /* 3.13t: abi cp313t; abi3t instead of abi3 */
+    bool debug;
+    const char *const *platform_tags; /* best first, as python.platform_tags */
+    size_t platform_count;
+};
+
+/*
+ * Place of the best tag of a wheel in the interpreter's order: 0 is the most
+ * preferred, -1 means that no tag is accepted. Each of the three may be a
+ * compressed set ("py2.py3"). platform "any" needs no platform tag.
+ */
+long af_tags_rank(const struct af_interpreter *interpreter, const char *python_tags,
+                  const char *abi_tags, const char *platform_tags);
+
+/*
+ * As af_tags_rank() >= 0, field by field, for saying which one is wrong:
+ * whether any python and abi tag pair, and any platform tag, is accepted.
+ */
+bool af_tags_python_accepted(const struct af_interpreter *interpreter, const char *python_tags,
+                             const char *abi_tags);
+bool af_tags_platform_accepted(const struct af_interpreter *interpreter,
+                               const char *platform_tags);
+
+/* All tags "cp312-cp312-linux_x86_64" in order, in the arena. */
+enum anyflash_status af_tags_list(const struct af_interpreter *interpreter,
+                                  struct af_arena *arena, const char ***tags_out,
+                                  size_t *count_out, struct anyflash_error *err);
+
+#endif

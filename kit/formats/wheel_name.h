@@ -1,0 +1,75 @@
+/*
+ * wheel_name.h: what a wheel's file name says, and what its local version says.
+ *
+ * A name is a promise, not a fact: labels lie. Source: PEP 427 (file name, build
+ * tag), PEP 440 (version), PEP 825 (variant label, the seventh field), and the
+ * naming habits of those who publish flash-attn wheels.
+ */
+#ifndef AF_KIT_FORMATS_WHEEL_NAME_H
+#define AF_KIT_FORMATS_WHEEL_NAME_H
+
+#include "kit/formats/version.h"
+
+#define AF_WHEEL_NAME_BYTES 512
+
+/*
+ * A wheel's file name in parts. Texts point into `text`, so a copy needs a new
+ * parse. `package` is as written; `build` and `variant` are "" when absent.
+ * `version_text` carries the local part, decoded ("%2B" is '+').
+ */
+struct af_wheel_name {
+    const char *package;
+    const char *version_text;
+    const char *build;
+    const char *python;
+    const char *abi;
+    const char *platform;
+    const char *variant;
+    struct af_version version;
+    char text[AF_WHEEL_NAME_BYTES];
+};
+
+enum af_wheel_name_problem {
+    AF_WHEEL_NAME_VALID = 0,
+    AF_WHEEL_NAME_TOO_LONG,
+    AF_WHEEL_NAME_NO_WHEEL, /* does not end in .whl */
+    AF_WHEEL_NAME_FIELDS,   /* not five to seven fields */
+    AF_WHEEL_NAME_LETTERS,  /* a letter that the field may not have */
+    AF_WHEEL_NAME_BUILD,    /* a build tag that starts with no digit */
+    AF_WHEEL_NAME_VERSION   /* no PEP 440 version */
+};
+
+/*
+ * Reads the file name `text` (no folder). On a problem *name_out is untouched.
+ */
+enum af_wheel_name_problem af_wheel_name_parse(const char *text, size_t len,
+                                               struct af_wheel_name *name_out);
+
+/* One sentence on a problem, as "has no PEP 440 version". */
+const char *af_wheel_name_problem_text(enum af_wheel_name_problem problem);
+
+/* How a publisher writes torch's version without dots. */
+enum af_torch_digits {
+    AF_TORCH_DIGITS_NONE,       /* dotted, or nothing is known: no guess */
+    AF_TORCH_DIGITS_PATCH_LAST, /* torch280 = 2.8.0, torch2100 = 2.10.0 */
+    AF_TORCH_DIGITS_PATCH_MAYBE /* torch29 = 2.9, torch210 = 2.10, torch260 = 2.6.0 */
+};
+
+/* The rule of a source, by its catalog name; AF_TORCH_DIGITS_NONE when not listed. */
+enum af_torch_digits af_torch_digits_of(const char *source);
+
+#define AF_WHEEL_WORD_BYTES 16
+
+/* What a local version names. Texts are "" when it says nothing. */
+struct af_wheel_local {
+    char cuda[AF_WHEEL_WORD_BYTES];  /* "12", "12.8" */
+    char torch[AF_WHEEL_WORD_BYTES]; /* "2.8", "2.8.0" */
+    enum af_answer cxx11abi;         /* the label; UNKNOWN when there is none */
+    bool rocm;
+};
+
+/* Reads cu, torch and abi out of any local version; the rest is decoration. */
+void af_wheel_local_parse(const char *local, enum af_torch_digits digits,
+                          struct af_wheel_local *local_out);
+
+#endif

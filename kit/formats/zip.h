@@ -1,0 +1,131 @@
+/*
+ * zip.h: zip archives as wheels are, read from a source: the list of members
+ * first, then any of them, whole or from its start.
+ *
+ * Opening reads the end of the archive and its directory, nothing else, and
+ * refuses what an installer could be tricked with: names that leave the folder
+ * (absolute, "..", drive letters, backslashes), names that come twice or are
+ * both file and folder, links and devices, members that overlap each other or
+ * the directory, sizes that cannot be, bytes before or after the archive, two
+ * ends of which different programs take different ones. A member's own header
+ * is compared with the directory when the member is opened, and its end is where
+ * the directory says.
+ *
+ * Sources: APPNOTE.TXT 6.3 (zip, zip64), PEP 427 (wheels: stored or deflated).
+ */
+#ifndef AF_KIT_FORMATS_ZIP_H
+#define AF_KIT_FORMATS_ZIP_H
+
+#include "engine/base/base.h"
+#include "engine/base/mem.h"
+#include "kit/formats/source.h"
+
+/* Beyond these opening fails with LIMIT. */
+#define AF_ZIP_MEMBERS_MAX 200000u
+#define AF_ZIP_NAME_BYTES_MAX 1024u
+#define AF_ZIP_DIRECTORY_BYTES_MAX (64u << 20)
+#define AF_ZIP_MEMBER_BYTES_MAX (UINT64_C(16) << 30)
+#define AF_ZIP_TOTAL_BYTES_MAX (UINT64_C(64) << 30)
+/* A member of more than AF_ZIP_RATIO_FROM bytes may not be packed tighter than this. */
+#define AF_ZIP_RATIO_MAX 250u
+#define AF_ZIP_RATIO_FROM (UINT64_C(16) << 20)
+
+enum af_zip_method { AF_ZIP_STORED = 0, AF_ZIP_DEFLATED = 8 };
+
+/* One member. The name is UTF-8 without control characters, its parts joined by '/'. */
+struct af_zip_member {
+    const char *name; /* a folder's ends in '/' */
+    uint64_t size_bytes;
+    uint64_t packed_bytes;
+    uint64_t header_at; /* its own header's place in the source */
+    uint64_t limit_at;  /* where its bytes must have ended */
+    uint32_t crc32;
+    uint16_t mode; /* Unix permission bits as packed; 0 when not said */
+    enum af_zip_method method;
+    bool is_folder;
+};
+
+/* An archive. Members are in the directory's order; they and texts belong to it. */
+struct af_zip {
+    const struct af_zip_member *members;
+    size_t member_count;
+    struct af_arena arena;
+    struct af_source *source; /* borrowed */
+};
+
+/*
+ * Reads the list of members. The source is borrowed until af_zip_close(). Fails
+ * with DATA (no zip archive, cut short, contradicts itself, or a trick of the
+ * above), LIMIT, UNSUPPORTED (encrypted, several disks, another compression),
+ * NO_MEMORY, or as the source does.
+ */
+enum anyflash_status af_zip_open(struct af_source *source, struct af_zip *zip_out,
+                                 struct anyflash_error *err);
+
+/* Close its streams first. A zero-initialised archive is nothing to close. */
+void af_zip_close(struct af_zip *zip);
+
+/* The member of that name, or NULL. */
+const struct af_zip_member *af_zip_find(const struct af_zip *zip, const char *name);
+
+/*
+ * The whole member in `arena`, followed by a NUL. Fails with LIMIT when it has
+ * more than `max_bytes`, DATA when its bytes do not agree with size and CRC-32.
+ */
+enum anyflash_status af_zip_read(const struct af_zip *zip, const struct af_zip_member *member,
+                                 struct af_arena *arena, size_t max_bytes,
+                                 struct af_span *bytes_out, struct anyflash_error *err);
+
+/*
+ * As af_zip_read() but only the first `max_bytes` of a longer member, whose
+ * CRC-32 then is not checked.
+ */
+enum anyflash_status af_zip_read_start(const struct af_zip *zip,
+                                       const struct af_zip_member *member,
+                                       struct af_arena *arena, size_t max_bytes,
+                                       struct af_span *bytes_out, struct anyflash_error *err);
+
+/*
+ * Writes the member to `fd` and its SHA-256 in hexadecimal to `sha256_hex`
+ * (AF_SHA256_HEX_BYTES; may be NULL). Fails with DATA as af_zip_read(), or IO
+ * when writing fails; what was written then is partial.
+ */
+enum anyflash_status af_zip_extract(const struct af_zip *zip,
+                                    const struct af_zip_member *member, int fd,
+                                    char *sha256_hex, struct anyflash_error *err);
+
+/*
+ * A member from its start onwards: what is not asked for is neither read from
+ * the source nor inflated. An archive may have several streams.
+ */
+struct af_zip_stream {
+    const struct af_zip_member *member;
+    uint64_t done_bytes;          /* given out so far */
+    struct af_zip_inflate *state; /* own; NULL: closed */
+};
+
+enum anyflash_status af_zip_stream_open(const struct af_zip *zip,
+                                        const struct af_zip_member *member,
+                                        struct af_zip_stream *stream_out,
+                                        struct anyflash_error *err);
+
+/*
+ * Up to `len` next bytes into `to`; *got_out < len only at the member's end,
+ * where size and CRC-32 are checked (DATA). After a failure only closing is left.
+ */
+enum anyflash_status af_zip_stream_read(struct af_zip_stream *stream, void *to, size_t len,
+                                        size_t *got_out, struct anyflash_error *err);
+
+/* Closes it; a closed or zero-initialised stream is nothing to close. */
+void af_zip_stream_close(struct af_zip_stream *stream);
+
+/*
+ * Random access to a stored member: a source of its own that borrows `zip` and
+ * needs no stream. Fails with UNSUPPORTED when the member is deflated.
+ */
+enum anyflash_status af_zip_stored_source(const struct af_zip *zip,
+                                          const struct af_zip_member *member,
+                                          struct af_source *source_out,
+                                          struct anyflash_error *err);
+
+#endif

@@ -1,0 +1,339 @@
+/*
+ * entries.c: the pieces an installation moves.
+ *
+ * All files of RECORD, old and new, are sorted; a folder whose files are ours
+ * alone is one piece, whatever else lies in it (caches of Python, a user's own
+ * files: they go and come back with it). A folder that other distributions have
+ * files in, as `nvidia` or `bin`, is looked into, level by level.
+ */
+#include "kit/install/entries.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "kit/base/text.h"
+#include "kit/system/file.h"
+#include "kit/system/hash_file.h"
+
+#define PATH_BYTES 8192
+
+/* A list of texts that grows on the heap; failure is sticky. */
+struct paths {
+    const char **items;
+    size_t count;
+    size_t room;
+    bool failed;
+};
+
+struct search {
+    struct af_arena *arena;
+    const char *site;
+    const char *fresh;
+    const struct af_talk *talk;
+    struct paths wanted; /* files of ours: unpacked ones, and those that are to go */
+    struct paths old;    /* of these the ones that are to go */
+    struct paths others; /* files that other distributions claim */
+    struct af_entry *entries;
+    size_t count;
+    struct anyflash_error *err;
+};
+
+static void add(struct paths *paths, const char *path)
+{
+    if (paths->count == paths->room) {
+        size_t room = paths->room == 0 ? 256 : paths->room * 2;
+        const char **larger = af_mem_resize(paths->items, room * sizeof *larger);
+        if (larger == NULL) {
+            paths->failed = true;
+            return;
+        }
+        paths->items = larger;
+        paths->room = room;
+    }
+    paths->items[paths->count++] = path;
+}
+
+/* '/' sorts before all other letters, so that a folder's files follow it. */
+static int compare(const void *a, const void *b)
+{
+    const unsigned char *x = *(const unsigned char *const *)a;
+    const unsigned char *y = *(const unsigned char *const *)b;
+    while (*x != '\0' && *x == *y) {
+        x++;
+        y++;
+    }
+    int left = *x == '/' ? 1 : *x == '\0' ? 0 : *x + 1;
+    int right = *y == '/' ? 1 : *y == '\0' ? 0 : *y + 1;
+    return left - right;
+}
+
+static void sort(struct paths *paths)
+{
+    size_t kept = 0;
+    if (paths->count > 0)
+        qsort(paths->items, paths->count, sizeof *paths->items, compare);
+    for (size_t i = 0; i < paths->count; i++)
+        if (kept == 0 || strcmp(paths->items[kept - 1], paths->items[i]) != 0)
+            paths->items[kept++] = paths->items[i];
+    paths->count = kept;
+}
+
+/* Whether `path` is `prefix` or lies in it. */
+static bool is_within(const char *path, const char *prefix, size_t len)
+{
+    return strncmp(path, prefix, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+/* Whether some path of the sorted list is `prefix` or lies in it. */
+static bool has_within(const struct paths *paths, const char *prefix)
+{
+    size_t low = 0;
+    size_t high = paths->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare(&paths->items[middle], &prefix) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < paths->count && is_within(paths->items[low], prefix, strlen(prefix));
+}
+
+/* The files of a distribution into `paths`. */
+static enum anyflash_status add_files(struct search *search, const char *site,
+                                      const struct af_distribution *distribution, bool strict,
+                                      struct paths *paths)
+{
+    const char **files;
+    const char *odd;
+    size_t count;
+    enum anyflash_status status = af_distribution_files(search->arena, site, distribution,
+                                                        &files, &count, &odd, search->err);
+    if (status == ANYFLASH_OK && strict && odd != NULL)
+        status = af_fail(search->err, ANYFLASH_E_DATA,
+                         "RECORD of '%s' names '%s', which leaves the folder",
+                         distribution->folder, odd);
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
+        add(paths, files[i]);
+    return status;
+}
+
+/* The folder itself too: a half-removed one may have no RECORD. */
+static enum anyflash_status add_old(struct search *search,
+                                    const struct af_distribution *distribution)
+{
+    const char *installer =
+        af_distribution_text(search->arena, search->site, distribution, "INSTALLER");
+    if (distribution->egg)
+        return af_fail(search->err, ANYFLASH_E_UNSUPPORTED,
+                       "'%s' was installed by setup.py, which keeps no list of its files: "
+                       "uninstall %s first",
+                       distribution->folder, distribution->name);
+    if (af_equal(installer, "conda"))
+        return af_fail(search->err, ANYFLASH_E_UNSUPPORTED,
+                       "%s was installed by conda: remove it with conda first",
+                       distribution->name);
+    add(&search->old, distribution->folder);
+    return add_files(search, search->site, distribution, false, &search->old);
+}
+
+static bool is_fresh(const struct af_distribution *fresh, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(fresh[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static enum anyflash_status read_site(struct search *search,
+                                      const struct af_distribution *fresh, size_t fresh_count)
+{
+    struct af_distribution *list;
+    size_t count;
+    enum anyflash_status status =
+        af_distributions_list(search->arena, search->site, &list, &count, search->err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
+        status = is_fresh(fresh, fresh_count, list[i].name)
+                     ? add_old(search, &list[i])
+                     : add_files(search, search->site, &list[i], false, &search->others);
+    return status;
+}
+
+static enum anyflash_status read_fresh(struct search *search)
+{
+    struct af_distribution *list;
+    size_t count;
+    enum anyflash_status status =
+        af_distributions_list(search->arena, search->fresh, &list, &count, search->err);
+    if (status == ANYFLASH_OK && count == 0)
+        status = af_fail(search->err, ANYFLASH_E_DATA, "nothing was unpacked");
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
+        status = add_files(search, search->fresh, &list[i], true, &search->wanted);
+    if (status == ANYFLASH_OK)
+        status = read_site(search, list, count);
+    for (size_t i = 0; i < search->old.count; i++)
+        add(&search->wanted, search->old.items[i]);
+    if (search->wanted.failed || search->old.failed || search->others.failed ||
+        search->arena->failed)
+        return af_fail_memory(search->err);
+    sort(&search->wanted);
+    sort(&search->old);
+    sort(&search->others);
+    return status;
+}
+
+/* lstat() of folder/path; false when it is not there. */
+static bool look(const char *folder, const char *path, struct stat *facts)
+{
+    char full[PATH_BYTES];
+    int len = snprintf(full, sizeof full, "%s/%s", folder, path);
+    return len > 0 && (size_t)len < sizeof full && lstat(full, facts) == 0;
+}
+
+static void add_entry(struct search *search, const char *path, bool has_old, bool has_new)
+{
+    if (has_old && !has_within(&search->old, path))
+        af_say(search->talk, "'%s' lies in the way and belongs to no package: it goes aside",
+               path);
+    if (has_old || has_new)
+        search->entries[search->count++] = (struct af_entry){path, has_old, has_new};
+}
+
+static bool same_bytes(const struct search *search, const char *path)
+{
+    char a[PATH_BYTES];
+    char b[PATH_BYTES];
+    char hex_a[AF_SHA256_HEX_BYTES];
+    char hex_b[AF_SHA256_HEX_BYTES];
+    snprintf(a, sizeof a, "%s/%s", search->site, path);
+    snprintf(b, sizeof b, "%s/%s", search->fresh, path);
+    return af_sha256_file(a, hex_a, NULL, NULL) == ANYFLASH_OK &&
+           af_sha256_file(b, hex_b, NULL, NULL) == ANYFLASH_OK && strcmp(hex_a, hex_b) == 0;
+}
+
+/* A file that another distribution claims too: stays, unless another would come. */
+static enum anyflash_status take_shared(struct search *search, const char *path, bool has_new)
+{
+    if (!has_new || same_bytes(search, path))
+        return ANYFLASH_OK;
+    char shown[200];
+    return af_fail(search->err, ANYFLASH_E_UNSUPPORTED,
+                   "'%s' is there already and belongs to another package",
+                   af_text_quote(shown, sizeof shown, path, strlen(path)));
+}
+
+/*
+ * What becomes of `prefix`, a file or folder of ours: one piece, or
+ * *deeper_out: to be looked into.
+ */
+static enum anyflash_status decide(struct search *search, const char *prefix, bool *deeper_out)
+{
+    struct stat in_site;
+    struct stat in_fresh;
+    bool has_old = look(search->site, prefix, &in_site);
+    bool has_new = look(search->fresh, prefix, &in_fresh);
+    bool folders =
+        has_old && S_ISDIR(in_site.st_mode) && (!has_new || S_ISDIR(in_fresh.st_mode));
+    bool shared = has_within(&search->others, prefix);
+    bool common = af_starts_with(prefix, "../") || strcmp(prefix, "__pycache__") == 0;
+    *deeper_out = folders && (shared || common);
+    if (*deeper_out)
+        return ANYFLASH_OK;
+    if (shared && has_old)
+        return take_shared(search, prefix, has_new);
+    add_entry(search, prefix, has_old, has_new);
+    return ANYFLASH_OK;
+}
+
+/* The first part of `path` after its first `len` bytes: a length. */
+static size_t next_cut(const char *path, size_t len)
+{
+    while (path[len] == '/')
+        len++;
+    while (af_starts_with(path + len, "../"))
+        len += 3;
+    return len + strcspn(path + len, "/");
+}
+
+/* Wanted paths [first, last) share their first `len` bytes. A stack of them. */
+struct range {
+    size_t first;
+    size_t last;
+    size_t len;
+};
+
+static size_t range_end(const struct paths *paths, size_t first, size_t last, size_t cut)
+{
+    size_t end = first + 1;
+    while (end < last && is_within(paths->items[end], paths->items[first], cut))
+        end++;
+    return end;
+}
+
+/* Decides each part one level below `range`; what is to be looked into is pushed. */
+static enum anyflash_status split(struct search *search, struct range range,
+                                  struct range *stack, size_t *depth)
+{
+    const struct paths *wanted = &search->wanted;
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t first = range.first; status == ANYFLASH_OK && first < range.last;) {
+        const char *path = wanted->items[first];
+        size_t cut = next_cut(path, range.len);
+        size_t end = range_end(wanted, first, range.last, cut);
+        const char *prefix = af_arena_text_n(search->arena, path, cut);
+        bool deeper = false;
+        if (prefix == NULL)
+            return af_fail_memory(search->err);
+        status = decide(search, prefix, &deeper);
+        if (deeper) {
+            if (path[cut] == '\0')
+                first++; /* the folder itself, named in RECORD's place by us */
+            stack[(*depth)++] = (struct range){first, end, cut};
+        }
+        first = end;
+    }
+    return status;
+}
+
+static enum anyflash_status find(struct search *search)
+{
+    size_t depth = 0;
+    enum anyflash_status status = read_fresh(search);
+    if (status != ANYFLASH_OK)
+        return status;
+    /* Ranges on the stack do not overlap: never more than paths. */
+    struct range *stack =
+        af_arena_array(search->arena, search->wanted.count + 1, sizeof *stack);
+    search->entries =
+        af_arena_array(search->arena, search->wanted.count + 1, sizeof *search->entries);
+    if (search->arena->failed)
+        return af_fail_memory(search->err);
+    stack[depth++] = (struct range){0, search->wanted.count, 0};
+    while (status == ANYFLASH_OK && depth > 0) {
+        struct range range = stack[--depth];
+        status = split(search, range, stack, &depth);
+    }
+    return status;
+}
+
+enum anyflash_status af_entries_find(struct af_arena *arena, const char *site,
+                                     const char *fresh, const struct af_talk *talk,
+                                     struct af_entry **entries_out, size_t *count_out,
+                                     struct anyflash_error *err)
+{
+    struct search search = {
+        .arena = arena, .site = site, .fresh = fresh, .talk = talk, .err = err};
+    enum anyflash_status status = find(&search);
+    af_mem_free(search.wanted.items);
+    af_mem_free(search.old.items);
+    af_mem_free(search.others.items);
+    if (status == ANYFLASH_OK && search.count > AF_ENTRIES_MAX)
+        status = af_fail(err, ANYFLASH_E_LIMIT, "too many pieces would be moved");
+    if (status != ANYFLASH_OK)
+        return status;
+    *entries_out = search.entries;
+    *count_out = search.count;
+    return ANYFLASH_OK;
+}

@@ -1,0 +1,414 @@
+/*
+ * install.c: a plan, step by step: everything is unpacked first, then moved into
+ * place at once, so that a plan is done whole or not at all.
+ */
+#include "kit/install/install.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "kit/base/text.h"
+#include "kit/install/entries.h"
+#include "kit/install/fetch.h"
+#include "kit/install/operation.h"
+#include "kit/install/prove.h"
+#include "kit/install/stage.h"
+#include "kit/proof/subject.h"
+#include "kit/system/file.h"
+#include "kit/system/program.h"
+
+#define TRY_LIMIT_MS 300000
+#define WHEELS_MAX 16
+
+struct job {
+    struct af_run *run;
+    const struct af_plan *plan;
+    struct af_stage stage;
+    struct af_operation operation;
+    struct af_fetched fetched[WHEELS_MAX];
+    size_t fetched_count;
+    struct af_proved proved;
+    const char *refusal; /* the answer is no */
+    const char *hint;
+};
+
+const char *af_install_site(const struct af_machine *machine, struct af_arena *arena)
+{
+    const struct af_fact *sites = &machine->python.site_packages;
+    if (sites->state != AF_FACT_KNOWN || sites->value.list.count == 0)
+        return NULL;
+    return af_path_real(arena, sites->value.list.items[0]);
+}
+
+static void refuse(struct job *job, const char *reason, const char *hint)
+{
+    job->refusal = reason;
+    job->hint = hint;
+}
+
+/* A torch that would change must have been named. */
+static void check_torch(struct job *job, const struct af_step *step)
+{
+    struct af_arena *arena = job->run->arena;
+    const char *wanted = step->requirements[0];
+    const char *named = job->run->torch_change;
+    const char *version = strstr(wanted, "==");
+    version = version == NULL ? "any" : version + 2;
+    if (named != NULL && strcmp(named, version) == 0)
+        return;
+    if (named != NULL)
+        refuse(
+            job,
+            af_arena_format(arena, "the plan changes torch to %s, not to %s", version, named),
+            NULL);
+    else
+        refuse(job, af_arena_format(arena, "the plan would change torch: %s", wanted),
+               af_arena_format(arena,
+                               "read the plan's list of what moves with it; then add "
+                               "--allow-torch-change %s",
+                               version));
+}
+
+/* What is not done by us, before anything is done. */
+static void check_step(struct job *job, const struct af_step *step)
+{
+    struct af_arena *arena = job->run->arena;
+    const char *command = af_step_command(step, arena);
+    switch (step->kind) {
+    case AF_STEP_ENVIRONMENT:
+        refuse(job,
+               "packages cannot be installed into this Python: its distribution manages it, "
+               "or its folder is not writable",
+               af_arena_format(arena,
+                               "make an environment first: %s; then install with "
+                               "--python .venv",
+                               command == NULL ? "" : command));
+        break;
+    case AF_STEP_TOOL:
+        refuse(job, "uv is needed to choose the CUDA build of torch", command);
+        break;
+    case AF_STEP_BUILD:
+        refuse(job, "no wheel fits: flash-attn would have to be compiled",
+               "`anyflash plan` shows the commands of a build and what it needs");
+        break;
+    case AF_STEP_TORCH:
+        check_torch(job, step);
+        break;
+    default:
+        break;
+    }
+}
+
+static bool brings_files(const struct af_step *step)
+{
+    return step->kind == AF_STEP_WHEEL || step->kind == AF_STEP_PACKAGES ||
+           step->kind == AF_STEP_TORCH;
+}
+
+static const char *step_title(struct af_arena *arena, const struct af_step *step)
+{
+    if (step->wheel == NULL)
+        return step->requirement_count > 0 ? step->requirements[0] : step->title;
+    return af_arena_format(arena, "%s %s", step->wheel->package,
+                           step->wheel->version != NULL ? step->wheel->version
+                                                        : step->wheel->filename);
+}
+
+/* "flash-attn 2.8.3+cu12..., einops" */
+static const char *job_title(const struct job *job)
+{
+    struct af_arena *arena = job->run->arena;
+    const char *title = NULL;
+    for (size_t i = 0; i < job->plan->step_count; i++) {
+        const struct af_step *step = &job->plan->steps[i];
+        if (!brings_files(step))
+            continue;
+        const char *part = step_title(arena, step);
+        title = title == NULL ? part : af_arena_format(arena, "%s, %s", title, part);
+    }
+    return title;
+}
+
+static enum anyflash_status bring_wheel(struct job *job, const struct af_step *step,
+                                        struct anyflash_error *err)
+{
+    struct af_fetched *fetched = &job->fetched[job->fetched_count];
+    if (job->fetched_count == WHEELS_MAX)
+        return af_fail(err, ANYFLASH_E_LIMIT, "more than %d wheels in one plan", WHEELS_MAX);
+    enum anyflash_status status = af_fetch(job->run, step->wheel, NULL, fetched, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    job->fetched_count++;
+    af_say(&job->run->talk, "sha256 %s  %s", fetched->sha256, step->wheel->filename);
+    return af_stage_file(&job->stage, fetched->path, err);
+}
+
+static enum anyflash_status bring_torch(struct job *job, const struct af_step *step,
+                                        struct anyflash_error *err)
+{
+    const char *const *found;
+    size_t count;
+    enum anyflash_status status =
+        af_stage_resolve(&job->stage, step->requirements, step->requirement_count,
+                         step->torch_backend, &found, &count, err);
+    if (status != ANYFLASH_OK || count == 0)
+        return status;
+    for (size_t i = 0; i < count; i++)
+        af_say(&job->run->talk, "comes: %s", found[i]);
+    return af_stage_requirements(&job->stage, found, count, step->torch_backend, job->run->from,
+                                 err);
+}
+
+static enum anyflash_status bring(struct job *job, const struct af_step *step,
+                                  struct anyflash_error *err)
+{
+    af_say(&job->run->talk, "%s", step->title);
+    if (step->kind == AF_STEP_WHEEL)
+        return bring_wheel(job, step, err);
+    if (step->kind == AF_STEP_TORCH)
+        return bring_torch(job, step, err);
+    return af_stage_requirements(&job->stage, step->requirements, step->requirement_count, NULL,
+                                 job->run->from, err);
+}
+
+/* Origins can be written once all is unpacked and the site folder is known. */
+static enum anyflash_status write_origins(struct job *job, struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    size_t at = 0;
+    for (size_t i = 0; status == ANYFLASH_OK && i < job->plan->step_count; i++) {
+        const struct af_step_wheel *wheel = job->plan->steps[i].wheel;
+        if (wheel == NULL)
+            continue;
+        if (wheel->url != NULL)
+            status = af_stage_origin(&job->stage, wheel->package, wheel->url,
+                                     job->fetched[at].sha256, err);
+        at++;
+    }
+    return status;
+}
+
+/* The torch that a wheel of the plan names, in its name or METADATA; NULL: none. */
+static const char *stated_torch(struct job *job)
+{
+    const char *stated = NULL;
+    for (size_t i = 0; i < job->fetched_count && stated == NULL; i++) {
+        struct af_subject subject;
+        if (af_subject_open(job->fetched[i].path, NULL, job->run->arena, &subject, NULL) !=
+            ANYFLASH_OK)
+            continue;
+        stated = subject.wheel != NULL ? subject.wheel->stated_torch : NULL;
+        af_subject_close(&subject);
+    }
+    return stated;
+}
+
+/* What is inspected is known to `plan` from then on. */
+static const char *inspect_hint(const struct job *job)
+{
+    for (size_t i = 0; i < job->plan->step_count; i++) {
+        const struct af_step_wheel *wheel = job->plan->steps[i].wheel;
+        if (wheel == NULL)
+            continue;
+        return af_arena_format(
+            job->run->arena, "`anyflash inspect %s` shows every check%s",
+            wheel->path != NULL ? wheel->path : wheel->url,
+            wheel->path != NULL ? "" : ", and `anyflash plan` passes over it from then on");
+    }
+    return "`anyflash inspect` shows every check";
+}
+
+/*
+ * Extensions against the torch that is here; where torch itself changes only
+ * trying can tell, which happens before the change is final, too.
+ */
+static enum anyflash_status prove(struct job *job, struct anyflash_error *err)
+{
+    bool strict = false;
+    for (size_t i = 0; i < job->plan->step_count; i++) {
+        const struct af_step *step = &job->plan->steps[i];
+        if (step->kind == AF_STEP_TORCH)
+            return ANYFLASH_OK;
+        strict = strict ||
+                 (step->wheel != NULL && (af_starts_with(step->wheel->package, "flash-attn") ||
+                                          af_starts_with(step->wheel->package, "flashattn")));
+    }
+    enum anyflash_status status =
+        af_prove(job->run, job->stage.fresh, strict, stated_torch(job), &job->proved, err);
+    if (status == ANYFLASH_OK && job->proved.refusal != NULL)
+        refuse(job, job->proved.refusal, inspect_hint(job));
+    return status;
+}
+
+/* Everything into our folder; nothing of the environment is touched. */
+static enum anyflash_status unpack(struct job *job, struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; status == ANYFLASH_OK && i < job->plan->step_count; i++) {
+        if (brings_files(&job->plan->steps[i]))
+            status = bring(job, &job->plan->steps[i], err);
+        if (status == ANYFLASH_OK && af_interrupted())
+            status = af_fail(err, ANYFLASH_E_TIMEOUT, "interrupted: nothing was changed");
+    }
+    if (status == ANYFLASH_OK)
+        status = af_stage_check(&job->stage, err);
+    if (status == ANYFLASH_OK)
+        status = prove(job, err);
+    if (status == ANYFLASH_OK)
+        status = write_origins(job, err);
+    return status;
+}
+
+/* The place of old files: as deep in its root as the fresh ones are in theirs. */
+static enum anyflash_status find_entries(struct job *job, struct anyflash_error *err)
+{
+    struct af_operation *operation = &job->operation;
+    struct af_entry *entries;
+    operation->fresh = job->stage.fresh;
+    operation->aside = af_arena_format(job->run->arena, "%s%s", operation->aside_root,
+                                       operation->fresh + strlen(operation->fresh_root));
+    if (operation->aside == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status =
+        af_entries_find(job->run->arena, job->run->site, operation->fresh, &job->run->talk,
+                        &entries, &operation->entry_count, err);
+    if (status == ANYFLASH_OK)
+        operation->entries = entries;
+    return status;
+}
+
+static bool go_on(void *context)
+{
+    (void)context;
+    return !af_interrupted();
+}
+
+static enum anyflash_status try_one(struct job *job, const struct af_step *step,
+                                    struct anyflash_error *err)
+{
+    /* In a folder where nothing of the user's is in the way, and leaving no caches. */
+    static const char *const environment[] = {"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH",
+                                              "PYTHONHOME", NULL};
+    const char *words[40] = {NULL};
+    struct af_program_result result;
+    struct af_program program = {.argv = words,
+                                 .environment = environment,
+                                 .folder = "/",
+                                 .limit_ms = TRY_LIMIT_MS,
+                                 .go_on = go_on};
+    struct af_span line = {0};
+    char shown[240] = "";
+    for (size_t i = 0; i < step->argc && i + 1 < AF_COUNT(words); i++)
+        words[i] = step->argv[i];
+    af_say(&job->run->talk, "%s", step->title);
+    enum anyflash_status status = af_program_run(&program, job->run->arena, &result, err);
+    if (status != ANYFLASH_OK || result.exit_code == 0)
+        return status;
+    for (struct af_span rest = result.errors, one; af_span_line(&rest, &one);)
+        if (af_span_trim(one).len > 0)
+            line = af_span_trim(one);
+    af_text_quote(shown, sizeof shown, line.data == NULL ? "" : line.data, line.len);
+    refuse(job, af_arena_format(job->run->arena, "it does not load: %s", shown),
+           "`anyflash inspect` shows what is missing");
+    return af_fail(err, ANYFLASH_E_UNSUPPORTED, "it does not load: %s", shown);
+}
+
+/* The new files are in place: do they work? */
+static enum anyflash_status look(void *context, struct anyflash_error *err)
+{
+    struct job *job = context;
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; status == ANYFLASH_OK && i < job->plan->step_count; i++)
+        if (job->plan->steps[i].kind == AF_STEP_TRY)
+            status = try_one(job, &job->plan->steps[i], err);
+    return status;
+}
+
+static enum anyflash_status change(struct job *job, struct anyflash_error *err)
+{
+    struct af_operation *operation = &job->operation;
+    enum anyflash_status status = af_operation_begin(job->run, operation, err);
+    job->stage = (struct af_stage){.run = job->run,
+                                   .python = job->plan->python,
+                                   .uv = job->plan->uv,
+                                   .root = operation->fresh_root};
+    if (status == ANYFLASH_OK)
+        status = unpack(job, err);
+    bool go = status == ANYFLASH_OK && job->refusal == NULL;
+    if (go)
+        status = find_entries(job, err);
+    if (go && status == ANYFLASH_OK)
+        status = af_operation_move(job->run, operation, look, job, err);
+    if (operation->id == 0)
+        return status;
+    struct anyflash_error later;
+    enum anyflash_status ended = af_operation_end(job->run->state, operation, &later);
+    if (ended != ANYFLASH_OK)
+        af_say(&job->run->talk, "the next run will clean up: %s", later.message);
+    return status;
+}
+
+/*
+ * A known answer, where there is one; else all that was proved to load is
+ * loaded. It is installed already, and stays.
+ */
+static enum anyflash_status verify(const struct job *job, struct af_done *done,
+                                   struct anyflash_error *err)
+{
+    struct af_run *run = job->run;
+    const struct af_plan *plan = job->plan;
+    const struct af_proved *proved = &job->proved;
+    for (size_t i = 0; i < plan->step_count; i++) {
+        struct af_verify_options options = {.python = plan->python,
+                                            .module = plan->steps[i].module};
+        if (options.module == NULL)
+            continue;
+        af_say(&run->talk, "verify: call it and compare with a known answer");
+        return af_verify_calls(&options, run->arena, &done->verified, err);
+    }
+    if (proved->loadable_count == 0)
+        return ANYFLASH_OK;
+    af_say(&run->talk, "verify: load its extensions");
+    return af_verify_extensions(plan->python, proved->loadable, proved->loadable_count,
+                                run->arena, &done->verified, err);
+}
+
+/* Our copies of what is installed now; a failed run keeps them for the next. */
+static void remove_copies(const struct job *job)
+{
+    for (size_t i = 0; i < job->fetched_count; i++) {
+        if (!job->fetched[i].ours)
+            continue;
+        unlink(job->fetched[i].path);
+        const char *folder = af_path_folder(job->run->arena, job->fetched[i].path);
+        if (folder != NULL)
+            rmdir(folder);
+    }
+}
+
+enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,
+                                struct af_done *done, struct anyflash_error *err)
+{
+    struct job job = {.run = run, .plan = plan};
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; i < plan->step_count && job.refusal == NULL; i++)
+        check_step(&job, &plan->steps[i]);
+    job.operation.kind = AF_OPERATION_INSTALL;
+    job.operation.title = job_title(&job);
+    if (run->arena->failed)
+        return af_fail_memory(err);
+    if (job.refusal == NULL && job.operation.title != NULL)
+        status = change(&job, err);
+    if (status != ANYFLASH_OK && job.refusal == NULL)
+        return status;
+    if (job.refusal == NULL)
+        remove_copies(&job);
+    *done = (struct af_done){.answer = job.refusal == NULL ? AF_YES : AF_NO,
+                             .reason = job.refusal,
+                             .hint = job.hint,
+                             .title = job.operation.title,
+                             .changed = job.operation.phase == AF_PHASE_DONE ||
+                                        job.operation.phase == AF_PHASE_COMMITTED,
+                             .id = job.operation.id};
+    return done->changed ? verify(&job, done, err) : ANYFLASH_OK;
+}

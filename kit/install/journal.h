@@ -1,0 +1,100 @@
+/*
+ * journal.h: every change of an environment, written down before it is made.
+ *
+ * An operation (an installation, or its undoing) moves entries of a site
+ * folder: for each, what lies there goes aside, and what was prepared takes
+ * its place. All entries are in the journal before the first is moved, each
+ * move is one rename(2), and where an entry is tells whether it was moved. So
+ * whatever kills the process, recovery looks at the phase and at the files and
+ * goes back (before COMMITTED) or only cleans up (from there on).
+ *
+ *   PREPARING   the operation's own folders are made: recovery removes them
+ *   MOVING      entries are being moved: recovery moves them back
+ *   COMMITTED   all are moved and on disk: recovery removes what is not needed
+ *   DONE        an installation that can be undone
+ *   GONE        rolled back, undone, or its old files were given up
+ *
+ * Paths of entries are relative to the site folder, as those of RECORD are;
+ * they may begin with "../" (scripts). Nothing here touches an environment:
+ * that is run/swap.h.
+ */
+#ifndef AF_KIT_INSTALL_JOURNAL_H
+#define AF_KIT_INSTALL_JOURNAL_H
+
+#include "engine/base/base.h"
+#include "engine/base/mem.h"
+#include "kit/system/state.h"
+
+#define AF_ENTRIES_MAX 200000u
+
+enum af_operation_kind { AF_OPERATION_INSTALL = 1, AF_OPERATION_UNDO = 2 };
+
+enum af_phase {
+    AF_PHASE_PREPARING = 1,
+    AF_PHASE_MOVING = 2,
+    AF_PHASE_COMMITTED = 3,
+    AF_PHASE_DONE = 4,
+    AF_PHASE_GONE = 5
+};
+
+/* One file or folder that is replaced as a whole. */
+struct af_entry {
+    const char *path;
+    bool has_old; /* something lay there before and goes to `aside` */
+    bool has_new; /* something from `fresh` comes there */
+};
+
+/*
+ * Folders are absolute. `fresh` and `aside` lie in folders of our own inside
+ * the site folder, deep enough for the "../" of entries; `fresh_root` and
+ * `aside_root` are what is removed in the end.
+ */
+struct af_operation {
+    int64_t id; /* 0: not in the journal yet */
+    enum af_operation_kind kind;
+    enum af_phase phase;
+    int64_t undoes;    /* the id of the installation that this one takes back; else 0 */
+    const char *title; /* "flash-attn 2.8.3 from ..." */
+    const char *time;  /* when it began, "2026-08-22T10:00:00Z" */
+    const char *site;
+    const char *fresh_root;
+    const char *fresh;
+    const char *aside_root;
+    const char *aside;
+    const char *fingerprint; /* of the new files when they were in place; NULL before */
+    const struct af_entry *entries;
+    size_t entry_count;
+};
+
+/*
+ * Writes a new operation in phase PREPARING, and sets operation->id and time.
+ * It is on disk when this returns, as with every function here that changes
+ * something. Fails with IO (naming the file) or NO_MEMORY.
+ */
+enum anyflash_status af_journal_begin(struct af_state *state, struct af_operation *operation,
+                                      struct af_arena *arena, struct anyflash_error *err);
+
+/* Writes fresh, aside and all entries, and phase MOVING, at once. */
+enum anyflash_status af_journal_moving(struct af_state *state,
+                                       const struct af_operation *operation,
+                                       struct anyflash_error *err);
+
+/*
+ * Writes phase and fingerprint. With GONE its entries are deleted. When an undo
+ * becomes COMMITTED, the installation it takes back becomes GONE with it.
+ */
+enum anyflash_status af_journal_phase(struct af_state *state, struct af_operation *operation,
+                                      enum af_phase phase, struct anyflash_error *err);
+
+/*
+ * Operations whose phase is within [first, last], newest first, in the arena;
+ * `site` NULL: of every environment. Entries are read with af_journal_entries().
+ */
+enum anyflash_status af_journal_list(struct af_state *state, enum af_phase first,
+                                     enum af_phase last, const char *site,
+                                     struct af_arena *arena, struct af_operation **list_out,
+                                     size_t *count_out, struct anyflash_error *err);
+enum anyflash_status af_journal_entries(struct af_state *state, struct af_operation *operation,
+                                        struct af_arena *arena, struct anyflash_error *err);
+
+#endif

@@ -1,0 +1,110 @@
+/*
+ * operation.c: the order of journal, renames and cleaning up.
+ */
+#include "kit/install/operation.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "kit/install/step_hook.h"
+#include "kit/install/swap.h"
+
+static enum anyflash_status make_root(const char *root, struct anyflash_error *err)
+{
+    if (mkdir(root, 0755) != 0)
+        return af_fail(err, ANYFLASH_E_IO, "cannot make the folder '%s': %s", root,
+                       strerror(errno));
+    af_step_hook();
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_operation_begin(struct af_run *run, struct af_operation *operation,
+                                        struct anyflash_error *err)
+{
+    operation->site = run->site;
+    operation->aside_root = af_swap_name(
+        run->arena, run->site, operation->kind == AF_OPERATION_UNDO ? "dropped" : "old");
+    if (operation->kind == AF_OPERATION_INSTALL)
+        operation->fresh_root = af_swap_name(run->arena, run->site, "new");
+    if (run->arena->failed)
+        return af_fail_memory(err);
+    enum anyflash_status status = af_journal_begin(run->state, operation, run->arena, err);
+    if (status == ANYFLASH_OK)
+        status = make_root(operation->aside_root, err);
+    if (status == ANYFLASH_OK && operation->kind == AF_OPERATION_INSTALL)
+        status = make_root(operation->fresh_root, err);
+    return status;
+}
+
+enum anyflash_status af_operation_move(struct af_run *run, struct af_operation *operation,
+                                       enum anyflash_status (*look)(void *context,
+                                                                    struct anyflash_error *err),
+                                       void *context, struct anyflash_error *err)
+{
+    enum anyflash_status status = af_swap_prepare(operation, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    af_swap_flush(run->site); /* what will be seen must not be lost by a power cut */
+    status = af_journal_moving(run->state, operation, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    operation->phase = AF_PHASE_MOVING;
+    status = af_swap_forward(operation, err);
+    if (status == ANYFLASH_OK && look != NULL)
+        status = look(context, err);
+    if (status == ANYFLASH_OK)
+        status = af_swap_fingerprint(operation, run->arena, &operation->fingerprint, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    af_swap_flush(run->site);
+    return af_journal_phase(run->state, operation, AF_PHASE_COMMITTED, err);
+}
+
+static enum anyflash_status remove_root(const char *root, struct anyflash_error *err)
+{
+    bool gone = af_swap_remove(root);
+    af_step_hook();
+    return gone ? ANYFLASH_OK : af_fail(err, ANYFLASH_E_IO, "cannot remove all of '%s'", root);
+}
+
+/* Nothing has happened: an undo leaves what it wanted to bring back where it was. */
+static enum anyflash_status abandon(struct af_state *state, struct af_operation *operation,
+                                    struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    if (operation->phase == AF_PHASE_MOVING) {
+        status = af_swap_back(operation, err);
+        af_swap_flush(operation->site);
+    }
+    if (status == ANYFLASH_OK && operation->kind == AF_OPERATION_INSTALL)
+        status = remove_root(operation->fresh_root, err);
+    if (status == ANYFLASH_OK)
+        status = remove_root(operation->aside_root, err);
+    if (status == ANYFLASH_OK)
+        status = af_journal_phase(state, operation, AF_PHASE_GONE, err);
+    return status;
+}
+
+/* All is in place: an installation keeps what it put aside, an undo nothing. */
+static enum anyflash_status complete(struct af_state *state, struct af_operation *operation,
+                                     struct anyflash_error *err)
+{
+    bool undo = operation->kind == AF_OPERATION_UNDO;
+    enum anyflash_status status = remove_root(operation->fresh_root, err);
+    if (status == ANYFLASH_OK && undo)
+        status = remove_root(operation->aside_root, err);
+    if (status == ANYFLASH_OK)
+        status = af_journal_phase(state, operation, undo ? AF_PHASE_GONE : AF_PHASE_DONE, err);
+    return status;
+}
+
+enum anyflash_status af_operation_end(struct af_state *state, struct af_operation *operation,
+                                      struct anyflash_error *err)
+{
+    if (operation->phase < AF_PHASE_COMMITTED)
+        return abandon(state, operation, err);
+    if (operation->phase == AF_PHASE_COMMITTED)
+        return complete(state, operation, err);
+    return ANYFLASH_OK;
+}

@@ -1,0 +1,123 @@
+/*
+ * record.c: RECORD against the files. Only reads; a hostile RECORD can name
+ * nothing but files within the environment.
+ */
+#include "kit/install/record.h"
+
+#include "kit/base/text.h"
+#include "kit/formats/metadata.h"
+#include "kit/system/file.h"
+#include "kit/system/hash_file.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define RECORD_BYTES_MAX (64u * 1024u * 1024u)
+/* site-packages lies at most so deep in an environment: lib64/python3.12/site-packages. */
+#define STEPS_UP_MAX 4
+#define PATH_BYTES (2 * AF_RECORD_PATH_BYTES)
+
+struct check {
+    const char *site;
+    bool hash;
+    struct af_arena *arena;
+    struct af_record_result *result;
+};
+
+const char *af_record_fault_text(enum af_record_fault_kind kind)
+{
+    static const char *const texts[] = {
+        [AF_RECORD_FILE_MISSING] = "missing",
+        [AF_RECORD_FILE_SIZE] = "another size than recorded",
+        [AF_RECORD_FILE_CHANGED] = "another content than recorded",
+        [AF_RECORD_FILE_OUTSIDE] = "outside the environment",
+        [AF_RECORD_FILE_UNREAD] = "not readable",
+    };
+    return texts[kind];
+}
+
+static void fault(struct check *check, const char *path, enum af_record_fault_kind kind)
+{
+    struct af_record_result *result = check->result;
+    if (result->fault_count < AF_RECORD_FAULTS_MAX)
+        result->faults[result->fault_count] = (struct af_record_fault){
+            af_text_scrub(check->arena, path, AF_RECORD_PATH_BYTES), kind};
+    result->fault_count++;
+}
+
+/* Relative, ".." only at its start and no more than leads to the environment's root. */
+static bool stays_inside(const char *path)
+{
+    int steps_up = 0;
+    if (path[0] == '/')
+        return false;
+    while (af_starts_with(path, "../")) {
+        path += 3;
+        steps_up++;
+    }
+    return steps_up <= STEPS_UP_MAX && strstr(path, "/../") == NULL && strcmp(path, "..") != 0;
+}
+
+/* Byte code is made and removed by the interpreter as it likes. */
+static bool may_be_absent(const struct af_record_line *line)
+{
+    return line->sha256[0] == '\0' && af_ends_with(line->path, ".pyc");
+}
+
+static void check_hash(struct check *check, const struct af_record_line *line, const char *path)
+{
+    char hex[AF_SHA256_HEX_BYTES];
+    uint64_t size_bytes = 0;
+    if (af_sha256_file(path, hex, &size_bytes, NULL) != ANYFLASH_OK) {
+        fault(check, line->path, AF_RECORD_FILE_UNREAD);
+        return;
+    }
+    check->result->hashed_count++;
+    check->result->hashed_bytes += size_bytes;
+    if (!af_sha256_equal(hex, line->sha256))
+        fault(check, line->path, AF_RECORD_FILE_CHANGED);
+}
+
+static void check_line(struct check *check, const struct af_record_line *line)
+{
+    struct stat found;
+    char path[PATH_BYTES];
+    check->result->line_count++;
+    if (!stays_inside(line->path) ||
+        snprintf(path, sizeof path, "%s/%s", check->site, line->path) >= PATH_BYTES) {
+        fault(check, line->path, AF_RECORD_FILE_OUTSIDE);
+    } else if (stat(path, &found) != 0 || !S_ISREG(found.st_mode)) {
+        if (!may_be_absent(line))
+            fault(check, line->path, AF_RECORD_FILE_MISSING);
+    } else if (line->size_bytes >= 0 && found.st_size != line->size_bytes) {
+        fault(check, line->path, AF_RECORD_FILE_SIZE);
+    } else if (check->hash && line->sha256[0] != '\0') {
+        check_hash(check, line, path);
+    }
+}
+
+enum anyflash_status af_record_check(const char *site_folder, const char *info_folder,
+                                     bool hash, struct af_arena *arena,
+                                     struct af_record_result *result_out,
+                                     struct anyflash_error *err)
+{
+    struct af_record_result result = {0};
+    struct check check = {site_folder, hash, arena, &result};
+    struct af_record_line line;
+    struct af_span text;
+    const char *record = af_path_join(arena, info_folder, "RECORD");
+    const char *installer = af_path_join(arena, info_folder, "INSTALLER");
+    if (record == NULL || installer == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status = af_file_read(arena, record, RECORD_BYTES_MAX, &text, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    while (af_record_next(&text, &line))
+        check_line(&check, &line);
+    result.has_installer = af_file_is_regular(installer);
+    if (arena->failed)
+        return af_fail_memory(err);
+    *result_out = result;
+    return ANYFLASH_OK;
+}

@@ -1,0 +1,388 @@
+/*
+ * stage.c: the commands that unpack, and what comes of them.
+ *
+ * `--prefix` gives the layout of an environment (scripts with the right first
+ * line, RECORD with the right paths) below a folder of ours.
+ */
+#include "kit/install/stage.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "kit/base/sha256.h"
+#include "kit/base/text.h"
+#include "kit/install/distribution.h"
+#include "kit/install/record.h"
+#include "kit/system/file.h"
+#include "kit/system/program.h"
+
+#define WORDS_MAX 512
+#define SAID_LINES_MAX 12
+#define SAID_BYTES 300
+#define FREE_BYTES_MIN (4u << 20)
+#define LAYOUT_DEPTH_MAX 6
+#define LAYOUT_FOLDERS_MAX 256
+
+/* Words of one command, NULL-terminated as long as they fit. */
+struct words {
+    const char *items[WORDS_MAX + 1];
+    size_t count;
+};
+
+static void word(struct words *words, const char *text)
+{
+    if (words->count < WORDS_MAX)
+        words->items[words->count++] = text;
+}
+
+static void start(const struct af_stage *stage, struct words *words)
+{
+    if (stage->uv) {
+        word(words, "uv");
+        word(words, "pip");
+        word(words, "install");
+        word(words, "--python");
+        word(words, stage->python);
+        return;
+    }
+    word(words, stage->python);
+    word(words, "-m");
+    word(words, "pip");
+    word(words, "install");
+    word(words, "--disable-pip-version-check");
+    word(words, "--no-input");
+}
+
+static void into_root(const struct af_stage *stage, struct words *words)
+{
+    word(words, "--no-deps");
+    word(words, "--prefix");
+    word(words, stage->root);
+    if (stage->uv)
+        return;
+    /* What is in the environment shall neither be removed nor be enough. */
+    word(words, "--ignore-installed");
+    word(words, "--no-compile");
+    word(words, "--no-warn-script-location");
+}
+
+static bool go_on(void *context)
+{
+    (void)context;
+    return !af_interrupted();
+}
+
+/* A line as one can read it: the reason stands at its end, paths in its middle. */
+static void tell_line(const struct af_stage *stage, struct af_span line)
+{
+    char start[400];
+    char end[400];
+    size_t start_len = line.len > SAID_BYTES ? SAID_BYTES / 3 : line.len;
+    size_t end_len = line.len > SAID_BYTES ? SAID_BYTES / 2 : 0;
+    af_text_quote(start, sizeof start, line.data, start_len);
+    af_text_quote(end, sizeof end, line.data + line.len - end_len, end_len);
+    af_say(&stage->run->talk, "  %s: %s%s%s", stage->uv ? "uv" : "pip", start,
+           end_len > 0 ? " ... " : "", end);
+}
+
+/* The last lines that a program said, each a sentence. */
+static void tell(const struct af_stage *stage, struct af_span text)
+{
+    struct af_span lines[SAID_LINES_MAX];
+    struct af_span line;
+    size_t count = 0;
+    while (af_span_line(&text, &line)) {
+        line = af_span_trim(line);
+        if (line.len > 0)
+            lines[count++ % SAID_LINES_MAX] = line;
+    }
+    for (size_t i = count > SAID_LINES_MAX ? count - SAID_LINES_MAX : 0; i < count; i++) {
+        line = lines[i % SAID_LINES_MAX];
+        tell_line(stage, line);
+    }
+}
+
+/* Bytes that are free where we unpack; installers say it in many ways, or not. */
+static uint64_t free_bytes(const struct af_stage *stage)
+{
+    struct statvfs facts;
+    if (statvfs(stage->root, &facts) != 0)
+        return UINT64_MAX;
+    return (uint64_t)facts.f_bavail * facts.f_frsize;
+}
+
+static enum anyflash_status run(struct af_stage *stage, struct words *words,
+                                const char *const *environment, const char *what,
+                                struct af_program_result *result_out,
+                                struct anyflash_error *err)
+{
+    char shown[200];
+    const char *name = stage->uv ? "uv" : "pip";
+    struct af_program program = {
+        .argv = words->items, .environment = environment, .go_on = go_on};
+    if (words->count == WORDS_MAX)
+        return af_fail(err, ANYFLASH_E_LIMIT, "too many packages for one command");
+    words->items[words->count] = NULL;
+    af_text_quote(shown, sizeof shown, what, strlen(what));
+    enum anyflash_status status = af_program_run(&program, stage->run->arena, result_out, err);
+    if (status == ANYFLASH_E_TIMEOUT)
+        return af_fail(err, status, "interrupted while %s unpacked '%s'", name, shown);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (result_out->exit_code == 127)
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "'%s' cannot be started", words->items[0]);
+    if (result_out->exit_code == 0)
+        return ANYFLASH_OK;
+    tell(stage, result_out->errors);
+    if (free_bytes(stage) < FREE_BYTES_MIN)
+        return af_fail(err, ANYFLASH_E_IO, "no space left in '%s' to unpack '%s'",
+                       stage->run->site, shown);
+    return af_fail(err, ANYFLASH_E_DATA, "%s cannot unpack '%s' (exit code %d)", name, shown,
+                   result_out->exit_code);
+}
+
+enum anyflash_status af_stage_file(struct af_stage *stage, const char *path,
+                                   struct anyflash_error *err)
+{
+    /* One exact file: nobody's settings may change what is done with it. */
+    static const char *const uv_environment[] = {
+        "UV_REQUIRE_HASHES", "UV_TARGET",   "UV_PREFIX",           "UV_BREAK_SYSTEM_PACKAGES",
+        "UV_CONSTRAINT",     "UV_OVERRIDE", "UV_BUILD_CONSTRAINT", "UV_NO_BINARY*",
+        "UV_EXCLUDE*",       "UV_DRY_RUN",  "UV_PYTHON*",          NULL};
+    static const char *const pip_environment[] = {"PIP_*", "PIP_CONFIG_FILE=/dev/null", NULL};
+    struct words words = {.count = 0};
+    struct af_program_result result;
+    start(stage, &words);
+    into_root(stage, &words);
+    if (stage->uv) {
+        word(&words, "--no-config");
+        word(&words, "--offline");
+    }
+    word(&words, "--no-index");
+    word(&words, path);
+    return run(stage, &words, stage->uv ? uv_environment : pip_environment, af_path_name(path),
+               &result, err);
+}
+
+/* The user's index is wanted, but not the user's folder to install to. */
+static const char *const own_target[] = {
+    "UV_TARGET",  "UV_PREFIX",          "UV_DRY_RUN",  "UV_PYTHON",   "PIP_TARGET",
+    "PIP_PREFIX", "PIP_USER",           "PIP_ROOT",    "PIP_DRY_RUN", "PIP_REPORT",
+    "PIP_QUIET",  "PIP_REQUIRE_HASHES", "PIP_UPGRADE", NULL};
+
+static void sources(const struct af_stage *stage, struct words *words,
+                    const char *torch_backend, const char *from)
+{
+    if (stage->uv && torch_backend != NULL) {
+        word(words, "--torch-backend");
+        word(words, torch_backend);
+    }
+    if (from != NULL) {
+        word(words, "--no-index");
+        word(words, "--find-links");
+        word(words, from);
+    }
+    if (stage->uv && (stage->run->offline || from != NULL))
+        word(words, "--offline");
+    else if (!stage->uv && stage->run->offline && from == NULL)
+        word(words, "--no-index");
+}
+
+enum anyflash_status af_stage_requirements(struct af_stage *stage,
+                                           const char *const *requirements, size_t count,
+                                           const char *torch_backend, const char *from,
+                                           struct anyflash_error *err)
+{
+    struct words words = {.count = 0};
+    struct af_program_result result;
+    start(stage, &words);
+    into_root(stage, &words);
+    sources(stage, &words, torch_backend, from);
+    for (size_t i = 0; i < count; i++)
+        word(&words, requirements[i]);
+    return run(stage, &words, own_target, requirements[0], &result, err);
+}
+
+/* The lines " + name==version" of what uv would do. */
+static enum anyflash_status read_additions(struct af_arena *arena, struct af_span text,
+                                           const char *const **found_out, size_t *count_out,
+                                           struct anyflash_error *err)
+{
+    const char **found = af_arena_array(arena, WORDS_MAX, sizeof *found);
+    struct af_span line;
+    size_t count = 0;
+    while (found != NULL && count < WORDS_MAX && af_span_line(&text, &line)) {
+        line = af_span_trim(line);
+        if (line.len < 3 || line.data[0] != '+' || line.data[1] != ' ')
+            continue;
+        found[count++] = af_arena_text_n(arena, line.data + 2, line.len - 2);
+    }
+    if (arena->failed)
+        return af_fail_memory(err);
+    *found_out = found;
+    *count_out = count;
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_stage_resolve(struct af_stage *stage, const char *const *requirements,
+                                      size_t count, const char *torch_backend,
+                                      const char *const **found_out, size_t *found_count_out,
+                                      struct anyflash_error *err)
+{
+    struct words words = {.count = 0};
+    struct af_program_result result;
+    start(stage, &words);
+    word(&words, "--dry-run");
+    word(&words, "--color");
+    word(&words, "never");
+    sources(stage, &words, torch_backend, stage->run->from);
+    for (size_t i = 0; i < count; i++)
+        word(&words, requirements[i]);
+    enum anyflash_status status = run(stage, &words, own_target, requirements[0], &result, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    return read_additions(stage->run->arena, result.errors, found_out, found_count_out, err);
+}
+
+/* The text between `start` and the next quote after it, from *text on. */
+static const char *quoted_after(struct af_arena *arena, const char **text, const char *start)
+{
+    const char *at = *text == NULL ? NULL : strstr(*text, start);
+    if (at == NULL)
+        return NULL;
+    at += strlen(start);
+    *text = at;
+    return af_arena_text_n(arena, at, strcspn(at, "\""));
+}
+
+/* The first wheel for every platform in uv's pylock.toml or pip's report. */
+static bool read_location(struct af_arena *arena, bool uv, const char *text,
+                          struct af_step_wheel *wheel)
+{
+    const char *at = text;
+    while ((wheel->url = quoted_after(arena, &at, uv ? "url = \"" : "\"url\": \"")) != NULL) {
+        const char *after = at;
+        if (!af_ends_with(wheel->url, "-none-any.whl"))
+            continue;
+        wheel->filename = af_path_name(wheel->url);
+        wheel->sha256 = quoted_after(arena, &after, uv ? "sha256 = \"" : "\"sha256\": \"");
+        return wheel->sha256 != NULL && af_sha256_is_hex(wheel->sha256);
+    }
+    return false;
+}
+
+enum anyflash_status af_stage_locate(struct af_stage *stage, const char *requirement,
+                                     struct af_step_wheel *wheel_out,
+                                     struct anyflash_error *err)
+{
+    struct af_arena *arena = stage->run->arena;
+    struct words words = {.count = 0};
+    struct af_program_result result;
+    struct af_step_wheel wheel = {.package = requirement};
+    start(stage, &words);
+    if (stage->uv) {
+        words.items[2] = "compile";
+        word(&words, "--format");
+        word(&words, "pylock.toml");
+        word(&words, "--quiet");
+        word(&words, "--no-deps");
+        word(&words, stage->root); /* a file with the requirement */
+    } else {
+        word(&words, "--dry-run");
+        word(&words, "--quiet");
+        word(&words, "--ignore-installed");
+        word(&words, "--no-deps");
+        word(&words, "--report");
+        word(&words, "-");
+        word(&words, requirement);
+    }
+    enum anyflash_status status = run(stage, &words, own_target, requirement, &result, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (!read_location(arena, stage->uv, result.output.data, &wheel))
+        return arena->failed ? af_fail_memory(err)
+                             : af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                                       "'%s' has no wheel for every platform: get it by hand",
+                                       requirement);
+    *wheel_out = wheel;
+    return ANYFLASH_OK;
+}
+
+static bool has_distribution(const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (af_ends_with(names[i], ".dist-info"))
+            return true;
+    return false;
+}
+
+/* The folder below root where dist-info folders lie, level by level. */
+static enum anyflash_status find_fresh(struct af_stage *stage, struct anyflash_error *err)
+{
+    struct af_arena *arena = stage->run->arena;
+    const char *folders[LAYOUT_FOLDERS_MAX] = {stage->root};
+    size_t first = 0;
+    size_t last = 1;
+    for (int depth = 0; depth < LAYOUT_DEPTH_MAX && first < last; depth++) {
+        size_t end = last;
+        for (; first < end; first++) {
+            const char **names;
+            size_t count;
+            enum anyflash_status status =
+                af_folder_list(arena, folders[first], 4096, &names, &count, NULL, err);
+            if (status != ANYFLASH_OK)
+                return status;
+            stage->fresh = folders[first];
+            if (has_distribution(names, count))
+                return ANYFLASH_OK;
+            for (size_t i = 0; i < count && last < LAYOUT_FOLDERS_MAX; i++) {
+                const char *path = af_path_join(arena, folders[first], names[i]);
+                if (path != NULL && af_file_is_folder(path) && !af_file_is_link(path))
+                    folders[last++] = path;
+            }
+        }
+    }
+    stage->fresh = NULL;
+    return arena->failed
+               ? af_fail_memory(err)
+               : af_fail(err, ANYFLASH_E_DATA, "%s unpacked nothing", stage->uv ? "uv" : "pip");
+}
+
+/* Every line of RECORD; and INSTALLER, which installers write near their end. */
+static enum anyflash_status check_one(struct af_stage *stage,
+                                      const struct af_distribution *distribution,
+                                      struct anyflash_error *err)
+{
+    struct af_record_result result;
+    const char *info = af_path_join(stage->run->arena, stage->fresh, distribution->folder);
+    if (info == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status =
+        af_record_check(stage->fresh, info, true, stage->run->arena, &result, err);
+    if (status == ANYFLASH_E_NOT_FOUND)
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' has no RECORD", distribution->folder);
+    if (status == ANYFLASH_OK && result.fault_count > 0)
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "what was unpacked is not what RECORD of '%s' says: '%s': %s",
+                       distribution->folder, result.faults[0].path,
+                       af_record_fault_text(result.faults[0].kind));
+    if (status == ANYFLASH_OK && !result.has_installer)
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "'%s' has no INSTALLER: it was not unpacked to its end",
+                       distribution->folder);
+    return status;
+}
+
+enum anyflash_status af_stage_check(struct af_stage *stage, struct anyflash_error *err)
+{
+    struct af_distribution *list;
+    size_t count;
+    enum anyflash_status status = find_fresh(stage, err);
+    if (status == ANYFLASH_OK)
+        status = af_distributions_list(stage->run->arena, stage->fresh, &list, &count, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
+        status = check_one(stage, &list[i], err);
+    return status;
+}

@@ -1,0 +1,67 @@
+/*
+ * stage.h: uv or pip unpack packages into a folder of ours, in the layout of the
+ * environment, and touch nothing else. Private to this module.
+ */
+#ifndef AF_KIT_INSTALL_STAGE_H
+#define AF_KIT_INSTALL_STAGE_H
+
+#include "kit/install/install.h"
+#include "kit/plan/plan.h"
+
+struct af_stage {
+    struct af_run *run;
+    const char *python; /* of the environment */
+    bool uv;
+    const char *root;  /* our folder; exists */
+    const char *fresh; /* the site folder inside it, once something was unpacked */
+};
+
+/*
+ * Unpacks the wheel at `path`, without dependencies, network or anybody's
+ * configuration. Fails with NOT_FOUND (no uv, no pip), DATA (they refuse; what
+ * they said goes to talk->say), TIMEOUT (interrupted), IO.
+ */
+enum anyflash_status af_stage_file(struct af_stage *stage, const char *path,
+                                   struct anyflash_error *err);
+
+/*
+ * Unpacks requirements, by the user's own index configuration, or with `from`
+ * only from files in that folder; without their dependencies.
+ */
+enum anyflash_status af_stage_requirements(struct af_stage *stage,
+                                           const char *const *requirements, size_t count,
+                                           const char *torch_backend, const char *from,
+                                           struct anyflash_error *err);
+
+/*
+ * What uv would install for the requirements with their dependencies, beside
+ * what is there: "name==version" each. Only uv can say it.
+ */
+enum anyflash_status af_stage_resolve(struct af_stage *stage, const char *const *requirements,
+                                      size_t count, const char *torch_backend,
+                                      const char *const **found_out, size_t *found_count_out,
+                                      struct anyflash_error *err);
+
+/*
+ * The address and hash of the wheel that uv or pip would take for one
+ * requirement; only wheels for every platform ("-none-any.whl") are taken.
+ */
+enum anyflash_status af_stage_locate(struct af_stage *stage, const char *requirement,
+                                     struct af_step_wheel *wheel_out,
+                                     struct anyflash_error *err);
+
+/*
+ * Looks for the site folder (stage->fresh) and compares every distribution in
+ * it with its RECORD. Fails with DATA.
+ */
+enum anyflash_status af_stage_check(struct af_stage *stage, struct anyflash_error *err);
+
+/*
+ * Writes into the dist-info of `package` where it came from, as pip does (PEP
+ * 610): installers else name our local copy.
+ */
+enum anyflash_status af_stage_origin(struct af_stage *stage, const char *package,
+                                     const char *url, const char *sha256,
+                                     struct anyflash_error *err);
+
+#endif

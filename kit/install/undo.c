@@ -1,0 +1,298 @@
+/*
+ * undo.c: an installation taken back, and what a killed run left.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "kit/base/text.h"
+#include "kit/install/install.h"
+#include "kit/install/operation.h"
+#include "kit/install/swap.h"
+#include "kit/system/file.h"
+#include "kit/system/lock.h"
+
+/* The installation `id` among those that are done, newest first; 0: the first. */
+static struct af_operation *find_id(struct af_operation *list, size_t count, int64_t id)
+{
+    for (size_t i = 0; i < count; i++)
+        if (id == 0 || list[i].id == id)
+            return &list[i];
+    return NULL;
+}
+
+/* A path that `entry` and an entry of `later` both concern, or NULL. */
+static bool overlap(const struct af_entry *entry, const struct af_operation *later)
+{
+    for (size_t i = 0; i < later->entry_count; i++) {
+        const char *a = entry->path;
+        const char *b = later->entries[i].path;
+        size_t shorter = strlen(a) < strlen(b) ? strlen(a) : strlen(b);
+        if (strncmp(a, b, shorter) == 0 && (a[shorter] == '\0' || a[shorter] == '/') &&
+            (b[shorter] == '\0' || b[shorter] == '/'))
+            return true;
+    }
+    return false;
+}
+
+/* Later installations over the same files: they must go first. */
+static enum anyflash_status check_later(struct af_run *run, struct af_operation *list,
+                                        const struct af_operation *chosen, struct af_done *done,
+                                        struct anyflash_error *err)
+{
+    for (struct af_operation *later = list; later < chosen; later++) {
+        enum anyflash_status status = af_journal_entries(run->state, later, run->arena, err);
+        if (status != ANYFLASH_OK)
+            return status;
+        for (size_t i = 0; i < chosen->entry_count; i++) {
+            if (!overlap(&chosen->entries[i], later))
+                continue;
+            done->answer = AF_NO;
+            done->reason = af_arena_format(run->arena,
+                                           "installation %jd (%s) came later over the same "
+                                           "files",
+                                           (intmax_t)later->id, later->title);
+            done->hint = af_arena_format(run->arena, "take that back first: anyflash undo %jd",
+                                         (intmax_t)later->id);
+            return ANYFLASH_OK;
+        }
+    }
+    return ANYFLASH_OK;
+}
+
+/* What was installed must still lie there as it was; and the old files aside. */
+static enum anyflash_status check_files(struct af_run *run, const struct af_operation *chosen,
+                                        bool force, struct af_done *done,
+                                        struct anyflash_error *err)
+{
+    const char *now;
+    enum anyflash_status status = af_swap_fingerprint(chosen, run->arena, &now, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    for (size_t i = 0; i < chosen->entry_count; i++) {
+        const char *old =
+            af_arena_format(run->arena, "%s/%s", chosen->aside, chosen->entries[i].path);
+        if (old == NULL)
+            return af_fail_memory(err);
+        if (chosen->entries[i].has_old && af_file_is_absent(old))
+            return af_fail(err, ANYFLASH_E_NOT_FOUND, "the old files are gone: '%s'", old);
+    }
+    if (force || af_equal(now, chosen->fingerprint))
+        return ANYFLASH_OK;
+    done->answer = AF_NO;
+    done->reason = af_arena_format(
+        run->arena, "files of '%s' changed since they were installed", chosen->title);
+    done->hint = "--force takes it back all the same; what is there now is removed";
+    return ANYFLASH_OK;
+}
+
+/* The same entries the other way round: what was put aside is fresh now. */
+static enum anyflash_status make_entries(struct af_run *run, const struct af_operation *chosen,
+                                         struct af_operation *operation,
+                                         struct anyflash_error *err)
+{
+    struct af_entry *entries =
+        af_arena_array(run->arena, chosen->entry_count + 1, sizeof *entries);
+    if (entries == NULL)
+        return af_fail_memory(err);
+    for (size_t i = 0; i < chosen->entry_count; i++) {
+        const struct af_entry *entry = &chosen->entries[i];
+        const char *path = af_arena_format(run->arena, "%s/%s", run->site, entry->path);
+        if (path == NULL)
+            return af_fail_memory(err);
+        entries[i] = (struct af_entry){entry->path, !af_file_is_absent(path), entry->has_old};
+    }
+    operation->fresh_root = chosen->aside_root;
+    operation->fresh = chosen->aside;
+    operation->entries = entries;
+    operation->entry_count = chosen->entry_count;
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status take_back(struct af_run *run, const struct af_operation *chosen,
+                                      struct af_done *done, struct anyflash_error *err)
+{
+    struct af_operation operation = {
+        .kind = AF_OPERATION_UNDO,
+        .undoes = chosen->id,
+        .title = af_arena_format(run->arena, "undo of %s", chosen->title),
+    };
+    enum anyflash_status status = make_entries(run, chosen, &operation, err);
+    if (status == ANYFLASH_OK)
+        status = af_operation_begin(run, &operation, err);
+    if (status == ANYFLASH_OK) {
+        operation.aside = af_arena_format(run->arena, "%s%s", operation.aside_root,
+                                          chosen->aside + strlen(chosen->aside_root));
+        status = operation.aside == NULL ? af_fail_memory(err)
+                                         : af_operation_move(run, &operation, NULL, NULL, err);
+    }
+    if (operation.id == 0)
+        return status;
+    struct anyflash_error later;
+    if (af_operation_end(run->state, &operation, &later) != ANYFLASH_OK)
+        af_say(&run->talk, "the next run will clean up: %s", later.message);
+    if (status == ANYFLASH_OK)
+        *done = (struct af_done){
+            .answer = AF_YES, .title = chosen->title, .changed = true, .id = chosen->id};
+    return status;
+}
+
+enum anyflash_status af_undo(struct af_run *run, int64_t id, bool force, struct af_done *done,
+                             struct anyflash_error *err)
+{
+    struct af_operation *list;
+    size_t count;
+    *done = (struct af_done){.answer = AF_YES};
+    enum anyflash_status status = af_journal_list(run->state, AF_PHASE_DONE, AF_PHASE_DONE,
+                                                  run->site, run->arena, &list, &count, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    struct af_operation *chosen = find_id(list, count, id);
+    if (chosen == NULL) {
+        done->answer = AF_NO;
+        done->reason = id == 0 ? "nothing was installed here that could be taken back"
+                               : "no installation of this environment has that number";
+        return ANYFLASH_OK;
+    }
+    status = af_journal_entries(run->state, chosen, run->arena, err);
+    if (status == ANYFLASH_OK)
+        status = check_later(run, list, chosen, done, err);
+    if (status == ANYFLASH_OK && done->answer == AF_YES)
+        status = check_files(run, chosen, force, done, err);
+    if (status == ANYFLASH_OK && done->answer == AF_YES)
+        status = take_back(run, chosen, done, err);
+    return status;
+}
+
+/*
+ * An undo that moves nothing: it owns the old files from its first line in the
+ * journal on, and once it is committed they go, whatever kills this process.
+ */
+static enum anyflash_status forget_one(struct af_run *run, const struct af_operation *chosen,
+                                       struct anyflash_error *err)
+{
+    struct af_operation operation = {
+        .kind = AF_OPERATION_UNDO,
+        .undoes = chosen->id,
+        .title = af_arena_format(run->arena, "giving up the old files of %s", chosen->title),
+        .fresh_root = chosen->aside_root,
+    };
+    enum anyflash_status status = af_operation_begin(run, &operation, err);
+    if (status == ANYFLASH_OK)
+        status = af_journal_phase(run->state, &operation, AF_PHASE_COMMITTED, err);
+    if (operation.id == 0)
+        return status;
+    struct anyflash_error later;
+    if (af_operation_end(run->state, &operation, &later) != ANYFLASH_OK)
+        af_say(&run->talk, "the next run will clean up: %s", later.message);
+    return status;
+}
+
+enum anyflash_status af_forget(struct af_run *run, int64_t id, struct af_done *done,
+                               struct anyflash_error *err)
+{
+    struct af_operation *list;
+    size_t count;
+    int64_t forgotten = 0;
+    *done = (struct af_done){.answer = AF_YES};
+    enum anyflash_status status = af_journal_list(run->state, AF_PHASE_DONE, AF_PHASE_DONE,
+                                                  run->site, run->arena, &list, &count, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
+        if (id != 0 && list[i].id != id)
+            continue;
+        status = forget_one(run, &list[i], err);
+        forgotten++;
+        done->title = list[i].title;
+    }
+    done->id = forgotten;
+    done->changed = forgotten > 0;
+    if (status == ANYFLASH_OK && forgotten == 0) {
+        done->answer = AF_NO;
+        done->reason = id == 0 ? "nothing is kept here"
+                               : "no installation of this environment has that number";
+    }
+    return status;
+}
+
+uint64_t af_kept_bytes(const struct af_operation *operation, struct af_arena *arena)
+{
+    return af_swap_bytes(operation->aside_root, arena);
+}
+
+/* One operation of a process that is gone: its lock was free. */
+static enum anyflash_status recover_one(struct af_state *state, struct af_operation *operation,
+                                        struct af_arena *arena, const struct af_talk *talk,
+                                        struct anyflash_error *err)
+{
+    bool back = operation->phase < AF_PHASE_COMMITTED;
+    if (!af_file_is_folder(operation->site)) {
+        af_say(talk, "the environment of an unfinished '%s' is gone: '%s'", operation->title,
+               operation->site);
+        return af_journal_phase(state, operation, AF_PHASE_GONE, err);
+    }
+    enum anyflash_status status = ANYFLASH_OK;
+    if (operation->phase == AF_PHASE_MOVING)
+        status = af_journal_entries(state, operation, arena, err);
+    if (status == ANYFLASH_OK)
+        status = af_operation_end(state, operation, err);
+    if (status == ANYFLASH_OK)
+        af_say(talk,
+               back ? "'%s' was cut off: everything is as before it"
+                    : "'%s' was cut off after it was done: cleaned up",
+               operation->title);
+    return status;
+}
+
+enum anyflash_status af_recover_held(struct af_state *state, const char *site,
+                                     const struct af_talk *talk, struct anyflash_error *err)
+{
+    struct af_arena arena;
+    struct af_operation *list;
+    size_t count = 0;
+    af_arena_init(&arena);
+    enum anyflash_status status = af_journal_list(state, AF_PHASE_PREPARING, AF_PHASE_COMMITTED,
+                                                  site, &arena, &list, &count, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
+        status = recover_one(state, &list[i], &arena, talk, err);
+    af_arena_release(&arena);
+    return status;
+}
+
+/* An environment with something unfinished, unless its process is at work. */
+static void recover_site(struct af_state *state, const char *site, struct af_arena *arena,
+                         const struct af_talk *talk)
+{
+    struct af_lock lock = {0};
+    struct anyflash_error err;
+    enum anyflash_status status = ANYFLASH_OK;
+    if (af_file_is_folder(site))
+        status = af_lock_take(&lock, site, "recovery", AF_LOCK_TRY, NULL, arena, &err);
+    if (status == ANYFLASH_E_TIMEOUT)
+        return;
+    if (status == ANYFLASH_OK)
+        status = af_recover_held(state, site, talk, &err);
+    if (status != ANYFLASH_OK)
+        af_say(talk, "an unfinished installation cannot be taken back yet: %s", err.message);
+    af_lock_release(&lock);
+}
+
+enum anyflash_status af_recover(struct af_state *state, const struct af_talk *talk,
+                                struct anyflash_error *err)
+{
+    struct af_arena arena;
+    struct af_operation *list;
+    size_t count = 0;
+    if (state == NULL)
+        return ANYFLASH_OK;
+    af_arena_init(&arena);
+    enum anyflash_status status = af_journal_list(state, AF_PHASE_PREPARING, AF_PHASE_COMMITTED,
+                                                  NULL, &arena, &list, &count, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
+        bool seen = false;
+        for (size_t j = 0; j < i; j++)
+            seen = seen || strcmp(list[j].site, list[i].site) == 0;
+        if (!seen)
+            recover_site(state, list[i].site, &arena, talk);
+    }
+    af_arena_release(&arena);
+    return status;
+}

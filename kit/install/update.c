@@ -1,0 +1,427 @@
+/*
+ * update.c: asks one source after the other, compares with what is known, and
+ * puts the rows of a new catalog together. Listings are read in fit/listing.c,
+ * the file is written in update_file.c.
+ */
+#include "kit/install/update.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kit/base/json.h"
+#include "kit/base/text.h"
+#include "kit/catalog/catalog_rows.h"
+#include "kit/catalog/catalog_write.h"
+#include "kit/catalog/listing.h"
+
+/* data/sources.json */
+extern const char af_sources[];
+
+#define GONE_MIN 20u  /* fewer known wheels may all go */
+#define GONE_PART 10u /* else no more than one of so many */
+#define ACCEPT "application/vnd.github+json"
+
+/* data/sources.json */
+struct sources {
+    json_t *json;
+    const char *listing;
+    const char *files;
+    int64_t count;
+    int64_t pages_max;
+};
+
+/* What becomes of a wheel of the embedded catalog. */
+enum fate { AS_IT_WAS, IS_LISTED, IS_GONE };
+
+struct updating {
+    struct af_http *http;
+    struct sources sources;
+    const struct af_catalog *embedded;
+    const struct af_catalog *current;
+    const struct af_talk *talk;
+    struct af_arena *arena;
+    enum fate *fates;     /* of each wheel of the embedded catalog */
+    struct af_text fresh; /* rows of wheels that it has not */
+    struct af_update *update;
+    enum anyflash_status first_status; /* of the first source that failed */
+    struct anyflash_error first_problem;
+    bool stopped; /* asking others is useless: rate limit, no network */
+};
+
+/* Wheels of one listing, sorted by address. */
+struct listed {
+    const struct af_wheel **wheels;
+    bool *known;
+    size_t count;
+};
+
+static enum anyflash_status read_sources(const struct af_span *given, struct sources *sources,
+                                         struct anyflash_error *err)
+{
+    struct af_span embedded = {af_sources, strlen(af_sources)};
+    enum anyflash_status status =
+        af_json_parse(given != NULL ? *given : embedded, AF_UPDATE_SOURCES_BYTES_MAX,
+                      "the list of sources", &sources->json, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    sources->listing = json_string_value(json_object_get(sources->json, "listing"));
+    sources->files = json_string_value(json_object_get(sources->json, "files"));
+    sources->count = json_integer_value(json_object_get(sources->json, "count"));
+    sources->pages_max = json_integer_value(json_object_get(sources->json, "pages_max"));
+    if (sources->listing == NULL || sources->files == NULL || sources->count < 1 ||
+        sources->pages_max < 1 || !json_is_array(json_object_get(sources->json, "sources")))
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "the list of sources lacks listing, files, count, pages_max or sources");
+    return ANYFLASH_OK;
+}
+
+/* `sentence` is NULL when it could not be made. */
+static void say(const struct updating *updating, const char *sentence)
+{
+    const struct af_talk *talk = updating->talk;
+    if (talk != NULL && talk->say != NULL && sentence != NULL)
+        talk->say(talk->context, sentence);
+}
+
+/* `pattern` with {source}, {count} and {page} filled in. */
+static const char *fill(struct updating *updating, const char *pattern, const char *source,
+                        int64_t page)
+{
+    struct af_text text = {0};
+    while (*pattern != '\0') {
+        if (af_starts_with(pattern, "{source}"))
+            af_text_add(&text, source);
+        else if (af_starts_with(pattern, "{count}"))
+            af_text_format(&text, "%lld", (long long)updating->sources.count);
+        else if (af_starts_with(pattern, "{page}"))
+            af_text_format(&text, "%lld", (long long)page);
+        else
+            af_text_add_n(&text, pattern, 1);
+        const char *end = *pattern == '{' ? strchr(pattern, '}') : NULL;
+        pattern = end != NULL ? end + 1 : pattern + 1;
+    }
+    const char *filled =
+        text.failed ? NULL : af_arena_text(updating->arena, af_text_get(&text));
+    updating->arena->failed |= text.failed;
+    af_text_release(&text);
+    return filled;
+}
+
+/* All pages of a source as rows. */
+static enum anyflash_status get_pages(struct updating *updating,
+                                      const struct af_listing_source *source,
+                                      struct af_text *rows, struct af_listing_counts *counts,
+                                      struct anyflash_error *err)
+{
+    for (int64_t page = 1; page <= updating->sources.pages_max; page++) {
+        struct af_arena text;
+        struct af_span bytes;
+        struct af_http_answer answer;
+        char shown[200];
+        size_t before = counts->releases;
+        const char *url = fill(updating, updating->sources.listing, source->source, page);
+        if (url == NULL)
+            return af_fail_memory(err);
+        af_arena_init(&text);
+        enum anyflash_status status = af_http_get_bytes(
+            updating->http, url, ACCEPT, AF_LISTING_BYTES_MAX, &text, &bytes, &answer, err);
+        if (status == ANYFLASH_OK)
+            status = af_listing_read(bytes, af_http_show(shown, sizeof shown, url), source,
+                                     rows, counts, err);
+        else
+            updating->stopped = answer.rate_limited || answer.status == 0;
+        af_arena_release(&text);
+        if (status != ANYFLASH_OK)
+            return status;
+        if (counts->releases - before < (size_t)updating->sources.count)
+            return ANYFLASH_OK;
+    }
+    return af_fail(err, ANYFLASH_E_LIMIT, "'%s' has more than %lld pages of releases",
+                   source->source, (long long)updating->sources.pages_max);
+}
+
+static int by_url(const void *a, const void *b)
+{
+    return strcmp((*(const struct af_wheel *const *)a)->url,
+                  (*(const struct af_wheel *const *)b)->url);
+}
+
+static bool sort_listed(const struct af_wheel *wheels, size_t count, struct af_arena *arena,
+                        struct listed *listed)
+{
+    listed->wheels = af_arena_array(arena, count + 1, sizeof(struct af_wheel *));
+    listed->known = af_arena_array(arena, count + 1, sizeof *listed->known);
+    if (arena->failed)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        listed->wheels[i] = &wheels[i];
+    qsort(listed->wheels, count, sizeof(struct af_wheel *), by_url);
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || by_url(&listed->wheels[i - 1], &listed->wheels[i]) != 0)
+            listed->wheels[listed->count++] = listed->wheels[i];
+    return true;
+}
+
+/* Whether the listing has the wheel; it then is known. */
+static bool find_listed(struct listed *listed, const struct af_wheel *wheel)
+{
+    const struct af_wheel **found =
+        wheel->url == NULL
+            ? NULL
+            : bsearch(&wheel, listed->wheels, listed->count, sizeof(struct af_wheel *), by_url);
+    if (found != NULL)
+        listed->known[found - listed->wheels] = true;
+    return found != NULL;
+}
+
+/* A wheel that the listing of its source should have. */
+static bool is_of(const struct af_wheel *wheel, const struct af_listing_source *source)
+{
+    return strcmp(wheel->source, source->source) == 0 && wheel->url != NULL &&
+           af_starts_with(wheel->url, source->files);
+}
+
+/* Compares before anything is written: how many known wheels would go. */
+static enum anyflash_status compare(const struct updating *updating,
+                                    const struct af_listing_source *source,
+                                    struct listed *listed, struct af_update_source *result,
+                                    struct anyflash_error *err)
+{
+    size_t counted = 0; /* known because a page named them, and gone */
+    for (size_t i = 0; i < updating->embedded->count; i++) {
+        const struct af_wheel *wheel = &updating->embedded->wheels[i];
+        if (!is_of(wheel, source) || find_listed(listed, wheel))
+            continue;
+        result->gone++;
+        counted += wheel->listed;
+    }
+    result->listed = listed->count;
+    result->added = listed->count + result->gone - result->known;
+    if (result->known >= GONE_MIN && counted > result->known / GONE_PART)
+        return af_fail(err, ANYFLASH_E_DATA, "its listing lacks %zu of %zu known wheels",
+                       counted, result->known);
+    return ANYFLASH_OK;
+}
+
+/* Settles what becomes of the source's known wheels, and notes the new ones. */
+static enum anyflash_status apply(struct updating *updating,
+                                  const struct af_listing_source *source, struct listed *listed,
+                                  struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; i < updating->embedded->count; i++) {
+        const struct af_wheel *wheel = &updating->embedded->wheels[i];
+        if (is_of(wheel, source))
+            updating->fates[i] = find_listed(listed, wheel) ? IS_LISTED : IS_GONE;
+    }
+    for (size_t i = 0; status == ANYFLASH_OK && i < listed->count; i++)
+        if (!listed->known[i])
+            status = af_catalog_write_row(&updating->fresh, listed->wheels[i], err);
+    return status;
+}
+
+static enum anyflash_status take_listing(struct updating *updating,
+                                         const struct af_listing_source *source,
+                                         struct af_update_source *result,
+                                         struct anyflash_error *err)
+{
+    struct af_arena arena;
+    struct af_text rows = {0};
+    struct af_listing_counts counts = {0};
+    struct listed listed = {.count = 0};
+    const struct af_wheel *wheels = NULL;
+    const char *date;
+    size_t count = 0;
+    af_arena_init(&arena);
+    enum anyflash_status status = get_pages(updating, source, &rows, &counts, err);
+    if (status == ANYFLASH_OK)
+        status = af_catalog_rows_read((struct af_span){af_text_get(&rows), rows.len},
+                                      source->source, &arena, &wheels, &count, &date, err);
+    if (status == ANYFLASH_OK && !sort_listed(wheels, count, &arena, &listed))
+        status = af_fail_memory(err);
+    if (status == ANYFLASH_OK)
+        status = compare(updating, source, &listed, result, err);
+    if (status == ANYFLASH_OK)
+        status = apply(updating, source, &listed, err);
+    af_text_release(&rows);
+    af_arena_release(&arena);
+    return status;
+}
+
+static size_t count_of(const struct af_catalog *catalog, const struct af_listing_source *source)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < catalog->count; i++)
+        count += is_of(&catalog->wheels[i], source);
+    return count;
+}
+
+/* The source as the catalog in use has it, as if that were its listing. */
+static enum anyflash_status keep_current(struct updating *updating,
+                                         const struct af_listing_source *source,
+                                         struct anyflash_error *err)
+{
+    const struct af_catalog *current = updating->current;
+    struct af_arena arena;
+    struct listed listed = {.count = 0};
+    size_t count = 0;
+    af_arena_init(&arena);
+    struct af_wheel *wheels = af_arena_array(&arena, current->count + 1, sizeof *wheels);
+    for (size_t i = 0; wheels != NULL && i < current->count; i++)
+        if (is_of(&current->wheels[i], source))
+            wheels[count++] = current->wheels[i];
+    enum anyflash_status status = sort_listed(wheels, count, &arena, &listed)
+                                      ? apply(updating, source, &listed, err)
+                                      : af_fail_memory(err);
+    af_arena_release(&arena);
+    return status;
+}
+
+/* Leaves a source as it was; only lack of memory ends the whole. */
+static enum anyflash_status leave(struct updating *updating,
+                                  const struct af_listing_source *source,
+                                  struct af_update_source *result, enum anyflash_status status,
+                                  const struct anyflash_error *problem,
+                                  struct anyflash_error *err)
+{
+    if (status == ANYFLASH_E_NO_MEMORY)
+        return af_fail_memory(err);
+    if (updating->first_status == ANYFLASH_OK) {
+        updating->first_status = status;
+        updating->first_problem = *problem;
+    }
+    *result =
+        (struct af_update_source){.source = result->source,
+                                  .known = result->known,
+                                  .problem = af_arena_text(updating->arena, problem->message)};
+    say(updating, af_arena_format(updating->arena, "%s: left as it was: %s", result->source,
+                                  problem->message));
+    return keep_current(updating, source, err);
+}
+
+/* One of the list, as a source whose listing can be asked for. */
+static enum anyflash_status read_source(struct updating *updating, const json_t *row,
+                                        struct af_listing_source *source,
+                                        struct anyflash_error *err)
+{
+    const char *name = json_string_value(json_object_get(row, "source"));
+    const char *kind = json_string_value(json_object_get(row, "kind"));
+    if (name == NULL || kind == NULL)
+        return af_fail(err, ANYFLASH_E_DATA, "a source of the list has no source or no kind");
+    *source =
+        (struct af_listing_source){.source = af_text_scrub(updating->arena, name, 200),
+                                   .kind = kind,
+                                   .files = fill(updating, updating->sources.files, name, 0)};
+    return updating->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
+static enum anyflash_status update_source(struct updating *updating,
+                                          const struct af_listing_source *source,
+                                          struct af_update_source *result,
+                                          struct anyflash_error *err)
+{
+    struct anyflash_error problem = {0};
+    *result = (struct af_update_source){.source = source->source,
+                                        .known = count_of(updating->embedded, source)};
+    enum anyflash_status status =
+        updating->stopped
+            ? af_fail(&problem, ANYFLASH_E_IO, "not asked after the failure of the one before")
+            : take_listing(updating, source, result, &problem);
+    if (status != ANYFLASH_OK)
+        return leave(updating, source, result, status, &problem, err);
+    say(updating, af_arena_format(updating->arena, "%s: %zu wheels, %zu new, %zu gone",
+                                  result->source, result->listed, result->added, result->gone));
+    updating->update->read_count++;
+    updating->update->added += result->added;
+    updating->update->gone += result->gone;
+    return ANYFLASH_OK;
+}
+
+/* Nothing was read at all: what the first source failed with is the answer. */
+static enum anyflash_status fail_first(const struct updating *updating,
+                                       struct anyflash_error *err)
+{
+    if (updating->first_status == ANYFLASH_OK)
+        return af_fail(err, ANYFLASH_E_DATA, "the list of sources names none");
+    return af_fail(err, updating->first_status, "%s", updating->first_problem.message);
+}
+
+/* The new catalog: known wheels in their order with all that is known, then new ones. */
+static enum anyflash_status write_rows(const struct updating *updating, struct af_text *rows,
+                                       struct anyflash_error *err)
+{
+    char date[16] = "";
+    time_t now = time(NULL);
+    struct tm utc;
+    enum anyflash_status status = ANYFLASH_OK;
+    if (gmtime_r(&now, &utc) != NULL)
+        strftime(date, sizeof date, "%Y-%m-%d", &utc);
+    af_catalog_write_date(rows, date);
+    for (size_t i = 0; status == ANYFLASH_OK && i < updating->embedded->count; i++) {
+        struct af_wheel wheel = updating->embedded->wheels[i];
+        wheel.listed |= updating->fates[i] == IS_LISTED;
+        if (updating->fates[i] != IS_GONE)
+            status = af_catalog_write_row(rows, &wheel, err);
+    }
+    af_text_add_n(rows, af_text_get(&updating->fresh), updating->fresh.len);
+    return status == ANYFLASH_OK && rows->failed ? af_fail_memory(err) : status;
+}
+
+static enum anyflash_status update_all(struct updating *updating, struct anyflash_error *err)
+{
+    struct af_update *update = updating->update;
+    const json_t *list = json_object_get(updating->sources.json, "sources");
+    size_t count = json_array_size(list);
+    update->sources = af_arena_array(updating->arena, count + 1, sizeof *update->sources);
+    updating->fates =
+        af_arena_array(updating->arena, updating->embedded->count + 1, sizeof *updating->fates);
+    if (updating->arena->failed)
+        return af_fail_memory(err);
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
+        struct af_listing_source source;
+        status = read_source(updating, json_array_get(list, i), &source, err);
+        if (status == ANYFLASH_OK)
+            status = update_source(updating, &source, &update->sources[i], err);
+        update->source_count++;
+    }
+    return status == ANYFLASH_OK && update->read_count == 0 ? fail_first(updating, err)
+                                                            : status;
+}
+
+enum anyflash_status af_update_fetch(struct af_http *http, const struct af_span *sources,
+                                     const struct af_catalog *embedded,
+                                     const struct af_catalog *current,
+                                     const struct af_talk *talk, struct af_arena *arena,
+                                     struct af_update *update_out, struct anyflash_error *err)
+{
+    struct af_update update = {.catalog = {.name = "updated"}};
+    struct updating updating = {.http = http,
+                                .embedded = embedded,
+                                .current = current,
+                                .talk = talk,
+                                .arena = arena,
+                                .update = &update};
+    struct af_text rows = {0};
+    af_arena_init(&update.catalog.arena);
+    enum anyflash_status status = read_sources(sources, &updating.sources, err);
+    if (status == ANYFLASH_OK)
+        status = update_all(&updating, err);
+    if (status == ANYFLASH_OK)
+        status = write_rows(&updating, &rows, err);
+    if (status == ANYFLASH_OK)
+        status = af_catalog_rows_read((struct af_span){af_text_get(&rows), rows.len},
+                                      "the new catalog", &update.catalog.arena,
+                                      &update.catalog.wheels, &update.catalog.count,
+                                      &update.catalog.date, err);
+    json_decref(updating.sources.json);
+    af_text_release(&updating.fresh);
+    af_text_release(&rows);
+    if (status == ANYFLASH_OK)
+        *update_out = update;
+    else
+        af_catalog_release(&update.catalog);
+    return status;
+}

@@ -1,0 +1,292 @@
+/*
+ * verify.c: starts known_answer.py in the environment's interpreter and makes
+ * rows of what it says.
+ */
+#include "kit/install/verify.h"
+
+#include "kit/base/json.h"
+#include "kit/base/text.h"
+#include "kit/install/known_answer.h"
+#include "kit/system/process.h"
+
+#include <string.h>
+
+#define MARK "anyflash-verify "
+#define TEXT_SHOWN 300
+
+extern const char af_known_answer_script[];
+
+/* The calls of one verification. */
+struct verify {
+    const struct af_verify_options *options;
+    struct af_arena *arena;
+    struct af_verify_report *report;
+    size_t device_count;
+    const char *devices[AF_VERIFY_DEVICES_MAX];
+};
+
+/* What a child said, put together: keys of later lines replace earlier ones. */
+struct answer {
+    json_t *said;
+    enum anyflash_status status; /* of the child */
+    struct anyflash_error problem;
+};
+
+bool af_verify_row_add(struct af_verify_report *report, const char *name, enum af_answer answer,
+                       const char *evidence)
+{
+    if (report->row_count == AF_VERIFY_ROWS_MAX || name == NULL || evidence == NULL)
+        return false;
+    report->rows[report->row_count++] = (struct af_verify_row){name, answer, evidence};
+    return true;
+}
+
+enum af_answer af_verify_answer(const struct af_verify_report *report)
+{
+    enum af_answer answer = AF_YES;
+    for (size_t i = 0; i < report->row_count; i++) {
+        if (report->rows[i].answer == AF_NO)
+            return AF_NO;
+        if (report->rows[i].answer == AF_UNKNOWN)
+            answer = AF_UNKNOWN;
+    }
+    return answer;
+}
+
+static void row(struct verify *verify, const char *name, enum af_answer answer,
+                const char *evidence)
+{
+    af_verify_row_add(verify->report, name, answer, evidence);
+}
+
+/* Text that the child said under `key`, scrubbed; NULL when it did not. */
+static const char *said_text(const struct verify *verify, const struct answer *answer,
+                             const char *key)
+{
+    const char *text = json_string_value(json_object_get(answer->said, key));
+    return text == NULL ? NULL : af_text_scrub(verify->arena, text, TEXT_SHOWN);
+}
+
+static json_t *collect_lines(struct af_span output)
+{
+    json_t *said = json_object();
+    struct af_span line;
+    while (said != NULL && af_span_line(&output, &line)) {
+        json_t *one = NULL;
+        size_t mark = strlen(MARK);
+        if (line.len <= mark || memcmp(line.data, MARK, mark) != 0)
+            continue;
+        struct af_span text = {line.data + mark, line.len - mark};
+        if (af_json_parse(text, text.len, "verify", &one, NULL) != ANYFLASH_OK)
+            continue;
+        json_object_update(said, one);
+        json_decref(one);
+    }
+    return said;
+}
+
+static struct answer ask(struct verify *verify, const char *mode, const char *device)
+{
+    const struct af_verify_options *options = verify->options;
+    const char *argv[] = {options->python, "-c", af_known_answer_script, options->module, mode,
+                          device,          NULL};
+    struct af_child child = {0};
+    struct af_span output = {0};
+    int code = 0;
+    int limit_ms = options->limit_ms > 0 ? options->limit_ms : AF_VERIFY_LIMIT_MS;
+    struct answer answer = {0};
+    answer.status = af_child_start_program(argv, &child, &answer.problem);
+    if (answer.status == ANYFLASH_OK)
+        answer.status =
+            af_child_collect(&child, limit_ms, verify->arena, &output, &code, &answer.problem);
+    if (answer.status == ANYFLASH_OK && code == 127)
+        answer.status =
+            af_fail(&answer.problem, ANYFLASH_E_NOT_FOUND, "the interpreter does not start");
+    answer.said = collect_lines(output);
+    return answer;
+}
+
+/*
+ * Why a child did not come to its end: "import of flash_attn: ended by signal
+ * 11"; NULL when it did.
+ */
+static const char *broke_off(const struct verify *verify, const struct answer *answer)
+{
+    if (json_is_true(json_object_get(answer->said, "done")))
+        return NULL;
+    const char *error = said_text(verify, answer, "error");
+    const char *stage = said_text(verify, answer, "begin");
+    if (error == NULL || answer->status != ANYFLASH_OK)
+        error = answer->status != ANYFLASH_OK ? answer->problem.message : "it ended early";
+    return af_arena_format(verify->arena, "%s: %s", stage != NULL ? stage : "start", error);
+}
+
+static void take_version(struct verify *verify, const struct answer *answer)
+{
+    const char *recorded = verify->options->version;
+    const char *found = said_text(verify, answer, "version");
+    if (recorded == NULL)
+        return;
+    if (found == NULL || found[0] == '\0') {
+        row(verify, "version", AF_UNKNOWN, "the module states no version");
+        return;
+    }
+    /* Official wheels are 2.8.3 inside whatever local part their names carry. */
+    size_t public_len = strcspn(recorded, "+");
+    bool same = strcspn(found, "+") == public_len && memcmp(found, recorded, public_len) == 0;
+    row(verify, "version", same ? AF_YES : AF_NO,
+        af_arena_format(verify->arena, "the module says %s, its metadata %s", found, recorded));
+}
+
+static void take_call(struct verify *verify, const struct answer *answer)
+{
+    const char *outcome = said_text(verify, answer, "call");
+    const char *error = said_text(verify, answer, "error");
+    if (outcome == NULL)
+        return;
+    if (strcmp(outcome, "alien") == 0)
+        row(verify, "call", AF_NO,
+            af_arena_format(verify->arena, "Python files and extension do not fit: %s", error));
+    else if (strcmp(outcome, "stopped") == 0)
+        row(verify, "call", AF_UNKNOWN,
+            "torch's operator takes CUDA tensors only and stopped the call before the "
+            "extension was entered");
+    else if (strcmp(outcome, "refused") == 0)
+        row(verify, "call", AF_YES,
+            af_arena_format(verify->arena,
+                            "the extension was entered and refused CPU tensors: %s", error));
+    else
+        row(verify, "call", AF_YES, "a call with CPU tensors is answered");
+}
+
+static void take_devices(struct verify *verify, const struct answer *answer)
+{
+    json_t *devices = json_object_get(answer->said, "devices");
+    size_t count = json_array_size(devices);
+    if (verify->options->device != NULL) {
+        verify->devices[verify->device_count++] = verify->options->device;
+        return;
+    }
+    for (size_t i = 0; i < count && i < AF_VERIFY_DEVICES_MAX; i++)
+        verify->devices[verify->device_count++] = af_arena_format(verify->arena, "cuda:%zu", i);
+    if (count == 0)
+        row(verify, "kernels", AF_UNKNOWN,
+            "torch sees no GPU here: whether the kernels run and are right could not be shown");
+}
+
+static void verify_import(struct verify *verify)
+{
+    struct answer answer = ask(verify, "import", NULL);
+    const char *module = said_text(verify, &answer, "file");
+    const char *broken = broke_off(verify, &answer);
+    if (module == NULL) {
+        row(verify, "import", AF_NO, broken != NULL ? broken : "the module has no file");
+    } else {
+        row(verify, "import", AF_YES,
+            af_arena_format(verify->arena, "%s, with torch %s", module,
+                            said_text(verify, &answer, "torch")));
+        take_version(verify, &answer);
+        if (broken != NULL)
+            row(verify, "call", AF_NO, broken);
+        else
+            take_call(verify, &answer);
+        take_devices(verify, &answer);
+    }
+    json_decref(answer.said);
+}
+
+/* One of o, dq, dk, dv against the engine's; the worst distance is kept. */
+static bool compare(const char *text, const float *expected, int64_t heads, int64_t head_dim,
+                    double *worst)
+{
+    double distance = 0.0;
+    size_t count = (size_t)(AF_KNOWN_ROWS * heads * head_dim);
+    if (text == NULL || !af_known_answer_distance(text, expected, count, &distance))
+        return false;
+    *worst = distance > *worst ? distance : *worst;
+    return true;
+}
+
+static void judge(struct verify *verify, const char *what, const char *device, bool is_whole,
+                  double distance, double bound)
+{
+    const char *name = af_arena_format(verify->arena, "%s on %s", what, device);
+    if (!is_whole)
+        row(verify, name, AF_NO, "the answer has another shape than asked");
+    else
+        row(verify, name, distance <= bound ? AF_YES : AF_NO,
+            af_arena_format(
+                verify->arena,
+                "differs from the engine by %.2g of the largest value (at most %.2g)", distance,
+                bound));
+}
+
+static void take_gradients(struct verify *verify, const struct answer *answer,
+                           const struct af_known_answer *known, const char *device)
+{
+    const float *const expected[3] = {known->dq, known->dk, known->dv};
+    const int64_t heads[3] = {AF_KNOWN_HEADS, AF_KNOWN_KV_HEADS, AF_KNOWN_KV_HEADS};
+    json_t *texts = json_object_get(answer->said, "backward");
+    const char *error = said_text(verify, answer, "error");
+    double worst = 0.0;
+    bool is_whole = true;
+    if (error != NULL) {
+        row(verify, af_arena_format(verify->arena, "backward on %s", device), AF_NO, error);
+        return;
+    }
+    for (size_t i = 0; i < 3; i++)
+        is_whole = is_whole && compare(json_string_value(json_array_get(texts, i)), expected[i],
+                                       heads[i], known->head_dim, &worst);
+    judge(verify, "backward", device, is_whole, worst, AF_VERIFY_BOUND_BACKWARD);
+}
+
+static enum anyflash_status take_results(struct verify *verify, const struct answer *answer,
+                                         const char *device, struct anyflash_error *err)
+{
+    struct af_known_answer known;
+    int64_t head_dim = json_integer_value(json_object_get(answer->said, "head_dim"));
+    const char *text = json_string_value(json_object_get(answer->said, "forward"));
+    const char *broken = broke_off(verify, answer);
+    if (text == NULL || head_dim < 1 || head_dim > 512) {
+        const char *error = said_text(verify, answer, "error");
+        row(verify, af_arena_format(verify->arena, "forward on %s", device), AF_NO,
+            broken != NULL  ? broken
+            : error != NULL ? error
+                            : "no answer came");
+        return ANYFLASH_OK;
+    }
+    enum anyflash_status status = af_known_answer_make(head_dim, verify->arena, &known, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    double distance = 0.0;
+    bool is_whole = compare(text, known.o, AF_KNOWN_HEADS, head_dim, &distance);
+    judge(verify, "forward", device, is_whole, distance, AF_VERIFY_BOUND_FORWARD);
+    if (broken != NULL)
+        row(verify, af_arena_format(verify->arena, "backward on %s", device), AF_NO, broken);
+    else
+        take_gradients(verify, answer, &known, device);
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status verify_device(struct verify *verify, const char *device,
+                                          struct anyflash_error *err)
+{
+    struct answer answer = ask(verify, "attend", device);
+    enum anyflash_status status = take_results(verify, &answer, device, err);
+    json_decref(answer.said);
+    return status;
+}
+
+enum anyflash_status af_verify_calls(const struct af_verify_options *options,
+                                     struct af_arena *arena, struct af_verify_report *report,
+                                     struct anyflash_error *err)
+{
+    struct verify verify = {.options = options, .arena = arena, .report = report};
+    enum anyflash_status status = ANYFLASH_OK;
+    verify_import(&verify);
+    for (size_t i = 0; i < verify.device_count && status == ANYFLASH_OK; i++)
+        status = verify_device(&verify, verify.devices[i], err);
+    if (status == ANYFLASH_OK && arena->failed)
+        return af_fail_memory(err);
+    return status;
+}

@@ -1,0 +1,86 @@
+/*
+ * given.h: what the key handlers of --given share. Private to this module.
+ * given.c holds the table of keys; given_*.c understand the values as people
+ * write them. A handler never fails: what it does not understand becomes
+ * unknown, with a remark.
+ */
+#ifndef AF_KIT_MACHINE_GIVEN_H
+#define AF_KIT_MACHINE_GIVEN_H
+
+#include "kit/machine/machine.h"
+
+struct af_given {
+    struct af_machine *machine;
+    struct af_arena *arena; /* the machine's */
+    const char *key;
+    const char *value;  /* scrubbed, trimmed */
+    const char *lower;  /* value in lower case */
+    const char *source; /* "--given key=value" */
+    const char *remark; /* NULL while everything was understood */
+};
+
+/* Replaces the remark by "key=value: " and the sentence. */
+void af_given_remark(struct af_given *given, const char *format, ...) AF_PRINTF(2, 3);
+
+/* Makes the fact unknown and says so in the remark: "'13.x' is no version". */
+void af_given_unclear(struct af_given *given, struct af_fact *fact, const char *what);
+
+/* none, no, null, absent, not installed, or nothing. */
+bool af_given_is_none(const struct af_given *given);
+
+/* Whether the fact was given by hand, by a key that starts with `key_start`. */
+bool af_given_fact_by(const struct af_fact *fact, const char *key_start);
+
+/*
+ * The version at the start of the value, without what follows a blank, in the
+ * arena; NULL when there is none ("1.x", ">12", "newest").
+ */
+const char *af_given_version(const struct af_given *given);
+
+/* true, yes, on, 1 ... into the fact; else unclear. */
+void af_given_truth(struct af_given *given, struct af_fact *fact);
+
+/* Text into the fact; none makes it absent. */
+void af_given_text(struct af_given *given, struct af_fact *fact);
+
+/* What follows from os, arch, libc and Python together: tags and SOABI. */
+void af_given_derive(struct af_given *given);
+
+void af_given_os(struct af_given *given);
+void af_given_arch(struct af_given *given);
+void af_given_platform(struct af_given *given);
+void af_given_distribution(struct af_given *given);
+void af_given_glibc(struct af_given *given);
+void af_given_musl(struct af_given *given);
+void af_given_libc(struct af_given *given);
+void af_given_glibcxx(struct af_given *given);
+void af_given_wsl(struct af_given *given);
+void af_given_container(struct af_given *given);
+
+void af_given_python(struct af_given *given);
+void af_given_torch(struct af_given *given);
+void af_given_torch_cuda(struct af_given *given);
+void af_given_cxx11abi(struct af_given *given);
+
+void af_given_flash_attn(struct af_given *given);
+void af_given_package(struct af_given *given);
+void af_given_installer(struct af_given *given);
+void af_given_tool(struct af_given *given);
+
+void af_given_gpu(struct af_given *given);
+void af_given_sm(struct af_given *given);
+void af_given_vram(struct af_given *given);
+void af_given_driver(struct af_given *given);
+void af_given_cuda_api(struct af_given *given);
+void af_given_rocm(struct af_given *given);
+void af_given_visible_devices(struct af_given *given);
+
+void af_given_toolkit(struct af_given *given);
+void af_given_compiler(struct af_given *given);
+void af_given_ram(struct af_given *given);
+void af_given_swap(struct af_given *given);
+void af_given_cores(struct af_given *given);
+void af_given_disk(struct af_given *given);
+void af_given_variable(struct af_given *given);
+
+#endif

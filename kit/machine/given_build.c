@@ -1,0 +1,287 @@
+/*
+ * given_build.c: packages, installers, toolkits, compilers, memory, disks and
+ * variables given by hand. A list that gets a row here counts as complete.
+ */
+#include "kit/formats/version.h"
+#include "kit/machine/given.h"
+#include "kit/machine/platform_tags.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UNSAID "not given"
+
+/* The row of `name`, made when it is not there; NULL when memory fails. */
+static struct af_package *package_row(struct af_given *given, const char *name)
+{
+    struct af_machine *machine = given->machine;
+    for (size_t i = 0; i < machine->packages.count; i++) {
+        if (af_fact_is(&machine->packages.rows[i].name, name))
+            return &machine->packages.rows[i];
+    }
+    struct af_package *package =
+        af_machine_row_add(machine, offsetof(struct af_machine, packages), UNSAID);
+    if (package != NULL)
+        af_fact_text(given->arena, &package->name, name, given->source);
+    return package;
+}
+
+static void package_remove(struct af_given *given, const char *name)
+{
+    struct af_package_rows *packages = &given->machine->packages;
+    if (packages->state == AF_FACT_UNKNOWN)
+        *packages = (struct af_package_rows){.state = AF_FACT_KNOWN, .source = given->source};
+    for (size_t i = 0; i < packages->count; i++) {
+        if (!af_fact_is(&packages->rows[i].name, name))
+            continue;
+        packages->count--;
+        memmove(&packages->rows[i], &packages->rows[i + 1],
+                (packages->count - i) * sizeof packages->rows[0]);
+        return;
+    }
+}
+
+/* `version_at` is where the version of the package starts in the value. */
+static void give_package(struct af_given *given, const char *name, size_t version_at)
+{
+    struct af_given rest = *given;
+    struct af_version parsed;
+    if (af_given_is_none(given)) {
+        package_remove(given, name);
+        return;
+    }
+    struct af_package *package = package_row(given, name);
+    if (package == NULL)
+        return;
+    rest.value = given->value + version_at;
+    const char *version = af_given_version(&rest);
+    if (version == NULL || !af_version_parse(version, strlen(version), &parsed)) {
+        af_given_unclear(given, &package->version, "not one version");
+        return;
+    }
+    af_fact_text(given->arena, &package->version, version, given->source);
+    if (strpbrk(rest.value, " (") != NULL)
+        af_given_remark(given, "taken as %s %s", name, version);
+}
+
+/* "2.8.3+cu12...", "git@v2.5.9", "flash-attn-4 4.0.0b4", "3.0 beta" */
+void af_given_flash_attn(struct af_given *given)
+{
+    static const char *const others[] = {"flash-attn-4", "flash-attn-3"};
+    for (size_t i = 0; i < AF_COUNT(others); i++) {
+        size_t len = strlen(others[i]);
+        if (strncmp(given->lower, others[i], len) == 0) {
+            give_package(given, others[i], len + strspn(given->lower + len, " =@"));
+            return;
+        }
+    }
+    if (strstr(given->lower, " beta") != NULL || strstr(given->lower, " alpha") != NULL) {
+        struct af_package *package = package_row(given, "flash-attn");
+        if (package != NULL)
+            af_given_unclear(given, &package->version, "names no exact pre-release");
+        return;
+    }
+    give_package(given, "flash-attn", af_starts_with(given->lower, "git@") ? 4 : 0);
+}
+
+/* The key is the package's name: vllm=0.9.1 */
+void af_given_package(struct af_given *given)
+{
+    char *name = af_arena_text(given->arena, given->key);
+    for (char *at = name; at != NULL && *at != '\0'; at++)
+        *at = *at == '_' ? '-' : *at;
+    if (name != NULL)
+        give_package(given, name, 0);
+}
+
+static struct af_tool *tool_row(struct af_given *given, const char *name)
+{
+    struct af_machine *machine = given->machine;
+    for (size_t i = 0; i < machine->tools.count; i++) {
+        if (af_fact_is(&machine->tools.rows[i].name, name))
+            return &machine->tools.rows[i];
+    }
+    struct af_tool *tool =
+        af_machine_row_add(machine, offsetof(struct af_machine, tools), UNSAID);
+    if (tool != NULL)
+        af_fact_text(given->arena, &tool->name, name, given->source);
+    return tool;
+}
+
+static void tool_version(struct af_given *given, struct af_tool *tool, const char *text)
+{
+    size_t len = strspn(text, "0123456789.");
+    const char *version = af_arena_text_n(given->arena, text, len);
+    if (version != NULL && len > 0)
+        af_fact_text(given->arena, &tool->version, version, given->source);
+}
+
+/* Every installer named in the value: "uv 0.7.8 sync", "conda + pip" */
+void af_given_installer(struct af_given *given)
+{
+    static const char *const names[] = {"uv",   "pip",    "conda", "mamba",
+                                        "pixi", "poetry", "pdm",   "pipx"};
+    bool any = false;
+    for (const char *at = given->lower; *at != '\0';) {
+        size_t len = strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789_");
+        for (size_t i = 0; i < AF_COUNT(names); i++) {
+            if (len != strlen(names[i]) || strncmp(at, names[i], len) != 0)
+                continue;
+            struct af_tool *tool = tool_row(given, names[i]);
+            if (tool == NULL)
+                return;
+            tool_version(given, tool, at + len + strspn(at + len, " ="));
+            any = true;
+        }
+        at += len == 0 ? 1 : len;
+    }
+    if (!any)
+        af_given_remark(given, "names no installer (uv, pip, conda, mamba, pixi, poetry, pdm)");
+}
+
+/* uv=0.7.8, ninja=none */
+void af_given_tool(struct af_given *given)
+{
+    struct af_tool *tool = tool_row(given, given->key);
+    if (tool == NULL)
+        return;
+    if (af_given_is_none(given)) {
+        struct af_tool_rows *tools = &given->machine->tools;
+        *tool = tools->rows[--tools->count];
+        return;
+    }
+    tool_version(given, tool, given->value);
+}
+
+/* The toolkit that torch would take: "12.8.1", "13.1 (conda-forge)", none */
+void af_given_toolkit(struct af_given *given)
+{
+    struct af_toolkit_rows *toolkits = &given->machine->toolkits;
+    *toolkits = (struct af_toolkit_rows){.state = AF_FACT_KNOWN, .source = given->source};
+    if (af_given_is_none(given))
+        return;
+    struct af_toolkit *toolkit =
+        af_machine_row_add(given->machine, offsetof(struct af_machine, toolkits), UNSAID);
+    if (toolkit == NULL)
+        return;
+    const char *version = af_given_version(given);
+    int major;
+    int minor;
+    if (af_libc_version_parse(version, &major, &minor))
+        af_fact_text(given->arena, &toolkit->version, version, given->source);
+    else
+        af_given_unclear(given, &toolkit->version, "not a CUDA version as 12.8");
+    af_fact_text(given->arena, &toolkit->nvcc, "nvcc", given->source);
+    af_fact_text(given->arena, &toolkit->found_by, "--given", given->source);
+    af_fact_bool(given->arena, &toolkit->torch_takes_it, true, given->source);
+    af_fact_bool(given->arena, &toolkit->headers, true, given->source);
+}
+
+/* gcc=12.2 and clang=17: the compiler a build would take */
+void af_given_compiler(struct af_given *given)
+{
+    struct af_compiler_rows *compilers = &given->machine->compilers;
+    *compilers = (struct af_compiler_rows){.state = AF_FACT_KNOWN, .source = given->source};
+    if (af_given_is_none(given))
+        return;
+    struct af_compiler *compiler =
+        af_machine_row_add(given->machine, offsetof(struct af_machine, compilers), UNSAID);
+    if (compiler == NULL)
+        return;
+    bool gcc = strcmp(given->key, "gcc") == 0;
+    const char *version = af_given_version(given);
+    af_fact_text(given->arena, &compiler->command, gcc ? "g++" : "clang++", given->source);
+    af_fact_text(given->arena, &compiler->family, given->key, given->source);
+    if (version != NULL)
+        af_fact_text(given->arena, &compiler->version, version, given->source);
+    else
+        af_given_unclear(given, &compiler->version, "not a compiler version as 12.2");
+}
+
+/* A number of GiB in bytes: "16", "0.5", "16 GB". */
+static bool parse_gib(const struct af_given *given, int64_t *bytes_out)
+{
+    char *end;
+    double gib = strtod(given->value, &end);
+    while (*end == ' ')
+        end++;
+    bool unit = *end == '\0' || af_equal_fold(end, "gb") || af_equal_fold(end, "gib") ||
+                af_equal_fold(end, "g");
+    if (end == given->value || !unit || !isdigit((unsigned char)given->value[0]) ||
+        !(gib >= 0 && gib <= 1e6))
+        return false;
+    *bytes_out = (int64_t)(gib * 1073741824.0);
+    return true;
+}
+
+void af_given_ram(struct af_given *given)
+{
+    struct af_resources *resources = &given->machine->resources;
+    int64_t bytes;
+    if (!parse_gib(given, &bytes)) {
+        af_given_unclear(given, &resources->memory_total_bytes, "not a number of GiB");
+        return;
+    }
+    af_fact_int(given->arena, &resources->memory_total_bytes, bytes, given->source);
+    af_fact_int(given->arena, &resources->memory_available_bytes, bytes, given->source);
+}
+
+void af_given_swap(struct af_given *given)
+{
+    struct af_fact *swap = &given->machine->resources.swap_free_bytes;
+    int64_t bytes;
+    if (parse_gib(given, &bytes))
+        af_fact_int(given->arena, swap, bytes, given->source);
+    else
+        af_given_unclear(given, swap, "not a number of GiB");
+}
+
+void af_given_cores(struct af_given *given)
+{
+    struct af_fact *cores = &given->machine->resources.cores;
+    int64_t count;
+    if (af_parse_i64(given->value, 1, 1000000, &count))
+        af_fact_int(given->arena, cores, count, given->source);
+    else
+        af_given_unclear(given, cores, "not a number of cores");
+}
+
+/* Free space in every place that an install or a build fills. */
+void af_given_disk(struct af_given *given)
+{
+    static const char *const uses[] = {"temporary", "cache", "builds", "environment"};
+    int64_t bytes;
+    bool understood = parse_gib(given, &bytes);
+    given->machine->disks =
+        (struct af_disk_rows){.state = AF_FACT_KNOWN, .source = given->source};
+    for (size_t i = 0; i < AF_COUNT(uses); i++) {
+        struct af_disk *disk =
+            af_machine_row_add(given->machine, offsetof(struct af_machine, disks), UNSAID);
+        if (disk == NULL)
+            return;
+        af_fact_text(given->arena, &disk->use, uses[i], given->source);
+        if (understood)
+            af_fact_int(given->arena, &disk->free_bytes, bytes, given->source);
+        else
+            af_given_unclear(given, &disk->free_bytes, "not a number of GiB");
+    }
+}
+
+/* env=UV_TORCH_BACKEND=cu128 */
+void af_given_variable(struct af_given *given)
+{
+    const char *equals = strchr(given->value, '=');
+    if (equals == NULL || equals == given->value) {
+        af_given_remark(given, "expected NAME=VALUE; nothing is taken from it");
+        return;
+    }
+    struct af_variable *variable =
+        af_machine_row_add(given->machine, offsetof(struct af_machine, variables), UNSAID);
+    if (variable == NULL)
+        return;
+    const char *name =
+        af_arena_text_n(given->arena, given->value, (size_t)(equals - given->value));
+    af_fact_text(given->arena, &variable->name, name, given->source);
+    af_fact_text(given->arena, &variable->value, equals + 1, given->source);
+}

@@ -1,0 +1,239 @@
+/*
+ * given_gpu.c: GPUs and their driver given by hand. `gpu` and `sm` describe
+ * the same rows, in either order: "8x A100", "RTX 4090, T4", "sm120 card".
+ */
+#include "kit/machine/given.h"
+#include "kit/machine/gpu_facts.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GPUS_MAX 64
+#define UNSAID "not given"
+
+/* Drops rows that a probe or a record brought: those given by hand stay. */
+static void begin_rows(struct af_given *given)
+{
+    struct af_gpu_rows *gpus = &given->machine->gpus;
+    bool ours = gpus->count > 0 && (af_given_fact_by(&gpus->rows[0].name, "") ||
+                                    af_given_fact_by(&gpus->rows[0].sm, ""));
+    if (!ours)
+        *gpus = (struct af_gpu_rows){.state = AF_FACT_KNOWN, .source = given->source};
+}
+
+/* Row `index`, made when it is not there; NULL when memory fails. */
+static struct af_gpu *row(struct af_given *given, size_t index)
+{
+    struct af_machine *machine = given->machine;
+    while (machine->gpus.count <= index && !given->arena->failed) {
+        struct af_gpu *gpu =
+            af_machine_row_add(machine, offsetof(struct af_machine, gpus), UNSAID);
+        if (gpu != NULL)
+            af_fact_bool(given->arena, &gpu->visible, true, given->source);
+    }
+    return given->arena->failed ? NULL : &machine->gpus.rows[index];
+}
+
+static void give_vendor(struct af_given *given, struct af_gpu *gpu, const char *vendor)
+{
+    af_fact_text(given->arena, &gpu->vendor, vendor, given->source);
+}
+
+/* "sm120" or "gfx1100" standing as a word in the text, in `sm`. */
+static bool find_target_word(const char *lower, char *sm, size_t size_bytes)
+{
+    for (const char *at = lower; *at != '\0';) {
+        char word[24];
+        size_t len = strcspn(at, " ,()/");
+        snprintf(word, sizeof word, "%.*s", (int)(len < 23 ? len : 23), at);
+        bool target = af_starts_with(word, "sm") || af_starts_with(word, "gfx");
+        if (target && af_gpu_sm_parse(word, sm, size_bytes))
+            return true;
+        at += len + (at[len] != '\0');
+    }
+    return false;
+}
+
+static const char *vendor_word(const char *lower)
+{
+    static const char *const words[][2] = {
+        {"amd", "amd"},       {"radeon", "amd"},   {"instinct", "amd"},  {"navi", "amd"},
+        {"gfx", "amd"},       {"intel", "intel"},  {"nvidia", "nvidia"}, {"rtx", "nvidia"},
+        {"gtx", "nvidia"},    {"tesla", "nvidia"}, {"quadro", "nvidia"}, {"geforce", "nvidia"},
+        {"jetson", "nvidia"}, {"sm_", "nvidia"},   {"cuda", "nvidia"}};
+    for (size_t i = 0; i < AF_COUNT(words); i++) {
+        if (strstr(lower, words[i][0]) != NULL)
+            return words[i][1];
+    }
+    return NULL;
+}
+
+/* What the text about one GPU says about row `index`. */
+static void describe(struct af_given *given, size_t index, const char *name, const char *lower)
+{
+    struct af_gpu *gpu = row(given, index);
+    const char *vendor = vendor_word(lower);
+    const char *sm = NULL;
+    char target[16];
+    if (gpu == NULL)
+        return;
+    af_fact_text(given->arena, &gpu->name, name, given->source);
+    if (find_target_word(lower, target, sizeof target)) {
+        sm = target;
+        vendor = target[0] == 'g' ? "amd" : "nvidia";
+    } else if (!af_gpu_name_find(lower, &vendor, &sm) && isdigit((unsigned char)lower[0])) {
+        /* "4090": people leave the line's name out */
+        const char *whole = af_arena_format(given->arena, "rtx %s", lower);
+        if (whole != NULL)
+            af_gpu_name_find(whole, &vendor, &sm);
+    }
+    if (vendor != NULL)
+        give_vendor(given, gpu, vendor);
+    if (af_given_fact_by(&gpu->sm, "sm="))
+        return; /* said outright: stronger than a name */
+    const char *source = af_arena_format(given->arena, "%s: that product", given->source);
+    if (sm != NULL)
+        af_fact_text(given->arena, &gpu->sm, sm, source);
+    else
+        af_given_unclear(given, &gpu->sm, "no product known here; say sm=8.9 or the like");
+}
+
+/* "8x A100" is 8 of "A100"; *text_out is what follows. */
+static size_t take_count(const char *text, const char **text_out)
+{
+    char *end;
+    unsigned long count = isdigit((unsigned char)*text) ? strtoul(text, &end, 10) : 0;
+    if (count == 0 || count > GPUS_MAX || (*end != 'x' && *end != 'X' && *end != '*') ||
+        isalnum((unsigned char)end[1])) {
+        *text_out = text;
+        return 1;
+    }
+    for (end++; *end == ' ';)
+        end++;
+    *text_out = end;
+    return (size_t)count;
+}
+
+void af_given_gpu(struct af_given *given)
+{
+    struct af_gpu_rows *gpus = &given->machine->gpus;
+    size_t index = 0;
+    if (af_given_is_none(given)) {
+        *gpus = (struct af_gpu_rows){.state = AF_FACT_KNOWN, .source = given->source};
+        return;
+    }
+    begin_rows(given);
+    for (const char *at = given->value; *at != '\0';) {
+        size_t len = strcspn(at, ",+");
+        struct af_span part = af_span_trim((struct af_span){at, len});
+        const char *lower = given->lower + (part.data - given->value);
+        const char *name;
+        const char *text = af_arena_text_n(given->arena, part.data, part.len);
+        const char *folded = af_arena_text_n(given->arena, lower, part.len);
+        if (text == NULL || folded == NULL)
+            return;
+        size_t count = part.len == 0 ? 0 : take_count(text, &name);
+        for (size_t i = 0; i < count && index < GPUS_MAX; i++)
+            describe(given, index++, name, folded + (name - text));
+        at += len + (at[len] != '\0');
+    }
+}
+
+/* "8.9", or one for each GPU: "9.0,8.0" */
+void af_given_sm(struct af_given *given)
+{
+    size_t index = 0;
+    begin_rows(given);
+    for (const char *at = given->lower; *at != '\0' && index < GPUS_MAX;) {
+        size_t len = strcspn(at, ",; ");
+        char word[24];
+        char sm[24];
+        snprintf(word, sizeof word, "%.*s", (int)(len < 23 ? len : 23), at);
+        at += len + strspn(at + len, ",; ");
+        struct af_gpu *gpu = row(given, index);
+        if (gpu == NULL)
+            return;
+        if (!af_gpu_sm_parse(word, sm, sizeof sm)) {
+            af_given_unclear(given, &gpu->sm, "not a compute capability as 8.9 or gfx942");
+            return;
+        }
+        af_fact_text(given->arena, &gpu->sm, sm, given->source);
+        give_vendor(given, gpu, sm[0] == 'g' ? "amd" : "nvidia");
+        index++;
+    }
+    for (size_t i = 1; index == 1 && i < given->machine->gpus.count; i++) {
+        struct af_gpu *gpus = given->machine->gpus.rows;
+        af_fact_text(given->arena, &gpus[i].sm, af_fact_text_or(&gpus[0].sm, NULL),
+                     given->source);
+    }
+}
+
+void af_given_vram(struct af_given *given)
+{
+    char *end;
+    double gib = strtod(given->value, &end);
+    begin_rows(given);
+    struct af_gpu *first = row(given, 0);
+    for (size_t i = 0; first != NULL && i < given->machine->gpus.count; i++) {
+        struct af_fact *memory = &given->machine->gpus.rows[i].memory_bytes;
+        if (end == given->value || !(gib >= 0 && gib < 1e6))
+            af_given_unclear(given, memory, "not a number of GiB");
+        else
+            af_fact_int(given->arena, memory, (int64_t)(gib * 1073741824.0), given->source);
+    }
+}
+
+void af_given_driver(struct af_given *given)
+{
+    struct af_driver *driver = &given->machine->driver;
+    if (af_given_is_none(given)) {
+        af_fact_absent(given->arena, &driver->kernel_version, given->source);
+        af_fact_absent(given->arena, &driver->user_version, given->source);
+        af_fact_absent(given->arena, &driver->cuda_api, given->source);
+        return;
+    }
+    const char *version = af_given_version(given);
+    if (version == NULL) {
+        af_given_unclear(given, &driver->kernel_version, "not a driver version as 580.95.05");
+        return;
+    }
+    const char *cuda = af_gpu_driver_cuda(version);
+    const char *source =
+        af_arena_format(given->arena, "%s: NVIDIA's table of drivers", given->source);
+    af_fact_text(given->arena, &driver->kernel_version, version, given->source);
+    af_fact_text(given->arena, &driver->user_version, version, given->source);
+    if (!af_given_fact_by(&driver->cuda_api, "cuda_api")) {
+        if (cuda != NULL)
+            af_fact_text(given->arena, &driver->cuda_api, cuda, source);
+        else
+            af_fact_unknown(given->arena, &driver->cuda_api, "not in %s", source);
+    }
+}
+
+void af_given_cuda_api(struct af_given *given)
+{
+    const char *version = af_given_version(given);
+    if (version != NULL)
+        af_fact_text(given->arena, &given->machine->driver.cuda_api, version, given->source);
+    else
+        af_given_unclear(given, &given->machine->driver.cuda_api, "not a version as 13.0");
+}
+
+void af_given_rocm(struct af_given *given)
+{
+    af_given_text(given, &given->machine->driver.rocm);
+}
+
+/* As the variable is written; "unset" for a variable that is not set. */
+void af_given_visible_devices(struct af_given *given)
+{
+    struct af_fact *fact = &given->machine->driver.visible_devices;
+    bool unset = strcmp(given->lower, "unset") == 0;
+    if (unset)
+        af_fact_absent(given->arena, fact, given->source);
+    else
+        af_fact_text(given->arena, fact, given->value, given->source);
+    af_gpu_visibility(given->machine, unset ? NULL : given->value, given->source);
+}

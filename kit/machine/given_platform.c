@@ -1,0 +1,325 @@
+/*
+ * given_platform.c: system, processor and C library given by hand, and what
+ * follows from them: platform tags, and the names of extension modules.
+ */
+#include "kit/machine/given.h"
+#include "kit/machine/platform_tags.h"
+
+#include <string.h>
+
+static const struct {
+    const char *id;
+    const char *version;
+    const char *libc;
+    const char *libc_version;
+    const char *glibcxx;
+} distributions[] = {
+#define AF_DISTRIBUTION(id, version, libc, libc_version, glibcxx)                              \
+    {id, version, libc, libc_version, glibcxx},
+#include "kit/machine/distributions.inc"
+#undef AF_DISTRIBUTION
+};
+
+/* Words that name a distribution, and its id; of two, the last one counts. */
+static const struct {
+    const char *word;
+    const char *id;
+} distribution_words[] = {
+    {"ubuntu", "ubuntu"},
+    {"debian", "debian"},
+    {"centos", "centos"},
+    {"red hat", "rhel"},
+    {"rhel", "rhel"},
+    {"rocky", "rocky"},
+    {"alma", "almalinux"},
+    {"amazon", "amzn"},
+    {"alpine", "alpine"},
+    {"fedora", "fedora"},
+    {"arch linux", "arch"},
+    {"suse", "opensuse"},
+    {"nixos", "nixos"},
+    {"jetpack 5", "ubuntu 20.04"},
+    {"jetpack 6", "ubuntu 22.04"},
+};
+
+static bool says(const struct af_given *given, const char *word)
+{
+    return strstr(given->lower, word) != NULL;
+}
+
+/* What a release of a distribution implies, where it was not given itself. */
+static void imply_libc(struct af_given *given, const char *id, const char *version)
+{
+    struct af_platform *platform = &given->machine->platform;
+    for (size_t i = 0; i < AF_COUNT(distributions); i++) {
+        if (strcmp(id, distributions[i].id) != 0 ||
+            strcmp(version, distributions[i].version) != 0)
+            continue;
+        const char *source =
+            af_arena_format(given->arena, "%s: what %s %s ships", given->source, id, version);
+        if (!af_given_fact_by(&platform->libc_version, "")) {
+            af_fact_text(given->arena, &platform->libc, distributions[i].libc, source);
+            af_fact_text(given->arena, &platform->libc_version, distributions[i].libc_version,
+                         source);
+        }
+        if (!af_given_fact_by(&platform->glibcxx, ""))
+            af_fact_text(given->arena, &platform->glibcxx, distributions[i].glibcxx, source);
+    }
+}
+
+/* The distribution that the value names; false when it names none. */
+static bool give_distribution(struct af_given *given)
+{
+    const char *id = NULL;
+    const char *after = NULL;
+    for (size_t i = 0; i < AF_COUNT(distribution_words); i++) {
+        const char *found = strstr(given->lower, distribution_words[i].word);
+        if (found != NULL && (after == NULL || found > after)) {
+            id = distribution_words[i].id;
+            after = found + strlen(distribution_words[i].word);
+        }
+    }
+    if (id == NULL)
+        return false;
+    const char *blank = strchr(id, ' ');
+    const char *digits = after + strcspn(after, "0123456789");
+    size_t digits_len = strspn(digits, "0123456789.");
+    const char *version =
+        blank != NULL ? blank + 1 : af_arena_text_n(given->arena, digits, digits_len);
+    if (blank != NULL)
+        id = af_arena_text_n(given->arena, id, (size_t)(blank - id));
+    if (version == NULL || id == NULL)
+        return true;
+    const char *text =
+        version[0] == '\0' ? id : af_arena_format(given->arena, "%s %s", id, version);
+    af_fact_text(given->arena, &given->machine->platform.distribution, text, given->source);
+    imply_libc(given, id, version);
+    return true;
+}
+
+/* Containers and hosted notebooks that a description of a system may name. */
+static void give_surroundings(struct af_given *given)
+{
+    static const char *const containers[] = {"docker",     "podman", "apptainer", "singularity",
+                                             "kubernetes", "colab",  "kaggle",    "container"};
+    struct af_platform *platform = &given->machine->platform;
+    if (says(given, "wsl"))
+        af_fact_bool(given->arena, &platform->wsl, true, given->source);
+    for (size_t i = 0; i < AF_COUNT(containers); i++) {
+        if (!says(given, containers[i]))
+            continue;
+        af_fact_text(given->arena, &platform->container, containers[i], given->source);
+        return;
+    }
+}
+
+void af_given_os(struct af_given *given)
+{
+    struct af_fact *os = &given->machine->platform.os;
+    bool windows = says(given, "win") && !says(given, "darwin") && !says(given, "wsl");
+    bool macos = says(given, "mac") || says(given, "darwin");
+    give_surroundings(given);
+    bool distribution = give_distribution(given);
+    bool linux = distribution || says(given, "linux") || says(given, "wsl") ||
+                 says(given, "jetpack") || says(given, "l4t") || says(given, "hpc") ||
+                 given->machine->platform.container.state == AF_FACT_KNOWN;
+    if (windows && (linux || macos))
+        af_given_unclear(given, os, "names more than one system");
+    else if (windows)
+        af_fact_text(given->arena, os, "windows", given->source);
+    else if (linux)
+        af_fact_text(given->arena, os, "linux", given->source);
+    else if (macos)
+        af_fact_text(given->arena, os, "macos", given->source);
+    else
+        af_given_unclear(given, os, "names no system (linux, windows, macos, ubuntu 22.04)");
+}
+
+void af_given_distribution(struct af_given *given)
+{
+    struct af_platform *platform = &given->machine->platform;
+    if (!give_distribution(given)) {
+        af_given_unclear(given, &platform->distribution, "not a distribution known here");
+        return;
+    }
+    if (platform->os.state != AF_FACT_KNOWN)
+        af_fact_text(given->arena, &platform->os, "linux", given->source);
+}
+
+void af_given_arch(struct af_given *given)
+{
+    static const char *const words[][2] = {
+        {"x86_64", "x86_64"},   {"x86-64", "x86_64"},  {"amd64", "x86_64"}, {"x64", "x86_64"},
+        {"aarch64", "aarch64"}, {"arm64", "aarch64"},  {"sbsa", "aarch64"}, {"i686", "i686"},
+        {"ppc64le", "ppc64le"}, {"riscv64", "riscv64"}};
+    struct af_fact *arch = &given->machine->platform.arch;
+    for (size_t i = 0; i < AF_COUNT(words); i++) {
+        if (says(given, words[i][0])) {
+            af_fact_text(given->arena, arch, words[i][1], given->source);
+            return;
+        }
+    }
+    af_given_unclear(given, arch, "not a machine name (x86_64, aarch64)");
+}
+
+static void set_libc(struct af_given *given, const char *libc, const char *version)
+{
+    struct af_platform *platform = &given->machine->platform;
+    int major;
+    int minor;
+    if (!af_libc_version_parse(version, &major, &minor)) {
+        af_given_unclear(given, &platform->libc_version, "not a version as 2.35");
+        return;
+    }
+    af_fact_text(given->arena, &platform->libc, libc, given->source);
+    af_fact_text(given->arena, &platform->libc_version, version, given->source);
+    if (platform->os.state != AF_FACT_KNOWN) /* only Linux has either */
+        af_fact_text(given->arena, &platform->os, "linux", given->source);
+}
+
+void af_given_glibc(struct af_given *given)
+{
+    set_libc(given, "glibc", af_given_version(given));
+}
+
+void af_given_musl(struct af_given *given)
+{
+    set_libc(given, "musl", af_given_version(given));
+}
+
+/* "musl", "glibc 2.35", "musl 1.2" */
+void af_given_libc(struct af_given *given)
+{
+    const char *libc = says(given, "musl") ? "musl" : "glibc";
+    const char *digits = given->value + strcspn(given->value, "0123456789");
+    if (*digits != '\0')
+        set_libc(given, libc, digits);
+    else if (says(given, "musl") || says(given, "glibc") || says(given, "gnu"))
+        af_fact_text(given->arena, &given->machine->platform.libc, libc, given->source);
+    else
+        af_given_unclear(given, &given->machine->platform.libc, "neither glibc nor musl");
+}
+
+/* "3.4.30" or "GLIBCXX_3.4.30" */
+void af_given_glibcxx(struct af_given *given)
+{
+    const char *digits = given->value + strcspn(given->value, "0123456789");
+    if (*digits != '\0')
+        af_fact_text(given->arena, &given->machine->platform.glibcxx, digits, given->source);
+    else
+        af_given_unclear(given, &given->machine->platform.glibcxx, "not a version as 3.4.30");
+}
+
+void af_given_wsl(struct af_given *given)
+{
+    af_given_truth(given, &given->machine->platform.wsl);
+}
+
+void af_given_container(struct af_given *given)
+{
+    af_given_text(given, &given->machine->platform.container);
+}
+
+/* A wheel's platform tag: "linux_x86_64", "manylinux_2_28_aarch64", "win_amd64". */
+void af_given_platform(struct af_given *given)
+{
+    af_given_os(given);
+    if (says(given, "win_amd64"))
+        af_fact_text(given->arena, &given->machine->platform.arch, "amd64", given->source);
+    else
+        af_given_arch(given);
+    const char *glibc = strstr(given->lower, "manylinux_");
+    const char *musl = strstr(given->lower, "musllinux_");
+    const char *digits = glibc != NULL ? glibc + 10 : musl != NULL ? musl + 10 : "";
+    size_t len = strspn(digits, "0123456789_");
+    char *version = af_arena_text_n(given->arena, digits, len > 0 ? len - 1 : 0);
+    char *between = version == NULL ? NULL : strchr(version, '_');
+    if (between == NULL)
+        return;
+    *between = '.';
+    set_libc(given, glibc != NULL ? "glibc" : "musl", version);
+}
+
+/* Wheels for Windows say amd64 where Linux says x86_64, and so on. */
+static void spell_arch(struct af_given *given)
+{
+    struct af_platform *platform = &given->machine->platform;
+    bool linux = af_fact_is(&platform->os, "linux");
+    const char *intel = af_fact_is(&platform->os, "windows") ? "amd64" : "x86_64";
+    const char *arm = linux ? "aarch64" : "arm64";
+    const char *arch = af_fact_text_or(&platform->arch, "");
+    const char *right = af_equal(arch, "amd64") || af_equal(arch, "x86_64")    ? intel
+                        : af_equal(arch, "arm64") || af_equal(arch, "aarch64") ? arm
+                                                                               : arch;
+    if (platform->os.state == AF_FACT_KNOWN && strcmp(arch, right) != 0)
+        af_fact_text(given->arena, &platform->arch, right, platform->arch.source);
+}
+
+static void derive_tags(struct af_given *given)
+{
+    struct af_platform *platform = &given->machine->platform;
+    struct af_fact *tags = &given->machine->python.platform_tags;
+    const char *arch = af_fact_text_or(&platform->arch, NULL);
+    const char *version = af_fact_text_or(&platform->libc_version, NULL);
+    if (arch == NULL || af_given_fact_by(tags, "python.platform_tags"))
+        return;
+    if (af_fact_is(&platform->os, "windows")) {
+        const char *tag = af_arena_format(given->arena, "win_%s", arch);
+        if (tag != NULL)
+            af_fact_list(given->arena, tags, &tag, 1, "--given os and arch");
+    } else if (af_fact_is(&platform->os, "linux") && version != NULL) {
+        af_platform_tags_linux(given->arena, tags, arch,
+                               af_fact_text_or(&platform->libc, "glibc"), version,
+                               "--given: os, arch and C library");
+    } else {
+        af_fact_unknown(given->arena, tags, "the version of the C library is not known");
+    }
+}
+
+/* CPython's names for extension modules: configure's SOABI and EXT_SUFFIX. */
+static void derive_soabi(struct af_given *given, const char *nodot)
+{
+    struct af_platform *platform = &given->machine->platform;
+    struct af_python *python = &given->machine->python;
+    const char *arch = af_fact_text_or(&platform->arch, "");
+    const char *os = af_fact_text_or(&platform->os, "");
+    const char *flags = af_fact_text_or(&python->abi_flags, "");
+    const char *libc = af_fact_is(&platform->libc, "musl") ? "musl" : "gnu";
+    const char *soabi = NULL;
+    bool windows = strcmp(os, "windows") == 0;
+    if (windows)
+        soabi = af_arena_format(given->arena, "cp%s%s-win_%s", nodot, flags, arch);
+    else if (strcmp(os, "linux") == 0)
+        soabi =
+            af_arena_format(given->arena, "cpython-%s%s-%s-linux-%s", nodot, flags, arch, libc);
+    else if (strcmp(os, "macos") == 0)
+        soabi = af_arena_format(given->arena, "cpython-%s%s-darwin", nodot, flags);
+    if (soabi == NULL)
+        return;
+    const char *suffix = af_arena_format(given->arena, ".%s.%s", soabi, windows ? "pyd" : "so");
+    af_fact_text(given->arena, &python->soabi, soabi, "--given: python, os and arch");
+    af_fact_text(given->arena, &python->ext_suffix, suffix, "--given: python, os and arch");
+}
+
+void af_given_derive(struct af_given *given)
+{
+    struct af_platform *platform = &given->machine->platform;
+    struct af_python *python = &given->machine->python;
+    bool platform_given = af_given_fact_by(&platform->os, "") ||
+                          af_given_fact_by(&platform->arch, "") ||
+                          af_given_fact_by(&platform->libc_version, "");
+    spell_arch(given);
+    if (platform_given)
+        derive_tags(given);
+    const char *version = af_fact_text_or(&python->version, NULL);
+    int major;
+    int minor;
+    if ((platform_given || af_given_fact_by(&python->version, "")) &&
+        af_fact_is(&python->implementation, "cpython") &&
+        platform->arch.state == AF_FACT_KNOWN && !af_given_fact_by(&python->soabi, "python.") &&
+        af_libc_version_parse(version, &major, &minor)) {
+        const char *nodot = af_arena_format(given->arena, "%d%d", major, minor);
+        if (nodot != NULL)
+            derive_soabi(given, nodot);
+    }
+}

@@ -1,0 +1,141 @@
+/*
+ * machine.c: the table of groups and the life of a machine. Probing is in
+ * probe.c, the JSON record in record_read.c and record_write.c, key=value words in given.c.
+ */
+#include "kit/machine/machine.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Field tables, one per record or row: system_fields, gpu_fields, ... */
+#define AF_RECORD(name, doc) static const struct af_field name##_fields[] = {
+#define AF_END(name)                                                                           \
+    }                                                                                          \
+    ;                                                                                          \
+    static_assert(sizeof(struct af_##name) ==                                                  \
+                      AF_COUNT(name##_fields) * sizeof(struct af_fact),                        \
+                  "a record holds facts only");
+#define AF_ROW(list, row, doc) AF_RECORD(row, doc)
+#define AF_ROW_END(row) AF_END(row)
+#define AF_FACT(member, type, doc) {#member, AF_FACT_##type, doc},
+#include "kit/machine/fields.inc"
+#undef AF_RECORD
+#undef AF_END
+#undef AF_ROW
+#undef AF_ROW_END
+#undef AF_FACT
+
+#define AF_RECORD(name, doc)                                                                   \
+    {#name,                                                                                    \
+     doc,                                                                                      \
+     name##_fields,                                                                            \
+     AF_COUNT(name##_fields),                                                                  \
+     offsetof(struct af_machine, name),                                                        \
+     false,                                                                                    \
+     sizeof(struct af_##name)},
+#define AF_END(name)
+#define AF_ROW(list, row, doc)                                                                 \
+    {#list,                                                                                    \
+     doc,                                                                                      \
+     row##_fields,                                                                             \
+     AF_COUNT(row##_fields),                                                                   \
+     offsetof(struct af_machine, list),                                                        \
+     true,                                                                                     \
+     sizeof(struct af_##row)},
+#define AF_ROW_END(row)
+#define AF_FACT(member, type, doc)
+static const struct af_group groups[] = {
+#include "kit/machine/fields.inc"
+};
+#undef AF_RECORD
+#undef AF_END
+#undef AF_ROW
+#undef AF_ROW_END
+#undef AF_FACT
+
+const struct af_group *af_machine_groups(size_t *count_out)
+{
+    *count_out = AF_COUNT(groups);
+    return groups;
+}
+
+struct af_rows *af_machine_rows(struct af_machine *machine, const struct af_group *group)
+{
+    return (struct af_rows *)(void *)((char *)machine + group->offset);
+}
+
+struct af_fact *af_machine_facts(struct af_machine *machine, const struct af_group *group,
+                                 size_t index)
+{
+    if (!group->is_list)
+        return (struct af_fact *)(void *)((char *)machine + group->offset);
+    char *rows = af_machine_rows(machine, group)->rows;
+    return (struct af_fact *)(void *)(rows + index * group->row_bytes);
+}
+
+void af_machine_init(struct af_machine *machine, const char *name, const char *why)
+{
+    *machine = (struct af_machine){.name = name};
+    af_arena_init(&machine->arena);
+    for (size_t g = 0; g < AF_COUNT(groups); g++) {
+        if (groups[g].is_list) {
+            af_machine_rows(machine, &groups[g])->source = why;
+            continue;
+        }
+        struct af_fact *facts = af_machine_facts(machine, &groups[g], 0);
+        for (size_t f = 0; f < groups[g].field_count; f++)
+            facts[f].source = why;
+    }
+}
+
+void *af_machine_row_add(struct af_machine *machine, size_t list_offset, const char *why)
+{
+    const struct af_group *group = groups;
+    while (group->offset != list_offset)
+        group++;
+    assert(group->is_list);
+    struct af_rows *list = af_machine_rows(machine, group);
+    size_t count = list->count;
+    if (count >= AF_MACHINE_ROWS_MAX)
+        return NULL;
+    if ((count & (count - 1)) == 0) { /* full at every power of two */
+        void *rows =
+            af_arena_array(&machine->arena, count == 0 ? 1 : 2 * count, group->row_bytes);
+        if (rows == NULL)
+            return NULL;
+        if (count != 0)
+            memcpy(rows, list->rows, count * group->row_bytes);
+        list->rows = rows;
+    }
+    list->count = count + 1;
+    list->state = AF_FACT_KNOWN;
+    struct af_fact *facts = af_machine_facts(machine, group, count);
+    for (size_t f = 0; f < group->field_count; f++)
+        facts[f].source = why;
+    return facts;
+}
+
+void af_machine_release(struct af_machine *machine)
+{
+    af_arena_release(&machine->arena);
+}
+
+const struct af_package *af_machine_package(const struct af_machine *machine, const char *name)
+{
+    for (size_t i = 0; i < machine->packages.count; i++) {
+        if (af_fact_is(&machine->packages.rows[i].name, name))
+            return &machine->packages.rows[i];
+    }
+    return NULL;
+}
+
+const struct af_package *af_machine_shim(const struct af_machine *machine)
+{
+    const struct af_package *package = af_machine_package(machine, "flash-attn");
+    return package != NULL && af_fact_is(&package->installer, "anyflash") ? package : NULL;
+}
+
+const struct af_package *af_machine_flash_attn(const struct af_machine *machine)
+{
+    return af_machine_shim(machine) == NULL ? af_machine_package(machine, "flash-attn") : NULL;
+}

@@ -1,0 +1,158 @@
+/*
+ * machine.h: all that is known about one machine, as data.
+ *
+ * A machine comes from probing this one, from a JSON record (possibly
+ * partial), from `key=value` words, or from these on top of each other.
+ * Whoever decides sees no difference. The facts are listed in fields.inc; a
+ * record holds facts only, so that fact i of a record is fact i of its field
+ * table.
+ *
+ * Everything a machine points to lives in its arena. Fields of a partial
+ * record that were not given are unknown. A list of rows has a state of its
+ * own: KNOWN (the rows are all there are), or UNKNOWN with the reason.
+ */
+#ifndef AF_KIT_MACHINE_MACHINE_H
+#define AF_KIT_MACHINE_MACHINE_H
+
+#include "engine/base/base.h"
+#include "engine/base/mem.h"
+#include "kit/base/text.h"
+#include "kit/machine/fact.h"
+
+#define AF_MACHINE_SCHEMA "anyflash-machine/1"
+#define AF_MACHINE_BYTES_MAX (4u * 1024u * 1024u)
+#define AF_MACHINE_ROWS_MAX 4096u
+
+/* struct af_platform { struct af_fact os; ... }; and so on */
+#define AF_RECORD(name, doc) struct af_##name {
+#define AF_ROW(list, row, doc) struct af_##row {
+#define AF_FACT(member, type, doc) struct af_fact member;
+/* clang-format off */
+#define AF_END(name) };
+#define AF_ROW_END(row) };
+/* clang-format on */
+#include "kit/machine/fields.inc"
+#undef AF_RECORD
+#undef AF_END
+#undef AF_ROW
+#undef AF_ROW_END
+#undef AF_FACT
+
+/* Rows of one kind, type-erased; machine->gpus.rows is a struct af_gpu *. */
+#define AF_RECORD(name, doc)
+#define AF_END(name)
+#define AF_ROW(list, row, doc)                                                                 \
+    struct af_##row##_rows {                                                                   \
+        struct af_##row *rows;                                                                 \
+        size_t count;                                                                          \
+        enum af_fact_state state;                                                              \
+        const char *source; /* the reason when unknown */                                      \
+    };
+#define AF_ROW_END(row)
+#define AF_FACT(member, type, doc)
+#include "kit/machine/fields.inc"
+#undef AF_RECORD
+#undef AF_ROW
+#define AF_RECORD(name, doc) struct af_##name name;
+#define AF_ROW(list, row, doc) struct af_##row##_rows list;
+
+struct af_machine {
+    struct af_arena arena;
+    const char *name;   /* "this machine", or the record's file name */
+    const char *remark; /* what a record's author wrote about it, or NULL */
+#include "kit/machine/fields.inc"
+};
+#undef AF_RECORD
+#undef AF_END
+#undef AF_ROW
+#undef AF_ROW_END
+#undef AF_FACT
+
+/* One field of a record. */
+struct af_field {
+    const char *name;
+    enum af_fact_type type;
+    const char *doc;
+};
+
+/* One record or list of fields.inc, for code that walks them all. */
+struct af_group {
+    const char *name;
+    const char *doc;
+    const struct af_field *fields;
+    size_t field_count;
+    size_t offset; /* of the record, or of its af_*_rows, in struct af_machine */
+    bool is_list;
+    size_t row_bytes; /* size of one row of a list */
+};
+
+/* All groups in the order of fields.inc; static storage. */
+const struct af_group *af_machine_groups(size_t *count_out);
+
+/* Makes every fact unknown with the reason `why`; nothing can fail. */
+void af_machine_init(struct af_machine *machine, const char *name, const char *why);
+void af_machine_release(struct af_machine *machine);
+
+/* The facts of a record group, or of row `index` of a list group. */
+struct af_fact *af_machine_facts(struct af_machine *machine, const struct af_group *group,
+                                 size_t index);
+
+/* The shape that all af_*_rows share, for code that walks them all. */
+struct af_rows {
+    void *rows;
+    size_t count;
+    enum af_fact_state state;
+    const char *source;
+};
+struct af_rows *af_machine_rows(struct af_machine *machine, const struct af_group *group);
+
+/*
+ * A new last row of the list at `list_offset` (offsetof(struct af_machine,
+ * gpus)), its facts unknown with the reason `why` (borrowed); the list becomes
+ * KNOWN. Earlier row pointers are void afterwards. NULL when the arena failed
+ * or AF_MACHINE_ROWS_MAX rows are there.
+ */
+void *af_machine_row_add(struct af_machine *machine, size_t list_offset, const char *why);
+
+/*
+ * Reads the record in `bytes`, which errors call `name`, over what `machine` has:
+ * groups that the record does not name stay; in a group that it names, facts
+ * that are not said become unknown. A fact is {"value": V, "source": S},
+ * {"unknown": WHY}, a bare value, or null for absent (with a source:
+ * {"value": null, "source": S}). A list is an array of rows, {"value": ROWS,
+ * "source": S}, {"unknown": WHY}, or null for none; a whole record may be null
+ * or {"unknown": WHY} too. Unknown keys, wrong types and negative numbers are
+ * refused with name and path ("gpus[2].sm"). On failure `machine` is as it was.
+ */
+enum anyflash_status af_machine_parse(struct af_machine *machine, struct af_span bytes,
+                                      const char *name, struct anyflash_error *err);
+
+/* Appends the record as JSON text, one fact a line, keys in table order. */
+enum anyflash_status af_machine_write(struct af_machine *machine, struct af_text *out,
+                                      struct anyflash_error *err);
+
+/*
+ * Applies one "key=value" word. Fails with ARGUMENT for an unknown key, naming
+ * the keys there are. A value that is not understood makes the fact unknown
+ * and *remark_out (arena text) says so; else *remark_out is NULL.
+ */
+enum anyflash_status af_machine_given(struct af_machine *machine, const char *word,
+                                      const char **remark_out, struct anyflash_error *err);
+
+/*
+ * Key `index` of af_machine_given() and what its values look like, in the
+ * order of help texts; NULL after the last. Static storage. Besides these,
+ * "record.fact" names any fact of a record: platform.kernel=6.1.
+ */
+const char *af_machine_given_key(size_t index, const char **doc_out);
+
+/* The package `name` (normalised), or NULL. */
+const struct af_package *af_machine_package(const struct af_machine *machine, const char *name);
+
+/* The package flash-attn, or NULL; also NULL for the one that `anyflash shim` makes. */
+const struct af_package *af_machine_flash_attn(const struct af_machine *machine);
+
+/* The package flash-attn that `anyflash shim` made, or NULL. */
+const struct af_package *af_machine_shim(const struct af_machine *machine);
+
+#endif

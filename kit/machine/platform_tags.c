@@ -1,0 +1,77 @@
+/*
+ * platform_tags.c: linux, manylinux and musllinux tags for a machine and its C
+ * library. Source: _linux_platforms() of packaging 26.3 with its modules
+ * _manylinux (PEP 600) and _musllinux (PEP 656): linux_ first, then one tag for
+ * every minor version down to the oldest, old names after the minor they stand
+ * for. Used by the Python probe and by --given.
+ */
+#include "kit/machine/platform_tags.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MINOR_MAX 200 /* more tags than this are not worth listing */
+
+struct tags {
+    struct af_arena *arena;
+    const char **items;
+    size_t count;
+};
+
+static void add(struct tags *tags, const char *tag)
+{
+    tags->items[tags->count++] = tag;
+}
+
+bool af_libc_version_parse(const char *text, int *major_out, int *minor_out)
+{
+    char *end;
+    if (text == NULL || text[0] < '0' || text[0] > '9')
+        return false;
+    long major = strtol(text, &end, 10);
+    if (*end != '.' || end[1] < '0' || end[1] > '9')
+        return false;
+    long minor = strtol(end + 1, &end, 10);
+    if ((*end != '\0' && *end != '.' && *end != '-') || major > 99 || minor > MINOR_MAX)
+        return false;
+    *major_out = (int)major;
+    *minor_out = (int)minor;
+    return true;
+}
+
+/* Names of before PEP 600 for a glibc 2 minor, or NULL. */
+static const char *legacy_name(int minor)
+{
+    return minor == 17   ? "manylinux2014"
+           : minor == 12 ? "manylinux2010"
+           : minor == 5  ? "manylinux1"
+                         : NULL;
+}
+
+static void add_manylinux(struct tags *tags, const char *arch, int newest)
+{
+    bool old_too = strcmp(arch, "x86_64") == 0 || strcmp(arch, "i686") == 0;
+    for (int minor = newest; minor >= (old_too ? 5 : 17); minor--) {
+        add(tags, af_arena_format(tags->arena, "manylinux_2_%d_%s", minor, arch));
+        if (legacy_name(minor) != NULL)
+            add(tags, af_arena_format(tags->arena, "%s_%s", legacy_name(minor), arch));
+    }
+}
+
+void af_platform_tags_linux(struct af_arena *arena, struct af_fact *fact, const char *arch,
+                            const char *libc, const char *libc_version, const char *source)
+{
+    int major = 0;
+    int minor = 0;
+    bool known = af_libc_version_parse(libc_version, &major, &minor);
+    struct tags tags = {arena, af_arena_array(arena, MINOR_MAX + 8, sizeof(char *)), 0};
+    if (tags.items == NULL)
+        return;
+    add(&tags, af_arena_format(arena, "linux_%s", arch));
+    if (known && major == 2 && af_equal(libc, "glibc"))
+        add_manylinux(&tags, arch, minor);
+    for (int at = minor; known && af_equal(libc, "musl") && at >= 0; at--)
+        add(&tags, af_arena_format(arena, "musllinux_%d_%d_%s", major, at, arch));
+    if (!arena->failed)
+        af_fact_list(arena, fact, tags.items, tags.count, source);
+}

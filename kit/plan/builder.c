@@ -1,0 +1,112 @@
+/*
+ * builder.c: collects the words of commands into steps.
+ */
+#include "kit/plan/builder.h"
+
+#include "kit/base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TITLE_BYTES 1024
+
+static struct af_step *add_step(struct af_builder *builder, enum af_step_kind kind,
+                                const char *title)
+{
+    if (builder->steps == NULL || builder->step_count == AF_STEPS_MAX)
+        return NULL;
+    struct af_step *step = &builder->steps[builder->step_count++];
+    *step = (struct af_step){.kind = kind, .title = title};
+    return step;
+}
+
+void af_builder_advice(struct af_builder *builder, const char *format, ...)
+{
+    char title[TITLE_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(title, sizeof title, format, args);
+    va_end(args);
+    add_step(builder, AF_STEP_ADVICE, af_arena_text(builder->arena, title));
+}
+
+void af_builder_start(struct af_builder *builder)
+{
+    builder->words = af_arena_array(builder->arena, AF_STEP_WORDS_MAX, sizeof *builder->words);
+    builder->word_count = 0;
+}
+
+void af_builder_word(struct af_builder *builder, const char *word)
+{
+    if (builder->words != NULL && builder->word_count < AF_STEP_WORDS_MAX)
+        builder->words[builder->word_count++] = af_arena_text(builder->arena, word);
+}
+
+void af_builder_end(struct af_builder *builder, enum af_step_kind kind, const char *title)
+{
+    struct af_step *step = add_step(builder, kind, title);
+    if (step == NULL || builder->words == NULL)
+        return;
+    step->argv = builder->words;
+    step->argc = builder->word_count;
+}
+
+void af_builder_install(struct af_builder *builder)
+{
+    af_builder_start(builder);
+    if (!builder->target.uv) {
+        af_builder_word(builder, builder->target.python);
+        af_builder_word(builder, "-m");
+        af_builder_word(builder, "pip");
+        af_builder_word(builder, "install");
+        return;
+    }
+    af_builder_word(builder, "uv");
+    af_builder_word(builder, "pip");
+    af_builder_word(builder, "install");
+    af_builder_word(builder, "--python");
+    af_builder_word(builder, builder->target.python);
+}
+
+struct af_step *af_builder_last(struct af_builder *builder)
+{
+    if (builder->step_count == 0 || builder->steps == NULL)
+        return NULL;
+    return &builder->steps[builder->step_count - 1];
+}
+
+void af_builder_require(struct af_builder *builder, const char *requirement)
+{
+    struct af_step *step = af_builder_last(builder);
+    if (step == NULL)
+        return;
+    const char **list =
+        af_arena_array(builder->arena, step->requirement_count + 1, sizeof *list);
+    if (list == NULL)
+        return;
+    if (step->requirement_count > 0)
+        memcpy(list, step->requirements, step->requirement_count * sizeof *list);
+    list[step->requirement_count++] = af_arena_text(builder->arena, requirement);
+    step->requirements = list;
+}
+
+void af_builder_set(struct af_builder *builder, const char *name, const char *value)
+{
+    struct af_step *step = af_builder_last(builder);
+    if (step == NULL || value == NULL)
+        return;
+    const char **words =
+        af_arena_array(builder->arena, step->environment_count + 1, sizeof *words);
+    if (words == NULL)
+        return;
+    if (step->environment_count > 0)
+        memcpy(words, step->environment, step->environment_count * sizeof *words);
+    words[step->environment_count++] = af_arena_format(builder->arena, "%s=%s", name, value);
+    step->environment = words;
+}
+
+const struct af_package *af_builder_package(const struct af_builder *builder, const char *name)
+{
+    return af_machine_package(builder->target.machine, name);
+}

@@ -1,0 +1,373 @@
+/*
+ * config_lock.c: from decisions to pins: which wheel for which marker, and how
+ * each is named so that the tools stay content with it.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kit/base/text.h"
+#include "kit/formats/metadata.h"
+#include "kit/formats/names.h"
+#include "kit/formats/version.h"
+#include "kit/plan/config_parts.h"
+
+#define NOTE_BYTES 1024
+
+void af_lock_init(struct af_lock *lock, struct af_arena *arena)
+{
+    *lock = (struct af_lock){.arena = arena, .package = "flash-attn"};
+}
+
+void af_lock_note(struct af_lock *lock, const char *format, ...)
+{
+    char text[NOTE_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    for (size_t i = 0; i < lock->note_count; i++)
+        if (af_equal(lock->notes[i], text))
+            return;
+    if (lock->note_count < AF_CONFIG_NOTES_MAX)
+        lock->notes[lock->note_count++] = af_arena_text(lock->arena, text);
+}
+
+const char *af_url_encode(struct af_arena *arena, const char *url)
+{
+    const char *plus;
+    while (url != NULL && (plus = strchr(url, '+')) != NULL)
+        url = af_arena_format(arena, "%.*s%%2B%s", (int)(plus - url), url, plus + 1);
+    return url;
+}
+
+bool af_requirement_is(const char *text, const char *package)
+{
+    struct af_requirement requirement;
+    return text != NULL &&
+           af_requirement_parse((struct af_span){text, strlen(text)}, &requirement) &&
+           af_name_is(requirement.name, package);
+}
+
+/* "flash_attn" as installers list it. */
+static const char *listed_name(struct af_arena *arena, const char *package)
+{
+    char *name = af_arena_text(arena, package);
+    for (char *at = name; at != NULL && *at != '\0'; at++)
+        *at = *at == '_' ? '-' : *at;
+    return name;
+}
+
+/* A wheel's file name without "+local": what installers then take for its version. */
+static const char *plain_name(struct af_arena *arena, const char *file)
+{
+    const char *plus = file == NULL ? NULL : strchr(file, '+');
+    const char *rest = plus == NULL ? NULL : strchr(plus, '-');
+    return rest == NULL ? file
+                        : af_arena_format(arena, "%.*s%s", (int)(plus - file), file, rest);
+}
+
+/* The marker of the wheel's Python tags; "" for any, NULL when it is not understood. */
+static const char *python_marker(struct af_arena *arena, const struct af_wheel *wheel)
+{
+    int64_t minor = 0;
+    if (wheel->python == NULL || strstr(wheel->python, "py3") != NULL)
+        return "";
+    if (!af_starts_with(wheel->python, "cp3") ||
+        !af_parse_i64(wheel->python + 3, 0, 99, &minor))
+        return NULL;
+    const char *operator= af_equal(wheel->abi, "abi3") ? ">=" : "==";
+    return af_arena_format(arena, "python_version %s '3.%d'", operator,(int) minor);
+}
+
+/* The machine's name in a platform tag: "x86_64" of "manylinux_2_28_x86_64". */
+static const char *tag_machine(const char *platform)
+{
+    static const char *const names[] = {"x86_64",     "aarch64", "ppc64le", "riscv64",
+                                        "universal2", "arm64",   "amd64"};
+    for (size_t i = 0; i < AF_COUNT(names); i++)
+        if (af_ends_with(platform, names[i]))
+            return names[i];
+    return NULL;
+}
+
+/* The marker of a platform tag or of "linux_ARCH"; "" for any, NULL: not understood. */
+static const char *platform_marker(struct af_arena *arena, const char *platform)
+{
+    const char *machine = platform == NULL ? NULL : tag_machine(platform);
+    if (platform == NULL || strcmp(platform, "any") == 0)
+        return "";
+    bool windows = af_starts_with(platform, "win");
+    bool mac = af_starts_with(platform, "macos");
+    if (machine == NULL || (!windows && !mac && strstr(platform, "linux") == NULL))
+        return NULL;
+    if (mac && strcmp(machine, "universal2") == 0)
+        return "sys_platform == 'darwin'";
+    if (windows && strcmp(machine, "arm64") != 0)
+        machine = "AMD64"; /* as platform.machine() writes it there */
+    return af_arena_format(arena, "sys_platform == '%s' and platform_machine == '%s'",
+                           windows ? "win32"
+                           : mac   ? "darwin"
+                                   : "linux",
+                           windows && strcmp(machine, "arm64") == 0 ? "ARM64" : machine);
+}
+
+/* "A and B" of which either may be empty. */
+static const char *join_markers(struct af_arena *arena, const char *a, const char *b)
+{
+    if (a == NULL || b == NULL)
+        return NULL;
+    return a[0] == '\0' ? b : b[0] == '\0' ? a : af_arena_format(arena, "%s and %s", a, b);
+}
+
+/* Of a build the machine's own facts tell what it is for. */
+static void mark_build(struct af_lock *lock, struct af_pin *pin)
+{
+    const char *os = af_fact_text_or(&pin->machine->platform.os, "linux");
+    const char *arch = af_fact_text_or(&pin->machine->platform.arch, NULL);
+    const char *tag = strcmp(os, "windows") == 0 ? "win" : os;
+    pin->python_marker = "";
+    pin->platform_marker =
+        arch == NULL
+            ? "sys_platform == 'linux'"
+            : platform_marker(lock->arena, af_arena_format(lock->arena, "%s_%s", tag, arch));
+}
+
+static void fill_wheel(struct af_lock *lock, struct af_pin *pin)
+{
+    const struct af_wheel *wheel = pin->wheel;
+    pin->version = wheel->version;
+    pin->url = af_url_encode(lock->arena, wheel->url);
+    pin->file = wheel->filename;
+    pin->plain = plain_name(lock->arena, wheel->filename);
+    pin->python_marker = python_marker(lock->arena, wheel);
+    pin->platform_marker = platform_marker(lock->arena, wheel->platform);
+    pin->python_minor = af_equal(wheel->abi, "abi3") ? -1 : wheel->python_minor;
+    if (wheel->torch_major >= 0 && wheel->torch_minor >= 0)
+        pin->torch =
+            af_arena_format(lock->arena, "%d.%d", wheel->torch_major, wheel->torch_minor);
+    lock->package = listed_name(lock->arena, wheel->package);
+}
+
+static void fill_build(struct af_lock *lock, struct af_pin *pin)
+{
+    const char *version = af_fact_text_or(&pin->machine->torch.version, "");
+    const char *minor = strchr(version, '.');
+    size_t len = minor == NULL ? 0 : strcspn(minor + 1, ".+") + 1;
+    pin->version = pin->rung->flash_attn;
+    pin->python_minor = -1;
+    if (minor != NULL)
+        pin->torch = af_arena_text_n(lock->arena, version, (size_t)(minor - version) + len);
+    mark_build(lock, pin);
+}
+
+/* Whether some machine would satisfy both markers. */
+static bool overlap(const struct af_pin *a, const struct af_pin *b)
+{
+    bool python =
+        a->python_minor < 0 || b->python_minor < 0 || a->python_minor == b->python_minor;
+    return python && (a->platform_marker[0] == '\0' || b->platform_marker[0] == '\0' ||
+                      strcmp(a->platform_marker, b->platform_marker) == 0);
+}
+
+static enum anyflash_status check_pin(struct af_lock *lock, const struct af_pin *pin,
+                                      bool *is_known_out, struct anyflash_error *err)
+{
+    *is_known_out = false;
+    if (pin->python_marker == NULL || pin->platform_marker == NULL)
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "no marker can say for which machines '%s' is", pin->file);
+    for (size_t i = 0; i < lock->pin_count; i++) {
+        const struct af_pin *other = &lock->pins[i];
+        if ((other->wheel == NULL) != (pin->wheel == NULL))
+            return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                           "'%s' would build from source and '%s' take a wheel: one "
+                           "configuration cannot forbid builds and need them",
+                           (pin->wheel == NULL ? pin : other)->machine->name,
+                           (pin->wheel == NULL ? other : pin)->machine->name);
+        if (other->wheel == pin->wheel &&
+            strcmp(other->platform_marker, pin->platform_marker) == 0)
+            *is_known_out = true;
+        else if (overlap(pin, other))
+            return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                           "'%s' and '%s' need different wheels (%s, %s) and no marker tells "
+                           "them apart",
+                           other->machine->name, pin->machine->name, other->file, pin->file);
+    }
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_lock_add(struct af_lock *lock, const struct af_decision *decision,
+                                 const struct af_machine *machine, struct anyflash_error *err)
+{
+    bool is_known = false;
+    struct af_pin pin = {.machine = machine, .rung = &decision->rungs[decision->recommended]};
+    if (!decision->possible)
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "nothing is possible for '%s'%s%s",
+                       machine->name, decision->missing_fact != NULL ? ": state the " : "",
+                       decision->missing_fact != NULL ? decision->missing_fact : "");
+    pin.wheel = pin.rung->wheel;
+    if (pin.rung->kind == AF_RUNG_BUILD && pin.rung->setup_lacks != NULL)
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "flash-attn's own setup.py cannot build for '%s': %s; `anyflash build` "
+                       "can: lock the wheel that it makes",
+                       machine->name, pin.rung->setup_lacks);
+    if (pin.wheel != NULL && pin.wheel->url != NULL)
+        fill_wheel(lock, &pin);
+    else if (pin.rung->kind == AF_RUNG_BUILD && pin.rung->flash_attn != NULL)
+        fill_build(lock, &pin);
+    else
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "the decision for '%s' is %s: there is no flash-attn to lock",
+                       machine->name, af_rung_name(pin.rung->kind));
+    if (lock->arena->failed)
+        return af_fail_memory(err);
+    if (lock->pin_count == AF_PINS_MAX)
+        return af_fail(err, ANYFLASH_E_LIMIT, "more than %d machines", AF_PINS_MAX);
+    enum anyflash_status status = check_pin(lock, &pin, &is_known, err);
+    if (status != ANYFLASH_OK || is_known)
+        return status;
+    lock->is_build = pin.wheel == NULL;
+    lock->pins[lock->pin_count++] = pin;
+    return ANYFLASH_OK;
+}
+
+void af_lock_facts(struct af_lock *lock, size_t index, struct af_wheel_facts facts)
+{
+    lock->pins[index].facts = facts;
+}
+
+/* Whether what uv would note as installed has the local part of the name. */
+static enum af_answer is_honest(const struct af_pin *pin)
+{
+    if (strcmp(pin->plain, pin->file) == 0)
+        return AF_YES;
+    if (pin->facts.metadata_version != NULL)
+        return strchr(pin->facts.metadata_version, '+') != NULL ? AF_YES : AF_NO;
+    return pin->wheel->metadata_has_local;
+}
+
+static void name_pin(struct af_lock *lock, struct af_pin *pin, enum af_pin_source source)
+{
+    pin->honest = is_honest(pin);
+    if (source == AF_PIN_PATH || (source == AF_PIN_AUTO && pin->honest == AF_NO))
+        pin->path = af_arena_format(lock->arena, "wheels/%s",
+                                    pin->honest == AF_NO ? pin->plain : pin->file);
+}
+
+/* "(A or B) and P" where all share P; else "(A and P) or (B and Q)". */
+static const char *union_marker(struct af_lock *lock)
+{
+    const char *platform = lock->pins[0].platform_marker;
+    const char *text = "";
+    bool shared = true;
+    for (size_t i = 0; i < lock->pin_count; i++)
+        shared = shared && strcmp(lock->pins[i].platform_marker, platform) == 0;
+    if (lock->pin_count == 1)
+        return lock->pins[0].marker;
+    for (size_t i = 0; i < lock->pin_count && text != NULL; i++)
+        text = af_arena_format(lock->arena, shared ? "%s%s%s" : "%s%s(%s)", text,
+                               i > 0 ? " or " : "",
+                               shared ? lock->pins[i].python_marker : lock->pins[i].marker);
+    if (!shared || platform[0] == '\0' || text == NULL)
+        return text;
+    return af_arena_format(lock->arena, "(%s) and %s", text, platform);
+}
+
+enum anyflash_status af_lock_finish(struct af_lock *lock, enum af_pin_source source,
+                                    struct anyflash_error *err)
+{
+    for (size_t i = 0; i < lock->pin_count; i++) {
+        struct af_pin *pin = &lock->pins[i];
+        pin->marker = join_markers(lock->arena, pin->python_marker, pin->platform_marker);
+        if (pin->marker != NULL && pin->marker[0] == '\0')
+            pin->marker = "python_version >= '3'";
+        if (pin->wheel != NULL)
+            name_pin(lock, pin, source);
+    }
+    if (!lock->arena->failed && lock->pin_count > 0)
+        lock->marker = union_marker(lock);
+    return lock->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
+const char *af_pin_torch_requirement(struct af_lock *lock, const struct af_pin *pin)
+{
+    return pin->torch == NULL ? NULL : af_arena_format(lock->arena, "torch==%s.*", pin->torch);
+}
+
+/* Adds `requirement`, with the pin's marker where others need something else. */
+static void add_requirement(struct af_lock *lock, const char **list, size_t *count,
+                            const char *requirement, const char *marker)
+{
+    if (requirement != NULL && marker != NULL)
+        requirement = af_arena_format(lock->arena, "%s ; %s", requirement, marker);
+    for (size_t i = 0; i < *count; i++)
+        if (af_equal(list[i], requirement))
+            return;
+    if (requirement != NULL)
+        list[(*count)++] = requirement;
+}
+
+static bool torch_differs(const struct af_lock *lock)
+{
+    for (size_t i = 1; i < lock->pin_count; i++) {
+        const char *a = lock->pins[0].torch;
+        const char *b = lock->pins[i].torch;
+        if ((a == NULL) != (b == NULL) || (a != NULL && strcmp(a, b) != 0))
+            return true;
+    }
+    return false;
+}
+
+/* flash-attn before 2.6 also named what its setup.py used. */
+static bool is_early(const struct af_pin *pin)
+{
+    struct af_version version;
+    static const struct af_version change = {
+        .release = {2, 6}, .release_count = 2, .pre = -1, .post = -1, .dev = -1};
+    return af_version_parse(pin->version, strlen(pin->version), &version) &&
+           af_version_compare_public(&version, &change) < 0;
+}
+
+/* The wheel's own words, but for torch; or what is known of flash-attn's. */
+static void add_own(struct af_lock *lock, const struct af_pin *pin, const char **list,
+                    size_t *count)
+{
+    if (pin->facts.requires_dist == NULL) {
+        add_requirement(lock, list, count, "einops", NULL);
+        add_requirement(lock, list, count, is_early(pin) ? "packaging" : NULL, NULL);
+        add_requirement(lock, list, count, is_early(pin) ? "ninja" : NULL, NULL);
+        return;
+    }
+    for (size_t i = 0; i < pin->facts.requires_count; i++)
+        if (!af_requirement_is(pin->facts.requires_dist[i], "torch") || pin->torch == NULL)
+            add_requirement(lock, list, count, pin->facts.requires_dist[i], NULL);
+}
+
+bool af_lock_knows_requirements(const struct af_lock *lock)
+{
+    for (size_t i = 0; i < lock->pin_count; i++) {
+        const struct af_pin *pin = &lock->pins[i];
+        if (pin->wheel != NULL && pin->facts.requires_dist == NULL &&
+            strcmp(pin->wheel->package, "flash_attn") != 0)
+            return false;
+    }
+    return true;
+}
+
+size_t af_lock_requirements(struct af_lock *lock, const char ***list_out)
+{
+    size_t room = 2 * AF_PINS_MAX;
+    size_t count = 0;
+    bool differs = torch_differs(lock);
+    for (size_t i = 0; i < lock->pin_count; i++)
+        room += lock->pins[i].facts.requires_count;
+    const char **list = af_arena_array(lock->arena, room, sizeof *list);
+    *list_out = list;
+    for (size_t i = 0; list != NULL && i < lock->pin_count; i++)
+        add_requirement(lock, list, &count, af_pin_torch_requirement(lock, &lock->pins[i]),
+                        differs ? lock->pins[i].marker : NULL);
+    for (size_t i = 0; list != NULL && i < lock->pin_count; i++)
+        add_own(lock, &lock->pins[i], list, &count);
+    return count;
+}

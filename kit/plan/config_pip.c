@@ -1,0 +1,203 @@
+/*
+ * config_pip.c: requirements.txt: the exact address with its hash in the
+ * fragment, which pip and uv check and which does not turn on hash mode for
+ * everything else; and torch pinned, as upstream's metadata pins none.
+ */
+#include <string.h>
+
+#include "kit/base/text.h"
+#include "kit/formats/metadata.h"
+#include "kit/formats/names.h"
+#include "kit/plan/config_parts.h"
+
+struct writer {
+    struct af_lock *lock;
+    struct af_text out;
+    bool hash_mode; /* every line needs "==" and a hash */
+    bool has_package;
+    bool has_torch;
+    bool has_binary;
+    bool crlf;
+};
+
+static void end_line(struct writer *writer)
+{
+    af_text_add(&writer->out, writer->crlf ? "\r\n" : "\n");
+}
+
+/* The lines that take the package's place. */
+static void add_pins(struct writer *writer)
+{
+    writer->has_package = true;
+    for (size_t i = 0; i < writer->lock->pin_count; i++) {
+        const char *line = af_pin_requirement(writer->lock, &writer->lock->pins[i]);
+        af_text_add(&writer->out, line == NULL ? "" : line);
+        end_line(writer);
+    }
+}
+
+/* The torch that all pins want, as a requirement; NULL: none, or they differ. */
+static const char *torch_requirement(struct writer *writer)
+{
+    const struct af_pin *first = &writer->lock->pins[0];
+    for (size_t i = 1; i < writer->lock->pin_count; i++)
+        if (!af_equal(first->torch, writer->lock->pins[i].torch))
+            return NULL;
+    return af_pin_torch_requirement(writer->lock, first);
+}
+
+/* Where a specifier stands, or would: behind the name and its extras. */
+static size_t specifier_at(struct af_span line, const struct af_requirement *requirement)
+{
+    if (requirement->specifier.len > 0)
+        return (size_t)(requirement->specifier.data - line.data);
+    size_t at = (size_t)(requirement->name.data - line.data) + requirement->name.len;
+    const char *close = at < line.len && line.data[at] == '['
+                            ? memchr(line.data + at, ']', line.len - at)
+                            : NULL;
+    return close != NULL ? (size_t)(close - line.data) + 1 : at;
+}
+
+/* A line about torch: its specifier becomes ours where it is another one. */
+static void add_torch(struct writer *writer, struct af_span line,
+                      const struct af_requirement *old)
+{
+    const char *requirement = torch_requirement(writer);
+    writer->has_torch = true;
+    if (requirement == NULL || old->url.len > 0 || writer->hash_mode) {
+        af_lock_note(writer->lock,
+                     "torch stays as requirements.txt has it; the wheel was built "
+                     "for torch %s",
+                     writer->lock->pins[0].torch == NULL ? "of any version"
+                                                         : writer->lock->pins[0].torch);
+        af_text_add_n(&writer->out, line.data, line.len);
+        return;
+    }
+    const char *pin = requirement + strlen("torch");
+    size_t pinned = strlen(pin) - 2; /* without ".*" */
+    bool fits = old->specifier.len >= pinned && memcmp(old->specifier.data, pin, pinned) == 0 &&
+                (old->specifier.len == pinned || strchr(".+", old->specifier.data[pinned]));
+    size_t at = specifier_at(line, old);
+    af_text_add_n(&writer->out, line.data, at);
+    af_text_add(&writer->out, fits ? "" : pin);
+    size_t rest = fits ? at : at + old->specifier.len;
+    af_text_add_n(&writer->out, line.data + rest, line.len - rest);
+}
+
+/* One line with those that it continues on. */
+static struct af_span take_line(struct af_span *rest)
+{
+    size_t len = 0;
+    bool goes_on = true;
+    while (len < rest->len && goes_on) {
+        const char *end = memchr(rest->data + len, '\n', rest->len - len);
+        size_t stop = end == NULL ? rest->len : (size_t)(end - rest->data);
+        size_t last = stop > len && rest->data[stop - 1] == '\r' ? stop - 1 : stop;
+        goes_on = last > len && rest->data[last - 1] == '\\';
+        len = end == NULL ? rest->len : stop + 1;
+    }
+    struct af_span line = {rest->data, len};
+    rest->data += len;
+    rest->len -= len;
+    return line;
+}
+
+/* A requirement as it stands in a line, without blanks, comment and options. */
+static struct af_span bare(struct af_span line)
+{
+    for (size_t i = 1; i < line.len; i++) {
+        bool is_blank = line.data[i - 1] == ' ' || line.data[i - 1] == '\t';
+        if (is_blank && (line.data[i] == '#' || line.data[i] == '-' || line.data[i] == '\\'))
+            line.len = i;
+    }
+    return af_span_trim(line);
+}
+
+static void add_line(struct writer *writer, struct af_span line)
+{
+    struct af_requirement requirement;
+    struct af_span text = bare(line);
+    bool is_option = text.len == 0 || text.data[0] == '-' || text.data[0] == '#';
+    bool is_named = !is_option && af_requirement_parse(text, &requirement);
+    if (is_named && af_name_is(requirement.name, writer->lock->package)) {
+        if (!writer->has_package)
+            add_pins(writer);
+        return;
+    }
+    if (is_named && af_name_is(requirement.name, "torch"))
+        add_torch(writer, line, &requirement);
+    else
+        af_text_add_n(&writer->out, line.data, line.len);
+    if (line.len > 0 && line.data[line.len - 1] != '\n')
+        end_line(writer);
+}
+
+static bool contains(struct af_span text, const char *word)
+{
+    size_t len = strlen(word);
+    for (size_t i = 0; len <= text.len && i <= text.len - len; i++)
+        if (memcmp(text.data + i, word, len) == 0)
+            return true;
+    return false;
+}
+
+const char *af_pin_requirement(struct af_lock *lock, const struct af_pin *pin)
+{
+    return af_arena_format(lock->arena, "%s @ %s%s%s ; %s", lock->package, pin->url,
+                           pin->facts.sha256 != NULL ? "#sha256=" : "",
+                           pin->facts.sha256 != NULL ? pin->facts.sha256 : "", pin->marker);
+}
+
+enum anyflash_status af_lock_wants_wheels(const struct af_lock *lock, const char *tool,
+                                          struct anyflash_error *err)
+{
+    return !lock->is_build
+               ? ANYFLASH_OK
+               : af_fail(
+                     err, ANYFLASH_E_UNSUPPORTED,
+                     "%s cannot lock a source build: it has no setting that names the torch "
+                     "to build against",
+                     tool);
+}
+
+void af_lock_note_hashes(struct af_lock *lock)
+{
+    for (size_t i = 0; i < lock->pin_count; i++)
+        if (lock->pins[i].facts.sha256 == NULL)
+            af_lock_note(lock, "without a hash, as the catalog has none: give the file with "
+                               "--from, and it is written down");
+}
+
+enum anyflash_status af_config_pip(struct af_lock *lock,
+                                   const struct af_config_options *options, struct af_span old,
+                                   const char *name, struct af_span *new_out,
+                                   struct anyflash_error *err)
+{
+    (void)options;
+    (void)name;
+    struct writer writer = {.lock = lock};
+    enum anyflash_status status = af_lock_wants_wheels(lock, "pip", err);
+    if (status != ANYFLASH_OK)
+        return status;
+    writer.crlf = contains(old, "\r\n");
+    writer.hash_mode = contains(old, "--hash") || contains(old, "--require-hashes");
+    writer.has_binary = contains(old, "--only-binary");
+    for (struct af_span rest = old; rest.len > 0;)
+        add_line(&writer, take_line(&rest));
+    const char *torch =
+        writer.has_torch || writer.hash_mode ? NULL : torch_requirement(&writer);
+    if (torch != NULL)
+        af_text_format(&writer.out, "%s%s", torch, writer.crlf ? "\r\n" : "\n");
+    if (!writer.has_binary)
+        af_text_format(&writer.out, "--only-binary %s%s", lock->package,
+                       writer.crlf ? "\r\n" : "\n");
+    if (!writer.has_package)
+        add_pins(&writer);
+    af_lock_note_hashes(lock);
+    new_out->len = writer.out.len;
+    new_out->data = writer.out.failed
+                        ? NULL
+                        : af_arena_text_n(lock->arena, writer.out.data, writer.out.len);
+    af_text_release(&writer.out);
+    return new_out->data == NULL || lock->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}

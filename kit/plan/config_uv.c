@@ -1,0 +1,406 @@
+/*
+ * config_uv.c: pyproject.toml for uv: sources with disjoint markers, a
+ * dependency no wider than them, the torch that the wheel was built for, and no
+ * build; or, for a source build, what makes uv build again when torch changes.
+ *
+ * Each step below is one edit of the file; docs/reference/config.md has the
+ * reasons, each seen with real uv.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "kit/base/text.h"
+#include "kit/formats/metadata.h"
+#include "kit/formats/names.h"
+#include "kit/formats/version.h"
+#include "kit/plan/config_parts.h"
+
+#define ERROR_NAME_BYTES 160
+
+struct writer {
+    struct af_lock *lock;
+    const struct af_config_options *options;
+    struct af_toml toml;
+    struct anyflash_error *err;
+};
+
+/* ["a", "b"] or one element a line, where it is long. */
+static const char *list_text(struct af_arena *arena, const char *const *items, size_t count)
+{
+    const char *text = "[";
+    for (size_t i = 0; text != NULL && i < count; i++) {
+        const char *quoted = af_toml_quote(arena, items[i]);
+        text = quoted == NULL
+                   ? NULL
+                   : af_arena_format(arena, "%s%s%s", text, i > 0 ? ", " : "", quoted);
+    }
+    return text == NULL ? NULL : af_arena_format(arena, "%s]", text);
+}
+
+/* Whether some Python 3.`minor` satisfies `specifier`. */
+static bool python_allowed(const char *specifier, int minor)
+{
+    for (int patch = 0; patch < 40; patch++) {
+        struct af_version version = {
+            .release = {3, minor, patch}, .release_count = 3, .pre = -1, .post = -1, .dev = -1};
+        if (af_specifier_contains(specifier, &version) != AF_NO)
+            return true;
+    }
+    return false;
+}
+
+/* uv drops a wheel whose Python lies outside without a word: refuse instead. */
+static enum anyflash_status check_python(struct writer *writer)
+{
+    char shown[ERROR_NAME_BYTES];
+    const char *specifier =
+        af_toml_text(&writer->toml, AF_TOML_PATH("project", "requires-python"));
+    if (specifier == NULL) {
+        af_lock_note(writer->lock, "the project has no requires-python: uv takes the Python it "
+                                   "runs with and every later one");
+        return ANYFLASH_OK;
+    }
+    for (size_t i = 0; i < writer->lock->pin_count; i++) {
+        const struct af_pin *pin = &writer->lock->pins[i];
+        if (pin->python_minor >= 0 && !python_allowed(specifier, pin->python_minor))
+            return af_fail(
+                writer->err, ANYFLASH_E_UNSUPPORTED,
+                "the wheel is for Python 3.%d, and requires-python is '%s': uv would lock it "
+                "and install nothing",
+                pin->python_minor,
+                af_text_quote(shown, sizeof shown, specifier, strlen(specifier)));
+    }
+    return ANYFLASH_OK;
+}
+
+/* The specifier that the file has for the package, where all pins satisfy it. */
+static const char *kept_specifier(struct writer *writer, const struct af_requirement *old)
+{
+    const char *text =
+        af_arena_text_n(writer->lock->arena, old->specifier.data, old->specifier.len);
+    for (size_t i = 0; text != NULL && i < writer->lock->pin_count; i++) {
+        struct af_version version;
+        const char *own = writer->lock->pins[i].version;
+        if (!af_version_parse(own, strlen(own), &version) ||
+            af_specifier_contains(text, &version) != AF_YES)
+            return "";
+    }
+    return text == NULL ? "" : text;
+}
+
+/* `"flash-attn>=2.7 ; MARKER"`, quoted. */
+static const char *dependency(struct writer *writer, const char *old)
+{
+    struct af_lock *lock = writer->lock;
+    struct af_requirement requirement = {.has_marker = false};
+    const char *specifier = "";
+    if (lock->is_build)
+        specifier = af_arena_format(lock->arena, "==%s", lock->pins[0].version);
+    else if (old != NULL &&
+             af_requirement_parse((struct af_span){old, strlen(old)}, &requirement) &&
+             requirement.specifier.len > 0)
+        specifier = kept_specifier(writer, &requirement);
+    const char *text =
+        specifier == NULL
+            ? NULL
+            : af_arena_format(lock->arena, "%s%s ; %s", lock->package, specifier, lock->marker);
+    return text == NULL ? NULL : af_toml_quote(lock->arena, text);
+}
+
+/* Element of the array that is about the package, or NULL. */
+static const struct af_toml_item *listed(const struct af_toml_item *array, const char *package)
+{
+    if (array == NULL || array->kind != AF_TOML_ARRAY)
+        return NULL;
+    for (const struct af_toml_item *item = array->first; item != NULL; item = item->next)
+        if (af_requirement_is(item->text, package))
+            return item;
+    return NULL;
+}
+
+/* Replaces the package's line in the array at `path`; *found_out when there was one. */
+static enum anyflash_status settle_list(struct writer *writer, struct af_toml_path path,
+                                        bool *found_out)
+{
+    const struct af_toml_item *item =
+        listed(af_toml_find(&writer->toml, path), writer->lock->package);
+    if (item == NULL)
+        return ANYFLASH_OK;
+    *found_out = true;
+    return af_toml_replace(&writer->toml, item, dependency(writer, item->text), writer->err);
+}
+
+/* The same in every array of a table: extras, groups. */
+static enum anyflash_status settle_table(struct writer *writer, const char *first,
+                                         const char *second, bool *found_out)
+{
+    struct af_toml_path path =
+        second == NULL ? AF_TOML_PATH(first) : AF_TOML_PATH(first, second);
+    const char *keys[3] = {first, second};
+    size_t depth = path.count;
+    const struct af_toml_item *table = af_toml_find(&writer->toml, path);
+    for (size_t i = 0; table != NULL && i < table->child_count; i++) {
+        const struct af_toml_item *child = table->first;
+        for (size_t skip = 0; skip < i; skip++)
+            child = child->next;
+        keys[depth] = child->key;
+        enum anyflash_status status =
+            settle_list(writer, (struct af_toml_path){keys, depth + 1}, found_out);
+        if (status != ANYFLASH_OK)
+            return status;
+        table = af_toml_find(&writer->toml, (struct af_toml_path){keys, depth});
+    }
+    return ANYFLASH_OK;
+}
+
+/* Wherever the package is asked for; where it is not, it comes in. */
+static enum anyflash_status set_dependency(struct writer *writer)
+{
+    const char *extra = writer->options->extra;
+    bool in_extra = false;
+    bool found = false;
+    struct af_toml_path target = extra == NULL
+                                     ? AF_TOML_PATH("project", "dependencies")
+                                     : AF_TOML_PATH("project", "optional-dependencies", extra);
+    if (extra != NULL)
+        in_extra = listed(af_toml_find(&writer->toml, target), writer->lock->package) != NULL;
+    enum anyflash_status status =
+        settle_list(writer, AF_TOML_PATH("project", "dependencies"), &found);
+    if (status == ANYFLASH_OK)
+        status = settle_table(writer, "project", "optional-dependencies", &found);
+    if (status == ANYFLASH_OK)
+        status = settle_table(writer, "dependency-groups", NULL, &found);
+    if (status != ANYFLASH_OK || (extra == NULL ? found : in_extra))
+        return status;
+    const char *text = dependency(writer, NULL);
+    return text == NULL ? af_fail_memory(writer->err)
+                        : af_toml_append(&writer->toml, target, text, writer->err);
+}
+
+/* The package in the array [tool.uv] `key`, or out of it. */
+static enum anyflash_status set_listed(struct writer *writer, const char *key, bool wanted)
+{
+    struct af_toml_path path = AF_TOML_PATH("tool", "uv", key);
+    const struct af_toml_item *array = af_toml_find(&writer->toml, path);
+    const struct af_toml_item *item = listed(array, writer->lock->package);
+    const char *name = af_toml_quote(writer->lock->arena, writer->lock->package);
+    if (name == NULL)
+        return af_fail_memory(writer->err);
+    if (wanted && item == NULL)
+        return af_toml_append(&writer->toml, path, name, writer->err);
+    if (wanted || item == NULL)
+        return ANYFLASH_OK;
+    return af_toml_remove(&writer->toml, array->child_count == 1 ? array : item, writer->err);
+}
+
+/* The child of a table whose name is the package's, however it is spelled. */
+static const struct af_toml_item *package_key(const struct af_toml_item *table,
+                                              const char *package)
+{
+    if (table == NULL || (table->kind != AF_TOML_TABLE && table->kind != AF_TOML_INLINE))
+        return NULL;
+    for (const struct af_toml_item *item = table->first; item != NULL; item = item->next)
+        if (af_name_is((struct af_span){item->key, strlen(item->key)}, package))
+            return item;
+    return NULL;
+}
+
+/* [tool.uv.TABLE] package = value; NULL takes it out. */
+static enum anyflash_status set_keyed(struct writer *writer, const char *table,
+                                      const char *value)
+{
+    struct af_toml_path path = AF_TOML_PATH("tool", "uv", table);
+    const struct af_toml_item *parent = af_toml_find(&writer->toml, path);
+    const struct af_toml_item *item = package_key(parent, writer->lock->package);
+    if (item == NULL && value == NULL)
+        return ANYFLASH_OK;
+    if (item == NULL)
+        return af_toml_set(&writer->toml,
+                           AF_TOML_PATH("tool", "uv", table, writer->lock->package), value,
+                           writer->err);
+    if (value == NULL) {
+        bool last = parent->origin == AF_TOML_HEADER && parent->child_count == 1;
+        return af_toml_remove(&writer->toml, last ? parent : item, writer->err);
+    }
+    if (item->origin == AF_TOML_HEADER) { /* [tool.uv.sources.flash-attn] */
+        enum anyflash_status status = af_toml_remove(&writer->toml, item, writer->err);
+        return status != ANYFLASH_OK ? status : set_keyed(writer, table, value);
+    }
+    return af_toml_replace(&writer->toml, item, value, writer->err);
+}
+
+/* The sources, one line for each pin. */
+static const char *sources_text(struct af_lock *lock)
+{
+    const char *text = "[\n";
+    for (size_t i = 0; text != NULL && i < lock->pin_count; i++) {
+        const struct af_pin *pin = &lock->pins[i];
+        const char *place =
+            af_toml_quote(lock->arena, pin->path != NULL ? pin->path : pin->url);
+        const char *marker = af_toml_quote(lock->arena, pin->marker);
+        text = place == NULL || marker == NULL
+                   ? NULL
+                   : af_arena_format(lock->arena, "%s    { %s = %s, marker = %s },\n", text,
+                                     pin->path != NULL ? "path" : "url", place, marker);
+    }
+    return text == NULL ? NULL : af_arena_format(lock->arena, "%s]", text);
+}
+
+/* The block of [[tool.uv.dependency-metadata]] about the package, or NULL. */
+static const struct af_toml_item *metadata_block(const struct writer *writer)
+{
+    const struct af_toml_item *list =
+        af_toml_find(&writer->toml, AF_TOML_PATH("tool", "uv", "dependency-metadata"));
+    const struct af_toml_item *block = list == NULL ? NULL : list->first;
+    for (; block != NULL; block = block->next) {
+        const struct af_toml_item *name = af_toml_get(block, "name");
+        if (name != NULL && name->text != NULL &&
+            af_name_is((struct af_span){name->text, strlen(name->text)}, writer->lock->package))
+            return block;
+    }
+    return NULL;
+}
+
+/* Without a version: a wheel whose name has a local part would not be met by one. */
+static enum anyflash_status set_metadata(struct writer *writer)
+{
+    const char **list = NULL;
+    struct af_lock *lock = writer->lock;
+    size_t count = af_lock_requirements(lock, &list);
+    const char *value = list == NULL ? NULL : list_text(lock->arena, list, count);
+    const char *name = af_toml_quote(lock->arena, lock->package);
+    const struct af_toml_item *block = metadata_block(writer);
+    if (value == NULL || name == NULL)
+        return af_fail_memory(writer->err);
+    if (block == NULL)
+        return af_toml_append_table(&writer->toml,
+                                    AF_TOML_PATH("tool", "uv", "dependency-metadata"),
+                                    (const char *const[]){"name", "requires-dist"},
+                                    (const char *const[]){name, value}, 2, writer->err);
+    enum anyflash_status status =
+        af_toml_set_in(&writer->toml, block, "requires-dist", value, writer->err);
+    const struct af_toml_item *version = af_toml_get(metadata_block(writer), "version");
+    if (status == ANYFLASH_OK && version != NULL)
+        status = af_toml_remove(&writer->toml, version, writer->err);
+    return status;
+}
+
+/* { FLASH_ATTENTION_FORCE_BUILD = "TRUE", ... }: what changes the result, nothing else. */
+static const char *variables_text(struct af_lock *lock)
+{
+    const char *archs = lock->pins[0].rung->arch_list;
+    const char *quoted = archs == NULL ? NULL : af_toml_quote(lock->arena, archs);
+    return quoted == NULL ? "{ FLASH_ATTENTION_FORCE_BUILD = \"TRUE\" }"
+                          : af_arena_format(lock->arena,
+                                            "{ FLASH_ATTENTION_FORCE_BUILD = \"TRUE\", "
+                                            "FLASH_ATTN_CUDA_ARCHS = %s }",
+                                            quoted);
+}
+
+static enum anyflash_status write_build(struct writer *writer)
+{
+    enum anyflash_status status = set_listed(writer, "no-build-package", false);
+    if (status == ANYFLASH_OK)
+        status = set_listed(writer, "no-build-isolation-package", false);
+    if (status == ANYFLASH_OK)
+        status = set_keyed(writer, "sources", NULL);
+    if (status == ANYFLASH_OK)
+        status = set_keyed(writer, "extra-build-dependencies",
+                           "[{ requirement = \"torch\", match-runtime = true }, \"packaging\", "
+                           "\"psutil\", \"ninja\", \"wheel\"]");
+    if (status == ANYFLASH_OK)
+        status = set_keyed(writer, "extra-build-variables", variables_text(writer->lock));
+    int jobs = writer->lock->pins[0].rung->jobs;
+    af_lock_note(writer->lock,
+                 "build with MAX_JOBS=%d NVCC_THREADS=1 set for `uv sync`: they change only "
+                 "time and memory, so they are not in the file, where they would be part of "
+                 "what uv remembers the build by",
+                 jobs < 1 ? 1 : jobs);
+    return status;
+}
+
+/* The address of PyTorch's wheel index is the reader's to know: mirrors are common. */
+static void note_torch(struct writer *writer)
+{
+    const struct af_toml_item *sources =
+        af_toml_find(&writer->toml, AF_TOML_PATH("tool", "uv", "sources"));
+    for (size_t i = 0; i < writer->lock->pin_count; i++) {
+        const struct af_pin *pin = &writer->lock->pins[i];
+        if (pin->torch_build != NULL && package_key(sources, "torch") == NULL)
+            af_lock_note(writer->lock,
+                         "a plain install brings torch %s for another CUDA than the wheel's: "
+                         "name PyTorch's wheel index for %s as an explicit index in "
+                         "[tool.uv.sources] torch",
+                         pin->torch, pin->torch_build);
+    }
+}
+
+/* What uv 0.10 and newer does with an address whose file says another version inside. */
+static void note_sources(struct af_lock *lock)
+{
+    for (size_t i = 0; i < lock->pin_count; i++) {
+        const struct af_pin *pin = &lock->pins[i];
+        if (pin->path == NULL && pin->honest == AF_NO)
+            af_lock_note(lock, "uv 0.10 and newer installs this file again at every `uv sync`: "
+                               "the version inside lacks the local part of its name");
+        if (pin->path == NULL && pin->honest == AF_UNKNOWN)
+            af_lock_note(
+                lock, "whether the version inside is that of the name is not known: see "
+                      "that a second `uv sync` changes nothing, or give the file with --from");
+    }
+}
+
+/* Markers have no word for the free-threaded build. */
+static void note_threads(struct af_lock *lock)
+{
+    for (size_t i = 0; i < lock->pin_count; i++)
+        if (lock->pins[i].wheel->abi != NULL && af_ends_with(lock->pins[i].wheel->abi, "t"))
+            af_lock_note(lock,
+                         "the wheel is for the free-threaded Python 3.%d, and no marker says "
+                         "so: with the usual one uv stops at sync",
+                         lock->pins[i].python_minor);
+}
+
+static enum anyflash_status write_wheels(struct writer *writer)
+{
+    note_threads(writer->lock);
+    note_sources(writer->lock);
+    note_torch(writer);
+    const char *sources = sources_text(writer->lock);
+    if (sources == NULL)
+        return af_fail_memory(writer->err);
+    enum anyflash_status status = set_listed(writer, "no-build-package", true);
+    if (status == ANYFLASH_OK)
+        status = set_listed(writer, "no-build-isolation-package", false);
+    if (status == ANYFLASH_OK)
+        status = set_keyed(writer, "extra-build-dependencies", NULL);
+    if (status == ANYFLASH_OK)
+        status = set_keyed(writer, "extra-build-variables", NULL);
+    if (status == ANYFLASH_OK)
+        status = set_keyed(writer, "sources", sources);
+    return status;
+}
+
+enum anyflash_status af_config_uv(struct af_lock *lock, const struct af_config_options *options,
+                                  struct af_span old, const char *name, struct af_span *new_out,
+                                  struct anyflash_error *err)
+{
+    struct writer writer = {.lock = lock, .options = options, .err = err};
+    enum anyflash_status status = af_toml_parse(&writer.toml, lock->arena, old, name, err);
+    if (status == ANYFLASH_OK)
+        status = check_python(&writer);
+    if (status == ANYFLASH_OK)
+        status = set_dependency(&writer);
+    if (status == ANYFLASH_OK)
+        status = lock->is_build ? write_build(&writer) : write_wheels(&writer);
+    if (status == ANYFLASH_OK && af_lock_knows_requirements(lock))
+        status = set_metadata(&writer);
+    else if (status == ANYFLASH_OK)
+        af_lock_note(lock,
+                     "what %s needs is not known without its file, so torch is not pinned: "
+                     "give the file with --from",
+                     lock->package);
+    if (status == ANYFLASH_OK)
+        *new_out = writer.toml.text;
+    return status;
+}

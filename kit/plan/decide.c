@@ -1,0 +1,146 @@
+/*
+ * decide.c: from machines and catalog to a decision: verdicts on the wheels,
+ * their order, the rungs, the recommendation.
+ */
+#include "kit/plan/decide.h"
+
+#include <string.h>
+
+#include "kit/base/text.h"
+#include "kit/build/offer/rung_build.h"
+#include "kit/fit/rank.h"
+#include "kit/fit/rung.h"
+
+/* Names are compared as PEP 503 normalises them: '-' and '_' are alike. */
+static bool is_package(const char *wheel, const char *wanted)
+{
+    for (; *wheel != '\0' && *wanted != '\0'; wheel++, wanted++) {
+        if (*wheel != *wanted && !(*wheel == '_' && *wanted == '-'))
+            return false;
+    }
+    return *wheel == *wanted;
+}
+
+static bool is_asked_for(const struct af_fit_options *options, const struct af_wheel *wheel)
+{
+    const char *package = options->package == NULL ? "flash_attn" : options->package;
+    return is_package(wheel->package, package) &&
+           (options->version == NULL || strcmp(options->version, wheel->version) == 0) &&
+           (!options->official_only || wheel->official);
+}
+
+static void judge_catalog(const struct af_judge *judge, struct af_decision *decision)
+{
+    const struct af_catalog *catalog = judge->catalog;
+    struct af_trial trial = {.judge = judge};
+    decision->candidates =
+        af_arena_array(&decision->arena, catalog->count + 1, sizeof *decision->candidates);
+    if (decision->candidates == NULL)
+        return;
+    for (size_t i = 0; i < catalog->count; i++) {
+        const struct af_wheel *wheel = &catalog->wheels[i];
+        if (is_asked_for(judge->options, wheel))
+            decision->candidates[decision->candidate_count++].wheel = wheel;
+    }
+    for (size_t v = 0; v < judge->view_count; v++) {
+        for (size_t i = 0; i < decision->candidate_count; i++)
+            decision->candidates[i].reason_bits |=
+                af_verdict(&trial, &judge->views[v], decision->candidates[i].wheel);
+    }
+    for (size_t i = 0; i < decision->candidate_count; i++)
+        decision->candidates[i].answer = af_verdict_answer(decision->candidates[i].reason_bits);
+    af_rank_sort(judge, decision->candidates, decision->candidate_count,
+                 &decision->fitting_count, &decision->unknown_count);
+}
+
+/* The key fact that is missing on some machine, NULL when all are known. */
+static const char *missing_fact(const struct af_judge *judge)
+{
+    for (size_t i = 0; i < judge->view_count; i++) {
+        const struct af_view *view = &judge->views[i];
+        if (view->os == NULL || view->arch == NULL)
+            return "platform";
+        if (!view->python_known)
+            return "Python version";
+        if (view->torch.state == AF_FACT_UNKNOWN)
+            return "torch version";
+    }
+    return NULL;
+}
+
+/* Open only because a fact of the machine is missing, which the reader can state. */
+static bool open_by_facts(const struct af_rung *rung)
+{
+    for (size_t i = 0; i < rung->reason_count; i++) {
+        if (af_reason_effect(rung->reasons[i].id) == AF_REASON_OPEN &&
+            !af_starts_with(af_reason_text_id(rung->reasons[i].id), "unknown-"))
+            return false;
+    }
+    return true;
+}
+
+static void recommend(const struct af_judge *judge, struct af_decision *decision)
+{
+    const char *missing = missing_fact(judge);
+    if (judge->options->has_preference) {
+        decision->recommended = judge->options->preference;
+        decision->possible = decision->rungs[decision->recommended].answer != AF_NO;
+        return;
+    }
+    decision->recommended = AF_RUNG_ENGINE;
+    for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
+        const struct af_rung *rung = &decision->rungs[kind];
+        bool unknown = rung->answer == AF_UNKNOWN && open_by_facts(rung);
+        if (unknown && missing != NULL) {
+            decision->missing_fact = missing;
+            return; /* a fact decides between this rung and those below */
+        }
+        if (rung->answer == AF_YES || unknown) {
+            decision->recommended = (enum af_rung_kind)kind;
+            decision->possible = true;
+            return;
+        }
+    }
+}
+
+static void climb_ladder(const struct af_judge *judge, struct af_decision *decision)
+{
+    struct af_climb climb = {.judge = judge, .decision = decision, .arena = &decision->arena};
+    af_rung_wheel(&climb);
+    af_rung_torch_kernels(&climb);
+    af_rung_torch_change(&climb);
+    af_rung_build(&climb);
+    af_rung_engine(&climb);
+    recommend(judge, decision);
+}
+
+enum anyflash_status af_plan_decide(const struct af_catalog *catalog,
+                                    const struct af_machine *const *machines,
+                                    size_t machine_count, const struct af_fit_options *options,
+                                    struct af_decision *decision, struct anyflash_error *err)
+{
+    struct af_tables tables;
+    struct af_judge judge;
+    struct af_decision made = {.possible = false};
+    af_arena_init(&made.arena);
+    enum anyflash_status status = af_judge_open(&judge, &tables, catalog, machines,
+                                                machine_count, options, &made.arena, err);
+    if (status == ANYFLASH_OK) {
+        judge_catalog(&judge, &made);
+        if (!made.arena.failed)
+            climb_ladder(&judge, &made);
+        af_tables_release(&tables);
+        status = made.arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
+    }
+    if (status == ANYFLASH_OK)
+        *decision = made;
+    else
+        af_arena_release(&made.arena);
+    return status;
+}
+
+void af_decision_release(struct af_decision *decision)
+{
+    af_arena_release(&decision->arena);
+    *decision = (struct af_decision){.possible = false};
+}

@@ -1,0 +1,21 @@
+/*
+ * decide.h: from a machine and the catalog to a decision. Pure: nothing is read
+ * but the arguments and the data inside the program.
+ */
+#ifndef AF_KIT_PLAN_DECIDE_H
+#define AF_KIT_PLAN_DECIDE_H
+
+#include "kit/fit/fit.h"
+
+/*
+ * Judges the catalog for all `machines` at once (a wheel fits when it fits each
+ * of them) and climbs the ladder. On success *decision is initialised and the
+ * caller releases it.
+ */
+enum anyflash_status af_plan_decide(const struct af_catalog *catalog,
+                                    const struct af_machine *const *machines,
+                                    size_t machine_count, const struct af_fit_options *options,
+                                    struct af_decision *decision, struct anyflash_error *err);
+void af_decision_release(struct af_decision *decision);
+
+#endif

@@ -1,0 +1,218 @@
+/*
+ * saved.c: steps as JSON, and back through the builder.
+ */
+#include "kit/plan/saved.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "kit/base/text.h"
+#include "kit/formats/wheel_name.h"
+#include "kit/plan/builder.h"
+#include "kit/plan/saved_facts.h"
+
+static const char *const kind_names[] = {
+    [AF_STEP_ADVICE] = "advice",     [AF_STEP_ENVIRONMENT] = "environment",
+    [AF_STEP_TOOL] = "tool",         [AF_STEP_WHEEL] = "wheel",
+    [AF_STEP_PACKAGES] = "packages", [AF_STEP_TORCH] = "torch",
+    [AF_STEP_BUILD] = "build",       [AF_STEP_TRY] = "try"};
+
+static json_t *text_json(const char *text)
+{
+    return text != NULL ? json_string(text) : json_null();
+}
+
+static json_t *list_json(const char *const *items, size_t count)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list != NULL && i < count; i++) {
+        if (json_array_append_new(list, json_string(items[i])) == 0)
+            continue;
+        json_decref(list);
+        list = NULL;
+    }
+    return list;
+}
+
+static json_t *wheel_json(const struct af_step_wheel *wheel)
+{
+    if (wheel == NULL)
+        return json_null();
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "package", wheel->package, "filename",
+                     wheel->filename, "url", text_json(wheel->url), "path",
+                     text_json(wheel->path), "sha256", text_json(wheel->sha256), "version",
+                     text_json(wheel->version));
+}
+
+static json_t *step_json(const struct af_step *step, struct af_arena *arena)
+{
+    const char *command = step->argc > 0 ? af_step_command(step, arena) : NULL;
+    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "title",
+                     text_json(step->title), "kind", kind_names[step->kind], "argv",
+                     list_json(step->argv, step->argc), "environment",
+                     list_json(step->environment, step->environment_count), "command",
+                     text_json(command), "wheel", wheel_json(step->wheel), "requirements",
+                     list_json(step->requirements, step->requirement_count), "torch_backend",
+                     text_json(step->torch_backend));
+}
+
+json_t *af_plan_steps_json(const struct af_plan *plan, struct af_arena *arena)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list != NULL && i < plan->step_count; i++) {
+        if (json_array_append_new(list, step_json(&plan->steps[i], arena)) == 0)
+            continue;
+        json_decref(list);
+        list = NULL;
+    }
+    return list;
+}
+
+struct reading {
+    const char *name;
+    struct af_builder *builder;
+    struct anyflash_error *err;
+};
+
+static enum anyflash_status bad(const struct reading *reading, const char *what)
+{
+    return af_fail(reading->err, ANYFLASH_E_DATA, "'%s' is no plan of ours: %s", reading->name,
+                   what);
+}
+
+/* "einops", "torch==2.9.1+cu128": nothing that an installer takes for an option or a file. */
+static bool is_requirement(const char *text)
+{
+    size_t len = text == NULL ? 0 : strlen(text);
+    if (len == 0 || len > 200 || !isalnum((unsigned char)text[0]))
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (!isalnum((unsigned char)text[i]) && strchr("-_.+=!<>~,", text[i]) == NULL)
+            return false;
+    return true;
+}
+
+static bool is_hash(const char *text)
+{
+    return strlen(text) == 64 && strspn(text, "0123456789abcdefABCDEF") == 64;
+}
+
+static enum anyflash_status read_wheel(struct reading *reading, const json_t *json)
+{
+    struct af_wheel_name parts;
+    struct af_arena *arena = reading->builder->arena;
+    const json_t *row = json_object_get(json, "wheel");
+    const char *filename = json_string_value(json_object_get(row, "filename"));
+    const char *url = json_string_value(json_object_get(row, "url"));
+    const char *sha256 = json_string_value(json_object_get(row, "sha256"));
+    const char *package = json_string_value(json_object_get(row, "package"));
+    if (filename == NULL || !is_requirement(package) || strchr(filename, '/') != NULL ||
+        af_wheel_name_parse(filename, strlen(filename), &parts) != AF_WHEEL_NAME_VALID)
+        return bad(reading, "a step has no wheel with a proper name");
+    if (url == NULL || (strncmp(url, "https://", 8) != 0 && strncmp(url, "http://", 7) != 0))
+        return bad(reading, "a wheel has no address");
+    if (sha256 != NULL && !is_hash(sha256))
+        return bad(reading, "a SHA-256 has not 64 hexadecimal digits");
+    const struct af_step_wheel wheel = {
+        .package = af_arena_text(arena, package),
+        .filename = af_arena_text(arena, filename),
+        .url = af_arena_text(arena, url),
+        .sha256 = af_arena_text(arena, sha256),
+        .version = af_arena_text(arena, parts.version_text),
+    };
+    af_plan_file(reading->builder, &wheel);
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status read_requirements(struct reading *reading, const json_t *json,
+                                              enum af_step_kind kind)
+{
+    struct af_builder *builder = reading->builder;
+    const json_t *list = json_object_get(json, "requirements");
+    const char *backend = json_string_value(json_object_get(json, "torch_backend"));
+    size_t count = json_array_size(list);
+    if (count == 0 || count > AF_STEP_WORDS_MAX / 2 ||
+        (backend != NULL && !is_requirement(backend)))
+        return bad(reading, "a step has no proper requirements");
+    for (size_t i = 0; i < count; i++)
+        if (!is_requirement(json_string_value(json_array_get(list, i))))
+            return bad(reading, "a requirement is not a name with a version");
+    af_builder_install(builder);
+    if (backend != NULL && builder->target.uv) {
+        af_builder_word(builder, "--torch-backend");
+        af_builder_word(builder, backend);
+    }
+    for (size_t i = 0; i < count; i++)
+        af_builder_word(builder, json_string_value(json_array_get(list, i)));
+    af_builder_end(builder, kind,
+                   kind == AF_STEP_TORCH ? "install the torch that the wheel was built for"
+                                         : "install what it needs too");
+    for (size_t i = 0; i < count; i++)
+        af_builder_require(builder, json_string_value(json_array_get(list, i)));
+    if (af_builder_last(builder) != NULL)
+        af_builder_last(builder)->torch_backend = af_arena_text(builder->arena, backend);
+    return ANYFLASH_OK;
+}
+
+/* Advice and what is tried come from the wheel, not from the file. */
+static enum anyflash_status read_step(struct reading *reading, const json_t *json)
+{
+    const char *kind = json_string_value(json_object_get(json, "kind"));
+    if (af_equal(kind, "wheel"))
+        return read_wheel(reading, json);
+    if (af_equal(kind, "packages"))
+        return read_requirements(reading, json, AF_STEP_PACKAGES);
+    if (af_equal(kind, "torch"))
+        return read_requirements(reading, json, AF_STEP_TORCH);
+    if (af_equal(kind, "advice") || af_equal(kind, "try"))
+        return ANYFLASH_OK;
+    if (af_equal(kind, "environment") || af_equal(kind, "tool") || af_equal(kind, "build"))
+        return bad(reading, "it has steps that are yours to do, as making an environment or a "
+                            "build");
+    return bad(reading, "a step is of no kind that is known");
+}
+
+static enum anyflash_status read_steps(struct reading *reading, const json_t *json)
+{
+    const json_t *steps = json_object_get(json, "steps");
+    enum anyflash_status status = ANYFLASH_OK;
+    size_t count = json_array_size(steps);
+    if (!json_is_array(steps) || count >= AF_STEPS_MAX)
+        return bad(reading, "it has no list of steps");
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
+        status = read_step(reading, json_array_get(steps, i));
+    for (size_t i = 0; status == ANYFLASH_OK && i < reading->builder->step_count; i++)
+        if (reading->builder->steps[i].wheel != NULL)
+            af_plan_check(reading->builder, reading->builder->steps[i].wheel->package);
+    return status;
+}
+
+enum anyflash_status af_plan_read(const json_t *json, const char *name,
+                                  const struct af_machine *machine, struct af_arena *arena,
+                                  struct af_plan *plan, const char **changed_out,
+                                  struct anyflash_error *err)
+{
+    struct af_builder builder;
+    struct reading reading = {.name = name, .builder = &builder, .err = err};
+    *changed_out = NULL;
+    if (!af_equal(json_string_value(json_object_get(json, "schema")), AF_PLAN_SCHEMA) ||
+        !json_is_object(json_object_get(json, "facts")))
+        return bad(&reading, "`anyflash plan --json` writes one");
+    *changed_out = af_plan_fact_changed(json_object_get(json, "facts"), machine, arena);
+    if (arena->failed)
+        return af_fail_memory(err);
+    if (*changed_out != NULL)
+        return ANYFLASH_OK;
+    struct af_plan made = {.rung = AF_RUNG_WHEEL};
+    const char *decision = json_string_value(json_object_get(json, "decision"));
+    if (decision != NULL && !af_rung_parse(decision, &made.rung))
+        return bad(&reading, "its decision is none that we know");
+    af_builder_begin(&builder, &made, machine);
+    af_plan_prepare(&builder);
+    enum anyflash_status status = read_steps(&reading, json);
+    if (status != ANYFLASH_OK) {
+        af_arena_release(&made.arena);
+        return status;
+    }
+    return af_builder_finish(&builder, &made, plan, err);
+}

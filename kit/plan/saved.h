@@ -1,0 +1,32 @@
+/*
+ * saved.h: a plan kept as JSON (`plan --json`) and done later or elsewhere.
+ *
+ * With the steps go the facts that the decision rests on. Reading compares them
+ * with the machine of that moment, and makes the steps anew from what the file
+ * says is to come (wheel, hash, requirements): a command in the file is never
+ * run as it stands.
+ */
+#ifndef AF_KIT_PLAN_SAVED_H
+#define AF_KIT_PLAN_SAVED_H
+
+#include "kit/base/json.h"
+#include "kit/plan/plan.h"
+
+#define AF_PLAN_SCHEMA "anyflash-plan/1"
+#define AF_PLAN_BYTES_MAX (16u * 1024u * 1024u)
+
+/* New objects, or NULL without memory; docs/reference/json.md is their manual. */
+json_t *af_plan_facts_json(const struct af_machine *machine);
+json_t *af_plan_steps_json(const struct af_plan *plan, struct af_arena *arena);
+
+/*
+ * Reads the plan in `json` for `machine`. OK with *changed_out NULL: *plan is
+ * made. OK with a sentence in *changed_out (in `arena`): a fact is another one
+ * now, there is no plan. Fails with DATA, naming what is wrong, or NO_MEMORY.
+ */
+enum anyflash_status af_plan_read(const json_t *json, const char *name,
+                                  const struct af_machine *machine, struct af_arena *arena,
+                                  struct af_plan *plan, const char **changed_out,
+                                  struct anyflash_error *err);
+
+#endif

@@ -1,0 +1,449 @@
+/*
+ * interpreter.c: from an interpreter's name to its binary, its standard
+ * library, and what these say about version and ABI. Nothing is run.
+ *
+ * The version comes from the binary itself (the symbol Py_Version, since
+ * 3.11), else from patchlevel.h, else from the text in the binary. ABI facts
+ * come from build-details.json (PEP 739, since 3.14), else from the
+ * _sysconfigdata module, which is a plain dict of one entry a line.
+ */
+#include "kit/base/text.h"
+#include "kit/formats/elf.h"
+#include "kit/formats/metadata.h"
+#include "kit/probe/environment.h"
+#include "kit/system/file.h"
+#include "kit/system/json_file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NAMES_MAX 4096u
+#define SYSCONFIG_BYTES_MAX (1u * 1024u * 1024u)
+#define DETAILS_BYTES_MAX (256u * 1024u)
+#define PATCHLEVEL_BYTES_MAX (64u * 1024u)
+#define VERSION_BYTES 32
+
+/* "python3.13t", also with a debug "d": its minor and flags. */
+static bool parse_library_name(const char *name, int *minor_out, char flags[AF_ABI_FLAGS_BYTES])
+{
+    static const char start[] = "python3.";
+    const char *at = name + sizeof start - 1;
+    int minor = 0;
+    size_t flag_count = 0;
+    if (!af_starts_with(name, start) || *at < '0' || *at > '9')
+        return false;
+    for (; *at >= '0' && *at <= '9' && minor < 1000; at++)
+        minor = minor * 10 + (*at - '0');
+    for (; (*at == 't' || *at == 'd') && flag_count < 2; at++)
+        flags[flag_count++] = *at;
+    flags[flag_count] = '\0';
+    *minor_out = minor;
+    return *at == '\0' && minor < 1000;
+}
+
+static bool has_stdlib(const struct af_probe *probe, const char *prefix, const char *folder,
+                       const char *name)
+{
+    const char *path = af_arena_format(probe->arena, "%s/%s/%s/os.py", prefix, folder, name);
+    return path != NULL && af_file_is_regular(path);
+}
+
+static bool take_stdlib(const struct af_probe *probe, const char *name,
+                        struct af_interpreter_files *files)
+{
+    static const char *const folders[] = {"lib64", "lib"};
+    char flags[AF_ABI_FLAGS_BYTES];
+    int minor;
+    if (!parse_library_name(name, &minor, flags))
+        return false;
+    /* A debug build's folder is named without the d. */
+    const char *folder =
+        af_arena_format(probe->arena, "python3.%d%s", minor, flags[0] == 't' ? "t" : "");
+    for (size_t i = 0; i < AF_COUNT(folders); i++) {
+        if (folder == NULL || !has_stdlib(probe, files->base_prefix, folders[i], folder))
+            continue;
+        files->platform_folder = folders[i];
+        files->library_name = folder;
+        files->minor = minor;
+        snprintf(files->flags, sizeof files->flags, "%s", flags);
+        files->stdlib =
+            af_arena_format(probe->arena, "%s/%s/%s", files->base_prefix, folders[i], folder);
+        return true;
+    }
+    return false;
+}
+
+/* The only python3.X under prefix/lib or lib64, or NULL; with os.py when asked. */
+static const char *only_library(const struct af_probe *probe, const char *prefix, bool stdlib)
+{
+    static const char *const folders[] = {"lib", "lib64"};
+    const char *found = NULL;
+    for (size_t f = 0; f < AF_COUNT(folders); f++) {
+        const char **names;
+        size_t count;
+        const char *path = af_path_join(probe->arena, prefix, folders[f]);
+        if (path == NULL || af_folder_list(probe->arena, path, NAMES_MAX, &names, &count, NULL,
+                                           NULL) != ANYFLASH_OK)
+            continue;
+        for (size_t i = 0; i < count; i++) {
+            char flags[AF_ABI_FLAGS_BYTES];
+            int minor;
+            if (!parse_library_name(names[i], &minor, flags) ||
+                (stdlib && !has_stdlib(probe, prefix, folders[f], names[i])))
+                continue;
+            if (found != NULL && strcmp(found, names[i]) != 0)
+                return NULL;
+            found = names[i];
+        }
+    }
+    return found;
+}
+
+/* "python3.12" from the libpython3.12.so that the binary needs, or NULL. */
+static const char *library_by_needs(const struct af_probe *probe, const struct af_elf *elf)
+{
+    static const char start[] = "libpython3.";
+    for (size_t i = 0; i < elf->needed_count; i++) {
+        const char *name = elf->needed[i];
+        const char *end = strstr(name, ".so");
+        if (af_starts_with(name, start) && end != NULL)
+            return af_arena_text_n(probe->arena, name + 3, (size_t)(end - name) - 3);
+    }
+    return NULL;
+}
+
+static bool find_stdlib(const struct af_probe *probe, const struct af_elf *elf,
+                        struct af_interpreter_files *files)
+{
+    const char *names[3];
+    names[0] = af_path_name(files->base_executable);
+    names[1] = library_by_needs(probe, elf);
+    names[2] = NULL;
+    /* A program by another name may be anything: it must at least need libpython. */
+    if (af_starts_with(names[0], "python") || names[1] != NULL)
+        names[2] = only_library(probe, files->base_prefix, true);
+    for (size_t i = 0; i < AF_COUNT(names); i++) {
+        if (names[i] != NULL && take_stdlib(probe, names[i], files))
+            return true;
+    }
+    return false;
+}
+
+/* The libpython that the binary needs, where its run path or its prefix has it. */
+static const char *find_libpython(const struct af_probe *probe, const struct af_elf *elf,
+                                  const struct af_interpreter_files *files)
+{
+    for (size_t i = 0; i < elf->needed_count; i++) {
+        const char *name = elf->needed[i];
+        if (!af_starts_with(name, "libpython3."))
+            continue;
+        const char *run = elf->runpath != NULL ? elf->runpath : elf->rpath;
+        const char *path = NULL;
+        if (run != NULL && run[0] == '/' && strchr(run, ':') == NULL)
+            path = af_path_join(probe->arena, af_probe_path(probe, run), name);
+        if (path == NULL || !af_file_is_regular(path))
+            path = af_arena_format(probe->arena, "%s/%s/%s", files->base_prefix,
+                                   files->platform_folder, name);
+        return path;
+    }
+    return NULL;
+}
+
+/* Py_Version is an unsigned long 0x030b07f0: 3.11.7 final 0. */
+static bool version_by_symbol(const struct af_elf *elf, char version[VERSION_BYTES])
+{
+    struct af_span bytes;
+    if (!elf->is_little_endian || !af_elf_symbol_data(elf, "Py_Version", 4, &bytes))
+        return false;
+    const unsigned char *b = (const unsigned char *)bytes.data;
+    unsigned level = b[0] >> 4;
+    int len = snprintf(version, VERSION_BYTES, "%u.%u.%u", b[3], b[2], b[1]);
+    if (level != 0xf && len > 0)
+        snprintf(version + len, VERSION_BYTES - (size_t)len, "%s%u",
+                 level == 0xa   ? "a"
+                 : level == 0xb ? "b"
+                                : "rc",
+                 b[0] & 15u);
+    return b[3] == 3;
+}
+
+/* The text "3.9.18" that stands alone between NULs in .rodata. */
+static bool version_by_text(const struct af_elf *elf, int minor, char version[VERSION_BYTES])
+{
+    struct af_span bytes;
+    char wanted[16];
+    int wanted_len = snprintf(wanted, sizeof wanted, "%c3.%d.", '\0', minor);
+    if (wanted_len < 0 || !af_elf_section(elf, ".rodata", &bytes) || bytes.len == 0)
+        return false;
+    const char *at = bytes.data;
+    const char *end = bytes.data + bytes.len;
+    while ((at = memmem(at, (size_t)(end - at), wanted, (size_t)wanted_len)) != NULL) {
+        at++;
+        const char *stop = memchr(at, '\0', (size_t)(end - at));
+        size_t len = stop == NULL ? VERSION_BYTES : (size_t)(stop - at);
+        if (len >= VERSION_BYTES)
+            continue;
+        memcpy(version, at, len + 1);
+        if (strspn(version, "0123456789.abrc+") == len)
+            return true;
+    }
+    return false;
+}
+
+/* #define PY_VERSION "3.12.1" */
+static bool version_by_header(const struct af_probe *probe, const char *path,
+                              char version[VERSION_BYTES])
+{
+    struct af_span text;
+    struct af_span line;
+    if (path == NULL ||
+        af_file_read(probe->arena, path, PATCHLEVEL_BYTES_MAX, &text, NULL) != ANYFLASH_OK)
+        return false;
+    while (af_span_line(&text, &line)) {
+        const char *copy = af_arena_text_n(probe->arena, line.data, line.len);
+        if (copy != NULL && sscanf(copy, "#define PY_VERSION \"%31[0-9.abrc+]\"", version) == 1)
+            return true;
+    }
+    return false;
+}
+
+/* The version and where it stands; NULL when nowhere. */
+static const char *find_version(const struct af_probe *probe, const struct af_elf *elf,
+                                const struct af_interpreter_files *files,
+                                char version[VERSION_BYTES])
+{
+    struct af_elf library;
+    const char *header = af_arena_format(probe->arena, "%s/include/python3.%d%s/patchlevel.h",
+                                         files->base_prefix, files->minor, files->flags);
+    if (version_by_symbol(elf, version))
+        return files->base_executable;
+    if (version_by_header(probe, header, version))
+        return header;
+    const char *path = find_libpython(probe, elf, files);
+    if (path != NULL && af_elf_open(path, &library, NULL) == ANYFLASH_OK) {
+        bool found = version_by_symbol(&library, version) ||
+                     version_by_text(&library, files->minor, version);
+        af_elf_close(&library);
+        if (found)
+            return path;
+    }
+    return version_by_text(elf, files->minor, version) ? files->base_executable : NULL;
+}
+
+/* The value of a line "'KEY': 'value'," of a _sysconfigdata module, or NULL. */
+static const char *sysconfig_value(const struct af_probe *probe, struct af_span text,
+                                   const char *key)
+{
+    const char *start = af_arena_format(probe->arena, "'%s': '", key);
+    struct af_span line;
+    while (start != NULL && af_span_line(&text, &line)) {
+        line = af_span_trim(line);
+        if (line.len > 0 && line.data[0] == '{')
+            line = af_span_trim((struct af_span){line.data + 1, line.len - 1});
+        size_t len = strlen(start);
+        if (line.len <= len || memcmp(line.data, start, len) != 0)
+            continue;
+        const char *value = line.data + len;
+        const char *quote = memchr(value, '\'', line.len - len);
+        return quote == NULL ? NULL
+                             : af_arena_text_n(probe->arena, value, (size_t)(quote - value));
+    }
+    return NULL;
+}
+
+/*
+ * _sysconfigdata_<flags>_linux_<machine>.py of the standard library. A debug
+ * build may be called python3.12 like any other, and before 3.8 the m flag is
+ * in no name: then the only such file there is tells the flags.
+ */
+static void find_sysconfig(const struct af_probe *probe, struct af_interpreter_files *files)
+{
+    static const char start[] = "_sysconfigdata_";
+    const char **names;
+    size_t count;
+    const char *other = NULL;
+    size_t other_count = 0;
+    size_t flags_len = strlen(files->flags);
+    if (af_folder_list(probe->arena, files->stdlib, NAMES_MAX, &names, &count, NULL, NULL) !=
+        ANYFLASH_OK)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const char *flags = names[i] + sizeof start - 1;
+        size_t len = af_starts_with(names[i], start) ? strspn(flags, "tdm") : 0;
+        if (!af_starts_with(names[i], start) || !af_starts_with(flags + len, "_linux_") ||
+            !af_ends_with(names[i], ".py") || len >= AF_ABI_FLAGS_BYTES)
+            continue;
+        if (len == flags_len && memcmp(flags, files->flags, len) == 0) {
+            files->sysconfig = af_path_join(probe->arena, files->stdlib, names[i]);
+            return;
+        }
+        other = names[i];
+        other_count++;
+    }
+    if (other_count != 1)
+        return;
+    files->sysconfig = af_path_join(probe->arena, files->stdlib, other);
+    const char *flags = other + sizeof start - 1;
+    snprintf(files->flags, sizeof files->flags, "%.*s", (int)strspn(flags, "tdm"), flags);
+}
+
+static void abi_by_sysconfig(const struct af_probe *probe,
+                             const struct af_interpreter_files *files)
+{
+    struct af_python *python = &probe->machine->python;
+    struct anyflash_error err = {0};
+    struct af_span text;
+    const char *path = files->sysconfig;
+    if (path == NULL)
+        af_fail(&err, ANYFLASH_E_NOT_FOUND, "no _sysconfigdata_%s_linux_* in '%s'",
+                files->flags, files->stdlib);
+    if (path == NULL ||
+        af_file_read(probe->arena, path, SYSCONFIG_BYTES_MAX, &text, &err) != ANYFLASH_OK) {
+        af_fact_unknown(probe->arena, &python->soabi, "%s", err.message);
+        af_fact_unknown(probe->arena, &python->ext_suffix, "%s", err.message);
+        return;
+    }
+    const char *soabi = sysconfig_value(probe, text, "SOABI");
+    const char *suffix = sysconfig_value(probe, text, "EXT_SUFFIX");
+    af_fact_unknown(probe->arena, &python->soabi, "'%s' does not say SOABI", path);
+    af_fact_unknown(probe->arena, &python->ext_suffix, "'%s' does not say EXT_SUFFIX", path);
+    af_fact_text(probe->arena, &python->soabi, soabi, path);
+    af_fact_text(probe->arena, &python->ext_suffix, suffix, path);
+}
+
+/* build-details.json; false when it is not there or does not say enough. */
+static bool abi_by_details(const struct af_probe *probe,
+                           const struct af_interpreter_files *files)
+{
+    struct af_python *python = &probe->machine->python;
+    json_t *document;
+    const char *path = af_path_join(probe->arena, files->stdlib, "build-details.json");
+    if (path == NULL || !af_file_is_regular(path))
+        return false;
+    enum anyflash_status status = af_json_read(path, DETAILS_BYTES_MAX, &document, NULL);
+    if (status == ANYFLASH_E_NO_MEMORY)
+        probe->arena->failed = true;
+    if (status != ANYFLASH_OK)
+        return false;
+    const json_t *abi = json_object_get(document, "abi");
+    const char *suffix = json_string_value(json_object_get(abi, "extension_suffix"));
+    bool usable =
+        suffix != NULL && suffix[0] == '.' && af_ends_with(suffix, ".so") && strlen(suffix) > 4;
+    if (usable) {
+        af_fact_text(probe->arena, &python->ext_suffix, suffix, path);
+        af_fact_text(probe->arena, &python->soabi,
+                     af_arena_text_n(probe->arena, suffix + 1, strlen(suffix) - 4), path);
+    }
+    json_decref(document);
+    return usable;
+}
+
+static void set_all_unknown(const struct af_probe *probe, const char *problem)
+{
+    struct af_python *python = &probe->machine->python;
+    struct af_fact *const facts[] = {&python->version,       &python->abi_flags,
+                                     &python->soabi,         &python->ext_suffix,
+                                     &python->platform_tags, &python->base_executable,
+                                     &python->implementation};
+    for (size_t i = 0; i < AF_COUNT(facts); i++) {
+        if (facts[i]->state != AF_FACT_KNOWN)
+            af_fact_unknown(probe->arena, facts[i], "%s", problem);
+    }
+}
+
+/* PyPy and GraalPy by their names and by pyvenv.cfg; else CPython. */
+static const char *implementation_of(const struct af_environment *environment,
+                                     const char *base_executable)
+{
+    struct af_span value = {"", 0};
+    const char *name = af_path_name(base_executable);
+    af_key_value(environment->cfg, "implementation", &value);
+    if (af_starts_with(name, "pypy") || af_span_equal(value, "PyPy"))
+        return "pypy";
+    if (af_starts_with(name, "graalpy") || af_span_equal(value, "GraalVM") ||
+        af_span_equal(value, "GraalPy"))
+        return "graalpy";
+    return "cpython";
+}
+
+/* Where a link chain that leads nowhere breaks, in words. */
+static const char *explain_missing(const struct af_probe *probe, const char *executable)
+{
+    const char *target = executable == NULL ? NULL : af_path_link(probe->arena, executable);
+    if (executable == NULL)
+        return "no interpreter";
+    if (target != NULL)
+        return af_arena_format(probe->arena, "'%s' leads nowhere (it links to '%s')",
+                               executable, target);
+    return af_arena_format(probe->arena, "'%s' is missing or cannot be reached", executable);
+}
+
+/* Everything the binary and its standard library say. */
+static void read_binary(const struct af_probe *probe, const struct af_elf *elf,
+                        struct af_interpreter_files *files)
+{
+    struct af_python *python = &probe->machine->python;
+    char version[VERSION_BYTES] = "";
+    if (!find_stdlib(probe, elf, files)) {
+        files->problem = af_arena_format(probe->arena, "no standard library of '%s' under '%s'",
+                                         files->base_executable, files->base_prefix);
+        set_all_unknown(probe, files->problem == NULL ? "no standard library" : files->problem);
+        return;
+    }
+    find_sysconfig(probe, files); /* settles the flags */
+    const char *source = find_version(probe, elf, files, version);
+    if (source == NULL)
+        af_fact_unknown(probe->arena, &python->version, "'%s' does not say its version",
+                        files->base_executable);
+    else
+        af_fact_text(probe->arena, &python->version, version, source);
+    af_fact_text(probe->arena, &python->abi_flags, files->flags,
+                 files->sysconfig == NULL ? files->base_executable : files->sysconfig);
+    if (!abi_by_details(probe, files))
+        abi_by_sysconfig(probe, files);
+    af_platform_tags_probe(probe, files->base_executable);
+}
+
+/* Follows the links; a problem in words when they lead nowhere or to no CPython. */
+static const char *read_interpreter(const struct af_probe *probe,
+                                    const struct af_environment *environment,
+                                    struct af_interpreter_files *files)
+{
+    struct af_python *python = &probe->machine->python;
+    struct anyflash_error err = {0};
+    struct af_elf elf;
+    const char *base = environment->executable == NULL
+                           ? NULL
+                           : af_path_real(probe->arena, environment->executable);
+    if (base == NULL)
+        return explain_missing(probe, environment->executable);
+    af_fact_text(probe->arena, &python->base_executable, base, environment->executable);
+    const char *implementation = implementation_of(environment, base);
+    af_fact_text(probe->arena, &python->implementation, implementation, base);
+    if (strcmp(implementation, "cpython") != 0)
+        return af_arena_format(probe->arena, "'%s' is %s, not CPython", base, implementation);
+    if (af_elf_open(base, &elf, &err) != ANYFLASH_OK)
+        return af_arena_text(probe->arena, err.message);
+    files->base_executable = base;
+    files->base_prefix = af_path_folder(probe->arena, af_path_folder(probe->arena, base));
+    if (files->base_prefix != NULL)
+        read_binary(probe, &elf, files);
+    af_elf_close(&elf);
+    return NULL;
+}
+
+void af_interpreter_probe(const struct af_probe *probe,
+                          const struct af_environment *environment,
+                          struct af_interpreter_files *files_out)
+{
+    struct af_interpreter_files files = {.minor = -1, .platform_folder = "lib"};
+    const char *problem = read_interpreter(probe, environment, &files);
+    if (problem != NULL) {
+        files.problem = problem;
+        set_all_unknown(probe, problem);
+    }
+    /* A venv whose interpreter is gone still shows where its packages lie. */
+    if (files.library_name == NULL && environment->is_venv)
+        files.library_name = only_library(probe, environment->prefix, false);
+    *files_out = files;
+}

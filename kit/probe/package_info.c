@@ -1,0 +1,183 @@
+/*
+ * package_info.c: the small files beside an installed package's METADATA, and
+ * RECORD of flash-attn, against which its files are checked. An installation
+ * that was killed half-way looks complete to every installer; only RECORD
+ * shows it.
+ */
+#include "kit/base/text.h"
+#include "kit/formats/metadata.h"
+#include "kit/probe/package.h"
+#include "kit/system/file.h"
+
+#include <string.h>
+
+#define SMALL_BYTES_MAX (64u * 1024u)
+#define RECORD_BYTES_MAX (8u * 1024u * 1024u)
+#define RECORD_LINES_MAX 20000u
+#define EXTENSIONS_MAX 16u
+#define MISSING_MAX 8u
+
+bool af_package_is_flash_attn(const char *name)
+{
+    static const char *const names[] = {"flash-attn", "flash-attn-3", "flash-attn-4",
+                                        "flash-attn4", "flashattn-hopper"};
+    for (size_t i = 0; i < AF_COUNT(names); i++) {
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Reads info/file. A file that is not there makes `fact` absent, an unreadable
+ * one unknown; false in both cases.
+ */
+static bool read_small(const struct af_probe *probe, const char *info, const char *file,
+                       struct af_fact *fact, const char **path_out, struct af_span *text_out)
+{
+    struct anyflash_error err = {0};
+    const char *path = af_path_join(probe->arena, info, file);
+    *path_out = path;
+    if (path == NULL)
+        return false;
+    enum anyflash_status status =
+        af_file_read(probe->arena, path, SMALL_BYTES_MAX, text_out, &err);
+    if (status == ANYFLASH_E_NOT_FOUND)
+        af_fact_absent(probe->arena, fact, path);
+    else if (status != ANYFLASH_OK)
+        af_fact_unknown(probe->arena, fact, "%s", err.message);
+    return status == ANYFLASH_OK;
+}
+
+static void read_installer(const struct af_probe *probe, struct af_package *package,
+                           const char *info)
+{
+    const char *path;
+    struct af_span text;
+    if (!read_small(probe, info, "INSTALLER", &package->installer, &path, &text))
+        return;
+    text = af_span_trim(text);
+    af_fact_text(probe->arena, &package->installer,
+                 af_arena_text_n(probe->arena, text.data, text.len), path);
+}
+
+static void read_wheel(const struct af_probe *probe, struct af_package *package,
+                       const char *info)
+{
+    const char *path;
+    struct af_span text;
+    struct af_header header;
+    if (!read_small(probe, info, "WHEEL", &package->wheel_tag, &path, &text)) {
+        package->purelib = package->wheel_tag;
+        return;
+    }
+    af_fact_unknown(probe->arena, &package->wheel_tag, "'%s' has no Tag", path);
+    af_fact_unknown(probe->arena, &package->purelib, "'%s' has no Root-Is-Purelib", path);
+    while (af_header_next(&text, &header)) {
+        const char *value = af_arena_text_n(probe->arena, header.value.data, header.value.len);
+        if (af_header_is(&header, "Tag") && package->wheel_tag.state != AF_FACT_KNOWN)
+            af_fact_text(probe->arena, &package->wheel_tag, value, path);
+        else if (af_header_is(&header, "Root-Is-Purelib") && value != NULL)
+            af_fact_bool(probe->arena, &package->purelib, af_equal_fold(value, "true"), path);
+    }
+}
+
+typedef enum anyflash_status parse_json(struct af_arena *arena, struct af_span bytes,
+                                        const char *name, const char **text_out,
+                                        struct anyflash_error *err);
+
+/* A fact that is one text of a JSON file. */
+static void read_json(const struct af_probe *probe, const char *info, const char *file,
+                      parse_json *parse, struct af_fact *fact)
+{
+    struct anyflash_error err = {0};
+    const char *path;
+    const char *found = NULL;
+    struct af_span text;
+    if (!read_small(probe, info, file, fact, &path, &text))
+        return;
+    if (parse(probe->arena, text, path, &found, &err) != ANYFLASH_OK)
+        af_fact_unknown(probe->arena, fact, "%s", err.message);
+    else if (found == NULL)
+        af_fact_absent(probe->arena, fact, path);
+    else
+        af_fact_text(probe->arena, fact, found, path);
+}
+
+/* What RECORD told. */
+struct record {
+    const char *extensions[EXTENSIONS_MAX];
+    size_t extension_count;
+    char sha256[AF_SHA256_TEXT_BYTES];
+    const char *missing[MISSING_MAX];
+    size_t missing_count;
+};
+
+static bool is_extension(const char *path)
+{
+    return af_ends_with(path, ".so") || af_ends_with(path, ".pyd");
+}
+
+static void take_line(const struct af_probe *probe, const char *site,
+                      const struct af_record_line *line, struct record *record)
+{
+    char full[2 * AF_RECORD_PATH_BYTES];
+    if (is_extension(line->path) && record->extension_count < EXTENSIONS_MAX) {
+        if (record->extension_count == 0)
+            memcpy(record->sha256, line->sha256, sizeof record->sha256);
+        record->extensions[record->extension_count++] = af_arena_text(probe->arena, line->path);
+    }
+    int len = snprintf(full, sizeof full, "%s/%s", site, line->path);
+    if (record->missing_count < MISSING_MAX && line->path[0] != '/' && len > 0 &&
+        (size_t)len < sizeof full && !af_ends_with(line->path, ".pyc") && !af_file_exists(full))
+        record->missing[record->missing_count++] = af_arena_text(probe->arena, line->path);
+}
+
+static void set_record_unknown(const struct af_probe *probe, struct af_package *package,
+                               const char *why)
+{
+    af_fact_unknown(probe->arena, &package->extensions, "%s", why);
+    af_fact_unknown(probe->arena, &package->extension_sha256, "%s", why);
+    af_fact_unknown(probe->arena, &package->missing_files, "%s", why);
+}
+
+static void read_record(const struct af_probe *probe, struct af_package *package,
+                        const char *site, const char *info)
+{
+    struct anyflash_error err = {0};
+    struct record record = {0};
+    struct af_record_line line;
+    struct af_span text;
+    const char *path = af_path_join(probe->arena, info, "RECORD");
+    if (path == NULL)
+        return;
+    if (af_file_read(probe->arena, path, RECORD_BYTES_MAX, &text, &err) != ANYFLASH_OK) {
+        set_record_unknown(probe, package, err.message);
+        return;
+    }
+    for (size_t i = 0; i < RECORD_LINES_MAX && af_record_next(&text, &line); i++)
+        take_line(probe, site, &line, &record);
+    if (probe->arena->failed)
+        return;
+    af_fact_list(probe->arena, &package->extensions, record.extensions, record.extension_count,
+                 path);
+    af_fact_list(probe->arena, &package->missing_files, record.missing, record.missing_count,
+                 path);
+    if (record.sha256[0] != '\0')
+        af_fact_text(probe->arena, &package->extension_sha256, record.sha256, path);
+    else
+        af_fact_absent(probe->arena, &package->extension_sha256, path);
+}
+
+void af_package_read_info(const struct af_probe *probe, struct af_package *package,
+                          const char *name, const char *site, const char *info)
+{
+    read_installer(probe, package, info);
+    read_wheel(probe, package, info);
+    read_json(probe, info, "direct_url.json", af_direct_url_parse, &package->origin);
+    read_json(probe, info, "uv_build.json", af_uv_build_torch, &package->built_for_torch);
+    if (af_package_is_flash_attn(name))
+        read_record(probe, package, site, info);
+    else
+        set_record_unknown(probe, package, "RECORD is read for flash-attn only");
+}

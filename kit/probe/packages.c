@@ -1,0 +1,342 @@
+/*
+ * packages.c: which installed packages matter: flash-attn in every form, the
+ * packages known to use it, and all that require torch or flash-attn. Only the
+ * heads of METADATA files are read: an environment has hundreds.
+ */
+#include "kit/base/text.h"
+#include "kit/formats/metadata.h"
+#include "kit/formats/names.h"
+#include "kit/probe/package.h"
+#include "kit/system/file.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define NAMES_MAX 20000u
+#define HEAD_BYTES_MAX (64u * 1024u)
+#define NAME_BYTES 128
+#define INIT_BYTES_MAX (64u * 1024u)
+
+/* Always listed when installed, whatever they require; einops is what flash-attn requires. */
+static const char *const peers[] = {"xformers", "vllm", "transformer-engine", "transformers",
+                                    "einops"};
+
+/* Rows on the heap until all are known; broken ones go to the end. */
+struct rows {
+    struct af_package *items;
+    size_t count;
+    size_t room;
+    bool failed;
+};
+
+/* One .dist-info or .egg-info, read. */
+struct head {
+    char name[NAME_BYTES]; /* normalised */
+    const char *version;   /* or NULL */
+    const char *torch;     /* specifier, or NULL when torch is not required */
+    const char *flash_attn;
+    bool torch_marked; /* the requirement kept has a marker */
+    bool flash_attn_marked;
+    const char *path;    /* the file it was read from */
+    const char *problem; /* why it was not read, or NULL */
+};
+
+static bool is_peer(const char *name)
+{
+    for (size_t i = 0; i < AF_COUNT(peers); i++) {
+        if (strcmp(name, peers[i]) == 0)
+            return true;
+    }
+    return af_package_is_flash_attn(name);
+}
+
+static struct af_package *add_row(struct rows *rows)
+{
+    if (rows->count == AF_MACHINE_ROWS_MAX)
+        return NULL;
+    if (rows->count == rows->room) {
+        size_t room = rows->room == 0 ? 16 : rows->room * 2;
+        struct af_package *larger = af_mem_resize(rows->items, room * sizeof *larger);
+        if (larger == NULL) {
+            rows->failed = true;
+            return NULL;
+        }
+        rows->items = larger;
+        rows->room = room;
+    }
+    struct af_package *row = &rows->items[rows->count++];
+    memset(row, 0, sizeof *row);
+    return row;
+}
+
+/* Keeps the requirement on torch or flash-attn; one without marker is preferred. */
+static void take_requirement(struct af_arena *scratch, struct af_span text, struct head *head)
+{
+    struct af_requirement requirement;
+    if (!af_requirement_parse(text, &requirement) || requirement.only_for_extra)
+        return;
+    bool torch = af_name_is(requirement.name, "torch");
+    if (!torch && !af_name_is(requirement.name, "flash-attn"))
+        return;
+    const char **place = torch ? &head->torch : &head->flash_attn;
+    bool *marked = torch ? &head->torch_marked : &head->flash_attn_marked;
+    if (*place != NULL && (!*marked || requirement.has_marker))
+        return;
+    *place =
+        requirement.specifier.len == 0
+            ? ""
+            : af_arena_text_n(scratch, requirement.specifier.data, requirement.specifier.len);
+    *marked = requirement.has_marker;
+}
+
+/* requires.txt of an egg: requirements up to the first "[extra]". */
+static void read_requires_txt(struct af_arena *scratch, const char *info, struct head *head)
+{
+    struct af_span text;
+    struct af_span line;
+    const char *path = af_path_join(scratch, info, "requires.txt");
+    if (path == NULL || !af_file_exists(path) ||
+        af_file_read_start(scratch, path, HEAD_BYTES_MAX, &text, NULL) != ANYFLASH_OK)
+        return;
+    while (af_span_line(&text, &line)) {
+        line = af_span_trim(line);
+        if (line.len > 0 && line.data[0] == '[')
+            return;
+        take_requirement(scratch, line, head);
+    }
+}
+
+/* "flash_attn-2.8.3.dist-info" as name and version. */
+static void name_from_folder(struct af_arena *scratch, const char *folder_name,
+                             struct head *head)
+{
+    const char *dash = strchr(folder_name, '-');
+    size_t len = dash == NULL ? strlen(folder_name) - strlen(".dist-info")
+                              : (size_t)(dash - folder_name);
+    af_name_normalise((struct af_span){folder_name, len}, head->name, sizeof head->name);
+    if (dash == NULL || !isdigit((unsigned char)dash[1]))
+        return;
+    size_t version_len = strcspn(dash + 1, "-");
+    const char *ending = strstr(dash, ".dist-info");
+    if (ending == NULL)
+        ending = strstr(dash, ".egg-info");
+    if (ending != NULL && (size_t)(ending - dash - 1) < version_len)
+        version_len = (size_t)(ending - dash - 1);
+    head->version = af_arena_text_n(scratch, dash + 1, version_len);
+}
+
+static void read_head(struct af_arena *scratch, const char *site, const char *entry,
+                      struct head *head)
+{
+    struct anyflash_error err = {0};
+    struct af_span text;
+    struct af_header header;
+    bool egg = af_ends_with(entry, ".egg-info");
+    const char *info = af_path_join(scratch, site, entry);
+    name_from_folder(scratch, entry, head);
+    head->path = info;
+    if (info != NULL && (!egg || af_file_is_folder(info)))
+        head->path = af_path_join(scratch, info, egg ? "PKG-INFO" : "METADATA");
+    if (head->path == NULL)
+        return;
+    if (af_file_read_start(scratch, head->path, HEAD_BYTES_MAX, &text, &err) != ANYFLASH_OK) {
+        head->problem = af_arena_text(scratch, err.message);
+        return;
+    }
+    while (af_header_next(&text, &header)) {
+        if (af_header_is(&header, "Name"))
+            af_name_normalise(header.value, head->name, sizeof head->name);
+        else if (af_header_is(&header, "Version"))
+            head->version = af_arena_text_n(scratch, header.value.data, header.value.len);
+        else if (af_header_is(&header, "Requires-Dist"))
+            take_requirement(scratch, header.value, head);
+    }
+    if (egg)
+        read_requires_txt(scratch, info, head);
+}
+
+static void set_specifier(const struct af_probe *probe, const struct head *head,
+                          const char *specifier, struct af_fact *fact)
+{
+    if (head->problem != NULL)
+        af_fact_unknown(probe->arena, fact, "%s", head->problem);
+    else if (specifier == NULL)
+        af_fact_absent(probe->arena, fact, head->path);
+    else
+        af_fact_text(probe->arena, fact, specifier, head->path);
+}
+
+static void fill_row(const struct af_probe *probe, const struct head *head, const char *site,
+                     const char *entry, struct af_package *row)
+{
+    af_fact_text(probe->arena, &row->name, head->name, head->path);
+    af_fact_text(probe->arena, &row->folder, site, head->path);
+    if (head->problem != NULL || head->version == NULL)
+        af_fact_unknown(probe->arena, &row->version, "%s",
+                        head->problem == NULL ? "no Version in METADATA" : head->problem);
+    else
+        af_fact_text(probe->arena, &row->version, head->version, head->path);
+    set_specifier(probe, head, head->torch, &row->needs_torch);
+    set_specifier(probe, head, head->flash_attn, &row->needs_flash_attn);
+    const char *info = af_path_join(probe->arena, site, entry);
+    if (info != NULL)
+        af_package_read_info(probe, row, head->name, site, info);
+    af_package_read_window(probe, row, head->name, site);
+}
+
+/* Reads one .dist-info or .egg-info and keeps it when it matters. */
+static void visit_info(const struct af_probe *probe, const char *site, const char *entry,
+                       struct rows *rows, struct rows *broken)
+{
+    struct af_arena scratch;
+    struct head head = {0};
+    af_arena_init(&scratch);
+    read_head(&scratch, site, entry, &head);
+    bool wanted = is_peer(head.name) || head.torch != NULL || head.flash_attn != NULL;
+    struct af_package *row = NULL;
+    if (wanted && !scratch.failed)
+        row = add_row(head.problem == NULL ? rows : broken);
+    if (row != NULL)
+        fill_row(probe, &head, site, entry, row);
+    rows->failed = rows->failed || scratch.failed;
+    af_arena_release(&scratch);
+}
+
+static bool has_row(const struct rows *rows, const char *name)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        if (af_fact_is(&rows->items[i].name, name))
+            return true;
+    }
+    return false;
+}
+
+/* Every fact that nobody set gets the same reason. */
+static void set_rest(const struct af_probe *probe, struct af_package *row,
+                     enum af_fact_state state, const char *why)
+{
+    struct af_fact *facts = (struct af_fact *)row;
+    for (size_t i = 0; i < sizeof *row / sizeof *facts; i++) {
+        if (facts[i].source != NULL)
+            continue;
+        if (state == AF_FACT_ABSENT)
+            af_fact_absent(probe->arena, &facts[i], why);
+        else
+            af_fact_unknown(probe->arena, &facts[i], "%s", why);
+    }
+}
+
+/* flash_attn/__init__.py's __version__ = "2.8.3", or NULL. */
+static const char *source_version(const struct af_probe *probe, const char *path)
+{
+    struct af_span text;
+    struct af_span value;
+    if (af_file_read_start(probe->arena, path, INIT_BYTES_MAX, &text, NULL) != ANYFLASH_OK ||
+        !af_key_value(text, "__version__", &value) || value.len < 2 ||
+        (value.data[0] != '"' && value.data[0] != '\''))
+        return NULL;
+    const char *quote = memchr(value.data + 1, value.data[0], value.len - 1);
+    return quote == NULL ? NULL
+                         : af_arena_text_n(probe->arena, value.data + 1,
+                                           (size_t)(quote - value.data) - 1);
+}
+
+/* A flash_attn that can be imported though nobody installed it: a source tree. */
+static void visit_source_tree(const struct af_probe *probe, const char *site, struct rows *rows)
+{
+    const char *path = af_path_join(probe->arena, site, "flash_attn/__init__.py");
+    if (path == NULL || !af_file_is_regular(path) || has_row(rows, "flash-attn"))
+        return;
+    const char *version = source_version(probe, path);
+    struct af_package *row = version == NULL ? NULL : add_row(rows);
+    if (row == NULL)
+        return;
+    af_fact_text(probe->arena, &row->name, "flash-attn", path);
+    af_fact_text(probe->arena, &row->version, version, path);
+    af_fact_text(probe->arena, &row->folder, site, path);
+    set_rest(probe, row, AF_FACT_ABSENT, "not installed: a folder on the path");
+}
+
+static void visit_site(const struct af_probe *probe, const char *site, struct rows *rows,
+                       struct rows *broken)
+{
+    struct af_arena scratch;
+    const char **names;
+    size_t count;
+    af_arena_init(&scratch);
+    if (af_folder_list(&scratch, site, NAMES_MAX, &names, &count, NULL, NULL) == ANYFLASH_OK) {
+        for (size_t i = 0; i < count; i++) {
+            if (af_ends_with(names[i], ".dist-info") || af_ends_with(names[i], ".egg-info"))
+                visit_info(probe, site, names[i], rows, broken);
+        }
+    }
+    rows->failed = rows->failed || scratch.failed;
+    af_arena_release(&scratch);
+    visit_source_tree(probe, site, rows);
+}
+
+/* conda-meta/flash-attn-2.8.3-py312_0.json, when site-packages has no trace. */
+static void visit_conda(const struct af_probe *probe, struct rows *rows)
+{
+    static const char start[] = "flash-attn-";
+    const char **names;
+    size_t count;
+    const char *prefix = af_fact_text_or(&probe->machine->python.prefix, NULL);
+    const char *folder = af_path_join(probe->arena, prefix, "conda-meta");
+    if (folder == NULL || !af_file_is_folder(folder) || has_row(rows, "flash-attn") ||
+        af_folder_list(probe->arena, folder, NAMES_MAX, &names, &count, NULL, NULL) !=
+            ANYFLASH_OK)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const char *version = names[i] + sizeof start - 1;
+        if (!af_starts_with(names[i], start) || !isdigit((unsigned char)*version))
+            continue;
+        struct af_package *row = add_row(rows);
+        if (row == NULL)
+            return;
+        const char *path = af_path_join(probe->arena, folder, names[i]);
+        af_fact_text(probe->arena, &row->name, "flash-attn", path);
+        af_fact_text(probe->arena, &row->version,
+                     af_arena_text_n(probe->arena, version, strcspn(version, "-")), path);
+        af_fact_text(probe->arena, &row->installer, "conda", path);
+        set_rest(probe, row, AF_FACT_UNKNOWN, "conda's record alone was read");
+        return;
+    }
+}
+
+/* Hands the rows over to the machine, the broken ones last. */
+static void publish(const struct af_probe *probe, struct rows *rows, struct rows *broken)
+{
+    struct af_package_rows *packages = &probe->machine->packages;
+    size_t count = rows->count + broken->count;
+    struct af_package *items = af_arena_array(probe->arena, count + 1, sizeof *items);
+    if (rows->failed || broken->failed)
+        probe->arena->failed = true;
+    if (items == NULL || probe->arena->failed)
+        return;
+    if (rows->count > 0)
+        memcpy(items, rows->items, rows->count * sizeof *items);
+    if (broken->count > 0)
+        memcpy(items + rows->count, broken->items, broken->count * sizeof *items);
+    packages->rows = items;
+    packages->count = count;
+    packages->state = AF_FACT_KNOWN;
+    packages->source = "METADATA files in python.site_packages";
+}
+
+void af_probe_packages(struct af_probe *probe)
+{
+    const struct af_fact *sites = &probe->machine->python.site_packages;
+    struct rows rows = {0};
+    struct rows broken = {0};
+    if (sites->state == AF_FACT_UNKNOWN) {
+        probe->machine->packages.source = sites->source;
+        return;
+    }
+    for (size_t i = 0; sites->state == AF_FACT_KNOWN && i < sites->value.list.count; i++)
+        visit_site(probe, sites->value.list.items[i], &rows, &broken);
+    visit_conda(probe, &rows);
+    publish(probe, &rows, &broken);
+    af_mem_free(rows.items);
+    af_mem_free(broken.items);
+}

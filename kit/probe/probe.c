@@ -1,0 +1,50 @@
+/*
+ * probe.c: looks at this machine: one probe after another, each in a file of
+ * its own. The GPU driver may take long to answer, so it is asked first, in a
+ * child, and heard last.
+ */
+#include "kit/probe/probes.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+static enum anyflash_status look(struct af_probe *probe, struct anyflash_error *err)
+{
+    enum anyflash_status status = af_probe_python(probe, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    af_probe_platform(probe); /* its C library is the interpreter's */
+    af_probe_torch(probe);
+    af_probe_packages(probe);
+    af_probe_shadow(probe);
+    af_probe_resources(probe);
+    af_probe_disks(probe); /* the environment's disk among them */
+    af_probe_toolkits(probe);
+    af_probe_compilers(probe);
+    af_probe_tools(probe);
+    af_probe_project_files(probe);
+    af_probe_variables(probe);
+    af_probe_network(probe);
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_machine_probe(struct af_machine *machine,
+                                      const struct af_probe_options *options,
+                                      struct anyflash_error *err)
+{
+    char folder[PATH_MAX];
+    struct af_probe_options filled = *options;
+    struct af_probe probe = {machine, &machine->arena, &filled};
+    struct af_child child = {0};
+    size_t failure_count = af_mem_failure_count();
+    if (filled.environment == NULL)
+        filled.environment = environ;
+    if (filled.folder == NULL)
+        filled.folder = getcwd(folder, sizeof folder) == NULL ? "/" : folder;
+    af_probe_gpu_start(&probe, &child);
+    enum anyflash_status status = look(&probe, err);
+    af_probe_gpu_finish(&probe, &child);
+    if (af_mem_failure_count() != failure_count) /* what seems missing or unknown may not be */
+        status = af_fail_memory(err);
+    return status;
+}

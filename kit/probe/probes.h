@@ -1,0 +1,64 @@
+/*
+ * probes.h: the probes of probe.c, one file each. Private to this module.
+ *
+ * A probe fills its groups of the machine and never fails: what it cannot read
+ * is unknown with the reason; lack of memory shows in machine->arena.failed.
+ * Order matters only where a probe says so: python before torch and packages,
+ * torch before toolkits (which says which one torch would take).
+ */
+#ifndef AF_KIT_PROBE_PROBES_H
+#define AF_KIT_PROBE_PROBES_H
+
+#include "kit/probe/probe.h"
+#include "kit/system/process.h"
+
+/* What every probe may look at. */
+struct af_probe {
+    struct af_machine *machine;
+    struct af_arena *arena;                 /* the machine's */
+    const struct af_probe_options *options; /* folder and environment are set */
+};
+
+/* The variable's value in force, or NULL when it is not set or empty. */
+const char *af_probe_variable(const struct af_probe *probe, const char *name);
+
+/*
+ * `path` under options->root when there is one and it is absolute and not
+ * there already; in the arena. For paths of the system and of variables alike.
+ */
+const char *af_probe_path(const struct af_probe *probe, const char *path);
+
+/* First executable `name` on PATH, or NULL; links not resolved, folders under the root. */
+const char *af_probe_on_path(const struct af_probe *probe, const char *name);
+
+/* As af_probe_on_path() without the folder `skipped` (NULL: none). */
+const char *af_probe_on_path_except(const struct af_probe *probe, const char *name,
+                                    const char *skipped);
+
+/*
+ * The environment and its interpreter. Fails only when options->python names
+ * nothing usable.
+ */
+enum anyflash_status af_probe_python(struct af_probe *probe, struct anyflash_error *err);
+void af_probe_torch(struct af_probe *probe);
+void af_probe_packages(struct af_probe *probe);
+void af_probe_shadow(struct af_probe *probe);
+
+void af_probe_platform(struct af_probe *probe);
+void af_probe_resources(struct af_probe *probe);
+void af_probe_disks(struct af_probe *probe);
+void af_probe_toolkits(struct af_probe *probe);
+void af_probe_compilers(struct af_probe *probe);
+void af_probe_tools(struct af_probe *probe);
+void af_probe_project_files(struct af_probe *probe);
+void af_probe_variables(struct af_probe *probe);
+void af_probe_network(struct af_probe *probe);
+
+/*
+ * Driver and GPUs. start() begins asking libcuda in a child, so that the other
+ * probes run meanwhile; finish() collects it and fills driver and gpus.
+ */
+void af_probe_gpu_start(struct af_probe *probe, struct af_child *child);
+void af_probe_gpu_finish(struct af_probe *probe, struct af_child *child);
+
+#endif

@@ -1,0 +1,125 @@
+/*
+ * project_files.c: the probe of files that fix what a project installs, in the
+ * nearest folder upward that has any, and whether they name flash-attn.
+ */
+#include "kit/probe/tools.h"
+#include "kit/system/file.h"
+
+#include <string.h>
+
+#define FILE_BYTES (8u * 1024u * 1024u)
+#define ENTRIES_MAX 4096u
+#define FILES_MAX 64u
+#define FOLDERS_UP_MAX 32
+
+static const struct {
+    const char *name;
+    const char *tool;
+} known_files[] = {
+    {"pyproject.toml", "any"},
+    {"uv.toml", "uv"},
+    {"uv.lock", "uv"},
+    {"poetry.lock", "poetry"},
+    {"pdm.lock", "pdm"},
+    {"pixi.toml", "pixi"},
+    {"pixi.lock", "pixi"},
+    {"environment.yml", "conda"},
+    {"environment.yaml", "conda"},
+    {"conda-lock.yml", "conda"},
+    {"pylock.toml", "any"},
+    {"setup.py", "any"},
+    {"Pipfile.lock", "pipenv"},
+};
+
+/* The tool that a file name stands for, or NULL. */
+static const char *tool_of(const char *name)
+{
+    for (size_t i = 0; i < AF_COUNT(known_files); i++) {
+        if (strcmp(name, known_files[i].name) == 0)
+            return known_files[i].tool;
+    }
+    if (af_starts_with(name, "pylock.") && af_ends_with(name, ".toml"))
+        return "any";
+    return af_starts_with(name, "requirements") && af_ends_with(name, ".txt") ? "pip" : NULL;
+}
+
+/* A pyproject.toml belongs to the tool whose table it has. */
+static const char *pyproject_tool(const char *path)
+{
+    static const char *const tables[][2] = {{"[tool.uv", "uv"},
+                                            {"[tool.poetry", "poetry"},
+                                            {"[tool.pdm", "pdm"},
+                                            {"[tool.pixi", "pixi"}};
+    for (size_t i = 0; i < AF_COUNT(tables); i++) {
+        if (af_toml_has_table(path, tables[i][0]))
+            return tables[i][1];
+    }
+    return "any";
+}
+
+/* flash-attn, flash_attn, Flash.Attn: names compare so (PEP 503). */
+static void set_mention(struct af_probe *probe, struct af_fact *fact, const char *path)
+{
+    struct anyflash_error err = {0};
+    struct af_arena arena;
+    struct af_span bytes;
+    bool found = false;
+    af_arena_init(&arena);
+    if (af_file_read_start(&arena, path, FILE_BYTES, &bytes, &err) != ANYFLASH_OK) {
+        af_fact_unknown(probe->arena, fact, "%s", err.message);
+    } else {
+        for (size_t i = 0; !found && i + 10 <= bytes.len; i++) {
+            const char *at = bytes.data + i;
+            found = (*at == 'f' || *at == 'F') && strncasecmp(at, "flash", 5) == 0 &&
+                    strchr("-_.", at[5]) != NULL && strncasecmp(at + 6, "attn", 4) == 0;
+        }
+        af_fact_bool(probe->arena, fact, found, path);
+    }
+    af_arena_release(&arena);
+}
+
+static void add(struct af_probe *probe, const char *path, const char *tool)
+{
+    struct af_project_file *file = af_machine_row_add(
+        probe->machine, offsetof(struct af_machine, project_files), "not read");
+    if (file == NULL)
+        return;
+    if (af_ends_with(path, "/pyproject.toml"))
+        tool = pyproject_tool(path);
+    af_fact_text(probe->arena, &file->path, path, path);
+    af_fact_text(probe->arena, &file->tool, tool, path);
+    set_mention(probe, &file->names_flash_attn, path);
+}
+
+/* Adds the files of one folder; false when it has none. */
+static bool add_folder(struct af_probe *probe, const char *folder)
+{
+    const char **names;
+    size_t count;
+    bool any = false;
+    if (af_folder_list(probe->arena, folder, ENTRIES_MAX, &names, &count, NULL, NULL) !=
+        ANYFLASH_OK)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        const char *tool = tool_of(names[i]);
+        const char *path = tool == NULL ? NULL : af_path_join(probe->arena, folder, names[i]);
+        if (path == NULL || !af_file_is_regular(path) ||
+            probe->machine->project_files.count == FILES_MAX)
+            continue;
+        add(probe, path, tool);
+        any = true;
+    }
+    return any;
+}
+
+void af_probe_project_files(struct af_probe *probe)
+{
+    const char *folder = probe->options->folder;
+    probe->machine->project_files.state = AF_FACT_KNOWN;
+    probe->machine->project_files.source = "the project's folder and those above it";
+    for (int i = 0; i < FOLDERS_UP_MAX && folder != NULL; i++) {
+        if (add_folder(probe, folder) || strcmp(folder, "/") == 0 || strcmp(folder, ".") == 0)
+            return;
+        folder = af_path_folder(probe->arena, folder);
+    }
+}

@@ -1,0 +1,74 @@
+/*
+ * python.c: the probe of the Python environment. Chooses it (environment.c),
+ * reads its interpreter (interpreter.c, python_tags.c) and finds its package
+ * folders (site.c); this file says which kind of environment it is.
+ */
+#include "kit/base/text.h"
+#include "kit/probe/environment.h"
+#include "kit/system/file.h"
+
+#include <string.h>
+
+static const char *kind_of(const struct af_probe *probe,
+                           const struct af_environment *environment)
+{
+    const char *conda = af_path_join(probe->arena, environment->prefix, "conda-meta");
+    if (environment->is_venv)
+        return "venv";
+    if (conda != NULL && af_file_is_folder(conda))
+        return strstr(environment->prefix, "/.pixi/envs/") != NULL ? "pixi" : "conda";
+    return strstr(environment->prefix, "/.pyenv/versions/") != NULL ||
+                   strcmp(environment->chosen_by, "pyenv") == 0
+               ? "pyenv"
+               : "system";
+}
+
+static void set_nothing_found(const struct af_probe *probe)
+{
+    struct af_fact *facts = (struct af_fact *)&probe->machine->python;
+    for (size_t i = 0; i < sizeof(struct af_python) / sizeof(struct af_fact); i++)
+        af_fact_absent(probe->arena, &facts[i],
+                       "no VIRTUAL_ENV, CONDA_PREFIX or .venv, no python3 on PATH");
+}
+
+/* A --python that is no interpreter is the caller's mistake, not a fact. */
+static enum anyflash_status check_named(const struct af_probe *probe,
+                                        const struct af_environment *environment,
+                                        const struct af_interpreter_files *files,
+                                        struct anyflash_error *err)
+{
+    const struct af_python *python = &probe->machine->python;
+    char shown[200];
+    if (probe->options->python == NULL || files->stdlib != NULL ||
+        (python->implementation.state == AF_FACT_KNOWN &&
+         !af_fact_is(&python->implementation, "cpython")))
+        return ANYFLASH_OK;
+    af_text_quote(shown, sizeof shown, environment->executable,
+                  strlen(environment->executable));
+    return af_fail(err, ANYFLASH_E_NOT_FOUND, "--python: '%s' is not a Python interpreter: %s",
+                   shown, python->version.source);
+}
+
+enum anyflash_status af_probe_python(struct af_probe *probe, struct anyflash_error *err)
+{
+    struct af_python *python = &probe->machine->python;
+    struct af_environment environment;
+    struct af_interpreter_files files;
+    enum anyflash_status status = af_environment_choose(probe, &environment, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (environment.prefix == NULL) {
+        set_nothing_found(probe);
+        return ANYFLASH_OK;
+    }
+    af_fact_text(probe->arena, &python->prefix, environment.prefix, environment.chosen_by);
+    af_fact_text(probe->arena, &python->kind, kind_of(probe, &environment), environment.prefix);
+    af_fact_text(probe->arena, &python->chosen_by, environment.chosen_by,
+                 "order of uv and pip");
+    af_fact_text(probe->arena, &python->executable, environment.executable, environment.prefix);
+    af_interpreter_probe(probe, &environment, &files);
+    af_site_probe(probe, &environment, &files);
+    if (probe->arena->failed)
+        return af_fail_memory(err);
+    return check_named(probe, &environment, &files, err);
+}

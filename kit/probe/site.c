@@ -1,0 +1,209 @@
+/*
+ * site.c: the folders an interpreter searches for installed packages, in the
+ * order of sys.path, without running it.
+ *
+ * Source: Lib/site.py of CPython 3.12 (venv(), getsitepackages(), .pth files)
+ * and Debian's changes to it (dist-packages). Lines of .pth files that run
+ * code ("import ...") are not followed.
+ */
+#include "kit/base/text.h"
+#include "kit/formats/metadata.h"
+#include "kit/probe/environment.h"
+#include "kit/system/file.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FOLDERS_MAX 256u
+#define NAMES_MAX 20000u
+#define PTH_MAX 256u
+#define PTH_BYTES_MAX (64u * 1024u)
+
+struct folders {
+    const struct af_probe *probe;
+    const char *items[FOLDERS_MAX];
+    size_t count;
+    const char *own; /* the first one of the environment itself */
+};
+
+/* Adds an existing folder once. */
+static bool add_folder(struct folders *folders, const char *path)
+{
+    if (path == NULL || folders->count == FOLDERS_MAX || !af_file_is_folder(path))
+        return false;
+    for (size_t i = 0; i < folders->count; i++) {
+        if (strcmp(folders->items[i], path) == 0)
+            return false;
+    }
+    folders->items[folders->count++] = path;
+    return true;
+}
+
+/* The plain paths in one .pth file. */
+static void add_pth(struct folders *folders, const char *folder, const char *name)
+{
+    struct af_arena *arena = folders->probe->arena;
+    struct af_span rest;
+    struct af_span line;
+    const char *path = af_path_join(arena, folder, name);
+    if (path == NULL || af_file_read(arena, path, PTH_BYTES_MAX, &rest, NULL) != ANYFLASH_OK)
+        return;
+    while (af_span_line(&rest, &line)) {
+        line = af_span_trim(line);
+        const char *text = af_arena_text_n(arena, line.data, line.len);
+        if (text == NULL || text[0] == '\0' || text[0] == '#' ||
+            af_starts_with(text, "import ") || af_starts_with(text, "import\t"))
+            continue;
+        add_folder(folders, text[0] == '/' ? text : af_path_join(arena, folder, text));
+    }
+}
+
+/* A site folder and what its .pth files add after it. */
+static void add_site(struct folders *folders, const char *folder)
+{
+    const char **names;
+    size_t count;
+    size_t pth_count = 0;
+    if (!add_folder(folders, folder))
+        return;
+    if (folders->own == NULL)
+        folders->own = folder;
+    if (af_folder_list(folders->probe->arena, folder, NAMES_MAX, &names, &count, NULL, NULL) !=
+        ANYFLASH_OK)
+        return;
+    for (size_t i = 0; i < count && pth_count < PTH_MAX; i++) {
+        if (!af_ends_with(names[i], ".pth") || names[i][0] == '.')
+            continue;
+        add_pth(folders, folder, names[i]);
+        pth_count++;
+    }
+}
+
+/* prefix/lib/python3.12/site-packages and, where the platform has it, lib64. */
+static void add_prefix(struct folders *folders, const char *prefix,
+                       const struct af_interpreter_files *files)
+{
+    struct af_arena *arena = folders->probe->arena;
+    const char *library = files->library_name;
+    if (prefix == NULL)
+        return;
+    if (!af_equal(files->platform_folder, "lib"))
+        add_site(folders, af_arena_format(arena, "%s/%s/%s/site-packages", prefix,
+                                          files->platform_folder, library));
+    add_site(folders, af_arena_format(arena, "%s/lib/%s/site-packages", prefix, library));
+}
+
+/* The installation's own folders; Debian calls them dist-packages. */
+static void add_system(struct folders *folders, const struct af_interpreter_files *files)
+{
+    struct af_arena *arena = folders->probe->arena;
+    const char *prefix = files->base_prefix;
+    const char *library = files->library_name;
+    const char *debian = af_arena_format(arena, "%s/lib/python3/dist-packages", prefix);
+    if (debian == NULL || !af_file_is_folder(debian)) {
+        add_prefix(folders, prefix, files);
+        return;
+    }
+    add_site(folders, af_arena_format(arena, "%s/local/lib/%s/dist-packages", prefix, library));
+    add_site(folders, debian);
+    add_site(folders, af_arena_format(arena, "%s/lib/%s/dist-packages", prefix, library));
+}
+
+static void add_user(struct folders *folders, const char *library)
+{
+    const struct af_probe *probe = folders->probe;
+    const char *base = af_probe_path(probe, af_probe_variable(probe, "PYTHONUSERBASE"));
+    const char *home = af_probe_path(probe, af_probe_variable(probe, "HOME"));
+    const char *own = folders->own;
+    if (af_probe_variable(probe, "PYTHONNOUSERSITE") != NULL)
+        return;
+    if (base == NULL && home != NULL)
+        base = af_path_join(probe->arena, home, ".local");
+    if (base != NULL)
+        add_site(folders,
+                 af_arena_format(probe->arena, "%s/lib/%s/site-packages", base, library));
+    folders->own = own; /* not where an install goes */
+}
+
+static void add_pythonpath(struct folders *folders)
+{
+    const struct af_probe *probe = folders->probe;
+    const char *rest = af_probe_variable(probe, "PYTHONPATH");
+    while (rest != NULL) {
+        const char *colon = strchr(rest, ':');
+        size_t len = colon == NULL ? strlen(rest) : (size_t)(colon - rest);
+        if (len > 0)
+            add_folder(folders, af_probe_path(probe, af_arena_text_n(probe->arena, rest, len)));
+        rest = colon == NULL ? NULL : colon + 1;
+    }
+}
+
+static bool sees_system(const struct af_environment *environment)
+{
+    struct af_span value;
+    if (!environment->is_venv)
+        return true;
+    return af_key_value(environment->cfg, "include-system-site-packages", &value) &&
+           value.len == 4 && strncasecmp(value.data, "true", 4) == 0;
+}
+
+static void set_externally_managed(const struct af_probe *probe,
+                                   const struct af_environment *environment,
+                                   const struct af_interpreter_files *files)
+{
+    struct af_fact *fact = &probe->machine->python.externally_managed;
+    const char *path = af_path_join(probe->arena, files->stdlib, "EXTERNALLY-MANAGED");
+    if (environment->is_venv)
+        af_fact_bool(probe->arena, fact, false, "pyvenv.cfg: an environment is its owner's");
+    else if (path != NULL)
+        af_fact_bool(probe->arena, fact, af_file_exists(path), path);
+}
+
+/* A folder that we may not read hides its packages: that is no empty folder. */
+static void set_folders(const struct folders *folders, const struct af_environment *environment)
+{
+    const struct af_probe *probe = folders->probe;
+    struct af_python *python = &probe->machine->python;
+    const char *own = folders->own;
+    af_fact_list(probe->arena, &python->site_packages, folders->items, folders->count,
+                 environment->is_venv ? "pyvenv.cfg, .pth files"
+                                      : "folders of the installation");
+    if (own != NULL && access(own, R_OK | X_OK) != 0)
+        af_fact_unknown(probe->arena, &python->site_packages, "cannot read '%s': %s", own,
+                        strerror(errno));
+    else if (own == NULL && environment->is_venv)
+        af_fact_unknown(probe->arena, &python->site_packages,
+                        "'%s' has no folder for packages, or none that we may read",
+                        environment->prefix);
+    if (own == NULL)
+        af_fact_unknown(probe->arena, &python->writable, "'%s' has no folder for packages",
+                        environment->prefix);
+    else
+        af_fact_bool(probe->arena, &python->writable, access(own, W_OK) == 0, own);
+}
+
+void af_site_probe(const struct af_probe *probe, const struct af_environment *environment,
+                   const struct af_interpreter_files *files)
+{
+    struct af_python *python = &probe->machine->python;
+    struct folders folders = {.probe = probe};
+    const char *problem = environment->problem;
+    if (problem == NULL && files->library_name == NULL)
+        problem = files->problem;
+    if (problem != NULL) {
+        af_fact_unknown(probe->arena, &python->site_packages, "%s", problem);
+        af_fact_unknown(probe->arena, &python->writable, "%s", problem);
+        af_fact_unknown(probe->arena, &python->externally_managed, "%s", problem);
+        return;
+    }
+    add_pythonpath(&folders);
+    if (environment->is_venv)
+        add_prefix(&folders, environment->prefix, files);
+    if (sees_system(environment)) {
+        add_user(&folders, files->library_name);
+        add_system(&folders, files);
+    }
+    set_folders(&folders, environment);
+    set_externally_managed(probe, environment, files);
+}

@@ -1,0 +1,55 @@
+/*
+ * surroundings.c: variables, paths and PATH as the probes see them, so that a
+ * test can put a whole machine into a folder. Used by every probe.
+ */
+#include "kit/base/text.h"
+#include "kit/probe/probes.h"
+#include "kit/system/file.h"
+
+#include <string.h>
+
+const char *af_probe_variable(const struct af_probe *probe, const char *name)
+{
+    size_t len = strlen(name);
+    char *const *all = probe->options->environment;
+    for (size_t i = 0; all != NULL && all[i] != NULL; i++) {
+        if (strncmp(all[i], name, len) == 0 && all[i][len] == '=')
+            return all[i][len + 1] == '\0' ? NULL : all[i] + len + 1;
+    }
+    return NULL;
+}
+
+/* A path that lies under the root already stays as it is. */
+const char *af_probe_path(const struct af_probe *probe, const char *path)
+{
+    const char *root = probe->options->root;
+    if (path == NULL || root == NULL || path[0] != '/')
+        return path;
+    size_t len = strlen(root);
+    if (strncmp(path, root, len) == 0 && (path[len] == '/' || path[len] == '\0'))
+        return path;
+    return af_path_join(probe->arena, root, path + 1);
+}
+
+const char *af_probe_on_path_except(const struct af_probe *probe, const char *name,
+                                    const char *skipped)
+{
+    const char *rest = af_probe_variable(probe, "PATH");
+    while (rest != NULL) {
+        const char *colon = strchr(rest, ':');
+        size_t len = colon == NULL ? strlen(rest) : (size_t)(colon - rest);
+        const char *folder =
+            len == 0 ? probe->options->folder : af_arena_text_n(probe->arena, rest, len);
+        folder = af_probe_path(probe, folder);
+        const char *program = af_path_join(probe->arena, folder, name);
+        if (program != NULL && !af_equal(folder, skipped) && af_file_is_executable(program))
+            return program;
+        rest = colon == NULL ? NULL : colon + 1;
+    }
+    return NULL;
+}
+
+const char *af_probe_on_path(const struct af_probe *probe, const char *name)
+{
+    return af_probe_on_path_except(probe, name, NULL);
+}

@@ -1,0 +1,237 @@
+/*
+ * toolkits.c: the probe of CUDA toolkits: the places in the order torch's
+ * extension builder takes them (cpp_extension._find_cuda_home), then the
+ * others that are there. Versions and limits are read from headers; no compiler
+ * is run. Runs after torch and python.
+ */
+#include "kit/probe/probes.h"
+#include "kit/system/file.h"
+#include "kit/system/json_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEADER_BYTES (128u * 1024u) /* what is looked for stands in the first 16 KiB */
+#define SMALL_FILE_BYTES 65536u
+#define ENTRIES_MAX 512u
+
+static struct af_toolkit *add_row(struct af_probe *probe, const char *root,
+                                  const char *found_by)
+{
+    struct af_toolkit *toolkit = af_machine_row_add(
+        probe->machine, offsetof(struct af_machine, toolkits), "no file of it says so");
+    if (toolkit == NULL)
+        return NULL;
+    af_fact_text(probe->arena, &toolkit->root, root, found_by);
+    af_fact_text(probe->arena, &toolkit->found_by, found_by, root);
+    return toolkit;
+}
+
+/* "cuda": {"version": "12.8.1"} in version.json. */
+static bool version_from_json(struct af_probe *probe, struct af_fact *fact, const char *path)
+{
+    json_t *json;
+    if (path == NULL || !af_file_is_regular(path) ||
+        af_json_read(path, SMALL_FILE_BYTES, &json, NULL) != ANYFLASH_OK)
+        return false;
+    const char *version =
+        json_string_value(json_object_get(json_object_get(json, "cuda"), "version"));
+    if (version != NULL)
+        af_fact_text(probe->arena, fact, version, path);
+    json_decref(json);
+    return version != NULL;
+}
+
+/* The number that follows `mark` in a file's start, or -1. */
+static long number_after(const char *path, const char *mark)
+{
+    struct af_arena arena;
+    struct af_span bytes;
+    long number = -1;
+    af_arena_init(&arena);
+    if (path != NULL &&
+        af_file_read_start(&arena, path, HEADER_BYTES, &bytes, NULL) == ANYFLASH_OK) {
+        const char *found = memmem(bytes.data, bytes.len, mark, strlen(mark));
+        if (found != NULL)
+            number = strtol(found + strlen(mark), NULL, 10);
+    }
+    af_arena_release(&arena);
+    return number;
+}
+
+/* A header of the toolkit; conda keeps them in targets/. NULL: not there. */
+static const char *header(struct af_probe *probe, const char *root, const char *name)
+{
+    static const char *const folders[] = {"include", "targets/x86_64-linux/include",
+                                          "targets/sbsa-linux/include",
+                                          "targets/aarch64-linux/include"};
+    for (size_t i = 0; i < AF_COUNT(folders); i++) {
+        const char *path = af_arena_format(probe->arena, "%s/%s/%s", root, folders[i], name);
+        if (path != NULL && af_file_is_regular(path))
+            return path;
+    }
+    return NULL;
+}
+
+/* CUDA_VERSION 12080 is 12.8; an old version.txt says "CUDA Version 10.2.89". */
+static void read_version(struct af_probe *probe, struct af_toolkit *toolkit, const char *root)
+{
+    if (version_from_json(probe, &toolkit->version,
+                          af_path_join(probe->arena, root, "version.json")))
+        return;
+    const char *path = header(probe, root, "cuda.h");
+    long number = number_after(path, "#define CUDA_VERSION ");
+    if (number >= 1000 && number < 1000000) {
+        af_fact_text(
+            probe->arena, &toolkit->version,
+            af_arena_format(probe->arena, "%ld.%ld", number / 1000, number % 1000 / 10), path);
+        return;
+    }
+    struct af_span bytes;
+    path = af_path_join(probe->arena, root, "version.txt");
+    if (path == NULL ||
+        af_file_read_start(probe->arena, path, 200, &bytes, NULL) != ANYFLASH_OK)
+        return;
+    const char *found = strstr(bytes.data, "CUDA Version ");
+    if (found != NULL) {
+        found += strlen("CUDA Version ");
+        af_fact_text(probe->arena, &toolkit->version,
+                     af_arena_text_n(probe->arena, found, strspn(found, "0123456789.")), path);
+    }
+}
+
+/* The #error limits of crt/host_config.h: "__GNUC__ > 14", "__clang_major__ >= 20". */
+static void read_limits(struct af_probe *probe, struct af_toolkit *toolkit, const char *root)
+{
+    const char *path = header(probe, root, "crt/host_config.h");
+    long gcc = number_after(path, "__GNUC__ > ");
+    long clang = number_after(path, "__clang_major__ >= ");
+    if (gcc > 0 && gcc < 1000)
+        af_fact_int(probe->arena, &toolkit->gcc_max, gcc, path);
+    if (clang > 1 && clang < 1000)
+        af_fact_int(probe->arena, &toolkit->clang_max, clang - 1, path);
+}
+
+static bool same_file(struct af_probe *probe, const char *a, const char *b)
+{
+    const char *real_a = a == NULL ? NULL : af_path_real(probe->arena, a);
+    const char *real_b = b == NULL ? NULL : af_path_real(probe->arena, b);
+    return af_equal(real_a, real_b);
+}
+
+static void fill(struct af_probe *probe, struct af_toolkit *toolkit, const char *root)
+{
+    const char *nvcc = af_path_join(probe->arena, root, "bin/nvcc");
+    const char *first = af_probe_on_path(probe, "nvcc");
+    if (nvcc == NULL)
+        return;
+    bool there = af_file_is_executable(nvcc);
+    if (there)
+        af_fact_text(probe->arena, &toolkit->nvcc, nvcc, nvcc);
+    else
+        af_fact_absent(probe->arena, &toolkit->nvcc, nvcc);
+    af_fact_bool(probe->arena, &toolkit->first_on_path, there && same_file(probe, nvcc, first),
+                 "PATH");
+    af_fact_bool(probe->arena, &toolkit->headers,
+                 header(probe, root, "cuda.h") != NULL &&
+                     header(probe, root, "cusparse.h") != NULL,
+                 root);
+    read_version(probe, toolkit, root);
+    read_limits(probe, toolkit, root);
+}
+
+static bool is_known(struct af_probe *probe, const char *root)
+{
+    const struct af_toolkit_rows *toolkits = &probe->machine->toolkits;
+    for (size_t i = 0; i < toolkits->count; i++) {
+        const char *known = af_fact_text_or(&toolkits->rows[i].root, NULL);
+        if (af_equal(known, root) || (af_file_exists(root) && same_file(probe, known, root)))
+            return true;
+    }
+    return false;
+}
+
+/* `named` by a variable counts even when it is not there: torch would take it. */
+static void add(struct af_probe *probe, const char *root, const char *found_by, bool named)
+{
+    root = af_probe_path(probe, root);
+    if (root == NULL || (!named && !af_file_is_folder(root)) || is_known(probe, root))
+        return;
+    struct af_toolkit *toolkit = add_row(probe, root, found_by);
+    if (toolkit != NULL)
+        fill(probe, toolkit, root);
+}
+
+/* Folders "cuda-12.8" of `folder`, and those of pip's nvidia packages. */
+static void add_matching(struct af_probe *probe, const char *folder, const char *start,
+                         const char *found_by)
+{
+    const char **names;
+    size_t count;
+    folder = af_probe_path(probe, folder);
+    if (folder == NULL || af_folder_list(probe->arena, folder, ENTRIES_MAX, &names, &count,
+                                         NULL, NULL) != ANYFLASH_OK)
+        return;
+    for (size_t i = count; i > 0; i--) { /* newest name first */
+        const char *root = af_path_join(probe->arena, folder, names[i - 1]);
+        if (root != NULL && af_starts_with(names[i - 1], start))
+            add(probe, root, found_by, false);
+    }
+}
+
+/* CUDA 13's pip packages share one tree with nvcc in it: nvidia/cu13. */
+static void add_environment(struct af_probe *probe)
+{
+    const struct af_python *python = &probe->machine->python;
+    const struct af_fact *sites = &python->site_packages;
+    const char *prefix = af_fact_text_or(&python->prefix, NULL);
+    for (size_t i = 0; sites->state == AF_FACT_KNOWN && i < sites->value.list.count; i++) {
+        const char *nvidia = af_path_join(probe->arena, sites->value.list.items[i], "nvidia");
+        if (nvidia != NULL)
+            add_matching(probe, nvidia, "cu1", "environment");
+    }
+    const char *nvcc = prefix == NULL ? NULL : af_path_join(probe->arena, prefix, "bin/nvcc");
+    if (nvcc != NULL && af_file_is_executable(nvcc))
+        add(probe, prefix, "conda", false);
+}
+
+/* Only the first place counts for torch, and only for a CUDA build of torch. */
+static void mark_taken(struct af_probe *probe)
+{
+    const struct af_toolkit_rows *toolkits = &probe->machine->toolkits;
+    const struct af_torch *torch = &probe->machine->torch;
+    bool cuda_torch =
+        torch->version.state != AF_FACT_KNOWN || torch->cuda.state != AF_FACT_ABSENT;
+    for (size_t i = 0; i < toolkits->count; i++) {
+        struct af_toolkit *toolkit = &toolkits->rows[i];
+        const char *found_by = af_fact_text_or(&toolkit->found_by, "");
+        bool searched = strcmp(found_by, "environment") != 0 && strcmp(found_by, "conda") != 0;
+        bool plain = strcmp(found_by, "/usr/local") != 0 ||
+                     af_ends_with(af_fact_text_or(&toolkit->root, ""), "/cuda");
+        af_fact_bool(probe->arena, &toolkit->torch_takes_it,
+                     i == 0 && cuda_torch && searched && plain,
+                     "order of torch.utils.cpp_extension");
+    }
+}
+
+void af_probe_toolkits(struct af_probe *probe)
+{
+    const char *home = af_probe_variable(probe, "CUDA_HOME");
+    const char *path = af_probe_variable(probe, "CUDA_PATH");
+    const char *nvcc = af_probe_on_path(probe, "nvcc");
+    probe->machine->toolkits.state = AF_FACT_KNOWN;
+    probe->machine->toolkits.source = "CUDA_HOME, CUDA_PATH, PATH, /usr/local, environment";
+    if (home != NULL)
+        add(probe, home, "CUDA_HOME", true);
+    if (path != NULL)
+        add(probe, path, "CUDA_PATH", true);
+    if (nvcc != NULL)
+        add(probe, af_path_folder(probe->arena, af_path_folder(probe->arena, nvcc)), "PATH",
+            false);
+    add(probe, "/usr/local/cuda", "/usr/local", false);
+    add_environment(probe);
+    add_matching(probe, "/usr/local", "cuda-", "/usr/local");
+    add(probe, "/opt/cuda", "/opt", false);
+    mark_taken(probe);
+}

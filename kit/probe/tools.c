@@ -1,0 +1,196 @@
+/*
+ * tools.c: the probe of installers and build tools: where they are and which
+ * version, from the files beside them; none of them is run.
+ */
+#include "kit/probe/tools.h"
+
+#include "kit/system/file.h"
+#include "kit/system/json_file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ENTRIES_MAX 4096u
+#define SMALL_FILE_BYTES 65536u
+
+/* The version in the name "NAME-VERSION.dist-info" within `folder`, or NULL. */
+static const char *dist_info_version(struct af_probe *probe, const char *folder,
+                                     const char *name, const char **path_out)
+{
+    const char **names;
+    size_t count;
+    size_t len = strlen(name);
+    if (folder == NULL || af_folder_list(probe->arena, folder, ENTRIES_MAX, &names, &count,
+                                         NULL, NULL) != ANYFLASH_OK)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(names[i], name, len) != 0 || names[i][len] != '-' ||
+            !af_ends_with(names[i], ".dist-info"))
+            continue;
+        *path_out = af_path_join(probe->arena, folder, names[i]);
+        return af_arena_text_n(probe->arena, names[i] + len + 1,
+                               strlen(names[i]) - len - 1 - strlen(".dist-info"));
+    }
+    return NULL;
+}
+
+/* Looks in the package folders that belong to a program's bin folder. */
+static const char *version_beside(struct af_probe *probe, const char *program, const char *name,
+                                  const char **path_out)
+{
+    static const char *const ends[] = {"site-packages", "dist-packages"};
+    const char *real = af_path_real(probe->arena, program);
+    const char *bin = real == NULL ? NULL : af_path_folder(probe->arena, real);
+    const char *prefix = bin == NULL ? NULL : af_path_folder(probe->arena, bin);
+    const char *lib = prefix == NULL ? NULL : af_path_join(probe->arena, prefix, "lib");
+    const char **names;
+    size_t count;
+    if (lib == NULL || af_folder_list(probe->arena, lib, ENTRIES_MAX, &names, &count, NULL,
+                                      NULL) != ANYFLASH_OK)
+        return NULL;
+    for (size_t i = 0; i < 2 * count; i++) {
+        if (!af_starts_with(names[i / 2], "python3"))
+            continue;
+        const char *folder =
+            af_arena_format(probe->arena, "%s/%s/%s", lib, names[i / 2], ends[i % 2]);
+        const char *version = dist_info_version(probe, folder, name, path_out);
+        if (version != NULL)
+            return version;
+    }
+    return NULL;
+}
+
+/* uv's own installer leaves {"version": "0.13.8"} in uv-receipt.json. */
+static const char *uv_receipt_version(struct af_probe *probe, const char **path_out)
+{
+    const char *home = af_probe_variable(probe, "XDG_CONFIG_HOME");
+    json_t *json;
+    if (home == NULL && af_probe_variable(probe, "HOME") != NULL)
+        home = af_path_join(probe->arena, af_probe_variable(probe, "HOME"), ".config");
+    const char *path = home == NULL ? NULL
+                                    : af_path_join(probe->arena, af_probe_path(probe, home),
+                                                   "uv/uv-receipt.json");
+    if (path == NULL || !af_file_is_regular(path) ||
+        af_json_read(path, SMALL_FILE_BYTES, &json, NULL) != ANYFLASH_OK)
+        return NULL;
+    const char *version =
+        af_arena_text(probe->arena, json_string_value(json_object_get(json, "version")));
+    json_decref(json);
+    *path_out = path;
+    return version;
+}
+
+/* conda-meta/NAME-VERSION-BUILD.json of the installation that `program` is in. */
+static const char *conda_version(struct af_probe *probe, const char *program, const char *name,
+                                 const char **path_out)
+{
+    const char *prefix = af_path_folder(probe->arena, af_path_folder(probe->arena, program));
+    const char *folder =
+        prefix == NULL ? NULL : af_path_join(probe->arena, prefix, "conda-meta");
+    const char **names;
+    size_t count;
+    size_t len = strlen(name);
+    if (folder == NULL || af_folder_list(probe->arena, folder, ENTRIES_MAX, &names, &count,
+                                         NULL, NULL) != ANYFLASH_OK)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        const char *rest = names[i] + len + 1;
+        if (strncmp(names[i], name, len) != 0 || names[i][len] != '-' || rest[0] < '0' ||
+            rest[0] > '9')
+            continue;
+        *path_out = af_path_join(probe->arena, folder, names[i]);
+        return af_arena_text_n(probe->arena, rest, strcspn(rest, "-"));
+    }
+    return NULL;
+}
+
+static void add(struct af_probe *probe, const char *name, const char *path, const char *source,
+                const char *version, const char *version_source)
+{
+    struct af_tool *tool = af_machine_row_add(
+        probe->machine, offsetof(struct af_machine, tools), "only running it would tell");
+    if (tool == NULL)
+        return;
+    af_fact_text(probe->arena, &tool->name, name, source);
+    af_fact_text(probe->arena, &tool->path, path, source);
+    af_fact_text(probe->arena, &tool->version, version, version_source);
+    af_tool_config_files(probe, name, &tool->config_files);
+}
+
+/* The version of the environment's own package `name`, or NULL. */
+static const char *package_version(struct af_probe *probe, const char *name,
+                                   const char **path_out)
+{
+    const struct af_fact *sites = &probe->machine->python.site_packages;
+    const char *version = NULL;
+    for (size_t i = 0;
+         sites->state == AF_FACT_KNOWN && version == NULL && i < sites->value.list.count; i++)
+        version = dist_info_version(probe, sites->value.list.items[i], name, path_out);
+    return version;
+}
+
+static void add_program(struct af_probe *probe, const char *name, const char *variable)
+{
+    const char *path = variable == NULL ? NULL : af_probe_variable(probe, variable);
+    const char *source = "PATH";
+    const char *version_source = NULL;
+    if (path != NULL) {
+        path = af_probe_path(probe, path);
+        source = variable;
+    }
+    if (path == NULL || !af_file_is_executable(path)) {
+        path = af_probe_on_path(probe, name);
+        source = "PATH";
+    }
+    if (path == NULL)
+        return;
+    const char *version = NULL;
+    if (strcmp(name, "uv") == 0)
+        version = uv_receipt_version(probe, &version_source);
+    if (version == NULL)
+        version = conda_version(probe, path, name, &version_source);
+    if (version == NULL)
+        version = version_beside(probe, path, name, &version_source);
+    if (version == NULL && strstr(path, "/shims/") != NULL)
+        version = package_version(probe, name, &version_source); /* pyenv's: it is a package */
+    add(probe, name, path, source, version, version_source);
+}
+
+/* Packages of the environment that are tools: they need no program on PATH. */
+static void add_package(struct af_probe *probe, const char *name)
+{
+    const char *path = NULL;
+    const char *version = package_version(probe, name, &path);
+    if (version == NULL || path == NULL)
+        return;
+    const char *folder = af_path_folder(probe->arena, path);
+    if (folder != NULL)
+        add(probe, name, af_path_join(probe->arena, folder, name), path, version, path);
+}
+
+static bool has_tool(const struct af_machine *machine, const char *name)
+{
+    for (size_t i = 0; i < machine->tools.count; i++) {
+        if (af_fact_is(&machine->tools.rows[i].name, name))
+            return true;
+    }
+    return false;
+}
+
+void af_probe_tools(struct af_probe *probe)
+{
+    probe->machine->tools.state = AF_FACT_KNOWN;
+    probe->machine->tools.source = "PATH and the environment's packages";
+    add_program(probe, "uv", "UV");
+    add_package(probe, "pip");
+    if (!has_tool(probe->machine, "pip") && !af_fact_is(&probe->machine->python.kind, "venv"))
+        add_program(probe, "pip", NULL);
+    add_program(probe, "conda", "CONDA_EXE");
+    add_program(probe, "mamba", "MAMBA_EXE");
+    add_program(probe, "pixi", NULL);
+    add_program(probe, "poetry", NULL);
+    add_program(probe, "pdm", NULL);
+    add_package(probe, "ninja");
+    if (!has_tool(probe->machine, "ninja"))
+        add_program(probe, "ninja", NULL);
+}

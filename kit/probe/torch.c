@@ -1,0 +1,277 @@
+/*
+ * torch.c: the torch of the environment, from its files. version.py is parsed,
+ * never run; ABI, SONAMEs and the CUDA runtime come from the libraries
+ * themselves, because version texts and file names have been seen to lie.
+ */
+#include "kit/probe/torch.h"
+#include "kit/base/text.h"
+#include "kit/formats/elf.h"
+#include "kit/formats/version.h"
+#include "kit/system/file.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define VERSION_PY_BYTES_MAX (64u * 1024u)
+#define NAMES_MAX 20000u
+
+/* c10::detail::torchCheckFail(char const*, char const*, unsigned, std::string const&) */
+static const char symbol_new_abi[] = "_ZN3c106detail14torchCheckFailEPKcS2_jRKNSt7__"
+                                     "cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";
+static const char symbol_old_abi[] = "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs";
+
+static void set_all(const struct af_probe *probe, enum af_fact_state state, const char *why)
+{
+    struct af_fact *facts = (struct af_fact *)&probe->machine->torch;
+    for (size_t i = 0; i < sizeof(struct af_torch) / sizeof(struct af_fact); i++) {
+        if (state == AF_FACT_ABSENT)
+            af_fact_absent(probe->arena, &facts[i], why);
+        else
+            af_fact_unknown(probe->arena, &facts[i], "%s", why);
+    }
+}
+
+/*
+ * The first torch in the package folders, NULL when there is none. A folder
+ * with neither of its two files is what an uninstall left behind.
+ */
+static const char *find_torch(const struct af_probe *probe)
+{
+    const struct af_fact *sites = &probe->machine->python.site_packages;
+    for (size_t i = 0; i < sites->value.list.count; i++) {
+        const char *path = af_path_join(probe->arena, sites->value.list.items[i], "torch");
+        const char *first = af_path_join(probe->arena, path, "version.py");
+        const char *second = af_path_join(probe->arena, path, "__init__.py");
+        if (first != NULL && second != NULL &&
+            !(af_file_is_absent(first) && af_file_is_absent(second)))
+            return path;
+    }
+    return NULL;
+}
+
+/* A line "key = value" or "key: type = value" of Python; the text after '='. */
+static bool find_assignment(struct af_span text, const char *key, struct af_span *value_out)
+{
+    struct af_span line;
+    size_t key_len = strlen(key);
+    while (af_span_line(&text, &line)) {
+        if (line.len <= key_len || memcmp(line.data, key, key_len) != 0)
+            continue;
+        const char *equals = memchr(line.data, '=', line.len);
+        char after = line.data[key_len];
+        if (equals == NULL || (after != ' ' && after != ':' && after != '='))
+            continue;
+        struct af_span rest = {equals + 1, line.len - (size_t)(equals + 1 - line.data)};
+        *value_out = af_span_trim(rest);
+        return true;
+    }
+    return false;
+}
+
+/* Sets `fact` from 'text' or None; anything else makes it unknown. */
+static void set_from_assignment(const struct af_probe *probe, struct af_span text,
+                                const char *key, const char *path, struct af_fact *fact)
+{
+    struct af_span value;
+    bool found = find_assignment(text, key, &value);
+    if (found && af_span_equal(value, "None")) {
+        af_fact_absent(probe->arena, fact, path);
+        return;
+    }
+    bool quoted = found && value.len >= 2 && (value.data[0] == '\'' || value.data[0] == '"') &&
+                  value.data[value.len - 1] == value.data[0];
+    if (!quoted)
+        af_fact_unknown(probe->arena, fact, "'%s' %s '%s'", path,
+                        found ? "has an odd value of" : "does not say", key);
+    else
+        af_fact_text(probe->arena, fact,
+                     af_arena_text_n(probe->arena, value.data + 1, value.len - 2), path);
+}
+
+static void read_version_py(const struct af_probe *probe, const char *folder)
+{
+    struct af_torch *torch = &probe->machine->torch;
+    struct anyflash_error err = {0};
+    struct af_span text;
+    const struct {
+        const char *key;
+        struct af_fact *fact;
+    } wanted[] = {{"__version__", &torch->version},
+                  {"cuda", &torch->cuda},
+                  {"hip", &torch->hip},
+                  {"git_version", &torch->git}};
+    const char *path = af_path_join(probe->arena, folder, "version.py");
+    if (path == NULL)
+        return;
+    if (af_file_read(probe->arena, path, VERSION_PY_BYTES_MAX, &text, &err) == ANYFLASH_OK &&
+        memchr(text.data, '\0', text.len) != NULL)
+        af_fail(&err, ANYFLASH_E_DATA, "'%s' is not text", path);
+    for (size_t i = 0; i < AF_COUNT(wanted); i++) {
+        if (err.status != ANYFLASH_OK)
+            af_fact_unknown(probe->arena, wanted[i].fact, "%s", err.message);
+        else
+            set_from_assignment(probe, text, wanted[i].key, path, wanted[i].fact);
+    }
+    /* Older torch says nothing of hip, and nothing of cuda in builds for the CPU. */
+    if (torch->version.state == AF_FACT_KNOWN && torch->hip.state == AF_FACT_UNKNOWN &&
+        !find_assignment(text, "hip", &text))
+        af_fact_absent(probe->arena, &torch->hip, path);
+    struct af_version version;
+    const char *said = af_fact_text_or(&torch->version, NULL);
+    if (said != NULL && !af_version_parse(said, strlen(said), &version))
+        af_fact_unknown(probe->arena, &torch->version, "'%s' has an odd __version__", path);
+}
+
+/* conda's record of a pytorch that it installed from another channel than torch's own. */
+static bool built_by_conda(const struct af_probe *probe)
+{
+    const char **names;
+    size_t count;
+    const char *prefix = af_fact_text_or(&probe->machine->python.prefix, NULL);
+    const char *folder = af_path_join(probe->arena, prefix, "conda-meta");
+    if (folder == NULL || !af_file_is_folder(folder) ||
+        af_folder_list(probe->arena, folder, NAMES_MAX, &names, &count, NULL, NULL) !=
+            ANYFLASH_OK)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (af_starts_with(names[i], "libtorch-") && af_ends_with(names[i], ".json"))
+            return true;
+    }
+    return false;
+}
+
+/* "nv25.09" as a part of the local version. */
+static bool has_nv_part(const char *local)
+{
+    for (const char *at = strstr(local, "nv"); at != NULL; at = strstr(at + 1, "nv")) {
+        bool starts = at == local || at[-1] == '.';
+        if (starts && isdigit((unsigned char)at[2]))
+            return true;
+    }
+    return false;
+}
+
+static bool is_public_local(const char *local)
+{
+    return local[0] == '\0' || af_starts_with(local, "cpu") || af_starts_with(local, "rocm") ||
+           af_starts_with(local, "xpu") ||
+           (af_starts_with(local, "cu") && isdigit((unsigned char)local[2]));
+}
+
+/* Who built it, from its version, and by SONAME and conda's records. */
+static const char *build_of(const struct af_probe *probe, const struct af_version *version)
+{
+    const struct af_fact *soname = &probe->machine->torch.c10_soname;
+    if (has_nv_part(version->local))
+        return "vendor";
+    if (soname->state == AF_FACT_KNOWN && !af_fact_is(soname, "libc10.so"))
+        return "distribution";
+    if (af_starts_with(version->local, "git") ||
+        (!is_public_local(version->local) && af_version_is_prerelease(version)))
+        return "source";
+    if (af_version_is_prerelease(version))
+        return "prerelease";
+    if (!is_public_local(version->local) || built_by_conda(probe))
+        return "distribution";
+    return "release";
+}
+
+static void set_build(const struct af_probe *probe)
+{
+    struct af_torch *torch = &probe->machine->torch;
+    struct af_version version;
+    const char *text = af_fact_text_or(&torch->version, NULL);
+    if (text == NULL || !af_version_parse(text, strlen(text), &version))
+        af_fact_unknown(probe->arena, &torch->build, "%s", torch->version.source);
+    else
+        af_fact_text(probe->arena, &torch->build, build_of(probe, &version),
+                     torch->version.source);
+}
+
+/* A file of `folder` that is called `name` or `name`.N, or NULL. */
+static const char *find_named(const struct af_probe *probe, const char *folder,
+                              const char *name)
+{
+    const char **names;
+    size_t count;
+    const char *exact = af_path_join(probe->arena, folder, name);
+    if (exact == NULL || af_file_is_regular(exact))
+        return exact;
+    if (af_folder_list(probe->arena, folder, NAMES_MAX, &names, &count, NULL, NULL) !=
+        ANYFLASH_OK)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (af_starts_with(names[i], name) && names[i][strlen(name)] == '.')
+            return af_path_join(probe->arena, folder, names[i]);
+    }
+    return NULL;
+}
+
+const char *af_torch_library(const struct af_probe *probe, const char *torch_folder,
+                             const char *name)
+{
+    const char *prefix = af_fact_text_or(&probe->machine->python.prefix, NULL);
+    const char *own = af_path_join(probe->arena, torch_folder, "lib");
+    const char *exact = af_path_join(probe->arena, own, name);
+    const char *const others[] = {
+        af_path_join(probe->arena, prefix, "lib"),
+        af_probe_path(probe, "/usr/lib/x86_64-linux-gnu"),
+        af_probe_path(probe, "/usr/lib/aarch64-linux-gnu"),
+        af_probe_path(probe, "/usr/lib64"),
+    };
+    const char *found = own == NULL ? NULL : find_named(probe, own, name);
+    /* A torch with libraries of its own takes none from elsewhere. */
+    const char *mark = af_path_join(probe->arena, own, "libtorch_cpu.so");
+    if (found != NULL || (mark != NULL && af_file_exists(mark)))
+        return found == NULL ? exact : found;
+    for (size_t i = 0; found == NULL && i < AF_COUNT(others); i++)
+        found = others[i] == NULL ? NULL : find_named(probe, others[i], name);
+    return found == NULL ? exact : found;
+}
+
+static void read_c10(const struct af_probe *probe, const char *folder)
+{
+    struct af_torch *torch = &probe->machine->torch;
+    struct anyflash_error err = {0};
+    struct af_elf elf;
+    const char *const symbols[] = {symbol_new_abi, symbol_old_abi};
+    bool found[2];
+    const char *path = af_torch_library(probe, folder, "libc10.so");
+    if (path == NULL)
+        return;
+    if (af_elf_open(path, &elf, &err) != ANYFLASH_OK) {
+        af_fact_unknown(probe->arena, &torch->cxx11abi, "%s", err.message);
+        af_fact_unknown(probe->arena, &torch->c10_soname, "%s", err.message);
+        return;
+    }
+    af_fact_unknown(probe->arena, &torch->c10_soname, "'%s' has no SONAME", path);
+    af_fact_text(probe->arena, &torch->c10_soname, elf.soname, path);
+    af_elf_defines(&elf, symbols, AF_COUNT(symbols), found);
+    af_elf_close(&elf);
+    if (found[0] == found[1])
+        af_fact_unknown(probe->arena, &torch->cxx11abi,
+                        "'%s' does not define torchCheckFail with either string type", path);
+    else
+        af_fact_bool(probe->arena, &torch->cxx11abi, found[0], path);
+}
+
+void af_probe_torch(struct af_probe *probe)
+{
+    struct af_torch *torch = &probe->machine->torch;
+    const struct af_fact *sites = &probe->machine->python.site_packages;
+    if (sites->state != AF_FACT_KNOWN) {
+        set_all(probe, sites->state, sites->source);
+        return;
+    }
+    const char *folder = find_torch(probe);
+    if (folder == NULL) {
+        set_all(probe, AF_FACT_ABSENT, "no torch in the folders of python.site_packages");
+        return;
+    }
+    af_fact_text(probe->arena, &torch->path, folder, "python.site_packages");
+    read_version_py(probe, folder);
+    read_c10(probe, folder);
+    af_torch_probe_cudart(probe, folder);
+    af_torch_probe_targets(probe, folder);
+    set_build(probe);
+}

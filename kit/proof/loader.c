@@ -1,0 +1,343 @@
+/*
+ * loader.c: the search of ld.so(8): names that are loaded already, DT_RPATH of
+ * the library and of those that brought it, LD_LIBRARY_PATH, DT_RUNPATH of the
+ * library alone, ld.so.cache, default folders; then, for torch's own, the
+ * folders where torch preloads from.
+ */
+#include "kit/proof/loader.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "kit/base/text.h"
+#include "kit/formats/ld_cache.h"
+#include "kit/proof/system_names.h"
+#include "kit/proof/torch_stock.h"
+
+static const char *const default_folders[] = {"/lib/x86_64-linux-gnu",
+                                              "/usr/lib/x86_64-linux-gnu",
+                                              "/lib/aarch64-linux-gnu",
+                                              "/usr/lib/aarch64-linux-gnu",
+                                              "/lib64",
+                                              "/usr/lib64",
+                                              "/lib",
+                                              "/usr/lib"};
+
+static struct af_module *module_of(const struct af_library *library)
+{
+    return library->source;
+}
+
+static enum af_answer file_defines(const struct af_library *library, const char *name,
+                                   const char *version)
+{
+    struct af_symbol symbol;
+    return af_dynamic_find(module_of(library)->file, name, version, &symbol) ? AF_YES : AF_NO;
+}
+
+static enum af_answer file_has_version(const struct af_library *library, const char *version)
+{
+    return af_dynamic_has_version(module_of(library)->file, version) ? AF_YES : AF_NO;
+}
+
+static const struct af_library_kind file_kind = {file_defines, file_has_version};
+
+/* Reads the mapped bytes; a file that the loader would pass over stays unusable. */
+static void read_mapped(struct af_loader *loader, struct af_mapped *mapped)
+{
+    struct af_span bytes = {(const char *)mapped->mapping.data, mapped->mapping.len};
+    const struct af_dynamic *dynamic = &mapped->dynamic;
+    if (af_dynamic_read(loader->arena, bytes, mapped->path, &mapped->dynamic, NULL) !=
+        ANYFLASH_OK)
+        return;
+    bool is_first = loader->machine == 0;
+    if (is_first) {
+        loader->machine = dynamic->machine;
+        loader->is_64 = dynamic->is_64;
+    }
+    mapped->is_usable = dynamic->machine == loader->machine && dynamic->is_64 == loader->is_64;
+}
+
+struct af_mapped *af_loader_open(struct af_loader *loader, const char *path)
+{
+    struct stat facts;
+    if (stat(path, &facts) != 0 || !S_ISREG(facts.st_mode))
+        return NULL;
+    for (size_t i = 0; i < loader->mapped_count; i++) {
+        struct af_mapped *known = loader->mapped[i];
+        if (known->inode == facts.st_ino && known->device == facts.st_dev)
+            return known->is_usable ? known : NULL;
+    }
+    if (loader->mapped_count == AF_COUNT(loader->mapped))
+        return NULL;
+    struct af_mapped *mapped = af_arena_alloc(loader->arena, sizeof *mapped);
+    const char *kept = af_arena_text(loader->arena, path);
+    if (mapped == NULL || kept == NULL)
+        return NULL;
+    *mapped = (struct af_mapped){.path = kept, .device = facts.st_dev, .inode = facts.st_ino};
+    if (af_file_map(path, &mapped->mapping, NULL) != ANYFLASH_OK)
+        return NULL;
+    loader->mapped[loader->mapped_count++] = mapped;
+    read_mapped(loader, mapped);
+    return mapped->is_usable ? mapped : NULL;
+}
+
+static bool lies_below(const char *path, const char *folder)
+{
+    size_t len = folder == NULL ? 0 : strlen(folder);
+    return len > 0 && strncmp(path, folder, len) == 0 && path[len] == '/';
+}
+
+struct af_library *af_loader_put(struct af_module *module, const struct af_library *asked_by,
+                                 struct af_module_list *list)
+{
+    if (module == NULL || list->count == AF_COUNT(list->items))
+        return NULL;
+    module->library.asked_by = asked_by;
+    list->items[list->count++] = &module->library;
+    return &module->library;
+}
+
+/* A module of the mapped file at the end of the list. */
+static struct af_library *add_mapped(struct af_loader *loader, struct af_arena *arena,
+                                     const struct af_mapped *mapped,
+                                     const struct af_library *asked_by,
+                                     struct af_module_list *list)
+{
+    const struct af_dynamic *file = &mapped->dynamic;
+    struct af_module *module = af_arena_alloc(arena, sizeof *module);
+    if (module == NULL)
+        return NULL;
+    *module = (struct af_module){
+        .library = {.name = file->soname != NULL ? file->soname : af_path_name(mapped->path),
+                    .path = mapped->path,
+                    .is_torch = lies_below(mapped->path, loader->torch_folder),
+                    .kind = &file_kind,
+                    .source = module},
+        .file = file,
+        .origin = af_path_folder(arena, mapped->path),
+        .rpath = file->rpath,
+        .runpath = file->runpath,
+        .needed = file->needed,
+        .needed_count = file->needed_count,
+    };
+    return af_loader_put(module, asked_by, list);
+}
+
+struct af_library *af_loader_add(struct af_loader *loader, struct af_arena *arena,
+                                 const char *path, const struct af_library *asked_by,
+                                 struct af_module_list *list)
+{
+    const struct af_mapped *mapped = af_loader_open(loader, path);
+    return mapped == NULL ? NULL : add_mapped(loader, arena, mapped, asked_by, list);
+}
+
+/* Text `from` within `folder` replaced by `to`. */
+static const char *replace(struct af_arena *arena, const char *folder, const char *from,
+                           const char *to)
+{
+    const char *at = folder == NULL ? NULL : strstr(folder, from);
+    if (at == NULL || to == NULL)
+        return folder;
+    return af_arena_format(arena, "%.*s%s%s", (int)(at - folder), folder, to,
+                           at + strlen(from));
+}
+
+/* The next folder of a list separated by ':' or ';', its tokens filled in; NULL at the end. */
+static const char *next_folder(struct af_arena *arena, const char **rest, const char *origin)
+{
+    const char *at = *rest;
+    while (at != NULL && (*at == ':' || *at == ';'))
+        at++;
+    if (at == NULL || *at == '\0')
+        return NULL;
+    size_t len = strcspn(at, ":;");
+    *rest = at + len;
+    const char *folder = af_arena_text_n(arena, at, len);
+    folder = replace(arena, folder, "${ORIGIN}", origin);
+    return replace(arena, folder, "$ORIGIN", origin);
+}
+
+/* A usable file `name` in one of the folders. */
+static struct af_mapped *find_in_list(struct af_loader *loader, const char *folders,
+                                      const char *origin, const char *name)
+{
+    const char *folder;
+    while ((folder = next_folder(loader->arena, &folders, origin)) != NULL) {
+        const char *path = af_path_join(loader->arena, folder, name);
+        struct af_mapped *found = path == NULL ? NULL : af_loader_open(loader, path);
+        if (found != NULL)
+            return found;
+    }
+    return NULL;
+}
+
+/* DT_RPATH of the module and of all that brought it; of no use beside DT_RUNPATH. */
+static struct af_mapped *find_by_rpath(struct af_loader *loader, const struct af_module *module,
+                                       const char *name)
+{
+    if (module->runpath != NULL)
+        return NULL;
+    const struct af_library *at = &module->library;
+    for (size_t depth = 0; at != NULL && depth < AF_SCOPE_LIBRARIES_MAX; depth++) {
+        const struct af_module *asking = module_of(at);
+        struct af_mapped *found =
+            asking->runpath != NULL ? NULL
+                                    : find_in_list(loader, asking->rpath, asking->origin, name);
+        if (found != NULL)
+            return found;
+        at = at->asked_by;
+    }
+    return NULL;
+}
+
+static struct af_mapped *find_in_folders(struct af_loader *loader, const char *const *folders,
+                                         size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *path = af_path_join(loader->arena, folders[i], name);
+        struct af_mapped *found = path == NULL ? NULL : af_loader_open(loader, path);
+        if (found != NULL)
+            return found;
+    }
+    return NULL;
+}
+
+/*
+ * Beside the extension, where its package has it loaded before: then ld.so takes
+ * the one that is there, if its SONAME is what is asked for.
+ */
+static struct af_mapped *find_sibling(struct af_loader *loader, const struct af_module *module,
+                                      const char *name)
+{
+    if (!loader->use_siblings || module->file != NULL || module->origin == NULL)
+        return NULL;
+    const char *path = af_path_join(loader->arena, module->origin, name);
+    struct af_mapped *found = path == NULL ? NULL : af_loader_open(loader, path);
+    if (found == NULL || found->dynamic.soname == NULL ||
+        strcmp(found->dynamic.soname, name) != 0)
+        return NULL;
+    loader->sibling = name;
+    return found;
+}
+
+/* In the system's own places; a record of another system has no files. */
+static struct af_mapped *find_in_system(struct af_loader *loader, const char *name)
+{
+    const char *cached = af_ld_cache_find(loader->cache, loader->machine, name);
+    struct af_mapped *found = cached == NULL ? NULL : af_loader_open(loader, cached);
+    if (found == NULL)
+        found = find_in_folders(loader, default_folders, AF_COUNT(default_folders), name);
+    if (found == NULL && loader->use_fallbacks)
+        found = find_in_folders(loader, loader->fallbacks, loader->fallback_count, name);
+    return found;
+}
+
+static struct af_mapped *find_file(struct af_loader *loader, const struct af_module *module,
+                                   const char *name)
+{
+    if (strchr(name, '/') != NULL) {
+        const char *path = replace(loader->arena, name, "$ORIGIN", module->origin);
+        return path == NULL ? NULL : af_loader_open(loader, path);
+    }
+    struct af_mapped *found = find_by_rpath(loader, module, name);
+    if (found == NULL && loader->record == NULL)
+        found = find_in_list(loader, loader->library_path, NULL, name);
+    if (found == NULL)
+        found = find_in_list(loader, module->runpath, module->origin, name);
+    if (found == NULL && loader->record == NULL)
+        found = find_in_system(loader, name);
+    if (found == NULL)
+        found = find_sibling(loader, module, name);
+    return found;
+}
+
+bool af_library_is_called(const struct af_library *library, const char *name)
+{
+    return strcmp(library->name, name) == 0 ||
+           (library->path != NULL && strcmp(af_path_name(library->path), name) == 0);
+}
+
+static bool is_same_file(const struct af_library *library, const struct af_mapped *mapped)
+{
+    return library->kind == &file_kind && module_of(library)->file == &mapped->dynamic;
+}
+
+/*
+ * Whether the module looks into the folders of torch's wheel or of the CUDA
+ * wheels beside it, where the stock would lie.
+ */
+static bool looks_into_stock(const struct af_loader *loader, const struct af_module *module)
+{
+    static const char *const folders[] = {"torch/lib", "nvidia/"};
+    const char *paths = module->runpath != NULL ? module->runpath : module->rpath;
+    bool looks = loader->use_stock;
+    for (size_t i = 0; !looks && paths != NULL && i < AF_COUNT(folders); i++)
+        looks = strstr(paths, folders[i]) != NULL;
+    return looks;
+}
+
+static struct af_module *take_stocked(const struct af_loader *loader, struct af_arena *arena,
+                                      const struct af_module *module, const char *name)
+{
+    if (loader->stock == NULL || !looks_into_stock(loader, module))
+        return NULL;
+    return af_torch_stock_take(loader->stock, arena, name);
+}
+
+/* The library called `name` for `module`: loaded already, or found and added. */
+static struct af_library *need(struct af_loader *loader, struct af_arena *arena,
+                               struct af_module_list *list, const struct af_module *module,
+                               const char *name)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (af_library_is_called(list->items[i], name))
+            return list->items[i];
+    }
+    struct af_module *stocked = take_stocked(loader, arena, module, name);
+    if (stocked != NULL)
+        return af_loader_put(stocked, &module->library, list);
+    const struct af_mapped *mapped = find_file(loader, module, name);
+    for (size_t i = 0; mapped != NULL && i < list->count; i++) {
+        if (is_same_file(list->items[i], mapped))
+            return list->items[i];
+    }
+    if (mapped == NULL && loader->record == NULL && loader->use_stock)
+        return af_loader_put(af_foreign_library(arena, name), &module->library, list);
+    if (mapped == NULL && loader->record != NULL)
+        return af_loader_put(af_system_library(arena, loader->record, name), &module->library,
+                             list);
+    return mapped == NULL ? NULL : add_mapped(loader, arena, mapped, &module->library, list);
+}
+
+static void add_missing(struct af_missing_list *missing, const char *name,
+                        const struct af_library *asked_by)
+{
+    if (missing->count < AF_COUNT(missing->items))
+        missing->items[missing->count++] = (struct af_missing_library){name, asked_by->name};
+}
+
+void af_loader_walk(struct af_loader *loader, struct af_arena *arena,
+                    struct af_module_list *list, size_t first, struct af_missing_list *missing)
+{
+    for (size_t i = first; i < list->count; i++) {
+        struct af_library *library = list->items[i];
+        const struct af_module *module = module_of(library);
+        library->needs =
+            af_arena_array(arena, module->needed_count + 1, sizeof *library->needs);
+        for (size_t n = 0; library->needs != NULL && n < module->needed_count; n++) {
+            struct af_library *found = need(loader, arena, list, module, module->needed[n]);
+            if (found != NULL)
+                library->needs[library->need_count++] = found;
+            else
+                add_missing(missing, module->needed[n], library);
+        }
+    }
+}
+
+void af_loader_release(struct af_loader *loader)
+{
+    for (size_t i = 0; i < loader->mapped_count; i++)
+        af_file_unmap(&loader->mapped[i]->mapping);
+    loader->mapped_count = 0;
+}

@@ -1,0 +1,45 @@
+/*
+ * proof_rules.h: the checks of proof.c, one function each; a check sets its
+ * answer and its evidence. Private to the proof.
+ */
+#ifndef AF_KIT_PROOF_PROOF_RULES_H
+#define AF_KIT_PROOF_PROOF_RULES_H
+
+#include "kit/proof/proof.h"
+#include "kit/proof/wants.h"
+
+/* What the checks share. */
+struct af_prover {
+    const struct af_proof_question *question;
+    struct af_arena *arena;
+    struct af_wants wants;
+    struct af_dating dating;
+    struct af_proof *proof;
+    struct af_check *checks; /* by id */
+    /* NO: registering its operators ends the process; UNKNOWN: it may */
+    enum af_answer registers;
+};
+
+/* Sets the check's answer and its evidence, formatted into the arena. */
+void af_prover_set(struct af_prover *prover, enum af_check_id id, enum af_answer answer,
+                   const char *format, ...) AF_PRINTF(4, 5);
+
+/* proof_file.c: the file and the interpreter. */
+void af_prove_format(struct af_prover *prover);
+void af_prove_machine(struct af_prover *prover);
+void af_prove_python(struct af_prover *prover);
+
+/* proof_symbols.c: libraries, symbols, versions. */
+void af_prove_libraries(struct af_prover *prover);
+void af_prove_symbols(struct af_prover *prover);
+void af_prove_symbol_versions(struct af_prover *prover);
+
+/* proof_torch.c: what torch must agree on. */
+void af_prove_cxx_abi(struct af_prover *prover);
+void af_prove_cuda_runtime(struct af_prover *prover);
+void af_prove_layout(struct af_prover *prover);
+
+/* proof_gpu.c: code for the GPUs, and what the driver must be able to do. */
+void af_prove_gpu(struct af_prover *prover);
+
+#endif

@@ -1,0 +1,182 @@
+/*
+ * proof_symbols.c: checks of what the loader does with the file: find the
+ * libraries it names, the symbols it wants, the versions it demands.
+ */
+#include <string.h>
+
+#include "kit/base/text.h"
+#include "kit/proof/proof_rules.h"
+#include "kit/proof/system_names.h"
+
+#define NOT_LOOKED "what would be loaded there is not known"
+
+/* "a", "a and b", "a, b and 3 more" */
+static const char *list_of(struct af_arena *arena, const char *const *items, size_t count)
+{
+    if (count == 0)
+        return "";
+    if (count == 1)
+        return items[0];
+    if (count == 2)
+        return af_arena_format(arena, "%s and %s", items[0], items[1]);
+    return af_arena_format(arena, "%s, %s and %zu more", items[0], items[1], count - 2);
+}
+
+/* Each once, whoever asked for it. */
+static void publish_missing_libraries(struct af_prover *prover)
+{
+    const struct af_load *load = prover->question->load;
+    const char **names = af_arena_array(prover->arena, load->missing_count + 1, sizeof *names);
+    size_t count = 0;
+    for (size_t i = 0; names != NULL && i < load->missing_count; i++) {
+        size_t known = 0;
+        while (known < count && strcmp(names[known], load->missing[i].name) != 0)
+            known++;
+        names[known] = load->missing[i].name;
+        count += known == count;
+    }
+    prover->proof->missing_libraries = (struct af_texts){names, count};
+}
+
+void af_prove_libraries(struct af_prover *prover)
+{
+    const struct af_load *load = prover->question->load;
+    const struct af_scope *scope = prover->question->scope;
+    if (load == NULL) {
+        af_prover_set(prover, AF_CHECK_LIBRARIES, AF_UNKNOWN, NOT_LOOKED);
+        return;
+    }
+    publish_missing_libraries(prover);
+    struct af_texts missing = prover->proof->missing_libraries;
+    if (missing.count > 0)
+        af_prover_set(prover, AF_CHECK_LIBRARIES, AF_NO, "not found: %s",
+                      list_of(prover->arena, missing.items, missing.count));
+    else if (scope->missing_count > 0)
+        af_prover_set(prover, AF_CHECK_LIBRARIES, AF_UNKNOWN, "torch itself lacks %s (for %s)",
+                      scope->missing[0].name, scope->missing[0].asked_by);
+    else if (scope->problem != NULL)
+        af_prover_set(prover, AF_CHECK_LIBRARIES, AF_UNKNOWN, "%s", scope->problem);
+    else if (load->sibling != NULL)
+        af_prover_set(prover, AF_CHECK_LIBRARIES, AF_YES,
+                      "all %zu found; %s lies beside it, where only its package loads it first",
+                      prover->question->binary->needed.count, load->sibling);
+    else
+        af_prover_set(prover, AF_CHECK_LIBRARIES, AF_YES, "all %zu found",
+                      prover->question->binary->needed.count);
+}
+
+static bool is_missing_library(const struct af_prover *prover, const char *name)
+{
+    for (size_t i = 0; i < prover->proof->missing_libraries.count; i++) {
+        if (strcmp(prover->proof->missing_libraries.items[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Where the library that it is to come from is missing, another version of the
+ * symbol will do: what is missing then is the library.
+ */
+static enum af_answer is_defined(const struct af_prover *prover,
+                                 const struct af_undefined *wanted)
+{
+    bool any = wanted->library != NULL && is_missing_library(prover, wanted->library);
+    return af_load_defines(prover->question->load, wanted->name, any ? NULL : wanted->version);
+}
+
+/* Mangled names that nothing defines, into the proof; how many nobody knows. */
+static size_t collect_missing(struct af_prover *prover)
+{
+    const struct af_binary *binary = prover->question->binary;
+    const char **names =
+        af_arena_array(prover->arena, binary->undefined_count + 1, sizeof *names);
+    size_t count = 0;
+    size_t unknown = 0;
+    for (size_t i = 0; names != NULL && i < binary->undefined_count; i++) {
+        const struct af_undefined *wanted = &binary->undefined[i];
+        if (wanted->weak)
+            continue;
+        enum af_answer answer = is_defined(prover, wanted);
+        unknown += answer == AF_UNKNOWN;
+        if (answer == AF_NO)
+            names[count++] = wanted->name;
+    }
+    prover->proof->missing = (struct af_texts){names, count};
+    return unknown;
+}
+
+/* The file's own names are there: those that its libraries want, into the proof. */
+static void publish_unresolved(struct af_prover *prover)
+{
+    const struct af_load *load = prover->question->load;
+    const char **names =
+        af_arena_array(prover->arena, load->unresolved_count + 1, sizeof *names);
+    for (size_t i = 0; names != NULL && i < load->unresolved_count; i++)
+        names[i] = load->unresolved[i].name;
+    if (names != NULL)
+        prover->proof->missing = (struct af_texts){names, load->unresolved_count};
+    af_prover_set(prover, AF_CHECK_SYMBOLS, AF_NO,
+                  "all %zu are defined, but not all that %s wants, which it brings, as %s",
+                  prover->question->binary->undefined_count, load->unresolved[0].library,
+                  af_name_readable(prover->arena, load->unresolved[0].name));
+}
+
+void af_prove_symbols(struct af_prover *prover)
+{
+    const struct af_binary *binary = prover->question->binary;
+    if (prover->question->load == NULL) {
+        af_prover_set(prover, AF_CHECK_SYMBOLS, AF_UNKNOWN, NOT_LOOKED);
+        return;
+    }
+    size_t unknown = collect_missing(prover);
+    struct af_texts missing = prover->proof->missing;
+    if (missing.count > 0)
+        af_prover_set(prover, AF_CHECK_SYMBOLS, AF_NO, "%zu of %zu are missing, as %s",
+                      missing.count, binary->undefined_count,
+                      af_name_readable(prover->arena, missing.items[0]));
+    else if (prover->question->load->unresolved_count > 0)
+        publish_unresolved(prover);
+    else if (prover->question->load->missing_count > 0)
+        af_prover_set(prover, AF_CHECK_SYMBOLS, AF_UNKNOWN,
+                      "not to be told while a library is missing");
+    else if (unknown > 0)
+        af_prover_set(prover, AF_CHECK_SYMBOLS, AF_UNKNOWN,
+                      "%zu of %zu would come from libraries that were not read", unknown,
+                      binary->undefined_count);
+    else
+        af_prover_set(prover, AF_CHECK_SYMBOLS, AF_YES, "all %zu are defined",
+                      binary->undefined_count);
+}
+
+void af_prove_symbol_versions(struct af_prover *prover)
+{
+    const struct af_binary *binary = prover->question->binary;
+    const char *unknown = NULL;
+    const char **bad =
+        af_arena_array(prover->arena, binary->version_need_count + 1, sizeof *bad);
+    size_t count = 0;
+    for (size_t i = 0; bad != NULL && i < binary->version_need_count; i++) {
+        const struct af_version_need *need = &binary->version_needs[i];
+        enum af_answer answer =
+            prover->question->load == NULL
+                ? AF_UNKNOWN
+                : af_load_has_version(prover->question->load, need->library, need->version);
+        if (answer == AF_UNKNOWN)
+            answer = af_system_has_version(prover->question->machine, need->version);
+        if (answer == AF_UNKNOWN)
+            unknown = need->version;
+        if (answer == AF_NO && !is_missing_library(prover, need->library))
+            bad[count++] =
+                af_arena_format(prover->arena, "%s of %s", need->version, need->library);
+    }
+    if (count > 0)
+        af_prover_set(prover, AF_CHECK_SYMBOL_VERSIONS, AF_NO, "not there: %s",
+                      list_of(prover->arena, bad, count));
+    else if (unknown != NULL)
+        af_prover_set(prover, AF_CHECK_SYMBOL_VERSIONS, AF_UNKNOWN,
+                      "whether %s is there is not known", unknown);
+    else
+        af_prover_set(prover, AF_CHECK_SYMBOL_VERSIONS, AF_YES, "all %zu are there",
+                      binary->version_need_count);
+}

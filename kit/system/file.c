@@ -1,0 +1,294 @@
+/*
+ * file.c: bounded reading of files and folders. Used by the probes, the
+ * catalog and the commands.
+ */
+#include "kit/system/file.h"
+
+#include "kit/base/text.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FIRST_BYTES 4096u
+
+static enum anyflash_status fail_errno(struct anyflash_error *err, const char *what,
+                                       const char *path, int number)
+{
+    char shown[200];
+    enum anyflash_status status =
+        number == ENOENT || number == ENOTDIR ? ANYFLASH_E_NOT_FOUND : ANYFLASH_E_IO;
+    af_text_quote(shown, sizeof shown, path, strlen(path));
+    return af_fail(err, status, "cannot %s '%s': %s", what, shown, strerror(number));
+}
+
+/* Says of what is there, and is no file to read, what it is. */
+static enum anyflash_status fail_irregular(struct anyflash_error *err, const char *path,
+                                           mode_t mode)
+{
+    char shown[200];
+    if (S_ISDIR(mode))
+        return fail_errno(err, "read", path, EISDIR);
+    af_text_quote(shown, sizeof shown, path, strlen(path));
+    return af_fail(err, ANYFLASH_E_IO, "cannot read '%s': not a regular file", shown);
+}
+
+/* Opens without blocking on a FIFO and refuses everything but regular files. */
+static enum anyflash_status open_regular(const char *path, int *fd_out, struct stat *facts,
+                                         struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return fail_errno(err, "open", path, errno);
+    if (fstat(fd, facts) != 0)
+        status = fail_errno(err, "look at", path, errno);
+    else if (!S_ISREG(facts->st_mode))
+        status = fail_irregular(err, path, facts->st_mode);
+    if (status != ANYFLASH_OK)
+        close(fd);
+    else
+        *fd_out = fd;
+    return status;
+}
+
+/* Reads to the end or to max_bytes + 1, whichever comes first. */
+static enum anyflash_status read_all(int fd, const char *path, size_t size_hint,
+                                     size_t max_bytes, struct af_text *content,
+                                     struct anyflash_error *err)
+{
+    size_t size_bytes = size_hint < FIRST_BYTES ? FIRST_BYTES : size_hint + 1;
+    if (size_bytes > max_bytes + 1)
+        size_bytes = max_bytes + 1;
+    for (;;) {
+        char *data = af_mem_resize(content->data, size_bytes + 1);
+        if (data == NULL)
+            return af_fail_memory(err);
+        content->data = data;
+        ssize_t got = read(fd, data + content->len, size_bytes - content->len);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fail_errno(err, "read", path, errno);
+        if (got == 0)
+            return ANYFLASH_OK;
+        content->len += (size_t)got;
+        if (content->len > max_bytes)
+            return ANYFLASH_OK;
+        if (content->len == size_bytes)
+            size_bytes = size_bytes > max_bytes / 2 ? max_bytes + 1 : size_bytes * 2;
+    }
+}
+
+/* Checks the size and moves what was read into the arena. */
+static enum anyflash_status keep(struct af_arena *arena, const char *path, size_t max_bytes,
+                                 bool start_only, const struct af_text *content,
+                                 struct af_span *content_out, struct anyflash_error *err)
+{
+    size_t len = content->len;
+    if (len > max_bytes && !start_only) {
+        char shown[200];
+        af_text_quote(shown, sizeof shown, path, strlen(path));
+        return af_fail(err, ANYFLASH_E_LIMIT, "'%s' is larger than %zu bytes", shown,
+                       max_bytes);
+    }
+    if (len > max_bytes)
+        len = max_bytes;
+    char *copy = af_arena_text_n(arena, content->data, len);
+    if (copy == NULL)
+        return af_fail_memory(err);
+    *content_out = (struct af_span){copy, len};
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status read_file(struct af_arena *arena, const char *path,
+                                      size_t max_bytes, bool start_only,
+                                      struct af_span *content_out, struct anyflash_error *err)
+{
+    struct af_text content = {0};
+    struct stat facts;
+    int fd;
+    enum anyflash_status status = open_regular(path, &fd, &facts, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    size_t size_hint = facts.st_size < 0 ? 0 : (size_t)facts.st_size;
+    if (!start_only && size_hint > max_bytes)
+        content.len = size_hint; /* too large: do not read it first */
+    else
+        status = read_all(fd, path, size_hint, max_bytes, &content, err);
+    close(fd);
+    if (status == ANYFLASH_OK)
+        status = keep(arena, path, max_bytes, start_only, &content, content_out, err);
+    if (status == ANYFLASH_E_NO_MEMORY)
+        arena->failed = true;
+    af_mem_free(content.data);
+    return status;
+}
+
+enum anyflash_status af_file_read(struct af_arena *arena, const char *path, size_t max_bytes,
+                                  struct af_span *content_out, struct anyflash_error *err)
+{
+    return read_file(arena, path, max_bytes, false, content_out, err);
+}
+
+enum anyflash_status af_file_read_start(struct af_arena *arena, const char *path,
+                                        size_t max_bytes, struct af_span *content_out,
+                                        struct anyflash_error *err)
+{
+    return read_file(arena, path, max_bytes, true, content_out, err);
+}
+
+enum anyflash_status af_stdin_read(struct af_arena *arena, size_t max_bytes,
+                                   struct af_span *content_out, struct anyflash_error *err)
+{
+    struct af_text content = {0};
+    enum anyflash_status status =
+        read_all(STDIN_FILENO, "standard input", 0, max_bytes, &content, err);
+    if (status == ANYFLASH_OK)
+        status = keep(arena, "standard input", max_bytes, false, &content, content_out, err);
+    af_mem_free(content.data);
+    return status;
+}
+
+enum anyflash_status af_file_map(const char *path, struct af_mapping *mapping_out,
+                                 struct anyflash_error *err)
+{
+    struct stat facts;
+    int fd;
+    enum anyflash_status status = open_regular(path, &fd, &facts, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    void *data = NULL;
+    if (facts.st_size > 0)
+        data = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    int number = errno;
+    close(fd);
+    if (data == MAP_FAILED)
+        return fail_errno(err, "map", path, number);
+    *mapping_out = (struct af_mapping){data, (size_t)facts.st_size};
+    return ANYFLASH_OK;
+}
+
+void af_file_unmap(struct af_mapping *mapping)
+{
+    if (mapping->data != NULL)
+        munmap((void *)(uintptr_t)mapping->data, mapping->len);
+    *mapping = (struct af_mapping){NULL, 0};
+}
+
+bool af_file_exists(const char *path)
+{
+    struct stat facts;
+    return stat(path, &facts) == 0;
+}
+
+bool af_file_is_absent(const char *path)
+{
+    struct stat facts;
+    return lstat(path, &facts) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+bool af_file_is_regular(const char *path)
+{
+    struct stat facts;
+    return stat(path, &facts) == 0 && S_ISREG(facts.st_mode);
+}
+
+bool af_file_is_folder(const char *path)
+{
+    struct stat facts;
+    return stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
+bool af_file_is_link(const char *path)
+{
+    struct stat facts;
+    return lstat(path, &facts) == 0 && S_ISLNK(facts.st_mode);
+}
+
+bool af_file_is_executable(const char *path)
+{
+    return af_file_is_regular(path) && access(path, X_OK) == 0;
+}
+
+const char *af_path_real(struct af_arena *arena, const char *path)
+{
+    char *found = path == NULL ? NULL : realpath(path, NULL);
+    const char *copy = af_arena_text(arena, found);
+    free(found);
+    return copy;
+}
+
+const char *af_path_link(struct af_arena *arena, const char *path)
+{
+    char buffer[4096];
+    ssize_t len = readlink(path, buffer, sizeof buffer);
+    return len <= 0 ? NULL : af_arena_text_n(arena, buffer, (size_t)len);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+enum anyflash_status af_folder_list(struct af_arena *arena, const char *folder,
+                                    size_t max_count, const char ***names_out,
+                                    size_t *count_out, bool *cut_out,
+                                    struct anyflash_error *err)
+{
+    DIR *stream = opendir(folder);
+    if (stream == NULL)
+        return fail_errno(err, "list", folder, errno);
+    const char **names = NULL;
+    size_t count = 0;
+    size_t room = 0;
+    bool cut = false;
+    enum anyflash_status status = ANYFLASH_OK;
+    struct dirent *entry;
+    while (status == ANYFLASH_OK && !cut && (entry = readdir(stream)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        if (count == max_count) {
+            cut = true;
+            continue;
+        }
+        if (count == room) {
+            room = room == 0 ? 64 : room * 2;
+            const char **larger = af_mem_resize(names, room * sizeof *names);
+            if (larger == NULL) {
+                status = af_fail_memory(err);
+                continue;
+            }
+            names = larger;
+        }
+        names[count] = af_arena_text(arena, entry->d_name);
+        if (names[count++] == NULL)
+            status = af_fail_memory(err);
+    }
+    closedir(stream);
+    const char **kept = NULL;
+    if (status == ANYFLASH_OK) {
+        kept = af_arena_array(arena, count + 1, sizeof *kept);
+        if (kept == NULL)
+            status = af_fail_memory(err);
+    }
+    if (status == ANYFLASH_OK) {
+        if (count > 0) {
+            qsort(names, count, sizeof *names, compare_names);
+            memcpy(kept, names, count * sizeof *names);
+        }
+        *names_out = kept;
+        *count_out = count;
+        if (cut_out != NULL)
+            *cut_out = cut;
+    }
+    if (status == ANYFLASH_E_NO_MEMORY)
+        arena->failed = true;
+    af_mem_free(names);
+    return status;
+}

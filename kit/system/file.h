@@ -1,0 +1,69 @@
+/*
+ * file.h: bounded reading of files and folders that may be hostile.
+ *
+ * Only regular files are read (a FIFO or device never blocks us); sizes have
+ * caps; links are followed by the kernel, whose own loop limit ends in ELOOP.
+ */
+#ifndef AF_KIT_SYSTEM_FILE_H
+#define AF_KIT_SYSTEM_FILE_H
+
+#include "engine/base/base.h"
+#include "engine/base/mem.h"
+#include "kit/base/path.h"
+
+/*
+ * Reads a whole regular file of at most `max_bytes` into the arena, followed
+ * by a NUL. Fails with NOT_FOUND (no such file), IO (anything else the system
+ * says, not a regular file), LIMIT (larger than max_bytes) or NO_MEMORY (then
+ * the arena has failed, too); the sentence names the path. Files of /proc and
+ * /sys, whose size reads as 0, are read to their end.
+ */
+enum anyflash_status af_file_read(struct af_arena *arena, const char *path, size_t max_bytes,
+                                  struct af_span *content_out, struct anyflash_error *err);
+
+/* As af_file_read() but takes no more than the first `max_bytes` of any size. */
+enum anyflash_status af_file_read_start(struct af_arena *arena, const char *path,
+                                        size_t max_bytes, struct af_span *content_out,
+                                        struct anyflash_error *err);
+
+/* As af_file_read() from standard input, of whatever kind, to its end. */
+enum anyflash_status af_stdin_read(struct af_arena *arena, size_t max_bytes,
+                                   struct af_span *content_out, struct anyflash_error *err);
+
+/*
+ * Maps a regular file read-only. Release with af_file_unmap(). A file that is
+ * cut while mapped raises SIGBUS; use it for binaries only, never for files
+ * that a stranger may be writing.
+ */
+struct af_mapping {
+    const unsigned char *data;
+    size_t len;
+};
+enum anyflash_status af_file_map(const char *path, struct af_mapping *mapping_out,
+                                 struct anyflash_error *err);
+void af_file_unmap(struct af_mapping *mapping);
+
+bool af_file_exists(const char *path);        /* after links, of any kind */
+bool af_file_is_absent(const char *path);     /* known not to be there: no link, no error */
+bool af_file_is_regular(const char *path);    /* after links */
+bool af_file_is_folder(const char *path);     /* after links */
+bool af_file_is_link(const char *path);       /* itself */
+bool af_file_is_executable(const char *path); /* regular and executable by us */
+
+/* realpath(3), or NULL when it fails (dangling, loop, no permission). */
+const char *af_path_real(struct af_arena *arena, const char *path);
+
+/* The text of a symbolic link itself, or NULL. */
+const char *af_path_link(struct af_arena *arena, const char *path);
+
+/*
+ * Names in a folder without "." and "..", sorted by bytes, at most `max_count`
+ * (the rest is left out and *cut_out, unless NULL, becomes true). Fails as
+ * af_file_read() does.
+ */
+enum anyflash_status af_folder_list(struct af_arena *arena, const char *folder,
+                                    size_t max_count, const char ***names_out,
+                                    size_t *count_out, bool *cut_out,
+                                    struct anyflash_error *err);
+
+#endif

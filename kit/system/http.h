@@ -1,0 +1,116 @@
+/*
+ * http.h: one bounded GET, by libcurl, which is opened when it is first needed
+ * and need not be there.
+ *
+ * https only, unless `allow_http` says otherwise; certificates are always
+ * checked. At most AF_HTTP_REDIRECTS_MAX redirects, never from https to http.
+ * Proxies are libcurl's matter (https_proxy, no_proxy, ...), certificates are
+ * those of SSL_CERT_FILE and SSL_CERT_DIR, else the system's. $ANYFLASH_LIBCURL names a
+ * libcurl in place of the system's. What is slower
+ * than the limits ends. Addresses in messages are scrubbed and stripped of
+ * user, password and query.
+ */
+#ifndef AF_KIT_SYSTEM_HTTP_H
+#define AF_KIT_SYSTEM_HTTP_H
+
+#include "engine/base/base.h"
+#include "engine/base/mem.h"
+
+#define AF_HTTP_REDIRECTS_MAX 5
+#define AF_HTTP_URL_BYTES_MAX 4096u
+#define AF_HTTP_CONNECT_MS 15000
+#define AF_HTTP_STALL_S 60
+
+struct af_http_options {
+    bool allow_http; /* plain http, as to a server of one's own */
+    bool offline;    /* every request fails with UNSUPPORTED and says why */
+    int connect_ms;  /* 0: AF_HTTP_CONNECT_MS */
+    int stall_s;     /* no byte for so long ends the request; 0: AF_HTTP_STALL_S */
+    /* Asked at least once a second; true ends the request with IO. NULL: never. */
+    bool (*interrupted)(void);
+};
+
+/* A connection to the world; keeps connections open between requests. One thread. */
+struct af_http;
+
+/*
+ * Opens libcurl, unless offline. Fails with UNSUPPORTED when no libcurl can be opened (the
+ * sentence says which names were tried; af_http_hint() says what to do).
+ */
+enum anyflash_status af_http_open(const struct af_http_options *options,
+                                  struct af_http **http_out, struct anyflash_error *err);
+void af_http_close(struct af_http *http);
+
+/* What to do where libcurl is absent; static text. */
+const char *af_http_hint(void);
+
+/* "curl 7.88.1 (OpenSSL/3.0)"-like text of what was opened; static storage of libcurl. */
+const char *af_http_library(const struct af_http *http);
+
+#define AF_HTTP_HEADER_BYTES 256
+
+/*
+ * The answer's head. Texts are "" when absent; numbers -1 when not said, `status`
+ * 0 when there was no answer.
+ */
+struct af_http_answer {
+    int status;           /* 200, 206, ... of the last hop */
+    int64_t length_bytes; /* Content-Length of this answer's body */
+    int64_t range_first;  /* Content-Range of a 206 */
+    int64_t range_last;
+    int64_t range_total;             /* whole size, of a 206 or 416 */
+    int64_t retry_after_s;           /* Retry-After, or until a rate limit ends */
+    bool rate_limited;               /* 403 or 429 that speak of a rate limit */
+    bool may_pass;                   /* a failure that may not come again: cut, slow, 5xx */
+    char etag[AF_HTTP_HEADER_BYTES]; /* as sent, with quotes and W/ */
+    char last_modified[AF_HTTP_HEADER_BYTES];
+    char content_type[AF_HTTP_HEADER_BYTES];
+    char url[AF_HTTP_URL_BYTES_MAX]; /* after redirects */
+};
+
+/*
+ * What to get. `head`, unless NULL, is called once with the last hop's head
+ * before its body; `body` with each piece of it. Either returning a failure
+ * ends the request with it.
+ */
+struct af_http_request {
+    const char *url;
+    int64_t first;        /* ask for bytes from here; -1: no range */
+    int64_t last;         /* to here, included; -1: to the end */
+    const char *if_range; /* a strong ETag or a date: else the whole file comes */
+    const char *accept;   /* NULL: anything */
+    uint64_t max_bytes;   /* a longer body fails with LIMIT */
+    enum anyflash_status (*head)(void *context, const struct af_http_answer *answer,
+                                 struct anyflash_error *err);
+    enum anyflash_status (*body)(void *context, const void *bytes, size_t len,
+                                 struct anyflash_error *err);
+    void *context;
+};
+
+/*
+ * Runs it. Statuses 200 and 206 are OK; any other answer has its body
+ * thrown away and fails: NOT_FOUND (404, 410), UNSUPPORTED (416), IO (others; the
+ * sentence names the number and what it means, *answer_out is filled). Without
+ * an answer: IO (name not found, refused, cut, certificate), TIMEOUT, LIMIT.
+ * `answer_out` may be NULL.
+ */
+enum anyflash_status af_http_get(struct af_http *http, const struct af_http_request *request,
+                                 struct af_http_answer *answer_out, struct anyflash_error *err);
+
+/* A whole body of at most `max_bytes` in the arena, followed by a NUL. */
+enum anyflash_status af_http_get_bytes(struct af_http *http, const char *url,
+                                       const char *accept, size_t max_bytes,
+                                       struct af_arena *arena, struct af_span *bytes_out,
+                                       struct af_http_answer *answer_out,
+                                       struct anyflash_error *err);
+
+/*
+ * `url` for people: scrubbed, without user, password, query and fragment, at
+ * most size_bytes. Returns `buffer`.
+ */
+char *af_http_show(char *buffer, size_t size_bytes, const char *url);
+
+/* Whether `text` is an address: http:// or https:// and a host. */
+bool af_http_is_url(const char *text);
+
+#endif

@@ -1,0 +1,127 @@
+/*
+ * output.c: a file under a temporary name, then its own; folders with their parents.
+ */
+#include "kit/system/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kit/base/text.h"
+#include "kit/system/file.h"
+
+static enum anyflash_status fail_errno(const char *path, int number, struct anyflash_error *err)
+{
+    char shown[160];
+    return af_fail(err, ANYFLASH_E_IO, "cannot write '%s': %s",
+                   af_text_quote(shown, sizeof shown, path, strlen(path)), strerror(number));
+}
+
+/* 0, or what errno said. */
+static int write_all(int fd, const void *data, size_t len)
+{
+    const char *at = data;
+    while (len > 0) {
+        ssize_t got = write(fd, at, len);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return errno;
+        at += got;
+        len -= (size_t)got;
+    }
+    return 0;
+}
+
+enum anyflash_status af_file_write(struct af_arena *arena, const char *path,
+                                   const struct af_span *pieces, size_t count,
+                                   struct anyflash_error *err)
+{
+    const char *part = af_arena_format(arena, "%s.%ld.part", path, (long)getpid());
+    int number = 0;
+    if (part == NULL)
+        return af_fail_memory(err);
+    int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return fail_errno(path, errno, err);
+    for (size_t i = 0; i < count && number == 0; i++)
+        number = write_all(fd, pieces[i].data, pieces[i].len);
+    if (close(fd) != 0 && number == 0)
+        number = errno;
+    if (number == 0 && rename(part, path) != 0)
+        number = errno;
+    if (number != 0)
+        unlink(part);
+    return number == 0 ? ANYFLASH_OK : fail_errno(path, number, err);
+}
+
+static enum anyflash_status copy(struct af_arena *arena, const char *from, const char *to,
+                                 struct anyflash_error *err)
+{
+    struct af_mapping mapping;
+    enum anyflash_status status = af_file_map(from, &mapping, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    struct af_span piece = {(const char *)mapping.data, mapping.len};
+    status = af_file_write(arena, to, &piece, 1, err);
+    af_file_unmap(&mapping);
+    return status;
+}
+
+enum anyflash_status af_file_place(struct af_arena *arena, const char *from, const char *to,
+                                   struct anyflash_error *err)
+{
+    char shown[160];
+    const char *folder = af_path_folder(arena, to);
+    const char *part = af_arena_format(arena, "%s.%ld.part", to, (long)getpid());
+    if (folder == NULL || part == NULL)
+        return af_fail_memory(err);
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return af_fail(err, ANYFLASH_E_IO, "cannot make '%s': %s",
+                       af_text_quote(shown, sizeof shown, folder, strlen(folder)),
+                       strerror(errno));
+    const char *real_from = af_path_real(arena, from);
+    const char *real_to = af_path_real(arena, to);
+    if (real_to != NULL && af_equal(real_from, real_to))
+        return ANYFLASH_OK;
+    if (real_from != NULL && link(real_from, part) == 0) {
+        if (rename(part, to) == 0) {
+            unlink(part); /* of two links to one file rename() keeps both */
+            return ANYFLASH_OK;
+        }
+        unlink(part);
+    }
+    return copy(arena, from, to, err);
+}
+
+enum anyflash_status af_file_write_text(struct af_arena *arena, const char *path,
+                                        const char *text, struct anyflash_error *err)
+{
+    const struct af_span piece = {text, strlen(text)};
+    return af_file_write(arena, path, &piece, 1, err);
+}
+
+enum anyflash_status af_folder_make(const char *path, unsigned mode, struct anyflash_error *err)
+{
+    char part[4096];
+    char shown[160];
+    size_t len = strlen(path);
+    if (len >= sizeof part)
+        return af_fail(err, ANYFLASH_E_LIMIT, "the path of a folder to be made is too long");
+    memcpy(part, path, len + 1);
+    for (size_t i = 1; i <= len; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        part[i] = '\0';
+        if (mkdir(part, path[i] == '/' ? 0755 : (mode_t)mode) != 0 && errno != EEXIST &&
+            !af_file_exists(part))
+            return af_fail(err, ANYFLASH_E_IO, "cannot make the folder '%s': %s",
+                           af_text_quote(shown, sizeof shown, part, strlen(part)),
+                           strerror(errno));
+        part[i] = path[i];
+    }
+    return ANYFLASH_OK;
+}

@@ -1,0 +1,51 @@
+/*
+ * process.h: a child process with a time limit and a bounded answer.
+ *
+ * The child runs in its own process group, which is killed as a whole at the
+ * limit; nothing outlives the call. No shell is involved.
+ */
+#ifndef AF_KIT_SYSTEM_PROCESS_H
+#define AF_KIT_SYSTEM_PROCESS_H
+
+#include "engine/base/base.h"
+#include "engine/base/mem.h"
+
+#define AF_CHILD_OUTPUT_BYTES 262144u
+
+/*
+ * A started child. Zero-initialised it is none. Start several, then collect
+ * each: they run while the caller goes on.
+ */
+struct af_child {
+    int pid;
+    int out_fd;
+};
+
+/*
+ * Starts `argv` (argv[0] searched on PATH, NULL-terminated) with stdin and
+ * stderr on /dev/null and stdout to a pipe. Fails with IO when the system
+ * refuses; a program that is not there shows as exit code 127 at collection.
+ */
+enum anyflash_status af_child_start_program(const char *const *argv, struct af_child *child_out,
+                                            struct anyflash_error *err);
+
+/*
+ * Starts a fork of this process that runs body(out_fd, context) and exits with
+ * what it returns. The body must not touch locks, stdio or atexit handlers.
+ */
+enum anyflash_status af_child_start_fork(int (*body)(int out_fd, void *context), void *context,
+                                         struct af_child *child_out,
+                                         struct anyflash_error *err);
+
+/*
+ * Waits at most `limit_ms`, reads at most AF_CHILD_OUTPUT_BYTES of its stdout
+ * into the arena, and reaps it. TIMEOUT when it was killed at the limit, LIMIT
+ * when it said more than that, IO when a signal ended it; else *exit_code_out
+ * is its exit code. *output_out is what it said, also when it was killed (empty
+ * when memory fails). The child is gone afterwards in every case.
+ */
+enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
+                                      struct af_arena *arena, struct af_span *output_out,
+                                      int *exit_code_out, struct anyflash_error *err);
+
+#endif

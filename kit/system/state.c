@@ -1,0 +1,277 @@
+/*
+ * state.c: opening the state file. The journal in it is journal.c's, kept facts
+ * are state_facts.c's. Used by every command that changes or proves
+ * something, and by the check for a killed run.
+ */
+#include "kit/system/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kit/base/text.h"
+#include "kit/system/database.h"
+#include "kit/system/file.h"
+#include "kit/system/output.h"
+
+#define APPLICATION_ID 0x41466c61 /* "AFla" */
+#define CORRUPT_MAX 100
+
+/* Makes a new file, or one of an older program into one of ours; the journal stays. */
+static const char schema_sql[] =
+    "BEGIN IMMEDIATE;"
+    "PRAGMA application_id = 1095134305;" /* APPLICATION_ID */
+    "DROP TABLE IF EXISTS binary;"        /* of schema 1: facts, to be read again */
+    "CREATE TABLE IF NOT EXISTS facts (id INTEGER PRIMARY KEY, sha256 TEXT NOT NULL,"
+    " name TEXT NOT NULL, schema INTEGER NOT NULL, used INTEGER NOT NULL,"
+    " bytes INTEGER NOT NULL, json TEXT NOT NULL, UNIQUE (sha256, name));"
+    "CREATE TABLE IF NOT EXISTS place (id INTEGER PRIMARY KEY, name TEXT NOT NULL,"
+    " member TEXT NOT NULL, identity TEXT NOT NULL, sha256 TEXT NOT NULL,"
+    " whole INTEGER NOT NULL, used INTEGER NOT NULL, UNIQUE (name, member));"
+    "CREATE TABLE IF NOT EXISTS operation (id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " kind INTEGER NOT NULL, phase INTEGER NOT NULL, undoes INTEGER NOT NULL,"
+    " title TEXT NOT NULL, time TEXT NOT NULL, site TEXT NOT NULL, fresh_root TEXT NOT NULL,"
+    " fresh TEXT, aside_root TEXT NOT NULL, aside TEXT, fingerprint TEXT);"
+    "CREATE TABLE IF NOT EXISTS entry (operation INTEGER NOT NULL, position INTEGER NOT NULL,"
+    " path TEXT NOT NULL, has_old INTEGER NOT NULL, has_new INTEGER NOT NULL,"
+    " PRIMARY KEY (operation, position)) WITHOUT ROWID;"
+    "PRAGMA user_version = 2;" /* AF_STATE_SCHEMA */
+    "COMMIT;";
+
+/* $name/anyflash when the variable holds an absolute path, else NULL. */
+static const char *folder_of(struct af_arena *arena, const char *variable, const char *below)
+{
+    const char *value = getenv(variable);
+    if (value == NULL || value[0] != '/')
+        return NULL;
+    return af_path_join(arena, value, below);
+}
+
+const char *af_state_folder(struct af_arena *arena)
+{
+    const char *own = getenv("ANYFLASH_STATE");
+    if (own != NULL && own[0] != '\0')
+        return af_arena_text(arena, own);
+    const char *folder = folder_of(arena, "XDG_STATE_HOME", "anyflash");
+    return folder != NULL ? folder : folder_of(arena, "HOME", ".local/state/anyflash");
+}
+
+const char *af_cache_folder(struct af_arena *arena)
+{
+    const char *own = getenv("ANYFLASH_CACHE");
+    if (own != NULL && own[0] != '\0')
+        return af_arena_text(arena, own);
+    const char *folder = folder_of(arena, "XDG_CACHE_HOME", "anyflash");
+    return folder != NULL ? folder : folder_of(arena, "HOME", ".cache/anyflash");
+}
+
+static enum anyflash_status fail_path(const char *what, const char *path,
+                                      struct anyflash_error *err)
+{
+    char shown[200];
+    int number = errno;
+    af_text_quote(shown, sizeof shown, path, strlen(path));
+    return af_fail(err, ANYFLASH_E_IO, "%s '%s': %s", what, shown, strerror(number));
+}
+
+/* SQLite would make the file readable for all. */
+static enum anyflash_status make_file(const char *path, struct anyflash_error *err)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+    if (fd < 0)
+        return errno == EROFS || errno == EACCES
+                   ? ANYFLASH_OK /* there and not for writing, or SQLite says why */
+                   : fail_path("cannot open the state file", path, err);
+    close(fd);
+    return ANYFLASH_OK;
+}
+
+static int64_t number_of(struct af_state *state, const char *sql)
+{
+    sqlite3_stmt *statement;
+    int64_t number = -1;
+    if (af_database_prepare(state, sql, &statement) && sqlite3_step(statement) == SQLITE_ROW)
+        number = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return number;
+}
+
+/*
+ * An empty file is new; else it must be ours, and not of a newer program. The
+ * journal of an older one can be read as it is.
+ */
+static enum anyflash_status check_schema(struct af_state *state, enum af_state_use use,
+                                         struct anyflash_error *err)
+{
+    int64_t version = number_of(state, "PRAGMA user_version");
+    if (version < 0)
+        return af_database_fail(state, err);
+    bool is_older = version > 0 && version < AF_STATE_SCHEMA;
+    if (version == AF_STATE_SCHEMA || (is_older && use == AF_STATE_READ))
+        return number_of(state, "SELECT count(*) FROM operation WHERE id < 0") == 0
+                   ? ANYFLASH_OK
+                   : af_database_fail(state, err);
+    if (version > AF_STATE_SCHEMA)
+        return af_fail(err, ANYFLASH_E_LIMIT,
+                       "the state file '%s' was made by a newer anyflash: update this one",
+                       state->path);
+    if (!state->writable && is_older)
+        return af_fail(err, ANYFLASH_E_IO, "the state file '%s' is read-only", state->path);
+    if (!state->writable)
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "the state file '%s' is empty", state->path);
+    int64_t foreign = number_of(state, "SELECT count(*) FROM sqlite_master");
+    if (foreign > 0 && number_of(state, "PRAGMA application_id") != APPLICATION_ID)
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' is a database of another program",
+                       state->path);
+    return af_database_do(state, schema_sql, err);
+}
+
+/* Whether the pages hold together; a few milliseconds, as the file is small. */
+static enum anyflash_status check_pages(struct af_state *state, struct anyflash_error *err)
+{
+    sqlite3_stmt *statement;
+    enum anyflash_status status = ANYFLASH_OK;
+    if (!af_database_prepare(state, "PRAGMA quick_check(1)", &statement) ||
+        sqlite3_step(statement) != SQLITE_ROW)
+        status = af_database_fail(state, err);
+    else if (!af_equal((const char *)sqlite3_column_text(statement, 0), "ok"))
+        status = af_fail(err, ANYFLASH_E_DATA, "the state file '%s' is damaged", state->path);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+void af_state_close(struct af_state *state)
+{
+    if (state == NULL)
+        return;
+    sqlite3_close(state->database);
+    af_mem_free(state->path);
+    af_mem_free(state);
+}
+
+/*
+ * Whether we are root in the home of somebody else (as by sudo), where a folder
+ * that we make for ourselves would be in its owner's way later.
+ */
+static bool is_guest(struct af_arena *arena, const char *folder)
+{
+    struct stat status;
+    const char *at = folder;
+    while (at != NULL && stat(at, &status) != 0 && strcmp(at, "/") != 0 && strcmp(at, ".") != 0)
+        at = af_path_folder(arena, at);
+    return geteuid() == 0 && at != NULL && status.st_uid != 0;
+}
+
+static enum anyflash_status connect(struct af_state *state, enum af_state_use use,
+                                    struct anyflash_error *err)
+{
+    int code = sqlite3_open_v2(state->path, &state->database,
+                               SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    state->writable = code == SQLITE_OK && sqlite3_db_readonly(state->database, "main") == 0;
+    if (code != SQLITE_OK)
+        return af_database_fail(state, err);
+    sqlite3_busy_timeout(state->database,
+                         use == AF_STATE_FACTS ? AF_STATE_FACTS_BUSY_MS : AF_STATE_BUSY_MS);
+    enum anyflash_status status =
+        af_database_do(state,
+                       "PRAGMA trusted_schema = OFF; PRAGMA journal_mode = DELETE;"
+                       "PRAGMA synchronous = EXTRA; PRAGMA temp_store = MEMORY;",
+                       err);
+    if (status == ANYFLASH_OK)
+        status = check_schema(state, use, err);
+    if (status == ANYFLASH_OK && use == AF_STATE_WRITE && !state->writable)
+        status = af_fail(err, ANYFLASH_E_IO, "the state file '%s' is read-only", state->path);
+    if (status == ANYFLASH_OK && use == AF_STATE_WRITE)
+        status = check_pages(state, err);
+    return status;
+}
+
+static enum anyflash_status open_once(const char *path, enum af_state_use use,
+                                      struct af_state **state_out, struct anyflash_error *err)
+{
+    struct af_state *state = af_mem_alloc(sizeof *state);
+    if (state == NULL)
+        return af_fail_memory(err);
+    size_t len = strlen(path) + 1;
+    *state = (struct af_state){.path = af_mem_alloc(len)};
+    if (state->path == NULL) {
+        af_mem_free(state);
+        return af_fail_memory(err);
+    }
+    memcpy(state->path, path, len);
+    enum anyflash_status status = connect(state, use, err);
+    if (status != ANYFLASH_OK)
+        af_state_close(state);
+    else
+        *state_out = state;
+    return status;
+}
+
+/*
+ * state.db and its rollback journal become state.db.corrupt-1, -2, ... The
+ * journal goes with it: beside a new file it would be taken for that one's.
+ */
+static enum anyflash_status move_aside(const char *path, struct af_arena *arena,
+                                       const char **to_out, struct anyflash_error *err)
+{
+    const char *journal = af_arena_format(arena, "%s-journal", path);
+    const char *to = NULL;
+    for (int i = 1; i <= CORRUPT_MAX; i++) {
+        to = af_arena_format(arena, "%s.corrupt-%d", path, i);
+        if (to == NULL || af_file_is_absent(to))
+            break;
+    }
+    const char *journal_to = af_arena_format(arena, "%s-journal", to != NULL ? to : "");
+    if (journal == NULL || journal_to == NULL)
+        return af_fail_memory(err);
+    if (rename(journal, journal_to) != 0 && errno != ENOENT)
+        return fail_path("cannot move aside", journal, err);
+    if (rename(path, to) != 0)
+        return fail_path("cannot move aside", path, err);
+    *to_out = to;
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_state_open(enum af_state_use use, struct af_arena *arena,
+                                   struct af_state **state_out, const char **remark_out,
+                                   struct anyflash_error *err)
+{
+    *state_out = NULL;
+    *remark_out = NULL;
+    const char *folder = af_state_folder(arena);
+    const char *path = af_path_join(arena, folder, "state.db");
+    if (path == NULL)
+        return arena->failed ? af_fail_memory(err)
+                             : af_fail(err, ANYFLASH_E_NOT_FOUND,
+                                       "nowhere to keep a state: HOME is not set (set "
+                                       "ANYFLASH_STATE to a folder)");
+    if (use == AF_STATE_READ && af_file_is_absent(path))
+        return ANYFLASH_OK;
+    if (use == AF_STATE_FACTS && af_file_is_absent(path) && is_guest(arena, folder))
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "no state is made in another user's home");
+    af_database_start();
+    enum anyflash_status status =
+        use == AF_STATE_READ ? ANYFLASH_OK : af_folder_make(folder, 0700, err);
+    if (status == ANYFLASH_OK && use != AF_STATE_READ)
+        status = make_file(path, err);
+    if (status == ANYFLASH_OK)
+        status = open_once(path, use, state_out, err);
+    if (status != ANYFLASH_E_DATA || use != AF_STATE_WRITE)
+        return status;
+    const char *to = NULL;
+    status = move_aside(path, arena, &to, err);
+    if (status == ANYFLASH_OK)
+        status = make_file(path, err);
+    if (status == ANYFLASH_OK)
+        status = open_once(path, use, state_out, err);
+    if (status == ANYFLASH_OK)
+        *remark_out = af_arena_format(arena,
+                                      "the state file was damaged: it is kept as '%s', and "
+                                      "what it knew of earlier installations is lost",
+                                      to);
+    return status;
+}

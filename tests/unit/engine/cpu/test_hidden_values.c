@@ -1,0 +1,143 @@
+/*
+ * test_hidden_values.c: a key that a row does not see adds nothing to it, not
+ * even when its value is NaN or infinite. Walks the manifest.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "engine/attn/rows.h"
+#include "engine/cpu/kernels.h"
+
+#define QUERIES 3
+#define GROUP 2
+#define KEYS 150
+#define DIM 40
+#define ROWS (QUERIES * GROUP)
+#define WILD_KEY (KEYS - 1) /* the last query alone sees it */
+
+struct inputs {
+    float q[ROWS * DIM];
+    float k[KEYS * DIM];
+    float v[KEYS * DIM];
+    float o[GROUP][QUERIES][DIM];
+    uint8_t mask[QUERIES * KEYS];
+};
+
+static float numbers(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (float)(*state >> 8) * 0x1p-23f - 1.0f;
+}
+
+/* The same numbers as elements of `dtype`, in place of the floats. */
+static void narrow(float *row, int64_t count, enum anyflash_dtype dtype)
+{
+    static uint16_t halves[KEYS * DIM];
+    if (dtype == ANYFLASH_F32)
+        return;
+    for (int64_t i = 0; i < count; i++)
+        af_store((int32_t)dtype, halves, i, row[i]);
+    memcpy(row, halves, (size_t)count * sizeof halves[0]);
+}
+
+static void fill(struct inputs *in, float wild, enum anyflash_dtype dtype)
+{
+    uint32_t state = 7;
+    for (int i = 0; i < ROWS * DIM; i++)
+        in->q[i] = numbers(&state);
+    for (int i = 0; i < KEYS * DIM; i++) {
+        in->k[i] = numbers(&state);
+        in->v[i] = numbers(&state);
+    }
+    in->v[WILD_KEY * DIM + 3] = wild;
+    for (int i = 0; i < QUERIES * KEYS; i++)
+        in->mask[i] = i % KEYS != WILD_KEY || i / KEYS == QUERIES - 1;
+    narrow(in->q, ROWS * DIM, dtype);
+    narrow(in->k, KEYS * DIM, dtype);
+    narrow(in->v, KEYS * DIM, dtype);
+}
+
+static void attend(const struct af_kernel *kernel, struct inputs *in, bool by_mask)
+{
+    static char scratch[1 << 20] __attribute__((aligned(64)));
+    int32_t dtype = (int32_t)kernel->dtype;
+    struct af_problem problem = {.a = anyflash_attend_args_init(), .group = GROUP};
+    struct anyflash_attend_args *a = &problem.a;
+    problem.element_bytes = dtype == ANYFLASH_F32 ? 4 : 2;
+    problem.features = by_mask ? AF_FEATURE_MASK : AF_FEATURE_CAUSAL;
+    a->batch = a->kv_heads = 1;
+    a->heads = GROUP;
+    a->q_len = QUERIES;
+    a->k_len = KEYS;
+    a->head_dim = a->value_dim = DIM;
+    a->scale = 0.2f;
+    a->causal = !by_mask;
+    a->q = anyflash_bhsd(in->q, dtype, GROUP, QUERIES, DIM);
+    a->k = anyflash_bhsd(in->k, dtype, 1, KEYS, DIM);
+    a->v = anyflash_bhsd(in->v, dtype, 1, KEYS, DIM);
+    a->o = anyflash_bhsd(in->o, ANYFLASH_F32, GROUP, QUERIES, DIM);
+    if (by_mask) {
+        a->mask = anyflash_bhsd(in->mask, ANYFLASH_BOOL, 1, QUERIES, KEYS);
+        a->mask.head_stride = 0;
+    }
+    struct af_forward_task task = {
+        .problem = &problem,
+        .row_end = ROWS,
+        .key_end = KEYS,
+        .sequence = {
+            .q_count = QUERIES, .q_full = QUERIES, .k_count = KEYS, .offset = KEYS - QUERIES}};
+    assert_true(kernel->scratch_bytes(&problem, ROWS) <= sizeof scratch);
+    kernel->run_forward(&task, (struct af_scratch){scratch, sizeof scratch});
+}
+
+static void check_kernel(const struct af_kernel *kernel, float wild, bool by_mask)
+{
+    static struct inputs plain, spoiled;
+    fill(&plain, 0.0f, kernel->dtype);
+    fill(&spoiled, wild, kernel->dtype);
+    attend(kernel, &plain, by_mask);
+    attend(kernel, &spoiled, by_mask);
+    for (int head = 0; head < GROUP; head++) {
+        for (int i = 0; i + 1 < QUERIES; i++)
+            assert_memory_equal(spoiled.o[head][i], plain.o[head][i], sizeof plain.o[head][i]);
+        for (int d = 0; d < DIM; d++)
+            assert_int_equal(isfinite(spoiled.o[head][QUERIES - 1][d]) != 0, d != 3);
+    }
+}
+
+static void check_all(bool by_mask)
+{
+    size_t count;
+    const struct af_kernel *const *kernels = af_kernels(&count);
+    for (size_t k = 0; k < count; k++) {
+        if ((kernels[k]->needs & ~af_cpu_features()) != 0)
+            continue;
+        check_kernel(kernels[k], NAN, by_mask);
+        check_kernel(kernels[k], INFINITY, by_mask);
+    }
+}
+
+static void test_hidden_values__causal_rows_do_not_see_nan(void **state)
+{
+    (void)state;
+    check_all(false);
+}
+
+static void test_hidden_values__masked_rows_do_not_see_nan(void **state)
+{
+    (void)state;
+    check_all(true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hidden_values__causal_rows_do_not_see_nan),
+        cmocka_unit_test(test_hidden_values__masked_rows_do_not_see_nan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,96 @@
+/*
+ * test_end_time.c: when a build ends, from what its compilers did until now.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "kit/build/end_time.h"
+
+static const struct af_prediction minute = {.file = "a.cu", .seconds = 60};
+static const struct af_prediction half = {.file = "b.cu", .seconds = 30};
+
+static struct af_govern_row row(const struct af_prediction *prediction, bool running,
+                                double elapsed, double cpu_seconds)
+{
+    return (struct af_govern_row){prediction, running ? AF_ADMIT_RUNNING : AF_ADMIT_WAITING, 0,
+                                  elapsed, cpu_seconds};
+}
+
+static double left(const struct af_end_time *end_time, const struct af_govern_row *rows,
+                   size_t count)
+{
+    const struct af_govern_event event = {
+        .kind = AF_GOVERN_TICK, .rows = rows, .row_count = count};
+    return af_end_time_left(end_time, &event);
+}
+
+static void add(struct af_end_time *end_time, double elapsed, double cpu_seconds)
+{
+    const struct af_govern_event event = {.kind = AF_GOVERN_ENDED,
+                                          .file = &minute,
+                                          .seconds = elapsed,
+                                          .cpu_seconds = cpu_seconds};
+    af_end_time_add(end_time, &event);
+}
+
+static void test_waiting_files_go_where_a_place_is_free_first(void **state)
+{
+    const struct af_end_time nothing = {0};
+    const struct af_govern_row rows[] = {row(&minute, true, 0, 0), row(&half, true, 0, 0),
+                                         row(&half, false, 0, 0), row(&minute, false, 0, 0),
+                                         row(&half, false, 0, 0)};
+    (void)state;
+    double one = left(&nothing, rows, 1);
+    assert_true(one > 55 && one < 80);
+    double all = left(&nothing, rows, 5); /* 60 + 30 + 30 beside 30 + 60 */
+    assert_true(all > 1.6 * one && all < 2.1 * one);
+}
+
+static void test_work_done_is_left_off(void **state)
+{
+    const struct af_end_time nothing = {0};
+    const struct af_govern_row fresh = row(&minute, true, 0, 0);
+    const struct af_govern_row old = row(&minute, true, 50, 50);
+    const struct af_govern_row late = row(&minute, true, 500, 500);
+    (void)state;
+    assert_true(left(&nothing, &old, 1) < left(&nothing, &fresh, 1) - 40);
+    assert_true(left(&nothing, &late, 1) > 0); /* it may take longer than was predicted */
+}
+
+static void test_a_slow_machine_takes_longer(void **state)
+{
+    struct af_end_time end_time = {0};
+    const struct af_govern_row rows[] = {row(&minute, true, 0, 0), row(&minute, true, 0, 0)};
+    (void)state;
+    double before = left(&end_time, rows, 2);
+    add(&end_time, 130, 120); /* twice what was predicted */
+    add(&end_time, 130, 120);
+    double after = left(&end_time, rows, 2);
+    assert_true(after > 1.6 * before && after < 2.2 * before);
+}
+
+static void test_others_on_the_cores_make_it_longer(void **state)
+{
+    struct af_end_time end_time = {0};
+    const struct af_govern_row rows[] = {row(&minute, true, 0, 0), row(&minute, true, 0, 0)};
+    (void)state;
+    double before = left(&end_time, rows, 2);
+    add(&end_time, 240, 60); /* a quarter of a core each */
+    add(&end_time, 240, 60);
+    assert_true(left(&end_time, rows, 2) > 2.5 * before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_waiting_files_go_where_a_place_is_free_first),
+        cmocka_unit_test(test_work_done_is_left_off),
+        cmocka_unit_test(test_a_slow_machine_takes_longer),
+        cmocka_unit_test(test_others_on_the_cores_make_it_longer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

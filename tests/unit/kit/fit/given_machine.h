@@ -1,0 +1,60 @@
+/*
+ * given_machine.h: machines made of key=value words, and the embedded catalog,
+ * for tests that decide.
+ */
+#ifndef AF_TEST_GIVEN_MACHINE_H
+#define AF_TEST_GIVEN_MACHINE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "kit/base/json.h"
+#include "kit/fit/fit.h"
+
+#include <string.h>
+
+#define WORDS_MAX 16
+
+/* Applies words separated by blanks; ends the test when one is not understood. */
+static inline void machine_of(struct af_machine *machine, const char *words)
+{
+    struct anyflash_error err;
+    const char *remark;
+    af_machine_init(machine, "test", "not said");
+    while (*words != '\0') {
+        char word[128];
+        size_t len = strcspn(words, " ");
+        assert_true(len < sizeof word);
+        memcpy(word, words, len);
+        word[len] = '\0';
+        if (af_machine_given(machine, word, &remark, &err) != ANYFLASH_OK)
+            fail_msg("%s: %s", word, err.message);
+        words += len + strspn(words + len, " ");
+    }
+}
+
+static inline const struct af_wheel *wheel_named(const struct af_catalog *catalog,
+                                                 const char *filename)
+{
+    for (size_t i = 0; i < catalog->count; i++) {
+        if (strcmp(catalog->wheels[i].filename, filename) == 0)
+            return &catalog->wheels[i];
+    }
+    fail_msg("the catalog has no %s", filename);
+    return NULL;
+}
+
+static inline bool rung_has(const struct af_rung *rung, enum af_reason_id id)
+{
+    for (size_t i = 0; i < rung->reason_count; i++) {
+        if (rung->reasons[i].id == id)
+            return true;
+    }
+    return false;
+}
+
+#endif

@@ -1,0 +1,158 @@
+/*
+ * test_tags.c: wheel tags against lists that the packaging library wrote
+ * (tools/make_tags_data.py).
+ */
+#include "kit/base/text.h"
+#include "kit/formats/tags.h"
+#include "kit/system/file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char *const platforms[] = {"linux_x86_64", "manylinux_2_18_x86_64",
+                                        "manylinux_2_17_x86_64", "manylinux2014_x86_64"};
+
+static struct af_interpreter interpreter_of(int minor, const char *flags)
+{
+    return (struct af_interpreter){.major = 3,
+                                   .minor = minor,
+                                   .free_threaded = strchr(flags, 't') != NULL,
+                                   .debug = strchr(flags, 'd') != NULL,
+                                   .platform_tags = platforms,
+                                   .platform_count = AF_COUNT(platforms)};
+}
+
+static void check_list(int minor, const char *flags)
+{
+    struct af_arena arena;
+    struct af_interpreter interpreter = interpreter_of(minor, flags);
+    struct af_span rest;
+    struct af_span line;
+    const char **tags;
+    size_t count;
+    af_arena_init(&arena);
+    const char *path = af_arena_format(
+        &arena, AF_TEST_DATA "/unit/kit/formats/tags/cp3%d%s.txt", minor, flags);
+    assert_int_equal(af_file_read(&arena, path, 1u << 20, &rest, NULL), ANYFLASH_OK);
+    assert_int_equal(af_tags_list(&interpreter, &arena, &tags, &count, NULL), ANYFLASH_OK);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(af_span_line(&rest, &line));
+        assert_string_equal(tags[i], af_arena_text_n(&arena, line.data, line.len));
+        char *python = af_arena_text(&arena, tags[i]);
+        char *abi = strchr(python, '-');
+        *abi++ = '\0';
+        char *platform = strchr(abi, '-');
+        *platform++ = '\0';
+        assert_int_equal(af_tags_rank(&interpreter, python, abi, platform), (long)i);
+    }
+    assert_false(af_span_line(&rest, &line));
+    af_arena_release(&arena);
+}
+
+static void test_tags__order_is_that_of_packaging(void **state)
+{
+    (void)state;
+    for (int minor = 8; minor <= 15; minor++)
+        check_list(minor, "");
+}
+
+static void test_tags__free_threaded_takes_abi3t_and_never_abi3(void **state)
+{
+    (void)state;
+    for (int minor = 13; minor <= 15; minor++)
+        check_list(minor, "t");
+    struct af_interpreter interpreter = interpreter_of(13, "t");
+    assert_int_equal(af_tags_rank(&interpreter, "cp39", "abi3", "linux_x86_64"), -1);
+    assert_int_equal(af_tags_rank(&interpreter, "cp313", "cp313", "linux_x86_64"), -1);
+}
+
+static void test_tags__debug_also_takes_normal_modules(void **state)
+{
+    (void)state;
+    check_list(12, "d");
+    check_list(13, "td");
+}
+
+static void test_tags__compressed_set_ranks_as_its_best(void **state)
+{
+    (void)state;
+    struct af_interpreter interpreter = interpreter_of(12, "");
+    assert_int_equal(af_tags_rank(&interpreter, "cp311.cp312", "cp311.cp312",
+                                  "manylinux2014_x86_64.manylinux_2_17_x86_64"),
+                     2);
+    assert_int_equal(af_tags_rank(&interpreter, "py2.py3", "none", "any"),
+                     af_tags_rank(&interpreter, "py3", "none", "any"));
+    assert_int_equal(af_tags_rank(&interpreter, "CP312", "CP312", "Linux_X86_64"), 0);
+}
+
+static void test_tags__says_which_field_is_wrong(void **state)
+{
+    (void)state;
+    struct af_interpreter interpreter = interpreter_of(12, "");
+    assert_true(af_tags_python_accepted(&interpreter, "cp39", "abi3"));
+    assert_false(af_tags_python_accepted(&interpreter, "cp313", "abi3"));
+    assert_false(af_tags_python_accepted(&interpreter, "cp312", "cp312t"));
+    assert_true(af_tags_platform_accepted(&interpreter, "linux_x86_64"));
+    assert_true(af_tags_platform_accepted(&interpreter, "any"));
+    assert_false(af_tags_platform_accepted(&interpreter, "manylinux_2_28_x86_64"));
+    assert_false(af_tags_platform_accepted(&interpreter, "win_amd64"));
+}
+
+static void test_tags__old_cpython_has_the_m_flag(void **state)
+{
+    (void)state;
+    struct af_interpreter interpreter = interpreter_of(7, "");
+    assert_int_equal(af_tags_rank(&interpreter, "cp37", "cp37m", "linux_x86_64"), 0);
+    assert_int_equal(af_tags_rank(&interpreter, "cp37", "cp37", "linux_x86_64"), -1);
+}
+
+static void test_tags__rubbish_is_no_tag(void **state)
+{
+    (void)state;
+    struct af_interpreter interpreter = interpreter_of(12, "");
+    const char *const rubbish[] = {"",     ".",      "cp",         "cp3",
+                                   "cp3x", "cp3012", "py99999999", "cp312 "};
+    for (size_t i = 0; i < AF_COUNT(rubbish); i++)
+        assert_int_equal(af_tags_rank(&interpreter, rubbish[i], "cp312", "linux_x86_64"), -1);
+    interpreter.minor = 1000000;
+    assert_int_equal(af_tags_rank(&interpreter, "py3", "none", "any"), -1);
+}
+
+static void test_tags__list_survives_every_lack_of_memory(void **state)
+{
+    (void)state;
+    struct af_interpreter interpreter = interpreter_of(12, "");
+    for (size_t nth = 1; nth < 400; nth++) {
+        struct af_arena arena;
+        const char **tags = NULL;
+        size_t count = 0;
+        af_arena_init(&arena);
+        af_mem_fail_nth(nth, true);
+        enum anyflash_status status = af_tags_list(&interpreter, &arena, &tags, &count, NULL);
+        af_mem_fail_nth(0, false);
+        af_arena_release(&arena);
+        if (status == ANYFLASH_OK)
+            return;
+        assert_int_equal(status, ANYFLASH_E_NO_MEMORY);
+        assert_null(tags);
+    }
+    fail_msg("never succeeded");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tags__order_is_that_of_packaging),
+        cmocka_unit_test(test_tags__free_threaded_takes_abi3t_and_never_abi3),
+        cmocka_unit_test(test_tags__debug_also_takes_normal_modules),
+        cmocka_unit_test(test_tags__compressed_set_ranks_as_its_best),
+        cmocka_unit_test(test_tags__says_which_field_is_wrong),
+        cmocka_unit_test(test_tags__old_cpython_has_the_m_flag),
+        cmocka_unit_test(test_tags__rubbish_is_no_tag),
+        cmocka_unit_test(test_tags__list_survives_every_lack_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,367 @@
+/*
+ * test_state.c: the state file and the journal in it, also with a lack of
+ * memory at every allocation: nothing leaks, nothing is half written.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kit/base/text.h"
+#include "kit/install/journal.h"
+#include "kit/install/swap.h"
+#include "kit/proof/state_facts.h"
+#include "kit/system/database.h"
+
+#define SHA "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+/* In memory where that can be: thousands of transactions are synced. */
+static char in_memory[] = "/dev/shm/anyflash-state-XXXXXX";
+static char on_disk[] = "/tmp/anyflash-state-XXXXXX";
+static const char *folder;
+
+static int make_folder(void **state)
+{
+    (void)state;
+    af_database_start();
+    folder = mkdtemp(in_memory);
+    if (folder == NULL)
+        folder = mkdtemp(on_disk);
+    if (folder == NULL || setenv("ANYFLASH_STATE", folder, 1) != 0)
+        return 1;
+    return 0;
+}
+
+static void remove_file(void)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s/state.db", folder);
+    unlink(path);
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    remove_file();
+    return rmdir(folder);
+}
+
+static struct af_state *open_state(struct af_arena *arena)
+{
+    struct af_state *state;
+    const char *remark;
+    struct anyflash_error err = {0};
+    if (af_state_open(AF_STATE_WRITE, arena, &state, &remark, &err) != ANYFLASH_OK)
+        fail_msg("%s", err.message);
+    assert_null(remark);
+    return state;
+}
+
+static void put_facts(struct af_state *state, const char *sha256, const char *json)
+{
+    assert_true(af_state_facts_begin(state));
+    af_state_facts_put(state, sha256, "a.so", 3, (struct af_span){json, strlen(json)});
+    af_state_facts_commit(state);
+}
+
+static void test_state__keeps_facts_under_hash_name_and_schema(void **unused)
+{
+    struct af_arena arena;
+    struct af_span json = {0};
+    (void)unused;
+    af_arena_init(&arena);
+    struct af_state *state = open_state(&arena);
+    put_facts(state, SHA, "{\"a\":1}");
+    af_state_close(state);
+    state = open_state(&arena);
+    assert_true(af_state_facts_get(state, SHA, "a.so", 3, &arena, &json));
+    assert_int_equal(json.len, 7);
+    assert_string_equal(json.data, "{\"a\":1}");
+    assert_false(af_state_facts_get(state, SHA, "a.so", 4, &arena, &json));
+    assert_false(af_state_facts_get(state, SHA, "b.so", 3, &arena, &json));
+    assert_false(af_state_facts_get(NULL, SHA, "a.so", 3, &arena, &json));
+    assert_false(af_state_facts_begin(NULL));
+    af_state_facts_put(NULL, SHA, "a.so", 3, json);
+    af_state_facts_commit(NULL);
+    af_state_close(state);
+    af_arena_release(&arena);
+}
+
+static void test_state__forgets_a_place_that_has_changed(void **unused)
+{
+    struct af_arena arena;
+    struct af_state_seen *rows;
+    struct af_state_seen one = {"x.so", SHA};
+    struct af_state_seen two = {"y.so", SHA};
+    size_t count;
+    size_t whole;
+    (void)unused;
+    af_arena_init(&arena);
+    struct af_state *state = open_state(&arena);
+    assert_true(af_state_facts_begin(state));
+    af_state_place_put(state, "/a.whl", "1", &one, 2);
+    af_state_place_put(state, "/a.whl", "1", &two, 2);
+    assert_true(af_state_place_get(state, "/a.whl", "1", &arena, &rows, &count, &whole));
+    assert_int_equal(count, 2);
+    assert_int_equal(whole, 2);
+    assert_string_equal(rows[1].member, "y.so");
+    assert_false(af_state_place_get(state, "/a.whl", "2", &arena, &rows, &count, &whole));
+    assert_true(af_state_place_get(state, "/a.whl", NULL, &arena, &rows, &count, &whole));
+    af_state_place_put(state, "/a.whl", "2", &one, 1);
+    af_state_facts_commit(state);
+    assert_true(af_state_place_get(state, "/a.whl", NULL, &arena, &rows, &count, &whole));
+    assert_int_equal(count, 1);
+    assert_int_equal(whole, 1);
+    af_state_close(state);
+    af_arena_release(&arena);
+}
+
+static size_t count_facts(struct af_state *state)
+{
+    sqlite3_stmt *statement;
+    assert_true(af_database_prepare(state, "SELECT count(*) FROM facts", &statement));
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    size_t count = (size_t)sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return count;
+}
+
+static void test_state__facts_make_room_for_new_ones(void **unused)
+{
+    struct af_arena arena;
+    struct af_span found;
+    (void)unused;
+    af_arena_init(&arena);
+    char *large = af_arena_alloc(&arena, 1u << 20);
+    memset(large, ' ', 1u << 20);
+    struct af_state *state = open_state(&arena);
+    for (int i = 0; i < 40; i++) {
+        char sha256[65];
+        snprintf(sha256, sizeof sha256, "%064d", i);
+        assert_true(af_state_facts_begin(state));
+        af_state_facts_put(state, sha256, "a.so", 3, (struct af_span){large, 1u << 20});
+        af_state_facts_commit(state);
+        /* What was written last is there. */
+        assert_true(af_state_facts_get(state, sha256, "a.so", 3, &arena, &found));
+    }
+    assert_true(count_facts(state) <= 32);
+    af_state_close(state);
+    remove_file();
+    af_arena_release(&arena);
+}
+
+/* The file as the first version of this program made it, with one installation in it. */
+static const char schema_1[] =
+    "PRAGMA application_id = 1095134305;"
+    "CREATE TABLE binary (sha256 TEXT PRIMARY KEY, schema INTEGER NOT NULL,"
+    " used INTEGER NOT NULL, json TEXT NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE operation (id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " kind INTEGER NOT NULL, phase INTEGER NOT NULL, undoes INTEGER NOT NULL,"
+    " title TEXT NOT NULL, time TEXT NOT NULL, site TEXT NOT NULL, fresh_root TEXT NOT NULL,"
+    " fresh TEXT, aside_root TEXT NOT NULL, aside TEXT, fingerprint TEXT);"
+    "CREATE TABLE entry (operation INTEGER NOT NULL, position INTEGER NOT NULL,"
+    " path TEXT NOT NULL, has_old INTEGER NOT NULL, has_new INTEGER NOT NULL,"
+    " PRIMARY KEY (operation, position)) WITHOUT ROWID;"
+    "INSERT INTO operation (kind, phase, undoes, title, time, site, fresh_root, aside_root)"
+    " VALUES (0, 3, 0, 'kept', '2026', '/old', '/old/f', '/old/a');"
+    "PRAGMA user_version = 1;";
+
+static void make_schema_1(void)
+{
+    char path[64];
+    sqlite3 *database;
+    remove_file();
+    snprintf(path, sizeof path, "%s/state.db", folder);
+    assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(database, schema_1, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(database);
+}
+
+static void check_old_operation(struct af_state *state, struct af_arena *arena)
+{
+    struct af_operation *list;
+    size_t count;
+    assert_int_equal(af_journal_list(state, AF_PHASE_PREPARING, AF_PHASE_GONE, "/old", arena,
+                                     &list, &count, NULL),
+                     ANYFLASH_OK);
+    assert_int_equal(count, 1);
+    assert_string_equal(list[0].title, "kept");
+}
+
+static void test_state__an_older_file_is_read_and_brought_up_to_date(void **unused)
+{
+    struct af_arena arena;
+    struct af_state *state;
+    const char *remark;
+    (void)unused;
+    static const enum af_state_use uses[] = {AF_STATE_READ, AF_STATE_FACTS, AF_STATE_WRITE};
+    for (size_t i = 0; i < AF_COUNT(uses); i++) {
+        af_arena_init(&arena);
+        make_schema_1();
+        assert_int_equal(af_state_open(uses[i], &arena, &state, &remark, NULL), ANYFLASH_OK);
+        check_old_operation(state, &arena);
+        struct af_span json;
+        assert_false(af_state_facts_get(state, SHA, "a.so", 3, &arena, &json));
+        if (uses[i] != AF_STATE_READ) {
+            put_facts(state, SHA, "{}");
+            assert_true(af_state_facts_get(state, SHA, "a.so", 3, &arena, &json));
+        }
+        af_state_close(state);
+        af_arena_release(&arena);
+    }
+    remove_file();
+}
+
+static void test_state__facts_leave_a_damaged_file_where_it_is(void **unused)
+{
+    char path[64];
+    struct af_arena arena;
+    struct af_state *state;
+    const char *remark;
+    (void)unused;
+    af_arena_init(&arena);
+    snprintf(path, sizeof path, "%s/state.db", folder);
+    FILE *file = fopen(path, "w");
+    fputs("this is no database, and it is longer than the head of one would be ........."
+          "............................................................................",
+          file);
+    fclose(file);
+    assert_int_equal(af_state_open(AF_STATE_FACTS, &arena, &state, &remark, NULL),
+                     ANYFLASH_E_DATA);
+    assert_null(state);
+    assert_int_equal(access(path, F_OK), 0);
+    remove_file();
+    af_arena_release(&arena);
+}
+
+/* An installation from its first line to its last, as the journal sees it. */
+static enum anyflash_status write_operation(struct af_state *state, struct af_arena *arena,
+                                            struct anyflash_error *err)
+{
+    static const struct af_entry entries[] = {{"flash_attn", true, true},
+                                              {"\xff odd", false, true}};
+    struct af_operation operation = {.kind = AF_OPERATION_INSTALL,
+                                     .title = "flash-attn 2.8.3",
+                                     .site = "/site",
+                                     .fresh_root = "/site/.anyflash-new-1",
+                                     .aside_root = "/site/.anyflash-old-1",
+                                     .fresh = "/site/.anyflash-new-1/lib",
+                                     .aside = "/site/.anyflash-old-1/lib",
+                                     .fingerprint = "f",
+                                     .entries = entries,
+                                     .entry_count = 2};
+    enum anyflash_status status = af_journal_begin(state, &operation, arena, err);
+    if (status == ANYFLASH_OK)
+        status = af_journal_moving(state, &operation, err);
+    if (status == ANYFLASH_OK)
+        status = af_journal_phase(state, &operation, AF_PHASE_COMMITTED, err);
+    if (status == ANYFLASH_OK)
+        status = af_journal_phase(state, &operation, AF_PHASE_DONE, err);
+    return status;
+}
+
+static void test_journal__gives_back_what_was_written(void **unused)
+{
+    struct af_arena arena;
+    struct anyflash_error err = {0};
+    struct af_operation *list;
+    size_t count;
+    (void)unused;
+    af_arena_init(&arena);
+    struct af_state *state = open_state(&arena);
+    assert_int_equal(write_operation(state, &arena, &err), ANYFLASH_OK);
+    assert_int_equal(af_journal_list(state, AF_PHASE_DONE, AF_PHASE_DONE, "/site", &arena,
+                                     &list, &count, &err),
+                     ANYFLASH_OK);
+    assert_int_equal(count, 1);
+    assert_string_equal(list[0].title, "flash-attn 2.8.3");
+    assert_string_equal(list[0].aside, "/site/.anyflash-old-1/lib");
+    assert_int_equal(af_journal_entries(state, &list[0], &arena, &err), ANYFLASH_OK);
+    assert_int_equal(list[0].entry_count, 2);
+    assert_string_equal(list[0].entries[1].path, "\xff odd");
+    assert_false(list[0].entries[1].has_old);
+    assert_int_equal(af_journal_phase(state, &list[0], AF_PHASE_GONE, &err), ANYFLASH_OK);
+    assert_int_equal(af_journal_list(state, AF_PHASE_PREPARING, AF_PHASE_DONE, NULL, &arena,
+                                     &list, &count, &err),
+                     ANYFLASH_OK);
+    assert_int_equal(count, 0);
+    af_state_close(state);
+    af_arena_release(&arena);
+}
+
+/* Everything that can be done with a state; the first failure ends it. */
+static enum anyflash_status use_everything(struct anyflash_error *err)
+{
+    struct af_arena arena;
+    struct af_state *state = NULL;
+    struct af_operation *list;
+    const char *remark;
+    struct af_span json;
+    struct af_state_seen *rows;
+    size_t count = 0;
+    size_t whole;
+    af_arena_init(&arena);
+    enum anyflash_status status = af_state_open(AF_STATE_WRITE, &arena, &state, &remark, err);
+    if (status == ANYFLASH_OK) {
+        struct af_state_seen seen = {"x.so", SHA};
+        af_state_facts_begin(state);
+        af_state_facts_put(state, SHA, "a.so", 3, (struct af_span){"{}", 2});
+        af_state_place_put(state, "/a.whl", "1", &seen, 1);
+        af_state_facts_commit(state);
+        af_state_facts_get(state, SHA, "a.so", 3, &arena, &json);
+        af_state_place_get(state, "/a.whl", "1", &arena, &rows, &count, &whole);
+        status = write_operation(state, &arena, err);
+    }
+    if (status == ANYFLASH_OK)
+        status = af_journal_list(state, AF_PHASE_PREPARING, AF_PHASE_DONE, NULL, &arena, &list,
+                                 &count, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
+        status = af_journal_entries(state, &list[i], &arena, err);
+    if (status == ANYFLASH_OK && count > 0)
+        status = af_journal_phase(state, &list[0], AF_PHASE_GONE, err);
+    af_state_close(state);
+    af_arena_release(&arena);
+    return status;
+}
+
+static void test_state__survives_every_lack_of_memory(void **unused)
+{
+    struct anyflash_error err = {0};
+    (void)unused;
+    /* Every request of the first, then ever larger steps: the later ones are alike. */
+    for (size_t nth = 1; nth < 100000; nth += 1 + nth / 40) {
+        af_mem_fail_nth(nth, nth % 2 == 0);
+        enum anyflash_status status = use_everything(&err);
+        size_t asked = af_mem_request_count();
+        af_mem_fail_nth(0, false);
+        if (status != ANYFLASH_OK && status != ANYFLASH_E_NO_MEMORY)
+            fail_msg("request %zu: %s", nth, err.message);
+        assert_int_equal(use_everything(&err), ANYFLASH_OK); /* nothing is broken for later */
+        remove_file();
+        if (asked < nth)
+            return;
+    }
+    fail_msg("no end");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_state__keeps_facts_under_hash_name_and_schema),
+        cmocka_unit_test(test_state__forgets_a_place_that_has_changed),
+        cmocka_unit_test(test_state__facts_make_room_for_new_ones),
+        cmocka_unit_test(test_state__an_older_file_is_read_and_brought_up_to_date),
+        cmocka_unit_test(test_state__facts_leave_a_damaged_file_where_it_is),
+        cmocka_unit_test(test_journal__gives_back_what_was_written),
+        cmocka_unit_test(test_state__survives_every_lack_of_memory),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

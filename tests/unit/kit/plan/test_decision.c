@@ -1,0 +1,453 @@
+/*
+ * test_decision.c: the ladder over machines in words: which rung is
+ * recommended, what is named beside it, and what happens without memory.
+ */
+#include "tests/unit/kit/fit/given_machine.h"
+
+#include "kit/catalog/tables.h"
+#include "kit/plan/decide.h"
+
+#define LINUX "os=linux arch=x86_64 glibc=2.35 "
+#define GPU "sm=8.9 driver=580.65.06 "
+
+static struct af_catalog catalog;
+
+static void decide_with(struct af_decision *decision, const char *words,
+                        const struct af_fit_options *options)
+{
+    struct anyflash_error err;
+    struct af_machine machine;
+    machine_of(&machine, words);
+    const struct af_machine *machines[] = {&machine};
+    if (af_plan_decide(&catalog, machines, 1, options, decision, &err) != ANYFLASH_OK)
+        fail_msg("%s", err.message);
+    af_machine_release(&machine); /* a decision borrows nothing of it */
+}
+
+static void decide(struct af_decision *decision, const char *words)
+{
+    decide_with(decision, words, NULL);
+}
+
+static void test_decision__takes_newest_official_wheel(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, LINUX GPU "python=3.12 torch=2.8.0+cu128");
+    assert_int_equal(decision.recommended, AF_RUNG_WHEEL);
+    assert_true(decision.possible);
+    assert_string_equal(decision.rungs[AF_RUNG_WHEEL].wheel->filename,
+                        "flash_attn-2.8.3.post1+cu12torch2.8cxx11abiTRUE-cp312-cp312-linux_"
+                        "x86_64.whl");
+    assert_int_equal(decision.near_miss_count, 0);
+    af_decision_release(&decision);
+}
+
+static void test_decision__falls_to_torch_kernels_on_a_new_torch(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, LINUX GPU "python=3.12 torch=2.15.0+cu132");
+    assert_int_equal(decision.recommended, AF_RUNG_TORCH_KERNELS);
+    assert_true(rung_has(&decision.rungs[AF_RUNG_WHEEL], AF_REASON_NO_WHEEL_TORCH));
+    assert_int_equal(decision.near_miss_count, 3);
+    assert_int_equal(decision.near_misses[0].reasons[0].id, AF_REASON_WHEEL_404);
+    assert_int_equal(decision.rungs[AF_RUNG_TORCH_CHANGE].answer, AF_YES);
+    assert_string_equal(decision.rungs[AF_RUNG_TORCH_CHANGE].torch_version, "2.13.0");
+    af_decision_release(&decision);
+}
+
+static void test_decision__sieve_ends_where_no_wheel_is_left(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, LINUX GPU "python=3.12 torch=2.15.0+cu132");
+    assert_true(decision.sieve[0].left == decision.candidate_count);
+    assert_int_equal(decision.sieve[decision.sieve_count - 1].left, 0);
+    assert_string_equal(decision.sieve[decision.sieve_count - 1].what,
+                        "for torch 2.15.0+cu132");
+    af_decision_release(&decision);
+}
+
+static void test_decision__missing_torch_gets_one_with_an_official_wheel(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, LINUX GPU "python=3.11 torch=none");
+    const struct af_rung *rung = &decision.rungs[AF_RUNG_TORCH_CHANGE];
+    assert_int_equal(decision.recommended, AF_RUNG_TORCH_CHANGE);
+    assert_true(rung->wheel->official);
+    assert_string_equal(rung->torch_version, "2.8.0");
+    assert_int_equal(rung->move_count, 1);
+    assert_null(rung->moves[0].from);
+    af_decision_release(&decision);
+}
+
+static void test_decision__keeps_the_minor_when_only_the_build_is_wrong(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, LINUX GPU "python=3.11 torch=2.7.1+cpu");
+    assert_string_equal(decision.rungs[AF_RUNG_TORCH_CHANGE].torch_version, "2.7.1");
+    af_decision_release(&decision);
+}
+
+static void test_decision__old_driver_leads_to_an_older_cuda(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, LINUX "sm=8.0 driver=525.147.05 python=3.12 torch=2.9.1+cu130");
+    assert_true(rung_has(&decision.rungs[AF_RUNG_WHEEL], AF_REASON_DRIVER));
+    assert_int_equal(decision.recommended, AF_RUNG_TORCH_CHANGE);
+    assert_string_equal(decision.rungs[AF_RUNG_TORCH_CHANGE].torch_cuda, "cu128");
+    af_decision_release(&decision);
+}
+
+static void test_decision__turing_ends_at_the_engine(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, LINUX "sm=7.5 driver=580.65.06 python=3.12 torch=2.8.0+cu128");
+    assert_int_equal(decision.recommended, AF_RUNG_ENGINE);
+    assert_true(rung_has(&decision.rungs[AF_RUNG_TORCH_CHANGE], AF_REASON_SM_UNSUPPORTED));
+    af_decision_release(&decision);
+}
+
+static void test_decision__unknown_gpu_leaves_the_wheel_open_and_recommended(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, LINUX "python=3.12 torch=2.8.0+cu128");
+    assert_int_equal(decision.recommended, AF_RUNG_WHEEL);
+    assert_int_equal(decision.rungs[AF_RUNG_WHEEL].answer, AF_UNKNOWN);
+    assert_true(rung_has(&decision.rungs[AF_RUNG_WHEEL], AF_REASON_UNKNOWN_GPU));
+    af_decision_release(&decision);
+}
+
+static void test_decision__key_fact_missing_is_asked_for(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, LINUX GPU "torch=2.8.0+cu128");
+    assert_false(decision.possible);
+    assert_string_equal(decision.missing_fact, "Python version");
+    af_decision_release(&decision);
+}
+
+static void test_decision__preference_takes_a_lower_rung(void **state)
+{
+    const struct af_fit_options options = {.has_preference = true,
+                                           .preference = AF_RUNG_TORCH_KERNELS};
+    struct af_decision decision;
+    (void)state;
+    decide_with(&decision, LINUX GPU "python=3.12 torch=2.8.0+cu128", &options);
+    assert_int_equal(decision.recommended, AF_RUNG_TORCH_KERNELS);
+    assert_true(decision.possible);
+    af_decision_release(&decision);
+}
+
+static void test_decision__preference_of_a_closed_rung_is_not_possible(void **state)
+{
+    const struct af_fit_options options = {.has_preference = true, .preference = AF_RUNG_WHEEL};
+    struct af_decision decision;
+    (void)state;
+    decide_with(&decision, LINUX GPU "python=3.12 torch=2.15.0+cu132", &options);
+    assert_false(decision.possible);
+    af_decision_release(&decision);
+}
+
+static void test_decision__version_and_official_narrow_the_candidates(void **state)
+{
+    const struct af_fit_options options = {.version = "2.8.1", .official_only = true};
+    struct af_decision decision;
+    (void)state;
+    decide_with(&decision, LINUX GPU "python=3.12 torch=2.8.0+cu128", &options);
+    for (size_t i = 0; i < decision.candidate_count; i++) {
+        assert_true(decision.candidates[i].wheel->official);
+        assert_string_equal(decision.candidates[i].wheel->version, "2.8.1");
+    }
+    assert_int_equal(decision.recommended, AF_RUNG_WHEEL);
+    af_decision_release(&decision);
+}
+
+static void test_decision__unknown_version_has_its_reason(void **state)
+{
+    const struct af_fit_options options = {.version = "7.7.7"};
+    struct af_decision decision;
+    (void)state;
+    decide_with(&decision, LINUX GPU "python=3.12 torch=2.8.0+cu128", &options);
+    assert_true(rung_has(&decision.rungs[AF_RUNG_WHEEL], AF_REASON_NO_WHEEL_PACKAGE));
+    af_decision_release(&decision);
+}
+
+static void test_decision__wheel_must_fit_all_machines(void **state)
+{
+    struct anyflash_error err;
+    struct af_machine ada;
+    struct af_machine old;
+    struct af_decision decision;
+    (void)state;
+    machine_of(&ada, LINUX GPU "python=3.12 torch=2.8.0+cu128");
+    machine_of(&old, "os=linux arch=x86_64 glibc=2.28 python=3.12 torch=2.8.0+cu128 " GPU);
+    const struct af_machine *machines[] = {&ada, &old};
+    assert_int_equal(af_plan_decide(&catalog, machines, 2, NULL, &decision, &err), ANYFLASH_OK);
+    assert_int_equal(decision.recommended, AF_RUNG_WHEEL);
+    assert_string_equal(decision.rungs[AF_RUNG_WHEEL].wheel->glibc_basis, "platform_tag");
+    af_decision_release(&decision);
+    af_machine_release(&ada);
+    af_machine_release(&old);
+}
+
+static void test_decision__build_counts_jobs_by_memory(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, LINUX GPU "python=3.12 torch=2.8.0+cu128 cuda_toolkit=12.8 gcc=12 "
+                                "ram_gb=16 cores=8 disk_gb=100");
+    const struct af_rung *rung = &decision.rungs[AF_RUNG_BUILD];
+    assert_int_equal(rung->answer, AF_YES);
+    assert_int_equal(rung->jobs, 2);
+    assert_string_equal(rung->arch_list, "80");
+    assert_string_equal(rung->build_words[1], "128");
+    assert_null(rung->setup_lacks);
+    af_decision_release(&decision);
+}
+
+/* The row called `name`; the test fails without it. */
+static const struct af_prerequisite *row_of(const struct af_rung *rung, const char *name)
+{
+    for (size_t i = 0; i < rung->prerequisite_count; i++) {
+        if (strcmp(rung->prerequisites[i].name, name) == 0)
+            return &rung->prerequisites[i];
+    }
+    fail_msg("no row %s", name);
+    return NULL;
+}
+
+static void assert_row(const char *words, const char *name, enum af_answer answer,
+                       const char *evidence, const char *fix)
+{
+    struct af_decision decision;
+    decide(&decision, words);
+    const struct af_prerequisite *row = row_of(&decision.rungs[AF_RUNG_BUILD], name);
+    if (row->answer != answer || strstr(row->evidence, evidence) == NULL)
+        fail_msg("%s for %s: %d, '%s'", name, words, (int)row->answer, row->evidence);
+    if (fix == NULL)
+        assert_null(row->fix);
+    else if (row->fix == NULL || strstr(row->fix, fix) == NULL)
+        fail_msg("%s for %s: fix '%s'", name, words, row->fix);
+    af_decision_release(&decision);
+}
+
+#define ROOM "ram_gb=64 cores=8 disk_gb=100 "
+#define CU132 LINUX GPU "python=3.12 torch=2.15.0+cu132 " ROOM
+#define CU128 LINUX GPU "python=3.12 torch=2.8.0+cu128 " ROOM
+
+static void test_build__takes_the_indexs_toolkit_where_the_system_has_none(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, CU132 "gcc=12 cuda_toolkit=none");
+    const struct af_rung *rung = &decision.rungs[AF_RUNG_BUILD];
+    assert_int_equal(rung->answer, AF_YES);
+    assert_true(rung->toolkit_from_index);
+    assert_non_null(rung->setup_lacks);
+    af_decision_release(&decision);
+    assert_row(CU132 "gcc=12 cuda_toolkit=none", "cuda-toolkit", AF_YES,
+               "CUDA 13.2 from the Python package index", NULL);
+    assert_row(CU132 "gcc=12 cuda_toolkit=12.8", "cuda-toolkit", AF_YES,
+               "the system's is CUDA 12.8", NULL);
+}
+
+static void test_build__prefers_a_toolkit_of_torchs_major(void **state)
+{
+    (void)state;
+    assert_row(CU132 "gcc=12 cuda_toolkit=13.0", "cuda-toolkit", AF_YES, "CUDA 13.0 in", NULL);
+}
+
+static void test_build__for_cuda_12_needs_the_systems(void **state)
+{
+    (void)state;
+    assert_row(CU128 "gcc=12 cuda_toolkit=none distribution=ubuntu", "cuda-toolkit", AF_NO,
+               "begin with CUDA 13", "cuda-toolkit-12-8");
+    assert_row(CU128 "gcc=12 cuda_toolkit=13.0", "cuda-toolkit", AF_NO, "torch has CUDA 12",
+               "12.8");
+}
+
+static void test_build__knows_the_host_compilers_it_may_take(void **state)
+{
+    (void)state;
+    assert_row(CU132 "cuda_toolkit=none gcc=16", "host-compiler", AF_NO, "takes gcc 15 at most",
+               "CXX=g++-15");
+    assert_row(CU132 "cuda_toolkit=none gcc=9", "host-compiler", AF_NO, "gcc 10 or newer",
+               "g++");
+    assert_row(CU128 "cuda_toolkit=12.8 gcc=9", "host-compiler", AF_YES, "gcc 9", NULL);
+    assert_row(CU132 "cuda_toolkit=none gcc=none", "host-compiler", AF_NO, "", "g++");
+}
+
+static void test_build__changes_the_cxx_standard_itself(void **state)
+{
+    (void)state;
+    assert_row(CU132 "cuda_toolkit=none gcc=12", "c++-standard", AF_YES, "C++20", NULL);
+    assert_row(CU128 "cuda_toolkit=12.8 gcc=12", "c++-standard", AF_YES, "C++17", NULL);
+}
+
+static void test_build__refuses_a_gpu_older_than_ampere(void **state)
+{
+    (void)state;
+    assert_row(LINUX "sm=7.5 driver=595.45 python=3.12 torch=2.15.0+cu132 gcc=12 " ROOM, "gpu",
+               AF_NO, "SM 7.5", "scaled_dot_product_attention");
+}
+
+static void test_build__names_the_room_it_needs(void **state)
+{
+    (void)state;
+    assert_row(LINUX GPU "python=3.12 torch=2.15.0+cu132 gcc=12 ram_gb=4 disk_gb=1", "memory",
+               AF_NO, "4.0 GiB free, 6.2 GiB", "more memory");
+    assert_row(LINUX GPU "python=3.12 torch=2.15.0+cu132 gcc=12 ram_gb=4 disk_gb=1", "disk",
+               AF_NO, "1.0 GiB free", "ANYFLASH_CACHE");
+}
+
+static void test_decision__build_names_what_is_missing(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, LINUX "sm=12.0 python=3.12 torch=2.8.0+cu128 cuda_toolkit=12.4 gcc=14 "
+                            "ram_gb=4 cores=8 disk_gb=1");
+    const struct af_rung *rung = &decision.rungs[AF_RUNG_BUILD];
+    assert_int_equal(rung->answer, AF_NO);
+    assert_true(rung_has(rung, AF_REASON_NVCC_OLD));
+    assert_true(rung_has(rung, AF_REASON_GCC_NEW));
+    assert_true(rung_has(rung, AF_REASON_OOM));
+    assert_true(rung_has(rung, AF_REASON_DISK));
+    af_decision_release(&decision);
+}
+
+static void test_decision__refuses_an_arch_that_is_none(void **state)
+{
+    const struct af_fit_options options = {.arch = "hopper"};
+    struct anyflash_error err;
+    struct af_machine machine;
+    struct af_decision decision;
+    (void)state;
+    machine_of(&machine, LINUX);
+    const struct af_machine *machines[] = {&machine};
+    assert_int_equal(af_plan_decide(&catalog, machines, 1, &options, &decision, &err),
+                     ANYFLASH_E_ARGUMENT);
+    af_machine_release(&machine);
+}
+
+static void test_decision__huge_numbers_are_no_facts(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, LINUX "sm=99999.9 driver=99999999999.1 python=3.999999999 "
+                            "torch=2.99999999999");
+    assert_int_equal(decision.fitting_count, 0);
+    af_decision_release(&decision);
+}
+
+static void test_decision__is_the_same_every_time(void **state)
+{
+    struct af_decision first;
+    struct af_decision second;
+    (void)state;
+    decide(&first, LINUX GPU "python=3.12 torch=2.8.0+cu128");
+    decide(&second, LINUX GPU "python=3.12 torch=2.8.0+cu128");
+    assert_int_equal(first.fitting_count, second.fitting_count);
+    for (size_t i = 0; i < first.fitting_count; i++)
+        assert_ptr_equal(first.candidates[i].wheel, second.candidates[i].wheel);
+    af_decision_release(&first);
+    af_decision_release(&second);
+}
+
+/* Allocations of the tables alone, whose failures are tested beside them. */
+static size_t table_allocations(void)
+{
+    struct anyflash_error err;
+    struct af_tables tables;
+    af_mem_fail_nth(0, false);
+    assert_int_equal(af_tables_load(&tables, &err), ANYFLASH_OK);
+    size_t count = af_mem_request_count();
+    af_tables_release(&tables);
+    return count;
+}
+
+/* Every allocation fails once; nothing is published, nothing leaks. */
+static void survive(const char *words)
+{
+    struct anyflash_error err;
+    struct af_machine machine;
+    struct af_decision decision;
+    enum anyflash_status status = ANYFLASH_E_NO_MEMORY;
+    machine_of(&machine, words);
+    const struct af_machine *machines[] = {&machine};
+    for (size_t nth = table_allocations(); status != ANYFLASH_OK; nth++) {
+        memset(&decision, 0x5a, sizeof decision);
+        af_mem_fail_nth(nth, false);
+        status = af_plan_decide(&catalog, machines, 1, NULL, &decision, &err);
+        af_mem_fail_nth(0, false);
+        if (status == ANYFLASH_OK)
+            break;
+        assert_int_equal(status, ANYFLASH_E_NO_MEMORY);
+        assert_int_equal(decision.recommended, 0x5a5a5a5a);
+    }
+    af_decision_release(&decision);
+    af_machine_release(&machine);
+}
+
+static void test_decision__survives_each_failed_allocation(void **state)
+{
+    (void)state;
+    survive(LINUX GPU "python=3.12 torch=2.15.0+cu132 cuda_toolkit=13.0 gcc=12");
+    survive(LINUX GPU "python=3.12 torch=2.8.0+cu128");
+}
+
+static int load(void **state)
+{
+    struct anyflash_error err;
+    (void)state;
+    af_json_start();
+    return af_catalog_load_embedded(&catalog, &err) == ANYFLASH_OK ? 0 : -1;
+}
+
+static int release(void **state)
+{
+    (void)state;
+    af_catalog_release(&catalog);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_decision__takes_newest_official_wheel),
+        cmocka_unit_test(test_decision__falls_to_torch_kernels_on_a_new_torch),
+        cmocka_unit_test(test_decision__sieve_ends_where_no_wheel_is_left),
+        cmocka_unit_test(test_decision__missing_torch_gets_one_with_an_official_wheel),
+        cmocka_unit_test(test_decision__keeps_the_minor_when_only_the_build_is_wrong),
+        cmocka_unit_test(test_decision__old_driver_leads_to_an_older_cuda),
+        cmocka_unit_test(test_decision__turing_ends_at_the_engine),
+        cmocka_unit_test(test_decision__unknown_gpu_leaves_the_wheel_open_and_recommended),
+        cmocka_unit_test(test_decision__key_fact_missing_is_asked_for),
+        cmocka_unit_test(test_decision__preference_takes_a_lower_rung),
+        cmocka_unit_test(test_decision__preference_of_a_closed_rung_is_not_possible),
+        cmocka_unit_test(test_decision__version_and_official_narrow_the_candidates),
+        cmocka_unit_test(test_decision__unknown_version_has_its_reason),
+        cmocka_unit_test(test_decision__wheel_must_fit_all_machines),
+        cmocka_unit_test(test_decision__build_counts_jobs_by_memory),
+        cmocka_unit_test(test_decision__build_names_what_is_missing),
+        cmocka_unit_test(test_build__takes_the_indexs_toolkit_where_the_system_has_none),
+        cmocka_unit_test(test_build__prefers_a_toolkit_of_torchs_major),
+        cmocka_unit_test(test_build__for_cuda_12_needs_the_systems),
+        cmocka_unit_test(test_build__knows_the_host_compilers_it_may_take),
+        cmocka_unit_test(test_build__changes_the_cxx_standard_itself),
+        cmocka_unit_test(test_build__refuses_a_gpu_older_than_ampere),
+        cmocka_unit_test(test_build__names_the_room_it_needs),
+        cmocka_unit_test(test_decision__refuses_an_arch_that_is_none),
+        cmocka_unit_test(test_decision__huge_numbers_are_no_facts),
+        cmocka_unit_test(test_decision__is_the_same_every_time),
+        cmocka_unit_test(test_decision__survives_each_failed_allocation),
+    };
+    return cmocka_run_group_tests(tests, load, release);
+}

@@ -1,0 +1,232 @@
+/*
+ * test_plan.c: decisions as commands, and their quoting.
+ */
+#include "tests/unit/kit/fit/given_machine.h"
+
+#include "kit/plan/decide.h"
+#include "kit/plan/plan.h"
+
+#define LINUX "os=linux arch=x86_64 glibc=2.35 "
+#define GPU "sm=8.9 driver=580.65.06 "
+
+static struct af_catalog catalog;
+
+/* All commands of the plan, one a line; advice as "# ...". Release the arena. */
+static const char *plan_for(const char *words, const char *record,
+                            const struct af_fit_options *options, struct af_arena *arena)
+{
+    struct anyflash_error err;
+    struct af_machine machine;
+    struct af_decision decision;
+    struct af_plan plan;
+    const char *text = "";
+    af_arena_init(arena);
+    machine_of(&machine, words);
+    if (record != NULL && af_machine_parse(&machine, (struct af_span){record, strlen(record)},
+                                           "record", &err) != ANYFLASH_OK)
+        fail_msg("%s", err.message);
+    const struct af_machine *machines[] = {&machine};
+    assert_int_equal(af_plan_decide(&catalog, machines, 1, options, &decision, &err),
+                     ANYFLASH_OK);
+    assert_int_equal(af_plan_make(&decision, machines, 1, &plan, &err), ANYFLASH_OK);
+    for (size_t i = 0; i < plan.step_count; i++) {
+        const char *command = plan.steps[i].argc == 0
+                                  ? af_arena_format(arena, "# %s", plan.steps[i].title)
+                                  : af_step_command(&plan.steps[i], arena);
+        text = af_arena_format(arena, "%s%s\n", text, command);
+    }
+    af_plan_release(&plan);
+    af_decision_release(&decision);
+    af_machine_release(&machine);
+    return text;
+}
+
+static void assert_has(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("no '%s' in:\n%s", part, text);
+}
+
+static void test_plan__installs_the_wheel_by_its_encoded_address(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    const char *text =
+        plan_for(LINUX GPU "python=3.12 torch=2.8.0+cu128 uv=0.13.8", NULL, NULL, &arena);
+    assert_has(text, "uv pip install --python python --no-deps https://");
+    assert_has(text, "flash_attn-2.8.3.post1%2Bcu12torch2.8cxx11abiTRUE-cp312-cp312-linux_"
+                     "x86_64.whl\n");
+    assert_has(text, "uv pip install --python python einops\n");
+    af_arena_release(&arena);
+}
+
+static void test_plan__takes_pip_where_there_is_no_uv(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    const char *text =
+        plan_for(LINUX GPU "python=3.12 torch=2.8.0+cu128 pip=26.3", NULL, NULL, &arena);
+    assert_has(text, "python -m pip install --no-deps https://");
+    af_arena_release(&arena);
+}
+
+static void test_plan__replaces_an_installed_flash_attn(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    const char *text = plan_for(LINUX GPU "python=3.12 torch=2.8.0+cu128 uv=0.13.8 "
+                                          "flash_attn=2.7.3",
+                                NULL, NULL, &arena);
+    assert_has(text, "--reinstall-package flash-attn");
+    af_arena_release(&arena);
+}
+
+static void test_plan__leaves_the_very_file_alone(void **state)
+{
+    static const char record[] =
+        "{\"packages\":[{\"name\":\"flash-attn\",\"version\":\"2.8.3.post1\",\"origin\":"
+        "\"https://github.com/Dao-AILab/flash-attention/releases/download/v2.8.3.post1/"
+        "flash_attn-2.8.3.post1+cu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl\"}]}";
+    struct af_arena arena;
+    (void)state;
+    const char *text =
+        plan_for(LINUX GPU "python=3.12 torch=2.8.0+cu128 uv=0.13.8", record, NULL, &arena);
+    assert_has(text, "# nothing to install");
+    assert_null(strstr(text, "--no-deps"));
+    af_arena_release(&arena);
+}
+
+static void test_plan__makes_an_environment_over_a_managed_python(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    const char *text = plan_for(LINUX GPU "python=3.12 torch=2.8.0+cu128 uv=0.13.8 "
+                                          "python.externally_managed=true",
+                                NULL, NULL, &arena);
+    assert_has(text, "uv venv --python python --system-site-packages .venv\n");
+    assert_has(text, "--python .venv/bin/python --no-deps");
+    af_arena_release(&arena);
+}
+
+static void test_plan__pins_the_build_of_a_changed_torch(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    const char *text =
+        plan_for(LINUX GPU "python=3.11 torch=2.8.0+cpu uv=0.13.8", NULL, NULL, &arena);
+    assert_has(text, "--torch-backend cu128 torch==2.8.0+cu128\n");
+    assert_has(text, "--no-deps https://");
+    af_arena_release(&arena);
+}
+
+static void test_plan__moves_torchvision_with_torch(void **state)
+{
+    static const char record[] = "{\"packages\":[{\"name\":\"torchvision\",\"version\":"
+                                 "\"0.23.0+cpu\",\"needs_torch\":\"==2.8.0\"}]}";
+    struct af_arena arena;
+    (void)state;
+    const char *text =
+        plan_for(LINUX GPU "python=3.11 torch=2.8.0+cpu uv=0.13.8", record, NULL, &arena);
+    assert_has(text, "torch==2.8.0+cu128 torchvision\n");
+    af_arena_release(&arena);
+}
+
+static void test_plan__build_is_a_slim_one_unless_more_is_asked_for(void **state)
+{
+    static const char *const words[] = {"--for", "my model/config.json", "--inference"};
+    struct af_fit_options options = {.has_preference = true, .preference = AF_RUNG_BUILD};
+    struct af_arena arena;
+    (void)state;
+    const char *machine = LINUX GPU "python=3.12 torch=2.15.0+cu132 uv=0.13.8 "
+                                    "cuda_toolkit=none gcc=12 ram_gb=16 cores=8 disk_gb=100";
+    const char *text = plan_for(machine, NULL, &options, &arena);
+    assert_has(text, "anyflash build --head-dim 128 --dtype bf16 --arch 89\n");
+    af_arena_release(&arena);
+    options.build_words = words;
+    options.build_word_count = AF_COUNT(words);
+    text = plan_for(machine, NULL, &options, &arena);
+    assert_has(text, "anyflash build --for 'my model/config.json' --inference --arch 89\n");
+    af_arena_release(&arena);
+}
+
+static void test_plan__without_a_wheel_names_torchs_attention(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    const char *text =
+        plan_for(LINUX GPU "python=3.12 torch=2.15.0+cu132 uv=0.13.8", NULL, NULL, &arena);
+    assert_has(text, "scaled_dot_product_attention");
+    af_arena_release(&arena);
+}
+
+static void test_command__quotes_what_a_shell_would_read(void **state)
+{
+    const char *const argv[] = {"print", "it's", "a b", "$HOME", "", "torch==2.8.0+cu128"};
+    const char *const environment[] = {"FLASH_ATTN_CUDA_ARCHS=80;90", "MAX_JOBS=2"};
+    const struct af_step step = {.argv = argv,
+                                 .argc = AF_COUNT(argv),
+                                 .environment = environment,
+                                 .environment_count = AF_COUNT(environment)};
+    struct af_arena arena;
+    (void)state;
+    af_arena_init(&arena);
+    assert_string_equal(af_step_command(&step, &arena),
+                        "FLASH_ATTN_CUDA_ARCHS='80;90' MAX_JOBS=2 print 'it'\\''s' 'a b' "
+                        "'$HOME' '' torch==2.8.0+cu128");
+    af_arena_release(&arena);
+}
+
+static void test_plan__survives_each_failed_allocation(void **state)
+{
+    struct anyflash_error err;
+    struct af_machine machine;
+    struct af_decision decision;
+    struct af_plan plan;
+    enum anyflash_status status = ANYFLASH_E_NO_MEMORY;
+    (void)state;
+    machine_of(&machine, LINUX GPU "python=3.11 torch=2.8.0+cpu uv=0.13.8");
+    const struct af_machine *machines[] = {&machine};
+    assert_int_equal(af_plan_decide(&catalog, machines, 1, NULL, &decision, &err), ANYFLASH_OK);
+    for (size_t nth = 1; status != ANYFLASH_OK; nth++) {
+        af_mem_fail_nth(nth, false);
+        status = af_plan_make(&decision, machines, 1, &plan, &err);
+        af_mem_fail_nth(0, false);
+        assert_true(status == ANYFLASH_OK || status == ANYFLASH_E_NO_MEMORY);
+    }
+    af_plan_release(&plan);
+    af_decision_release(&decision);
+    af_machine_release(&machine);
+}
+
+static int load(void **state)
+{
+    struct anyflash_error err;
+    (void)state;
+    af_json_start();
+    return af_catalog_load_embedded(&catalog, &err) == ANYFLASH_OK ? 0 : -1;
+}
+
+static int release(void **state)
+{
+    (void)state;
+    af_catalog_release(&catalog);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plan__installs_the_wheel_by_its_encoded_address),
+        cmocka_unit_test(test_plan__takes_pip_where_there_is_no_uv),
+        cmocka_unit_test(test_plan__replaces_an_installed_flash_attn),
+        cmocka_unit_test(test_plan__leaves_the_very_file_alone),
+        cmocka_unit_test(test_plan__makes_an_environment_over_a_managed_python),
+        cmocka_unit_test(test_plan__pins_the_build_of_a_changed_torch),
+        cmocka_unit_test(test_plan__moves_torchvision_with_torch),
+        cmocka_unit_test(test_plan__build_is_a_slim_one_unless_more_is_asked_for),
+        cmocka_unit_test(test_plan__without_a_wheel_names_torchs_attention),
+        cmocka_unit_test(test_command__quotes_what_a_shell_would_read),
+        cmocka_unit_test(test_plan__survives_each_failed_allocation),
+    };
+    return cmocka_run_group_tests(tests, load, release);
+}

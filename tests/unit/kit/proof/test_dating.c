@@ -1,0 +1,90 @@
+/*
+ * test_dating.c: for which torch a file was built, from the assertions of
+ * torch's headers in it. Lines are those of real wheels.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "kit/proof/wants.h"
+
+static struct af_arena arena;
+static struct af_tables tables;
+
+static int load(void **state)
+{
+    (void)state;
+    af_arena_init(&arena);
+    return af_tables_load(&tables, NULL) != ANYFLASH_OK;
+}
+
+static int release(void **state)
+{
+    (void)state;
+    af_tables_release(&tables);
+    af_arena_release(&arena);
+    return 0;
+}
+
+/* The only release that is left of the dating; NULL: another number of them. */
+static const char *only_minor(const char *const *texts, size_t count)
+{
+    const struct af_binary binary = {.assertions = {texts, count}, .is_complete = true};
+    const struct af_wants wants = {.torch = true};
+    struct af_dating dating;
+    const char *found = NULL;
+    assert_int_equal(
+        af_dating_make(&binary, &wants, &tables, ~(af_torch_set)0, NULL, &arena, &dating, NULL),
+        ANYFLASH_OK);
+    for (size_t i = 0; i < tables.torch_count; i++) {
+        if ((dating.minors >> i & 1) != 0 && found != NULL)
+            return NULL;
+        if ((dating.minors >> i & 1) != 0)
+            found = tables.torch[i].minor;
+    }
+    return found;
+}
+
+static void test_dating__by_where_assertions_stand(void **state)
+{
+    /* torchao 0.15.0, for torch 2.9 */
+    static const char *const nine[] = {"ATen/core/ivalue.h:654", "c10/core/TensorImpl.h:1332",
+                                       "c10/core/TensorImpl.h:1765"};
+    (void)state;
+    assert_string_equal(only_minor(nine, 3), "2.9");
+}
+
+static void test_dating__unknown_lines_and_headers_tell_nothing(void **state)
+{
+    static const char *const texts[] = {"ATen/core/ivalue.h:1",
+                                        "mine.h:654",
+                                        "ivalue.h",
+                                        "ATen/core/ivalue.h:654",
+                                        "c10/core/TensorImpl.h:1332",
+                                        "c10/core/TensorImpl.h:1765",
+                                        "ATen/core/ivalue.h:9x"};
+    (void)state;
+    assert_null(only_minor(texts, 3));
+    assert_string_equal(only_minor(texts, 7), "2.9");
+}
+
+static void test_dating__lines_of_several_releases_tell_nothing(void **state)
+{
+    static const char *const texts[] = {"c10/core/TensorImpl.h:1300", /* 2.8 */
+                                        "c10/core/TensorImpl.h:1332"};
+    (void)state;
+    assert_null(only_minor(texts, 2));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dating__by_where_assertions_stand),
+        cmocka_unit_test(test_dating__unknown_lines_and_headers_tell_nothing),
+        cmocka_unit_test(test_dating__lines_of_several_releases_tell_nothing),
+    };
+    return cmocka_run_group_tests(tests, load, release);
+}

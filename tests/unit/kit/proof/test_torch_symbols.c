@@ -1,0 +1,326 @@
+/*
+ * test_torch_symbols.c: the shipped table against what readelf found in the
+ * wheels, and which build stands for a torch that somebody names.
+ */
+#include "kit/base/json.h"
+#include "kit/base/text.h"
+#include "kit/catalog/torch_symbols.h"
+#include "kit/proof/symbol_scope.h"
+#include "kit/system/file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#define RELEASES_MAX 32
+
+static struct af_torch_symbols symbols;
+
+static int load(void **state)
+{
+    (void)state;
+    af_json_start();
+    return af_torch_symbols_load(&symbols, NULL) == ANYFLASH_OK ? 0 : -1;
+}
+
+static int unload(void **state)
+{
+    (void)state;
+    af_torch_symbols_release(&symbols);
+    return 0;
+}
+
+static struct af_torch_choice choose(struct af_arena *arena, const char *version)
+{
+    struct af_torch_choice choice;
+    assert_int_equal(
+        af_torch_symbols_choose(&symbols, version, "linux_x86_64", arena, &choice, NULL),
+        ANYFLASH_OK);
+    return choice;
+}
+
+static uint64_t library_bit(const struct af_symbol_build *build, const char *name)
+{
+    for (size_t i = 0; i < build->library_count; i++) {
+        if (af_equal(build->libraries[i].name, name))
+            return UINT64_C(1) << i;
+    }
+    return 0;
+}
+
+/* The libraries that readelf was asked about. */
+static uint64_t read_libraries(const struct af_symbol_build *build)
+{
+    static const char *const names[] = {"libc10.so",
+                                        "libc10_cuda.so",
+                                        "libtorch.so",
+                                        "libtorch_cpu.so",
+                                        "libtorch_cuda.so",
+                                        "libtorch_python.so",
+                                        "libtorch_cuda_linalg.so"};
+    uint64_t mask = 0;
+    for (size_t i = 0; i < AF_COUNT(names); i++)
+        mask |= library_bit(build, names[i]);
+    return mask;
+}
+
+/* One line: name and, per library, the releases that define it there. */
+static size_t check_line(char *line, const struct af_symbol_build *const *builds, size_t count)
+{
+    uint64_t expected[RELEASES_MAX] = {0};
+    const char *name = strsep(&line, " ");
+    for (char *word; (word = strsep(&line, " ")) != NULL;) {
+        char *mask = strchr(word, '=');
+        assert_non_null(mask);
+        *mask++ = '\0';
+        for (size_t i = 0; i < count; i++) {
+            if ((strtoul(mask, NULL, 16) >> i & 1) != 0)
+                expected[i] |= library_bit(builds[i], word);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint64_t found = af_torch_symbols_in(&symbols, builds[i], name);
+        if ((found & read_libraries(builds[i])) != expected[i])
+            fail_msg("%s in torch %s: %llx, not %llx", name, builds[i]->version,
+                     (unsigned long long)found, (unsigned long long)expected[i]);
+    }
+    return count;
+}
+
+static void test_torch_symbols__agree_with_readelf_on_all_that_flash_attn_needs(void **state)
+{
+    struct af_arena arena;
+    struct af_span bytes;
+    const struct af_symbol_build *builds[RELEASES_MAX] = {NULL};
+    size_t release_count = 0, pairs = 0;
+    (void)state;
+    af_arena_init(&arena);
+    assert_int_equal(af_file_read(&arena, AF_TEST_DATA "/data/torch/flash_symbols.txt", 1 << 20,
+                                  &bytes, NULL),
+                     ANYFLASH_OK);
+    char *rest = af_arena_text_n(&arena, bytes.data, bytes.len);
+    for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
+        if (*line == '#' || *line == '\0')
+            continue;
+        if (release_count > 0) {
+            pairs += check_line(line, builds, release_count);
+            continue;
+        }
+        for (char *version; (version = strsep(&line, " ")) != NULL; release_count++) {
+            assert_true(release_count < RELEASES_MAX);
+            builds[release_count] = choose(&arena, version).build;
+            assert_string_equal(builds[release_count]->version, version);
+        }
+    }
+    assert_true(pairs > 1600);
+    af_arena_release(&arena);
+}
+
+static void test_torch_symbols__lack_what_nobody_defines(void **state)
+{
+    char name[32];
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        snprintf(name, sizeof name, "_ZN3c104nameE%d", i);
+        for (size_t k = 0; k < symbols.build_count; k++)
+            assert_true(af_torch_symbols_in(&symbols, &symbols.builds[k], name) == 0);
+    }
+}
+
+static void test_torch_symbols__are_found_within_a_microsecond(void **state)
+{
+    static const char name[] = "_ZN2at4_ops10empty_like4callERKNS_6TensorESt8optionalIN3c1010"
+                               "ScalarTypeEES5_INS6_6LayoutEES5_INS6_6DeviceEES5_IbES5_INS6_"
+                               "12MemoryFormatEE";
+    enum { LOOKUPS = 100000 };
+    uint64_t found = 0;
+    (void)state;
+    clock_t start = clock();
+    for (int i = 0; i < LOOKUPS; i++)
+        found += af_torch_symbols_in(&symbols, &symbols.builds[(size_t)i % symbols.build_count],
+                                     name);
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    assert_true(found > 0);
+    /* Ten times that, for sanitizers and busy machines. */
+    assert_true(seconds * 1e6 / LOOKUPS < 10);
+}
+
+static void test_torch_symbols__know_each_build_by_its_bytes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < symbols.build_count; i++) {
+        const struct af_symbol_build *build = &symbols.builds[i];
+        bool is_cpu = strcmp(build->variant, "cpu") == 0;
+        assert_true((build->cudart == NULL) == is_cpu);
+        assert_true(build->cxx11abi != AF_UNKNOWN);
+        assert_true(af_starts_with(build->pybind_internals, "__pybind11_internals_v"));
+        assert_true(library_bit(build, "libc10.so") != 0);
+        assert_true((library_bit(build, "libtorch_cuda.so") == 0) == is_cpu);
+    }
+}
+
+static void test_torch_choice__takes_the_build_that_is_named(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    af_arena_init(&arena);
+    struct af_torch_choice choice = choose(&arena, "2.9.1+cu128");
+    assert_null(choice.note);
+    assert_string_equal(choice.build->version, "2.9.1");
+    assert_ptr_equal(choice.cuda, choice.build);
+    assert_int_equal(choice.cuda_major, 12);
+    choice = choose(&arena, "2.9");
+    assert_null(choice.note);
+    assert_string_equal(choice.version, "2.9.1+cu128");
+    choice = choose(&arena, "2.15.0");
+    assert_null(choice.note);
+    assert_int_equal(choice.cuda_major, 13);
+    af_arena_release(&arena);
+}
+
+static void test_torch_choice__lets_a_patch_release_stand_for_another(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    af_arena_init(&arena);
+    struct af_torch_choice choice = choose(&arena, "2.13.1+cu130");
+    assert_string_equal(choice.build->version, "2.13.0");
+    assert_string_equal(choice.version, "2.13.1+cu130");
+    assert_non_null(choice.note);
+    af_arena_release(&arena);
+}
+
+static void test_torch_choice__takes_another_variant_with_the_cuda_that_is_asked_for(
+    void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    af_arena_init(&arena);
+    struct af_torch_choice choice = choose(&arena, "2.9.1+cu130");
+    assert_string_equal(choice.build->variant, "cu128");
+    assert_string_equal(choice.cuda->variant, "cu130");
+    assert_int_equal(choice.cuda_major, 13);
+    assert_non_null(choice.note);
+    choice = choose(&arena, "2.9.1+cpu");
+    assert_non_null(choice.build);
+    assert_null(choice.cuda);
+    assert_int_equal(choice.cuda_major, -1);
+    af_arena_release(&arena);
+}
+
+static void test_torch_choice__has_no_build_for_what_it_does_not_know(void **state)
+{
+    static const char *const versions[] = {"2.99.0",
+                                           "2.10.0+rocm6.4",
+                                           "2.16.0.dev20261101",
+                                           "nightly",
+                                           "2",
+                                           "",
+                                           "1.13.1",
+                                           "2.9.0rc1",
+                                           "2.9.1+cu",
+                                           "2.9.1+cu99",
+                                           "99999999999999999999.1"};
+    struct af_arena arena;
+    (void)state;
+    af_arena_init(&arena);
+    for (size_t i = 0; i < AF_COUNT(versions); i++) {
+        struct af_torch_choice choice = choose(&arena, versions[i]);
+        if (choice.build != NULL && choice.cuda != NULL)
+            fail_msg("'%s' got torch %s", versions[i], choice.build->version);
+        assert_non_null(choice.note);
+    }
+    af_arena_release(&arena);
+}
+
+/* The scope of that torch on a machine of which nothing else is known. */
+static void open_scope(struct af_arena *arena, const char *version, struct af_scope *scope)
+{
+    static const struct af_machine machine;
+    struct af_torch_choice choice = choose(arena, version);
+    assert_int_equal(af_scope_of_torch(&symbols, &choice, &machine, false, scope, NULL),
+                     ANYFLASH_OK);
+    assert_int_equal(scope->missing_count, 0);
+    assert_null(scope->problem);
+}
+
+static void test_torch_stock__asks_for_the_cuda_of_the_variant(void **state)
+{
+    struct af_arena arena;
+    struct af_scope scope;
+    (void)state;
+    af_arena_init(&arena);
+    open_scope(&arena, "2.9.1+cu128", &scope);
+    assert_string_equal(scope.torch.cudart, "libcudart.so.12");
+    assert_int_equal(scope.torch.cxx11abi, AF_YES);
+    af_scope_release(&scope);
+    open_scope(&arena, "2.9.1+cu130", &scope);
+    assert_string_equal(scope.torch.cudart, "libcudart.so.13");
+    assert_null(af_scope_library(&scope, "libcudart.so.12"));
+    af_scope_release(&scope);
+    af_arena_release(&arena);
+}
+
+static void test_torch_stock__leaves_cuda_out_of_a_cpu_build(void **state)
+{
+    struct af_arena arena;
+    struct af_scope scope;
+    (void)state;
+    af_arena_init(&arena);
+    open_scope(&arena, "2.6.0+cpu", &scope);
+    assert_false(scope.torch.has_cuda);
+    assert_null(af_scope_library(&scope, "libtorch_cuda.so"));
+    const struct af_library *python = af_scope_library(&scope, "libtorch_python.so");
+    assert_non_null(python);
+    assert_int_equal(python->kind->defines(python, "THPGeneratorClass", NULL), AF_YES);
+    assert_int_equal(scope.torch.cxx11abi, AF_NO);
+    af_scope_release(&scope);
+    af_arena_release(&arena);
+}
+
+static enum anyflash_status load_failing(size_t nth, size_t *asked_out)
+{
+    struct af_torch_symbols loaded;
+    af_mem_fail_nth(nth, false);
+    enum anyflash_status status = af_torch_symbols_load(&loaded, NULL);
+    *asked_out = af_mem_request_count();
+    af_mem_fail_nth(0, false);
+    if (status == ANYFLASH_OK)
+        af_torch_symbols_release(&loaded);
+    return status;
+}
+
+/* Not those within jansson 2.14, which frees twice when one of its own fails. */
+static void test_torch_symbols__survive_failed_allocations(void **state)
+{
+    size_t all, asked;
+    (void)state;
+    assert_int_equal(load_failing(0, &all), ANYFLASH_OK);
+    for (size_t nth = 1; nth <= 2; nth++)
+        assert_int_equal(load_failing(nth, &asked), ANYFLASH_E_NO_MEMORY);
+    for (size_t nth = all - 5; nth <= all; nth++)
+        assert_int_equal(load_failing(nth, &asked), ANYFLASH_E_NO_MEMORY);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_torch_symbols__agree_with_readelf_on_all_that_flash_attn_needs),
+        cmocka_unit_test(test_torch_symbols__lack_what_nobody_defines),
+        cmocka_unit_test(test_torch_symbols__are_found_within_a_microsecond),
+        cmocka_unit_test(test_torch_symbols__know_each_build_by_its_bytes),
+        cmocka_unit_test(test_torch_choice__takes_the_build_that_is_named),
+        cmocka_unit_test(test_torch_choice__lets_a_patch_release_stand_for_another),
+        cmocka_unit_test(
+            test_torch_choice__takes_another_variant_with_the_cuda_that_is_asked_for),
+        cmocka_unit_test(test_torch_choice__has_no_build_for_what_it_does_not_know),
+        cmocka_unit_test(test_torch_stock__asks_for_the_cuda_of_the_variant),
+        cmocka_unit_test(test_torch_stock__leaves_cuda_out_of_a_cpu_build),
+        cmocka_unit_test(test_torch_symbols__survive_failed_allocations),
+    };
+    return cmocka_run_group_tests(tests, load, unload);
+}

@@ -1,0 +1,214 @@
+/*
+ * test_file.c: bounded reading of regular, odd and missing files.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "kit/base/text.h"
+#include "kit/system/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/unit/own_folder.h"
+
+struct place {
+    struct af_arena arena;
+    char folder[OWN_FOLDER_BYTES];
+};
+
+static int place_make(void **state)
+{
+    struct place *place = calloc(1, sizeof *place);
+    if (!own_folder_make(place->folder))
+        return -1;
+    af_arena_init(&place->arena);
+    *state = place;
+    return 0;
+}
+
+static int place_remove(void **state)
+{
+    struct place *place = *state;
+    const char **names;
+    size_t count;
+    af_folder_list(&place->arena, place->folder, 1000, &names, &count, NULL, NULL);
+    for (size_t i = 0; i < count; i++)
+        remove(af_path_join(&place->arena, place->folder, names[i]));
+    rmdir(place->folder);
+    af_arena_release(&place->arena);
+    free(place);
+    return 0;
+}
+
+static const char *put(struct place *place, const char *name, const char *content)
+{
+    const char *path = af_path_join(&place->arena, place->folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(content, file);
+    fclose(file);
+    return path;
+}
+
+static void test_read__gives_content_and_nul(void **state)
+{
+    struct place *place = *state;
+    struct af_span content;
+    const char *path = put(place, "a", "hello");
+    assert_int_equal(af_file_read(&place->arena, path, 100, &content, NULL), ANYFLASH_OK);
+    assert_int_equal(content.len, 5);
+    assert_string_equal(content.data, "hello");
+}
+
+static void test_read__accepts_exactly_the_limit(void **state)
+{
+    struct place *place = *state;
+    struct af_span content;
+    const char *path = put(place, "a", "hello");
+    assert_int_equal(af_file_read(&place->arena, path, 5, &content, NULL), ANYFLASH_OK);
+    assert_int_equal(af_file_read(&place->arena, path, 4, &content, NULL), ANYFLASH_E_LIMIT);
+}
+
+static void test_read_start__takes_the_first_bytes(void **state)
+{
+    struct place *place = *state;
+    struct af_span content;
+    const char *path = put(place, "a", "hello");
+    assert_int_equal(af_file_read_start(&place->arena, path, 2, &content, NULL), ANYFLASH_OK);
+    assert_int_equal(content.len, 2);
+    assert_string_equal(content.data, "he");
+}
+
+static void test_read__reads_proc_files_of_size_zero(void **state)
+{
+    struct place *place = *state;
+    struct af_span content;
+    assert_int_equal(af_file_read(&place->arena, "/proc/self/status", 100000, &content, NULL),
+                     ANYFLASH_OK);
+    assert_true(content.len > 100);
+}
+
+static void test_read__names_a_missing_file(void **state)
+{
+    struct place *place = *state;
+    struct af_span content;
+    struct anyflash_error err = {0};
+    const char *path = af_path_join(&place->arena, place->folder, "not\x1bhere");
+    assert_int_equal(af_file_read(&place->arena, path, 9, &content, &err),
+                     ANYFLASH_E_NOT_FOUND);
+    assert_non_null(strstr(err.message, "not\\x1bhere"));
+}
+
+static void test_read__refuses_fifo_without_blocking(void **state)
+{
+    struct place *place = *state;
+    struct af_span content;
+    const char *path = af_path_join(&place->arena, place->folder, "fifo");
+    struct anyflash_error err = {0};
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(af_file_read(&place->arena, path, 9, &content, &err), ANYFLASH_E_IO);
+    assert_non_null(strstr(err.message, "fifo': not a regular file"));
+}
+
+static void test_read__refuses_folder_and_link_loop(void **state)
+{
+    struct place *place = *state;
+    struct af_span content;
+    const char *loop = af_path_join(&place->arena, place->folder, "loop");
+    assert_int_equal(symlink("loop", loop), 0);
+    assert_int_equal(af_file_read(&place->arena, loop, 9, &content, NULL), ANYFLASH_E_IO);
+    assert_int_equal(af_file_read(&place->arena, place->folder, 9, &content, NULL),
+                     ANYFLASH_E_IO);
+    assert_null(af_path_real(&place->arena, loop));
+}
+
+static void test_read__large_sparse_file_is_refused_at_once(void **state)
+{
+    struct place *place = *state;
+    struct af_span content;
+    const char *path = put(place, "big", "");
+    assert_int_equal(truncate(path, (off_t)1 << 36), 0);
+    assert_int_equal(af_file_read(&place->arena, path, 1000, &content, NULL), ANYFLASH_E_LIMIT);
+    assert_int_equal(af_file_read_start(&place->arena, path, 1000, &content, NULL),
+                     ANYFLASH_OK);
+}
+
+static void test_read__survives_each_failing_allocation(void **state)
+{
+    struct place *place = *state;
+    const char *path = put(place, "a", "hello");
+    enum anyflash_status status = ANYFLASH_E_NO_MEMORY;
+    for (size_t nth = 1; status != ANYFLASH_OK; nth++) {
+        struct af_arena arena;
+        struct af_span content;
+        af_arena_init(&arena);
+        af_mem_fail_nth(nth, false);
+        status = af_file_read(&arena, path, 100, &content, NULL);
+        af_mem_fail_nth(0, false);
+        assert_true(status == ANYFLASH_OK || status == ANYFLASH_E_NO_MEMORY);
+        af_arena_release(&arena);
+        assert_true(nth < 10);
+    }
+}
+
+static void test_list__is_sorted_and_capped(void **state)
+{
+    struct place *place = *state;
+    const char **names;
+    size_t count;
+    bool cut;
+    put(place, "b", "");
+    put(place, "a", "");
+    put(place, "c", "");
+    assert_int_equal(
+        af_folder_list(&place->arena, place->folder, 9, &names, &count, &cut, NULL),
+        ANYFLASH_OK);
+    assert_int_equal(count, 3);
+    assert_string_equal(names[0], "a");
+    assert_string_equal(names[2], "c");
+    assert_false(cut);
+    assert_int_equal(
+        af_folder_list(&place->arena, place->folder, 2, &names, &count, &cut, NULL),
+        ANYFLASH_OK);
+    assert_int_equal(count, 2);
+    assert_true(cut);
+}
+
+static void test_paths__join_and_folder(void **state)
+{
+    struct place *place = *state;
+    assert_string_equal(af_path_join(&place->arena, "/a/", "b"), "/a/b");
+    assert_string_equal(af_path_join(&place->arena, "/a", "b"), "/a/b");
+    assert_string_equal(af_path_folder(&place->arena, "/a/b"), "/a");
+    assert_string_equal(af_path_folder(&place->arena, "/a"), "/");
+    assert_string_equal(af_path_folder(&place->arena, "a"), ".");
+    assert_string_equal(af_path_name("/a/b"), "b");
+}
+
+#define PLACE_TEST(test) cmocka_unit_test_setup_teardown(test, place_make, place_remove)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PLACE_TEST(test_read__gives_content_and_nul),
+        PLACE_TEST(test_read__accepts_exactly_the_limit),
+        PLACE_TEST(test_read_start__takes_the_first_bytes),
+        PLACE_TEST(test_read__reads_proc_files_of_size_zero),
+        PLACE_TEST(test_read__names_a_missing_file),
+        PLACE_TEST(test_read__refuses_fifo_without_blocking),
+        PLACE_TEST(test_read__refuses_folder_and_link_loop),
+        PLACE_TEST(test_read__large_sparse_file_is_refused_at_once),
+        PLACE_TEST(test_read__survives_each_failing_allocation),
+        PLACE_TEST(test_list__is_sorted_and_capped),
+        PLACE_TEST(test_paths__join_and_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
