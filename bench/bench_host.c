@@ -27,12 +27,12 @@ static const char *cpu_name(struct af_arena *arena)
     if (af_file_read_start(arena, "/proc/cpuinfo", FILE_BYTES_MAX, &content, NULL) !=
         ANYFLASH_OK)
         return "unknown";
-    while (af_span_line(&content, &line)) {
+    while (af_text_line(&content, &line)) {
         const char *colon = memchr(line.data, ':', line.len);
         if (colon == NULL || line.len < 10 || memcmp(line.data, "model name", 10) != 0)
             continue;
         size_t skip = (size_t)(colon - line.data) + 1;
-        struct af_span name = af_span_trim((struct af_span){colon + 1, line.len - skip});
+        struct af_span name = af_text_trim((struct af_span){colon + 1, line.len - skip});
         return af_text_scrub(arena, af_arena_text_n(arena, name.data, name.len), SHOWN_BYTES);
     }
     return "unknown";
@@ -47,7 +47,7 @@ static const char *cache_file(struct af_arena *arena, int index, const char *nam
     if (path == NULL ||
         af_file_read_start(arena, path, SHOWN_BYTES, &content, NULL) != ANYFLASH_OK)
         return "";
-    content = af_span_trim(content);
+    content = af_text_trim(content);
     const char *text = af_arena_text_n(arena, content.data, content.len);
     return text != NULL ? af_text_scrub(arena, text, SHOWN_BYTES) : "";
 }

@@ -22,7 +22,7 @@ static double status_bytes(struct af_arena *arena, const char *name)
     if (af_file_read_start(arena, "/proc/self/status", STATUS_BYTES_MAX, &content, NULL) !=
         ANYFLASH_OK)
         return -1;
-    while (af_span_line(&content, &line)) {
+    while (af_text_line(&content, &line)) {
         if (line.len <= len || memcmp(line.data, name, len) != 0)
             continue;
         const char *text = af_arena_text_n(arena, line.data + len, line.len - len);

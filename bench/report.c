@@ -53,7 +53,7 @@ bool af_bench_starts_group(const struct af_bench_report *report, size_t i)
            row->level != report->lines[i - 1].row->level;
 }
 
-/* Takes over both, as af_json_append() of the commands does. */
+/* Takes over both, as af_cli_json_append() of the commands does. */
 static json_t *append(json_t *list, json_t *item)
 {
     if (list == NULL || item == NULL || json_array_append(list, item) != 0) {

@@ -36,10 +36,10 @@ static void add_text(struct af_text *out, double x, double y, const char *attrib
 static void add_bar(struct af_text *out, double y, double part, int height, const char *color)
 {
     double width = part * SCALE;
-    const double room = WIDTH - LEFT - 110;
+    const double capacity = WIDTH - LEFT - 110;
     af_text_format(out,
                    "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>\n",
-                   LEFT, y, width > room ? room : width, height, color);
+                   LEFT, y, width > capacity ? capacity : width, height, color);
 }
 
 static double peer_part(const struct af_bench_line *line, size_t i)

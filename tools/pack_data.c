@@ -43,12 +43,12 @@ static void write_bytes(FILE *out, const char *name, const unsigned char *bytes,
 
 static int compress_to(const char *path, const char *name, struct af_span content)
 {
-    size_t room = ZSTD_compressBound(content.len);
-    unsigned char *bytes = af_mem_alloc(room);
+    size_t capacity = ZSTD_compressBound(content.len);
+    unsigned char *bytes = af_mem_alloc(capacity);
     FILE *out = fopen(path, "w");
-    size_t len = bytes == NULL
-                     ? 0
-                     : ZSTD_compress(bytes, room, content.data, content.len, COMPRESSION_LEVEL);
+    size_t len = bytes == NULL ? 0
+                               : ZSTD_compress(bytes, capacity, content.data, content.len,
+                                               COMPRESSION_LEVEL);
     bool good = out != NULL && bytes != NULL && !ZSTD_isError(len);
     if (good)
         write_bytes(out, name, bytes, len);
@@ -65,7 +65,7 @@ static int pack_catalog(const char *in, const char *out)
     struct af_arena arena;
     struct af_span bytes;
     struct af_text packed = {0};
-    const struct af_wheel *wheels;
+    const struct af_catalog_wheel *wheels;
     const char *date;
     size_t count;
     int code = 1;
@@ -152,7 +152,7 @@ static bool add_table(json_t *tables, struct af_arena *arena, const char *path)
         fprintf(stderr, "pack_data: '%s' is no .json file\n", path);
         return false;
     }
-    if (af_json_read(path, AF_CATALOG_BYTES_MAX, &table, &err) != ANYFLASH_OK)
+    if (af_file_read_json(path, AF_CATALOG_BYTES_MAX, &table, &err) != ANYFLASH_OK)
         return report(&err) == 0;
     thin_table(table);
     const char *key = af_arena_text_n(arena, name, len - 5);

@@ -33,7 +33,7 @@ static const struct af_roof_loop *const loops[] = {
 #endif
 };
 
-enum gate { GATE_SHUT, GATE_OPEN, GATE_CANCELLED };
+enum start_state { START_WAITING, START_GO, START_CANCELLED };
 
 struct team {
     const struct af_roof_loop *loop;
@@ -41,8 +41,8 @@ struct team {
     double seconds;
     const struct af_span *pieces; /* NULL: compute */
     size_t piece_count;
-    _Atomic int arrived; /* members that stand at the gate */
-    _Atomic int gate;    /* enum gate */
+    _Atomic int arrived;     /* members that stand at the gate */
+    _Atomic int start_state; /* enum gate */
 };
 
 struct member {
@@ -118,9 +118,9 @@ static void *work(void *context)
     struct member *member = context;
     struct team *team = member->team;
     team->arrived++;
-    while (team->gate == GATE_SHUT)
+    while (team->start_state == START_WAITING)
         sched_yield();
-    if (team->gate == GATE_OPEN)
+    if (team->start_state == START_GO)
         measure(member);
     return NULL;
 }
@@ -144,7 +144,7 @@ static double run(struct team *team)
     bool is_whole = started == team->size;
     while (is_whole && team->arrived < team->size - 1)
         sched_yield();
-    team->gate = is_whole ? GATE_OPEN : GATE_CANCELLED;
+    team->start_state = is_whole ? START_GO : START_CANCELLED;
     if (is_whole)
         measure(&members[0]);
     for (int i = 1; i < started; i++)

@@ -7,7 +7,7 @@
 #include "bindings/torch/switch.h"
 
 /* Seed and offset as the forward left them. */
-static enum anyflash_status take_seed(const struct af_flash_call *call,
+static enum anyflash_status take_seed(const struct af_torch_flash_call *call,
                                       struct anyflash_attend_args *args,
                                       struct anyflash_error *err)
 {
@@ -34,11 +34,11 @@ static enum anyflash_status add_gradient(af_torch_tensor of, af_torch_tensor *gr
     *gradient_out = af_torch_new_like(&af_torch, &view, view.sizes);
     if (*gradient_out == NULL || !af_torch_view_of(&af_torch, *gradient_out, &gradient))
         return af_fail_memory(err);
-    *place = af_flash_tensor(&gradient);
+    *place = af_torch_flash_tensor(&gradient);
     return ANYFLASH_OK;
 }
 
-static enum anyflash_status attend_backward(const struct af_flash_call *call,
+static enum anyflash_status attend_backward(const struct af_torch_flash_call *call,
                                             struct anyflash_attend_args *args,
                                             af_torch_tensor dout, af_torch_tensor gradients[3],
                                             struct anyflash_error *err)
@@ -46,14 +46,14 @@ static enum anyflash_status attend_backward(const struct af_flash_call *call,
     struct anyflash_attend_backward_args back = {.struct_size = sizeof back, .forward = args};
     struct anyflash_context *context = NULL;
     struct anyflash_tensor o;
-    enum anyflash_status status = af_flash_take_output(call, call->out, args, err);
+    enum anyflash_status status = af_torch_flash_take_output(call, call->out, args, err);
     o = args->o;
     if (status == ANYFLASH_OK)
-        status = af_flash_take_output(call, dout, args, err); /* as the output */
+        status = af_torch_flash_take_output(call, dout, args, err); /* as the output */
     back.dout = args->o;
     args->o = o;
     if (status == ANYFLASH_OK)
-        status = af_flash_take_lse(call->lse, args, err);
+        status = af_torch_flash_take_lse(call->lse, args, err);
     if (status == ANYFLASH_OK)
         status = take_seed(call, args, err);
     if (status == ANYFLASH_OK)
@@ -63,35 +63,35 @@ static enum anyflash_status attend_backward(const struct af_flash_call *call,
     if (status == ANYFLASH_OK)
         status = add_gradient(call->v, &gradients[2], &back.dv, err);
     if (status == ANYFLASH_OK)
-        status = af_flash_context(&context, err);
+        status = af_torch_flash_context(&context, err);
     return status == ANYFLASH_OK ? anyflash_attend_backward(context, &back, err) : status;
 }
 
-static enum anyflash_status backward(const struct af_flash_call *call,
+static enum anyflash_status backward(const struct af_torch_flash_call *call,
                                      af_torch_tensor gradients[3], struct anyflash_error *err)
 {
     struct anyflash_attend_args args = ANYFLASH_ATTEND_ARGS_INIT;
     af_torch_tensor copy = NULL;
-    enum anyflash_status status = af_flash_call_problem(call, &args, err);
+    enum anyflash_status status = af_torch_flash_call_problem(call, &args, err);
     if (status != ANYFLASH_OK)
         return status;
     if (!af_torch_packed_rows(&af_torch, call->dout, &copy))
         return af_fail(err, ANYFLASH_E_ARGUMENT, "grad_out cannot be made contiguous");
     status = attend_backward(call, &args, copy != NULL ? copy : call->dout, gradients, err);
-    af_flash_drop(&copy, 1);
+    af_torch_flash_drop(&copy, 1);
     return status;
 }
 
 void af_torch_flash_backward(uint64_t *stack, uint64_t input_count, uint64_t output_count)
 {
-    struct af_flash_call call;
+    struct af_torch_flash_call call;
     struct anyflash_error err = {0};
     af_torch_tensor gradients[3] = {NULL};
     (void)output_count;
-    af_flash_call_open(&af_torch, AF_FLASH_BACKWARD, stack, input_count, &call);
-    enum anyflash_status status = af_flash_begin(&err);
+    af_torch_flash_call_open(&af_torch, AF_TORCH_FLASH_BACKWARD, stack, input_count, &call);
+    enum anyflash_status status = af_torch_flash_begin(&err);
     if (status == ANYFLASH_OK)
         status = backward(&call, gradients, &err);
     af_torch_arguments_close(&call.arguments);
-    af_flash_finish(status, &err, gradients, 3, stack);
+    af_torch_flash_finish(status, &err, gradients, 3, stack);
 }

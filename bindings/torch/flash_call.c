@@ -8,7 +8,7 @@
 /* After q, k, v (and what stands in front of them): the same in all operators. */
 enum { CU_Q = 3, CU_K = 4, MAX_Q = 5, MAX_K = 6, DROPOUT = 7, CAUSAL = 8 };
 
-static void open_forward(struct af_flash_call *call, size_t first)
+static void open_forward(struct af_torch_flash_call *call, size_t first)
 {
     const struct af_torch_arguments *given = &call->arguments;
     call->debug_mask = af_torch_bool_at(given, first + 9);
@@ -21,7 +21,7 @@ static void open_forward(struct af_flash_call *call, size_t first)
     call->block_table = af_torch_tensor_at(given, first + 15);
 }
 
-static void open_backward(struct af_flash_call *call)
+static void open_backward(struct af_torch_flash_call *call)
 {
     const struct af_torch_arguments *given = &call->arguments;
     call->dout = af_torch_tensor_at(given, 0);
@@ -34,18 +34,19 @@ static void open_backward(struct af_flash_call *call)
     call->window_right = af_torch_integer_at(given, 16, -1);
 }
 
-void af_flash_call_open(const struct af_torch_shim *shim, enum af_flash_operator operation,
-                        const uint64_t *stack, uint64_t count, struct af_flash_call *call)
+void af_torch_flash_call_open(const struct af_torch_shim *shim,
+                              enum af_torch_flash_operator operation, const uint64_t *stack,
+                              uint64_t count, struct af_torch_flash_call *call)
 {
     static const char *const letters[] = {
-        [AF_FLASH_FORWARD] = "TTTttIIFBBfiittti",
-        [AF_FLASH_FORWARD_OUT] = "TTTTttIIFBBfiittti",
-        [AF_FLASH_BACKWARD] = "TTTTTTUUIIFBUUfii",
+        [AF_TORCH_FLASH_FORWARD] = "TTTttIIFBBfiittti",
+        [AF_TORCH_FLASH_FORWARD_OUT] = "TTTTttIIFBBfiittti",
+        [AF_TORCH_FLASH_BACKWARD] = "TTTTTTUUIIFBUUfii",
     };
-    const bool backward = operation == AF_FLASH_BACKWARD;
-    const size_t first = operation == AF_FLASH_FORWARD ? 0 : 1;
+    const bool backward = operation == AF_TORCH_FLASH_BACKWARD;
+    const size_t first = operation == AF_TORCH_FLASH_FORWARD ? 0 : 1;
     const size_t shared = backward ? 3 : first; /* out and lse stand between */
-    *call = (struct af_flash_call){0};
+    *call = (struct af_torch_flash_call){0};
     struct af_torch_arguments *given = &call->arguments;
     af_torch_arguments_open(shim, letters[operation], stack, count, given);
     call->q = af_torch_tensor_at(given, first);
@@ -61,11 +62,11 @@ void af_flash_call_open(const struct af_torch_shim *shim, enum af_flash_operator
         open_backward(call);
     else
         open_forward(call, first);
-    if (operation == AF_FLASH_FORWARD_OUT)
+    if (operation == AF_TORCH_FLASH_FORWARD_OUT)
         call->out = af_torch_tensor_at(given, 0);
 }
 
-struct anyflash_tensor af_flash_tensor(const struct af_torch_view *view)
+struct anyflash_tensor af_torch_flash_tensor(const struct af_torch_view *view)
 {
     struct anyflash_tensor tensor = ANYFLASH_TENSOR_NONE;
     const int64_t *strides = view->strides + view->dim - 3;
@@ -77,7 +78,7 @@ struct anyflash_tensor af_flash_tensor(const struct af_torch_view *view)
     return tensor;
 }
 
-static enum anyflash_status look(const struct af_flash_call *call, const char *name,
+static enum anyflash_status look(const struct af_torch_flash_call *call, const char *name,
                                  af_torch_tensor tensor, struct af_torch_view *view_out,
                                  struct anyflash_error *err)
 {
@@ -97,9 +98,10 @@ static bool last_is_contiguous(const struct af_torch_view *view)
     return view->sizes[view->dim - 1] <= 1 || view->strides[view->dim - 1] == 1;
 }
 
-enum anyflash_status af_flash_rows(const struct af_flash_call *call, const char *name,
-                                   af_torch_tensor tensor, int64_t dim,
-                                   struct af_torch_view *view_out, struct anyflash_error *err)
+enum anyflash_status af_torch_flash_rows(const struct af_torch_flash_call *call,
+                                         const char *name, af_torch_tensor tensor, int64_t dim,
+                                         struct af_torch_view *view_out,
+                                         struct anyflash_error *err)
 {
     enum anyflash_status status = look(call, name, tensor, view_out, err);
     if (status != ANYFLASH_OK)
@@ -117,10 +119,10 @@ enum anyflash_status af_flash_rows(const struct af_flash_call *call, const char 
 }
 
 /* An int32 array of `count` elements; of any number when it is -1. */
-static enum anyflash_status take_integers(const struct af_flash_call *call, const char *name,
-                                          af_torch_tensor tensor, int64_t count,
-                                          const int32_t **data_out, int64_t *count_out,
-                                          struct anyflash_error *err)
+static enum anyflash_status take_integers(const struct af_torch_flash_call *call,
+                                          const char *name, af_torch_tensor tensor,
+                                          int64_t count, const int32_t **data_out,
+                                          int64_t *count_out, struct anyflash_error *err)
 {
     struct af_torch_view view;
     if (tensor == NULL)
@@ -141,7 +143,7 @@ static enum anyflash_status take_integers(const struct af_flash_call *call, cons
     return ANYFLASH_OK;
 }
 
-static enum anyflash_status take_slopes(const struct af_flash_call *call,
+static enum anyflash_status take_slopes(const struct af_torch_flash_call *call,
                                         struct anyflash_attend_args *args,
                                         struct anyflash_error *err)
 {
@@ -162,7 +164,7 @@ static enum anyflash_status take_slopes(const struct af_flash_call *call,
     return ANYFLASH_OK;
 }
 
-static enum anyflash_status take_pages(const struct af_flash_call *call,
+static enum anyflash_status take_pages(const struct af_torch_flash_call *call,
                                        const struct af_torch_view *k,
                                        struct anyflash_attend_args *args,
                                        struct anyflash_error *err)
@@ -188,7 +190,7 @@ static enum anyflash_status take_pages(const struct af_flash_call *call,
 }
 
 /* Lengths, as arrays and as extents; `rows` is the dimension of S or total. */
-static enum anyflash_status take_lengths(const struct af_flash_call *call,
+static enum anyflash_status take_lengths(const struct af_torch_flash_call *call,
                                          const struct af_torch_view *q,
                                          const struct af_torch_view *k,
                                          struct anyflash_attend_args *args,
@@ -235,7 +237,7 @@ static enum anyflash_status check_sizes(const struct af_torch_view *q,
 }
 
 /* Numbers that need no tensor. */
-static enum anyflash_status take_options(const struct af_flash_call *call,
+static enum anyflash_status take_options(const struct af_torch_flash_call *call,
                                          struct anyflash_attend_args *args,
                                          struct anyflash_error *err)
 {
@@ -252,9 +254,9 @@ static enum anyflash_status take_options(const struct af_flash_call *call,
     return ANYFLASH_OK;
 }
 
-enum anyflash_status af_flash_call_problem(const struct af_flash_call *call,
-                                           struct anyflash_attend_args *args,
-                                           struct anyflash_error *err)
+enum anyflash_status af_torch_flash_call_problem(const struct af_torch_flash_call *call,
+                                                 struct anyflash_attend_args *args,
+                                                 struct anyflash_error *err)
 {
     struct af_torch_view q;
     struct af_torch_view k;
@@ -263,12 +265,12 @@ enum anyflash_status af_flash_call_problem(const struct af_flash_call *call,
     const int64_t k_dim = !paged && call->cu_seqlens_k != NULL ? 3 : 4;
     enum anyflash_status status = take_options(call, args, err);
     if (status == ANYFLASH_OK)
-        status =
-            af_flash_rows(call, "query", call->q, call->cu_seqlens_q != NULL ? 3 : 4, &q, err);
+        status = af_torch_flash_rows(call, "query", call->q, call->cu_seqlens_q != NULL ? 3 : 4,
+                                     &q, err);
     if (status == ANYFLASH_OK)
-        status = af_flash_rows(call, "key", call->k, k_dim, &k, err);
+        status = af_torch_flash_rows(call, "key", call->k, k_dim, &k, err);
     if (status == ANYFLASH_OK)
-        status = af_flash_rows(call, "value", call->v, k_dim, &v, err);
+        status = af_torch_flash_rows(call, "value", call->v, k_dim, &v, err);
     if (status == ANYFLASH_OK)
         status = take_lengths(call, &q, &k, args, err);
     if (status == ANYFLASH_OK)
@@ -279,8 +281,8 @@ enum anyflash_status af_flash_call_problem(const struct af_flash_call *call,
     args->head_dim = q.sizes[q.dim - 1];
     args->kv_heads = k.sizes[k.dim - 2];
     args->value_dim = v.sizes[v.dim - 1];
-    args->q = af_flash_tensor(&q);
-    args->k = af_flash_tensor(&k);
-    args->v = af_flash_tensor(&v);
+    args->q = af_torch_flash_tensor(&q);
+    args->k = af_torch_flash_tensor(&k);
+    args->v = af_torch_flash_tensor(&v);
     return take_slopes(call, args, err);
 }

@@ -12,15 +12,19 @@
 
 #include "bindings/torch/arguments.h"
 
-enum af_flash_operator { AF_FLASH_FORWARD, AF_FLASH_FORWARD_OUT, AF_FLASH_BACKWARD };
+enum af_torch_flash_operator {
+    AF_TORCH_FLASH_FORWARD,
+    AF_TORCH_FLASH_FORWARD_OUT,
+    AF_TORCH_FLASH_BACKWARD
+};
 
-struct af_flash_call {
+struct af_torch_flash_call {
     struct af_torch_arguments arguments;
     /* Not owned; NULL where absent. */
     af_torch_tensor q, k, v;
-    af_torch_tensor out;       /* of AF_FLASH_FORWARD_OUT and AF_FLASH_BACKWARD */
-    af_torch_tensor dout, lse; /* of AF_FLASH_BACKWARD */
-    af_torch_tensor rng_state; /* of AF_FLASH_BACKWARD: seed and offset of the dropout */
+    af_torch_tensor out;       /* of AF_TORCH_FLASH_FORWARD_OUT and AF_TORCH_FLASH_BACKWARD */
+    af_torch_tensor dout, lse; /* of AF_TORCH_FLASH_BACKWARD */
+    af_torch_tensor rng_state; /* of AF_TORCH_FLASH_BACKWARD: seed and offset of the dropout */
     af_torch_tensor cu_seqlens_q, cu_seqlens_k, seqused_k, alibi_slopes, block_table;
     int64_t max_q, max_k, window_left, window_right;
     double dropout, scale;
@@ -28,23 +32,25 @@ struct af_flash_call {
 };
 
 /* Reads `count` slots: the schemas of torch 2.7 to 2.15 differ in how many they have. */
-void af_flash_call_open(const struct af_torch_shim *shim, enum af_flash_operator operation,
-                        const uint64_t *stack, uint64_t count, struct af_flash_call *call);
+void af_torch_flash_call_open(const struct af_torch_shim *shim,
+                              enum af_torch_flash_operator operation, const uint64_t *stack,
+                              uint64_t count, struct af_torch_flash_call *call);
 
 /* The tensor as the engine takes it: [B, S, H, D] or [total, H, D]. */
-struct anyflash_tensor af_flash_tensor(const struct af_torch_view *view);
+struct anyflash_tensor af_torch_flash_tensor(const struct af_torch_view *view);
 
 /* Looks at a CPU tensor of `dim` dimensions, the last one contiguous; fails with ARGUMENT. */
-enum anyflash_status af_flash_rows(const struct af_flash_call *call, const char *name,
-                                   af_torch_tensor tensor, int64_t dim,
-                                   struct af_torch_view *view_out, struct anyflash_error *err);
+enum anyflash_status af_torch_flash_rows(const struct af_torch_flash_call *call,
+                                         const char *name, af_torch_tensor tensor, int64_t dim,
+                                         struct af_torch_view *view_out,
+                                         struct anyflash_error *err);
 
 /*
  * The problem without outputs and dropout's seed. Fails with ARGUMENT, naming
  * the argument, or UNSUPPORTED.
  */
-enum anyflash_status af_flash_call_problem(const struct af_flash_call *call,
-                                           struct anyflash_attend_args *args,
-                                           struct anyflash_error *err);
+enum anyflash_status af_torch_flash_call_problem(const struct af_torch_flash_call *call,
+                                                 struct anyflash_attend_args *args,
+                                                 struct anyflash_error *err);
 
 #endif

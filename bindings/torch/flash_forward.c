@@ -33,18 +33,18 @@ static af_torch_tensor new_of(int32_t torch_dtype, int64_t dim, int64_t size)
     return tensor;
 }
 
-static enum anyflash_status attend(const struct af_flash_call *call,
+static enum anyflash_status attend(const struct af_torch_flash_call *call,
                                    struct anyflash_attend_args *args, af_torch_tensor out,
                                    af_torch_tensor lse, struct anyflash_error *err)
 {
     struct anyflash_context *context = NULL;
     if (out == NULL || lse == NULL)
         return af_fail_memory(err);
-    enum anyflash_status status = af_flash_take_output(call, out, args, err);
+    enum anyflash_status status = af_torch_flash_take_output(call, out, args, err);
     if (status == ANYFLASH_OK)
-        status = af_flash_take_lse(lse, args, err);
+        status = af_torch_flash_take_lse(lse, args, err);
     if (status == ANYFLASH_OK)
-        status = af_flash_context(&context, err);
+        status = af_torch_flash_context(&context, err);
     if (status == ANYFLASH_OK)
         status = anyflash_attend(context, args, err);
     if (status == ANYFLASH_OK)
@@ -91,64 +91,64 @@ static enum anyflash_status add_rest(const struct anyflash_attend_args *args, in
     return ANYFLASH_OK;
 }
 
-static enum anyflash_status forward(const struct af_flash_call *call,
+static enum anyflash_status forward(const struct af_torch_flash_call *call,
                                     af_torch_tensor results[RESULTS_MAX],
                                     struct anyflash_error *err)
 {
     struct anyflash_attend_args args = ANYFLASH_ATTEND_ARGS_INIT;
     struct af_torch_view q;
     int64_t sizes[AF_TORCH_DIM_MAX];
-    enum anyflash_status status = af_flash_call_problem(call, &args, err);
+    enum anyflash_status status = af_torch_flash_call_problem(call, &args, err);
     if (status == ANYFLASH_OK && args.dropout > 0)
         status = draw_seed(&args.dropout_seed, err);
     if (status != ANYFLASH_OK)
         return status;
     if (!af_torch_view_of(&af_torch, call->q, &q))
         return af_fail(err, ANYFLASH_E_INTERNAL, "query has no memory");
-    af_flash_output_sizes(&q, &args, sizes);
+    af_torch_flash_output_sizes(&q, &args, sizes);
     results[0] = af_torch_new_like(&af_torch, &q, sizes);
-    results[1] = af_flash_new_lse(&args);
+    results[1] = af_torch_flash_new_lse(&args);
     status = attend(call, &args, results[0], results[1], err);
     return status == ANYFLASH_OK ? add_rest(&args, q.torch_dtype, results, err) : status;
 }
 
 void af_torch_flash_forward(uint64_t *stack, uint64_t input_count, uint64_t output_count)
 {
-    struct af_flash_call call;
+    struct af_torch_flash_call call;
     struct anyflash_error err = {0};
     af_torch_tensor results[RESULTS_MAX] = {NULL};
     (void)output_count;
-    af_flash_call_open(&af_torch, AF_FLASH_FORWARD, stack, input_count, &call);
-    enum anyflash_status status = af_flash_begin(&err);
+    af_torch_flash_call_open(&af_torch, AF_TORCH_FLASH_FORWARD, stack, input_count, &call);
+    enum anyflash_status status = af_torch_flash_begin(&err);
     if (status == ANYFLASH_OK)
         status = forward(&call, results, &err);
     af_torch_arguments_close(&call.arguments);
-    af_flash_finish(status, &err, results, RESULTS_MAX, stack);
+    af_torch_flash_finish(status, &err, results, RESULTS_MAX, stack);
 }
 
-static enum anyflash_status forward_out(const struct af_flash_call *call, af_torch_tensor *lse,
-                                        struct anyflash_error *err)
+static enum anyflash_status forward_out(const struct af_torch_flash_call *call,
+                                        af_torch_tensor *lse, struct anyflash_error *err)
 {
     struct anyflash_attend_args args = ANYFLASH_ATTEND_ARGS_INIT;
-    enum anyflash_status status = af_flash_call_problem(call, &args, err);
+    enum anyflash_status status = af_torch_flash_call_problem(call, &args, err);
     if (status == ANYFLASH_OK && args.dropout > 0)
         status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "dropout_p is not 0");
     if (status != ANYFLASH_OK)
         return status;
-    *lse = af_flash_new_lse(&args);
+    *lse = af_torch_flash_new_lse(&args);
     return attend(call, &args, call->out, *lse, err);
 }
 
 void af_torch_flash_forward_out(uint64_t *stack, uint64_t input_count, uint64_t output_count)
 {
-    struct af_flash_call call;
+    struct af_torch_flash_call call;
     struct anyflash_error err = {0};
     af_torch_tensor lse = NULL;
     (void)output_count;
-    af_flash_call_open(&af_torch, AF_FLASH_FORWARD_OUT, stack, input_count, &call);
-    enum anyflash_status status = af_flash_begin(&err);
+    af_torch_flash_call_open(&af_torch, AF_TORCH_FLASH_FORWARD_OUT, stack, input_count, &call);
+    enum anyflash_status status = af_torch_flash_begin(&err);
     if (status == ANYFLASH_OK)
         status = forward_out(&call, &lse, &err);
     af_torch_arguments_close(&call.arguments);
-    af_flash_finish(status, &err, &lse, 1, stack);
+    af_torch_flash_finish(status, &err, &lse, 1, stack);
 }

@@ -9,7 +9,7 @@
 #include "bindings/torch/switch.h"
 #include "bindings/torch/threads.h"
 
-enum anyflash_status af_flash_begin(struct anyflash_error *err)
+enum anyflash_status af_torch_flash_begin(struct anyflash_error *err)
 {
     if (!af_torch_is_on())
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
@@ -19,7 +19,7 @@ enum anyflash_status af_flash_begin(struct anyflash_error *err)
     return ANYFLASH_OK;
 }
 
-void af_flash_drop(af_torch_tensor *tensors, size_t count)
+void af_torch_flash_drop(af_torch_tensor *tensors, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (tensors[i] != NULL)
@@ -28,12 +28,12 @@ void af_flash_drop(af_torch_tensor *tensors, size_t count)
     }
 }
 
-void af_flash_finish(enum anyflash_status status, const struct anyflash_error *err,
-                     af_torch_tensor *results, size_t count, uint64_t *stack)
+void af_torch_flash_finish(enum anyflash_status status, const struct anyflash_error *err,
+                           af_torch_tensor *results, size_t count, uint64_t *stack)
 {
     char message[sizeof err->message + 32];
     if (status != ANYFLASH_OK)
-        af_flash_drop(results, count);
+        af_torch_flash_drop(results, count);
     for (size_t i = 0; i < count; i++)
         stack[i] = af_torch_slot_of(results[i]);
     if (status == ANYFLASH_OK)
@@ -42,7 +42,7 @@ void af_flash_finish(enum anyflash_status status, const struct anyflash_error *e
     af_torch_throw(&af_torch, message);
 }
 
-af_torch_tensor af_flash_new_lse(const struct anyflash_attend_args *args)
+af_torch_tensor af_torch_flash_new_lse(const struct anyflash_attend_args *args)
 {
     bool packed = args->cu_seqlens_q != NULL;
     int64_t rows = packed ? args->total_q : args->q_len;
@@ -52,8 +52,9 @@ af_torch_tensor af_flash_new_lse(const struct anyflash_attend_args *args)
     return af_torch_new(&af_torch, 3 - from, sizes + from, strides + from, ANYFLASH_F32);
 }
 
-enum anyflash_status af_flash_take_lse(af_torch_tensor lse, struct anyflash_attend_args *args,
-                                       struct anyflash_error *err)
+enum anyflash_status af_torch_flash_take_lse(af_torch_tensor lse,
+                                             struct anyflash_attend_args *args,
+                                             struct anyflash_error *err)
 {
     struct af_torch_view view;
     int64_t dim = args->cu_seqlens_q != NULL ? 2 : 3;
@@ -71,26 +72,27 @@ enum anyflash_status af_flash_take_lse(af_torch_tensor lse, struct anyflash_atte
     return ANYFLASH_OK;
 }
 
-void af_flash_output_sizes(const struct af_torch_view *q,
-                           const struct anyflash_attend_args *args,
-                           int64_t sizes[AF_TORCH_DIM_MAX])
+void af_torch_flash_output_sizes(const struct af_torch_view *q,
+                                 const struct anyflash_attend_args *args,
+                                 int64_t sizes[AF_TORCH_DIM_MAX])
 {
     for (int64_t i = 0; i < q->dim; i++)
         sizes[i] = q->sizes[i];
     sizes[q->dim - 1] = args->value_dim;
 }
 
-enum anyflash_status af_flash_take_output(const struct af_flash_call *call, af_torch_tensor out,
-                                          struct anyflash_attend_args *args,
-                                          struct anyflash_error *err)
+enum anyflash_status af_torch_flash_take_output(const struct af_torch_flash_call *call,
+                                                af_torch_tensor out,
+                                                struct anyflash_attend_args *args,
+                                                struct anyflash_error *err)
 {
     struct af_torch_view q;
     struct af_torch_view o;
     int64_t sizes[AF_TORCH_DIM_MAX];
     if (!af_torch_view_of(&af_torch, call->q, &q))
         return af_fail(err, ANYFLASH_E_INTERNAL, "query has no memory");
-    af_flash_output_sizes(&q, args, sizes);
-    enum anyflash_status status = af_flash_rows(call, "out", out, q.dim, &o, err);
+    af_torch_flash_output_sizes(&q, args, sizes);
+    enum anyflash_status status = af_torch_flash_rows(call, "out", out, q.dim, &o, err);
     if (status != ANYFLASH_OK)
         return status;
     for (int64_t i = 0; i < q.dim; i++)
@@ -101,12 +103,12 @@ enum anyflash_status af_flash_take_output(const struct af_flash_call *call, af_t
                            (long long)o.sizes[i], (long long)i, (long long)sizes[i]);
     if (o.dtype != q.dtype)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "out has another type than query");
-    args->o = af_flash_tensor(&o);
+    args->o = af_torch_flash_tensor(&o);
     return ANYFLASH_OK;
 }
 
-enum anyflash_status af_flash_context(struct anyflash_context **context_out,
-                                      struct anyflash_error *err)
+enum anyflash_status af_torch_flash_context(struct anyflash_context **context_out,
+                                            struct anyflash_error *err)
 {
     *context_out = af_torch_context(af_torch.libtorch_cpu);
     return *context_out != NULL ? ANYFLASH_OK : af_fail_memory(err);

@@ -65,7 +65,7 @@ static void clear_unused(const struct af_problem *problem)
         for (int64_t h = 0; h < a->heads; h++) {
             for (int64_t i = sequence.q_count; i < sequence.q_full; i++) {
                 float *lse = af_lse_at(problem, &sequence, h, i);
-                af_store_floats(&a->o, &sequence, h, i, zeros, a->value_dim);
+                af_convert_store_floats(&a->o, &sequence, h, i, zeros, a->value_dim);
                 if (lse != NULL)
                     *lse = -INFINITY;
             }

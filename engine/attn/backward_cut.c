@@ -123,7 +123,7 @@ void af_backward_cut_merge(const struct af_backward_cut *cut, const float *parti
                 line[d] += share[d];
         }
         af_scale(line, a->scale, dim);
-        af_store_floats(&cut->problem->dq, &sequence, kv_head * group + row % group,
-                        row / group, line, dim);
+        af_convert_store_floats(&cut->problem->dq, &sequence, kv_head * group + row % group,
+                                row / group, line, dim);
     }
 }

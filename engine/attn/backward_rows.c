@@ -13,7 +13,7 @@ static void clear_rows(const struct anyflash_tensor *tensor, int64_t batch, int6
 {
     const size_t bytes = af_dtype_bytes(tensor->dtype);
     for (; tensor->data != NULL && row < end; row++)
-        memset(af_tensor_row(tensor, bytes, batch, head, row), 0, (size_t)dim * bytes);
+        memset(af_row_of_tensor(tensor, bytes, batch, head, row), 0, (size_t)dim * bytes);
 }
 
 void af_backward_clear_unused(const struct af_backward_problem *problem)
@@ -66,8 +66,9 @@ static float row_gradient(const struct af_backward_problem *problem,
     const int64_t dim = problem->forward.a.value_dim;
     float x[AF_DIM_MAX + SUMS] = {0}, y[AF_DIM_MAX + SUMS] = {0};
     float dlse = 0;
-    af_load_floats(o, sequence->batch, head, sequence->q_row + i, 0, dim, x);
-    af_load_floats(&problem->dout, sequence->batch, head, sequence->q_row + i, 0, dim, y);
+    af_convert_load_floats(o, sequence->batch, head, sequence->q_row + i, 0, dim, x);
+    af_convert_load_floats(&problem->dout, sequence->batch, head, sequence->q_row + i, 0, dim,
+                           y);
     if (problem->dlse != NULL)
         dlse = problem->dlse[af_lse_at(&problem->forward, sequence, head, i) -
                              problem->forward.a.lse];

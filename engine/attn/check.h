@@ -24,29 +24,29 @@ enum anyflash_status af_refuse_at(struct anyflash_error *err, const char *name, 
                                   int64_t value, const char *rule, ...) AF_PRINTF(5, 6);
 
 /* Refuses `value` outside [min, max]. */
-enum anyflash_status af_check_within(struct anyflash_error *err, const char *name,
-                                     int64_t value, int64_t min, int64_t max);
+enum anyflash_status af_problem_check_within(struct anyflash_error *err, const char *name,
+                                             int64_t value, int64_t min, int64_t max);
 
 /*
  * Numbers and options one by one, and options that exclude each other or need
  * one another. Looks at no array.
  */
-enum anyflash_status af_check_options(const struct anyflash_attend_args *args,
-                                      struct anyflash_error *err);
+enum anyflash_status af_problem_check_options(const struct anyflash_attend_args *args,
+                                              struct anyflash_error *err);
 
 /*
  * Where the tensors and arrays lie: element types, alignment, strides within
  * the address space, outputs apart from themselves and from all else. `args`
- * has passed af_check_options() and its packed tensors have batch_stride 0.
+ * has passed af_problem_check_options() and its packed tensors have batch_stride 0.
  */
-enum anyflash_status af_check_layouts(const struct anyflash_attend_args *args,
-                                      struct anyflash_error *err);
+enum anyflash_status af_problem_check_layouts(const struct anyflash_attend_args *args,
+                                              struct anyflash_error *err);
 
 /*
  * What the index arrays say: lengths, rows, batches and pages that exist.
  * problem->a has passed the checks above.
  */
-enum anyflash_status af_check_indexes(const struct af_problem *problem,
-                                      struct anyflash_error *err);
+enum anyflash_status af_problem_check_indexes(const struct af_problem *problem,
+                                              struct anyflash_error *err);
 
 #endif

@@ -48,7 +48,7 @@ static enum anyflash_status check_packed(const char *name, const int32_t *cu_seq
 }
 
 /* Keys that sequence `b` has room for. */
-static int64_t key_room(const struct anyflash_attend_args *a, int64_t b)
+static int64_t key_capacity(const struct anyflash_attend_args *a, int64_t b)
 {
     return a->cu_seqlens_k == NULL ? a->k_len : a->cu_seqlens_k[b + 1] - a->cu_seqlens_k[b];
 }
@@ -57,17 +57,17 @@ static enum anyflash_status check_lengths(const struct anyflash_attend_args *a, 
                                           const struct af_sequence *s,
                                           struct anyflash_error *err)
 {
-    int64_t room = key_room(a, b);
+    int64_t capacity = key_capacity(a, b);
     if (a->seqused_q != NULL && (s->q_count < 0 || s->q_count > s->q_full))
         return af_refuse_at(err, "seqused_q", b, s->q_count, "it must be 0 to %lld",
                             (long long)s->q_full);
-    if (a->seqused_k != NULL && (a->seqused_k[b] < 0 || s->k_count > room)) {
+    if (a->seqused_k != NULL && (a->seqused_k[b] < 0 || s->k_count > capacity)) {
         if (a->new_len > 0)
             return af_refuse_at(err, "seqused_k", b, a->seqused_k[b],
                                 "with new_len %lld it must be 0 to %lld", (long long)a->new_len,
-                                (long long)(room - a->new_len));
+                                (long long)(capacity - a->new_len));
         return af_refuse_at(err, "seqused_k", b, a->seqused_k[b], "it must be 0 to %lld",
-                            (long long)room);
+                            (long long)capacity);
     }
     if (a->leftpad_k != NULL && (s->k_first < 0 || s->k_first > s->k_count))
         return af_refuse_at(err, "leftpad_k", b, s->k_first, "it must be 0 to %lld",
@@ -163,8 +163,8 @@ static enum anyflash_status check_written_batches(const struct anyflash_attend_a
     return ANYFLASH_OK;
 }
 
-enum anyflash_status af_check_indexes(const struct af_problem *problem,
-                                      struct anyflash_error *err)
+enum anyflash_status af_problem_check_indexes(const struct af_problem *problem,
+                                              struct anyflash_error *err)
 {
     const struct anyflash_attend_args *a = &problem->a;
     enum anyflash_status status = check_packed("cu_seqlens_q", a->cu_seqlens_q, a->batch,

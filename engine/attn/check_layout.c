@@ -25,7 +25,7 @@ static enum anyflash_status add_tensors(struct af_layout *layout,
     const int64_t heads = a->heads, kv_heads = a->kv_heads, added = a->new_len;
     /* clang-format off */
     /* name, tensor, types, needed, output, extents, elements of a row */
-    const struct af_tensor_row rows[] = {
+    const struct af_row_of_tensor rows[] = {
         {"q", &a->q, floats, true, false, {q_batch, heads, q_rows}, a->head_dim},
         {"k", &a->k, of_q, true, append, {k_batch, kv_heads, k_rows}, a->head_dim},
         {"v", &a->v, of_q, true, append, {k_batch, kv_heads, k_rows}, a->value_dim},
@@ -48,7 +48,7 @@ static enum anyflash_status add_arrays(struct af_layout *layout,
     const int64_t lse_batch = packed ? 1 : a->batch, lse_run = packed ? a->total_q : a->q_len;
     /* clang-format off */
     /* name, data, output, extents, strides, elements of a row */
-    const struct af_array_row rows[] = {
+    const struct af_row_of_array rows[] = {
         {"lse", a->lse, true, {lse_batch, a->heads, 1},
          {a->lse_batch_stride, a->lse_head_stride, 0}, lse_run},
         {"alibi_slopes", a->alibi_slopes, false, {a->batch, 1, 1},
@@ -78,8 +78,8 @@ enum anyflash_status af_layout_forward(struct af_layout *layout,
     return status == ANYFLASH_OK ? add_arrays(layout, args, err) : status;
 }
 
-enum anyflash_status af_check_layouts(const struct anyflash_attend_args *args,
-                                      struct anyflash_error *err)
+enum anyflash_status af_problem_check_layouts(const struct anyflash_attend_args *args,
+                                              struct anyflash_error *err)
 {
     struct af_layout layout;
     enum anyflash_status status = af_layout_forward(&layout, args, err);

@@ -34,8 +34,8 @@ enum anyflash_status af_refuse_at(struct anyflash_error *err, const char *name, 
                    (long long)value, text);
 }
 
-enum anyflash_status af_check_within(struct anyflash_error *err, const char *name,
-                                     int64_t value, int64_t min, int64_t max)
+enum anyflash_status af_problem_check_within(struct anyflash_error *err, const char *name,
+                                             int64_t value, int64_t min, int64_t max)
 {
     if (value >= min && value <= max)
         return ANYFLASH_OK;
@@ -68,7 +68,7 @@ static enum anyflash_status check_extents(const struct anyflash_attend_args *a,
     };
     for (size_t i = 0; i < AF_COUNT(rows); i++) {
         enum anyflash_status status =
-            af_check_within(err, rows[i].name, rows[i].value, rows[i].min, rows[i].max);
+            af_problem_check_within(err, rows[i].name, rows[i].value, rows[i].min, rows[i].max);
         if (status != ANYFLASH_OK)
             return status;
     }
@@ -139,15 +139,15 @@ static enum anyflash_status check_cache(const struct anyflash_attend_args *a,
 {
     enum anyflash_status status = ANYFLASH_OK;
     if (a->cache_batch_idx != NULL)
-        status = af_check_within(err, "cache_batch", a->cache_batch, 0, INT32_MAX);
+        status = af_problem_check_within(err, "cache_batch", a->cache_batch, 0, INT32_MAX);
     if (status != ANYFLASH_OK || a->block_table == NULL)
         return status;
-    status = af_check_within(err, "page_size", a->page_size, 1, INT32_MAX);
+    status = af_problem_check_within(err, "page_size", a->page_size, 1, INT32_MAX);
     if (status == ANYFLASH_OK)
-        status = af_check_within(err, "page_count", a->page_count, 0, INT32_MAX);
+        status = af_problem_check_within(err, "page_count", a->page_count, 0, INT32_MAX);
     if (status == ANYFLASH_OK)
-        status =
-            af_check_within(err, "block_table_stride", a->block_table_stride, 0, INT32_MAX);
+        status = af_problem_check_within(err, "block_table_stride", a->block_table_stride, 0,
+                                         INT32_MAX);
     if (status == ANYFLASH_OK && a->k_len > a->block_table_stride * a->page_size)
         status = af_refuse(err, "k_len", a->k_len,
                            "block_table_stride %lld with page_size %lld holds %lld keys",
@@ -162,16 +162,16 @@ static enum anyflash_status check_rotary(const struct anyflash_attend_args *a,
     if (a->rotary_cos == NULL)
         return ANYFLASH_OK;
     enum anyflash_status status =
-        af_check_within(err, "rotary_dim", a->rotary_dim, 2, a->head_dim);
+        af_problem_check_within(err, "rotary_dim", a->rotary_dim, 2, a->head_dim);
     if (status == ANYFLASH_OK && a->rotary_dim % 2 != 0)
         status = af_refuse(err, "rotary_dim", a->rotary_dim, "it must be even");
     if (status == ANYFLASH_OK)
-        status = af_check_within(err, "rotary_rows", a->rotary_rows, 0, INT32_MAX);
+        status = af_problem_check_within(err, "rotary_rows", a->rotary_rows, 0, INT32_MAX);
     return status;
 }
 
-enum anyflash_status af_check_options(const struct anyflash_attend_args *args,
-                                      struct anyflash_error *err)
+enum anyflash_status af_problem_check_options(const struct anyflash_attend_args *args,
+                                              struct anyflash_error *err)
 {
     enum anyflash_status status = check_extents(args, err);
     if (status == ANYFLASH_OK)

@@ -28,8 +28,8 @@ enum af_decline af_kernel_declines(const struct af_kernel *kernel,
     return AF_TAKES_IT;
 }
 
-const struct af_kernel *af_choose(const struct af_problem *problem, enum af_operation operation,
-                                  uint32_t cpu_features)
+const struct af_kernel *af_choose(const struct af_problem *problem,
+                                  enum af_kernel_operation operation, uint32_t cpu_features)
 {
     size_t count;
     const struct af_kernel *const *kernels = af_kernels(&count);

@@ -11,7 +11,7 @@ enum af_decline af_kernel_declines(const struct af_kernel *kernel,
                                    const struct af_problem *problem, uint32_t cpu_features);
 
 /* The best kernel for the operation, or NULL. */
-const struct af_kernel *af_choose(const struct af_problem *problem, enum af_operation operation,
-                                  uint32_t cpu_features);
+const struct af_kernel *af_choose(const struct af_problem *problem,
+                                  enum af_kernel_operation operation, uint32_t cpu_features);
 
 #endif

@@ -67,7 +67,7 @@ static inline uint16_t af_f16_of_f32(float number)
 }
 
 /* Element `index` of a row of f32, f16 or bf16. */
-static inline float af_load(int32_t dtype, const void *row, int64_t index)
+static inline float af_convert_load(int32_t dtype, const void *row, int64_t index)
 {
     if (dtype == ANYFLASH_F32)
         return ((const float *)row)[index];
@@ -75,7 +75,7 @@ static inline float af_load(int32_t dtype, const void *row, int64_t index)
     return dtype == ANYFLASH_F16 ? af_f32_of_f16(bits) : af_f32_of_bf16(bits);
 }
 
-static inline void af_store(int32_t dtype, void *row, int64_t index, float number)
+static inline void af_convert_store(int32_t dtype, void *row, int64_t index, float number)
 {
     if (dtype == ANYFLASH_F32)
         ((float *)row)[index] = number;

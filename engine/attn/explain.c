@@ -27,14 +27,14 @@ static AF_PRINTF(2, 3) void add(struct page *page, const char *format, ...)
                            format, arguments);
     va_end(arguments);
     if (wanted > 0) {
-        size_t room = page->size_bytes - page->used_bytes - 1;
-        page->used_bytes += (size_t)wanted < room ? (size_t)wanted : room;
+        size_t capacity = page->size_bytes - page->used_bytes - 1;
+        page->used_bytes += (size_t)wanted < capacity ? (size_t)wanted : capacity;
     }
 }
 
 /* Kernels of one operation from the best down to the one that runs. */
 static void add_operation(struct page *page, const char *label,
-                          const struct af_problem *problem, enum af_operation operation,
+                          const struct af_problem *problem, enum af_kernel_operation operation,
                           uint32_t cpu_features)
 {
     size_t count;

@@ -9,7 +9,7 @@
 #include "engine/attn/problem.h"
 #include "engine/base/cpu.h"
 
-enum af_operation { AF_FORWARD, AF_DECODE, AF_BACKWARD };
+enum af_kernel_operation { AF_FORWARD, AF_DECODE, AF_BACKWARD };
 
 /* Scratch of one worker: a kernel asks for its size, the caller provides it, 64-aligned. */
 struct af_scratch {
@@ -51,7 +51,7 @@ const char *af_decline_text(enum af_decline decline);
 
 struct af_kernel {
     const char *name;
-    enum af_operation operation;
+    enum af_kernel_operation operation;
     enum anyflash_dtype dtype;
     uint32_t needs;         /* one bit of enum af_cpu_feature */
     uint32_t features;      /* of enum af_feature: what it can do */

@@ -20,7 +20,7 @@ struct af_layout {
     size_t count;
 };
 
-struct af_tensor_row {
+struct af_row_of_tensor {
     const char *name;
     const struct anyflash_tensor *tensor;
     unsigned dtypes; /* AF_DTYPE_BITs of what it may be */
@@ -31,7 +31,7 @@ struct af_tensor_row {
 };
 
 /* An array of 4-byte elements; NULL: absent. */
-struct af_array_row {
+struct af_row_of_array {
     const char *name;
     const void *data;
     bool output;
@@ -45,10 +45,11 @@ unsigned af_dtype_bit(int32_t dtype);
 
 /* Each checks type, alignment and strides, and adds the boxes of what is there. */
 enum anyflash_status af_layout_tensors(struct af_layout *layout,
-                                       const struct af_tensor_row *rows, size_t count,
+                                       const struct af_row_of_tensor *rows, size_t count,
                                        struct anyflash_error *err);
-enum anyflash_status af_layout_arrays(struct af_layout *layout, const struct af_array_row *rows,
-                                      size_t count, struct anyflash_error *err);
+enum anyflash_status af_layout_arrays(struct af_layout *layout,
+                                      const struct af_row_of_array *rows, size_t count,
+                                      struct anyflash_error *err);
 
 /* Starts a layout with all that the forward of `args` reads and writes. */
 enum anyflash_status af_layout_forward(struct af_layout *layout,

@@ -68,7 +68,7 @@ static inline bool af_mask_allows(const struct af_problem *problem,
     const struct anyflash_tensor *mask = &problem->a.mask;
     if (mask->data == NULL)
         return true;
-    return af_tensor_row(mask, 1, sequence->batch, head, i)[j] != 0;
+    return af_row_of_tensor(mask, 1, sequence->batch, head, i)[j] != 0;
 }
 
 /* Whether query i of `head` sees key j, by position and by mask. */

@@ -17,9 +17,9 @@ static void turn_row(const struct anyflash_attend_args *a, const char *from, cha
     for (int64_t n = 0; n < half; n++) {
         int64_t at_x = a->rotary_interleaved ? 2 * n : n;
         int64_t at_y = a->rotary_interleaved ? 2 * n + 1 : n + half;
-        float x = af_load(dtype, from, at_x), y = af_load(dtype, from, at_y);
-        af_store(dtype, to, at_x, x * cosine[n] - y * sine[n]);
-        af_store(dtype, to, at_y, x * sine[n] + y * cosine[n]);
+        float x = af_convert_load(dtype, from, at_x), y = af_convert_load(dtype, from, at_y);
+        af_convert_store(dtype, to, at_x, x * cosine[n] - y * sine[n]);
+        af_convert_store(dtype, to, at_y, x * sine[n] + y * cosine[n]);
     }
     size_t bytes = af_dtype_bytes(dtype);
     size_t turned_bytes = (size_t)a->rotary_dim * bytes;
@@ -33,14 +33,14 @@ void af_prepare_keys(const struct af_problem *problem, int64_t batch, int64_t kv
     size_t bytes = problem->element_bytes;
     for (int64_t i = 0; i < a->new_len; i++) {
         int64_t j = a->seqused_k[batch] + i;
-        const char *k_new = af_tensor_row(&a->k_new, bytes, batch, kv_head, i);
-        const char *v_new = af_tensor_row(&a->v_new, bytes, batch, kv_head, i);
-        char *k = af_key_row(problem, &a->k, &sequence, kv_head, j);
+        const char *k_new = af_row_of_tensor(&a->k_new, bytes, batch, kv_head, i);
+        const char *v_new = af_row_of_tensor(&a->v_new, bytes, batch, kv_head, i);
+        char *k = af_row_of_key(problem, &a->k, &sequence, kv_head, j);
         if (a->rotary_cos != NULL)
             turn_row(a, k_new, k, j);
         else
             memcpy(k, k_new, (size_t)a->head_dim * bytes);
-        memcpy(af_key_row(problem, &a->v, &sequence, kv_head, j), v_new,
+        memcpy(af_row_of_key(problem, &a->v, &sequence, kv_head, j), v_new,
                (size_t)a->value_dim * bytes);
     }
 }
@@ -51,8 +51,8 @@ void af_prepare_queries(const struct af_problem *problem, const struct anyflash_
     const struct anyflash_attend_args *a = &problem->a;
     struct af_sequence sequence = af_problem_sequence(problem, batch);
     for (int64_t i = 0; i < sequence.q_count; i++)
-        turn_row(a, af_query_row(&a->q, problem->element_bytes, &sequence, head, i),
-                 af_query_row(turned, problem->element_bytes, &sequence, head, i),
+        turn_row(a, af_row_of_query(&a->q, problem->element_bytes, &sequence, head, i),
+                 af_row_of_query(turned, problem->element_bytes, &sequence, head, i),
                  af_rotary_position(a, batch, i));
 }
 

@@ -112,13 +112,13 @@ enum anyflash_status af_problem_init(struct af_problem *problem,
     enum anyflash_status status =
         af_copy_args(&checked.a, sizeof checked.a, args, FIRST_VERSION_BYTES, err);
     if (status == ANYFLASH_OK)
-        status = af_check_options(&checked.a, err);
+        status = af_problem_check_options(&checked.a, err);
     if (status != ANYFLASH_OK)
         return status;
     resolve(&checked.a);
-    status = af_check_layouts(&checked.a, err);
+    status = af_problem_check_layouts(&checked.a, err);
     if (status == ANYFLASH_OK)
-        status = af_check_indexes(&checked, err);
+        status = af_problem_check_indexes(&checked, err);
     if (status != ANYFLASH_OK)
         return status;
     checked.features = features_of(&checked.a);

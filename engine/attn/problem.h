@@ -79,8 +79,8 @@ static inline int64_t af_rotary_position(const struct anyflash_attend_args *a, i
 }
 
 /* Address of row `row` of `head` of a tensor, for sequence-relative rows. */
-static inline char *af_tensor_row(const struct anyflash_tensor *tensor, size_t element_bytes,
-                                  int64_t batch, int64_t head, int64_t row)
+static inline char *af_row_of_tensor(const struct anyflash_tensor *tensor, size_t element_bytes,
+                                     int64_t batch, int64_t head, int64_t row)
 {
     return (char *)tensor->data + (batch * tensor->batch_stride + head * tensor->head_stride +
                                    row * tensor->row_stride) *
@@ -88,23 +88,24 @@ static inline char *af_tensor_row(const struct anyflash_tensor *tensor, size_t e
 }
 
 /* Address of query or output row `i` of a sequence. */
-static inline char *af_query_row(const struct anyflash_tensor *tensor, size_t element_bytes,
-                                 const struct af_sequence *sequence, int64_t head, int64_t i)
+static inline char *af_row_of_query(const struct anyflash_tensor *tensor, size_t element_bytes,
+                                    const struct af_sequence *sequence, int64_t head, int64_t i)
 {
-    return af_tensor_row(tensor, element_bytes, sequence->batch, head, sequence->q_row + i);
+    return af_row_of_tensor(tensor, element_bytes, sequence->batch, head, sequence->q_row + i);
 }
 
 /* Address of key or value row `j` of a sequence: plain, packed or paged. */
-static inline char *af_key_row(const struct af_problem *problem,
-                               const struct anyflash_tensor *tensor,
-                               const struct af_sequence *sequence, int64_t kv_head, int64_t j)
+static inline char *af_row_of_key(const struct af_problem *problem,
+                                  const struct anyflash_tensor *tensor,
+                                  const struct af_sequence *sequence, int64_t kv_head,
+                                  int64_t j)
 {
     const struct anyflash_attend_args *a = &problem->a;
     if (a->block_table == NULL)
-        return af_tensor_row(tensor, problem->element_bytes, sequence->cache, kv_head,
-                             sequence->k_row + j);
+        return af_row_of_tensor(tensor, problem->element_bytes, sequence->cache, kv_head,
+                                sequence->k_row + j);
     int64_t page = a->block_table[sequence->batch * a->block_table_stride + j / a->page_size];
-    return af_tensor_row(tensor, problem->element_bytes, page, kv_head, j % a->page_size);
+    return af_row_of_tensor(tensor, problem->element_bytes, page, kv_head, j % a->page_size);
 }
 
 /* Where lse of query row `i` is written, or NULL. */

@@ -48,7 +48,7 @@ static double dot(const struct af_problem *problem, const char *x, const char *y
     int32_t dtype = problem->a.q.dtype;
     double sum = 0;
     for (int64_t d = 0; d < problem->a.head_dim; d++)
-        sum += (double)af_load(dtype, x, d) * (double)af_load(dtype, y, d);
+        sum += (double)af_convert_load(dtype, x, d) * (double)af_convert_load(dtype, y, d);
     return sum;
 }
 
@@ -58,8 +58,8 @@ static double bias_at(const struct af_problem *problem, const struct af_sequence
     const struct anyflash_tensor *bias = &problem->a.bias;
     if (bias->data == NULL)
         return 0;
-    return (double)af_load(
-        bias->dtype, af_tensor_row(bias, af_dtype_bytes(bias->dtype), s->batch, head, i), j);
+    return (double)af_convert_load(
+        bias->dtype, af_row_of_tensor(bias, af_dtype_bytes(bias->dtype), s->batch, head, i), j);
 }
 
 static double alibi_at(const struct af_problem *problem, const struct af_sequence *s,
@@ -79,13 +79,13 @@ static void fill_scores(const struct af_problem *problem, const struct af_sequen
     const struct anyflash_attend_args *a = &problem->a;
     struct af_range range = af_visible_range(problem, s, i);
     double cap = (double)a->softcap;
-    const char *q = af_query_row(&a->q, problem->element_bytes, s, head, i);
+    const char *q = af_row_of_query(&a->q, problem->element_bytes, s, head, i);
     for (int64_t j = 0; j < s->k_count; j++) {
         row->visible[j] =
             j >= range.first && j < range.end && af_mask_allows(problem, s, head, i, j);
         if (!row->visible[j])
             continue;
-        const char *k = af_key_row(problem, &a->k, s, head / problem->group, j);
+        const char *k = af_row_of_key(problem, &a->k, s, head / problem->group, j);
         double x = (double)a->scale * dot(problem, q, k);
         double t = cap > 0 ? tanh(x / cap) : 0;
         row->slope[j] = 1 - t * t;
@@ -153,9 +153,9 @@ static void output_row(const struct af_problem *problem, const struct af_sequenc
     for (int64_t j = 0; j < s->k_count; j++) {
         if (!row->visible[j])
             continue;
-        const char *v = af_key_row(problem, &a->v, s, head / problem->group, j);
+        const char *v = af_row_of_key(problem, &a->v, s, head / problem->group, j);
         for (int64_t d = 0; d < a->value_dim; d++)
-            o[d] += row->weight[j] * row->keep[j] * (double)af_load(a->q.dtype, v, d);
+            o[d] += row->weight[j] * row->keep[j] * (double)af_convert_load(a->q.dtype, v, d);
     }
 }
 
@@ -210,11 +210,11 @@ static void fill_dscores(const struct step *step, struct row *row)
         row->dscore[j] = 0;
         if (!row->visible[j])
             continue;
-        const char *v = af_key_row(step->problem, &a->v, &step->s, kv_head, j);
+        const char *v = af_row_of_key(step->problem, &a->v, &step->s, kv_head, j);
         double sum = 0;
         for (int64_t d = 0; d < a->value_dim; d++)
-            sum += (double)af_load(step->dout_dtype, step->dout, d) *
-                   (double)af_load(a->q.dtype, v, d);
+            sum += (double)af_convert_load(step->dout_dtype, step->dout, d) *
+                   (double)af_convert_load(a->q.dtype, v, d);
         row->dscore[j] = row->keep[j] * sum;
         delta += row->weight[j] * row->dscore[j];
     }
@@ -236,15 +236,16 @@ static void add_key(const struct step *step, const struct row *row, int64_t j)
     int64_t query = (step->s.batch * a->heads + step->head) * a->q_len + step->i;
     double dx = row->dscore[j] * row->slope[j] * (double)a->scale;
     const char *q =
-        af_query_row(&a->q, step->problem->element_bytes, &step->s, step->head, step->i);
-    const char *k = af_key_row(step->problem, &a->k, &step->s, kv_head, j);
+        af_row_of_query(&a->q, step->problem->element_bytes, &step->s, step->head, step->i);
+    const char *k = af_row_of_key(step->problem, &a->k, &step->s, kv_head, j);
     for (int64_t d = 0; d < a->head_dim && g->dq != NULL; d++)
-        g->dq[query * a->head_dim + d] += dx * (double)af_load(a->q.dtype, k, d);
+        g->dq[query * a->head_dim + d] += dx * (double)af_convert_load(a->q.dtype, k, d);
     for (int64_t d = 0; d < a->head_dim && g->dk != NULL; d++)
-        g->dk[key * a->head_dim + d] += dx * (double)af_load(a->q.dtype, q, d);
+        g->dk[key * a->head_dim + d] += dx * (double)af_convert_load(a->q.dtype, q, d);
     for (int64_t d = 0; d < a->value_dim && g->dv != NULL; d++)
         g->dv[key * a->value_dim + d] +=
-            row->weight[j] * row->keep[j] * (double)af_load(step->dout_dtype, step->dout, d);
+            row->weight[j] * row->keep[j] *
+            (double)af_convert_load(step->dout_dtype, step->dout, d);
     if (g->dbias != NULL)
         g->dbias[query * a->k_len + j] = row->dscore[j];
 }
@@ -275,7 +276,7 @@ static void backward_sequence(struct step *step, const struct anyflash_tensor *d
             if (row->lse == -INFINITY)
                 continue;
             step->dout =
-                af_query_row(dout, af_dtype_bytes(dout->dtype), s, step->head, step->i);
+                af_row_of_query(dout, af_dtype_bytes(dout->dtype), s, step->head, step->i);
             step->dlse =
                 dlse == NULL
                     ? 0

@@ -39,41 +39,42 @@ static inline bool af_row_is_finite(enum anyflash_dtype dtype, const void *row, 
 {
     if (dtype == ANYFLASH_F32) {
         const char *at = (const char *)row;
-        uint32_t wild = 0;
+        uint32_t nonfinite = 0;
         for (int64_t i = 0; i < count; i++) {
             uint32_t bits;
             memcpy(&bits, at + i * 4, sizeof bits);
-            wild |= (bits & 0x7F800000u) == 0x7F800000u;
+            nonfinite |= (bits & 0x7F800000u) == 0x7F800000u;
         }
-        return wild == 0;
+        return nonfinite == 0;
     }
     const uint16_t *from = (const uint16_t *)row;
     const uint16_t exponent = dtype == ANYFLASH_BF16 ? 0x7F80 : 0x7C00;
-    uint16_t wild = 0;
+    uint16_t nonfinite = 0;
     for (int64_t i = 0; i < count; i++)
-        wild = (uint16_t)(wild | ((from[i] & exponent) == exponent));
-    return wild == 0;
+        nonfinite = (uint16_t)(nonfinite | ((from[i] & exponent) == exponent));
+    return nonfinite == 0;
 }
 
 /* Elements [j, j + count) of row (b, head, i) of a tensor, as floats. */
-static inline void af_load_floats(const struct anyflash_tensor *tensor, int64_t batch,
-                                  int64_t head, int64_t i, int64_t j, int64_t count, float *out)
+static inline void af_convert_load_floats(const struct anyflash_tensor *tensor, int64_t batch,
+                                          int64_t head, int64_t i, int64_t j, int64_t count,
+                                          float *out)
 {
     size_t bytes = tensor->dtype == ANYFLASH_F32 ? 4 : 2;
-    const char *row = af_tensor_row(tensor, bytes, batch, head, i);
+    const char *row = af_row_of_tensor(tensor, bytes, batch, head, i);
     af_row_floats((enum anyflash_dtype)tensor->dtype, row + j * (int64_t)bytes, count, out);
 }
 
 /* `count` floats as row (head, i) of an output of a sequence, rounded to its type. */
-static inline void af_store_floats(const struct anyflash_tensor *tensor,
-                                   const struct af_sequence *sequence, int64_t head, int64_t i,
-                                   const float *line, int64_t count)
+static inline void af_convert_store_floats(const struct anyflash_tensor *tensor,
+                                           const struct af_sequence *sequence, int64_t head,
+                                           int64_t i, const float *line, int64_t count)
 {
     if (tensor->dtype == ANYFLASH_F32) {
-        memcpy(af_query_row(tensor, 4, sequence, head, i), line, (size_t)count * 4);
+        memcpy(af_row_of_query(tensor, 4, sequence, head, i), line, (size_t)count * 4);
         return;
     }
-    uint16_t *row = (uint16_t *)(void *)af_query_row(tensor, 2, sequence, head, i);
+    uint16_t *row = (uint16_t *)(void *)af_row_of_query(tensor, 2, sequence, head, i);
     for (int64_t e = 0; e < count; e++)
         row[e] =
             tensor->dtype == ANYFLASH_BF16 ? af_bf16_of_f32(line[e]) : af_f16_of_f32(line[e]);

@@ -64,7 +64,8 @@ static void merge_row(const struct af_schedule *schedule, const struct af_partia
     int64_t head = task->kv_head * problem->group + number % problem->group;
     int64_t i = number / problem->group;
     af_scale(line, af_close_row(problem, head, m, l, &lse), problem->a.value_dim);
-    af_store_floats(&problem->a.o, &task->sequence, head, i, line, problem->a.value_dim);
+    af_convert_store_floats(&problem->a.o, &task->sequence, head, i, line,
+                            problem->a.value_dim);
     float *at = af_lse_at(problem, &task->sequence, head, i);
     if (at != NULL)
         *at = lse;

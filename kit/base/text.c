@@ -207,7 +207,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-struct af_span af_span_trim(struct af_span span)
+struct af_span af_text_trim(struct af_span span)
 {
     while (span.len > 0 && is_blank(span.data[0])) {
         span.data++;
@@ -218,7 +218,7 @@ struct af_span af_span_trim(struct af_span span)
     return span;
 }
 
-bool af_span_line(struct af_span *rest, struct af_span *line_out)
+bool af_text_line(struct af_span *rest, struct af_span *line_out)
 {
     if (rest->len == 0)
         return false;
@@ -231,7 +231,7 @@ bool af_span_line(struct af_span *rest, struct af_span *line_out)
     return true;
 }
 
-bool af_span_equal(struct af_span span, const char *text)
+bool af_text_span_equal(struct af_span span, const char *text)
 {
     size_t len = strlen(text);
     return span.len == len && (len == 0 || memcmp(span.data, text, len) == 0);

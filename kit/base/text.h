@@ -53,11 +53,11 @@ bool af_equal(const char *a, const char *b);
 bool af_parse_i64(const char *text, int64_t min, int64_t max, int64_t *number_out);
 
 /* `span` without blanks (space, tab, CR, LF) on either side. */
-struct af_span af_span_trim(struct af_span span);
+struct af_span af_text_trim(struct af_span span);
 
 /* The next line of *rest without its newline; false when nothing is left. */
-bool af_span_line(struct af_span *rest, struct af_span *line_out);
+bool af_text_line(struct af_span *rest, struct af_span *line_out);
 
-bool af_span_equal(struct af_span span, const char *text);
+bool af_text_span_equal(struct af_span span, const char *text);
 
 #endif

@@ -18,7 +18,7 @@
 #include "kit/build/governor/govern.h"
 #include "kit/build/offer/slim.h"
 #include "kit/machine/machine.h"
-#include "kit/system/talk.h"
+#include "kit/system/progress.h"
 
 enum af_build_toolkit {
     AF_BUILD_TOOLKIT_AUTO,   /* the system's where torch takes it, else the index's */
@@ -29,7 +29,7 @@ enum af_build_toolkit {
 struct af_build {
     struct af_state *state; /* may be NULL: nothing is learned */
     const struct af_machine *machine;
-    struct af_talk talk;
+    struct af_progress progress;
     struct af_arena *arena; /* for all results */
     struct af_slim slim;    /* with its targets */
     const char *version;    /* of flash-attn, as "2.8.3.post2" */

@@ -96,7 +96,7 @@ static const char *site_of(struct af_build *build, const struct af_build_place *
     if (af_build_call(build, place->log, "asking the build's environment", argv, NULL, &output,
                       err) != ANYFLASH_OK)
         return NULL;
-    output = af_span_trim(output);
+    output = af_text_trim(output);
     return af_arena_text_n(build->arena, output.data, output.len);
 }
 
@@ -162,7 +162,7 @@ static bool is_complete(const struct af_build *build, const struct af_build_plac
 {
     struct af_span found;
     return af_file_read(build->arena, path, STAMP_BYTES_MAX, &found, NULL) == ANYFLASH_OK &&
-           af_span_equal(found, stamp) && af_file_is_executable(place->python);
+           af_text_span_equal(found, stamp) && af_file_is_executable(place->python);
 }
 
 enum anyflash_status af_build_prepare_environment(struct af_build *build,
@@ -180,9 +180,10 @@ enum anyflash_status af_build_prepare_environment(struct af_build *build,
         status = af_build_lock(build, place->environment, AF_BUILD_ALONE, lock, err);
         if (status != ANYFLASH_OK || is_complete(build, place, path, stamp))
             continue; /* another build made it meanwhile: use it, and look again */
-        af_say(&build->talk, place->cuda_from_index
-                                 ? "getting setup.py's tools and the CUDA compiler"
-                                 : "getting setup.py's tools");
+        af_progress_message(&build->progress,
+                            place->cuda_from_index
+                                ? "getting setup.py's tools and the CUDA compiler"
+                                : "getting setup.py's tools");
         status = fill(build, place, err);
         if (status == ANYFLASH_OK)
             status = af_build_write_file(build->arena, path, stamp, 0644, err);

@@ -33,7 +33,8 @@ static bool try_once(int fd, const char *path, int operation)
 }
 
 enum anyflash_status af_build_lock(struct af_build *build, const char *folder,
-                                   enum af_build_hold hold, int *fd, struct anyflash_error *err)
+                                   enum af_build_lock_mode hold, int *fd,
+                                   struct anyflash_error *err)
 {
     const struct timespec pause = {.tv_nsec = POLL_NANOSECONDS};
     const char *path = af_arena_format(build->arena, "%s.lock", folder);
@@ -53,7 +54,8 @@ enum anyflash_status af_build_lock(struct af_build *build, const char *folder,
             continue;
         }
         if (!told)
-            af_say(&build->talk, "waiting for another build, which works with '%s'", folder);
+            af_progress_message(&build->progress,
+                                "waiting for another build, which works with '%s'", folder);
         if (af_interrupted())
             return af_fail(err, ANYFLASH_E_TIMEOUT,
                            "interrupted while waiting for another build, which works with '%s'",

@@ -56,7 +56,7 @@ static const char *title_of(struct af_arena *arena, const char *path, const char
          af_file_read(arena, about, TITLE_BYTES_MAX, &text, NULL) == ANYFLASH_OK) ||
         (complete != NULL &&
          af_file_read(arena, complete, TITLE_BYTES_MAX, &text, NULL) == ANYFLASH_OK)) {
-        if (af_span_line(&text, &line))
+        if (af_text_line(&text, &line))
             return af_text_scrub(arena, af_arena_text_n(arena, line.data, line.len), 200);
     }
     return strcmp(name, "sources") == 0 ? "sources of flash-attn" : "unfinished";

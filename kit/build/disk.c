@@ -64,9 +64,10 @@ int64_t af_build_kept_bytes(struct af_build *build, const struct af_build_place 
     const char *objects = af_build_object_folder(build, place);
     int64_t bytes = 0;
     if (setup != NULL && af_file_is_regular(setup))
-        bytes += AF_BUILD_SOURCES_DISK;
+        bytes += AF_OFFER_BUILD_SOURCES_DISK;
     if (complete != NULL && af_file_is_regular(complete))
-        bytes += AF_BUILD_TOOLS_DISK + (place->cuda_from_index ? AF_BUILD_TOOLKIT_DISK : 0);
+        bytes += AF_OFFER_BUILD_TOOLS_DISK +
+                 (place->cuda_from_index ? AF_OFFER_BUILD_TOOLKIT_DISK : 0);
     for (size_t i = 0; objects != NULL && i < AF_COUNT(below); i++)
         bytes += object_bytes(arena, af_arena_format(arena, "%s%s", objects, below[i]));
     return bytes;
@@ -76,11 +77,12 @@ int64_t af_build_kept_bytes(struct af_build *build, const struct af_build_place 
 static uint64_t need_of(struct af_build *build, const struct af_build_place *place)
 {
     int64_t cores = af_fact_int_or(&build->machine->resources.cores, 1);
-    struct af_build_needs needs =
-        af_build_needs_of(&build->slim, build->slots > 0 ? (int64_t)build->slots : cores, 0,
-                          place->cuda_from_index);
+    struct af_offer_build_needs needs =
+        af_offer_build_needs_of(&build->slim, build->slots > 0 ? (int64_t)build->slots : cores,
+                                0, place->cuda_from_index);
     int64_t left = (int64_t)needs.disk_bytes - af_build_kept_bytes(build, place);
-    return (uint64_t)(left > AF_BUILD_COMPILER_DISK ? left : AF_BUILD_COMPILER_DISK);
+    return (uint64_t)(left > AF_OFFER_BUILD_COMPILER_DISK ? left
+                                                          : AF_OFFER_BUILD_COMPILER_DISK);
 }
 
 static const char *size_text(uint64_t bytes, char text[SIZE_BYTES])

@@ -14,7 +14,8 @@
 #define LAST_SECONDS 3.0 /* linking and packing */
 #define PLACES_MAX 64
 
-void af_end_time_add(struct af_end_time *end_time, const struct af_govern_event *event)
+void af_build_end_time_add(struct af_build_end_time *end_time,
+                           const struct af_govern_event *event)
 {
     end_time->predicted += event->file->seconds;
     end_time->worked += event->cpu_seconds;
@@ -22,7 +23,8 @@ void af_end_time_add(struct af_end_time *end_time, const struct af_govern_event 
 }
 
 /* CPU seconds that a compiler does in a second. */
-static double pace_of(const struct af_end_time *end_time, const struct af_govern_event *event)
+static double pace_of(const struct af_build_end_time *end_time,
+                      const struct af_govern_event *event)
 {
     double worked = PRIOR_PACE * PRIOR_SECONDS + end_time->worked;
     double elapsed = PRIOR_SECONDS + end_time->elapsed;
@@ -67,7 +69,8 @@ static size_t next_waiting(const struct af_govern_event *event, size_t before)
     return found;
 }
 
-double af_end_time_left(const struct af_end_time *end_time, const struct af_govern_event *event)
+double af_build_end_time_left(const struct af_build_end_time *end_time,
+                              const struct af_govern_event *event)
 {
     double places[PLACES_MAX] = {0};
     size_t count = 0;

@@ -11,17 +11,18 @@
 #include "kit/build/governor/govern.h"
 
 /* Zero-initialised. */
-struct af_end_time {
+struct af_build_end_time {
     double predicted; /* CPU seconds of the finished files */
     double worked;    /* and what they took */
     double elapsed;   /* seconds that they ran */
 };
 
 /* A file ended well. */
-void af_end_time_add(struct af_end_time *end_time, const struct af_govern_event *event);
+void af_build_end_time_add(struct af_build_end_time *end_time,
+                           const struct af_govern_event *event);
 
 /* Seconds from now to the end, with the jobs of `event` and as many at a time as now. */
-double af_end_time_left(const struct af_end_time *end_time,
-                        const struct af_govern_event *event);
+double af_build_end_time_left(const struct af_build_end_time *end_time,
+                              const struct af_govern_event *event);
 
 #endif

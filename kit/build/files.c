@@ -35,7 +35,7 @@ enum anyflash_status af_build_write_file(struct af_arena *arena, const char *pat
 {
     struct af_span old;
     if (af_file_read(arena, path, TEXT_BYTES_MAX, &old, NULL) == ANYFLASH_OK &&
-        af_span_equal(old, text))
+        af_text_span_equal(old, text))
         return ANYFLASH_OK; /* its time stays: nothing is compiled again for it */
     enum anyflash_status status = af_file_write_text(arena, path, text, err);
     if (status == ANYFLASH_OK && chmod(path, (mode_t)mode) != 0)
@@ -75,7 +75,7 @@ static bool take_mark(struct af_span *line, const char *mark)
     size_t len = strlen(mark);
     if (line->len < len || strncasecmp(line->data, mark, len) != 0)
         return false;
-    *line = af_span_trim((struct af_span){line->data + len, line->len - len});
+    *line = af_text_trim((struct af_span){line->data + len, line->len - len});
     return true;
 }
 
@@ -90,8 +90,8 @@ static struct said read_said(struct af_span text)
 {
     struct said said = {{NULL, 0}, {NULL, 0}, {"", 0}};
     struct af_span line;
-    while (af_span_line(&text, &line)) {
-        line = af_span_trim(line);
+    while (af_text_line(&text, &line)) {
+        line = af_text_trim(line);
         if (line.len == 0 || take_mark(&line, "hint:"))
             continue;
         if (said.error.data == NULL && take_mark(&line, "error:"))

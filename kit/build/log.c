@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/build/governor/gate.h"
+#include "kit/build/governor/compiler_wrapper.h"
 #include "kit/system/file.h"
 
 #define LOG_BYTES_MAX (32u * 1024u * 1024u)
@@ -92,7 +92,8 @@ static void read_line(struct search *search, struct af_span line)
     }
     if (fails)
         search->failed = line;
-    if (fails || ends || contains(line, AF_GATE_AGAIN) || contains(line, AF_GATE_WELL))
+    if (fails || ends || contains(line, AF_WRAPPER_RESTARTED) ||
+        contains(line, AF_WRAPPER_SUCCEEDED))
         forget(search);
     else if (!begins(line, GAVE_UP))
         take(search, line);
@@ -105,7 +106,7 @@ static struct af_span stem_of(struct af_span failed)
     const char *close =
         stem.len > 0 && stem.data[0] == '[' ? memchr(stem.data, ']', stem.len) : NULL;
     size_t skip = close == NULL ? 0 : (size_t)(close + 1 - stem.data);
-    stem = af_span_trim((struct af_span){stem.data + skip, stem.len - skip});
+    stem = af_text_trim((struct af_span){stem.data + skip, stem.len - skip});
     const char *space = memchr(stem.data, ' ', stem.len);
     stem.len = space == NULL ? stem.len : (size_t)(space - stem.data);
     const char *slash = memrchr(stem.data, '/', stem.len);
@@ -122,7 +123,7 @@ static struct af_span gave_up(struct af_span rest, struct af_span failed)
     const size_t head = strlen(GAVE_UP);
     struct af_span stem = failed.data == NULL ? failed : stem_of(failed);
     struct af_span line;
-    while (af_span_line(&rest, &line)) {
+    while (af_text_line(&rest, &line)) {
         if (begins(line, GAVE_UP) && line.len > head + stem.len &&
             (stem.len == 0 || (memcmp(line.data + head, stem.data, stem.len) == 0 &&
                                line.data[head + stem.len] == '.')))
@@ -139,7 +140,7 @@ const char *af_build_first_error(struct af_arena *arena, const char *log)
     if (af_file_read_start(arena, log, LOG_BYTES_MAX, &all, NULL) != ANYFLASH_OK)
         return NULL;
     struct af_span rest = all;
-    while (!search.over && af_span_line(&rest, &line))
+    while (!search.over && af_text_line(&rest, &line))
         read_line(&search, line);
     line = gave_up(all, search.failed);
     line = line.data == NULL ? search.found : line;

@@ -79,7 +79,8 @@ static enum anyflash_status read_axis(struct maker *maker, const char *word,
 
 /* "2.9.1" of "2.9" where the table knows it; false when it is no public version. */
 static bool read_torch(const struct maker *maker, const char *word,
-                       const struct af_torch_release **release_out, const char **torch_out)
+                       const struct af_catalog_torch_release **release_out,
+                       const char **torch_out)
 {
     struct af_version version;
     char text[WORD_BYTES];
@@ -151,7 +152,7 @@ static enum anyflash_status check_values(struct maker *maker, struct anyflash_er
                            "--matrix lacks %s=: torch=2.9,2.10 python=3.12 arch=80,90",
                            axis_names[axis]);
         for (size_t i = 0; i < values->count; i++) {
-            const struct af_torch_release *release;
+            const struct af_catalog_torch_release *release;
             const char *torch;
             const char *word = values->words[i];
             bool good = axis == TORCH    ? read_torch(maker, word, &release, &torch)
@@ -167,7 +168,7 @@ static enum anyflash_status check_values(struct maker *maker, struct anyflash_er
     return ANYFLASH_OK;
 }
 
-static bool has_python(const struct af_torch_release *release, const char *python)
+static bool has_python(const struct af_catalog_torch_release *release, const char *python)
 {
     char plain[WORD_BYTES];
     size_t len = strlen(python);
@@ -179,7 +180,7 @@ static bool has_python(const struct af_torch_release *release, const char *pytho
 
 static bool takes_python(const struct maker *maker, const char *python)
 {
-    const struct af_flash_release *flash =
+    const struct af_catalog_flash_release *flash =
         af_tables_flash(maker->tables, maker->question->version);
     struct af_version version;
     return flash == NULL || flash->python_requires == NULL ||
@@ -188,8 +189,8 @@ static bool takes_python(const struct maker *maker, const char *python)
 }
 
 /* Why this combination cannot be; NULL when it can, and when memory lacks. */
-static const char *judge(struct maker *maker, const struct af_torch_release *release,
-                         struct af_matrix_job *job)
+static const char *fit(struct maker *maker, const struct af_catalog_torch_release *release,
+                       struct af_matrix_job *job)
 {
     char target[WORD_BYTES];
     snprintf(target, sizeof target, "%d.%d", job->sm / 10, job->sm % 10);
@@ -201,7 +202,7 @@ static const char *judge(struct maker *maker, const struct af_torch_release *rel
     if (!takes_python(maker, job->python))
         return af_arena_format(maker->arena, "flash-attn %s does not take Python %s",
                                maker->question->version, job->python);
-    const struct af_torch_variant *variant =
+    const struct af_catalog_torch_variant *variant =
         job->cuda != NULL ? af_tables_variant(release, PLATFORM, job->cuda)
                           : af_tables_default(release, PLATFORM);
     if (variant == NULL || variant->cuda_major < 0)
@@ -308,7 +309,7 @@ static bool is_known(const struct af_matrix_job *jobs, size_t count, const char 
 
 static void add_job(struct maker *maker, const size_t at[AXIS_COUNT])
 {
-    const struct af_torch_release *release = NULL;
+    const struct af_catalog_torch_release *release = NULL;
     bool with_cuda = maker->axes[CUDA].count > 0;
     struct af_matrix_job job = {
         .python = af_arena_text(maker->arena, maker->axes[PYTHON].words[at[PYTHON]]),
@@ -317,7 +318,7 @@ static void add_job(struct maker *maker, const size_t at[AXIS_COUNT])
     read_torch(maker, maker->axes[TORCH].words[at[TORCH]], &release, &job.torch);
     if (maker->arena->failed)
         return;
-    job.reason = judge(maker, release, &job);
+    job.reason = fit(maker, release, &job);
     job.name = af_arena_format(maker->arena, "torch%s-%s-%s-sm%d", job.torch,
                                job.cuda != NULL ? job.cuda : "cuda",
                                python_tag(maker, job.python), job.sm);

@@ -57,7 +57,7 @@ const char *af_build_object_folder(const struct af_build *build,
 /* uv, as a path, from PATH or the environment of our own; NULL: there is none. */
 const char *af_build_uv(const struct af_build *build, const struct af_build_place *place);
 
-enum af_build_hold {
+enum af_build_lock_mode {
     AF_BUILD_SHARED, /* by those who use the folder */
     AF_BUILD_ALONE   /* by the one who makes or removes it */
 };
@@ -68,7 +68,7 @@ enum af_build_hold {
  * or a lock on the same folder, which is changed; in any case closed by the caller.
  */
 enum anyflash_status af_build_lock(struct af_build *build, const char *folder,
-                                   enum af_build_hold hold, int *fd,
+                                   enum af_build_lock_mode hold, int *fd,
                                    struct anyflash_error *err);
 
 /*

@@ -67,8 +67,8 @@ static const char *pinned_toolkit(const struct af_build *build)
     while (af_header_next(&rest, &header)) {
         if (!af_header_is(&header, "Requires-Dist") ||
             !af_requirement_parse(header.value, &requirement) ||
-            !af_span_equal(requirement.name, "cuda-toolkit") || requirement.specifier.len < 3 ||
-            strncmp(requirement.specifier.data, "==", 2) != 0)
+            !af_text_span_equal(requirement.name, "cuda-toolkit") ||
+            requirement.specifier.len < 3 || strncmp(requirement.specifier.data, "==", 2) != 0)
             continue;
         return af_arena_text_n(build->arena, requirement.specifier.data + 2,
                                requirement.specifier.len - 2);

@@ -73,7 +73,7 @@ static const char *ask(struct checking *checking, const char *const *argv, const
     if (result.exit_code != 0) {
         struct af_span said = result.errors.len > 0 ? result.errors : result.output;
         struct af_span first = {"", 0};
-        af_span_line(&said, &first);
+        af_text_line(&said, &first);
         *why_out =
             result.exit_code == 127
                 ? af_arena_format(arena, "'%s' is not there", argv[0])
@@ -234,18 +234,18 @@ static void conclude(struct af_build_check *check)
     check->can_start = check->missing_count == 0;
 }
 
-enum anyflash_status af_build_check(struct af_build *build, struct af_build_room room,
+enum anyflash_status af_build_check(struct af_build *build, struct af_build_resources resources,
                                     struct af_build_check *check_out,
                                     struct anyflash_error *err)
 {
-    static const enum af_toolkit_from from[] = {
-        [AF_BUILD_TOOLKIT_AUTO] = AF_TOOLKIT_AUTO,
-        [AF_BUILD_TOOLKIT_SYSTEM] = AF_TOOLKIT_SYSTEM,
-        [AF_BUILD_TOOLKIT_INDEX] = AF_TOOLKIT_INDEX,
+    static const enum af_fit_toolkit_from from[] = {
+        [AF_BUILD_TOOLKIT_AUTO] = AF_FIT_TOOLKIT_AUTO,
+        [AF_BUILD_TOOLKIT_SYSTEM] = AF_FIT_TOOLKIT_SYSTEM,
+        [AF_BUILD_TOOLKIT_INDEX] = AF_FIT_TOOLKIT_INDEX,
     };
-    int64_t kept = room.disk_bytes > 0 ? kept_bytes(build) : 0;
-    const struct af_fit_options options = {.build_peak_bytes = room.peak_bytes,
-                                           .build_disk_bytes = room.disk_bytes - kept,
+    int64_t kept = resources.disk_bytes > 0 ? kept_bytes(build) : 0;
+    const struct af_fit_options options = {.build_peak_bytes = resources.peak_bytes,
+                                           .build_disk_bytes = resources.disk_bytes - kept,
                                            .build_targets = build->slim.archs,
                                            .build_target_count = build->slim.arch_count,
                                            .build_memory_bytes = (int64_t)build->memory_bytes,
@@ -253,7 +253,7 @@ enum anyflash_status af_build_check(struct af_build *build, struct af_build_room
     struct checking checking = {build, check_out};
     struct af_rung rung;
     enum anyflash_status status =
-        af_fit_build(build->machine, &options, build->arena, &rung, err);
+        af_offer_build_rung(build->machine, &options, build->arena, &rung, err);
     if (status != ANYFLASH_OK)
         return status;
     *check_out = (struct af_build_check){.row_count = 0};

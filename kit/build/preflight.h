@@ -21,7 +21,7 @@ struct af_build_check {
 };
 
 /* What the selection needs, for the verdicts about room; 0: a slim build's. */
-struct af_build_room {
+struct af_build_resources {
     int64_t peak_bytes;
     int64_t disk_bytes;
 };
@@ -31,7 +31,7 @@ struct af_build_room {
  * of the selection stand in place of the GPUs, where it has some. Texts live in
  * build->arena. Fails with NO_MEMORY, or with INTERNAL.
  */
-enum anyflash_status af_build_check(struct af_build *build, struct af_build_room room,
+enum anyflash_status af_build_check(struct af_build *build, struct af_build_resources resources,
                                     struct af_build_check *check_out,
                                     struct anyflash_error *err);
 

@@ -209,9 +209,9 @@ static enum anyflash_status write_json(struct af_build *build,
 }
 
 /* A script of unchanging path and text, as both stand in every command. */
-static enum anyflash_status write_gate(struct af_build *build,
-                                       const struct af_build_place *place, const char *name,
-                                       const char *compiler, struct anyflash_error *err)
+static enum anyflash_status write_wrapper(struct af_build *build,
+                                          const struct af_build_place *place, const char *name,
+                                          const char *compiler, struct anyflash_error *err)
 {
     const char *const argv[] = {"gate", compiler};
     const char *path = af_arena_format(build->arena, "%s/gate/%s", place->folder, name);
@@ -230,19 +230,19 @@ enum anyflash_status af_build_write_selection(struct af_build *build,
                                               const struct af_build_place *place,
                                               struct anyflash_error *err)
 {
-    const char *gates = af_path_join(build->arena, place->folder, "gate");
+    const char *wrappers = af_path_join(build->arena, place->folder, "gate");
     const char *nvcc = af_arena_format(build->arena, "%s/bin/nvcc", place->cuda_home);
     const char *driver = af_path_join(build->arena, place->folder, "driver.py");
     const struct af_compiler_rows *rows = &build->machine->compilers;
     const char *host =
         rows->count > 0 ? af_fact_text_or(&rows->rows[0].path, "/usr/bin/c++") : "/usr/bin/c++";
-    if (gates == NULL || nvcc == NULL || driver == NULL)
+    if (wrappers == NULL || nvcc == NULL || driver == NULL)
         return af_fail_memory(err);
-    enum anyflash_status status = af_folder_make(gates, 0755, err);
+    enum anyflash_status status = af_folder_make(wrappers, 0755, err);
     if (status == ANYFLASH_OK)
-        status = write_gate(build, place, "nvcc", nvcc, err);
+        status = write_wrapper(build, place, "nvcc", nvcc, err);
     if (status == ANYFLASH_OK)
-        status = write_gate(build, place, "c++", host, err);
+        status = write_wrapper(build, place, "c++", host, err);
     if (status == ANYFLASH_OK)
         status = af_build_write_file(build->arena, driver, af_build_driver_py, 0644, err);
     return status == ANYFLASH_OK ? write_json(build, place, err) : status;

@@ -95,9 +95,9 @@ static enum anyflash_status find_archive(struct af_build *build,
 static bool show_progress(void *context, uint64_t done, int64_t total)
 {
     const struct af_build *build = context;
-    if (build->talk.progress != NULL)
-        build->talk.progress(build->talk.context, "sources of flash-attn", done,
-                             total < 0 ? 0 : (uint64_t)total);
+    if (build->progress.transfer != NULL)
+        build->progress.transfer(build->progress.context, "sources of flash-attn", done,
+                                 total < 0 ? 0 : (uint64_t)total);
     return !af_interrupted();
 }
 
@@ -130,7 +130,7 @@ static enum anyflash_status copy_archive(struct af_build *build, const struct ar
                                          const char *path, struct anyflash_error *err)
 {
     char hex[AF_SHA256_HEX_BYTES];
-    enum anyflash_status status = af_sha256_file(path, hex, NULL, err);
+    enum anyflash_status status = af_file_sha256(path, hex, NULL, err);
     if (status == ANYFLASH_OK && !af_sha256_equal(hex, archive->sha256))
         return af_fail(err, ANYFLASH_E_DATA,
                        "the sources of flash-attn %s in '%s' have another SHA-256 than the "
@@ -156,7 +156,7 @@ static enum anyflash_status get(struct af_build *build, const struct archive *ar
                                          .max_bytes = ARCHIVE_BYTES_MAX,
                                          .progress = show_progress,
                                          .context = build};
-    enum anyflash_status status = af_sha256_file(archive->path, hex, NULL, err);
+    enum anyflash_status status = af_file_sha256(archive->path, hex, NULL, err);
     if (status == ANYFLASH_E_NO_MEMORY ||
         (status == ANYFLASH_OK && af_sha256_equal(hex, archive->sha256)))
         return status;
@@ -191,7 +191,7 @@ static enum anyflash_status bring(struct af_build *build, const struct af_build_
         status = af_build_write_file(build->arena, script, af_build_unpack_py, 0644, err);
     if (status != ANYFLASH_OK)
         return status;
-    af_say(&build->talk, "unpacking flash-attn %s", build->version);
+    af_progress_message(&build->progress, "unpacking flash-attn %s", build->version);
     const char *const argv[] = {place->python, "-I",           script,
                                 archive.path,  place->sources, NULL};
     return af_build_call(build, place->log, "unpacking the sources", argv, NULL, NULL, err);

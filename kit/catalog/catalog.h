@@ -18,7 +18,7 @@
  * Equal texts of one field are one pointer, but for filename and url. The
  * numbers are the texts above them, read once; -1 is unknown or not said.
  */
-struct af_wheel {
+struct af_catalog_wheel {
     const char *filename;
     const char *url;
     const char *source; /* "Dao-AILab/flash-attention", "huggingface:owner/name", ... */
@@ -54,7 +54,7 @@ struct af_wheel {
 };
 
 struct af_catalog {
-    const struct af_wheel *wheels;
+    const struct af_catalog_wheel *wheels;
     size_t count;
     const char *name; /* "embedded" or the file */
     const char *date; /* state of its sources, as "2026-08-22" */

@@ -43,25 +43,27 @@ static uint32_t place_of(struct af_intern *texts, struct af_arena *arena, const 
     return (uint32_t)number + 1;
 }
 
-static void add_columns(const struct af_wheel *wheels, size_t count, struct af_intern *texts,
-                        struct af_arena *arena, struct af_text *columns)
+static void add_columns(const struct af_catalog_wheel *wheels, size_t count,
+                        struct af_intern *texts, struct af_arena *arena,
+                        struct af_text *columns)
 {
 #define COLUMN(value, bytes)                                                                   \
     for (size_t i = 0; i < count; i++)                                                         \
         add_number(columns, (uint32_t)(value), bytes);
-#define AF_WHEEL_LONG(member, needed)
-#define AF_WHEEL_TEXT(member, needed) COLUMN(place_of(texts, arena, wheels[i].member), 2)
-#define AF_WHEEL_JOINED(member) COLUMN(place_of(texts, arena, wheels[i].member), 2)
-#define AF_WHEEL_NUMBER(member, type) COLUMN(wheels[i].member, sizeof(type))
-#define AF_WHEEL_ANSWER(member) COLUMN(wheels[i].member, 1)
-#define AF_WHEEL_FLAG(member) COLUMN(wheels[i].member, 1)
+#define AF_CATALOG_WHEEL_LONG(member, needed)
+#define AF_CATALOG_WHEEL_TEXT(member, needed)                                                  \
+    COLUMN(place_of(texts, arena, wheels[i].member), 2)
+#define AF_CATALOG_WHEEL_JOINED(member) COLUMN(place_of(texts, arena, wheels[i].member), 2)
+#define AF_CATALOG_WHEEL_NUMBER(member, type) COLUMN(wheels[i].member, sizeof(type))
+#define AF_CATALOG_WHEEL_ANSWER(member) COLUMN(wheels[i].member, 1)
+#define AF_CATALOG_WHEEL_FLAG(member) COLUMN(wheels[i].member, 1)
 #include "kit/catalog/wheel_fields.inc"
-#undef AF_WHEEL_LONG
-#undef AF_WHEEL_TEXT
-#undef AF_WHEEL_JOINED
-#undef AF_WHEEL_NUMBER
-#undef AF_WHEEL_ANSWER
-#undef AF_WHEEL_FLAG
+#undef AF_CATALOG_WHEEL_LONG
+#undef AF_CATALOG_WHEEL_TEXT
+#undef AF_CATALOG_WHEEL_JOINED
+#undef AF_CATALOG_WHEEL_NUMBER
+#undef AF_CATALOG_WHEEL_ANSWER
+#undef AF_CATALOG_WHEEL_FLAG
 #undef COLUMN
 }
 
@@ -74,7 +76,7 @@ struct parts {
     struct af_text columns;
 };
 
-static void collect(struct parts *parts, const struct af_wheel *wheels, size_t count,
+static void collect(struct parts *parts, const struct af_catalog_wheel *wheels, size_t count,
                     const char *date)
 {
     place_of(&parts->texts, &parts->arena, date);
@@ -99,7 +101,7 @@ static void join(const struct parts *parts, size_t count, struct af_text *packed
     af_text_add_n(packed, parts->columns.data, parts->columns.len);
 }
 
-enum anyflash_status af_catalog_pack(const struct af_wheel *wheels, size_t count,
+enum anyflash_status af_catalog_pack(const struct af_catalog_wheel *wheels, size_t count,
                                      const char *date, struct af_text *packed,
                                      struct anyflash_error *err)
 {
@@ -175,7 +177,7 @@ static void take_texts(struct unpacking *left, size_t bytes)
     }
 }
 
-static void take_names(struct unpacking *left, size_t bytes, struct af_wheel *wheels,
+static void take_names(struct unpacking *left, size_t bytes, struct af_catalog_wheel *wheels,
                        size_t count)
 {
     const char *at = (const char *)take(left, bytes);
@@ -196,41 +198,42 @@ static const char *text_at(struct unpacking *left, const unsigned char *column, 
     return place == 0 || left->failed ? NULL : left->texts[place - 1];
 }
 
-static void take_columns(struct unpacking *left, struct af_wheel *wheels, size_t count)
+static void take_columns(struct unpacking *left, struct af_catalog_wheel *wheels, size_t count)
 {
     const unsigned char *column;
 #define COLUMN(member, bytes, value)                                                           \
     column = take(left, count * (bytes));                                                      \
     for (size_t i = 0; !left->failed && i < count; i++)                                        \
         wheels[i].member = value;
-#define AF_WHEEL_LONG(member, needed)
-#define AF_WHEEL_TEXT(member, needed) COLUMN(member, 2, text_at(left, column, i))
-#define AF_WHEEL_JOINED(member) COLUMN(member, 2, text_at(left, column, i))
-#define AF_WHEEL_NUMBER(member, type)                                                          \
+#define AF_CATALOG_WHEEL_LONG(member, needed)
+#define AF_CATALOG_WHEEL_TEXT(member, needed) COLUMN(member, 2, text_at(left, column, i))
+#define AF_CATALOG_WHEEL_JOINED(member) COLUMN(member, 2, text_at(left, column, i))
+#define AF_CATALOG_WHEEL_NUMBER(member, type)                                                  \
     COLUMN(member, sizeof(type), (type)number_at(column + sizeof(type) * i, sizeof(type)))
-#define AF_WHEEL_ANSWER(member)                                                                \
+#define AF_CATALOG_WHEEL_ANSWER(member)                                                        \
     COLUMN(member, 1, column[i] <= AF_UNKNOWN ? column[i] : AF_UNKNOWN)
-#define AF_WHEEL_FLAG(member) COLUMN(member, 1, column[i] != 0)
+#define AF_CATALOG_WHEEL_FLAG(member) COLUMN(member, 1, column[i] != 0)
 #include "kit/catalog/wheel_fields.inc"
-#undef AF_WHEEL_LONG
-#undef AF_WHEEL_TEXT
-#undef AF_WHEEL_JOINED
-#undef AF_WHEEL_NUMBER
-#undef AF_WHEEL_ANSWER
-#undef AF_WHEEL_FLAG
+#undef AF_CATALOG_WHEEL_LONG
+#undef AF_CATALOG_WHEEL_TEXT
+#undef AF_CATALOG_WHEEL_JOINED
+#undef AF_CATALOG_WHEEL_NUMBER
+#undef AF_CATALOG_WHEEL_ANSWER
+#undef AF_CATALOG_WHEEL_FLAG
 #undef COLUMN
 }
 
 /* Texts that every wheel must have; a reader never looks for NULL there. */
-static bool is_complete(const struct af_wheel *wheel)
+static bool is_complete(const struct af_catalog_wheel *wheel)
 {
     return wheel->source != NULL && wheel->package != NULL && wheel->version != NULL &&
            wheel->python != NULL && wheel->abi != NULL && wheel->platform != NULL;
 }
 
 enum anyflash_status af_catalog_unpack(struct af_span bytes, struct af_arena *arena,
-                                       const struct af_wheel **wheels_out, size_t *count_out,
-                                       const char **date_out, struct anyflash_error *err)
+                                       const struct af_catalog_wheel **wheels_out,
+                                       size_t *count_out, const char **date_out,
+                                       struct anyflash_error *err)
 {
     struct unpacking left = {.at = (const unsigned char *)bytes.data};
     left.end = left.at + bytes.len;
@@ -241,7 +244,7 @@ enum anyflash_status af_catalog_unpack(struct af_span bytes, struct af_arena *ar
     left.text_count = number_at(head + 8, 4);
     if (count > bytes.len || left.text_count > TEXTS_MAX || left.text_count == 0)
         return af_fail(err, ANYFLASH_E_DATA, "the packed catalog counts more than it holds");
-    struct af_wheel *wheels = af_arena_array(arena, count, sizeof *wheels);
+    struct af_catalog_wheel *wheels = af_arena_array(arena, count, sizeof *wheels);
     left.texts = af_arena_array(arena, left.text_count, sizeof *left.texts);
     if (wheels == NULL || left.texts == NULL)
         return af_fail_memory(err);

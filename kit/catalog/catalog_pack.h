@@ -19,7 +19,7 @@
  * Appends the packed form to `packed`. Fails with NO_MEMORY, or LIMIT when
  * there are more than 65,535 distinct texts.
  */
-enum anyflash_status af_catalog_pack(const struct af_wheel *wheels, size_t count,
+enum anyflash_status af_catalog_pack(const struct af_catalog_wheel *wheels, size_t count,
                                      const char *date, struct af_text *packed,
                                      struct anyflash_error *err);
 
@@ -28,7 +28,8 @@ enum anyflash_status af_catalog_pack(const struct af_wheel *wheels, size_t count
  * Fails with DATA when the bytes contradict themselves.
  */
 enum anyflash_status af_catalog_unpack(struct af_span bytes, struct af_arena *arena,
-                                       const struct af_wheel **wheels_out, size_t *count_out,
-                                       const char **date_out, struct anyflash_error *err);
+                                       const struct af_catalog_wheel **wheels_out,
+                                       size_t *count_out, const char **date_out,
+                                       struct anyflash_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * catalog_rows.c: one JSON object a line becomes one struct af_wheel.
+ * catalog_rows.c: one JSON object a line becomes one struct af_catalog_wheel.
  *
  * Everything is checked here, once: what installers and terminals are handed
  * later comes out of these texts. Unknown keys are a newer file's and are passed
@@ -152,7 +152,7 @@ static bool split_numbers(const char *text, int16_t *parts[3])
     return at == NULL;
 }
 
-static bool read_numbers(struct reading *reading, struct af_wheel *wheel)
+static bool read_numbers(struct reading *reading, struct af_catalog_wheel *wheel)
 {
     int16_t unused;
     int16_t glibc_major;
@@ -202,7 +202,7 @@ static bool read_sms(struct reading *reading, const json_t *row, const char *fie
 }
 
 /* Notes the version's number in discovery order; rank_versions() replaces it. */
-static bool read_version(struct reading *reading, struct af_wheel *wheel)
+static bool read_version(struct reading *reading, struct af_catalog_wheel *wheel)
 {
     struct af_version version;
     size_t number;
@@ -216,7 +216,7 @@ static bool read_version(struct reading *reading, struct af_wheel *wheel)
 }
 
 /* Names and addresses are handed to installers: nothing that reads as an option or path. */
-static bool check_handles(struct reading *reading, const struct af_wheel *wheel)
+static bool check_handles(struct reading *reading, const struct af_catalog_wheel *wheel)
 {
     if (wheel->filename[0] == '-' || strpbrk(wheel->filename, "/\\ ") != NULL ||
         !af_ends_with(wheel->filename, ".whl"))
@@ -229,30 +229,30 @@ static bool check_handles(struct reading *reading, const struct af_wheel *wheel)
     return true;
 }
 
-static bool read_row(struct reading *reading, const json_t *row, struct af_wheel *wheel)
+static bool read_row(struct reading *reading, const json_t *row, struct af_catalog_wheel *wheel)
 {
     enum af_answer valid_name;
-#define AF_WHEEL_TEXT(member, needed)                                                          \
+#define AF_CATALOG_WHEEL_TEXT(member, needed)                                                  \
     if (!read_text(reading, row, #member, needed, &wheel->member))                             \
         return false;
-#define AF_WHEEL_LONG(member, needed)                                                          \
+#define AF_CATALOG_WHEEL_LONG(member, needed)                                                  \
     if (!read_long(reading, row, #member, needed, &wheel->member))                             \
         return false;
-#define AF_WHEEL_ANSWER(member)                                                                \
+#define AF_CATALOG_WHEEL_ANSWER(member)                                                        \
     if (!read_answer(reading, row, #member, &wheel->member))                                   \
         return false;
-#define AF_WHEEL_JOINED(member)                                                                \
+#define AF_CATALOG_WHEEL_JOINED(member)                                                        \
     if (!read_sms(reading, row, #member, &wheel->member))                                      \
         return false;
-#define AF_WHEEL_NUMBER(member, type)
-#define AF_WHEEL_FLAG(member)
+#define AF_CATALOG_WHEEL_NUMBER(member, type)
+#define AF_CATALOG_WHEEL_FLAG(member)
 #include "kit/catalog/wheel_fields.inc"
-#undef AF_WHEEL_TEXT
-#undef AF_WHEEL_LONG
-#undef AF_WHEEL_ANSWER
-#undef AF_WHEEL_JOINED
-#undef AF_WHEEL_NUMBER
-#undef AF_WHEEL_FLAG
+#undef AF_CATALOG_WHEEL_TEXT
+#undef AF_CATALOG_WHEEL_LONG
+#undef AF_CATALOG_WHEEL_ANSWER
+#undef AF_CATALOG_WHEEL_JOINED
+#undef AF_CATALOG_WHEEL_NUMBER
+#undef AF_CATALOG_WHEEL_FLAG
     if (!read_flag(reading, row, "kind", "official", false, &wheel->official) ||
         !read_flag(reading, row, "gpu", "rocm", false, &wheel->rocm) ||
         !read_flag(reading, row, "evidence", "listed", false, &wheel->listed) ||
@@ -275,7 +275,8 @@ static int compare_ranked(const void *a, const void *b)
 }
 
 /* Turns version_rank from discovery order into the order of versions. */
-static bool rank_versions(struct reading *reading, struct af_wheel *wheels, size_t count)
+static bool rank_versions(struct reading *reading, struct af_catalog_wheel *wheels,
+                          size_t count)
 {
     size_t known = reading->versions.count;
     struct ranked *ranked = af_mem_alloc(known * sizeof *ranked);
@@ -302,11 +303,11 @@ static bool rank_versions(struct reading *reading, struct af_wheel *wheels, size
 
 static bool is_blank(struct af_span line)
 {
-    return af_span_trim(line).len == 0;
+    return af_text_trim(line).len == 0;
 }
 
-static bool read_line(struct reading *reading, struct af_span line, struct af_wheel *wheels,
-                      size_t *count, const char **date)
+static bool read_line(struct reading *reading, struct af_span line,
+                      struct af_catalog_wheel *wheels, size_t *count, const char **date)
 {
     char place[200];
     char shown[160];
@@ -332,27 +333,28 @@ static size_t count_lines(struct af_span bytes)
 {
     struct af_span line;
     size_t count = 0;
-    while (af_span_line(&bytes, &line))
+    while (af_text_line(&bytes, &line))
         count += !is_blank(line);
     return count;
 }
 
 enum anyflash_status af_catalog_rows_read(struct af_span bytes, const char *name,
                                           struct af_arena *arena,
-                                          const struct af_wheel **wheels_out, size_t *count_out,
-                                          const char **date_out, struct anyflash_error *err)
+                                          const struct af_catalog_wheel **wheels_out,
+                                          size_t *count_out, const char **date_out,
+                                          struct anyflash_error *err)
 {
     struct reading reading = {.arena = arena, .name = name, .err = err};
     struct af_span line;
     const char *date = NULL;
     size_t count = 0;
-    size_t room = count_lines(bytes);
-    if (room > AF_CATALOG_ROWS_MAX)
+    size_t capacity = count_lines(bytes);
+    if (capacity > AF_CATALOG_ROWS_MAX)
         return af_fail(err, ANYFLASH_E_LIMIT, "the catalog has more than %u rows",
                        AF_CATALOG_ROWS_MAX);
-    struct af_wheel *wheels = af_arena_array(arena, room, sizeof *wheels);
+    struct af_catalog_wheel *wheels = af_arena_array(arena, capacity, sizeof *wheels);
     bool good = wheels != NULL || no_memory(&reading);
-    while (good && af_span_line(&bytes, &line)) {
+    while (good && af_text_line(&bytes, &line)) {
         reading.line++;
         good = is_blank(line) || read_line(&reading, line, wheels, &count, &date);
     }

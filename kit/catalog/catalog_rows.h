@@ -15,7 +15,8 @@
  */
 enum anyflash_status af_catalog_rows_read(struct af_span bytes, const char *name,
                                           struct af_arena *arena,
-                                          const struct af_wheel **wheels_out, size_t *count_out,
-                                          const char **date_out, struct anyflash_error *err);
+                                          const struct af_catalog_wheel **wheels_out,
+                                          size_t *count_out, const char **date_out,
+                                          struct anyflash_error *err);
 
 #endif

@@ -32,10 +32,10 @@ enum anyflash_status af_catalog_stored_write(const struct af_catalog *catalog,
     char head[HEAD_BYTES + 1];
     enum anyflash_status status =
         af_catalog_pack(catalog->wheels, catalog->count, catalog->date, &packed, err);
-    size_t room = ZSTD_compressBound(packed.len);
-    char *bytes = status == ANYFLASH_OK ? af_mem_alloc(room) : NULL;
+    size_t capacity = ZSTD_compressBound(packed.len);
+    char *bytes = status == ANYFLASH_OK ? af_mem_alloc(capacity) : NULL;
     if (bytes != NULL) {
-        size_t len = ZSTD_compress(bytes, room, packed.data, packed.len, COMPRESSION_LEVEL);
+        size_t len = ZSTD_compress(bytes, capacity, packed.data, packed.len, COMPRESSION_LEVEL);
         make_head(head);
         af_text_add_n(stored, head, HEAD_BYTES);
         if (ZSTD_isError(len))

@@ -1,5 +1,5 @@
 /*
- * catalog_write.c: one struct af_wheel as one JSON object. The table of members
+ * catalog_write.c: one struct af_catalog_wheel as one JSON object. The table of members
  * is wheel_fields.inc; numbers are read out of the texts again.
  */
 #include "kit/catalog/catalog_write.h"
@@ -52,23 +52,24 @@ static void set_joined(struct row *row, const char *key, const char *text)
         json_decref(list);
 }
 
-enum anyflash_status af_catalog_write_row(struct af_text *rows, const struct af_wheel *wheel,
+enum anyflash_status af_catalog_write_row(struct af_text *rows,
+                                          const struct af_catalog_wheel *wheel,
                                           struct anyflash_error *err)
 {
     struct row row = {json_object(), false};
-#define AF_WHEEL_TEXT(member, needed) set_text(&row, #member, wheel->member);
-#define AF_WHEEL_LONG(member, needed) set_text(&row, #member, wheel->member);
-#define AF_WHEEL_JOINED(member) set_joined(&row, #member, wheel->member);
-#define AF_WHEEL_ANSWER(member) set_answer(&row, #member, wheel->member);
-#define AF_WHEEL_NUMBER(member, type)
-#define AF_WHEEL_FLAG(member)
+#define AF_CATALOG_WHEEL_TEXT(member, needed) set_text(&row, #member, wheel->member);
+#define AF_CATALOG_WHEEL_LONG(member, needed) set_text(&row, #member, wheel->member);
+#define AF_CATALOG_WHEEL_JOINED(member) set_joined(&row, #member, wheel->member);
+#define AF_CATALOG_WHEEL_ANSWER(member) set_answer(&row, #member, wheel->member);
+#define AF_CATALOG_WHEEL_NUMBER(member, type)
+#define AF_CATALOG_WHEEL_FLAG(member)
 #include "kit/catalog/wheel_fields.inc"
-#undef AF_WHEEL_TEXT
-#undef AF_WHEEL_LONG
-#undef AF_WHEEL_JOINED
-#undef AF_WHEEL_ANSWER
-#undef AF_WHEEL_NUMBER
-#undef AF_WHEEL_FLAG
+#undef AF_CATALOG_WHEEL_TEXT
+#undef AF_CATALOG_WHEEL_LONG
+#undef AF_CATALOG_WHEEL_JOINED
+#undef AF_CATALOG_WHEEL_ANSWER
+#undef AF_CATALOG_WHEEL_NUMBER
+#undef AF_CATALOG_WHEEL_FLAG
     set_text(&row, "kind", wheel->official ? "official" : "community");
     set_text(&row, "gpu", wheel->rocm ? "rocm" : "cuda");
     set_text(&row, "evidence", wheel->listed ? "listed" : "matrix");

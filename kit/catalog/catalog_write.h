@@ -11,7 +11,8 @@
 void af_catalog_write_date(struct af_text *rows, const char *date);
 
 /* One line. Reading it back gives the same wheel. NO_MEMORY at worst. */
-enum anyflash_status af_catalog_write_row(struct af_text *rows, const struct af_wheel *wheel,
+enum anyflash_status af_catalog_write_row(struct af_text *rows,
+                                          const struct af_catalog_wheel *wheel,
                                           struct anyflash_error *err);
 
 #endif

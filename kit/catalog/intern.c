@@ -51,14 +51,14 @@ static bool grow_slots(struct af_intern *intern)
 
 static bool grow_texts(struct af_intern *intern)
 {
-    if (intern->count < intern->text_room)
+    if (intern->count < intern->text_capacity)
         return true;
-    size_t room = intern->text_room == 0 ? FIRST_SLOTS : intern->text_room * 2;
-    const char **texts = af_mem_resize(intern->texts, room * sizeof *texts);
+    size_t capacity = intern->text_capacity == 0 ? FIRST_SLOTS : intern->text_capacity * 2;
+    const char **texts = af_mem_resize(intern->texts, capacity * sizeof *texts);
     if (texts == NULL)
         return false;
     intern->texts = texts;
-    intern->text_room = room;
+    intern->text_capacity = capacity;
     return true;
 }
 

@@ -15,7 +15,7 @@
 struct af_intern {
     const char **texts;
     size_t count;
-    size_t text_room;
+    size_t text_capacity;
     uint32_t *slots; /* number + 1 of a text, 0 free; a power of two */
     size_t slot_count;
 };

@@ -63,7 +63,7 @@ static void set_local(struct row *row, const struct af_wheel_name *wheel, const 
     const char *plus = strchr(wheel->version_text, '+');
     if (plus == NULL)
         return;
-    af_wheel_local_parse(plus + 1, af_torch_digits_of(source), &local);
+    af_wheel_local_parse(plus + 1, af_formats_torch_digits_of(source), &local);
     set_text(row, "local", plus + 1);
     set_text(row, "cuda", local.cuda);
     set_text(row, "torch", local.torch);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_pure(const struct af_wheel *wheel)
+static bool is_pure(const struct af_catalog_wheel *wheel)
 {
     return strcmp(wheel->abi, "none") == 0;
 }
@@ -49,8 +49,8 @@ static bool holds_order(enum af_query_operator operator, int order)
     return false;
 }
 
-static bool holds_numbers(const struct af_query_word *word, const struct af_wheel *wheel,
-                          const int *numbers)
+static bool holds_numbers(const struct af_query_word *word,
+                          const struct af_catalog_wheel *wheel, const int *numbers)
 {
     if (numbers[0] < 0)
         return is_pure(wheel);
@@ -58,7 +58,7 @@ static bool holds_numbers(const struct af_query_word *word, const struct af_whee
 }
 
 /* "glibc=2.31" asks what loads there; the other operators compare. */
-static bool holds_glibc(const struct af_query_word *word, const struct af_wheel *wheel)
+static bool holds_glibc(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
     int numbers[] = {wheel->glibc_minor < 0 ? -1 : 2, wheel->glibc_minor, -1};
     struct af_query_word loads = *word;
@@ -69,7 +69,8 @@ static bool holds_glibc(const struct af_query_word *word, const struct af_wheel 
     return holds_numbers(&loads, wheel, numbers);
 }
 
-static bool loads_in_python(const struct af_query_word *word, const struct af_wheel *wheel)
+static bool loads_in_python(const struct af_query_word *word,
+                            const struct af_catalog_wheel *wheel)
 {
     char major = (char)('0' + word->parts[0] % 10);
     if (word->part_count == 1)
@@ -79,7 +80,7 @@ static bool loads_in_python(const struct af_query_word *word, const struct af_wh
     return af_tags_python_accepted(&interpreter, wheel->python, wheel->abi);
 }
 
-static bool has_answer(const struct af_query_word *word, const struct af_wheel *wheel)
+static bool has_answer(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
     enum af_answer answer = wheel->cxx11abi_effective;
     if (answer == AF_UNKNOWN)
@@ -115,7 +116,7 @@ static bool is_package(const char *package, const char *wanted)
     }
 }
 
-static bool is_source(const struct af_wheel *wheel, const char *wanted)
+static bool is_source(const struct af_catalog_wheel *wheel, const char *wanted)
 {
     if (af_equal_fold(wanted, "official"))
         return wheel->official;
@@ -125,7 +126,7 @@ static bool is_source(const struct af_wheel *wheel, const char *wanted)
 }
 
 /* Code for SM X.y runs on X.z where z is y or higher. */
-static bool serves_sm(const struct af_query_word *word, const struct af_wheel *wheel)
+static bool serves_sm(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
     for (const char *at = wheel->sm; at != NULL; at = strchr(at, ' ')) {
         char *end;
@@ -138,7 +139,7 @@ static bool serves_sm(const struct af_query_word *word, const struct af_wheel *w
     return is_pure(wheel);
 }
 
-static bool has_version(const struct af_query_word *word, const struct af_wheel *wheel)
+static bool has_version(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
     struct af_version version;
     return af_version_parse(wheel->version, strlen(wheel->version), &version) &&
@@ -146,7 +147,7 @@ static bool has_version(const struct af_query_word *word, const struct af_wheel 
 }
 
 /* Whether the word holds, "!=" taken as "=" where `holds` turns it round. */
-static bool holds_is(const struct af_query_word *word, const struct af_wheel *wheel)
+static bool holds_is(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
     switch (word->key) {
     case AF_QUERY_PYTHON:
@@ -168,7 +169,7 @@ static bool holds_is(const struct af_query_word *word, const struct af_wheel *wh
     }
 }
 
-static bool holds(const struct af_query_word *word, const struct af_wheel *wheel)
+static bool holds(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
     switch (word->key) {
     case AF_QUERY_TORCH:
@@ -185,7 +186,7 @@ static bool holds(const struct af_query_word *word, const struct af_wheel *wheel
     }
 }
 
-static bool matches(const struct af_query *query, const struct af_wheel *wheel)
+static bool matches(const struct af_query *query, const struct af_catalog_wheel *wheel)
 {
     for (size_t i = 0; i < query->count; i++) {
         if (!holds(&query->words[i], wheel))
@@ -197,8 +198,8 @@ static bool matches(const struct af_query *query, const struct af_wheel *wheel)
 /* Package, newest version, official, source, file name, row. */
 static int compare(const void *left, const void *right)
 {
-    const struct af_wheel *a = *(const struct af_wheel *const *)left;
-    const struct af_wheel *b = *(const struct af_wheel *const *)right;
+    const struct af_catalog_wheel *a = *(const struct af_catalog_wheel *const *)left;
+    const struct af_catalog_wheel *b = *(const struct af_catalog_wheel *const *)right;
     int order = a->package == b->package ? 0 : strcmp(a->package, b->package);
     if (order != 0)
         return order;
@@ -214,10 +215,11 @@ static int compare(const void *left, const void *right)
 
 enum anyflash_status af_query_run(const struct af_query *query,
                                   const struct af_catalog *catalog, struct af_arena *arena,
-                                  const struct af_wheel *const **wheels_out, size_t *count_out,
-                                  struct anyflash_error *err)
+                                  const struct af_catalog_wheel *const **wheels_out,
+                                  size_t *count_out, struct anyflash_error *err)
 {
-    const struct af_wheel **found = af_arena_array(arena, catalog->count, sizeof *found);
+    const struct af_catalog_wheel **found =
+        af_arena_array(arena, catalog->count, sizeof *found);
     size_t count = 0;
     if (found == NULL)
         return af_fail_memory(err);

@@ -39,8 +39,8 @@ enum anyflash_status af_query_parse(const char *const *words, size_t word_count,
  */
 enum anyflash_status af_query_run(const struct af_query *query,
                                   const struct af_catalog *catalog, struct af_arena *arena,
-                                  const struct af_wheel *const **wheels_out, size_t *count_out,
-                                  struct anyflash_error *err);
+                                  const struct af_catalog_wheel *const **wheels_out,
+                                  size_t *count_out, struct anyflash_error *err);
 
 /* The keys, in table order, each with one line of help; NULL past the last. */
 const char *af_query_key(size_t index);

@@ -111,7 +111,7 @@ static void split(struct row *row, const char *key, const char *version, int *ma
 }
 
 /* "cu128" is 12.8: the last digit is the minor. "cpu" has neither. */
-static void split_variant(struct row *row, struct af_torch_variant *variant)
+static void split_variant(struct row *row, struct af_catalog_torch_variant *variant)
 {
     int64_t digits;
     variant->cuda_major = variant->cuda_minor = -1;
@@ -126,7 +126,7 @@ static void split_variant(struct row *row, struct af_torch_variant *variant)
     variant->cuda_minor = (int)(digits % 10);
 }
 
-static void read_variant(struct row *row, struct af_torch_variant *variant)
+static void read_variant(struct row *row, struct af_catalog_torch_variant *variant)
 {
     variant->platform = needed_text(row, "platform");
     variant->cuda = needed_text(row, "cuda");
@@ -139,7 +139,7 @@ static void read_variant(struct row *row, struct af_torch_variant *variant)
 
 static void read_torch(struct row *row, void *to)
 {
-    struct af_torch_release *release = to;
+    struct af_catalog_torch_release *release = to;
     const json_t *list = json_object_get(row->json, "variants");
     release->minor = needed_text(row, "torch");
     split(row, "torch", release->minor, &release->major_number, &release->minor_number);
@@ -151,7 +151,7 @@ static void read_torch(struct row *row, void *to)
     release->pythons = words(row, "python");
     release->pythons_free_threaded = words(row, "python_free_threaded");
     release->variant_count = json_array_size(list);
-    struct af_torch_variant *variants =
+    struct af_catalog_torch_variant *variants =
         af_arena_array(row->arena, release->variant_count, sizeof *variants);
     struct row inner = *row;
     for (size_t i = 0; variants != NULL && i < release->variant_count; i++) {
@@ -192,7 +192,7 @@ static void read_unpacking(struct row *row, void *to)
 
 static void read_flash(struct row *row, void *to)
 {
-    struct af_flash_release *release = to;
+    struct af_catalog_flash_release *release = to;
     release->version = needed_text(row, "version");
     release->date = text(row, "date");
     release->python_requires = text(row, "python_requires");
@@ -294,14 +294,14 @@ static const char *youngest(const json_t *root, struct af_arena *arena)
 
 static int compare_text(const void *a, const void *b)
 {
-    return strcmp((*(const struct af_flash_release *const *)a)->version,
-                  (*(const struct af_flash_release *const *)b)->version);
+    return strcmp((*(const struct af_catalog_flash_release *const *)a)->version,
+                  (*(const struct af_catalog_flash_release *const *)b)->version);
 }
 
 /* Ranking asks for releases by text a hundred thousand times. */
 static void index_flash(struct af_tables *tables)
 {
-    const struct af_flash_release **index =
+    const struct af_catalog_flash_release **index =
         af_arena_array(&tables->arena, tables->flash_count, sizeof *index);
     for (size_t i = 0; index != NULL && i < tables->flash_count; i++)
         index[i] = &tables->flash[i];
@@ -313,7 +313,7 @@ static void index_flash(struct af_tables *tables)
 static bool read_all(const json_t *root, struct af_tables *tables, struct anyflash_error *err)
 {
     static const struct table torch = {"torch", "releases", read_torch,
-                                       sizeof(struct af_torch_release)};
+                                       sizeof(struct af_catalog_torch_release)};
     static const struct table cuda = {"cuda", "toolkits", read_cuda,
                                       sizeof(struct af_cuda_toolkit)};
     static const struct table ptx = {"cuda", "ptx_isa", read_ptx_isa,
@@ -321,7 +321,7 @@ static bool read_all(const json_t *root, struct af_tables *tables, struct anyfla
     static const struct table unpacking = {"cuda", "compression", read_unpacking,
                                            sizeof(struct af_unpacking)};
     static const struct table flash = {"flash_attn_releases", "releases", read_flash,
-                                       sizeof(struct af_flash_release)};
+                                       sizeof(struct af_catalog_flash_release)};
     static const struct table traps = {"traps", "traps", read_trap, sizeof(struct af_trap)};
     struct row row = {.arena = &tables->arena, .err = err};
     tables->torch = read_table(root, &torch, &row, &tables->torch_count);
@@ -372,8 +372,8 @@ void af_tables_release(struct af_tables *tables)
     *tables = (struct af_tables){0};
 }
 
-const struct af_torch_release *af_tables_torch(const struct af_tables *tables, int major,
-                                               int minor)
+const struct af_catalog_torch_release *af_tables_torch(const struct af_tables *tables,
+                                                       int major, int minor)
 {
     for (size_t i = 0; i < tables->torch_count; i++) {
         if (tables->torch[i].major_number == major && tables->torch[i].minor_number == minor)
@@ -382,22 +382,22 @@ const struct af_torch_release *af_tables_torch(const struct af_tables *tables, i
     return NULL;
 }
 
-const struct af_torch_variant *af_tables_variant(const struct af_torch_release *release,
-                                                 const char *platform, const char *cuda)
+const struct af_catalog_torch_variant *af_tables_variant(
+    const struct af_catalog_torch_release *release, const char *platform, const char *cuda)
 {
     for (size_t i = 0; i < release->variant_count; i++) {
-        const struct af_torch_variant *variant = &release->variants[i];
+        const struct af_catalog_torch_variant *variant = &release->variants[i];
         if (af_equal(variant->platform, platform) && af_equal(variant->cuda, cuda))
             return variant;
     }
     return NULL;
 }
 
-const struct af_torch_variant *af_tables_default(const struct af_torch_release *release,
-                                                 const char *platform)
+const struct af_catalog_torch_variant *af_tables_default(
+    const struct af_catalog_torch_release *release, const char *platform)
 {
     for (size_t i = 0; i < release->variant_count; i++) {
-        const struct af_torch_variant *variant = &release->variants[i];
+        const struct af_catalog_torch_variant *variant = &release->variants[i];
         if (variant->is_default && af_equal(variant->platform, platform))
             return variant;
     }
@@ -414,8 +414,8 @@ const struct af_cuda_toolkit *af_tables_cuda(const struct af_tables *tables, int
     return NULL;
 }
 
-const struct af_flash_release *af_tables_flash(const struct af_tables *tables,
-                                               const char *version)
+const struct af_catalog_flash_release *af_tables_flash(const struct af_tables *tables,
+                                                       const char *version)
 {
     size_t low = 0;
     for (size_t high = tables->flash_count; low < high;) {

@@ -19,7 +19,7 @@ struct af_words {
 };
 
 /* One build of a torch release. */
-struct af_torch_variant {
+struct af_catalog_torch_variant {
     const char *platform; /* linux_x86_64, linux_aarch64, win_amd64 */
     const char *cuda;     /* "cu128", "cpu" */
     int cuda_major;       /* 12; -1 for cpu */
@@ -31,7 +31,7 @@ struct af_torch_variant {
 };
 
 /* One minor release of torch. Variants: newest CUDA last. */
-struct af_torch_release {
+struct af_catalog_torch_release {
     const char *minor;  /* "2.9" */
     const char *latest; /* newest patch release: "2.9.1" */
     const char *date;   /* of x.y.0 */
@@ -42,7 +42,7 @@ struct af_torch_release {
     enum af_answer flash_kernels; /* exports FlashAttention through aten's operators */
     struct af_words pythons;      /* "3.12" */
     struct af_words pythons_free_threaded; /* "3.13" */
-    const struct af_torch_variant *variants;
+    const struct af_catalog_torch_variant *variants;
     size_t variant_count;
 };
 
@@ -74,7 +74,7 @@ struct af_unpacking {
 };
 
 /* One tag of flash-attn 2. */
-struct af_flash_release {
+struct af_catalog_flash_release {
     const char *version; /* "2.8.3.post1" */
     const char *date;
     const char *python_requires;  /* ">=3.9" */
@@ -127,7 +127,7 @@ struct af_trap {
 
 struct af_tables {
     struct af_arena arena;
-    const struct af_torch_release *torch; /* oldest first */
+    const struct af_catalog_torch_release *torch; /* oldest first */
     size_t torch_count;
     const struct af_cuda_toolkit *cuda; /* oldest first */
     size_t cuda_count;
@@ -135,9 +135,10 @@ struct af_tables {
     size_t ptx_isa_count;
     const struct af_unpacking *unpacking;
     size_t unpacking_count;
-    const struct af_flash_release *flash; /* oldest first */
+    const struct af_catalog_flash_release *flash; /* oldest first */
     size_t flash_count;
-    const struct af_flash_release **flash_by_text; /* the same in order of their texts */
+    const struct af_catalog_flash_release *
+        *flash_by_text; /* the same in order of their texts */
     const struct af_trap *traps;
     size_t trap_count;
     const char *date; /* of the youngest source */
@@ -148,20 +149,20 @@ enum anyflash_status af_tables_load(struct af_tables *tables, struct anyflash_er
 void af_tables_release(struct af_tables *tables);
 
 /* Rows, or NULL when there is none. */
-const struct af_torch_release *af_tables_torch(const struct af_tables *tables, int major,
-                                               int minor);
-const struct af_torch_variant *af_tables_variant(const struct af_torch_release *release,
-                                                 const char *platform, const char *cuda);
-const struct af_torch_variant *af_tables_default(const struct af_torch_release *release,
-                                                 const char *platform);
+const struct af_catalog_torch_release *af_tables_torch(const struct af_tables *tables,
+                                                       int major, int minor);
+const struct af_catalog_torch_variant *af_tables_variant(
+    const struct af_catalog_torch_release *release, const char *platform, const char *cuda);
+const struct af_catalog_torch_variant *af_tables_default(
+    const struct af_catalog_torch_release *release, const char *platform);
 const struct af_cuda_toolkit *af_tables_cuda(const struct af_tables *tables, int major,
                                              int minor);
-const struct af_flash_release *af_tables_flash(const struct af_tables *tables,
-                                               const char *version);
+const struct af_catalog_flash_release *af_tables_flash(const struct af_tables *tables,
+                                                       const char *version);
 
 bool af_words_have(struct af_words words, const char *word);
 
 /* Whether the trap is about this wheel. Effects on a machine are the caller's. */
-bool af_trap_matches(const struct af_trap *trap, const struct af_wheel *wheel);
+bool af_trap_matches(const struct af_trap *trap, const struct af_catalog_wheel *wheel);
 
 #endif

@@ -24,7 +24,8 @@ static int64_t release_number(const struct af_version *version, int place)
     return version->release_count > place ? version->release[place] : 0;
 }
 
-static bool parse_build(const struct af_symbol_build *build, struct af_version *version_out)
+static bool parse_build(const struct af_catalog_symbol_build *build,
+                        struct af_version *version_out)
 {
     return af_version_parse(build->version, strlen(build->version), version_out);
 }
@@ -39,7 +40,8 @@ static int cuda_major(const char *variant)
 }
 
 /* How far the build is from the question; -1: it cannot stand for it. */
-static int64_t distance(const struct question *question, const struct af_symbol_build *build)
+static int64_t distance(const struct question *question,
+                        const struct af_catalog_symbol_build *build)
 {
     struct af_version version;
     if (!parse_build(build, &version) ||
@@ -58,10 +60,10 @@ static int64_t distance(const struct question *question, const struct af_symbol_
     return far;
 }
 
-static const struct af_symbol_build *nearest(const struct af_torch_symbols *symbols,
-                                             const struct question *question)
+static const struct af_catalog_symbol_build *nearest(
+    const struct af_catalog_torch_symbols *symbols, const struct question *question)
 {
-    const struct af_symbol_build *best = NULL;
+    const struct af_catalog_symbol_build *best = NULL;
     int64_t best_far = INT64_MAX;
     for (size_t i = 0; i < symbols->build_count; i++) {
         int64_t far = distance(question, &symbols->builds[i]);
@@ -74,15 +76,15 @@ static const struct af_symbol_build *nearest(const struct af_torch_symbols *symb
 }
 
 /* A build whose CUDA libraries are those of `variant`: it, its CUDA version, its major. */
-static const struct af_symbol_build *with_cuda(const struct af_torch_symbols *symbols,
-                                               const struct af_symbol_build *build,
-                                               const char *variant)
+static const struct af_catalog_symbol_build *with_cuda(
+    const struct af_catalog_torch_symbols *symbols, const struct af_catalog_symbol_build *build,
+    const char *variant)
 {
-    const struct af_symbol_build *found = NULL;
+    const struct af_catalog_symbol_build *found = NULL;
     if (strcmp(build->variant, variant) == 0)
         return build;
     for (size_t i = 0; i < symbols->build_count; i++) {
-        const struct af_symbol_build *other = &symbols->builds[i];
+        const struct af_catalog_symbol_build *other = &symbols->builds[i];
         bool is_same = strcmp(other->variant, variant) == 0;
         if (cuda_major(other->variant) == cuda_major(variant) &&
             (is_same || found == NULL || strcmp(found->variant, variant) != 0))
@@ -92,7 +94,8 @@ static const struct af_symbol_build *with_cuda(const struct af_torch_symbols *sy
 }
 
 static const char *refusal(const struct question *question, bool is_version,
-                           const struct af_torch_symbols *symbols, struct af_arena *arena)
+                           const struct af_catalog_torch_symbols *symbols,
+                           struct af_arena *arena)
 {
     char name[64];
     if (!is_version || question->version.release_count < 2)
@@ -110,10 +113,10 @@ static const char *refusal(const struct question *question, bool is_version,
 }
 
 /* What differs between the torch asked for and the builds that stand for it. */
-static const char *differences(const struct af_torch_choice *choice,
+static const char *differences(const struct af_catalog_torch_choice *choice,
                                const struct question *question, struct af_arena *arena)
 {
-    const struct af_symbol_build *build = choice->build;
+    const struct af_catalog_symbol_build *build = choice->build;
     struct af_version version;
     bool same_patch = question->patch < 0 || (parse_build(build, &version) &&
                                               release_number(&version, 2) == question->patch);
@@ -130,10 +133,10 @@ static const char *differences(const struct af_torch_choice *choice,
             : af_arena_format(arena, "%s+%s", choice->cuda->version, choice->cuda->variant));
 }
 
-static void choose(const struct af_torch_symbols *symbols, struct question *question,
-                   struct af_arena *arena, struct af_torch_choice *out)
+static void choose(const struct af_catalog_torch_symbols *symbols, struct question *question,
+                   struct af_arena *arena, struct af_catalog_torch_choice *out)
 {
-    const struct af_symbol_build *build = nearest(symbols, question);
+    const struct af_catalog_symbol_build *build = nearest(symbols, question);
     const char *variant = *question->variant != '\0' ? question->variant
                           : build == NULL            ? ""
                                                      : build->variant;
@@ -156,14 +159,13 @@ static void choose(const struct af_torch_symbols *symbols, struct question *ques
     out->note = differences(out, question, arena);
 }
 
-enum anyflash_status af_torch_symbols_choose(const struct af_torch_symbols *symbols,
-                                             const char *version, const char *platform,
-                                             struct af_arena *arena,
-                                             struct af_torch_choice *out,
-                                             struct anyflash_error *err)
+enum anyflash_status af_catalog_torch_symbols_choose(
+    const struct af_catalog_torch_symbols *symbols, const char *version, const char *platform,
+    struct af_arena *arena, struct af_catalog_torch_choice *out, struct anyflash_error *err)
 {
     struct question question = {.platform = platform, .variant = "", .patch = -1};
-    struct af_torch_choice chosen = {.major_number = -1, .minor_number = -1, .cuda_major = -1};
+    struct af_catalog_torch_choice chosen = {
+        .major_number = -1, .minor_number = -1, .cuda_major = -1};
     bool is_version = af_version_parse(version, strlen(version), &question.version);
     if (is_version && question.version.release_count >= 2) {
         char local[AF_VERSION_LOCAL_BYTES];

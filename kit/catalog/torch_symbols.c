@@ -45,17 +45,17 @@ static uint64_t hash_of(const char *name)
 }
 
 /* Where the parts of the table begin: see the head of the tool. */
-static const unsigned char *low_halves(const struct af_torch_symbols *symbols)
+static const unsigned char *low_halves(const struct af_catalog_torch_symbols *symbols)
 {
     return symbols->bytes + HEAD_BYTES + RUNS;
 }
 
-static const unsigned char *patterns(const struct af_torch_symbols *symbols)
+static const unsigned char *patterns(const struct af_catalog_torch_symbols *symbols)
 {
     return low_halves(symbols) + 4 * symbols->name_count;
 }
 
-static const unsigned char *masks(const struct af_torch_symbols *symbols)
+static const unsigned char *masks(const struct af_catalog_torch_symbols *symbols)
 {
     return patterns(symbols) + 2 * symbols->name_count;
 }
@@ -65,7 +65,7 @@ static enum anyflash_status bad_table(struct anyflash_error *err)
     return af_fail(err, ANYFLASH_E_INTERNAL, "the embedded table of torch's symbols is bad");
 }
 
-static bool make_starts(struct af_torch_symbols *symbols)
+static bool make_starts(struct af_catalog_torch_symbols *symbols)
 {
     uint32_t *starts = af_arena_array(&symbols->arena, RUNS + 1, sizeof *starts);
     uint32_t next = 0;
@@ -79,7 +79,7 @@ static bool make_starts(struct af_torch_symbols *symbols)
     return next == symbols->name_count;
 }
 
-static bool patterns_are_there(const struct af_torch_symbols *symbols)
+static bool patterns_are_there(const struct af_catalog_torch_symbols *symbols)
 {
     for (size_t i = 0; i < symbols->name_count; i++) {
         if (number_at(patterns(symbols) + 2 * i, 2) >= symbols->pattern_count)
@@ -88,7 +88,7 @@ static bool patterns_are_there(const struct af_torch_symbols *symbols)
     return true;
 }
 
-static enum anyflash_status open_names(struct af_torch_symbols *symbols,
+static enum anyflash_status open_names(struct af_catalog_torch_symbols *symbols,
                                        struct anyflash_error *err)
 {
     struct af_span bytes;
@@ -127,10 +127,11 @@ static struct af_texts texts(struct af_arena *arena, const json_t *row, const ch
 }
 
 static bool read_libraries(struct af_arena *arena, const json_t *list,
-                           struct af_symbol_build *build)
+                           struct af_catalog_symbol_build *build)
 {
     size_t count = json_array_size(list);
-    struct af_torch_library *libraries = af_arena_array(arena, count, sizeof *libraries);
+    struct af_catalog_torch_library *libraries =
+        af_arena_array(arena, count, sizeof *libraries);
     build->libraries = libraries;
     build->library_count = count;
     for (size_t i = 0; libraries != NULL && i < count; i++) {
@@ -145,10 +146,11 @@ static bool read_libraries(struct af_arena *arena, const json_t *list,
             libraries[i].origin == NULL)
             return false;
     }
-    return count > 0 && count <= AF_TORCH_LIBRARIES_MAX;
+    return count > 0 && count <= AF_CATALOG_TORCH_LIBRARIES_MAX;
 }
 
-static bool read_build(struct af_arena *arena, const json_t *row, struct af_symbol_build *build)
+static bool read_build(struct af_arena *arena, const json_t *row,
+                       struct af_catalog_symbol_build *build)
 {
     const json_t *abi = json_object_get(row, "cxx11abi");
     const json_t *vtable = json_object_get(row, "tensor_vtable_bytes");
@@ -165,12 +167,13 @@ static bool read_build(struct af_arena *arena, const json_t *row, struct af_symb
            build->version != NULL && build->variant != NULL && build->platform != NULL;
 }
 
-static enum anyflash_status read_builds(struct af_torch_symbols *symbols, const json_t *root,
-                                        struct anyflash_error *err)
+static enum anyflash_status read_builds(struct af_catalog_torch_symbols *symbols,
+                                        const json_t *root, struct anyflash_error *err)
 {
     const json_t *list = json_object_get(root, "builds");
     size_t count = json_array_size(list);
-    struct af_symbol_build *builds = af_arena_array(&symbols->arena, count, sizeof *builds);
+    struct af_catalog_symbol_build *builds =
+        af_arena_array(&symbols->arena, count, sizeof *builds);
     bool good = count > 0;
     for (size_t i = 0; good && builds != NULL && i < count; i++) {
         builds[i].column = i;
@@ -183,7 +186,7 @@ static enum anyflash_status read_builds(struct af_torch_symbols *symbols, const 
     return good ? ANYFLASH_OK : bad_table(err);
 }
 
-static enum anyflash_status open_builds(struct af_torch_symbols *symbols,
+static enum anyflash_status open_builds(struct af_catalog_torch_symbols *symbols,
                                         struct anyflash_error *err)
 {
     struct af_arena scratch;
@@ -201,10 +204,10 @@ static enum anyflash_status open_builds(struct af_torch_symbols *symbols,
     return status;
 }
 
-enum anyflash_status af_torch_symbols_load(struct af_torch_symbols *symbols,
-                                           struct anyflash_error *err)
+enum anyflash_status af_catalog_torch_symbols_load(struct af_catalog_torch_symbols *symbols,
+                                                   struct anyflash_error *err)
 {
-    struct af_torch_symbols loaded = {0};
+    struct af_catalog_torch_symbols loaded = {0};
     af_arena_init(&loaded.arena);
     enum anyflash_status status = open_builds(&loaded, err);
     if (status == ANYFLASH_OK)
@@ -216,14 +219,15 @@ enum anyflash_status af_torch_symbols_load(struct af_torch_symbols *symbols,
     return status;
 }
 
-void af_torch_symbols_release(struct af_torch_symbols *symbols)
+void af_catalog_torch_symbols_release(struct af_catalog_torch_symbols *symbols)
 {
     af_arena_release(&symbols->arena);
-    *symbols = (struct af_torch_symbols){0};
+    *symbols = (struct af_catalog_torch_symbols){0};
 }
 
-uint64_t af_torch_symbols_in(const struct af_torch_symbols *symbols,
-                             const struct af_symbol_build *build, const char *name)
+uint64_t af_catalog_torch_symbols_in(const struct af_catalog_torch_symbols *symbols,
+                                     const struct af_catalog_symbol_build *build,
+                                     const char *name)
 {
     uint64_t hash = hash_of(name);
     uint32_t wanted = (uint32_t)hash;

@@ -16,9 +16,9 @@
 #include "engine/base/mem.h"
 #include "kit/formats/binary.h"
 
-#define AF_TORCH_LIBRARIES_MAX 64u
+#define AF_CATALOG_TORCH_LIBRARIES_MAX 64u
 
-struct af_torch_library {
+struct af_catalog_torch_library {
     const char *name;         /* SONAME: "libc10.so" */
     const char *file;         /* its file's name; the loader knows it by both */
     const char *origin;       /* "torch", or the wheel: "nvidia-cublas-cu12 12.8.4.1" */
@@ -27,7 +27,7 @@ struct af_torch_library {
     bool is_torch;
 };
 
-struct af_symbol_build {
+struct af_catalog_symbol_build {
     const char *version;  /* "2.9.1" */
     const char *variant;  /* "cu128", "cpu" */
     const char *platform; /* "linux_x86_64" */
@@ -37,14 +37,14 @@ struct af_symbol_build {
     const char *cudart;           /* "libcudart.so.12" of libc10_cuda; NULL: no CUDA */
     const char *pybind_internals; /* "__pybind11_internals_v11_..."; NULL: not known */
     int tensor_vtable_bytes;      /* of c10::TensorImpl; -1: not known */
-    const struct af_torch_library *libraries;
-    size_t library_count; /* at most AF_TORCH_LIBRARIES_MAX */
+    const struct af_catalog_torch_library *libraries;
+    size_t library_count; /* at most AF_CATALOG_TORCH_LIBRARIES_MAX */
     size_t column;        /* its place in the table */
 };
 
-struct af_torch_symbols {
+struct af_catalog_torch_symbols {
     struct af_arena arena;
-    const struct af_symbol_build *builds; /* oldest first */
+    const struct af_catalog_symbol_build *builds; /* oldest first */
     size_t build_count;
     /* private: see torch_symbols.c */
     const unsigned char *bytes;
@@ -57,23 +57,25 @@ struct af_torch_symbols {
  * Loads the table (a few milliseconds, 4 MB). Fails with NO_MEMORY, or INTERNAL
  * when the embedded data is bad. Then safe from any thread.
  */
-enum anyflash_status af_torch_symbols_load(struct af_torch_symbols *symbols,
-                                           struct anyflash_error *err);
-void af_torch_symbols_release(struct af_torch_symbols *symbols);
+enum anyflash_status af_catalog_torch_symbols_load(struct af_catalog_torch_symbols *symbols,
+                                                   struct anyflash_error *err);
+void af_catalog_torch_symbols_release(struct af_catalog_torch_symbols *symbols);
 
 /* Bit i: library i of the build defines the dynamic symbol `name`. Below 1 us. */
-uint64_t af_torch_symbols_in(const struct af_torch_symbols *symbols,
-                             const struct af_symbol_build *build, const char *name);
+uint64_t af_catalog_torch_symbols_in(const struct af_catalog_torch_symbols *symbols,
+                                     const struct af_catalog_symbol_build *build,
+                                     const char *name);
 
 /*
  * The build that stands for a torch, which the table may hold or not. Where it
  * is another one, `note` says so and why it may stand for it.
  */
-struct af_torch_choice {
-    const struct af_symbol_build *build; /* whose torch libraries count; NULL: none may */
-    const struct af_symbol_build *cuda;  /* whose CUDA libraries count; NULL: none */
-    const char *version;                 /* "2.9.1+cu130": the torch that was asked for */
-    const char *variant;                 /* "cu130", "cpu" */
+struct af_catalog_torch_choice {
+    const struct af_catalog_symbol_build
+        *build; /* whose torch libraries count; NULL: none may */
+    const struct af_catalog_symbol_build *cuda; /* whose CUDA libraries count; NULL: none */
+    const char *version; /* "2.9.1+cu130": the torch that was asked for */
+    const char *variant; /* "cu130", "cpu" */
     int major_number;
     int minor_number;
     int cuda_major;   /* 13; -1: no CUDA, or not known */
@@ -89,10 +91,8 @@ struct af_torch_choice {
  * and what is no version have no build. Texts are in `arena`. Fails with
  * NO_MEMORY only.
  */
-enum anyflash_status af_torch_symbols_choose(const struct af_torch_symbols *symbols,
-                                             const char *version, const char *platform,
-                                             struct af_arena *arena,
-                                             struct af_torch_choice *out,
-                                             struct anyflash_error *err);
+enum anyflash_status af_catalog_torch_symbols_choose(
+    const struct af_catalog_torch_symbols *symbols, const char *version, const char *platform,
+    struct af_arena *arena, struct af_catalog_torch_choice *out, struct anyflash_error *err);
 
 #endif

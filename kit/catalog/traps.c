@@ -34,7 +34,7 @@ static bool allows_start(struct af_words words, const char *text)
     return words.count == 0;
 }
 
-static bool allows_torch(struct af_words words, const struct af_wheel *wheel)
+static bool allows_torch(struct af_words words, const struct af_catalog_wheel *wheel)
 {
     char minor[32];
     if (words.count == 0)
@@ -62,7 +62,7 @@ static bool allows_answer(enum af_answer wanted, enum af_answer answer)
     return wanted == AF_UNKNOWN || wanted == answer;
 }
 
-bool af_trap_matches(const struct af_trap *trap, const struct af_wheel *wheel)
+bool af_trap_matches(const struct af_trap *trap, const struct af_catalog_wheel *wheel)
 {
     return (!trap->match.official_only || wheel->official) &&
            allows_answer(trap->match.label, wheel->cxx11abi) &&

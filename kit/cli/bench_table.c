@@ -217,7 +217,7 @@ static void add_notes(const struct af_bench_report *report, struct af_page *page
         add_peers_note(report, page);
 }
 
-void af_bench_table(const struct af_bench_report *report, struct af_page *page)
+void af_cli_bench_table(const struct af_bench_report *report, struct af_page *page)
 {
     add_facts(report, page);
     for (size_t i = 0; i < report->count; i++) {

@@ -8,6 +8,6 @@
 #include "kit/cli/page.h"
 
 /* Facts, a table for each operation, and notes; within the page's columns. */
-void af_bench_table(const struct af_bench_report *report, struct af_page *page);
+void af_cli_bench_table(const struct af_bench_report *report, struct af_page *page);
 
 #endif

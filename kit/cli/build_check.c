@@ -13,11 +13,11 @@
 #define NAME_COLUMNS 19
 #define EVIDENCE_COLUMNS 28
 
-struct af_build_room af_cli_build_room(const struct af_build *build, int64_t cores)
+struct af_build_resources af_cli_build_resources(const struct af_build *build, int64_t cores)
 {
-    struct af_build_needs needs =
-        af_build_needs_of(&build->slim, cores, 0, build->toolkit != AF_BUILD_TOOLKIT_SYSTEM);
-    return (struct af_build_room){(int64_t)needs.peak_bytes, (int64_t)needs.disk_bytes};
+    struct af_offer_build_needs needs = af_offer_build_needs_of(
+        &build->slim, cores, 0, build->toolkit != AF_BUILD_TOOLKIT_SYSTEM);
+    return (struct af_build_resources){(int64_t)needs.peak_bytes, (int64_t)needs.disk_bytes};
 }
 
 /* "torch is a build without CUDA: 2.11.0" */
@@ -66,30 +66,30 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct af_build
     json_t *list = json_array();
     for (size_t i = 0; i < check->row_count; i++) {
         const struct af_prerequisite *row = &check->rows[i];
-        list = af_json_append(list, json_pack("{s:s, s:o, s:o, s:o}", "name", row->name,
-                                              "verdict", af_json_answer(row->answer),
-                                              "evidence", af_json_text(row->evidence), "fix",
-                                              af_json_text(row->fix)));
+        list = af_cli_json_append(list, json_pack("{s:s, s:o, s:o, s:o}", "name", row->name,
+                                                  "verdict", af_cli_json_answer(row->answer),
+                                                  "evidence", af_cli_json_text(row->evidence),
+                                                  "fix", af_cli_json_text(row->fix)));
     }
-    return af_cli_json_take(cli,
-                            json_pack("{s:s, s:s, s:o, s:b, s:o}", "schema",
-                                      "anyflash-build-check/1", "version", build->version,
-                                      "holds",
-                                      af_json_text(af_slim_local(&build->slim, &cli->arena)),
-                                      "can_start", check->can_start, "prerequisites", list),
-                            err);
+    return af_cli_json_take(
+        cli,
+        json_pack("{s:s, s:s, s:o, s:b, s:o}", "schema", "anyflash-build-check/1", "version",
+                  build->version, "holds",
+                  af_cli_json_text(af_slim_local(&build->slim, &cli->arena)), "can_start",
+                  check->can_start, "prerequisites", list),
+        err);
 }
 
 enum anyflash_status af_cli_build_check(struct af_cli *cli, struct af_build *build,
-                                        struct af_build_room room, enum af_exit *exit_out,
-                                        struct anyflash_error *err)
+                                        struct af_build_resources resources,
+                                        enum af_exit *exit_out, struct anyflash_error *err)
 {
     const char *format = cli->options.values[AF_OPTION_FORMAT];
     struct af_build_check check;
     bool json = af_option_given(&cli->options, AF_OPTION_JSON) || af_equal(format, "json");
     if (format != NULL && !af_equal(format, "json") && !af_equal(format, "text"))
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--format of --check takes text or json");
-    enum anyflash_status status = af_build_check(build, room, &check, err);
+    enum anyflash_status status = af_build_check(build, resources, &check, err);
     if (status != ANYFLASH_OK)
         return status;
     *exit_out = check.can_start ? AF_EXIT_YES : AF_EXIT_NO;
@@ -100,10 +100,11 @@ enum anyflash_status af_cli_build_check(struct af_cli *cli, struct af_build *bui
 }
 
 enum anyflash_status af_cli_build_refuse(struct af_cli *cli, struct af_build *build,
-                                         struct af_build_room room, struct anyflash_error *err)
+                                         struct af_build_resources resources,
+                                         struct anyflash_error *err)
 {
     struct af_build_check check;
-    enum anyflash_status status = af_build_check(build, room, &check, err);
+    enum anyflash_status status = af_build_check(build, resources, &check, err);
     if (status != ANYFLASH_OK)
         return status;
     if (check.obstacle != NULL) {

@@ -52,10 +52,10 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct row *row
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++) {
         const struct af_build_kept *kept = rows[i].kept;
-        list = af_json_append(list, json_pack("{s:o, s:s, s:I, s:s, s:o}", "path",
-                                              af_json_text(kept->path), "title", kept->title,
-                                              "bytes", (json_int_t)kept->bytes, "done",
-                                              rows[i].done, "why", af_json_text(rows[i].why)));
+        list = af_cli_json_append(
+            list, json_pack("{s:o, s:s, s:I, s:s, s:o}", "path", af_cli_json_text(kept->path),
+                            "title", kept->title, "bytes", (json_int_t)kept->bytes, "done",
+                            rows[i].done, "why", af_cli_json_text(rows[i].why)));
     }
     return af_cli_json_take(
         cli, json_pack("{s:s, s:o}", "schema", "anyflash-build-clean/1", "builds", list), err);

@@ -49,9 +49,9 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct af_matri
     json_t *jobs = json_array();
     json_t *left_out = json_array();
     for (size_t i = 0; i < matrix->job_count; i++)
-        jobs = af_json_append(jobs, job_json(&matrix->jobs[i], &cli->arena));
+        jobs = af_cli_json_append(jobs, job_json(&matrix->jobs[i], &cli->arena));
     for (size_t i = 0; i < matrix->left_out_count; i++)
-        left_out = af_json_append(left_out, left_out_json(&matrix->left_out[i]));
+        left_out = af_cli_json_append(left_out, left_out_json(&matrix->left_out[i]));
     return af_cli_json_take(cli,
                             json_pack("{s:s, s:s, s:s, s:o, s:o}", "schema",
                                       "anyflash-matrix/1", "version", question->version,
@@ -114,9 +114,9 @@ static enum anyflash_status print(struct af_cli *cli, const struct af_matrix *ma
     return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
 }
 
-enum anyflash_status af_build_matrix(struct af_cli *cli, const struct af_slim *slim,
-                                     const char *version, uint64_t memory_bytes,
-                                     enum af_exit *exit_out, struct anyflash_error *err)
+enum anyflash_status af_cli_build_matrix(struct af_cli *cli, const struct af_slim *slim,
+                                         const char *version, uint64_t memory_bytes,
+                                         enum af_exit *exit_out, struct anyflash_error *err)
 {
     const struct af_options *options = &cli->options;
     const char *format = options->values[AF_OPTION_FORMAT];

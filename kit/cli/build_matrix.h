@@ -15,8 +15,8 @@
  * exit code is NO. Fails as af_matrix_make() and with ARGUMENT on options that
  * contradict it.
  */
-enum anyflash_status af_build_matrix(struct af_cli *cli, const struct af_slim *slim,
-                                     const char *version, uint64_t memory_bytes,
-                                     enum af_exit *exit_out, struct anyflash_error *err);
+enum anyflash_status af_cli_build_matrix(struct af_cli *cli, const struct af_slim *slim,
+                                         const char *version, uint64_t memory_bytes,
+                                         enum af_exit *exit_out, struct anyflash_error *err);
 
 #endif

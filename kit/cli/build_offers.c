@@ -9,7 +9,8 @@
 
 #define HOUR 3600.0
 
-const char *af_build_time_text(struct af_arena *arena, const struct af_build_needs *needs)
+const char *af_cli_build_time_text(struct af_arena *arena,
+                                   const struct af_offer_build_needs *needs)
 {
     double seconds = needs->wall_seconds;
     const char *text =
@@ -20,13 +21,14 @@ const char *af_build_time_text(struct af_arena *arena, const struct af_build_nee
     return text == NULL ? "" : text;
 }
 
-static void view_one(struct af_page *page, int indent, const struct af_build_offer *offer,
+static void view_one(struct af_page *page, int indent, const struct af_offer_build_offer *offer,
                      struct af_arena *arena)
 {
-    const struct af_build_needs *needs = &offer->needs;
-    const char *line = af_build_line(offer, arena);
+    const struct af_offer_build_needs *needs = &offer->needs;
+    const char *line = af_offer_build_line(offer, arena);
     af_page_format(page, indent + 2, "", AF_TONE_PLAIN, "%s, %s: %s", offer->name,
-                   af_build_time_text(arena, needs), offer->holds == NULL ? "" : offer->holds);
+                   af_cli_build_time_text(arena, needs),
+                   offer->holds == NULL ? "" : offer->holds);
     af_page_format(page, indent + 2, "", AF_TONE_PLAIN,
                    "%s of memory (%s the largest compiler), %s of disk, %s to download",
                    af_bytes_text(arena, (int64_t)needs->memory_bytes),
@@ -37,14 +39,15 @@ static void view_one(struct af_page *page, int indent, const struct af_build_off
         af_page_command(page, indent + 2, line);
 }
 
-void af_build_offers_view(struct af_page *page, int indent, const struct af_build_offer *offers,
-                          size_t count, struct af_arena *arena)
+void af_cli_build_offers_view(struct af_page *page, int indent,
+                              const struct af_offer_build_offer *offers, size_t count,
+                              struct af_arena *arena)
 {
     for (size_t i = 0; i < count; i++)
         view_one(page, indent, &offers[i], arena);
 }
 
-json_t *af_build_needs_json(const struct af_build_needs *needs)
+json_t *af_cli_build_needs_json(const struct af_offer_build_needs *needs)
 {
     return json_pack(
         "{s:I, s:f, s:o, s:I, s:I, s:I, s:I, s:I}", "files", (json_int_t)needs->file_count,
@@ -55,7 +58,7 @@ json_t *af_build_needs_json(const struct af_build_needs *needs)
         (json_int_t)needs->download_bytes, "wheel_bytes", (json_int_t)needs->wheel_bytes);
 }
 
-static json_t *words_json(const struct af_build_offer *offer)
+static json_t *words_json(const struct af_offer_build_offer *offer)
 {
     json_t *list = json_array();
     for (size_t i = 0; offer->argv != NULL && i < offer->argc; i++)
@@ -63,16 +66,17 @@ static json_t *words_json(const struct af_build_offer *offer)
     return list;
 }
 
-json_t *af_build_offers_json(const struct af_build_offer *offers, size_t count,
-                             struct af_arena *arena)
+json_t *af_cli_build_offers_json(const struct af_offer_build_offer *offers, size_t count,
+                                 struct af_arena *arena)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++) {
-        json_t *one = af_build_needs_json(&offers[i].needs);
+        json_t *one = af_cli_build_needs_json(&offers[i].needs);
         json_object_set_new(one, "name", json_string(offers[i].name));
         json_object_set_new(one, "holds", json_string(offers[i].holds));
         json_object_set_new(one, "argv", words_json(&offers[i]));
-        json_object_set_new(one, "command", json_string(af_build_line(&offers[i], arena)));
+        json_object_set_new(one, "command",
+                            json_string(af_offer_build_line(&offers[i], arena)));
         if (json_array_append_new(list, one) != 0) {
             json_decref(list);
             return NULL;

@@ -9,17 +9,19 @@
 #include "kit/cli/page.h"
 
 /* "about 4 min", "about 5.1 hours"; "one compiler needs more memory than there is". */
-const char *af_build_time_text(struct af_arena *arena, const struct af_build_needs *needs);
+const char *af_cli_build_time_text(struct af_arena *arena,
+                                   const struct af_offer_build_needs *needs);
 
 /* Each offer with its price and its line to type, hanging at `indent`. */
-void af_build_offers_view(struct af_page *page, int indent, const struct af_build_offer *offers,
-                          size_t count, struct af_arena *arena);
+void af_cli_build_offers_view(struct af_page *page, int indent,
+                              const struct af_offer_build_offer *offers, size_t count,
+                              struct af_arena *arena);
 
 /* A new array. */
-json_t *af_build_offers_json(const struct af_build_offer *offers, size_t count,
-                             struct af_arena *arena);
+json_t *af_cli_build_offers_json(const struct af_offer_build_offer *offers, size_t count,
+                                 struct af_arena *arena);
 
 /* The figures of an needs as members of a new object. */
-json_t *af_build_needs_json(const struct af_build_needs *needs);
+json_t *af_cli_build_needs_json(const struct af_offer_build_needs *needs);
 
 #endif

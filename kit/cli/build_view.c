@@ -38,14 +38,14 @@ static int terminal_columns(void)
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
 }
 
-static void clear(struct af_build_view *view)
+static void clear(struct af_cli_build_view *view)
 {
     if (view->line_shown)
         fprintf(stderr, "\r\033[K");
     view->line_shown = false;
 }
 
-static void tell(struct af_build_view *view, const struct af_govern_event *event)
+static void tell(struct af_cli_build_view *view, const struct af_govern_event *event)
 {
     char left[TIME_BYTES];
     char line[LINE_BYTES];
@@ -62,7 +62,7 @@ static void tell(struct af_build_view *view, const struct af_govern_event *event
              "%zu done, %zu running, %zu waiting, %.1f of %.1f GiB, about %s left%s%s",
              view->done_count, running, waiting, (double)event->used_bytes / GIB,
              (double)event->budget_bytes / GIB,
-             left_text(af_end_time_left(&view->end_time, event), left),
+             left_text(af_build_end_time_left(&view->end_time, event), left),
              waiting > 0 && why[0] != '\0' ? "; waits " : "", waiting > 0 ? why : "");
     clear(view);
     if (terminal)
@@ -75,13 +75,13 @@ static void tell(struct af_build_view *view, const struct af_govern_event *event
 }
 
 /* A file that ended, or that was killed: a line of its own. */
-static void tell_file(struct af_build_view *view, const struct af_govern_event *event)
+static void tell_file(struct af_cli_build_view *view, const struct af_govern_event *event)
 {
     static const char *const words[] = {
         [AF_GOVERN_ENDED] = "done",
         [AF_GOVERN_FAILED] = "failed",
         [AF_GOVERN_KILLED] = "killed: memory was too short; again, alone",
-        [AF_GOVERN_STANDSTILL] = "stopped: memory was too short for any to go on; again later",
+        [AF_GOVERN_STALLED] = "stopped: memory was too short for any to go on; again later",
         [AF_GOVERN_CRASHED] = "ended by a signal; again",
         [AF_GOVERN_HUNG] = "stopped: it used no processor; again"};
     clear(view);
@@ -89,20 +89,20 @@ static void tell_file(struct af_build_view *view, const struct af_govern_event *
             (double)event->peak_bytes / GIB, words[event->kind]);
 }
 
-static void tell_remark(struct af_build_view *view, const char *remark)
+static void tell_remark(struct af_cli_build_view *view, const char *remark)
 {
     clear(view);
     fprintf(stderr, "  %s\n", remark);
 }
 
-void af_build_view_event(void *context, const struct af_govern_event *event)
+void af_cli_build_view_event(void *context, const struct af_govern_event *event)
 {
-    struct af_build_view *view = context;
+    struct af_cli_build_view *view = context;
     if (event->file != NULL && event->file->file[0] == '\0')
         return; /* a compiler that was only asked for its version */
     if (event->kind == AF_GOVERN_ENDED) {
         view->done_count++;
-        af_end_time_add(&view->end_time, event);
+        af_build_end_time_add(&view->end_time, event);
     }
     if (af_option_given(&view->cli->options, AF_OPTION_QUIET))
         return;
@@ -114,7 +114,7 @@ void af_build_view_event(void *context, const struct af_govern_event *event)
         tell_file(view, event);
 }
 
-void af_build_view_end(struct af_build_view *view)
+void af_cli_build_view_end(struct af_cli_build_view *view)
 {
     clear(view);
 }

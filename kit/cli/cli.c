@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kit/build/governor/gate.h"
-#include "kit/cli/changing.h"
+#include "kit/build/governor/compiler_wrapper.h"
 #include "kit/cli/commands.h"
-#include "kit/system/talk.h"
+#include "kit/cli/environment_change.h"
+#include "kit/system/progress.h"
 
 #define AF_COMMAND(id, name, listed, arguments, line, doc) af_cmd_##name,
 static enum anyflash_status (*const command_functions[])(struct af_cli *, enum af_exit *,
@@ -139,7 +139,7 @@ int af_cli_main(int argc, char **argv)
 {
     /* What a governed build runs in place of its compiler: words that are not ours. */
     if (argc > 2 && strcmp(argv[1], "gate") == 0)
-        return af_gate_run((const char *const *)(argv + 2));
+        return af_wrapper_run((const char *const *)(argv + 2));
     struct af_cli cli = {0};
     struct anyflash_error err = {0};
     enum af_exit code = AF_EXIT_YES;

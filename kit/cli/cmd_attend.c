@@ -20,8 +20,8 @@ struct attend {
     bool is_bhsd;
     struct anyflash_attend_args args;
     int32_t threads;
-    struct af_array o;
-    struct af_array lse;
+    struct af_npy_array o;
+    struct af_npy_array lse;
     void *o_memory;
     float *lse_memory;
     double took_ms;
@@ -69,7 +69,7 @@ static enum anyflash_status open_inputs(struct af_cli *cli, struct attend *atten
 /* Dimension `from_last` counted from the end; the batch that is left out is 1. */
 static int64_t dim(const struct attend *attend, size_t role, size_t from_last)
 {
-    const struct af_array *array = &attend->inputs[role].array;
+    const struct af_npy_array *array = &attend->inputs[role].array;
     return from_last <= array->dim_count ? array->dims[array->dim_count - from_last] : 1;
 }
 
@@ -84,7 +84,7 @@ static int64_t rows_of(const struct attend *attend, size_t role)
 }
 
 /* "[2, 512, 16, 64] f32", for errors and for the answer. */
-static const char *describe(struct af_arena *arena, const struct af_array *array)
+static const char *describe(struct af_arena *arena, const struct af_npy_array *array)
 {
     struct af_text text = {0};
     for (size_t i = 0; i < array->dim_count; i++)
@@ -111,7 +111,7 @@ static enum anyflash_status check_shapes(struct af_cli *cli, const struct attend
                                          struct anyflash_error *err)
 {
     for (size_t role = 0; role < ROLES; role++) {
-        const struct af_array *array = &attend->inputs[role].array;
+        const struct af_npy_array *array = &attend->inputs[role].array;
         if (array->dim_count != 3 && array->dim_count != 4)
             return af_fail(err, ANYFLASH_E_ARGUMENT,
                            "%s has %zu dimensions; 4 are needed, or 3 without the batch",
@@ -222,15 +222,16 @@ static void fill_args(struct attend *attend)
 static enum anyflash_status make_outputs(struct af_cli *cli, struct attend *attend,
                                          struct anyflash_error *err)
 {
-    const struct af_array *q = &attend->inputs[0].array;
+    const struct af_npy_array *q = &attend->inputs[0].array;
     attend->o = *q;
     attend->o.dims[q->dim_count - 1] = dim(attend, 2, 1);
-    attend->lse = (struct af_array){.element = AF_ELEMENT_F32, .dim_count = q->dim_count - 1};
+    attend->lse =
+        (struct af_npy_array){.element = AF_ELEMENT_F32, .dim_count = q->dim_count - 1};
     attend->lse.dims[0] = dim(attend, 0, 4);
     attend->lse.dims[q->dim_count - 3] = heads_of(attend, 0);
     attend->lse.dims[q->dim_count - 2] = rows_of(attend, 0);
-    if (!af_array_bytes(&attend->o, &attend->o.len) ||
-        !af_array_bytes(&attend->lse, &attend->lse.len))
+    if (!af_formats_array_bytes(&attend->o, &attend->o.len) ||
+        !af_formats_array_bytes(&attend->lse, &attend->lse.len))
         return af_fail(err, ANYFLASH_E_LIMIT, "the output would be too large");
     attend->o_memory = af_mem_alloc(attend->o.len + 1);
     attend->o.data = attend->o_memory;
@@ -265,19 +266,20 @@ static enum anyflash_status write_outputs(struct af_cli *cli, const struct atten
                                           struct anyflash_error *err)
 {
     enum anyflash_status status =
-        af_npy_write(&cli->arena, value_of(cli, AF_OPTION_OUTPUT), &attend->o, err);
+        af_cli_npy_write(&cli->arena, value_of(cli, AF_OPTION_OUTPUT), &attend->o, err);
     if (status == ANYFLASH_OK && attend->lse_memory != NULL)
-        status = af_npy_write(&cli->arena, value_of(cli, AF_OPTION_LSE), &attend->lse, err);
+        status = af_cli_npy_write(&cli->arena, value_of(cli, AF_OPTION_LSE), &attend->lse, err);
     return status;
 }
 
-static json_t *json_file(struct af_cli *cli, enum af_option_id id, const struct af_array *array)
+static json_t *json_file(struct af_cli *cli, enum af_option_id id,
+                         const struct af_npy_array *array)
 {
     json_t *shape = json_array();
     if (!af_option_given(&cli->options, id))
         return json_null();
     for (size_t i = 0; i < array->dim_count; i++)
-        shape = af_json_append(shape, json_integer(array->dims[i]));
+        shape = af_cli_json_append(shape, json_integer(array->dims[i]));
     return json_pack("{s:s, s:s, s:o}", "file",
                      af_text_scrub(&cli->arena, value_of(cli, id), 4096), "dtype",
                      af_element_text(array->element), "shape", shape);

@@ -113,7 +113,7 @@ static enum anyflash_status answer(struct af_cli *cli, const struct af_bench_rep
         return status;
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return af_cli_json_take(cli, af_bench_json(report), err);
-    af_bench_table(report, &page);
+    af_cli_bench_table(report, &page);
     return af_cli_finish(cli, err);
 }
 

@@ -15,7 +15,7 @@
 #include "kit/cli/build_clean.h"
 #include "kit/cli/build_matrix.h"
 #include "kit/cli/build_view.h"
-#include "kit/cli/changing.h"
+#include "kit/cli/environment_change.h"
 #include "kit/cli/facts_view.h"
 #include "kit/cli/json_parts.h"
 #include "kit/cli/page.h"
@@ -31,7 +31,7 @@ struct build {
     struct af_build build;
     struct af_build_place place;
     struct af_build_result result;
-    struct af_build_view view;
+    struct af_cli_build_view view;
     struct af_build_estimate estimate;
 };
 
@@ -122,9 +122,9 @@ static enum anyflash_status ask(struct af_cli *cli, struct build *build, bool ch
 {
     const struct af_machine *machine = &build->change.machine;
     build->build = (struct af_build){.machine = machine,
-                                     .talk = build->change.run.talk,
+                                     .progress = build->change.run.progress,
                                      .arena = &cli->arena,
-                                     .version = AF_BUILD_FLASH_ATTN,
+                                     .version = AF_OFFER_BUILD_FLASH_ATTN,
                                      .offline = build->change.run.offline};
     enum anyflash_status status = read_manner(cli, &build->build, err);
     if (status == ANYFLASH_OK)
@@ -283,8 +283,8 @@ static enum anyflash_status make(struct af_cli *cli, struct build *build,
 {
     bool dry = af_option_given(&cli->options, AF_OPTION_DRY_RUN);
     bool json = af_option_given(&cli->options, AF_OPTION_JSON);
-    build->view = (struct af_build_view){.cli = cli};
-    build->build.event = af_build_view_event;
+    build->view = (struct af_cli_build_view){.cli = cli};
+    build->build.event = af_cli_build_view_event;
     build->build.context = &build->view;
     open_state(cli, build, dry);
     enum anyflash_status status = estimate(build, err);
@@ -299,7 +299,7 @@ static enum anyflash_status make(struct af_cli *cli, struct build *build,
     }
     if (status == ANYFLASH_OK && !dry)
         status = af_build_run(&build->build, &build->place, &build->result, err);
-    af_build_view_end(&build->view);
+    af_cli_build_view_end(&build->view);
     af_state_close(build->build.state);
     if (status == ANYFLASH_OK)
         status = give(cli, build, err);
@@ -324,9 +324,10 @@ static enum anyflash_status print_matrix(struct af_cli *cli, enum af_exit *exit_
         status = read_memory(cli, &build.memory_bytes, err);
     if (status == ANYFLASH_OK)
         status = af_cli_read_selection(cli, true, &build.slim, err);
-    return status == ANYFLASH_OK ? af_build_matrix(cli, &build.slim, AF_BUILD_FLASH_ATTN,
-                                                   build.memory_bytes, exit_out, err)
-                                 : status;
+    return status == ANYFLASH_OK
+               ? af_cli_build_matrix(cli, &build.slim, AF_OFFER_BUILD_FLASH_ATTN,
+                                     build.memory_bytes, exit_out, err)
+               : status;
 }
 
 /* Options that say what to do in place of building, one at most. */
@@ -359,15 +360,15 @@ static enum anyflash_status work(struct af_cli *cli, struct build *build,
 {
     bool checks = af_option_given(&cli->options, AF_OPTION_CHECK);
     enum anyflash_status status = ask(cli, build, checks, err);
-    struct af_build_room room = {0};
+    struct af_build_resources resources = {0};
     if (status == ANYFLASH_OK)
-        room = af_cli_build_room(&build->build, slots_of(build));
+        resources = af_cli_build_resources(&build->build, slots_of(build));
     if (status == ANYFLASH_OK && checks)
-        return af_cli_build_check(cli, &build->build, room, exit_out, err);
+        return af_cli_build_check(cli, &build->build, resources, exit_out, err);
     if (status == ANYFLASH_OK && !af_option_given(&cli->options, AF_OPTION_DRY_RUN))
         status = check_output(cli, err);
     if (status == ANYFLASH_OK && !af_option_given(&cli->options, AF_OPTION_DRY_RUN))
-        status = af_cli_build_refuse(cli, &build->build, room, err);
+        status = af_cli_build_refuse(cli, &build->build, resources, err);
     if (status == ANYFLASH_OK)
         status = af_build_find_place(&build->build, &build->place, err);
     return status == ANYFLASH_OK ? make(cli, build, exit_out, err) : status;

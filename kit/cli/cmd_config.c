@@ -39,11 +39,11 @@ static const struct kind kinds[] = {
 
 struct config {
     const struct kind *kind;
-    struct af_config_job job;
+    struct af_cli_config_job job;
     struct af_span made;
     bool is_changed;
     bool is_written;
-    const struct af_lock_check *checks;
+    const struct af_config_lock_check *checks;
     size_t check_count;
 };
 
@@ -97,30 +97,32 @@ static void note_uv_toml(struct af_cli *cli, const struct config *config)
     const char *folder = af_path_folder(&cli->arena, config->job.path);
     const char *path = folder == NULL ? NULL : af_path_join(&cli->arena, folder, "uv.toml");
     if (config->kind->make == af_config_uv && path != NULL && af_file_is_regular(path))
-        af_lock_note(config->job.lock,
-                     "a uv.toml lies beside pyproject.toml: uv then takes its settings from "
-                     "there and passes over no-build-package and dependency-metadata here");
+        af_config_lock_note(
+            config->job.lock,
+            "a uv.toml lies beside pyproject.toml: uv then takes its settings from "
+            "there and passes over no-build-package and dependency-metadata here");
 }
 
 /* What uv needs beside the file: the wheels in the project's folder. */
 static enum anyflash_status place_wheels(struct af_cli *cli, const struct config *config,
                                          bool writes, struct anyflash_error *err)
 {
-    struct af_lock *lock = config->job.lock;
+    struct af_config_lock *lock = config->job.lock;
     for (size_t i = 0; i < lock->pin_count; i++) {
         const struct af_pin *pin = &lock->pins[i];
         if (pin->path == NULL)
             continue;
-        const char *from = af_config_wheel(cli, &config->job, pin);
+        const char *from = af_cli_config_wheel(cli, &config->job, pin);
         const char *to =
             af_path_join(&cli->arena, af_path_folder(&cli->arena, config->job.path), pin->path);
         if (to == NULL)
             return af_fail_memory(err);
         if (from == NULL)
-            af_lock_note(lock,
-                         "'%s' is not there yet: it is the file %s under that name; download "
-                         "it, and --from DIR puts it there",
-                         pin->path, pin->url);
+            af_config_lock_note(
+                lock,
+                "'%s' is not there yet: it is the file %s under that name; download "
+                "it, and --from DIR puts it there",
+                pin->path, pin->url);
         if (from == NULL || !writes)
             continue;
         enum anyflash_status status = af_file_place(&cli->arena, from, to, err);
@@ -135,13 +137,13 @@ static enum anyflash_status write_file(struct af_cli *cli, const struct config *
                                        struct anyflash_error *err)
 {
     struct stat had;
-    const struct af_config_job *job = &config->job;
-    const char *real = job->is_new ? NULL : af_path_real(&cli->arena, job->path);
+    const struct af_cli_config_job *job = &config->job;
+    const char *real = job->is_new ? NULL : af_file_real_path(&cli->arena, job->path);
     const char *path = real != NULL ? real : job->path;
     bool has_mode = !job->is_new && stat(path, &had) == 0;
     enum anyflash_status status = af_file_write(&cli->arena, path, &config->made, 1, err);
     if (status == ANYFLASH_OK && has_mode && chmod(path, had.st_mode & 07777) != 0)
-        af_lock_note(job->lock, "the permissions of '%s' could not be kept", job->shown);
+        af_config_lock_note(job->lock, "the permissions of '%s' could not be kept", job->shown);
     return status;
 }
 
@@ -149,7 +151,7 @@ static enum anyflash_status write_file(struct af_cli *cli, const struct config *
 static enum anyflash_status make(struct af_cli *cli, struct config *config,
                                  struct anyflash_error *err)
 {
-    struct af_config_job *job = &config->job;
+    struct af_cli_config_job *job = &config->job;
     bool writes = af_option_given(&cli->options, AF_OPTION_WRITE);
     struct af_config_options options = {.extra = cli->options.values[AF_OPTION_EXTRA]};
     enum anyflash_status status =
@@ -173,7 +175,7 @@ static enum anyflash_status check(struct af_cli *cli, struct config *config,
                                   enum af_exit *exit_out, struct anyflash_error *err)
 {
     struct af_span text;
-    struct af_config_job *job = &config->job;
+    struct af_cli_config_job *job = &config->job;
     const char *path =
         af_path_join(&cli->arena, af_path_folder(&cli->arena, job->path), "uv.lock");
     if (path == NULL)
@@ -190,18 +192,18 @@ static enum anyflash_status check(struct af_cli *cli, struct config *config,
     return status;
 }
 
-static json_t *pins_json(const struct af_lock *lock)
+static json_t *pins_json(const struct af_config_lock *lock)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < lock->pin_count; i++) {
         const struct af_pin *pin = &lock->pins[i];
-        list = af_json_append(
-            list,
-            json_pack("{s:s, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "version", pin->version,
-                      "filename", af_json_text(pin->file), "url", af_json_text(pin->url),
-                      "path", af_json_text(pin->path), "sha256",
-                      af_json_text(pin->facts.sha256), "marker", pin->marker, "torch",
-                      af_json_text(pin->torch), "machine", af_json_machine_name(pin->machine)));
+        list = af_cli_json_append(
+            list, json_pack("{s:s, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "version", pin->version,
+                            "filename", af_cli_json_text(pin->file), "url",
+                            af_cli_json_text(pin->url), "path", af_cli_json_text(pin->path),
+                            "sha256", af_cli_json_text(pin->facts.sha256), "marker",
+                            pin->marker, "torch", af_cli_json_text(pin->torch), "machine",
+                            af_cli_json_machine_name(pin->machine)));
     }
     return list;
 }
@@ -210,33 +212,34 @@ static json_t *checks_json(const struct config *config)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < config->check_count; i++)
-        list = af_json_append(list, json_pack("{s:o, s:s, s:s}", "answer",
-                                              af_json_answer(config->checks[i].answer), "what",
-                                              config->checks[i].what, "evidence",
-                                              config->checks[i].evidence));
+        list = af_cli_json_append(list, json_pack("{s:o, s:s, s:s}", "answer",
+                                                  af_cli_json_answer(config->checks[i].answer),
+                                                  "what", config->checks[i].what, "evidence",
+                                                  config->checks[i].evidence));
     return list;
 }
 
-static json_t *notes_json(const struct af_lock *lock)
+static json_t *notes_json(const struct af_config_lock *lock)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < lock->note_count; i++)
-        list = af_json_append(list, json_string(lock->notes[i]));
+        list = af_cli_json_append(list, json_string(lock->notes[i]));
     return list;
 }
 
 static enum anyflash_status write_json(struct af_cli *cli, const struct config *config,
                                        struct anyflash_error *err)
 {
-    const struct af_config_job *job = &config->job;
+    const struct af_cli_config_job *job = &config->job;
     json_t *text = config->made.data == NULL
                        ? json_null()
                        : json_stringn(config->made.data, config->made.len);
-    json_t *json = json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o, s:o}", "schema", "anyflash-config/1",
-        "kind", config->kind->name, "file", job->shown, "pins", pins_json(job->lock), "marker",
-        af_json_text(job->lock->marker), "text", text, "changed", config->is_changed, "written",
-        config->is_written, "checks", checks_json(config), "notes", notes_json(job->lock));
+    json_t *json =
+        json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o, s:o}", "schema",
+                  "anyflash-config/1", "kind", config->kind->name, "file", job->shown, "pins",
+                  pins_json(job->lock), "marker", af_cli_json_text(job->lock->marker), "text",
+                  text, "changed", config->is_changed, "written", config->is_written, "checks",
+                  checks_json(config), "notes", notes_json(job->lock));
     return af_cli_json_take(cli, json, err);
 }
 
@@ -244,7 +247,7 @@ static void view_checks(struct af_cli *cli, const struct config *config)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     for (size_t i = 0; i < config->check_count; i++) {
-        const struct af_lock_check *row = &config->checks[i];
+        const struct af_config_lock_check *row = &config->checks[i];
         enum af_tone tone = row->answer == AF_YES  ? AF_TONE_GOOD
                             : row->answer == AF_NO ? AF_TONE_BAD
                                                    : AF_TONE_PLAIN;
@@ -256,7 +259,7 @@ static void view_checks(struct af_cli *cli, const struct config *config)
 static enum anyflash_status view(struct af_cli *cli, const struct config *config,
                                  struct anyflash_error *err)
 {
-    const struct af_config_job *job = &config->job;
+    const struct af_cli_config_job *job = &config->job;
     bool as_diff = af_option_given(&cli->options, AF_OPTION_WRITE) ||
                    af_option_given(&cli->options, AF_OPTION_DIFF);
     enum anyflash_status status = ANYFLASH_OK;
@@ -283,7 +286,8 @@ static enum anyflash_status refuse(struct af_cli *cli, const struct config *conf
         return af_cli_json_take(cli,
                                 json_pack("{s:s, s:s, s:n, s:s, s:o}", "schema",
                                           "anyflash-config/1", "kind", config->kind->name,
-                                          "text", "reason", reason, "hint", af_json_text(hint)),
+                                          "text", "reason", reason, "hint",
+                                          af_cli_json_text(hint)),
                                 err);
     fprintf(stderr, "no: %s\n", reason);
     if (hint != NULL)
@@ -299,12 +303,12 @@ enum anyflash_status af_cmd_config(struct af_cli *cli, enum af_exit *exit_out,
     bool checks = af_option_given(&cli->options, AF_OPTION_CHECK);
     enum anyflash_status status = find_kind(cli, &config, &problem);
     if (status == ANYFLASH_OK)
-        status = af_config_load(cli, &config.job, &problem);
+        status = af_cli_config_load(cli, &config.job, &problem);
     if (status == ANYFLASH_OK)
-        status = af_config_decide(cli, &config.job, &problem);
+        status = af_cli_config_decide(cli, &config.job, &problem);
     if (status == ANYFLASH_OK)
         status =
-            af_config_settle(cli, &config.job, config.kind->make == af_config_uv, &problem);
+            af_cli_config_settle(cli, &config.job, config.kind->make == af_config_uv, &problem);
     if (status == ANYFLASH_OK)
         status =
             checks ? check(cli, &config, exit_out, &problem) : make(cli, &config, &problem);
@@ -318,6 +322,6 @@ enum anyflash_status af_cmd_config(struct af_cli *cli, enum af_exit *exit_out,
     } else {
         status = view(cli, &config, err);
     }
-    af_config_release(&config.job);
+    af_cli_config_release(&config.job);
     return status;
 }

@@ -88,7 +88,7 @@ static void view_plan_step(struct af_page *page, const struct doctor *doctor,
                            struct af_arena *arena)
 {
     const char *hint = other_node_hint(doctor);
-    af_steps_view(page, &doctor->plan, 1, arena);
+    af_cli_steps_view(page, &doctor->plan, 1, arena);
     if (doctor->plan.step_count > 1)
         af_page_format(page, 2, "  ", AF_TONE_PLAIN, "then %zu more: `anyflash plan`",
                        doctor->plan.step_count - 1);
@@ -122,8 +122,8 @@ static void view_obvious(struct af_page *page, const struct af_decision *decisio
     if (decision->near_miss_count == 0)
         return;
     af_page_add(page, 0, "", AF_TONE_STRONG, "Why not the obvious wheels");
-    af_sieve_view(page, decision);
-    af_near_misses_short(page, decision);
+    af_cli_filter_counts_view(page, decision);
+    af_cli_near_misses_short(page, decision);
     af_page_gap(page);
 }
 
@@ -137,10 +137,10 @@ static void view(struct af_cli *cli, const struct doctor *doctor)
             af_page_format(&page, 2, "", AF_TONE_PLAIN, "%s%s%s\n", machine->name,
                            machine->remark != NULL ? ": " : "",
                            machine->remark != NULL ? machine->remark : "");
-        af_facts_view(&page, machine, verbose, &cli->arena);
+        af_cli_facts_view(&page, machine, verbose, &cli->arena);
         af_page_gap(&page);
         af_page_add(&page, 0, "", AF_TONE_STRONG, "What fits");
-        af_rungs_view(&page, &doctor->question.decision, AF_RUNG_SHORT, NULL, &cli->arena);
+        af_rungs_view(&page, &doctor->question.decision, AF_CLI_RUNG_SHORT, NULL, &cli->arena);
         af_page_gap(&page);
         view_obvious(&page, &doctor->question.decision);
         af_page_add(&page, 0, "", AF_TONE_STRONG, "What is wrong");
@@ -156,12 +156,12 @@ static json_t *findings_json(const struct doctor *doctor)
     json_t *list = json_array();
     for (size_t i = 0; i < doctor->count; i++) {
         const struct af_finding *finding = &doctor->findings[i];
-        list = af_json_append(
-            list,
-            json_pack("{s:s, s:s, s:s, s:o, s:o}", "id", af_cause_text_id(finding->cause),
-                      "severity", af_severity_text(af_cause_severity(finding->cause)),
-                      "message", af_cause_message(finding->cause), "detail",
-                      af_json_text(finding->detail), "hint", af_json_text(finding->hint)));
+        list = af_cli_json_append(
+            list, json_pack("{s:s, s:s, s:s, s:o, s:o}", "id", af_cause_text_id(finding->cause),
+                            "severity", af_severity_text(af_cause_severity(finding->cause)),
+                            "message", af_cause_message(finding->cause), "detail",
+                            af_cli_json_text(finding->detail), "hint",
+                            af_cli_json_text(finding->hint)));
     }
     return list;
 }
@@ -172,7 +172,7 @@ static json_t *next_json(const struct doctor *doctor, struct af_arena *arena)
     const struct af_finding *finding = doctor->next.finding;
     return json_pack(
         "{s:s, s:o, s:o}", "kind", kinds[doctor->next.kind], "finding",
-        af_json_text(finding != NULL ? af_cause_text_id(finding->cause) : NULL), "steps",
+        af_cli_json_text(finding != NULL ? af_cause_text_id(finding->cause) : NULL), "steps",
         doctor->has_plan ? af_plan_steps_json(&doctor->plan, arena) : json_array());
 }
 
@@ -182,13 +182,13 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct doctor *
     const struct af_decision *decision = &doctor->question.decision;
     json_t *rungs = json_array();
     for (int kind = 0; kind < AF_RUNG_COUNT; kind++)
-        rungs = af_json_append(rungs, af_json_rung(&decision->rungs[kind]));
+        rungs = af_cli_json_append(rungs, af_cli_json_rung(&decision->rungs[kind]));
     json_t *json = json_pack(
         "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "anyflash-doctor/1", "machine",
-        af_json_machine_name(patient(doctor)), "facts", af_facts_json(patient(doctor)),
-        "findings", findings_json(doctor), "decision", af_json_decision(decision), "rungs",
+        af_cli_json_machine_name(patient(doctor)), "facts", af_cli_facts_json(patient(doctor)),
+        "findings", findings_json(doctor), "decision", af_cli_json_decision(decision), "rungs",
         rungs, "next", next_json(doctor, &cli->arena), "catalog",
-        af_json_catalog(&doctor->question.catalog));
+        af_cli_json_catalog(&doctor->question.catalog));
     return af_cli_json_take(cli, json, err);
 }
 

@@ -10,14 +10,14 @@
 /* What was found, and for whom. */
 struct find {
     struct af_question question; /* machines and decision only when judging */
-    const struct af_wheel **wheels;
+    const struct af_catalog_wheel **wheels;
     size_t count; /* all that match */
     size_t shown;
     const struct af_candidate **verdicts; /* by index in the catalog; NULL: not judged */
 };
 
 static const struct af_candidate *verdict_of(const struct find *find,
-                                             const struct af_wheel *wheel)
+                                             const struct af_catalog_wheel *wheel)
 {
     return find->verdicts != NULL ? find->verdicts[wheel - find->question.catalog.wheels]
                                   : NULL;
@@ -27,17 +27,17 @@ static void write_table(struct af_cli *cli, const struct find *find)
 {
     bool verbose = af_option_given(&cli->options, AF_OPTION_VERBOSE);
     if (find->count > 0)
-        af_wheel_table_head(&cli->out, find->verdicts != NULL);
+        af_cli_wheel_table_head(&cli->out, find->verdicts != NULL);
     for (size_t i = 0; i < find->shown; i++)
-        af_wheel_table_row(&cli->out, find->wheels[i], find->verdicts != NULL,
-                           verdict_of(find, find->wheels[i]), verbose);
+        af_cli_wheel_table_row(&cli->out, find->wheels[i], find->verdicts != NULL,
+                               verdict_of(find, find->wheels[i]), verbose);
 }
 
 /* For other programs: one address a line, whole. */
 static void write_addresses(struct af_cli *cli, const struct find *find)
 {
     for (size_t i = 0; i < find->shown; i++) {
-        const struct af_wheel *wheel = find->wheels[i];
+        const struct af_catalog_wheel *wheel = find->wheels[i];
         af_text_add(&cli->out, wheel->url != NULL ? wheel->url : wheel->filename);
         af_text_add(&cli->out, "\n");
     }
@@ -48,13 +48,14 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct find *fi
 {
     json_t *wheels = json_array();
     for (size_t i = 0; i < find->shown; i++)
-        wheels = af_json_append(
-            wheels, af_wheel_table_json(find->wheels[i], verdict_of(find, find->wheels[i])));
+        wheels = af_cli_json_append(
+            wheels,
+            af_cli_wheel_table_json(find->wheels[i], verdict_of(find, find->wheels[i])));
     return af_cli_json_take(cli,
                             json_pack("{s:s, s:o, s:o, s:o}", "schema", "anyflash-find/1",
-                                      "catalog", af_json_catalog(&find->question.catalog),
-                                      "count", af_json_count((int64_t)find->count), "wheels",
-                                      wheels),
+                                      "catalog", af_cli_json_catalog(&find->question.catalog),
+                                      "count", af_cli_json_count((int64_t)find->count),
+                                      "wheels", wheels),
                             err);
 }
 
@@ -63,7 +64,7 @@ static enum anyflash_status run_query(struct af_cli *cli, struct find *find,
                                       struct anyflash_error *err)
 {
     const struct af_word_list *words = &cli->options.words;
-    const struct af_wheel *const *wheels = NULL;
+    const struct af_catalog_wheel *const *wheels = NULL;
     size_t count = 0;
     struct af_query query;
     enum anyflash_status status =

@@ -21,11 +21,11 @@ static enum anyflash_status write_answer(struct af_cli *cli,
                                          struct anyflash_error *err)
 {
     if (af_option_given(&cli->options, AF_OPTION_JSON))
-        return af_inspect_json(cli, inspection, err);
+        return af_cli_inspect_json(cli, inspection, err);
     if (af_option_given(&cli->options, AF_OPTION_QUIET))
         af_text_format(&cli->out, "%s\n", af_answer_text(inspection->answer));
     else
-        af_inspect_view(cli, inspection);
+        af_cli_inspect_view(cli, inspection);
     return af_cli_finish(cli, err);
 }
 
@@ -43,7 +43,7 @@ enum anyflash_status af_cmd_inspect(struct af_cli *cli, enum af_exit *exit_out,
     if (status == ANYFLASH_OK)
         status = write_answer(cli, &inspection, err);
     if (status == ANYFLASH_OK)
-        af_subject_keep(&inspection.subject, &cli->arena);
+        af_inspect_target_store_facts(&inspection.target, &cli->arena);
     *exit_out = inspection.answer == AF_YES ? AF_EXIT_YES : AF_EXIT_NO;
     af_inspection_release(&inspection);
     return status;

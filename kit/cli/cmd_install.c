@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "kit/cli/changing.h"
 #include "kit/cli/decision_view.h"
+#include "kit/cli/environment_change.h"
 #include "kit/cli/json_parts.h"
 #include "kit/cli/named_wheel.h"
 #include "kit/plan/saved.h"
@@ -20,7 +20,7 @@ struct install {
     bool has_question;
     struct af_plan plan;
     bool has_plan;
-    struct af_done done;
+    struct af_install_result done;
 };
 
 static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_error *err)
@@ -56,7 +56,7 @@ static const char *saved_plan(struct af_cli *cli)
     const char *plan = cli->options.values[AF_OPTION_PLAN];
     if (plan != NULL || from == NULL || cli->options.words.count > 0)
         return plan;
-    plan = af_path_join(&cli->arena, from, AF_DOWNLOAD_PLAN);
+    plan = af_path_join(&cli->arena, from, AF_INSTALL_DOWNLOAD_PLAN);
     return plan != NULL && af_file_is_regular(plan) ? plan : NULL;
 }
 
@@ -66,7 +66,7 @@ static enum anyflash_status read_plan(struct af_cli *cli, struct install *instal
     json_t *json;
     const char *changed = NULL;
     const struct af_machine *machine = install->question.machines.pointers[0];
-    enum anyflash_status status = af_json_read(path, AF_PLAN_BYTES_MAX, &json, err);
+    enum anyflash_status status = af_file_read_json(path, AF_PLAN_BYTES_MAX, &json, err);
     if (status != ANYFLASH_OK)
         return status;
     status = af_plan_read(json, af_path_name(path), machine, &cli->arena, &install->plan,
@@ -74,7 +74,7 @@ static enum anyflash_status read_plan(struct af_cli *cli, struct install *instal
     json_decref(json);
     install->has_plan = status == ANYFLASH_OK && changed == NULL;
     if (changed != NULL)
-        install->done = (struct af_done){
+        install->done = (struct af_install_result){
             .answer = AF_NO, .reason = changed, .hint = "`anyflash plan` decides anew"};
     return status;
 }
@@ -114,7 +114,7 @@ static void view_plan(struct af_cli *cli, const struct install *install)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     af_page_add(&page, 0, "", AF_TONE_STRONG, "Steps");
-    af_steps_view(&page, &install->plan, SIZE_MAX, &cli->arena);
+    af_cli_steps_view(&page, &install->plan, SIZE_MAX, &cli->arena);
 }
 
 static bool brings_something(const struct af_plan *plan)
@@ -134,7 +134,7 @@ static bool answered(struct install *install, bool is_preferred)
     if (install->done.answer == AF_NO)
         return true;
     if (!install->has_plan) {
-        install->done = (struct af_done){
+        install->done = (struct af_install_result){
             .answer = AF_NO,
             .reason = decision->missing_fact != NULL ? "a fact is missing that decides"
                       : is_preferred                 ? "the preferred way is not possible"
@@ -145,7 +145,7 @@ static bool answered(struct install *install, bool is_preferred)
     if (brings_something(&install->plan))
         return false;
     bool is_there = install->plan.rung == AF_RUNG_WHEEL;
-    install->done = (struct af_done){
+    install->done = (struct af_install_result){
         .answer = is_there ? AF_YES : AF_NO,
         .reason = is_there ? NULL : "the decision needs nothing to be installed",
         .hint = is_there ? NULL : "`anyflash plan` says what to do"};
@@ -154,7 +154,7 @@ static bool answered(struct install *install, bool is_preferred)
 
 static void view_done(struct af_cli *cli, const struct install *install)
 {
-    const struct af_done *done = &install->done;
+    const struct af_install_result *done = &install->done;
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     if (done->answer == AF_NO) {
         af_page_format(&page, 0, "", AF_TONE_BAD, "not installed: %s", done->reason);
@@ -188,23 +188,24 @@ static json_t *verified_json(const struct af_verify_report *report)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < report->row_count; i++)
-        list = af_json_append(list, json_pack("{s:s, s:o, s:s}", "name", report->rows[i].name,
-                                              "answer", af_json_answer(report->rows[i].answer),
-                                              "evidence", report->rows[i].evidence));
+        list = af_cli_json_append(list, json_pack("{s:s, s:o, s:s}", "name",
+                                                  report->rows[i].name, "answer",
+                                                  af_cli_json_answer(report->rows[i].answer),
+                                                  "evidence", report->rows[i].evidence));
     return list;
 }
 
 static enum anyflash_status write_json(struct af_cli *cli, const struct install *install,
                                        struct anyflash_error *err)
 {
-    const struct af_done *done = &install->done;
+    const struct af_install_result *done = &install->done;
     return af_cli_json_take(
         cli,
         json_pack("{s:s, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
-                  "anyflash-install/1", "answer", af_json_answer(done->answer), "changed",
+                  "anyflash-install/1", "answer", af_cli_json_answer(done->answer), "changed",
                   done->changed, "id", done->id > 0 ? json_integer(done->id) : json_null(),
-                  "title", af_json_text(done->title), "reason", af_json_text(done->reason),
-                  "hint", af_json_text(done->hint), "steps",
+                  "title", af_cli_json_text(done->title), "reason",
+                  af_cli_json_text(done->reason), "hint", af_cli_json_text(done->hint), "steps",
                   install->has_plan ? af_plan_steps_json(&install->plan, &cli->arena)
                                     : json_array(),
                   "verified", verified_json(&done->verified)),
@@ -222,12 +223,13 @@ static void tell_kept(struct install *install)
                         &count, NULL) != ANYFLASH_OK)
         return;
     for (size_t i = 0; i < count; i++)
-        bytes += af_kept_bytes(&list[i], run->arena);
+        bytes += af_undo_bytes(&list[i], run->arena);
     if (bytes > KEPT_BYTES_TOLD)
-        af_say(&run->talk,
-               "%.1f GiB are kept to undo %zu installations; `anyflash undo --forget` gives "
-               "them up",
-               (double)bytes / (1024.0 * 1024.0 * 1024.0), count);
+        af_progress_message(
+            &run->progress,
+            "%.1f GiB are kept to undo %zu installations; `anyflash undo --forget` gives "
+            "them up",
+            (double)bytes / (1024.0 * 1024.0 * 1024.0), count);
 }
 
 static enum anyflash_status act(struct af_cli *cli, struct install *install,

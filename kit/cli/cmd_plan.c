@@ -12,7 +12,7 @@ struct plan {
     struct af_question question;
     struct af_plan steps;
     bool has_steps;
-    struct af_build_offer offers[AF_BUILD_OFFERS];
+    struct af_offer_build_offer offers[AF_OFFER_BUILD_OFFERS];
     size_t offer_count; /* 0: a build is not possible */
 };
 
@@ -104,7 +104,7 @@ static json_t *proof_json(struct af_cli *cli, const struct plan *plan)
     const struct af_rung *rung = &plan->question.decision.rungs[AF_RUNG_WHEEL];
     if (!af_plan_proof_make(rung, plan->question.machines.pointers[0], &cli->arena, &proof))
         return json_null();
-    return json_pack("{s:o, s:s, s:s}", "wheel", af_json_wheel(rung->wheel), "inspect",
+    return json_pack("{s:o, s:s, s:s}", "wheel", af_cli_json_wheel(rung->wheel), "inspect",
                      proof.inspect, "install", proof.install);
 }
 
@@ -116,21 +116,21 @@ static void view(struct af_cli *cli, const struct plan *plan)
     if (plan->has_steps && plan->steps.step_count > 0) {
         af_page_gap(&page);
         af_page_add(&page, 0, "", AF_TONE_STRONG, "Steps");
-        af_steps_view(&page, &plan->steps, SIZE_MAX, &cli->arena);
+        af_cli_steps_view(&page, &plan->steps, SIZE_MAX, &cli->arena);
     }
     af_page_gap(&page);
     af_page_add(&page, 0, "", AF_TONE_STRONG, "Every way, best first");
-    const struct af_build_offer *offers = plan->offer_count > 0 ? plan->offers : NULL;
+    const struct af_offer_build_offer *offers = plan->offer_count > 0 ? plan->offers : NULL;
     af_rungs_view(&page, &plan->question.decision,
-                  af_option_given(&cli->options, AF_OPTION_VERBOSE) ? AF_RUNG_ALL
-                                                                    : AF_RUNG_FULL,
+                  af_option_given(&cli->options, AF_OPTION_VERBOSE) ? AF_CLI_RUNG_ALL
+                                                                    : AF_CLI_RUNG_FULL,
                   offers, &cli->arena);
     view_proof(cli, &page, plan);
     if (plan->question.decision.near_miss_count > 0) {
         af_page_gap(&page);
         af_page_add(&page, 0, "", AF_TONE_STRONG, "Why not the obvious wheels");
-        af_sieve_view(&page, &plan->question.decision);
-        af_near_misses_view(&page, &plan->question.decision);
+        af_cli_filter_counts_view(&page, &plan->question.decision);
+        af_cli_near_misses_view(&page, &plan->question.decision);
     }
 }
 
@@ -150,11 +150,11 @@ static json_t *misses_json(const struct af_decision *decision)
     json_t *list = json_array();
     for (size_t i = 0; i < decision->near_miss_count; i++) {
         const struct af_near_miss *miss = &decision->near_misses[i];
-        list = af_json_append(
-            list,
-            json_pack("{s:s, s:s, s:o, s:o}", "what", miss->what, "filename", miss->filename,
-                      "wheel", miss->wheel != NULL ? af_json_wheel(miss->wheel) : json_null(),
-                      "reasons", af_json_reasons(miss->reasons, miss->reason_count)));
+        list = af_cli_json_append(
+            list, json_pack("{s:s, s:s, s:o, s:o}", "what", miss->what, "filename",
+                            miss->filename, "wheel",
+                            miss->wheel != NULL ? af_cli_json_wheel(miss->wheel) : json_null(),
+                            "reasons", af_cli_json_reasons(miss->reasons, miss->reason_count)));
     }
     return list;
 }
@@ -164,8 +164,8 @@ static json_t *sieve_json(const struct af_decision *decision)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < decision->sieve_count; i++)
-        list = af_json_append(list, json_pack("{s:s, s:I}", "what", decision->sieve[i].what,
-                                              "left", (json_int_t)decision->sieve[i].left));
+        list = af_cli_json_append(list, json_pack("{s:s, s:I}", "what", decision->sieve[i].what,
+                                                  "left", (json_int_t)decision->sieve[i].left));
     return list;
 }
 
@@ -177,24 +177,25 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct plan *pl
     json_t *rungs = json_array();
     json_t *machines = json_array();
     for (int kind = 0; kind < AF_RUNG_COUNT; kind++)
-        rungs = af_json_append(rungs, af_json_rung(&decision->rungs[kind]));
+        rungs = af_cli_json_append(rungs, af_cli_json_rung(&decision->rungs[kind]));
     for (size_t i = 0; i < plan->question.machines.count; i++)
-        machines =
-            af_json_append(machines, af_json_machine_name(plan->question.machines.pointers[i]));
+        machines = af_cli_json_append(
+            machines, af_cli_json_machine_name(plan->question.machines.pointers[i]));
     json_t *json = json_pack(
         "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
         AF_PLAN_SCHEMA, "machines", machines, "facts",
         af_plan_facts_json(plan->question.machines.pointers[0]), "decision",
-        af_json_decision(decision), "wheel",
-        rung != NULL && rung->wheel != NULL ? af_json_wheel(rung->wheel) : json_null(), "rungs",
-        rungs, "builds", af_build_offers_json(plan->offers, plan->offer_count, &cli->arena),
-        "steps", plan->has_steps ? af_plan_steps_json(&plan->steps, &cli->arena) : json_array(),
+        af_cli_json_decision(decision), "wheel",
+        rung != NULL && rung->wheel != NULL ? af_cli_json_wheel(rung->wheel) : json_null(),
+        "rungs", rungs, "builds",
+        af_cli_build_offers_json(plan->offers, plan->offer_count, &cli->arena), "steps",
+        plan->has_steps ? af_plan_steps_json(&plan->steps, &cli->arena) : json_array(),
         "prove_first", proof_json(cli, plan), "near_misses", misses_json(decision), "sieve",
         sieve_json(decision), "candidates",
         json_pack("{s:I, s:I, s:I}", "judged", (json_int_t)decision->candidate_count, "fitting",
                   (json_int_t)decision->fitting_count, "unknown",
                   (json_int_t)decision->unknown_count),
-        "catalog", af_json_catalog(&plan->question.catalog));
+        "catalog", af_cli_json_catalog(&plan->question.catalog));
     return af_cli_json_take(cli, json, err);
 }
 
@@ -205,9 +206,9 @@ static void make_offers(struct af_cli *cli, struct plan *plan)
     const struct af_rung *rung = &question->decision.rungs[AF_RUNG_BUILD];
     if (rung->answer == AF_NO || rung->arch_list == NULL)
         return;
-    plan->offer_count = AF_BUILD_OFFERS;
-    af_build_offers(rung, question->machines.pointers[0], &question->slim, &cli->arena,
-                    plan->offers);
+    plan->offer_count = AF_OFFER_BUILD_OFFERS;
+    af_offer_build_offers(rung, question->machines.pointers[0], &question->slim, &cli->arena,
+                          plan->offers);
 }
 
 static enum anyflash_status make_steps(struct plan *plan, struct anyflash_error *err)

@@ -2,7 +2,7 @@
  * cmd_undo.c: `anyflash undo`: an installation taken back, or the list of those
  * that could be.
  */
-#include "kit/cli/changing.h"
+#include "kit/cli/environment_change.h"
 #include "kit/cli/facts_view.h"
 #include "kit/cli/json_parts.h"
 #include "kit/cli/page.h"
@@ -29,7 +29,7 @@ static json_t *operation_json(const struct af_operation *operation, struct af_ar
 {
     return json_pack("{s:I, s:s, s:s, s:s, s:I}", "id", (json_int_t)operation->id, "title",
                      operation->title, "time", operation->time, "site", operation->site,
-                     "kept_bytes", (json_int_t)af_kept_bytes(operation, arena));
+                     "kept_bytes", (json_int_t)af_undo_bytes(operation, arena));
 }
 
 static enum anyflash_status list(struct af_cli *cli, struct af_change *change,
@@ -49,7 +49,7 @@ static enum anyflash_status list(struct af_cli *cli, struct af_change *change,
     if (af_option_given(&cli->options, AF_OPTION_JSON)) {
         json_t *items = json_array();
         for (size_t i = 0; i < count; i++)
-            items = af_json_append(items, operation_json(&operations[i], &cli->arena));
+            items = af_cli_json_append(items, operation_json(&operations[i], &cli->arena));
         return af_cli_json_take(
             cli,
             json_pack("{s:s, s:o}", "schema", "anyflash-undo-list/1", "installations", items),
@@ -60,21 +60,21 @@ static enum anyflash_status list(struct af_cli *cli, struct af_change *change,
         af_page_format(
             &page, 6, af_arena_format(&cli->arena, "%4jd  ", (intmax_t)operations[i].id),
             AF_TONE_PLAIN, "%s  %s (%s kept)", operations[i].time, operations[i].title,
-            af_bytes_text(&cli->arena, (int64_t)af_kept_bytes(&operations[i], &cli->arena)));
+            af_bytes_text(&cli->arena, (int64_t)af_undo_bytes(&operations[i], &cli->arena)));
     if (count == 0)
         af_page_add(&page, 0, "", AF_TONE_PLAIN,
                     "nothing was installed here that could be taken back");
     return af_cli_finish(cli, err);
 }
 
-static json_t *forget_json(const struct af_done *done)
+static json_t *forget_json(const struct af_install_result *done)
 {
     return json_pack("{s:s, s:o, s:I, s:o}", "schema", "anyflash-undo-forget/1", "answer",
-                     af_json_answer(done->answer), "count", (json_int_t)done->id, "reason",
-                     af_json_text(done->reason));
+                     af_cli_json_answer(done->answer), "count", (json_int_t)done->id, "reason",
+                     af_cli_json_text(done->reason));
 }
 
-static enum anyflash_status report(struct af_cli *cli, const struct af_done *done,
+static enum anyflash_status report(struct af_cli *cli, const struct af_install_result *done,
                                    enum af_exit *exit_out, struct anyflash_error *err)
 {
     bool forgets = af_option_given(&cli->options, AF_OPTION_FORGET);
@@ -85,10 +85,10 @@ static enum anyflash_status report(struct af_cli *cli, const struct af_done *don
         return af_cli_json_take(
             cli,
             json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "schema", "anyflash-undo/1", "answer",
-                      af_json_answer(done->answer), "id",
+                      af_cli_json_answer(done->answer), "id",
                       done->id > 0 ? json_integer(done->id) : json_null(), "title",
-                      af_json_text(done->title), "reason", af_json_text(done->reason), "hint",
-                      af_json_text(done->hint)),
+                      af_cli_json_text(done->title), "reason", af_cli_json_text(done->reason),
+                      "hint", af_cli_json_text(done->hint)),
             err);
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     if (done->answer == AF_YES && forgets && done->id == 1)
@@ -111,7 +111,7 @@ enum anyflash_status af_cmd_undo(struct af_cli *cli, enum af_exit *exit_out,
                                  struct anyflash_error *err)
 {
     struct af_change change = {.cli = cli};
-    struct af_done done = {0};
+    struct af_install_result done = {0};
     int64_t id;
     bool lists = af_option_given(&cli->options, AF_OPTION_LIST);
     enum anyflash_status status = read_id(cli, &id, err);

@@ -9,7 +9,7 @@
 #include "kit/system/file.h"
 #include "kit/system/state.h"
 
-static void say(void *context, const char *sentence)
+static void message(void *context, const char *sentence)
 {
     af_cli_remark(context, sentence);
 }
@@ -31,10 +31,10 @@ static json_t *source_json(const struct af_update_source *source)
 {
     return json_pack(
         "{s:s, s:o, s:o, s:o, s:o, s:o}", "source", source->source, "known",
-        af_json_count((int64_t)source->known), "listed",
-        source->problem != NULL ? json_null() : af_json_count((int64_t)source->listed), "added",
-        af_json_count((int64_t)source->added), "gone", af_json_count((int64_t)source->gone),
-        "problem", af_json_text(source->problem));
+        af_cli_json_count((int64_t)source->known), "listed",
+        source->problem != NULL ? json_null() : af_cli_json_count((int64_t)source->listed),
+        "added", af_cli_json_count((int64_t)source->added), "gone",
+        af_cli_json_count((int64_t)source->gone), "problem", af_cli_json_text(source->problem));
 }
 
 static enum anyflash_status write_json(struct af_cli *cli, const struct af_update *update,
@@ -43,15 +43,15 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct af_updat
 {
     json_t *sources = json_array();
     for (size_t i = 0; i < update->source_count; i++)
-        sources = af_json_append(sources, source_json(&update->sources[i]));
-    return af_cli_json_take(cli,
-                            json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "schema",
-                                      "anyflash-update/1", "saved", saved, "before",
-                                      af_json_catalog(current), "after",
-                                      af_json_catalog(&update->catalog), "added",
-                                      af_json_count((int64_t)update->added), "gone",
-                                      af_json_count((int64_t)update->gone), "sources", sources),
-                            err);
+        sources = af_cli_json_append(sources, source_json(&update->sources[i]));
+    return af_cli_json_take(
+        cli,
+        json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "schema", "anyflash-update/1", "saved",
+                  saved, "before", af_cli_json_catalog(current), "after",
+                  af_cli_json_catalog(&update->catalog), "added",
+                  af_cli_json_count((int64_t)update->added), "gone",
+                  af_cli_json_count((int64_t)update->gone), "sources", sources),
+        err);
 }
 
 static void write_text(struct af_cli *cli, const struct af_update *update, bool saved)
@@ -121,7 +121,7 @@ static enum anyflash_status ask(struct af_cli *cli, const struct catalogs *catal
         .allow_http = af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
         .offline = af_option_given(&cli->options, AF_OPTION_OFFLINE)};
     bool quiet = !af_option_given(&cli->options, AF_OPTION_VERBOSE);
-    struct af_talk talk = {.context = cli, .say = quiet ? NULL : say};
+    struct af_progress progress = {.context = cli, .message = quiet ? NULL : message};
     struct af_update update;
     struct af_span bytes;
     const struct af_span *sources = NULL;
@@ -134,7 +134,7 @@ static enum anyflash_status ask(struct af_cli *cli, const struct catalogs *catal
         cli->hint = af_http_hint();
         return status;
     }
-    status = af_update_fetch(http, sources, &catalogs->embedded, &catalogs->current, &talk,
+    status = af_update_fetch(http, sources, &catalogs->embedded, &catalogs->current, &progress,
                              &cli->arena, &update, err);
     af_http_close(http);
     if (status != ANYFLASH_OK)

@@ -13,8 +13,9 @@ enum anyflash_status af_cmd_version(struct af_cli *cli, enum af_exit *exit_out,
     if (status != ANYFLASH_OK)
         return status;
     if (af_option_given(&cli->options, AF_OPTION_JSON)) {
-        json_t *json = json_pack("{s:s, s:s, s:o}", "schema", "anyflash-version/1", "version",
-                                 anyflash_version_text(), "catalog", af_json_catalog(&catalog));
+        json_t *json =
+            json_pack("{s:s, s:s, s:o}", "schema", "anyflash-version/1", "version",
+                      anyflash_version_text(), "catalog", af_cli_json_catalog(&catalog));
         status = af_cli_json_take(cli, json, err);
     } else if (af_option_given(&cli->options, AF_OPTION_QUIET)) {
         af_text_format(&cli->out, "%s\n", anyflash_version_text());

@@ -31,14 +31,14 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct af_wheel
     json_t *others = json_array();
     for (size_t i = 0; i < house->wheel_count; i++) {
         if (house->wheels[i].is_table)
-            tables = af_json_append(tables, json_string(house->wheels[i].filename));
+            tables = af_cli_json_append(tables, json_string(house->wheels[i].filename));
         else if (i < house->listed_count)
-            wheels = af_json_append(wheels, wheel_json(&house->wheels[i]));
+            wheels = af_cli_json_append(wheels, wheel_json(&house->wheels[i]));
         else
-            left_out = af_json_append(left_out, wheel_json(&house->wheels[i]));
+            left_out = af_cli_json_append(left_out, wheel_json(&house->wheels[i]));
     }
     for (size_t i = 0; i < house->other_count; i++)
-        others = af_json_append(others, json_string(house->others[i]));
+        others = af_cli_json_append(others, json_string(house->others[i]));
     return af_cli_json_take(
         cli,
         json_pack(
@@ -69,7 +69,7 @@ static void add_command(struct af_cli *cli, struct af_page *page,
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                 "0123456789-._~/";
-    const char *folder = af_path_real(&cli->arena, house->index);
+    const char *folder = af_file_real_path(&cli->arena, house->index);
     struct af_text text = {0};
     af_text_add(&text, "uv pip install --default-index file://");
     for (const char *c = folder; c != NULL && *c != '\0'; c++) {

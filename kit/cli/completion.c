@@ -47,7 +47,7 @@ static void add_command_names(struct af_text *out, const char *separator)
 static bool option_belongs(size_t id, size_t command)
 {
     const struct af_option_row *option = &af_option_rows[id];
-    return option->group != AF_GROUP_HIDDEN && (option->commands & (1u << command)) != 0;
+    return option->group != AF_CLI_GROUP_HIDDEN && (option->commands & (1u << command)) != 0;
 }
 
 static void add_bash_values(struct af_text *out)
@@ -207,7 +207,7 @@ static void add_fish(struct af_text *out)
         af_text_add(out, "'\n");
     }
     for (size_t id = 0; id < AF_OPTION_COUNT; id++)
-        if (af_option_rows[id].group != AF_GROUP_HIDDEN)
+        if (af_option_rows[id].group != AF_CLI_GROUP_HIDDEN)
             add_fish_option(out, id);
 }
 

@@ -19,7 +19,7 @@
 static const char *find_file(struct af_cli *cli, const char *name, bool upwards)
 {
     const char *stated = cli->options.values[AF_OPTION_PROJECT];
-    const char *folder = af_path_real(&cli->arena, stated != NULL ? stated : ".");
+    const char *folder = af_file_real_path(&cli->arena, stated != NULL ? stated : ".");
     for (int i = 0; folder != NULL && i < FOLDERS_MAX; i++) {
         const char *path = af_path_join(&cli->arena, folder, name);
         if (path == NULL || af_file_is_regular(path))
@@ -31,8 +31,8 @@ static const char *find_file(struct af_cli *cli, const char *name, bool upwards)
     return NULL;
 }
 
-enum anyflash_status af_config_load(struct af_cli *cli, struct af_config_job *job,
-                                    struct anyflash_error *err)
+enum anyflash_status af_cli_config_load(struct af_cli *cli, struct af_cli_config_job *job,
+                                        struct anyflash_error *err)
 {
     const char *stated = cli->options.values[AF_OPTION_PROJECT];
     if (stated != NULL && !af_file_is_folder(stated))
@@ -69,7 +69,7 @@ static bool same_group(const struct af_machine *a, const struct af_machine *b)
 }
 
 /* One decision for the group of machine `first`, which stands in no earlier one. */
-static enum anyflash_status decide_group(struct af_cli *cli, struct af_config_job *job,
+static enum anyflash_status decide_group(struct af_cli *cli, struct af_cli_config_job *job,
                                          size_t first, struct anyflash_error *err)
 {
     const struct af_machine *const *all = job->machines.pointers;
@@ -90,11 +90,11 @@ static enum anyflash_status decide_group(struct af_cli *cli, struct af_config_jo
     if (status != ANYFLASH_OK)
         return status;
     job->decision_count++;
-    return af_lock_add(job->lock, decision, all[first], err);
+    return af_config_lock_add(job->lock, decision, all[first], err);
 }
 
-enum anyflash_status af_config_decide(struct af_cli *cli, struct af_config_job *job,
-                                      struct anyflash_error *err)
+enum anyflash_status af_cli_config_decide(struct af_cli *cli, struct af_cli_config_job *job,
+                                          struct anyflash_error *err)
 {
     enum anyflash_status status = af_cli_fit_options(cli, &job->fit, err);
     if (status == ANYFLASH_OK)
@@ -109,7 +109,7 @@ enum anyflash_status af_config_decide(struct af_cli *cli, struct af_config_job *
         af_arena_array(&cli->arena, job->machines.count + 1, sizeof *job->decisions);
     if (cli->arena.failed)
         return af_fail_memory(err);
-    af_lock_init(job->lock, &cli->arena);
+    af_config_lock_init(job->lock, &cli->arena);
     for (size_t i = 0; status == ANYFLASH_OK && i < job->machines.count; i++)
         status = decide_group(cli, job, i, err);
     if (status == ANYFLASH_E_UNSUPPORTED)
@@ -118,8 +118,8 @@ enum anyflash_status af_config_decide(struct af_cli *cli, struct af_config_job *
 }
 
 /* The pin's file: below --from, or where an earlier run put it; else NULL. */
-const char *af_config_wheel(struct af_cli *cli, const struct af_config_job *job,
-                            const struct af_pin *pin)
+const char *af_cli_config_wheel(struct af_cli *cli, const struct af_cli_config_job *job,
+                                const struct af_pin *pin)
 {
     const char *folders[] = {
         cli->options.values[AF_OPTION_FROM],
@@ -146,7 +146,7 @@ static const char *torch_build(struct af_arena *arena, const struct af_pin *pin)
 }
 
 /* Notes where a plain install of that torch is of another CUDA than the wheel. */
-static enum anyflash_status compare_torch(struct af_cli *cli, struct af_lock *lock,
+static enum anyflash_status compare_torch(struct af_cli *cli, struct af_config_lock *lock,
                                           struct anyflash_error *err)
 {
     struct af_tables tables;
@@ -155,15 +155,15 @@ static enum anyflash_status compare_torch(struct af_cli *cli, struct af_lock *lo
         return status;
     for (size_t i = 0; i < lock->pin_count; i++) {
         struct af_pin *pin = &lock->pins[i];
-        const struct af_wheel *wheel = pin->wheel;
+        const struct af_catalog_wheel *wheel = pin->wheel;
         if (wheel == NULL || wheel->torch_major < 0 || wheel->cuda_major < 0)
             continue;
-        const struct af_torch_release *release =
+        const struct af_catalog_torch_release *release =
             af_tables_torch(&tables, wheel->torch_major, wheel->torch_minor);
         const char *platform = af_arena_format(
             &cli->arena, "%s_%s", af_fact_text_or(&pin->machine->platform.os, "linux"),
             af_fact_text_or(&pin->machine->platform.arch, "x86_64"));
-        const struct af_torch_variant *usual =
+        const struct af_catalog_torch_variant *usual =
             release == NULL || platform == NULL ? NULL : af_tables_default(release, platform);
         if (usual != NULL && usual->cuda_major != wheel->cuda_major)
             pin->torch_build = torch_build(&cli->arena, pin);
@@ -172,8 +172,8 @@ static enum anyflash_status compare_torch(struct af_cli *cli, struct af_lock *lo
     return cli->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
-enum anyflash_status af_config_settle(struct af_cli *cli, struct af_config_job *job,
-                                      bool by_path, struct anyflash_error *err)
+enum anyflash_status af_cli_config_settle(struct af_cli *cli, struct af_cli_config_job *job,
+                                          bool by_path, struct anyflash_error *err)
 {
     const char *source = cli->options.values[AF_OPTION_SOURCE];
     enum af_pin_source how = source == NULL || strcmp(source, "auto") == 0 ? AF_PIN_AUTO
@@ -185,21 +185,22 @@ enum anyflash_status af_config_settle(struct af_cli *cli, struct af_config_job *
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--source is for uv: others take the address");
     for (size_t i = 0; i < job->lock->pin_count; i++) {
         const struct af_pin *pin = &job->lock->pins[i];
-        const char *path = pin->wheel == NULL ? NULL : af_config_wheel(cli, job, pin);
-        struct af_wheel_facts facts;
+        const char *path = pin->wheel == NULL ? NULL : af_cli_config_wheel(cli, job, pin);
+        struct af_plan_wheel_facts facts;
         if (path == NULL)
             continue;
-        enum anyflash_status status = af_wheel_file_facts(&cli->arena, path, &facts, err);
+        enum anyflash_status status = af_cli_wheel_file_facts(&cli->arena, path, &facts, err);
         if (status != ANYFLASH_OK)
             return status;
-        af_lock_facts(job->lock, i, facts);
+        af_config_lock_facts(job->lock, i, facts);
     }
     enum anyflash_status status = compare_torch(cli, job->lock, err);
-    return status == ANYFLASH_OK ? af_lock_finish(job->lock, by_path ? how : AF_PIN_URL, err)
-                                 : status;
+    return status == ANYFLASH_OK
+               ? af_config_lock_finish(job->lock, by_path ? how : AF_PIN_URL, err)
+               : status;
 }
 
-void af_config_release(struct af_config_job *job)
+void af_cli_config_release(struct af_cli_config_job *job)
 {
     for (size_t i = 0; i < job->decision_count; i++)
         af_decision_release(&job->decisions[i]);

@@ -8,7 +8,7 @@
 #include "kit/plan/config.h"
 
 /* Zero-initialised, with `file` and `other` set. Texts in the cli's arena. */
-struct af_config_job {
+struct af_cli_config_job {
     const char *file;  /* the tool's file, as "pyproject.toml" */
     const char *other; /* looked for where that is missing; NULL */
     bool upwards;      /* in folders above, too, as the tool does */
@@ -22,25 +22,25 @@ struct af_config_job {
     struct af_decision *decisions; /* one a group of machines */
     size_t decision_count;
     bool has_catalog;
-    struct af_lock *lock; /* NULL before af_config_decide() */
+    struct af_config_lock *lock; /* NULL before af_cli_config_decide() */
 };
 
 /* Finds the file (--project, or from here upwards) and reads it. */
-enum anyflash_status af_config_load(struct af_cli *cli, struct af_config_job *job,
-                                    struct anyflash_error *err);
+enum anyflash_status af_cli_config_load(struct af_cli *cli, struct af_cli_config_job *job,
+                                        struct anyflash_error *err);
 
 /* Decides and collects the pins. UNSUPPORTED: there is nothing to lock, and why. */
-enum anyflash_status af_config_decide(struct af_cli *cli, struct af_config_job *job,
-                                      struct anyflash_error *err);
+enum anyflash_status af_cli_config_decide(struct af_cli *cli, struct af_cli_config_job *job,
+                                          struct anyflash_error *err);
 
 /* Looks at the wheels that lie here and settles how each is named. */
-enum anyflash_status af_config_settle(struct af_cli *cli, struct af_config_job *job,
-                                      bool by_path, struct anyflash_error *err);
+enum anyflash_status af_cli_config_settle(struct af_cli *cli, struct af_cli_config_job *job,
+                                          bool by_path, struct anyflash_error *err);
 
 /* The pin's file: below --from, or in the project's folder of wheels; else NULL. */
-const char *af_config_wheel(struct af_cli *cli, const struct af_config_job *job,
-                            const struct af_pin *pin);
+const char *af_cli_config_wheel(struct af_cli *cli, const struct af_cli_config_job *job,
+                                const struct af_pin *pin);
 
-void af_config_release(struct af_config_job *job);
+void af_cli_config_release(struct af_cli_config_job *job);
 
 #endif

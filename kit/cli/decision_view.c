@@ -19,7 +19,7 @@ static void add_price(struct af_text *text, const char *what)
     af_text_add(text, what);
 }
 
-const char *af_price_text(struct af_arena *arena, const struct af_price *price)
+const char *af_cli_rung_cost_text(struct af_arena *arena, const struct af_rung_cost *price)
 {
     struct af_text text = {0};
     if (price->download_bytes > 0)
@@ -49,7 +49,7 @@ static void add_reason(struct af_text *text, const struct af_reason *reason, boo
         af_text_format(text, ": %s", reason->detail);
 }
 
-void af_reason_view(struct af_page *page, int indent, const struct af_reason *reason)
+void af_cli_reason_view(struct af_page *page, int indent, const struct af_reason *reason)
 {
     char lead[64];
     struct af_text text = {0};
@@ -66,7 +66,7 @@ void af_reason_view(struct af_page *page, int indent, const struct af_reason *re
 static void view_moves(struct af_page *page, const struct af_rung *rung)
 {
     for (size_t i = 0; i < rung->move_count; i++) {
-        const struct af_move *move = &rung->moves[i];
+        const struct af_fit_package_change *move = &rung->moves[i];
         if (move->to == NULL)
             af_page_format(page, LABEL_COLUMNS, "", AF_TONE_PLAIN, "breaks: %s %s%s%s",
                            move->name, move->from != NULL ? move->from : "",
@@ -121,7 +121,7 @@ static void view_reasons(struct af_page *page, const struct af_rung *rung, struc
             af_page_format(page, LABEL_COLUMNS + 2, "                 - ", AF_TONE_PLAIN,
                            "%s (as above)", af_reason_message(reason->id));
         else
-            af_reason_view(page, LABEL_COLUMNS + 2, reason);
+            af_cli_reason_view(page, LABEL_COLUMNS + 2, reason);
         told->reasons[reason->id] = true;
     }
 }
@@ -159,7 +159,7 @@ static void view_line(struct af_page *page, const struct af_rung *rung, bool rec
 }
 
 void af_rungs_view(struct af_page *page, const struct af_decision *decision,
-                   enum af_rung_detail detail, const struct af_build_offer *offers,
+                   enum af_cli_rung_detail detail, const struct af_offer_build_offer *offers,
                    struct af_arena *arena)
 {
     struct told told = {{false}};
@@ -167,22 +167,22 @@ void af_rungs_view(struct af_page *page, const struct af_decision *decision,
         const struct af_rung *rung = &decision->rungs[kind];
         bool recommended = decision->possible && kind == (int)decision->recommended;
         bool passed_over = kind < (int)decision->recommended && rung->answer != AF_YES;
-        view_line(page, rung, recommended, detail == AF_RUNG_SHORT && passed_over, &told);
-        if (detail == AF_RUNG_SHORT)
+        view_line(page, rung, recommended, detail == AF_CLI_RUNG_SHORT && passed_over, &told);
+        if (detail == AF_CLI_RUNG_SHORT)
             continue;
         if (kind == AF_RUNG_BUILD && offers != NULL) {
-            af_build_offers_view(page, LABEL_COLUMNS, offers, AF_BUILD_OFFERS, arena);
+            af_cli_build_offers_view(page, LABEL_COLUMNS, offers, AF_OFFER_BUILD_OFFERS, arena);
         } else if (rung->answer != AF_NO) {
             af_page_format(page, LABEL_COLUMNS, "", AF_TONE_PLAIN, "price: %s",
-                           af_price_text(arena, &rung->price));
+                           af_cli_rung_cost_text(arena, &rung->price));
             view_moves(page, rung);
         }
         view_reasons(page, rung, &told);
-        view_prerequisites(page, rung, detail == AF_RUNG_ALL);
+        view_prerequisites(page, rung, detail == AF_CLI_RUNG_ALL);
     }
 }
 
-void af_sieve_view(struct af_page *page, const struct af_decision *decision)
+void af_cli_filter_counts_view(struct af_page *page, const struct af_decision *decision)
 {
     struct af_text text = {0};
     for (size_t i = 0; i < decision->sieve_count; i++)
@@ -218,7 +218,7 @@ static void add_first_reason(struct af_text *text, const struct af_near_miss *mi
     }
 }
 
-void af_near_misses_short(struct af_page *page, const struct af_decision *decision)
+void af_cli_near_misses_short(struct af_page *page, const struct af_decision *decision)
 {
     for (size_t i = 0; i < decision->near_miss_count && i < NEAR_MISSES_SHORT; i++) {
         const struct af_near_miss *miss = &decision->near_misses[i];
@@ -231,19 +231,19 @@ void af_near_misses_short(struct af_page *page, const struct af_decision *decisi
     }
 }
 
-void af_near_misses_view(struct af_page *page, const struct af_decision *decision)
+void af_cli_near_misses_view(struct af_page *page, const struct af_decision *decision)
 {
     for (size_t i = 0; i < decision->near_miss_count; i++) {
         const struct af_near_miss *miss = &decision->near_misses[i];
         af_page_format(page, 4, "  - ", AF_TONE_PLAIN, "%s:\n%s", miss->what, miss->filename);
         for (size_t j = 0; j < miss->reason_count; j++)
             if (af_reason_effect(miss->reasons[j].id) == AF_REASON_BLOCKS)
-                af_reason_view(page, 6, &miss->reasons[j]);
+                af_cli_reason_view(page, 6, &miss->reasons[j]);
     }
 }
 
-void af_steps_view(struct af_page *page, const struct af_plan *plan, size_t max,
-                   struct af_arena *arena)
+void af_cli_steps_view(struct af_page *page, const struct af_plan *plan, size_t max,
+                       struct af_arena *arena)
 {
     for (size_t i = 0; i < plan->step_count && i < max; i++) {
         const struct af_step *step = &plan->steps[i];

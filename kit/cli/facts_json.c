@@ -7,12 +7,12 @@
 
 static json_t *text(const struct af_fact *fact)
 {
-    return af_json_text(fact->state == AF_FACT_KNOWN ? fact->value.text : NULL);
+    return af_cli_json_text(fact->state == AF_FACT_KNOWN ? fact->value.text : NULL);
 }
 
 static json_t *number(const struct af_fact *fact)
 {
-    return af_json_count(af_fact_int_or(fact, -1));
+    return af_cli_json_count(af_fact_int_or(fact, -1));
 }
 
 static json_t *truth(const struct af_fact *fact)
@@ -27,10 +27,10 @@ static json_t *gpus(const struct af_machine *machine)
                        : json_array();
     for (size_t i = 0; i < machine->gpus.count; i++) {
         const struct af_gpu *gpu = &machine->gpus.rows[i];
-        list = af_json_append(list, json_pack("{s:o, s:o, s:o, s:o}", "name", text(&gpu->name),
-                                              "sm", text(&gpu->sm), "memory_bytes",
-                                              number(&gpu->memory_bytes), "visible",
-                                              truth(&gpu->visible)));
+        list = af_cli_json_append(list, json_pack("{s:o, s:o, s:o, s:o}", "name",
+                                                  text(&gpu->name), "sm", text(&gpu->sm),
+                                                  "memory_bytes", number(&gpu->memory_bytes),
+                                                  "visible", truth(&gpu->visible)));
     }
     return list;
 }
@@ -42,8 +42,9 @@ static json_t *toolkits(const struct af_machine *machine)
                        : json_array();
     for (size_t i = 0; i < machine->toolkits.count; i++) {
         const struct af_toolkit *toolkit = &machine->toolkits.rows[i];
-        list = af_json_append(list, json_pack("{s:o, s:o}", "version", text(&toolkit->version),
-                                              "root", text(&toolkit->root)));
+        list =
+            af_cli_json_append(list, json_pack("{s:o, s:o}", "version", text(&toolkit->version),
+                                               "root", text(&toolkit->root)));
     }
     return list;
 }
@@ -58,7 +59,7 @@ static json_t *flash_attn(const struct af_machine *machine)
                      text(&package->installer));
 }
 
-json_t *af_facts_json(const struct af_machine *machine)
+json_t *af_cli_facts_json(const struct af_machine *machine)
 {
     const struct af_platform *platform = &machine->platform;
     const struct af_resources *resources = &machine->resources;

@@ -327,8 +327,8 @@ static void show_tools(struct view *view)
     show(view, "installers", &line, NULL);
 }
 
-void af_facts_view(struct af_page *page, const struct af_machine *machine, bool with_sources,
-                   struct af_arena *arena)
+void af_cli_facts_view(struct af_page *page, const struct af_machine *machine,
+                       bool with_sources, struct af_arena *arena)
 {
     struct view view = {page, machine, arena, with_sources};
     af_page_add(page, 0, "", AF_TONE_STRONG, "Machine");

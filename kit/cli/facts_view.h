@@ -12,11 +12,11 @@
  * Appends the sections "Machine" and "Environment". With `with_sources` each
  * line is followed by where its main fact was read. Texts go through `arena`.
  */
-void af_facts_view(struct af_page *page, const struct af_machine *machine, bool with_sources,
-                   struct af_arena *arena);
+void af_cli_facts_view(struct af_page *page, const struct af_machine *machine,
+                       bool with_sources, struct af_arena *arena);
 
 /* The same facts as a new JSON object; null is unknown or absent. */
-json_t *af_facts_json(const struct af_machine *machine);
+json_t *af_cli_facts_json(const struct af_machine *machine);
 
 /* "24.0 GiB", "850 MiB" */
 const char *af_bytes_text(struct af_arena *arena, int64_t bytes);

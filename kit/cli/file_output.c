@@ -5,8 +5,9 @@
 
 #include "kit/formats/npy.h"
 
-enum anyflash_status af_npy_write(struct af_arena *arena, const char *path,
-                                  const struct af_array *array, struct anyflash_error *err)
+enum anyflash_status af_cli_npy_write(struct af_arena *arena, const char *path,
+                                      const struct af_npy_array *array,
+                                      struct anyflash_error *err)
 {
     char head[AF_NPY_WRITTEN_BYTES_MAX];
     const struct af_span pieces[] = {

@@ -8,7 +8,8 @@
 #include "kit/system/output.h"
 
 /* af_file_write() of `array` as a .npy file. */
-enum anyflash_status af_npy_write(struct af_arena *arena, const char *path,
-                                  const struct af_array *array, struct anyflash_error *err);
+enum anyflash_status af_cli_npy_write(struct af_arena *arena, const char *path,
+                                      const struct af_npy_array *array,
+                                      struct anyflash_error *err);
 
 #endif

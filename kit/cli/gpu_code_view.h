@@ -11,14 +11,14 @@
 #include "kit/formats/flash_kernel.h"
 
 /* Writes what is there; `kernels` may be NULL. Nothing is written without GPU code. */
-void af_gpu_code_show(struct af_page *page, int indent, const struct af_gpu_code *code,
-                      const struct af_flash_kernels *kernels);
+void af_cli_gpu_code_show(struct af_page *page, int indent, const struct af_gpu_code *code,
+                          const struct af_flash_kernels *kernels);
 
 /*
  * A new object, or NULL without memory; docs/reference/json.md, "gpu_code".
  * `kernels` may be NULL.
  */
-json_t *af_gpu_code_json(const struct af_gpu_code *code,
-                         const struct af_flash_kernels *kernels);
+json_t *af_cli_gpu_code_json(const struct af_gpu_code *code,
+                             const struct af_flash_kernels *kernels);
 
 #endif

@@ -48,8 +48,8 @@ enum anyflash_status af_options_help(enum af_command_id command, struct af_text 
     af_text_format(out, "usage: anyflash %s [OPTION...]%s%s\n\n", row->name,
                    row->arguments[0] != '\0' ? " " : "", row->arguments);
     af_page_add(&page, 0, "", AF_TONE_PLAIN, row->doc);
-    add_group(&page, command, AF_GROUP_OWN, "Options");
-    add_group(&page, command, AF_GROUP_MACHINE, "The machine and the catalog");
-    add_group(&page, command, AF_GROUP_OUTPUT, "Output");
+    add_group(&page, command, AF_CLI_GROUP_OWN, "Options");
+    add_group(&page, command, AF_CLI_GROUP_MACHINE, "The machine and the catalog");
+    add_group(&page, command, AF_CLI_GROUP_OUTPUT, "Output");
     return out->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

@@ -14,7 +14,7 @@
 static const struct af_proof *deciding(const struct af_inspection *inspection)
 {
     const struct af_proof *open = NULL;
-    for (size_t i = 0; i < inspection->subject.count; i++) {
+    for (size_t i = 0; i < inspection->target.count; i++) {
         const struct af_proof *proof = &inspection->proofs[i];
         if (proof->check_count > 0 && proof->answer == AF_NO)
             return proof;
@@ -24,14 +24,14 @@ static const struct af_proof *deciding(const struct af_inspection *inspection)
     return open;
 }
 
-static bool says(const struct af_proof *proof, enum af_check_id id, enum af_answer answer)
+static bool says(const struct af_proof *proof, enum af_proof_check_id id, enum af_answer answer)
 {
     return proof->checks[id].answer == answer;
 }
 
 static bool is_flash(const struct af_inspection *inspection)
 {
-    const struct af_subject_wheel *wheel = inspection->subject.wheel;
+    const struct af_inspect_wheel *wheel = inspection->target.wheel;
     return wheel != NULL && wheel->has_name &&
            af_starts_with(wheel->name.package, "flash_attn");
 }
@@ -90,8 +90,8 @@ static const char *after_no(struct af_cli *cli, const struct af_inspection *insp
 /* Whether the wheel could go into the environment that it was judged for. */
 static bool can_install(const struct af_cli *cli, const struct af_inspection *inspection)
 {
-    return inspection->subject.wheel != NULL && inspection->subject.wheel->has_name &&
-           inspection->subject.wheel->lies.count == 0 &&
+    return inspection->target.wheel != NULL && inspection->target.wheel->has_name &&
+           inspection->target.wheel->lies.count == 0 &&
            cli->options.values[AF_OPTION_TORCH] == NULL && cli->options.machines.count == 0 &&
            cli->options.givens.count == 0;
 }
@@ -120,7 +120,7 @@ static const char *after_unknown(struct af_cli *cli, const struct af_inspection 
                            install_text(cli));
 }
 
-const char *af_inspect_next(struct af_cli *cli, const struct af_inspection *inspection)
+const char *af_cli_inspect_next(struct af_cli *cli, const struct af_inspection *inspection)
 {
     const struct af_proof *proof = deciding(inspection);
     if (proof != NULL && proof->answer == AF_NO)

@@ -7,6 +7,6 @@
 #include "kit/cli/inspection.h"
 
 /* One sentence in the arena of the call; NULL: nothing is to be done, or nobody knows what. */
-const char *af_inspect_next(struct af_cli *cli, const struct af_inspection *inspection);
+const char *af_cli_inspect_next(struct af_cli *cli, const struct af_inspection *inspection);
 
 #endif

@@ -23,35 +23,35 @@ static const char *place_text(struct af_cli *cli, const struct af_inspection *in
 }
 
 /* Of a wheel; what is read twice counts once. */
-static uint64_t bytes_read(const struct af_subject *subject)
+static uint64_t bytes_read(const struct af_inspect_target *target)
 {
-    const struct af_source *source = subject->source;
+    const struct af_source *source = target->source;
     return source->bytes_read < source->size_bytes ? source->bytes_read : source->size_bytes;
 }
 
 /* What the wheel says about itself, and where it lies. */
 static void view_wheel(struct af_page *page, const struct af_inspection *inspection)
 {
-    const struct af_subject *subject = &inspection->subject;
-    const struct af_subject_wheel *wheel = subject->wheel;
+    const struct af_inspect_target *target = &inspection->target;
+    const struct af_inspect_wheel *wheel = target->wheel;
     if (wheel == NULL)
         return;
     af_page_format(page, 9, "wheel", AF_TONE_PLAIN, "%s", wheel->filename);
-    if (subject->zip->members != NULL && inspection->http != NULL)
+    if (target->zip->members != NULL && inspection->http != NULL)
         af_page_format(page, 9, "", AF_TONE_PLAIN, "%.1f of %.1f MB were fetched",
-                       (double)bytes_read(subject) / 1e6,
-                       (double)subject->source->size_bytes / 1e6);
+                       (double)bytes_read(target) / 1e6,
+                       (double)target->source->size_bytes / 1e6);
     for (size_t i = 0; i < wheel->lies.count; i++)
         af_page_format(page, 9, "", AF_TONE_BAD, "it lies: %s", wheel->lies.items[i]);
 }
 
 /* GPU code is shown of what is alone on the page or with `all`, if it is of use here. */
-static void view_extension(struct af_page *page, const struct af_subject_extension *extension,
+static void view_extension(struct af_page *page, const struct af_inspect_extension *extension,
                            const struct af_proof *proof, bool alone, bool all)
 {
-    af_proof_view(page, extension->path, proof, alone, all);
+    af_cli_proof_view(page, extension->path, proof, alone, all);
     if (extension->facts.gpu_code != NULL && (all || (alone && proof->loads != AF_NO)))
-        af_gpu_code_show(page, 2, extension->facts.gpu_code, extension->facts.kernels);
+        af_cli_gpu_code_show(page, 2, extension->facts.gpu_code, extension->facts.kernels);
 }
 
 /* Why no extension is shown. */
@@ -59,19 +59,19 @@ static const char *nothing_text(const struct af_inspection *inspection)
 {
     if (af_inspection_is_pure(inspection))
         return "no compiled extension is in it: Python code only, which no torch can refuse";
-    if (inspection->subject.wheel != NULL)
+    if (inspection->target.wheel != NULL)
         return "no compiled extension is in it, although its name says that it was built for "
                "one platform";
-    return inspection->subject.is_package ? "none of the packages that use attention kernels "
-                                            "has a compiled extension there"
-                                          : "no compiled extension is in it";
+    return inspection->target.is_package ? "none of the packages that use attention kernels "
+                                           "has a compiled extension there"
+                                         : "no compiled extension is in it";
 }
 
 /* The one thing to do about the answer. */
 static void view_next(struct af_page *page, struct af_cli *cli,
                       const struct af_inspection *inspection)
 {
-    const char *next = af_inspect_next(cli, inspection);
+    const char *next = af_cli_inspect_next(cli, inspection);
     if (next == NULL)
         return;
     af_page_gap(page);
@@ -88,14 +88,14 @@ static void view_next(struct af_page *page, struct af_cli *cli,
 }
 
 /* Libraries that a package brings for its own use are no news unless they fail. */
-static bool is_hidden(const struct af_subject_extension *extension,
+static bool is_hidden(const struct af_inspect_extension *extension,
                       const struct af_proof *proof, bool all)
 {
     return extension->is_bundled && !all && extension->problem == NULL &&
            proof->answer != AF_NO;
 }
 
-static void view_one(struct af_page *page, const struct af_subject_extension *extension,
+static void view_one(struct af_page *page, const struct af_inspect_extension *extension,
                      const struct af_proof *proof, bool alone, bool all)
 {
     if (extension->unread != NULL) {
@@ -110,24 +110,24 @@ static void view_one(struct af_page *page, const struct af_subject_extension *ex
     }
 }
 
-void af_inspect_view(struct af_cli *cli, const struct af_inspection *inspection)
+void af_cli_inspect_view(struct af_cli *cli, const struct af_inspection *inspection)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
-    const struct af_subject *subject = &inspection->subject;
+    const struct af_inspect_target *target = &inspection->target;
     bool all = af_option_given(&cli->options, AF_OPTION_VERBOSE);
     size_t hidden = 0;
     af_page_format(&page, 9, "against", AF_TONE_PLAIN, "%s", place_text(cli, inspection));
     view_wheel(&page, inspection);
     if (inspection->choice.note != NULL)
         af_page_add(&page, 9, "", AF_TONE_PLAIN, inspection->choice.note);
-    if (subject->count == 0)
+    if (target->count == 0)
         af_page_add(&page, 0, "", AF_TONE_PLAIN, nothing_text(inspection));
-    for (size_t i = 0; i < subject->count; i++)
-        hidden += is_hidden(&subject->extensions[i], &inspection->proofs[i], all);
-    for (size_t i = 0; i < subject->count; i++)
-        if (!is_hidden(&subject->extensions[i], &inspection->proofs[i], all))
-            view_one(&page, &subject->extensions[i], &inspection->proofs[i],
-                     subject->count - hidden == 1, all);
+    for (size_t i = 0; i < target->count; i++)
+        hidden += is_hidden(&target->extensions[i], &inspection->proofs[i], all);
+    for (size_t i = 0; i < target->count; i++)
+        if (!is_hidden(&target->extensions[i], &inspection->proofs[i], all))
+            view_one(&page, &target->extensions[i], &inspection->proofs[i],
+                     target->count - hidden == 1, all);
     if (hidden > 0)
         af_page_format(
             &page, 2, "", AF_TONE_DIM,
@@ -137,15 +137,15 @@ void af_inspect_view(struct af_cli *cli, const struct af_inspection *inspection)
     view_next(&page, cli, inspection);
 }
 
-static json_t *extension_json(const struct af_subject_extension *extension,
+static json_t *extension_json(const struct af_inspect_extension *extension,
                               const struct af_proof *proof)
 {
     bool is_unread = extension->unread != NULL;
     if (extension->problem == NULL && !is_unread)
-        return af_proof_json(
+        return af_cli_proof_json(
             extension->path, proof,
             extension->facts.gpu_code != NULL
-                ? af_gpu_code_json(extension->facts.gpu_code, extension->facts.kernels)
+                ? af_cli_gpu_code_json(extension->facts.gpu_code, extension->facts.kernels)
                 : json_null());
     return json_pack("{s:s, s:s, s:s, s:[], s:[], s:n}", "name", extension->path, "verdict",
                      is_unread ? "unknown" : "no", "problem",
@@ -154,21 +154,21 @@ static json_t *extension_json(const struct af_subject_extension *extension,
 }
 
 /* What a wheel says about itself, or null. */
-static json_t *wheel_json(const struct af_subject *subject)
+static json_t *wheel_json(const struct af_inspect_target *target)
 {
-    const struct af_subject_wheel *wheel = subject->wheel;
+    const struct af_inspect_wheel *wheel = target->wheel;
     if (wheel == NULL)
         return json_null();
     json_t *lies = json_array();
     for (size_t i = 0; i < wheel->lies.count; i++)
-        lies = af_json_append(lies, json_string(wheel->lies.items[i]));
-    return json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "filename",
-                     wheel->filename, "size_bytes", (json_int_t)subject->source->size_bytes,
-                     "bytes_read", (json_int_t)bytes_read(subject), "metadata_name",
-                     af_json_text(wheel->metadata_name), "metadata_version",
-                     af_json_text(wheel->metadata_version), "tag", af_json_text(wheel->tag),
-                     "needs_torch", af_json_text(wheel->needs_torch), "stated_torch",
-                     af_json_text(wheel->stated_torch), "lies", lies);
+        lies = af_cli_json_append(lies, json_string(wheel->lies.items[i]));
+    return json_pack(
+        "{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "filename", wheel->filename,
+        "size_bytes", (json_int_t)target->source->size_bytes, "bytes_read",
+        (json_int_t)bytes_read(target), "metadata_name", af_cli_json_text(wheel->metadata_name),
+        "metadata_version", af_cli_json_text(wheel->metadata_version), "tag",
+        af_cli_json_text(wheel->tag), "needs_torch", af_cli_json_text(wheel->needs_torch),
+        "stated_torch", af_cli_json_text(wheel->stated_torch), "lies", lies);
 }
 
 /* The torch that the proofs are about; NULL: none is known. */
@@ -177,20 +177,21 @@ static const char *torch_of(const struct af_inspection *inspection)
     return inspection->has_scope ? inspection->scope.torch.version : NULL;
 }
 
-enum anyflash_status af_inspect_json(struct af_cli *cli, const struct af_inspection *inspection,
-                                     struct anyflash_error *err)
+enum anyflash_status af_cli_inspect_json(struct af_cli *cli,
+                                         const struct af_inspection *inspection,
+                                         struct anyflash_error *err)
 {
-    const struct af_subject *subject = &inspection->subject;
+    const struct af_inspect_target *target = &inspection->target;
     json_t *list = json_array();
-    for (size_t i = 0; i < subject->count; i++)
-        list = af_json_append(list,
-                              extension_json(&subject->extensions[i], &inspection->proofs[i]));
+    for (size_t i = 0; i < target->count; i++)
+        list = af_cli_json_append(
+            list, extension_json(&target->extensions[i], &inspection->proofs[i]));
     return af_cli_json_take(
         cli,
         json_pack("{s:s, s:s, s:o, s:o, s:s?, s:s?, s:o, s:o}", "schema", "anyflash-inspect/1",
-                  "name", subject->name, "wheel", wheel_json(subject), "machine",
-                  af_json_machine_name(af_inspection_machine(inspection)), "torch",
+                  "name", target->name, "wheel", wheel_json(target), "machine",
+                  af_cli_json_machine_name(af_inspection_machine(inspection)), "torch",
                   torch_of(inspection), "torch_note", inspection->choice.note, "verdict",
-                  af_json_answer(inspection->answer), "extensions", list),
+                  af_cli_json_answer(inspection->answer), "extensions", list),
         err);
 }

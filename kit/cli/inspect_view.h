@@ -7,10 +7,11 @@
 #include "kit/cli/inspection.h"
 
 /* Writes the page to cli->out. */
-void af_inspect_view(struct af_cli *cli, const struct af_inspection *inspection);
+void af_cli_inspect_view(struct af_cli *cli, const struct af_inspection *inspection);
 
 /* Writes "anyflash-inspect/1" (docs/reference/json.md). Fails with NO_MEMORY. */
-enum anyflash_status af_inspect_json(struct af_cli *cli, const struct af_inspection *inspection,
-                                     struct anyflash_error *err);
+enum anyflash_status af_cli_inspect_json(struct af_cli *cli,
+                                         const struct af_inspection *inspection,
+                                         struct anyflash_error *err);
 
 #endif

@@ -25,8 +25,9 @@ static enum anyflash_status choose_torch(struct af_cli *cli, struct af_inspectio
     const char *platform = af_arena_format(&cli->arena, "linux_%s", arch);
     if (platform == NULL)
         return af_fail_memory(err);
-    return af_torch_symbols_choose(&inspection->symbols, cli->options.values[AF_OPTION_TORCH],
-                                   platform, &cli->arena, &inspection->choice, err);
+    return af_catalog_torch_symbols_choose(&inspection->symbols,
+                                           cli->options.values[AF_OPTION_TORCH], platform,
+                                           &cli->arena, &inspection->choice, err);
 }
 
 /* The libraries of the environment, of --torch, or none where neither can be known. */
@@ -73,7 +74,7 @@ enum anyflash_status af_inspection_load(struct af_inspection *inspection, struct
         inspection->has_tables = status == ANYFLASH_OK;
     }
     if (status == ANYFLASH_OK) {
-        status = af_torch_symbols_load(&inspection->symbols, err);
+        status = af_catalog_torch_symbols_load(&inspection->symbols, err);
         inspection->has_symbols = status == ANYFLASH_OK;
     }
     if (status == ANYFLASH_OK)
@@ -90,11 +91,11 @@ static bool is_part_of_torch(const struct af_machine *machine, const char *file)
 }
 
 static enum anyflash_status prove_one(struct af_cli *cli, struct af_inspection *inspection,
-                                      const struct af_subject_extension *extension,
+                                      const struct af_inspect_extension *extension,
                                       struct af_proof *proof, struct anyflash_error *err)
 {
     struct af_load load;
-    const struct af_subject_wheel *wheel = inspection->subject.wheel;
+    const struct af_inspect_wheel *wheel = inspection->target.wheel;
     /* The wheel's tags speak of its modules, not of the libraries beside them. */
     bool has_tags = wheel != NULL && wheel->has_name && !extension->is_bundled;
     struct af_proof_question question = {
@@ -107,12 +108,12 @@ static enum anyflash_status prove_one(struct af_cli *cli, struct af_inspection *
         .stated_torch = wheel != NULL ? wheel->stated_torch : NULL,
         .wheel = has_tags ? &wheel->name : NULL,
         .is_torch = is_part_of_torch(af_inspection_machine(inspection), extension->file),
-        .fitting_torch = af_torch_fitting(&inspection->symbols, &inspection->tables,
-                                          &extension->facts.binary),
+        .fitting_torch = af_proof_torch_fitting(&inspection->symbols, &inspection->tables,
+                                                &extension->facts.binary),
     };
     enum anyflash_status status = ANYFLASH_OK;
     if (inspection->has_scope) {
-        inspection->scope.takes_siblings = inspection->subject.is_package;
+        inspection->scope.takes_siblings = inspection->target.is_package;
         status = af_scope_load(&inspection->scope, &extension->facts.binary, extension->folder,
                                &cli->arena, &load, err);
         question.scope = &inspection->scope;
@@ -161,8 +162,8 @@ static enum anyflash_status open_remote(struct af_cli *cli, struct af_inspection
     if (status == ANYFLASH_E_UNSUPPORTED && inspection->http != NULL)
         status = af_remote_download(&options, address, &cli->arena, &source, &place, err);
     if (status == ANYFLASH_OK)
-        status = af_subject_open_source(&source, name, &place, inspection->state, &cli->arena,
-                                        &inspection->subject, err);
+        status = af_inspect_target_open_source(&source, name, &place, inspection->state,
+                                               &cli->arena, &inspection->target, err);
     return status;
 }
 
@@ -173,10 +174,11 @@ enum anyflash_status af_inspection_open(struct af_inspection *inspection, struct
     if (af_http_is_url(what))
         return open_remote(cli, inspection, what, err);
     if (strcmp(what, "installed") == 0)
-        return af_subject_installed(af_inspection_machine(inspection), inspection->state,
-                                    &cli->arena, &inspection->subject, err);
+        return af_inspect_target_open_installed(af_inspection_machine(inspection),
+                                                inspection->state, &cli->arena,
+                                                &inspection->target, err);
     enum anyflash_status status =
-        af_subject_open(what, inspection->state, &cli->arena, &inspection->subject, err);
+        af_inspect_target_open(what, inspection->state, &cli->arena, &inspection->target, err);
     if (status == ANYFLASH_E_DATA && cli->hint == NULL)
         cli->hint = "get the file again; `--sha256` of `anyflash install` compares its hash";
     return status;
@@ -189,9 +191,9 @@ enum anyflash_status af_inspection_open(struct af_inspection *inspection, struct
 static enum anyflash_status examine_start(struct af_cli *cli, struct af_inspection *inspection,
                                           size_t index, struct anyflash_error *err)
 {
-    struct af_subject_extension *extension = &inspection->subject.extensions[index];
+    struct af_inspect_extension *extension = &inspection->target.extensions[index];
     enum anyflash_status status =
-        af_subject_read_start(&inspection->subject, index, &cli->arena, err);
+        af_inspect_target_read_start(&inspection->target, index, &cli->arena, err);
     return status == ANYFLASH_OK && extension->has_facts && !extension->facts.binary.is_complete
                ? prove_one(cli, inspection, extension, &inspection->proofs[index], err)
                : status;
@@ -201,15 +203,15 @@ static enum anyflash_status examine_start(struct af_cli *cli, struct af_inspecti
 static enum anyflash_status examine(struct af_cli *cli, struct af_inspection *inspection,
                                     size_t index, struct anyflash_error *err)
 {
-    struct af_subject *subject = &inspection->subject;
-    struct af_subject_extension *extension = &subject->extensions[index];
+    struct af_inspect_target *target = &inspection->target;
+    struct af_inspect_extension *extension = &target->extensions[index];
     struct af_proof *proof = &inspection->proofs[index];
     if (proof->check_count > 0 && proof->answer == AF_NO)
         return ANYFLASH_OK;
-    enum anyflash_status status = af_subject_read(subject, index, &cli->arena, err);
+    enum anyflash_status status = af_inspect_target_read(target, index, &cli->arena, err);
     if (status == ANYFLASH_OK &&
         !is_part_of_torch(af_inspection_machine(inspection), extension->file))
-        status = af_subject_read_kernels(subject, index, &cli->arena, err);
+        status = af_inspect_target_read_kernels(target, index, &cli->arena, err);
     if (status == ANYFLASH_OK && extension->problem == NULL)
         return prove_one(cli, inspection, extension, proof, err);
     proof->answer = AF_NO;
@@ -223,15 +225,15 @@ static enum anyflash_status examine(struct af_cli *cli, struct af_inspection *in
 static enum anyflash_status leave_others(struct af_cli *cli, struct af_inspection *inspection,
                                          size_t index, struct anyflash_error *err)
 {
-    struct af_subject *subject = &inspection->subject;
+    struct af_inspect_target *target = &inspection->target;
     const char *why = af_arena_format(&cli->arena, "not read, because %s does not load",
-                                      subject->extensions[index].path);
+                                      target->extensions[index].path);
     if (why == NULL)
         return af_fail_memory(err);
-    for (size_t i = 0; i < subject->count; i++) {
+    for (size_t i = 0; i < target->count; i++) {
         struct af_proof *proof = &inspection->proofs[i];
         if (proof->check_count == 0 || proof->answer != AF_NO) {
-            subject->extensions[i].unread = why;
+            target->extensions[i].unread = why;
             proof->answer = AF_UNKNOWN;
         }
     }
@@ -242,10 +244,10 @@ static enum anyflash_status leave_others(struct af_cli *cli, struct af_inspectio
 static enum anyflash_status examine_starts(struct af_cli *cli, struct af_inspection *inspection,
                                            bool *stop_out, struct anyflash_error *err)
 {
-    const struct af_subject *subject = &inspection->subject;
+    const struct af_inspect_target *target = &inspection->target;
     enum anyflash_status status = ANYFLASH_OK;
     *stop_out = false;
-    for (size_t i = 0; i < subject->count && i < STARTS_MAX; i++) {
+    for (size_t i = 0; i < target->count && i < STARTS_MAX; i++) {
         status = examine_start(cli, inspection, i, err);
         *stop_out =
             inspection->proofs[i].check_count > 0 && inspection->proofs[i].loads == AF_NO;
@@ -259,8 +261,8 @@ static enum anyflash_status examine_starts(struct af_cli *cli, struct af_inspect
 
 bool af_inspection_is_pure(const struct af_inspection *inspection)
 {
-    const struct af_subject_wheel *wheel = inspection->subject.wheel;
-    return inspection->subject.count == 0 && wheel != NULL && wheel->has_name &&
+    const struct af_inspect_wheel *wheel = inspection->target.wheel;
+    return inspection->target.count == 0 && wheel != NULL && wheel->has_name &&
            strcmp(wheel->name.platform, "any") == 0;
 }
 
@@ -270,9 +272,9 @@ bool af_inspection_is_pure(const struct af_inspection *inspection)
  */
 static enum af_answer join_answers(const struct af_inspection *inspection)
 {
-    bool has_answer = inspection->subject.count > 0 || af_inspection_is_pure(inspection);
+    bool has_answer = inspection->target.count > 0 || af_inspection_is_pure(inspection);
     enum af_answer all = has_answer ? AF_YES : AF_NO;
-    for (size_t i = 0; i < inspection->subject.count; i++) {
+    for (size_t i = 0; i < inspection->target.count; i++) {
         enum af_answer answer = inspection->proofs[i].answer;
         if (answer == AF_NO || all == AF_NO)
             all = AF_NO;
@@ -285,17 +287,17 @@ static enum af_answer join_answers(const struct af_inspection *inspection)
 enum anyflash_status af_inspection_prove(struct af_inspection *inspection, struct af_cli *cli,
                                          struct anyflash_error *err)
 {
-    const struct af_subject *subject = &inspection->subject;
+    const struct af_inspect_target *target = &inspection->target;
     enum anyflash_status status = ANYFLASH_OK;
     inspection->proofs =
-        af_arena_array(&cli->arena, subject->count + 1, sizeof(struct af_proof));
+        af_arena_array(&cli->arena, target->count + 1, sizeof(struct af_proof));
     if (inspection->proofs == NULL)
         return af_fail_memory(err);
     bool is_far = inspection->http != NULL;
     bool stop = false;
     if (is_far)
         status = examine_starts(cli, inspection, &stop, err);
-    for (size_t i = 0; status == ANYFLASH_OK && !stop && i < subject->count; i++) {
+    for (size_t i = 0; status == ANYFLASH_OK && !stop && i < target->count; i++) {
         if (!is_far)
             status = examine_start(cli, inspection, i, err);
         if (status == ANYFLASH_OK)
@@ -307,14 +309,14 @@ enum anyflash_status af_inspection_prove(struct af_inspection *inspection, struc
 
 void af_inspection_release(struct af_inspection *inspection)
 {
-    af_subject_close(&inspection->subject);
+    af_inspect_target_close(&inspection->target);
     af_state_close(inspection->state);
     if (inspection->http != NULL)
         af_http_close(inspection->http);
     if (inspection->has_scope)
         af_scope_release(&inspection->scope);
     if (inspection->has_symbols)
-        af_torch_symbols_release(&inspection->symbols);
+        af_catalog_torch_symbols_release(&inspection->symbols);
     if (inspection->has_tables)
         af_tables_release(&inspection->tables);
     af_machines_release(&inspection->machines);

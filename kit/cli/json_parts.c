@@ -3,7 +3,7 @@
  */
 #include "kit/cli/json_parts.h"
 
-json_t *af_json_append(json_t *list, json_t *item)
+json_t *af_cli_json_append(json_t *list, json_t *item)
 {
     if (list != NULL && item != NULL && json_array_append(list, item) == 0) {
         json_decref(item);
@@ -14,26 +14,26 @@ json_t *af_json_append(json_t *list, json_t *item)
     return NULL;
 }
 
-json_t *af_json_text(const char *text)
+json_t *af_cli_json_text(const char *text)
 {
     return text != NULL ? json_string(text) : json_null();
 }
 
-json_t *af_json_count(int64_t number)
+json_t *af_cli_json_count(int64_t number)
 {
     return number >= 0 ? json_integer(number) : json_null();
 }
 
-json_t *af_json_answer(enum af_answer answer)
+json_t *af_cli_json_answer(enum af_answer answer)
 {
     return json_string(af_answer_text(answer));
 }
 
-json_t *af_json_catalog(const struct af_catalog *catalog)
+json_t *af_cli_json_catalog(const struct af_catalog *catalog)
 {
     return json_pack("{s:s, s:o, s:o}", "name", catalog->name, "date",
-                     af_json_text(catalog->date), "count",
-                     af_json_count((int64_t)catalog->count));
+                     af_cli_json_text(catalog->date), "count",
+                     af_cli_json_count((int64_t)catalog->count));
 }
 
 /* true, false or null */
@@ -42,21 +42,21 @@ static json_t *truth(enum af_answer answer)
     return answer == AF_UNKNOWN ? json_null() : json_boolean(answer == AF_YES);
 }
 
-json_t *af_json_wheel(const struct af_wheel *wheel)
+json_t *af_cli_json_wheel(const struct af_catalog_wheel *wheel)
 {
     return json_pack(
         "{s:s, s:o, s:s, s:b, s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}",
-        "filename", wheel->filename, "url", af_json_text(wheel->url), "source", wheel->source,
-        "official", wheel->official, "package", wheel->package, "version", wheel->version,
-        "local", af_json_text(wheel->local), "python", wheel->python, "abi", wheel->abi,
-        "platform", wheel->platform, "torch", af_json_text(wheel->torch), "cuda",
-        af_json_text(wheel->cuda), "cxx11abi", truth(wheel->cxx11abi), "cxx11abi_effective",
-        truth(wheel->cxx11abi_effective), "sm", af_json_text(wheel->sm), "glibc_min",
-        af_json_text(wheel->glibc_min));
+        "filename", wheel->filename, "url", af_cli_json_text(wheel->url), "source",
+        wheel->source, "official", wheel->official, "package", wheel->package, "version",
+        wheel->version, "local", af_cli_json_text(wheel->local), "python", wheel->python, "abi",
+        wheel->abi, "platform", wheel->platform, "torch", af_cli_json_text(wheel->torch),
+        "cuda", af_cli_json_text(wheel->cuda), "cxx11abi", truth(wheel->cxx11abi),
+        "cxx11abi_effective", truth(wheel->cxx11abi_effective), "sm",
+        af_cli_json_text(wheel->sm), "glibc_min", af_cli_json_text(wheel->glibc_min));
 }
 
-json_t *af_json_machine_name(const struct af_machine *machine)
+json_t *af_cli_json_machine_name(const struct af_machine *machine)
 {
     return json_pack("{s:s, s:o}", "name", machine->name, "remark",
-                     af_json_text(machine->remark));
+                     af_cli_json_text(machine->remark));
 }

@@ -29,7 +29,7 @@ static enum anyflash_status probe(struct af_cli *cli, struct af_machine *machine
                          !af_option_given(&cli->options, AF_OPTION_OFFLINE),
     };
     af_machine_init(machine, "this machine", "not looked at");
-    return af_machine_probe(machine, &options, err);
+    return af_probe_machine(machine, &options, err);
 }
 
 static enum anyflash_status apply_given(struct af_cli *cli, struct af_machine *machine,
@@ -57,7 +57,7 @@ static enum anyflash_status load_one(struct af_cli *cli, size_t index,
                                ? "standard input"
                                : af_text_scrub(&cli->arena, af_path_name(path), 200);
         af_machine_init(machine, name, "not in the record");
-        return af_machine_read(machine, path, err);
+        return af_probe_record(machine, path, err);
     }
     if (options->givens.count > 0 && !af_option_given(options, AF_OPTION_HERE)) {
         af_machine_init(machine, "the machine given by hand", "not given");
@@ -125,7 +125,7 @@ static enum anyflash_status load_newest(struct af_cli *cli, struct af_catalog *c
     const char *path = af_update_path(&cli->arena, af_state_folder(&cli->arena));
     if (path == NULL || af_file_is_absent(path))
         return af_catalog_load_embedded(catalog_out, err);
-    enum anyflash_status status = af_catalog_stored_read(catalog_out, path, &problem);
+    enum anyflash_status status = af_probe_catalog_stored(catalog_out, path, &problem);
     if (status == ANYFLASH_OK)
         return status;
     if (status == ANYFLASH_E_NO_MEMORY)
@@ -146,7 +146,7 @@ enum anyflash_status af_cli_catalog_load(struct af_cli *cli, struct af_catalog *
         path = getenv("ANYFLASH_CATALOG");
     if (path == NULL || path[0] == '\0')
         return load_newest(cli, catalog_out, err);
-    return af_catalog_read(catalog_out, path, err);
+    return af_probe_catalog(catalog_out, path, err);
 }
 
 enum anyflash_status af_cli_limit(const struct af_cli *cli, size_t fallback, size_t *limit_out,

@@ -85,7 +85,7 @@ void af_manual_page(struct af_text *out)
     add_commands(out);
     af_text_add(out, ".SH OPTIONS\n");
     for (size_t id = 0; id < AF_OPTION_COUNT; id++)
-        if (af_option_rows[id].group != AF_GROUP_HIDDEN)
+        if (af_option_rows[id].group != AF_CLI_GROUP_HIDDEN)
             add_option(out, &af_option_rows[id]);
     af_text_add(out, ".SH EXIT STATUS\n"
                      ".TP\n0\nyes, or done\n.TP\n1\nthe answer is no\n"

@@ -19,7 +19,7 @@
 #include "kit/proof/remote.h"
 #include "kit/system/file.h"
 #include "kit/system/http.h"
-#include "kit/system/talk.h"
+#include "kit/system/progress.h"
 
 #define METADATA_BYTES_MAX (4u * 1024u * 1024u)
 
@@ -28,7 +28,7 @@ struct named {
     const struct af_machine *machine;
     struct af_step_wheel wheel;
     const char *module;
-    struct af_wheel_needs needs;
+    struct af_cli_wheel_needs needs;
 };
 
 /* "%2B" and its kin in the last part of an address. */
@@ -100,7 +100,7 @@ static enum anyflash_status read_word(struct named *named, const char *word,
         named->wheel.filename = plain == NULL ? NULL : decode(arena, af_path_name(plain));
         return read_name(named, err);
     }
-    named->wheel.path = af_path_real(arena, word);
+    named->wheel.path = af_file_real_path(arena, word);
     if (named->wheel.path == NULL && !arena->failed) {
         char shown[200];
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "no file '%s'",
@@ -168,7 +168,7 @@ static enum anyflash_status read_members(struct named *named, const struct af_zi
         if (status == ANYFLASH_OK)
             status = check_version(named, text, err);
         if (status == ANYFLASH_OK)
-            af_wheel_needs_read(named->cli, named->machine, text, &named->needs);
+            af_cli_wheel_needs_read(named->cli, named->machine, text, &named->needs);
     }
     return status;
 }

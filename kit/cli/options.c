@@ -57,7 +57,7 @@ static void argp_row(struct argp_option *row, size_t id)
     row->name = option->name;
     row->key = option_key(id);
     row->arg = option->argument;
-    row->flags = option->group == AF_GROUP_HIDDEN ? OPTION_HIDDEN : 0;
+    row->flags = option->group == AF_CLI_GROUP_HIDDEN ? OPTION_HIDDEN : 0;
     row->doc = option->help;
     row->group = (int)option->group;
 }

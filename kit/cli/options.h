@@ -31,7 +31,12 @@ enum af_option_id {
 };
 #undef AF_OPTION
 
-enum af_option_group { AF_GROUP_OWN = 1, AF_GROUP_MACHINE, AF_GROUP_OUTPUT, AF_GROUP_HIDDEN };
+enum af_option_group {
+    AF_CLI_GROUP_OWN = 1,
+    AF_CLI_GROUP_MACHINE,
+    AF_CLI_GROUP_OUTPUT,
+    AF_CLI_GROUP_HIDDEN
+};
 
 struct af_command_row {
     const char *name;

@@ -72,7 +72,7 @@ static size_t take_character(const char *text, size_t len, int *columns_out)
     return size;
 }
 
-int af_text_columns(const char *text, size_t len)
+int af_cli_text_columns(const char *text, size_t len)
 {
     int total = 0;
     for (size_t at = 0; at < len;) {
@@ -102,7 +102,7 @@ static size_t fitting_start(const char *text, size_t len, int limit)
 static size_t fitting_end(const char *text, size_t len, int limit)
 {
     size_t at = 0;
-    int left = af_text_columns(text, len);
+    int left = af_cli_text_columns(text, len);
     while (at < len && left > limit) {
         int columns = 0;
         at += take_character(text + at, len - at, &columns);
@@ -114,7 +114,7 @@ static size_t fitting_end(const char *text, size_t len, int limit)
 /* Appends `len` bytes in at most `limit` columns, without their middle if need be. */
 static void add_elided(struct af_text *out, const char *text, size_t len, int limit)
 {
-    if (af_text_columns(text, len) <= limit || limit <= ELISION_COLUMNS) {
+    if (af_cli_text_columns(text, len) <= limit || limit <= ELISION_COLUMNS) {
         af_text_add_n(out, text, fitting_start(text, len, limit));
         return;
     }
@@ -125,7 +125,7 @@ static void add_elided(struct af_text *out, const char *text, size_t len, int li
     af_text_add_n(out, text + end, len - end);
 }
 
-const char *af_text_elide(struct af_arena *arena, const char *text, int columns)
+const char *af_cli_text_elide(struct af_arena *arena, const char *text, int columns)
 {
     struct af_text short_text = {0};
     add_elided(&short_text, text, strlen(text), columns);
@@ -161,15 +161,16 @@ static void add_blanks(struct af_text *out, int count)
 /* One paragraph from column `*column` on; `*column` is where it ended. */
 static void add_words(struct af_page *page, int indent, int *column, struct af_span line)
 {
-    int room = page->columns - indent;
+    int capacity = page->columns - indent;
     bool at_start = true;
     for (size_t at = 0; at < line.len;) {
         size_t len = 0;
         while (at + len < line.len && line.data[at + len] != ' ')
             len++;
-        int width = af_text_columns(line.data + at, len);
+        int width = af_cli_text_columns(line.data + at, len);
         if (len > 0) {
-            bool fits = *column + !at_start + (width < room ? width : room) <= page->columns;
+            bool fits =
+                *column + !at_start + (width < capacity ? width : capacity) <= page->columns;
             if (!fits && *column > indent) {
                 af_text_add(page->out, "\n");
                 add_blanks(page->out, indent);
@@ -178,8 +179,8 @@ static void add_words(struct af_page *page, int indent, int *column, struct af_s
             }
             if (!at_start)
                 af_text_add(page->out, " ");
-            add_elided(page->out, line.data + at, len, room);
-            *column += !at_start + (width < room ? width : room);
+            add_elided(page->out, line.data + at, len, capacity);
+            *column += !at_start + (width < capacity ? width : capacity);
             at_start = false;
         }
         at += len + 1;
@@ -191,7 +192,7 @@ void af_page_add(struct af_page *page, int indent, const char *lead, enum af_ton
 {
     struct af_span rest = {text, strlen(text)};
     struct af_span line;
-    int column = af_text_columns(lead, strlen(lead));
+    int column = af_cli_text_columns(lead, strlen(lead));
     bool colored = page->color && tone != AF_TONE_PLAIN;
     af_text_add(page->out, lead);
     add_blanks(page->out, indent - column);
@@ -199,7 +200,7 @@ void af_page_add(struct af_page *page, int indent, const char *lead, enum af_ton
         column = indent;
     if (colored)
         af_text_add(page->out, tone_start(tone));
-    for (bool is_first = true; af_span_line(&rest, &line); is_first = false) {
+    for (bool is_first = true; af_text_line(&rest, &line); is_first = false) {
         if (!is_first) {
             af_text_add(page->out, "\n");
             add_blanks(page->out, line.len > 0 ? indent : 0);
@@ -270,7 +271,7 @@ static int command_word_columns(const char *command)
             in_quotes = !in_quotes;
         len += command[len] == '\\' && !in_quotes && command[len + 1] != '\0' ? 2 : 1;
     }
-    return af_text_columns(command, len);
+    return af_cli_text_columns(command, len);
 }
 
 void af_page_command(struct af_page *page, int indent, const char *command)
@@ -283,7 +284,7 @@ void af_page_command(struct af_page *page, int indent, const char *command)
     while (command[0] != '\0') {
         bool was_quoted = in_quotes;
         size_t len = command_piece(command, &in_quotes);
-        int width = af_text_columns(command, len);
+        int width = af_cli_text_columns(command, len);
         /* A whole word rather goes to a new line. Room for "'\" behind the piece. */
         int needed = after_blank ? command_word_columns(command) : width;
         if (!is_first && column + needed > page->columns - 2) {

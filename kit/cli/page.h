@@ -29,13 +29,13 @@ struct af_page {
 enum af_tone { AF_TONE_PLAIN, AF_TONE_STRONG, AF_TONE_GOOD, AF_TONE_BAD, AF_TONE_DIM };
 
 /* Columns that `len` bytes of UTF-8 take. */
-int af_text_columns(const char *text, size_t len);
+int af_cli_text_columns(const char *text, size_t len);
 
 /*
  * `text` in at most `columns` columns: the middle is replaced by "..." when it
  * is longer. In the arena; never NULL.
  */
-const char *af_text_elide(struct af_arena *arena, const char *text, int columns);
+const char *af_cli_text_elide(struct af_arena *arena, const char *text, int columns);
 
 /*
  * Appends `lead` (a label, a bullet; may be "") padded to `indent` columns, then

@@ -41,7 +41,7 @@ static const struct af_candidate *candidate_called(const struct af_decision *dec
 }
 
 static enum anyflash_status explain(struct af_cli *cli, const struct af_question *question,
-                                    size_t machine, const struct af_wheel *wheel,
+                                    size_t machine, const struct af_catalog_wheel *wheel,
                                     const struct af_reason **reasons_out, size_t *count_out,
                                     struct anyflash_error *err)
 {
@@ -67,7 +67,7 @@ static enum anyflash_status view_wheel(struct af_cli *cli, const struct af_quest
         af_page_format(&page, 2, "", AF_TONE_PLAIN, "%s: %s", question->machines.items[i].name,
                        count == 0 ? "nothing speaks against it" : "to know about it:");
         for (size_t j = 0; j < count; j++)
-            af_reason_view(&page, 4, &reasons[j]);
+            af_cli_reason_view(&page, 4, &reasons[j]);
     }
     return ANYFLASH_OK;
 }
@@ -86,14 +86,15 @@ static enum anyflash_status wheel_json(struct af_cli *cli, const struct af_quest
             json_decref(machines);
             return status;
         }
-        machines = af_json_append(
+        machines = af_cli_json_append(
             machines, json_pack("{s:s, s:o}", "name", question->machines.items[i].name,
-                                "reasons", af_json_reasons(reasons, count)));
+                                "reasons", af_cli_json_reasons(reasons, count)));
     }
     return af_cli_json_take(cli,
                             json_pack("{s:s, s:o, s:o, s:o}", "schema", "anyflash-wheel/1",
-                                      "verdict", af_json_answer(candidate->answer), "wheel",
-                                      af_json_wheel(candidate->wheel), "machines", machines),
+                                      "verdict", af_cli_json_answer(candidate->answer), "wheel",
+                                      af_cli_json_wheel(candidate->wheel), "machines",
+                                      machines),
                             err);
 }
 
@@ -128,17 +129,18 @@ enum anyflash_status af_cli_plan_all(struct af_cli *cli, const struct af_questio
     if (af_option_given(&cli->options, AF_OPTION_JSON)) {
         json_t *list = json_array();
         for (size_t i = 0; i < count; i++)
-            list = af_json_append(list, af_wheel_table_json(decision->candidates[i].wheel,
-                                                            &decision->candidates[i]));
+            list =
+                af_cli_json_append(list, af_cli_wheel_table_json(decision->candidates[i].wheel,
+                                                                 &decision->candidates[i]));
         return af_cli_json_take(cli,
                                 json_pack("{s:s, s:o, s:o}", "schema", "anyflash-candidates/1",
-                                          "catalog", af_json_catalog(&question->catalog),
+                                          "catalog", af_cli_json_catalog(&question->catalog),
                                           "candidates", list),
                                 err);
     }
-    af_wheel_table_head(&cli->out, true);
+    af_cli_wheel_table_head(&cli->out, true);
     for (size_t i = 0; i < count; i++)
-        af_wheel_table_row(&cli->out, decision->candidates[i].wheel, true,
-                           &decision->candidates[i], verbose);
+        af_cli_wheel_table_row(&cli->out, decision->candidates[i].wheel, true,
+                               &decision->candidates[i], verbose);
     return af_cli_finish(cli, err);
 }

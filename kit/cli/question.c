@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kit/cli/apply_proofs.h"
 #include "kit/cli/load.h"
-#include "kit/cli/load_proofs.h"
 #include "kit/cli/selection_options.h"
 #include "kit/formats/version.h"
 #include "kit/plan/decide.h"
@@ -117,7 +117,7 @@ enum anyflash_status af_question_answer(struct af_cli *cli, struct af_question *
         question.has_decision = status == ANYFLASH_OK;
     }
     if (status == ANYFLASH_OK)
-        status = af_cli_know(cli, &question, err);
+        status = af_cli_apply_proofs(cli, &question, err);
     if (status != ANYFLASH_OK)
         af_question_release(&question);
     else

@@ -41,7 +41,7 @@ static enum anyflash_status parse(struct af_tensor_input *input, const char *ten
 /* Numbers must lie at multiples of their size; the formats do not promise it. */
 static enum anyflash_status align(struct af_tensor_input *input, struct anyflash_error *err)
 {
-    struct af_array *array = &input->array;
+    struct af_npy_array *array = &input->array;
     if ((uintptr_t)array->data % af_element_bytes(array->element) == 0 || array->len == 0)
         return ANYFLASH_OK;
     input->copy = af_mem_alloc(array->len);

@@ -13,7 +13,7 @@ struct af_tensor_input {
     const char *shown; /* the file's name for errors, scrubbed */
     struct af_mapping mapping;
     void *copy;
-    struct af_array array;
+    struct af_npy_array array;
 };
 
 /*

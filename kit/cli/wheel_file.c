@@ -36,7 +36,7 @@ static const char *folder_version(struct af_arena *arena, const char *member)
 }
 
 static void read_requires(struct af_arena *arena, struct af_span text,
-                          struct af_wheel_facts *facts)
+                          struct af_plan_wheel_facts *facts)
 {
     struct af_header header;
     const char **list = af_arena_array(arena, REQUIRES_MAX, sizeof *list);
@@ -52,7 +52,7 @@ static void read_requires(struct af_arena *arena, struct af_span text,
 }
 
 static enum anyflash_status read_metadata(struct af_arena *arena, const char *path,
-                                          struct af_wheel_facts *facts,
+                                          struct af_plan_wheel_facts *facts,
                                           struct anyflash_error *err)
 {
     struct af_source source = {0};
@@ -77,13 +77,13 @@ static enum anyflash_status read_metadata(struct af_arena *arena, const char *pa
     return status;
 }
 
-enum anyflash_status af_wheel_file_facts(struct af_arena *arena, const char *path,
-                                         struct af_wheel_facts *facts_out,
-                                         struct anyflash_error *err)
+enum anyflash_status af_cli_wheel_file_facts(struct af_arena *arena, const char *path,
+                                             struct af_plan_wheel_facts *facts_out,
+                                             struct anyflash_error *err)
 {
     char hex[AF_SHA256_HEX_BYTES];
-    struct af_wheel_facts facts = {0};
-    enum anyflash_status status = af_sha256_file(path, hex, NULL, err);
+    struct af_plan_wheel_facts facts = {0};
+    enum anyflash_status status = af_file_sha256(path, hex, NULL, err);
     if (status == ANYFLASH_OK)
         status = read_metadata(arena, path, &facts, err);
     if (status != ANYFLASH_OK)

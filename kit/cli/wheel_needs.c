@@ -20,7 +20,7 @@ struct asking {
     struct af_cli *cli;
     const struct af_machine *machine;
     struct af_marker_environment here;
-    struct af_wheel_needs *needs;
+    struct af_cli_wheel_needs *needs;
 };
 
 /* The names by which Python knows a system. */
@@ -107,8 +107,8 @@ static void check_version(struct asking *asking, const struct af_requirement *re
 static void take_missing(struct asking *asking, const struct af_requirement *requirement,
                          const char *specifier)
 {
-    struct af_wheel_needs *needs = asking->needs;
-    if (requirement->url.len > 0 || needs->missing_count == AF_WHEEL_NEEDS_MAX) {
+    struct af_cli_wheel_needs *needs = asking->needs;
+    if (requirement->url.len > 0 || needs->missing_count == AF_CLI_WHEEL_NEEDS_MAX) {
         tell(asking, requirement, specifier, ", which is not here: install it by hand");
         return;
     }
@@ -138,8 +138,8 @@ static void take_requirement(struct asking *asking, const struct af_requirement 
         take_missing(asking, requirement, specifier);
 }
 
-void af_wheel_needs_read(struct af_cli *cli, const struct af_machine *machine,
-                         struct af_span text, struct af_wheel_needs *needs)
+void af_cli_wheel_needs_read(struct af_cli *cli, const struct af_machine *machine,
+                             struct af_span text, struct af_cli_wheel_needs *needs)
 {
     struct asking asking = {
         .cli = cli, .machine = machine, .here = environment_of(machine), .needs = needs};

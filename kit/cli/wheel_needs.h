@@ -7,11 +7,11 @@
 #include "kit/cli/commands.h"
 #include "kit/machine/machine.h"
 
-#define AF_WHEEL_NEEDS_MAX 8
+#define AF_CLI_WHEEL_NEEDS_MAX 8
 
 /* Zero-initialised it is empty. Texts in the cli's arena. */
-struct af_wheel_needs {
-    const char *missing[AF_WHEEL_NEEDS_MAX]; /* "einops>=0.6": not installed */
+struct af_cli_wheel_needs {
+    const char *missing[AF_CLI_WHEEL_NEEDS_MAX]; /* "einops>=0.6": not installed */
     size_t missing_count;
 };
 
@@ -21,7 +21,7 @@ struct af_wheel_needs {
  * stays, and is told, as is torch, what is not a name with a version, and what
  * its marker leaves open.
  */
-void af_wheel_needs_read(struct af_cli *cli, const struct af_machine *machine,
-                         struct af_span text, struct af_wheel_needs *needs);
+void af_cli_wheel_needs_read(struct af_cli *cli, const struct af_machine *machine,
+                             struct af_span text, struct af_cli_wheel_needs *needs);
 
 #endif

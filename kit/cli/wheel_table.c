@@ -9,14 +9,14 @@
 #define PLATFORM_COLUMNS 22
 
 /* What the extension really has, or else what the name says. */
-static const char *abi_text(const struct af_wheel *wheel)
+static const char *abi_text(const struct af_catalog_wheel *wheel)
 {
     enum af_answer abi =
         wheel->cxx11abi_effective != AF_UNKNOWN ? wheel->cxx11abi_effective : wheel->cxx11abi;
     return abi == AF_UNKNOWN ? "-" : abi == AF_YES ? "true" : "false";
 }
 
-static const char *cuda_text(const struct af_wheel *wheel)
+static const char *cuda_text(const struct af_catalog_wheel *wheel)
 {
     if (wheel->rocm)
         return "rocm";
@@ -28,9 +28,9 @@ static bool has_reason(const struct af_candidate *verdict, int id)
     return (verdict->reason_bits >> id & 1u) != 0;
 }
 
-void af_wheel_table_head(struct af_text *out, bool judged)
+void af_cli_wheel_table_head(struct af_text *out, bool with_verdict)
 {
-    af_text_format(out, "%s%-11s %-6s %-5s %-5s %-6s %-*s %s\n", judged ? "FITS    " : "",
+    af_text_format(out, "%s%-11s %-6s %-5s %-5s %-6s %-*s %s\n", with_verdict ? "FITS    " : "",
                    "VERSION", "TORCH", "CUDA", "ABI", "PYTHON", PLATFORM_COLUMNS, "PLATFORM",
                    "SOURCE, RELEASE");
 }
@@ -48,8 +48,8 @@ static void add_reasons(struct af_page *page, const struct af_candidate *verdict
     af_text_release(&ids);
 }
 
-void af_wheel_table_row(struct af_text *out, const struct af_wheel *wheel, bool judged,
-                        const struct af_candidate *verdict, bool verbose)
+void af_cli_wheel_table_row(struct af_text *out, const struct af_catalog_wheel *wheel,
+                            bool with_verdict, const struct af_candidate *verdict, bool verbose)
 {
     struct af_page page = {out, AF_PAGE_COLUMNS, false};
     const char *source = wheel->official ? "official" : wheel->source;
@@ -59,7 +59,7 @@ void af_wheel_table_row(struct af_text *out, const struct af_wheel *wheel, bool 
     size_t platform_len = strcspn(wheel->platform, "."); /* the first of several */
     if (platform_len > PLATFORM_COLUMNS)
         platform_len = PLATFORM_COLUMNS;
-    if (judged)
+    if (with_verdict)
         af_text_format(out, "%-7s ", verdict != NULL ? af_answer_text(verdict->answer) : "-");
     af_text_format(out, "%-11.11s %-6.6s %-5.5s %-5s %-6.6s %-*.*s ", wheel->version,
                    wheel->torch != NULL ? wheel->torch : "-", cuda_text(wheel), abi_text(wheel),
@@ -80,14 +80,16 @@ static json_t *reason_ids(const struct af_candidate *verdict)
     json_t *list = json_array();
     for (int id = 0; id < AF_REASON_COUNT && id < 64; id++)
         if (has_reason(verdict, id))
-            list = af_json_append(list, json_string(af_reason_text_id((enum af_reason_id)id)));
+            list =
+                af_cli_json_append(list, json_string(af_reason_text_id((enum af_reason_id)id)));
     return list;
 }
 
-json_t *af_wheel_table_json(const struct af_wheel *wheel, const struct af_candidate *verdict)
+json_t *af_cli_wheel_table_json(const struct af_catalog_wheel *wheel,
+                                const struct af_candidate *verdict)
 {
-    json_t *json = af_json_wheel(wheel);
-    json_t *answer = verdict != NULL ? af_json_answer(verdict->answer) : json_null();
+    json_t *json = af_cli_json_wheel(wheel);
+    json_t *answer = verdict != NULL ? af_cli_json_answer(verdict->answer) : json_null();
     json_t *reasons = verdict != NULL ? reason_ids(verdict) : json_null();
     bool failed = json_object_set_new(json, "verdict", answer) != 0;
     failed |= json_object_set_new(json, "reasons", reasons) != 0;

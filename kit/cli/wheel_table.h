@@ -8,17 +8,19 @@
 #include "kit/cli/page.h"
 
 /* `judged`: with a column for the verdict. */
-void af_wheel_table_head(struct af_text *out, bool judged);
+void af_cli_wheel_table_head(struct af_text *out, bool with_verdict);
 
 /*
  * One row of at most 96 columns. `judged`: with its verdict, "-" when that is
  * NULL because another package was decided about. `verbose` adds the file name,
  * and the ids of the verdict's reasons, below it.
  */
-void af_wheel_table_row(struct af_text *out, const struct af_wheel *wheel, bool judged,
-                        const struct af_candidate *verdict, bool verbose);
+void af_cli_wheel_table_row(struct af_text *out, const struct af_catalog_wheel *wheel,
+                            bool with_verdict, const struct af_candidate *verdict,
+                            bool verbose);
 
-/* af_json_wheel() with "verdict" and "reasons" (ids); both null when not judged. */
-json_t *af_wheel_table_json(const struct af_wheel *wheel, const struct af_candidate *verdict);
+/* af_cli_json_wheel() with "verdict" and "reasons" (ids); both null when not judged. */
+json_t *af_cli_wheel_table_json(const struct af_catalog_wheel *wheel,
+                                const struct af_candidate *verdict);
 
 #endif

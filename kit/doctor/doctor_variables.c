@@ -41,7 +41,7 @@ static bool arch_known(struct af_span token)
 {
     static const char *const known[] = {"80", "90", "100", "110", "120"};
     for (size_t i = 0; i < AF_COUNT(known); i++)
-        if (af_span_equal(token, known[i]))
+        if (af_text_span_equal(token, known[i]))
             return true;
     return false;
 }

@@ -38,8 +38,8 @@ static void url_file_name(const char *url, char name[NAME_BYTES])
 }
 
 /* The wheel that direct_url.json names, or NULL. */
-static const struct af_wheel *wheel_by_origin(const struct af_catalog *catalog,
-                                              const struct af_package *package)
+static const struct af_catalog_wheel *wheel_by_origin(const struct af_catalog *catalog,
+                                                      const struct af_package *package)
 {
     char name[NAME_BYTES];
     const char *origin = af_fact_text_or(&package->origin, NULL);
@@ -63,7 +63,7 @@ struct sought {
 };
 
 /* Whether the installed version may have come from `wheel`. */
-static bool may_be(const struct af_wheel *wheel, const struct sought *sought)
+static bool may_be(const struct af_catalog_wheel *wheel, const struct sought *sought)
 {
     char text[NAME_BYTES];
     struct af_version version;
@@ -78,7 +78,7 @@ static bool may_be(const struct af_wheel *wheel, const struct sought *sought)
            af_version_compare(&version, &sought->version) == 0;
 }
 
-static bool for_this_torch(const struct af_wheel *wheel, const struct sought *sought)
+static bool for_this_torch(const struct af_catalog_wheel *wheel, const struct sought *sought)
 {
     return wheel->torch_major == sought->torch.release[0] &&
            wheel->torch_minor == sought->torch.release[1];
@@ -88,7 +88,7 @@ static bool for_this_torch(const struct af_wheel *wheel, const struct sought *so
  * Whether `wheel` is the one that setup.py of this version fetches for this
  * torch. Up to 2.8.3 it takes every CUDA from 12 on for 12 (get_wheel_url()).
  */
-static bool setup_fetches(const struct af_wheel *wheel, const struct sought *sought)
+static bool setup_fetches(const struct af_catalog_wheel *wheel, const struct sought *sought)
 {
     static const char first_with_13[] = "2.8.3.post1";
     struct af_version first;
@@ -102,12 +102,12 @@ static bool setup_fetches(const struct af_wheel *wheel, const struct sought *sou
 }
 
 /* The wheel that a version with a variant names, or that setup.py fetched; or NULL. */
-static const struct af_wheel *wheel_by_version(const struct af_catalog *catalog,
-                                               const struct sought *sought)
+static const struct af_catalog_wheel *wheel_by_version(const struct af_catalog *catalog,
+                                                       const struct sought *sought)
 {
     bool named = sought->version.local[0] != '\0';
     for (size_t i = 0; i < catalog->count; i++) {
-        const struct af_wheel *wheel = &catalog->wheels[i];
+        const struct af_catalog_wheel *wheel = &catalog->wheels[i];
         if (may_be(wheel, sought) && (named || setup_fetches(wheel, sought)))
             return wheel;
     }
@@ -131,7 +131,7 @@ static bool cause_of(enum af_reason_id reason, enum af_cause_id *cause_out)
 }
 
 /* The first such reason against `wheel` becomes a finding. */
-static void judge(struct af_examination *examination, const struct af_wheel *wheel)
+static void fit(struct af_examination *examination, const struct af_catalog_wheel *wheel)
 {
     const struct af_fit_options options = {0};
     const struct af_reason *reasons = NULL;
@@ -195,7 +195,7 @@ static bool seek(const struct af_machine *machine, const struct af_package *pack
  * No wheel can be named: does any published one of this version fit here? A
  * torch that is no release brings the flash-attn that was built with it.
  */
-static void judge_all(struct af_examination *examination, const struct af_package *package,
+static void check_all(struct af_examination *examination, const struct af_package *package,
                       const struct sought *sought)
 {
     const struct af_decision *decision = examination->decision;
@@ -235,14 +235,14 @@ void af_examine_installed_wheel(struct af_examination *examination)
     struct sought sought;
     if (package == NULL || machine->torch.version.state != AF_FACT_KNOWN)
         return;
-    const struct af_wheel *wheel = wheel_by_origin(catalog, package);
+    const struct af_catalog_wheel *wheel = wheel_by_origin(catalog, package);
     if (wheel == NULL &&
         (package->built_for_torch.state == AF_FACT_KNOWN || !seek(machine, package, &sought)))
         return;
     if (wheel == NULL)
         wheel = wheel_by_version(catalog, &sought);
     if (wheel != NULL)
-        judge(examination, wheel);
+        fit(examination, wheel);
     else
-        judge_all(examination, package, &sought);
+        check_all(examination, package, &sought);
 }

@@ -30,7 +30,7 @@ const char *af_rung_name(enum af_rung_kind kind);
 bool af_rung_parse(const char *name, enum af_rung_kind *kind_out);
 
 /* What a rung costs; -1 is unknown, 0 is nothing. */
-struct af_price {
+struct af_rung_cost {
     int64_t download_bytes;
     int64_t minutes;
     int64_t memory_bytes;
@@ -38,7 +38,7 @@ struct af_price {
 };
 
 /* A package that a rung would install, change or break. Texts in the arena. */
-struct af_move {
+struct af_fit_package_change {
     const char *name;
     const char *from; /* NULL: not installed now */
     const char *to;   /* NULL: stays as it is, but breaks */
@@ -60,11 +60,11 @@ struct af_rung {
     const char *summary; /* one line: what one would get, or why not */
     const struct af_reason *reasons;
     size_t reason_count;
-    struct af_price price;
-    const struct af_wheel *wheel; /* of wheel and torch-change; else NULL */
-    const char *torch_version;    /* of torch-change, as "2.9.1"; else NULL */
-    const char *torch_cuda;       /* of torch-change, as "cu128"; else NULL */
-    const struct af_move *moves;
+    struct af_rung_cost price;
+    const struct af_catalog_wheel *wheel; /* of wheel and torch-change; else NULL */
+    const char *torch_version;            /* of torch-change, as "2.9.1"; else NULL */
+    const char *torch_cuda;               /* of torch-change, as "cu128"; else NULL */
+    const struct af_fit_package_change *moves;
     size_t move_count;
     const struct af_prerequisite *prerequisites; /* of build */
     size_t prerequisite_count;
@@ -81,7 +81,7 @@ struct af_rung {
 
 /* A wheel of the catalog, judged. */
 struct af_candidate {
-    const struct af_wheel *wheel;
+    const struct af_catalog_wheel *wheel;
     enum af_answer answer;
     uint64_t reason_bits; /* 1 << enum af_reason_id */
 };
@@ -91,18 +91,18 @@ struct af_candidate {
  * for. It stands above all that the wheel's name says of torch, CUDA, C++ ABI
  * and system libraries; platform, Python, GPUs, driver and peers are judged on.
  */
-struct af_known_wheel {
-    const struct af_wheel *wheel; /* of the catalog, by its address */
-    enum af_answer loads;         /* UNKNOWN: nothing was proved, names decide */
-    const char *evidence;         /* of NO: why; NULL: not said */
-    const char *built_for;        /* "torch 2.7 or 2.8", by the bytes; NULL: not known */
+struct af_proved_wheel {
+    const struct af_catalog_wheel *wheel; /* of the catalog, by its address */
+    enum af_answer loads;                 /* UNKNOWN: nothing was proved, names decide */
+    const char *evidence;                 /* of NO: why; NULL: not said */
+    const char *built_for; /* "torch 2.7 or 2.8", by the bytes; NULL: not known */
 };
 
 /* Where a source build takes CUDA's compiler from (toolkit.h). */
-enum af_toolkit_from {
-    AF_TOOLKIT_AUTO,   /* the system's where torch takes it, else the package index's */
-    AF_TOOLKIT_SYSTEM, /* only the system's */
-    AF_TOOLKIT_INDEX   /* only the index's */
+enum af_fit_toolkit_from {
+    AF_FIT_TOOLKIT_AUTO,   /* the system's where torch takes it, else the package index's */
+    AF_FIT_TOOLKIT_SYSTEM, /* only the system's */
+    AF_FIT_TOOLKIT_INDEX   /* only the index's */
 };
 
 struct af_fit_options {
@@ -113,7 +113,7 @@ struct af_fit_options {
     bool needs_softcap; /* what is wanted caps its scores, which torch's kernels do not */
     bool has_preference;
     enum af_rung_kind preference;
-    const struct af_known_wheel *known; /* proofs on the one machine; borrowed */
+    const struct af_proved_wheel *known; /* proofs on the one machine; borrowed */
     size_t known_count;
     /* Of a source build, what is wanted; 0 and NULL: the default of build_cost.h. */
     int64_t build_peak_bytes; /* of its largest compiler */
@@ -123,21 +123,21 @@ struct af_fit_options {
     size_t build_word_count;
     const int *build_targets; /* 80, 86, 90, ..., in place of the GPUs */
     size_t build_target_count;
-    enum af_toolkit_from build_toolkit;
+    enum af_fit_toolkit_from build_toolkit;
 };
 
 /* One of the wheels that people try first, and why it does not fit here. */
 struct af_near_miss {
     const char *what; /* "what flash-attn's own setup.py asks for" */
     const char *filename;
-    const struct af_wheel *wheel; /* NULL: not in the catalog */
+    const struct af_catalog_wheel *wheel; /* NULL: not in the catalog */
     const struct af_reason *reasons;
     size_t reason_count;
 };
 #define AF_NEAR_MISS_MAX 3
 
 /* How many wheels are left after each group of rules, in the order asked. */
-struct af_sieve {
+struct af_filter_counts {
     const char *what; /* "for linux x86_64" */
     size_t left;
 };
@@ -159,11 +159,13 @@ struct af_decision {
     size_t candidate_count;
     size_t fitting_count; /* answer yes */
     size_t unknown_count;
-    const struct af_sieve *sieve; /* the first row counts all wheels that were judged */
+    const struct af_filter_counts *sieve; /* the first row counts all wheels that were judged */
     size_t sieve_count;
     struct af_near_miss near_misses[AF_NEAR_MISS_MAX]; /* none when a wheel fits */
     size_t near_miss_count;
 };
+
+void af_decision_release(struct af_decision *decision);
 
 /*
  * Whether a proof of its bytes would settle the wheel: it fits, or all that
@@ -178,7 +180,8 @@ bool af_candidate_is_provable(const struct af_candidate *candidate);
 enum anyflash_status af_fit_explain(const struct af_catalog *catalog,
                                     const struct af_machine *machine,
                                     const struct af_fit_options *options,
-                                    const struct af_wheel *wheel, struct af_arena *arena,
+                                    const struct af_catalog_wheel *wheel,
+                                    struct af_arena *arena,
                                     const struct af_reason **reasons_out, size_t *count_out,
                                     struct anyflash_error *err);
 

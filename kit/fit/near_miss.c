@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *guess_name(const struct af_climb *climb)
+static const char *guess_name(const struct af_rung_context *context)
 {
-    const struct af_view *view = &climb->judge->views[0];
-    const struct af_tables *tables = climb->judge->tables;
+    const struct af_view *view = &context->fit->views[0];
+    const struct af_tables *tables = context->fit->tables;
     const struct af_view_torch *torch = &view->torch;
     if (view->platform == NULL || !af_starts_with(view->platform, "linux_") ||
         !view->python_known || torch->state != AF_FACT_KNOWN || torch->cuda_major < 0 ||
@@ -25,12 +25,13 @@ static const char *guess_name(const struct af_climb *climb)
     int minor = view->interpreter.minor;
     int cuda = torch->cuda_major > 13 ? 13 : torch->cuda_major;
     return af_arena_format(
-        climb->arena, "flash_attn-%s+cu%dtorch%d.%dcxx11abi%s-cp3%d-cp3%d-%s.whl",
+        context->arena, "flash_attn-%s+cu%dtorch%d.%dcxx11abi%s-cp3%d-cp3%d-%s.whl",
         tables->flash[tables->flash_count - 1].version, cuda, torch->major, torch->minor,
         torch->abi == AF_YES ? "TRUE" : "FALSE", minor, minor, view->platform);
 }
 
-static const struct af_wheel *find(const struct af_catalog *catalog, const char *filename)
+static const struct af_catalog_wheel *find(const struct af_catalog *catalog,
+                                           const char *filename)
 {
     for (size_t i = 0; i < catalog->count; i++) {
         if (strcmp(catalog->wheels[i].filename, filename) == 0)
@@ -50,9 +51,10 @@ static size_t drop_notes(struct af_reason *reasons, size_t count)
     return kept;
 }
 
-static void add(struct af_climb *climb, const char *what, const struct af_wheel *wheel)
+static void add(struct af_rung_context *context, const char *what,
+                const struct af_catalog_wheel *wheel)
 {
-    struct af_decision *decision = climb->decision;
+    struct af_decision *decision = context->decision;
     struct af_near_miss *miss = &decision->near_misses[decision->near_miss_count];
     for (size_t i = 0; i < decision->near_miss_count; i++) {
         if (decision->near_misses[i].wheel == wheel)
@@ -60,25 +62,25 @@ static void add(struct af_climb *climb, const char *what, const struct af_wheel 
     }
     *miss = (struct af_near_miss){.what = what, .filename = wheel->filename, .wheel = wheel};
     size_t count;
-    struct af_reason *reasons = af_verdict_explain(climb->judge, wheel, climb->arena, &count);
+    struct af_reason *reasons = af_verdict_explain(context->fit, wheel, context->arena, &count);
     miss->reason_count = reasons == NULL ? 0 : drop_notes(reasons, count);
     miss->reasons = reasons;
     decision->near_miss_count++;
 }
 
-static void add_guess(struct af_climb *climb)
+static void add_guess(struct af_rung_context *context)
 {
     const char *what = "what flash-attn's own setup.py asks for";
-    struct af_decision *decision = climb->decision;
-    const char *filename = guess_name(climb);
-    const struct af_wheel *wheel =
-        filename == NULL ? NULL : find(climb->judge->catalog, filename);
+    struct af_decision *decision = context->decision;
+    const char *filename = guess_name(context);
+    const struct af_catalog_wheel *wheel =
+        filename == NULL ? NULL : find(context->fit->catalog, filename);
     struct af_reason *reason = NULL;
     if (wheel != NULL)
-        add(climb, what, wheel);
+        add(context, what, wheel);
     if (filename == NULL || wheel != NULL)
         return;
-    reason = af_arena_alloc(climb->arena, sizeof *reason);
+    reason = af_arena_alloc(context->arena, sizeof *reason);
     if (reason == NULL)
         return;
     *reason = (struct af_reason){AF_REASON_WHEEL_404,
@@ -88,10 +90,10 @@ static void add_guess(struct af_climb *climb)
 }
 
 /* How close a wheel comes: the rules it passes, its torch, its rank. */
-static bool closer(const struct af_judge *judge, const struct af_candidate *a,
+static bool closer(const struct af_fit_context *fit, const struct af_candidate *a,
                    const struct af_candidate *b)
 {
-    int here = judge->views[0].torch.minor;
+    int here = fit->views[0].torch.minor;
     int stages[2] = {(int)af_verdict_stage(a->reason_bits),
                      (int)af_verdict_stage(b->reason_bits)};
     int distance[2] = {abs(a->wheel->torch_minor - here), abs(b->wheel->torch_minor - here)};
@@ -99,30 +101,30 @@ static bool closer(const struct af_judge *judge, const struct af_candidate *a,
         return stages[0] > stages[1];
     if (here >= 0 && distance[0] != distance[1])
         return distance[0] < distance[1];
-    return af_rank_compare(judge, a, b) < 0;
+    return af_rank_compare(fit, a, b) < 0;
 }
 
-static void add_closest(struct af_climb *climb, bool official, const char *what)
+static void add_closest(struct af_rung_context *context, bool official, const char *what)
 {
-    const struct af_decision *decision = climb->decision;
+    const struct af_decision *decision = context->decision;
     const struct af_candidate *best = NULL;
     for (size_t i = 0; i < decision->candidate_count; i++) {
         const struct af_candidate *candidate = &decision->candidates[i];
         if (candidate->answer != AF_NO || candidate->wheel->official != official ||
-            candidate->wheel->torch == NULL || af_wheel_is_pure(candidate->wheel))
+            candidate->wheel->torch == NULL || af_fit_wheel_is_pure(candidate->wheel))
             continue;
-        if (best == NULL || closer(climb->judge, candidate, best))
+        if (best == NULL || closer(context->fit, candidate, best))
             best = candidate;
     }
     if (best != NULL)
-        add(climb, what, best->wheel);
+        add(context, what, best->wheel);
 }
 
-void af_near_misses(struct af_climb *climb)
+void af_near_misses(struct af_rung_context *context)
 {
-    const char *package = climb->judge->options->package;
+    const char *package = context->fit->options->package;
     if (package == NULL || strcmp(package, "flash_attn") == 0)
-        add_guess(climb);
-    add_closest(climb, true, "the closest official wheel");
-    add_closest(climb, false, "the closest community wheel");
+        add_guess(context);
+    add_closest(context, true, "the closest official wheel");
+    add_closest(context, false, "the closest community wheel");
 }

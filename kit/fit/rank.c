@@ -23,52 +23,53 @@
 #include <string.h>
 
 /* Each rule: how good a wheel is; larger is better. */
-typedef int (*goodness)(const struct af_judge *judge, const struct af_candidate *candidate);
+typedef int (*goodness)(const struct af_fit_context *fit, const struct af_candidate *candidate);
 
-static int fits(const struct af_judge *judge, const struct af_candidate *candidate)
+static int fits(const struct af_fit_context *fit, const struct af_candidate *candidate)
 {
-    (void)judge;
+    (void)fit;
     return candidate->answer == AF_YES ? 2 : candidate->answer == AF_UNKNOWN ? 1 : 0;
 }
 
-static int own_torch(const struct af_judge *judge, const struct af_candidate *candidate)
+static int own_torch(const struct af_fit_context *fit, const struct af_candidate *candidate)
 {
-    const struct af_view_torch *torch = &judge->views[0].torch;
-    const struct af_wheel *wheel = candidate->wheel;
+    const struct af_view_torch *torch = &fit->views[0].torch;
+    const struct af_catalog_wheel *wheel = candidate->wheel;
     if ((candidate->reason_bits & AF_REASON_BIT(AF_REASON_PROVED)) != 0)
         return wheel->torch_major == torch->major && wheel->torch_minor == torch->minor;
     return (candidate->reason_bits & AF_REASON_BIT(AF_REASON_TORCH_NEIGHBOUR)) == 0;
 }
 
-static int upstream(const struct af_judge *judge, const struct af_candidate *candidate)
+static int upstream(const struct af_fit_context *fit, const struct af_candidate *candidate)
 {
-    const struct af_wheel *wheel = candidate->wheel;
+    const struct af_catalog_wheel *wheel = candidate->wheel;
     return wheel->official || strcmp(wheel->package, "flash_attn") != 0 ||
-           af_tables_flash(judge->tables, wheel->version) != NULL;
+           af_tables_flash(fit->tables, wheel->version) != NULL;
 }
 
-static int official(const struct af_judge *judge, const struct af_candidate *candidate)
+static int official(const struct af_fit_context *fit, const struct af_candidate *candidate)
 {
-    (void)judge;
+    (void)fit;
     return candidate->wheel->official;
 }
 
-static int honest(const struct af_judge *judge, const struct af_candidate *candidate)
+static int metadata_has_local(const struct af_fit_context *fit,
+                              const struct af_candidate *candidate)
 {
-    (void)judge;
-    const struct af_wheel *wheel = candidate->wheel;
+    (void)fit;
+    const struct af_catalog_wheel *wheel = candidate->wheel;
     return wheel->cxx11abi == AF_UNKNOWN || wheel->cxx11abi == wheel->cxx11abi_effective;
 }
 
-static int newest(const struct af_judge *judge, const struct af_candidate *candidate)
+static int newest(const struct af_fit_context *fit, const struct af_candidate *candidate)
 {
-    (void)judge;
+    (void)fit;
     return candidate->wheel->version_rank;
 }
 
-static int same_cuda(const struct af_judge *judge, const struct af_candidate *candidate)
+static int same_cuda(const struct af_fit_context *fit, const struct af_candidate *candidate)
 {
-    const struct af_view_torch *torch = &judge->views[0].torch;
+    const struct af_view_torch *torch = &fit->views[0].torch;
     int64_t built;
     if (torch->cuda_major < 0 || torch->cuda_minor < 0 ||
         candidate->wheel->torch_build_cuda == NULL ||
@@ -77,32 +78,33 @@ static int same_cuda(const struct af_judge *judge, const struct af_candidate *ca
     return built == torch->cuda_major * 10 + torch->cuda_minor;
 }
 
-static int promises(const struct af_judge *judge, const struct af_candidate *candidate)
+static int promises(const struct af_fit_context *fit, const struct af_candidate *candidate)
 {
-    (void)judge;
+    (void)fit;
     return af_equal(candidate->wheel->glibc_basis, "platform_tag");
 }
 
-static int settled(const struct af_judge *judge, const struct af_candidate *candidate)
+static int settled(const struct af_fit_context *fit, const struct af_candidate *candidate)
 {
-    (void)judge;
+    (void)fit;
     return -__builtin_popcountll(candidate->reason_bits);
 }
 
-static int seen(const struct af_judge *judge, const struct af_candidate *candidate)
+static int seen(const struct af_fit_context *fit, const struct af_candidate *candidate)
 {
-    (void)judge;
+    (void)fit;
     return candidate->wheel->listed;
 }
 
-static int consistent(const struct af_judge *judge, const struct af_candidate *candidate)
+static int consistent(const struct af_fit_context *fit, const struct af_candidate *candidate)
 {
-    (void)judge;
+    (void)fit;
     return candidate->wheel->metadata_has_local == AF_YES;
 }
 
-static const goodness rules[] = {fits,      own_torch, upstream, official, honest,    newest,
-                                 same_cuda, promises,  settled,  seen,     consistent};
+static const goodness rules[] = {fits,      own_torch, upstream, official, metadata_has_local,
+                                 newest,    same_cuda, promises, settled,  seen,
+                                 consistent};
 
 static int compare_tags(const char *a, const char *b)
 {
@@ -116,12 +118,12 @@ static int compare_tags(const char *a, const char *b)
     return order != 0 ? order : strcmp(b, a);
 }
 
-int af_rank_compare(const struct af_judge *judge, const struct af_candidate *a,
+int af_rank_compare(const struct af_fit_context *fit, const struct af_candidate *a,
                     const struct af_candidate *b)
 {
     for (size_t i = 0; i < AF_COUNT(rules); i++) {
-        int left = rules[i](judge, a);
-        int right = rules[i](judge, b);
+        int left = rules[i](fit, a);
+        int right = rules[i](fit, b);
         if (left != right)
             return left > right ? -1 : 1;
     }
@@ -131,9 +133,9 @@ int af_rank_compare(const struct af_judge *judge, const struct af_candidate *a,
     return order != 0 ? order : (a->wheel > b->wheel) - (a->wheel < b->wheel);
 }
 
-static int compare(const void *a, const void *b, void *judge)
+static int compare(const void *a, const void *b, void *fit)
 {
-    return af_rank_compare(judge, a, b);
+    return af_rank_compare(fit, a, b);
 }
 
 /* Swaps candidates that answer `answer` to the front; how many there are. */
@@ -150,10 +152,10 @@ static size_t bring(struct af_candidate *rest, size_t count, enum af_answer answ
     return front;
 }
 
-void af_rank_sort(const struct af_judge *judge, struct af_candidate *candidates, size_t count,
-                  size_t *fitting_out, size_t *unknown_out)
+void af_rank_sort(const struct af_fit_context *fit, struct af_candidate *candidates,
+                  size_t count, size_t *fitting_out, size_t *unknown_out)
 {
-    struct af_judge *context = (struct af_judge *)(uintptr_t)judge;
+    struct af_fit_context *context = (struct af_fit_context *)(uintptr_t)fit;
     size_t fitting = bring(candidates, count, AF_YES);
     size_t unknown = bring(candidates + fitting, count - fitting, AF_UNKNOWN);
     qsort_r(candidates, fitting, sizeof candidates[0], compare, context);

@@ -29,25 +29,25 @@ static enum served code_for(const char *list, int gpu)
 }
 
 /* The highest SM that the wheel's own check takes; a large number: any. */
-static int sm_max(const struct af_trial *trial)
+static int sm_max(const struct af_fit_wheel_check *check)
 {
-    const struct af_tables *tables = trial->judge->tables;
+    const struct af_tables *tables = check->fit->tables;
     for (size_t i = 0; i < tables->trap_count; i++) {
         const struct af_trap *trap = &tables->traps[i];
-        if (trap->effect == AF_TRAP_SM_MAX && af_trap_matches(trap, trial->wheel))
+        if (trap->effect == AF_TRAP_SM_MAX && af_trap_matches(trap, check->wheel))
             return af_sm_parse(trap->value);
     }
     return 9999;
 }
 
-static bool is_package(const struct af_wheel *wheel, const char *start)
+static bool is_package(const struct af_catalog_wheel *wheel, const char *start)
 {
     return af_starts_with(wheel->package, start);
 }
 
-static enum served serve(const struct af_trial *trial, int gpu)
+static enum served serve(const struct af_fit_wheel_check *check, int gpu)
 {
-    const struct af_wheel *wheel = trial->wheel;
+    const struct af_catalog_wheel *wheel = check->wheel;
     if (gpu < 0)
         return UNKNOWN_SM;
     if (is_package(wheel, "flash_attn_4") || is_package(wheel, "flash_attn4"))
@@ -60,10 +60,10 @@ static enum served serve(const struct af_trial *trial, int gpu)
     if (gpu < (first ? 75 : 80))
         return REFUSED;
     enum served code = code_for(wheel->sm, gpu);
-    return gpu > 90 && gpu > sm_max(trial) ? REFUSED : code;
+    return gpu > 90 && gpu > sm_max(check) ? REFUSED : code;
 }
 
-static enum af_reason_id refusal(const struct af_wheel *wheel)
+static enum af_reason_id refusal(const struct af_catalog_wheel *wheel)
 {
     if (is_package(wheel, "flash_attn_3"))
         return AF_REASON_FA3_HOPPER;
@@ -72,56 +72,60 @@ static enum af_reason_id refusal(const struct af_wheel *wheel)
     return AF_REASON_SM_UNSUPPORTED;
 }
 
-static void say_open(struct af_trial *trial, enum served served, const struct af_view_gpu *gpu)
+static void say_open(struct af_fit_wheel_check *check, enum served served,
+                     const struct af_view_gpu *gpu)
 {
-    const char *code = trial->wheel->sm;
+    const char *code = check->wheel->sm;
     if (served == UNSETTLED)
-        af_trial_reason(trial, AF_REASON_SM_NOT_SETTLED, "wheel: SM %s, %s: SM %d.%d", code,
-                        gpu->name, gpu->sm / 10, gpu->sm % 10);
+        af_fit_wheel_check_add_reason(check, AF_REASON_SM_NOT_SETTLED,
+                                      "wheel: SM %s, %s: SM %d.%d", code, gpu->name,
+                                      gpu->sm / 10, gpu->sm % 10);
     else if (served == UNKNOWN_CODE)
-        af_trial_reason(trial, AF_REASON_WHEEL_SM_UNKNOWN, "here: %s, SM %d.%d", gpu->name,
-                        gpu->sm / 10, gpu->sm % 10);
+        af_fit_wheel_check_add_reason(check, AF_REASON_WHEEL_SM_UNKNOWN, "here: %s, SM %d.%d",
+                                      gpu->name, gpu->sm / 10, gpu->sm % 10);
     else if (served == UNKNOWN_SM)
-        af_trial_reason(trial, AF_REASON_UNKNOWN_GPU, "compute capability of %s", gpu->name);
+        af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_GPU, "compute capability of %s",
+                                      gpu->name);
 }
 
-static void say_blocked(struct af_trial *trial, enum served served,
+static void say_blocked(struct af_fit_wheel_check *check, enum served served,
                         const struct af_view_gpu *gpu, bool partly)
 {
     enum af_reason_id id =
-        served == REFUSED ? refusal(trial->wheel) : AF_REASON_SM_NOT_IN_WHEEL;
-    bool codes = served != REFUSED && trial->wheel->sm != NULL;
-    af_trial_reason(trial, partly ? AF_REASON_GPU_PARTLY : id, "%s%s%s%s: SM %d.%d",
-                    codes ? "wheel: SM " : "", codes ? trial->wheel->sm : "", codes ? ", " : "",
-                    gpu->name, gpu->sm / 10, gpu->sm % 10);
+        served == REFUSED ? refusal(check->wheel) : AF_REASON_SM_NOT_IN_WHEEL;
+    bool codes = served != REFUSED && check->wheel->sm != NULL;
+    af_fit_wheel_check_add_reason(check, partly ? AF_REASON_GPU_PARTLY : id,
+                                  "%s%s%s%s: SM %d.%d", codes ? "wheel: SM " : "",
+                                  codes ? check->wheel->sm : "", codes ? ", " : "", gpu->name,
+                                  gpu->sm / 10, gpu->sm % 10);
 }
 
-static void serve_all(struct af_trial *trial)
+static void serve_all(struct af_fit_wheel_check *check)
 {
-    const struct af_view *view = trial->view;
+    const struct af_view *view = check->view;
     enum served served[AF_VIEW_GPUS_MAX];
     bool any = false;
     for (size_t i = 0; i < view->gpu_count; i++) {
-        served[i] = serve(trial, view->gpus[i].sm);
+        served[i] = serve(check, view->gpus[i].sm);
         any = any || (served[i] != REFUSED && served[i] != NO_CODE);
     }
     for (size_t i = 0; i < view->gpu_count; i++) {
         if (served[i] == REFUSED || served[i] == NO_CODE)
-            say_blocked(trial, served[i], &view->gpus[i], any);
+            say_blocked(check, served[i], &view->gpus[i], any);
         else
-            say_open(trial, served[i], &view->gpus[i]);
+            say_open(check, served[i], &view->gpus[i]);
     }
 }
 
-void af_rule_gpu(struct af_trial *trial)
+void af_rule_gpu(struct af_fit_wheel_check *check)
 {
-    const struct af_view *view = trial->view;
-    if (view->gpu == AF_FACT_ABSENT && !trial->wheel->rocm)
-        af_trial_reason(trial, AF_REASON_NO_GPU, "%s",
-                        view->gpu_source == NULL ? "" : view->gpu_source);
+    const struct af_view *view = check->view;
+    if (view->gpu == AF_FACT_ABSENT && !check->wheel->rocm)
+        af_fit_wheel_check_add_reason(check, AF_REASON_NO_GPU, "%s",
+                                      view->gpu_source == NULL ? "" : view->gpu_source);
     else if (view->gpu == AF_FACT_UNKNOWN)
-        af_trial_reason(trial, AF_REASON_UNKNOWN_GPU, "%s",
-                        view->gpu_source == NULL ? "" : view->gpu_source);
-    else if (!trial->wheel->rocm)
-        serve_all(trial);
+        af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_GPU, "%s",
+                                      view->gpu_source == NULL ? "" : view->gpu_source);
+    else if (!check->wheel->rocm)
+        serve_all(check);
 }

@@ -85,25 +85,26 @@ static enum af_answer platform_answer(const struct af_view *view, const char *ta
     return set_answer(view, tags);
 }
 
-void af_rule_platform(struct af_trial *trial)
+void af_rule_platform(struct af_fit_wheel_check *check)
 {
-    const struct af_view *view = trial->view;
-    const char *tags = trial->wheel->platform;
-    if (trial->platform != tags) {
-        trial->platform = tags;
-        trial->platform_answer = platform_answer(view, tags);
+    const struct af_view *view = check->view;
+    const char *tags = check->wheel->platform;
+    if (check->platform != tags) {
+        check->platform = tags;
+        check->platform_answer = platform_answer(view, tags);
     }
-    if (view->musl && !af_wheel_is_pure(trial->wheel))
-        af_trial_reason(trial, AF_REASON_PLATFORM_TAG, "wheel: glibc, here: musl");
-    else if (trial->platform_answer == AF_NO)
-        af_trial_reason(trial, AF_REASON_PLATFORM_TAG, "wheel: %s, here: %s %s", tags,
-                        view->os == NULL ? "other tags" : view->os,
-                        view->arch == NULL ? "" : view->arch);
-    else if (trial->platform_answer == AF_UNKNOWN)
-        af_trial_reason(trial, AF_REASON_UNKNOWN_PLATFORM, "wheel: %s", tags);
+    if (view->musl && !af_fit_wheel_is_pure(check->wheel))
+        af_fit_wheel_check_add_reason(check, AF_REASON_PLATFORM_TAG,
+                                      "wheel: glibc, here: musl");
+    else if (check->platform_answer == AF_NO)
+        af_fit_wheel_check_add_reason(check, AF_REASON_PLATFORM_TAG, "wheel: %s, here: %s %s",
+                                      tags, view->os == NULL ? "other tags" : view->os,
+                                      view->arch == NULL ? "" : view->arch);
+    else if (check->platform_answer == AF_UNKNOWN)
+        af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_PLATFORM, "wheel: %s", tags);
 }
 
-static bool python_accepted(const struct af_view *view, const struct af_wheel *wheel)
+static bool python_accepted(const struct af_view *view, const struct af_catalog_wheel *wheel)
 {
     if (wheel->python_minor >= 0 && wheel->python_minor != view->interpreter.minor &&
         !af_starts_with(wheel->abi, "abi3"))
@@ -111,17 +112,19 @@ static bool python_accepted(const struct af_view *view, const struct af_wheel *w
     return af_tags_python_accepted(&view->interpreter, wheel->python, wheel->abi);
 }
 
-void af_rule_python(struct af_trial *trial)
+void af_rule_python(struct af_fit_wheel_check *check)
 {
-    const struct af_view *view = trial->view;
-    const struct af_wheel *wheel = trial->wheel;
+    const struct af_view *view = check->view;
+    const struct af_catalog_wheel *wheel = check->wheel;
     if (!view->cpython)
-        af_trial_reason(trial, AF_REASON_PYTHON_NOT_CPYTHON, "here: %s",
-                        af_fact_text_or(&view->machine->python.implementation, "another"));
+        af_fit_wheel_check_add_reason(
+            check, AF_REASON_PYTHON_NOT_CPYTHON, "here: %s",
+            af_fact_text_or(&view->machine->python.implementation, "another"));
     else if (!view->python_known)
-        af_trial_reason(trial, AF_REASON_UNKNOWN_PYTHON, "wheel: %s-%s", wheel->python,
-                        wheel->abi);
+        af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_PYTHON, "wheel: %s-%s",
+                                      wheel->python, wheel->abi);
     else if (!python_accepted(view, wheel))
-        af_trial_reason(trial, AF_REASON_PYTHON_TAG, "wheel: %s-%s, here: Python %s",
-                        wheel->python, wheel->abi, view->python_text);
+        af_fit_wheel_check_add_reason(check, AF_REASON_PYTHON_TAG,
+                                      "wheel: %s-%s, here: Python %s", wheel->python,
+                                      wheel->abi, view->python_text);
 }

@@ -21,17 +21,19 @@ static const struct {
                   {10, 11}, {10, 12}, {11, 12}, {12, 11}, {14, 15}, {15, 14}};
 
 /* Objects of both torch releases are laid out alike: what uses few functions may load. */
-static bool is_laid_out_alike(const struct af_tables *tables, const struct af_wheel *wheel,
+static bool is_laid_out_alike(const struct af_tables *tables,
+                              const struct af_catalog_wheel *wheel,
                               const struct af_view_torch *torch)
 {
-    const struct af_torch_release *built =
+    const struct af_catalog_torch_release *built =
         af_tables_torch(tables, wheel->torch_major, wheel->torch_minor);
-    const struct af_torch_release *here = af_tables_torch(tables, torch->major, torch->minor);
+    const struct af_catalog_torch_release *here =
+        af_tables_torch(tables, torch->major, torch->minor);
     return built != NULL && here != NULL && built->layout >= 0 && built->layout == here->layout;
 }
 
 /* flash-attn 2 was tried; of other packages only the layout is known. */
-static bool is_neighbour(const struct af_tables *tables, const struct af_wheel *wheel,
+static bool is_neighbour(const struct af_tables *tables, const struct af_catalog_wheel *wheel,
                          const struct af_view_torch *torch)
 {
     if (wheel->torch_major != 2 || torch->major != 2)
@@ -46,102 +48,110 @@ static bool is_neighbour(const struct af_tables *tables, const struct af_wheel *
 }
 
 /* The oldest torch 2.N of a wheel that serves later ones too; -1: no such wheel. */
-static int stable_minor(const struct af_trial *trial)
+static int stable_minor(const struct af_fit_wheel_check *check)
 {
-    const struct af_tables *tables = trial->judge->tables;
+    const struct af_tables *tables = check->fit->tables;
     struct af_dotted oldest;
     for (size_t i = 0; i < tables->trap_count; i++) {
         const struct af_trap *trap = &tables->traps[i];
-        if (trap->effect == AF_TRAP_TORCH_MIN && af_trap_matches(trap, trial->wheel) &&
+        if (trap->effect == AF_TRAP_TORCH_MIN && af_trap_matches(trap, check->wheel) &&
             af_dotted_parse(trap->value, &oldest) && oldest.count > 1)
             return oldest.part[1];
     }
     return -1;
 }
 
-static void match_unnamed(struct af_trial *trial)
+static void match_unnamed(struct af_fit_wheel_check *check)
 {
-    const struct af_view_torch *torch = &trial->view->torch;
-    int oldest = stable_minor(trial);
+    const struct af_view_torch *torch = &check->view->torch;
+    int oldest = stable_minor(check);
     if (oldest < 0)
-        af_trial_reason(trial, AF_REASON_WHEEL_TORCH_UNKNOWN, "here: torch %s", torch->text);
+        af_fit_wheel_check_add_reason(check, AF_REASON_WHEEL_TORCH_UNKNOWN, "here: torch %s",
+                                      torch->text);
     else if (torch->major == 2 && torch->minor < oldest)
-        af_trial_reason(trial, AF_REASON_TORCH_MINOR, "wheel: torch 2.%d or newer, here: %s",
-                        oldest, torch->text);
+        af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_MINOR,
+                                      "wheel: torch 2.%d or newer, here: %s", oldest,
+                                      torch->text);
 }
 
-static void match_minor(struct af_trial *trial)
+static void match_minor(struct af_fit_wheel_check *check)
 {
-    const struct af_wheel *wheel = trial->wheel;
-    const struct af_view_torch *torch = &trial->view->torch;
+    const struct af_catalog_wheel *wheel = check->wheel;
+    const struct af_view_torch *torch = &check->view->torch;
     if (wheel->torch_major < 0)
-        match_unnamed(trial);
+        match_unnamed(check);
     else if (wheel->torch_major == torch->major && wheel->torch_minor == torch->minor)
         return;
-    else if (is_neighbour(trial->judge->tables, wheel, torch))
-        af_trial_reason(trial, AF_REASON_TORCH_NEIGHBOUR, "wheel: torch %s, here: %s",
-                        wheel->torch, torch->text);
+    else if (is_neighbour(check->fit->tables, wheel, torch))
+        af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_NEIGHBOUR,
+                                      "wheel: torch %s, here: %s", wheel->torch, torch->text);
     else
-        af_trial_reason(trial, AF_REASON_TORCH_MINOR, "wheel: torch %s, here: %s", wheel->torch,
-                        torch->text);
+        af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_MINOR, "wheel: torch %s, here: %s",
+                                      wheel->torch, torch->text);
 }
 
 /* Compiled against a nightly, or against a patch release that matters. */
-static void match_build(struct af_trial *trial)
+static void match_build(struct af_fit_wheel_check *check)
 {
-    const struct af_tables *tables = trial->judge->tables;
-    const struct af_view_torch *torch = &trial->view->torch;
+    const struct af_tables *tables = check->fit->tables;
+    const struct af_view_torch *torch = &check->view->torch;
     struct af_version built;
     for (size_t i = 0; i < tables->trap_count; i++) {
         const struct af_trap *trap = &tables->traps[i];
-        if (trap->effect != AF_TRAP_TORCH_BUILD || !af_trap_matches(trap, trial->wheel) ||
+        if (trap->effect != AF_TRAP_TORCH_BUILD || !af_trap_matches(trap, check->wheel) ||
             !af_version_parse(trap->value, strlen(trap->value), &built))
             continue;
         if (af_version_is_prerelease(&built))
-            af_trial_reason(trial, AF_REASON_TORCH_NIGHTLY_WHEEL, "%s", trap->detail);
+            af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_NIGHTLY_WHEEL, "%s",
+                                          trap->detail);
         else if (torch->patch >= 0 && built.release_count > 2 &&
                  built.release[2] != torch->patch)
-            af_trial_reason(trial, AF_REASON_TORCH_PATCH, "%s; here: %s", trap->detail,
-                            torch->text);
+            af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_PATCH, "%s; here: %s",
+                                          trap->detail, torch->text);
     }
 }
 
-static void refuse_build(struct af_trial *trial)
+static void refuse_build(struct af_fit_wheel_check *check)
 {
-    const struct af_view_torch *torch = &trial->view->torch;
-    if (torch->build == AF_TORCH_VENDOR)
-        af_trial_reason(trial, AF_REASON_NGC_PRERELEASE, "here: torch %s", torch->text);
-    else if (torch->build == AF_TORCH_PRERELEASE)
-        af_trial_reason(trial, AF_REASON_TORCH_NIGHTLY, "here: torch %s", torch->text);
+    const struct af_view_torch *torch = &check->view->torch;
+    if (torch->build == AF_FIT_TORCH_VENDOR)
+        af_fit_wheel_check_add_reason(check, AF_REASON_NGC_PRERELEASE, "here: torch %s",
+                                      torch->text);
+    else if (torch->build == AF_FIT_TORCH_PRERELEASE)
+        af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_NIGHTLY, "here: torch %s",
+                                      torch->text);
     else if (torch->own_sonames == AF_NO)
-        af_trial_reason(trial, AF_REASON_TORCH_SONAME, "here: %s",
-                        af_fact_text_or(&trial->view->machine->torch.c10_soname, torch->text));
-    else if (torch->build == AF_TORCH_OTHER)
-        af_trial_reason(trial, AF_REASON_TORCH_OWN_BUILD, "here: torch %s", torch->text);
+        af_fit_wheel_check_add_reason(
+            check, AF_REASON_TORCH_SONAME, "here: %s",
+            af_fact_text_or(&check->view->machine->torch.c10_soname, torch->text));
+    else if (torch->build == AF_FIT_TORCH_OTHER)
+        af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_OWN_BUILD, "here: torch %s",
+                                      torch->text);
 }
 
-void af_rule_torch(struct af_trial *trial)
+void af_rule_torch(struct af_fit_wheel_check *check)
 {
-    const struct af_view_torch *torch = &trial->view->torch;
+    const struct af_view_torch *torch = &check->view->torch;
     if (torch->state == AF_FACT_ABSENT)
-        af_trial_reason(trial, AF_REASON_TORCH_MISSING, "%s",
-                        trial->view->machine->torch.version.source);
+        af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_MISSING, "%s",
+                                      check->view->machine->torch.version.source);
     if (torch->state == AF_FACT_UNKNOWN)
-        af_trial_reason(trial, AF_REASON_UNKNOWN_TORCH, "wheel: torch %s",
-                        trial->wheel->torch == NULL ? "not named" : trial->wheel->torch);
-    if (torch->state != AF_FACT_KNOWN || af_wheel_is_pure(trial->wheel))
+        af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_TORCH, "wheel: torch %s",
+                                      check->wheel->torch == NULL ? "not named"
+                                                                  : check->wheel->torch);
+    if (torch->state != AF_FACT_KNOWN || af_fit_wheel_is_pure(check->wheel))
         return;
-    refuse_build(trial);
-    match_minor(trial);
-    if (af_verdict_answer(trial->bits) != AF_NO || trial->arena != NULL)
-        match_build(trial);
+    refuse_build(check);
+    match_minor(check);
+    if (af_verdict_answer(check->bits) != AF_NO || check->arena != NULL)
+        match_build(check);
 }
 
 /* Whether a build of this release for this platform has CUDA `major`. */
 static bool release_has_cuda(const struct af_view *view, int major)
 {
-    const struct af_torch_release *release = view->torch.release;
-    if (release == NULL || view->platform == NULL || view->torch.build != AF_TORCH_RELEASE)
+    const struct af_catalog_torch_release *release = view->torch.release;
+    if (release == NULL || view->platform == NULL || view->torch.build != AF_FIT_TORCH_RELEASE)
         return true;
     for (size_t i = 0; i < release->variant_count; i++) {
         if (release->variants[i].cuda_major == major &&
@@ -151,37 +161,41 @@ static bool release_has_cuda(const struct af_view *view, int major)
     return false;
 }
 
-static void match_cuda(struct af_trial *trial, int major)
+static void match_cuda(struct af_fit_wheel_check *check, int major)
 {
-    const struct af_view_torch *torch = &trial->view->torch;
+    const struct af_view_torch *torch = &check->view->torch;
     bool other = torch->cuda == AF_FACT_KNOWN ? torch->cuda_major != major
-                                              : !release_has_cuda(trial->view, major);
+                                              : !release_has_cuda(check->view, major);
     if (major < 0)
-        af_trial_reason(trial, AF_REASON_WHEEL_CUDA_UNKNOWN, "%s", trial->wheel->filename);
+        af_fit_wheel_check_add_reason(check, AF_REASON_WHEEL_CUDA_UNKNOWN, "%s",
+                                      check->wheel->filename);
     else if (other && torch->cuda == AF_FACT_KNOWN)
-        af_trial_reason(trial, AF_REASON_CUDA_MAJOR, "wheel: CUDA %d, torch: CUDA %d", major,
-                        torch->cuda_major);
+        af_fit_wheel_check_add_reason(check, AF_REASON_CUDA_MAJOR,
+                                      "wheel: CUDA %d, torch: CUDA %d", major,
+                                      torch->cuda_major);
     else if (other)
-        af_trial_reason(trial, AF_REASON_CUDA_MAJOR,
-                        "wheel: CUDA %d, torch %s has no such build", major, torch->text);
+        af_fit_wheel_check_add_reason(check, AF_REASON_CUDA_MAJOR,
+                                      "wheel: CUDA %d, torch %s has no such build", major,
+                                      torch->text);
     else if (torch->cuda == AF_FACT_UNKNOWN)
-        af_trial_reason(trial, AF_REASON_UNKNOWN_TORCH_CUDA, "wheel: CUDA %d, here: torch %s",
-                        major, torch->text);
+        af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_TORCH_CUDA,
+                                      "wheel: CUDA %d, here: torch %s", major, torch->text);
 }
 
-void af_rule_cuda(struct af_trial *trial)
+void af_rule_cuda(struct af_fit_wheel_check *check)
 {
-    const struct af_view_torch *torch = &trial->view->torch;
+    const struct af_view_torch *torch = &check->view->torch;
     if (torch->state != AF_FACT_KNOWN)
         return;
     if (torch->cuda == AF_FACT_ABSENT && !torch->rocm)
-        af_trial_reason(trial, AF_REASON_TORCH_WITHOUT_CUDA, "here: torch %s", torch->text);
-    else if (!af_wheel_is_pure(trial->wheel) && !trial->wheel->rocm)
-        match_cuda(trial, af_wheel_cuda_major(trial->wheel));
+        af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_WITHOUT_CUDA, "here: torch %s",
+                                      torch->text);
+    else if (!af_fit_wheel_is_pure(check->wheel) && !check->wheel->rocm)
+        match_cuda(check, af_fit_wheel_cuda_major(check->wheel));
 }
 
 /* What the extension has; a torch minor with one ABI in all builds settles it. */
-static enum af_answer wheel_abi(const struct af_wheel *wheel)
+static enum af_answer wheel_abi(const struct af_catalog_wheel *wheel)
 {
     if (wheel->cxx11abi_effective != AF_UNKNOWN || wheel->torch_major != 2 ||
         wheel->torch_minor == 6)
@@ -194,25 +208,27 @@ static const char *abi_name(enum af_answer abi)
     return abi == AF_YES ? "new" : "old";
 }
 
-void af_rule_abi(struct af_trial *trial)
+void af_rule_abi(struct af_fit_wheel_check *check)
 {
-    const struct af_wheel *wheel = trial->wheel;
-    const struct af_view_torch *torch = &trial->view->torch;
+    const struct af_catalog_wheel *wheel = check->wheel;
+    const struct af_view_torch *torch = &check->view->torch;
     enum af_answer abi = wheel_abi(wheel);
-    bool applies = torch->state == AF_FACT_KNOWN && !af_wheel_is_pure(wheel) &&
+    bool applies = torch->state == AF_FACT_KNOWN && !af_fit_wheel_is_pure(wheel) &&
                    !af_starts_with(wheel->platform, "win") && wheel->torch_major >= 0;
     if (!applies || torch->cuda == AF_FACT_ABSENT || (abi != AF_UNKNOWN && abi == torch->abi))
         return;
     if (torch->abi == AF_UNKNOWN)
-        af_trial_reason(trial, AF_REASON_UNKNOWN_ABI, "wheel: %s ABI, here: torch %s",
-                        abi == AF_UNKNOWN ? "unknown" : abi_name(abi), torch->text);
+        af_fit_wheel_check_add_reason(
+            check, AF_REASON_UNKNOWN_ABI, "wheel: %s ABI, here: torch %s",
+            abi == AF_UNKNOWN ? "unknown" : abi_name(abi), torch->text);
     else if (abi == AF_UNKNOWN)
-        af_trial_reason(trial, AF_REASON_WHEEL_ABI_UNKNOWN, "torch: %s ABI",
-                        abi_name(torch->abi));
+        af_fit_wheel_check_add_reason(check, AF_REASON_WHEEL_ABI_UNKNOWN, "torch: %s ABI",
+                                      abi_name(torch->abi));
     else if (wheel->cxx11abi == torch->abi)
-        af_trial_reason(trial, AF_REASON_MISLABELLED, "wheel: %s ABI, torch: %s ABI (%s)",
-                        abi_name(abi), abi_name(torch->abi), torch->abi_source);
+        af_fit_wheel_check_add_reason(check, AF_REASON_MISLABELLED,
+                                      "wheel: %s ABI, torch: %s ABI (%s)", abi_name(abi),
+                                      abi_name(torch->abi), torch->abi_source);
     else
-        af_trial_reason(trial, AF_REASON_ABI, "wheel: %s ABI, torch: %s ABI (%s)",
-                        abi_name(abi), abi_name(torch->abi), torch->abi_source);
+        af_fit_wheel_check_add_reason(check, AF_REASON_ABI, "wheel: %s ABI, torch: %s ABI (%s)",
+                                      abi_name(abi), abi_name(torch->abi), torch->abi_source);
 }

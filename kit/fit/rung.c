@@ -29,30 +29,31 @@ bool af_rung_parse(const char *name, enum af_rung_kind *kind_out)
 #define DETAIL_BYTES 512
 #define PACKAGE_TORCH_MINOR 4 /* python/anyflash: its operators begin with torch 2.4 */
 
-void af_climb_start(struct af_climb *climb, enum af_rung_kind kind)
+void af_rung_start(struct af_rung_context *context, enum af_rung_kind kind)
 {
-    climb->rung = &climb->decision->rungs[kind];
-    *climb->rung = (struct af_rung){
+    context->rung = &context->decision->rungs[kind];
+    *context->rung = (struct af_rung){
         .kind = kind, .answer = AF_UNKNOWN, .summary = "", .price = {-1, -1, -1, -1}};
-    climb->reasons =
-        af_arena_array(climb->arena, AF_RUNG_REASONS_MAX, sizeof climb->reasons[0]);
-    climb->reason_count = 0;
+    context->reasons =
+        af_arena_array(context->arena, AF_RUNG_REASONS_MAX, sizeof context->reasons[0]);
+    context->reason_count = 0;
 }
 
-bool af_climb_has(const struct af_climb *climb, enum af_reason_id id)
+bool af_rung_has_reason(const struct af_rung_context *context, enum af_reason_id id)
 {
-    for (size_t i = 0; i < climb->reason_count; i++) {
-        if (climb->reasons[i].id == id)
+    for (size_t i = 0; i < context->reason_count; i++) {
+        if (context->reasons[i].id == id)
             return true;
     }
     return false;
 }
 
-void af_climb_reason(struct af_climb *climb, enum af_reason_id id, const char *format, ...)
+void af_rung_add_reason(struct af_rung_context *context, enum af_reason_id id,
+                        const char *format, ...)
 {
     char detail[DETAIL_BYTES] = "";
-    if (climb->reasons == NULL || climb->reason_count == AF_RUNG_REASONS_MAX ||
-        af_climb_has(climb, id))
+    if (context->reasons == NULL || context->reason_count == AF_RUNG_REASONS_MAX ||
+        af_rung_has_reason(context, id))
         return;
     if (format != NULL) {
         va_list args;
@@ -60,14 +61,14 @@ void af_climb_reason(struct af_climb *climb, enum af_reason_id id, const char *f
         vsnprintf(detail, sizeof detail, format, args);
         va_end(args);
     }
-    climb->reasons[climb->reason_count++] =
-        (struct af_reason){id, detail[0] == '\0' ? NULL : af_arena_text(climb->arena, detail)};
+    context->reasons[context->reason_count++] = (struct af_reason){
+        id, detail[0] == '\0' ? NULL : af_arena_text(context->arena, detail)};
 }
 
-bool af_climb_takes_package(const struct af_climb *climb)
+bool af_rung_python_package_fits(const struct af_rung_context *context)
 {
-    for (size_t i = 0; i < climb->judge->view_count; i++) {
-        const struct af_view *view = &climb->judge->views[i];
+    for (size_t i = 0; i < context->fit->view_count; i++) {
+        const struct af_view *view = &context->fit->views[i];
         const struct af_view_torch *torch = &view->torch;
         bool old =
             torch->state == AF_FACT_KNOWN &&
@@ -79,22 +80,28 @@ bool af_climb_takes_package(const struct af_climb *climb)
     return true;
 }
 
-void af_climb_end(struct af_climb *climb)
+void af_rung_finish(struct af_rung_context *context)
 {
     enum af_answer answer = AF_YES;
-    for (size_t i = 0; i < climb->reason_count; i++) {
-        enum af_reason_effect effect = af_reason_effect(climb->reasons[i].id);
+    for (size_t i = 0; i < context->reason_count; i++) {
+        enum af_reason_effect effect = af_reason_effect(context->reasons[i].id);
         if (effect == AF_REASON_BLOCKS)
             answer = AF_NO;
         else if (effect == AF_REASON_OPEN && answer == AF_YES)
             answer = AF_UNKNOWN;
     }
-    climb->rung->answer = answer;
-    climb->rung->reasons = climb->reasons;
-    climb->rung->reason_count = climb->reason_count;
+    context->rung->answer = answer;
+    context->rung->reasons = context->reasons;
+    context->rung->reason_count = context->reason_count;
 }
 
 const char *af_sm_text(struct af_arena *arena, int sm)
 {
     return af_arena_format(arena, "%d.%d", sm / 10, sm % 10);
+}
+
+void af_decision_release(struct af_decision *decision)
+{
+    af_arena_release(&decision->arena);
+    *decision = (struct af_decision){.possible = false};
 }

@@ -9,8 +9,8 @@
 #define AF_RUNG_REASONS_MAX 24
 
 /* A rung being judged: reasons are collected here, once each. */
-struct af_climb {
-    const struct af_judge *judge;
+struct af_rung_context {
+    const struct af_fit_context *fit;
     struct af_decision *decision;
     struct af_arena *arena; /* the decision's */
     struct af_rung *rung;
@@ -18,32 +18,32 @@ struct af_climb {
     size_t reason_count;
 };
 
-/* Starts `kind`; the answer is UNKNOWN until af_climb_end(). */
-void af_climb_start(struct af_climb *climb, enum af_rung_kind kind);
+/* Starts `kind`; the answer is UNKNOWN until af_rung_finish(). */
+void af_rung_start(struct af_rung_context *context, enum af_rung_kind kind);
 
 /* Adds a reason unless it is there. `format` NULL: no detail. */
-void af_climb_reason(struct af_climb *climb, enum af_reason_id id, const char *format, ...)
-    AF_PRINTF(3, 4);
+void af_rung_add_reason(struct af_rung_context *context, enum af_reason_id id,
+                        const char *format, ...) AF_PRINTF(3, 4);
 
-bool af_climb_has(const struct af_climb *climb, enum af_reason_id id);
+bool af_rung_has_reason(const struct af_rung_context *context, enum af_reason_id id);
 
 /*
  * Whether the Python package of this project serves every machine of the climb:
  * Linux on x86_64 or aarch64, and torch 2.4 or newer, where that is there already.
  */
-bool af_climb_takes_package(const struct af_climb *climb);
+bool af_rung_python_package_fits(const struct af_rung_context *context);
 
 /* Publishes the reasons; the answer follows from them. */
-void af_climb_end(struct af_climb *climb);
+void af_rung_finish(struct af_rung_context *context);
 
 /* The rungs. Each starts and ends its climb; memory failure is the arena's. */
-void af_rung_wheel(struct af_climb *climb);
-void af_rung_torch_kernels(struct af_climb *climb);
-void af_rung_torch_change(struct af_climb *climb);
-void af_rung_engine(struct af_climb *climb);
+void af_rung_wheel(struct af_rung_context *context);
+void af_rung_torch_kernels(struct af_rung_context *context);
+void af_rung_torch_change(struct af_rung_context *context);
+void af_rung_engine(struct af_rung_context *context);
 
 /* The near misses of a decision without a fitting wheel. */
-void af_near_misses(struct af_climb *climb);
+void af_near_misses(struct af_rung_context *context);
 
 /* "8.9" for 89, in the arena. */
 const char *af_sm_text(struct af_arena *arena, int sm);

@@ -14,23 +14,24 @@ static bool served(const struct af_view *view)
                     af_equal(view->os, "windows"));
 }
 
-void af_rung_engine(struct af_climb *climb)
+void af_rung_engine(struct af_rung_context *context)
 {
-    af_climb_start(climb, AF_RUNG_ENGINE);
-    for (size_t i = 0; i < climb->judge->view_count; i++) {
-        const struct af_view *view = &climb->judge->views[i];
+    af_rung_start(context, AF_RUNG_ENGINE);
+    for (size_t i = 0; i < context->fit->view_count; i++) {
+        const struct af_view *view = &context->fit->views[i];
         if (view->os == NULL || view->arch == NULL)
-            af_climb_reason(climb, AF_REASON_UNKNOWN_PLATFORM, NULL);
+            af_rung_add_reason(context, AF_REASON_UNKNOWN_PLATFORM, NULL);
         else if (!served(view))
-            af_climb_reason(climb, AF_REASON_ENGINE_PLATFORM, "here: %s %s", view->os,
-                            view->arch);
+            af_rung_add_reason(context, AF_REASON_ENGINE_PLATFORM, "here: %s %s", view->os,
+                               view->arch);
     }
-    if (af_climb_takes_package(climb))
-        af_climb_reason(climb, AF_REASON_ENGINE_BY_PACKAGE, NULL);
-    af_climb_end(climb);
-    climb->rung->price = (struct af_price){0, 0, 0, 0};
-    climb->rung->summary = climb->rung->answer == AF_NO
-                               ? "no attention without a GPU is planned for this platform"
-                               : "exact attention without flash-attn, for CPU tensors and old "
-                                 "GPUs, through scaled_dot_product_attention";
+    if (af_rung_python_package_fits(context))
+        af_rung_add_reason(context, AF_REASON_ENGINE_BY_PACKAGE, NULL);
+    af_rung_finish(context);
+    context->rung->price = (struct af_rung_cost){0, 0, 0, 0};
+    context->rung->summary =
+        context->rung->answer == AF_NO
+            ? "no attention without a GPU is planned for this platform"
+            : "exact attention without flash-attn, for CPU tensors and old "
+              "GPUs, through scaled_dot_product_attention";
 }

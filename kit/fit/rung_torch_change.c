@@ -9,7 +9,7 @@
  */
 #include "kit/base/text.h"
 #include "kit/fit/gpu_targets.h"
-#include "kit/fit/moves.h"
+#include "kit/fit/package_changes.h"
 #include "kit/fit/rank.h"
 #include "kit/fit/rung.h"
 
@@ -20,8 +20,8 @@
 #define CHOICES_MAX 256
 
 struct choice {
-    const struct af_torch_release *release;
-    const struct af_torch_variant *variant;
+    const struct af_catalog_torch_release *release;
+    const struct af_catalog_torch_variant *variant;
     int order; /* smaller is the smaller change */
 };
 
@@ -30,7 +30,8 @@ struct found {
     const struct choice *choice;
 };
 
-static bool serves_python(const struct af_view *view, const struct af_torch_release *release)
+static bool serves_python(const struct af_view *view,
+                          const struct af_catalog_torch_release *release)
 {
     char text[16];
     if (!view->python_known)
@@ -41,18 +42,19 @@ static bool serves_python(const struct af_view *view, const struct af_torch_rele
                          text);
 }
 
-static bool serves_system(const struct af_judge *judge, const struct af_view *view,
-                          const struct af_torch_variant *variant)
+static bool serves_system(const struct af_fit_context *fit, const struct af_view *view,
+                          const struct af_catalog_torch_variant *variant)
 {
     struct af_dotted need;
     const char *unused;
     if (view->glibc.count > 0 && af_dotted_parse(variant->glibc_min, &need) &&
         af_dotted_compare(&view->glibc, &need) < 0)
         return false;
-    return af_driver_serves(view, judge->tables, variant->cuda_major, &unused) != AF_NO;
+    return af_driver_serves(view, fit->tables, variant->cuda_major, &unused) != AF_NO;
 }
 
-static bool serves_gpus(const struct af_view *view, const struct af_torch_variant *variant)
+static bool serves_gpus(const struct af_view *view,
+                        const struct af_catalog_torch_variant *variant)
 {
     for (size_t g = 0; g < view->gpu_count; g++) {
         int sm = view->gpus[g].sm;
@@ -64,14 +66,14 @@ static bool serves_gpus(const struct af_view *view, const struct af_torch_varian
     return true;
 }
 
-static bool serves(const struct af_judge *judge, const struct choice *choice)
+static bool serves(const struct af_fit_context *fit, const struct choice *choice)
 {
-    for (size_t i = 0; i < judge->view_count; i++) {
-        const struct af_view *view = &judge->views[i];
+    for (size_t i = 0; i < fit->view_count; i++) {
+        const struct af_view *view = &fit->views[i];
         if (view->platform == NULL || view->musl || !view->cpython ||
             strcmp(view->platform, choice->variant->platform) != 0 ||
             choice->variant->cuda_major < 0 || !serves_python(view, choice->release) ||
-            !serves_system(judge, view, choice->variant) || !serves_gpus(view, choice->variant))
+            !serves_system(fit, view, choice->variant) || !serves_gpus(view, choice->variant))
             return false;
     }
     return true;
@@ -99,17 +101,17 @@ static int compare_choices(const void *a, const void *b)
     return ((const struct choice *)a)->order - ((const struct choice *)b)->order;
 }
 
-static size_t list_choices(const struct af_judge *judge, struct choice *choices)
+static size_t list_choices(const struct af_fit_context *fit, struct choice *choices)
 {
     size_t count = 0;
-    for (size_t r = 0; r < judge->tables->torch_count; r++) {
-        const struct af_torch_release *release = &judge->tables->torch[r];
+    for (size_t r = 0; r < fit->tables->torch_count; r++) {
+        const struct af_catalog_torch_release *release = &fit->tables->torch[r];
         for (size_t v = 0; v < release->variant_count && count < CHOICES_MAX; v++) {
             struct choice choice = {release, &release->variants[v], 0};
-            bool here = judge->views[0].torch.variant == choice.variant;
-            if (here || !serves(judge, &choice))
+            bool here = fit->views[0].torch.variant == choice.variant;
+            if (here || !serves(fit, &choice))
                 continue;
-            choice.order = order_of(&judge->views[0], &choice, choice.variant->is_default);
+            choice.order = order_of(&fit->views[0], &choice, choice.variant->is_default);
             choices[count++] = choice;
         }
     }
@@ -118,42 +120,44 @@ static size_t list_choices(const struct af_judge *judge, struct choice *choices)
 }
 
 /* Named for the torch minor that is here, and its bytes do not load beside it. */
-static bool is_liar(const struct af_judge *judge, const struct af_candidate *candidate)
+static bool is_liar(const struct af_fit_context *fit, const struct af_candidate *candidate)
 {
     return (candidate->reason_bits & AF_REASON_BIT(AF_REASON_PROVED_NOT)) != 0 &&
-           candidate->wheel->torch_minor == judge->views[0].torch.minor;
+           candidate->wheel->torch_minor == fit->views[0].torch.minor;
 }
 
 /* Wheels that only torch can be in the way of; their number. */
-static size_t list_wheels(const struct af_climb *climb, const struct af_wheel **wheels)
+static size_t list_wheels(const struct af_rung_context *context,
+                          const struct af_catalog_wheel **wheels)
 {
-    const struct af_decision *decision = climb->decision;
+    const struct af_decision *decision = context->decision;
     size_t count = 0;
     for (size_t i = 0; i < decision->candidate_count; i++) {
         const struct af_candidate *candidate = &decision->candidates[i];
-        if (af_verdict_stage(candidate->reason_bits) >= AF_STAGE_TORCH &&
-            !is_liar(climb->judge, candidate))
+        if (af_verdict_stage(candidate->reason_bits) >= AF_FIT_STAGE_TORCH &&
+            !is_liar(context->fit, candidate))
             wheels[count++] = candidate->wheel;
     }
     return count;
 }
 
 /* The best wheel for the changed torch in `judge`; answer NO when there is none. */
-static struct af_candidate best_wheel(const struct af_judge *judge,
-                                      const struct af_wheel *const *wheels, size_t count)
+static struct af_candidate best_wheel(const struct af_fit_context *fit,
+                                      const struct af_catalog_wheel *const *wheels,
+                                      size_t count)
 {
-    struct af_trial trial = {.judge = judge};
+    struct af_fit_wheel_check check = {.fit = fit};
     struct af_candidate best = {.answer = AF_NO};
-    int minor = judge->views[0].torch.minor;
+    int minor = fit->views[0].torch.minor;
     for (size_t i = 0; i < count; i++) {
         if (wheels[i]->torch_minor != minor || wheels[i]->torch_major != 2)
             continue;
         struct af_candidate candidate = {.wheel = wheels[i]};
-        for (size_t v = 0; v < judge->view_count; v++)
-            candidate.reason_bits |= af_verdict(&trial, &judge->views[v], wheels[i]);
+        for (size_t v = 0; v < fit->view_count; v++)
+            candidate.reason_bits |= af_verdict(&check, &fit->views[v], wheels[i]);
         candidate.answer = af_verdict_answer(candidate.reason_bits);
         if (candidate.answer != AF_NO &&
-            (best.wheel == NULL || af_rank_compare(judge, &candidate, &best) < 0))
+            (best.wheel == NULL || af_rank_compare(fit, &candidate, &best) < 0))
             best = candidate;
     }
     return best;
@@ -180,8 +184,8 @@ static bool is_exact(const struct found *found)
  */
 static bool better_build(const struct found *a, const struct found *b, bool fresh)
 {
-    const struct af_wheel *new = a->candidate.wheel;
-    const struct af_wheel *old = b->candidate.wheel;
+    const struct af_catalog_wheel *new = a->candidate.wheel;
+    const struct af_catalog_wheel *old = b->candidate.wheel;
     if (a->choice->release != b->choice->release ||
         a->candidate.answer != b->candidate.answer || new->official != old->official)
         return false;
@@ -190,26 +194,28 @@ static bool better_build(const struct found *a, const struct found *b, bool fres
     return is_exact(a) && !is_exact(b);
 }
 
-static struct found search(struct af_climb *climb, const struct choice *choices, size_t count)
+static struct found search(struct af_rung_context *context, const struct choice *choices,
+                           size_t count)
 {
-    const struct af_judge *judge = climb->judge;
+    const struct af_fit_context *fit = context->fit;
     struct found found = {.choice = NULL};
-    struct af_fit_options options = *judge->options;
+    struct af_fit_options options = *fit->options;
     options.known_count = 0; /* proofs are of the torch that is here */
-    struct af_judge changed = *judge;
+    struct af_fit_context changed = *fit;
     changed.options = &options;
-    bool fresh = judge->views[0].torch.state != AF_FACT_KNOWN;
-    const struct af_wheel **wheels = af_arena_array(
-        climb->arena, climb->decision->candidate_count + 1, sizeof(struct af_wheel *));
-    changed.views = af_arena_array(climb->arena, judge->view_count, sizeof *changed.views);
+    bool fresh = fit->views[0].torch.state != AF_FACT_KNOWN;
+    const struct af_catalog_wheel **wheels =
+        af_arena_array(context->arena, context->decision->candidate_count + 1,
+                       sizeof(struct af_catalog_wheel *));
+    changed.views = af_arena_array(context->arena, fit->view_count, sizeof *changed.views);
     if (wheels == NULL || changed.views == NULL)
         return found;
-    size_t wheel_count = list_wheels(climb, wheels);
+    size_t wheel_count = list_wheels(context, wheels);
     for (size_t i = 0; i < count; i++) {
-        for (size_t v = 0; v < judge->view_count; v++) {
-            changed.views[v] = judge->views[v];
+        for (size_t v = 0; v < fit->view_count; v++) {
+            changed.views[v] = fit->views[v];
             af_view_change_torch(&changed.views[v], choices[i].release, choices[i].variant,
-                                 climb->arena);
+                                 context->arena);
         }
         bool done = found.choice != NULL && found.candidate.answer == AF_YES &&
                     (!fresh || found.candidate.wheel->official);
@@ -225,76 +231,76 @@ static struct found search(struct af_climb *climb, const struct choice *choices,
     return found;
 }
 
-static void say_open(struct af_climb *climb, uint64_t bits)
+static void say_open(struct af_rung_context *context, uint64_t bits)
 {
     for (int id = 0; id < 64; id++) {
         if ((bits >> id & 1) != 0 && af_reason_effect((enum af_reason_id)id) == AF_REASON_OPEN)
-            af_climb_reason(climb, (enum af_reason_id)id, NULL);
+            af_rung_add_reason(context, (enum af_reason_id)id, NULL);
     }
 }
 
-static void say_found(struct af_climb *climb, const struct found *found)
+static void say_found(struct af_rung_context *context, const struct found *found)
 {
-    struct af_rung *rung = climb->rung;
+    struct af_rung *rung = context->rung;
     const char *version = found->choice->release->latest;
     const char *cuda = found->choice->variant->cuda;
     rung->wheel = found->candidate.wheel;
-    rung->torch_version = af_arena_text(climb->arena, version);
-    rung->torch_cuda = af_arena_text(climb->arena, cuda);
-    say_open(climb, found->candidate.reason_bits);
-    af_moves_of_torch(climb, version, cuda);
-    rung->price = (struct af_price){-1, 10, 0, TORCH_DISK_BYTES};
+    rung->torch_version = af_arena_text(context->arena, version);
+    rung->torch_cuda = af_arena_text(context->arena, cuda);
+    say_open(context, found->candidate.reason_bits);
+    af_fit_package_changes_of_torch(context, version, cuda);
+    rung->price = (struct af_rung_cost){-1, 10, 0, TORCH_DISK_BYTES};
     rung->summary =
-        af_arena_format(climb->arena, "torch %s+%s has %s %s from %s", version, cuda,
+        af_arena_format(context->arena, "torch %s+%s has %s %s from %s", version, cuda,
                         rung->wheel->package, rung->wheel->version,
                         rung->wheel->official ? "the official releases" : rung->wheel->source);
 }
 
 /* What no torch could change, and what is closed for good. */
-static bool say_closed(struct af_climb *climb)
+static bool say_closed(struct af_rung_context *context)
 {
-    for (size_t i = 0; i < climb->judge->view_count; i++) {
-        const struct af_view *view = &climb->judge->views[i];
+    for (size_t i = 0; i < context->fit->view_count; i++) {
+        const struct af_view *view = &context->fit->views[i];
         if (view->gpu == AF_FACT_ABSENT)
-            af_climb_reason(climb, AF_REASON_NO_GPU, "%s",
-                            view->gpu_source == NULL ? "" : view->gpu_source);
+            af_rung_add_reason(context, AF_REASON_NO_GPU, "%s",
+                               view->gpu_source == NULL ? "" : view->gpu_source);
         if (view->os == NULL || view->arch == NULL)
-            af_climb_reason(climb, AF_REASON_UNKNOWN_PLATFORM, NULL);
+            af_rung_add_reason(context, AF_REASON_UNKNOWN_PLATFORM, NULL);
         else if (view->platform == NULL || view->musl)
-            af_climb_reason(climb, AF_REASON_NO_WHEEL_PLATFORM, "here: %s %s%s", view->os,
-                            view->arch, view->musl ? " musl" : "");
+            af_rung_add_reason(context, AF_REASON_NO_WHEEL_PLATFORM, "here: %s %s%s", view->os,
+                               view->arch, view->musl ? " musl" : "");
         if (view->torch.state == AF_FACT_UNKNOWN)
-            af_climb_reason(climb, AF_REASON_UNKNOWN_TORCH, NULL);
+            af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH, NULL);
     }
-    return climb->reason_count > 0;
+    return context->reason_count > 0;
 }
 
-static void say_none(struct af_climb *climb)
+static void say_none(struct af_rung_context *context)
 {
-    const struct af_view *view = &climb->judge->views[0];
+    const struct af_view *view = &context->fit->views[0];
     bool all_old = view->gpu_count > 0;
     for (size_t i = 0; i < view->gpu_count; i++)
         all_old = all_old && view->gpus[i].sm >= 0 && view->gpus[i].sm < 80;
     if (all_old)
-        af_climb_reason(climb, AF_REASON_SM_UNSUPPORTED, "%s", view->gpus[0].name);
-    af_climb_reason(climb, AF_REASON_NO_TORCH_CHANGE, NULL);
+        af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s", view->gpus[0].name);
+    af_rung_add_reason(context, AF_REASON_NO_TORCH_CHANGE, NULL);
 }
 
-void af_rung_torch_change(struct af_climb *climb)
+void af_rung_torch_change(struct af_rung_context *context)
 {
     struct choice choices[CHOICES_MAX];
-    af_climb_start(climb, AF_RUNG_TORCH_CHANGE);
-    climb->rung->summary = "no change of torch makes a wheel fit";
-    if (climb->decision->rungs[AF_RUNG_WHEEL].answer == AF_YES) {
-        climb->rung->summary = "not needed";
-        af_climb_reason(climb, AF_REASON_NOT_NEEDED, NULL);
-    } else if (!say_closed(climb)) {
-        size_t count = list_choices(climb->judge, choices);
-        struct found found = search(climb, choices, count);
+    af_rung_start(context, AF_RUNG_TORCH_CHANGE);
+    context->rung->summary = "no change of torch makes a wheel fit";
+    if (context->decision->rungs[AF_RUNG_WHEEL].answer == AF_YES) {
+        context->rung->summary = "not needed";
+        af_rung_add_reason(context, AF_REASON_NOT_NEEDED, NULL);
+    } else if (!say_closed(context)) {
+        size_t count = list_choices(context->fit, choices);
+        struct found found = search(context, choices, count);
         if (found.choice == NULL)
-            say_none(climb);
+            say_none(context);
         else
-            say_found(climb, &found);
+            say_found(context, &found);
     }
-    af_climb_end(climb);
+    af_rung_finish(context);
 }

@@ -21,7 +21,7 @@
 static enum af_answer torch_covers(const struct af_view *view, int sm)
 {
     const struct af_fact *targets = &view->machine->torch.gpu_targets;
-    const struct af_torch_variant *variant = view->torch.variant;
+    const struct af_catalog_torch_variant *variant = view->torch.variant;
     if (targets->state == AF_FACT_KNOWN && targets->value.list.count > 0)
         return af_sm_list_covers(targets->value.list.items, targets->value.list.count, sm);
     if (variant != NULL && variant->sm.count > 0)
@@ -29,97 +29,101 @@ static enum af_answer torch_covers(const struct af_view *view, int sm)
     return AF_UNKNOWN;
 }
 
-static void judge_gpu(struct af_climb *climb, const struct af_view *view,
+static void check_gpu(struct af_rung_context *context, const struct af_view *view,
                       const struct af_view_gpu *gpu)
 {
-    const char *sm = gpu->sm < 0 ? "?" : af_sm_text(climb->arena, gpu->sm);
+    const char *sm = gpu->sm < 0 ? "?" : af_sm_text(context->arena, gpu->sm);
     if (sm == NULL)
         return;
     if (gpu->sm < 0)
-        af_climb_reason(climb, AF_REASON_UNKNOWN_GPU, "compute capability of %s", gpu->name);
+        af_rung_add_reason(context, AF_REASON_UNKNOWN_GPU, "compute capability of %s",
+                           gpu->name);
     else if (gpu->sm < SM_MIN)
-        af_climb_reason(climb, AF_REASON_SM_UNSUPPORTED, "%s: SM %s, needed: 8.0", gpu->name,
-                        sm);
+        af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s: SM %s, needed: 8.0",
+                           gpu->name, sm);
     else if (torch_covers(view, gpu->sm) == AF_NO)
-        af_climb_reason(climb, AF_REASON_TORCH_SM, "%s: SM %s", gpu->name, sm);
+        af_rung_add_reason(context, AF_REASON_TORCH_SM, "%s: SM %s", gpu->name, sm);
     else if (torch_covers(view, gpu->sm) == AF_UNKNOWN && gpu->sm > 90)
-        af_climb_reason(climb, AF_REASON_UNKNOWN_TORCH_SM, "%s: SM %s", gpu->name, sm);
+        af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH_SM, "%s: SM %s", gpu->name, sm);
 }
 
-static void judge_torch(struct af_climb *climb, const struct af_view *view)
+static void check_torch(struct af_rung_context *context, const struct af_view *view)
 {
     const struct af_view_torch *torch = &view->torch;
     if (torch->state == AF_FACT_ABSENT)
-        af_climb_reason(climb, AF_REASON_TORCH_MISSING, NULL);
+        af_rung_add_reason(context, AF_REASON_TORCH_MISSING, NULL);
     else if (torch->state == AF_FACT_UNKNOWN)
-        af_climb_reason(climb, AF_REASON_UNKNOWN_TORCH, NULL);
+        af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH, NULL);
     if (torch->state != AF_FACT_KNOWN)
         return;
     if (torch->rocm)
-        af_climb_reason(climb, AF_REASON_MACHINE_ROCM, "here: torch %s", torch->text);
+        af_rung_add_reason(context, AF_REASON_MACHINE_ROCM, "here: torch %s", torch->text);
     else if (torch->cuda == AF_FACT_ABSENT)
-        af_climb_reason(climb, AF_REASON_TORCH_WITHOUT_CUDA, "here: torch %s", torch->text);
+        af_rung_add_reason(context, AF_REASON_TORCH_WITHOUT_CUDA, "here: torch %s",
+                           torch->text);
     else if (torch->cuda == AF_FACT_UNKNOWN)
-        af_climb_reason(climb, AF_REASON_UNKNOWN_TORCH_CUDA, "here: torch %s", torch->text);
+        af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH_CUDA, "here: torch %s",
+                           torch->text);
     if (torch->major < 2 || (torch->major == 2 && torch->minor < FIRST_MINOR))
-        af_climb_reason(climb, AF_REASON_KERNELS_MISSING, "here: torch %s", torch->text);
+        af_rung_add_reason(context, AF_REASON_KERNELS_MISSING, "here: torch %s", torch->text);
     else if (af_equal(view->os, "windows"))
-        af_climb_reason(climb, AF_REASON_KERNELS_UNKNOWN, "torch for Windows");
+        af_rung_add_reason(context, AF_REASON_KERNELS_UNKNOWN, "torch for Windows");
 }
 
 /* The driver must serve torch's CUDA, as it must for a wheel. */
-static void judge_driver(struct af_climb *climb, const struct af_view *view)
+static void check_driver(struct af_rung_context *context, const struct af_view *view)
 {
     int major = view->torch.cuda_major;
     const char *need;
-    if (af_driver_serves(view, climb->judge->tables, major, &need) == AF_NO)
-        af_climb_reason(climb, AF_REASON_DRIVER, "CUDA %d needs driver %s or newer, here: %s",
-                        major, need,
-                        view->driver_text == NULL ? "of another CUDA" : view->driver_text);
+    if (af_driver_serves(view, context->fit->tables, major, &need) == AF_NO)
+        af_rung_add_reason(context, AF_REASON_DRIVER,
+                           "CUDA %d needs driver %s or newer, here: %s", major, need,
+                           view->driver_text == NULL ? "of another CUDA" : view->driver_text);
 }
 
-static void judge_view(struct af_climb *climb, const struct af_view *view)
+static void check_view(struct af_rung_context *context, const struct af_view *view)
 {
-    judge_torch(climb, view);
+    check_torch(context, view);
     if (af_equal(view->os, "macos"))
-        af_climb_reason(climb, AF_REASON_NO_GPU_PLATFORM, "here: macos");
+        af_rung_add_reason(context, AF_REASON_NO_GPU_PLATFORM, "here: macos");
     if (view->gpu == AF_FACT_ABSENT)
-        af_climb_reason(climb, AF_REASON_NO_GPU, "%s",
-                        view->gpu_source == NULL ? "" : view->gpu_source);
+        af_rung_add_reason(context, AF_REASON_NO_GPU, "%s",
+                           view->gpu_source == NULL ? "" : view->gpu_source);
     else if (view->gpu == AF_FACT_UNKNOWN)
-        af_climb_reason(climb, AF_REASON_UNKNOWN_GPU, NULL);
+        af_rung_add_reason(context, AF_REASON_UNKNOWN_GPU, NULL);
     bool any = false;
     for (size_t i = 0; i < view->gpu_count; i++)
         any = any || view->gpus[i].sm >= SM_MIN;
     for (size_t i = 0; i < view->gpu_count; i++) {
         if (!any || view->gpus[i].sm < 0 || view->gpus[i].sm >= SM_MIN)
-            judge_gpu(climb, view, &view->gpus[i]);
+            check_gpu(context, view, &view->gpus[i]);
         else
-            af_climb_reason(climb, AF_REASON_GPU_PARTLY, "%s: SM below 8.0",
-                            view->gpus[i].name);
+            af_rung_add_reason(context, AF_REASON_GPU_PARTLY, "%s: SM below 8.0",
+                               view->gpus[i].name);
     }
-    judge_driver(climb, view);
+    check_driver(context, view);
 }
 
-void af_rung_torch_kernels(struct af_climb *climb)
+void af_rung_torch_kernels(struct af_rung_context *context)
 {
-    af_climb_start(climb, AF_RUNG_TORCH_KERNELS);
-    for (size_t i = 0; i < climb->judge->view_count; i++)
-        judge_view(climb, &climb->judge->views[i]);
-    if (climb->judge->options->needs_softcap)
-        af_climb_reason(climb, AF_REASON_KERNELS_SOFTCAP, NULL);
-    af_climb_end(climb);
-    if (climb->rung->answer == AF_NO) {
-        climb->rung->summary = "torch's own FlashAttention kernels cannot serve here";
+    af_rung_start(context, AF_RUNG_TORCH_KERNELS);
+    for (size_t i = 0; i < context->fit->view_count; i++)
+        check_view(context, &context->fit->views[i]);
+    if (context->fit->options->needs_softcap)
+        af_rung_add_reason(context, AF_REASON_KERNELS_SOFTCAP, NULL);
+    af_rung_finish(context);
+    if (context->rung->answer == AF_NO) {
+        context->rung->summary = "torch's own FlashAttention kernels cannot serve here";
         return;
     }
-    bool paged = climb->judge->views[0].torch.minor >= PAGED_MINOR;
-    af_climb_reason(climb, AF_REASON_KERNELS_LACK, "%s",
-                    paged ? "this torch has paged caches" : "this torch has no paged caches");
-    if (af_climb_takes_package(climb))
-        af_climb_reason(climb, AF_REASON_KERNELS_BY_PACKAGE, NULL);
-    climb->rung->reason_count = climb->reason_count;
-    climb->rung->price = (struct af_price){0, 0, 0, 0};
-    climb->rung->summary = "the FlashAttention-2 kernels inside torch, through "
-                           "scaled_dot_product_attention";
+    bool paged = context->fit->views[0].torch.minor >= PAGED_MINOR;
+    af_rung_add_reason(context, AF_REASON_KERNELS_LACK, "%s",
+                       paged ? "this torch has paged caches"
+                             : "this torch has no paged caches");
+    if (af_rung_python_package_fits(context))
+        af_rung_add_reason(context, AF_REASON_KERNELS_BY_PACKAGE, NULL);
+    context->rung->reason_count = context->reason_count;
+    context->rung->price = (struct af_rung_cost){0, 0, 0, 0};
+    context->rung->summary = "the FlashAttention-2 kernels inside torch, through "
+                             "scaled_dot_product_attention";
 }

@@ -25,78 +25,80 @@ static enum af_reason_id rung_reason(enum af_reason_id id)
     }
 }
 
-static const char *stage_text(const struct af_view *view, enum af_stage stage,
+static const char *stage_text(const struct af_view *view, enum af_fit_stage stage,
                               struct af_arena *arena)
 {
     const struct af_view_torch *torch = &view->torch;
     switch (stage) {
-    case AF_STAGE_FILE:
+    case AF_FIT_STAGE_FILE:
         return "that installers take, for this kind of GPU";
-    case AF_STAGE_PLATFORM:
+    case AF_FIT_STAGE_PLATFORM:
         return view->os == NULL ? "for the platform"
                                 : af_arena_format(arena, "for %s %s", view->os,
                                                   view->arch == NULL ? "" : view->arch);
-    case AF_STAGE_PYTHON:
+    case AF_FIT_STAGE_PYTHON:
         return view->python_text == NULL
                    ? "for the Python"
                    : af_arena_format(arena, "for Python %s", view->python_text);
-    case AF_STAGE_TORCH:
+    case AF_FIT_STAGE_TORCH:
         return torch->text == NULL ? "for a torch that is here"
                                    : af_arena_format(arena, "for torch %s", torch->text);
-    case AF_STAGE_CUDA:
+    case AF_FIT_STAGE_CUDA:
         return torch->cuda_major < 0 ? "for torch's CUDA"
                                      : af_arena_format(arena, "for CUDA %d", torch->cuda_major);
-    case AF_STAGE_ABI:
+    case AF_FIT_STAGE_ABI:
         return "with torch's C++ ABI";
-    case AF_STAGE_SYSTEM:
+    case AF_FIT_STAGE_SYSTEM:
         return "for the C library";
-    case AF_STAGE_GPU:
+    case AF_FIT_STAGE_GPU:
         return "for the GPU";
-    case AF_STAGE_DRIVER:
+    case AF_FIT_STAGE_DRIVER:
         return "for the driver";
     default:
         return "that the installed packages accept";
     }
 }
 
-/* Fills the sieve; *last_out is the stage that left none, AF_STAGE_COUNT: some are left. */
-static void sieve(struct af_climb *climb, enum af_stage *last_out)
+/* Fills the sieve; *last_out is the stage that left none, AF_FIT_STAGE_COUNT: some are left. */
+static void sieve(struct af_rung_context *context, enum af_fit_stage *last_out)
 {
-    struct af_decision *decision = climb->decision;
-    const struct af_view *view = &climb->judge->views[0];
-    size_t killed[AF_STAGE_COUNT + 1] = {0};
-    struct af_sieve *rows = af_arena_array(climb->arena, AF_STAGE_COUNT + 1, sizeof *rows);
-    *last_out = AF_STAGE_COUNT;
+    struct af_decision *decision = context->decision;
+    const struct af_view *view = &context->fit->views[0];
+    size_t killed[AF_FIT_STAGE_COUNT + 1] = {0};
+    struct af_filter_counts *rows =
+        af_arena_array(context->arena, AF_FIT_STAGE_COUNT + 1, sizeof *rows);
+    *last_out = AF_FIT_STAGE_COUNT;
     if (rows == NULL)
         return;
     for (size_t i = 0; i < decision->candidate_count; i++)
         killed[af_verdict_stage(decision->candidates[i].reason_bits)]++;
     size_t left = decision->candidate_count;
-    rows[decision->sieve_count++] = (struct af_sieve){"published wheels", left};
-    for (int stage = 0; stage < AF_STAGE_COUNT && left > 0; stage++) {
+    rows[decision->sieve_count++] = (struct af_filter_counts){"published wheels", left};
+    for (int stage = 0; stage < AF_FIT_STAGE_COUNT && left > 0; stage++) {
         left -= killed[stage];
         if (killed[stage] > 0)
-            rows[decision->sieve_count++] =
-                (struct af_sieve){stage_text(view, (enum af_stage)stage, climb->arena), left};
+            rows[decision->sieve_count++] = (struct af_filter_counts){
+                stage_text(view, (enum af_fit_stage)stage, context->arena), left};
         if (left == 0)
-            *last_out = (enum af_stage)stage;
+            *last_out = (enum af_fit_stage)stage;
     }
     decision->sieve = rows;
 }
 
 /* What files lack by themselves says little where the kind of GPU rules them all out. */
-static bool is_said(const struct af_climb *climb, enum af_stage last, enum af_reason_id id)
+static bool is_said(const struct af_rung_context *context, enum af_fit_stage last,
+                    enum af_reason_id id)
 {
-    const struct af_view *view = &climb->judge->views[0];
+    const struct af_view *view = &context->fit->views[0];
     bool other_gpu = view->amd || view->torch.rocm;
     return af_verdict_stage(AF_REASON_BIT(id)) == last &&
-           (last != AF_STAGE_FILE || !other_gpu || id == AF_REASON_MACHINE_ROCM);
+           (last != AF_FIT_STAGE_FILE || !other_gpu || id == AF_REASON_MACHINE_ROCM);
 }
 
 /* The reasons, with the details of one wheel each, that left none at `last`. */
-static void say_last(struct af_climb *climb, enum af_stage last)
+static void say_last(struct af_rung_context *context, enum af_fit_stage last)
 {
-    const struct af_decision *decision = climb->decision;
+    const struct af_decision *decision = context->decision;
     uint64_t told = 0;
     for (size_t i = 0; i < decision->candidate_count; i++) {
         const struct af_candidate *candidate = &decision->candidates[i];
@@ -106,78 +108,78 @@ static void say_last(struct af_climb *climb, enum af_stage last)
         told |= candidate->reason_bits;
         size_t count;
         const struct af_reason *reasons =
-            af_verdict_explain(climb->judge, candidate->wheel, climb->arena, &count);
+            af_verdict_explain(context->fit, candidate->wheel, context->arena, &count);
         for (size_t r = 0; r < count && reasons != NULL; r++) {
-            bool here = is_said(climb, last, reasons[r].id);
+            bool here = is_said(context, last, reasons[r].id);
             enum af_reason_id id = rung_reason(reasons[r].id);
             const char *what = decision->sieve[decision->sieve_count - 1].what;
             if (here && id != reasons[r].id)
-                af_climb_reason(climb, id, "%s",
-                                what + (af_starts_with(what, "for ") ? strlen("for ") : 0));
+                af_rung_add_reason(context, id, "%s",
+                                   what + (af_starts_with(what, "for ") ? strlen("for ") : 0));
             else if (here)
-                af_climb_reason(climb, id, "%s",
-                                reasons[r].detail == NULL ? "" : reasons[r].detail);
+                af_rung_add_reason(context, id, "%s",
+                                   reasons[r].detail == NULL ? "" : reasons[r].detail);
         }
     }
 }
 
-static void say_none(struct af_climb *climb)
+static void say_none(struct af_rung_context *context)
 {
-    enum af_stage last;
-    sieve(climb, &last);
-    if (climb->decision->candidate_count == 0)
-        af_climb_reason(
-            climb, AF_REASON_NO_WHEEL_PACKAGE, "%s %s",
-            climb->judge->options->package == NULL ? "flash_attn"
-                                                   : climb->judge->options->package,
-            climb->judge->options->version == NULL ? "" : climb->judge->options->version);
-    else if (last == AF_STAGE_COUNT)
-        af_climb_reason(climb, AF_REASON_MACHINES_DISAGREE, NULL);
+    enum af_fit_stage last;
+    sieve(context, &last);
+    if (context->decision->candidate_count == 0)
+        af_rung_add_reason(
+            context, AF_REASON_NO_WHEEL_PACKAGE, "%s %s",
+            context->fit->options->package == NULL ? "flash_attn"
+                                                   : context->fit->options->package,
+            context->fit->options->version == NULL ? "" : context->fit->options->version);
+    else if (last == AF_FIT_STAGE_COUNT)
+        af_rung_add_reason(context, AF_REASON_MACHINES_DISAGREE, NULL);
     else
-        say_last(climb, last);
-    if (climb->judge->views[0].gpu == AF_FACT_ABSENT)
-        af_climb_reason(
-            climb, AF_REASON_NO_GPU, "%s",
-            climb->judge->views[0].gpu_source == NULL ? "" : climb->judge->views[0].gpu_source);
-    climb->rung->summary = "no published wheel fits";
+        say_last(context, last);
+    if (context->fit->views[0].gpu == AF_FACT_ABSENT)
+        af_rung_add_reason(
+            context, AF_REASON_NO_GPU, "%s",
+            context->fit->views[0].gpu_source == NULL ? "" : context->fit->views[0].gpu_source);
+    context->rung->summary = "no published wheel fits";
 }
 
-static void say_best(struct af_climb *climb)
+static void say_best(struct af_rung_context *context)
 {
-    enum af_stage last;
-    const struct af_candidate *best = &climb->decision->candidates[0];
+    enum af_fit_stage last;
+    const struct af_candidate *best = &context->decision->candidates[0];
     size_t count;
     const struct af_reason *reasons =
-        af_verdict_explain(climb->judge, best->wheel, climb->arena, &count);
+        af_verdict_explain(context->fit, best->wheel, context->arena, &count);
     for (size_t i = 0; i < count && reasons != NULL; i++) {
         if (reasons[i].detail == NULL)
-            af_climb_reason(climb, reasons[i].id, NULL);
+            af_rung_add_reason(context, reasons[i].id, NULL);
         else
-            af_climb_reason(climb, reasons[i].id, "%s", reasons[i].detail);
+            af_rung_add_reason(context, reasons[i].id, "%s", reasons[i].detail);
     }
-    sieve(climb, &last);
-    climb->rung->wheel = best->wheel;
-    climb->rung->prove_first = best->answer == AF_UNKNOWN && af_candidate_is_provable(best);
-    climb->rung->price.minutes = 1;
-    climb->rung->price.memory_bytes = 0;
+    sieve(context, &last);
+    context->rung->wheel = best->wheel;
+    context->rung->prove_first = best->answer == AF_UNKNOWN && af_candidate_is_provable(best);
+    context->rung->price.minutes = 1;
+    context->rung->price.memory_bytes = 0;
     bool proved = (best->reason_bits & AF_REASON_BIT(AF_REASON_PROVED)) != 0;
-    climb->rung->summary = af_arena_format(
-        climb->arena, "%s %s from %s%s%s%s", best->wheel->package, best->wheel->version,
+    context->rung->summary = af_arena_format(
+        context->arena, "%s %s from %s%s%s%s", best->wheel->package, best->wheel->version,
         best->wheel->official ? "the official releases" : best->wheel->source,
         proved ? ", proved to load" : "",
         proved && best->wheel->torch != NULL ? ", made for torch " : "",
         proved && best->wheel->torch != NULL ? best->wheel->torch : "");
 }
 
-void af_rung_wheel(struct af_climb *climb)
+void af_rung_wheel(struct af_rung_context *context)
 {
-    const struct af_decision *decision = climb->decision;
-    af_climb_start(climb, AF_RUNG_WHEEL);
+    const struct af_decision *decision = context->decision;
+    af_rung_start(context, AF_RUNG_WHEEL);
     if (decision->fitting_count + decision->unknown_count == 0)
-        say_none(climb);
+        say_none(context);
     else
-        say_best(climb);
-    af_climb_end(climb);
-    if (climb->rung->answer != AF_YES)
-        af_near_misses(climb);
+        say_best(context);
+    af_rung_finish(context);
+    if (context->rung->answer != AF_YES)
+        af_near_misses(context);
 }

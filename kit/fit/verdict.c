@@ -11,31 +11,31 @@
 #define DETAIL_BYTES 512
 
 struct rule {
-    enum af_stage stage;
-    void (*apply)(struct af_trial *trial);
+    enum af_fit_stage stage;
+    void (*apply)(struct af_fit_wheel_check *check);
 };
 
 static const struct rule rules[] = {
-    {AF_STAGE_FILE, af_rule_file},     {AF_STAGE_PLATFORM, af_rule_platform},
-    {AF_STAGE_PYTHON, af_rule_python}, {AF_STAGE_TORCH, af_rule_torch},
-    {AF_STAGE_CUDA, af_rule_cuda},     {AF_STAGE_ABI, af_rule_abi},
-    {AF_STAGE_SYSTEM, af_rule_system}, {AF_STAGE_GPU, af_rule_gpu},
-    {AF_STAGE_DRIVER, af_rule_driver}, {AF_STAGE_PEERS, af_rule_peers},
-    {AF_STAGE_COUNT, af_rule_traps},
+    {AF_FIT_STAGE_FILE, af_rule_file},     {AF_FIT_STAGE_PLATFORM, af_rule_platform},
+    {AF_FIT_STAGE_PYTHON, af_rule_python}, {AF_FIT_STAGE_TORCH, af_rule_torch},
+    {AF_FIT_STAGE_CUDA, af_rule_cuda},     {AF_FIT_STAGE_ABI, af_rule_abi},
+    {AF_FIT_STAGE_SYSTEM, af_rule_system}, {AF_FIT_STAGE_GPU, af_rule_gpu},
+    {AF_FIT_STAGE_DRIVER, af_rule_driver}, {AF_FIT_STAGE_PEERS, af_rule_peers},
+    {AF_FIT_STAGE_COUNT, af_rule_traps},
 };
 
 /* The last reason of each stage in reasons.inc. */
-static const enum af_reason_id stage_ends[AF_STAGE_COUNT] = {
-    [AF_STAGE_FILE] = AF_REASON_MACHINE_ROCM,
-    [AF_STAGE_PLATFORM] = AF_REASON_UNKNOWN_PLATFORM,
-    [AF_STAGE_PYTHON] = AF_REASON_UNKNOWN_PYTHON,
-    [AF_STAGE_TORCH] = AF_REASON_WHEEL_TORCH_UNKNOWN,
-    [AF_STAGE_CUDA] = AF_REASON_WHEEL_CUDA_UNKNOWN,
-    [AF_STAGE_ABI] = AF_REASON_WHEEL_ABI_UNKNOWN,
-    [AF_STAGE_SYSTEM] = AF_REASON_LIBSTDCXX,
-    [AF_STAGE_GPU] = AF_REASON_WHEEL_SM_UNKNOWN,
-    [AF_STAGE_DRIVER] = AF_REASON_DRIVER,
-    [AF_STAGE_PEERS] = AF_REASON_ALREADY_INSTALLED,
+static const enum af_reason_id stage_ends[AF_FIT_STAGE_COUNT] = {
+    [AF_FIT_STAGE_FILE] = AF_REASON_MACHINE_ROCM,
+    [AF_FIT_STAGE_PLATFORM] = AF_REASON_UNKNOWN_PLATFORM,
+    [AF_FIT_STAGE_PYTHON] = AF_REASON_UNKNOWN_PYTHON,
+    [AF_FIT_STAGE_TORCH] = AF_REASON_WHEEL_TORCH_UNKNOWN,
+    [AF_FIT_STAGE_CUDA] = AF_REASON_WHEEL_CUDA_UNKNOWN,
+    [AF_FIT_STAGE_ABI] = AF_REASON_WHEEL_ABI_UNKNOWN,
+    [AF_FIT_STAGE_SYSTEM] = AF_REASON_LIBSTDCXX,
+    [AF_FIT_STAGE_GPU] = AF_REASON_WHEEL_SM_UNKNOWN,
+    [AF_FIT_STAGE_DRIVER] = AF_REASON_DRIVER,
+    [AF_FIT_STAGE_PEERS] = AF_REASON_ALREADY_INSTALLED,
 };
 
 /* clang-format off */
@@ -101,21 +101,21 @@ bool af_candidate_is_provable(const struct af_candidate *candidate)
     return true;
 }
 
-enum af_stage af_verdict_stage(uint64_t bits)
+enum af_fit_stage af_verdict_stage(uint64_t bits)
 {
     int first = (bits & blocking) == 0 ? REASONS_MAX : __builtin_ctzll(bits & blocking);
-    enum af_stage stage = AF_STAGE_FILE;
-    while (stage < AF_STAGE_COUNT && first > (int)stage_ends[stage])
+    enum af_fit_stage stage = AF_FIT_STAGE_FILE;
+    while (stage < AF_FIT_STAGE_COUNT && first > (int)stage_ends[stage])
         stage++;
     return stage;
 }
 
-bool af_wheel_is_pure(const struct af_wheel *wheel)
+bool af_fit_wheel_is_pure(const struct af_catalog_wheel *wheel)
 {
     return strcmp(wheel->platform, "any") == 0;
 }
 
-int af_wheel_cuda_major(const struct af_wheel *wheel)
+int af_fit_wheel_cuda_major(const struct af_catalog_wheel *wheel)
 {
     struct af_dotted built;
     if (wheel->cuda_major >= 0)
@@ -123,68 +123,70 @@ int af_wheel_cuda_major(const struct af_wheel *wheel)
     return af_dotted_parse(wheel->torch_build_cuda, &built) ? built.part[0] / 10 : -1;
 }
 
-static const struct af_known_wheel *find_known(const struct af_judge *judge,
-                                               const struct af_wheel *wheel)
+static const struct af_proved_wheel *find_known(const struct af_fit_context *fit,
+                                                const struct af_catalog_wheel *wheel)
 {
-    for (size_t i = 0; i < judge->options->known_count; i++)
-        if (judge->options->known[i].wheel == wheel)
-            return &judge->options->known[i];
+    for (size_t i = 0; i < fit->options->known_count; i++)
+        if (fit->options->known[i].wheel == wheel)
+            return &fit->options->known[i];
     return NULL;
 }
 
-static bool is_proved(const struct af_trial *trial)
+static bool is_proved(const struct af_fit_wheel_check *check)
 {
-    return trial->known != NULL && trial->known->loads == AF_YES;
+    return check->known != NULL && check->known->loads == AF_YES;
 }
 
 /* "wheel: torch 2.10, here: 2.12.0; its bytes were built for torch 2.10 or 2.11" */
-static const char *proved_detail(const struct af_trial *trial, const char *detail)
+static const char *proved_detail(const struct af_fit_wheel_check *check, const char *detail)
 {
-    const char *built_for = trial->known->built_for;
+    const char *built_for = check->known->built_for;
     if (built_for == NULL)
-        return af_arena_text(trial->arena, detail);
-    return af_arena_format(trial->arena, "%s%sits bytes were built for %s", detail,
+        return af_arena_text(check->arena, detail);
+    return af_arena_format(check->arena, "%s%sits bytes were built for %s", detail,
                            detail[0] == '\0' ? "" : "; ", built_for);
 }
 
-void af_trial_reason(struct af_trial *trial, enum af_reason_id id, const char *format, ...)
+void af_fit_wheel_check_add_reason(struct af_fit_wheel_check *check, enum af_reason_id id,
+                                   const char *format, ...)
 {
-    bool proved = is_proved(trial) && is_settled(id);
+    bool proved = is_proved(check) && is_settled(id);
     id = proved ? AF_REASON_PROVED : id;
-    if ((trial->bits & AF_REASON_BIT(id)) != 0)
+    if ((check->bits & AF_REASON_BIT(id)) != 0)
         return;
-    trial->bits |= AF_REASON_BIT(id);
-    if (trial->arena == NULL || trial->reason_count == REASONS_MAX)
+    check->bits |= AF_REASON_BIT(id);
+    if (check->arena == NULL || check->reason_count == REASONS_MAX)
         return;
     char detail[DETAIL_BYTES];
     va_list args;
     va_start(args, format);
     vsnprintf(detail, sizeof detail, format, args);
     va_end(args);
-    const char *kept = proved              ? proved_detail(trial, detail)
+    const char *kept = proved              ? proved_detail(check, detail)
                        : detail[0] == '\0' ? NULL
-                                           : af_arena_text(trial->arena, detail);
-    trial->reasons[trial->reason_count++] = (struct af_reason){id, kept};
+                                           : af_arena_text(check->arena, detail);
+    check->reasons[check->reason_count++] = (struct af_reason){id, kept};
 }
 
-uint64_t af_verdict(struct af_trial *trial, const struct af_view *view,
-                    const struct af_wheel *wheel)
+uint64_t af_verdict(struct af_fit_wheel_check *check, const struct af_view *view,
+                    const struct af_catalog_wheel *wheel)
 {
-    if (trial->view != view)
-        trial->platform = NULL;
-    trial->view = view;
-    trial->wheel = wheel;
-    trial->known = find_known(trial->judge, wheel);
-    trial->bits = 0;
-    if (trial->known != NULL && trial->known->loads == AF_NO)
-        af_trial_reason(trial, AF_REASON_PROVED_NOT, "%s",
-                        trial->known->evidence == NULL ? "" : trial->known->evidence);
+    if (check->view != view)
+        check->platform = NULL;
+    check->view = view;
+    check->wheel = wheel;
+    check->known = find_known(check->fit, wheel);
+    check->bits = 0;
+    if (check->known != NULL && check->known->loads == AF_NO)
+        af_fit_wheel_check_add_reason(check, AF_REASON_PROVED_NOT, "%s",
+                                      check->known->evidence == NULL ? ""
+                                                                     : check->known->evidence);
     for (size_t i = 0; i < AF_COUNT(rules); i++) {
-        rules[i].apply(trial);
-        if (trial->arena == NULL && (trial->bits & blocking) != 0)
+        rules[i].apply(check);
+        if (check->arena == NULL && (check->bits & blocking) != 0)
             break;
     }
-    return trial->bits;
+    return check->bits;
 }
 
 /* `added` behind the `count` reasons of `all` that do not have its id yet. */
@@ -204,16 +206,17 @@ static size_t merge(struct af_reason *all, size_t count, const struct af_reason 
     return count;
 }
 
-struct af_reason *af_verdict_explain(const struct af_judge *judge, const struct af_wheel *wheel,
+struct af_reason *af_verdict_explain(const struct af_fit_context *fit,
+                                     const struct af_catalog_wheel *wheel,
                                      struct af_arena *arena, size_t *count_out)
 {
     struct af_reason *all = af_arena_array(arena, REASONS_MAX + 1, sizeof *all);
     struct af_reason found[REASONS_MAX];
     size_t count = 0;
-    for (size_t i = 0; all != NULL && i < judge->view_count; i++) {
-        struct af_trial trial = {.judge = judge, .arena = arena, .reasons = found};
-        af_verdict(&trial, &judge->views[i], wheel);
-        count = merge(all, count, found, trial.reason_count);
+    for (size_t i = 0; all != NULL && i < fit->view_count; i++) {
+        struct af_fit_wheel_check check = {.fit = fit, .arena = arena, .reasons = found};
+        af_verdict(&check, &fit->views[i], wheel);
+        count = merge(all, count, found, check.reason_count);
     }
     *count_out = count;
     return all;

@@ -1,7 +1,7 @@
 /*
  * verdict.h: one wheel against one view: which reasons speak against it.
  *
- * Every rule is a small function in rules_*.c over a struct af_trial; verdict.c
+ * Every rule is a small function in rules_*.c over a struct af_fit_wheel_check; verdict.c
  * holds the table of rules and their order. Without an arena a trial collects
  * bits and ends at the first group of rules that refuses the wheel, which is
  * what judging thousands needs; with an arena all rules speak, with details.
@@ -13,22 +13,22 @@
 #include "kit/fit/view.h"
 
 /* Groups of rules, in the order asked. */
-enum af_stage {
-    AF_STAGE_FILE,
-    AF_STAGE_PLATFORM,
-    AF_STAGE_PYTHON,
-    AF_STAGE_TORCH,
-    AF_STAGE_CUDA,
-    AF_STAGE_ABI,
-    AF_STAGE_SYSTEM,
-    AF_STAGE_GPU,
-    AF_STAGE_DRIVER,
-    AF_STAGE_PEERS,
-    AF_STAGE_COUNT
+enum af_fit_stage {
+    AF_FIT_STAGE_FILE,
+    AF_FIT_STAGE_PLATFORM,
+    AF_FIT_STAGE_PYTHON,
+    AF_FIT_STAGE_TORCH,
+    AF_FIT_STAGE_CUDA,
+    AF_FIT_STAGE_ABI,
+    AF_FIT_STAGE_SYSTEM,
+    AF_FIT_STAGE_GPU,
+    AF_FIT_STAGE_DRIVER,
+    AF_FIT_STAGE_PEERS,
+    AF_FIT_STAGE_COUNT
 };
 
 /* What all trials of one decision share. */
-struct af_judge {
+struct af_fit_context {
     const struct af_catalog *catalog;
     const struct af_tables *tables;
     const struct af_fit_options *options;
@@ -36,11 +36,11 @@ struct af_judge {
     size_t view_count;
 };
 
-struct af_trial {
-    const struct af_judge *judge;
+struct af_fit_wheel_check {
+    const struct af_fit_context *fit;
     const struct af_view *view;
-    const struct af_wheel *wheel;
-    const struct af_known_wheel *known; /* of this wheel; NULL: nothing was proved */
+    const struct af_catalog_wheel *wheel;
+    const struct af_proved_wheel *known; /* of this wheel; NULL: nothing was proved */
     uint64_t bits;
     struct af_arena *arena;    /* NULL: bits only */
     struct af_reason *reasons; /* with arena: room for 64 */
@@ -55,29 +55,30 @@ struct af_trial {
  * Adds a reason; the detail is only made when the trial has an arena. What a
  * name says and the wheel's bytes disproved becomes AF_REASON_PROVED.
  */
-void af_trial_reason(struct af_trial *trial, enum af_reason_id id, const char *format, ...)
-    AF_PRINTF(3, 4);
+void af_fit_wheel_check_add_reason(struct af_fit_wheel_check *check, enum af_reason_id id,
+                                   const char *format, ...) AF_PRINTF(3, 4);
 
 /* Pure Python: fits every torch and CUDA. */
-bool af_wheel_is_pure(const struct af_wheel *wheel);
+bool af_fit_wheel_is_pure(const struct af_catalog_wheel *wheel);
 
 /* The CUDA major that the wheel's extension links, -1 unknown. */
-int af_wheel_cuda_major(const struct af_wheel *wheel);
+int af_fit_wheel_cuda_major(const struct af_catalog_wheel *wheel);
 
 enum af_answer af_verdict_answer(uint64_t bits);
 
-/* The first stage with a reason of `bits` that blocks; AF_STAGE_COUNT: none. */
-enum af_stage af_verdict_stage(uint64_t bits);
+/* The first stage with a reason of `bits` that blocks; AF_FIT_STAGE_COUNT: none. */
+enum af_fit_stage af_verdict_stage(uint64_t bits);
 
 /*
  * Judges `wheel` on `view`; trial must be zeroed but for judge and may be used
  * for many wheels. The bits are trial->bits too.
  */
-uint64_t af_verdict(struct af_trial *trial, const struct af_view *view,
-                    const struct af_wheel *wheel);
+uint64_t af_verdict(struct af_fit_wheel_check *check, const struct af_view *view,
+                    const struct af_catalog_wheel *wheel);
 
 /* The reasons with their details over all views, each id once, in table order. */
-struct af_reason *af_verdict_explain(const struct af_judge *judge, const struct af_wheel *wheel,
+struct af_reason *af_verdict_explain(const struct af_fit_context *fit,
+                                     const struct af_catalog_wheel *wheel,
                                      struct af_arena *arena, size_t *count_out);
 
 /*
@@ -85,23 +86,24 @@ struct af_reason *af_verdict_explain(const struct af_judge *judge, const struct 
  * success the caller releases the tables. Fails with ARGUMENT (no machine, an
  * arch that is no compute capability) or NO_MEMORY.
  */
-enum anyflash_status af_judge_open(struct af_judge *judge, struct af_tables *tables,
-                                   const struct af_catalog *catalog,
-                                   const struct af_machine *const *machines,
-                                   size_t machine_count, const struct af_fit_options *options,
-                                   struct af_arena *arena, struct anyflash_error *err);
+enum anyflash_status af_fit_context_open(struct af_fit_context *fit, struct af_tables *tables,
+                                         const struct af_catalog *catalog,
+                                         const struct af_machine *const *machines,
+                                         size_t machine_count,
+                                         const struct af_fit_options *options,
+                                         struct af_arena *arena, struct anyflash_error *err);
 
 /* The rules, by file. */
-void af_rule_file(struct af_trial *trial);     /* rules_file.c */
-void af_rule_traps(struct af_trial *trial);    /* rules_file.c: notes */
-void af_rule_platform(struct af_trial *trial); /* rules_python.c */
-void af_rule_python(struct af_trial *trial);
-void af_rule_torch(struct af_trial *trial); /* rules_torch.c */
-void af_rule_cuda(struct af_trial *trial);
-void af_rule_abi(struct af_trial *trial);
-void af_rule_system(struct af_trial *trial); /* rules_system.c */
-void af_rule_driver(struct af_trial *trial);
-void af_rule_peers(struct af_trial *trial);
-void af_rule_gpu(struct af_trial *trial); /* rules_gpu.c */
+void af_rule_file(struct af_fit_wheel_check *check);     /* rules_file.c */
+void af_rule_traps(struct af_fit_wheel_check *check);    /* rules_file.c: notes */
+void af_rule_platform(struct af_fit_wheel_check *check); /* rules_python.c */
+void af_rule_python(struct af_fit_wheel_check *check);
+void af_rule_torch(struct af_fit_wheel_check *check); /* rules_torch.c */
+void af_rule_cuda(struct af_fit_wheel_check *check);
+void af_rule_abi(struct af_fit_wheel_check *check);
+void af_rule_system(struct af_fit_wheel_check *check); /* rules_system.c */
+void af_rule_driver(struct af_fit_wheel_check *check);
+void af_rule_peers(struct af_fit_wheel_check *check);
+void af_rule_gpu(struct af_fit_wheel_check *check); /* rules_gpu.c */
 
 #endif

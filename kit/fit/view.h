@@ -32,11 +32,11 @@ int af_dotted_compare(const struct af_dotted *a, const struct af_dotted *b);
 /* "8.9" as 89, "12.1" as 121, "9.0a" as 90; -1 when it is none. */
 int af_sm_parse(const char *text);
 
-enum af_torch_build {
-    AF_TORCH_RELEASE,
-    AF_TORCH_PRERELEASE,
-    AF_TORCH_VENDOR,
-    AF_TORCH_OTHER /* a distribution's or somebody's own */
+enum af_fit_torch_build {
+    AF_FIT_TORCH_RELEASE,
+    AF_FIT_TORCH_PRERELEASE,
+    AF_FIT_TORCH_VENDOR,
+    AF_FIT_TORCH_OTHER /* a distribution's or somebody's own */
 };
 
 struct af_view_torch {
@@ -45,7 +45,7 @@ struct af_view_torch {
     int major;        /* -1 unknown, as the two below */
     int minor;
     int patch;
-    enum af_torch_build build;
+    enum af_fit_torch_build build;
     enum af_answer own_sonames; /* NO: libraries have a distribution's names */
     enum af_fact_state cuda;    /* ABSENT: no CUDA in this build */
     bool rocm;
@@ -53,8 +53,8 @@ struct af_view_torch {
     int cuda_minor;
     enum af_answer abi;
     const char *abi_source;
-    const struct af_torch_release *release; /* NULL: not in the tables */
-    const struct af_torch_variant *variant; /* NULL: not known which */
+    const struct af_catalog_torch_release *release; /* NULL: not in the tables */
+    const struct af_catalog_torch_variant *variant; /* NULL: not known which */
 };
 
 struct af_view_gpu {
@@ -95,8 +95,9 @@ void af_view_make(const struct af_machine *machine, const struct af_tables *tabl
                   const char *arch, struct af_arena *arena, struct af_view *view);
 
 /* Puts the release `variant` of `release` in place of the view's torch. */
-void af_view_change_torch(struct af_view *view, const struct af_torch_release *release,
-                          const struct af_torch_variant *variant, struct af_arena *arena);
+void af_view_change_torch(struct af_view *view, const struct af_catalog_torch_release *release,
+                          const struct af_catalog_torch_variant *variant,
+                          struct af_arena *arena);
 
 /* The package `name` of the machine, or NULL. */
 const struct af_package *af_view_package(const struct af_view *view, const char *name);

@@ -29,22 +29,22 @@ static bool is_public_local(const char *local)
            strspn(local + 2, "0123456789") == len - 2;
 }
 
-static enum af_torch_build build_of(const struct af_torch *torch,
-                                    const struct af_version *version)
+static enum af_fit_torch_build build_of(const struct af_torch *torch,
+                                        const struct af_version *version)
 {
     const char *build = af_fact_text_or(&torch->build, NULL);
     if (af_equal(build, "vendor"))
-        return AF_TORCH_VENDOR;
+        return AF_FIT_TORCH_VENDOR;
     if (af_equal(build, "prerelease"))
-        return AF_TORCH_PRERELEASE;
+        return AF_FIT_TORCH_PRERELEASE;
     if (af_version_is_prerelease(version))
-        return version->pre_kind == 'a' && version->local[0] != '\0' ? AF_TORCH_VENDOR
-                                                                     : AF_TORCH_PRERELEASE;
+        return version->pre_kind == 'a' && version->local[0] != '\0' ? AF_FIT_TORCH_VENDOR
+                                                                     : AF_FIT_TORCH_PRERELEASE;
     if (af_equal(build, "release"))
-        return AF_TORCH_RELEASE;
+        return AF_FIT_TORCH_RELEASE;
     if (build != NULL)
-        return AF_TORCH_OTHER;
-    return is_public_local(version->local) ? AF_TORCH_RELEASE : AF_TORCH_OTHER;
+        return AF_FIT_TORCH_OTHER;
+    return is_public_local(version->local) ? AF_FIT_TORCH_RELEASE : AF_FIT_TORCH_OTHER;
 }
 
 static void read_version(const struct af_torch *torch, struct af_view_torch *view)
@@ -88,7 +88,7 @@ static void read_cuda(const struct af_torch *torch, struct af_view_torch *view)
         view->cuda_minor = cuda.count > 1 ? cuda.part[1] : -1;
     } else if (torch->cuda.state == AF_FACT_ABSENT || view->rocm || strcmp(local, "cpu") == 0) {
         view->cuda = AF_FACT_ABSENT;
-    } else if (view->build == AF_TORCH_RELEASE && af_starts_with(local, "cu")) {
+    } else if (view->build == AF_FIT_TORCH_RELEASE && af_starts_with(local, "cu")) {
         read_cuda_of_local(local, view);
     }
     const char *soname = af_fact_text_or(&torch->cudart_soname, "");
@@ -99,13 +99,13 @@ static void read_cuda(const struct af_torch *torch, struct af_view_torch *view)
     }
 }
 
-static const struct af_torch_variant *variant_of(const struct af_view_torch *torch,
-                                                 const char *platform)
+static const struct af_catalog_torch_variant *variant_of(const struct af_view_torch *torch,
+                                                         const char *platform)
 {
-    if (torch->release == NULL || platform == NULL || torch->build != AF_TORCH_RELEASE)
+    if (torch->release == NULL || platform == NULL || torch->build != AF_FIT_TORCH_RELEASE)
         return NULL;
     for (size_t i = 0; i < torch->release->variant_count; i++) {
-        const struct af_torch_variant *variant = &torch->release->variants[i];
+        const struct af_catalog_torch_variant *variant = &torch->release->variants[i];
         bool cuda = torch->cuda == AF_FACT_KNOWN && variant->cuda_major == torch->cuda_major &&
                     variant->cuda_minor == torch->cuda_minor;
         bool cpu = torch->cuda == AF_FACT_ABSENT && !torch->rocm && variant->cuda_major < 0;
@@ -116,13 +116,13 @@ static const struct af_torch_variant *variant_of(const struct af_view_torch *tor
 }
 
 /* The ABI that all builds of the release have on this platform, else UNKNOWN. */
-static enum af_answer abi_of_release(const struct af_torch_release *release,
+static enum af_answer abi_of_release(const struct af_catalog_torch_release *release,
                                      const char *platform)
 {
     enum af_answer abi = AF_UNKNOWN;
     bool first = true;
     for (size_t i = 0; i < release->variant_count; i++) {
-        const struct af_torch_variant *variant = &release->variants[i];
+        const struct af_catalog_torch_variant *variant = &release->variants[i];
         if (platform == NULL || strcmp(variant->platform, platform) != 0)
             continue;
         if (!first && variant->cxx11abi != abi)
@@ -139,7 +139,7 @@ static void read_abi(const struct af_torch *facts, const char *platform,
     torch->abi =
         facts->cxx11abi.state == AF_FACT_KNOWN ? af_fact_truth(&facts->cxx11abi) : AF_UNKNOWN;
     torch->abi_source = facts->cxx11abi.source;
-    if (torch->abi != AF_UNKNOWN || torch->build != AF_TORCH_RELEASE)
+    if (torch->abi != AF_UNKNOWN || torch->build != AF_FIT_TORCH_RELEASE)
         return;
     if (torch->variant != NULL)
         torch->abi = torch->variant->cxx11abi;
@@ -171,8 +171,9 @@ void af_view_read_torch(const struct af_machine *machine, const struct af_tables
     read_abi(&machine->torch, view->platform, torch);
 }
 
-void af_view_change_torch(struct af_view *view, const struct af_torch_release *release,
-                          const struct af_torch_variant *variant, struct af_arena *arena)
+void af_view_change_torch(struct af_view *view, const struct af_catalog_torch_release *release,
+                          const struct af_catalog_torch_variant *variant,
+                          struct af_arena *arena)
 {
     struct af_dotted latest = {.count = 0};
     af_dotted_parse(release->latest, &latest);
@@ -182,7 +183,7 @@ void af_view_change_torch(struct af_view *view, const struct af_torch_release *r
         .major = release->major_number,
         .minor = release->minor_number,
         .patch = latest.count > 2 ? latest.part[2] : 0,
-        .build = AF_TORCH_RELEASE,
+        .build = AF_FIT_TORCH_RELEASE,
         .own_sonames = AF_YES,
         .cuda = variant->cuda_major < 0 ? AF_FACT_ABSENT : AF_FACT_KNOWN,
         .cuda_major = variant->cuda_major,

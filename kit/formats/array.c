@@ -23,7 +23,7 @@ size_t af_element_bytes(enum af_element element)
     return element == AF_ELEMENT_F32 ? 4 : 2;
 }
 
-bool af_array_bytes(const struct af_array *array, size_t *bytes_out)
+bool af_formats_array_bytes(const struct af_npy_array *array, size_t *bytes_out)
 {
     size_t bytes = af_element_bytes(array->element);
     bool is_empty = false;

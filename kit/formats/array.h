@@ -7,7 +7,7 @@
 
 #include "engine/base/base.h"
 
-#define AF_ARRAY_DIMS_MAX 8
+#define AF_FORMATS_ARRAY_DIMS_MAX 8
 
 enum af_element {
     AF_ELEMENT_F32,
@@ -17,10 +17,10 @@ enum af_element {
 };
 
 /* Row-major and little-endian. `data` is borrowed from the file and may lie at any address. */
-struct af_array {
+struct af_npy_array {
     enum af_element element;
     size_t dim_count;
-    int64_t dims[AF_ARRAY_DIMS_MAX];
+    int64_t dims[AF_FORMATS_ARRAY_DIMS_MAX];
     const unsigned char *data;
     size_t len; /* in bytes: elements times their size */
 };
@@ -32,6 +32,6 @@ const char *af_element_text(enum af_element element);
 size_t af_element_bytes(enum af_element element);
 
 /* Elements times their size, or false when that overflows or a dimension is negative. */
-bool af_array_bytes(const struct af_array *array, size_t *bytes_out);
+bool af_formats_array_bytes(const struct af_npy_array *array, size_t *bytes_out);
 
 #endif

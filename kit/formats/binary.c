@@ -12,7 +12,7 @@
 #include "kit/formats/assertion_texts.h"
 #include "kit/formats/dynamic.h"
 #include "kit/formats/elf.h"
-#include "kit/formats/kept.h"
+#include "kit/formats/stored_json.h"
 #include "kit/system/file.h"
 
 #define INTERNALS_MAX 16u
@@ -23,13 +23,13 @@ static void read_names(struct af_arena *arena, const struct af_dynamic *dynamic,
 {
     const char **needed = af_arena_array(arena, dynamic->needed_count + 1, sizeof *needed);
     binary->is_64 = dynamic->is_64;
-    binary->soname = af_kept_copy(arena, dynamic->soname);
-    binary->rpath = af_kept_copy(arena, dynamic->rpath);
-    binary->runpath = af_kept_copy(arena, dynamic->runpath);
+    binary->soname = af_stored_json_copy(arena, dynamic->soname);
+    binary->rpath = af_stored_json_copy(arena, dynamic->rpath);
+    binary->runpath = af_stored_json_copy(arena, dynamic->runpath);
     if (needed == NULL)
         return;
     for (size_t i = 0; i < dynamic->needed_count; i++)
-        needed[i] = af_kept_copy(arena, dynamic->needed[i]);
+        needed[i] = af_stored_json_copy(arena, dynamic->needed[i]);
     binary->needed = (struct af_texts){needed, dynamic->needed_count};
 }
 
@@ -58,9 +58,9 @@ static void read_undefined(struct af_arena *arena, struct af_dynamic *dynamic,
     for (size_t i = 0; i < dynamic->symbol_count; i++) {
         if (is_wanted(dynamic, marks, i, &symbol))
             undefined[count++] = (struct af_undefined){
-                .name = af_kept_copy(arena, symbol.name),
-                .version = af_kept_copy(arena, symbol.version.name),
-                .library = af_kept_copy(arena, symbol.version.library),
+                .name = af_stored_json_copy(arena, symbol.name),
+                .version = af_stored_json_copy(arena, symbol.version.name),
+                .library = af_stored_json_copy(arena, symbol.version.library),
                 .weak = symbol.is_weak,
             };
     }
@@ -78,8 +78,9 @@ static void read_version_needs(struct af_arena *arena, const struct af_dynamic *
     for (size_t i = 0; i < dynamic->version_count; i++) {
         const struct af_symbol_version *version = &dynamic->versions[i];
         if (version->name != NULL && version->library != NULL)
-            needs[binary->version_need_count++] = (struct af_version_need){
-                af_kept_copy(arena, version->library), af_kept_copy(arena, version->name)};
+            needs[binary->version_need_count++] =
+                (struct af_version_need){af_stored_json_copy(arena, version->library),
+                                         af_stored_json_copy(arena, version->name)};
     }
     binary->version_needs = needs;
 }
@@ -102,7 +103,7 @@ static void read_init(struct af_arena *arena, const struct af_dynamic *dynamic,
         if (is_own)
             break;
     }
-    binary->init_name = af_kept_copy(arena, found);
+    binary->init_name = af_stored_json_copy(arena, found);
 }
 
 /* Texts "__pybind11_internals_v..." of the read-only data, each once. */
@@ -116,8 +117,9 @@ static void read_internals(struct af_arena *arena, struct af_span bytes,
     size_t count = 0;
     while (items != NULL && count < INTERNALS_MAX &&
            (at = memmem(at, (size_t)(end - at), start, sizeof start - 1)) != NULL) {
-        size_t room = (size_t)(end - at);
-        size_t len = strnlen(at, room < INTERNALS_BYTES_MAX ? room : INTERNALS_BYTES_MAX);
+        size_t capacity = (size_t)(end - at);
+        size_t len =
+            strnlen(at, capacity < INTERNALS_BYTES_MAX ? capacity : INTERNALS_BYTES_MAX);
         char *text = af_arena_text_n(arena, at, len);
         bool known = text == NULL;
         for (size_t i = 0; i < count && !known; i++)
@@ -161,7 +163,7 @@ static void read_pybind_python(struct af_arena *arena, struct af_span bytes,
             return;
         found = at;
     }
-    binary->pybind_python = af_kept_copy(arena, found);
+    binary->pybind_python = af_stored_json_copy(arena, found);
 }
 
 /* What only sections tell; without section headers it stays unknown and empty. */
@@ -202,7 +204,7 @@ enum anyflash_status af_binary_read(struct af_arena *arena, struct af_span bytes
     enum anyflash_status status = af_dynamic_read(arena, bytes, name, &dynamic, err);
     if (status != ANYFLASH_OK)
         return status;
-    struct af_binary binary = {.name = af_kept_copy(arena, af_path_name(name)),
+    struct af_binary binary = {.name = af_stored_json_copy(arena, af_path_name(name)),
                                .is_complete = true};
     if (binary.name == NULL)
         return af_fail_memory(err);
@@ -229,7 +231,7 @@ enum anyflash_status af_binary_read_start(struct af_arena *arena, struct af_span
     enum anyflash_status status = af_dynamic_read_start(arena, start, own, &dynamic, err);
     if (status != ANYFLASH_OK)
         return status;
-    struct af_binary binary = {.name = af_kept_copy(arena, own)};
+    struct af_binary binary = {.name = af_stored_json_copy(arena, own)};
     if (binary.name == NULL)
         return af_fail_memory(err);
     read_tables(arena, &dynamic, &binary);

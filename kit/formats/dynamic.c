@@ -260,14 +260,14 @@ size_t af_dyn_count_gnu_symbols(const struct af_dynamic *dynamic)
  */
 static size_t count_symbols(const struct af_dynamic *dynamic)
 {
-    size_t room = dynamic->symbols.len / af_dyn_symbol_bytes(dynamic);
+    size_t capacity = dynamic->symbols.len / af_dyn_symbol_bytes(dynamic);
     size_t count = af_dyn_u32_at(dynamic, dynamic->hash, 4);
     size_t hashed = af_dyn_count_gnu_symbols(dynamic);
     count = hashed > count ? hashed : count;
     if (count == 0 && dynamic->strings.data > dynamic->symbols.data)
         count = (size_t)(dynamic->strings.data - dynamic->symbols.data) /
                 af_dyn_symbol_bytes(dynamic);
-    count = count < room ? count : room;
+    count = count < capacity ? count : capacity;
     return count < AF_DYN_SYMBOLS_MAX ? count : AF_DYN_SYMBOLS_MAX;
 }
 

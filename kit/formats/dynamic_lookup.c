@@ -191,12 +191,12 @@ bool af_dynamic_has_version(const struct af_dynamic *dynamic, const char *versio
 /* Symbols that only relocations name stand behind those that hash tables count. */
 static void count_wanted(struct af_dynamic *dynamic)
 {
-    size_t room = dynamic->symbols.len / af_dyn_symbol_bytes(dynamic);
-    room = room < AF_DYN_SYMBOLS_MAX ? room : AF_DYN_SYMBOLS_MAX;
+    size_t capacity = dynamic->symbols.len / af_dyn_symbol_bytes(dynamic);
+    capacity = capacity < AF_DYN_SYMBOLS_MAX ? capacity : AF_DYN_SYMBOLS_MAX;
     for (size_t kind = 0; kind < AF_COUNT(dynamic->relocations); kind++) {
         for (size_t i = 0; i < af_dyn_relocation_count(dynamic, kind); i++) {
             size_t symbol = af_dyn_relocation_symbol(dynamic, kind, i);
-            if (symbol >= dynamic->symbol_count && symbol < room)
+            if (symbol >= dynamic->symbol_count && symbol < capacity)
                 dynamic->symbol_count = symbol + 1;
         }
     }

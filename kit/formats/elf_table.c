@@ -21,8 +21,8 @@ static uint32_t fitting(const struct af_elf_table *table, uint64_t at, uint64_t 
 {
     if (at == 0 || at > table->len)
         return 0;
-    uint64_t room = (table->len - at) / entry_bytes;
-    uint64_t fits = count < room ? count : room;
+    uint64_t capacity = (table->len - at) / entry_bytes;
+    uint64_t fits = count < capacity ? count : capacity;
     return (uint32_t)(fits < COUNT_MAX ? fits : COUNT_MAX);
 }
 

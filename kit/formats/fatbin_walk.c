@@ -55,18 +55,18 @@ static enum anyflash_status look(struct af_fatbin_walk *walk, uint64_t at, size_
 }
 
 /* Room for one more element; false without memory. */
-static bool reserve(void **list, size_t *room, size_t count, size_t element_bytes)
+static bool reserve(void **list, size_t *capacity, size_t count, size_t element_bytes)
 {
     size_t bytes;
-    if (count < *room)
+    if (count < *capacity)
         return true;
-    size_t wanted = *room == 0 ? 64 : *room * 2;
+    size_t wanted = *capacity == 0 ? 64 : *capacity * 2;
     void *grown =
         af_size_mul(wanted, element_bytes, &bytes) ? af_mem_resize(*list, bytes) : NULL;
     if (grown == NULL)
         return false;
     *list = grown;
-    *room = wanted;
+    *capacity = wanted;
     return true;
 }
 
@@ -135,7 +135,7 @@ static enum anyflash_status read_images(struct af_fatbin_walk *walk, uint64_t at
             look(walk, at, IMAGE_BYTES, NEAR_BYTES, end, &header, err);
         if (status != ANYFLASH_OK)
             return status;
-        if (!reserve((void **)&walk->images, &walk->image_room, walk->image_count,
+        if (!reserve((void **)&walk->images, &walk->image_capacity, walk->image_count,
                      sizeof *walk->images))
             return af_fail_memory(err);
         struct af_gpu_image *image = &walk->images[walk->image_count];
@@ -172,7 +172,7 @@ static enum anyflash_status read_container(struct af_fatbin_walk *walk, uint64_t
     enum anyflash_status status = read_images(walk, at + header_bytes, end, &exact, err);
     if (status != ANYFLASH_OK || !exact)
         return status;
-    if (!reserve((void **)&walk->containers, &walk->container_room, walk->container_count,
+    if (!reserve((void **)&walk->containers, &walk->container_capacity, walk->container_count,
                  sizeof *walk->containers))
         return af_fail_memory(err);
     walk->containers[walk->container_count++] =

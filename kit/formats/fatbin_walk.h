@@ -14,10 +14,10 @@ struct af_fatbin_walk {
     struct af_source *source;
     struct af_gpu_container *containers;
     size_t container_count;
-    size_t container_room;
+    size_t container_capacity;
     struct af_gpu_image *images;
     size_t image_count;
-    size_t image_room;
+    size_t image_capacity;
     bool is_full;           /* AF_GPU_IMAGES_MAX reached, or too much looked at in vain */
     size_t dropped_count;   /* images of containers that turned out to be none */
     uint64_t strange_bytes; /* that are neither container nor zero */

@@ -22,7 +22,7 @@ struct entry {
 struct collection {
     struct entry *entries;
     size_t count;
-    size_t room;
+    size_t capacity;
     size_t kernel_count;
     uint32_t container;
     bool failed;
@@ -35,16 +35,16 @@ static bool collect(void *context, const char *name)
     all->kernel_count++;
     if (!af_flash_kernel_parse(name, &entry.kernel))
         return true;
-    if (all->count == all->room) {
-        size_t room = all->room == 0 ? 256 : all->room * 2;
-        void *grown = room > ENTRIES_MAX
+    if (all->count == all->capacity) {
+        size_t capacity = all->capacity == 0 ? 256 : all->capacity * 2;
+        void *grown = capacity > ENTRIES_MAX
                           ? NULL
-                          : af_mem_resize(all->entries, room * sizeof *all->entries);
+                          : af_mem_resize(all->entries, capacity * sizeof *all->entries);
         all->failed = grown == NULL;
         if (all->failed)
             return false;
         all->entries = grown;
-        all->room = room;
+        all->capacity = capacity;
     }
     all->entries[all->count++] = entry;
     return true;

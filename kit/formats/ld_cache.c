@@ -73,8 +73,8 @@ const char *af_ld_cache_find(struct af_span cache, unsigned machine, const char 
     if (part.len < HEADER_BYTES || memcmp(part.data, magic, sizeof magic - 1) != 0)
         return NULL;
     size_t count = u32_at(part, sizeof magic - 1);
-    size_t room = (part.len - HEADER_BYTES) / ENTRY_BYTES;
-    count = count < room ? count : room;
+    size_t capacity = (part.len - HEADER_BYTES) / ENTRY_BYTES;
+    count = count < capacity ? count : capacity;
     for (size_t i = 0; i < count && i < ENTRIES_MAX; i++) {
         size_t at = HEADER_BYTES + i * ENTRY_BYTES;
         uint32_t flags = u32_at(part, at);

@@ -83,7 +83,7 @@ static struct af_span next_word(struct reader *reader)
 
 static bool take_word(struct reader *reader, const char *word)
 {
-    if (!af_span_equal(next_word(reader), word))
+    if (!af_text_span_equal(next_word(reader), word))
         return false;
     take(reader, strlen(word));
     return true;
@@ -155,13 +155,13 @@ static void read_variable(struct reader *reader, struct operand *operand)
     struct af_span word = next_word(reader);
     take(reader, word.len);
     for (size_t i = 0; i < AF_COUNT(rows); i++) {
-        if (!af_span_equal(word, rows[i].name))
+        if (!af_text_span_equal(word, rows[i].name))
             continue;
         const char *value = rows[i].value;
         if (value == NULL)
             return;
         operand->is_version = i < 2;
-        operand->is_name = af_span_equal(word, "extra");
+        operand->is_name = af_text_span_equal(word, "extra");
         set(reader, operand,
             (struct af_span){value, i == 0 ? minor_len(value) : strlen(value)});
         return;
@@ -271,7 +271,7 @@ static enum af_answer read_comparison(struct reader *reader)
 enum af_answer af_marker_holds(struct af_span marker,
                                const struct af_marker_environment *environment)
 {
-    struct reader reader = {.rest = af_span_trim(marker), .environment = environment};
+    struct reader reader = {.rest = af_text_trim(marker), .environment = environment};
     struct level levels[DEPTH_MAX] = {{AF_NO, AF_YES}};
     size_t depth = 0;
     bool wants_operand = true;

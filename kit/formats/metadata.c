@@ -29,16 +29,16 @@ static size_t find_letter(struct af_span span, char letter)
 bool af_header_next(struct af_span *rest, struct af_header *header_out)
 {
     struct af_span line;
-    while (af_span_line(rest, &line)) {
-        if (af_span_trim(line).len == 0) {
+    while (af_text_line(rest, &line)) {
+        if (af_text_trim(line).len == 0) {
             *rest = (struct af_span){NULL, 0};
             return false;
         }
         size_t colon = find_letter(line, ':');
         if (line.data[0] == ' ' || line.data[0] == '\t' || colon == line.len)
             continue;
-        header_out->name = af_span_trim(part(line, 0, colon));
-        header_out->value = af_span_trim(part(line, colon + 1, line.len));
+        header_out->name = af_text_trim(part(line, 0, colon));
+        header_out->value = af_text_trim(part(line, colon + 1, line.len));
         return true;
     }
     return false;
@@ -80,9 +80,9 @@ static bool speaks_of_extra(struct af_span marker)
 /* The version specifier before the marker, without the old style's parentheses. */
 static struct af_span specifier_of(struct af_span text)
 {
-    struct af_span found = af_span_trim(text);
+    struct af_span found = af_text_trim(text);
     if (found.len >= 2 && found.data[0] == '(' && found.data[found.len - 1] == ')')
-        found = af_span_trim(part(found, 1, found.len - 1));
+        found = af_text_trim(part(found, 1, found.len - 1));
     return found;
 }
 
@@ -90,26 +90,26 @@ bool af_requirement_parse(struct af_span text, struct af_requirement *requiremen
 {
     struct af_requirement made = {0};
     size_t at = 0;
-    text = af_span_trim(text);
+    text = af_text_trim(text);
     while (at < text.len && is_name_letter(text.data[at]))
         at++;
     if (at == 0 || !isalnum((unsigned char)text.data[0]))
         return false; /* "-r" would be an option of who installs it */
     made.name = part(text, 0, at);
-    struct af_span rest = af_span_trim(part(text, at, text.len));
+    struct af_span rest = af_text_trim(part(text, at, text.len));
     if (rest.len > 0 && rest.data[0] == '[') {
         size_t end = find_letter(rest, ']');
         if (end == rest.len)
             return false;
-        rest = af_span_trim(part(rest, end + 1, rest.len));
+        rest = af_text_trim(part(rest, end + 1, rest.len));
     }
     size_t marker = find_letter(rest, ';');
     made.has_marker = marker < rest.len;
     if (made.has_marker)
-        made.marker = af_span_trim(part(rest, marker + 1, rest.len));
+        made.marker = af_text_trim(part(rest, marker + 1, rest.len));
     made.only_for_extra = speaks_of_extra(made.marker);
     if (rest.len > 0 && rest.data[0] == '@')
-        made.url = af_span_trim(part(rest, 1, marker));
+        made.url = af_text_trim(part(rest, 1, marker));
     else
         made.specifier = specifier_of(part(rest, 0, marker));
     *requirement_out = made;
@@ -128,7 +128,7 @@ static int base64url_value(char letter)
 }
 
 /* 43 letters of unpadded base64url as 64 hexadecimal digits; "" when malformed. */
-static void decode_sha256(struct af_span text, char hex[AF_SHA256_TEXT_BYTES])
+static void decode_sha256(struct af_span text, char hex[AF_FORMATS_SHA256_BYTES])
 {
     static const char digits[] = "0123456789abcdef";
     unsigned bits = 0;
@@ -153,7 +153,7 @@ static void decode_sha256(struct af_span text, char hex[AF_SHA256_TEXT_BYTES])
 }
 
 /* Copies one letter of a path; false when it does not fit. */
-static bool put_letter(struct af_record_line *line, size_t *len, char letter)
+static bool put_letter(struct af_formats_record_line *line, size_t *len, char letter)
 {
     if (*len + 1 >= sizeof line->path || letter == '\0')
         return false;
@@ -163,7 +163,7 @@ static bool put_letter(struct af_record_line *line, size_t *len, char letter)
 }
 
 /* The first CSV field into line->path; *rest_out is what follows its comma. */
-static bool read_path(struct af_span text, struct af_record_line *line,
+static bool read_path(struct af_span text, struct af_formats_record_line *line,
                       struct af_span *rest_out)
 {
     size_t len = 0;
@@ -191,7 +191,7 @@ static int64_t read_size(struct af_span text)
 {
     char digits[24];
     int64_t size_bytes;
-    text = af_span_trim(text);
+    text = af_text_trim(text);
     if (text.len == 0 || text.len >= sizeof digits)
         return -1;
     memcpy(digits, text.data, text.len);
@@ -199,13 +199,13 @@ static int64_t read_size(struct af_span text)
     return af_parse_i64(digits, 0, INT64_MAX, &size_bytes) ? size_bytes : -1;
 }
 
-bool af_record_next(struct af_span *rest, struct af_record_line *line_out)
+bool af_formats_record_next(struct af_span *rest, struct af_formats_record_line *line_out)
 {
     static const char algorithm[] = "sha256=";
     struct af_span text;
     struct af_span fields;
-    while (af_span_line(rest, &text)) {
-        if (!read_path(af_span_trim(text), line_out, &fields))
+    while (af_text_line(rest, &text)) {
+        if (!read_path(af_text_trim(text), line_out, &fields))
             continue;
         size_t comma = find_letter(fields, ',');
         struct af_span hash = part(fields, 0, comma);
@@ -220,14 +220,14 @@ bool af_record_next(struct af_span *rest, struct af_record_line *line_out)
     return false;
 }
 
-bool af_key_value(struct af_span text, const char *key, struct af_span *value_out)
+bool af_formats_key_value(struct af_span text, const char *key, struct af_span *value_out)
 {
     struct af_span line;
-    while (af_span_line(&text, &line)) {
+    while (af_text_line(&text, &line)) {
         size_t equals = find_letter(line, '=');
-        if (equals == line.len || !equal_fold(af_span_trim(part(line, 0, equals)), key))
+        if (equals == line.len || !equal_fold(af_text_trim(part(line, 0, equals)), key))
             continue;
-        *value_out = af_span_trim(part(line, equals + 1, line.len));
+        *value_out = af_text_trim(part(line, equals + 1, line.len));
         return true;
     }
     return false;

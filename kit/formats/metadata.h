@@ -45,21 +45,21 @@ struct af_requirement {
 /* False when `text` does not begin with a distribution name. */
 bool af_requirement_parse(struct af_span text, struct af_requirement *requirement_out);
 
-#define AF_RECORD_PATH_BYTES 4096
-#define AF_SHA256_TEXT_BYTES 65
+#define AF_FORMATS_RECORD_PATH_BYTES 4096
+#define AF_FORMATS_SHA256_BYTES 65
 
 /* A line of RECORD: path,sha256=...,size. */
-struct af_record_line {
-    char path[AF_RECORD_PATH_BYTES];
-    char sha256[AF_SHA256_TEXT_BYTES]; /* hexadecimal; "" when not given */
-    int64_t size_bytes;                /* -1 when not given */
+struct af_formats_record_line {
+    char path[AF_FORMATS_RECORD_PATH_BYTES];
+    char sha256[AF_FORMATS_SHA256_BYTES]; /* hexadecimal; "" when not given */
+    int64_t size_bytes;                   /* -1 when not given */
 };
 
 /* The next line of *rest that names a path; false at the end. */
-bool af_record_next(struct af_span *rest, struct af_record_line *line_out);
+bool af_formats_record_next(struct af_span *rest, struct af_formats_record_line *line_out);
 
 /* The value of the first "key = value" line, key without case; as pyvenv.cfg. */
-bool af_key_value(struct af_span text, const char *key, struct af_span *value_out);
+bool af_formats_key_value(struct af_span text, const char *key, struct af_span *value_out);
 
 /*
  * The url of a direct_url.json, with "git+" and the commit for repositories.

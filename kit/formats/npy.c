@@ -20,7 +20,7 @@ struct scan {
     const char *end;
     char descr[DESCR_BYTES];
     bool is_fortran;
-    int64_t dims[AF_ARRAY_DIMS_MAX];
+    int64_t dims[AF_FORMATS_ARRAY_DIMS_MAX];
     size_t dim_count;
     bool has_descr;
     bool has_order;
@@ -94,7 +94,7 @@ static bool take_shape(struct scan *scan)
     if (!take(scan, '('))
         return false;
     while (!take(scan, ')')) {
-        if (scan->dim_count == AF_ARRAY_DIMS_MAX ||
+        if (scan->dim_count == AF_FORMATS_ARRAY_DIMS_MAX ||
             !take_number(scan, &scan->dims[scan->dim_count]))
             return false;
         scan->dim_count++;
@@ -195,7 +195,7 @@ static enum anyflash_status find_parts(struct af_span bytes, const char *name,
 }
 
 enum anyflash_status af_npy_read(struct af_span bytes, const char *name,
-                                 struct af_array *array_out, struct anyflash_error *err)
+                                 struct af_npy_array *array_out, struct anyflash_error *err)
 {
     struct af_span head = {NULL, 0};
     size_t data_at = 0;
@@ -206,7 +206,7 @@ enum anyflash_status af_npy_read(struct af_span bytes, const char *name,
     if (!take_dictionary(&scan))
         return af_fail(err, ANYFLASH_E_DATA, "the head of '%s' is not one that NumPy writes",
                        name);
-    struct af_array array = {.dim_count = scan.dim_count};
+    struct af_npy_array array = {.dim_count = scan.dim_count};
     status = element_of(scan.descr, name, &array.element, err);
     if (status != ANYFLASH_OK)
         return status;
@@ -214,7 +214,7 @@ enum anyflash_status af_npy_read(struct af_span bytes, const char *name,
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        "'%s' is in Fortran order; write it with numpy.ascontiguousarray", name);
     memcpy(array.dims, scan.dims, sizeof array.dims);
-    if (!af_array_bytes(&array, &array.len))
+    if (!af_formats_array_bytes(&array, &array.len))
         return af_fail(err, ANYFLASH_E_DATA, "the shape of '%s' is too large", name);
     if (array.len > bytes.len - data_at)
         return af_fail(err, ANYFLASH_E_DATA,
@@ -237,18 +237,19 @@ static const char *descr_of(enum af_element element)
     }
 }
 
-size_t af_npy_head(const struct af_array *array, char *buffer)
+size_t af_npy_head(const struct af_npy_array *array, char *buffer)
 {
     const size_t start = MAGIC_BYTES + 4;
     char *text = buffer + start;
-    size_t room = AF_NPY_WRITTEN_BYTES_MAX - start;
-    size_t len = (size_t)snprintf(text, room,
+    size_t capacity = AF_NPY_WRITTEN_BYTES_MAX - start;
+    size_t len = (size_t)snprintf(text, capacity,
                                   "{'descr': '%s', 'fortran_order': False, "
                                   "'shape': (",
                                   descr_of(array->element));
     for (size_t i = 0; i < array->dim_count; i++)
-        len += (size_t)snprintf(text + len, room - len, "%lld, ", (long long)array->dims[i]);
-    len += (size_t)snprintf(text + len, room - len, "), }");
+        len +=
+            (size_t)snprintf(text + len, capacity - len, "%lld, ", (long long)array->dims[i]);
+    len += (size_t)snprintf(text + len, capacity - len, "), }");
     size_t total = (start + len + 1 + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
     memset(text + len, ' ', total - start - len);
     buffer[total - 1] = '\n';

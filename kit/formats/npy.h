@@ -21,7 +21,7 @@
  * or LIMIT.
  */
 enum anyflash_status af_npy_read(struct af_span bytes, const char *name,
-                                 struct af_array *array_out, struct anyflash_error *err);
+                                 struct af_npy_array *array_out, struct anyflash_error *err);
 
 /* A head holds at most this many bytes. */
 #define AF_NPY_WRITTEN_BYTES_MAX 512
@@ -31,7 +31,7 @@ enum anyflash_status af_npy_read(struct af_span bytes, const char *name,
  * not looked at) into `buffer` of AF_NPY_WRITTEN_BYTES_MAX and returns its
  * length, a multiple of 64. bf16 is written as '<V2'.
  */
-size_t af_npy_head(const struct af_array *array, char *buffer);
+size_t af_npy_head(const struct af_npy_array *array, char *buffer);
 
 /* Whether `bytes` start as a .npy file does. */
 bool af_npy_is(struct af_span bytes);

@@ -87,9 +87,9 @@ static enum anyflash_status element_of(const char *dtype, const char *shown_tens
     return ANYFLASH_OK;
 }
 
-static bool read_shape(json_t *shape, struct af_array *array)
+static bool read_shape(json_t *shape, struct af_npy_array *array)
 {
-    if (!json_is_array(shape) || json_array_size(shape) > AF_ARRAY_DIMS_MAX)
+    if (!json_is_array(shape) || json_array_size(shape) > AF_FORMATS_ARRAY_DIMS_MAX)
         return false;
     array->dim_count = json_array_size(shape);
     for (size_t i = 0; i < array->dim_count; i++) {
@@ -102,7 +102,7 @@ static bool read_shape(json_t *shape, struct af_array *array)
 }
 
 /* Start and end of the tensor's bytes, within `room`. */
-static bool read_range(json_t *offsets, size_t room, size_t *start_out, size_t *len_out)
+static bool read_range(json_t *offsets, size_t capacity, size_t *start_out, size_t *len_out)
 {
     json_t *first = json_array_get(offsets, 0);
     json_t *last = json_array_get(offsets, 1);
@@ -110,7 +110,7 @@ static bool read_range(json_t *offsets, size_t room, size_t *start_out, size_t *
         return false;
     json_int_t start = json_integer_value(first);
     json_int_t end = json_integer_value(last);
-    if (start < 0 || end < start || (uint64_t)end > room)
+    if (start < 0 || end < start || (uint64_t)end > capacity)
         return false;
     *start_out = (size_t)start;
     *len_out = (size_t)(end - start);
@@ -118,11 +118,11 @@ static bool read_range(json_t *offsets, size_t room, size_t *start_out, size_t *
 }
 
 static enum anyflash_status read_entry(json_t *entry, struct af_span data, const char *name,
-                                       const char *tensor, struct af_array *array_out,
+                                       const char *tensor, struct af_npy_array *array_out,
                                        struct anyflash_error *err)
 {
     char shown[SHOWN_BYTES];
-    struct af_array array = {0};
+    struct af_npy_array array = {0};
     size_t start = 0, needed = 0;
     const char *dtype = json_string_value(json_object_get(entry, "dtype"));
     af_text_quote(shown, sizeof shown, tensor, strlen(tensor));
@@ -137,7 +137,7 @@ static enum anyflash_status read_entry(json_t *entry, struct af_span data, const
             err, ANYFLASH_E_DATA,
             "'%s': tensor '%s' has offsets outside of the file, which may be cut short", name,
             shown);
-    if (!af_array_bytes(&array, &needed) || needed != array.len)
+    if (!af_formats_array_bytes(&array, &needed) || needed != array.len)
         return af_fail(err, ANYFLASH_E_DATA,
                        "'%s': tensor '%s' has %zu bytes, which its shape does not agree with",
                        name, shown, array.len);
@@ -147,7 +147,7 @@ static enum anyflash_status read_entry(json_t *entry, struct af_span data, const
 }
 
 enum anyflash_status af_safetensors_read(struct af_span bytes, const char *name,
-                                         const char *tensor, struct af_array *array_out,
+                                         const char *tensor, struct af_npy_array *array_out,
                                          struct anyflash_error *err)
 {
     struct af_span head = {NULL, 0};

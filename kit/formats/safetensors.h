@@ -20,7 +20,7 @@
  * UNSUPPORTED, LIMIT or NO_MEMORY.
  */
 enum anyflash_status af_safetensors_read(struct af_span bytes, const char *name,
-                                         const char *tensor, struct af_array *array_out,
+                                         const char *tensor, struct af_npy_array *array_out,
                                          struct anyflash_error *err);
 
 /* Whether `bytes` may be a safetensors file: a length that fits, then '{'. */

@@ -42,7 +42,7 @@ static enum operator take_operator(struct af_span *clause)
     for (size_t i = 0; i < AF_COUNT(operators); i++) {
         size_t len = strlen(operators[i].text);
         if (clause->len >= len && memcmp(clause->data, operators[i].text, len) == 0) {
-            *clause = af_span_trim((struct af_span){clause->data + len, clause->len - len});
+            *clause = af_text_trim((struct af_span){clause->data + len, clause->len - len});
             return operators[i].operator;
         }
     }
@@ -166,7 +166,7 @@ enum af_answer af_specifier_contains(const char *specifiers, const struct af_ver
     enum af_answer all = AF_YES;
     for (const char *at = specifiers; *at != '\0';) {
         size_t len = strcspn(at, ",");
-        struct af_span clause = af_span_trim((struct af_span){at, len});
+        struct af_span clause = af_text_trim((struct af_span){at, len});
         enum af_answer answer = clause.len == 0 ? AF_YES : clause_answer(clause, version);
         if (answer == AF_UNKNOWN)
             return AF_UNKNOWN;

@@ -220,7 +220,7 @@ static bool take_short(struct af_toml_scan *scan, char quote, char **to)
 }
 
 /* How many bytes the string here has at most, quotes and escapes included. */
-static size_t string_room(const struct af_toml_scan *scan, char quote, bool is_long)
+static size_t string_capacity(const struct af_toml_scan *scan, char quote, bool is_long)
 {
     size_t quotes = is_long ? 3 : 1;
     size_t run = 0;
@@ -241,7 +241,7 @@ bool af_toml_string(struct af_toml_scan *scan, const char **text_out)
     char quote = af_toml_peek(scan);
     bool is_long = peek_at(scan, 1) == quote && peek_at(scan, 2) == quote;
     /* Decoded text is never longer than its source. */
-    char *text = af_arena_alloc(scan->arena, string_room(scan, quote, is_long));
+    char *text = af_arena_alloc(scan->arena, string_capacity(scan, quote, is_long));
     char *to = text;
     if (text == NULL) {
         scan->status = af_fail_memory(scan->err);

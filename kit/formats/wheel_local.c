@@ -16,18 +16,18 @@
 #define LOCAL_BYTES 128
 #define DIGITS_MAX 4
 
-enum af_torch_digits af_torch_digits_of(const char *source)
+enum af_formats_torch_digits af_formats_torch_digits_of(const char *source)
 {
     static const struct {
         const char *source;
-        enum af_torch_digits digits;
-    } habits[] = {{"windreamer/flash-attention3-wheels", AF_TORCH_DIGITS_PATCH_LAST},
-                  {"nvidia-cosmos/cosmos-dependencies", AF_TORCH_DIGITS_PATCH_MAYBE}};
+        enum af_formats_torch_digits digits;
+    } habits[] = {{"windreamer/flash-attention3-wheels", AF_FORMATS_TORCH_DIGITS_PATCH_LAST},
+                  {"nvidia-cosmos/cosmos-dependencies", AF_FORMATS_TORCH_DIGITS_PATCH_MAYBE}};
     for (size_t i = 0; i < AF_COUNT(habits); i++) {
         if (af_equal(habits[i].source, source))
             return habits[i].digits;
     }
-    return AF_TORCH_DIGITS_NONE;
+    return AF_FORMATS_TORCH_DIGITS_NONE;
 }
 
 static size_t digits_at(const char *text)
@@ -74,12 +74,12 @@ static size_t dotted_len(const char *number)
 }
 
 /* Digits without a dot: the first is the major, the last may be the patch. */
-static void read_torch_digits(const char *number, size_t len, enum af_torch_digits digits,
-                              char *torch)
+static void read_torch_digits(const char *number, size_t len,
+                              enum af_formats_torch_digits digits, char *torch)
 {
-    bool patch =
-        digits == AF_TORCH_DIGITS_PATCH_LAST || len == 4 || (len == 3 && number[1] != '1');
-    if (digits == AF_TORCH_DIGITS_NONE || len < 2 || len > 4 || (patch && len < 3))
+    bool patch = digits == AF_FORMATS_TORCH_DIGITS_PATCH_LAST || len == 4 ||
+                 (len == 3 && number[1] != '1');
+    if (digits == AF_FORMATS_TORCH_DIGITS_NONE || len < 2 || len > 4 || (patch && len < 3))
         return;
     size_t minor = len - 1 - patch;
     int used =
@@ -88,7 +88,7 @@ static void read_torch_digits(const char *number, size_t len, enum af_torch_digi
         snprintf(torch + used, AF_WHEEL_WORD_BYTES - (size_t)used, ".%c", number[len - 1]);
 }
 
-static void read_torch(const char *number, enum af_torch_digits digits, char *torch)
+static void read_torch(const char *number, enum af_formats_torch_digits digits, char *torch)
 {
     size_t len = digits_at(number);
     size_t dotted = dotted_len(number);
@@ -112,7 +112,7 @@ static enum af_answer read_abi(const char *local)
     return AF_UNKNOWN;
 }
 
-void af_wheel_local_parse(const char *local, enum af_torch_digits digits,
+void af_wheel_local_parse(const char *local, enum af_formats_torch_digits digits,
                           struct af_wheel_local *local_out)
 {
     struct af_wheel_local parsed = {.cxx11abi = AF_UNKNOWN};

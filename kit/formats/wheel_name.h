@@ -49,14 +49,14 @@ enum af_wheel_name_problem af_wheel_name_parse(const char *text, size_t len,
 const char *af_wheel_name_problem_text(enum af_wheel_name_problem problem);
 
 /* How a publisher writes torch's version without dots. */
-enum af_torch_digits {
-    AF_TORCH_DIGITS_NONE,       /* dotted, or nothing is known: no guess */
-    AF_TORCH_DIGITS_PATCH_LAST, /* torch280 = 2.8.0, torch2100 = 2.10.0 */
-    AF_TORCH_DIGITS_PATCH_MAYBE /* torch29 = 2.9, torch210 = 2.10, torch260 = 2.6.0 */
+enum af_formats_torch_digits {
+    AF_FORMATS_TORCH_DIGITS_NONE,       /* dotted, or nothing is known: no guess */
+    AF_FORMATS_TORCH_DIGITS_PATCH_LAST, /* torch280 = 2.8.0, torch2100 = 2.10.0 */
+    AF_FORMATS_TORCH_DIGITS_PATCH_MAYBE /* torch29 = 2.9, torch210 = 2.10, torch260 = 2.6.0 */
 };
 
-/* The rule of a source, by its catalog name; AF_TORCH_DIGITS_NONE when not listed. */
-enum af_torch_digits af_torch_digits_of(const char *source);
+/* The rule of a source, by its catalog name; AF_FORMATS_TORCH_DIGITS_NONE when not listed. */
+enum af_formats_torch_digits af_formats_torch_digits_of(const char *source);
 
 #define AF_WHEEL_WORD_BYTES 16
 
@@ -69,7 +69,7 @@ struct af_wheel_local {
 };
 
 /* Reads cu, torch and abi out of any local version; the rest is decoration. */
-void af_wheel_local_parse(const char *local, enum af_torch_digits digits,
+void af_wheel_local_parse(const char *local, enum af_formats_torch_digits digits,
                           struct af_wheel_local *local_out);
 
 #endif

@@ -96,7 +96,7 @@ enum anyflash_status af_distribution_files(struct af_arena *arena, const char *s
                                            const char ***paths_out, size_t *count_out,
                                            const char **odd_out, struct anyflash_error *err)
 {
-    struct af_record_line line;
+    struct af_formats_record_line line;
     struct af_span text = {0};
     size_t count = 0;
     *paths_out = NULL;
@@ -111,7 +111,7 @@ enum anyflash_status af_distribution_files(struct af_arena *arena, const char *s
     if (status != ANYFLASH_OK)
         return status;
     const char **paths = af_arena_array(arena, count_lines(text), sizeof *paths);
-    while (paths != NULL && af_record_next(&text, &line)) {
+    while (paths != NULL && af_formats_record_next(&text, &line)) {
         if (is_plain(line.path))
             paths[count++] = af_arena_text(arena, line.path);
         else if (odd_out != NULL && *odd_out == NULL)
@@ -132,8 +132,8 @@ const char *af_distribution_text(struct af_arena *arena, const char *site,
     const char *path = af_arena_format(arena, "%s/%s/%s", site, distribution->folder, file);
     if (path == NULL || af_file_read(arena, path, SMALL_BYTES_MAX, &text, NULL) != ANYFLASH_OK)
         return NULL;
-    if (!af_span_line(&text, &line))
+    if (!af_text_line(&text, &line))
         return "";
-    line = af_span_trim(line);
+    line = af_text_trim(line);
     return af_arena_text_n(arena, line.data == NULL ? "" : line.data, line.len);
 }

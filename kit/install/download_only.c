@@ -38,7 +38,7 @@ static enum anyflash_status write_plan(struct af_run *run, const struct af_plan 
                                        const char *const *hashes, const char *folder,
                                        struct anyflash_error *err)
 {
-    const char *path = af_path_join(run->arena, folder, AF_DOWNLOAD_PLAN);
+    const char *path = af_path_join(run->arena, folder, AF_INSTALL_DOWNLOAD_PLAN);
     json_t *steps = af_plan_steps_json(plan, run->arena);
     bool good = steps != NULL && path != NULL;
     for (size_t i = 0; good && i < plan->step_count; i++) {
@@ -78,7 +78,7 @@ static enum anyflash_status get_step(struct af_run *run, const struct af_plan *p
 }
 
 enum anyflash_status af_install_download(struct af_run *run, const struct af_plan *plan,
-                                         const char *folder, struct af_done *done,
+                                         const char *folder, struct af_install_result *done,
                                          struct anyflash_error *err)
 {
     const char **hashes = af_arena_array(run->arena, plan->step_count + 1, sizeof *hashes);
@@ -93,6 +93,6 @@ enum anyflash_status af_install_download(struct af_run *run, const struct af_pla
     if (status == ANYFLASH_OK)
         status = write_plan(run, plan, hashes, folder, err);
     if (status == ANYFLASH_OK)
-        *done = (struct af_done){.answer = AF_YES, .title = folder};
+        *done = (struct af_install_result){.answer = AF_YES, .title = folder};
     return status;
 }

@@ -23,7 +23,7 @@
 struct paths {
     const char **items;
     size_t count;
-    size_t room;
+    size_t capacity;
     bool failed;
 };
 
@@ -31,7 +31,7 @@ struct search {
     struct af_arena *arena;
     const char *site;
     const char *fresh;
-    const struct af_talk *talk;
+    const struct af_progress *progress;
     struct paths wanted; /* files of ours: unpacked ones, and those that are to go */
     struct paths old;    /* of these the ones that are to go */
     struct paths others; /* files that other distributions claim */
@@ -42,15 +42,15 @@ struct search {
 
 static void add(struct paths *paths, const char *path)
 {
-    if (paths->count == paths->room) {
-        size_t room = paths->room == 0 ? 256 : paths->room * 2;
-        const char **larger = af_mem_resize(paths->items, room * sizeof *larger);
+    if (paths->count == paths->capacity) {
+        size_t capacity = paths->capacity == 0 ? 256 : paths->capacity * 2;
+        const char **larger = af_mem_resize(paths->items, capacity * sizeof *larger);
         if (larger == NULL) {
             paths->failed = true;
             return;
         }
         paths->items = larger;
-        paths->room = room;
+        paths->capacity = capacity;
     }
     paths->items[paths->count++] = path;
 }
@@ -195,8 +195,9 @@ static bool look(const char *folder, const char *path, struct stat *facts)
 static void add_entry(struct search *search, const char *path, bool has_old, bool has_new)
 {
     if (has_old && !has_within(&search->old, path))
-        af_say(search->talk, "'%s' lies in the way and belongs to no package: it goes aside",
-               path);
+        af_progress_message(search->progress,
+                            "'%s' lies in the way and belongs to no package: it goes aside",
+                            path);
     if (has_old || has_new)
         search->entries[search->count++] = (struct af_entry){path, has_old, has_new};
 }
@@ -209,8 +210,8 @@ static bool same_bytes(const struct search *search, const char *path)
     char hex_b[AF_SHA256_HEX_BYTES];
     snprintf(a, sizeof a, "%s/%s", search->site, path);
     snprintf(b, sizeof b, "%s/%s", search->fresh, path);
-    return af_sha256_file(a, hex_a, NULL, NULL) == ANYFLASH_OK &&
-           af_sha256_file(b, hex_b, NULL, NULL) == ANYFLASH_OK && strcmp(hex_a, hex_b) == 0;
+    return af_file_sha256(a, hex_a, NULL, NULL) == ANYFLASH_OK &&
+           af_file_sha256(b, hex_b, NULL, NULL) == ANYFLASH_OK && strcmp(hex_a, hex_b) == 0;
 }
 
 /* A file that another distribution claims too: stays, unless another would come. */
@@ -319,12 +320,12 @@ static enum anyflash_status find(struct search *search)
 }
 
 enum anyflash_status af_entries_find(struct af_arena *arena, const char *site,
-                                     const char *fresh, const struct af_talk *talk,
+                                     const char *fresh, const struct af_progress *progress,
                                      struct af_entry **entries_out, size_t *count_out,
                                      struct anyflash_error *err)
 {
     struct search search = {
-        .arena = arena, .site = site, .fresh = fresh, .talk = talk, .err = err};
+        .arena = arena, .site = site, .fresh = fresh, .progress = progress, .err = err};
     enum anyflash_status status = find(&search);
     af_mem_free(search.wanted.items);
     af_mem_free(search.old.items);

@@ -8,7 +8,7 @@
 
 #include "kit/install/distribution.h"
 #include "kit/install/journal.h"
-#include "kit/system/talk.h"
+#include "kit/system/progress.h"
 
 /*
  * Entries for the distributions that lie unpacked in `fresh`, over `site`. What
@@ -21,7 +21,7 @@
  * IO or NO_MEMORY.
  */
 enum anyflash_status af_entries_find(struct af_arena *arena, const char *site,
-                                     const char *fresh, const struct af_talk *talk,
+                                     const char *fresh, const struct af_progress *progress,
                                      struct af_entry **entries_out, size_t *count_out,
                                      struct anyflash_error *err);
 

@@ -14,16 +14,16 @@
 #include "kit/system/output.h"
 
 struct reporter {
-    const struct af_talk *talk;
+    const struct af_progress *progress;
     const char *what;
 };
 
 static bool report(void *context, uint64_t done_bytes, int64_t total_bytes)
 {
     const struct reporter *reporter = context;
-    if (reporter->talk->progress != NULL)
-        reporter->talk->progress(reporter->talk->context, reporter->what, done_bytes,
-                                 total_bytes < 0 ? 0 : (uint64_t)total_bytes);
+    if (reporter->progress->transfer != NULL)
+        reporter->progress->transfer(reporter->progress->context, reporter->what, done_bytes,
+                                     total_bytes < 0 ? 0 : (uint64_t)total_bytes);
     return !af_interrupted();
 }
 
@@ -34,7 +34,7 @@ static enum anyflash_status download(struct af_run *run, const struct af_step_wh
     struct af_http *http;
     struct af_http_options options = {
         .allow_http = run->allow_http, .offline = run->offline, .interrupted = af_interrupted};
-    struct reporter reporter = {&run->talk, wheel->filename};
+    struct reporter reporter = {&run->progress, wheel->filename};
     struct af_download order = {.url = wheel->url,
                                 .path = path,
                                 .sha256 = wheel->sha256,
@@ -57,7 +57,7 @@ static enum anyflash_status download(struct af_run *run, const struct af_step_wh
 static enum anyflash_status take(const struct af_step_wheel *wheel, const char *path,
                                  struct af_fetched *fetched, struct anyflash_error *err)
 {
-    enum anyflash_status status = af_sha256_file(path, fetched->sha256, NULL, err);
+    enum anyflash_status status = af_file_sha256(path, fetched->sha256, NULL, err);
     if (status == ANYFLASH_OK && wheel->sha256 != NULL &&
         !af_sha256_equal(fetched->sha256, wheel->sha256))
         status = af_fail(err, ANYFLASH_E_DATA,

@@ -11,9 +11,9 @@
 #include "kit/install/entries.h"
 #include "kit/install/fetch.h"
 #include "kit/install/operation.h"
-#include "kit/install/prove.h"
+#include "kit/install/prove_staged.h"
 #include "kit/install/stage.h"
-#include "kit/proof/subject.h"
+#include "kit/proof/inspect_target.h"
 #include "kit/system/file.h"
 #include "kit/system/program.h"
 
@@ -27,7 +27,7 @@ struct job {
     struct af_operation operation;
     struct af_fetched fetched[WHEELS_MAX];
     size_t fetched_count;
-    struct af_proved proved;
+    struct af_install_proved proved;
     const char *refusal; /* the answer is no */
     const char *hint;
 };
@@ -37,7 +37,7 @@ const char *af_install_site(const struct af_machine *machine, struct af_arena *a
     const struct af_fact *sites = &machine->python.site_packages;
     if (sites->state != AF_FACT_KNOWN || sites->value.list.count == 0)
         return NULL;
-    return af_path_real(arena, sites->value.list.items[0]);
+    return af_file_real_path(arena, sites->value.list.items[0]);
 }
 
 static void refuse(struct job *job, const char *reason, const char *hint)
@@ -139,7 +139,8 @@ static enum anyflash_status bring_wheel(struct job *job, const struct af_step *s
     if (status != ANYFLASH_OK)
         return status;
     job->fetched_count++;
-    af_say(&job->run->talk, "sha256 %s  %s", fetched->sha256, step->wheel->filename);
+    af_progress_message(&job->run->progress, "sha256 %s  %s", fetched->sha256,
+                        step->wheel->filename);
     return af_stage_file(&job->stage, fetched->path, err);
 }
 
@@ -154,7 +155,7 @@ static enum anyflash_status bring_torch(struct job *job, const struct af_step *s
     if (status != ANYFLASH_OK || count == 0)
         return status;
     for (size_t i = 0; i < count; i++)
-        af_say(&job->run->talk, "comes: %s", found[i]);
+        af_progress_message(&job->run->progress, "comes: %s", found[i]);
     return af_stage_requirements(&job->stage, found, count, step->torch_backend, job->run->from,
                                  err);
 }
@@ -162,7 +163,7 @@ static enum anyflash_status bring_torch(struct job *job, const struct af_step *s
 static enum anyflash_status bring(struct job *job, const struct af_step *step,
                                   struct anyflash_error *err)
 {
-    af_say(&job->run->talk, "%s", step->title);
+    af_progress_message(&job->run->progress, "%s", step->title);
     if (step->kind == AF_STEP_WHEEL)
         return bring_wheel(job, step, err);
     if (step->kind == AF_STEP_TORCH)
@@ -193,12 +194,12 @@ static const char *stated_torch(struct job *job)
 {
     const char *stated = NULL;
     for (size_t i = 0; i < job->fetched_count && stated == NULL; i++) {
-        struct af_subject subject;
-        if (af_subject_open(job->fetched[i].path, NULL, job->run->arena, &subject, NULL) !=
-            ANYFLASH_OK)
+        struct af_inspect_target target;
+        if (af_inspect_target_open(job->fetched[i].path, NULL, job->run->arena, &target,
+                                   NULL) != ANYFLASH_OK)
             continue;
-        stated = subject.wheel != NULL ? subject.wheel->stated_torch : NULL;
-        af_subject_close(&subject);
+        stated = target.wheel != NULL ? target.wheel->stated_torch : NULL;
+        af_inspect_target_close(&target);
     }
     return stated;
 }
@@ -233,8 +234,8 @@ static enum anyflash_status prove(struct job *job, struct anyflash_error *err)
                  (step->wheel != NULL && (af_starts_with(step->wheel->package, "flash-attn") ||
                                           af_starts_with(step->wheel->package, "flashattn")));
     }
-    enum anyflash_status status =
-        af_prove(job->run, job->stage.fresh, strict, stated_torch(job), &job->proved, err);
+    enum anyflash_status status = af_install_prove(job->run, job->stage.fresh, strict,
+                                                   stated_torch(job), &job->proved, err);
     if (status == ANYFLASH_OK && job->proved.refusal != NULL)
         refuse(job, job->proved.refusal, inspect_hint(job));
     return status;
@@ -270,7 +271,7 @@ static enum anyflash_status find_entries(struct job *job, struct anyflash_error 
     if (operation->aside == NULL)
         return af_fail_memory(err);
     enum anyflash_status status =
-        af_entries_find(job->run->arena, job->run->site, operation->fresh, &job->run->talk,
+        af_entries_find(job->run->arena, job->run->site, operation->fresh, &job->run->progress,
                         &entries, &operation->entry_count, err);
     if (status == ANYFLASH_OK)
         operation->entries = entries;
@@ -300,13 +301,13 @@ static enum anyflash_status try_one(struct job *job, const struct af_step *step,
     char shown[240] = "";
     for (size_t i = 0; i < step->argc && i + 1 < AF_COUNT(words); i++)
         words[i] = step->argv[i];
-    af_say(&job->run->talk, "%s", step->title);
+    af_progress_message(&job->run->progress, "%s", step->title);
     enum anyflash_status status = af_program_run(&program, job->run->arena, &result, err);
     if (status != ANYFLASH_OK || result.exit_code == 0)
         return status;
-    for (struct af_span rest = result.errors, one; af_span_line(&rest, &one);)
-        if (af_span_trim(one).len > 0)
-            line = af_span_trim(one);
+    for (struct af_span rest = result.errors, one; af_text_line(&rest, &one);)
+        if (af_text_trim(one).len > 0)
+            line = af_text_trim(one);
     af_text_quote(shown, sizeof shown, line.data == NULL ? "" : line.data, line.len);
     refuse(job, af_arena_format(job->run->arena, "it does not load: %s", shown),
            "`anyflash inspect` shows what is missing");
@@ -344,7 +345,8 @@ static enum anyflash_status change(struct job *job, struct anyflash_error *err)
     struct anyflash_error later;
     enum anyflash_status ended = af_operation_end(job->run->state, operation, &later);
     if (ended != ANYFLASH_OK)
-        af_say(&job->run->talk, "the next run will clean up: %s", later.message);
+        af_progress_message(&job->run->progress, "the next run will clean up: %s",
+                            later.message);
     return status;
 }
 
@@ -352,23 +354,23 @@ static enum anyflash_status change(struct job *job, struct anyflash_error *err)
  * A known answer, where there is one; else all that was proved to load is
  * loaded. It is installed already, and stays.
  */
-static enum anyflash_status verify(const struct job *job, struct af_done *done,
+static enum anyflash_status verify(const struct job *job, struct af_install_result *done,
                                    struct anyflash_error *err)
 {
     struct af_run *run = job->run;
     const struct af_plan *plan = job->plan;
-    const struct af_proved *proved = &job->proved;
+    const struct af_install_proved *proved = &job->proved;
     for (size_t i = 0; i < plan->step_count; i++) {
         struct af_verify_options options = {.python = plan->python,
                                             .module = plan->steps[i].module};
         if (options.module == NULL)
             continue;
-        af_say(&run->talk, "verify: call it and compare with a known answer");
+        af_progress_message(&run->progress, "verify: call it and compare with a known answer");
         return af_verify_calls(&options, run->arena, &done->verified, err);
     }
     if (proved->loadable_count == 0)
         return ANYFLASH_OK;
-    af_say(&run->talk, "verify: load its extensions");
+    af_progress_message(&run->progress, "verify: load its extensions");
     return af_verify_extensions(plan->python, proved->loadable, proved->loadable_count,
                                 run->arena, &done->verified, err);
 }
@@ -387,7 +389,7 @@ static void remove_copies(const struct job *job)
 }
 
 enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,
-                                struct af_done *done, struct anyflash_error *err)
+                                struct af_install_result *done, struct anyflash_error *err)
 {
     struct job job = {.run = run, .plan = plan};
     enum anyflash_status status = ANYFLASH_OK;
@@ -403,12 +405,12 @@ enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,
         return status;
     if (job.refusal == NULL)
         remove_copies(&job);
-    *done = (struct af_done){.answer = job.refusal == NULL ? AF_YES : AF_NO,
-                             .reason = job.refusal,
-                             .hint = job.hint,
-                             .title = job.operation.title,
-                             .changed = job.operation.phase == AF_PHASE_DONE ||
-                                        job.operation.phase == AF_PHASE_COMMITTED,
-                             .id = job.operation.id};
+    *done = (struct af_install_result){.answer = job.refusal == NULL ? AF_YES : AF_NO,
+                                       .reason = job.refusal,
+                                       .hint = job.hint,
+                                       .title = job.operation.title,
+                                       .changed = job.operation.phase == AF_PHASE_DONE ||
+                                                  job.operation.phase == AF_PHASE_COMMITTED,
+                                       .id = job.operation.id};
     return done->changed ? verify(&job, done, err) : ANYFLASH_OK;
 }

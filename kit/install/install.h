@@ -17,15 +17,15 @@
 #include "kit/install/verify.h"
 #include "kit/machine/machine.h"
 #include "kit/plan/plan.h"
+#include "kit/system/progress.h"
 #include "kit/system/state.h"
-#include "kit/system/talk.h"
 
 /* The caller holds the lock of `site` (run/lock.h), and read the machine under it. */
 struct af_run {
     struct af_state *state; /* opened with AF_STATE_WRITE */
     const struct af_machine *machine;
     const char *site; /* the folder that packages are installed to, absolute */
-    struct af_talk talk;
+    struct af_progress progress;
     struct af_arena *arena; /* for all results */
     bool offline;
     bool allow_http;
@@ -34,7 +34,7 @@ struct af_run {
 };
 
 /* What a run did. Texts in the run's arena. */
-struct af_done {
+struct af_install_result {
     enum af_answer answer; /* NO: refused, see `reason`; nothing has changed */
     const char *reason;
     const char *hint;  /* the one thing to do about it; or NULL */
@@ -52,17 +52,17 @@ struct af_done {
  * TIMEOUT, DATA, UNSUPPORTED, NO_MEMORY); what was done before is taken back.
  */
 enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,
-                                struct af_done *done, struct anyflash_error *err);
+                                struct af_install_result *done, struct anyflash_error *err);
 
 /*
  * Only gets the files of the plan, also those that uv or pip would choose, into
  * `folder`, which is made, and writes the plan with their hashes beside them
- * (AF_DOWNLOAD_PLAN): run->from and the plan do the rest elsewhere. Needs
+ * (AF_INSTALL_DOWNLOAD_PLAN): run->from and the plan do the rest elsewhere. Needs
  * neither lock nor state. Requirements must have wheels for every platform.
  */
-#define AF_DOWNLOAD_PLAN "plan.json"
+#define AF_INSTALL_DOWNLOAD_PLAN "plan.json"
 enum anyflash_status af_install_download(struct af_run *run, const struct af_plan *plan,
-                                         const char *folder, struct af_done *done,
+                                         const char *folder, struct af_install_result *done,
                                          struct anyflash_error *err);
 
 /*
@@ -76,29 +76,30 @@ const char *af_install_site(const struct af_machine *machine, struct af_arena *a
  * when a later one lies on top of it, or when files changed since, unless
  * `force`.
  */
-enum anyflash_status af_undo(struct af_run *run, int64_t id, bool force, struct af_done *done,
-                             struct anyflash_error *err);
+enum anyflash_status af_undo(struct af_run *run, int64_t id, bool force,
+                             struct af_install_result *done, struct anyflash_error *err);
 
 /*
  * Gives up what is kept for undo of installation `id` (0: of all) of run->site:
  * the old files are removed, what is installed stays. done->id counts them.
  */
-enum anyflash_status af_forget(struct af_run *run, int64_t id, struct af_done *done,
+enum anyflash_status af_forget(struct af_run *run, int64_t id, struct af_install_result *done,
                                struct anyflash_error *err);
 
 /* Bytes on disk that are kept for undo of an installation of the journal's list. */
-uint64_t af_kept_bytes(const struct af_operation *operation, struct af_arena *arena);
+uint64_t af_undo_bytes(const struct af_operation *operation, struct af_arena *arena);
 
 /*
  * Finishes or takes back what a killed run left, in every environment of the
  * journal whose lock is free. Cheap when there is nothing to do. One sentence
  * for each by talk->say; fails only when the state cannot be read.
  */
-enum anyflash_status af_recover(struct af_state *state, const struct af_talk *talk,
+enum anyflash_status af_recover(struct af_state *state, const struct af_progress *progress,
                                 struct anyflash_error *err);
 
 /* The same for one environment whose lock the caller holds; failing is a failure. */
 enum anyflash_status af_recover_held(struct af_state *state, const char *site,
-                                     const struct af_talk *talk, struct anyflash_error *err);
+                                     const struct af_progress *progress,
+                                     struct anyflash_error *err);
 
 #endif

@@ -31,7 +31,7 @@ static enum anyflash_status end(struct af_state *state, bool good, struct anyfla
         status = af_database_do(state, "COMMIT", err);
     if (status != ANYFLASH_OK && sqlite3_get_autocommit(state->database) == 0)
         sqlite3_exec(state->database, "ROLLBACK", NULL, NULL, NULL);
-    af_step_hook();
+    af_install_step_hook();
     return status;
 }
 
@@ -173,12 +173,12 @@ static bool read_rows(sqlite3_stmt *statement, struct af_arena *arena,
 {
     struct af_operation *list = NULL;
     size_t count = 0;
-    size_t room = 0;
+    size_t capacity = 0;
     int code;
     while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
-        if (count == room) {
-            room = room == 0 ? 16 : room * 2;
-            struct af_operation *larger = af_arena_array(arena, room, sizeof *larger);
+        if (count == capacity) {
+            capacity = capacity == 0 ? 16 : capacity * 2;
+            struct af_operation *larger = af_arena_array(arena, capacity, sizeof *larger);
             if (larger == NULL)
                 return false;
             if (count > 0)

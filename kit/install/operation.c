@@ -15,7 +15,7 @@ static enum anyflash_status make_root(const char *root, struct anyflash_error *e
     if (mkdir(root, 0755) != 0)
         return af_fail(err, ANYFLASH_E_IO, "cannot make the folder '%s': %s", root,
                        strerror(errno));
-    af_step_hook();
+    af_install_step_hook();
     return ANYFLASH_OK;
 }
 
@@ -64,7 +64,7 @@ enum anyflash_status af_operation_move(struct af_run *run, struct af_operation *
 static enum anyflash_status remove_root(const char *root, struct anyflash_error *err)
 {
     bool gone = af_swap_remove(root);
-    af_step_hook();
+    af_install_step_hook();
     return gone ? ANYFLASH_OK : af_fail(err, ANYFLASH_E_IO, "cannot remove all of '%s'", root);
 }
 

@@ -16,7 +16,7 @@
 #define RECORD_BYTES_MAX (64u * 1024u * 1024u)
 /* site-packages lies at most so deep in an environment: lib64/python3.12/site-packages. */
 #define STEPS_UP_MAX 4
-#define PATH_BYTES (2 * AF_RECORD_PATH_BYTES)
+#define PATH_BYTES (2 * AF_FORMATS_RECORD_PATH_BYTES)
 
 struct check {
     const char *site;
@@ -42,7 +42,7 @@ static void fault(struct check *check, const char *path, enum af_record_fault_ki
     struct af_record_result *result = check->result;
     if (result->fault_count < AF_RECORD_FAULTS_MAX)
         result->faults[result->fault_count] = (struct af_record_fault){
-            af_text_scrub(check->arena, path, AF_RECORD_PATH_BYTES), kind};
+            af_text_scrub(check->arena, path, AF_FORMATS_RECORD_PATH_BYTES), kind};
     result->fault_count++;
 }
 
@@ -60,16 +60,17 @@ static bool stays_inside(const char *path)
 }
 
 /* Byte code is made and removed by the interpreter as it likes. */
-static bool may_be_absent(const struct af_record_line *line)
+static bool may_be_absent(const struct af_formats_record_line *line)
 {
     return line->sha256[0] == '\0' && af_ends_with(line->path, ".pyc");
 }
 
-static void check_hash(struct check *check, const struct af_record_line *line, const char *path)
+static void check_hash(struct check *check, const struct af_formats_record_line *line,
+                       const char *path)
 {
     char hex[AF_SHA256_HEX_BYTES];
     uint64_t size_bytes = 0;
-    if (af_sha256_file(path, hex, &size_bytes, NULL) != ANYFLASH_OK) {
+    if (af_file_sha256(path, hex, &size_bytes, NULL) != ANYFLASH_OK) {
         fault(check, line->path, AF_RECORD_FILE_UNREAD);
         return;
     }
@@ -79,7 +80,7 @@ static void check_hash(struct check *check, const struct af_record_line *line, c
         fault(check, line->path, AF_RECORD_FILE_CHANGED);
 }
 
-static void check_line(struct check *check, const struct af_record_line *line)
+static void check_line(struct check *check, const struct af_formats_record_line *line)
 {
     struct stat found;
     char path[PATH_BYTES];
@@ -104,7 +105,7 @@ enum anyflash_status af_record_check(const char *site_folder, const char *info_f
 {
     struct af_record_result result = {0};
     struct check check = {site_folder, hash, arena, &result};
-    struct af_record_line line;
+    struct af_formats_record_line line;
     struct af_span text;
     const char *record = af_path_join(arena, info_folder, "RECORD");
     const char *installer = af_path_join(arena, info_folder, "INSTALLER");
@@ -113,7 +114,7 @@ enum anyflash_status af_record_check(const char *site_folder, const char *info_f
     enum anyflash_status status = af_file_read(arena, record, RECORD_BYTES_MAX, &text, err);
     if (status != ANYFLASH_OK)
         return status;
-    while (af_record_next(&text, &line))
+    while (af_formats_record_next(&text, &line))
         check_line(&check, &line);
     result.has_installer = af_file_is_regular(installer);
     if (arena->failed)

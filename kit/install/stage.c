@@ -83,8 +83,8 @@ static void tell_line(const struct af_stage *stage, struct af_span line)
     size_t end_len = line.len > SAID_BYTES ? SAID_BYTES / 2 : 0;
     af_text_quote(start, sizeof start, line.data, start_len);
     af_text_quote(end, sizeof end, line.data + line.len - end_len, end_len);
-    af_say(&stage->run->talk, "  %s: %s%s%s", stage->uv ? "uv" : "pip", start,
-           end_len > 0 ? " ... " : "", end);
+    af_progress_message(&stage->run->progress, "  %s: %s%s%s", stage->uv ? "uv" : "pip", start,
+                        end_len > 0 ? " ... " : "", end);
 }
 
 /* The last lines that a program said, each a sentence. */
@@ -93,8 +93,8 @@ static void tell(const struct af_stage *stage, struct af_span text)
     struct af_span lines[SAID_LINES_MAX];
     struct af_span line;
     size_t count = 0;
-    while (af_span_line(&text, &line)) {
-        line = af_span_trim(line);
+    while (af_text_line(&text, &line)) {
+        line = af_text_trim(line);
         if (line.len > 0)
             lines[count++ % SAID_LINES_MAX] = line;
     }
@@ -213,8 +213,8 @@ static enum anyflash_status read_additions(struct af_arena *arena, struct af_spa
     const char **found = af_arena_array(arena, WORDS_MAX, sizeof *found);
     struct af_span line;
     size_t count = 0;
-    while (found != NULL && count < WORDS_MAX && af_span_line(&text, &line)) {
-        line = af_span_trim(line);
+    while (found != NULL && count < WORDS_MAX && af_text_line(&text, &line)) {
+        line = af_text_trim(line);
         if (line.len < 3 || line.data[0] != '+' || line.data[1] != ' ')
             continue;
         found[count++] = af_arena_text_n(arena, line.data + 2, line.len - 2);

@@ -60,7 +60,7 @@ static enum anyflash_status rewrite_record(struct af_arena *arena, const char *i
     enum anyflash_status status = af_file_read(arena, path, AF_RECORD_BYTES_MAX, &record, err);
     if (status != ANYFLASH_OK)
         return status;
-    while (af_span_line(&record, &line)) {
+    while (af_text_line(&record, &line)) {
         if (starts_with(line, start) || starts_with(line, cache))
             continue;
         af_text_add_n(&made, line.data, line.len);

@@ -10,7 +10,7 @@
 
 #include "kit/base/text.h"
 
-void af_step_hook(void)
+void af_install_step_hook(void)
 {
     static int64_t count; /* counts steps for tests only */
     int64_t at = 0;
@@ -21,7 +21,7 @@ void af_step_hook(void)
 
 #else
 
-void af_step_hook(void)
+void af_install_step_hook(void)
 {
 }
 

@@ -9,6 +9,6 @@
  * AF_TEST_HOOKS the ANYFLASH_KILL_AT-th call (1 = the first) kills the process
  * with SIGKILL; in others it does nothing.
  */
-void af_step_hook(void);
+void af_install_step_hook(void);
 
 #endif

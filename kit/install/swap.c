@@ -99,7 +99,7 @@ static enum anyflash_status move(const char *from, const char *to, struct anyfla
                            from, to);
         return fail_entry("move", from, err);
     }
-    af_step_hook();
+    af_install_step_hook();
     return ANYFLASH_OK;
 }
 
@@ -188,18 +188,18 @@ struct walk {
     struct af_arena *arena;
     const char **paths;
     size_t count;
-    size_t room;
+    size_t capacity;
 };
 
 static bool push(struct walk *walk, const char *path)
 {
-    if (walk->count == walk->room) {
-        size_t room = walk->room == 0 ? 256 : walk->room * 2;
-        const char **larger = af_mem_resize(walk->paths, room * sizeof *larger);
+    if (walk->count == walk->capacity) {
+        size_t capacity = walk->capacity == 0 ? 256 : walk->capacity * 2;
+        const char **larger = af_mem_resize(walk->paths, capacity * sizeof *larger);
         if (larger == NULL)
             return false;
         walk->paths = larger;
-        walk->room = room;
+        walk->capacity = capacity;
     }
     walk->paths[walk->count++] = path;
     return path != NULL;
@@ -244,7 +244,7 @@ static enum anyflash_status digest_one(struct walk *walk, const char *site, cons
                                 (intmax_t)facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
     af_sha256_add(hash, line, (size_t)len + 1);
     if (S_ISLNK(facts.st_mode)) {
-        const char *text = af_path_link(walk->arena, full);
+        const char *text = af_file_link_text(walk->arena, full);
         af_sha256_add(hash, text == NULL ? "" : text, text == NULL ? 0 : strlen(text));
     }
     return folder ? push_folder(walk, full, path, err) : ANYFLASH_OK;

@@ -36,7 +36,8 @@ static bool overlap(const struct af_entry *entry, const struct af_operation *lat
 
 /* Later installations over the same files: they must go first. */
 static enum anyflash_status check_later(struct af_run *run, struct af_operation *list,
-                                        const struct af_operation *chosen, struct af_done *done,
+                                        const struct af_operation *chosen,
+                                        struct af_install_result *done,
                                         struct anyflash_error *err)
 {
     for (struct af_operation *later = list; later < chosen; later++) {
@@ -61,7 +62,7 @@ static enum anyflash_status check_later(struct af_run *run, struct af_operation 
 
 /* What was installed must still lie there as it was; and the old files aside. */
 static enum anyflash_status check_files(struct af_run *run, const struct af_operation *chosen,
-                                        bool force, struct af_done *done,
+                                        bool force, struct af_install_result *done,
                                         struct anyflash_error *err)
 {
     const char *now;
@@ -109,7 +110,8 @@ static enum anyflash_status make_entries(struct af_run *run, const struct af_ope
 }
 
 static enum anyflash_status take_back(struct af_run *run, const struct af_operation *chosen,
-                                      struct af_done *done, struct anyflash_error *err)
+                                      struct af_install_result *done,
+                                      struct anyflash_error *err)
 {
     struct af_operation operation = {
         .kind = AF_OPERATION_UNDO,
@@ -129,19 +131,19 @@ static enum anyflash_status take_back(struct af_run *run, const struct af_operat
         return status;
     struct anyflash_error later;
     if (af_operation_end(run->state, &operation, &later) != ANYFLASH_OK)
-        af_say(&run->talk, "the next run will clean up: %s", later.message);
+        af_progress_message(&run->progress, "the next run will clean up: %s", later.message);
     if (status == ANYFLASH_OK)
-        *done = (struct af_done){
+        *done = (struct af_install_result){
             .answer = AF_YES, .title = chosen->title, .changed = true, .id = chosen->id};
     return status;
 }
 
-enum anyflash_status af_undo(struct af_run *run, int64_t id, bool force, struct af_done *done,
-                             struct anyflash_error *err)
+enum anyflash_status af_undo(struct af_run *run, int64_t id, bool force,
+                             struct af_install_result *done, struct anyflash_error *err)
 {
     struct af_operation *list;
     size_t count;
-    *done = (struct af_done){.answer = AF_YES};
+    *done = (struct af_install_result){.answer = AF_YES};
     enum anyflash_status status = af_journal_list(run->state, AF_PHASE_DONE, AF_PHASE_DONE,
                                                   run->site, run->arena, &list, &count, err);
     if (status != ANYFLASH_OK)
@@ -183,17 +185,17 @@ static enum anyflash_status forget_one(struct af_run *run, const struct af_opera
         return status;
     struct anyflash_error later;
     if (af_operation_end(run->state, &operation, &later) != ANYFLASH_OK)
-        af_say(&run->talk, "the next run will clean up: %s", later.message);
+        af_progress_message(&run->progress, "the next run will clean up: %s", later.message);
     return status;
 }
 
-enum anyflash_status af_forget(struct af_run *run, int64_t id, struct af_done *done,
+enum anyflash_status af_forget(struct af_run *run, int64_t id, struct af_install_result *done,
                                struct anyflash_error *err)
 {
     struct af_operation *list;
     size_t count;
     int64_t forgotten = 0;
-    *done = (struct af_done){.answer = AF_YES};
+    *done = (struct af_install_result){.answer = AF_YES};
     enum anyflash_status status = af_journal_list(run->state, AF_PHASE_DONE, AF_PHASE_DONE,
                                                   run->site, run->arena, &list, &count, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
@@ -213,20 +215,21 @@ enum anyflash_status af_forget(struct af_run *run, int64_t id, struct af_done *d
     return status;
 }
 
-uint64_t af_kept_bytes(const struct af_operation *operation, struct af_arena *arena)
+uint64_t af_undo_bytes(const struct af_operation *operation, struct af_arena *arena)
 {
     return af_swap_bytes(operation->aside_root, arena);
 }
 
 /* One operation of a process that is gone: its lock was free. */
 static enum anyflash_status recover_one(struct af_state *state, struct af_operation *operation,
-                                        struct af_arena *arena, const struct af_talk *talk,
+                                        struct af_arena *arena,
+                                        const struct af_progress *progress,
                                         struct anyflash_error *err)
 {
     bool back = operation->phase < AF_PHASE_COMMITTED;
     if (!af_file_is_folder(operation->site)) {
-        af_say(talk, "the environment of an unfinished '%s' is gone: '%s'", operation->title,
-               operation->site);
+        af_progress_message(progress, "the environment of an unfinished '%s' is gone: '%s'",
+                            operation->title, operation->site);
         return af_journal_phase(state, operation, AF_PHASE_GONE, err);
     }
     enum anyflash_status status = ANYFLASH_OK;
@@ -235,15 +238,16 @@ static enum anyflash_status recover_one(struct af_state *state, struct af_operat
     if (status == ANYFLASH_OK)
         status = af_operation_end(state, operation, err);
     if (status == ANYFLASH_OK)
-        af_say(talk,
-               back ? "'%s' was cut off: everything is as before it"
-                    : "'%s' was cut off after it was done: cleaned up",
-               operation->title);
+        af_progress_message(progress,
+                            back ? "'%s' was cut off: everything is as before it"
+                                 : "'%s' was cut off after it was done: cleaned up",
+                            operation->title);
     return status;
 }
 
 enum anyflash_status af_recover_held(struct af_state *state, const char *site,
-                                     const struct af_talk *talk, struct anyflash_error *err)
+                                     const struct af_progress *progress,
+                                     struct anyflash_error *err)
 {
     struct af_arena arena;
     struct af_operation *list;
@@ -252,14 +256,14 @@ enum anyflash_status af_recover_held(struct af_state *state, const char *site,
     enum anyflash_status status = af_journal_list(state, AF_PHASE_PREPARING, AF_PHASE_COMMITTED,
                                                   site, &arena, &list, &count, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
-        status = recover_one(state, &list[i], &arena, talk, err);
+        status = recover_one(state, &list[i], &arena, progress, err);
     af_arena_release(&arena);
     return status;
 }
 
 /* An environment with something unfinished, unless its process is at work. */
 static void recover_site(struct af_state *state, const char *site, struct af_arena *arena,
-                         const struct af_talk *talk)
+                         const struct af_progress *progress)
 {
     struct af_lock lock = {0};
     struct anyflash_error err;
@@ -269,13 +273,14 @@ static void recover_site(struct af_state *state, const char *site, struct af_are
     if (status == ANYFLASH_E_TIMEOUT)
         return;
     if (status == ANYFLASH_OK)
-        status = af_recover_held(state, site, talk, &err);
+        status = af_recover_held(state, site, progress, &err);
     if (status != ANYFLASH_OK)
-        af_say(talk, "an unfinished installation cannot be taken back yet: %s", err.message);
+        af_progress_message(progress, "an unfinished installation cannot be taken back yet: %s",
+                            err.message);
     af_lock_release(&lock);
 }
 
-enum anyflash_status af_recover(struct af_state *state, const struct af_talk *talk,
+enum anyflash_status af_recover(struct af_state *state, const struct af_progress *progress,
                                 struct anyflash_error *err)
 {
     struct af_arena arena;
@@ -291,7 +296,7 @@ enum anyflash_status af_recover(struct af_state *state, const struct af_talk *ta
         for (size_t j = 0; j < i; j++)
             seen = seen || strcmp(list[j].site, list[i].site) == 0;
         if (!seen)
-            recover_site(state, list[i].site, &arena, talk);
+            recover_site(state, list[i].site, &arena, progress);
     }
     af_arena_release(&arena);
     return status;

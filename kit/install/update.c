@@ -40,7 +40,7 @@ struct updating {
     struct sources sources;
     const struct af_catalog *embedded;
     const struct af_catalog *current;
-    const struct af_talk *talk;
+    const struct af_progress *progress;
     struct af_arena *arena;
     enum fate *fates;     /* of each wheel of the embedded catalog */
     struct af_text fresh; /* rows of wheels that it has not */
@@ -52,7 +52,7 @@ struct updating {
 
 /* Wheels of one listing, sorted by address. */
 struct listed {
-    const struct af_wheel **wheels;
+    const struct af_catalog_wheel **wheels;
     bool *known;
     size_t count;
 };
@@ -78,11 +78,11 @@ static enum anyflash_status read_sources(const struct af_span *given, struct sou
 }
 
 /* `sentence` is NULL when it could not be made. */
-static void say(const struct updating *updating, const char *sentence)
+static void message(const struct updating *updating, const char *sentence)
 {
-    const struct af_talk *talk = updating->talk;
-    if (talk != NULL && talk->say != NULL && sentence != NULL)
-        talk->say(talk->context, sentence);
+    const struct af_progress *progress = updating->progress;
+    if (progress != NULL && progress->message != NULL && sentence != NULL)
+        progress->message(progress->context, sentence);
 }
 
 /* `pattern` with {source}, {count} and {page} filled in. */
@@ -144,20 +144,20 @@ static enum anyflash_status get_pages(struct updating *updating,
 
 static int by_url(const void *a, const void *b)
 {
-    return strcmp((*(const struct af_wheel *const *)a)->url,
-                  (*(const struct af_wheel *const *)b)->url);
+    return strcmp((*(const struct af_catalog_wheel *const *)a)->url,
+                  (*(const struct af_catalog_wheel *const *)b)->url);
 }
 
-static bool sort_listed(const struct af_wheel *wheels, size_t count, struct af_arena *arena,
-                        struct listed *listed)
+static bool sort_listed(const struct af_catalog_wheel *wheels, size_t count,
+                        struct af_arena *arena, struct listed *listed)
 {
-    listed->wheels = af_arena_array(arena, count + 1, sizeof(struct af_wheel *));
+    listed->wheels = af_arena_array(arena, count + 1, sizeof(struct af_catalog_wheel *));
     listed->known = af_arena_array(arena, count + 1, sizeof *listed->known);
     if (arena->failed)
         return false;
     for (size_t i = 0; i < count; i++)
         listed->wheels[i] = &wheels[i];
-    qsort(listed->wheels, count, sizeof(struct af_wheel *), by_url);
+    qsort(listed->wheels, count, sizeof(struct af_catalog_wheel *), by_url);
     for (size_t i = 0; i < count; i++)
         if (i == 0 || by_url(&listed->wheels[i - 1], &listed->wheels[i]) != 0)
             listed->wheels[listed->count++] = listed->wheels[i];
@@ -165,19 +165,19 @@ static bool sort_listed(const struct af_wheel *wheels, size_t count, struct af_a
 }
 
 /* Whether the listing has the wheel; it then is known. */
-static bool find_listed(struct listed *listed, const struct af_wheel *wheel)
+static bool find_listed(struct listed *listed, const struct af_catalog_wheel *wheel)
 {
-    const struct af_wheel **found =
-        wheel->url == NULL
-            ? NULL
-            : bsearch(&wheel, listed->wheels, listed->count, sizeof(struct af_wheel *), by_url);
+    const struct af_catalog_wheel **found =
+        wheel->url == NULL ? NULL
+                           : bsearch(&wheel, listed->wheels, listed->count,
+                                     sizeof(struct af_catalog_wheel *), by_url);
     if (found != NULL)
         listed->known[found - listed->wheels] = true;
     return found != NULL;
 }
 
 /* A wheel that the listing of its source should have. */
-static bool is_of(const struct af_wheel *wheel, const struct af_listing_source *source)
+static bool is_of(const struct af_catalog_wheel *wheel, const struct af_listing_source *source)
 {
     return strcmp(wheel->source, source->source) == 0 && wheel->url != NULL &&
            af_starts_with(wheel->url, source->files);
@@ -191,7 +191,7 @@ static enum anyflash_status compare(const struct updating *updating,
 {
     size_t counted = 0; /* known because a page named them, and gone */
     for (size_t i = 0; i < updating->embedded->count; i++) {
-        const struct af_wheel *wheel = &updating->embedded->wheels[i];
+        const struct af_catalog_wheel *wheel = &updating->embedded->wheels[i];
         if (!is_of(wheel, source) || find_listed(listed, wheel))
             continue;
         result->gone++;
@@ -212,7 +212,7 @@ static enum anyflash_status apply(struct updating *updating,
 {
     enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; i < updating->embedded->count; i++) {
-        const struct af_wheel *wheel = &updating->embedded->wheels[i];
+        const struct af_catalog_wheel *wheel = &updating->embedded->wheels[i];
         if (is_of(wheel, source))
             updating->fates[i] = find_listed(listed, wheel) ? IS_LISTED : IS_GONE;
     }
@@ -231,7 +231,7 @@ static enum anyflash_status take_listing(struct updating *updating,
     struct af_text rows = {0};
     struct af_listing_counts counts = {0};
     struct listed listed = {.count = 0};
-    const struct af_wheel *wheels = NULL;
+    const struct af_catalog_wheel *wheels = NULL;
     const char *date;
     size_t count = 0;
     af_arena_init(&arena);
@@ -268,7 +268,8 @@ static enum anyflash_status keep_current(struct updating *updating,
     struct listed listed = {.count = 0};
     size_t count = 0;
     af_arena_init(&arena);
-    struct af_wheel *wheels = af_arena_array(&arena, current->count + 1, sizeof *wheels);
+    struct af_catalog_wheel *wheels =
+        af_arena_array(&arena, current->count + 1, sizeof *wheels);
     for (size_t i = 0; wheels != NULL && i < current->count; i++)
         if (is_of(&current->wheels[i], source))
             wheels[count++] = current->wheels[i];
@@ -296,8 +297,8 @@ static enum anyflash_status leave(struct updating *updating,
         (struct af_update_source){.source = result->source,
                                   .known = result->known,
                                   .problem = af_arena_text(updating->arena, problem->message)};
-    say(updating, af_arena_format(updating->arena, "%s: left as it was: %s", result->source,
-                                  problem->message));
+    message(updating, af_arena_format(updating->arena, "%s: left as it was: %s", result->source,
+                                      problem->message));
     return keep_current(updating, source, err);
 }
 
@@ -331,8 +332,9 @@ static enum anyflash_status update_source(struct updating *updating,
             : take_listing(updating, source, result, &problem);
     if (status != ANYFLASH_OK)
         return leave(updating, source, result, status, &problem, err);
-    say(updating, af_arena_format(updating->arena, "%s: %zu wheels, %zu new, %zu gone",
-                                  result->source, result->listed, result->added, result->gone));
+    message(updating,
+            af_arena_format(updating->arena, "%s: %zu wheels, %zu new, %zu gone",
+                            result->source, result->listed, result->added, result->gone));
     updating->update->read_count++;
     updating->update->added += result->added;
     updating->update->gone += result->gone;
@@ -360,7 +362,7 @@ static enum anyflash_status write_rows(const struct updating *updating, struct a
         strftime(date, sizeof date, "%Y-%m-%d", &utc);
     af_catalog_write_date(rows, date);
     for (size_t i = 0; status == ANYFLASH_OK && i < updating->embedded->count; i++) {
-        struct af_wheel wheel = updating->embedded->wheels[i];
+        struct af_catalog_wheel wheel = updating->embedded->wheels[i];
         wheel.listed |= updating->fates[i] == IS_LISTED;
         if (updating->fates[i] != IS_GONE)
             status = af_catalog_write_row(rows, &wheel, err);
@@ -394,14 +396,14 @@ static enum anyflash_status update_all(struct updating *updating, struct anyflas
 enum anyflash_status af_update_fetch(struct af_http *http, const struct af_span *sources,
                                      const struct af_catalog *embedded,
                                      const struct af_catalog *current,
-                                     const struct af_talk *talk, struct af_arena *arena,
+                                     const struct af_progress *progress, struct af_arena *arena,
                                      struct af_update *update_out, struct anyflash_error *err)
 {
     struct af_update update = {.catalog = {.name = "updated"}};
     struct updating updating = {.http = http,
                                 .embedded = embedded,
                                 .current = current,
-                                .talk = talk,
+                                .progress = progress,
                                 .arena = arena,
                                 .update = &update};
     struct af_text rows = {0};

@@ -13,7 +13,7 @@
 
 #include "kit/catalog/catalog.h"
 #include "kit/system/http.h"
-#include "kit/system/talk.h"
+#include "kit/system/progress.h"
 
 #define AF_UPDATE_SOURCES_BYTES_MAX (1u << 20)
 
@@ -46,7 +46,7 @@ struct af_update {
 enum anyflash_status af_update_fetch(struct af_http *http, const struct af_span *sources,
                                      const struct af_catalog *embedded,
                                      const struct af_catalog *current,
-                                     const struct af_talk *talk, struct af_arena *arena,
+                                     const struct af_progress *progress, struct af_arena *arena,
                                      struct af_update *update_out, struct anyflash_error *err);
 
 /*

@@ -71,7 +71,7 @@ static json_t *collect_lines(struct af_span output)
 {
     json_t *said = json_object();
     struct af_span line;
-    while (said != NULL && af_span_line(&output, &line)) {
+    while (said != NULL && af_text_line(&output, &line)) {
         json_t *one = NULL;
         size_t mark = strlen(MARK);
         if (line.len <= mark || memcmp(line.data, MARK, mark) != 0)
@@ -207,8 +207,8 @@ static bool compare(const char *text, const float *expected, int64_t heads, int6
     return true;
 }
 
-static void judge(struct verify *verify, const char *what, const char *device, bool is_whole,
-                  double distance, double bound)
+static void fit(struct verify *verify, const char *what, const char *device, bool is_whole,
+                double distance, double bound)
 {
     const char *name = af_arena_format(verify->arena, "%s on %s", what, device);
     if (!is_whole)
@@ -237,7 +237,7 @@ static void take_gradients(struct verify *verify, const struct answer *answer,
     for (size_t i = 0; i < 3; i++)
         is_whole = is_whole && compare(json_string_value(json_array_get(texts, i)), expected[i],
                                        heads[i], known->head_dim, &worst);
-    judge(verify, "backward", device, is_whole, worst, AF_VERIFY_BOUND_BACKWARD);
+    fit(verify, "backward", device, is_whole, worst, AF_VERIFY_BOUND_BACKWARD);
 }
 
 static enum anyflash_status take_results(struct verify *verify, const struct answer *answer,
@@ -260,7 +260,7 @@ static enum anyflash_status take_results(struct verify *verify, const struct ans
         return status;
     double distance = 0.0;
     bool is_whole = compare(text, known.o, AF_KNOWN_HEADS, head_dim, &distance);
-    judge(verify, "forward", device, is_whole, distance, AF_VERIFY_BOUND_FORWARD);
+    fit(verify, "forward", device, is_whole, distance, AF_VERIFY_BOUND_FORWARD);
     if (broken != NULL)
         row(verify, af_arena_format(verify->arena, "backward on %s", device), AF_NO, broken);
     else

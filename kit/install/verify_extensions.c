@@ -62,7 +62,7 @@ static void read_answer(struct loading *loading, struct af_span output)
 {
     static const char mark[] = "anyflash-verify ";
     struct af_span span;
-    while (af_span_line(&output, &span)) {
+    while (af_text_line(&output, &span)) {
         const char *line = af_arena_text_n(loading->arena, span.data, span.len);
         const char *rest;
         size_t number;

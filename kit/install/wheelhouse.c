@@ -100,7 +100,7 @@ static enum anyflash_status look(const struct af_wheelhouse_wheel *wheel, const 
     *placed_out = source.st_dev == there.st_dev && source.st_ino == there.st_ino;
     if (*placed_out)
         return ANYFLASH_OK;
-    enum anyflash_status status = af_sha256_file(to, hex, NULL, NULL);
+    enum anyflash_status status = af_file_sha256(to, hex, NULL, NULL);
     if (status == ANYFLASH_E_NO_MEMORY)
         return af_fail_memory(err);
     *placed_out = status == ANYFLASH_OK && af_sha256_equal(hex, wheel->sha256);
@@ -183,7 +183,7 @@ static enum anyflash_status take_folder(struct maker *maker, struct anyflash_err
     const char **names;
     size_t count;
     bool cut;
-    const char *index = af_path_real(maker->arena, maker->index);
+    const char *index = af_file_real_path(maker->arena, maker->index);
     enum anyflash_status status =
         af_folder_list(maker->arena, maker->question->folder, AF_WHEELHOUSE_FILES_MAX, &names,
                        &count, &cut, err);
@@ -199,7 +199,7 @@ static enum anyflash_status take_folder(struct maker *maker, struct anyflash_err
             break;
         if (af_ends_with(names[i], ".whl") && !af_file_is_folder(path))
             status = take_wheel(maker, names[i], err);
-        else if (index == NULL || !af_equal(af_path_real(maker->arena, path), index))
+        else if (index == NULL || !af_equal(af_file_real_path(maker->arena, path), index))
             take_other(maker, path, names[i]);
     }
     return status == ANYFLASH_OK && maker->arena->failed ? af_fail_memory(err) : status;

@@ -236,7 +236,7 @@ static enum anyflash_status hash(struct opened *opened, const char *path,
     char hex[AF_SHA256_HEX_BYTES];
     af_sha256_bytes(metadata, hex);
     opened->wheel->metadata_sha256 = af_arena_text(opened->arena, hex);
-    enum anyflash_status status = af_sha256_file(path, hex, &opened->wheel->size_bytes, err);
+    enum anyflash_status status = af_file_sha256(path, hex, &opened->wheel->size_bytes, err);
     opened->wheel->sha256 = status == ANYFLASH_OK ? af_arena_text(opened->arena, hex) : NULL;
     return status;
 }

@@ -168,7 +168,7 @@ static void give_list(struct af_given *given, struct af_fact *fact)
     const char *at = given->value;
     while (*at != '\0' && count < AF_COUNT(items)) {
         size_t len = strcspn(at, ",");
-        struct af_span item = af_span_trim((struct af_span){at, len});
+        struct af_span item = af_text_trim((struct af_span){at, len});
         if (item.len > 0)
             items[count++] = af_arena_text_n(given->arena, item.data, item.len);
         at += at[len] == ',' ? len + 1 : len;
@@ -256,8 +256,8 @@ enum anyflash_status af_machine_given(struct af_machine *machine, const char *wo
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--given: expected key=value, as torch=2.9.1");
     struct af_machine made = *machine;
     struct af_given given = {.machine = &made, .arena = &made.arena};
-    struct af_span value = af_span_trim((struct af_span){equals + 1, strlen(equals + 1)});
-    struct af_span key = af_span_trim((struct af_span){word, (size_t)(equals - word)});
+    struct af_span value = af_text_trim((struct af_span){equals + 1, strlen(equals + 1)});
+    struct af_span key = af_text_trim((struct af_span){word, (size_t)(equals - word)});
     char shown[VALUE_BYTES];
     af_text_quote(shown, sizeof shown, value.data, value.len);
     copy_rows(&made);

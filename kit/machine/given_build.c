@@ -168,7 +168,7 @@ void af_given_toolkit(struct af_given *given)
     const char *version = af_given_version(given);
     int major;
     int minor;
-    if (af_libc_version_parse(version, &major, &minor))
+    if (af_machine_libc_version_parse(version, &major, &minor))
         af_fact_text(given->arena, &toolkit->version, version, given->source);
     else
         af_given_unclear(given, &toolkit->version, "not a CUDA version as 12.8");

@@ -49,7 +49,7 @@ static bool find_target_word(const char *lower, char *sm, size_t size_bytes)
         size_t len = strcspn(at, " ,()/");
         snprintf(word, sizeof word, "%.*s", (int)(len < 23 ? len : 23), at);
         bool target = af_starts_with(word, "sm") || af_starts_with(word, "gfx");
-        if (target && af_gpu_sm_parse(word, sm, size_bytes))
+        if (target && af_machine_gpu_sm_parse(word, sm, size_bytes))
             return true;
         at += len + (at[len] != '\0');
     }
@@ -83,11 +83,12 @@ static void describe(struct af_given *given, size_t index, const char *name, con
     if (find_target_word(lower, target, sizeof target)) {
         sm = target;
         vendor = target[0] == 'g' ? "amd" : "nvidia";
-    } else if (!af_gpu_name_find(lower, &vendor, &sm) && isdigit((unsigned char)lower[0])) {
+    } else if (!af_machine_gpu_name_find(lower, &vendor, &sm) &&
+               isdigit((unsigned char)lower[0])) {
         /* "4090": people leave the line's name out */
         const char *whole = af_arena_format(given->arena, "rtx %s", lower);
         if (whole != NULL)
-            af_gpu_name_find(whole, &vendor, &sm);
+            af_machine_gpu_name_find(whole, &vendor, &sm);
     }
     if (vendor != NULL)
         give_vendor(given, gpu, vendor);
@@ -127,7 +128,7 @@ void af_given_gpu(struct af_given *given)
     begin_rows(given);
     for (const char *at = given->value; *at != '\0';) {
         size_t len = strcspn(at, ",+");
-        struct af_span part = af_span_trim((struct af_span){at, len});
+        struct af_span part = af_text_trim((struct af_span){at, len});
         const char *lower = given->lower + (part.data - given->value);
         const char *name;
         const char *text = af_arena_text_n(given->arena, part.data, part.len);
@@ -155,7 +156,7 @@ void af_given_sm(struct af_given *given)
         struct af_gpu *gpu = row(given, index);
         if (gpu == NULL)
             return;
-        if (!af_gpu_sm_parse(word, sm, sizeof sm)) {
+        if (!af_machine_gpu_sm_parse(word, sm, sizeof sm)) {
             af_given_unclear(given, &gpu->sm, "not a compute capability as 8.9 or gfx942");
             return;
         }
@@ -199,7 +200,7 @@ void af_given_driver(struct af_given *given)
         af_given_unclear(given, &driver->kernel_version, "not a driver version as 580.95.05");
         return;
     }
-    const char *cuda = af_gpu_driver_cuda(version);
+    const char *cuda = af_machine_gpu_driver_cuda(version);
     const char *source =
         af_arena_format(given->arena, "%s: NVIDIA's table of drivers", given->source);
     af_fact_text(given->arena, &driver->kernel_version, version, given->source);
@@ -235,5 +236,5 @@ void af_given_visible_devices(struct af_given *given)
         af_fact_absent(given->arena, fact, given->source);
     else
         af_fact_text(given->arena, fact, given->value, given->source);
-    af_gpu_visibility(given->machine, unset ? NULL : given->value, given->source);
+    af_machine_gpu_visibility(given->machine, unset ? NULL : given->value, given->source);
 }

@@ -14,10 +14,10 @@ static const struct {
     const char *libc_version;
     const char *glibcxx;
 } distributions[] = {
-#define AF_DISTRIBUTION(id, version, libc, libc_version, glibcxx)                              \
+#define AF_MACHINE_DISTRIBUTION(id, version, libc, libc_version, glibcxx)                      \
     {id, version, libc, libc_version, glibcxx},
 #include "kit/machine/distributions.inc"
-#undef AF_DISTRIBUTION
+#undef AF_MACHINE_DISTRIBUTION
 };
 
 /* Words that name a distribution, and its id; of two, the last one counts. */
@@ -167,7 +167,7 @@ static void set_libc(struct af_given *given, const char *libc, const char *versi
     struct af_platform *platform = &given->machine->platform;
     int major;
     int minor;
-    if (!af_libc_version_parse(version, &major, &minor)) {
+    if (!af_machine_libc_version_parse(version, &major, &minor)) {
         af_given_unclear(given, &platform->libc_version, "not a version as 2.35");
         return;
     }
@@ -317,7 +317,7 @@ void af_given_derive(struct af_given *given)
     if ((platform_given || af_given_fact_by(&python->version, "")) &&
         af_fact_is(&python->implementation, "cpython") &&
         platform->arch.state == AF_FACT_KNOWN && !af_given_fact_by(&python->soabi, "python.") &&
-        af_libc_version_parse(version, &major, &minor)) {
+        af_machine_libc_version_parse(version, &major, &minor)) {
         const char *nodot = af_arena_format(given->arena, "%d%d", major, minor);
         if (nodot != NULL)
             derive_soabi(given, nodot);

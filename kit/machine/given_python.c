@@ -37,7 +37,7 @@ void af_given_python(struct af_given *given)
         snprintf(version, sizeof version, "%.*s", (int)(len < 30 ? len : 30), digits);
     int major;
     int minor;
-    if (!af_libc_version_parse(version, &major, &minor) || digits[len] == 'x') {
+    if (!af_machine_libc_version_parse(version, &major, &minor) || digits[len] == 'x') {
         af_given_unclear(given, &python->version, "not a Python version as 3.12 or 3.13t");
         return;
     }
@@ -89,7 +89,7 @@ static void imply_cudart(struct af_given *given, const char *cuda)
 {
     int major;
     int minor;
-    if (!af_libc_version_parse(cuda, &major, &minor))
+    if (!af_machine_libc_version_parse(cuda, &major, &minor))
         return;
     const char *soname = major == 11 ? "libcudart.so.11.0"
                                      : af_arena_format(given->arena, "libcudart.so.%d", major);
@@ -162,7 +162,7 @@ void af_given_torch_cuda(struct af_given *given)
     int minor;
     if (version == NULL)
         version = af_given_version(given);
-    if (!af_libc_version_parse(version, &major, &minor)) {
+    if (!af_machine_libc_version_parse(version, &major, &minor)) {
         af_given_unclear(given, &torch->cuda, "not a CUDA version as 12.8");
         return;
     }

@@ -14,21 +14,21 @@ static const struct {
     const char *name;
     const char *sm;
 } gpu_names[] = {
-#define AF_GPU_NAME(vendor, name, sm) {vendor, name, sm},
+#define AF_MACHINE_GPU_NAME(vendor, name, sm) {vendor, name, sm},
 #include "kit/machine/gpu_names.inc"
-#undef AF_GPU_NAME
+#undef AF_MACHINE_GPU_NAME
 };
 
 static const struct {
     long branch;
     const char *cuda;
 } driver_cuda[] = {
-#define AF_DRIVER_CUDA(branch, cuda) {branch, cuda},
+#define AF_MACHINE_DRIVER_CUDA(branch, cuda) {branch, cuda},
 #include "kit/machine/driver_cuda.inc"
-#undef AF_DRIVER_CUDA
+#undef AF_MACHINE_DRIVER_CUDA
 };
 
-const char *af_gpu_driver_cuda(const char *driver_version)
+const char *af_machine_gpu_driver_cuda(const char *driver_version)
 {
     long branch = strtol(driver_version, NULL, 10);
     for (size_t i = 0; i < AF_COUNT(driver_cuda); i++) {
@@ -38,7 +38,7 @@ const char *af_gpu_driver_cuda(const char *driver_version)
     return NULL;
 }
 
-bool af_gpu_sm_parse(const char *text, char *sm, size_t size_bytes)
+bool af_machine_gpu_sm_parse(const char *text, char *sm, size_t size_bytes)
 {
     static const char *const starts[] = {"sm_", "sm", "compute_", "compute"};
     size_t len;
@@ -84,7 +84,7 @@ static size_t match_here(const char *text, const char *name)
     return isdigit((unsigned char)*at) ? 0 : (size_t)(at - text);
 }
 
-bool af_gpu_name_find(const char *text, const char **vendor_out, const char **sm_out)
+bool af_machine_gpu_name_find(const char *text, const char **vendor_out, const char **sm_out)
 {
     size_t best = 0;
     for (const char *at = text; *at != '\0'; at++) {
@@ -119,7 +119,8 @@ static long row_of_entry(const struct af_machine *machine, const char *entry)
     return found;
 }
 
-void af_gpu_visibility(struct af_machine *machine, const char *value, const char *source)
+void af_machine_gpu_visibility(struct af_machine *machine, const char *value,
+                               const char *source)
 {
     struct af_arena *arena = &machine->arena;
     bool any_uuid_unknown = false;
@@ -137,7 +138,7 @@ void af_gpu_visibility(struct af_machine *machine, const char *value, const char
     for (const char *at = value; !names_unknown;) {
         char entry[64];
         size_t len = strcspn(at, ",");
-        struct af_span span = af_span_trim((struct af_span){at, len});
+        struct af_span span = af_text_trim((struct af_span){at, len});
         snprintf(entry, sizeof entry, "%.*s", (int)(span.len < 63 ? span.len : 63), span.data);
         long row = row_of_entry(machine, entry);
         if (row < 0)

@@ -8,24 +8,24 @@
 #include <string.h>
 
 /* Field tables, one per record or row: system_fields, gpu_fields, ... */
-#define AF_RECORD(name, doc) static const struct af_field name##_fields[] = {
-#define AF_END(name)                                                                           \
+#define AF_MACHINE_RECORD(name, doc) static const struct af_field name##_fields[] = {
+#define AF_MACHINE_END(name)                                                                   \
     }                                                                                          \
     ;                                                                                          \
     static_assert(sizeof(struct af_##name) ==                                                  \
                       AF_COUNT(name##_fields) * sizeof(struct af_fact),                        \
                   "a record holds facts only");
-#define AF_ROW(list, row, doc) AF_RECORD(row, doc)
-#define AF_ROW_END(row) AF_END(row)
+#define AF_MACHINE_ROW(list, row, doc) AF_MACHINE_RECORD(row, doc)
+#define AF_MACHINE_ROW_END(row) AF_MACHINE_END(row)
 #define AF_FACT(member, type, doc) {#member, AF_FACT_##type, doc},
 #include "kit/machine/fields.inc"
-#undef AF_RECORD
-#undef AF_END
-#undef AF_ROW
-#undef AF_ROW_END
+#undef AF_MACHINE_RECORD
+#undef AF_MACHINE_END
+#undef AF_MACHINE_ROW
+#undef AF_MACHINE_ROW_END
 #undef AF_FACT
 
-#define AF_RECORD(name, doc)                                                                   \
+#define AF_MACHINE_RECORD(name, doc)                                                           \
     {#name,                                                                                    \
      doc,                                                                                      \
      name##_fields,                                                                            \
@@ -33,8 +33,8 @@
      offsetof(struct af_machine, name),                                                        \
      false,                                                                                    \
      sizeof(struct af_##name)},
-#define AF_END(name)
-#define AF_ROW(list, row, doc)                                                                 \
+#define AF_MACHINE_END(name)
+#define AF_MACHINE_ROW(list, row, doc)                                                         \
     {#list,                                                                                    \
      doc,                                                                                      \
      row##_fields,                                                                             \
@@ -42,15 +42,15 @@
      offsetof(struct af_machine, list),                                                        \
      true,                                                                                     \
      sizeof(struct af_##row)},
-#define AF_ROW_END(row)
+#define AF_MACHINE_ROW_END(row)
 #define AF_FACT(member, type, doc)
 static const struct af_group groups[] = {
 #include "kit/machine/fields.inc"
 };
-#undef AF_RECORD
-#undef AF_END
-#undef AF_ROW
-#undef AF_ROW_END
+#undef AF_MACHINE_RECORD
+#undef AF_MACHINE_END
+#undef AF_MACHINE_ROW
+#undef AF_MACHINE_ROW_END
 #undef AF_FACT
 
 const struct af_group *af_machine_groups(size_t *count_out)

@@ -24,37 +24,37 @@
 #define AF_MACHINE_ROWS_MAX 4096u
 
 /* struct af_platform { struct af_fact os; ... }; and so on */
-#define AF_RECORD(name, doc) struct af_##name {
-#define AF_ROW(list, row, doc) struct af_##row {
+#define AF_MACHINE_RECORD(name, doc) struct af_##name {
+#define AF_MACHINE_ROW(list, row, doc) struct af_##row {
 #define AF_FACT(member, type, doc) struct af_fact member;
 /* clang-format off */
-#define AF_END(name) };
-#define AF_ROW_END(row) };
+#define AF_MACHINE_END(name) };
+#define AF_MACHINE_ROW_END(row) };
 /* clang-format on */
 #include "kit/machine/fields.inc"
-#undef AF_RECORD
-#undef AF_END
-#undef AF_ROW
-#undef AF_ROW_END
+#undef AF_MACHINE_RECORD
+#undef AF_MACHINE_END
+#undef AF_MACHINE_ROW
+#undef AF_MACHINE_ROW_END
 #undef AF_FACT
 
 /* Rows of one kind, type-erased; machine->gpus.rows is a struct af_gpu *. */
-#define AF_RECORD(name, doc)
-#define AF_END(name)
-#define AF_ROW(list, row, doc)                                                                 \
+#define AF_MACHINE_RECORD(name, doc)
+#define AF_MACHINE_END(name)
+#define AF_MACHINE_ROW(list, row, doc)                                                         \
     struct af_##row##_rows {                                                                   \
         struct af_##row *rows;                                                                 \
         size_t count;                                                                          \
         enum af_fact_state state;                                                              \
         const char *source; /* the reason when unknown */                                      \
     };
-#define AF_ROW_END(row)
+#define AF_MACHINE_ROW_END(row)
 #define AF_FACT(member, type, doc)
 #include "kit/machine/fields.inc"
-#undef AF_RECORD
-#undef AF_ROW
-#define AF_RECORD(name, doc) struct af_##name name;
-#define AF_ROW(list, row, doc) struct af_##row##_rows list;
+#undef AF_MACHINE_RECORD
+#undef AF_MACHINE_ROW
+#define AF_MACHINE_RECORD(name, doc) struct af_##name name;
+#define AF_MACHINE_ROW(list, row, doc) struct af_##row##_rows list;
 
 struct af_machine {
     struct af_arena arena;
@@ -62,10 +62,10 @@ struct af_machine {
     const char *remark; /* what a record's author wrote about it, or NULL */
 #include "kit/machine/fields.inc"
 };
-#undef AF_RECORD
-#undef AF_END
-#undef AF_ROW
-#undef AF_ROW_END
+#undef AF_MACHINE_RECORD
+#undef AF_MACHINE_END
+#undef AF_MACHINE_ROW
+#undef AF_MACHINE_ROW_END
 #undef AF_FACT
 
 /* One field of a record. */

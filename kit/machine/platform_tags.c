@@ -23,7 +23,7 @@ static void add(struct tags *tags, const char *tag)
     tags->items[tags->count++] = tag;
 }
 
-bool af_libc_version_parse(const char *text, int *major_out, int *minor_out)
+bool af_machine_libc_version_parse(const char *text, int *major_out, int *minor_out)
 {
     char *end;
     if (text == NULL || text[0] < '0' || text[0] > '9')
@@ -63,7 +63,7 @@ void af_platform_tags_linux(struct af_arena *arena, struct af_fact *fact, const 
 {
     int major = 0;
     int minor = 0;
-    bool known = af_libc_version_parse(libc_version, &major, &minor);
+    bool known = af_machine_libc_version_parse(libc_version, &major, &minor);
     struct tags tags = {arena, af_arena_array(arena, MINOR_MAX + 8, sizeof(char *)), 0};
     if (tags.items == NULL)
         return;

@@ -18,6 +18,6 @@ void af_platform_tags_linux(struct af_arena *arena, struct af_fact *fact, const 
                             const char *libc, const char *libc_version, const char *source);
 
 /* "2.36" or "2.36.1" as its first two numbers, else false. */
-bool af_libc_version_parse(const char *text, int *major_out, int *minor_out);
+bool af_machine_libc_version_parse(const char *text, int *major_out, int *minor_out);
 
 #endif

@@ -15,7 +15,7 @@
 #define AF_CONFIG_NOTES_MAX 24
 
 /* What is known about a wheel's file, where one was given. Texts borrowed; NULL unknown. */
-struct af_wheel_facts {
+struct af_plan_wheel_facts {
     const char *sha256;           /* hexadecimal */
     const char *metadata_version; /* of its dist-info folder, as "2.8.3" */
     const char *const *requires_dist;
@@ -26,7 +26,7 @@ struct af_wheel_facts {
 struct af_pin {
     const struct af_machine *machine;
     const struct af_rung *rung;
-    const struct af_wheel *wheel;
+    const struct af_catalog_wheel *wheel;
     const char *version; /* public, as "2.8.3" */
     const char *url;     /* '+' as %2B; NULL for a build */
     const char *file;    /* its name as published */
@@ -39,15 +39,16 @@ struct af_pin {
     int python_minor;            /* -1: any */
     const char *torch;           /* "2.8"; NULL: any, or unknown */
     const char
-        *torch_build;      /* "cu126": that torch is not what a plain install brings; or NULL */
-    enum af_answer honest; /* the version inside has the local part of the name too */
-    struct af_wheel_facts facts;
+        *torch_build; /* "cu126": that torch is not what a plain install brings; or NULL */
+    enum af_answer
+        metadata_has_local; /* the version inside has the local part of the name too */
+    struct af_plan_wheel_facts facts;
 };
 
 /* How the wheel is named to uv. */
 enum af_pin_source { AF_PIN_AUTO, AF_PIN_PATH, AF_PIN_URL };
 
-struct af_lock {
+struct af_config_lock {
     struct af_arena *arena; /* the caller's */
     const char *package;    /* as installers list it: "flash-attn" */
     struct af_pin pins[AF_PINS_MAX];
@@ -59,10 +60,10 @@ struct af_lock {
 };
 
 /*
- * A lock of nothing. Add the pins one by one, then af_lock_finish(). Decisions
+ * A lock of nothing. Add the pins one by one, then af_config_lock_finish(). Decisions
  * and catalog must outlive it.
  */
-void af_lock_init(struct af_lock *lock, struct af_arena *arena);
+void af_config_lock_init(struct af_config_lock *lock, struct af_arena *arena);
 
 /*
  * The pin of a decision for `machines` that share Python and platform. Equal
@@ -70,18 +71,22 @@ void af_lock_init(struct af_lock *lock, struct af_arena *arena);
  * (no wheel and no build; a build beside wheels; two wheels that no marker tells
  * apart): the sentence says which.
  */
-enum anyflash_status af_lock_add(struct af_lock *lock, const struct af_decision *decision,
-                                 const struct af_machine *machine, struct anyflash_error *err);
+enum anyflash_status af_config_lock_add(struct af_config_lock *lock,
+                                        const struct af_decision *decision,
+                                        const struct af_machine *machine,
+                                        struct anyflash_error *err);
 
-/* Where the facts of pin `index`'s file go; call before af_lock_finish(). */
-void af_lock_facts(struct af_lock *lock, size_t index, struct af_wheel_facts facts);
+/* Where the facts of pin `index`'s file go; call before af_config_lock_finish(). */
+void af_config_lock_facts(struct af_config_lock *lock, size_t index,
+                          struct af_plan_wheel_facts facts);
 
 /* Settles how each pin is named, markers and notes. */
-enum anyflash_status af_lock_finish(struct af_lock *lock, enum af_pin_source source,
-                                    struct anyflash_error *err);
+enum anyflash_status af_config_lock_finish(struct af_config_lock *lock,
+                                           enum af_pin_source source,
+                                           struct anyflash_error *err);
 
 /* Adds what the reader should know; formatted. */
-void af_lock_note(struct af_lock *lock, const char *format, ...) AF_PRINTF(2, 3);
+void af_config_lock_note(struct af_config_lock *lock, const char *format, ...) AF_PRINTF(2, 3);
 
 struct af_config_options {
     const char *extra; /* optional extra that gets flash-attn; NULL: the dependencies */
@@ -92,7 +97,7 @@ struct af_config_options {
  * new text in the lock's arena. Failing: DATA where the file is not
  * understood, UNSUPPORTED where the tool could not do it right, with the reason.
  */
-typedef enum anyflash_status af_config_maker(struct af_lock *lock,
+typedef enum anyflash_status af_config_maker(struct af_config_lock *lock,
                                              const struct af_config_options *options,
                                              struct af_span old, const char *name,
                                              struct af_span *new_out,
@@ -106,7 +111,7 @@ af_config_maker af_config_conda;      /* environment.yml: new files only */
 af_config_maker af_config_dockerfile; /* a fragment */
 
 /* One thing asked of uv.lock. */
-struct af_lock_check {
+struct af_config_lock_check {
     enum af_answer answer;
     const char *what;
     const char *evidence;
@@ -118,9 +123,9 @@ struct af_lock_check {
  * have, no other flash-attn is, and torch is the one the wheel was built for.
  * Checks in the lock's arena. Fails with DATA when the file is not understood.
  */
-enum anyflash_status af_config_check_uv(struct af_lock *lock, struct af_span text,
+enum anyflash_status af_config_check_uv(struct af_config_lock *lock, struct af_span text,
                                         const char *name,
-                                        const struct af_lock_check **checks_out,
+                                        const struct af_config_lock_check **checks_out,
                                         size_t *count_out, struct anyflash_error *err);
 
 #endif

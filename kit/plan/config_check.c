@@ -14,9 +14,9 @@
 #define CHECKS_MAX (4 * AF_PINS_MAX + 8)
 
 struct checker {
-    struct af_lock *lock;
+    struct af_config_lock *lock;
     const struct af_toml_item *packages; /* NULL: none are in the file */
-    struct af_lock_check *checks;
+    struct af_config_lock_check *checks;
     size_t count;
 };
 
@@ -25,7 +25,7 @@ static void add(struct checker *checker, enum af_answer answer, const char *what
 {
     if (checker->count < CHECKS_MAX)
         checker->checks[checker->count++] =
-            (struct af_lock_check){answer, what, evidence == NULL ? "" : evidence};
+            (struct af_config_lock_check){answer, what, evidence == NULL ? "" : evidence};
 }
 
 /* A text of a package, scrubbed; "none" where it is missing. */
@@ -101,7 +101,7 @@ static void check_hash(struct checker *checker, const struct af_pin *pin,
 }
 
 /* What uv must have taken for the version: of an address what the name says. */
-static const char *expected_version(struct af_lock *lock, const struct af_pin *pin)
+static const char *expected_version(struct af_config_lock *lock, const struct af_pin *pin)
 {
     char normal[AF_VERSION_LOCAL_BYTES + 64];
     struct af_version version;
@@ -118,7 +118,7 @@ static const char *expected_version(struct af_lock *lock, const struct af_pin *p
 static void check_version(struct checker *checker, const struct af_pin *pin,
                           const struct af_toml_item *package)
 {
-    struct af_lock *lock = checker->lock;
+    struct af_config_lock *lock = checker->lock;
     const char *found = text_of(checker, package, "version");
     const char *wanted = expected_version(lock, pin);
     bool good = wanted != NULL && af_equal_fold(found, wanted);
@@ -151,7 +151,7 @@ static void check_pin(struct checker *checker, const struct af_pin *pin)
 /* Every flash-attn of the file must be one of ours. */
 static void check_others(struct checker *checker)
 {
-    struct af_lock *lock = checker->lock;
+    struct af_config_lock *lock = checker->lock;
     const struct af_toml_item *package = checker->packages;
     for (; package != NULL; package = package->next) {
         bool ours = !is_named(package, lock->package);
@@ -177,7 +177,7 @@ static void check_others(struct checker *checker)
 /* torch's locked versions: at least one must be the one that the pin needs. */
 static void check_torch(struct checker *checker, const struct af_pin *pin)
 {
-    struct af_lock *lock = checker->lock;
+    struct af_config_lock *lock = checker->lock;
     const char *found = "no torch";
     bool good = false;
     if (pin->torch == NULL)
@@ -197,9 +197,9 @@ static void check_torch(struct checker *checker, const struct af_pin *pin)
                         found, pin->torch));
 }
 
-enum anyflash_status af_config_check_uv(struct af_lock *lock, struct af_span text,
+enum anyflash_status af_config_check_uv(struct af_config_lock *lock, struct af_span text,
                                         const char *name,
-                                        const struct af_lock_check **checks_out,
+                                        const struct af_config_lock_check **checks_out,
                                         size_t *count_out, struct anyflash_error *err)
 {
     struct af_toml toml;

@@ -7,7 +7,7 @@
 #include "kit/base/text.h"
 #include "kit/plan/config_parts.h"
 
-static enum anyflash_status finish(struct af_lock *lock, struct af_text *out,
+static enum anyflash_status finish(struct af_config_lock *lock, struct af_text *out,
                                    struct af_span *new_out, struct anyflash_error *err)
 {
     new_out->len = out->len;
@@ -17,17 +17,17 @@ static enum anyflash_status finish(struct af_lock *lock, struct af_text *out,
     return new_out->data == NULL || lock->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
-static enum anyflash_status want_one(const struct af_lock *lock, const char *tool,
+static enum anyflash_status want_one(const struct af_config_lock *lock, const char *tool,
                                      struct anyflash_error *err)
 {
-    enum anyflash_status status = af_lock_wants_wheels(lock, tool, err);
+    enum anyflash_status status = af_config_lock_wants_wheels(lock, tool, err);
     if (status == ANYFLASH_OK && lock->pin_count > 1)
         status = af_fail(err, ANYFLASH_E_UNSUPPORTED,
                          "%s has one platform and one Python: ask for one machine", tool);
     return status;
 }
 
-enum anyflash_status af_config_conda(struct af_lock *lock,
+enum anyflash_status af_config_conda(struct af_config_lock *lock,
                                      const struct af_config_options *options,
                                      struct af_span old, const char *name,
                                      struct af_span *new_out, struct anyflash_error *err)
@@ -37,7 +37,7 @@ enum anyflash_status af_config_conda(struct af_lock *lock,
     (void)options;
     (void)old;
     (void)name;
-    bool is_conda = af_lock_is_conda(lock);
+    bool is_conda = af_config_lock_is_conda(lock);
     enum anyflash_status status =
         is_conda ? ANYFLASH_OK : want_one(lock, "an environment file of conda", err);
     if (status != ANYFLASH_OK)
@@ -59,11 +59,11 @@ enum anyflash_status af_config_conda(struct af_lock *lock,
     af_text_format(&out, "  - pip\n  - pip:\n      - torch%s%s%s\n", equals, equals, torch);
     af_text_format(&out, "      - \"%s @ %s%s%s\"\n", lock->package, url,
                    hash != NULL ? "#sha256=" : "", hash != NULL ? hash : "");
-    af_lock_note_hashes(lock);
+    af_config_lock_note_hashes(lock);
     return finish(lock, &out, new_out, err);
 }
 
-enum anyflash_status af_config_dockerfile(struct af_lock *lock,
+enum anyflash_status af_config_dockerfile(struct af_config_lock *lock,
                                           const struct af_config_options *options,
                                           struct af_span old, const char *name,
                                           struct af_span *new_out, struct anyflash_error *err)
@@ -96,6 +96,6 @@ enum anyflash_status af_config_dockerfile(struct af_lock *lock,
         &out, "RUN python -m pip install --no-cache-dir --no-deps \\\n    '/tmp/wheels/%s'\n",
         pin->file);
     af_text_add(&out, "RUN python -m pip install --no-cache-dir einops\n");
-    af_lock_note_hashes(lock);
+    af_config_lock_note_hashes(lock);
     return finish(lock, &out, new_out, err);
 }

@@ -14,12 +14,12 @@
 
 #define NOTE_BYTES 1024
 
-void af_lock_init(struct af_lock *lock, struct af_arena *arena)
+void af_config_lock_init(struct af_config_lock *lock, struct af_arena *arena)
 {
-    *lock = (struct af_lock){.arena = arena, .package = "flash-attn"};
+    *lock = (struct af_config_lock){.arena = arena, .package = "flash-attn"};
 }
 
-void af_lock_note(struct af_lock *lock, const char *format, ...)
+void af_config_lock_note(struct af_config_lock *lock, const char *format, ...)
 {
     char text[NOTE_BYTES];
     va_list args;
@@ -41,7 +41,7 @@ const char *af_url_encode(struct af_arena *arena, const char *url)
     return url;
 }
 
-bool af_requirement_is(const char *text, const char *package)
+bool af_plan_requirement_is(const char *text, const char *package)
 {
     struct af_requirement requirement;
     return text != NULL &&
@@ -68,7 +68,7 @@ static const char *plain_name(struct af_arena *arena, const char *file)
 }
 
 /* The marker of the wheel's Python tags; "" for any, NULL when it is not understood. */
-static const char *python_marker(struct af_arena *arena, const struct af_wheel *wheel)
+static const char *python_marker(struct af_arena *arena, const struct af_catalog_wheel *wheel)
 {
     int64_t minor = 0;
     if (wheel->python == NULL || strstr(wheel->python, "py3") != NULL)
@@ -121,7 +121,7 @@ static const char *join_markers(struct af_arena *arena, const char *a, const cha
 }
 
 /* Of a build the machine's own facts tell what it is for. */
-static void mark_build(struct af_lock *lock, struct af_pin *pin)
+static void mark_build(struct af_config_lock *lock, struct af_pin *pin)
 {
     const char *os = af_fact_text_or(&pin->machine->platform.os, "linux");
     const char *arch = af_fact_text_or(&pin->machine->platform.arch, NULL);
@@ -133,9 +133,9 @@ static void mark_build(struct af_lock *lock, struct af_pin *pin)
             : platform_marker(lock->arena, af_arena_format(lock->arena, "%s_%s", tag, arch));
 }
 
-static void fill_wheel(struct af_lock *lock, struct af_pin *pin)
+static void fill_wheel(struct af_config_lock *lock, struct af_pin *pin)
 {
-    const struct af_wheel *wheel = pin->wheel;
+    const struct af_catalog_wheel *wheel = pin->wheel;
     pin->version = wheel->version;
     pin->url = af_url_encode(lock->arena, wheel->url);
     pin->file = wheel->filename;
@@ -149,7 +149,7 @@ static void fill_wheel(struct af_lock *lock, struct af_pin *pin)
     lock->package = listed_name(lock->arena, wheel->package);
 }
 
-static void fill_build(struct af_lock *lock, struct af_pin *pin)
+static void fill_build(struct af_config_lock *lock, struct af_pin *pin)
 {
     const char *version = af_fact_text_or(&pin->machine->torch.version, "");
     const char *minor = strchr(version, '.');
@@ -170,7 +170,7 @@ static bool overlap(const struct af_pin *a, const struct af_pin *b)
                       strcmp(a->platform_marker, b->platform_marker) == 0);
 }
 
-static enum anyflash_status check_pin(struct af_lock *lock, const struct af_pin *pin,
+static enum anyflash_status check_pin(struct af_config_lock *lock, const struct af_pin *pin,
                                       bool *is_known_out, struct anyflash_error *err)
 {
     *is_known_out = false;
@@ -197,8 +197,10 @@ static enum anyflash_status check_pin(struct af_lock *lock, const struct af_pin 
     return ANYFLASH_OK;
 }
 
-enum anyflash_status af_lock_add(struct af_lock *lock, const struct af_decision *decision,
-                                 const struct af_machine *machine, struct anyflash_error *err)
+enum anyflash_status af_config_lock_add(struct af_config_lock *lock,
+                                        const struct af_decision *decision,
+                                        const struct af_machine *machine,
+                                        struct anyflash_error *err)
 {
     bool is_known = false;
     struct af_pin pin = {.machine = machine, .rung = &decision->rungs[decision->recommended]};
@@ -232,7 +234,8 @@ enum anyflash_status af_lock_add(struct af_lock *lock, const struct af_decision 
     return ANYFLASH_OK;
 }
 
-void af_lock_facts(struct af_lock *lock, size_t index, struct af_wheel_facts facts)
+void af_config_lock_facts(struct af_config_lock *lock, size_t index,
+                          struct af_plan_wheel_facts facts)
 {
     lock->pins[index].facts = facts;
 }
@@ -247,16 +250,16 @@ static enum af_answer is_honest(const struct af_pin *pin)
     return pin->wheel->metadata_has_local;
 }
 
-static void name_pin(struct af_lock *lock, struct af_pin *pin, enum af_pin_source source)
+static void name_pin(struct af_config_lock *lock, struct af_pin *pin, enum af_pin_source source)
 {
-    pin->honest = is_honest(pin);
-    if (source == AF_PIN_PATH || (source == AF_PIN_AUTO && pin->honest == AF_NO))
+    pin->metadata_has_local = is_honest(pin);
+    if (source == AF_PIN_PATH || (source == AF_PIN_AUTO && pin->metadata_has_local == AF_NO))
         pin->path = af_arena_format(lock->arena, "wheels/%s",
-                                    pin->honest == AF_NO ? pin->plain : pin->file);
+                                    pin->metadata_has_local == AF_NO ? pin->plain : pin->file);
 }
 
 /* "(A or B) and P" where all share P; else "(A and P) or (B and Q)". */
-static const char *union_marker(struct af_lock *lock)
+static const char *union_marker(struct af_config_lock *lock)
 {
     const char *platform = lock->pins[0].platform_marker;
     const char *text = "";
@@ -274,8 +277,9 @@ static const char *union_marker(struct af_lock *lock)
     return af_arena_format(lock->arena, "(%s) and %s", text, platform);
 }
 
-enum anyflash_status af_lock_finish(struct af_lock *lock, enum af_pin_source source,
-                                    struct anyflash_error *err)
+enum anyflash_status af_config_lock_finish(struct af_config_lock *lock,
+                                           enum af_pin_source source,
+                                           struct anyflash_error *err)
 {
     for (size_t i = 0; i < lock->pin_count; i++) {
         struct af_pin *pin = &lock->pins[i];
@@ -290,13 +294,13 @@ enum anyflash_status af_lock_finish(struct af_lock *lock, enum af_pin_source sou
     return lock->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
-const char *af_pin_torch_requirement(struct af_lock *lock, const struct af_pin *pin)
+const char *af_pin_torch_requirement(struct af_config_lock *lock, const struct af_pin *pin)
 {
     return pin->torch == NULL ? NULL : af_arena_format(lock->arena, "torch==%s.*", pin->torch);
 }
 
 /* Adds `requirement`, with the pin's marker where others need something else. */
-static void add_requirement(struct af_lock *lock, const char **list, size_t *count,
+static void add_requirement(struct af_config_lock *lock, const char **list, size_t *count,
                             const char *requirement, const char *marker)
 {
     if (requirement != NULL && marker != NULL)
@@ -308,7 +312,7 @@ static void add_requirement(struct af_lock *lock, const char **list, size_t *cou
         list[(*count)++] = requirement;
 }
 
-static bool torch_differs(const struct af_lock *lock)
+static bool torch_differs(const struct af_config_lock *lock)
 {
     for (size_t i = 1; i < lock->pin_count; i++) {
         const char *a = lock->pins[0].torch;
@@ -330,7 +334,7 @@ static bool is_early(const struct af_pin *pin)
 }
 
 /* The wheel's own words, but for torch; or what is known of flash-attn's. */
-static void add_own(struct af_lock *lock, const struct af_pin *pin, const char **list,
+static void add_own(struct af_config_lock *lock, const struct af_pin *pin, const char **list,
                     size_t *count)
 {
     if (pin->facts.requires_dist == NULL) {
@@ -340,11 +344,11 @@ static void add_own(struct af_lock *lock, const struct af_pin *pin, const char *
         return;
     }
     for (size_t i = 0; i < pin->facts.requires_count; i++)
-        if (!af_requirement_is(pin->facts.requires_dist[i], "torch") || pin->torch == NULL)
+        if (!af_plan_requirement_is(pin->facts.requires_dist[i], "torch") || pin->torch == NULL)
             add_requirement(lock, list, count, pin->facts.requires_dist[i], NULL);
 }
 
-bool af_lock_knows_requirements(const struct af_lock *lock)
+bool af_config_lock_knows_requirements(const struct af_config_lock *lock)
 {
     for (size_t i = 0; i < lock->pin_count; i++) {
         const struct af_pin *pin = &lock->pins[i];
@@ -355,14 +359,14 @@ bool af_lock_knows_requirements(const struct af_lock *lock)
     return true;
 }
 
-size_t af_lock_requirements(struct af_lock *lock, const char ***list_out)
+size_t af_config_lock_requirements(struct af_config_lock *lock, const char ***list_out)
 {
-    size_t room = 2 * AF_PINS_MAX;
+    size_t capacity = 2 * AF_PINS_MAX;
     size_t count = 0;
     bool differs = torch_differs(lock);
     for (size_t i = 0; i < lock->pin_count; i++)
-        room += lock->pins[i].facts.requires_count;
-    const char **list = af_arena_array(lock->arena, room, sizeof *list);
+        capacity += lock->pins[i].facts.requires_count;
+    const char **list = af_arena_array(lock->arena, capacity, sizeof *list);
     *list_out = list;
     for (size_t i = 0; list != NULL && i < lock->pin_count; i++)
         add_requirement(lock, list, &count, af_pin_torch_requirement(lock, &lock->pins[i]),

@@ -8,34 +8,34 @@
 #include "kit/plan/config.h"
 
 /* "torch==2.8.*", or NULL: the wheel takes any. */
-const char *af_pin_torch_requirement(struct af_lock *lock, const struct af_pin *pin);
+const char *af_pin_torch_requirement(struct af_config_lock *lock, const struct af_pin *pin);
 
 /* Whether that list is known: of flash-attn itself, and of files that were looked at. */
-bool af_lock_knows_requirements(const struct af_lock *lock);
+bool af_config_lock_knows_requirements(const struct af_config_lock *lock);
 
 /*
  * What the wheel needs, torch pinned: Requires-Dist values, in *list_out. Where
  * pins differ each requirement carries its pin's marker.
  */
-size_t af_lock_requirements(struct af_lock *lock, const char ***list_out);
+size_t af_config_lock_requirements(struct af_config_lock *lock, const char ***list_out);
 
 /* "flash-attn @ URL#sha256=... ; MARKER": the form that turns on no hash mode. */
-const char *af_pin_requirement(struct af_lock *lock, const struct af_pin *pin);
+const char *af_pin_requirement(struct af_config_lock *lock, const struct af_pin *pin);
 
 /* Fails with UNSUPPORTED, naming the tool, where the decision is a source build. */
-enum anyflash_status af_lock_wants_wheels(const struct af_lock *lock, const char *tool,
-                                          struct anyflash_error *err);
+enum anyflash_status af_config_lock_wants_wheels(const struct af_config_lock *lock,
+                                                 const char *tool, struct anyflash_error *err);
 
 /* Says where hashes are missing, and how to have them. */
-void af_lock_note_hashes(struct af_lock *lock);
+void af_config_lock_note_hashes(struct af_config_lock *lock);
 
 /* Whether all machines have conda's own torch. */
-bool af_lock_is_conda(const struct af_lock *lock);
+bool af_config_lock_is_conda(const struct af_config_lock *lock);
 
 /* The text with every '+' as %2B. */
 const char *af_url_encode(struct af_arena *arena, const char *url);
 
 /* Whether the requirement `text` is about `package` (normalised). */
-bool af_requirement_is(const char *text, const char *package);
+bool af_plan_requirement_is(const char *text, const char *package);
 
 #endif

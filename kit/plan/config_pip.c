@@ -11,7 +11,7 @@
 #include "kit/plan/config_parts.h"
 
 struct writer {
-    struct af_lock *lock;
+    struct af_config_lock *lock;
     struct af_text out;
     bool hash_mode; /* every line needs "==" and a hash */
     bool has_package;
@@ -65,11 +65,11 @@ static void add_torch(struct writer *writer, struct af_span line,
     const char *requirement = torch_requirement(writer);
     writer->has_torch = true;
     if (requirement == NULL || old->url.len > 0 || writer->hash_mode) {
-        af_lock_note(writer->lock,
-                     "torch stays as requirements.txt has it; the wheel was built "
-                     "for torch %s",
-                     writer->lock->pins[0].torch == NULL ? "of any version"
-                                                         : writer->lock->pins[0].torch);
+        af_config_lock_note(writer->lock,
+                            "torch stays as requirements.txt has it; the wheel was built "
+                            "for torch %s",
+                            writer->lock->pins[0].torch == NULL ? "of any version"
+                                                                : writer->lock->pins[0].torch);
         af_text_add_n(&writer->out, line.data, line.len);
         return;
     }
@@ -110,7 +110,7 @@ static struct af_span bare(struct af_span line)
         if (is_blank && (line.data[i] == '#' || line.data[i] == '-' || line.data[i] == '\\'))
             line.len = i;
     }
-    return af_span_trim(line);
+    return af_text_trim(line);
 }
 
 static void add_line(struct writer *writer, struct af_span line)
@@ -141,15 +141,15 @@ static bool contains(struct af_span text, const char *word)
     return false;
 }
 
-const char *af_pin_requirement(struct af_lock *lock, const struct af_pin *pin)
+const char *af_pin_requirement(struct af_config_lock *lock, const struct af_pin *pin)
 {
     return af_arena_format(lock->arena, "%s @ %s%s%s ; %s", lock->package, pin->url,
                            pin->facts.sha256 != NULL ? "#sha256=" : "",
                            pin->facts.sha256 != NULL ? pin->facts.sha256 : "", pin->marker);
 }
 
-enum anyflash_status af_lock_wants_wheels(const struct af_lock *lock, const char *tool,
-                                          struct anyflash_error *err)
+enum anyflash_status af_config_lock_wants_wheels(const struct af_config_lock *lock,
+                                                 const char *tool, struct anyflash_error *err)
 {
     return !lock->is_build
                ? ANYFLASH_OK
@@ -160,15 +160,16 @@ enum anyflash_status af_lock_wants_wheels(const struct af_lock *lock, const char
                      tool);
 }
 
-void af_lock_note_hashes(struct af_lock *lock)
+void af_config_lock_note_hashes(struct af_config_lock *lock)
 {
     for (size_t i = 0; i < lock->pin_count; i++)
         if (lock->pins[i].facts.sha256 == NULL)
-            af_lock_note(lock, "without a hash, as the catalog has none: give the file with "
-                               "--from, and it is written down");
+            af_config_lock_note(lock,
+                                "without a hash, as the catalog has none: give the file with "
+                                "--from, and it is written down");
 }
 
-enum anyflash_status af_config_pip(struct af_lock *lock,
+enum anyflash_status af_config_pip(struct af_config_lock *lock,
                                    const struct af_config_options *options, struct af_span old,
                                    const char *name, struct af_span *new_out,
                                    struct anyflash_error *err)
@@ -176,7 +177,7 @@ enum anyflash_status af_config_pip(struct af_lock *lock,
     (void)options;
     (void)name;
     struct writer writer = {.lock = lock};
-    enum anyflash_status status = af_lock_wants_wheels(lock, "pip", err);
+    enum anyflash_status status = af_config_lock_wants_wheels(lock, "pip", err);
     if (status != ANYFLASH_OK)
         return status;
     writer.crlf = contains(old, "\r\n");
@@ -193,7 +194,7 @@ enum anyflash_status af_config_pip(struct af_lock *lock,
                        writer.crlf ? "\r\n" : "\n");
     if (!writer.has_package)
         add_pins(&writer);
-    af_lock_note_hashes(lock);
+    af_config_lock_note_hashes(lock);
     new_out->len = writer.out.len;
     new_out->data = writer.out.failed
                         ? NULL

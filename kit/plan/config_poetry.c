@@ -8,7 +8,7 @@
 #include "kit/plan/config_parts.h"
 
 /* { url = "...", markers = "..." }, or a list of them. */
-static const char *poetry_value(struct af_lock *lock)
+static const char *poetry_value(struct af_config_lock *lock)
 {
     const char *text = lock->pin_count > 1 ? "[\n" : "";
     for (size_t i = 0; text != NULL && i < lock->pin_count; i++) {
@@ -24,7 +24,7 @@ static const char *poetry_value(struct af_lock *lock)
 }
 
 /* The one torch of all pins as "2.8.*", or NULL. */
-static const char *one_torch(struct af_lock *lock)
+static const char *one_torch(struct af_config_lock *lock)
 {
     for (size_t i = 1; i < lock->pin_count; i++)
         if (!af_equal(lock->pins[0].torch, lock->pins[i].torch))
@@ -35,7 +35,7 @@ static const char *one_torch(struct af_lock *lock)
 }
 
 /* torch at `path`: pinned where the file says nothing; else the reader is told. */
-static enum anyflash_status pin_torch(struct af_lock *lock, struct af_toml *toml,
+static enum anyflash_status pin_torch(struct af_config_lock *lock, struct af_toml *toml,
                                       struct af_toml_path path, struct anyflash_error *err)
 {
     const char *torch = one_torch(lock);
@@ -46,19 +46,19 @@ static enum anyflash_status pin_torch(struct af_lock *lock, struct af_toml *toml
         return af_toml_set(toml, path, quoted, err);
     for (size_t i = 0; i < lock->pin_count; i++)
         if (lock->pins[i].torch != NULL && !af_equal(af_toml_text(toml, path), torch))
-            af_lock_note(lock, "torch stays as %s has it; '%s' was built for torch %s",
-                         toml->name, lock->pins[i].file, lock->pins[i].torch);
+            af_config_lock_note(lock, "torch stays as %s has it; '%s' was built for torch %s",
+                                toml->name, lock->pins[i].file, lock->pins[i].torch);
     return ANYFLASH_OK;
 }
 
-enum anyflash_status af_config_poetry(struct af_lock *lock,
+enum anyflash_status af_config_poetry(struct af_config_lock *lock,
                                       const struct af_config_options *options,
                                       struct af_span old, const char *name,
                                       struct af_span *new_out, struct anyflash_error *err)
 {
     struct af_toml toml;
     (void)options;
-    enum anyflash_status status = af_lock_wants_wheels(lock, "Poetry", err);
+    enum anyflash_status status = af_config_lock_wants_wheels(lock, "Poetry", err);
     if (status == ANYFLASH_OK)
         status = af_toml_parse(&toml, lock->arena, old, name, err);
     const char *value = poetry_value(lock);
@@ -94,7 +94,7 @@ static const char *pixi_platform(const struct af_pin *pin)
 }
 
 /* KEYS + rest, below tool.pixi in a pyproject.toml. */
-static struct af_toml_path pixi_path(struct af_lock *lock, bool in_pyproject,
+static struct af_toml_path pixi_path(struct af_config_lock *lock, bool in_pyproject,
                                      const char *const *rest, size_t count)
 {
     const char **keys = af_arena_array(lock->arena, count + 2, sizeof *keys);
@@ -111,7 +111,7 @@ static struct af_toml_path pixi_path(struct af_lock *lock, bool in_pyproject,
 }
 
 /* From conda-forge, built there for its own torch. */
-static enum anyflash_status set_conda(struct af_lock *lock, struct af_toml *toml,
+static enum anyflash_status set_conda(struct af_config_lock *lock, struct af_toml *toml,
                                       bool in_pyproject, struct anyflash_error *err)
 {
     const char *torch[] = {"dependencies", "pytorch-gpu"};
@@ -123,12 +123,13 @@ static enum anyflash_status set_conda(struct af_lock *lock, struct af_toml *toml
     enum anyflash_status status = pin_torch(lock, toml, torch_path, err);
     if (status == ANYFLASH_OK && af_toml_find(toml, flash_path) == NULL)
         status = af_toml_set(toml, flash_path, "\"*\"", err);
-    af_lock_note(lock, "torch is conda-forge's here, so flash-attn comes from conda-forge too: "
-                       "its builds name the torch they are for");
+    af_config_lock_note(
+        lock, "torch is conda-forge's here, so flash-attn comes from conda-forge too: "
+              "its builds name the torch they are for");
     return status;
 }
 
-static enum anyflash_status set_pypi(struct af_lock *lock, struct af_toml *toml,
+static enum anyflash_status set_pypi(struct af_config_lock *lock, struct af_toml *toml,
                                      bool in_pyproject, struct anyflash_error *err)
 {
     const char *seen[AF_PINS_MAX];
@@ -165,7 +166,7 @@ static enum anyflash_status set_pypi(struct af_lock *lock, struct af_toml *toml,
     return status;
 }
 
-bool af_lock_is_conda(const struct af_lock *lock)
+bool af_config_lock_is_conda(const struct af_config_lock *lock)
 {
     for (size_t i = 0; i < lock->pin_count; i++) {
         const struct af_package *torch = af_machine_package(lock->pins[i].machine, "torch");
@@ -178,7 +179,7 @@ bool af_lock_is_conda(const struct af_lock *lock)
     return true;
 }
 
-enum anyflash_status af_config_pixi(struct af_lock *lock,
+enum anyflash_status af_config_pixi(struct af_config_lock *lock,
                                     const struct af_config_options *options, struct af_span old,
                                     const char *name, struct af_span *new_out,
                                     struct anyflash_error *err)
@@ -187,9 +188,9 @@ enum anyflash_status af_config_pixi(struct af_lock *lock,
     (void)options;
     bool in_pyproject = strcmp(name, "pyproject.toml") == 0;
     enum anyflash_status status = af_toml_parse(&toml, lock->arena, old, name, err);
-    bool is_conda = af_lock_is_conda(lock);
+    bool is_conda = af_config_lock_is_conda(lock);
     if (status == ANYFLASH_OK && !is_conda)
-        status = af_lock_wants_wheels(lock, "pixi", err);
+        status = af_config_lock_wants_wheels(lock, "pixi", err);
     if (status == ANYFLASH_OK)
         status = is_conda ? set_conda(lock, &toml, in_pyproject, err)
                           : set_pypi(lock, &toml, in_pyproject, err);

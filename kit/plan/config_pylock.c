@@ -26,7 +26,7 @@ static const struct af_toml_item *find_entry(const struct af_toml *toml, const c
     return NULL;
 }
 
-static const char *archive_text(struct af_lock *lock, const struct af_pin *pin)
+static const char *archive_text(struct af_config_lock *lock, const struct af_pin *pin)
 {
     const char *url = af_toml_quote(lock->arena, pin->url);
     return url == NULL
@@ -73,8 +73,8 @@ static enum anyflash_status clear_entry(struct af_toml *toml, size_t index, cons
     return ANYFLASH_OK;
 }
 
-static enum anyflash_status set_entry(struct af_lock *lock, struct af_toml *toml, size_t index,
-                                      struct anyflash_error *err)
+static enum anyflash_status set_entry(struct af_config_lock *lock, struct af_toml *toml,
+                                      size_t index, struct anyflash_error *err)
 {
     static const char *const keys[] = {"name", "marker", "archive"};
     const struct af_pin *pin = &lock->pins[index];
@@ -101,7 +101,7 @@ static enum anyflash_status set_entry(struct af_lock *lock, struct af_toml *toml
                : af_toml_set_in(toml, entry, "archive", archive, err);
 }
 
-static enum anyflash_status check_file(struct af_lock *lock, const struct af_toml *toml,
+static enum anyflash_status check_file(struct af_config_lock *lock, const struct af_toml *toml,
                                        struct anyflash_error *err)
 {
     const char *version = af_toml_text(toml, AF_TOML_PATH("lock-version"));
@@ -116,14 +116,14 @@ static enum anyflash_status check_file(struct af_lock *lock, const struct af_tom
     return ANYFLASH_OK;
 }
 
-enum anyflash_status af_config_pylock(struct af_lock *lock,
+enum anyflash_status af_config_pylock(struct af_config_lock *lock,
                                       const struct af_config_options *options,
                                       struct af_span old, const char *name,
                                       struct af_span *new_out, struct anyflash_error *err)
 {
     struct af_toml toml;
     (void)options;
-    enum anyflash_status status = af_lock_wants_wheels(lock, "pylock.toml", err);
+    enum anyflash_status status = af_config_lock_wants_wheels(lock, "pylock.toml", err);
     if (status == ANYFLASH_OK)
         status = af_toml_parse(&toml, lock->arena, old, name, err);
     if (status == ANYFLASH_OK)
@@ -139,8 +139,9 @@ enum anyflash_status af_config_pylock(struct af_lock *lock,
            (more = find_entry(&toml, lock->package, lock->pin_count)) != NULL)
         status = af_toml_remove(&toml, more, err);
     if (old.len == 0)
-        af_lock_note(lock, "the file holds flash-attn alone: install it with --no-deps, beside "
-                           "a torch that is there");
+        af_config_lock_note(
+            lock, "the file holds flash-attn alone: install it with --no-deps, beside "
+                  "a torch that is there");
     if (status == ANYFLASH_OK)
         *new_out = toml.text;
     return status;

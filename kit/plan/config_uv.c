@@ -18,7 +18,7 @@
 #define ERROR_NAME_BYTES 160
 
 struct writer {
-    struct af_lock *lock;
+    struct af_config_lock *lock;
     const struct af_config_options *options;
     struct af_toml toml;
     struct anyflash_error *err;
@@ -56,8 +56,9 @@ static enum anyflash_status check_python(struct writer *writer)
     const char *specifier =
         af_toml_text(&writer->toml, AF_TOML_PATH("project", "requires-python"));
     if (specifier == NULL) {
-        af_lock_note(writer->lock, "the project has no requires-python: uv takes the Python it "
-                                   "runs with and every later one");
+        af_config_lock_note(writer->lock,
+                            "the project has no requires-python: uv takes the Python it "
+                            "runs with and every later one");
         return ANYFLASH_OK;
     }
     for (size_t i = 0; i < writer->lock->pin_count; i++) {
@@ -91,7 +92,7 @@ static const char *kept_specifier(struct writer *writer, const struct af_require
 /* `"flash-attn>=2.7 ; MARKER"`, quoted. */
 static const char *dependency(struct writer *writer, const char *old)
 {
-    struct af_lock *lock = writer->lock;
+    struct af_config_lock *lock = writer->lock;
     struct af_requirement requirement = {.has_marker = false};
     const char *specifier = "";
     if (lock->is_build)
@@ -113,7 +114,7 @@ static const struct af_toml_item *listed(const struct af_toml_item *array, const
     if (array == NULL || array->kind != AF_TOML_ARRAY)
         return NULL;
     for (const struct af_toml_item *item = array->first; item != NULL; item = item->next)
-        if (af_requirement_is(item->text, package))
+        if (af_plan_requirement_is(item->text, package))
             return item;
     return NULL;
 }
@@ -230,7 +231,7 @@ static enum anyflash_status set_keyed(struct writer *writer, const char *table,
 }
 
 /* The sources, one line for each pin. */
-static const char *sources_text(struct af_lock *lock)
+static const char *sources_text(struct af_config_lock *lock)
 {
     const char *text = "[\n";
     for (size_t i = 0; text != NULL && i < lock->pin_count; i++) {
@@ -265,8 +266,8 @@ static const struct af_toml_item *metadata_block(const struct writer *writer)
 static enum anyflash_status set_metadata(struct writer *writer)
 {
     const char **list = NULL;
-    struct af_lock *lock = writer->lock;
-    size_t count = af_lock_requirements(lock, &list);
+    struct af_config_lock *lock = writer->lock;
+    size_t count = af_config_lock_requirements(lock, &list);
     const char *value = list == NULL ? NULL : list_text(lock->arena, list, count);
     const char *name = af_toml_quote(lock->arena, lock->package);
     const struct af_toml_item *block = metadata_block(writer);
@@ -286,7 +287,7 @@ static enum anyflash_status set_metadata(struct writer *writer)
 }
 
 /* { FLASH_ATTENTION_FORCE_BUILD = "TRUE", ... }: what changes the result, nothing else. */
-static const char *variables_text(struct af_lock *lock)
+static const char *variables_text(struct af_config_lock *lock)
 {
     const char *archs = lock->pins[0].rung->arch_list;
     const char *quoted = archs == NULL ? NULL : af_toml_quote(lock->arena, archs);
@@ -311,11 +312,12 @@ static enum anyflash_status write_build(struct writer *writer)
     if (status == ANYFLASH_OK)
         status = set_keyed(writer, "extra-build-variables", variables_text(writer->lock));
     int jobs = writer->lock->pins[0].rung->jobs;
-    af_lock_note(writer->lock,
-                 "build with MAX_JOBS=%d NVCC_THREADS=1 set for `uv sync`: they change only "
-                 "time and memory, so they are not in the file, where they would be part of "
-                 "what uv remembers the build by",
-                 jobs < 1 ? 1 : jobs);
+    af_config_lock_note(
+        writer->lock,
+        "build with MAX_JOBS=%d NVCC_THREADS=1 set for `uv sync`: they change only "
+        "time and memory, so they are not in the file, where they would be part of "
+        "what uv remembers the build by",
+        jobs < 1 ? 1 : jobs);
     return status;
 }
 
@@ -327,38 +329,41 @@ static void note_torch(struct writer *writer)
     for (size_t i = 0; i < writer->lock->pin_count; i++) {
         const struct af_pin *pin = &writer->lock->pins[i];
         if (pin->torch_build != NULL && package_key(sources, "torch") == NULL)
-            af_lock_note(writer->lock,
-                         "a plain install brings torch %s for another CUDA than the wheel's: "
-                         "name PyTorch's wheel index for %s as an explicit index in "
-                         "[tool.uv.sources] torch",
-                         pin->torch, pin->torch_build);
+            af_config_lock_note(
+                writer->lock,
+                "a plain install brings torch %s for another CUDA than the wheel's: "
+                "name PyTorch's wheel index for %s as an explicit index in "
+                "[tool.uv.sources] torch",
+                pin->torch, pin->torch_build);
     }
 }
 
 /* What uv 0.10 and newer does with an address whose file says another version inside. */
-static void note_sources(struct af_lock *lock)
+static void note_sources(struct af_config_lock *lock)
 {
     for (size_t i = 0; i < lock->pin_count; i++) {
         const struct af_pin *pin = &lock->pins[i];
-        if (pin->path == NULL && pin->honest == AF_NO)
-            af_lock_note(lock, "uv 0.10 and newer installs this file again at every `uv sync`: "
-                               "the version inside lacks the local part of its name");
-        if (pin->path == NULL && pin->honest == AF_UNKNOWN)
-            af_lock_note(
+        if (pin->path == NULL && pin->metadata_has_local == AF_NO)
+            af_config_lock_note(
+                lock, "uv 0.10 and newer installs this file again at every `uv sync`: "
+                      "the version inside lacks the local part of its name");
+        if (pin->path == NULL && pin->metadata_has_local == AF_UNKNOWN)
+            af_config_lock_note(
                 lock, "whether the version inside is that of the name is not known: see "
                       "that a second `uv sync` changes nothing, or give the file with --from");
     }
 }
 
 /* Markers have no word for the free-threaded build. */
-static void note_threads(struct af_lock *lock)
+static void note_threads(struct af_config_lock *lock)
 {
     for (size_t i = 0; i < lock->pin_count; i++)
         if (lock->pins[i].wheel->abi != NULL && af_ends_with(lock->pins[i].wheel->abi, "t"))
-            af_lock_note(lock,
-                         "the wheel is for the free-threaded Python 3.%d, and no marker says "
-                         "so: with the usual one uv stops at sync",
-                         lock->pins[i].python_minor);
+            af_config_lock_note(
+                lock,
+                "the wheel is for the free-threaded Python 3.%d, and no marker says "
+                "so: with the usual one uv stops at sync",
+                lock->pins[i].python_minor);
 }
 
 static enum anyflash_status write_wheels(struct writer *writer)
@@ -381,8 +386,9 @@ static enum anyflash_status write_wheels(struct writer *writer)
     return status;
 }
 
-enum anyflash_status af_config_uv(struct af_lock *lock, const struct af_config_options *options,
-                                  struct af_span old, const char *name, struct af_span *new_out,
+enum anyflash_status af_config_uv(struct af_config_lock *lock,
+                                  const struct af_config_options *options, struct af_span old,
+                                  const char *name, struct af_span *new_out,
                                   struct anyflash_error *err)
 {
     struct writer writer = {.lock = lock, .options = options, .err = err};
@@ -393,13 +399,14 @@ enum anyflash_status af_config_uv(struct af_lock *lock, const struct af_config_o
         status = set_dependency(&writer);
     if (status == ANYFLASH_OK)
         status = lock->is_build ? write_build(&writer) : write_wheels(&writer);
-    if (status == ANYFLASH_OK && af_lock_knows_requirements(lock))
+    if (status == ANYFLASH_OK && af_config_lock_knows_requirements(lock))
         status = set_metadata(&writer);
     else if (status == ANYFLASH_OK)
-        af_lock_note(lock,
-                     "what %s needs is not known without its file, so torch is not pinned: "
-                     "give the file with --from",
-                     lock->package);
+        af_config_lock_note(
+            lock,
+            "what %s needs is not known without its file, so torch is not pinned: "
+            "give the file with --from",
+            lock->package);
     if (status == ANYFLASH_OK)
         *new_out = writer.toml.text;
     return status;

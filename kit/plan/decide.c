@@ -21,7 +21,8 @@ static bool is_package(const char *wheel, const char *wanted)
     return *wheel == *wanted;
 }
 
-static bool is_asked_for(const struct af_fit_options *options, const struct af_wheel *wheel)
+static bool is_asked_for(const struct af_fit_options *options,
+                         const struct af_catalog_wheel *wheel)
 {
     const char *package = options->package == NULL ? "flash_attn" : options->package;
     return is_package(wheel->package, package) &&
@@ -29,35 +30,35 @@ static bool is_asked_for(const struct af_fit_options *options, const struct af_w
            (!options->official_only || wheel->official);
 }
 
-static void judge_catalog(const struct af_judge *judge, struct af_decision *decision)
+static void check_catalog(const struct af_fit_context *fit, struct af_decision *decision)
 {
-    const struct af_catalog *catalog = judge->catalog;
-    struct af_trial trial = {.judge = judge};
+    const struct af_catalog *catalog = fit->catalog;
+    struct af_fit_wheel_check wheel_check = {.fit = fit};
     decision->candidates =
         af_arena_array(&decision->arena, catalog->count + 1, sizeof *decision->candidates);
     if (decision->candidates == NULL)
         return;
     for (size_t i = 0; i < catalog->count; i++) {
-        const struct af_wheel *wheel = &catalog->wheels[i];
-        if (is_asked_for(judge->options, wheel))
+        const struct af_catalog_wheel *wheel = &catalog->wheels[i];
+        if (is_asked_for(fit->options, wheel))
             decision->candidates[decision->candidate_count++].wheel = wheel;
     }
-    for (size_t v = 0; v < judge->view_count; v++) {
+    for (size_t v = 0; v < fit->view_count; v++) {
         for (size_t i = 0; i < decision->candidate_count; i++)
             decision->candidates[i].reason_bits |=
-                af_verdict(&trial, &judge->views[v], decision->candidates[i].wheel);
+                af_verdict(&wheel_check, &fit->views[v], decision->candidates[i].wheel);
     }
     for (size_t i = 0; i < decision->candidate_count; i++)
         decision->candidates[i].answer = af_verdict_answer(decision->candidates[i].reason_bits);
-    af_rank_sort(judge, decision->candidates, decision->candidate_count,
-                 &decision->fitting_count, &decision->unknown_count);
+    af_rank_sort(fit, decision->candidates, decision->candidate_count, &decision->fitting_count,
+                 &decision->unknown_count);
 }
 
 /* The key fact that is missing on some machine, NULL when all are known. */
-static const char *missing_fact(const struct af_judge *judge)
+static const char *missing_fact(const struct af_fit_context *fit)
 {
-    for (size_t i = 0; i < judge->view_count; i++) {
-        const struct af_view *view = &judge->views[i];
+    for (size_t i = 0; i < fit->view_count; i++) {
+        const struct af_view *view = &fit->views[i];
         if (view->os == NULL || view->arch == NULL)
             return "platform";
         if (!view->python_known)
@@ -79,11 +80,11 @@ static bool open_by_facts(const struct af_rung *rung)
     return true;
 }
 
-static void recommend(const struct af_judge *judge, struct af_decision *decision)
+static void recommend(const struct af_fit_context *fit, struct af_decision *decision)
 {
-    const char *missing = missing_fact(judge);
-    if (judge->options->has_preference) {
-        decision->recommended = judge->options->preference;
+    const char *missing = missing_fact(fit);
+    if (fit->options->has_preference) {
+        decision->recommended = fit->options->preference;
         decision->possible = decision->rungs[decision->recommended].answer != AF_NO;
         return;
     }
@@ -103,15 +104,16 @@ static void recommend(const struct af_judge *judge, struct af_decision *decision
     }
 }
 
-static void climb_ladder(const struct af_judge *judge, struct af_decision *decision)
+static void check_rungs(const struct af_fit_context *fit, struct af_decision *decision)
 {
-    struct af_climb climb = {.judge = judge, .decision = decision, .arena = &decision->arena};
-    af_rung_wheel(&climb);
-    af_rung_torch_kernels(&climb);
-    af_rung_torch_change(&climb);
-    af_rung_build(&climb);
-    af_rung_engine(&climb);
-    recommend(judge, decision);
+    struct af_rung_context context = {
+        .fit = fit, .decision = decision, .arena = &decision->arena};
+    af_rung_wheel(&context);
+    af_rung_torch_kernels(&context);
+    af_rung_torch_change(&context);
+    af_offer_rung_build(&context);
+    af_rung_engine(&context);
+    recommend(fit, decision);
 }
 
 enum anyflash_status af_plan_decide(const struct af_catalog *catalog,
@@ -120,15 +122,15 @@ enum anyflash_status af_plan_decide(const struct af_catalog *catalog,
                                     struct af_decision *decision, struct anyflash_error *err)
 {
     struct af_tables tables;
-    struct af_judge judge;
+    struct af_fit_context fit;
     struct af_decision made = {.possible = false};
     af_arena_init(&made.arena);
-    enum anyflash_status status = af_judge_open(&judge, &tables, catalog, machines,
-                                                machine_count, options, &made.arena, err);
+    enum anyflash_status status = af_fit_context_open(&fit, &tables, catalog, machines,
+                                                      machine_count, options, &made.arena, err);
     if (status == ANYFLASH_OK) {
-        judge_catalog(&judge, &made);
+        check_catalog(&fit, &made);
         if (!made.arena.failed)
-            climb_ladder(&judge, &made);
+            check_rungs(&fit, &made);
         af_tables_release(&tables);
         status = made.arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
     }
@@ -137,10 +139,4 @@ enum anyflash_status af_plan_decide(const struct af_catalog *catalog,
     else
         af_arena_release(&made.arena);
     return status;
-}
-
-void af_decision_release(struct af_decision *decision)
-{
-    af_arena_release(&decision->arena);
-    *decision = (struct af_decision){.possible = false};
 }

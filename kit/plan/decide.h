@@ -16,6 +16,5 @@ enum anyflash_status af_plan_decide(const struct af_catalog *catalog,
                                     const struct af_machine *const *machines,
                                     size_t machine_count, const struct af_fit_options *options,
                                     struct af_decision *decision, struct anyflash_error *err);
-void af_decision_release(struct af_decision *decision);
 
 #endif

@@ -13,8 +13,8 @@ void af_plan_build(struct af_builder *builder)
     const char *const *words;
     if (builder->rung->flash_attn == NULL || builder->rung->arch_list == NULL)
         return;
-    words =
-        af_build_command(builder->rung, builder->target.machine, false, builder->arena, &count);
+    words = af_offer_build_command(builder->rung, builder->target.machine, false,
+                                   builder->arena, &count);
     af_builder_start(builder);
     for (size_t i = 0; words != NULL && i < count; i++)
         af_builder_word(builder, words[i]);

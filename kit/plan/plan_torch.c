@@ -35,7 +35,7 @@ static void start(struct af_builder *builder, bool as_module)
 }
 
 /* A package that must move because torch does. */
-static bool moves_with(const struct af_move *move)
+static bool moves_with(const struct af_fit_package_change *move)
 {
     return move->to != NULL && strcmp(move->name, "torch") != 0;
 }

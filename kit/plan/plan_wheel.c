@@ -36,7 +36,7 @@ static bool is_installed(const struct af_builder *builder, const char *name, con
     return af_equal(af_plan_url(builder->arena, package->origin.value.text), url);
 }
 
-static const char *full_version(struct af_arena *arena, const struct af_wheel *wheel)
+static const char *full_version(struct af_arena *arena, const struct af_catalog_wheel *wheel)
 {
     return wheel->local == NULL ? af_arena_text(arena, wheel->version)
                                 : af_arena_format(arena, "%s+%s", wheel->version, wheel->local);
@@ -64,7 +64,7 @@ void af_plan_file(struct af_builder *builder, const struct af_step_wheel *wheel)
         af_builder_last(builder)->wheel = kept;
 }
 
-static void install_wheel(struct af_builder *builder, const struct af_wheel *wheel,
+static void install_wheel(struct af_builder *builder, const struct af_catalog_wheel *wheel,
                           const char *name, const char *url)
 {
     const struct af_step_wheel file = {.package = name,
@@ -127,7 +127,7 @@ static void advise(struct af_builder *builder, const char *name, const char *url
 
 void af_plan_wheel(struct af_builder *builder)
 {
-    const struct af_wheel *wheel = builder->rung->wheel;
+    const struct af_catalog_wheel *wheel = builder->rung->wheel;
     if (wheel == NULL || wheel->url == NULL)
         return;
     const char *url = af_plan_url(builder->arena, wheel->url);

@@ -22,14 +22,14 @@ static enum anyflash_status read_with(parse_function *parse, struct af_catalog *
     return status;
 }
 
-enum anyflash_status af_catalog_read(struct af_catalog *catalog, const char *path,
-                                     struct anyflash_error *err)
+enum anyflash_status af_probe_catalog(struct af_catalog *catalog, const char *path,
+                                      struct anyflash_error *err)
 {
     return read_with(af_catalog_parse, catalog, path, err);
 }
 
-enum anyflash_status af_catalog_stored_read(struct af_catalog *catalog, const char *path,
-                                            struct anyflash_error *err)
+enum anyflash_status af_probe_catalog_stored(struct af_catalog *catalog, const char *path,
+                                             struct anyflash_error *err)
 {
     return read_with(af_catalog_stored_parse, catalog, path, err);
 }

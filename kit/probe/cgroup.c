@@ -18,7 +18,7 @@ static bool has_word(struct af_span list, const char *word)
     while (list.len > 0) {
         const char *comma = memchr(list.data, ',', list.len);
         size_t len = comma == NULL ? list.len : (size_t)(comma - list.data);
-        if (af_span_equal((struct af_span){list.data, len}, word))
+        if (af_text_span_equal((struct af_span){list.data, len}, word))
             return true;
         size_t taken = comma == NULL ? len : len + 1;
         list.data += taken;
@@ -81,7 +81,7 @@ bool af_cgroup_find(const struct af_probe *probe, const char *controller,
     if (file == NULL ||
         af_file_read(probe->arena, file, SMALL_FILE_BYTES, &rest, NULL) != ANYFLASH_OK)
         return false;
-    while (af_span_line(&rest, &line)) {
+    while (af_text_line(&rest, &line)) {
         if (!split_line(line, &controllers, &path))
             continue;
         if (has_word(controllers, controller) &&
@@ -112,7 +112,7 @@ const char *af_cgroup_text(const struct af_probe *probe, const struct af_cgroup 
     if (path == NULL ||
         af_file_read(probe->arena, path, SMALL_FILE_BYTES, &bytes, NULL) != ANYFLASH_OK)
         return NULL;
-    bytes = af_span_trim(bytes);
+    bytes = af_text_trim(bytes);
     return af_arena_text_n(probe->arena, bytes.data, bytes.len);
 }
 

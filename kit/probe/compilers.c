@@ -106,7 +106,7 @@ static void set_version(struct af_probe *probe, struct af_compiler *compiler, co
 
 static void add(struct af_probe *probe, const char *command, const char *path)
 {
-    const char *real = path == NULL ? NULL : af_path_real(probe->arena, path);
+    const char *real = path == NULL ? NULL : af_file_real_path(probe->arena, path);
     struct af_compiler *compiler =
         real == NULL ? NULL
                      : af_machine_row_add(probe->machine,

@@ -190,7 +190,7 @@ static void find_candidates(struct af_probe *probe, struct candidates *candidate
         add_candidate(probe, candidates, af_probe_path(probe, folders[i]));
 }
 
-void af_cuda_child_start(struct af_probe *probe, struct af_child *child)
+void af_probe_cuda_child_start(struct af_probe *probe, struct af_child *child)
 {
     struct candidates candidates = {.count = 0};
     find_candidates(probe, &candidates);

@@ -15,6 +15,6 @@
  *   gpu NAME MAJOR MINOR BYTES UUID PCI INTEGRATED
  * and exits with 0; without a driver library it writes nothing.
  */
-void af_cuda_child_start(struct af_probe *probe, struct af_child *child);
+void af_probe_cuda_child_start(struct af_probe *probe, struct af_child *child);
 
 #endif

@@ -66,7 +66,7 @@ static void take_program(const struct af_probe *probe, const char *program,
     environment->chosen_by = chosen_by;
     if (environment->prefix != NULL)
         read_cfg(probe, environment);
-    const char *real = af_path_real(probe->arena, program);
+    const char *real = af_file_real_path(probe->arena, program);
     if (!environment->is_venv && real != NULL)
         environment->prefix = af_path_folder(probe->arena, af_path_folder(probe->arena, real));
 }

@@ -22,7 +22,7 @@ struct af_environment {
 };
 
 /* What interpreter.c found; what stays NULL or -1 is unknown for `problem`. */
-struct af_interpreter_files {
+struct af_probe_interpreter_files {
     const char *base_executable; /* the real binary */
     const char *base_prefix;
     const char *library_name;       /* "python3.13t": the folder under lib */
@@ -47,15 +47,15 @@ enum anyflash_status af_environment_choose(const struct af_probe *probe,
  * Follows the environment's interpreter to its binary and standard library,
  * and fills the interpreter's facts of machine->python.
  */
-void af_interpreter_probe(const struct af_probe *probe,
-                          const struct af_environment *environment,
-                          struct af_interpreter_files *files_out);
+void af_probe_interpreter_probe(const struct af_probe *probe,
+                                const struct af_environment *environment,
+                                struct af_probe_interpreter_files *files_out);
 
 /* Fills python.platform_tags for the real binary `program`. */
-void af_platform_tags_probe(const struct af_probe *probe, const char *program);
+void af_probe_platform_tags_probe(const struct af_probe *probe, const char *program);
 
 /* Fills python.site_packages, externally_managed and writable. */
 void af_site_probe(const struct af_probe *probe, const struct af_environment *environment,
-                   const struct af_interpreter_files *files);
+                   const struct af_probe_interpreter_files *files);
 
 #endif

@@ -68,7 +68,7 @@ static void split(struct af_probe *probe, struct af_span line, char mark,
     for (size_t i = 0; i < WORDS_MAX; i++) {
         const char *found = line.len == 0 ? NULL : memchr(line.data, mark, line.len);
         size_t len = found == NULL ? line.len : (size_t)(found - line.data);
-        struct af_span word = af_span_trim((struct af_span){line.data, len});
+        struct af_span word = af_text_trim((struct af_span){line.data, len});
         const char *copy =
             af_arena_text_n(probe->arena, word.len == 0 ? "" : word.data, word.len);
         words[i] = copy == NULL ? "" : copy;
@@ -104,7 +104,7 @@ static void read_answer(struct af_probe *probe, struct af_span output, struct an
 {
     struct af_span line;
     const char *words[WORDS_MAX];
-    while (af_span_line(&output, &line)) {
+    while (af_text_line(&output, &line)) {
         split(probe, line, '\t', words);
         if (strcmp(words[0], "library") == 0)
             answer->library = words[1];
@@ -171,7 +171,7 @@ static void set_cuda_api(struct af_probe *probe, const struct answer *answer)
     struct af_driver *driver = &probe->machine->driver;
     const char *version =
         af_fact_text_or(&driver->user_version, af_fact_text_or(&driver->kernel_version, NULL));
-    const char *cuda = version == NULL ? NULL : af_gpu_driver_cuda(version);
+    const char *cuda = version == NULL ? NULL : af_machine_gpu_driver_cuda(version);
     if (answer->driver > 0)
         af_fact_text(probe->arena, &driver->cuda_api,
                      af_arena_format(probe->arena, "%d.%d", (int)(answer->driver / 1000),
@@ -191,11 +191,11 @@ static size_t read_smi(struct af_probe *probe, struct af_span output)
     struct af_span line;
     const char *words[WORDS_MAX];
     size_t count = 0;
-    while (af_span_line(&output, &line)) {
+    while (af_text_line(&output, &line)) {
         split(probe, line, ',', words);
         char sm[16];
         int64_t mib;
-        if (!af_gpu_sm_parse(words[1], sm, sizeof sm) || strchr(words[1], '.') == NULL)
+        if (!af_machine_gpu_sm_parse(words[1], sm, sizeof sm) || strchr(words[1], '.') == NULL)
             continue;
         struct af_gpu *gpu = af_machine_row_add(
             probe->machine, offsetof(struct af_machine, gpus), "nvidia-smi was not asked");
@@ -251,7 +251,7 @@ static void set_no_devices(struct af_probe *probe, const struct answer *answer)
 
 void af_probe_gpu_start(struct af_probe *probe, struct af_child *child)
 {
-    af_cuda_child_start(probe, child);
+    af_probe_cuda_child_start(probe, child);
 }
 
 void af_probe_gpu_finish(struct af_probe *probe, struct af_child *child)
@@ -260,7 +260,7 @@ void af_probe_gpu_finish(struct af_probe *probe, struct af_child *child)
     struct answer answer;
     const char *visible = visible_devices(probe);
     collect(probe, child, &answer);
-    af_gpu_files_driver(probe);
+    af_probe_gpu_files_driver(probe);
     set_user_version(probe, &answer);
     set_cuda_api(probe, &answer);
     bool driver_there = machine->driver.kernel_version.state == AF_FACT_KNOWN ||
@@ -269,15 +269,15 @@ void af_probe_gpu_finish(struct af_probe *probe, struct af_child *child)
     if (found == 0 && driver_there && answer.init != 0)
         found = ask_smi(probe);
     if (found > 0) {
-        af_gpu_visibility(machine, visible,
-                          visible == NULL ? "CUDA_VISIBLE_DEVICES is not set"
-                                          : "CUDA_VISIBLE_DEVICES");
-    } else if (af_gpu_files_nvidia(probe, answer.why) > 0) {
+        af_machine_gpu_visibility(machine, visible,
+                                  visible == NULL ? "CUDA_VISIBLE_DEVICES is not set"
+                                                  : "CUDA_VISIBLE_DEVICES");
+    } else if (af_probe_gpu_files_nvidia(probe, answer.why) > 0) {
         bool refused = answer.init > 0 || !driver_there; /* else it did not answer in time */
         for (size_t i = 0; refused && i < machine->gpus.count; i++)
             af_fact_bool(probe->arena, &machine->gpus.rows[i].visible, false, answer.why);
     }
-    af_gpu_files_amd(probe);
+    af_probe_gpu_files_amd(probe);
     set_no_devices(probe, &answer);
     if (visible == NULL)
         af_fact_absent(probe->arena, &machine->driver.visible_devices, "environment");

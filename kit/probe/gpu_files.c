@@ -21,7 +21,7 @@ static const char *small_text(struct af_probe *probe, const char *path)
     if (path == NULL ||
         af_file_read(probe->arena, path, SMALL_FILE_BYTES, &bytes, NULL) != ANYFLASH_OK)
         return NULL;
-    bytes = af_span_trim(bytes);
+    bytes = af_text_trim(bytes);
     return af_arena_text_n(probe->arena, bytes.data, bytes.len);
 }
 
@@ -40,7 +40,7 @@ static const char *version_in_banner(struct af_probe *probe, const char *banner)
     return NULL;
 }
 
-void af_gpu_files_driver(struct af_probe *probe)
+void af_probe_gpu_files_driver(struct af_probe *probe)
 {
     struct af_fact *fact = &probe->machine->driver.kernel_version;
     const char *module = af_probe_path(probe, "/sys/module/nvidia/version");
@@ -70,7 +70,7 @@ static const char *information(struct af_probe *probe, const char *text, const c
     if (found == NULL)
         return NULL;
     found += strlen(key);
-    struct af_span value = af_span_trim((struct af_span){found, strcspn(found, "\n")});
+    struct af_span value = af_text_trim((struct af_span){found, strcspn(found, "\n")});
     return af_arena_text_n(probe->arena, value.data, value.len);
 }
 
@@ -91,7 +91,7 @@ static void add_nvidia(struct af_probe *probe, const char *address, const char *
     af_fact_text(probe->arena, &gpu->uuid, information(probe, text, "GPU UUID:"), path);
 }
 
-size_t af_gpu_files_nvidia(struct af_probe *probe, const char *why)
+size_t af_probe_gpu_files_nvidia(struct af_probe *probe, const char *why)
 {
     const char *bus = af_probe_path(probe, "/sys/bus/pci/devices");
     const char **names;
@@ -123,7 +123,7 @@ static const char *gfx_of(struct af_arena *arena, long number)
                            (unsigned long)(number % 100));
 }
 
-void af_gpu_files_amd(struct af_probe *probe)
+void af_probe_gpu_files_amd(struct af_probe *probe)
 {
     const char *info = af_probe_path(probe, "/opt/rocm/.info/version");
     const char *nodes = af_probe_path(probe, "/sys/class/kfd/kfd/topology/nodes");

@@ -8,16 +8,16 @@
 #include "kit/probe/probes.h"
 
 /* Fills driver.kernel_version. */
-void af_gpu_files_driver(struct af_probe *probe);
+void af_probe_gpu_files_driver(struct af_probe *probe);
 
 /* Fills driver.rocm and adds a row for each AMD GPU that ROCm's driver serves. */
-void af_gpu_files_amd(struct af_probe *probe);
+void af_probe_gpu_files_amd(struct af_probe *probe);
 
 /*
  * Adds a row for each NVIDIA display device on the PCI bus, its compute
  * capability unknown because of `why`; returns their number. A Jetson's is on
  * no bus.
  */
-size_t af_gpu_files_nvidia(struct af_probe *probe, const char *why);
+size_t af_probe_gpu_files_nvidia(struct af_probe *probe, const char *why);
 
 #endif

@@ -49,7 +49,7 @@ static bool has_stdlib(const struct af_probe *probe, const char *prefix, const c
 }
 
 static bool take_stdlib(const struct af_probe *probe, const char *name,
-                        struct af_interpreter_files *files)
+                        struct af_probe_interpreter_files *files)
 {
     static const char *const folders[] = {"lib64", "lib"};
     char flags[AF_ABI_FLAGS_BYTES];
@@ -113,7 +113,7 @@ static const char *library_by_needs(const struct af_probe *probe, const struct a
 }
 
 static bool find_stdlib(const struct af_probe *probe, const struct af_elf *elf,
-                        struct af_interpreter_files *files)
+                        struct af_probe_interpreter_files *files)
 {
     const char *names[3];
     names[0] = af_path_name(files->base_executable);
@@ -131,7 +131,7 @@ static bool find_stdlib(const struct af_probe *probe, const struct af_elf *elf,
 
 /* The libpython that the binary needs, where its run path or its prefix has it. */
 static const char *find_libpython(const struct af_probe *probe, const struct af_elf *elf,
-                                  const struct af_interpreter_files *files)
+                                  const struct af_probe_interpreter_files *files)
 {
     for (size_t i = 0; i < elf->needed_count; i++) {
         const char *name = elf->needed[i];
@@ -199,7 +199,7 @@ static bool version_by_header(const struct af_probe *probe, const char *path,
     if (path == NULL ||
         af_file_read(probe->arena, path, PATCHLEVEL_BYTES_MAX, &text, NULL) != ANYFLASH_OK)
         return false;
-    while (af_span_line(&text, &line)) {
+    while (af_text_line(&text, &line)) {
         const char *copy = af_arena_text_n(probe->arena, line.data, line.len);
         if (copy != NULL && sscanf(copy, "#define PY_VERSION \"%31[0-9.abrc+]\"", version) == 1)
             return true;
@@ -209,7 +209,7 @@ static bool version_by_header(const struct af_probe *probe, const char *path,
 
 /* The version and where it stands; NULL when nowhere. */
 static const char *find_version(const struct af_probe *probe, const struct af_elf *elf,
-                                const struct af_interpreter_files *files,
+                                const struct af_probe_interpreter_files *files,
                                 char version[VERSION_BYTES])
 {
     struct af_elf library;
@@ -236,10 +236,10 @@ static const char *sysconfig_value(const struct af_probe *probe, struct af_span 
 {
     const char *start = af_arena_format(probe->arena, "'%s': '", key);
     struct af_span line;
-    while (start != NULL && af_span_line(&text, &line)) {
-        line = af_span_trim(line);
+    while (start != NULL && af_text_line(&text, &line)) {
+        line = af_text_trim(line);
         if (line.len > 0 && line.data[0] == '{')
-            line = af_span_trim((struct af_span){line.data + 1, line.len - 1});
+            line = af_text_trim((struct af_span){line.data + 1, line.len - 1});
         size_t len = strlen(start);
         if (line.len <= len || memcmp(line.data, start, len) != 0)
             continue;
@@ -256,7 +256,8 @@ static const char *sysconfig_value(const struct af_probe *probe, struct af_span 
  * build may be called python3.12 like any other, and before 3.8 the m flag is
  * in no name: then the only such file there is tells the flags.
  */
-static void find_sysconfig(const struct af_probe *probe, struct af_interpreter_files *files)
+static void find_sysconfig(const struct af_probe *probe,
+                           struct af_probe_interpreter_files *files)
 {
     static const char start[] = "_sysconfigdata_";
     const char **names;
@@ -288,7 +289,7 @@ static void find_sysconfig(const struct af_probe *probe, struct af_interpreter_f
 }
 
 static void abi_by_sysconfig(const struct af_probe *probe,
-                             const struct af_interpreter_files *files)
+                             const struct af_probe_interpreter_files *files)
 {
     struct af_python *python = &probe->machine->python;
     struct anyflash_error err = {0};
@@ -313,14 +314,14 @@ static void abi_by_sysconfig(const struct af_probe *probe,
 
 /* build-details.json; false when it is not there or does not say enough. */
 static bool abi_by_details(const struct af_probe *probe,
-                           const struct af_interpreter_files *files)
+                           const struct af_probe_interpreter_files *files)
 {
     struct af_python *python = &probe->machine->python;
     json_t *document;
     const char *path = af_path_join(probe->arena, files->stdlib, "build-details.json");
     if (path == NULL || !af_file_is_regular(path))
         return false;
-    enum anyflash_status status = af_json_read(path, DETAILS_BYTES_MAX, &document, NULL);
+    enum anyflash_status status = af_file_read_json(path, DETAILS_BYTES_MAX, &document, NULL);
     if (status == ANYFLASH_E_NO_MEMORY)
         probe->arena->failed = true;
     if (status != ANYFLASH_OK)
@@ -357,11 +358,11 @@ static const char *implementation_of(const struct af_environment *environment,
 {
     struct af_span value = {"", 0};
     const char *name = af_path_name(base_executable);
-    af_key_value(environment->cfg, "implementation", &value);
-    if (af_starts_with(name, "pypy") || af_span_equal(value, "PyPy"))
+    af_formats_key_value(environment->cfg, "implementation", &value);
+    if (af_starts_with(name, "pypy") || af_text_span_equal(value, "PyPy"))
         return "pypy";
-    if (af_starts_with(name, "graalpy") || af_span_equal(value, "GraalVM") ||
-        af_span_equal(value, "GraalPy"))
+    if (af_starts_with(name, "graalpy") || af_text_span_equal(value, "GraalVM") ||
+        af_text_span_equal(value, "GraalPy"))
         return "graalpy";
     return "cpython";
 }
@@ -369,7 +370,8 @@ static const char *implementation_of(const struct af_environment *environment,
 /* Where a link chain that leads nowhere breaks, in words. */
 static const char *explain_missing(const struct af_probe *probe, const char *executable)
 {
-    const char *target = executable == NULL ? NULL : af_path_link(probe->arena, executable);
+    const char *target =
+        executable == NULL ? NULL : af_file_link_text(probe->arena, executable);
     if (executable == NULL)
         return "no interpreter";
     if (target != NULL)
@@ -380,7 +382,7 @@ static const char *explain_missing(const struct af_probe *probe, const char *exe
 
 /* Everything the binary and its standard library say. */
 static void read_binary(const struct af_probe *probe, const struct af_elf *elf,
-                        struct af_interpreter_files *files)
+                        struct af_probe_interpreter_files *files)
 {
     struct af_python *python = &probe->machine->python;
     char version[VERSION_BYTES] = "";
@@ -401,20 +403,20 @@ static void read_binary(const struct af_probe *probe, const struct af_elf *elf,
                  files->sysconfig == NULL ? files->base_executable : files->sysconfig);
     if (!abi_by_details(probe, files))
         abi_by_sysconfig(probe, files);
-    af_platform_tags_probe(probe, files->base_executable);
+    af_probe_platform_tags_probe(probe, files->base_executable);
 }
 
 /* Follows the links; a problem in words when they lead nowhere or to no CPython. */
 static const char *read_interpreter(const struct af_probe *probe,
                                     const struct af_environment *environment,
-                                    struct af_interpreter_files *files)
+                                    struct af_probe_interpreter_files *files)
 {
     struct af_python *python = &probe->machine->python;
     struct anyflash_error err = {0};
     struct af_elf elf;
     const char *base = environment->executable == NULL
                            ? NULL
-                           : af_path_real(probe->arena, environment->executable);
+                           : af_file_real_path(probe->arena, environment->executable);
     if (base == NULL)
         return explain_missing(probe, environment->executable);
     af_fact_text(probe->arena, &python->base_executable, base, environment->executable);
@@ -432,11 +434,11 @@ static const char *read_interpreter(const struct af_probe *probe,
     return NULL;
 }
 
-void af_interpreter_probe(const struct af_probe *probe,
-                          const struct af_environment *environment,
-                          struct af_interpreter_files *files_out)
+void af_probe_interpreter_probe(const struct af_probe *probe,
+                                const struct af_environment *environment,
+                                struct af_probe_interpreter_files *files_out)
 {
-    struct af_interpreter_files files = {.minor = -1, .platform_folder = "lib"};
+    struct af_probe_interpreter_files files = {.minor = -1, .platform_folder = "lib"};
     const char *problem = read_interpreter(probe, environment, &files);
     if (problem != NULL) {
         files.problem = problem;

@@ -40,8 +40,8 @@ static bool find_glibc_banner(struct af_span bytes, char version[VERSION_BYTES])
         bytes.len == 0 ? NULL : memmem(bytes.data, bytes.len, start, sizeof start - 1);
     if (banner == NULL)
         return false;
-    size_t room = (size_t)(end - banner) < 400 ? (size_t)(end - banner) : 400;
-    const char *found = memmem(banner, room, before, sizeof before - 1);
+    size_t capacity = (size_t)(end - banner) < 400 ? (size_t)(end - banner) : 400;
+    const char *found = memmem(banner, capacity, before, sizeof before - 1);
     return found != NULL && copy_dotted(found + sizeof before - 1, end, version);
 }
 
@@ -75,7 +75,7 @@ static const char *find_glibc(const struct af_probe *probe, const char *loader)
                                           "/usr/lib",
                                           "/lib/x86_64-linux-gnu",
                                           "/lib/aarch64-linux-gnu"};
-    const char *real = af_path_real(probe->arena, loader);
+    const char *real = af_file_real_path(probe->arena, loader);
     const char *folder = af_path_folder(probe->arena, real == NULL ? loader : real);
     const char *path = af_path_join(probe->arena, folder, "libc.so.6");
     for (size_t i = 0; path != NULL && i < AF_COUNT(folders); i++) {

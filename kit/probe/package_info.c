@@ -17,7 +17,7 @@
 #define EXTENSIONS_MAX 16u
 #define MISSING_MAX 8u
 
-bool af_package_is_flash_attn(const char *name)
+bool af_probe_package_is_flash_attn(const char *name)
 {
     static const char *const names[] = {"flash-attn", "flash-attn-3", "flash-attn-4",
                                         "flash-attn4", "flashattn-hopper"};
@@ -56,7 +56,7 @@ static void read_installer(const struct af_probe *probe, struct af_package *pack
     struct af_span text;
     if (!read_small(probe, info, "INSTALLER", &package->installer, &path, &text))
         return;
-    text = af_span_trim(text);
+    text = af_text_trim(text);
     af_fact_text(probe->arena, &package->installer,
                  af_arena_text_n(probe->arena, text.data, text.len), path);
 }
@@ -108,7 +108,7 @@ static void read_json(const struct af_probe *probe, const char *info, const char
 struct record {
     const char *extensions[EXTENSIONS_MAX];
     size_t extension_count;
-    char sha256[AF_SHA256_TEXT_BYTES];
+    char sha256[AF_FORMATS_SHA256_BYTES];
     const char *missing[MISSING_MAX];
     size_t missing_count;
 };
@@ -119,9 +119,9 @@ static bool is_extension(const char *path)
 }
 
 static void take_line(const struct af_probe *probe, const char *site,
-                      const struct af_record_line *line, struct record *record)
+                      const struct af_formats_record_line *line, struct record *record)
 {
-    char full[2 * AF_RECORD_PATH_BYTES];
+    char full[2 * AF_FORMATS_RECORD_PATH_BYTES];
     if (is_extension(line->path) && record->extension_count < EXTENSIONS_MAX) {
         if (record->extension_count == 0)
             memcpy(record->sha256, line->sha256, sizeof record->sha256);
@@ -146,7 +146,7 @@ static void read_record(const struct af_probe *probe, struct af_package *package
 {
     struct anyflash_error err = {0};
     struct record record = {0};
-    struct af_record_line line;
+    struct af_formats_record_line line;
     struct af_span text;
     const char *path = af_path_join(probe->arena, info, "RECORD");
     if (path == NULL)
@@ -155,7 +155,7 @@ static void read_record(const struct af_probe *probe, struct af_package *package
         set_record_unknown(probe, package, err.message);
         return;
     }
-    for (size_t i = 0; i < RECORD_LINES_MAX && af_record_next(&text, &line); i++)
+    for (size_t i = 0; i < RECORD_LINES_MAX && af_formats_record_next(&text, &line); i++)
         take_line(probe, site, &line, &record);
     if (probe->arena->failed)
         return;
@@ -169,14 +169,14 @@ static void read_record(const struct af_probe *probe, struct af_package *package
         af_fact_absent(probe->arena, &package->extension_sha256, path);
 }
 
-void af_package_read_info(const struct af_probe *probe, struct af_package *package,
-                          const char *name, const char *site, const char *info)
+void af_probe_package_read_info(const struct af_probe *probe, struct af_package *package,
+                                const char *name, const char *site, const char *info)
 {
     read_installer(probe, package, info);
     read_wheel(probe, package, info);
     read_json(probe, info, "direct_url.json", af_direct_url_parse, &package->origin);
     read_json(probe, info, "uv_build.json", af_uv_build_torch, &package->built_for_torch);
-    if (af_package_is_flash_attn(name))
+    if (af_probe_package_is_flash_attn(name))
         read_record(probe, package, site, info);
     else
         set_record_unknown(probe, package, "RECORD is read for flash-attn only");

@@ -134,8 +134,8 @@ static void read_window(const struct af_probe *probe, struct af_package *package
     af_arena_release(&scratch);
 }
 
-void af_package_read_window(const struct af_probe *probe, struct af_package *package,
-                            const char *name, const char *site)
+void af_probe_package_read_window(const struct af_probe *probe, struct af_package *package,
+                                  const char *name, const char *site)
 {
     af_fact_absent(probe->arena, &package->flash_attn_min, "no check of flash-attn's version");
     af_fact_absent(probe->arena, &package->flash_attn_max, "no check of flash-attn's version");

@@ -25,7 +25,7 @@ static const char *const peers[] = {"xformers", "vllm", "transformer-engine", "t
 struct rows {
     struct af_package *items;
     size_t count;
-    size_t room;
+    size_t capacity;
     bool failed;
 };
 
@@ -47,22 +47,22 @@ static bool is_peer(const char *name)
         if (strcmp(name, peers[i]) == 0)
             return true;
     }
-    return af_package_is_flash_attn(name);
+    return af_probe_package_is_flash_attn(name);
 }
 
 static struct af_package *add_row(struct rows *rows)
 {
     if (rows->count == AF_MACHINE_ROWS_MAX)
         return NULL;
-    if (rows->count == rows->room) {
-        size_t room = rows->room == 0 ? 16 : rows->room * 2;
-        struct af_package *larger = af_mem_resize(rows->items, room * sizeof *larger);
+    if (rows->count == rows->capacity) {
+        size_t capacity = rows->capacity == 0 ? 16 : rows->capacity * 2;
+        struct af_package *larger = af_mem_resize(rows->items, capacity * sizeof *larger);
         if (larger == NULL) {
             rows->failed = true;
             return NULL;
         }
         rows->items = larger;
-        rows->room = room;
+        rows->capacity = capacity;
     }
     struct af_package *row = &rows->items[rows->count++];
     memset(row, 0, sizeof *row);
@@ -98,8 +98,8 @@ static void read_requires_txt(struct af_arena *scratch, const char *info, struct
     if (path == NULL || !af_file_exists(path) ||
         af_file_read_start(scratch, path, HEAD_BYTES_MAX, &text, NULL) != ANYFLASH_OK)
         return;
-    while (af_span_line(&text, &line)) {
-        line = af_span_trim(line);
+    while (af_text_line(&text, &line)) {
+        line = af_text_trim(line);
         if (line.len > 0 && line.data[0] == '[')
             return;
         take_requirement(scratch, line, head);
@@ -180,8 +180,8 @@ static void fill_row(const struct af_probe *probe, const struct head *head, cons
     set_specifier(probe, head, head->flash_attn, &row->needs_flash_attn);
     const char *info = af_path_join(probe->arena, site, entry);
     if (info != NULL)
-        af_package_read_info(probe, row, head->name, site, info);
-    af_package_read_window(probe, row, head->name, site);
+        af_probe_package_read_info(probe, row, head->name, site, info);
+    af_probe_package_read_window(probe, row, head->name, site);
 }
 
 /* Reads one .dist-info or .egg-info and keeps it when it matters. */
@@ -232,7 +232,7 @@ static const char *source_version(const struct af_probe *probe, const char *path
     struct af_span text;
     struct af_span value;
     if (af_file_read_start(probe->arena, path, INIT_BYTES_MAX, &text, NULL) != ANYFLASH_OK ||
-        !af_key_value(text, "__version__", &value) || value.len < 2 ||
+        !af_formats_key_value(text, "__version__", &value) || value.len < 2 ||
         (value.data[0] != '"' && value.data[0] != '\''))
         return NULL;
     const char *quote = memchr(value.data + 1, value.data[0], value.len - 1);

@@ -25,7 +25,7 @@ static void probe_kernel(struct af_probe *probe)
     const char *source = "uname(2)";
     if (path != NULL &&
         af_file_read(probe->arena, path, SMALL_FILE_BYTES, &release, NULL) == ANYFLASH_OK) {
-        release = af_span_trim(release);
+        release = af_text_trim(release);
         text = af_arena_text_n(probe->arena, release.data, release.len);
         source = path;
     }
@@ -39,12 +39,12 @@ static const char *release_value(struct af_arena *arena, struct af_span bytes, c
 {
     struct af_span line;
     size_t key_len = strlen(key);
-    while (af_span_line(&bytes, &line)) {
+    while (af_text_line(&bytes, &line)) {
         if (line.len <= key_len || strncmp(line.data, key, key_len) != 0 ||
             line.data[key_len] != '=')
             continue;
         struct af_span value =
-            af_span_trim((struct af_span){line.data + key_len + 1, line.len - key_len - 1});
+            af_text_trim((struct af_span){line.data + key_len + 1, line.len - key_len - 1});
         if (value.len >= 2 && (value.data[0] == '"' || value.data[0] == '\'')) {
             value.data++;
             value.len -= 2;

@@ -28,7 +28,7 @@ static enum anyflash_status look(struct af_probe *probe, struct anyflash_error *
     return ANYFLASH_OK;
 }
 
-enum anyflash_status af_machine_probe(struct af_machine *machine,
+enum anyflash_status af_probe_machine(struct af_machine *machine,
                                       const struct af_probe_options *options,
                                       struct anyflash_error *err)
 {

@@ -20,7 +20,7 @@ struct af_probe_options {
  * Looks at this machine. Facts that could not be read are unknown; only lack
  * of memory or an unusable --python fails. `machine` must be initialised.
  */
-enum anyflash_status af_machine_probe(struct af_machine *machine,
+enum anyflash_status af_probe_machine(struct af_machine *machine,
                                       const struct af_probe_options *options,
                                       struct anyflash_error *err);
 
@@ -28,7 +28,7 @@ enum anyflash_status af_machine_probe(struct af_machine *machine,
  * af_machine_parse() of the file `path` ("-": stdin). Fails as af_file_read() and
  * af_machine_parse() do.
  */
-enum anyflash_status af_machine_read(struct af_machine *machine, const char *path,
+enum anyflash_status af_probe_record(struct af_machine *machine, const char *path,
                                      struct anyflash_error *err);
 
 #endif

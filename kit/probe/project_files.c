@@ -51,7 +51,7 @@ static const char *pyproject_tool(const char *path)
                                             {"[tool.pdm", "pdm"},
                                             {"[tool.pixi", "pixi"}};
     for (size_t i = 0; i < AF_COUNT(tables); i++) {
-        if (af_toml_has_table(path, tables[i][0]))
+        if (af_probe_toml_has_table(path, tables[i][0]))
             return tables[i][1];
     }
     return "any";

@@ -34,7 +34,7 @@ static void set_nothing_found(const struct af_probe *probe)
 /* A --python that is no interpreter is the caller's mistake, not a fact. */
 static enum anyflash_status check_named(const struct af_probe *probe,
                                         const struct af_environment *environment,
-                                        const struct af_interpreter_files *files,
+                                        const struct af_probe_interpreter_files *files,
                                         struct anyflash_error *err)
 {
     const struct af_python *python = &probe->machine->python;
@@ -53,7 +53,7 @@ enum anyflash_status af_probe_python(struct af_probe *probe, struct anyflash_err
 {
     struct af_python *python = &probe->machine->python;
     struct af_environment environment;
-    struct af_interpreter_files files;
+    struct af_probe_interpreter_files files;
     enum anyflash_status status = af_environment_choose(probe, &environment, err);
     if (status != ANYFLASH_OK)
         return status;
@@ -66,7 +66,7 @@ enum anyflash_status af_probe_python(struct af_probe *probe, struct anyflash_err
     af_fact_text(probe->arena, &python->chosen_by, environment.chosen_by,
                  "order of uv and pip");
     af_fact_text(probe->arena, &python->executable, environment.executable, environment.prefix);
-    af_interpreter_probe(probe, &environment, &files);
+    af_probe_interpreter_probe(probe, &environment, &files);
     af_site_probe(probe, &environment, &files);
     if (probe->arena->failed)
         return af_fail_memory(err);

@@ -19,7 +19,7 @@ static const char *machine_of(const char *program, struct anyflash_error *err)
     return name;
 }
 
-void af_platform_tags_probe(const struct af_probe *probe, const char *program)
+void af_probe_platform_tags_probe(const struct af_probe *probe, const char *program)
 {
     struct af_fact *fact = &probe->machine->python.platform_tags;
     struct anyflash_error err = {0};
@@ -32,7 +32,7 @@ void af_platform_tags_probe(const struct af_probe *probe, const char *program)
         return;
     }
     af_libc_of_program(probe, program, &libc);
-    if (!af_libc_version_parse(libc.version, &major, &minor)) {
+    if (!af_machine_libc_version_parse(libc.version, &major, &minor)) {
         af_fact_unknown(probe->arena, fact, "%s",
                         libc.problem == NULL ? "the C library's version is odd" : libc.problem);
         return;

@@ -6,7 +6,7 @@
 #include "kit/probe/probe.h"
 #include "kit/system/file.h"
 
-enum anyflash_status af_machine_read(struct af_machine *machine, const char *path,
+enum anyflash_status af_probe_record(struct af_machine *machine, const char *path,
                                      struct anyflash_error *err)
 {
     struct af_arena arena;

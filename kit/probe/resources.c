@@ -16,7 +16,7 @@ static int64_t find_number(struct af_span bytes, const char *name, int64_t unit)
 {
     struct af_span line;
     size_t len = strlen(name);
-    while (af_span_line(&bytes, &line)) {
+    while (af_text_line(&bytes, &line)) {
         if (line.len <= len || strncmp(line.data, name, len) != 0)
             continue;
         /* texts are NUL-terminated after their last line, so strtoll ends */

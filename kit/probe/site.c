@@ -49,8 +49,8 @@ static void add_pth(struct folders *folders, const char *folder, const char *nam
     const char *path = af_path_join(arena, folder, name);
     if (path == NULL || af_file_read(arena, path, PTH_BYTES_MAX, &rest, NULL) != ANYFLASH_OK)
         return;
-    while (af_span_line(&rest, &line)) {
-        line = af_span_trim(line);
+    while (af_text_line(&rest, &line)) {
+        line = af_text_trim(line);
         const char *text = af_arena_text_n(arena, line.data, line.len);
         if (text == NULL || text[0] == '\0' || text[0] == '#' ||
             af_starts_with(text, "import ") || af_starts_with(text, "import\t"))
@@ -82,7 +82,7 @@ static void add_site(struct folders *folders, const char *folder)
 
 /* prefix/lib/python3.12/site-packages and, where the platform has it, lib64. */
 static void add_prefix(struct folders *folders, const char *prefix,
-                       const struct af_interpreter_files *files)
+                       const struct af_probe_interpreter_files *files)
 {
     struct af_arena *arena = folders->probe->arena;
     const char *library = files->library_name;
@@ -95,7 +95,7 @@ static void add_prefix(struct folders *folders, const char *prefix,
 }
 
 /* The installation's own folders; Debian calls them dist-packages. */
-static void add_system(struct folders *folders, const struct af_interpreter_files *files)
+static void add_system(struct folders *folders, const struct af_probe_interpreter_files *files)
 {
     struct af_arena *arena = folders->probe->arena;
     const char *prefix = files->base_prefix;
@@ -144,13 +144,13 @@ static bool sees_system(const struct af_environment *environment)
     struct af_span value;
     if (!environment->is_venv)
         return true;
-    return af_key_value(environment->cfg, "include-system-site-packages", &value) &&
+    return af_formats_key_value(environment->cfg, "include-system-site-packages", &value) &&
            value.len == 4 && strncasecmp(value.data, "true", 4) == 0;
 }
 
 static void set_externally_managed(const struct af_probe *probe,
                                    const struct af_environment *environment,
-                                   const struct af_interpreter_files *files)
+                                   const struct af_probe_interpreter_files *files)
 {
     struct af_fact *fact = &probe->machine->python.externally_managed;
     const char *path = af_path_join(probe->arena, files->stdlib, "EXTERNALLY-MANAGED");
@@ -184,7 +184,7 @@ static void set_folders(const struct folders *folders, const struct af_environme
 }
 
 void af_site_probe(const struct af_probe *probe, const struct af_environment *environment,
-                   const struct af_interpreter_files *files)
+                   const struct af_probe_interpreter_files *files)
 {
     struct af_python *python = &probe->machine->python;
     struct folders folders = {.probe = probe};

@@ -19,7 +19,7 @@ struct files {
     size_t count;
 };
 
-bool af_toml_has_table(const char *path, const char *table)
+bool af_probe_toml_has_table(const char *path, const char *table)
 {
     struct af_arena arena;
     struct af_span rest;
@@ -28,8 +28,8 @@ bool af_toml_has_table(const char *path, const char *table)
     size_t len = strlen(table);
     af_arena_init(&arena);
     if (af_file_read_start(&arena, path, TOML_BYTES, &rest, NULL) == ANYFLASH_OK) {
-        while (!found && af_span_line(&rest, &line)) {
-            line = af_span_trim(line);
+        while (!found && af_text_line(&rest, &line)) {
+            line = af_text_trim(line);
             while (line.len > 1 && line.data[0] == '[' && line.data[1] == '[') {
                 line.data++;
                 line.len--;
@@ -73,7 +73,7 @@ static void add_uv_project(struct files *files)
         if (add(files, folder, "uv.toml"))
             return;
         if (project != NULL && af_file_is_regular(project) &&
-            af_toml_has_table(project, "[tool.uv")) {
+            af_probe_toml_has_table(project, "[tool.uv")) {
             add(files, folder, "pyproject.toml");
             return;
         }

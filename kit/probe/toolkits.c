@@ -33,7 +33,7 @@ static bool version_from_json(struct af_probe *probe, struct af_fact *fact, cons
 {
     json_t *json;
     if (path == NULL || !af_file_is_regular(path) ||
-        af_json_read(path, SMALL_FILE_BYTES, &json, NULL) != ANYFLASH_OK)
+        af_file_read_json(path, SMALL_FILE_BYTES, &json, NULL) != ANYFLASH_OK)
         return false;
     const char *version =
         json_string_value(json_object_get(json_object_get(json, "cuda"), "version"));
@@ -115,8 +115,8 @@ static void read_limits(struct af_probe *probe, struct af_toolkit *toolkit, cons
 
 static bool same_file(struct af_probe *probe, const char *a, const char *b)
 {
-    const char *real_a = a == NULL ? NULL : af_path_real(probe->arena, a);
-    const char *real_b = b == NULL ? NULL : af_path_real(probe->arena, b);
+    const char *real_a = a == NULL ? NULL : af_file_real_path(probe->arena, a);
+    const char *real_b = b == NULL ? NULL : af_file_real_path(probe->arena, b);
     return af_equal(real_a, real_b);
 }
 

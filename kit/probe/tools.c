@@ -39,7 +39,7 @@ static const char *version_beside(struct af_probe *probe, const char *program, c
                                   const char **path_out)
 {
     static const char *const ends[] = {"site-packages", "dist-packages"};
-    const char *real = af_path_real(probe->arena, program);
+    const char *real = af_file_real_path(probe->arena, program);
     const char *bin = real == NULL ? NULL : af_path_folder(probe->arena, real);
     const char *prefix = bin == NULL ? NULL : af_path_folder(probe->arena, bin);
     const char *lib = prefix == NULL ? NULL : af_path_join(probe->arena, prefix, "lib");
@@ -71,7 +71,7 @@ static const char *uv_receipt_version(struct af_probe *probe, const char **path_
                                     : af_path_join(probe->arena, af_probe_path(probe, home),
                                                    "uv/uv-receipt.json");
     if (path == NULL || !af_file_is_regular(path) ||
-        af_json_read(path, SMALL_FILE_BYTES, &json, NULL) != ANYFLASH_OK)
+        af_file_read_json(path, SMALL_FILE_BYTES, &json, NULL) != ANYFLASH_OK)
         return NULL;
     const char *version =
         af_arena_text(probe->arena, json_string_value(json_object_get(json, "version")));

@@ -12,6 +12,6 @@ void af_tool_config_files(struct af_probe *probe, const char *name,
                           struct af_fact *config_files);
 
 /* Whether the TOML file has a table that starts with `table`, as "[tool.uv". */
-bool af_toml_has_table(const char *path, const char *table);
+bool af_probe_toml_has_table(const char *path, const char *table);
 
 #endif

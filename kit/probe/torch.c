@@ -54,7 +54,7 @@ static bool find_assignment(struct af_span text, const char *key, struct af_span
 {
     struct af_span line;
     size_t key_len = strlen(key);
-    while (af_span_line(&text, &line)) {
+    while (af_text_line(&text, &line)) {
         if (line.len <= key_len || memcmp(line.data, key, key_len) != 0)
             continue;
         const char *equals = memchr(line.data, '=', line.len);
@@ -62,7 +62,7 @@ static bool find_assignment(struct af_span text, const char *key, struct af_span
         if (equals == NULL || (after != ' ' && after != ':' && after != '='))
             continue;
         struct af_span rest = {equals + 1, line.len - (size_t)(equals + 1 - line.data)};
-        *value_out = af_span_trim(rest);
+        *value_out = af_text_trim(rest);
         return true;
     }
     return false;
@@ -74,7 +74,7 @@ static void set_from_assignment(const struct af_probe *probe, struct af_span tex
 {
     struct af_span value;
     bool found = find_assignment(text, key, &value);
-    if (found && af_span_equal(value, "None")) {
+    if (found && af_text_span_equal(value, "None")) {
         af_fact_absent(probe->arena, fact, path);
         return;
     }
@@ -207,8 +207,8 @@ static const char *find_named(const struct af_probe *probe, const char *folder,
     return NULL;
 }
 
-const char *af_torch_library(const struct af_probe *probe, const char *torch_folder,
-                             const char *name)
+const char *af_probe_torch_library(const struct af_probe *probe, const char *torch_folder,
+                                   const char *name)
 {
     const char *prefix = af_fact_text_or(&probe->machine->python.prefix, NULL);
     const char *own = af_path_join(probe->arena, torch_folder, "lib");
@@ -236,7 +236,7 @@ static void read_c10(const struct af_probe *probe, const char *folder)
     struct af_elf elf;
     const char *const symbols[] = {symbol_new_abi, symbol_old_abi};
     bool found[2];
-    const char *path = af_torch_library(probe, folder, "libc10.so");
+    const char *path = af_probe_torch_library(probe, folder, "libc10.so");
     if (path == NULL)
         return;
     if (af_elf_open(path, &elf, &err) != ANYFLASH_OK) {
@@ -271,7 +271,7 @@ void af_probe_torch(struct af_probe *probe)
     af_fact_text(probe->arena, &torch->path, folder, "python.site_packages");
     read_version_py(probe, folder);
     read_c10(probe, folder);
-    af_torch_probe_cudart(probe, folder);
-    af_torch_probe_targets(probe, folder);
+    af_probe_torch_probe_cudart(probe, folder);
+    af_probe_torch_probe_targets(probe, folder);
     set_build(probe);
 }

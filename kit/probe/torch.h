@@ -12,13 +12,13 @@
  * distributions put it (then perhaps as NAME.2.6). A path that does not exist
  * when it is nowhere; NULL only for lack of memory.
  */
-const char *af_torch_library(const struct af_probe *probe, const char *torch_folder,
-                             const char *name);
+const char *af_probe_torch_library(const struct af_probe *probe, const char *torch_folder,
+                                   const char *name);
 
 /* Fills cudart_soname and cudart_path. */
-void af_torch_probe_cudart(const struct af_probe *probe, const char *folder);
+void af_probe_torch_probe_cudart(const struct af_probe *probe, const char *folder);
 
 /* Fills gpu_targets. */
-void af_torch_probe_targets(const struct af_probe *probe, const char *folder);
+void af_probe_torch_probe_targets(const struct af_probe *probe, const char *folder);
 
 #endif

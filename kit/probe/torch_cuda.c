@@ -43,7 +43,7 @@ static const char *find_in_list(const struct af_probe *probe, const char *list,
     while ((folder = next_folder(probe, &list, origin)) != NULL) {
         const char *path = af_path_join(probe->arena, folder, name);
         if (path != NULL && af_file_is_regular(path))
-            return af_path_real(probe->arena, path);
+            return af_file_real_path(probe->arena, path);
     }
     return NULL;
 }
@@ -109,7 +109,7 @@ static void set_cudart(const struct af_probe *probe, const struct af_elf *elf, c
                        const char *name)
 {
     struct af_torch *torch = &probe->machine->torch;
-    const char *real = af_path_real(probe->arena, path);
+    const char *real = af_file_real_path(probe->arena, path);
     const char *origin = af_path_folder(probe->arena, real == NULL ? path : real);
     af_fact_text(probe->arena, &torch->cudart_soname, name, path);
     const char *found = origin == NULL ? NULL : find_cudart(probe, elf, origin, name);
@@ -120,7 +120,7 @@ static void set_cudart(const struct af_probe *probe, const struct af_elf *elf, c
                        "run path, LD_LIBRARY_PATH, ld.so.cache, nvidia/*/lib");
 }
 
-void af_torch_probe_cudart(const struct af_probe *probe, const char *folder)
+void af_probe_torch_probe_cudart(const struct af_probe *probe, const char *folder)
 {
     struct af_torch *torch = &probe->machine->torch;
     struct anyflash_error err = {0};
@@ -131,7 +131,7 @@ void af_torch_probe_cudart(const struct af_probe *probe, const char *folder)
         af_fact_absent(probe->arena, &torch->cudart_path, torch->cuda.source);
         return;
     }
-    const char *path = af_torch_library(probe, folder, "libc10_cuda.so");
+    const char *path = af_probe_torch_library(probe, folder, "libc10_cuda.so");
     if (path == NULL)
         return;
     if (af_elf_open(path, &elf, &err) != ANYFLASH_OK) {
@@ -229,7 +229,7 @@ static void set_targets(const struct af_probe *probe, struct af_span list, const
     af_fact_list(probe->arena, &probe->machine->torch.gpu_targets, items, count, path);
 }
 
-void af_torch_probe_targets(const struct af_probe *probe, const char *folder)
+void af_probe_torch_probe_targets(const struct af_probe *probe, const char *folder)
 {
     struct af_torch *torch = &probe->machine->torch;
     struct anyflash_error err = {0};
@@ -240,7 +240,7 @@ void af_torch_probe_targets(const struct af_probe *probe, const char *folder)
         af_fact_absent(probe->arena, &torch->gpu_targets, torch->cuda.source);
         return;
     }
-    const char *path = af_torch_library(probe, folder, "libtorch_python.so");
+    const char *path = af_probe_torch_library(probe, folder, "libtorch_python.so");
     if (path == NULL)
         return;
     if (af_elf_open(path, &elf, &err) != ANYFLASH_OK) {

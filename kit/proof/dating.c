@@ -8,27 +8,28 @@
 
 #include "kit/base/text.h"
 #include "kit/formats/version.h"
-#include "kit/proof/wants.h"
+#include "kit/proof/symbol_needs.h"
 
 #define LAST 1000
 
 /* torch 2.10 moved the count of Python references into the tensor's own. */
 #define TENSOR_COUNTS_SINCE 10
 
-static af_torch_set all_minors(const struct af_tables *tables)
+static af_proof_torch_set all_minors(const struct af_tables *tables)
 {
     size_t count = tables->torch_count;
-    return count >= AF_TORCH_SET_MAX ? ~(af_torch_set)0 : ((af_torch_set)1 << count) - 1;
+    return count >= AF_PROOF_TORCH_SET_MAX ? ~(af_proof_torch_set)0
+                                           : ((af_proof_torch_set)1 << count) - 1;
 }
 
 /* Releases 2.from to 2.to. */
-static af_torch_set between(const struct af_tables *tables, int from, int to)
+static af_proof_torch_set between(const struct af_tables *tables, int from, int to)
 {
-    af_torch_set set = 0;
-    for (size_t i = 0; i < tables->torch_count && i < AF_TORCH_SET_MAX; i++) {
-        const struct af_torch_release *row = &tables->torch[i];
+    af_proof_torch_set set = 0;
+    for (size_t i = 0; i < tables->torch_count && i < AF_PROOF_TORCH_SET_MAX; i++) {
+        const struct af_catalog_torch_release *row = &tables->torch[i];
         if (row->major_number == 2 && row->minor_number >= from && row->minor_number <= to)
-            set |= (af_torch_set)1 << i;
+            set |= (af_proof_torch_set)1 << i;
     }
     return set;
 }
@@ -56,10 +57,11 @@ static bool wants_alone(const struct af_binary *binary, const char *name, const 
 }
 
 /* What the rows of proof_dates.inc leave; those of Python for torch's own binding only. */
-static af_torch_set date_by_rows(const struct af_binary *binary, const struct af_wants *wants,
-                                 const struct af_tables *tables)
+static af_proof_torch_set date_by_rows(const struct af_binary *binary,
+                                       const struct af_proof_symbol_needs *wants,
+                                       const struct af_tables *tables)
 {
-    af_torch_set set = all_minors(tables);
+    af_proof_torch_set set = all_minors(tables);
 #define AF_DATE_TEXT(one, other, from, to)                                                     \
     if (wants->torch_python && holds_text(binary, one, other))                                 \
         set &= between(tables, from, to);
@@ -83,19 +85,19 @@ struct assertion {
     uint32_t minors;
 };
 
-#define AF_TORCH_ASSERTION(header, line, minors) {header, line, minors},
+#define AF_PROOF_TORCH_ASSERTION(header, line, minors) {header, line, minors},
 static const struct assertion assertions[] = {
 #include "kit/proof/torch_assertions.inc"
 };
-#undef AF_TORCH_ASSERTION
+#undef AF_PROOF_TORCH_ASSERTION
 
 /* Releases with an assertion at "c10/core/TensorImpl.h:1332"; all where that is not known. */
-static af_torch_set date_by_assertion(const char *text, const struct af_tables *tables)
+static af_proof_torch_set date_by_assertion(const char *text, const struct af_tables *tables)
 {
     const char *colon = strrchr(text, ':');
     int64_t line = 0;
     uint32_t minors = 0;
-    af_torch_set set = 0;
+    af_proof_torch_set set = 0;
     if (colon == NULL || !af_parse_i64(colon + 1, 1, INT32_MAX, &line))
         return all_minors(tables);
     for (size_t i = 0; i < AF_COUNT(assertions); i++) {
@@ -111,17 +113,17 @@ static af_torch_set date_by_assertion(const char *text, const struct af_tables *
     return set != 0 ? set : all_minors(tables);
 }
 
-static af_torch_set date_by_assertions(const struct af_binary *binary,
-                                       const struct af_tables *tables)
+static af_proof_torch_set date_by_assertions(const struct af_binary *binary,
+                                             const struct af_tables *tables)
 {
-    af_torch_set set = all_minors(tables);
+    af_proof_torch_set set = all_minors(tables);
     for (size_t i = 0; i < binary->assertions.count; i++)
         set &= date_by_assertion(binary->assertions.items[i], tables);
     return set;
 }
 
 /* The release "2.8" or "2.8.0" of the tables; none for what is not in them. */
-static af_torch_set stated_minor(const struct af_tables *tables, const char *stated)
+static af_proof_torch_set stated_minor(const struct af_tables *tables, const char *stated)
 {
     struct af_version version;
     if (stated == NULL || !af_version_parse(stated, strlen(stated), &version) ||
@@ -131,7 +133,7 @@ static af_torch_set stated_minor(const struct af_tables *tables, const char *sta
 }
 
 /* Narrows *set by `by`, unless that contradicts everything. */
-static bool narrow(af_torch_set *set, af_torch_set by)
+static bool narrow(af_proof_torch_set *set, af_proof_torch_set by)
 {
     if ((*set & by) == 0)
         return false;
@@ -141,13 +143,13 @@ static bool narrow(af_torch_set *set, af_torch_set by)
 }
 
 enum anyflash_status af_dating_make(const struct af_binary *binary,
-                                    const struct af_wants *wants,
-                                    const struct af_tables *tables, af_torch_set fitting,
+                                    const struct af_proof_symbol_needs *wants,
+                                    const struct af_tables *tables, af_proof_torch_set fitting,
                                     const char *stated, struct af_arena *arena,
                                     struct af_dating *out, struct anyflash_error *err)
 {
-    af_torch_set set = all_minors(tables);
-    af_torch_set named = stated_minor(tables, stated);
+    af_proof_torch_set set = all_minors(tables);
+    af_proof_torch_set named = stated_minor(tables, stated);
     bool by_symbols = narrow(&set, fitting);
     bool by_rows = narrow(&set, date_by_rows(binary, wants, tables));
     bool by_assertions = narrow(&set, date_by_assertions(binary, tables));

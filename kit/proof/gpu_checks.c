@@ -18,14 +18,14 @@ struct question {
     const struct af_view *view;
     const struct af_tables *tables;
     struct af_arena *arena;
-    struct af_gpu_coverage gpus[AF_VIEW_GPUS_MAX]; /* one for each SM */
+    struct af_proof_gpu_coverage gpus[AF_VIEW_GPUS_MAX]; /* one for each SM */
     size_t gpu_count;
 };
 
-static void set(struct af_check *check, enum af_check_id id, enum af_answer answer,
+static void set(struct af_proof_check *check, enum af_proof_check_id id, enum af_answer answer,
                 const char *evidence)
 {
-    *check = (struct af_check){id, answer, evidence == NULL ? "" : evidence};
+    *check = (struct af_proof_check){id, answer, evidence == NULL ? "" : evidence};
 }
 
 /* Appends; the first part is not separated. */
@@ -67,14 +67,14 @@ static void cover_gpus(struct question *question, const struct af_flash_kernels 
             is_known = is_known || question->gpus[k].sm == gpu->sm;
         if (is_known)
             continue;
-        struct af_gpu_coverage *coverage = &question->gpus[question->gpu_count++];
-        af_gpu_cover(question->code, kernels, gpu->sm, question->arena, coverage);
+        struct af_proof_gpu_coverage *coverage = &question->gpus[question->gpu_count++];
+        af_proof_gpu_cover(question->code, kernels, gpu->sm, question->arena, coverage);
         coverage->name = gpu->name;
     }
 }
 
 /* "8.9 (NVIDIA GeForce RTX 4090)" */
-static const char *gpu_text(struct question *question, const struct af_gpu_coverage *gpu)
+static const char *gpu_text(struct question *question, const struct af_proof_gpu_coverage *gpu)
 {
     if (gpu->sm < 0)
         return gpu->name == NULL ? "a GPU of unknown SM" : gpu->name;
@@ -91,7 +91,7 @@ static const char *more_text(struct af_arena *arena, size_t more)
 }
 
 /* How one GPU is served, as part of a sentence. */
-static const char *code_text(struct question *question, const struct af_gpu_coverage *gpu)
+static const char *code_text(struct question *question, const struct af_proof_gpu_coverage *gpu)
 {
     struct af_arena *arena = question->arena;
     const char *name = gpu_text(question, gpu);
@@ -136,7 +136,7 @@ static const char *no_gpu(struct question *question)
                : af_arena_format(question->arena, "GPUs are not known: %s", view->gpu_source);
 }
 
-static void check_code(struct question *question, struct af_check *check)
+static void check_code(struct question *question, struct af_proof_check *check)
 {
     struct af_text text = {0};
     enum af_answer answer = AF_YES;
@@ -146,7 +146,7 @@ static void check_code(struct question *question, struct af_check *check)
         af_text_format(&text, "%s; there is code for %s", reason, list_targets(question));
     }
     for (size_t i = 0; i < question->gpu_count; i++) {
-        const struct af_gpu_coverage *gpu = &question->gpus[i];
+        const struct af_proof_gpu_coverage *gpu = &question->gpus[i];
         enum af_answer runs = gpu->runs;
         if (runs == AF_NO && question->code->problem != NULL)
             runs = AF_UNKNOWN;
@@ -170,12 +170,12 @@ static const char *driver_text(struct question *question)
     return "the driver is not known";
 }
 
-static void check_ptx(struct question *question, struct af_check *check)
+static void check_ptx(struct question *question, struct af_proof_check *check)
 {
     struct af_text text = {0};
     enum af_answer answer = AF_YES;
     for (size_t i = 0; i < question->gpu_count; i++) {
-        const struct af_gpu_coverage *gpu = &question->gpus[i];
+        const struct af_proof_gpu_coverage *gpu = &question->gpus[i];
         const char *cuda = NULL;
         if (gpu->ptx_count == 0)
             continue;
@@ -199,7 +199,7 @@ static void check_ptx(struct question *question, struct af_check *check)
         set(check, AF_CHECK_PTX_DRIVER, AF_UNKNOWN, no_gpu(question));
 }
 
-static void check_compression(struct question *question, struct af_check *check)
+static void check_compression(struct question *question, struct af_proof_check *check)
 {
     const char *need = NULL;
     size_t packed = 0;
@@ -227,7 +227,7 @@ static void check_compression(struct question *question, struct af_check *check)
 }
 
 /* The same answer of all three. */
-static void set_all(struct af_check *checks, enum af_answer answer, const char *evidence)
+static void set_all(struct af_proof_check *checks, enum af_answer answer, const char *evidence)
 {
     set(&checks[0], AF_CHECK_GPU_CODE, answer, evidence);
     set(&checks[1], AF_CHECK_PTX_DRIVER, answer, evidence);
@@ -236,7 +236,7 @@ static void set_all(struct af_check *checks, enum af_answer answer, const char *
 
 void af_proof_gpu(const struct af_gpu_code *code, const struct af_flash_kernels *kernels,
                   const struct af_view *view, const struct af_tables *tables,
-                  struct af_arena *arena, struct af_check checks[AF_PROOF_GPU_CHECKS])
+                  struct af_arena *arena, struct af_proof_check checks[AF_PROOF_GPU_CHECKS])
 {
     if (code == NULL) {
         set_all(checks, AF_UNKNOWN, "the GPU code was not read");

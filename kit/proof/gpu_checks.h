@@ -20,7 +20,7 @@
 #include "kit/proof/proof.h"
 
 /* How one GPU is served. */
-struct af_gpu_coverage {
+struct af_proof_gpu_coverage {
     int sm;           /* 89; -1: the GPU's is not known */
     const char *name; /* of the GPU, or NULL */
     enum af_answer runs;
@@ -44,8 +44,8 @@ struct af_gpu_coverage {
  * How `code` serves a GPU of SM `sm`; `kernels` may be NULL. The driver is not
  * asked. Texts are in the arena, whose failure is the caller's to look at.
  */
-void af_gpu_cover(const struct af_gpu_code *code, const struct af_flash_kernels *kernels,
-                  int sm, struct af_arena *arena, struct af_gpu_coverage *out);
+void af_proof_gpu_cover(const struct af_gpu_code *code, const struct af_flash_kernels *kernels,
+                        int sm, struct af_arena *arena, struct af_proof_gpu_coverage *out);
 
 #define AF_PROOF_GPU_CHECKS 3
 
@@ -57,6 +57,6 @@ void af_gpu_cover(const struct af_gpu_code *code, const struct af_flash_kernels 
  */
 void af_proof_gpu(const struct af_gpu_code *code, const struct af_flash_kernels *kernels,
                   const struct af_view *view, const struct af_tables *tables,
-                  struct af_arena *arena, struct af_check checks[AF_PROOF_GPU_CHECKS]);
+                  struct af_arena *arena, struct af_proof_check checks[AF_PROOF_GPU_CHECKS]);
 
 #endif

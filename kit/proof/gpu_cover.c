@@ -111,7 +111,7 @@ static bool is_for_others(const struct cover *cover, size_t container)
     return !has_plain;
 }
 
-static void cover_unit(struct cover *cover, size_t container, struct af_gpu_coverage *out)
+static void cover_unit(struct cover *cover, size_t container, struct af_proof_gpu_coverage *out)
 {
     int rank = 0;
     const struct af_gpu_image *image = choose(cover, container, 0, 0, &rank);
@@ -191,7 +191,7 @@ static bool is_repeated(const struct af_flash_kernels *kernels, size_t family)
 }
 
 static void cover_families(const struct cover *cover, const struct af_flash_kernels *kernels,
-                           struct af_arena *arena, struct af_gpu_coverage *out)
+                           struct af_arena *arena, struct af_proof_gpu_coverage *out)
 {
     const char **lacking = af_arena_array(arena, LACKING_MAX, sizeof *lacking);
     size_t listed = 0;
@@ -236,11 +236,11 @@ static const char *most_used(const struct cover *cover, struct af_arena *arena)
     return af_arena_text(arena, af_gpu_target_text(&target, text));
 }
 
-void af_gpu_cover(const struct af_gpu_code *code, const struct af_flash_kernels *kernels,
-                  int sm, struct af_arena *arena, struct af_gpu_coverage *out)
+void af_proof_gpu_cover(const struct af_gpu_code *code, const struct af_flash_kernels *kernels,
+                        int sm, struct af_arena *arena, struct af_proof_gpu_coverage *out)
 {
     struct cover cover = {.code = code, .sm = sm};
-    *out = (struct af_gpu_coverage){.sm = sm, .runs = AF_UNKNOWN};
+    *out = (struct af_proof_gpu_coverage){.sm = sm, .runs = AF_UNKNOWN};
     cover.in_family = mark_families(code, kernels, arena);
     if (sm < 0 || cover.in_family == NULL)
         return;

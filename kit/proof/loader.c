@@ -12,7 +12,7 @@
 #include "kit/base/text.h"
 #include "kit/formats/ld_cache.h"
 #include "kit/proof/system_names.h"
-#include "kit/proof/torch_stock.h"
+#include "kit/proof/torch_table_libraries.h"
 
 static const char *const default_folders[] = {"/lib/x86_64-linux-gnu",
                                               "/usr/lib/x86_64-linux-gnu",
@@ -282,7 +282,7 @@ static struct af_module *take_stocked(const struct af_loader *loader, struct af_
 {
     if (loader->stock == NULL || !looks_into_stock(loader, module))
         return NULL;
-    return af_torch_stock_take(loader->stock, arena, name);
+    return af_proof_torch_table_library_new(loader->stock, arena, name);
 }
 
 /* The library called `name` for `module`: loaded already, or found and added. */

@@ -52,7 +52,7 @@ struct af_loader {
     bool use_fallbacks;
     const char *torch_folder; /* files below it are torch's */
     /* Libraries of a torch that is not installed; NULL: all are files. */
-    const struct af_torch_stock *stock;
+    const struct af_proof_torch_table_libraries *stock;
     bool use_stock; /* while torch itself is loaded */
     /*
      * Not this system: its interpreter, C and C++ libraries are known by this

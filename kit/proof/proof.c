@@ -11,7 +11,7 @@
 
 #define EVIDENCE_BYTES 2000
 
-#define AF_CHECK(id, text, title, loads) {text, title, loads},
+#define AF_PROOF_CHECK(id, text, title, loads) {text, title, loads},
 static const struct {
     const char *name;
     const char *title;
@@ -19,24 +19,24 @@ static const struct {
 } rows[] = {
 #include "kit/proof/proof_checks.inc"
 };
-#undef AF_CHECK
+#undef AF_PROOF_CHECK
 
-const char *af_check_name(enum af_check_id id)
+const char *af_proof_check_name(enum af_proof_check_id id)
 {
     return rows[id].name;
 }
 
-const char *af_check_title(enum af_check_id id)
+const char *af_proof_check_title(enum af_proof_check_id id)
 {
     return rows[id].title;
 }
 
-bool af_check_is_about_loading(enum af_check_id id)
+bool af_proof_check_is_about_loading(enum af_proof_check_id id)
 {
     return rows[id].loads;
 }
 
-void af_prover_set(struct af_prover *prover, enum af_check_id id, enum af_answer answer,
+void af_prover_set(struct af_prover *prover, enum af_proof_check_id id, enum af_answer answer,
                    const char *format, ...)
 {
     char text[EVIDENCE_BYTES];
@@ -45,7 +45,7 @@ void af_prover_set(struct af_prover *prover, enum af_check_id id, enum af_answer
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     const char *kept = af_arena_text(prover->arena, text);
-    prover->checks[id] = (struct af_check){id, answer, kept != NULL ? kept : ""};
+    prover->checks[id] = (struct af_proof_check){id, answer, kept != NULL ? kept : ""};
 }
 
 /* Any no is no, else any unknown is unknown. */
@@ -56,8 +56,8 @@ static enum af_answer together(enum af_answer a, enum af_answer b)
     return a == AF_UNKNOWN || b == AF_UNKNOWN ? AF_UNKNOWN : AF_YES;
 }
 
-static enum af_answer together_of(const struct af_check *checks, enum af_check_id first,
-                                  enum af_check_id last)
+static enum af_answer together_of(const struct af_proof_check *checks,
+                                  enum af_proof_check_id first, enum af_proof_check_id last)
 {
     enum af_answer answer = AF_YES;
     for (int id = (int)first; id <= (int)last; id++)
@@ -86,11 +86,11 @@ static void say_built_for(struct af_prover *prover)
     const char *text = NULL;
     if (!prover->wants.torch)
         return;
-    for (size_t i = 0; i < tables->torch_count && i < AF_TORCH_SET_MAX; i++) {
+    for (size_t i = 0; i < tables->torch_count && i < AF_PROOF_TORCH_SET_MAX; i++) {
         if ((prover->dating.minors >> i & 1) == 0)
             continue;
         size_t last = i;
-        while (last + 1 < tables->torch_count && last + 1 < AF_TORCH_SET_MAX &&
+        while (last + 1 < tables->torch_count && last + 1 < AF_PROOF_TORCH_SET_MAX &&
                (prover->dating.minors >> (last + 1) & 1) != 0)
             last++;
         text = af_arena_format(prover->arena, "%s%s%s%s", text == NULL ? "torch " : text,
@@ -109,18 +109,18 @@ enum anyflash_status af_proof_make(const struct af_proof_question *question,
                                    struct af_arena *arena, struct af_proof *out,
                                    struct anyflash_error *err)
 {
-    struct af_proof proof = {.check_count = AF_CHECK_COUNT};
+    struct af_proof proof = {.check_count = AF_PROOF_CHECK_COUNT};
     struct af_prover prover = {
         .question = question,
         .arena = arena,
         .proof = &proof,
         .registers = AF_YES,
-        .checks = af_arena_array(arena, AF_CHECK_COUNT, sizeof *prover.checks),
+        .checks = af_arena_array(arena, AF_PROOF_CHECK_COUNT, sizeof *prover.checks),
     };
     if (prover.checks == NULL)
         return af_fail_memory(err);
     proof.checks = prover.checks;
-    af_wants_read(question->binary, &prover.wants);
+    af_proof_symbol_needs_read(question->binary, &prover.wants);
     enum anyflash_status status = af_dating_make(
         question->binary, &prover.wants, question->tables, question->fitting_torch,
         question->stated_torch, arena, &prover.dating, err);

@@ -16,22 +16,22 @@
 #include "kit/machine/machine.h"
 #include "kit/proof/symbol_scope.h"
 
-#define AF_CHECK(id, text, title, loads) AF_CHECK_##id,
-enum af_check_id {
+#define AF_PROOF_CHECK(id, text, title, loads) AF_CHECK_##id,
+enum af_proof_check_id {
 #include "kit/proof/proof_checks.inc"
-    AF_CHECK_COUNT
+    AF_PROOF_CHECK_COUNT
 };
-#undef AF_CHECK
+#undef AF_PROOF_CHECK
 
 /* "symbols", and "functions it calls exist"; static texts. */
-const char *af_check_name(enum af_check_id id);
-const char *af_check_title(enum af_check_id id);
+const char *af_proof_check_name(enum af_proof_check_id id);
+const char *af_proof_check_title(enum af_proof_check_id id);
 
 /* Whether a "no" of this check keeps the extension from being imported or used at all. */
-bool af_check_is_about_loading(enum af_check_id id);
+bool af_proof_check_is_about_loading(enum af_proof_check_id id);
 
-struct af_check {
-    enum af_check_id id;
+struct af_proof_check {
+    enum af_proof_check_id id;
     enum af_answer answer;
     const char *evidence; /* one line, what was seen; never NULL */
 };
@@ -65,7 +65,8 @@ struct af_proof {
     enum af_answer imports; /* the import itself; yes with answer no: it would crash in use */
     enum af_answer loads;   /* imports, and reads torch's objects right */
     enum af_answer runs;    /* on every visible GPU; unknown where there is none */
-    const struct af_check *checks; /* AF_CHECK_COUNT, in the order of proof_checks.inc */
+    const struct af_proof_check
+        *checks; /* AF_PROOF_CHECK_COUNT, in the order of proof_checks.inc */
     size_t check_count;
     struct af_texts missing;           /* mangled names that nothing defines */
     struct af_texts missing_libraries; /* SONAMEs that are not found */

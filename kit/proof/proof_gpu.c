@@ -21,5 +21,5 @@ void af_prove_gpu(struct af_prover *prover)
     enum af_answer answer = binary->has_gpu_code || !binary->is_complete ? AF_UNKNOWN : AF_YES;
     const char *text = answer == AF_YES ? "holds no GPU code" : "its GPU code was not read";
     for (int id = AF_CHECK_GPU_CODE; id <= AF_CHECK_COMPRESSION_DRIVER; id++)
-        af_prover_set(prover, (enum af_check_id)id, answer, "%s", text);
+        af_prover_set(prover, (enum af_proof_check_id)id, answer, "%s", text);
 }

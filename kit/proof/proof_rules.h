@@ -6,22 +6,22 @@
 #define AF_KIT_PROOF_PROOF_RULES_H
 
 #include "kit/proof/proof.h"
-#include "kit/proof/wants.h"
+#include "kit/proof/symbol_needs.h"
 
 /* What the checks share. */
 struct af_prover {
     const struct af_proof_question *question;
     struct af_arena *arena;
-    struct af_wants wants;
+    struct af_proof_symbol_needs wants;
     struct af_dating dating;
     struct af_proof *proof;
-    struct af_check *checks; /* by id */
+    struct af_proof_check *checks; /* by id */
     /* NO: registering its operators ends the process; UNKNOWN: it may */
     enum af_answer registers;
 };
 
 /* Sets the check's answer and its evidence, formatted into the arena. */
-void af_prover_set(struct af_prover *prover, enum af_check_id id, enum af_answer answer,
+void af_prover_set(struct af_prover *prover, enum af_proof_check_id id, enum af_answer answer,
                    const char *format, ...) AF_PRINTF(4, 5);
 
 /* proof_file.c: the file and the interpreter. */

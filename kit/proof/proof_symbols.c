@@ -119,7 +119,7 @@ static void publish_unresolved(struct af_prover *prover)
     af_prover_set(prover, AF_CHECK_SYMBOLS, AF_NO,
                   "all %zu are defined, but not all that %s wants, which it brings, as %s",
                   prover->question->binary->undefined_count, load->unresolved[0].library,
-                  af_name_readable(prover->arena, load->unresolved[0].name));
+                  af_proof_name_readable(prover->arena, load->unresolved[0].name));
 }
 
 void af_prove_symbols(struct af_prover *prover)
@@ -134,7 +134,7 @@ void af_prove_symbols(struct af_prover *prover)
     if (missing.count > 0)
         af_prover_set(prover, AF_CHECK_SYMBOLS, AF_NO, "%zu of %zu are missing, as %s",
                       missing.count, binary->undefined_count,
-                      af_name_readable(prover->arena, missing.items[0]));
+                      af_proof_name_readable(prover->arena, missing.items[0]));
     else if (prover->question->load->unresolved_count > 0)
         publish_unresolved(prover);
     else if (prover->question->load->missing_count > 0)

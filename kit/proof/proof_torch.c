@@ -26,7 +26,7 @@ static bool has_torch(const struct af_prover *prover)
 void af_prove_cxx_abi(struct af_prover *prover)
 {
     static const char *const names[] = {"old (before C++11)", "new (C++11)"};
-    const struct af_wants *wants = &prover->wants;
+    const struct af_proof_symbol_needs *wants = &prover->wants;
     enum af_answer here =
         has_torch(prover) ? prover->question->scope->torch.cxx11abi : AF_UNKNOWN;
     if (wants->cxx11abi == AF_UNKNOWN)
@@ -134,8 +134,8 @@ static void count_minor(const struct af_prover *prover, size_t row, struct tally
 {
     const struct af_tables *tables = prover->question->tables;
     const struct af_scope_torch *torch = &prover->question->scope->torch;
-    const struct af_torch_release *built = &tables->torch[row];
-    const struct af_torch_release *here =
+    const struct af_catalog_torch_release *built = &tables->torch[row];
+    const struct af_catalog_torch_release *here =
         af_tables_torch(tables, torch->major_number, torch->minor_number);
     if (built == here) {
         tally->good++;
@@ -175,7 +175,7 @@ static bool counts_differ(const struct af_prover *prover)
 }
 
 /* Whether registering its operators goes well; nobody tried it across untried minors. */
-static enum af_answer judge_registration(const struct af_prover *prover,
+static enum af_answer check_registration(const struct af_prover *prover,
                                          const struct tally *tally)
 {
     if (!prover->wants.registers || (tally->aborting == 0 && tally->untried == 0))
@@ -202,12 +202,13 @@ void af_prove_layout(struct af_prover *prover)
         af_prover_set(prover, AF_CHECK_LAYOUT, AF_UNKNOWN, "which torch is there is not known");
         return;
     }
-    for (size_t i = 0; i < prover->question->tables->torch_count && i < AF_TORCH_SET_MAX; i++) {
+    for (size_t i = 0; i < prover->question->tables->torch_count && i < AF_PROOF_TORCH_SET_MAX;
+         i++) {
         if ((prover->dating.minors >> i & 1) != 0)
             count_minor(prover, i, &tally);
     }
     const char *here = prover->question->scope->torch.version;
-    prover->registers = judge_registration(prover, &tally);
+    prover->registers = check_registration(prover, &tally);
     if (counts_differ(prover) || (tally.good == 0 && tally.untried == 0))
         af_prover_set(prover, AF_CHECK_LAYOUT, AF_NO,
                       prover->registers == AF_NO

@@ -8,15 +8,15 @@
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/proof/inspect_target.h"
 #include "kit/proof/proof.h"
-#include "kit/proof/subject.h"
 #include "kit/proof/torch_fitting.h"
 #include "kit/proof/wheel_facts.h"
 #include "kit/system/file.h"
 
 /* A wheel of which something is known. */
 struct found {
-    const struct af_wheel *wheel;
+    const struct af_catalog_wheel *wheel;
     const char *path;    /* its file; NULL: by its address */
     const char *address; /* as it was inspected */
 };
@@ -28,7 +28,7 @@ struct prover {
     struct af_arena *arena;
     struct af_tables tables;
     bool has_tables;
-    struct af_torch_symbols symbols;
+    struct af_catalog_torch_symbols symbols;
     bool has_symbols;
     struct af_scope scope;
 };
@@ -76,9 +76,10 @@ static size_t find_wheels(struct prover *prover, const char *from,
                                        NULL) != ANYFLASH_OK)
         file_count = 0;
     af_facts_addresses(prover->state, prover->arena, &addresses, &address_count);
-    for (size_t i = 0; i < decision->candidate_count && count < AF_KNOWN_WHEELS_MAX; i++) {
+    for (size_t i = 0; i < decision->candidate_count && count < AF_PROOF_PROVED_WHEELS_MAX;
+         i++) {
         const struct af_candidate *candidate = &decision->candidates[i];
-        const struct af_wheel *wheel = candidate->wheel;
+        const struct af_catalog_wheel *wheel = candidate->wheel;
         if (file_count + address_count == 0)
             break;
         if (!af_candidate_is_provable(candidate))
@@ -98,7 +99,7 @@ static enum anyflash_status start(struct prover *prover, struct anyflash_error *
     enum anyflash_status status = af_tables_load(&prover->tables, err);
     prover->has_tables = status == ANYFLASH_OK;
     if (status == ANYFLASH_OK) {
-        status = af_torch_symbols_load(&prover->symbols, err);
+        status = af_catalog_torch_symbols_load(&prover->symbols, err);
         prover->has_symbols = status == ANYFLASH_OK;
     }
     if (status == ANYFLASH_OK)
@@ -111,7 +112,7 @@ static void end(struct prover *prover)
 {
     af_scope_release(&prover->scope);
     if (prover->has_symbols)
-        af_torch_symbols_release(&prover->symbols);
+        af_catalog_torch_symbols_release(&prover->symbols);
     if (prover->has_tables)
         af_tables_release(&prover->tables);
 }
@@ -126,7 +127,7 @@ static const char *evidence_of(const struct af_proof *proof)
 
 /* What one library adds to the answer of its wheel. */
 static enum anyflash_status prove(struct prover *prover, const char *path, const char *folder,
-                                  const struct af_facts *facts, struct af_known_wheel *known,
+                                  const struct af_facts *facts, struct af_proved_wheel *known,
                                   struct anyflash_error *err)
 {
     struct af_load load;
@@ -140,7 +141,8 @@ static enum anyflash_status prove(struct prover *prover, const char *path, const
         .machine = prover->machine,
         .tables = &prover->tables,
         .stated_torch = known->wheel->torch,
-        .fitting_torch = af_torch_fitting(&prover->symbols, &prover->tables, &facts->binary),
+        .fitting_torch =
+            af_proof_torch_fitting(&prover->symbols, &prover->tables, &facts->binary),
     };
     enum anyflash_status status =
         af_scope_load(&prover->scope, &facts->binary, folder, prover->arena, &load, err);
@@ -160,10 +162,10 @@ static enum anyflash_status prove(struct prover *prover, const char *path, const
 }
 
 static enum anyflash_status prove_address(struct prover *prover, const char *address,
-                                          struct af_known_wheel *known,
+                                          struct af_proved_wheel *known,
                                           struct anyflash_error *err)
 {
-    struct af_known libraries;
+    struct af_proof_known libraries;
     enum anyflash_status status = ANYFLASH_OK;
     if (!af_facts_find(prover->state, address, prover->arena, &libraries)) {
         known->loads = AF_UNKNOWN;
@@ -178,43 +180,45 @@ static enum anyflash_status prove_address(struct prover *prover, const char *add
 }
 
 static enum anyflash_status prove_file(struct prover *prover, const char *path,
-                                       struct af_known_wheel *known, struct anyflash_error *err)
+                                       struct af_proved_wheel *known,
+                                       struct anyflash_error *err)
 {
-    struct af_subject subject = {.count = 0};
+    struct af_inspect_target target = {.count = 0};
     enum anyflash_status status =
-        af_subject_open(path, prover->state, prover->arena, &subject, err);
+        af_inspect_target_open(path, prover->state, prover->arena, &target, err);
     bool is_readable = status == ANYFLASH_OK;
-    for (size_t i = 0; status == ANYFLASH_OK && i < subject.count; i++) {
-        const struct af_subject_extension *extension = &subject.extensions[i];
-        status = af_subject_read(&subject, i, prover->arena, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < target.count; i++) {
+        const struct af_inspect_extension *extension = &target.extensions[i];
+        status = af_inspect_target_read(&target, i, prover->arena, err);
         is_readable = is_readable && extension->problem == NULL;
         if (status == ANYFLASH_OK && extension->problem == NULL)
             status = prove(prover, extension->path, extension->folder, &extension->facts, known,
                            err);
     }
-    if (known->loads == AF_YES && (!is_readable || subject.count == 0))
+    if (known->loads == AF_YES && (!is_readable || target.count == 0))
         known->loads = AF_UNKNOWN;
-    af_subject_close(&subject);
+    af_inspect_target_close(&target);
     return status == ANYFLASH_E_NO_MEMORY ? status : ANYFLASH_OK;
 }
 
-enum anyflash_status af_known_wheels(struct af_state *state, const char *from,
-                                     const struct af_machine *machine,
-                                     const struct af_decision *decision, struct af_arena *arena,
-                                     const struct af_known_wheel **known_out, size_t *count_out,
-                                     struct anyflash_error *err)
+enum anyflash_status af_proof_proved_wheels_find(struct af_state *state, const char *from,
+                                                 const struct af_machine *machine,
+                                                 const struct af_decision *decision,
+                                                 struct af_arena *arena,
+                                                 const struct af_proved_wheel **known_out,
+                                                 size_t *count_out, struct anyflash_error *err)
 {
-    struct found found[AF_KNOWN_WHEELS_MAX + 1];
+    struct found found[AF_PROOF_PROVED_WHEELS_MAX + 1];
     struct prover prover = {.state = state, .machine = machine, .arena = arena};
     size_t count = find_wheels(&prover, from, decision, found);
     enum anyflash_status status = ANYFLASH_OK;
-    struct af_known_wheel *known = af_arena_array(arena, count + 1, sizeof *known);
+    struct af_proved_wheel *known = af_arena_array(arena, count + 1, sizeof *known);
     if (known == NULL || arena->failed)
         return af_fail_memory(err);
     if (count > 0)
         status = start(&prover, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
-        known[i] = (struct af_known_wheel){.wheel = found[i].wheel, .loads = AF_YES};
+        known[i] = (struct af_proved_wheel){.wheel = found[i].wheel, .loads = AF_YES};
         status = found[i].path != NULL
                      ? prove_file(&prover, found[i].path, &known[i], err)
                      : prove_address(&prover, found[i].address, &known[i], err);

@@ -8,20 +8,21 @@
 #include "kit/fit/fit.h"
 #include "kit/system/state.h"
 
-#define AF_KNOWN_WHEELS_MAX 16u
+#define AF_PROOF_PROVED_WHEELS_MAX 16u
 
 /*
  * Of the candidates of `decision`, made without proofs for `machine`, which is
  * this one: those that a proof could settle and whose file lies in the folder
  * `from` (NULL: none), or whose address was inspected before (run/facts.h), at
- * most AF_KNOWN_WHEELS_MAX, each proved beside the environment's torch. What
+ * most AF_PROOF_PROVED_WHEELS_MAX, each proved beside the environment's torch. What
  * cannot be read is passed over. List and texts are in the arena, wheels are
  * the catalog's. Fails with NO_MEMORY only.
  */
-enum anyflash_status af_known_wheels(struct af_state *state, const char *from,
-                                     const struct af_machine *machine,
-                                     const struct af_decision *decision, struct af_arena *arena,
-                                     const struct af_known_wheel **known_out, size_t *count_out,
-                                     struct anyflash_error *err);
+enum anyflash_status af_proof_proved_wheels_find(struct af_state *state, const char *from,
+                                                 const struct af_machine *machine,
+                                                 const struct af_decision *decision,
+                                                 struct af_arena *arena,
+                                                 const struct af_proved_wheel **known_out,
+                                                 size_t *count_out, struct anyflash_error *err);
 
 #endif

@@ -88,8 +88,8 @@ static enum anyflash_status check_answer(void *context, const struct af_http_ans
 static enum anyflash_status take_whole(struct fetch *fetch, const char *bytes, size_t len,
                                        struct anyflash_error *err)
 {
-    size_t room = sizeof fetch->start - fetch->start_len;
-    size_t taken = len < room ? len : room;
+    size_t capacity = sizeof fetch->start - fetch->start_len;
+    size_t taken = len < capacity ? len : capacity;
     memcpy(fetch->start + fetch->start_len, bytes, taken);
     fetch->start_len += taken;
     if (fetch->start_len < sizeof fetch->start)

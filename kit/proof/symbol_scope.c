@@ -12,7 +12,7 @@
 #include "kit/formats/version.h"
 #include "kit/proof/loader.h"
 #include "kit/proof/system_names.h"
-#include "kit/proof/torch_stock.h"
+#include "kit/proof/torch_table_libraries.h"
 
 #define LD_CACHE_BYTES_MAX (8u * 1024u * 1024u)
 #define NVIDIA_FOLDERS_MAX 200u
@@ -21,7 +21,7 @@
 static void find_fallbacks(const struct af_machine *machine, struct af_loader *loader)
 {
     const struct af_fact *sites = &machine->python.site_packages;
-    size_t room = 0;
+    size_t capacity = 0;
     for (size_t s = 0; sites->state == AF_FACT_KNOWN && s < sites->value.list.count; s++) {
         const char **names = NULL;
         size_t count = 0;
@@ -30,11 +30,11 @@ static void find_fallbacks(const struct af_machine *machine, struct af_loader *l
                                              &count, NULL, NULL) != ANYFLASH_OK)
             continue;
         if (loader->fallbacks == NULL) {
-            room = count;
-            loader->fallbacks = af_arena_array(loader->arena, room + 1, sizeof(char *));
+            capacity = count;
+            loader->fallbacks = af_arena_array(loader->arena, capacity + 1, sizeof(char *));
         }
         for (size_t i = 0; loader->fallbacks != NULL && i < count; i++) {
-            if (loader->fallback_count < room)
+            if (loader->fallback_count < capacity)
                 loader->fallbacks[loader->fallback_count++] =
                     af_arena_format(loader->arena, "%s/%s/lib", nvidia, names[i]);
         }
@@ -127,11 +127,12 @@ static void add_program(const struct af_machine *machine, struct af_scope *scope
 static void add_torch(const struct af_machine *machine, struct af_scope *scope,
                       struct work *work, const char *name)
 {
-    const struct af_torch_stock *stock = scope->loader->stock;
+    const struct af_proof_torch_table_libraries *stock = scope->loader->stock;
     if (stock == NULL)
         add_closure(scope, work, "torch's", torch_library(machine, &scope->arena, name));
     else
-        add_stand_in(scope, work, "torch's", af_torch_stock_take(stock, &scope->arena, name));
+        add_stand_in(scope, work, "torch's",
+                     af_proof_torch_table_library_new(stock, &scope->arena, name));
 }
 
 /* The program, what torch makes global, what libtorch_python brings: as they are loaded. */
@@ -257,16 +258,16 @@ enum anyflash_status af_scope_installed(const struct af_machine *machine, struct
     return finish(machine, out, work, af_fact_text_or(&machine->torch.version, NULL), err);
 }
 
-enum anyflash_status af_scope_of_torch(const struct af_torch_symbols *symbols,
-                                       const struct af_torch_choice *choice,
+enum anyflash_status af_scope_of_torch(const struct af_catalog_torch_symbols *symbols,
+                                       const struct af_catalog_torch_choice *choice,
                                        const struct af_machine *machine, bool is_here,
                                        struct af_scope *out, struct anyflash_error *err)
 {
     struct work *work = begin(machine, out);
-    struct af_torch_stock *stock = af_arena_alloc(&out->arena, sizeof *stock);
+    struct af_proof_torch_table_libraries *stock = af_arena_alloc(&out->arena, sizeof *stock);
     if (work == NULL || stock == NULL)
         return af_fail_memory(err);
-    af_torch_stock_fill(symbols, choice, &out->arena, stock);
+    af_proof_torch_stock_fill(symbols, choice, &out->arena, stock);
     out->loader->stock = stock;
     out->loader->record = is_here ? NULL : machine;
     out->loader->torch_folder = NULL;

@@ -97,8 +97,8 @@ enum anyflash_status af_scope_installed(const struct af_machine *machine, struct
  * the files of this system with `is_here`, else from the record `machine`.
  * `symbols` must outlive the scope. Fails with NO_MEMORY only; release as above.
  */
-enum anyflash_status af_scope_of_torch(const struct af_torch_symbols *symbols,
-                                       const struct af_torch_choice *choice,
+enum anyflash_status af_scope_of_torch(const struct af_catalog_torch_symbols *symbols,
+                                       const struct af_catalog_torch_choice *choice,
                                        const struct af_machine *machine, bool is_here,
                                        struct af_scope *out, struct anyflash_error *err);
 void af_scope_release(struct af_scope *scope);

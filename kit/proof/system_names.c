@@ -8,7 +8,7 @@
 
 #include "kit/base/text.h"
 #include "kit/fit/view.h"
-#include "kit/proof/wants.h"
+#include "kit/proof/symbol_needs.h"
 
 /* A library that the record speaks of. `module` is first: the loader casts to it. */
 struct named {
@@ -90,7 +90,7 @@ static enum af_answer named_defines(const struct af_library *library, const char
                                     const char *version)
 {
     const struct named *self = named_of(library);
-    if ((self->is_system || self->is_foreign) && af_name_is_torch(name))
+    if ((self->is_system || self->is_foreign) && af_proof_name_is_torch(name))
         return AF_NO;
     if (!self->is_system)
         return AF_UNKNOWN;

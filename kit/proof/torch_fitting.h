@@ -14,7 +14,7 @@
  * are not in the table. A name that no release exports comes from elsewhere and
  * does not count. For af_proof_question.fitting_torch.
  */
-uint64_t af_torch_fitting(const struct af_torch_symbols *symbols,
-                          const struct af_tables *tables, const struct af_binary *binary);
+uint64_t af_proof_torch_fitting(const struct af_catalog_torch_symbols *symbols,
+                                const struct af_tables *tables, const struct af_binary *binary);
 
 #endif

@@ -11,9 +11,9 @@
 
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
-#include "kit/proof/state_facts.h"
 #include "kit/system/file.h"
 #include "kit/system/http_parts.h"
+#include "kit/system/state_facts.h"
 
 #define SETTLED_NS INT64_C(100000000) /* clocks of file systems tick more often than that */
 #define COARSE_NS INT64_C(2000000000) /* unless they keep whole seconds, or two */
@@ -41,7 +41,7 @@ struct af_place af_place_of_file(struct af_arena *arena, const char *path)
     struct af_place place = {0};
     if (path == NULL || stat(path, &status) != 0 || !S_ISREG(status.st_mode))
         return place;
-    const char *real = af_path_real(arena, path);
+    const char *real = af_file_real_path(arena, path);
     const char *identity = af_arena_format(
         arena, "%" PRIuMAX ":%" PRIuMAX ":%" PRIdMAX ":%" PRId64 ":%" PRId64,
         (uintmax_t)status.st_dev, (uintmax_t)status.st_ino, (intmax_t)status.st_size,
@@ -168,7 +168,7 @@ void af_facts_put(struct af_state *state, const char *sha256, const struct af_fa
 }
 
 bool af_facts_find(struct af_state *state, const char *where, struct af_arena *arena,
-                   struct af_known *out)
+                   struct af_proof_known *out)
 {
     struct af_place place = {0};
     struct af_state_seen *rows;
@@ -181,16 +181,16 @@ bool af_facts_find(struct af_state *state, const char *where, struct af_arena *a
     if (place.name == NULL ||
         !af_state_place_get(state, place.name, place.identity, arena, &rows, &count, &whole))
         return false;
-    struct af_known_library *libraries = af_arena_array(arena, count, sizeof *libraries);
+    struct af_proof_known_library *libraries = af_arena_array(arena, count, sizeof *libraries);
     size_t known = 0;
     for (size_t i = 0; libraries != NULL && i < count; i++) {
-        struct af_known_library *library = &libraries[known];
+        struct af_proof_known_library *library = &libraries[known];
         const char *path = rows[i].member;
         const char *name = af_path_name(path[0] == '\0' ? place.name : path);
         library->path = path;
         known += af_facts_get(state, rows[i].sha256, name, arena, &library->facts);
     }
-    *out = (struct af_known){libraries, known, known == whole};
+    *out = (struct af_proof_known){libraries, known, known == whole};
     return known > 0;
 }
 

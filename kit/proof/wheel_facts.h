@@ -83,14 +83,14 @@ bool af_facts_get(struct af_state *state, const char *sha256, const char *name,
 void af_facts_put(struct af_state *state, const char *sha256, const struct af_facts *facts);
 
 /* A library that is known without being read. */
-struct af_known_library {
+struct af_proof_known_library {
     const char *path; /* its name in the wheel; "" for a library that is the file itself */
     struct af_facts facts;
 };
 
 /* What is known of a wheel or a library, by the path of libraries. */
-struct af_known {
-    const struct af_known_library *libraries;
+struct af_proof_known {
+    const struct af_proof_known_library *libraries;
     size_t count;
     bool is_whole; /* no library of it is lacking here */
 };
@@ -103,7 +103,7 @@ struct af_known {
  * is the caller's to look at.
  */
 bool af_facts_find(struct af_state *state, const char *where, struct af_arena *arena,
-                   struct af_known *out);
+                   struct af_proof_known *out);
 
 /* The addresses that something is known of, at most 4096, latest first; in the arena. */
 void af_facts_addresses(struct af_state *state, struct af_arena *arena,

@@ -34,7 +34,7 @@ struct transfer {
 const char *af_download_not_a_wheel(struct af_span start)
 {
     static const char lfs[] = "version https://git-lfs.github.com/spec/";
-    struct af_span text = af_span_trim(start);
+    struct af_span text = af_text_trim(start);
     if (text.len >= sizeof lfs - 1 && memcmp(text.data, lfs, sizeof lfs - 1) == 0)
         return "a Git LFS pointer, not the file that it points to";
     if ((text.len >= 9 && strncasecmp(text.data, "<!doctype", 9) == 0) ||
@@ -100,14 +100,14 @@ static enum anyflash_status take_head(void *context, const struct af_http_answer
         transfer->restart = !goes_on(part, answer);
         return transfer->restart
                    ? af_fail(err, ANYFLASH_E_DATA, "'%s' has changed", transfer->shown)
-                   : af_part_check_room(part, (uint64_t)part->identity.total_bytes - part->len,
-                                        err);
+                   : af_part_check_disk_space(
+                         part, (uint64_t)part->identity.total_bytes - part->len, err);
     }
     enum anyflash_status status = af_part_empty(part, err);
     if (status == ANYFLASH_OK)
         status = check_size(transfer, answer->length_bytes, err);
     if (status == ANYFLASH_OK && answer->length_bytes > 0)
-        status = af_part_check_room(part, (uint64_t)answer->length_bytes, err);
+        status = af_part_check_disk_space(part, (uint64_t)answer->length_bytes, err);
     if (status != ANYFLASH_OK)
         return status;
     transfer->result->resumed_bytes = 0;
@@ -227,8 +227,8 @@ static enum anyflash_status check_content(struct transfer *transfer, struct anyf
     if (status != ANYFLASH_OK)
         return status;
     lseek(part->fd, 0, SEEK_SET);
-    status = af_sha256_fd(part->fd, part->path, transfer->result->sha256,
-                          &transfer->result->size_bytes, err);
+    status = af_file_sha256_fd(part->fd, part->path, transfer->result->sha256,
+                               &transfer->result->size_bytes, err);
     if (status == ANYFLASH_OK && download->sha256 != NULL &&
         !af_sha256_equal(download->sha256, transfer->result->sha256))
         status = af_fail(err, ANYFLASH_E_DATA,
@@ -260,7 +260,7 @@ static enum anyflash_status download_part(struct af_http *http, struct transfer 
 static bool is_there(const struct af_download *download, struct af_download_result *result)
 {
     return download->sha256 != NULL && af_file_is_regular(download->path) &&
-           af_sha256_file(download->path, result->sha256, &result->size_bytes, NULL) ==
+           af_file_sha256(download->path, result->sha256, &result->size_bytes, NULL) ==
                ANYFLASH_OK &&
            af_sha256_equal(download->sha256, result->sha256);
 }

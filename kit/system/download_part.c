@@ -17,7 +17,7 @@
 #include "kit/system/file.h"
 
 #define IDENTITY_BYTES_MAX 65536u
-#define ROOM_SPARE_BYTES (1u << 20) /* that a disk should have left */
+#define DISK_SPARE_BYTES (1u << 20) /* that a disk should have left */
 
 static enum anyflash_status fail_system(const struct af_part *part, const char *what,
                                         struct anyflash_error *err)
@@ -168,14 +168,14 @@ enum anyflash_status af_part_add(struct af_part *part, const void *bytes, size_t
     return ANYFLASH_OK;
 }
 
-enum anyflash_status af_part_check_room(const struct af_part *part, uint64_t more_bytes,
-                                        struct anyflash_error *err)
+enum anyflash_status af_part_check_disk_space(const struct af_part *part, uint64_t more_bytes,
+                                              struct anyflash_error *err)
 {
     struct statvfs disk;
     if (fstatvfs(part->fd, &disk) != 0)
         return ANYFLASH_OK; /* writing will tell */
     uint64_t free_bytes = (uint64_t)disk.f_bavail * (uint64_t)disk.f_frsize;
-    if (disk.f_blocks == 0 || free_bytes > more_bytes + ROOM_SPARE_BYTES)
+    if (disk.f_blocks == 0 || free_bytes > more_bytes + DISK_SPARE_BYTES)
         return ANYFLASH_OK;
     return af_fail(err, ANYFLASH_E_IO,
                    "the disk is full: '%s' needs %llu MB more, and %llu MB are free",

@@ -49,8 +49,8 @@ enum anyflash_status af_part_add(struct af_part *part, const void *bytes, size_t
                                  struct anyflash_error *err);
 
 /* Whether `more_bytes` fit on the disk: IO with both numbers when not. */
-enum anyflash_status af_part_check_room(const struct af_part *part, uint64_t more_bytes,
-                                        struct anyflash_error *err);
+enum anyflash_status af_part_check_disk_space(const struct af_part *part, uint64_t more_bytes,
+                                              struct anyflash_error *err);
 
 /* Removes part and identity. */
 void af_part_remove(struct af_part *part);

@@ -216,7 +216,7 @@ bool af_file_is_executable(const char *path)
     return af_file_is_regular(path) && access(path, X_OK) == 0;
 }
 
-const char *af_path_real(struct af_arena *arena, const char *path)
+const char *af_file_real_path(struct af_arena *arena, const char *path)
 {
     char *found = path == NULL ? NULL : realpath(path, NULL);
     const char *copy = af_arena_text(arena, found);
@@ -224,7 +224,7 @@ const char *af_path_real(struct af_arena *arena, const char *path)
     return copy;
 }
 
-const char *af_path_link(struct af_arena *arena, const char *path)
+const char *af_file_link_text(struct af_arena *arena, const char *path)
 {
     char buffer[4096];
     ssize_t len = readlink(path, buffer, sizeof buffer);
@@ -246,7 +246,7 @@ enum anyflash_status af_folder_list(struct af_arena *arena, const char *folder,
         return fail_errno(err, "list", folder, errno);
     const char **names = NULL;
     size_t count = 0;
-    size_t room = 0;
+    size_t capacity = 0;
     bool cut = false;
     enum anyflash_status status = ANYFLASH_OK;
     struct dirent *entry;
@@ -257,9 +257,9 @@ enum anyflash_status af_folder_list(struct af_arena *arena, const char *folder,
             cut = true;
             continue;
         }
-        if (count == room) {
-            room = room == 0 ? 64 : room * 2;
-            const char **larger = af_mem_resize(names, room * sizeof *names);
+        if (count == capacity) {
+            capacity = capacity == 0 ? 64 : capacity * 2;
+            const char **larger = af_mem_resize(names, capacity * sizeof *names);
             if (larger == NULL) {
                 status = af_fail_memory(err);
                 continue;

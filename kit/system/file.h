@@ -51,10 +51,10 @@ bool af_file_is_link(const char *path);       /* itself */
 bool af_file_is_executable(const char *path); /* regular and executable by us */
 
 /* realpath(3), or NULL when it fails (dangling, loop, no permission). */
-const char *af_path_real(struct af_arena *arena, const char *path);
+const char *af_file_real_path(struct af_arena *arena, const char *path);
 
 /* The text of a symbolic link itself, or NULL. */
-const char *af_path_link(struct af_arena *arena, const char *path);
+const char *af_file_link_text(struct af_arena *arena, const char *path);
 
 /*
  * Names in a folder without "." and "..", sorted by bytes, at most `max_count`

@@ -14,8 +14,8 @@
 
 #define PIECE_BYTES (256u << 10)
 
-enum anyflash_status af_sha256_fd(int fd, const char *name, char hex[AF_SHA256_HEX_BYTES],
-                                  uint64_t *size_out, struct anyflash_error *err)
+enum anyflash_status af_file_sha256_fd(int fd, const char *name, char hex[AF_SHA256_HEX_BYTES],
+                                       uint64_t *size_out, struct anyflash_error *err)
 {
     char shown[300];
     struct af_sha256 hash;
@@ -43,7 +43,7 @@ enum anyflash_status af_sha256_fd(int fd, const char *name, char hex[AF_SHA256_H
     return ANYFLASH_OK;
 }
 
-enum anyflash_status af_sha256_file(const char *path, char hex[AF_SHA256_HEX_BYTES],
+enum anyflash_status af_file_sha256(const char *path, char hex[AF_SHA256_HEX_BYTES],
                                     uint64_t *size_out, struct anyflash_error *err)
 {
     char shown[300];
@@ -57,7 +57,7 @@ enum anyflash_status af_sha256_file(const char *path, char hex[AF_SHA256_HEX_BYT
     if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
         status = af_fail(err, ANYFLASH_E_IO, "'%s' is no regular file", shown);
     else
-        status = af_sha256_fd(fd, path, hex, size_out, err);
+        status = af_file_sha256_fd(fd, path, hex, size_out, err);
     close(fd);
     return status;
 }

@@ -124,8 +124,8 @@ static size_t take_head(char *bytes, size_t size, size_t count, void *context)
 /* The body of an answer that is no success: its first bytes may say why. */
 static size_t keep(struct exchange *exchange, const char *bytes, size_t len)
 {
-    size_t room = sizeof exchange->kept - exchange->kept_len;
-    size_t kept = len < room ? len : room;
+    size_t capacity = sizeof exchange->kept - exchange->kept_len;
+    size_t kept = len < capacity ? len : capacity;
     memcpy(exchange->kept + exchange->kept_len, bytes, kept);
     exchange->kept_len += kept;
     return exchange->body_bytes > BODY_SKIPPED_BYTES ? 0 : len;

@@ -122,7 +122,7 @@ void af_http_answer_line(struct af_http_answer *answer, const char *line, size_t
         return;
     struct af_span name = {text, (size_t)(colon - text)};
     struct af_span value = {colon + 1, strlen(colon + 1)};
-    read_header(answer, name, af_span_trim(value));
+    read_header(answer, name, af_text_trim(value));
 }
 
 static bool speaks_of_limit(struct af_span body)

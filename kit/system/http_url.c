@@ -40,8 +40,8 @@ char *af_http_show(char *buffer, size_t size_bytes, const char *url)
             user_len = i + 1;
     size_t scheme_len = (size_t)(host - url);
     size_t rest_len = strcspn(host + user_len, "?#");
-    size_t room = sizeof plain - scheme_len;
-    rest_len = rest_len < room ? rest_len : room;
+    size_t capacity = sizeof plain - scheme_len;
+    rest_len = rest_len < capacity ? rest_len : capacity;
     memcpy(plain, url, scheme_len);
     memcpy(plain + scheme_len, host + user_len, rest_len);
     return af_text_quote(buffer, size_bytes, plain, scheme_len + rest_len);

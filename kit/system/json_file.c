@@ -7,8 +7,8 @@
 
 #include "kit/system/file.h"
 
-enum anyflash_status af_json_read(const char *path, size_t max_bytes, json_t **json_out,
-                                  struct anyflash_error *err)
+enum anyflash_status af_file_read_json(const char *path, size_t max_bytes, json_t **json_out,
+                                       struct anyflash_error *err)
 {
     struct af_arena arena;
     struct af_span bytes;

@@ -7,7 +7,7 @@
 #include "kit/base/json.h"
 
 /* af_file_read() and af_json_parse(); "-" reads stdin. */
-enum anyflash_status af_json_read(const char *path, size_t max_bytes, json_t **json_out,
-                                  struct anyflash_error *err);
+enum anyflash_status af_file_read_json(const char *path, size_t max_bytes, json_t **json_out,
+                                       struct anyflash_error *err);
 
 #endif

@@ -124,7 +124,7 @@ static enum anyflash_status try_once(struct af_lock *lock, int *fd_out, char *ho
 }
 
 enum anyflash_status af_lock_take(struct af_lock *lock, const char *site, const char *command,
-                                  enum af_lock_wait wait, const struct af_talk *talk,
+                                  enum af_lock_wait wait, const struct af_progress *progress,
                                   struct af_arena *arena, struct anyflash_error *err)
 {
     char holder[HOLDER_BYTES] = "";
@@ -138,7 +138,7 @@ enum anyflash_status af_lock_take(struct af_lock *lock, const char *site, const 
         if (status == ANYFLASH_E_TIMEOUT && wait != AF_LOCK_WAIT)
             return af_fail(err, status, "the environment is held by %s", holder);
         if (status == ANYFLASH_E_TIMEOUT && !told)
-            af_say(talk, "waiting for %s", holder);
+            af_progress_message(progress, "waiting for %s", holder);
         if (status == ANYFLASH_E_TIMEOUT) {
             told = true;
             nanosleep(&(struct timespec){.tv_nsec = POLL_NANOSECONDS}, NULL);
@@ -149,7 +149,8 @@ enum anyflash_status af_lock_take(struct af_lock *lock, const char *site, const 
             return af_fail(err, ANYFLASH_E_TIMEOUT, "interrupted while waiting for %s", holder);
     }
     if (lock->unsupported)
-        af_say(talk, "the file system of '%s' cannot lock: run only one at a time", site);
+        af_progress_message(
+            progress, "the file system of '%s' cannot lock: run only one at a time", site);
     write_holder(fd, command);
     lock->fd = fd;
     lock->held = true;

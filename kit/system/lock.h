@@ -11,7 +11,7 @@
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
-#include "kit/system/talk.h"
+#include "kit/system/progress.h"
 
 /* Zero-initialised it is none. */
 struct af_lock {
@@ -34,7 +34,7 @@ enum af_lock_wait {
  * af_interrupted() while waiting.
  */
 enum anyflash_status af_lock_take(struct af_lock *lock, const char *site, const char *command,
-                                  enum af_lock_wait wait, const struct af_talk *talk,
+                                  enum af_lock_wait wait, const struct af_progress *progress,
                                   struct af_arena *arena, struct anyflash_error *err);
 void af_lock_release(struct af_lock *lock);
 

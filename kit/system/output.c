@@ -83,8 +83,8 @@ enum anyflash_status af_file_place(struct af_arena *arena, const char *from, con
         return af_fail(err, ANYFLASH_E_IO, "cannot make '%s': %s",
                        af_text_quote(shown, sizeof shown, folder, strlen(folder)),
                        strerror(errno));
-    const char *real_from = af_path_real(arena, from);
-    const char *real_to = af_path_real(arena, to);
+    const char *real_from = af_file_real_path(arena, from);
+    const char *real_to = af_file_real_path(arena, to);
     if (real_to != NULL && af_equal(real_from, real_to))
         return ANYFLASH_OK;
     if (real_from != NULL && link(real_from, part) == 0) {

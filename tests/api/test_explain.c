@@ -25,7 +25,7 @@ static const char *explain(char *text, size_t size_bytes)
 }
 
 /* The best f32 kernel of this processor for the operation. */
-static const struct af_kernel *best(enum af_operation operation)
+static const struct af_kernel *best(enum af_kernel_operation operation)
 {
     size_t count;
     const struct af_kernel *const *kernels = af_kernels(&count);

@@ -30,7 +30,7 @@ static enum anyflash_status load_file(struct anyflash_error *err)
 {
     struct af_catalog catalog;
     enum anyflash_status status =
-        af_catalog_read(&catalog, AF_TEST_DATA "/faults/few_wheels.jsonl", err);
+        af_probe_catalog(&catalog, AF_TEST_DATA "/faults/few_wheels.jsonl", err);
     if (status == ANYFLASH_OK)
         af_catalog_release(&catalog);
     return status;

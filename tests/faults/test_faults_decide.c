@@ -103,7 +103,7 @@ static void with_machine(const char *path, attempt *try, const struct af_fit_opt
 {
     const struct af_machine *machines[] = {&machine};
     af_machine_init(&machine, "test", "not said");
-    assert_int_equal(af_machine_read(&machine, path, NULL), ANYFLASH_OK);
+    assert_int_equal(af_probe_record(&machine, path, NULL), ANYFLASH_OK);
     assert_int_equal(af_plan_decide(&catalog, machines, 1, options, &settled, NULL),
                      ANYFLASH_OK);
     fail_everywhere(try, options, false);

@@ -78,7 +78,7 @@ static enum anyflash_status probe(struct af_machine *machine, struct anyflash_er
     char *const environment[] = {words[0], words[1], words[2], NULL};
     const struct af_probe_options options = {
         .python = "env", .folder = folder, .environment = environment, .gpu_limit_ms = 500};
-    return af_machine_probe(machine, &options, err);
+    return af_probe_machine(machine, &options, err);
 }
 
 static void fail_everywhere(bool all_after)

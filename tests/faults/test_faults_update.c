@@ -95,7 +95,7 @@ static enum anyflash_status update(struct anyflash_error *err)
     if (status == ANYFLASH_OK)
         status = store(&catalog, err);
     if (status == ANYFLASH_OK)
-        status = af_catalog_stored_read(&loaded, path, err);
+        status = af_probe_catalog_stored(&loaded, path, err);
     if (status == ANYFLASH_OK) {
         assert_int_equal(loaded.count, 1);
         assert_string_equal(loaded.wheels[0].torch, "2.8");

@@ -10,10 +10,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_packing(const struct af_wheel *wheels, size_t count, struct af_arena *arena)
+static void check_packing(const struct af_catalog_wheel *wheels, size_t count,
+                          struct af_arena *arena)
 {
     struct af_text packed = {0};
-    const struct af_wheel *again;
+    const struct af_catalog_wheel *again;
     const char *date;
     size_t again_count;
     if (af_catalog_pack(wheels, count, NULL, &packed, NULL) == ANYFLASH_OK &&
@@ -29,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static bool started;
     struct af_span bytes = {(const char *)data, size};
     struct af_arena arena;
-    const struct af_wheel *wheels;
+    const struct af_catalog_wheel *wheels;
     struct anyflash_error err = {0};
     const char *date;
     size_t count;

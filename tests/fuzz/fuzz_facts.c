@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void use(struct af_arena *arena, const struct af_facts *facts)
 {
-    struct af_gpu_coverage coverage;
+    struct af_proof_gpu_coverage coverage;
     struct af_facts again;
     json_t *json = af_facts_to_json(facts);
     if (json != NULL && af_facts_from_json(arena, json, &again) == ANYFLASH_E_DATA)
@@ -21,7 +21,7 @@ static void use(struct af_arena *arena, const struct af_facts *facts)
     if (facts->gpu_code == NULL)
         return;
     for (int sm = 70; sm <= 120; sm += 10)
-        af_gpu_cover(facts->gpu_code, facts->kernels, sm, arena, &coverage);
+        af_proof_gpu_cover(facts->gpu_code, facts->kernels, sm, arena, &coverage);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

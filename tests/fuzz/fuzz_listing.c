@@ -12,11 +12,11 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* What was read once reads the same again. */
-static void write_again(const struct af_wheel *wheels, size_t count)
+static void write_again(const struct af_catalog_wheel *wheels, size_t count)
 {
     struct af_text rows = {0};
     struct af_arena arena;
-    const struct af_wheel *again = NULL;
+    const struct af_catalog_wheel *again = NULL;
     const char *date = NULL;
     size_t again_count = 0;
     af_arena_init(&arena);
@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct af_listing_counts counts = {0};
     struct af_text rows = {0};
     struct af_arena arena;
-    const struct af_wheel *wheels = NULL;
+    const struct af_catalog_wheel *wheels = NULL;
     const char *date = NULL;
     size_t count = 0;
     struct af_span page = {(const char *)data, size};

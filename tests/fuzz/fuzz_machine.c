@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     af_arena_init(&words);
     if (af_machine_parse(&machine, rest, "fuzz.json", &err) == ANYFLASH_OK)
         write_twice(&machine);
-    for (int i = 0; i < WORDS_MAX && af_span_line(&rest, &line); i++) {
+    for (int i = 0; i < WORDS_MAX && af_text_line(&rest, &line); i++) {
         const char *remark;
         af_machine_given(&machine, af_arena_text_n(&words, line.data, line.len), &remark, &err);
     }

@@ -25,8 +25,8 @@ static void read_headers(struct af_span text)
 
 static void read_record(struct af_span text)
 {
-    static struct af_record_line line;
-    while (af_record_next(&text, &line))
+    static struct af_formats_record_line line;
+    while (af_formats_record_next(&text, &line))
         continue;
 }
 
@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     af_arena_init(&arena);
     read_headers(text);
     read_record(text);
-    af_key_value(text, "home", &value);
+    af_formats_key_value(text, "home", &value);
     af_direct_url_parse(&arena, text, "fuzz", &found, NULL);
     af_uv_build_torch(&arena, text, "fuzz", &found, NULL);
     af_arena_release(&arena);

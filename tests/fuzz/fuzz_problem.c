@@ -259,8 +259,8 @@ static bool check_queries(const struct af_problem *problem)
         promise(s.q_count >= 0 && s.q_count <= s.q_full && s.q_full <= a->q_len);
         for (int64_t n = 0; n < a->heads * s.q_full; n++) {
             int64_t h = n / s.q_full, i = n % s.q_full;
-            char *o = af_query_row(&a->o, af_dtype_bytes(a->o.dtype), &s, h, i);
-            char *q = af_query_row(&a->q, problem->element_bytes, &s, h, i);
+            char *o = af_row_of_query(&a->o, af_dtype_bytes(a->o.dtype), &s, h, i);
+            char *q = af_row_of_query(&a->q, problem->element_bytes, &s, h, i);
             rows[count++] = (uintptr_t)o;
             real = real && in_pool(o, (int64_t)o_bytes) && in_pool(q, (int64_t)q_bytes);
             promise((uintptr_t)q + q_bytes <= (uintptr_t)o ||
@@ -268,11 +268,11 @@ static bool check_queries(const struct af_problem *problem)
             if (a->lse != NULL)
                 real = real && in_pool(af_lse_at(problem, &s, h, i), sizeof(float));
             if (a->bias.data != NULL)
-                real = real &&
-                       in_pool(af_tensor_row(&a->bias, af_dtype_bytes(a->bias.dtype), b, h, i),
-                               a->k_len * 4);
+                real = real && in_pool(af_row_of_tensor(&a->bias, af_dtype_bytes(a->bias.dtype),
+                                                        b, h, i),
+                                       a->k_len * 4);
             if (a->mask.data != NULL)
-                real = real && in_pool(af_tensor_row(&a->mask, 1, b, h, i), a->k_len);
+                real = real && in_pool(af_row_of_tensor(&a->mask, 1, b, h, i), a->k_len);
         }
     }
     qsort(rows, count, sizeof rows[0], compare_rows);
@@ -290,14 +290,14 @@ static bool keys_are_real(const struct af_problem *problem)
         promise(s.k_first >= 0 && s.k_first <= s.k_count && s.k_count <= a->k_len);
         for (int64_t n = 0; n < a->kv_heads * s.k_count; n++) {
             int64_t g = n % a->kv_heads, j = n / a->kv_heads;
-            real = real && in_pool(af_key_row(problem, &a->k, &s, g, j), DIM_MAX * 4) &&
-                   in_pool(af_key_row(problem, &a->v, &s, g, j), DIM_MAX * 4);
+            real = real && in_pool(af_row_of_key(problem, &a->k, &s, g, j), DIM_MAX * 4) &&
+                   in_pool(af_row_of_key(problem, &a->v, &s, g, j), DIM_MAX * 4);
         }
         for (int64_t n = 0; n < a->kv_heads * a->new_len; n++) {
             int64_t g = n % a->kv_heads, i = n / a->kv_heads;
             size_t bytes = problem->element_bytes;
-            real = real && in_pool(af_tensor_row(&a->k_new, bytes, b, g, i), DIM_MAX * 4) &&
-                   in_pool(af_tensor_row(&a->v_new, bytes, b, g, i), DIM_MAX * 4);
+            real = real && in_pool(af_row_of_tensor(&a->k_new, bytes, b, g, i), DIM_MAX * 4) &&
+                   in_pool(af_row_of_tensor(&a->v_new, bytes, b, g, i), DIM_MAX * 4);
         }
         if (a->alibi_slopes != NULL)
             real = real && in_pool(a->alibi_slopes + b * a->alibi_batch_stride, a->heads * 4);
@@ -313,8 +313,8 @@ static bool queries_in_pool(const struct af_problem *problem, const struct anyfl
     for (int64_t b = 0; b < problem->a.batch; b++) {
         struct af_sequence s = af_problem_sequence(problem, b);
         for (int64_t n = 0; n < problem->a.heads * s.q_count; n++)
-            real = real && in_pool(af_query_row(t, af_dtype_bytes(t->dtype), &s, n / s.q_count,
-                                                n % s.q_count),
+            real = real && in_pool(af_row_of_query(t, af_dtype_bytes(t->dtype), &s,
+                                                   n / s.q_count, n % s.q_count),
                                    dim * 4);
     }
     return real;

@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct af_arena arena;
     struct af_query query;
     struct anyflash_error err = {0};
-    const struct af_wheel *const *wheels;
+    const struct af_catalog_wheel *const *wheels;
     const char *words[AF_QUERY_WORDS_MAX + 1];
     size_t count = 0, found;
     if (catalog.wheels == NULL && af_catalog_load_embedded(&catalog, NULL) != ANYFLASH_OK)

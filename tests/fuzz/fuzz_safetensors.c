@@ -15,7 +15,7 @@ static void touch(volatile unsigned first, volatile unsigned last)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct af_span bytes = {(const char *)data, size};
-    struct af_array array;
+    struct af_npy_array array;
     if (af_safetensors_read(bytes, "fuzz", "q", &array, NULL) != ANYFLASH_OK)
         return 0;
     if (array.len > size || array.data < data || array.data + array.len > data + size)

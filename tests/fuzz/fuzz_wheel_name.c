@@ -11,9 +11,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void read_local(const char *local)
 {
     struct af_wheel_local parsed;
-    af_wheel_local_parse(local, AF_TORCH_DIGITS_NONE, &parsed);
-    af_wheel_local_parse(local, AF_TORCH_DIGITS_PATCH_LAST, &parsed);
-    af_wheel_local_parse(local, AF_TORCH_DIGITS_PATCH_MAYBE, &parsed);
+    af_wheel_local_parse(local, AF_FORMATS_TORCH_DIGITS_NONE, &parsed);
+    af_wheel_local_parse(local, AF_FORMATS_TORCH_DIGITS_PATCH_LAST, &parsed);
+    af_wheel_local_parse(local, AF_FORMATS_TORCH_DIGITS_PATCH_MAYBE, &parsed);
     if (strlen(parsed.cuda) >= sizeof parsed.cuda ||
         strlen(parsed.torch) >= sizeof parsed.torch)
         abort();

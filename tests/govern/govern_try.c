@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kit/build/governor/gate.h"
+#include "kit/build/governor/compiler_wrapper.h"
 #include "kit/build/governor/govern.h"
 
 struct tried {
@@ -77,7 +77,7 @@ static int run(int argc, char **argv)
         .memory_bytes = strtoull(argv[2], NULL, 10) << 20,
         .slots = (unsigned)strtoul(argv[3], NULL, 10),
         .hang_seconds = variable("GOVERN_HANG"),
-        .standstill_seconds = variable("GOVERN_STILL"),
+        .stall_seconds = variable("GOVERN_STILL"),
         .root = getenv("GOVERN_ROOT"),
         .predict = predict,
         .event = event,
@@ -106,7 +106,7 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     if (argc > 2 && strcmp(argv[1], "gate") == 0)
-        return af_gate_run((const char *const *)(argv + 2));
+        return af_wrapper_run((const char *const *)(argv + 2));
     if (argc > 6 && strcmp(argv[1], "run") == 0)
         return run(argc, argv);
     return 2;

@@ -79,7 +79,7 @@ static inline void *case_elements(struct backward_case *c, int32_t dtype, int64_
         if (dtype == ANYFLASH_BOOL)
             memory[i] = (char)(case_pick(c, 0, 3) > 0);
         else
-            af_store(dtype, memory, i, case_number(c));
+            af_convert_store(dtype, memory, i, case_number(c));
     }
     return memory;
 }
@@ -147,9 +147,9 @@ static inline void case_forward(struct backward_case *c)
         for (int64_t h = 0; h < a->heads; h++) {
             for (int64_t i = 0; i < s.q_count; i++) {
                 int64_t at = case_at(b, a->heads, h, a->q_len, i);
-                char *row = af_query_row(&a->o, af_dtype_bytes(a->o.dtype), &s, h, i);
+                char *row = af_row_of_query(&a->o, af_dtype_bytes(a->o.dtype), &s, h, i);
                 for (int64_t d = 0; d < a->value_dim; d++)
-                    af_store(a->o.dtype, row, d, (float)c->o[at * a->value_dim + d]);
+                    af_convert_store(a->o.dtype, row, d, (float)c->o[at * a->value_dim + d]);
                 *af_lse_at(&problem, &s, h, i) = (float)c->lse[at];
             }
         }
@@ -187,7 +187,7 @@ static inline float case_dot(int32_t x_type, const char *x, int32_t y_type, cons
 {
     float sum = 0;
     for (int64_t d = 0; d < count; d++)
-        sum += af_load(x_type, x, d) * af_load(y_type, y, d);
+        sum += af_convert_load(x_type, x, d) * af_convert_load(y_type, y, d);
     return sum;
 }
 
@@ -203,17 +203,17 @@ static inline void case_plain_pair(struct backward_case *c, const struct af_prob
     struct anyflash_tensor dout = c->args.dout;
     if (a->cu_seqlens_q != NULL)
         dout.batch_stride = 0;
-    const char *q = af_query_row(&a->q, problem->element_bytes, s, h, i);
-    const char *k = af_key_row(problem, &a->k, s, g, j);
-    const char *v = af_key_row(problem, &a->v, s, g, j);
-    const char *go = af_query_row(&dout, o_bytes, s, h, i);
+    const char *q = af_row_of_query(&a->q, problem->element_bytes, s, h, i);
+    const char *k = af_row_of_key(problem, &a->k, s, g, j);
+    const char *v = af_row_of_key(problem, &a->v, s, g, j);
+    const char *go = af_row_of_query(&dout, o_bytes, s, h, i);
     float x = case_round(type, case_dot(c->dtype, q, c->dtype, k, a->head_dim) * a->scale);
     float t = a->softcap > 0 ? tanhf(x / a->softcap) : 0, keep = 1;
     float score = a->softcap > 0 ? a->softcap * t : x;
     if (a->bias.data != NULL)
-        score +=
-            af_load(a->bias.dtype,
-                    af_tensor_row(&a->bias, af_dtype_bytes(a->bias.dtype), s->batch, h, i), j);
+        score += af_convert_load(
+            a->bias.dtype,
+            af_row_of_tensor(&a->bias, af_dtype_bytes(a->bias.dtype), s->batch, h, i), j);
     if (a->alibi_slopes != NULL)
         score -= a->alibi_slopes[s->batch * a->alibi_batch_stride + h] *
                  fabsf((float)(i + s->offset - j));
@@ -227,12 +227,12 @@ static inline void case_plain_pair(struct backward_case *c, const struct af_prob
     for (int64_t d = 0; d < a->head_dim; d++) {
         double *dq = &results[CASE_DQ][row * a->head_dim + d];
         double *dk = &results[CASE_DK][key * a->head_dim + d];
-        *dq = (double)(float)(*dq + (double)(dx * af_load(c->dtype, k, d)));
-        *dk = (double)(float)(*dk + (double)(dx * af_load(c->dtype, q, d)));
+        *dq = (double)(float)(*dq + (double)(dx * af_convert_load(c->dtype, k, d)));
+        *dk = (double)(float)(*dk + (double)(dx * af_convert_load(c->dtype, q, d)));
     }
     for (int64_t d = 0; d < a->value_dim; d++) {
         double *dv = &results[CASE_DV][key * a->value_dim + d];
-        *dv = (double)(float)(*dv + (double)(p * keep * af_load(dout.dtype, go, d)));
+        *dv = (double)(float)(*dv + (double)(p * keep * af_convert_load(dout.dtype, go, d)));
     }
 }
 
@@ -251,8 +251,8 @@ static inline void case_formulas(struct backward_case *c, int32_t type, double *
                 struct af_range range = af_visible_range(&problem, &s, i);
                 const float *lse = af_lse_at(&problem, &s, h, i);
                 float delta = case_dot(
-                    dout.dtype, af_query_row(&dout, af_dtype_bytes(dout.dtype), &s, h, i),
-                    a->o.dtype, af_query_row(&a->o, af_dtype_bytes(a->o.dtype), &s, h, i),
+                    dout.dtype, af_row_of_query(&dout, af_dtype_bytes(dout.dtype), &s, h, i),
+                    a->o.dtype, af_row_of_query(&a->o, af_dtype_bytes(a->o.dtype), &s, h, i),
                     a->value_dim);
                 if (c->args.dlse != NULL)
                     delta -= c->args.dlse[lse - a->lse];

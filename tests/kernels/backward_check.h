@@ -25,9 +25,9 @@ static inline double output_at(const struct backward_case *c, const struct af_pr
         row += cu[b];
         *owned = row < cu[b + 1];
     }
-    return *owned ? (double)af_load(c->dtype,
-                                    af_tensor_row(&t, af_dtype_bytes(c->dtype), b, h, row),
-                                    e % dim)
+    return *owned ? (double)af_convert_load(
+                        c->dtype, af_row_of_tensor(&t, af_dtype_bytes(c->dtype), b, h, row),
+                        e % dim)
                   : 0;
 }
 
@@ -113,8 +113,8 @@ static inline void check_bias(const struct backward_case *c, const char *kernel,
         if ((t->batch_stride == 0 && b > 0) || (t->head_stride == 0 && h > 0) ||
             (t->row_stride == 0 && i > 0))
             continue;
-        double got =
-            (double)((const float *)(const void *)af_tensor_row(t, 4, b, h, i))[e % a->k_len];
+        double got = (double)((const float *)(const void *)af_row_of_tensor(t, 4, b, h,
+                                                                            i))[e % a->k_len];
         if (!same_or_near(got, c->want[CASE_DBIAS][e], bound))
             fail_msg("%s, seed %llu: dbias element %lld is %g, not %g (bound %g)", kernel,
                      (unsigned long long)seed, (long long)e, got, c->want[CASE_DBIAS][e],

@@ -123,7 +123,7 @@ static inline void case_fill(struct forward_case *c, int32_t dtype, void *data, 
         if (dtype == ANYFLASH_BOOL)
             ((char *)data)[i] = (char)(case_pick(c, 0, 3) > 0);
         else
-            af_store(dtype, data, i, case_number(c));
+            af_convert_store(dtype, data, i, case_number(c));
     }
 }
 

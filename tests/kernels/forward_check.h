@@ -86,14 +86,14 @@ static inline void check_row(const struct forward_case *c, const char *kernel,
 {
     const struct anyflash_attend_args *a = &problem->a;
     const int64_t at = (s->batch * a->heads + h) * a->q_len + i;
-    const char *row = af_query_row(&a->o, af_dtype_bytes(a->o.dtype), s, h, i);
+    const char *row = af_row_of_query(&a->o, af_dtype_bytes(a->o.dtype), s, h, i);
     const double lse = (double)*af_lse_at(problem, s, h, i);
     if (!case_near(lse, c->want_lse[at], lse_bound))
         fail_msg("%s, seed %llu: lse of (%lld, %lld, %lld) is %.9g, not %.9g (bound %g)",
                  kernel, (unsigned long long)c->seed, (long long)s->batch, (long long)h,
                  (long long)i, lse, c->want_lse[at], lse_bound);
     for (int64_t d = 0; d < a->value_dim; d++) {
-        double got = (double)af_load(a->o.dtype, row, d),
+        double got = (double)af_convert_load(a->o.dtype, row, d),
                want = c->want_o[at * a->value_dim + d];
         if (!case_near(got, want, o_bound))
             fail_msg("%s, seed %llu: o(%lld, %lld, %lld, %lld) is %.9g, not %.9g (bound %g)",
@@ -138,7 +138,7 @@ static inline void case_check(const struct forward_case *c, const char *kernel)
             int64_t h = n / s.q_full, i = n % s.q_full;
             const char *lse = (const char *)af_lse_at(&problem, &s, h, i);
             check_row(c, kernel, &problem, &s, h, i, o_bound, lse_bound);
-            memset(o_owned + (af_query_row(&a->o, o_bytes, &s, h, i) - c->o_guard->bytes), 1,
+            memset(o_owned + (af_row_of_query(&a->o, o_bytes, &s, h, i) - c->o_guard->bytes), 1,
                    (size_t)a->value_dim * o_bytes);
             memset(lse_owned + (lse - c->lse_guard->bytes), 1, sizeof(float));
         }

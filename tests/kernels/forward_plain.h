@@ -20,18 +20,18 @@ static inline float plain_score(const struct af_problem *problem, const struct a
                                 int64_t h, int64_t i, int64_t j)
 {
     const struct anyflash_attend_args *a = &problem->a;
-    const char *q = af_query_row(&a->q, problem->element_bytes, s, h, i);
-    const char *k = af_key_row(problem, &a->k, s, h / problem->group, j);
+    const char *q = af_row_of_query(&a->q, problem->element_bytes, s, h, i);
+    const char *k = af_row_of_key(problem, &a->k, s, h / problem->group, j);
     float sum = 0;
     for (int64_t d = 0; d < a->head_dim; d++)
-        sum += af_load(a->q.dtype, q, d) * af_load(a->q.dtype, k, d);
+        sum += af_convert_load(a->q.dtype, q, d) * af_convert_load(a->q.dtype, k, d);
     float score = sum * a->scale;
     if (a->softcap > 0)
         score = a->softcap * tanhf(score / a->softcap);
     if (a->bias.data != NULL)
-        score +=
-            af_load(a->bias.dtype,
-                    af_tensor_row(&a->bias, af_dtype_bytes(a->bias.dtype), s->batch, h, i), j);
+        score += af_convert_load(
+            a->bias.dtype,
+            af_row_of_tensor(&a->bias, af_dtype_bytes(a->bias.dtype), s->batch, h, i), j);
     if (a->alibi_slopes != NULL)
         score -= af_alibi_slope(problem, s->batch, h) * fabsf((float)(i + s->offset - j));
     return score;
@@ -61,10 +61,10 @@ static inline void plain_row(const struct af_problem *problem, const struct af_s
         if (scores[j] == -INFINITY ||
             (a->dropout > 0 && !af_dropout_keeps(problem, s, h, i, j)))
             continue;
-        const char *v = af_key_row(problem, &a->v, s, h / problem->group, j);
+        const char *v = af_row_of_key(problem, &a->v, s, h / problem->group, j);
         p /= 1 - a->dropout;
         for (int64_t d = 0; d < a->value_dim; d++)
-            line[d] += p * af_load(a->q.dtype, v, d);
+            line[d] += p * af_convert_load(a->q.dtype, v, d);
     }
     for (int64_t d = 0; d < a->value_dim; d++)
         o[d] = (double)plain_round(a->o.dtype, line[d]);

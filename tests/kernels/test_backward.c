@@ -290,10 +290,10 @@ static void test_backward__large_head_sizes(void **state)
 static void spoil(const struct backward_case *c, const struct anyflash_tensor *tensor,
                   int64_t row, int64_t dim, float number)
 {
-    char *at = af_tensor_row(tensor, af_dtype_bytes(tensor->dtype), 0, 0, row);
+    char *at = af_row_of_tensor(tensor, af_dtype_bytes(tensor->dtype), 0, 0, row);
     (void)c;
     for (int64_t d = 0; d < dim; d++)
-        af_store(tensor->dtype, at, d, number);
+        af_convert_store(tensor->dtype, at, d, number);
 }
 
 static void test_backward__what_is_hidden_may_hold_nan_and_infinity(void **state)

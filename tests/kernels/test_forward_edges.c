@@ -67,15 +67,15 @@ static void test_forward__rows_that_see_nothing_are_zero(void **state)
         } else {
             c->a.mask = case_tensor(c, ANYFLASH_BOOL, 2, 2, q_len, 70, false);
             for (int64_t i = 0; i < q_len; i += 3)
-                memset(af_tensor_row(&c->a.mask, 1, 1, 1, i), 0, 70);
+                memset(af_row_of_tensor(&c->a.mask, 1, 1, 1, i), 0, 70);
         }
         case_tensors(c);
         case_attend(c, contexts[0], af_cpu_features());
         struct af_problem problem = case_problem(c);
         struct af_sequence s = af_problem_sequence(&problem, 1);
-        const char *o = af_query_row(&problem.a.o, af_dtype_bytes(c->a.o.dtype), &s, 1, 0);
+        const char *o = af_row_of_query(&problem.a.o, af_dtype_bytes(c->a.o.dtype), &s, 1, 0);
         for (int64_t d = 0; d < 32; d++)
-            assert_true(af_load(c->a.o.dtype, o, d) == 0);
+            assert_true(af_convert_load(c->a.o.dtype, o, d) == 0);
         assert_true(*af_lse_at(&problem, &s, 1, 0) == -INFINITY);
         check_case(c);
     }
@@ -90,9 +90,9 @@ static void test_forward__a_bias_of_minus_infinity_hides(void **state)
         struct forward_case *c = sized_case(n, types[n / 2], 1, 2, q_len, 70, 32);
         c->a.bias = case_tensor(c, types[n / 2], 2, 2, q_len, 70, false);
         for (int64_t i = 0; i < q_len; i++) {
-            char *row = af_tensor_row(&c->a.bias, af_dtype_bytes(types[n / 2]), 0, 1, i);
+            char *row = af_row_of_tensor(&c->a.bias, af_dtype_bytes(types[n / 2]), 0, 1, i);
             for (int64_t j = i % 2 == 0 ? 0 : 7; j < 70; j++)
-                af_store(types[n / 2], row, j, -INFINITY);
+                af_convert_store(types[n / 2], row, j, -INFINITY);
         }
         case_tensors(c);
         check_case(c);
@@ -101,8 +101,8 @@ static void test_forward__a_bias_of_minus_infinity_hides(void **state)
 
 static void spoil(const struct anyflash_tensor *tensor, int64_t row, int64_t d, float number)
 {
-    char *at = af_tensor_row(tensor, af_dtype_bytes(tensor->dtype), 0, 0, row);
-    af_store(tensor->dtype, at, d, number);
+    char *at = af_row_of_tensor(tensor, af_dtype_bytes(tensor->dtype), 0, 0, row);
+    af_convert_store(tensor->dtype, at, d, number);
 }
 
 static void test_forward__nan_and_infinity_go_where_the_oracle_sends_them(void **state)
@@ -139,8 +139,8 @@ static void test_forward__a_weight_of_zero_times_nan_is_nan(void **state)
         c->a.causal = n / 2 % 2 == 0;
         c->a.bias = case_tensor(c, types[n / 12], 2, 2, q_len, 100, false);
         for (int64_t i = 0; i < q_len; i++) {
-            char *row = af_tensor_row(&c->a.bias, af_dtype_bytes(types[n / 12]), 0, 0, i);
-            af_store(types[n / 12], row, 97, -INFINITY);
+            char *row = af_row_of_tensor(&c->a.bias, af_dtype_bytes(types[n / 12]), 0, 0, i);
+            af_convert_store(types[n / 12], row, 97, -INFINITY);
         }
         case_tensors(c);
         spoil(&c->a.v, 97, 5, numbers[n / 4 % 3]);
@@ -158,7 +158,7 @@ static void test_forward__parts_of_weight_zero_may_hold_nan(void **state)
         c->a.bias = case_tensor(c, type, 1, 1, 1, 2100, false);
         c->a.bias.batch_stride = c->a.bias.head_stride = c->a.bias.row_stride = 0;
         for (int64_t j = n / 2 % 2 == 0 ? 0 : 700; j < 2100; j++)
-            af_store(type, c->a.bias.data, j, -INFINITY);
+            af_convert_store(type, c->a.bias.data, j, -INFINITY);
         case_tensors(c);
         spoil(&c->a.v, 2000, 5, NAN);
         check_case(c);

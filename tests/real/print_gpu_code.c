@@ -25,8 +25,9 @@ static int print(const char *path, bool with_kernels)
     status = af_gpu_code_read(&arena, &source, &code, &err);
     if (status == ANYFLASH_OK && with_kernels)
         status = af_flash_kernels_read(&arena, &source, &code, &kernels, &err);
-    json_t *json =
-        status == ANYFLASH_OK ? af_gpu_code_json(&code, with_kernels ? &kernels : NULL) : NULL;
+    json_t *json = status == ANYFLASH_OK
+                       ? af_cli_gpu_code_json(&code, with_kernels ? &kernels : NULL)
+                       : NULL;
     if (json != NULL)
         json_object_set_new(json, "file", json_string(path));
     char *text = json == NULL ? NULL : json_dumps(json, JSON_COMPACT);

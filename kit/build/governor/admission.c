@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "kit/build/governor/game.h"
+#include "kit/build/governor/simulation.h"
 
 /* The bytes that a job is counted with. */
 static uint64_t weight(const struct af_admit_job *job)
@@ -63,11 +63,15 @@ static size_t first_in_line(const struct af_admit_job *jobs, size_t count)
  * the one that ends first is followed. Without a job that has to wait for
  * memory they do not differ.
  */
-static const struct af_game_plan plans[] = {
-    {AF_GAME_BY_SECONDS, true, AF_GAME_FIT},      {AF_GAME_BY_SECONDS, false, AF_GAME_FIT},
-    {AF_GAME_BY_BYTES, true, AF_GAME_FIT},        {AF_GAME_BY_BYTES, false, AF_GAME_FIT},
-    {AF_GAME_BY_SECONDS, false, AF_GAME_MISS},    {AF_GAME_BY_BYTES, false, AF_GAME_MISS},
-    {AF_GAME_BY_SECONDS, false, AF_GAME_IN_TURN}, {AF_GAME_BY_BYTES, false, AF_GAME_IN_TURN},
+static const struct af_simulation_policy plans[] = {
+    {AF_SIMULATION_LONGEST_FIRST, true, AF_SIMULATION_PEAKS_FIT},
+    {AF_SIMULATION_LONGEST_FIRST, false, AF_SIMULATION_PEAKS_FIT},
+    {AF_SIMULATION_LARGEST_FIRST, true, AF_SIMULATION_PEAKS_FIT},
+    {AF_SIMULATION_LARGEST_FIRST, false, AF_SIMULATION_PEAKS_FIT},
+    {AF_SIMULATION_LONGEST_FIRST, false, AF_SIMULATION_PEAKS_STAGGERED},
+    {AF_SIMULATION_LARGEST_FIRST, false, AF_SIMULATION_PEAKS_STAGGERED},
+    {AF_SIMULATION_LONGEST_FIRST, false, AF_SIMULATION_PEAKS_WITH_PAUSES},
+    {AF_SIMULATION_LARGEST_FIRST, false, AF_SIMULATION_PEAKS_WITH_PAUSES},
 };
 
 #define BETTER 0.99 /* a later plan must end earlier by this to be taken */
@@ -83,15 +87,15 @@ static bool any_rises(const struct af_admit_job *jobs, size_t count)
 
 /* What the plan that ends first would start now, or SIZE_MAX. */
 static size_t best_start(const struct af_admit_job *jobs, size_t count,
-                         const struct af_admit_room *room)
+                         const struct af_admit_limits *limits)
 {
     double best = INFINITY;
     size_t start = SIZE_MAX;
     bool rises = any_rises(jobs, count);
     for (size_t i = 0; i < AF_COUNT(plans); i++) {
-        if (plans[i].peaks != AF_GAME_FIT && !rises)
+        if (plans[i].peaks != AF_SIMULATION_PEAKS_FIT && !rises)
             continue;
-        struct af_game_end end = af_game_play(jobs, count, room, &plans[i]);
+        struct af_simulation_result end = af_simulation_run(jobs, count, limits, &plans[i]);
         if (end.seconds < BETTER * best) {
             best = end.seconds;
             start = end.start;
@@ -103,7 +107,7 @@ static size_t best_start(const struct af_admit_job *jobs, size_t count,
 }
 
 struct af_admit_answer af_admit(const struct af_admit_job *jobs, size_t count,
-                                const struct af_admit_room *room)
+                                const struct af_admit_limits *limits)
 {
     bool alone;
     size_t working;
@@ -117,9 +121,9 @@ struct af_admit_answer af_admit(const struct af_admit_job *jobs, size_t count,
     if (jobs[first].alone)
         return (struct af_admit_answer){running == 0 ? AF_ADMIT_NOW : AF_ADMIT_FOR_ALONE,
                                         first};
-    if (working >= (room->slots == 0 ? 1 : room->slots))
+    if (working >= (limits->slots == 0 ? 1 : limits->slots))
         return (struct af_admit_answer){AF_ADMIT_SLOTS, first};
-    size_t start = best_start(jobs, count, room);
+    size_t start = best_start(jobs, count, limits);
     return start == SIZE_MAX ? (struct af_admit_answer){AF_ADMIT_MEMORY, first}
                              : (struct af_admit_answer){AF_ADMIT_NOW, start};
 }

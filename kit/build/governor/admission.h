@@ -36,7 +36,7 @@ struct af_admit_job {
     bool alone; /* only with nothing else: memory was too short for it before */
 };
 
-struct af_admit_room {
+struct af_admit_limits {
     uint64_t budget_bytes; /* for all compilers together */
     unsigned slots;        /* compilers that work at a time; at least 1 is taken for 0 */
     uint64_t growth_bytes; /* what each may grow until the next decision */
@@ -58,7 +58,7 @@ struct af_admit_answer {
 
 /* At most AF_ADMIT_JOBS_MAX jobs; the time is that of some thousand comparisons a job. */
 struct af_admit_answer af_admit(const struct af_admit_job *jobs, size_t count,
-                                const struct af_admit_room *room);
+                                const struct af_admit_limits *limits);
 
 /* Bytes that those which run must be counted with. */
 uint64_t af_admit_used(const struct af_admit_job *jobs, size_t count);

@@ -14,20 +14,21 @@
 
 #include "engine/base/base.h"
 
-#define AF_GATE_VARIABLE "ANYFLASH_GATE"
+#define AF_WRAPPER_VARIABLE "ANYFLASH_GOVERNOR"
 #define AF_CHANNEL_NAME_BYTES 64
 #define AF_CHANNEL_TEXT_BYTES 32768
 
-enum af_say {
-    AF_SAY_ASK = 1, /* gate: may I? text: working folder, then the words of the command */
-    AF_SAY_GO,      /* governor: start now */
-    AF_SAY_STARTED, /* gate: group */
-    AF_SAY_ENDED,   /* gate: how it ended, and what it took */
-    AF_SAY_OVER /* governor: end with this exit code; without it, after ENDED, GO is again */
+enum af_message_kind {
+    AF_MESSAGE_REQUEST =
+        1,              /* gate: may I? text: working folder, then the words of the command */
+    AF_MESSAGE_START,   /* governor: start now */
+    AF_MESSAGE_STARTED, /* gate: group */
+    AF_MESSAGE_ENDED,   /* gate: how it ended, and what it took */
+    AF_MESSAGE_EXIT /* governor: end with this exit code; without it, after ENDED, GO is again */
 };
 
 struct af_message {
-    uint32_t say;
+    uint32_t kind;
     int32_t group;  /* STARTED: the compiler's process group */
     int32_t status; /* ENDED: as wait4() gives it; OVER: exit code */
     uint32_t text_len;

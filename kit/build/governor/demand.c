@@ -75,8 +75,8 @@ static double done(const struct af_job *job, double elapsed)
     return rise * (share < 1 ? share : 1);
 }
 
-struct af_admit_job af_demand_admit(const struct af_job *job, uint64_t budget_bytes,
-                                    double elapsed)
+struct af_admit_job af_demand_admit_job(const struct af_job *job, uint64_t budget_bytes,
+                                        double elapsed)
 {
     bool running = job->state == AF_JOB_RUNNING;
     return (struct af_admit_job){
@@ -93,13 +93,13 @@ struct af_admit_job af_demand_admit(const struct af_job *job, uint64_t budget_by
     };
 }
 
-struct af_bank_job af_demand_bank(const struct af_job *job, uint64_t budget_bytes,
-                                  double elapsed)
+struct af_deadlock_job af_demand_deadlock_job(const struct af_job *job, uint64_t budget_bytes,
+                                              double elapsed)
 {
-    return (struct af_bank_job){.need_bytes = careful(job, budget_bytes),
-                                .resident_bytes = job->resident_bytes,
-                                .elapsed = elapsed,
-                                .paused = job->paused};
+    return (struct af_deadlock_job){.need_bytes = careful(job, budget_bytes),
+                                    .resident_bytes = job->resident_bytes,
+                                    .elapsed = elapsed,
+                                    .paused = job->paused};
 }
 
 uint64_t af_demand_growth(uint64_t limit_bytes)

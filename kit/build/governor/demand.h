@@ -5,7 +5,7 @@
 #ifndef AF_KIT_BUILD_GOVERNOR_DEMAND_H
 #define AF_KIT_BUILD_GOVERNOR_DEMAND_H
 
-#include "kit/build/governor/bank.h"
+#include "kit/build/governor/deadlock.h"
 #include "kit/build/governor/jobs.h"
 
 /* Whether its peak is behind it: cicc frees its front end's memory before it goes on. */
@@ -15,15 +15,15 @@ bool af_demand_has_fallen(const struct af_job *job);
 uint64_t af_demand_bytes(const struct af_job *job);
 
 /*
- * As af_admit() and af_bank_change() take it. `budget_bytes` is for all; `elapsed`
+ * As af_admit() and af_deadlock_pause_or_resume() take it. `budget_bytes` is for all; `elapsed`
  * is in seconds since it started, and counts for those that do not rise.
  */
-struct af_admit_job af_demand_admit(const struct af_job *job, uint64_t budget_bytes,
-                                    double elapsed);
-struct af_bank_job af_demand_bank(const struct af_job *job, uint64_t budget_bytes,
-                                  double elapsed);
+struct af_admit_job af_demand_admit_job(const struct af_job *job, uint64_t budget_bytes,
+                                        double elapsed);
+struct af_deadlock_job af_demand_deadlock_job(const struct af_job *job, uint64_t budget_bytes,
+                                              double elapsed);
 
-/* What each may grow from one look to the next, within a limit (AF_ROOM_UNLIMITED: none). */
+/* What each may grow from one look to the next, within a limit (AF_HEADROOM_UNLIMITED: none). */
 uint64_t af_demand_growth(uint64_t limit_bytes);
 
 #endif

@@ -74,7 +74,7 @@ static void become(const struct run *run, pid_t parent)
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    af_confine_enter(&run->governor.confine);
+    af_govern_build_cgroup_enter(&run->governor.cgroup);
     setpriority(PRIO_PROCESS, 0, NICE);
     sigprocmask(SIG_SETMASK, &run->before, NULL);
     if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(options->output, STDOUT_FILENO) < 0 ||
@@ -93,7 +93,7 @@ static enum anyflash_status start_build(struct run *run, struct anyflash_error *
     if (run->governor.build == 0) {
         for (; variable != NULL && *variable != NULL; variable++)
             putenv((char *)(uintptr_t)*variable);
-        setenv(AF_GATE_VARIABLE, run->name, 1);
+        setenv(AF_WRAPPER_VARIABLE, run->name, 1);
         become(run, parent);
     }
     if (run->governor.build < 0)
@@ -156,7 +156,7 @@ static void take_signals(struct run *run)
     reap(run);
 }
 
-static void take_gates(struct run *run)
+static void accept_wrappers(struct run *run)
 {
     pid_t pid;
     int fd;
@@ -170,7 +170,7 @@ static void wait_once(struct run *run, bool shortly)
     struct pollfd waits[AF_GOVERN_JOBS_MAX + 2];
     struct af_governor *governor = &run->governor;
     size_t count = governor->job_count;
-    double left = governor->looked + governor->look_seconds - af_govern_now();
+    double left = governor->looked + governor->sample_seconds - af_govern_now();
     left = shortly && left > SHORTLY_MS / 1000.0 ? SHORTLY_MS / 1000.0 : left;
     for (size_t i = 0; i < count; i++)
         waits[i] = (struct pollfd){governor->jobs[i].fd, POLLIN, 0};
@@ -180,26 +180,26 @@ static void wait_once(struct run *run, bool shortly)
         return;
     for (size_t i = count; i-- > 0;) { /* backwards: a gate that is gone is taken out */
         if (waits[i].revents != 0)
-            af_jobs_hear(governor, i);
+            af_jobs_receive(governor, i);
     }
     if (waits[count].revents != 0)
         take_signals(run);
     if (waits[count + 1].revents != 0)
-        take_gates(run);
+        accept_wrappers(run);
 }
 
 /* A group of our own, else a scope; none is no failure. */
-static void confine(struct run *run)
+static void cgroup(struct run *run)
 {
-    struct af_confine *made = &run->governor.confine;
+    struct af_govern_build_cgroup *made = &run->governor.cgroup;
     const struct af_govern_options *options = run->governor.options;
-    struct af_scope_words scope;
-    af_confine_make(options->root, options->memory_bytes, made);
+    struct af_systemd_scope scope;
+    af_govern_build_cgroup_make(options->root, options->memory_bytes, made);
     run->argv = options->argv;
     if (made->folder[0] != '\0' && (made->limits || options->memory_bytes == 0))
         return;
-    af_scope_words(&run->arena, options->argv, options->memory_bytes, &scope);
-    af_confine_scope(made, &scope);
+    af_systemd_scope(&run->arena, options->argv, options->memory_bytes, &scope);
+    af_govern_build_cgroup_use_scope(made, &scope);
     if (made->scope)
         run->argv = scope.argv;
 }
@@ -207,16 +207,16 @@ static void confine(struct run *run)
 /* The folder of a scope is known once the build stands in it. */
 static void find_scope(struct run *run)
 {
-    struct af_confine *made = &run->governor.confine;
+    struct af_govern_build_cgroup *made = &run->governor.cgroup;
     struct af_arena arena;
     if (!made->scope || made->folder[0] != '\0')
         return;
     af_arena_init(&arena);
     const char *folder =
-        af_scope_folder(&arena, run->governor.options->root, run->governor.build);
+        af_systemd_scope_folder(&arena, run->governor.options->root, run->governor.build);
     if (folder != NULL && strlen(folder) < sizeof made->folder)
         memcpy(made->folder, folder, strlen(folder) + 1);
-    run->governor.room_before.files = 0;
+    run->governor.headroom_previous.files = 0;
     af_arena_release(&arena);
 }
 
@@ -224,16 +224,17 @@ static void govern(struct run *run)
 {
     struct af_governor *governor = &run->governor;
     double told = 0;
-    char text[AF_CONFINE_BYTES];
-    af_confine_text(&governor->confine, governor->options->memory_bytes, text, sizeof text);
-    af_jobs_remark(governor, "%s", text);
+    char text[AF_GOVERN_BUILD_CGROUP_BYTES];
+    af_govern_build_cgroup_text(&governor->cgroup, governor->options->memory_bytes, text,
+                                sizeof text);
+    af_jobs_message(governor, "%s", text);
     while (!run->ended && governor->result.interrupted == 0) {
-        if (af_govern_now() - governor->looked >= governor->look_seconds) {
+        if (af_govern_now() - governor->looked >= governor->sample_seconds) {
             find_scope(run);
-            af_jobs_look(governor);
+            af_jobs_watch(governor);
             if (governor->looked - told >= TICK_SECONDS) {
                 told = governor->looked;
-                af_jobs_tell(governor, AF_GOVERN_TICK, NULL, 0);
+                af_jobs_report(governor, AF_GOVERN_TICK, NULL, 0);
             }
         }
         bool settled = af_jobs_admit(governor);
@@ -255,16 +256,16 @@ static void end_all(struct run *run)
         struct pollfd wait = {run->signals, POLLIN, 0};
         poll(&wait, 1, 20);
         take_signals(run);
-        af_tree_kill_strays(run->governor.build);
+        af_tree_kill_orphans(run->governor.build);
     }
     af_tree_kill(run->governor.build); /* also what it left in its group */
     if (!run->ended) {
         waitpid(run->governor.build, NULL, 0);
         run->governor.result.exit_code = 128 + SIGKILL;
     }
-    af_confine_kill(&run->governor.confine);
+    af_govern_build_cgroup_kill(&run->governor.cgroup);
     for (int i = 0; i < 50; i++) { /* what dies may hand on its own children */
-        af_tree_kill_strays(0);
+        af_tree_kill_orphans(0);
         if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
             break;
         poll(NULL, 0, 20);
@@ -284,11 +285,11 @@ enum anyflash_status af_govern_run(const struct af_govern_options *options,
     run->governor.costs.state = state;
     run->governor.cores_seen = cores_here();
     run->governor.cores = options->cores > 0 ? options->cores : run->governor.cores_seen;
-    run->governor.standstill.limit_seconds = options->standstill_seconds;
+    run->governor.stall.limit_seconds = options->stall_seconds;
     af_arena_init(&run->arena);
-    confine(run);
-    af_jobs_room(&run->governor, &run->governor.room);
-    run->governor.hits_seen = run->governor.room.limit_hits;
+    cgroup(run);
+    af_jobs_read_headroom(&run->governor, &run->governor.headroom);
+    run->governor.hits_seen = run->governor.headroom.limit_hits;
     sigprocmask(SIG_SETMASK, NULL, &run->before);
     enum anyflash_status status = open_all(run, err);
     if (status == ANYFLASH_OK)
@@ -299,7 +300,7 @@ enum anyflash_status af_govern_run(const struct af_govern_options *options,
         end_all(run);
         *result_out = run->governor.result;
     }
-    af_confine_remove(&run->governor.confine);
+    af_govern_build_cgroup_remove(&run->governor.cgroup);
     close_all(run);
     af_arena_release(&run->arena);
     af_mem_free(run);

@@ -49,14 +49,14 @@ struct af_prediction {
 
 enum af_govern_event_kind {
     AF_GOVERN_STARTED,
-    AF_GOVERN_ENDED,      /* well */
-    AF_GOVERN_FAILED,     /* the compiler's own failure */
-    AF_GOVERN_KILLED,     /* for memory; it will be repeated */
-    AF_GOVERN_STANDSTILL, /* it was stopped, so that the others go on; it will be repeated */
-    AF_GOVERN_CRASHED,    /* a signal that we did not send ended it; it will be repeated */
-    AF_GOVERN_HUNG,       /* it was stopped: no processor time for long; it will be repeated */
-    AF_GOVERN_REMARK,     /* a sentence */
-    AF_GOVERN_TICK        /* about every second */
+    AF_GOVERN_ENDED,   /* well */
+    AF_GOVERN_FAILED,  /* the compiler's own failure */
+    AF_GOVERN_KILLED,  /* for memory; it will be repeated */
+    AF_GOVERN_STALLED, /* it was stopped, so that the others go on; it will be repeated */
+    AF_GOVERN_CRASHED, /* a signal that we did not send ended it; it will be repeated */
+    AF_GOVERN_HUNG,    /* it was stopped: no processor time for long; it will be repeated */
+    AF_GOVERN_REMARK,  /* a sentence */
+    AF_GOVERN_TICK     /* about every second */
 };
 
 struct af_govern_row {
@@ -93,7 +93,7 @@ struct af_govern_options {
     unsigned slots;                 /* compilers that work at a time; 0: as cores are free */
     unsigned cores;                 /* that are ours; 0: by the affinity mask */
     double hang_seconds;            /* without processor time until it is stopped; 0: 600 */
-    double standstill_seconds;      /* until one is stopped for it; 0: 15 */
+    double stall_seconds;           /* until one is stopped for it; 0: 15 */
     const char *root;               /* before /proc and /sys; NULL: none (tests) */
     void (*predict)(void *context, const char *const *argv, struct af_prediction *out);
     void *context;

@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kit/build/governor/compiler_end.h"
 #include "kit/build/governor/costs.h"
 #include "kit/build/governor/demand.h"
-#include "kit/build/governor/ends.h"
 #include "kit/build/governor/tree.h"
 
 #define ARGUMENTS_MAX 1024
@@ -36,11 +36,11 @@ double af_govern_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-void af_jobs_room(struct af_governor *governor, struct af_room *room_out)
+void af_jobs_read_headroom(struct af_governor *governor, struct af_headroom *headroom_out)
 {
-    const char *group = governor->confine.folder;
-    af_room_read(governor->options->root, group[0] == '\0' ? NULL : group,
-                 &governor->room_before, room_out);
+    const char *group = governor->cgroup.folder;
+    af_headroom_read(governor->options->root, group[0] == '\0' ? NULL : group,
+                     &governor->headroom_previous, headroom_out);
 }
 
 void af_jobs_add(struct af_governor *governor, int fd)
@@ -64,21 +64,21 @@ static uint64_t running_bytes(const struct af_governor *governor)
 
 uint64_t af_jobs_budget(const struct af_governor *governor)
 {
-    uint64_t bytes = AF_ROOM_UNLIMITED;
+    uint64_t bytes = AF_HEADROOM_UNLIMITED;
     uint64_t given = governor->options->memory_bytes;
-    if (governor->room.left_bytes != AF_ROOM_UNLIMITED) {
-        uint64_t reserve = governor->room.limit_bytes / RESERVE_SHARE;
-        bytes = governor->room.left_bytes + running_bytes(governor);
+    if (governor->headroom.left_bytes != AF_HEADROOM_UNLIMITED) {
+        uint64_t reserve = governor->headroom.limit_bytes / RESERVE_SHARE;
+        bytes = governor->headroom.left_bytes + running_bytes(governor);
         reserve = reserve > RESERVE_MAX ? RESERVE_MAX : reserve;
-        if (bytes > governor->room.limit_bytes) /* what has just ended may count in both */
-            bytes = governor->room.limit_bytes;
+        if (bytes > governor->headroom.limit_bytes) /* what has just ended may count in both */
+            bytes = governor->headroom.limit_bytes;
         bytes = bytes > reserve ? bytes - reserve : 0;
     }
     if (given > 0) {
         given = given > 2 * BUILD_BYTES ? given - BUILD_BYTES : given / 2;
         bytes = given < bytes ? given : bytes;
     }
-    if (governor->room.stalled > STALLED && running_bytes(governor) < bytes)
+    if (governor->headroom.stalled > STALLED && running_bytes(governor) < bytes)
         bytes = running_bytes(governor); /* where there is swap, room is not all */
     return bytes;
 }
@@ -105,13 +105,13 @@ static size_t rows_for_admission(const struct af_governor *governor,
         if (job->state == AF_JOB_NEW)
             continue;
         of[count] = i;
-        rows[count++] = af_demand_admit(job, af_jobs_budget(governor), now - job->started);
+        rows[count++] = af_demand_admit_job(job, af_jobs_budget(governor), now - job->started);
     }
     return count;
 }
 
-void af_jobs_tell(struct af_governor *governor, enum af_govern_event_kind kind,
-                  const struct af_job *job, uint64_t peak_bytes)
+void af_jobs_report(struct af_governor *governor, enum af_govern_event_kind kind,
+                    const struct af_job *job, uint64_t peak_bytes)
 {
     double now = af_govern_now();
     struct af_govern_event event = {.kind = kind,
@@ -140,7 +140,7 @@ void af_jobs_tell(struct af_governor *governor, enum af_govern_event_kind kind,
     governor->options->event(governor->options->event_context, &event);
 }
 
-void af_jobs_remark(struct af_governor *governor, const char *format, ...)
+void af_jobs_message(struct af_governor *governor, const char *format, ...)
 {
     char text[REMARK_BYTES];
     struct af_govern_event event = {.kind = AF_GOVERN_REMARK, .remark = text};
@@ -155,16 +155,16 @@ void af_jobs_remark(struct af_governor *governor, const char *format, ...)
 
 static void start(struct af_governor *governor, struct af_job *job)
 {
-    governor->message = (struct af_message){.say = AF_SAY_GO};
+    governor->message = (struct af_message){.kind = AF_MESSAGE_START};
     job->state = AF_JOB_RUNNING;
     job->group = 0;
     job->in_tail = job->paused = job->stopped = job->hung = job->remarked = false;
-    job->kills_before = governor->room.kills;
+    job->kills_before = governor->headroom.kills;
     job->started = job->worked = af_govern_now();
     job->resident_bytes = job->resident_peak = 0;
     job->user_seconds = job->cpu_seconds = job->rise_seconds = 0;
     af_channel_send(job->fd, &governor->message); /* a gate that is gone shows at its socket */
-    af_jobs_tell(governor, AF_GOVERN_STARTED, job, 0);
+    af_jobs_report(governor, AF_GOVERN_STARTED, job, 0);
 }
 
 static bool any_is(const struct af_governor *governor, enum af_job_state state)
@@ -188,16 +188,16 @@ static bool is_settling(const struct af_governor *governor)
 /* One ended to make room: whether it is for others will show at the next looks. */
 static bool is_calming(const struct af_governor *governor)
 {
-    return af_govern_now() - governor->made_room < CALM_SECONDS &&
+    return af_govern_now() - governor->memory_freed_at < CALM_SECONDS &&
            any_is(governor, AF_JOB_RUNNING);
 }
 
 bool af_jobs_admit(struct af_governor *governor)
 {
-    static const struct af_admit_room nothing = {0};
+    static const struct af_admit_limits nothing = {0};
     struct af_admit_job rows[AF_GOVERN_JOBS_MAX];
     size_t of[AF_GOVERN_JOBS_MAX];
-    struct af_admit_room room = nothing;
+    struct af_admit_limits headroom = nothing;
     if (is_settling(governor))
         return false;
     if (is_calming(governor)) {
@@ -208,9 +208,9 @@ bool af_jobs_admit(struct af_governor *governor)
         af_jobs_measure(governor);
     for (;;) {
         size_t count = rows_for_admission(governor, rows, of);
-        room = (struct af_admit_room){af_jobs_budget(governor), slots(governor),
-                                      af_demand_growth(governor->room.limit_bytes)};
-        struct af_admit_answer answer = af_admit(rows, count, &room);
+        headroom = (struct af_admit_limits){af_jobs_budget(governor), slots(governor),
+                                            af_demand_growth(governor->headroom.limit_bytes)};
+        struct af_admit_answer answer = af_admit(rows, count, &headroom);
         governor->why = answer.why;
         governor->first =
             answer.job == SIZE_MAX ? NULL : &governor->jobs[of[answer.job]].prediction;
@@ -246,7 +246,7 @@ static bool take_ask(struct af_governor *governor, struct af_job *job)
 /* The last word for a gate. */
 static void finish(struct af_governor *governor, struct af_job *job, int code)
 {
-    governor->message = (struct af_message){.say = AF_SAY_OVER, .status = code};
+    governor->message = (struct af_message){.kind = AF_MESSAGE_EXIT, .status = code};
     job->state = AF_JOB_NEW;
     job->group = 0;
     af_channel_send(job->fd, &governor->message);
@@ -265,7 +265,7 @@ static void relearn(struct af_governor *governor, const struct af_prediction *ki
             continue;
         job->known = true;
         if (known.bytes > job->prediction.bytes ||
-            (job->state == AF_JOB_WAITING && job->kills == 0))
+            (job->state == AF_JOB_WAITING && job->memory_kill_count == 0))
             job->prediction.bytes = known.bytes;
     }
 }
@@ -273,15 +273,15 @@ static void relearn(struct af_governor *governor, const struct af_prediction *ki
 static enum af_end_cause cause_of(struct af_governor *governor, const struct af_job *job,
                                   int code, uint64_t peak)
 {
-    struct af_room room;
-    struct af_room_before before = governor->room_before;
-    af_jobs_room(governor, &room);
-    governor->room_before = before; /* the next look measures from the last one */
+    struct af_headroom headroom;
+    struct af_headroom_previous before = governor->headroom_previous;
+    af_jobs_read_headroom(governor, &headroom);
+    governor->headroom_previous = before; /* the next look measures from the last one */
     const struct af_end end = {.code = code,
                                .stopped = job->stopped,
                                .hung = job->hung,
                                .alone = job->alone,
-                               .kernel_killed = room.kills > job->kills_before,
+                               .kernel_killed = headroom.kills > job->kills_before,
                                .at_limit = governor->at_limit,
                                .need_bytes = job->prediction.bytes,
                                .peak_bytes = peak};
@@ -292,7 +292,7 @@ static enum af_end_cause cause_of(struct af_governor *governor, const struct af_
 static void repeat(struct af_governor *governor, struct af_job *job,
                    enum af_govern_event_kind kind, uint64_t peak)
 {
-    af_jobs_tell(governor, kind, job, peak);
+    af_jobs_report(governor, kind, job, peak);
     job->state = AF_JOB_WAITING;
     job->group = 0;
     job->resident_bytes = 0;
@@ -313,20 +313,23 @@ static void raise_need(struct af_governor *governor, struct af_job *job, uint64_
  * up. One that took what was predicted only made room: the limit was lowered, or
  * another took more.
  */
-static bool repeat_with_room(struct af_governor *governor, struct af_job *job, uint64_t peak)
+static bool repeat_when_memory_allows(struct af_governor *governor, struct af_job *job,
+                                      uint64_t peak)
 {
-    bool guilty = af_end_is_surprise(job->prediction.bytes, peak);
-    governor->made_room = af_govern_now();
+    bool guilty = af_end_exceeds_prediction(job->prediction.bytes, peak);
+    governor->memory_freed_at = af_govern_now();
     governor->result.killed_count += !job->stopped;
-    if (++job->kills >= af_end_most(AF_END_MEMORY)) {
-        af_jobs_remark(governor, "error: %s was ended %u times for want of memory, at %.1f GiB",
-                       job->prediction.file, job->kills, (double)peak / GIB);
+    if (++job->memory_kill_count >= af_end_retry_limit(AF_END_MEMORY)) {
+        af_jobs_message(governor,
+                        "error: %s was ended %u times for want of memory, at %.1f GiB",
+                        job->prediction.file, job->memory_kill_count, (double)peak / GIB);
         return false;
     }
-    job->alone = job->kills > (unsigned)job->stopped + !guilty; /* before: only its room */
+    job->alone =
+        job->memory_kill_count > (unsigned)job->stopped + !guilty; /* before: only its room */
     if (guilty)
         raise_need(governor, job, peak);
-    repeat(governor, job, job->stopped ? AF_GOVERN_STANDSTILL : AF_GOVERN_KILLED, peak);
+    repeat(governor, job, job->stopped ? AF_GOVERN_STALLED : AF_GOVERN_KILLED, peak);
     return true;
 }
 
@@ -335,18 +338,18 @@ static bool repeat_simply(struct af_governor *governor, struct af_job *job,
                           enum af_end_cause cause, int code, uint64_t peak)
 {
     const char *file = job->prediction.file;
-    unsigned *times = cause == AF_END_STRUCK ? &job->strikes : &job->crashes;
+    unsigned *times = cause == AF_END_SIGNALLED ? &job->signalled_count : &job->crash_count;
     governor->result.crashed_count++;
-    if (++*times < af_end_most(cause)) {
+    if (++*times < af_end_retry_limit(cause)) {
         repeat(governor, job, cause == AF_END_HUNG ? AF_GOVERN_HUNG : AF_GOVERN_CRASHED, peak);
         return true;
     }
     if (cause == AF_END_HUNG)
-        af_jobs_remark(governor, "error: %s hangs: it used no processor, %u times", file,
-                       *times);
+        af_jobs_message(governor, "error: %s hangs: it used no processor, %u times", file,
+                        *times);
     else
-        af_jobs_remark(governor, "error: %s was ended by signal %d, the %u. time", file,
-                       code - 128, *times);
+        af_jobs_message(governor, "error: %s was ended by signal %d, the %u. time", file,
+                        code - 128, *times);
     return false;
 }
 
@@ -357,7 +360,7 @@ static bool is_repeated(struct af_governor *governor, struct af_job *job, int co
     enum af_end_cause cause = cause_of(governor, job, code, peak);
     if (cause == AF_END_FAILED)
         return false;
-    return cause == AF_END_MEMORY ? repeat_with_room(governor, job, peak)
+    return cause == AF_END_MEMORY ? repeat_when_memory_allows(governor, job, peak)
                                   : repeat_simply(governor, job, cause, code, peak);
 }
 
@@ -381,7 +384,7 @@ static bool take_end(struct af_governor *governor, struct af_job *job)
     } else {
         governor->result.failed_count++;
     }
-    af_jobs_tell(governor, code == 0 ? AF_GOVERN_ENDED : AF_GOVERN_FAILED, job, peak);
+    af_jobs_report(governor, code == 0 ? AF_GOVERN_ENDED : AF_GOVERN_FAILED, job, peak);
     finish(governor, job, code);
     return true;
 }
@@ -399,15 +402,15 @@ static void remove_job(struct af_governor *governor, size_t at)
     memmove(job, job + 1, (governor->job_count - at) * sizeof *job);
 }
 
-bool af_jobs_hear(struct af_governor *governor, size_t at)
+bool af_jobs_receive(struct af_governor *governor, size_t at)
 {
     struct af_job *job = &governor->jobs[at];
     bool good = af_channel_receive(job->fd, &governor->message);
-    if (good && governor->message.say == AF_SAY_ASK)
+    if (good && governor->message.kind == AF_MESSAGE_REQUEST)
         good = take_ask(governor, job);
-    else if (good && governor->message.say == AF_SAY_STARTED)
+    else if (good && governor->message.kind == AF_MESSAGE_STARTED)
         job->group = governor->message.group;
-    else if (good && governor->message.say == AF_SAY_ENDED)
+    else if (good && governor->message.kind == AF_MESSAGE_ENDED)
         good = take_end(governor, job);
     else
         good = false;

@@ -60,7 +60,7 @@ static size_t prefix(struct af_arena *arena, uint64_t limit_bytes, const char *u
 static bool is_limited(struct af_arena *arena, struct af_span lines, uint64_t limit_bytes)
 {
     struct af_span line;
-    while (limit_bytes > 0 && af_span_line(&lines, &line)) {
+    while (limit_bytes > 0 && af_text_line(&lines, &line)) {
         int64_t number;
         const char *text = af_arena_text_n(arena, line.data, line.len);
         if (text != NULL && af_parse_i64(text, 0, INT64_MAX, &number) &&
@@ -75,9 +75,9 @@ static const char *last_line(struct af_arena *arena, struct af_span lines)
 {
     struct af_span line;
     struct af_span last = {NULL, 0};
-    while (af_span_line(&lines, &line)) {
-        if (af_span_trim(line).len > 0)
-            last = af_span_trim(line);
+    while (af_text_line(&lines, &line)) {
+        if (af_text_trim(line).len > 0)
+            last = af_text_trim(line);
     }
     const char *text = last.len == 0 ? NULL : af_arena_text_n(arena, last.data, last.len);
     return text == NULL ? NULL : af_text_scrub(arena, text, PROBLEM_BYTES);
@@ -85,7 +85,7 @@ static const char *last_line(struct af_arena *arena, struct af_span lines)
 
 /* Tries a scope like this. */
 static enum tried try_it(struct af_arena *arena, uint64_t limit_bytes, enum level level,
-                         struct af_scope_words *out)
+                         struct af_systemd_scope *out)
 {
     const char *words[PREFIX_MAX + 4];
     const char *unit = af_arena_format(arena, "--unit=" NAME "%ld-try", (long)getpid());
@@ -114,12 +114,12 @@ static enum tried try_it(struct af_arena *arena, uint64_t limit_bytes, enum leve
     return MADE;
 }
 
-void af_scope_words(struct af_arena *arena, const char *const *argv, uint64_t limit_bytes,
-                    struct af_scope_words *out)
+void af_systemd_scope(struct af_arena *arena, const char *const *argv, uint64_t limit_bytes,
+                      struct af_systemd_scope *out)
 {
     size_t argc = 0;
     int level = LITERAL;
-    *out = (struct af_scope_words){.argv = NULL};
+    *out = (struct af_systemd_scope){.argv = NULL};
     if (geteuid() != 0 && getenv("XDG_RUNTIME_DIR") == NULL &&
         getenv("DBUS_SESSION_BUS_ADDRESS") == NULL)
         return;
@@ -147,7 +147,7 @@ static const char *scope_path(const char *path)
     return ours ? path : NULL;
 }
 
-const char *af_scope_folder(struct af_arena *arena, const char *root, pid_t pid)
+const char *af_systemd_scope_folder(struct af_arena *arena, const char *root, pid_t pid)
 {
     struct af_span text;
     struct af_span line;
@@ -156,7 +156,7 @@ const char *af_scope_folder(struct af_arena *arena, const char *root, pid_t pid)
     const char *file = af_arena_format(arena, "%s/proc/%ld/cgroup", before, (long)pid);
     if (file == NULL || af_file_read(arena, file, FILE_BYTES, &text, NULL) != ANYFLASH_OK)
         return NULL;
-    while (af_span_line(&text, &line)) {
+    while (af_text_line(&text, &line)) {
         const char *group = af_arena_text_n(arena, line.data, line.len);
         const char *rest = group == NULL ? NULL : strchr(group, ':');
         if (rest != NULL && af_starts_with(rest, ":memory:")) { /* then version 2 has it not */

@@ -17,7 +17,7 @@
 #include "engine/base/mem.h"
 
 /* All text is the arena's. */
-struct af_scope_words {
+struct af_systemd_scope {
     const char *const *argv; /* of the command in its scope; NULL: there is none */
     bool limits;             /* memory is really limited in it */
     const char *problem;     /* systemd-run's words why there is none; NULL: it is not here */
@@ -27,13 +27,13 @@ struct af_scope_words {
  * `argv` in a scope whose memory is limited (0: it is not). A scope like it is
  * tried first, around a program that reads its limit.
  */
-void af_scope_words(struct af_arena *arena, const char *const *argv, uint64_t limit_bytes,
-                    struct af_scope_words *out);
+void af_systemd_scope(struct af_arena *arena, const char *const *argv, uint64_t limit_bytes,
+                      struct af_systemd_scope *out);
 
 /*
  * The folder of the group that limits process `pid`, arena text; NULL unless it
  * is a scope of ours. `root` stands before /proc and /sys; NULL but in tests.
  */
-const char *af_scope_folder(struct af_arena *arena, const char *root, pid_t pid);
+const char *af_systemd_scope_folder(struct af_arena *arena, const char *root, pid_t pid);
 
 #endif

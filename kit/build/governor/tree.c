@@ -116,7 +116,7 @@ void af_tree_kill(pid_t group)
         kill(-group, SIGKILL);
 }
 
-void af_tree_kill_strays(pid_t own)
+void af_tree_kill_orphans(pid_t own)
 {
     DIR *folder = opendir("/proc");
     struct dirent *entry;

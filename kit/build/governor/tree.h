@@ -30,6 +30,6 @@ void af_tree_kill(pid_t group);
  * parent died (PR_SET_CHILD_SUBREAPER), but for `own` and, of its group, all but
  * the process itself; and reaps what ended.
  */
-void af_tree_kill_strays(pid_t own);
+void af_tree_kill_orphans(pid_t own);
 
 #endif

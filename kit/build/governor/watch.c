@@ -9,7 +9,7 @@
 #include "kit/build/governor/demand.h"
 #include "kit/build/governor/tree.h"
 
-#define STRAY_SECONDS 5.0  /* the kernel hands over orphans only after it closed the socket */
+#define ORPHAN_SECONDS 5.0 /* the kernel hands over orphans only after it closed the socket */
 #define HANG_SECONDS 600.0 /* without processor time; files lie on slow networks, too */
 #define REMARK_SHARE 0.1   /* of that until it is said */
 #define TIGHT_SHARE 100    /* less than 1/100 left is "at the limit" */
@@ -23,12 +23,12 @@
 static void stop(struct af_governor *governor, struct af_job *job)
 {
     job->stopped = true;
-    governor->made_room = af_govern_now();
+    governor->memory_freed_at = af_govern_now();
     af_tree_kill(job->group);
 }
 
 /* Stops the youngest; its gate reports the end, and it is repeated. Never the last. */
-static void act_on_standstill(struct af_governor *governor)
+static void act_on_stall(struct af_governor *governor)
 {
     struct af_job *youngest = NULL;
     size_t running = 0;
@@ -44,11 +44,11 @@ static void act_on_standstill(struct af_governor *governor)
         stop(governor, youngest);
     } else if (youngest != NULL && !youngest->remarked) {
         youngest->remarked = true;
-        af_jobs_remark(governor,
-                       "%s stands still at %.1f GiB: memory is at its limit of %.1f GiB. "
-                       "Nothing runs beside it, so it is left to go on when there is more",
-                       youngest->prediction.file, (double)youngest->resident_bytes / GIB,
-                       (double)governor->room.limit_bytes / GIB);
+        af_jobs_message(governor,
+                        "%s stands still at %.1f GiB: memory is at its limit of %.1f GiB. "
+                        "Nothing runs beside it, so it is left to go on when there is more",
+                        youngest->prediction.file, (double)youngest->resident_bytes / GIB,
+                        (double)governor->headroom.limit_bytes / GIB);
     }
 }
 
@@ -69,29 +69,29 @@ static void stop_paused(struct af_governor *governor)
 /* Pauses those that must not grow now, and lets them go on. */
 static void pause_and_resume(struct af_governor *governor, double now)
 {
-    struct af_bank_job rows[AF_BANK_JOBS_MAX];
-    struct af_job *of[AF_BANK_JOBS_MAX];
+    struct af_deadlock_job rows[AF_DEADLOCK_JOBS_MAX];
+    struct af_job *of[AF_DEADLOCK_JOBS_MAX];
     size_t count = 0;
     uint64_t needs = 0;
     uint64_t budget = af_jobs_budget(governor);
-    uint64_t growth = af_demand_growth(governor->room.limit_bytes);
+    uint64_t growth = af_demand_growth(governor->headroom.limit_bytes);
     for (size_t i = 0; i < governor->job_count; i++) {
         struct af_job *job = &governor->jobs[i];
         if (job->state != AF_JOB_RUNNING || job->group == 0)
             continue;
         of[count] = job;
         needs += af_demand_bytes(job);
-        rows[count++] = af_demand_bank(job, budget, now - job->started);
+        rows[count++] = af_demand_deadlock_job(job, budget, now - job->started);
     }
     for (size_t changes = 0; changes < count + 1; changes++) {
-        size_t at = af_bank_change(rows, count, budget, growth);
+        size_t at = af_deadlock_pause_or_resume(rows, count, budget, growth);
         if (at == SIZE_MAX)
             break;
         of[at]->paused = rows[at].paused;
         kill(-of[at]->group, rows[at].paused ? SIGSTOP : SIGCONT);
     }
-    governor->look_seconds = needs + growth > budget ? LOOK_CLOSE : LOOK;
-    if (governor->room.left_bytes < growth)
+    governor->sample_seconds = needs + growth > budget ? LOOK_CLOSE : LOOK;
+    if (governor->headroom.left_bytes < growth)
         stop_paused(governor); /* a prediction was too low */
 }
 
@@ -110,10 +110,10 @@ static void look_for_hanging(struct af_governor *governor, struct af_job *job, d
         af_tree_kill(job->group);
     } else if (now - job->worked > REMARK_SHARE * limit && !job->remarked) {
         job->remarked = true;
-        af_jobs_remark(governor,
-                       "%s has used no processor for %.0f s; after %.0f s it is "
-                       "stopped",
-                       job->prediction.file, now - job->worked, limit);
+        af_jobs_message(governor,
+                        "%s has used no processor for %.0f s; after %.0f s it is "
+                        "stopped",
+                        job->prediction.file, now - job->worked, limit);
     }
 }
 
@@ -173,35 +173,36 @@ void af_jobs_measure(struct af_governor *governor)
 {
     struct af_tree trees[AF_GOVERN_JOBS_MAX];
     struct af_job *of[AF_GOVERN_JOBS_MAX];
-    struct af_room_before before = governor->room_before;
-    af_jobs_room(governor, &governor->room);
-    governor->room_before = before; /* the next look measures from the last one */
+    struct af_headroom_previous before = governor->headroom_previous;
+    af_jobs_read_headroom(governor, &governor->headroom);
+    governor->headroom_previous = before; /* the next look measures from the last one */
     sample_running(governor, trees, of);
     governor->freed = false;
 }
 
 static bool is_at_limit(const struct af_governor *governor)
 {
-    const struct af_room *room = &governor->room;
-    return room->left_bytes < room->limit_bytes / TIGHT_SHARE || room->stalled > STALLED ||
-           room->waits ||
-           (governor->looked > 0 && room->limit_hits > governor->hits_seen + HITS);
+    const struct af_headroom *headroom = &governor->headroom;
+    return headroom->left_bytes < headroom->limit_bytes / TIGHT_SHARE ||
+           headroom->stalled > STALLED || headroom->waits ||
+           (governor->looked > 0 && headroom->limit_hits > governor->hits_seen + HITS);
 }
 
-void af_jobs_look(struct af_governor *governor)
+void af_jobs_watch(struct af_governor *governor)
 {
     double now = af_govern_now();
-    struct af_standstill_look look = {.now = now, .interval = now - governor->looked};
-    af_jobs_room(governor, &governor->room);
-    governor->others_cores = 0.9 * governor->others_cores + 0.1 * governor->room.others_cores;
+    struct af_stall_sample look = {.now = now, .interval = now - governor->looked};
+    af_jobs_read_headroom(governor, &governor->headroom);
+    governor->others_cores =
+        0.9 * governor->others_cores + 0.1 * governor->headroom.others_cores;
     look.at_limit = governor->at_limit = is_at_limit(governor);
     look.user_seconds = sample(governor, now, look.at_limit, &look.running);
-    governor->hits_seen = governor->room.limit_hits;
+    governor->hits_seen = governor->headroom.limit_hits;
     governor->freed = false;
-    if (governor->lost > 0 && now - governor->lost < STRAY_SECONDS)
-        af_tree_kill_strays(governor->build);
+    if (governor->lost > 0 && now - governor->lost < ORPHAN_SECONDS)
+        af_tree_kill_orphans(governor->build);
     pause_and_resume(governor, now);
-    if (governor->looked > 0 && af_standstill_look(&governor->standstill, &look))
-        act_on_standstill(governor);
+    if (governor->looked > 0 && af_stall_check(&governor->stall, &look))
+        act_on_stall(governor);
     governor->looked = now;
 }

@@ -11,23 +11,23 @@
 
 #include "engine/base/base.h"
 
-#define AF_BUILD_FLASH_ATTN "2.8.3.post2" /* what `anyflash build` makes */
+#define AF_OFFER_BUILD_FLASH_ATTN "2.8.3.post2" /* what `anyflash build` makes */
 
-#define AF_BUILD_JOB_BYTES INT64_C(7194070221)  /* 6.7 GiB */
-#define AF_BUILD_SLIM_BYTES INT64_C(6657199308) /* 6.2 GiB */
-#define AF_BUILD_BASE_BYTES INT64_C(536870912)  /* 0.5 GiB */
-#define AF_BUILD_SDIST_BYTES INT64_C(8400000)
-#define AF_BUILD_TOOLS_BYTES INT64_C(3000000)     /* setuptools, ninja, ... */
-#define AF_BUILD_TOOLKIT_BYTES INT64_C(103000000) /* the index's compiler, to download */
+#define AF_OFFER_BUILD_JOB_BYTES INT64_C(7194070221)  /* 6.7 GiB */
+#define AF_OFFER_BUILD_SLIM_BYTES INT64_C(6657199308) /* 6.2 GiB */
+#define AF_OFFER_BUILD_BASE_BYTES INT64_C(536870912)  /* 0.5 GiB */
+#define AF_OFFER_BUILD_SDIST_BYTES INT64_C(8400000)
+#define AF_OFFER_BUILD_TOOLS_BYTES INT64_C(3000000)     /* setuptools, ninja, ... */
+#define AF_OFFER_BUILD_TOOLKIT_BYTES INT64_C(103000000) /* the index's compiler, to download */
 
 /* On disk: unpacked sources, tools, the index's compiler, one compiler's temporaries. */
-#define AF_BUILD_SOURCES_DISK INT64_C(125000000)
-#define AF_BUILD_TOOLS_DISK INT64_C(30000000)
-#define AF_BUILD_TOOLKIT_DISK INT64_C(270000000)
-#define AF_BUILD_COMPILER_DISK INT64_C(130000000)
-#define AF_BUILD_DISK_BYTES INT64_C(1610612736) /* a slim build with some room: 1.5 GiB */
+#define AF_OFFER_BUILD_SOURCES_DISK INT64_C(125000000)
+#define AF_OFFER_BUILD_TOOLS_DISK INT64_C(30000000)
+#define AF_OFFER_BUILD_TOOLKIT_DISK INT64_C(270000000)
+#define AF_OFFER_BUILD_COMPILER_DISK INT64_C(130000000)
+#define AF_OFFER_BUILD_DISK_BYTES INT64_C(1610612736) /* a slim build with some room: 1.5 GiB */
 
 /* Compilers at a time that `memory_bytes` and `cores` allow; 0: not even one. */
-int af_build_jobs(int64_t memory_bytes, int64_t cores);
+int af_offer_build_jobs(int64_t memory_bytes, int64_t cores);
 
 #endif

@@ -83,9 +83,9 @@ const char *af_fix_python_headers(const struct af_machine *machine, struct af_ar
 }
 
 /* A g++ of `major` by name, for a compiler that is too new. */
-static const char *older_compiler(const struct af_build_target *build, int major)
+static const char *older_compiler(const struct af_offer_build_target *build, int major)
 {
-    struct af_arena *arena = build->climb->arena;
+    struct af_arena *arena = build->context->arena;
     const struct af_compiler_rows *list = &build->view->machine->compilers;
     for (size_t i = 1; i < list->count; i++) {
         struct af_dotted version;
@@ -103,10 +103,10 @@ static const char *older_compiler(const struct af_build_target *build, int major
 }
 
 /* The toolkit of torch's CUDA, where the package index has none. */
-static const char *toolkit(const struct af_build_target *build)
+static const char *toolkit(const struct af_offer_build_target *build)
 {
     const struct af_view_torch *torch = &build->view->torch;
-    struct af_arena *arena = build->climb->arena;
+    struct af_arena *arena = build->context->arena;
     const char *kind = af_fact_text_or(&build->view->machine->python.kind, "");
     if (torch->cuda_major < 0 || torch->cuda_minor < 0)
         return af_reason_hint(AF_REASON_NVCC_MISSING);
@@ -132,16 +132,16 @@ static const char *toolkit(const struct af_build_target *build)
     }
 }
 
-const char *af_build_fix(const struct af_build_target *build, enum af_reason_id id)
+const char *af_offer_build_fix(const struct af_offer_build_target *build, enum af_reason_id id)
 {
-    struct af_arena *arena = build->climb->arena;
+    struct af_arena *arena = build->context->arena;
     const char *python = af_fact_text_or(&build->view->machine->python.executable, "python");
     switch (id) {
     case AF_REASON_COMPILER_MISSING:
     case AF_REASON_GCC_OLD:
         return af_fix_compiler(build->view->machine);
     case AF_REASON_GCC_NEW:
-        return older_compiler(build, (int)af_build_gcc_limit(build));
+        return older_compiler(build, (int)af_offer_build_gcc_limit(build));
     case AF_REASON_NVCC_MISSING:
     case AF_REASON_NVCC_CUDA:
     case AF_REASON_CUDA_HEADERS:

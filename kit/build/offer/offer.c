@@ -27,30 +27,32 @@ static uint64_t memory_at_once(const struct af_slim *slim, int64_t cores, uint64
         bytes += one;
         cores--;
     }
-    return bytes + AF_BUILD_BASE_BYTES;
+    return bytes + AF_OFFER_BUILD_BASE_BYTES;
 }
 
-struct af_build_needs af_build_needs_of(const struct af_slim *slim, int64_t cores,
-                                        uint64_t memory_bytes, bool toolkit_from_index)
+struct af_offer_build_needs af_offer_build_needs_of(const struct af_slim *slim, int64_t cores,
+                                                    uint64_t memory_bytes,
+                                                    bool toolkit_from_index)
 {
     struct af_slim_total total;
     af_slim_total(slim, &total);
     int64_t running = cores < 1 ? 1 : cores;
     if (running > (int64_t)total.file_count)
         running = (int64_t)total.file_count;
-    struct af_build_needs needs = {
+    struct af_offer_build_needs needs = {
         .file_count = total.file_count,
         .cpu_seconds = total.cpu_seconds,
         .peak_bytes = total.peak_bytes,
         .memory_bytes = memory_at_once(slim, running, memory_bytes),
         .wheel_bytes = total.wheel_bytes,
-        .disk_bytes = (uint64_t)(AF_BUILD_SDIST_BYTES + AF_BUILD_SOURCES_DISK +
-                                 AF_BUILD_TOOLS_DISK + AF_BUILD_COMPILER_DISK * running) +
-                      DISK_OF_WHEEL * total.wheel_bytes,
-        .download_bytes = AF_BUILD_SDIST_BYTES + AF_BUILD_TOOLS_BYTES};
+        .disk_bytes =
+            (uint64_t)(AF_OFFER_BUILD_SDIST_BYTES + AF_OFFER_BUILD_SOURCES_DISK +
+                       AF_OFFER_BUILD_TOOLS_DISK + AF_OFFER_BUILD_COMPILER_DISK * running) +
+            DISK_OF_WHEEL * total.wheel_bytes,
+        .download_bytes = AF_OFFER_BUILD_SDIST_BYTES + AF_OFFER_BUILD_TOOLS_BYTES};
     if (toolkit_from_index) {
-        needs.download_bytes += AF_BUILD_TOOLKIT_BYTES;
-        needs.disk_bytes += AF_BUILD_TOOLKIT_DISK;
+        needs.download_bytes += AF_OFFER_BUILD_TOOLKIT_BYTES;
+        needs.disk_bytes += AF_OFFER_BUILD_TOOLKIT_DISK;
     }
     if (cores > 0)
         needs.wall_seconds =
@@ -87,9 +89,9 @@ static void add_archs(struct af_slim *slim, const char *list)
     }
 }
 
-const char *const *af_build_command(const struct af_rung *rung,
-                                    const struct af_machine *machine, bool full,
-                                    struct af_arena *arena, size_t *argc_out)
+const char *const *af_offer_build_command(const struct af_rung *rung,
+                                          const struct af_machine *machine, bool full,
+                                          struct af_arena *arena, size_t *argc_out)
 {
     const char *python = af_fact_text_or(&machine->python.executable, NULL);
     const char **words =
@@ -113,32 +115,34 @@ const char *const *af_build_command(const struct af_rung *rung,
     return words;
 }
 
-const char *af_build_line(const struct af_build_offer *offer, struct af_arena *arena)
+const char *af_offer_build_line(const struct af_offer_build_offer *offer,
+                                struct af_arena *arena)
 {
     return offer->argv == NULL ? NULL
                                : af_shell_command(NULL, 0, offer->argv, offer->argc, arena);
 }
 
-void af_build_offers(const struct af_rung *rung, const struct af_machine *machine,
-                     const struct af_slim *slim, struct af_arena *arena,
-                     struct af_build_offer offers_out[AF_BUILD_OFFERS])
+void af_offer_build_offers(const struct af_rung *rung, const struct af_machine *machine,
+                           const struct af_slim *slim, struct af_arena *arena,
+                           struct af_offer_build_offer offers_out[AF_OFFER_BUILD_OFFERS])
 {
     const struct af_resources *resources = &machine->resources;
     int64_t cores = af_fact_int_or(&resources->cores, 0);
     int64_t memory = af_fact_int_or(&resources->memory_available_bytes,
                                     af_fact_int_or(&resources->memory_total_bytes, 0));
-    for (size_t i = 0; i < AF_BUILD_OFFERS; i++) {
+    for (size_t i = 0; i < AF_OFFER_BUILD_OFFERS; i++) {
         struct af_slim chosen = *slim;
         if (i > 0)
             af_slim_full(&chosen);
         chosen.joins = cores > 0 && cores <= AF_SLIM_JOIN_CORES;
         add_archs(&chosen, arch_option(rung, arena));
-        offers_out[i] = (struct af_build_offer){
+        offers_out[i] = (struct af_offer_build_offer){
             .name = i == 0 ? "slim" : "full",
             .holds = af_slim_text(&chosen, arena),
-            .needs =
-                af_build_needs_of(&chosen, cores < 0 ? 0 : cores,
-                                  memory < 0 ? 0 : (uint64_t)memory, rung->toolkit_from_index)};
-        offers_out[i].argv = af_build_command(rung, machine, i > 0, arena, &offers_out[i].argc);
+            .needs = af_offer_build_needs_of(&chosen, cores < 0 ? 0 : cores,
+                                             memory < 0 ? 0 : (uint64_t)memory,
+                                             rung->toolkit_from_index)};
+        offers_out[i].argv =
+            af_offer_build_command(rung, machine, i > 0, arena, &offers_out[i].argc);
     }
 }

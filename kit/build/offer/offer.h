@@ -10,7 +10,7 @@
 #include "kit/fit/fit.h"
 
 /* A build as numbers. */
-struct af_build_needs {
+struct af_offer_build_needs {
     size_t file_count;
     double cpu_seconds;
     double wall_seconds;     /* 0: unknown, or no memory for one compiler */
@@ -25,36 +25,38 @@ struct af_build_needs {
  * For `cores` (0: unknown) and `memory_bytes` (0: unknown). What is kept from
  * an earlier build is not counted off.
  */
-struct af_build_needs af_build_needs_of(const struct af_slim *slim, int64_t cores,
-                                        uint64_t memory_bytes, bool toolkit_from_index);
+struct af_offer_build_needs af_offer_build_needs_of(const struct af_slim *slim, int64_t cores,
+                                                    uint64_t memory_bytes,
+                                                    bool toolkit_from_index);
 
 /* Where no model was named: head size 128 in bf16, all features, forward and backward. */
 void af_slim_usual(struct af_slim *slim);
 
-struct af_build_offer {
+struct af_offer_build_offer {
     const char *name;        /* "slim" or "full" */
     const char *holds;       /* of af_slim_text() */
     const char *const *argv; /* what to type */
     size_t argc;
-    struct af_build_needs needs;
+    struct af_offer_build_needs needs;
 };
-#define AF_BUILD_OFFERS 2
+#define AF_OFFER_BUILD_OFFERS 2
 
 /*
  * The offers of a build rung: `slim`, which the rung's build_words say, for its
  * targets; then everything. Texts in the arena, whose failure is the caller's to
  * look at.
  */
-void af_build_offers(const struct af_rung *rung, const struct af_machine *machine,
-                     const struct af_slim *slim, struct af_arena *arena,
-                     struct af_build_offer offers_out[AF_BUILD_OFFERS]);
+void af_offer_build_offers(const struct af_rung *rung, const struct af_machine *machine,
+                           const struct af_slim *slim, struct af_arena *arena,
+                           struct af_offer_build_offer offers_out[AF_OFFER_BUILD_OFFERS]);
 
 /* The command of the rung's slim build, or of the full one; NULL when memory fails. */
-const char *const *af_build_command(const struct af_rung *rung,
-                                    const struct af_machine *machine, bool full,
-                                    struct af_arena *arena, size_t *argc_out);
+const char *const *af_offer_build_command(const struct af_rung *rung,
+                                          const struct af_machine *machine, bool full,
+                                          struct af_arena *arena, size_t *argc_out);
 
 /* argv of the offer as a line for a POSIX shell; NULL when memory fails. */
-const char *af_build_line(const struct af_build_offer *offer, struct af_arena *arena);
+const char *af_offer_build_line(const struct af_offer_build_offer *offer,
+                                struct af_arena *arena);
 
 #endif

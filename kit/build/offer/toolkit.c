@@ -21,7 +21,7 @@ static const struct af_toolkit *system_toolkit(const struct af_machine *machine)
 }
 
 /* Why the system's toolkit does not do, as the answer; YES: it does. */
-static void judge_system(const struct af_view *view, struct af_toolkit_choice *choice)
+static void check_system(const struct af_view *view, struct af_toolkit_choice *choice)
 {
     const struct af_toolkit *toolkit = choice->here;
     if (toolkit == NULL) {
@@ -56,11 +56,12 @@ static bool index_has_one(const struct af_view *view)
 }
 
 struct af_toolkit_choice af_toolkit_choose(const struct af_view *view,
-                                           enum af_toolkit_from from)
+                                           enum af_fit_toolkit_from from)
 {
     struct af_toolkit_choice choice = {.here = system_toolkit(view->machine)};
-    judge_system(view, &choice);
-    if ((choice.answer == AF_YES && from != AF_TOOLKIT_INDEX) || from == AF_TOOLKIT_SYSTEM)
+    check_system(view, &choice);
+    if ((choice.answer == AF_YES && from != AF_FIT_TOOLKIT_INDEX) ||
+        from == AF_FIT_TOOLKIT_SYSTEM)
         return choice;
     if (!index_has_one(view)) {
         if (choice.answer == AF_YES) { /* there, but only the index's was asked for */

@@ -25,6 +25,6 @@ struct af_toolkit_choice {
 
 /* Chooses for the torch of the view, whose CUDA is known. Borrows from the machine. */
 struct af_toolkit_choice af_toolkit_choose(const struct af_view *view,
-                                           enum af_toolkit_from from);
+                                           enum af_fit_toolkit_from from);
 
 #endif

@@ -37,7 +37,7 @@ static double loss(void)
             for (int64_t i = 0; i < sequence.q_count; i++) {
                 int64_t at = (b * a->heads + h) * a->q_len + i;
                 const float *row =
-                    (const float *)(void *)af_query_row(&dout, 4, &sequence, h, i);
+                    (const float *)(void *)af_row_of_query(&dout, 4, &sequence, h, i);
                 for (int64_t d = 0; d < a->value_dim; d++)
                     sum += o[at * a->value_dim + d] * (double)row[d];
                 if (with_dlse && isfinite(lse[at]))

@@ -358,8 +358,8 @@ static void test_oracle__reads_half_precision(void **state)
         float *const floats[] = {s.q, s.k, s.v};
         for (int t = 0; t < 3; t++) {
             for (int64_t n = 0; n < 64; n++) {
-                af_store(dtype, half[t], n, floats[t][n]);
-                floats[t][n] = af_load(dtype, half[t], n);
+                af_convert_store(dtype, half[t], n, floats[t][n]);
+                floats[t][n] = af_convert_load(dtype, half[t], n);
             }
         }
         sample_forward(&s.a, other_o, other_lse);

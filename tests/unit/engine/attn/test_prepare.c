@@ -28,7 +28,7 @@ static struct anyflash_tensor filled(float *raw, size_t count, int32_t dtype, in
                                      int64_t rows, int64_t dim)
 {
     for (size_t n = 0; n < count; n++)
-        af_store(dtype, raw, (int64_t)n, sample_number(&numbers));
+        af_convert_store(dtype, raw, (int64_t)n, sample_number(&numbers));
     return anyflash_bshd(raw, dtype, heads, rows, dim);
 }
 
@@ -88,11 +88,12 @@ static double turned_element(const struct anyflash_attend_args *a, const void *r
 {
     int64_t half = a->rotary_dim / 2;
     if (d >= a->rotary_dim)
-        return (double)af_load(a->q.dtype, row, d);
+        return (double)af_convert_load(a->q.dtype, row, d);
     int64_t n = a->rotary_interleaved ? d / 2 : d % half;
     bool second = a->rotary_interleaved ? d % 2 == 1 : d >= half;
     int64_t pair = a->rotary_interleaved ? d ^ 1 : second ? d - half : d + half;
-    double x = (double)af_load(a->q.dtype, row, d), y = (double)af_load(a->q.dtype, row, pair);
+    double x = (double)af_convert_load(a->q.dtype, row, d),
+           y = (double)af_convert_load(a->q.dtype, row, pair);
     double c = cos((double)(position * (n + 1))), t = sin((double)(position * (n + 1)));
     return second ? x * c + y * t : x * c - y * t;
 }
@@ -120,24 +121,25 @@ static void expect_keys(const struct anyflash_attend_args *a, enum layout layout
     for (int64_t n = 0; n < B * NEW * G; n++) {
         int64_t b = n / (NEW * G), i = n / G % NEW, g = n % G, j = used[b] + i;
         int64_t at_k = cache_at(a, layout, b, g, j, D), at_v = cache_at(a, layout, b, g, j, DV);
-        const char *new_k = af_tensor_row(&a->k_new, af_dtype_bytes(a->q.dtype), b, g, i);
-        const char *new_v = af_tensor_row(&a->v_new, af_dtype_bytes(a->q.dtype), b, g, i);
+        const char *new_k = af_row_of_tensor(&a->k_new, af_dtype_bytes(a->q.dtype), b, g, i);
+        const char *new_v = af_row_of_tensor(&a->v_new, af_dtype_bytes(a->q.dtype), b, g, i);
         for (int64_t d = 0; d < D; d++) {
-            double got = (double)af_load(a->q.dtype, raw_k, at_k + d);
+            double got = (double)af_convert_load(a->q.dtype, raw_k, at_k + d);
             double want = turned_element(a, new_k, d, j);
             assert_near(&got, &want, 1, bound_of(a->q.dtype));
             written_k[at_k + d] = true;
         }
         for (int64_t d = 0; d < DV; d++) {
-            assert_true(af_load(a->q.dtype, raw_v, at_v + d) == af_load(a->q.dtype, new_v, d));
+            assert_true(af_convert_load(a->q.dtype, raw_v, at_v + d) ==
+                        af_convert_load(a->q.dtype, new_v, d));
             written_v[at_v + d] = true;
         }
     }
     for (int64_t n = 0; n < 512; n++) {
-        assert_true(written_k[n] ||
-                    af_load(a->q.dtype, raw_k, n) == af_load(a->q.dtype, before_k, n));
-        assert_true(written_v[n] ||
-                    af_load(a->q.dtype, raw_v, n) == af_load(a->q.dtype, before_v, n));
+        assert_true(written_k[n] || af_convert_load(a->q.dtype, raw_k, n) ==
+                                        af_convert_load(a->q.dtype, before_k, n));
+        assert_true(written_v[n] || af_convert_load(a->q.dtype, raw_v, n) ==
+                                        af_convert_load(a->q.dtype, before_v, n));
     }
 }
 
@@ -146,10 +148,10 @@ static void expect_queries(const struct anyflash_attend_args *a, const struct af
     size_t bytes = af_dtype_bytes(a->q.dtype);
     for (int64_t n = 0; n < B * H * SQ; n++) {
         int64_t b = n / (H * SQ), h = n / SQ % H, i = n % SQ;
-        const char *row = af_tensor_row(&ready->a.q, bytes, b, h, i);
-        const char *was = af_tensor_row(&a->q, bytes, b, h, i);
+        const char *row = af_row_of_tensor(&ready->a.q, bytes, b, h, i);
+        const char *was = af_row_of_tensor(&a->q, bytes, b, h, i);
         for (int64_t d = 0; d < D; d++) {
-            double got = (double)af_load(a->q.dtype, row, d);
+            double got = (double)af_convert_load(a->q.dtype, row, d);
             double want = turned_element(a, was, d, used[b] + (a->causal ? i : 0));
             assert_near(&got, &want, 1, bound_of(a->q.dtype));
         }

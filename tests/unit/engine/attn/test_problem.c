@@ -311,8 +311,8 @@ static void test_sequence__packed(void **state)
     assert_int_equal(s.k_first, 2);
     assert_int_equal(s.k_count, 4);
     assert_int_equal(s.offset, 3);
-    assert_ptr_equal(af_query_row(&problem.a.q, 4, &s, 2, 0), &q[(3 * H + 2) * D]);
-    assert_ptr_equal(af_key_row(&problem, &problem.a.k, &s, 1, 3), &k[(11 * G + 1) * D]);
+    assert_ptr_equal(af_row_of_query(&problem.a.q, 4, &s, 2, 0), &q[(3 * H + 2) * D]);
+    assert_ptr_equal(af_row_of_key(&problem, &problem.a.k, &s, 1, 3), &k[(11 * G + 1) * D]);
     assert_ptr_equal(af_lse_at(&problem, &s, 2, 0), &lse[2 * B * SQ + 3]);
 }
 
@@ -328,8 +328,10 @@ static void test_sequence__paged_append_with_offsets(void **state)
     struct af_sequence s = af_problem_sequence(&problem, 0);
     assert_int_equal(s.k_count, 6);
     assert_int_equal(s.offset, -4);
-    assert_ptr_equal(af_key_row(&problem, &problem.a.k, &s, 1, 5), &k[(0 * G + 1) * 4 * D + D]);
-    assert_ptr_equal(af_key_row(&problem, &problem.a.k, &s, 0, 3), &k[3 * G * 4 * D + 3 * D]);
+    assert_ptr_equal(af_row_of_key(&problem, &problem.a.k, &s, 1, 5),
+                     &k[(0 * G + 1) * 4 * D + D]);
+    assert_ptr_equal(af_row_of_key(&problem, &problem.a.k, &s, 0, 3),
+                     &k[3 * G * 4 * D + 3 * D]);
 }
 
 int main(void)

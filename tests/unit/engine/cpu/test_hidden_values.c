@@ -17,7 +17,7 @@
 #define KEYS 150
 #define DIM 40
 #define ROWS (QUERIES * GROUP)
-#define WILD_KEY (KEYS - 1) /* the last query alone sees it */
+#define NONFINITE_KEY (KEYS - 1) /* the last query alone sees it */
 
 struct inputs {
     float q[ROWS * DIM];
@@ -40,11 +40,11 @@ static void narrow(float *row, int64_t count, enum anyflash_dtype dtype)
     if (dtype == ANYFLASH_F32)
         return;
     for (int64_t i = 0; i < count; i++)
-        af_store((int32_t)dtype, halves, i, row[i]);
+        af_convert_store((int32_t)dtype, halves, i, row[i]);
     memcpy(row, halves, (size_t)count * sizeof halves[0]);
 }
 
-static void fill(struct inputs *in, float wild, enum anyflash_dtype dtype)
+static void fill(struct inputs *in, float nonfinite, enum anyflash_dtype dtype)
 {
     uint32_t state = 7;
     for (int i = 0; i < ROWS * DIM; i++)
@@ -53,9 +53,9 @@ static void fill(struct inputs *in, float wild, enum anyflash_dtype dtype)
         in->k[i] = numbers(&state);
         in->v[i] = numbers(&state);
     }
-    in->v[WILD_KEY * DIM + 3] = wild;
+    in->v[NONFINITE_KEY * DIM + 3] = nonfinite;
     for (int i = 0; i < QUERIES * KEYS; i++)
-        in->mask[i] = i % KEYS != WILD_KEY || i / KEYS == QUERIES - 1;
+        in->mask[i] = i % KEYS != NONFINITE_KEY || i / KEYS == QUERIES - 1;
     narrow(in->q, ROWS * DIM, dtype);
     narrow(in->k, KEYS * DIM, dtype);
     narrow(in->v, KEYS * DIM, dtype);
@@ -94,11 +94,11 @@ static void attend(const struct af_kernel *kernel, struct inputs *in, bool by_ma
     kernel->run_forward(&task, (struct af_scratch){scratch, sizeof scratch});
 }
 
-static void check_kernel(const struct af_kernel *kernel, float wild, bool by_mask)
+static void check_kernel(const struct af_kernel *kernel, float nonfinite, bool by_mask)
 {
     static struct inputs plain, spoiled;
     fill(&plain, 0.0f, kernel->dtype);
-    fill(&spoiled, wild, kernel->dtype);
+    fill(&spoiled, nonfinite, kernel->dtype);
     attend(kernel, &plain, by_mask);
     attend(kernel, &spoiled, by_mask);
     for (int head = 0; head < GROUP; head++) {

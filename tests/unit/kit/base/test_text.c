@@ -110,13 +110,13 @@ static void test_line__splits_and_ends(void **state)
     (void)state;
     struct af_span rest = {"a\r\n\nb", 5};
     struct af_span line;
-    assert_true(af_span_line(&rest, &line));
-    assert_true(af_span_equal(af_span_trim(line), "a"));
-    assert_true(af_span_line(&rest, &line));
+    assert_true(af_text_line(&rest, &line));
+    assert_true(af_text_span_equal(af_text_trim(line), "a"));
+    assert_true(af_text_line(&rest, &line));
     assert_int_equal(line.len, 0);
-    assert_true(af_span_line(&rest, &line));
-    assert_true(af_span_equal(line, "b"));
-    assert_false(af_span_line(&rest, &line));
+    assert_true(af_text_line(&rest, &line));
+    assert_true(af_text_span_equal(line, "b"));
+    assert_false(af_text_line(&rest, &line));
 }
 
 int main(void)

@@ -3,7 +3,7 @@
  */
 #include "build_world.h"
 
-#include "kit/build/governor/gate.h"
+#include "kit/build/governor/compiler_wrapper.h"
 
 #define ONE "FAILED: [code=1] /o/src/flash_bwd_hdim64_bf16_sm80.o /o/x.d\n/gate/nvcc -c a\n"
 
@@ -21,17 +21,19 @@ static const struct {
      "FAILED: a.o"},
     /* Its last attempt, not those that were repeated. */
     {"[1/1] nvcc b\n" ONE "Killed\nnvcc error   : 'cicc' died due to signal 9 (Kill signal)\n"
-     "\n" AF_GATE_AGAIN "\nb.cu(7): error: identifier \"x\" is undefined\n"
+     "\n" AF_WRAPPER_RESTARTED "\nb.cu(7): error: identifier \"x\" is undefined\n"
      "ninja: build stopped: x.\n",
      "b.cu(7): error: identifier"},
-    {"[1/1] nvcc b\n" ONE "b.cu(7): error: of a broken memory\n" AF_GATE_AGAIN "\nsilent\n",
+    {"[1/1] nvcc b\n" ONE "b.cu(7): error: of a broken memory\n" AF_WRAPPER_RESTARTED
+     "\nsilent\n",
      "FAILED: [code=1] /o/src/flash_bwd"},
     /* What was repeated and ended well is no cause of what failed after all files. */
-    {"[1/2] nvcc a\n[2/2] nvcc b\nKilled\ncicc: error: no memory\n\n" AF_GATE_AGAIN
-     "\n\n" AF_GATE_WELL
+    {"[1/2] nvcc a\n[2/2] nvcc b\nKilled\ncicc: error: no memory\n\n" AF_WRAPPER_RESTARTED
+     "\n\n" AF_WRAPPER_SUCCEEDED
      "\n/usr/bin/ld: cannot find -lcudart\ncollect2: error: ld returned 1\n",
      "collect2: error: ld returned"},
-    {"[1/2] nvcc a\nKilled\n\n" AF_GATE_AGAIN "\n\n" AF_GATE_WELL "\nTraceback (x):\n"
+    {"[1/2] nvcc a\nKilled\n\n" AF_WRAPPER_RESTARTED "\n\n" AF_WRAPPER_SUCCEEDED
+     "\nTraceback (x):\n"
      "OSError: [Errno 28] No space left on device: 'x.whl'\n",
      "OSError: [Errno 28]"},
     /* The governor's word on the file that failed, not on another. */

@@ -109,7 +109,7 @@ static void test_stub__names_what_is_missing_and_the_command_that_adds_it(void *
     world_end(&world);
 }
 
-static void test_gates__are_programs_that_quote_a_compilers_path(void **state)
+static void test_wrappers__are_programs_that_quote_a_compilers_path(void **state)
 {
     struct world world;
     struct stat info;
@@ -117,11 +117,11 @@ static void test_gates__are_programs_that_quote_a_compilers_path(void **state)
     world_begin(&world);
     world.place.cuda_home = "/opt/o'brien/cuda";
     json_decref(selection(&world));
-    const char *gate = af_path_join(&world.arena, world.place.folder, "gate/nvcc");
-    assert_int_equal(stat(gate, &info), 0);
+    const char *wrapper = af_path_join(&world.arena, world.place.folder, "gate/nvcc");
+    assert_int_equal(stat(wrapper, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0755);
     assert_non_null(
-        strstr(world_text(&world, gate), " gate '/opt/o'\\''brien/cuda/bin/nvcc' \"$@\"\n"));
+        strstr(world_text(&world, wrapper), " gate '/opt/o'\\''brien/cuda/bin/nvcc' \"$@\"\n"));
     world_end(&world);
 }
 
@@ -188,7 +188,7 @@ int main(void)
         cmocka_unit_test(test_selection__of_everything_has_no_stub),
         cmocka_unit_test(test_selection__asks_for_the_standard_of_torchs_headers),
         cmocka_unit_test(test_stub__names_what_is_missing_and_the_command_that_adds_it),
-        cmocka_unit_test(test_gates__are_programs_that_quote_a_compilers_path),
+        cmocka_unit_test(test_wrappers__are_programs_that_quote_a_compilers_path),
         cmocka_unit_test(test_predict__knows_each_kind_of_call),
         cmocka_unit_test(test_predict__is_not_led_astray_by_hostile_words),
         cmocka_unit_test(test_selection__survives_each_failed_allocation),

@@ -18,7 +18,7 @@ static void keep_sources(struct world *world, const char *sha256)
         "/bin/tar", "-czf", archive, "-C", world->folder, "flash_attn-2.8.3.post2", NULL};
     assert_int_equal(af_build_call(&world->build, NULL, "tar", argv, NULL, NULL, &world->err),
                      ANYFLASH_OK);
-    assert_int_equal(af_sha256_file(archive, hex, NULL, &world->err), ANYFLASH_OK);
+    assert_int_equal(af_file_sha256(archive, hex, NULL, &world->err), ANYFLASH_OK);
     world_put(world, "build/sources/pylock.flash-attn.toml",
               af_arena_format(arena,
                               "[[packages]]\nname = \"flash-attn\"\nsdist = { url = "

@@ -19,8 +19,8 @@ static const struct af_prerequisite *row(const char *name)
 
 static enum anyflash_status ask(struct world *world)
 {
-    const struct af_build_room room = {0};
-    return af_build_check(&world->build, room, &check, &world->err);
+    const struct af_build_resources resources = {0};
+    return af_build_check(&world->build, resources, &check, &world->err);
 }
 
 /* A program of the world that runs this shell text. */

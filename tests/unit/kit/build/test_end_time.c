@@ -20,26 +20,26 @@ static struct af_govern_row row(const struct af_prediction *prediction, bool run
                                   elapsed, cpu_seconds};
 }
 
-static double left(const struct af_end_time *end_time, const struct af_govern_row *rows,
+static double left(const struct af_build_end_time *end_time, const struct af_govern_row *rows,
                    size_t count)
 {
     const struct af_govern_event event = {
         .kind = AF_GOVERN_TICK, .rows = rows, .row_count = count};
-    return af_end_time_left(end_time, &event);
+    return af_build_end_time_left(end_time, &event);
 }
 
-static void add(struct af_end_time *end_time, double elapsed, double cpu_seconds)
+static void add(struct af_build_end_time *end_time, double elapsed, double cpu_seconds)
 {
     const struct af_govern_event event = {.kind = AF_GOVERN_ENDED,
                                           .file = &minute,
                                           .seconds = elapsed,
                                           .cpu_seconds = cpu_seconds};
-    af_end_time_add(end_time, &event);
+    af_build_end_time_add(end_time, &event);
 }
 
 static void test_waiting_files_go_where_a_place_is_free_first(void **state)
 {
-    const struct af_end_time nothing = {0};
+    const struct af_build_end_time nothing = {0};
     const struct af_govern_row rows[] = {row(&minute, true, 0, 0), row(&half, true, 0, 0),
                                          row(&half, false, 0, 0), row(&minute, false, 0, 0),
                                          row(&half, false, 0, 0)};
@@ -52,7 +52,7 @@ static void test_waiting_files_go_where_a_place_is_free_first(void **state)
 
 static void test_work_done_is_left_off(void **state)
 {
-    const struct af_end_time nothing = {0};
+    const struct af_build_end_time nothing = {0};
     const struct af_govern_row fresh = row(&minute, true, 0, 0);
     const struct af_govern_row old = row(&minute, true, 50, 50);
     const struct af_govern_row late = row(&minute, true, 500, 500);
@@ -63,7 +63,7 @@ static void test_work_done_is_left_off(void **state)
 
 static void test_a_slow_machine_takes_longer(void **state)
 {
-    struct af_end_time end_time = {0};
+    struct af_build_end_time end_time = {0};
     const struct af_govern_row rows[] = {row(&minute, true, 0, 0), row(&minute, true, 0, 0)};
     (void)state;
     double before = left(&end_time, rows, 2);
@@ -75,7 +75,7 @@ static void test_a_slow_machine_takes_longer(void **state)
 
 static void test_others_on_the_cores_make_it_longer(void **state)
 {
-    struct af_end_time end_time = {0};
+    struct af_build_end_time end_time = {0};
     const struct af_govern_row rows[] = {row(&minute, true, 0, 0), row(&minute, true, 0, 0)};
     (void)state;
     double before = left(&end_time, rows, 2);

@@ -67,7 +67,7 @@ static void test_tables__every_release_has_a_job(void **state)
 {
     (void)state;
     for (size_t i = 0; i < tables.torch_count; i++) {
-        const struct af_torch_release *release = &tables.torch[i];
+        const struct af_catalog_torch_release *release = &tables.torch[i];
         struct af_arena arena;
         struct af_matrix matrix;
         af_arena_init(&arena);

@@ -27,7 +27,7 @@ static int unload(void **state)
     return 0;
 }
 
-static void assert_parts(const struct af_wheel *wheel, const struct af_wheel_name *name)
+static void assert_parts(const struct af_catalog_wheel *wheel, const struct af_wheel_name *name)
 {
     const char *plus = strchr(name->version_text, '+');
     assert_string_equal(name->python, wheel->python);
@@ -45,7 +45,7 @@ static void test_catalog_names__every_name_reads_as_its_row_says(void **state)
     const struct af_catalog *catalog = *state;
     size_t refused = 0;
     for (size_t i = 0; i < catalog->count; i++) {
-        const struct af_wheel *wheel = &catalog->wheels[i];
+        const struct af_catalog_wheel *wheel = &catalog->wheels[i];
         struct af_wheel_name name;
         if (af_wheel_name_parse(wheel->filename, strlen(wheel->filename), &name) ==
             AF_WHEEL_NAME_VALID)
@@ -58,8 +58,8 @@ static void test_catalog_names__every_name_reads_as_its_row_says(void **state)
     assert_int_equal(refused, 2);
 }
 
-static void assert_same(const struct af_wheel *wheel, const char *what, const char *read,
-                        const char *row)
+static void assert_same(const struct af_catalog_wheel *wheel, const char *what,
+                        const char *read, const char *row)
 {
     if (*read != '\0' && !af_equal(read, row))
         fail_msg("%s of %s reads '%s', the row says '%s'", what, wheel->filename, read,
@@ -71,11 +71,11 @@ static void test_catalog_names__local_parts_read_as_their_rows_say(void **state)
     const struct af_catalog *catalog = *state;
     size_t silent = 0;
     for (size_t i = 0; i < catalog->count; i++) {
-        const struct af_wheel *wheel = &catalog->wheels[i];
+        const struct af_catalog_wheel *wheel = &catalog->wheels[i];
         struct af_wheel_local local;
         if (wheel->local == NULL)
             continue;
-        af_wheel_local_parse(wheel->local, af_torch_digits_of(wheel->source), &local);
+        af_wheel_local_parse(wheel->local, af_formats_torch_digits_of(wheel->source), &local);
         assert_same(wheel, "cuda", local.cuda, wheel->cuda);
         assert_same(wheel, "torch", local.torch, wheel->torch);
         assert_int_equal(local.cxx11abi, wheel->cxx11abi);

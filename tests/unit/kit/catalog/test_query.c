@@ -18,7 +18,7 @@
 /* What the last query found. */
 struct found {
     struct af_catalog catalog;
-    const struct af_wheel *wheels[FOUND_MAX];
+    const struct af_catalog_wheel *wheels[FOUND_MAX];
     size_t count;
 };
 
@@ -42,7 +42,7 @@ static const struct found *find(void **state, const char *line)
     struct af_arena arena;
     struct af_query query;
     struct anyflash_error err = {0};
-    const struct af_wheel *const *wheels;
+    const struct af_catalog_wheel *const *wheels;
     const char *words[AF_QUERY_WORDS_MAX];
     size_t count = 0;
     af_arena_init(&arena);
@@ -217,8 +217,8 @@ static void test_query__package_by_package_newest_first_then_official(void **sta
 {
     const struct found *found = find(state, "");
     for (size_t i = 1; i < found->count; i++) {
-        const struct af_wheel *before = found->wheels[i - 1];
-        const struct af_wheel *here = found->wheels[i];
+        const struct af_catalog_wheel *before = found->wheels[i - 1];
+        const struct af_catalog_wheel *here = found->wheels[i];
         if (strcmp(before->package, here->package) != 0) {
             assert_true(strcmp(before->package, here->package) < 0);
             continue;
@@ -269,7 +269,7 @@ static void test_query__every_failed_allocation_is_reported(void **state)
     for (size_t nth = 1; reached; nth++) {
         struct af_arena arena;
         struct af_query query;
-        const struct af_wheel *const *wheels;
+        const struct af_catalog_wheel *const *wheels;
         size_t count;
         af_arena_init(&arena);
         af_mem_fail_nth(nth, true);

@@ -33,7 +33,7 @@ static void test_gpu_code_view__says_exactly_which_kernels_are_there(void **stat
     (void)state;
     af_arena_init(&arena);
     read_linked(&arena, &code, &kernels);
-    af_gpu_code_show(&page, 2, &code, &kernels);
+    af_cli_gpu_code_show(&page, 2, &code, &kernels);
     assert_string_equal(af_text_get(&text), "  3 translation units with GPU code\n"
                                             "  SASS: sm_80 in 2\n"
                                             "  1 cubin without any kernel\n"
@@ -51,7 +51,7 @@ static void test_gpu_code_view__json_has_targets_and_kernels(void **state)
     (void)state;
     af_arena_init(&arena);
     read_linked(&arena, &code, &kernels);
-    json_t *json = af_gpu_code_json(&code, &kernels);
+    json_t *json = af_cli_gpu_code_json(&code, &kernels);
     assert_non_null(json);
     const json_t *target = json_array_get(json_object_get(json, "targets"), 0);
     assert_string_equal(json_string_value(json_object_get(target, "target")), "sm_80");
@@ -62,7 +62,7 @@ static void test_gpu_code_view__json_has_targets_and_kernels(void **state)
     assert_string_equal(json_string_value(json_object_get(family, "dtype")), "fp16");
     assert_int_equal(json_integer_value(json_object_get(json, "empty_images")), 1);
     json_decref(json);
-    json = af_gpu_code_json(&code, NULL);
+    json = af_cli_gpu_code_json(&code, NULL);
     assert_true(json_is_null(json_object_get(json, "flash_kernels")));
     json_decref(json);
     af_arena_release(&arena);
@@ -74,7 +74,7 @@ static void test_gpu_code_view__without_gpu_code_there_is_nothing_to_say(void **
     struct af_page page = {.out = &text, .columns = 80};
     struct af_gpu_code none = {.wrapper_count = -1};
     (void)state;
-    af_gpu_code_show(&page, 2, &none, NULL);
+    af_cli_gpu_code_show(&page, 2, &none, NULL);
     assert_string_equal(af_text_get(&text), "");
     af_text_release(&text);
 }

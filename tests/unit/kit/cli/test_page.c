@@ -25,11 +25,11 @@ static int release(void **state)
 static void test_columns__count_wide_and_combining_characters(void **state)
 {
     (void)state;
-    assert_int_equal(af_text_columns("abc", 3), 3);
-    assert_int_equal(af_text_columns("\xe6\xb7\xb1", 3), 2);
-    assert_int_equal(af_text_columns("e\xcc\x81", 3), 1);
-    assert_int_equal(af_text_columns("\xf0\x9f\x90\x8d", 4), 2);
-    assert_int_equal(af_text_columns("\xe6\xb7", 2), 2); /* cut short: a column a byte */
+    assert_int_equal(af_cli_text_columns("abc", 3), 3);
+    assert_int_equal(af_cli_text_columns("\xe6\xb7\xb1", 3), 2);
+    assert_int_equal(af_cli_text_columns("e\xcc\x81", 3), 1);
+    assert_int_equal(af_cli_text_columns("\xf0\x9f\x90\x8d", 4), 2);
+    assert_int_equal(af_cli_text_columns("\xe6\xb7", 2), 2); /* cut short: a column a byte */
 }
 
 static void test_elide__keeps_both_ends(void **state)
@@ -37,8 +37,8 @@ static void test_elide__keeps_both_ends(void **state)
     (void)state;
     struct af_arena arena;
     af_arena_init(&arena);
-    assert_string_equal(af_text_elide(&arena, "abcdefghijklmnop", 9), "ab...mnop");
-    assert_string_equal(af_text_elide(&arena, "abc", 3), "abc");
+    assert_string_equal(af_cli_text_elide(&arena, "abcdefghijklmnop", 9), "ab...mnop");
+    assert_string_equal(af_cli_text_elide(&arena, "abc", 3), "abc");
     af_arena_release(&arena);
 }
 

@@ -37,8 +37,8 @@ static inline void machine_of(struct af_machine *machine, const char *words)
     }
 }
 
-static inline const struct af_wheel *wheel_named(const struct af_catalog *catalog,
-                                                 const char *filename)
+static inline const struct af_catalog_wheel *wheel_named(const struct af_catalog *catalog,
+                                                         const char *filename)
 {
     for (size_t i = 0; i < catalog->count; i++) {
         if (strcmp(catalog->wheels[i].filename, filename) == 0)

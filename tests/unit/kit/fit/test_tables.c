@@ -39,9 +39,9 @@ static int unload(void **state)
     return 0;
 }
 
-static const struct af_torch_release *torch(void **state, int minor)
+static const struct af_catalog_torch_release *torch(void **state, int minor)
 {
-    const struct af_torch_release *release =
+    const struct af_catalog_torch_release *release =
         af_tables_torch(&((struct loaded *)*state)->tables, 2, minor);
     assert_non_null(release);
     return release;
@@ -63,7 +63,7 @@ static void test_tables__each_torch_has_one_default_per_platform(void **state)
     const struct af_tables *tables = &((struct loaded *)*state)->tables;
     for (size_t i = 0; i < tables->torch_count; i++) {
         for (size_t k = 0; k < AF_COUNT(platforms); k++) {
-            const struct af_torch_release *release = &tables->torch[i];
+            const struct af_catalog_torch_release *release = &tables->torch[i];
             int defaults = 0;
             for (size_t v = 0; v < release->variant_count; v++)
                 defaults += release->variants[v].is_default &&
@@ -90,7 +90,7 @@ static void test_tables__default_cuda_is_what_a_plain_install_brings(void **stat
 
 static void test_tables__torch_26_has_both_abis(void **state)
 {
-    const struct af_torch_release *release = torch(state, 6);
+    const struct af_catalog_torch_release *release = torch(state, 6);
     assert_int_equal(af_tables_variant(release, "linux_x86_64", "cu124")->cxx11abi, AF_NO);
     assert_int_equal(af_tables_variant(release, "linux_x86_64", "cu126")->cxx11abi, AF_YES);
     assert_int_equal(af_tables_variant(release, "win_amd64", "cu126")->cxx11abi, AF_UNKNOWN);
@@ -111,7 +111,7 @@ static void test_tables__layouts_are_the_tried_generations(void **state)
 
 static void test_tables__variants_carry_the_numbers_of_their_cuda(void **state)
 {
-    const struct af_torch_variant *variant =
+    const struct af_catalog_torch_variant *variant =
         af_tables_variant(torch(state, 15), "linux_x86_64", "cu132");
     assert_int_equal(variant->cuda_major, 13);
     assert_int_equal(variant->cuda_minor, 2);
@@ -147,7 +147,7 @@ static void test_tables__flash_attn_releases_are_in_order(void **state)
         assert_ptr_equal(af_tables_flash(tables, text), &tables->flash[i]);
     }
     assert_null(af_tables_flash(tables, "2.8.99"));
-    const struct af_flash_release *release = af_tables_flash(tables, "2.8.3");
+    const struct af_catalog_flash_release *release = af_tables_flash(tables, "2.8.3");
     assert_string_equal(release->nvcc_min, "11.7");
     assert_int_equal(release->cu_files, 72);
     assert_int_equal(release->wheels_published, 53);
@@ -184,7 +184,7 @@ static void test_traps__lying_labels_are_those_of_the_catalog(void **state)
     const struct loaded *loaded = *state;
     size_t lies = 0;
     for (size_t i = 0; i < loaded->catalog.count; i++) {
-        const struct af_wheel *wheel = &loaded->catalog.wheels[i];
+        const struct af_catalog_wheel *wheel = &loaded->catalog.wheels[i];
         lies +=
             wheel->official && wheel->cxx11abi == AF_NO && wheel->cxx11abi_effective == AF_YES;
     }
@@ -203,7 +203,7 @@ static void test_traps__abi_effects_agree_with_the_catalog(void **state)
             continue;
         enum af_answer wanted = strcmp(trap->value, "true") == 0 ? AF_YES : AF_NO;
         for (size_t k = 0; k < loaded->catalog.count; k++) {
-            const struct af_wheel *wheel = &loaded->catalog.wheels[k];
+            const struct af_catalog_wheel *wheel = &loaded->catalog.wheels[k];
             if (af_trap_matches(trap, wheel) && wheel->cxx11abi_effective != wanted)
                 fail_msg("%s: %s", trap->id, wheel->filename);
         }

@@ -148,7 +148,7 @@ static void test_row(void **state)
     struct anyflash_error err;
     size_t count;
     machine_of(&machine, row->words);
-    const struct af_wheel *wheel = wheel_named(&catalog, row->wheel);
+    const struct af_catalog_wheel *wheel = wheel_named(&catalog, row->wheel);
     assert_int_equal(
         af_fit_explain(&catalog, &machine, NULL, wheel, &machine.arena, &reasons, &count, &err),
         ANYFLASH_OK);

@@ -26,11 +26,11 @@ static void test_metadata__headers_end_at_the_empty_line(void **state)
     struct af_header header;
     assert_true(af_header_next(&rest, &header));
     assert_true(af_header_is(&header, "NAME"));
-    assert_true(af_span_equal(header.value, "a"));
+    assert_true(af_text_span_equal(header.value, "a"));
     assert_true(af_header_next(&rest, &header));
     assert_true(af_header_next(&rest, &header));
     assert_true(af_header_is(&header, "version"));
-    assert_true(af_span_equal(header.value, "1"));
+    assert_true(af_text_span_equal(header.value, "1"));
     assert_false(af_header_next(&rest, &header));
     assert_false(af_header_next(&rest, &header));
 }
@@ -59,8 +59,8 @@ static void test_metadata__requirement_in_every_shape(void **state)
     for (size_t i = 0; i < AF_COUNT(cases); i++) {
         struct af_requirement found;
         assert_true(af_requirement_parse(span_of(cases[i].text), &found));
-        assert_true(af_span_equal(found.name, cases[i].name));
-        assert_true(af_span_equal(found.specifier, cases[i].specifier));
+        assert_true(af_text_span_equal(found.name, cases[i].name));
+        assert_true(af_text_span_equal(found.specifier, cases[i].specifier));
         assert_int_equal(found.has_marker, cases[i].has_marker);
         assert_int_equal(found.only_for_extra, cases[i].only_for_extra);
     }
@@ -76,19 +76,19 @@ static void test_metadata__record_path_may_be_quoted(void **state)
     struct af_span rest =
         span_of("a/b.so,sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,42\n"
                 "\"x,\"\"y\"\".py\",sha256=bad,\n\n,,\nz/RECORD,,\n");
-    struct af_record_line line;
-    assert_true(af_record_next(&rest, &line));
+    struct af_formats_record_line line;
+    assert_true(af_formats_record_next(&rest, &line));
     assert_string_equal(line.path, "a/b.so");
     assert_string_equal(line.sha256,
                         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     assert_int_equal(line.size_bytes, 42);
-    assert_true(af_record_next(&rest, &line));
+    assert_true(af_formats_record_next(&rest, &line));
     assert_string_equal(line.path, "x,\"y\".py");
     assert_string_equal(line.sha256, "");
     assert_int_equal(line.size_bytes, -1);
-    assert_true(af_record_next(&rest, &line));
+    assert_true(af_formats_record_next(&rest, &line));
     assert_string_equal(line.path, "z/RECORD");
-    assert_false(af_record_next(&rest, &line));
+    assert_false(af_formats_record_next(&rest, &line));
 }
 
 static void test_metadata__key_value_takes_the_first(void **state)
@@ -96,11 +96,11 @@ static void test_metadata__key_value_takes_the_first(void **state)
     (void)state;
     struct af_span value;
     struct af_span text = span_of("# home\nHome = /a b \nhome=/c\nempty =\n");
-    assert_true(af_key_value(text, "home", &value));
-    assert_true(af_span_equal(value, "/a b"));
-    assert_true(af_key_value(text, "empty", &value));
+    assert_true(af_formats_key_value(text, "home", &value));
+    assert_true(af_text_span_equal(value, "/a b"));
+    assert_true(af_formats_key_value(text, "empty", &value));
     assert_int_equal(value.len, 0);
-    assert_false(af_key_value(text, "absent", &value));
+    assert_false(af_formats_key_value(text, "absent", &value));
 }
 
 static void check_url(const char *document, const char *expected)

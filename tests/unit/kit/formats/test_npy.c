@@ -24,7 +24,8 @@ static struct af_span make(char *file, int version, const char *head, size_t dat
     return (struct af_span){file, 8 + length_bytes + len + data_len};
 }
 
-static enum anyflash_status read_head(const char *head, size_t data_len, struct af_array *array)
+static enum anyflash_status read_head(const char *head, size_t data_len,
+                                      struct af_npy_array *array)
 {
     char file[FILE_BYTES];
     return af_npy_read(make(file, 1, head, data_len), "x.npy", array, NULL);
@@ -38,7 +39,7 @@ static void test_npy__reads_versions_1_to_3(void **state)
     (void)state;
     for (int version = 1; version <= 3; version++) {
         char file[FILE_BYTES];
-        struct af_array array;
+        struct af_npy_array array;
         struct af_span bytes = make(file, version, HEAD("<f4", "(2, 3)"), 24);
         assert_int_equal(af_npy_read(bytes, "x.npy", &array, NULL), ANYFLASH_OK);
         assert_int_equal(array.element, AF_ELEMENT_F32);
@@ -53,7 +54,7 @@ static void test_npy__reads_versions_1_to_3(void **state)
 static void test_npy__reads_16_bit_types(void **state)
 {
     (void)state;
-    struct af_array array;
+    struct af_npy_array array;
     assert_int_equal(read_head(HEAD("<f2", "(4,)"), 8, &array), ANYFLASH_OK);
     assert_int_equal(array.element, AF_ELEMENT_F16);
     assert_int_equal(read_head(HEAD("<V2", "(4,)"), 8, &array), ANYFLASH_OK);
@@ -66,7 +67,7 @@ static void test_npy__reads_16_bit_types(void **state)
 static void test_npy__refuses_other_types_orders_and_versions(void **state)
 {
     (void)state;
-    struct af_array array;
+    struct af_npy_array array;
     char file[FILE_BYTES];
     assert_int_equal(read_head(HEAD("<f8", "(1,)"), 8, &array), ANYFLASH_E_UNSUPPORTED);
     assert_int_equal(read_head(HEAD(">f4", "(1,)"), 8, &array), ANYFLASH_E_UNSUPPORTED);
@@ -92,7 +93,7 @@ static void test_npy__refuses_what_numpy_does_not_write(void **state)
         "{'descr': '<f4', 'fortran_order': False, 'shape': (1 2)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (4000000000000, 4000000000000)}",
     };
-    struct af_array array;
+    struct af_npy_array array;
     (void)state;
     for (size_t i = 0; i < AF_COUNT(heads); i++)
         assert_int_equal(read_head(heads[i], 64, &array), ANYFLASH_E_DATA);
@@ -104,7 +105,7 @@ static void test_npy__is_cut_short_at_every_length_but_its_own(void **state)
     char file[FILE_BYTES];
     struct af_span whole = make(file, 1, HEAD("<f4", "(2, 3)"), 24);
     for (size_t len = 0; len < whole.len; len++) {
-        struct af_array array;
+        struct af_npy_array array;
         assert_int_equal(af_npy_read((struct af_span){file, len}, "x", &array, NULL),
                          ANYFLASH_E_DATA);
     }
@@ -113,7 +114,7 @@ static void test_npy__is_cut_short_at_every_length_but_its_own(void **state)
 static void test_npy__an_array_without_elements_needs_no_bytes(void **state)
 {
     (void)state;
-    struct af_array array;
+    struct af_npy_array array;
     assert_int_equal(read_head(HEAD("<f4", "(4000000000000, 0, 4000000000000)"), 0, &array),
                      ANYFLASH_OK);
     assert_int_equal(array.len, 0);
@@ -123,17 +124,18 @@ static void test_npy__reads_the_head_that_it_writes(void **state)
 {
     (void)state;
     char file[FILE_BYTES] = {0};
-    struct af_array array = {.element = AF_ELEMENT_BF16, .dim_count = 4, .dims = {1, 2, 3, 4}};
-    struct af_array back;
+    struct af_npy_array array = {
+        .element = AF_ELEMENT_BF16, .dim_count = 4, .dims = {1, 2, 3, 4}};
+    struct af_npy_array back;
     size_t len = af_npy_head(&array, file);
     assert_int_equal(len % 64, 0);
     assert_int_equal(af_npy_read((struct af_span){file, len + 48}, "x", &back, NULL),
                      ANYFLASH_OK);
     assert_int_equal(back.element, AF_ELEMENT_RAW16);
     assert_memory_equal(back.dims, array.dims, sizeof array.dims);
-    for (size_t i = 0; i < AF_ARRAY_DIMS_MAX; i++)
+    for (size_t i = 0; i < AF_FORMATS_ARRAY_DIMS_MAX; i++)
         array.dims[i] = INT64_MAX;
-    array.dim_count = AF_ARRAY_DIMS_MAX;
+    array.dim_count = AF_FORMATS_ARRAY_DIMS_MAX;
     assert_true(af_npy_head(&array, file) <= AF_NPY_WRITTEN_BYTES_MAX);
 }
 

@@ -30,7 +30,7 @@ static void test_safetensors__finds_a_tensor_by_name(void **state)
 {
     (void)state;
     char file[FILE_BYTES];
-    struct af_array array;
+    struct af_npy_array array;
     struct af_span bytes = make(file, TWO, 32);
     assert_true(af_safetensors_is(bytes));
     assert_int_equal(af_safetensors_read(bytes, "x", "k", &array, NULL), ANYFLASH_OK);
@@ -45,7 +45,7 @@ static void test_safetensors__says_which_tensors_are_there(void **state)
 {
     (void)state;
     char file[FILE_BYTES];
-    struct af_array array;
+    struct af_npy_array array;
     struct anyflash_error err = {0};
     struct af_span bytes = make(file, TWO, 32);
     assert_int_equal(af_safetensors_read(bytes, "x", "v", &array, &err), ANYFLASH_E_NOT_FOUND);
@@ -55,7 +55,7 @@ static void test_safetensors__says_which_tensors_are_there(void **state)
 static void refuse(const char *entry, enum anyflash_status expected)
 {
     char file[FILE_BYTES], head[512];
-    struct af_array array;
+    struct af_npy_array array;
     snprintf(head, sizeof head, "{\"q\": %s}", entry);
     assert_int_equal(af_safetensors_read(make(file, head, 24), "x", "q", &array, NULL),
                      expected);
@@ -89,7 +89,7 @@ static void test_safetensors__refuses_entries_that_do_not_agree(void **state)
 static void test_safetensors__refuses_broken_heads(void **state)
 {
     char file[FILE_BYTES];
-    struct af_array array;
+    struct af_npy_array array;
     (void)state;
     assert_int_equal(af_safetensors_read(make(file, "[1]", 0), "x", "q", &array, NULL),
                      ANYFLASH_E_DATA);
@@ -107,7 +107,7 @@ static void test_safetensors__is_cut_short_at_every_length_but_its_own(void **st
     char file[FILE_BYTES];
     struct af_span whole = make(file, TWO, 32);
     for (size_t len = 0; len < whole.len; len++) {
-        struct af_array array;
+        struct af_npy_array array;
         assert_int_equal(
             af_safetensors_read((struct af_span){file, len}, "x", "k", &array, NULL),
             ANYFLASH_E_DATA);

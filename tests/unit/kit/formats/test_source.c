@@ -96,12 +96,12 @@ static void test_sha256__of_a_file_with_its_size(void **state)
     (void)state;
     char hex[AF_SHA256_HEX_BYTES], expected[AF_SHA256_HEX_BYTES];
     uint64_t size = 0;
-    assert_int_equal(af_sha256_file(path, hex, &size, NULL), ANYFLASH_OK);
+    assert_int_equal(af_file_sha256(path, hex, &size, NULL), ANYFLASH_OK);
     af_sha256_bytes((struct af_span){"0123456789", 10}, expected);
     assert_string_equal(hex, expected);
     assert_int_equal(size, 10);
-    assert_int_equal(af_sha256_file("/", hex, &size, NULL), ANYFLASH_E_IO);
-    assert_int_equal(af_sha256_file("/nonexistent", hex, &size, NULL), ANYFLASH_E_NOT_FOUND);
+    assert_int_equal(af_file_sha256("/", hex, &size, NULL), ANYFLASH_E_IO);
+    assert_int_equal(af_file_sha256("/nonexistent", hex, &size, NULL), ANYFLASH_E_NOT_FOUND);
 }
 
 static void test_sha256__compares_hashes_whatever_their_case(void **state)

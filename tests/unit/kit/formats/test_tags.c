@@ -39,7 +39,7 @@ static void check_list(int minor, const char *flags)
     assert_int_equal(af_file_read(&arena, path, 1u << 20, &rest, NULL), ANYFLASH_OK);
     assert_int_equal(af_tags_list(&interpreter, &arena, &tags, &count, NULL), ANYFLASH_OK);
     for (size_t i = 0; i < count; i++) {
-        assert_true(af_span_line(&rest, &line));
+        assert_true(af_text_line(&rest, &line));
         assert_string_equal(tags[i], af_arena_text_n(&arena, line.data, line.len));
         char *python = af_arena_text(&arena, tags[i]);
         char *abi = strchr(python, '-');
@@ -48,7 +48,7 @@ static void check_list(int minor, const char *flags)
         *platform++ = '\0';
         assert_int_equal(af_tags_rank(&interpreter, python, abi, platform), (long)i);
     }
-    assert_false(af_span_line(&rest, &line));
+    assert_false(af_text_line(&rest, &line));
     af_arena_release(&arena);
 }
 

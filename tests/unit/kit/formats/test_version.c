@@ -66,7 +66,7 @@ static int load(void **state)
         ANYFLASH_OK)
         return -1;
     table.rows = af_arena_array(&table.arena, 4096, sizeof *table.rows);
-    while (af_span_line(&rest, &line) && table.count < 4096)
+    while (af_text_line(&rest, &line) && table.count < 4096)
         if (line.data[0] != '#')
             table.rows[table.count++] = split(&table.arena, line);
     *state = &table;

@@ -88,8 +88,8 @@ static void test_wheel_name__long_names_and_nul_bytes_are_refused(void **state)
                      AF_WHEEL_NAME_LETTERS);
 }
 
-static void assert_local(const char *local, enum af_torch_digits digits, const char *cuda,
-                         const char *torch, enum af_answer abi)
+static void assert_local(const char *local, enum af_formats_torch_digits digits,
+                         const char *cuda, const char *torch, enum af_answer abi)
 {
     struct af_wheel_local parsed_local;
     af_wheel_local_parse(local, digits, &parsed_local);
@@ -100,9 +100,9 @@ static void assert_local(const char *local, enum af_torch_digits digits, const c
 
 static void test_wheel_local__spellings_of_the_publishers(void **state)
 {
-    const enum af_torch_digits none = AF_TORCH_DIGITS_NONE;
-    const enum af_torch_digits last = AF_TORCH_DIGITS_PATCH_LAST;
-    const enum af_torch_digits maybe = AF_TORCH_DIGITS_PATCH_MAYBE;
+    const enum af_formats_torch_digits none = AF_FORMATS_TORCH_DIGITS_NONE;
+    const enum af_formats_torch_digits last = AF_FORMATS_TORCH_DIGITS_PATCH_LAST;
+    const enum af_formats_torch_digits maybe = AF_FORMATS_TORCH_DIGITS_PATCH_MAYBE;
     (void)state;
     assert_local("cu12torch2.8cxx11abiTRUE", none, "12", "2.8", AF_YES);
     assert_local("cu118torch1.12cxx11abiFALSE", none, "11.8", "1.12", AF_NO);
@@ -123,20 +123,21 @@ static void test_wheel_local__spellings_of_the_publishers(void **state)
 static void test_wheel_local__guesses_nothing_it_was_not_told(void **state)
 {
     (void)state;
-    assert_local("", AF_TORCH_DIGITS_NONE, "", "", AF_UNKNOWN);
-    assert_local("torch210", AF_TORCH_DIGITS_NONE, "", "", AF_UNKNOWN);
-    assert_local("torch2", AF_TORCH_DIGITS_PATCH_LAST, "", "", AF_UNKNOWN);
-    assert_local("cu1", AF_TORCH_DIGITS_NONE, "", "", AF_UNKNOWN);
-    assert_local("cu12345torch123456.1", AF_TORCH_DIGITS_PATCH_MAYBE, "", "", AF_UNKNOWN);
-    assert_local("cutorch", AF_TORCH_DIGITS_NONE, "", "", AF_UNKNOWN);
-    assert_local("cxx11abimaybe", AF_TORCH_DIGITS_NONE, "", "", AF_UNKNOWN);
+    assert_local("", AF_FORMATS_TORCH_DIGITS_NONE, "", "", AF_UNKNOWN);
+    assert_local("torch210", AF_FORMATS_TORCH_DIGITS_NONE, "", "", AF_UNKNOWN);
+    assert_local("torch2", AF_FORMATS_TORCH_DIGITS_PATCH_LAST, "", "", AF_UNKNOWN);
+    assert_local("cu1", AF_FORMATS_TORCH_DIGITS_NONE, "", "", AF_UNKNOWN);
+    assert_local("cu12345torch123456.1", AF_FORMATS_TORCH_DIGITS_PATCH_MAYBE, "", "",
+                 AF_UNKNOWN);
+    assert_local("cutorch", AF_FORMATS_TORCH_DIGITS_NONE, "", "", AF_UNKNOWN);
+    assert_local("cxx11abimaybe", AF_FORMATS_TORCH_DIGITS_NONE, "", "", AF_UNKNOWN);
 }
 
 static void test_wheel_local__rocm_is_seen(void **state)
 {
     struct af_wheel_local local;
     (void)state;
-    af_wheel_local_parse("rocm62torch2.5", AF_TORCH_DIGITS_NONE, &local);
+    af_wheel_local_parse("rocm62torch2.5", AF_FORMATS_TORCH_DIGITS_NONE, &local);
     assert_true(local.rocm);
     assert_string_equal(local.torch, "2.5");
 }

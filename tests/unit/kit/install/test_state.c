@@ -18,8 +18,8 @@
 #include "kit/base/text.h"
 #include "kit/install/journal.h"
 #include "kit/install/swap.h"
-#include "kit/proof/state_facts.h"
 #include "kit/system/database.h"
+#include "kit/system/state_facts.h"
 
 #define SHA "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 

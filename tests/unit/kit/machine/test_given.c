@@ -383,7 +383,7 @@ static void test_given__reads_every_reported_environment(void **state)
     assert_int_equal(
         af_file_read(&arena, AF_TEST_DATA "/data/given_words.tsv", 1u << 20, &rest, &problem),
         ANYFLASH_OK);
-    while (af_span_line(&rest, &line)) {
+    while (af_text_line(&rest, &line)) {
         struct af_machine machine;
         af_machine_init(&machine, "test", "not said");
         for (size_t at = 0; at < line.len;) {

@@ -239,9 +239,9 @@ static void assert_row(const char *words, const char *name, enum af_answer answe
     af_decision_release(&decision);
 }
 
-#define ROOM "ram_gb=64 cores=8 disk_gb=100 "
-#define CU132 LINUX GPU "python=3.12 torch=2.15.0+cu132 " ROOM
-#define CU128 LINUX GPU "python=3.12 torch=2.8.0+cu128 " ROOM
+#define SPACE "ram_gb=64 cores=8 disk_gb=100 "
+#define CU132 LINUX GPU "python=3.12 torch=2.15.0+cu132 " SPACE
+#define CU128 LINUX GPU "python=3.12 torch=2.8.0+cu128 " SPACE
 
 static void test_build__takes_the_indexs_toolkit_where_the_system_has_none(void **state)
 {
@@ -295,7 +295,7 @@ static void test_build__changes_the_cxx_standard_itself(void **state)
 static void test_build__refuses_a_gpu_older_than_ampere(void **state)
 {
     (void)state;
-    assert_row(LINUX "sm=7.5 driver=595.45 python=3.12 torch=2.15.0+cu132 gcc=12 " ROOM, "gpu",
+    assert_row(LINUX "sm=7.5 driver=595.45 python=3.12 torch=2.15.0+cu132 gcc=12 " SPACE, "gpu",
                AF_NO, "SM 7.5", "scaled_dot_product_attention");
 }
 

@@ -21,7 +21,7 @@
 static struct af_catalog catalog;
 
 static enum anyflash_status try_decide(struct af_decision *decision, const char *words,
-                                       const struct af_known_wheel *known)
+                                       const struct af_proved_wheel *known)
 {
     struct af_machine machine;
     machine_of(&machine, words);
@@ -36,10 +36,10 @@ static enum anyflash_status try_decide(struct af_decision *decision, const char 
 static void decide(struct af_decision *decision, const char *words, const char *filename,
                    enum af_answer loads)
 {
-    const struct af_known_wheel known = {.wheel = wheel_named(&catalog, filename),
-                                         .loads = loads,
-                                         .evidence = "3 functions are missing",
-                                         .built_for = "torch 2.5"};
+    const struct af_proved_wheel known = {.wheel = wheel_named(&catalog, filename),
+                                          .loads = loads,
+                                          .evidence = "3 functions are missing",
+                                          .built_for = "torch 2.5"};
     assert_int_equal(try_decide(decision, words, &known), ANYFLASH_OK);
 }
 
@@ -212,7 +212,7 @@ static void test_known__other_packages_are_open_where_only_the_layout_is_known(v
 
 static void test_known__survives_each_failed_allocation(void **state)
 {
-    const struct af_known_wheel known = {
+    const struct af_proved_wheel known = {
         .wheel = wheel_named(&catalog, MADE_FOR_25), .loads = AF_YES, .built_for = "torch 2.5"};
     struct af_machine machine;
     (void)state;

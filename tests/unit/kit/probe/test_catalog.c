@@ -50,7 +50,7 @@ static void assert_answer(enum af_answer answer, const json_t *row, const char *
     assert_int_equal(answer, wanted);
 }
 
-static void assert_row(const struct af_wheel *wheel, const json_t *row)
+static void assert_row(const struct af_catalog_wheel *wheel, const json_t *row)
 {
     assert_text(wheel->filename, row, "filename");
     assert_text(wheel->url, row, "url");
@@ -80,7 +80,7 @@ static void assert_row(const struct af_wheel *wheel, const json_t *row)
                                            "listed") == 0);
 }
 
-static void assert_sm(const struct af_wheel *wheel, const json_t *row)
+static void assert_sm(const struct af_catalog_wheel *wheel, const json_t *row)
 {
     const json_t *list = json_object_get(row, "sm");
     struct af_text joined = {0};
@@ -105,7 +105,7 @@ static void test_catalog__embedded_equals_the_data_row_by_row(void **state)
     assert_int_equal(af_catalog_load_embedded(&catalog, NULL), ANYFLASH_OK);
     assert_int_equal(af_file_read(&arena, DATA_FILE, AF_CATALOG_BYTES_MAX, &rest, NULL),
                      ANYFLASH_OK);
-    while (af_span_line(&rest, &line)) {
+    while (af_text_line(&rest, &line)) {
         json_t *row = json_loadb(line.data, line.len, 0, NULL);
         assert_non_null(row);
         if (json_object_get(row, "catalog_date") != NULL) {
@@ -128,12 +128,12 @@ static void test_catalog__file_in_its_place_gives_the_same(void **state)
     struct af_catalog embedded, file;
     (void)state;
     assert_int_equal(af_catalog_load_embedded(&embedded, NULL), ANYFLASH_OK);
-    assert_int_equal(af_catalog_read(&file, DATA_FILE, NULL), ANYFLASH_OK);
+    assert_int_equal(af_probe_catalog(&file, DATA_FILE, NULL), ANYFLASH_OK);
     assert_int_equal(file.count, embedded.count);
     assert_string_equal(file.name, DATA_FILE);
     for (size_t i = 0; i < file.count; i++) {
-        const struct af_wheel *a = &file.wheels[i];
-        const struct af_wheel *b = &embedded.wheels[i];
+        const struct af_catalog_wheel *a = &file.wheels[i];
+        const struct af_catalog_wheel *b = &embedded.wheels[i];
         assert_string_equal(a->filename, b->filename);
         assert_int_equal(a->version_rank, b->version_rank);
         assert_int_equal(a->torch_minor, b->torch_minor);
@@ -152,7 +152,7 @@ static void test_catalog__numbers_are_those_of_the_texts(void **state)
     (void)state;
     assert_int_equal(af_catalog_load_embedded(&catalog, NULL), ANYFLASH_OK);
     for (size_t i = 0; i < catalog.count; i++) {
-        const struct af_wheel *wheel = &catalog.wheels[i];
+        const struct af_catalog_wheel *wheel = &catalog.wheels[i];
         if (strcmp(wheel->filename, "flash_attn-2.8.3+cu12torch2.8cxx11abiTRUE-cp312-cp312-"
                                     "linux_x86_64.whl") != 0 ||
             !wheel->official)
@@ -174,7 +174,7 @@ static void test_catalog__numbers_are_those_of_the_texts(void **state)
 static enum anyflash_status read_rows(const char *rows, struct anyflash_error *err)
 {
     struct af_arena arena;
-    const struct af_wheel *wheels;
+    const struct af_catalog_wheel *wheels;
     const char *date;
     size_t count;
     af_arena_init(&arena);
@@ -263,8 +263,8 @@ static void test_catalog__accepts_newer_keys_blank_lines_and_doubled_names(void 
 
 static void test_catalog__long_lines_and_too_many_rows_are_limits(void **state)
 {
-    size_t room = (size_t)AF_CATALOG_ROWS_MAX * 3 + 64;
-    char *rows = malloc(room);
+    size_t capacity = (size_t)AF_CATALOG_ROWS_MAX * 3 + 64;
+    char *rows = malloc(capacity);
     (void)state;
     assert_non_null(rows);
     memset(rows, 'x', AF_CATALOG_LINE_BYTES_MAX + 10);
@@ -285,7 +285,7 @@ static void test_catalog__a_missing_file_is_not_found(void **state)
     struct af_catalog catalog;
     struct anyflash_error err = {0};
     (void)state;
-    assert_int_equal(af_catalog_read(&catalog, "/nowhere/wheels.jsonl", &err),
+    assert_int_equal(af_probe_catalog(&catalog, "/nowhere/wheels.jsonl", &err),
                      ANYFLASH_E_NOT_FOUND);
     assert_non_null(strstr(err.message, "/nowhere/wheels.jsonl"));
 }
@@ -294,7 +294,7 @@ static void test_catalog__packed_bytes_cut_anywhere_are_refused(void **state)
 {
     struct af_arena arena;
     struct af_text packed = {0};
-    const struct af_wheel *wheels;
+    const struct af_catalog_wheel *wheels;
     const char *date;
     size_t count;
     (void)state;
@@ -321,7 +321,7 @@ static void test_catalog__one_without_rows_packs_and_unpacks(void **state)
 {
     struct af_arena arena;
     struct af_text packed = {0};
-    const struct af_wheel *wheels;
+    const struct af_catalog_wheel *wheels;
     const char *date;
     size_t count = 1;
     (void)state;

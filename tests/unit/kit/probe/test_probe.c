@@ -30,7 +30,7 @@ static void test_probe__knows_this_machine_and_its_record_round_trips(void **sta
     struct timespec to;
     af_machine_init(&machine, "this machine", "not looked at");
     clock_gettime(CLOCK_MONOTONIC, &from);
-    if (af_machine_probe(&machine, &options, &problem) != ANYFLASH_OK)
+    if (af_probe_machine(&machine, &options, &problem) != ANYFLASH_OK)
         fail_msg("%s", problem.message);
     clock_gettime(CLOCK_MONOTONIC, &to);
     print_message("probed in %.1f ms\n", (double)(to.tv_sec - from.tv_sec) * 1e3 +
@@ -62,7 +62,7 @@ static void test_probe__lack_of_memory_is_reported_and_nothing_is_left_running(v
         struct af_machine machine;
         af_machine_init(&machine, "this machine", "not looked at");
         af_mem_fail_nth(nth, true);
-        enum anyflash_status status = af_machine_probe(&machine, &options, &problem);
+        enum anyflash_status status = af_probe_machine(&machine, &options, &problem);
         af_mem_fail_nth(0, false);
         af_machine_release(&machine);
         if (status == ANYFLASH_OK)
@@ -76,7 +76,7 @@ static void test_record__a_missing_file_is_named(void **state)
     (void)state;
     struct af_machine machine;
     af_machine_init(&machine, "test", "not said");
-    assert_int_equal(af_machine_read(&machine, "no/such.json", &problem), ANYFLASH_E_NOT_FOUND);
+    assert_int_equal(af_probe_record(&machine, "no/such.json", &problem), ANYFLASH_E_NOT_FOUND);
     assert_non_null(strstr(problem.message, "no/such.json"));
     af_machine_release(&machine);
 }

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "kit/proof/wants.h"
+#include "kit/proof/symbol_needs.h"
 
 static struct af_arena arena;
 static struct af_tables tables;
@@ -33,12 +33,12 @@ static int release(void **state)
 static const char *only_minor(const char *const *texts, size_t count)
 {
     const struct af_binary binary = {.assertions = {texts, count}, .is_complete = true};
-    const struct af_wants wants = {.torch = true};
+    const struct af_proof_symbol_needs wants = {.torch = true};
     struct af_dating dating;
     const char *found = NULL;
-    assert_int_equal(
-        af_dating_make(&binary, &wants, &tables, ~(af_torch_set)0, NULL, &arena, &dating, NULL),
-        ANYFLASH_OK);
+    assert_int_equal(af_dating_make(&binary, &wants, &tables, ~(af_proof_torch_set)0, NULL,
+                                    &arena, &dating, NULL),
+                     ANYFLASH_OK);
     for (size_t i = 0; i < tables.torch_count; i++) {
         if ((dating.minors >> i & 1) != 0 && found != NULL)
             return NULL;

@@ -18,11 +18,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kit/proof/state_facts.h"
 #include "kit/proof/wheel_facts.h"
 #include "kit/system/database.h"
 #include "kit/system/file.h"
 #include "kit/system/json_file.h"
+#include "kit/system/state_facts.h"
 
 #define SHA "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define LIBRARY AF_TEST_DATA "/fuzz/corpus/fuzz_binary/small.so"
@@ -162,7 +162,7 @@ static json_t *flash_json(void)
 {
     json_t *json;
     struct af_facts facts = read_facts(NULL);
-    assert_int_equal(af_json_read(FLASH, 1u << 20, &json, NULL), ANYFLASH_OK);
+    assert_int_equal(af_file_read_json(FLASH, 1u << 20, &json, NULL), ANYFLASH_OK);
     json_object_set_new(json, "binary", af_binary_to_json(&facts.binary));
     return json;
 }
@@ -417,7 +417,7 @@ static void test_place__keeps_no_secret_of_an_address(void **unused)
 /* A wheel behind an address with one library that is known and one that is not. */
 static void test_facts_find__tells_what_is_known_without_reading(void **unused)
 {
-    struct af_known known;
+    struct af_proof_known known;
     (void)unused;
     struct af_state *state = open_state(AF_STATE_FACTS);
     struct af_facts facts = read_facts("linked.so");
@@ -439,7 +439,7 @@ static void test_facts_find__tells_what_is_known_without_reading(void **unused)
 
 static void test_facts__survive_every_lack_of_memory(void **unused)
 {
-    struct af_known known;
+    struct af_proof_known known;
     (void)unused;
     struct af_facts facts = read_facts("linked.so");
     const char *path = write_file("a.so", "one");

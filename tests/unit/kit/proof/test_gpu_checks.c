@@ -12,7 +12,7 @@ struct ground {
     struct af_tables tables;
     struct af_machine machine;
     struct af_view view;
-    struct af_check checks[AF_PROOF_GPU_CHECKS];
+    struct af_proof_check checks[AF_PROOF_GPU_CHECKS];
 };
 
 static int begin(void **state)
@@ -251,7 +251,7 @@ static void test_gpu_checks__families_with_guards_are_judged_by_their_own_units(
 {
     struct ground *ground = *state;
     struct made_code made;
-    struct af_gpu_coverage cover;
+    struct af_proof_gpu_coverage cover;
     static const uint32_t first[] = {0};
     static const uint32_t second[] = {1};
     struct af_flash_family families[] = {
@@ -264,18 +264,18 @@ static void test_gpu_checks__families_with_guards_are_judged_by_their_own_units(
     };
     struct af_flash_kernels kernels = {.families = families, .family_count = 2};
     make_code(&made, "sm_80 | sm_80 sm_90a");
-    af_gpu_cover(&made.code, &kernels, 90, &ground->arena, &cover);
+    af_proof_gpu_cover(&made.code, &kernels, 90, &ground->arena, &cover);
     assert_int_equal(cover.runs, AF_YES);
-    af_gpu_cover(&made.code, &kernels, 89, &ground->arena, &cover);
+    af_proof_gpu_cover(&made.code, &kernels, 89, &ground->arena, &cover);
     assert_int_equal(cover.runs, AF_YES);
-    af_gpu_cover(&made.code, &kernels, 120, &ground->arena, &cover);
+    af_proof_gpu_cover(&made.code, &kernels, 120, &ground->arena, &cover);
     assert_int_equal(cover.runs, AF_NO);
     assert_int_equal(cover.lacking_family_count, 1);
     assert_string_equal(cover.lacking_families.items[0], "flash_fwd (3) hdim128 bf16");
     /* Without the unit for 8.x only shells are left there. */
     kernels.families = families + 1;
     kernels.family_count = 1;
-    af_gpu_cover(&made.code, &kernels, 80, &ground->arena, &cover);
+    af_proof_gpu_cover(&made.code, &kernels, 80, &ground->arena, &cover);
     assert_int_equal(cover.runs, AF_NO);
 }
 

@@ -161,7 +161,7 @@ static const char *const *with_torch(void)
     return words;
 }
 
-static enum af_answer answer_of(const struct af_proof *proof, enum af_check_id id)
+static enum af_answer answer_of(const struct af_proof *proof, enum af_proof_check_id id)
 {
     return proof->checks[id].answer;
 }

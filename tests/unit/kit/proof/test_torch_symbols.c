@@ -18,32 +18,32 @@
 
 #define RELEASES_MAX 32
 
-static struct af_torch_symbols symbols;
+static struct af_catalog_torch_symbols symbols;
 
 static int load(void **state)
 {
     (void)state;
     af_json_start();
-    return af_torch_symbols_load(&symbols, NULL) == ANYFLASH_OK ? 0 : -1;
+    return af_catalog_torch_symbols_load(&symbols, NULL) == ANYFLASH_OK ? 0 : -1;
 }
 
 static int unload(void **state)
 {
     (void)state;
-    af_torch_symbols_release(&symbols);
+    af_catalog_torch_symbols_release(&symbols);
     return 0;
 }
 
-static struct af_torch_choice choose(struct af_arena *arena, const char *version)
+static struct af_catalog_torch_choice choose(struct af_arena *arena, const char *version)
 {
-    struct af_torch_choice choice;
-    assert_int_equal(
-        af_torch_symbols_choose(&symbols, version, "linux_x86_64", arena, &choice, NULL),
-        ANYFLASH_OK);
+    struct af_catalog_torch_choice choice;
+    assert_int_equal(af_catalog_torch_symbols_choose(&symbols, version, "linux_x86_64", arena,
+                                                     &choice, NULL),
+                     ANYFLASH_OK);
     return choice;
 }
 
-static uint64_t library_bit(const struct af_symbol_build *build, const char *name)
+static uint64_t library_bit(const struct af_catalog_symbol_build *build, const char *name)
 {
     for (size_t i = 0; i < build->library_count; i++) {
         if (af_equal(build->libraries[i].name, name))
@@ -53,7 +53,7 @@ static uint64_t library_bit(const struct af_symbol_build *build, const char *nam
 }
 
 /* The libraries that readelf was asked about. */
-static uint64_t read_libraries(const struct af_symbol_build *build)
+static uint64_t read_libraries(const struct af_catalog_symbol_build *build)
 {
     static const char *const names[] = {"libc10.so",
                                         "libc10_cuda.so",
@@ -69,7 +69,8 @@ static uint64_t read_libraries(const struct af_symbol_build *build)
 }
 
 /* One line: name and, per library, the releases that define it there. */
-static size_t check_line(char *line, const struct af_symbol_build *const *builds, size_t count)
+static size_t check_line(char *line, const struct af_catalog_symbol_build *const *builds,
+                         size_t count)
 {
     uint64_t expected[RELEASES_MAX] = {0};
     const char *name = strsep(&line, " ");
@@ -83,7 +84,7 @@ static size_t check_line(char *line, const struct af_symbol_build *const *builds
         }
     }
     for (size_t i = 0; i < count; i++) {
-        uint64_t found = af_torch_symbols_in(&symbols, builds[i], name);
+        uint64_t found = af_catalog_torch_symbols_in(&symbols, builds[i], name);
         if ((found & read_libraries(builds[i])) != expected[i])
             fail_msg("%s in torch %s: %llx, not %llx", name, builds[i]->version,
                      (unsigned long long)found, (unsigned long long)expected[i]);
@@ -95,7 +96,7 @@ static void test_torch_symbols__agree_with_readelf_on_all_that_flash_attn_needs(
 {
     struct af_arena arena;
     struct af_span bytes;
-    const struct af_symbol_build *builds[RELEASES_MAX] = {NULL};
+    const struct af_catalog_symbol_build *builds[RELEASES_MAX] = {NULL};
     size_t release_count = 0, pairs = 0;
     (void)state;
     af_arena_init(&arena);
@@ -127,7 +128,7 @@ static void test_torch_symbols__lack_what_nobody_defines(void **state)
     for (int i = 0; i < 20000; i++) {
         snprintf(name, sizeof name, "_ZN3c104nameE%d", i);
         for (size_t k = 0; k < symbols.build_count; k++)
-            assert_true(af_torch_symbols_in(&symbols, &symbols.builds[k], name) == 0);
+            assert_true(af_catalog_torch_symbols_in(&symbols, &symbols.builds[k], name) == 0);
     }
 }
 
@@ -141,8 +142,8 @@ static void test_torch_symbols__are_found_within_a_microsecond(void **state)
     (void)state;
     clock_t start = clock();
     for (int i = 0; i < LOOKUPS; i++)
-        found += af_torch_symbols_in(&symbols, &symbols.builds[(size_t)i % symbols.build_count],
-                                     name);
+        found += af_catalog_torch_symbols_in(
+            &symbols, &symbols.builds[(size_t)i % symbols.build_count], name);
     double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
     assert_true(found > 0);
     /* Ten times that, for sanitizers and busy machines. */
@@ -153,7 +154,7 @@ static void test_torch_symbols__know_each_build_by_its_bytes(void **state)
 {
     (void)state;
     for (size_t i = 0; i < symbols.build_count; i++) {
-        const struct af_symbol_build *build = &symbols.builds[i];
+        const struct af_catalog_symbol_build *build = &symbols.builds[i];
         bool is_cpu = strcmp(build->variant, "cpu") == 0;
         assert_true((build->cudart == NULL) == is_cpu);
         assert_true(build->cxx11abi != AF_UNKNOWN);
@@ -168,7 +169,7 @@ static void test_torch_choice__takes_the_build_that_is_named(void **state)
     struct af_arena arena;
     (void)state;
     af_arena_init(&arena);
-    struct af_torch_choice choice = choose(&arena, "2.9.1+cu128");
+    struct af_catalog_torch_choice choice = choose(&arena, "2.9.1+cu128");
     assert_null(choice.note);
     assert_string_equal(choice.build->version, "2.9.1");
     assert_ptr_equal(choice.cuda, choice.build);
@@ -187,7 +188,7 @@ static void test_torch_choice__lets_a_patch_release_stand_for_another(void **sta
     struct af_arena arena;
     (void)state;
     af_arena_init(&arena);
-    struct af_torch_choice choice = choose(&arena, "2.13.1+cu130");
+    struct af_catalog_torch_choice choice = choose(&arena, "2.13.1+cu130");
     assert_string_equal(choice.build->version, "2.13.0");
     assert_string_equal(choice.version, "2.13.1+cu130");
     assert_non_null(choice.note);
@@ -200,7 +201,7 @@ static void test_torch_choice__takes_another_variant_with_the_cuda_that_is_asked
     struct af_arena arena;
     (void)state;
     af_arena_init(&arena);
-    struct af_torch_choice choice = choose(&arena, "2.9.1+cu130");
+    struct af_catalog_torch_choice choice = choose(&arena, "2.9.1+cu130");
     assert_string_equal(choice.build->variant, "cu128");
     assert_string_equal(choice.cuda->variant, "cu130");
     assert_int_equal(choice.cuda_major, 13);
@@ -229,7 +230,7 @@ static void test_torch_choice__has_no_build_for_what_it_does_not_know(void **sta
     (void)state;
     af_arena_init(&arena);
     for (size_t i = 0; i < AF_COUNT(versions); i++) {
-        struct af_torch_choice choice = choose(&arena, versions[i]);
+        struct af_catalog_torch_choice choice = choose(&arena, versions[i]);
         if (choice.build != NULL && choice.cuda != NULL)
             fail_msg("'%s' got torch %s", versions[i], choice.build->version);
         assert_non_null(choice.note);
@@ -241,7 +242,7 @@ static void test_torch_choice__has_no_build_for_what_it_does_not_know(void **sta
 static void open_scope(struct af_arena *arena, const char *version, struct af_scope *scope)
 {
     static const struct af_machine machine;
-    struct af_torch_choice choice = choose(arena, version);
+    struct af_catalog_torch_choice choice = choose(arena, version);
     assert_int_equal(af_scope_of_torch(&symbols, &choice, &machine, false, scope, NULL),
                      ANYFLASH_OK);
     assert_int_equal(scope->missing_count, 0);
@@ -284,13 +285,13 @@ static void test_torch_stock__leaves_cuda_out_of_a_cpu_build(void **state)
 
 static enum anyflash_status load_failing(size_t nth, size_t *asked_out)
 {
-    struct af_torch_symbols loaded;
+    struct af_catalog_torch_symbols loaded;
     af_mem_fail_nth(nth, false);
-    enum anyflash_status status = af_torch_symbols_load(&loaded, NULL);
+    enum anyflash_status status = af_catalog_torch_symbols_load(&loaded, NULL);
     *asked_out = af_mem_request_count();
     af_mem_fail_nth(0, false);
     if (status == ANYFLASH_OK)
-        af_torch_symbols_release(&loaded);
+        af_catalog_torch_symbols_release(&loaded);
     return status;
 }
 

@@ -127,7 +127,7 @@ static void test_read__refuses_folder_and_link_loop(void **state)
     assert_int_equal(af_file_read(&place->arena, loop, 9, &content, NULL), ANYFLASH_E_IO);
     assert_int_equal(af_file_read(&place->arena, place->folder, 9, &content, NULL),
                      ANYFLASH_E_IO);
-    assert_null(af_path_real(&place->arena, loop));
+    assert_null(af_file_real_path(&place->arena, loop));
 }
 
 static void test_read__large_sparse_file_is_refused_at_once(void **state)

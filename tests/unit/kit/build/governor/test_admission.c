@@ -25,8 +25,8 @@ static struct af_admit_job running(uint64_t need, double seconds, double elapsed
 static void expect(const struct af_admit_job *jobs, size_t count, uint64_t budget,
                    unsigned slots, enum af_admit_why why, size_t job)
 {
-    const struct af_admit_room room = {budget, slots, 0};
-    struct af_admit_answer answer = af_admit(jobs, count, &room);
+    const struct af_admit_limits limits = {budget, slots, 0};
+    struct af_admit_answer answer = af_admit(jobs, count, &limits);
     assert_int_equal(answer.why, why);
     assert_int_equal(answer.job, job);
 }
@@ -113,18 +113,18 @@ static void test_one_whose_peak_comes_earlier_starts_beside_a_large_one(void **s
 static void test_one_that_is_paused_needs_no_slot(void **state)
 {
     struct af_admit_job jobs[] = {rising(600, 60), rising(600, 60), rising(20, 200)};
-    const struct af_admit_room room = {810, 2, 20};
+    const struct af_admit_limits limits = {810, 2, 20};
     (void)state;
     jobs[0].state = jobs[1].state = AF_ADMIT_RUNNING;
     jobs[0].resident_bytes = 500;
     jobs[0].elapsed = 30;
     jobs[1].resident_bytes = 200;
     jobs[1].elapsed = 12;
-    assert_int_equal(af_admit(jobs, 3, &room).why, AF_ADMIT_SLOTS);
+    assert_int_equal(af_admit(jobs, 3, &limits).why, AF_ADMIT_SLOTS);
     jobs[1].paused = true;
-    assert_int_equal(af_admit(jobs, 3, &room).why, AF_ADMIT_NOW);
+    assert_int_equal(af_admit(jobs, 3, &limits).why, AF_ADMIT_NOW);
     jobs[2].need_bytes = 300; /* with it the others could not end */
-    assert_int_equal(af_admit(jobs, 3, &room).why, AF_ADMIT_MEMORY);
+    assert_int_equal(af_admit(jobs, 3, &limits).why, AF_ADMIT_MEMORY);
 }
 
 static unsigned next_random(unsigned *seed)
@@ -134,7 +134,7 @@ static unsigned next_random(unsigned *seed)
 }
 
 /* Runs all jobs to their end; the time it took. Each start is held to the room. */
-static double simulate(struct af_admit_job *jobs, const struct af_admit_room *room)
+static double simulate(struct af_admit_job *jobs, const struct af_admit_limits *limits)
 {
     double time = 0;
     size_t left = JOBS;
@@ -149,10 +149,10 @@ static double simulate(struct af_admit_job *jobs, const struct af_admit_room *ro
                 now[count++] = jobs[i];
             }
         }
-        struct af_admit_answer answer = af_admit(now, count, room);
+        struct af_admit_answer answer = af_admit(now, count, limits);
         if (answer.why == AF_ADMIT_NOW) {
             jobs[of[answer.job]].state = AF_ADMIT_RUNNING;
-            assert_true(af_admit_used(jobs, JOBS) <= room->budget_bytes);
+            assert_true(af_admit_used(jobs, JOBS) <= limits->budget_bytes);
             continue;
         }
         size_t first = SIZE_MAX;
@@ -218,12 +218,12 @@ static void test_schedules_reach_nine_tenths_of_the_best(void **state)
     for (unsigned seed = 1; seed <= 50; seed++) {
         struct af_admit_job jobs[JOBS];
         struct work work;
-        const struct af_admit_room room = {7700, 2 + seed % 7, 0};
+        const struct af_admit_limits limits = {7700, 2 + seed % 7, 0};
         make_jobs(seed, jobs, &work);
-        double best = least_time(&work, room.slots);
-        double took = simulate(jobs, &room);
+        double best = least_time(&work, limits.slots);
+        double took = simulate(jobs, &limits);
         if (best / took < 0.9)
-            fail_msg("seed %u, %u slots: %.0f s where %.0f may do", seed, room.slots, took,
+            fail_msg("seed %u, %u slots: %.0f s where %.0f may do", seed, limits.slots, took,
                      best);
     }
 }

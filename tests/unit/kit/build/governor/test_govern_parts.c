@@ -17,9 +17,9 @@
 #include <cmocka.h>
 
 #include "kit/build/governor/costs.h"
-#include "kit/build/governor/done.h"
-#include "kit/build/governor/room.h"
-#include "kit/build/governor/standstill.h"
+#include "kit/build/governor/headroom.h"
+#include "kit/build/governor/object_stamp.h"
+#include "kit/build/governor/stall.h"
 
 #include "tests/unit/own_folder.h"
 
@@ -49,45 +49,45 @@ static void put(const char *path, const char *text)
 
 static void test_little_work_at_the_limit_is_a_standstill(void **state)
 {
-    struct af_standstill standstill = {0};
-    struct af_standstill_look look = {.interval = 1, .running = 2, .at_limit = true};
+    struct af_stall stall = {0};
+    struct af_stall_sample look = {.interval = 1, .running = 2, .at_limit = true};
     (void)state;
     for (int second = 1; second < 15; second++) {
         look.now = second;
         look.user_seconds = 0.1;
-        assert_false(af_standstill_look(&standstill, &look));
+        assert_false(af_stall_check(&stall, &look));
     }
     look.now = 15;
-    assert_true(af_standstill_look(&standstill, &look));
+    assert_true(af_stall_check(&stall, &look));
     look.now = 16; /* it begins anew */
-    assert_false(af_standstill_look(&standstill, &look));
+    assert_false(af_stall_check(&stall, &look));
 }
 
 static void test_work_or_room_is_no_standstill(void **state)
 {
-    struct af_standstill standstill = {0};
+    struct af_stall stall = {0};
     (void)state;
     for (int second = 1; second < 60; second++) {
-        struct af_standstill_look look = {.now = second, .interval = 1, .running = 1};
+        struct af_stall_sample look = {.now = second, .interval = 1, .running = 1};
         look.at_limit = second % 10 != 0;                /* room now and then */
         look.user_seconds = second % 7 == 0 ? 0.9 : 0.1; /* or work */
-        assert_false(af_standstill_look(&standstill, &look));
+        assert_false(af_stall_check(&stall, &look));
     }
 }
 
 static void test_tightest_level_counts_without_page_cache(void **state)
 {
-    struct af_room_before before = {0};
-    struct af_room room;
+    struct af_headroom_previous before = {0};
+    struct af_headroom headroom;
     (void)state;
     put("proc/meminfo", "MemTotal: 16777216 kB\nMemFree: 1 kB\nMemAvailable: 8388608 kB\n");
     put("proc/pressure/memory", "some avg10=9.00 avg60=0 avg300=0 total=1\n"
                                 "full avg10=4.50 avg60=0 avg300=0 total=1\n");
     put("proc/stat", "cpu  100 5 7 9\n");
-    af_room_read(folder, NULL, &before, &room);
-    assert_int_equal(room.left_bytes, 8192 * MIB);
-    assert_int_equal(room.limit_bytes, 16384 * MIB);
-    assert_true(room.stalled > 0.0449 && room.stalled < 0.0451);
+    af_headroom_read(folder, NULL, &before, &headroom);
+    assert_int_equal(headroom.left_bytes, 8192 * MIB);
+    assert_int_equal(headroom.limit_bytes, 16384 * MIB);
+    assert_true(headroom.stalled > 0.0449 && headroom.stalled < 0.0451);
 
     put("proc/self/cgroup", "4:memory:/a/b\n0::/\n");
     put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
@@ -97,62 +97,62 @@ static void test_tightest_level_counts_without_page_cache(void **state)
     put("sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "4294967296\n");
     put("sys/fs/cgroup/memory/a/b/memory.stat", "cache 99\ntotal_rss 1024\n");
     put("sys/fs/cgroup/memory/a/b/memory.oom_control", "oom_kill_disable 0\noom_kill 3\n");
-    af_room_read(folder, NULL, &before, &room);
-    assert_int_equal(room.left_bytes, 1024 * MIB);
-    assert_int_equal(room.limit_bytes, 2048 * MIB);
-    assert_int_equal(room.kills, 3);
-    assert_int_equal(room.limit_hits, 7);
+    af_headroom_read(folder, NULL, &before, &headroom);
+    assert_int_equal(headroom.left_bytes, 1024 * MIB);
+    assert_int_equal(headroom.limit_bytes, 2048 * MIB);
+    assert_int_equal(headroom.kills, 3);
+    assert_int_equal(headroom.limit_hits, 7);
 }
 
 static void test_groups_of_version_2_are_read(void **state)
 {
-    struct af_room_before before = {0};
-    struct af_room room;
+    struct af_headroom_previous before = {0};
+    struct af_headroom headroom;
     (void)state;
     put("proc/self/cgroup", "0::/user\n");
     put("sys/fs/cgroup/user/memory.max", "3221225472\n");
     put("sys/fs/cgroup/user/memory.stat", "anon 1073741824\nfile 55\nshmem 1048576\n");
     put("sys/fs/cgroup/user/memory.events", "low 0\nhigh 0\nmax 12\noom 1\noom_kill 2\n");
-    af_room_read(folder, NULL, &before, &room);
-    assert_int_equal(room.left_bytes, 2047 * MIB);
-    assert_int_equal(room.kills, 2);
-    assert_int_equal(room.limit_hits, 12);
+    af_headroom_read(folder, NULL, &before, &headroom);
+    assert_int_equal(headroom.left_bytes, 2047 * MIB);
+    assert_int_equal(headroom.kills, 2);
+    assert_int_equal(headroom.limit_hits, 12);
 }
 
 static void test_slow_above_high_counts_as_a_limit(void **state)
 {
-    struct af_room_before before = {0};
-    struct af_room room;
+    struct af_headroom_previous before = {0};
+    struct af_headroom headroom;
     (void)state;
     put("proc/self/cgroup", "0::/user\n");
     put("sys/fs/cgroup/user/memory.high", "2147483648\n");
     put("sys/fs/cgroup/user/memory.events", "low 0\nhigh 30\nmax 12\noom 1\noom_kill 2\n");
-    af_room_read(folder, NULL, &before, &room);
-    assert_int_equal(room.left_bytes, 1023 * MIB);
-    assert_int_equal(room.limit_hits, 42);
+    af_headroom_read(folder, NULL, &before, &headroom);
+    assert_int_equal(headroom.left_bytes, 1023 * MIB);
+    assert_int_equal(headroom.limit_hits, 42);
     unlink("sys/fs/cgroup/user/memory.high");
 }
 
 static void test_kills_of_the_whole_system_and_waiting_groups_are_seen(void **state)
 {
-    struct af_room_before before = {0};
-    struct af_room room;
+    struct af_headroom_previous before = {0};
+    struct af_headroom headroom;
     (void)state;
     put("proc/self/cgroup", "4:memory:/a\n");
     put("proc/vmstat", "nr_free_pages 7\noom_kill 5\n");
     put("sys/fs/cgroup/memory/a/memory.oom_control",
         "oom_kill_disable 1\nunder_oom 1\noom_kill 0\n");
-    af_room_read(folder, NULL, &before, &room);
-    assert_int_equal(room.kills, 5);
-    assert_true(room.waits);
+    af_headroom_read(folder, NULL, &before, &headroom);
+    assert_int_equal(headroom.kills, 5);
+    assert_true(headroom.waits);
     unlink("proc/vmstat");
     unlink("sys/fs/cgroup/memory/a/memory.oom_control");
 }
 
 static void test_others_are_seen_on_our_processors_only(void **state)
 {
-    struct af_room_before before = {0};
-    struct af_room room;
+    struct af_headroom_previous before = {0};
+    struct af_headroom headroom;
     char text[256];
     cpu_set_t set;
     unsigned ours = 0;
@@ -161,23 +161,23 @@ static void test_others_are_seen_on_our_processors_only(void **state)
     while (!CPU_ISSET(ours, &set))
         ours++;
     put("proc/stat", "cpu  900000 5 7 9\ncpu1023 800000 0 0\n");
-    af_room_read(folder, NULL, &before, &room);
+    af_headroom_read(folder, NULL, &before, &headroom);
     snprintf(text, sizeof text, "cpu  900000 5 7 9\ncpu%u 1000 4 4\ncpu1023 800000 0 0\n",
              ours);
     put("proc/stat", text);
-    af_room_read(folder, NULL, &before, &room);
+    af_headroom_read(folder, NULL, &before, &headroom);
     assert_int_equal(before.busy_ticks, 1000);
 }
 
 static void test_unreadable_is_unlimited(void **state)
 {
-    struct af_room_before before = {0};
-    struct af_room room;
+    struct af_headroom_previous before = {0};
+    struct af_headroom headroom;
     (void)state;
     put("proc/meminfo", "MemTotal: many\n");
     unlink("proc/self/cgroup");
-    af_room_read(folder, NULL, &before, &room);
-    assert_true(room.left_bytes == AF_ROOM_UNLIMITED);
+    af_headroom_read(folder, NULL, &before, &headroom);
+    assert_true(headroom.left_bytes == AF_HEADROOM_UNLIMITED);
 }
 
 static const char *const command[] = {"cc", "-c", "a.cu", "-o", "a.o", "-MF", "a.d", NULL};
@@ -188,7 +188,7 @@ static void finish_object(void)
     put("with space.h", "header");
     put("a.o", "object");
     put("a.d", "a.o : a.cu \\\n  with\\ space.h\n");
-    af_done_note(command);
+    af_stamp_write(command);
     unlink("a.d"); /* as ninja does */
 }
 
@@ -204,10 +204,10 @@ static void test_finished_object_is_known_and_its_dependencies_are_back(void **s
 {
     (void)state;
     finish_object();
-    assert_true(af_done_is(command));
+    assert_true(af_stamp_is_current(command));
     assert_int_equal(access("a.d", R_OK), 0);
     unlink("a.o"); /* as an interrupted ninja does */
-    assert_true(af_done_is(command));
+    assert_true(af_stamp_is_current(command));
     assert_int_equal(access("a.o", R_OK), 0);
 }
 
@@ -217,18 +217,18 @@ static void test_room_for_a_note_is_taken_and_given_back(void **state)
     struct stat note;
     (void)state;
     put("r.c", "text");
-    af_done_reserve(argv);
+    af_stamp_reserve(argv);
     assert_int_equal(stat("r.o.done.new", &note), 0);
     assert_int_equal(note.st_size, 0);
-    af_done_give_up(argv);
+    af_stamp_discard(argv);
     assert_int_not_equal(stat("r.o.done.new", &note), 0);
-    af_done_reserve(argv);
+    af_stamp_reserve(argv);
     put("r.o", "object");
-    af_done_note(argv);
+    af_stamp_write(argv);
     assert_int_not_equal(stat("r.o.done.new", &note), 0);
     assert_int_equal(stat("r.o.done", &note), 0);
     assert_in_range(note.st_blocks * 512, 1, 65536); /* no more is kept than it needs */
-    assert_true(af_done_is(argv));
+    assert_true(af_stamp_is_current(argv));
 }
 
 static void test_changes_undo_what_was_finished(void **state)
@@ -237,21 +237,21 @@ static void test_changes_undo_what_was_finished(void **state)
                                         "a.o", "-MF", "a.d", NULL};
     (void)state;
     finish_object();
-    assert_false(af_done_is(other));
+    assert_false(af_stamp_is_current(other));
     touch_later("with space.h");
-    assert_false(af_done_is(command));
+    assert_false(af_stamp_is_current(command));
     finish_object();
     touch_later("a.cu");
-    assert_false(af_done_is(command));
+    assert_false(af_stamp_is_current(command));
     finish_object();
     put("a.o", "half an obj");
-    assert_false(af_done_is(command));
+    assert_false(af_stamp_is_current(command));
     finish_object();
     put("a.o.done", "");
-    assert_false(af_done_is(command));
+    assert_false(af_stamp_is_current(command));
     finish_object();
     unlink("with space.h");
-    assert_false(af_done_is(command));
+    assert_false(af_stamp_is_current(command));
 }
 
 static void test_costs_are_learned_and_forgotten_slowly(void **state)

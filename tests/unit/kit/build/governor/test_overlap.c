@@ -117,7 +117,7 @@ struct world {
     struct af_job jobs[FILES];
     double worked[FILES]; /* seconds */
     bool ended[FILES];
-    double now, looked, look_seconds, speed;
+    double now, looked, sample_seconds, speed;
     unsigned slots;
     unsigned stops; /* of one whose room was needed */
     uint64_t most;
@@ -184,7 +184,7 @@ static void tick(struct world *world)
 /* As watch.c looks at them. */
 static void look(struct world *world, uint64_t budget)
 {
-    struct af_bank_job rows[FILES];
+    struct af_deadlock_job rows[FILES];
     size_t of[FILES];
     size_t count = 0;
     uint64_t needs = 0;
@@ -202,15 +202,15 @@ static void look(struct world *world, uint64_t budget)
         }
         needs += af_demand_bytes(job);
         of[count] = i;
-        rows[count++] = af_demand_bank(job, budget, world->now - job->started);
+        rows[count++] = af_demand_deadlock_job(job, budget, world->now - job->started);
     }
     for (size_t i = 0; i < count + 1; i++) {
-        size_t at = af_bank_change(rows, count, budget, af_demand_growth(LIMIT));
+        size_t at = af_deadlock_pause_or_resume(rows, count, budget, af_demand_growth(LIMIT));
         if (at == SIZE_MAX)
             break;
         world->jobs[of[at]].paused = rows[at].paused;
     }
-    world->look_seconds = needs + af_demand_growth(LIMIT) > budget ? 0.2 : 0.5;
+    world->sample_seconds = needs + af_demand_growth(LIMIT) > budget ? 0.2 : 0.5;
     world->looked = world->now;
 }
 
@@ -232,7 +232,7 @@ static void stop_paused(struct world *world)
 
 static void admit(struct world *world, uint64_t budget)
 {
-    const struct af_admit_room room = {budget, world->slots, af_demand_growth(LIMIT)};
+    const struct af_admit_limits limits = {budget, world->slots, af_demand_growth(LIMIT)};
     for (;;) {
         struct af_admit_job rows[FILES];
         size_t of[FILES];
@@ -242,9 +242,9 @@ static void admit(struct world *world, uint64_t budget)
             if (job->state == AF_JOB_NEW)
                 continue;
             of[count] = i;
-            rows[count++] = af_demand_admit(job, budget, world->now - job->started);
+            rows[count++] = af_demand_admit_job(job, budget, world->now - job->started);
         }
-        struct af_admit_answer answer = af_admit(rows, count, &room);
+        struct af_admit_answer answer = af_admit(rows, count, &limits);
         if (answer.why != AF_ADMIT_NOW)
             return;
         start(world, of[answer.job]);
@@ -267,7 +267,7 @@ static struct world govern(const struct file *files, bool known, double speed)
     }
     while (!all_ended(&world)) {
         assert_true(world.now < 1000);
-        if (world.now - world.looked >= world.look_seconds || world.now == 0) {
+        if (world.now - world.looked >= world.sample_seconds || world.now == 0) {
             look(&world, budget);
             if (used(&world) + HOLDER + af_demand_growth(LIMIT) > LIMIT)
                 stop_paused(&world);

@@ -1,0 +1,235 @@
+/*
+ * compiler_wrapper.c: the compiler's stand-in.
+ *
+ * The compiler dies with its gate (PR_SET_PDEATHSIG); what the compiler itself
+ * started is killed by the gate, or by the governor when the gate was killed:
+ * both are subreapers, so what left the compiler's group and session is theirs.
+ */
+#include "kit/build/governor/compiler_wrapper.h"
+
+#include "kit/build/governor/channel.h"
+#include "kit/build/governor/object_stamp.h"
+#include "kit/build/governor/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define IOPRIO_WHO_PROCESS 1
+#define IOPRIO_IDLE (3 << 13)
+#define NICE 10
+#define SWEEPS 100
+#define OOM_SCORE "500" /* the kernel takes a compiler before the user's programs */
+
+struct wrapper {
+    const char *const *argv;
+    int socket;
+    int signals;
+    sigset_t before;
+    pid_t group;                /* of the running compiler; 0: none */
+    bool started;               /* once at least */
+    bool again;                 /* and more than once */
+    struct af_message *message; /* for sending and receiving */
+};
+
+static void kind(const char *text)
+{
+    ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
+    (void)ignored;
+}
+
+/* Asks; false when the governor is gone or the command too long. */
+static bool ask(struct wrapper *wrapper)
+{
+    char folder[4096];
+    *wrapper->message = (struct af_message){.kind = AF_MESSAGE_REQUEST};
+    if (getcwd(folder, sizeof folder) == NULL || !af_message_add(wrapper->message, folder))
+        return false;
+    for (const char *const *word = wrapper->argv; *word != NULL; word++) {
+        if (!af_message_add(wrapper->message, *word))
+            return false;
+    }
+    return af_channel_send(wrapper->socket, wrapper->message);
+}
+
+/* Becomes the compiler. Only calls that are safe after fork(). */
+static void become(const struct wrapper *wrapper, pid_t parent)
+{
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (fd >= 0) {
+        ssize_t ignored = write(fd, OOM_SCORE, strlen(OOM_SCORE));
+        (void)ignored;
+        close(fd);
+    }
+    setpriority(PRIO_PROCESS, 0, NICE);
+    syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_IDLE);
+    sigprocmask(SIG_SETMASK, &wrapper->before, NULL);
+    if (getppid() != parent)
+        _exit(127);
+    execv(wrapper->argv[0], (char *const *)(uintptr_t)wrapper->argv);
+    kind("anyflash: cannot start the compiler ");
+    kind(wrapper->argv[0]);
+    kind("\n");
+    _exit(127);
+}
+
+static bool start(struct wrapper *wrapper)
+{
+    pid_t parent = getpid();
+    wrapper->again = wrapper->started;
+    wrapper->started = true;
+    if (wrapper->again)
+        kind("\n" AF_WRAPPER_RESTARTED "\n");
+    af_stamp_reserve(wrapper->argv);
+    pid_t pid = fork();
+    if (pid == 0)
+        become(wrapper, parent);
+    if (pid < 0)
+        return false;
+    setpgid(pid, pid); /* whoever is first */
+    wrapper->group = pid;
+    *wrapper->message = (struct af_message){.kind = AF_MESSAGE_STARTED, .group = (int32_t)pid};
+    return af_channel_send(wrapper->socket, wrapper->message);
+}
+
+/* Keeps in mind what the compiler finished, by its status. */
+static void note(const struct wrapper *wrapper, int status)
+{
+    bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (well)
+        af_stamp_write(wrapper->argv);
+    else
+        af_stamp_discard(wrapper->argv);
+    if (well && wrapper->again)
+        kind("\n" AF_WRAPPER_SUCCEEDED "\n");
+}
+
+/* Kills what the compiler left behind, in its group or out of it. */
+static void sweep(pid_t group)
+{
+    af_tree_kill(group);
+    for (int i = 0; i < SWEEPS && waitpid(-1, NULL, WNOHANG) >= 0; i++) {
+        af_tree_kill_orphans(0);
+        poll(NULL, 0, 5); /* the dead hand on their children */
+    }
+}
+
+/* Ends the compiler and all of its group; one that has just ended well is noted. */
+static void stop(struct wrapper *wrapper)
+{
+    int status = 0;
+    if (wrapper->group == 0)
+        return;
+    if (waitpid(wrapper->group, &status, WNOHANG) != wrapper->group) {
+        af_tree_kill(wrapper->group);
+        waitpid(wrapper->group, &status, 0);
+    }
+    note(wrapper, status);
+    sweep(wrapper->group);
+    wrapper->group = 0;
+}
+
+/* After the compiler's end: tells it. False when it runs still, or nobody hears. */
+static bool report(struct wrapper *wrapper)
+{
+    struct rusage usage;
+    int status = 0;
+    pid_t pid = wait4(wrapper->group, &status, WNOHANG, &usage);
+    if (pid != wrapper->group)
+        return pid == 0;
+    sweep(wrapper->group);
+    wrapper->group = 0;
+    note(wrapper, status);
+    *wrapper->message = (struct af_message){
+        .kind = AF_MESSAGE_ENDED,
+        .status = status,
+        .peak_bytes = (uint64_t)usage.ru_maxrss * 1024,
+        .cpu_seconds = (double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec +
+                       1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec)};
+    return af_channel_send(wrapper->socket, wrapper->message);
+}
+
+/* A signal: the compiler's end, or ours. -1 to go on, else the exit code. */
+static int take_signal(struct wrapper *wrapper)
+{
+    struct signalfd_siginfo info;
+    if (read(wrapper->signals, &info, sizeof info) != (ssize_t)sizeof info)
+        return -1;
+    if (info.ssi_signo != SIGCHLD) {
+        stop(wrapper);
+        return 128 + (int)info.ssi_signo;
+    }
+    return wrapper->group == 0 || report(wrapper) ? -1 : AF_WRAPPER_EXIT_NO_GOVERNOR;
+}
+
+/* A word of the governor's. -1 to go on, else the exit code. */
+static int take_word(struct wrapper *wrapper)
+{
+    if (!af_channel_receive(wrapper->socket, wrapper->message))
+        return AF_WRAPPER_EXIT_NO_GOVERNOR;
+    if (wrapper->message->kind == AF_MESSAGE_EXIT)
+        return wrapper->message->status;
+    if (wrapper->message->kind == AF_MESSAGE_START && wrapper->group == 0)
+        return start(wrapper) ? -1 : AF_WRAPPER_EXIT_NO_GOVERNOR;
+    return AF_WRAPPER_EXIT_NO_GOVERNOR;
+}
+
+static int serve(struct wrapper *wrapper)
+{
+    int code = -1;
+    if (!ask(wrapper))
+        return AF_WRAPPER_EXIT_NO_GOVERNOR;
+    while (code < 0) {
+        struct pollfd waits[] = {{wrapper->signals, POLLIN, 0}, {wrapper->socket, POLLIN, 0}};
+        if (poll(waits, AF_COUNT(waits), -1) < 0 && errno != EINTR)
+            return AF_WRAPPER_EXIT_NO_GOVERNOR;
+        if (waits[0].revents != 0)
+            code = take_signal(wrapper);
+        else if (waits[1].revents != 0)
+            code = take_word(wrapper);
+    }
+    return code;
+}
+
+int af_wrapper_run(const char *const *argv)
+{
+    struct af_message message;
+    struct wrapper wrapper = {.argv = argv, .message = &message};
+    const char *name = getenv(AF_WRAPPER_VARIABLE);
+    sigset_t set;
+    wrapper.socket = name == NULL ? -1 : af_channel_connect(name);
+    if (wrapper.socket < 0) {
+        kind("anyflash: this compiler runs under `anyflash build` only, which is not there\n");
+        return AF_WRAPPER_EXIT_NO_GOVERNOR;
+    }
+    if (af_stamp_is_current(argv)) {
+        close(wrapper.socket);
+        return 0;
+    }
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, &wrapper.before);
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* who asked for it is gone */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    wrapper.signals = signalfd(-1, &set, SFD_CLOEXEC);
+    int code = wrapper.signals < 0 ? AF_WRAPPER_EXIT_NO_GOVERNOR : serve(&wrapper);
+    stop(&wrapper);
+    close(wrapper.signals);
+    close(wrapper.socket);
+    return code;
+}

@@ -1,0 +1,73 @@
+/*
+ * fit_context.c: what is judged against what: machines as views, options, tables; and
+ * the verdict on one wheel.
+ */
+#include <string.h>
+
+#include "kit/base/text.h"
+#include "kit/fit/verdict.h"
+
+static const struct af_fit_options no_options;
+
+static enum anyflash_status check(size_t machine_count, const struct af_fit_options *options,
+                                  struct anyflash_error *err)
+{
+    if (machine_count == 0)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "no machine to decide for");
+    if (options->arch != NULL && af_sm_parse(options->arch) < 0) {
+        char shown[40];
+        af_text_quote(shown, sizeof shown, options->arch, strlen(options->arch));
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'%s' is no compute capability, as 8.9 or 9.0",
+                       shown);
+    }
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_fit_context_open(struct af_fit_context *fit, struct af_tables *tables,
+                                         const struct af_catalog *catalog,
+                                         const struct af_machine *const *machines,
+                                         size_t machine_count,
+                                         const struct af_fit_options *options,
+                                         struct af_arena *arena, struct anyflash_error *err)
+{
+    *fit = (struct af_fit_context){.catalog = catalog,
+                                   .tables = tables,
+                                   .options = options == NULL ? &no_options : options,
+                                   .view_count = machine_count};
+    enum anyflash_status status = check(machine_count, fit->options, err);
+    if (status == ANYFLASH_OK)
+        status = af_tables_load(tables, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    fit->views = af_arena_array(arena, machine_count, sizeof *fit->views);
+    for (size_t i = 0; fit->views != NULL && i < machine_count; i++)
+        af_view_make(machines[i], tables, fit->options->arch, arena, &fit->views[i]);
+    if (!arena->failed)
+        return ANYFLASH_OK;
+    af_tables_release(tables);
+    return af_fail_memory(err);
+}
+
+enum anyflash_status af_fit_explain(const struct af_catalog *catalog,
+                                    const struct af_machine *machine,
+                                    const struct af_fit_options *options,
+                                    const struct af_catalog_wheel *wheel,
+                                    struct af_arena *arena,
+                                    const struct af_reason **reasons_out, size_t *count_out,
+                                    struct anyflash_error *err)
+{
+    struct af_tables tables;
+    struct af_fit_context fit;
+    size_t count = 0;
+    enum anyflash_status status =
+        af_fit_context_open(&fit, &tables, catalog, &machine, 1, options, arena, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    const struct af_reason *reasons = af_verdict_explain(&fit, wheel, arena, &count);
+    af_tables_release(&tables);
+    if (arena->failed)
+        return af_fail_memory(err);
+    *reasons_out = reasons;
+    *count_out = count;
+    return ANYFLASH_OK;
+}

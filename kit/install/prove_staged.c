@@ -1,0 +1,245 @@
+/*
+ * prove_staged.c: proofs (fit/proof.h) of what lies unpacked and is not in place yet.
+ */
+#include "kit/install/prove_staged.h"
+
+#include <string.h>
+
+#include "kit/base/text.h"
+#include "kit/catalog/tables.h"
+#include "kit/formats/metadata.h"
+#include "kit/proof/inspect_target.h"
+#include "kit/proof/proof.h"
+#include "kit/proof/symbol_scope.h"
+#include "kit/proof/torch_fitting.h"
+#include "kit/system/file.h"
+
+#define RECORD_BYTES_MAX (64u << 20)
+#define NAMES_MAX 20000u
+
+struct proving {
+    struct af_run *run;
+    const char *fresh;
+    const char *stated_torch;
+    struct af_scope scope;
+    struct af_tables tables;
+    struct af_catalog_torch_symbols symbols;
+    struct af_install_proved *proved;
+    size_t bad_count;
+    size_t torch_count; /* those that use torch */
+    size_t torch_bad_count;
+    const char *first_bad; /* why the first bad one is bad */
+};
+
+static const struct af_proof_check *first_of(const struct af_proof *proof,
+                                             enum af_answer answer)
+{
+    for (size_t i = 0; i < proof->check_count; i++)
+        if (proof->checks[i].answer == answer)
+            return &proof->checks[i];
+    return NULL;
+}
+
+static void take_bad(struct proving *proving, const char *path, const char *why)
+{
+    const char *sentence =
+        af_arena_format(proving->run->arena, "'%s' would not load: %s", path, why);
+    proving->bad_count++;
+    if (proving->first_bad == NULL)
+        proving->first_bad = sentence;
+    af_progress_message(&proving->run->progress, "%s", sentence == NULL ? why : sentence);
+}
+
+/* Of libraries that a wheel brings for its own use only what is wrong is told. */
+static void tell(struct proving *proving, const char *path, bool is_bundled,
+                 const struct af_proof *proof)
+{
+    const struct af_proof_check *no = first_of(proof, AF_NO);
+    const struct af_proof_check *unknown = first_of(proof, AF_UNKNOWN);
+    const struct af_progress *progress = &proving->run->progress;
+    if (proof->answer == AF_NO)
+        take_bad(proving, path, no == NULL ? "a check says no" : no->evidence);
+    else if (is_bundled)
+        return;
+    else if (proof->loads == AF_YES)
+        af_progress_message(progress, "proved: '%s' loads here%s%s", path,
+                            proof->built_for == NULL ? "" : "; built for ",
+                            proof->built_for == NULL ? "" : proof->built_for);
+    else
+        af_progress_message(progress, "not proved: '%s': %s: %s", path,
+                            unknown == NULL ? "unknown" : af_proof_check_title(unknown->id),
+                            unknown == NULL ? "nobody can tell" : unknown->evidence);
+}
+
+/* A library of operators, which packages load by torch. */
+static bool uses_torch(const struct af_binary *binary)
+{
+    for (size_t i = 0; i < binary->needed.count; i++)
+        if (af_starts_with(binary->needed.items[i], "libtorch") ||
+            af_starts_with(binary->needed.items[i], "libc10"))
+            return true;
+    return false;
+}
+
+static void add_loadable(struct proving *proving, const char *word)
+{
+    struct af_install_proved *proved = proving->proved;
+    for (size_t i = 0; i < proved->loadable_count; i++)
+        if (af_equal(proved->loadable[i], word))
+            return;
+    if (word != NULL && proved->loadable_count < AF_LOADABLE_MAX)
+        proved->loadable[proved->loadable_count++] = word;
+}
+
+/* "a/b/c.so" as "module:a.b.c", after "package:a"; a library by its file. */
+static void take_loadable(struct proving *proving, const char *path,
+                          const struct af_binary *binary)
+{
+    struct af_arena *arena = proving->run->arena;
+    size_t top = strcspn(path, "/");
+    const char *name = af_path_name(path);
+    const char *init =
+        af_arena_format(arena, "%s/%.*s/__init__.py", proving->fresh, (int)top, path);
+    if (init != NULL && path[top] == '/' && !af_file_is_absent(init))
+        add_loadable(proving, af_arena_format(arena, "package:%.*s", (int)top, path));
+    if (binary->init_name == NULL) {
+        if (uses_torch(binary))
+            add_loadable(proving,
+                         af_arena_format(arena, "library:%s/%s", proving->run->site, path));
+        return;
+    }
+    char *word =
+        af_arena_text(arena, af_arena_format(arena, "module:%.*s%s", (int)(name - path), path,
+                                             binary->init_name));
+    for (char *at = word; at != NULL && *at != '\0'; at++)
+        *at = *at == '/' ? '.' : *at;
+    add_loadable(proving, word);
+}
+
+static enum anyflash_status prove_one(struct proving *proving,
+                                      const struct af_inspect_extension *extension,
+                                      struct anyflash_error *err)
+{
+    struct af_load load;
+    struct af_proof proof;
+    struct af_arena *arena = proving->run->arena;
+    const char *path = extension->path;
+    if (extension->problem != NULL) {
+        take_bad(proving, path, extension->problem);
+        return ANYFLASH_OK;
+    }
+    enum anyflash_status status = af_scope_load(&proving->scope, &extension->facts.binary,
+                                                extension->folder, arena, &load, err);
+    struct af_proof_question question = {
+        .binary = &extension->facts.binary,
+        .gpu_code = extension->facts.gpu_code,
+        .kernels = extension->facts.kernels,
+        .scope = &proving->scope,
+        .load = &load,
+        .machine = proving->run->machine,
+        .tables = &proving->tables,
+        .stated_torch = proving->stated_torch,
+        .fitting_torch = af_proof_torch_fitting(&proving->symbols, &proving->tables,
+                                                &extension->facts.binary)};
+    if (status == ANYFLASH_OK)
+        status = af_proof_make(&question, arena, &proof, err);
+    if (status == ANYFLASH_OK)
+        tell(proving, path, extension->is_bundled, &proof);
+    if (status == ANYFLASH_OK && uses_torch(&extension->facts.binary)) {
+        proving->torch_count++;
+        proving->torch_bad_count += proof.answer == AF_NO;
+    }
+    if (status == ANYFLASH_OK && proof.loads == AF_YES && !extension->is_bundled)
+        take_loadable(proving, path, &extension->facts.binary);
+    return status;
+}
+
+/* The hashes of one RECORD, with which the files have been compared. */
+static void take_record(struct proving *proving, const char *path,
+                        struct af_inspect_target *target)
+{
+    struct af_arena *arena = proving->run->arena;
+    struct af_formats_record_line *line = af_arena_alloc(arena, sizeof *line);
+    struct af_span rest;
+    if (line == NULL || af_file_read(arena, path, RECORD_BYTES_MAX, &rest, NULL) != ANYFLASH_OK)
+        return;
+    while (af_formats_record_next(&rest, line)) {
+        for (size_t i = 0; line->sha256[0] != '\0' && i < target->count; i++) {
+            struct af_inspect_extension *one = &target->extensions[i];
+            if (strcmp(one->path, line->path) == 0)
+                one->sha256 = af_arena_text(arena, line->sha256);
+        }
+    }
+}
+
+static void take_records(struct proving *proving, struct af_inspect_target *target)
+{
+    struct af_arena *arena = proving->run->arena;
+    const char **names;
+    size_t count = 0;
+    if (af_folder_list(arena, proving->fresh, NAMES_MAX, &names, &count, NULL, NULL) !=
+        ANYFLASH_OK)
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (af_ends_with(names[i], ".dist-info"))
+            take_record(proving,
+                        af_arena_format(arena, "%s/%s/RECORD", proving->fresh, names[i]),
+                        target);
+}
+
+static enum anyflash_status prove_all(struct proving *proving, struct af_inspect_target *target,
+                                      struct anyflash_error *err)
+{
+    enum anyflash_status status = af_tables_load(&proving->tables, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = af_catalog_torch_symbols_load(&proving->symbols, err);
+    if (status != ANYFLASH_OK) {
+        af_tables_release(&proving->tables);
+        return status;
+    }
+    status = af_scope_installed(proving->run->machine, &proving->scope, err);
+    proving->scope.takes_siblings = true;
+    take_records(proving, target);
+    for (size_t i = 0; status == ANYFLASH_OK && i < target->count; i++) {
+        status = af_inspect_target_read(target, i, proving->run->arena, err);
+        /* Their names matter only where there is a GPU to run them. */
+        if (status == ANYFLASH_OK && proving->run->machine->gpus.count > 0)
+            status = af_inspect_target_read_kernels(target, i, proving->run->arena, err);
+        if (status == ANYFLASH_OK)
+            status = prove_one(proving, &target->extensions[i], err);
+    }
+    if (status == ANYFLASH_OK)
+        af_inspect_target_store_facts(target, proving->run->arena);
+    af_scope_release(&proving->scope);
+    af_catalog_torch_symbols_release(&proving->symbols);
+    af_tables_release(&proving->tables);
+    return status;
+}
+
+enum anyflash_status af_install_prove(struct af_run *run, const char *fresh, bool strict,
+                                      const char *stated_torch,
+                                      struct af_install_proved *proved,
+                                      struct anyflash_error *err)
+{
+    struct proving proving = {
+        .run = run, .fresh = fresh, .stated_torch = stated_torch, .proved = proved};
+    struct af_inspect_target target;
+    *proved = (struct af_install_proved){.refusal = NULL};
+    enum anyflash_status status =
+        af_inspect_target_open(fresh, run->state, run->arena, &target, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (target.count > 0)
+        status = prove_all(&proving, &target, err);
+    af_inspect_target_close(&target);
+    if (status == ANYFLASH_OK && run->arena->failed)
+        status = af_fail_memory(err);
+    if (status == ANYFLASH_OK &&
+        (strict
+             ? proving.bad_count > 0
+             : (target.count > 0 && proving.bad_count == target.count) ||
+                   (proving.torch_count > 0 && proving.torch_bad_count == proving.torch_count)))
+        proved->refusal = proving.first_bad;
+    return status;
+}

@@ -1,0 +1,33 @@
+/*
+ * prove_staged.h: the extensions of what was unpacked, proved against the environment
+ * before anything of it is moved there. Private to this module.
+ */
+#ifndef AF_KIT_INSTALL_PROVE_STAGED_H
+#define AF_KIT_INSTALL_PROVE_STAGED_H
+
+#include "kit/install/install.h"
+
+#define AF_LOADABLE_MAX 64
+
+/* Texts in the run's arena. */
+struct af_install_proved {
+    const char *refusal; /* a sentence; NULL: none */
+    /* What was proved to load, once it is in place: words of af_verify_extensions(). */
+    const char *loadable[AF_LOADABLE_MAX];
+    size_t loadable_count;
+};
+
+/*
+ * Proves each extension below `fresh`, of a wheel that says it was built for
+ * `stated_torch` ("2.8"; NULL: it says nothing), and tells the outcome by
+ * run->talk. With `strict` one that would not load is a refusal; else only when
+ * none would, or none of those that use torch: packages of others bring
+ * libraries for several versions of their neighbours. What is unknown is told,
+ * and no refusal.
+ */
+enum anyflash_status af_install_prove(struct af_run *run, const char *fresh, bool strict,
+                                      const char *stated_torch,
+                                      struct af_install_proved *proved_out,
+                                      struct anyflash_error *err);
+
+#endif

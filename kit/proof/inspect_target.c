@@ -1,0 +1,350 @@
+/*
+ * inspect_target.c: finds the shared libraries of what is inspected and reads their
+ * facts. A wheel's own words are read in subject_wheel.c. Called by `inspect`
+ * and by what proves a wheel before installing it.
+ */
+#include "kit/proof/inspect_target.h"
+
+#include <string.h>
+
+#include "kit/base/text.h"
+#include "kit/proof/inspect_wheel.h"
+#include "kit/system/file.h"
+
+#define FOLDERS_MAX 4000u
+#define NAMES_MAX 20000u
+#define NAME_BYTES 4000u
+#define START_BYTES 512u
+#define HEAD_BYTES 4096u
+#define START_WORTH_BYTES (1u << 20) /* smaller members are read whole at once */
+
+bool af_proof_path_is_shared_library(const char *path)
+{
+    const char *name = af_path_name(path);
+    const char *so = strstr(name, ".so");
+    return af_ends_with(name, ".so") ||
+           (so != NULL && so[3] == '.' && so[4] >= '0' && so[4] <= '9');
+}
+
+struct af_inspect_extension *af_inspect_target_add(struct af_inspect_target *target,
+                                                   const char *path)
+{
+    if (target->count == AF_INSPECT_EXTENSIONS_MAX || path == NULL) {
+        target->cut = true;
+        return NULL;
+    }
+    struct af_inspect_extension *one = &target->extensions[target->count++];
+    *one = (struct af_inspect_extension){.path = path,
+                                         .is_bundled = strstr(path, ".libs/") != NULL};
+    return one;
+}
+
+static void add_file(struct af_arena *arena, const char *shown, const char *path,
+                     struct af_inspect_target *target)
+{
+    struct af_inspect_extension *one =
+        af_inspect_target_add(target, af_text_scrub(arena, shown, NAME_BYTES));
+    if (one == NULL)
+        return;
+    one->file = path;
+    one->folder = af_path_folder(arena, path);
+}
+
+/* Where the name within the folder begins in a path that af_path_join() made. */
+static size_t shown_from(const char *folder)
+{
+    size_t len = strlen(folder);
+    return len > 0 && folder[len - 1] == '/' ? len : len + 1;
+}
+
+/* All shared libraries below the folder, folder after folder; links are not followed. */
+static enum anyflash_status add_folder(struct af_arena *arena, const char *folder,
+                                       struct af_inspect_target *target,
+                                       struct anyflash_error *err)
+{
+    const char **queue = af_arena_array(arena, FOLDERS_MAX, sizeof *queue);
+    size_t count = 0;
+    if (queue == NULL)
+        return af_fail_memory(err);
+    queue[count++] = folder;
+    for (size_t i = 0; i < count; i++) {
+        const char **names = NULL;
+        size_t name_count = 0;
+        enum anyflash_status status =
+            af_folder_list(arena, queue[i], NAMES_MAX, &names, &name_count, NULL, err);
+        if (status != ANYFLASH_OK && (i == 0 || status == ANYFLASH_E_NO_MEMORY))
+            return status;
+        for (size_t n = 0; status == ANYFLASH_OK && n < name_count; n++) {
+            const char *path = af_path_join(arena, queue[i], names[n]);
+            if (path == NULL || af_file_is_link(path))
+                continue;
+            if (af_proof_path_is_shared_library(names[n]) && af_file_is_regular(path))
+                add_file(arena, path + shown_from(folder), path, target);
+            else if (count < FOLDERS_MAX && af_file_is_folder(path))
+                queue[count++] = path;
+        }
+    }
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status begin(struct af_arena *arena, const char *what,
+                                  struct af_state *state, struct af_inspect_target *target,
+                                  struct anyflash_error *err)
+{
+    *target = (struct af_inspect_target){
+        .name = af_text_scrub(arena, what, NAME_BYTES),
+        .extensions =
+            af_arena_array(arena, AF_INSPECT_EXTENSIONS_MAX, sizeof *target->extensions),
+        .state = state,
+    };
+    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
+enum anyflash_status af_inspect_target_open_source(
+    struct af_source *source, const char *filename, const struct af_place *place,
+    struct af_state *state, struct af_arena *arena, struct af_inspect_target *out,
+    struct anyflash_error *err)
+{
+    struct af_inspect_target target;
+    enum anyflash_status status = begin(arena, filename, state, &target, NULL);
+    target.is_package = true;
+    target.place = *place;
+    target.source = af_arena_alloc(arena, sizeof *target.source);
+    target.zip = af_arena_alloc(arena, sizeof *target.zip);
+    if (arena->failed) {
+        af_source_close(source);
+        return af_fail_memory(err);
+    }
+    *target.source = *source;
+    *source = (struct af_source){0};
+    status = af_zip_open(target.source, target.zip, err);
+    if (status == ANYFLASH_OK)
+        status = af_inspect_target_read_wheel(&target, arena, err);
+    if (status == ANYFLASH_OK)
+        af_inspect_target_load_places(&target, arena);
+    if (status == ANYFLASH_OK)
+        *out = target;
+    else
+        af_inspect_target_close(&target);
+    return status;
+}
+
+/* A file by its first bytes: a wheel, else a library, which the proof then judges. */
+static enum anyflash_status open_file(const char *path, struct af_arena *arena,
+                                      struct af_inspect_target *out, struct anyflash_error *err)
+{
+    struct af_span start;
+    struct af_source source = {0};
+    enum anyflash_status status = af_file_read_start(arena, path, START_BYTES, &start, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    const char *other = af_inspect_not_a_wheel(start);
+    bool is_packed = start.len >= 2 && memcmp(start.data, "PK", 2) == 0;
+    if (other != NULL)
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' is %s",
+                       af_text_scrub(arena, path, NAME_BYTES), other);
+    if (!is_packed && !af_ends_with(path, ".whl")) {
+        add_file(arena, path, path, out);
+        return ANYFLASH_OK;
+    }
+    struct af_place place = af_place_of_file(arena, path);
+    status = af_source_open_file(path, &source, err);
+    return status == ANYFLASH_OK ? af_inspect_target_open_source(&source, path, &place,
+                                                                 out->state, arena, out, err)
+                                 : status;
+}
+
+enum anyflash_status af_inspect_target_open(const char *what, struct af_state *state,
+                                            struct af_arena *arena,
+                                            struct af_inspect_target *out,
+                                            struct anyflash_error *err)
+{
+    struct af_inspect_target target;
+    enum anyflash_status status = begin(arena, what, state, &target, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (af_file_is_absent(what))
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "'%s' does not exist", target.name);
+    if (af_file_is_folder(what))
+        status = add_folder(arena, what, &target, err);
+    else
+        status = open_file(what, arena, &target, err);
+    if (status == ANYFLASH_OK && arena->failed)
+        status = af_fail_memory(err);
+    if (status == ANYFLASH_OK)
+        *out = target;
+    else
+        af_inspect_target_close(&target);
+    return status;
+}
+
+enum anyflash_status af_inspect_target_open_installed(const struct af_machine *machine,
+                                                      struct af_state *state,
+                                                      struct af_arena *arena,
+                                                      struct af_inspect_target *out,
+                                                      struct anyflash_error *err)
+{
+    struct af_inspect_target target;
+    enum anyflash_status status = begin(arena, "installed", state, &target, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    for (size_t i = 0; i < machine->packages.count; i++) {
+        const struct af_package *package = &machine->packages.rows[i];
+        const char *folder = af_fact_text_or(&package->folder, NULL);
+        const struct af_fact *files = &package->extensions;
+        for (size_t n = 0;
+             folder != NULL && files->state == AF_FACT_KNOWN && n < files->value.list.count;
+             n++)
+            add_file(arena, files->value.list.items[n],
+                     af_path_join(arena, folder, files->value.list.items[n]), &target);
+    }
+    if (arena->failed)
+        return af_fail_memory(err);
+    target.is_package = true;
+    *out = target;
+    return ANYFLASH_OK;
+}
+
+/* The start of the member, as much as af_binary_read_start() wants; empty: no use. */
+static enum anyflash_status read_start(struct af_inspect_target *target,
+                                       const struct af_zip_member *member,
+                                       struct af_arena *arena, struct af_span *start_out,
+                                       struct anyflash_error *err)
+{
+    struct af_zip_stream stream;
+    char *bytes = NULL;
+    char head[HEAD_BYTES];
+    size_t got = 0;
+    size_t more = 0;
+    enum anyflash_status status = af_zip_stream_open(target->zip, member, &stream, err);
+    *start_out = (struct af_span){NULL, 0};
+    if (status != ANYFLASH_OK)
+        return status;
+    status = af_zip_stream_read(&stream, head, sizeof head, &got, err);
+    uint64_t wanted =
+        status == ANYFLASH_OK ? af_binary_start_bytes((struct af_span){head, got}) : 0;
+    if (wanted > 0 && (bytes = af_arena_alloc(arena, (size_t)wanted + got)) != NULL) {
+        memcpy(bytes, head, got);
+        if (wanted > got)
+            status = af_zip_stream_read(&stream, bytes + got, (size_t)wanted - got, &more, err);
+        *start_out = (struct af_span){bytes, got + more};
+    }
+    af_zip_stream_close(&stream);
+    return status;
+}
+
+/* Whether it could be read; a lack of memory is no property of the file. */
+static bool is_read(struct af_arena *arena, enum anyflash_status status)
+{
+    arena->failed = arena->failed || status == ANYFLASH_E_NO_MEMORY;
+    return status == ANYFLASH_OK;
+}
+
+enum anyflash_status af_inspect_target_read_start(struct af_inspect_target *target,
+                                                  size_t index, struct af_arena *arena,
+                                                  struct anyflash_error *err)
+{
+    struct af_inspect_extension *one = &target->extensions[index];
+    struct af_span start;
+    if (one->member == NULL || one->file != NULL ||
+        af_inspect_target_load_facts(target, one, arena) ||
+        one->member->size_bytes < START_WORTH_BYTES)
+        return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    enum anyflash_status status = read_start(target, one->member, arena, &start, err);
+    if (status == ANYFLASH_OK && start.len > 0)
+        one->has_facts = is_read(arena, af_binary_read_start(arena, start, one->member->name,
+                                                             &one->facts.binary, NULL));
+    one->is_new_to_state = one->has_facts;
+    return arena->failed ? af_fail_memory(err) : status;
+}
+
+/* NULL when it cannot be read: the checks then say so. */
+static const struct af_gpu_code *read_gpu_code(struct af_arena *arena, const char *file)
+{
+    struct af_gpu_code *code = af_arena_alloc(arena, sizeof *code);
+    return code != NULL && is_read(arena, af_gpu_code_read_file(arena, file, code, NULL))
+               ? code
+               : NULL;
+}
+
+static enum anyflash_status read_file(struct af_inspect_extension *one, struct af_arena *arena,
+                                      struct anyflash_error *err)
+{
+    struct anyflash_error why = {0};
+    struct af_facts facts = {.gpu_code = NULL};
+    enum anyflash_status status = af_binary_read_file(arena, one->file, &facts.binary, &why);
+    if (is_read(arena, status) && facts.binary.has_gpu_code)
+        facts.gpu_code = read_gpu_code(arena, one->file);
+    if (arena->failed)
+        return af_fail_memory(err);
+    one->has_facts = one->is_new_to_state = status == ANYFLASH_OK;
+    if (status == ANYFLASH_OK)
+        one->facts = facts;
+    else
+        one->problem = af_arena_text(arena, why.message);
+    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
+/*
+ * Whether the libraries of the wheel are known so well that `one` need not be
+ * unpacked: all of it, and of the others what they need.
+ */
+static bool knows_enough(struct af_inspect_target *target, struct af_inspect_extension *one,
+                         struct af_arena *arena)
+{
+    bool all =
+        af_inspect_target_load_facts(target, one, arena) && one->facts.binary.is_complete;
+    for (size_t i = 0; i < target->count && all; i++)
+        all = af_inspect_target_load_facts(target, &target->extensions[i], arena);
+    return all;
+}
+
+enum anyflash_status af_inspect_target_read(struct af_inspect_target *target, size_t index,
+                                            struct af_arena *arena, struct anyflash_error *err)
+{
+    struct af_inspect_extension *one = &target->extensions[index];
+    enum anyflash_status status = ANYFLASH_OK;
+    if (target->wheel != NULL)
+        status = af_inspect_target_unpack(target, knows_enough(target, one, arena), arena, err);
+    if (status != ANYFLASH_OK || one->problem != NULL)
+        return status;
+    bool is_known =
+        af_inspect_target_load_facts(target, one, arena) && one->facts.binary.is_complete;
+    if (arena->failed)
+        return af_fail_memory(err);
+    return is_known ? ANYFLASH_OK : read_file(one, arena, err);
+}
+
+static bool is_torch_extension(const struct af_binary *binary)
+{
+    bool found = binary->init_name != NULL;
+    for (size_t i = 0; i < binary->needed.count && !found; i++)
+        found = af_starts_with(binary->needed.items[i], "libtorch") ||
+                af_starts_with(binary->needed.items[i], "libc10");
+    return found;
+}
+
+enum anyflash_status af_inspect_target_read_kernels(struct af_inspect_target *target,
+                                                    size_t index, struct af_arena *arena,
+                                                    struct anyflash_error *err)
+{
+    struct af_inspect_extension *one = &target->extensions[index];
+    struct af_facts *facts = &one->facts;
+    struct af_source source;
+    enum anyflash_status status = ANYFLASH_OK;
+    if (facts->gpu_code == NULL || facts->kernels != NULL ||
+        !is_torch_extension(&facts->binary))
+        return ANYFLASH_OK;
+    if (one->file == NULL)
+        status = af_inspect_target_unpack(target, false, arena, err);
+    if (status != ANYFLASH_OK || !is_read(arena, af_source_open_file(one->file, &source, NULL)))
+        return arena->failed ? af_fail_memory(err) : status;
+    struct af_flash_kernels *kernels = af_arena_alloc(arena, sizeof *kernels);
+    if (kernels != NULL &&
+        af_flash_kernels_read(arena, &source, facts->gpu_code, kernels, NULL) == ANYFLASH_OK) {
+        facts->kernels = kernels;
+        one->is_new_to_state = true;
+    }
+    af_source_close(&source);
+    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}

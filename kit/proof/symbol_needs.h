@@ -1,0 +1,61 @@
+/*
+ * symbol_needs.h: what the names an extension wants say about it: whether it uses
+ * torch's C++ objects, which std::string ABI it was compiled with, which torch
+ * it was built for. Private to the proof. Mangled names are those of the
+ * Itanium C++ ABI, chapter 5.1.
+ */
+#ifndef AF_KIT_PROOF_SYMBOL_NEEDS_H
+#define AF_KIT_PROOF_SYMBOL_NEEDS_H
+
+#include "kit/catalog/tables.h"
+#include "kit/formats/binary.h"
+
+/* A set of torch minors: bit i is row i of tables->torch. */
+typedef uint64_t af_proof_torch_set;
+#define AF_PROOF_TORCH_SET_MAX 64u
+
+/* Whether the mangled name lies in a namespace of torch: c10, at, torch, caffe2. */
+bool af_proof_name_is_torch(const char *name);
+
+/*
+ * "c10::SymInt::sym_ne" of a mangled name: the qualified name without template
+ * arguments and parameters; the mangled name itself where it is not so simple.
+ * In the arena; NULL without memory.
+ */
+const char *af_proof_name_readable(struct af_arena *arena, const char *name);
+
+struct af_proof_symbol_needs {
+    bool torch;              /* functions or objects of torch's C++ */
+    bool stable_torch;       /* torch's C functions that stay: aoti_torch_*, torch_* */
+    bool objects;            /* tensors and their kin: where their members lie matters */
+    bool tensors;            /* at::Tensor itself */
+    bool registers;          /* operators, when it is loaded: TORCH_LIBRARY and its kin */
+    bool torch_python;       /* torch's own binding of tensors to Python */
+    bool tensor_counts;      /* counts references of tensors as torch 2.10 and later do */
+    bool owns_tensors;       /* makes or keeps tensors, and so gives references back */
+    enum af_answer cxx11abi; /* UNKNOWN: no std::string crosses */
+    const char *abi_name;    /* the wanted name that tells; or NULL */
+};
+
+void af_proof_symbol_needs_read(const struct af_binary *binary,
+                                struct af_proof_symbol_needs *out);
+
+/* For which torch minors it may have been built, and what tells. */
+struct af_dating {
+    af_proof_torch_set minors;
+    const char *source; /* "by its name", "by its symbols"; never NULL */
+    bool name_lies;     /* what its name states contradicts its bytes */
+};
+
+/*
+ * Dates the extension from its bytes, then narrows by `stated` ("2.8"; NULL: its
+ * name says nothing). `fitting`: minors whose exported symbols are all that it
+ * wants of torch (all bits: not known). Texts in the arena.
+ */
+enum anyflash_status af_dating_make(const struct af_binary *binary,
+                                    const struct af_proof_symbol_needs *wants,
+                                    const struct af_tables *tables, af_proof_torch_set fitting,
+                                    const char *stated, struct af_arena *arena,
+                                    struct af_dating *out, struct anyflash_error *err);
+
+#endif
