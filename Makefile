@@ -122,7 +122,7 @@ test-install: build
 	for installer in uv pip; do \
 	    ANYFLASH_TEST_INSTALLER=$$installer ANYFLASH=$(CURDIR)/build/$(PRESET)/anyflash \
 	    ANYFLASH_HOOKS=$(CURDIR)/build/$(PRESET)/tests/anyflash_hooks \
-	    PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest -q -p no:cacheprovider tests/run \
+	    PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest -q -p no:cacheprovider tests/install \
 	        || exit 1; done
 
 # The Python package; with TORCH_PYTHON=.../bin/python also its torch part.
