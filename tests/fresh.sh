@@ -43,7 +43,7 @@ make_base() {
 inside() {
     # shellcheck disable=SC2016
     unshare --mount sh -euc 'mount -t proc proc "$1/proc"; mount --rbind /dev "$1/dev"
-        shift; exec chroot "$@"' sh "$1" "$1" env -i HOME=/root PATH="$system_path" \
+        shift; exec chroot "$@"' sh "$1" "$1" env -i HOME=/opt PATH="$system_path" \
         TERM=dumb ${http_proxy:+http_proxy="$http_proxy"} \
         ${https_proxy:+https_proxy="$https_proxy"} ${no_proxy:+no_proxy="$no_proxy"} sh -euc "$2"
 }
@@ -66,12 +66,12 @@ try_release() {
     rm -rf --one-file-system "$work"
     make_base "$1" "$log" || { echo "$1: no base root, see $log"; tail -n 5 "$log"; return 1; }
     cp -a --reflink=auto "$folder/$1.base" "$work"
-    git bundle create -q "$work/root/head.bundle" HEAD
-    inside "$work" 'git clone -q /root/head.bundle /root/anyflash' >>"$log" 2>&1
+    git bundle create -q "$work/opt/head.bundle" HEAD
+    inside "$work" 'git clone -q /opt/head.bundle /opt/anyflash' >>"$log" 2>&1
     for command in "make run" "make test"; do
         begin=$SECONDS
         echo "== $command" >>"$log"
-        if ! inside "$work" "cd /root/anyflash; $command" >>"$log" 2>&1 </dev/null; then
+        if ! inside "$work" "cd /opt/anyflash; $command" >>"$log" 2>&1 </dev/null; then
             echo "$summary $command failed after $((SECONDS - begin)) s, see $log"
             explain_failure "$log"
             return 1
