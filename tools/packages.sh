@@ -7,18 +7,25 @@ set -eu
 
 base="gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libelf-dev libzstd-dev"
 base="$base liblz4-dev zlib1g-dev nettle-dev libsqlite3-dev"
-test="libcurl4 openssl libcmocka-dev python3 python3-pytest python3-venv python3-yaml man-db"
-test="$test groff-base"
-clang="clang libclang-rt-14-dev clang-format"
+test="libcurl4 openssl libcmocka-dev python3 python3-dev python3-pytest python3-venv"
+test="$test python3-yaml man-db groff-base"
+wasm="clang lld wasi-libc libclang-rt-dev-wasm32 nodejs"
+clang="clang libclang-rt-dev"
+format="clang-format"
 neon="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 
 wanted=$base
 for set in "$@"; do
     case $set in
     test) wanted="$wanted $test" ;;
+    wasm) wanted="$wanted $wasm" ;;
     clang) wanted="$wanted $clang" ;;
+    format) wanted="$wanted $format" ;;
     neon) wanted="$wanted $neon" ;;
-    *) echo "error: no package set '$set'; there are: test, clang, neon" >&2; exit 2 ;;
+    *)
+        echo "error: no package set '$set'; there are: test, wasm, clang, format, neon" >&2
+        exit 2
+        ;;
     esac
 done
 
@@ -27,13 +34,12 @@ if ! command -v dpkg-query >/dev/null 2>&1; then
     exit 0
 fi
 
+# What is installed, by its own name and by those that it provides (libcurl4t64: libcurl4).
+installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}, ${Provides}\n' |
+    sed -n 's/^installed //p' | tr ',' '\n' | sed 's/ *(.*//; s/ //g')
 missing=""
 for package in $wanted; do
-    status=$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)
-    case $status in
-    *" installed") ;;
-    *) missing="$missing $package" ;;
-    esac
+    printf '%s\n' "$installed" | grep -qx "$package" || missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0
 

@@ -218,18 +218,17 @@ static void fill_args(struct attend *attend)
     args->lse_batch_stride = args->heads * args->q_len;
 }
 
-/* o has q's shape with v's head size; lse is [B, H, Sq]. Memory for both. */
+/* o has q's shape with v's head size; lse is [B, H, Sq] or [H, Sq]. Memory for both. */
 static enum anyflash_status make_outputs(struct af_cli *cli, struct attend *attend,
                                          struct anyflash_error *err)
 {
     const struct af_npy_array *q = &attend->inputs[0].array;
+    const int64_t lse_dims[] = {dim(attend, 0, 4), heads_of(attend, 0), rows_of(attend, 0)};
+    size_t left_out = q->dim_count == 4 ? 0 : 1; /* 1: q, k and v have no batch */
     attend->o = *q;
-    attend->o.dims[q->dim_count - 1] = dim(attend, 2, 1);
-    attend->lse =
-        (struct af_npy_array){.element = AF_ELEMENT_F32, .dim_count = q->dim_count - 1};
-    attend->lse.dims[0] = dim(attend, 0, 4);
-    attend->lse.dims[q->dim_count - 3] = heads_of(attend, 0);
-    attend->lse.dims[q->dim_count - 2] = rows_of(attend, 0);
+    attend->o.dims[3 - left_out] = dim(attend, 2, 1);
+    attend->lse = (struct af_npy_array){.element = AF_ELEMENT_F32, .dim_count = 3 - left_out};
+    memcpy(attend->lse.dims, lse_dims + left_out, attend->lse.dim_count * sizeof lse_dims[0]);
     if (!af_formats_array_bytes(&attend->o, &attend->o.len) ||
         !af_formats_array_bytes(&attend->lse, &attend->lse.len))
         return af_fail(err, ANYFLASH_E_LIMIT, "the output would be too large");

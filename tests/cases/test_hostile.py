@@ -9,6 +9,7 @@ import pathlib
 import resource
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -21,6 +22,9 @@ SECONDS_MAX = 20  # a hang, not a slow neighbour
 MEMORY_MAX_BYTES = 256 << 20
 HUGE_BYTES = 200 << 20
 NOBODY = 65534
+PYTHON = pathlib.Path(sys.executable).resolve()
+VERSION = "{}.{}".format(*sys.version_info)
+SITE = f"lib/python{VERSION}/site-packages"
 
 
 def limit():
@@ -53,7 +57,7 @@ def sparse(path, size_bytes=HUGE_BYTES):
 @pytest.fixture
 def env(tmp_path):
     """A virtual environment as small as one can be, with a torch of two files."""
-    site = tmp_path / "env/lib/python3.11/site-packages"
+    site = tmp_path / "env" / SITE
     (site / "torch/lib").mkdir(parents=True)
     (site / "torch/version.py").write_text(
         "__version__ = '2.8.0+cu128'\ndebug = False\ncuda: Optional[str] = '12.8'\n"
@@ -61,10 +65,10 @@ def env(tmp_path):
     info = site / "flash_attn-2.8.3.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.4\nName: flash_attn\nVersion: 2.8.3\n")
-    (info / "RECORD").write_text("flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so,,1\n")
+    (info / "RECORD").write_text("flash_attn_2_cuda.abi3.so,,1\n")
     (tmp_path / "env/bin").mkdir()
-    (tmp_path / "env/bin/python").symlink_to("/usr/bin/python3")
-    (tmp_path / "env/pyvenv.cfg").write_text("home = /usr/bin\nversion = 3.11.2\n")
+    (tmp_path / "env/bin/python").symlink_to(PYTHON)
+    (tmp_path / "env/pyvenv.cfg").write_text(f"home = {PYTHON.parent}\nversion = {VERSION}.2\n")
     return tmp_path / "env"
 
 
@@ -97,13 +101,13 @@ BREAKAGES = {
     "loop": lambda path: path.symlink_to(path.name),
     "device": lambda path: path.symlink_to("/dev/zero"),
 }
-PLACES = ["pyvenv.cfg", "bin/python", "lib/python3.11/site-packages/torch/version.py",
-          "lib/python3.11/site-packages/torch/lib/libc10.so",
-          "lib/python3.11/site-packages/torch",
-          "lib/python3.11/site-packages/flash_attn-2.8.3.dist-info/METADATA",
-          "lib/python3.11/site-packages/flash_attn-2.8.3.dist-info/RECORD",
-          "lib/python3.11/site-packages/flash_attn-2.8.3.dist-info/direct_url.json",
-          "lib/python3.11/site-packages", "lib"]
+PLACES = ["pyvenv.cfg", "bin/python", SITE + "/torch/version.py",
+          SITE + "/torch/lib/libc10.so",
+          SITE + "/torch",
+          SITE + "/flash_attn-2.8.3.dist-info/METADATA",
+          SITE + "/flash_attn-2.8.3.dist-info/RECORD",
+          SITE + "/flash_attn-2.8.3.dist-info/direct_url.json",
+          SITE, "lib"]
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -125,7 +129,7 @@ def test_env__broken_anywhere_ends_in_a_record_or_a_refusal(env, place, breakage
 
 @pytest.mark.parametrize("breakage", ["binary", "huge", "fifo", "loop", "folder", "device"])
 def test_version_py__that_cannot_be_read_is_unknown_with_the_file(env, breakage):
-    path = env / "lib/python3.11/site-packages/torch/version.py"
+    path = env / SITE / "torch/version.py"
     path.unlink()
     BREAKAGES[breakage](path)
     version = look(env)["torch"]["version"]
@@ -142,7 +146,7 @@ def test_project__broken_files_do_no_harm(tmp_path, name, breakage):
 
 
 def test_env__names_that_are_no_text_are_scrubbed(env):
-    site = os.fsencode(env / "lib/python3.11/site-packages")
+    site = os.fsencode(env / SITE)
     for name in (b"flash_attn-\xff\xfe.dist-info", b"xformers-1\x1b[31m.dist-info",
                  b"torch-2\n8.dist-info", b"a" * 255):
         os.mkdir(site + b"/" + name)
@@ -150,7 +154,7 @@ def test_env__names_that_are_no_text_are_scrubbed(env):
 
 
 def test_env__ten_thousand_packages_are_read_in_time(env):
-    site = env / "lib/python3.11/site-packages"
+    site = env / SITE
     for i in range(10000):
         (site / f"p{i}-1.0.dist-info").mkdir()
     look(env)
@@ -212,10 +216,10 @@ def readable_by_all():
     shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("place", ["lib/python3.11/site-packages", "bin", "lib", "pyvenv.cfg",
-                                   "lib/python3.11/site-packages/torch",
-                                   "lib/python3.11/site-packages/torch/version.py",
-                                   "lib/python3.11/site-packages/flash_attn-2.8.3.dist-info"])
+@pytest.mark.parametrize("place", [SITE, "bin", "lib", "pyvenv.cfg",
+                                   SITE + "/torch",
+                                   SITE + "/torch/version.py",
+                                   SITE + "/flash_attn-2.8.3.dist-info"])
 def test_env__unreadable_parts_are_unknown(env, readable_by_all, monkeypatch, place):
     folder, prefix, program = readable_by_all
     shutil.move(env, folder / "env")

@@ -1,6 +1,6 @@
 """`anyflash config`: what is written for each tool, and that the rest of a file stays.
 
-The texts are checked with the real tools by tests/config (make test-config).
+The texts are checked with the real tools by tests/config (tests/run config).
 """
 import hashlib
 import json

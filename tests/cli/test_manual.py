@@ -36,7 +36,8 @@ def test_man_page_renders_without_warnings(anyflash):
     done = subprocess.run(["groff", "-man", "-Tutf8", "-ww"], capture_output=True,
                           input=anyflash("help", "--man").out.encode())
     assert done.returncode == 0 and done.stderr == b""
-    assert b"ANYFLASH(1)" in done.stdout
+    # Releases of groff mark text up differently: by escape sequences, by overstriking, or not.
+    assert b"ANYFLASH(1)" in re.sub(rb"\x1b\[[0-9;]*m|.\x08", b"", done.stdout)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

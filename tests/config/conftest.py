@@ -1,6 +1,6 @@
 """A project, an index and the real uv and pip, for tests of what `anyflash config` writes.
 
-`make test-config` prepares what is needed: uv on PATH or in $UV, pip 26 in $PIP_PYTHON's
+`tests/run config` prepares what is needed: uv on PATH or in $UV, pip 26 in $PIP_PYTHON's
 environment, and in $BUILD_WHEELS the wheels that a build needs (setuptools, wheel,
 packaging, psutil, ninja). What is missing makes its tests skip.
 """

@@ -1,6 +1,7 @@
 /*
  * test_faults_probe.c: lack of memory at every allocation of looking at this
  * machine, with an environment of a few files so that every reader has work.
+ * Its Python is a made file, so that the one installed here does not matter.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,16 +21,19 @@
 
 #include "tests/unit/own_folder.h"
 
-#define SITE "env/lib/python3.11/site-packages"
+#define PYTHON_MADE AF_TEST_DATA "/unit/machine/elf/python-3.13"
+#define SITE "env/lib/python3.13/site-packages"
 #define INFO SITE "/flash_attn-2.8.3.dist-info"
 
 static const char *const folders[] = {
-    "env", "env/bin",     "env/lib",         "env/lib/python3.11",
-    SITE,  SITE "/torch", SITE "/torch/lib", INFO,
+    "base", "base/bin", "base/lib",    "base/lib/python3.13",
+    "env",  "env/bin",  "env/lib",     "env/lib/python3.13",
+    SITE,   INFO,       SITE "/torch", SITE "/torch/lib",
 };
 
 static const char *const contents[][2] = {
-    {"env/pyvenv.cfg", "home = /usr/bin\nversion = 3.11.2\n"},
+    {"base/lib/python3.13/os.py", "\n"},
+    {"env/pyvenv.cfg", "home = base/bin\nversion = 3.13.7\n"},
     {SITE "/torch/version.py", "__version__ = '2.8.0+cu128'\ncuda: Optional[str] = '12.8'\n"},
     {INFO "/METADATA", "Metadata-Version: 2.4\nName: flash_attn\nVersion: 2.8.3\n"
                        "Requires-Dist: torch\n"},
@@ -49,6 +53,16 @@ static void fill(const char *name, const char *content)
     assert_int_equal(fclose(file), 0);
 }
 
+static void copy(const char *from, const char *to)
+{
+    char bytes[1 << 12];
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    assert_true(in != NULL && out != NULL);
+    size_t count = fread(bytes, 1, sizeof bytes, in);
+    assert_true(count > 0 && feof(in) && fwrite(bytes, 1, count, out) == count);
+    assert_int_equal(fclose(in) | fclose(out) | chmod(to, 0700), 0);
+}
+
 static int make_environment(void **state)
 {
     (void)state;
@@ -58,13 +72,15 @@ static int make_environment(void **state)
         assert_int_equal(mkdir(folders[i], 0700), 0);
     for (size_t i = 0; i < AF_COUNT(contents); i++)
         fill(contents[i][0], contents[i][1]);
-    return symlink("/usr/bin/python3", "env/bin/python");
+    copy(PYTHON_MADE, "base/bin/python3.13");
+    return symlink("../../base/bin/python3.13", "env/bin/python");
 }
 
 static int remove_environment(void **state)
 {
     (void)state;
     unlink("env/bin/python");
+    unlink("base/bin/python3.13");
     for (size_t i = 0; i < AF_COUNT(contents); i++)
         unlink(contents[i][0]);
     for (size_t i = AF_COUNT(folders); i-- > 0;)

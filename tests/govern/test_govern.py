@@ -55,7 +55,7 @@ def test_a_compiler_that_fails_ends_the_build_and_keeps_the_rest(tmp_path):
 
 @tight
 def test_what_was_learned_corrects_what_is_predicted(tmp_path):
-    project = Project(tmp_path, [f"m60-s0.3-{i}" for i in range(4)])
+    project = Project(tmp_path, [f"m56-s0.3-{i}" for i in range(4)])
     project.run(MEMORY, 4, 0.1)
     for path in tmp_path.glob("*.o*"):
         path.unlink()
@@ -66,7 +66,7 @@ def test_what_was_learned_corrects_what_is_predicted(tmp_path):
     for line in lines:
         running += line.startswith("started") - line.startswith("ended")
         most = max(most, running)
-    assert most == 2, lines  # two of 60 MiB fit into 128, as was learned
+    assert most == 2, lines  # two of 56 MiB, libc and margin fit into 128, as was learned
 
 
 def test_a_gate_without_its_governor_refuses(tmp_path):

@@ -1,4 +1,4 @@
-"""Tests against the real transformers, diffusers, kernels and vLLM: `make test-integrations`.
+"""Tests against the real transformers, diffusers, kernels and vLLM: `tests/run integrations`.
 
 They need no network: models are tiny and made in code (tiny.py).
 """

@@ -2,7 +2,7 @@
 
     ANYFLASH_LIBRARY=... python tests/onnx/run.py
 
-Needs the packages onnx and numpy; `make test-onnx` makes an environment with
+Needs the packages onnx and numpy; `tests/run onnx` makes an environment with
 them. A case's model gives its options and its data set what is expected. The
 score matrix that some cases also ask for is no output of the API and is not
 compared; past keys and values are joined to the new ones here.

@@ -1,4 +1,4 @@
-"""Tests of the Python package against a built library: $ANYFLASH_LIBRARY, `make test-python`.
+"""Tests of the Python package against a built library: $ANYFLASH_LIBRARY, `tests/run python`.
 
 What a test needs beyond the standard library (NumPy, torch) it asks for by
 pytest.importorskip, so that the suite runs in every environment.

@@ -5,7 +5,7 @@
 
 Each environment is made anew in FOLDER by uv: bare, with NumPy, and, for the Pythons
 named by --torch, with that torch. Runs inside.py there. A Python that cannot be had is
-said and passed over; fewer than PYTHONS_AT_LEAST is a failure. Called by `make test-wheel`.
+said and passed over; fewer than PYTHONS_AT_LEAST is a failure. Called by `tests/run wheel`.
 """
 
 import argparse

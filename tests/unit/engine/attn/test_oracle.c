@@ -166,7 +166,7 @@ static void test_oracle__dropout_keeps_by_philox_and_rescales(void **state)
         assert_true(o[n] == 0 || fabs(o[n] - 1 / (32 * 0.75)) < 1e-12);
         kept += o[n] != 0;
     }
-    assert_in_range(kept, 32 * 32 * 0.70, 32 * 32 * 0.80);
+    assert_true(kept >= 32 * 32 * 0.70 && kept <= 32 * 32 * 0.80);
     assert_near(lse, (const double[]){log(32)}, 1, 1e-12);
 }
 

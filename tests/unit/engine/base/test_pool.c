@@ -143,7 +143,7 @@ static void lend(void (*body)(void *argument), void *argument, int32_t workers, 
 {
     struct lent_thread threads[8];
     int count = workers + 1;
-    assert_in_range(workers, 2, 4);
+    assert_true(workers >= 2 && workers <= 4);
     ++*(int *)user;
     for (int n = 0; n < count; n++) {
         threads[n] = (struct lent_thread){.body = body, .argument = argument};

@@ -227,7 +227,7 @@ static void test_room_for_a_note_is_taken_and_given_back(void **state)
     af_stamp_write(argv);
     assert_int_not_equal(stat("r.o.done.new", &note), 0);
     assert_int_equal(stat("r.o.done", &note), 0);
-    assert_in_range(note.st_blocks * 512, 1, 65536); /* no more is kept than it needs */
+    assert_true(note.st_blocks > 0 && note.st_blocks * 512 <= 65536); /* no more than needed */
     assert_true(af_stamp_is_current(argv));
 }
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from conftest import compiled, make_wheel, snapshot, visible
+from conftest import EXTENSION_END, compiled, make_wheel, snapshot, visible
 
 OFFICIAL = "cu12torch2.8cxx11abiTRUE"
 
@@ -184,7 +184,7 @@ void *PyInit_part(void) { return PyModule_Create2(&module, 1013); }
 def test_compiled_parts_of_any_package_are_loaded_after_it_was_installed(
         quick_place, tmp_path, code, loads):
     place = quick_place
-    name = "one/deep/part.cpython-311-x86_64-linux-gnu.so"
+    name = "one/deep/part" + EXTENSION_END
     wheel = make_wheel(tmp_path, name="one", requires=(),
                        files={name: compiled(tmp_path / "build", code),
                               "one/deep/__init__.py": b""})

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from conftest import make_wheel, visible
+from conftest import PYTHON_TAG, WHEEL_TAG, make_wheel, visible
 
 OFFICIAL = "cu12torch2.8cxx11abiTRUE"
 GIVEN = ("--here", "--given", "sm=8.9", "--given", "driver=580.65.06")
@@ -88,7 +88,7 @@ def shop(quick_place, tmp_path):
     place = quick_place
     fake_torch(place)
     folder = tmp_path / "shop"
-    wheel = make_wheel(folder, local=OFFICIAL, tag="cp311-cp311-linux_x86_64",
+    wheel = make_wheel(folder, local=OFFICIAL, tag=WHEEL_TAG,
                        requires=("torch",))
     place.server = Server(folder)
     place.wheel = wheel
@@ -99,7 +99,7 @@ def shop(quick_place, tmp_path):
         {"source": "Dao-AILab/flash-attention", "kind": "official", "package": "flash_attn",
          "version": "2.8.3", "local": OFFICIAL, "release_tag": "v2.8.3",
          "filename": wheel.name, "url": url, "cuda": "12", "torch": "2.8", "cxx11abi": True,
-         "python": "cp311", "abi": "cp311", "platform": "linux_x86_64", "sm": ["8.0", "9.0"],
+         "python": PYTHON_TAG, "abi": PYTHON_TAG, "platform": "linux_x86_64", "sm": ["8.0", "9.0"],
          "evidence": "listed"}]) + "\n")
     place.words = ("--catalog", place.catalog, "--prefer", "wheel", *GIVEN)
     yield place
@@ -193,7 +193,7 @@ def test_a_saved_plan_with_a_hash_takes_no_other_file(shop, tmp_path):
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(plan))
     good = shop.wheel.read_bytes()
-    make_wheel(shop.wheel.parent, local=OFFICIAL, tag="cp311-cp311-linux_x86_64",
+    make_wheel(shop.wheel.parent, local=OFFICIAL, tag=WHEEL_TAG,
                text="evil = 1\n")
     before = shop.tree()
     done = shop.run("install", "--plan", path, "--allow-http", *GIVEN)
@@ -251,7 +251,7 @@ def test_files_can_be_taken_to_a_node_without_network(shop, tmp_path):
 def test_a_file_that_changed_on_its_way_is_refused(shop, tmp_path):
     folder = tmp_path / "usb"
     assert install(shop, "--download-only", folder).returncode == 0
-    make_wheel(folder, local=OFFICIAL, tag="cp311-cp311-linux_x86_64", text="evil = 1\n")
+    make_wheel(folder, local=OFFICIAL, tag=WHEEL_TAG, text="evil = 1\n")
     done = shop.run("install", "--from", folder, *GIVEN)
     assert done.returncode == 3 and "another file than the plan's" in done.stderr
 

@@ -4,10 +4,10 @@ import subprocess
 
 import pytest
 
-from conftest import compiled, make_wheel
+from conftest import EXTENSION_END, PYTHON_TAG, WHEEL_TAG, compiled, make_wheel
 from test_plan import GIVEN, Server, fake_torch, install
 
-EXTENSION = "flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so"
+EXTENSION = "flash_attn_2_cuda" + EXTENSION_END
 LIBRARIES = ("libtorch_global_deps.so", "libc10.so", "libtorch_cpu.so", "libtorch_python.so",
              "libtorch.so", "libshm.so", "libtorch_cuda.so", "libc10_cuda.so")
 LOADS = "void *PyInit_flash_attn_2_cuda(void) { return 0; }\n"
@@ -33,14 +33,14 @@ def market(quick_place, tmp_path):
     def offer(version, torch, code):
         local = f"cu12torch{torch}cxx11abiTRUE"
         wheel = make_wheel(place.folder, version=version, local=local,
-                           tag="cp311-cp311-linux_x86_64",
+                           tag=WHEEL_TAG,
                            files={EXTENSION: compiled(tmp_path / "build", code)})
         url = place.server.url(wheel.name.replace("+", "%2B"))
         place.rows.append({
             "source": "Dao-AILab/flash-attention", "kind": "official", "package": "flash_attn",
             "version": version, "local": local, "release_tag": f"v{version}",
             "filename": wheel.name, "url": url, "cuda": "12", "torch": torch, "cxx11abi": True,
-            "python": "cp311", "abi": "cp311", "platform": "linux_x86_64",
+            "python": PYTHON_TAG, "abi": PYTHON_TAG, "platform": "linux_x86_64",
             "sm": ["8.0", "9.0"], "evidence": "listed"})
         place.catalog.write_text("\n".join(map(json.dumps, place.rows)) + "\n")
         return url

@@ -12,6 +12,12 @@ from pathlib import Path
 import pytest
 
 PROGRAM = os.environ.get("ANYFLASH", "anyflash")
+HOST_PYTHON = "/usr/bin/python3"  # what the environments are made of, whatever its version
+PRINT_TAG = "import sys; print('cp%d%d' % sys.version_info[:2])"
+PYTHON_TAG = subprocess.run([HOST_PYTHON, "-c", PRINT_TAG], capture_output=True, text=True,
+                            check=True).stdout.strip()
+WHEEL_TAG = f"{PYTHON_TAG}-{PYTHON_TAG}-linux_x86_64"
+EXTENSION_END = f".cpython-{PYTHON_TAG[2:]}-x86_64-linux-gnu.so"
 KILLABLE = os.environ.get("ANYFLASH_HOOKS", "anyflash_hooks")
 
 
@@ -111,7 +117,7 @@ def templates(tmp_path_factory):
 def pip_template():
     """Making an environment with pip takes seconds: one is made, and copied."""
     folder = TEMPLATES[0]
-    subprocess.run(["/usr/bin/python3", "-m", "venv", folder], check=True)
+    subprocess.run([HOST_PYTHON, "-m", "venv", folder], check=True)
     return folder
 
 
@@ -129,7 +135,7 @@ class Place:
             folder.mkdir(parents=True)
         if installer == "uv":
             (self.bin / "uv").symlink_to(UV)
-            subprocess.run([UV, "venv", "-q", "--python", "/usr/bin/python3", self.venv],
+            subprocess.run([UV, "venv", "-q", "--python", HOST_PYTHON, self.venv],
                            check=True, env=self.environment())
         else:
             shutil.copytree(pip_template(), self.venv, symlinks=True)
@@ -173,7 +179,7 @@ def have(installer):
     if installer == "uv" and UV is None:
         pytest.skip("needs uv: pip install uv")
     if installer == "pip":
-        done = subprocess.run(["/usr/bin/python3", "-c", "import ensurepip"],
+        done = subprocess.run([HOST_PYTHON, "-c", "import ensurepip"],
                               capture_output=True)
         if done.returncode != 0:
             pytest.skip("needs venv and pip of /usr/bin/python3: package python3-venv")
