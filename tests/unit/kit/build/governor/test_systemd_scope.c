@@ -14,7 +14,6 @@
 #include <cmocka.h>
 
 #include "kit/build/governor/build_cgroup.h"
-#include "kit/build/governor/systemd_scope.h"
 
 #define USERS "/user.slice/user-7.slice/user@7.service/app.slice"
 
