@@ -7,8 +7,8 @@ set -eu
 
 base="gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libelf-dev libzstd-dev"
 base="$base liblz4-dev zlib1g-dev nettle-dev libsqlite3-dev"
-test="libcurl4 openssl libcmocka-dev python3 python3-pytest python3-venv python3-yaml man-db"
-test="$test groff-base"
+test="libcurl4 openssl libcmocka-dev python3 python3-pytest python3-venv python3-yaml python3-jsonschema"
+test="$test man-db groff-base"
 clang="clang libclang-rt-14-dev clang-format"
 neon="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 
