@@ -7,7 +7,8 @@ import json
 import pathlib
 import sys
 
-PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/reference/schema/machine.schema.json"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "reference" / "schema" / "machine.schema.json"
 TYPES = {
     "text": {"type": "string"},
     "integer": {"type": "integer"},
@@ -16,8 +17,8 @@ TYPES = {
 }
 DESCRIPTION = (
     "`anyflash machine`: the record of a machine. A fact is {value, source} when it is known "
-    "(value null: known not to be there) and {unknown: why} when it is not. --machine also reads "
-    "records with bare values, null and missing keys: what is missing is unknown.")
+    "(value null: known not to be there) and {unknown: why} when it is not. --machine also "
+    "reads records with bare values, null and missing keys: what is missing is unknown.")
 
 
 def closed(properties, required=True):
