@@ -24,9 +24,8 @@ def commands_of(page):
     lines += re.findall(r"`(anyflash [^`]+)`", FENCED.sub("", text))
     for line in lines:
         for part in re.split(r"&&|\||;", line.removeprefix("$ ")):
-            words = shlex.split(part, comments=True) if part.strip().startswith("anyflash") else []
-            if words and words[0] == "anyflash":
-                yield words[1:]
+            if part.strip().split(" ")[0] == "anyflash":
+                yield shlex.split(part, comments=True)[1:]
 
 
 @pytest.fixture
