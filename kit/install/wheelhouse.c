@@ -75,8 +75,9 @@ static void read_name(struct opened *opened, const char *file)
     struct af_wheel_name *name = &opened->name;
     char *filename = af_arena_text(opened->arena, file);
     enum af_wheel_name_problem problem = af_wheel_name_parse(file, strlen(file), name);
-    const struct af_span package = {name->package, strlen(name->package)};
-    if (problem != AF_WHEEL_NAME_VALID)
+    bool valid = problem == AF_WHEEL_NAME_VALID;
+    const struct af_span package = {name->package, valid ? strlen(name->package) : 0};
+    if (!valid)
         wheel->reason =
             af_arena_format(opened->arena, "its name %s", af_wheel_name_problem_text(problem));
     else if (name->variant[0] != '\0')
