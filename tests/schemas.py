@@ -19,15 +19,8 @@ def load(name):
 
 
 @functools.cache
-def validators():
-    """A validator for each schema, by the first word of its file name."""
-    found = {}
-    for path in sorted(FOLDER.glob("*.schema.json")):
-        name = path.name.removesuffix(".schema.json")
-        schema = load(name)
-        jsonschema.Draft202012Validator.check_schema(schema)
-        found[name] = jsonschema.Draft202012Validator(schema)
-    return found
+def validator(name):
+    return jsonschema.Draft202012Validator(load(name))
 
 
 def name_of(answer):
@@ -38,7 +31,7 @@ def name_of(answer):
 
 def problems(answer):
     """Where the answer differs from its schema, one text each; empty when it satisfies it."""
-    found = validators()[name_of(answer)].iter_errors(answer)
+    found = validator(name_of(answer)).iter_errors(answer)
     return [f"{'/'.join(map(str, error.absolute_path)) or 'the answer'}: {error.message[:400]}"
             for error in found]
 

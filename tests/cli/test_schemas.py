@@ -8,6 +8,7 @@ import json
 import re
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 import schemas
@@ -89,6 +90,12 @@ def test_every_schema_is_listed_in_the_reference():
     listed = set(re.findall(r"\(schema/([a-z-]+)\.schema\.json\)", page))
     assert listed == {path.name.removesuffix(".schema.json")
                       for path in schemas.FOLDER.glob("*.json")}
+
+
+def test_every_schema_is_one():
+    for path in schemas.FOLDER.glob("*.json"):
+        schema = schemas.load(path.name.removesuffix(".schema.json"))
+        jsonschema.Draft202012Validator.check_schema(schema)
 
 
 def test_no_schema_lets_unknown_members_pass():
