@@ -8,10 +8,11 @@ import json
 import re
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 import schemas
+
+jsonschema = pytest.importorskip("jsonschema", reason="needs package python3-jsonschema")
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = sorted(path for folder in ("tests/cases/machines", "examples/machines")
