@@ -4,16 +4,14 @@ if(ANYFLASH_STATIC)
     list(PREPEND CMAKE_FIND_LIBRARY_SUFFIXES .a)
 endif()
 pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson)
-pkg_check_modules(elf REQUIRED IMPORTED_TARGET libelf)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(lz4 REQUIRED IMPORTED_TARGET liblz4)
 pkg_check_modules(zlib REQUIRED IMPORTED_TARGET zlib)
-pkg_check_modules(nettle REQUIRED IMPORTED_TARGET nettle)
 pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
 
-anyflash_room(kit/base LIBRARIES PkgConfig::jansson PkgConfig::nettle)
+anyflash_room(kit/base LIBRARIES PkgConfig::jansson)
 anyflash_room(kit/system LIBRARIES PkgConfig::sqlite3 ${CMAKE_DL_LIBS} m)
-anyflash_room(kit/formats LIBRARIES PkgConfig::elf PkgConfig::zstd PkgConfig::lz4
+anyflash_room(kit/formats LIBRARIES PkgConfig::zstd PkgConfig::lz4
               PkgConfig::zlib)
 anyflash_room(kit/machine)
 anyflash_room(kit/catalog LIBRARIES PkgConfig::zstd)

@@ -1,12 +1,13 @@
 /*
- * source.h: random access to bytes that may be far away: a file, memory, or an
- * address read in parts (run/remote.h). Formats that read parts of something
- * large take a source; who opened it closes it.
+ * source.h: random access to bytes wherever they are: in memory, in a file
+ * (system/file_source.h) or at an address that is read in parts (proof/remote.h).
+ * Functions that read parts of something large take a source; the caller opens
+ * and closes it.
  *
  * A source serves one thread at a time.
  */
-#ifndef AF_KIT_FORMATS_SOURCE_H
-#define AF_KIT_FORMATS_SOURCE_H
+#ifndef AF_KIT_BASE_SOURCE_H
+#define AF_KIT_BASE_SOURCE_H
 
 #include "engine/base/base.h"
 
@@ -24,13 +25,6 @@ struct af_source {
         bytes_read; /* fetched so far from where the bytes are: the price of what was asked */
     void *context;  /* the implementation's own */
 };
-
-/*
- * Opens a regular file. Fails with NOT_FOUND, IO (not a regular file, too) or
- * NO_MEMORY. A file that shrinks while open gives DATA on reading.
- */
-enum anyflash_status af_source_open_file(const char *path, struct af_source *source_out,
-                                         struct anyflash_error *err);
 
 /*
  * A source over borrowed bytes, which must outlive it, as must `name`, scrubbed

@@ -1,5 +1,5 @@
 /*
- * dynamic_start.c: the tables of an extension from the first bytes of its file.
+ * elf_start.c: the tables of an extension from the first bytes of its file.
  * The dynamic section, which names them, lies behind the code, perhaps behind
  * hundreds of megabytes of GPU code; the tables lie in the first segment, in
  * the order of GNU ld and gold: .gnu.hash, .dynsym, .dynstr, .gnu.version,
@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "kit/formats/dynamic_tables.h"
+#include "kit/formats/elf_tables.h"
 
 #define SEARCH_BYTES 4096u
 #define BUCKETS_MAX 200000u
@@ -30,15 +30,15 @@ static uint64_t align(uint64_t offset, uint64_t to)
 /* Whether .gnu.hash may stand at `offset`; then hash, symbols and strings are set. */
 static bool try_hash(struct af_dynamic *dynamic, uint64_t offset)
 {
-    struct af_gnu_table table;
-    struct af_span file = dynamic->bytes;
-    size_t step = af_dyn_symbol_bytes(dynamic);
+    struct af_elf_gnu_table table;
+    struct af_span file = dynamic->elf.bytes;
+    size_t step = af_elf_symbol_bytes(dynamic);
     dynamic->gnu_hash = from(file, offset);
-    if (!af_dyn_read_gnu_table(dynamic, &table) || table.first_symbol == 0 ||
+    if (!af_elf_read_gnu_table(dynamic, &table) || table.first_symbol == 0 ||
         table.bucket_count > BUCKETS_MAX || table.bloom_shift > 31 || table.bloom_count == 0 ||
         (table.bloom_count & (table.bloom_count - 1)) != 0)
         return false;
-    size_t count = af_dyn_count_gnu_symbols(dynamic);
+    size_t count = af_elf_count_gnu_symbols(dynamic);
     if (count <= table.first_symbol)
         return false;
     uint64_t symbols = align(offset + table.chains + 4 * (count - table.first_symbol), 8);
@@ -51,12 +51,12 @@ static bool try_hash(struct af_dynamic *dynamic, uint64_t offset)
     while (dynamic->strings.len > 0 && dynamic->strings.data[dynamic->strings.len - 1] != '\0')
         dynamic->strings.len--;
     /* The table holds the hash of each symbol's name: the last one must agree. */
-    uint32_t name = af_dyn_u32_at(dynamic, dynamic->symbols, (count - 1) * step);
-    const char *text = af_dyn_text_at(dynamic, name);
+    uint32_t name = af_elf_u32_at(dynamic, dynamic->symbols, (count - 1) * step);
+    const char *text = af_elf_text_at(dynamic, name);
     uint64_t chain = table.chains + 4 * (uint64_t)(count - 1 - table.first_symbol);
     return text != NULL && name != 0 &&
-           (af_dyn_gnu_hash_of(text) | 1) ==
-               (af_dyn_u32_at(dynamic, dynamic->gnu_hash, chain) | 1);
+           (af_elf_gnu_hash_of(text) | 1) ==
+               (af_elf_u32_at(dynamic, dynamic->gnu_hash, chain) | 1);
 }
 
 /* Bytes of the chain of verneed records at `span`; 0 when it is none. */
@@ -64,17 +64,17 @@ static uint64_t needs_bytes(const struct af_dynamic *dynamic, struct af_span spa
 {
     uint64_t at = 0;
     for (size_t i = 0; i < RECORDS_MAX; i++) {
-        unsigned ones = af_dyn_u16_at(dynamic, span, at + 2);
-        uint32_t next = af_dyn_u32_at(dynamic, span, at + 12);
+        unsigned ones = af_elf_u16_at(dynamic, span, at + 2);
+        uint32_t next = af_elf_u32_at(dynamic, span, at + 12);
         uint64_t bytes = 16 + 16 * (uint64_t)ones;
-        if (af_dyn_u16_at(dynamic, span, at) != 1 || ones == 0 ||
-            af_dyn_u32_at(dynamic, span, at + 8) != 16 || (next != 0 && next != bytes) ||
-            !af_dyn_lies_in(span, at, (size_t)bytes))
+        if (af_elf_u16_at(dynamic, span, at) != 1 || ones == 0 ||
+            af_elf_u32_at(dynamic, span, at + 8) != 16 || (next != 0 && next != bytes) ||
+            !af_elf_contains(span, at, (size_t)bytes))
             return 0;
         for (unsigned n = 0; n < ones; n++) {
             uint64_t one = at + 16 + 16 * (uint64_t)n;
-            const char *text = af_dyn_text_at(dynamic, af_dyn_u32_at(dynamic, span, one + 8));
-            if (text == NULL || af_dyn_sysv_hash_of(text) != af_dyn_u32_at(dynamic, span, one))
+            const char *text = af_elf_text_at(dynamic, af_elf_u32_at(dynamic, span, one + 8));
+            if (text == NULL || af_elf_sysv_hash_of(text) != af_elf_u32_at(dynamic, span, one))
                 return 0;
         }
         at += bytes;
@@ -91,12 +91,12 @@ static unsigned highest_index(const struct af_dynamic *dynamic, struct af_span n
     uint64_t at = 0;
     uint32_t next;
     do {
-        unsigned ones = af_dyn_u16_at(dynamic, needs, at + 2);
+        unsigned ones = af_elf_u16_at(dynamic, needs, at + 2);
         for (unsigned n = 0; n < ones; n++) {
-            unsigned index = af_dyn_u16_at(dynamic, needs, at + 16 + 16 * (uint64_t)n + 6);
+            unsigned index = af_elf_u16_at(dynamic, needs, at + 16 + 16 * (uint64_t)n + 6);
             highest = index > highest ? index : highest;
         }
-        next = af_dyn_u32_at(dynamic, needs, at + 12);
+        next = af_elf_u32_at(dynamic, needs, at + 12);
         at += next;
     } while (next != 0);
     return highest;
@@ -111,14 +111,13 @@ static bool are_indices(const struct af_dynamic *dynamic, struct af_span span,
                         struct af_span needs)
 {
     unsigned highest = highest_index(dynamic, needs);
-    struct af_gnu_table table;
-    if (af_dyn_u16_at(dynamic, span, 0) != 0 || span.data[-1] != '\0' ||
-        !af_dyn_read_gnu_table(dynamic, &table))
+    struct af_elf_gnu_table table;
+    if (af_elf_u16_at(dynamic, span, 0) != 0 || span.data[-1] != '\0' ||
+        !af_elf_read_gnu_table(dynamic, &table))
         return false;
     for (size_t i = 1; i < dynamic->symbol_count; i++) {
-        unsigned index = af_dyn_u16_at(dynamic, span, 2 * (uint64_t)i);
-        if ((index & AF_VERSION_INDEX_MASK) > highest ||
-            (i >= table.first_symbol && index == 0))
+        unsigned index = af_elf_u16_at(dynamic, span, 2 * (uint64_t)i);
+        if ((index & AF_ELF_VERSION_MASK) > highest || (i >= table.first_symbol && index == 0))
             return false;
     }
     return true;
@@ -127,11 +126,11 @@ static bool are_indices(const struct af_dynamic *dynamic, struct af_span span,
 /* Finds .gnu.version and .gnu.version_r behind the strings; their end in the file, or 0. */
 static uint64_t find_versions(struct af_dynamic *dynamic)
 {
-    struct af_span file = dynamic->bytes;
+    struct af_span file = dynamic->elf.bytes;
     uint64_t strings = (uint64_t)(dynamic->strings.data - file.data);
     uint64_t indices = 2 * (uint64_t)dynamic->symbol_count;
     for (uint64_t at = align(strings + indices, 8); at + 32 <= file.len; at += 8) {
-        if (af_dyn_u16_at(dynamic, file, at) != 1)
+        if (af_elf_u16_at(dynamic, file, at) != 1)
             continue;
         struct af_span needs = from(file, at);
         uint64_t bytes = needs_bytes(dynamic, needs);
@@ -153,11 +152,11 @@ static uint64_t find_versions(struct af_dynamic *dynamic)
 /* Relocations from `offset` on, as long as they look like some. */
 static void find_relocations(struct af_dynamic *dynamic, uint64_t offset)
 {
-    struct af_span span = from(dynamic->bytes, align(offset, 8));
-    size_t step = af_dyn_relocation_bytes(dynamic, 0);
+    struct af_span span = from(dynamic->elf.bytes, align(offset, 8));
+    size_t step = af_elf_relocation_bytes(dynamic, 0);
     uint64_t at = 0;
-    for (; af_dyn_lies_in(span, at, step); at += step) {
-        uint64_t info = af_dyn_word_at(dynamic, span, at + 8);
+    for (; af_elf_contains(span, at, step); at += step) {
+        uint64_t info = af_elf_word_at(dynamic, span, at + 8);
         if ((info & 0xffffffffu) == 0 || (info & 0xffffffffu) > 2048 ||
             info >> 32 >= dynamic->symbol_count)
             break;
@@ -184,23 +183,28 @@ static void find_needed(struct af_dynamic *dynamic, const char *own_name)
 
 uint64_t af_dynamic_start_bytes(struct af_span start)
 {
-    struct af_dynamic dynamic = {.bytes = start};
-    if (!af_dyn_read_header(&dynamic) || !dynamic.is_64)
+    struct af_elf elf;
+    struct af_elf_part part;
+    if (af_elf_open_bytes(start, "", &elf, NULL) != ANYFLASH_OK || !elf.is_64)
         return 0;
-    const struct af_segment *first = af_dyn_first_segment(&dynamic);
-    if (first == NULL || first->offset != 0 || first->bytes > SEGMENT_BYTES_MAX)
-        return 0;
-    return first->bytes;
+    for (uint32_t i = 0; i < elf.segment_count; i++) {
+        if (af_elf_segment(&elf, i, &part, NULL) != ANYFLASH_OK)
+            return 0;
+        if (part.type == AF_ELF_SEGMENT_LOAD)
+            return part.offset == 0 && part.len <= SEGMENT_BYTES_MAX ? part.len : 0;
+    }
+    return 0;
 }
 
 enum anyflash_status af_dynamic_read_start(struct af_arena *arena, struct af_span start,
                                            const char *name, struct af_dynamic *out,
                                            struct anyflash_error *err)
 {
-    struct af_dynamic dynamic = {.bytes = start};
+    struct af_dynamic dynamic = {0};
     bool found = false;
     uint64_t end = 0;
-    if (af_dyn_read_header(&dynamic) && dynamic.is_64) {
+    if (af_elf_open_bytes(start, name, &dynamic.elf, NULL) == ANYFLASH_OK &&
+        dynamic.elf.is_64) {
         for (uint64_t at = 64; at < SEARCH_BYTES && at < start.len && !found; at += 8)
             found = try_hash(&dynamic, at);
         end = found ? find_versions(&dynamic) : 0;
@@ -210,7 +214,7 @@ enum anyflash_status af_dynamic_read_start(struct af_arena *arena, struct af_spa
                        "the start of the file does not show its tables");
     find_relocations(&dynamic, end);
     find_needed(&dynamic, name);
-    enum anyflash_status status = af_dyn_read_versions(arena, &dynamic, err);
+    enum anyflash_status status = af_elf_read_versions(arena, &dynamic, err);
     if (status == ANYFLASH_OK)
         *out = dynamic;
     return status;

@@ -1,8 +1,7 @@
 /*
- * source.c: sources over files and memory; the range check that all share. The
- * source over an address is run/remote.c.
+ * file_source.c: a source (kit/base/source.h) over a regular file.
  */
-#include "kit/formats/source.h"
+#include "kit/system/file_source.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,7 +47,7 @@ static void close_file(struct af_source *source)
     af_mem_free(file);
 }
 
-enum anyflash_status af_source_open_file(const char *path, struct af_source *source_out,
+enum anyflash_status af_file_source_open(const char *path, struct af_source *source_out,
                                          struct anyflash_error *err)
 {
     char shown[SHOWN_BYTES];
@@ -76,38 +75,4 @@ enum anyflash_status af_source_open_file(const char *path, struct af_source *sou
                                      .close = close_file,
                                      .context = file};
     return ANYFLASH_OK;
-}
-
-static enum anyflash_status read_bytes(struct af_source *source, uint64_t offset, void *to,
-                                       size_t len, struct anyflash_error *err)
-{
-    (void)err;
-    memcpy(to, (const char *)source->context + offset, len);
-    source->bytes_read += len;
-    return ANYFLASH_OK;
-}
-
-void af_source_of_bytes(struct af_span bytes, const char *name, struct af_source *source_out)
-{
-    *source_out = (struct af_source){.size_bytes = bytes.len,
-                                     .name = name,
-                                     .read_at = read_bytes,
-                                     .context = (void *)(uintptr_t)bytes.data};
-}
-
-enum anyflash_status af_source_read(struct af_source *source, uint64_t offset, void *to,
-                                    size_t len, struct anyflash_error *err)
-{
-    if (offset > source->size_bytes || len > source->size_bytes - offset)
-        return af_fail(err, ANYFLASH_E_DATA,
-                       "'%s' is cut short: %zu bytes at %llu are beyond its end", source->name,
-                       len, (unsigned long long)offset);
-    return len == 0 ? ANYFLASH_OK : source->read_at(source, offset, to, len, err);
-}
-
-void af_source_close(struct af_source *source)
-{
-    if (source->close != NULL)
-        source->close(source);
-    *source = (struct af_source){0};
 }
