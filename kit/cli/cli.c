@@ -47,13 +47,9 @@ enum anyflash_status af_cli_finish(const struct af_cli *cli, struct anyflash_err
 enum anyflash_status af_cli_json_take(struct af_cli *cli, json_t *json,
                                       struct anyflash_error *err)
 {
-    char *text = json != NULL ? json_dumps(json, JSON_INDENT(1)) : NULL;
-    json_decref(json);
-    if (text == NULL)
-        return af_fail_memory(err);
-    af_text_add(&cli->out, text);
-    af_text_add(&cli->out, "\n");
-    af_mem_free(text);
+    enum anyflash_status status = af_json_write_take(json, &cli->out, err);
+    if (status != ANYFLASH_OK)
+        return status;
     return af_cli_finish(cli, err);
 }
 
