@@ -5,6 +5,9 @@
 
 find_program(ANYFLASH_WASM_CC NAMES clang)
 set(wasm_sources ${PROJECT_SOURCE_DIR}/build/wasm)
+if(ANYFLASH_SANITIZE)
+    return() # one build of it is enough
+endif()
 if(NOT ANYFLASH_WASM_CC OR NOT EXISTS /usr/include/wasm32-wasi
    OR NOT EXISTS ${wasm_sources}/jansson OR NOT EXISTS ${wasm_sources}/libzstd)
     message(STATUS "No WebAssembly module: clang, wasi-libc or ${wasm_sources} is missing")
@@ -68,7 +71,7 @@ foreach(source ${jansson} ${zstd})
                          -I${wasm_folder}/include)
 endforeach()
 
-set(wasm_own ${PROJECT_SOURCE_DIR}/engine/base/base.c ${PROJECT_SOURCE_DIR}/engine/base/mem.c)
+set(wasm_own ${PROJECT_SOURCE_DIR}/page/module.c ${PROJECT_SOURCE_DIR}/engine/base/base.c ${PROJECT_SOURCE_DIR}/engine/base/mem.c)
 foreach(room ${anyflash_rooms})
     if(anyflash_kind_of_${room} STREQUAL "pure")
         file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.c)
