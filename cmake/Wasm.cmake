@@ -71,7 +71,7 @@ foreach(source ${jansson} ${zstd})
                          -I${wasm_folder}/include)
 endforeach()
 
-set(wasm_own ${PROJECT_SOURCE_DIR}/page/module.c ${PROJECT_SOURCE_DIR}/engine/base/base.c ${PROJECT_SOURCE_DIR}/engine/base/mem.c)
+set(wasm_own ${PROJECT_SOURCE_DIR}/engine/base/base.c ${PROJECT_SOURCE_DIR}/engine/base/mem.c)
 foreach(room ${anyflash_rooms})
     if(anyflash_kind_of_${room} STREQUAL "pure")
         file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.c)
