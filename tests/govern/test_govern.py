@@ -70,7 +70,7 @@ def test_what_was_learned_corrects_what_is_predicted(tmp_path):
 
 
 def test_a_gate_without_its_governor_refuses(tmp_path):
-    environment = {**os.environ, "ANYFLASH_GOVERNOR": "anyflash-gate-of-nobody"}
+    environment = {**os.environ, "ANYFLASH_GOVERNOR": "anyflash-governor-of-nobody"}
     for variables in (environment, {**os.environ}):
         done = subprocess.run(
             [TRY, "gate", COMPILER, "-c", "/m1-s0-x.src", "-o", str(tmp_path / "x.o")],

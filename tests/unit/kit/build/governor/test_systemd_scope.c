@@ -14,7 +14,6 @@
 #include <cmocka.h>
 
 #include "kit/build/governor/build_cgroup.h"
-#include "kit/build/governor/systemd_scope.h"
 
 #define USERS "/user.slice/user-7.slice/user@7.service/app.slice"
 
@@ -99,7 +98,7 @@ static void test_what_systemd_refused_is_told(void **state)
     assert_false(cgroup.scope);
     af_govern_build_cgroup_text(&cgroup, 1, text, sizeof text);
     assert_string_equal(text,
-                        "the build has no control group of its own (this system has none; "
+                        "the build has no control group of its own (this system has no control groups; "
                         "systemd-run: Failed to connect to bus)");
 }
 
