@@ -191,7 +191,7 @@ def test_installing_again_makes_it_anew(environment):
 @pytest.mark.parametrize("fails_at", [1, 2, 3, 4])
 def test_a_failed_install_leaves_what_was_there(environment, monkeypatch, fails_at):
     shim.install(environment.python)
-    note = environment.site / "flash_attn" / "utils" / "torch.py"
+    note = environment.site / "flash_attn" / "utils" / "distributed.py"
     note.write_text("# the old one\n")
     rename, done = os.rename, []
 
