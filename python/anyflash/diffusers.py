@@ -13,7 +13,7 @@ import torch
 from diffusers.models import attention_dispatch as _dispatch
 
 from . import flash_attn
-from ._masked import attend_masked
+from ._masked import Scores, attend_masked
 from .providers.call import seed
 
 _NAME = "anyflash"
@@ -54,20 +54,8 @@ def attention(
     known = mask is not None and not mask.requires_grad and mask.shape[-1] == key.shape[1]
     if plain and known and not is_causal and query.device.type == "cpu":
         scale = query.shape[-1] ** -0.5 if scale is None else scale
-        return attend_masked(
-            *rows,
-            mask,
-            None,
-            None,
-            None,
-            float(scale),
-            False,
-            -1,
-            -1,
-            0.0,
-            float(dropout_p),
-            seed(dropout_p),
-        )
+        numbers = (float(scale), False, -1, -1, 0.0, float(dropout_p), seed(dropout_p))
+        return attend_masked(*rows, Scores(mask), None, *numbers)
     options = {"enable_gqa": True} if enable_gqa else {}
     return torch.nn.functional.scaled_dot_product_attention(
         *rows, mask, dropout_p, is_causal, scale=scale, **options

@@ -23,7 +23,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from . import _hf_masks, _sink_functions, flash_attn
 from ._hf_elsewhere import attend_elsewhere, visible_mask
-from ._masked import attend_masked, is_short
+from ._masked import Scores, Starts, attend_masked
 from .providers.call import seed
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -40,7 +40,9 @@ def _one_dtype(query, key, value):
 
 def _with_sdpa(module, query, key, value, mask, causal, window, **options):
     """By torch: a bias on the scores that is learned, or float64."""
-    if mask is not None and is_short(mask):
+    if isinstance(mask, Scores):
+        mask = mask.values
+    elif mask is not None:
         mask = visible_mask(mask, causal, window, query.shape[2], key.shape[2])
     return sdpa_attention_forward(
         module, query, key, value, mask, is_causal=causal, **options
@@ -67,14 +69,14 @@ def attention(
 ):
     """An attention function of transformers: query [B, H, Sq, D], key and value [B, G, Sk, D].
 
-    attention_mask: None, or one of _masked.py, which register()'s mask function makes.
+    attention_mask: None, or a tensor as _hf_masks.mask() makes it.
     Returns out [B, Sq, H, D] and None: there are no attention weights.
     """
     causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
     left = sliding_window - 1 if sliding_window else -1
     window = (left, -1 if causal else left)
     query, key, value = _one_dtype(query, key, value)
-    mask = attention_mask
+    mask = _hf_masks.unpack(attention_mask)
     if cu_seq_lens_q is None:
         sizes = query.shape[0], query.shape[2], key.shape[2]
         mask = _hf_masks.with_sequences(mask, position_ids, *sizes)
@@ -100,16 +102,15 @@ def attention(
             *rows, dropout, scale, causal, window, softcap
         ), None
     sinks = None if s_aux is None else s_aux.float()
-    cu = [None, None]
-    if cu_seq_lens_q is not None and (mask is None or is_short(mask)):
-        cu = [cu_seq_lens_q.to(torch.int32), cu_seq_lens_k.to(torch.int32)]
+    if cu_seq_lens_q is not None and not isinstance(mask, Scores):
+        starts = cu_seq_lens_q.to(torch.int32), cu_seq_lens_k.to(torch.int32)
+        mask = Starts(*starts, getattr(mask, "window", None))
     attend = attend_masked if query.device.type == "cpu" else attend_elsewhere
     out = attend(
         query,
         key,
         value,
         mask,
-        *cu,
         sinks,
         float(scale),
         bool(causal),
