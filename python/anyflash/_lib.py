@@ -106,14 +106,17 @@ class _ContextArgs(ctypes.Structure):
 _EXCEPTIONS = {1: ValueError, 2: MemoryError, 8: NotImplementedError}
 
 
-#: All that the package calls: a library without one of them is an older build.
-_FUNCTIONS = (
+#: All functions that the package calls: a library without one of them is an older build.
+_ENGINE = (
     "anyflash_attend",
     "anyflash_attend_backward",
     "anyflash_context_free",
     "anyflash_context_new",
     "anyflash_explain",
     "anyflash_merge",
+    "anyflash_version_text",
+)
+_BINDINGS = (
     "anyflash_python_attend",
     "anyflash_torch_caller",
     "anyflash_torch_context",
@@ -122,53 +125,53 @@ _FUNCTIONS = (
     "anyflash_torch_enable",
     "anyflash_torch_operators",
     "anyflash_torch_withdraw",
-    "anyflash_version_text",
+)
+_REMEDY = (
+    "build it again (make install, or pip install . in anyflash's sources), or set "
+    f"ANYFLASH_LIBRARY to the libanyflash.so of {__version__}"
 )
 
 
-def _check(library, path):
-    """A library of another version would fail late, in the middle of a call."""
-    remedy = (
-        "build it again (make install, or pip install . in anyflash's sources), or let "
-        f"ANYFLASH_LIBRARY name the libanyflash.so of {__version__}"
-    )
-    missing = [name for name in _FUNCTIONS if not hasattr(library, name)]
-    if "anyflash_version_text" not in missing:
+def _open(path, functions):
+    """The library, with all of `functions`; without one a call would fail much later."""
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(f"anyflash cannot load its library '{path}': {error}") from None
+    if hasattr(library, "anyflash_version_text"):
         library.anyflash_version_text.restype = ctypes.c_char_p
         version = library.anyflash_version_text().decode("utf-8", "replace")
         if version != __version__:
             raise ImportError(
                 f"anyflash {__version__} cannot use its library '{path}', which is version "
-                f"{version}: {remedy}"
+                f"{version}: {_REMEDY}"
             )
+    missing = [name for name in functions if not hasattr(library, name)]
     if missing:
         raise ImportError(
             f"anyflash {__version__} cannot use its library '{path}', an older build without "
-            f"{', '.join(missing)}: {remedy}"
+            f"{', '.join(missing)}: {_REMEDY}"
         )
-
-
-def _load():
-    path = os.environ.get("ANYFLASH_LIBRARY") or os.path.join(
-        os.path.dirname(__file__), "libanyflash.so"
-    )
-    try:
-        library = ctypes.CDLL(path)
-    except OSError as error:
-        raise ImportError(f"anyflash cannot load its library '{path}': {error}") from None
-    _check(library, path)
-    for name in (
-        "anyflash_attend",
-        "anyflash_attend_backward",
-        "anyflash_explain",
-        "anyflash_context_new",
-    ):
-        getattr(library, name).restype = ctypes.c_int
-    library.anyflash_context_free.restype = None
     return library
 
 
-_library = _load()
+def _load():
+    """(the engine, the bindings for NumPy and torch): libanyflash.so, and beside it
+    libanyflash_python.so, which links to the first."""
+    path = os.environ.get("ANYFLASH_LIBRARY") or os.path.join(
+        os.path.dirname(__file__), "libanyflash.so"
+    )
+    library = _open(path, _ENGINE)
+    library.anyflash_context_free.restype = None
+    path_of_bindings = os.path.join(os.path.dirname(path), "libanyflash_python.so")
+    # FALLBACK for a build whose libanyflash.so has the bindings, too: delete this `if` when no
+    # build makes one.
+    if not os.path.exists(path_of_bindings):
+        path_of_bindings = path
+    return library, _open(path_of_bindings, _BINDINGS)
+
+
+_library, bindings = _load()
 _attend = _library.anyflash_attend
 _backward = _library.anyflash_attend_backward
 
@@ -177,11 +180,11 @@ def _builtin():
     """attend() of anyflash_python.h, or None where this interpreter has no place for it."""
     if sys.implementation.name != "cpython" or "t" in getattr(sys, "abiflags", ""):
         return None
-    make = ctypes.PyDLL(None, handle=_library._handle).anyflash_python_attend
+    make = ctypes.PyDLL(None, handle=bindings._handle).anyflash_python_attend
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_void_p]
     try:
         return make(ctypes.pythonapi._handle, None)
-    except ValueError:  # what ctypes makes of NULL
+    except ValueError:  # ctypes raises it for NULL
         return None
 
 

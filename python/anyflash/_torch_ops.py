@@ -14,7 +14,7 @@ import ctypes
 import torch
 
 from . import _attend, _lib
-from .torch import libtorch_cpu
+from ._libtorch import ATTEND, ATTEND_BACKWARD, ATTEND_DENSE, caller, libtorch_cpu
 
 _OPTIONS = (
     "Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, SymInt max_seqlen_q=0, "
@@ -32,7 +32,7 @@ class _TorchThreads:
     """The engine on torch's own threads: two pools in one process would fight."""
 
     def __init__(self):
-        self.of = _lib._library.anyflash_torch_context
+        self.of = _lib.bindings.anyflash_torch_context
         self.of.restype, self.of.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
         self.torch = libtorch_cpu()
 
@@ -199,8 +199,6 @@ def _gradients(ctx, dout, *of_others):
 def _callers():
     """The C kernels where Python must call them; they return None for what is wrong, which
     then raises in the words of _attend."""
-    from ._torch_library import ATTEND, ATTEND_BACKWARD, ATTEND_DENSE, caller
-
     full, dense, backward = map(caller, (ATTEND, ATTEND_DENSE, ATTEND_BACKWARD))
 
     def in_python(q, k, v, *options):
@@ -225,7 +223,7 @@ def _callers():
 def _register_kernels():
     """None: they are C. For a torch without the C shim's registry the functions that are
     the kernels of attend_forward and its short forms."""
-    register = _lib._library.anyflash_torch_operators
+    register = _lib.bindings.anyflash_torch_operators
     register.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     if register(libtorch_cpu()._handle, None) == 0:
         return None

@@ -21,13 +21,13 @@ cpp_wrapper, and AOTInductor packages, call torch's kernel directly and never co
 import contextlib
 import ctypes
 import functools
-import os
 import threading
 from typing import Iterator, Tuple
 
 import torch
 
 from . import _lib
+from ._libtorch import libtorch_cpu
 
 _SDPA, _FLASH, _FLASH_OUT = 1, 2, 4  # enum anyflash_torch_operators
 
@@ -44,13 +44,6 @@ _BACKWARD = (
 _turn = threading.Lock()
 _holders = set()  # who wants the engine: enable(), each enabled(), torch's registry
 _switch = None  # what switches it off, once it has been on
-
-
-def libtorch_cpu():
-    """torch's library, which is loaded already."""
-    return ctypes.CDLL(
-        os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
-    )
 
 
 def _takes(operator, known, least):
@@ -84,7 +77,7 @@ def _switch_off(disable, withdraw):
 
 def _switch_on():
     """Switches on, in C or else in Python; returns how to switch off."""
-    error, library = _lib._Error(), _lib._library
+    error, library = _lib._Error(), _lib.bindings
     library.anyflash_torch_enable.restype = ctypes.c_int
     library.anyflash_torch_enable.argtypes = [
         ctypes.c_void_p,
@@ -97,7 +90,7 @@ def _switch_on():
     if not hasattr(libtorch_cpu(), "aoti_torch_library_impl"):
         from ._torch_library import enable_in_python, withdraw
 
-        enable_in_python()
+        enable_in_python(is_enabled)
         operators = 0  # only the switch
     if library.anyflash_torch_enable(
         libtorch_cpu()._handle, operators, ctypes.addressof(error)
@@ -160,7 +153,7 @@ def enabled() -> Iterator[None]:
 def counts() -> Tuple[int, int]:
     """(calls, passed_on): calls that came while on, and those that torch's kernel did."""
     calls, passed_on = ctypes.c_uint64(), ctypes.c_uint64()
-    _lib._library.anyflash_torch_counts(ctypes.byref(calls), ctypes.byref(passed_on))
+    _lib.bindings.anyflash_torch_counts(ctypes.byref(calls), ctypes.byref(passed_on))
     return calls.value, passed_on.value
 
 
