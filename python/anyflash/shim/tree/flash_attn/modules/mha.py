@@ -255,7 +255,8 @@ class MHA(nn.Module):
     def _project(self, x, x_kv, mixer_subset):
         """(qkv [B, S, 3, H, D], None) of equal heads, or (q [B, S, H, D], kv)."""
         if self.cross_attn:
-            q = self.Wq(x if mixer_subset is None else x[:, mixer_subset])
+            asking = x if mixer_subset is None else x[:, mixer_subset]
+            q = self.Wq(asking)
             kv = self.Wkv(x if x_kv is None else x_kv)
         else:
             qkv = self.Wqkv(x)
