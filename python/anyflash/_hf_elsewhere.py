@@ -68,7 +68,7 @@ def _lengths(counts):
 def _unpadded(query, key, value, mask, aligned):
     """(q, k, v as packed rows, cu_q, cu_k, the rows' places in query) without hidden rows.
 
-    aligned: queries are rows of the keys' sequence, and those that are padding are removed, too.
+    aligned: queries are rows of the keys' sequence, and those of padding are removed, too.
     """
     batch, q_len = query.shape[:2]
     keys, used = mask.visible, used_of(mask)

@@ -93,7 +93,7 @@ _last = Remembered()
 
 
 def unpack(mask):
-    """The type of _masked.py that is in a tensor that mask() or a caller made; None for None."""
+    """The tensor that mask() or a caller made, as a type of _masked.py; None for None."""
     if mask is None or torch.compiler.is_compiling():
         return None if mask is None else _unpack(mask)
     return _last.get((mask,), None, lambda: _unpack(mask))

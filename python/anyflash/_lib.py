@@ -1,7 +1,7 @@
-"""libanyflash by ctypes: the argument struct, contexts, errors. No third package.
+"""libanyflash by ctypes: the argument struct, contexts, errors. Needs no other package.
 
-The struct of anyflash.h is written by one struct.Struct.pack_into per call:
-setting a hundred ctypes fields one by one would cost more than a small attention.
+The struct of anyflash.h is written by one struct.Struct.pack_into per call: setting a hundred
+ctypes fields one by one would cost more than a small attention.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ from ._version import __version__
 
 F32, F16, BF16, BOOL = 1, 2, 3, 4
 
-#: Members of struct anyflash_attend_args, in its order: name and struct format.
+#: Members of struct anyflash_attend_args in order: name and struct format.
 _TENSOR = "Pii3q"
 _MEMBERS = (
     ("struct_size", "N"),
@@ -72,7 +72,7 @@ _MEMBERS = (
 _FORMAT = struct.Struct("@" + "".join(letters for _, letters in _MEMBERS))
 _BACKWARD = struct.Struct("@NP" + _TENSOR * 5 + "PP")
 
-#: Where each member's first value stands among the values that are packed.
+#: Index of each member's first value among the values that are packed.
 AT = {}
 for _name, _letters in _MEMBERS:
     AT[_name] = sum(
@@ -102,7 +102,7 @@ class _ContextArgs(ctypes.Structure):
     ]
 
 
-#: Exceptions by enum anyflash_status; every other status is a RuntimeError.
+#: Exceptions by enum anyflash_status; any other status is a RuntimeError.
 _EXCEPTIONS = {1: ValueError, 2: MemoryError, 8: NotImplementedError}
 
 
@@ -177,7 +177,7 @@ _backward = _library.anyflash_attend_backward
 
 
 def _builtin():
-    """attend() of anyflash_python.h, or None where this interpreter has no place for it."""
+    """attend() of anyflash_python.h, or None if this interpreter does not support it."""
     if sys.implementation.name != "cpython" or "t" in getattr(sys, "abiflags", ""):
         return None
     make = ctypes.PyDLL(None, handle=bindings._handle).anyflash_python_attend
@@ -188,13 +188,13 @@ def _builtin():
         return None
 
 
-#: attend(q, k, v, layout, out, return_lse, context's address, options), which does all in C,
-#: or None for what it does not take.
+#: attend(q, k, v, layout, out, return_lse, context's address, options) in C; returns None for
+#: arguments that it does not support.
 fast_attend = _builtin() or (lambda *arguments: None)
 
 
 def values():
-    """A new list of values for the struct, as ANYFLASH_ATTEND_ARGS_INIT sets them."""
+    """A new list of values for the struct, the same as ANYFLASH_ATTEND_ARGS_INIT."""
     return _EMPTY[:]
 
 
@@ -203,7 +203,7 @@ def _fail(status, error):
 
 
 class _Local(threading.local):
-    """Buffers that one thread packs into: no allocation, no lock in a call."""
+    """Buffers of one thread, so that a call needs no allocation and no lock."""
 
     def __init__(self):
         self.forward = ctypes.create_string_buffer(_FORMAT.size)
@@ -218,7 +218,7 @@ _local = _Local()
 
 
 class _Context:
-    """The engine's thread pool of this process; made at the first call, anew after a fork."""
+    """The engine's thread pool of this process; created at the first call, again in a fork."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -253,7 +253,7 @@ _context = _Context()
 
 
 def _forget_context():
-    """In a forked child the pool's threads do not exist: leave the parent's pool alone."""
+    """In a forked child: forgets the pool, which has no threads there, without freeing it."""
     global _context
     old, _context = _context, _Context()
     _context.count, old.handle = old.count, None
@@ -264,10 +264,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def set_threads(count):
-    """Computes on `count` threads from now on; 0: all cores that affinity and cgroup leave us.
+    """Sets the number of threads; 0: all cores that affinity and cgroup allow.
 
-    Calls that run meanwhile finish on the old threads, which end with them. Raises
-    ValueError for a negative count.
+    >>> anyflash.set_threads(4)
+
+    Running calls finish on the old threads. Raises ValueError for a negative count.
     """
     global _context
     if count < 0:
@@ -279,16 +280,20 @@ def set_threads(count):
 
 
 def threads():
-    """The number set by set_threads(); 0: all usable cores."""
+    """The number set by set_threads(); 0: all usable cores.
+
+    >>> anyflash.threads()
+    0
+    """
     return _context.count
 
 
 def attend(packed, threads_of=None):
-    """anyflash_attend() on the values of values().
+    """anyflash_attend() with the values of values().
 
-    `threads_of`: what has get() for a context, in place of this module's own.
+    `threads_of`: an object whose get() returns a context; None: this module's own.
     """
-    local, context = _local, threads_of or _context  # held: set_threads() may be called
+    local, context = _local, threads_of or _context  # a reference: set_threads() may be called
     _FORMAT.pack_into(local.forward, 0, *packed)
     status = _attend(context.get(), local.forward_address, local.error_address)
     if status:
@@ -318,7 +323,10 @@ def attend_backward(packed, dout, dq, dk, dv, dbias, dsinks, dlse, threads_of=No
 
 
 def explain_kernel(packed=None):
-    """Which kernel would run, and why better ones declined; for filled in values()."""
+    """The kernel that would run for a list of values(), and why better ones decline, as text.
+
+    >>> print(anyflash.explain_kernel().splitlines()[0])
+    """
     local, text = _local, ctypes.create_string_buffer(4096)
     _FORMAT.pack_into(local.forward, 0, *(packed or values()))
     status = _library.anyflash_explain(

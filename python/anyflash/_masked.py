@@ -95,7 +95,7 @@ def _mask_of(scores, keys, used, numbers, cu_q, cu_k, window):
 
 
 def sequence_starts(numbers):
-    """int32 [n + 1]: where the sequences of Sequences.numbers begin, and where the last ends."""
+    """int32 [n + 1]: where the sequences of Sequences.numbers begin, and the last ends."""
     batch, rows = numbers.shape
     begins = torch.ones(batch, rows, dtype=torch.bool, device=numbers.device)
     begins[:, 1:] = numbers[:, 1:] != numbers[:, :-1]

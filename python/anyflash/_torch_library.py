@@ -17,7 +17,7 @@ _SDPA = "_scaled_dot_product_flash_attention_for_cpu"
 
 
 def _laid_out_as(model, result):
-    """The result in the memory order that torch's Meta kernels promise."""
+    """The result with the strides of torch's Meta kernels."""
     if result.stride() == torch.empty_like(model).stride():
         return result
     return torch.empty_like(model).copy_(result)
@@ -151,7 +151,7 @@ def _register_flash(is_enabled):
 
 
 def withdraw():
-    """Removes FlashAttention's kernels from the dispatcher; no other thread may be calling them."""
+    """Removes FlashAttention's kernels from the dispatcher; no other thread may call them."""
     global _flash
     if _flash is not None:
         _flash._destroy()
@@ -160,7 +160,7 @@ def withdraw():
 
 def _result(results):
     if results is None:
-        raise RuntimeError("anyflash: torch's attention on the CPU refused its arguments")
+        raise RuntimeError("anyflash: torch's attention on the CPU refused the arguments")
     return results
 
 
