@@ -17,6 +17,7 @@
 #include "kit/formats/wheel_name.h"
 #include "kit/formats/zip.h"
 #include "kit/system/file.h"
+#include "kit/system/file_source.h"
 #include "kit/system/hash_file.h"
 #include "kit/system/output.h"
 
@@ -215,7 +216,7 @@ static enum anyflash_status read_wheel(struct opened *opened, const char *path,
     read_name(opened, name);
     if (wheel->reason != NULL || opened->arena->failed)
         return opened->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
-    status = af_source_open_file(path, &opened->source, &own);
+    status = af_file_source_open(path, &opened->source, &own);
     if (status == ANYFLASH_OK)
         status = af_zip_open(&opened->source, &opened->zip, &own);
     if (status == ANYFLASH_OK)
