@@ -13,8 +13,8 @@
 #include "kit/formats/metadata.h"
 #include "kit/formats/names.h"
 #include "kit/formats/version.h"
+#include "kit/formats/wheel_archive.h"
 #include "kit/formats/wheel_name.h"
-#include "kit/formats/zip.h"
 #include "kit/proof/remote.h"
 #include "kit/system/file.h"
 #include "kit/system/file_source.h"
@@ -113,39 +113,37 @@ static enum anyflash_status check_version(struct named *named, struct af_span me
         return ANYFLASH_OK;
     named->cli->hint = "installers refuse such a file; rename it to what it is";
     return af_fail(err, ANYFLASH_E_DATA,
-                   "the wheel's name lies: it says version %s, its METADATA %s", said,
-                   af_text_quote(shown, sizeof shown, version, strlen(version)));
+                   "the wheel's metadata says version %s, its file name %s",
+                   af_text_quote(shown, sizeof shown, version, strlen(version)), said);
 }
 
-static enum anyflash_status read_members(struct named *named, const struct af_zip *zip,
+static enum anyflash_status read_members(struct named *named,
+                                         const struct af_wheel_archive *archive,
                                          struct anyflash_error *err)
 {
-    enum anyflash_status status = ANYFLASH_OK;
     struct af_span text;
-    for (size_t i = 0; status == ANYFLASH_OK && i < zip->member_count; i++) {
-        const struct af_zip_member *member = &zip->members[i];
-        const char *slash = strchr(member->name, '/');
-        take_member(named, member->name);
-        if (slash == NULL || !af_ends_with(member->name, ".dist-info/METADATA") ||
-            strchr(slash + 1, '/') != NULL)
-            continue;
-        status = af_zip_read(zip, member, &named->cli->arena, METADATA_BYTES_MAX, &text, err);
-        if (status == ANYFLASH_OK)
-            status = check_version(named, text, err);
-        if (status == ANYFLASH_OK)
-            af_cli_wheel_needs_read(named->cli, named->machine, text, &named->needs);
-    }
+    for (size_t i = 0; i < archive->zip.member_count; i++)
+        take_member(named, archive->zip.members[i].name);
+    const struct af_zip_member *metadata = af_wheel_archive_info(archive, "METADATA");
+    if (metadata == NULL)
+        return ANYFLASH_OK;
+    enum anyflash_status status = af_zip_read(&archive->zip, metadata, &named->cli->arena,
+                                              METADATA_BYTES_MAX, &text, err);
+    if (status == ANYFLASH_OK)
+        status = check_version(named, text, err);
+    if (status == ANYFLASH_OK)
+        af_cli_wheel_needs_read(named->cli, named->machine, text, &named->needs);
     return status;
 }
 
 static enum anyflash_status read_source(struct named *named, struct af_source *source,
                                         struct anyflash_error *err)
 {
-    struct af_zip zip = {0};
-    enum anyflash_status status = af_zip_open(source, &zip, err);
+    struct af_wheel_archive archive = {.info = NULL};
+    enum anyflash_status status = af_wheel_archive_open(source, &archive, err);
     if (status == ANYFLASH_OK)
-        status = read_members(named, &zip, err);
-    af_zip_close(&zip);
+        status = read_members(named, &archive, err);
+    af_wheel_archive_close(&archive);
     af_source_close(source);
     return status;
 }
