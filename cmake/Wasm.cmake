@@ -5,6 +5,9 @@
 
 find_program(ANYFLASH_WASM_CC NAMES clang)
 set(wasm_sources ${PROJECT_SOURCE_DIR}/build/wasm)
+if(ANYFLASH_SANITIZE)
+    return() # one build of it is enough
+endif()
 if(NOT ANYFLASH_WASM_CC OR NOT EXISTS /usr/include/wasm32-wasi
    OR NOT EXISTS ${wasm_sources}/jansson OR NOT EXISTS ${wasm_sources}/libzstd)
     message(STATUS "No WebAssembly module: clang, wasi-libc or ${wasm_sources} is missing")

@@ -1,7 +1,7 @@
 /*
- * tree.c: process groups, read from /proc. Source: proc(5), /proc/PID/stat.
+ * process_tree.c: process groups, read from /proc. Source: proc(5), /proc/PID/stat.
  */
-#include "kit/build/governor/tree.h"
+#include "kit/build/governor/process_tree.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define STAT_BYTES 1024
-#define NAME_BYTES 16 /* as the kernel keeps it */
+#define NAME_BYTES 16 /* TASK_COMM_LEN */
 
 struct process {
     pid_t pid, parent, group;
@@ -22,7 +22,7 @@ struct process {
     double user_seconds, system_seconds;
 };
 
-/* Reads a small file of /proc/PID into `text`; false when the process is gone. */
+/* Reads a small file of /proc/PID into `text`; false if the process is gone. */
 static bool read_small(const char *pid, const char *name, char text[STAT_BYTES])
 {
     char path[64];
@@ -36,7 +36,7 @@ static bool read_small(const char *pid, const char *name, char text[STAT_BYTES])
     return got > 0;
 }
 
-/* The fields after the command's name, which may hold anything and ends in the last ')'. */
+/* The command's name may contain anything; it ends with the last ')'. */
 static bool read_process(const char *pid, struct process *process)
 {
     char text[STAT_BYTES];
