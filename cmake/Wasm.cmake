@@ -79,6 +79,8 @@ foreach(room ${anyflash_rooms})
     endif()
 endforeach()
 get_target_property(embedded af_kit_catalog SOURCES)
+get_target_property(embedded_machine af_kit_machine SOURCES)
+list(APPEND embedded ${embedded_machine})
 list(FILTER embedded INCLUDE REGEX "^${PROJECT_BINARY_DIR}/generated/")
 foreach(source ${wasm_own} ${embedded})
     anyflash_wasm_object(${source} -Wall -Wextra -Werror=implicit-function-declaration
