@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/formats/toml.h"
 #include "kit/system/download.h"
 #include "kit/system/file.h"
@@ -102,30 +103,6 @@ static bool show_progress(void *context, uint64_t done, int64_t total)
     return !af_interrupted();
 }
 
-static int hex_digit(char c)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *found = c == '\0' ? NULL : strchr(digits, c | 0x20);
-    return found == NULL ? -1 : (int)(found - digits);
-}
-
-/* The path of "file:///a%20b"; NULL for any other URL, or without memory. */
-static const char *path_of(struct af_arena *arena, const char *url)
-{
-    static const char scheme[] = "file://";
-    char *path =
-        af_starts_with(url, scheme) ? af_arena_text(arena, url + strlen(scheme)) : NULL;
-    char *to = path;
-    for (const char *at = path; at != NULL && *at != '\0'; at++, to++) {
-        bool coded = *at == '%' && hex_digit(at[1]) >= 0 && hex_digit(at[2]) >= 0;
-        *to = coded ? (char)(hex_digit(at[1]) * 16 + hex_digit(at[2])) : *at;
-        at += coded ? 2 : 0;
-    }
-    if (to != NULL)
-        *to = '\0';
-    return path;
-}
-
 /* Copies the archive from an index on the disk. */
 static enum anyflash_status copy_archive(struct af_build *build, const struct archive *archive,
                                          const char *path, struct anyflash_error *err)
@@ -166,7 +143,7 @@ static enum anyflash_status download(struct af_build *build, const struct archiv
                        "the sources of flash-attn %s are incomplete in the cache, and "
                        "--offline forbids the download",
                        build->version);
-    const char *path = path_of(build->arena, archive->url);
+    const char *path = af_url_file_path(build->arena, archive->url);
     if (path != NULL || build->arena->failed)
         return path == NULL ? af_fail_memory(err) : copy_archive(build, archive, path, err);
     status = af_http_open(&options, &http, err);

@@ -37,7 +37,7 @@ static void view_wheel(struct af_page *page, const struct af_inspection *inspect
     if (wheel == NULL)
         return;
     af_page_format(page, 9, "wheel", AF_TONE_PLAIN, "%s", wheel->filename);
-    if (target->zip->members != NULL && inspection->http != NULL)
+    if (target->archive->zip.members != NULL && inspection->http != NULL)
         af_page_format(page, 9, "", AF_TONE_PLAIN, "%.1f of %.1f MB were fetched",
                        (double)bytes_read(target) / 1e6,
                        (double)target->source->size_bytes / 1e6);
@@ -190,7 +190,7 @@ enum anyflash_status af_cli_inspect_json(struct af_cli *cli,
         cli,
         json_pack("{s:s, s:s, s:o, s:o, s:s?, s:s?, s:o, s:o}", "schema", "anyflash-inspect/1",
                   "name", target->name, "wheel", wheel_json(target), "machine",
-                  af_cli_json_machine_name(af_inspection_machine(inspection)), "torch",
+                  af_fit_json_machine(af_inspection_machine(inspection)), "torch",
                   torch_of(inspection), "torch_note", inspection->choice.note, "verdict",
                   af_cli_json_answer(inspection->answer), "extensions", list),
         err);

@@ -10,7 +10,7 @@
 #include "kit/formats/wheel_name.h"
 #include "kit/formats/zip.h"
 #include "kit/install/wheelhouse.h"
-#include "kit/system/file.h"
+#include "kit/system/file_source.h"
 #include "kit/system/hash_file.h"
 
 #define METADATA_BYTES_MAX (1u << 20)
@@ -183,7 +183,7 @@ enum anyflash_status af_wheelhouse_read(const char *path, const char *file, bool
     read_name(opened, file);
     if (wheel->reason != NULL || arena->failed)
         return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
-    enum anyflash_status status = af_source_open_file(path, &opened->source, &own);
+    enum anyflash_status status = af_file_source_open(path, &opened->source, &own);
     if (status == ANYFLASH_OK)
         status = af_zip_open(&opened->source, &opened->zip, &own);
     if (status == ANYFLASH_OK)

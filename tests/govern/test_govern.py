@@ -15,6 +15,7 @@ from govern_project import (
     SHARE,
     TRY,
     Project,
+    failed,
     mixed,
     processes_of,
     result_of,
@@ -46,7 +47,7 @@ def test_one_larger_than_its_share_runs_alone(tmp_path):
 def test_a_compiler_that_fails_ends_the_build_and_keeps_the_rest(tmp_path):
     project = Project(tmp_path, ["m5-s0.1-a", "m5-s0.3-fail", "m5-s0.1-b"])
     code, lines = project.run(MEMORY, 4)
-    assert code == 1
+    assert failed(code)
     assert result_of(lines)["failed"] == 1
     assert not (tmp_path / "m5-s0.3-fail.o").exists()
     assert len(project.finished()) == 2
