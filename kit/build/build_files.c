@@ -1,7 +1,11 @@
 /*
- * files.c: folders, small files and programs, as the steps of a build need them.
+ * build_files.c: folders, small files, programs and locks, as the steps of a build
+ * need them.
+ *
+ * The lock of a folder is a file beside it, FOLDER.lock, because the folder itself is
+ * removed and made again. The kernel releases it when its process ends.
  */
-#include "kit/build/parts.h"
+#include "kit/build/build_steps.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "kit/base/text.h"
@@ -20,6 +26,7 @@
 #define TEXT_BYTES_MAX (4u * 1024u * 1024u)
 #define LINE_BYTES 400
 #define OPEN_FOLDERS 32
+#define POLL_NANOSECONDS 100000000L
 
 static enum anyflash_status fail_path(struct anyflash_error *err, const char *what,
                                       const char *path)
@@ -36,7 +43,7 @@ enum anyflash_status af_build_write_file(struct af_arena *arena, const char *pat
     struct af_span old;
     if (af_file_read(arena, path, TEXT_BYTES_MAX, &old, NULL) == ANYFLASH_OK &&
         af_text_span_equal(old, text))
-        return ANYFLASH_OK; /* its time stays: nothing is compiled again for it */
+        return ANYFLASH_OK; /* keep its time, or objects would be compiled again */
     enum anyflash_status status = af_file_write_text(arena, path, text, err);
     if (status == ANYFLASH_OK && chmod(path, (mode_t)mode) != 0)
         status = fail_path(err, "change", path);
@@ -69,7 +76,7 @@ static void add_to_log(const char *log, struct af_span text)
     close(fd);
 }
 
-/* "cause: no such host" without its mark; false when the line does not begin with it. */
+/* Removes `mark` ("cause:") from the line; false if the line does not start with it. */
 static bool take_mark(struct af_span *line, const char *mark)
 {
     size_t len = strlen(mark);
@@ -79,11 +86,11 @@ static bool take_mark(struct af_span *line, const char *mark)
     return true;
 }
 
-/* What of a program's words tells why it failed. */
+/* The lines of a program's output that say why it failed. */
 struct said {
-    struct af_span error; /* the first line so marked, as uv and pip mark it */
-    struct af_span first; /* of the causes behind it */
-    struct af_span last;  /* of them; where nothing is marked, of all lines but hints */
+    struct af_span error; /* the first "error:", as uv and pip print it */
+    struct af_span first; /* the first "cause:" after it */
+    struct af_span last;  /* the last "cause:"; without an "error:" the last line but hints */
 };
 
 static struct said read_said(struct af_span text)
@@ -120,7 +127,7 @@ static const char *why_it_failed(struct af_arena *arena, struct af_span text)
     return all == NULL ? "" : all;
 }
 
-static bool go_on(void *context)
+static bool is_wanted(void *context)
 {
     (void)context;
     return !af_interrupted();
@@ -131,7 +138,7 @@ enum anyflash_status af_build_call(struct af_build *build, const char *log, cons
                                    struct af_span *output_out, struct anyflash_error *err)
 {
     const struct af_program program = {
-        .argv = argv, .environment = environment, .go_on = go_on};
+        .argv = argv, .environment = environment, .go_on = is_wanted};
     struct af_program_result result;
     enum anyflash_status status = af_program_run(&program, build->arena, &result, err);
     if (status != ANYFLASH_OK)
@@ -143,8 +150,61 @@ enum anyflash_status af_build_call(struct af_build *build, const char *log, cons
     if (result.exit_code == 0)
         return ANYFLASH_OK;
     if (result.exit_code == 127)
-        return af_fail(err, ANYFLASH_E_NOT_FOUND, "%s: no program '%s'", what, argv[0]);
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "%s: program '%s' not found", what, argv[0]);
     return af_fail(
         err, ANYFLASH_E_IO, "%s failed (exit code %d): %s", what, result.exit_code,
         why_it_failed(build->arena, result.errors.len > 0 ? result.errors : result.output));
+}
+
+/* Whether the lock file was not removed meanwhile, with its folder. */
+static bool is_current(int fd, const char *path)
+{
+    struct stat held;
+    struct stat named;
+    return fstat(fd, &held) == 0 && stat(path, &named) == 0 && held.st_dev == named.st_dev &&
+           held.st_ino == named.st_ino;
+}
+
+/* False if another process holds it, or the file was just removed. */
+static bool try_once(int fd, const char *path, int operation)
+{
+    return flock(fd, operation | LOCK_NB) == 0 && is_current(fd, path);
+}
+
+enum anyflash_status af_build_lock(struct af_build *build, const char *folder,
+                                   enum af_build_lock_mode mode, int *fd,
+                                   struct anyflash_error *err)
+{
+    const struct timespec pause = {.tv_nsec = POLL_NANOSECONDS};
+    const char *path = af_arena_format(build->arena, "%s.lock", folder);
+    int operation = mode == AF_BUILD_ALONE ? LOCK_EX : LOCK_SH;
+    if (path == NULL)
+        return af_fail_memory(err);
+    for (bool is_announced = false;; is_announced = true) {
+        if (*fd < 0)
+            *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+        if (*fd < 0)
+            return af_fail(err, ANYFLASH_E_IO, "cannot write '%s': %s", path, strerror(errno));
+        if (try_once(*fd, path, operation))
+            return ANYFLASH_OK;
+        if (!is_current(*fd, path)) {
+            close(*fd);
+            *fd = -1;
+            continue;
+        }
+        if (!is_announced)
+            af_progress_message(&build->progress,
+                                "waiting for another build, which is using '%s'", folder);
+        if (af_interrupted())
+            return af_fail(err, ANYFLASH_E_TIMEOUT,
+                           "interrupted while waiting for another build, which is using '%s'",
+                           folder);
+        nanosleep(&pause, NULL);
+    }
+}
+
+bool af_build_try_lock(const char *path, int *fd_out)
+{
+    *fd_out = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    return *fd_out < 0 || try_once(*fd_out, path, LOCK_EX);
 }
