@@ -7,6 +7,7 @@
  */
 #include "kit/catalog/query_word.h"
 
+#include "kit/base/sort.h"
 #include "kit/base/text.h"
 #include "kit/formats/tags.h"
 
@@ -196,8 +197,9 @@ static bool matches(const struct af_query *query, const struct af_catalog_wheel 
 }
 
 /* Package, newest version, official, source, file name, row. */
-static int compare(const void *left, const void *right)
+static int compare(const void *left, const void *right, const void *context)
 {
+    (void)context;
     const struct af_catalog_wheel *a = *(const struct af_catalog_wheel *const *)left;
     const struct af_catalog_wheel *b = *(const struct af_catalog_wheel *const *)right;
     int order = a->package == b->package ? 0 : strcmp(a->package, b->package);
@@ -227,7 +229,7 @@ enum anyflash_status af_query_run(const struct af_query *query,
         if (matches(query, &catalog->wheels[i]))
             found[count++] = &catalog->wheels[i];
     }
-    qsort(found, count, sizeof *found, compare);
+    af_sort(found, count, sizeof *found, compare, NULL);
     *wheels_out = found;
     *count_out = count;
     return ANYFLASH_OK;

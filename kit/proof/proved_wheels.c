@@ -63,35 +63,50 @@ static bool has_name(const char *const *names, size_t count, const char *name)
     return false;
 }
 
-/* The wheels to prove, best ranked first. */
-static size_t find_wheels(struct prover *prover, const char *from,
-                          const struct af_decision *decision, struct found *found)
+/* The wheels to prove, best ranked first: at most AF_PROOF_PROVED_WHEELS_MAX of `found`. */
+static enum anyflash_status find_wheels(struct prover *prover, const char *from,
+                                        const struct af_catalog *catalog,
+                                        const struct af_fit_options *options,
+                                        struct found *found, size_t *count_out,
+                                        struct anyflash_error *err)
 {
     const char **files = NULL;
     const char **addresses = NULL;
     size_t file_count = 0;
     size_t address_count = 0;
     size_t count = 0;
+    *count_out = 0;
     if (from != NULL && af_folder_list(prover->arena, from, 4096, &files, &file_count, NULL,
                                        NULL) != ANYFLASH_OK)
         file_count = 0;
     af_facts_addresses(prover->state, prover->arena, &addresses, &address_count);
-    for (size_t i = 0; i < decision->candidate_count && count < AF_PROOF_PROVED_WHEELS_MAX;
-         i++) {
-        const struct af_candidate *candidate = &decision->candidates[i];
-        const struct af_catalog_wheel *wheel = candidate->wheel;
-        if (file_count + address_count == 0)
-            break;
-        if (!af_candidate_is_provable(candidate))
-            continue;
-        found[count] = (struct found){.wheel = wheel};
-        if (has_name(files, file_count, wheel->filename))
-            found[count].path = af_path_join(prover->arena, from, wheel->filename);
-        else
-            found[count].address = find_address(addresses, address_count, wheel->url);
-        count += found[count].path != NULL || found[count].address != NULL;
+    if (file_count + address_count == 0)
+        return ANYFLASH_OK;
+    const struct af_catalog_wheel **wheels =
+        af_arena_array(prover->arena, catalog->count + 1, sizeof *wheels);
+    if (wheels == NULL)
+        return af_fail_memory(err);
+    for (size_t i = 0; i < catalog->count; i++) {
+        const struct af_catalog_wheel *wheel = &catalog->wheels[i];
+        if (has_name(files, file_count, wheel->filename) ||
+            find_address(addresses, address_count, wheel->url) != NULL)
+            wheels[count++] = wheel;
     }
-    return count;
+    enum anyflash_status status =
+        count == 0 ? ANYFLASH_OK
+                   : af_fit_provable_wheels(catalog, prover->machine, options, wheels, &count,
+                                            prover->arena, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    for (size_t i = 0; i < count && i < AF_PROOF_PROVED_WHEELS_MAX; i++) {
+        found[i] = (struct found){.wheel = wheels[i]};
+        if (has_name(files, file_count, wheels[i]->filename))
+            found[i].path = af_path_join(prover->arena, from, wheels[i]->filename);
+        else
+            found[i].address = find_address(addresses, address_count, wheels[i]->url);
+        *count_out = i + 1;
+    }
+    return ANYFLASH_OK;
 }
 
 static enum anyflash_status start(struct prover *prover, struct anyflash_error *err)
@@ -203,15 +218,19 @@ static enum anyflash_status prove_file(struct prover *prover, const char *path,
 
 enum anyflash_status af_proof_proved_wheels_find(struct af_state *state, const char *from,
                                                  const struct af_machine *machine,
-                                                 const struct af_decision *decision,
+                                                 const struct af_catalog *catalog,
+                                                 const struct af_fit_options *options,
                                                  struct af_arena *arena,
                                                  const struct af_proved_wheel **known_out,
                                                  size_t *count_out, struct anyflash_error *err)
 {
     struct found found[AF_PROOF_PROVED_WHEELS_MAX + 1];
     struct prover prover = {.state = state, .machine = machine, .arena = arena};
-    size_t count = find_wheels(&prover, from, decision, found);
-    enum anyflash_status status = ANYFLASH_OK;
+    size_t count;
+    enum anyflash_status status =
+        find_wheels(&prover, from, catalog, options, found, &count, err);
+    if (status != ANYFLASH_OK)
+        return status;
     struct af_proved_wheel *known = af_arena_array(arena, count + 1, sizeof *known);
     if (known == NULL || arena->failed)
         return af_fail_memory(err);
