@@ -1,7 +1,11 @@
-"""What was found out once, kept for later processes: known_answers.json in the cache folder.
+"""Results of known-answer tests, cached for later processes: known_answers.json.
 
-$XDG_CACHE_HOME/anyflash, or ~/.cache/anyflash. A file that cannot be read or written is as
-good as none: the answer is then found out again.
+    >>> result_cache.put({"torch": "2.8.0"}, "")        # "": no failure
+    >>> result_cache.get({"torch": "2.8.0"})
+    ''
+
+In $XDG_CACHE_HOME/anyflash, or ~/.cache/anyflash. If the file cannot be read or written, the
+test runs again.
 """
 
 import hashlib
@@ -37,7 +41,7 @@ def _read():
 
 
 def _write(part, key, value):
-    """Adds one row, whole or not at all; processes that write at a time keep one of both."""
+    """Adds one row, atomically; of two processes that write at once, one row may be lost."""
     rows = _read()
     rows[part][key] = value
     for name, all_rows in rows.items():
@@ -58,7 +62,7 @@ def _write(part, key, value):
 
 
 def sha256(path):
-    """Of the file, read once for each of its states. Raises OSError."""
+    """SHA-256 of the file, computed again only if its size or time changed. Raises OSError."""
     status = os.stat(path)
     row = _read()["files"].get(str(path))
     if isinstance(row, list) and row[:2] == [status.st_size, status.st_mtime_ns]:
@@ -76,7 +80,7 @@ def _key(facts):
 
 
 def get(facts):
-    """The reason that was put, "" for none; None: nothing is known of these facts."""
+    """The reason that was put, "" for no failure; None if nothing is cached."""
     reason = _read()["answers"].get(_key(facts))
     return reason if isinstance(reason, str) else None
 

@@ -1,7 +1,7 @@
-"""Whether torch's kernels compute rightly on a device: a small problem at their first use.
+"""Self-test of torch's kernels on a device: a small known problem before their first use.
 
-What a build of torch leaves out (its CUDA wheels have no ALiBi), and what a GPU is too old
-for, shows here before a user's tensors meet it. The answer holds for the process.
+It finds what a build of torch leaves out (its CUDA wheels have no ALiBi) and what a GPU is too
+old for before a user's tensors do. The result holds for the process.
 """
 
 import torch
@@ -9,14 +9,14 @@ import torch
 from . import aten, plain
 from .call import LSE, Call
 
-#: Of the largest number of a result: more is a wrong answer, not rounding.
+#: Largest error, as part of a result's largest value; more is wrong, not rounding.
 _BOUND = 0.02
 
 _known = {}
 
 
 def _waves(shape, step, device, dtype):
-    """Numbers without a random generator, whose state is the user's."""
+    """Values made without the random generator, whose state belongs to the user."""
     count = torch.Size(shape).numel()
     values = torch.sin(torch.arange(count, dtype=torch.float32, device=device) * step)
     return values.reshape(shape).to(dtype)
@@ -79,7 +79,7 @@ def _failure(kernel, device, dtype):
         with torch.inference_mode(False), torch.enable_grad():
             found, wanted = _run(kernel, device, dtype)
             off = [_distance(*pair) for pair in zip(found, wanted)]
-    except Exception as error:  # whatever it is, it is the reason
+    except Exception as error:  # any error is a reason not to use the kernel
         return f"{kernel}: {str(error).splitlines()[0] if str(error) else repr(error)}"
     if all(x < _BOUND for x in off):
         return None
@@ -92,7 +92,7 @@ def _capturing(device):
 
 @torch.compiler.assume_constant_result
 def failure(kernel, device, dtype):
-    """None, or why `kernel` ("flash", "flash alibi", "efficient") is of no use there."""
+    """None, or why `kernel` ("flash", "flash alibi", "efficient") cannot be used there."""
     key = (kernel, device, dtype)
     if key not in _known:
         if _capturing(device):
