@@ -1,120 +1,46 @@
 /*
- * backward.inc: FlashAttention backward with queries in the lanes.
+ * backward_template.h: FlashAttention backward with queries in the lanes.
  *
  * Rows are packed PASS_TILES tiles at a time. For each block of BLOCK_KEYS keys
  * and each group of GROUP_TILES tiles:
  *
- *     P^T  = 2^(K Q^T - lse)            tile_scores
- *     dP^T = V dO^T                     tile_scores
- *     dS^T = P^T (dP^T - delta)         backward_scores.inc
- *     dQ^T += K^T dS^T                  tile_values
+ *     P^T  = 2^(K Q^T - lse)
+ *     dP^T = V dO^T
+ *     dS^T = P^T (dP^T - delta)
+ *     dQ^T += K^T dS^T
  *     dV   += P dO,  dK += dS Q         head size in the lanes
  *
- * Queries and dO are packed both ways round. K and V are read where they lie
- * when they can be, else copied a block at a time. With AF_PAIRS P and dS are
+ * Queries and dO are packed both ways round. K and V are read in place where
+ * possible, otherwise copied a block at a time. With AF_PAIRS P and dS are
  * rounded to bf16 and stored as pairs: of rows for dV and dK, of keys for dQ.
  *
- * Keys that a row does not see have P and dS of 0. Where that is not enough,
+ * Keys that a row does not see have P = 0 and dS = 0. Where that is not enough,
  * because a product with 0 would be NaN, a tile is added element by element.
  *
- * Error: 2^x to 1.6e-7 relative; sums in f32. Gradients are within twice the
- * error of the plain formulas computed in the tensors' own type, or in f32 where
- * that is further off: delta = dO.O has the rounding of the o it is given. So dS
- * of a row that sees one key, with dropout, is that rounding instead of 0.
+ * In three parts: backward_rows_template.h moves rows in and out,
+ * backward_tile_template.h computes one tile, this file runs a task.
  *
- * Parameters: AF_FN(name); AF_ELEMENT; AF_DIRECT 1 when rows of AF_ELEMENT are
- * words as they lie; AF_PAIRS; AF_LOAD(p), AF_LOAD_SOME(p, n), AF_STORE(p, x, n)
- * elements from and to floats; TILE_VECS, TILE_ROWS; GRADIENT_ROWS,
- * GRADIENT_VECS; a vec_*.h. Included after tile.inc and finite.inc.
+ * Error: 2^x to 1.6e-7 relative; sums in f32. Gradients are within twice the
+ * error of the plain formulas computed in the type of the tensors, or in f32
+ * where that error is larger: delta = dO.O has the rounding error of the given
+ * o. So dS of a row that sees one key, with dropout, is that error instead of 0.
+ *
+ * Parameters, defined before it is included:
+ *   AF_FN(name)           name with the suffix of the element type
+ *   AF_ELEMENT            type of the tensors in memory
+ *   AF_DIRECT             1: rows of AF_ELEMENT can be read as words, without conversion
+ *   AF_PAIRS              1: a word is two bf16; 0: a word is one float
+ *   AF_LOAD(p)            AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
+ *   AF_STORE(p, x, n)     n floats of a vec to elements
+ *   TILE_VECS, TILE_ROWS  vectors of rows and number of keys of a register tile
+ *   GRADIENT_ROWS, GRADIENT_VECS  the same for dK and dV
+ * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, tile_template.h,
+ * finite_template.h. Defines AF_FN(scratch_bytes) and AF_FN(run) for a row of
+ * the manifest (kernels.h).
  */
+#include "engine/cpu/backward_rows_template.h"
 
-#define WORD (1 + AF_PAIRS) /* elements in a word */
-#define TILE_LANES (TILE_VECS * AF_LANES)
-#define TILE_WORDS (TILE_LANES / WORD)
-#define BLOCK_KEYS 96
-#define STEP_KEYS 48 /* keys whose scores are kept as floats at a time */
-#define SPAN_KEYS 24 /* a tile's keys begin and end at multiples of it */
-#define GROUP_TILES 4
-#define PASS_TILES ((2048 + TILE_LANES - 1) / TILE_LANES)
-#define PANEL (GRADIENT_VECS * AF_LANES)
-#define PAIR_COLUMNS 8
-#define LINE_MAX (AF_DIM_MAX + AF_LANES)
-
-/* What the rows of a tile see, relative to the task's first key. */
-struct AF_FN(view) {
-    int64_t first; /* keys that any row sees: [first, end) */
-    int64_t end;
-    int64_t all_first; /* keys that every row sees: [all_first, all_end) */
-    int64_t all_end;
-    bool finite; /* q and dout hold no NaN and no infinity */
-};
-
-/* Keys of a block that a tile touches, relative to the block: [first, end). */
-struct AF_FN(span) {
-    int64_t first;
-    int64_t end;
-    bool whole; /* every row sees every key */
-};
-
-/* One task at work. Lanes, rows and results are those of one pass. */
-struct AF_FN(back) {
-    const struct af_backward_task *task;
-    const struct af_backward_problem *backward;
-    const struct af_problem *problem;
-    int64_t row;      /* first of the pass */
-    int64_t tiles;    /* of the pass */
-    int64_t qk_words; /* words of a packed query */
-    int64_t v_words;
-    int64_t qk_width; /* D rounded up to lanes */
-    int64_t v_width;
-    int64_t dq_rows;  /* D rounded up to PAIR_COLUMNS */
-    bool featured;    /* scores need more than a scale and a range */
-    float *q_lanes;   /* [tiles][qk_words][TILE_LANES] */
-    float *do_lanes;  /* [tiles][v_words][TILE_LANES] */
-    float *q_panels;  /* [panels][tiles * TILE_WORDS][PANEL] */
-    float *do_panels; /* alike */
-    float *dq_lanes;  /* [tiles][dq_rows][TILE_LANES] */
-    float *lse2;      /* [tiles * TILE_LANES] lse in log2 units */
-    float *delta;     /* [tiles * TILE_LANES] dO.O - dlse */
-    int32_t *first;   /* [tiles * TILE_LANES] visible keys, relative to the task's first */
-    int32_t *end;
-    int32_t *query;
-    int32_t *head;
-    struct AF_FN(view) *views; /* [tiles] */
-    float *p;                   /* [GROUP_TILES][BLOCK_KEYS][TILE_WORDS] */
-    float *ds;                  /* alike */
-    float *ds_pairs;            /* [BLOCK_KEYS / 2][TILE_LANES], AF_PAIRS */
-    float *scores;              /* [STEP_KEYS + 1][TILE_LANES], AF_PAIRS */
-    float *dp;                  /* alike */
-    float *bias;                /* [STEP_KEYS][TILE_LANES], featured */
-    float *hidden;              /* alike: 1 where the mask hides */
-    float *keep;                /* alike: dropout's factor */
-    float *dbias;               /* alike */
-    float *stage;               /* [TILE_LANES][qk_width or v_width] */
-    float *keys;                /* [BLOCK_KEYS][qk_width], copied */
-    float *values;              /* [BLOCK_KEYS][v_width], copied */
-    float *key_pairs; /* [dq_rows / PAIR_COLUMNS][BLOCK_KEYS / 2][PAIR_COLUMNS], AF_PAIRS */
-    float *dk;        /* [keys of the task][qk_width] */
-    float *dv;        /* [keys of the task][v_width] */
-};
-
-/* A block of keys and values as words. */
-struct AF_FN(block) {
-    int64_t key; /* first, relative to the task's first */
-    int64_t count;
-    const float *k;
-    int64_t k_stride;
-    const float *v;
-    int64_t v_stride;
-    bool finite; /* keys hold no NaN and no infinity */
-};
-
-static int64_t AF_FN(round_up)(int64_t count, int64_t to)
-{
-    return (count + to - 1) / to * to;
-}
-
-#include "engine/cpu/backward_rows.inc"
+#include "engine/cpu/backward_tile_template.h"
 
 /* What a tile touches of a block: widened to multiples of SPAN_KEYS. */
 static struct AF_FN(span) AF_FN(span_of)(const struct AF_FN(back) *work, int64_t tile,
@@ -133,11 +59,10 @@ static struct AF_FN(span) AF_FN(span_of)(const struct AF_FN(back) *work, int64_t
     return span;
 }
 
-#include "engine/cpu/backward_scores.inc"
-
-#include "engine/cpu/backward_gradients.inc"
-
-/* One tile against a block: P and dS into `slot`, and dQ. Returns what is left for dK and dV. */
+/*
+ * One tile against a block: P and dS into `slot`, and dQ. Returns the keys whose
+ * dK and dV are still to be added.
+ */
 static struct AF_FN(span)
     AF_FN(attend_tile)(const struct AF_FN(back) *work, const struct AF_FN(block) *block,
                        int64_t tile, int slot)
@@ -146,8 +71,8 @@ static struct AF_FN(span)
     const float *ds = AF_PAIRS ? work->ds_pairs : work->ds + slot * BLOCK_KEYS * TILE_WORDS;
     for (int64_t j = span.first; j < span.end; j += STEP_KEYS)
         AF_FN(weigh_step)
-        (work, block, tile, slot, j, span.end - j < STEP_KEYS ? span.end - j : STEP_KEYS,
-         span.whole);
+    (work, block, tile, slot, j, span.end - j < STEP_KEYS ? span.end - j : STEP_KEYS,
+     span.whole);
     bool finite = block->finite && work->views[tile].finite;
     if (!finite && (!span.whole || work->problem->a.mask.data != NULL)) {
         AF_FN(add_visible)(work, block, tile, slot, span);
@@ -155,8 +80,7 @@ static struct AF_FN(span)
     }
     if (span.first < span.end)
         AF_FN(add_queries)
-        (work, block, tile, ds + span.first / WORD * TILE_LANES, span.first,
-         span.end - span.first);
+    (work, block, tile, ds + span.first / WORD * TILE_LANES, span.first, span.end - span.first);
     return span;
 }
 
@@ -181,8 +105,7 @@ static void AF_FN(attend_group)(const struct AF_FN(back) *work,
 }
 
 /* Bytes of every part, or their places from `memory` on when it is not NULL. */
-static size_t AF_FN(lay_out)(struct AF_FN(back) *work, int64_t rows, int64_t keys,
-                             char *memory)
+static size_t AF_FN(lay_out)(struct AF_FN(back) *work, int64_t rows, int64_t keys, char *memory)
 {
     size_t used = 0;
     int64_t tiles = (rows + TILE_LANES - 1) / TILE_LANES;
@@ -229,12 +152,10 @@ static size_t AF_FN(lay_out)(struct AF_FN(back) *work, int64_t rows, int64_t key
     return used;
 }
 
-static struct AF_FN(back) AF_FN(back_of)(const struct af_backward_problem *backward)
+static struct AF_FN(back) AF_FN(back_of)(const struct af_problem *problem)
 {
-    const struct af_problem *problem = &backward->forward;
     struct AF_FN(back) work;
     memset(&work, 0, sizeof work);
-    work.backward = backward;
     work.problem = problem;
     work.qk_words = (problem->a.head_dim + WORD - 1) / WORD;
     work.v_words = (problem->a.value_dim + WORD - 1) / WORD;
@@ -245,8 +166,7 @@ static struct AF_FN(back) AF_FN(back_of)(const struct af_backward_problem *backw
     return work;
 }
 
-static size_t AF_FN(scratch_bytes)(const struct af_backward_problem *problem, int64_t rows,
-                                   int64_t keys)
+static size_t AF_FN(scratch_bytes)(const struct af_problem *problem, int64_t rows, int64_t keys)
 {
     struct AF_FN(back) work = AF_FN(back_of)(problem);
     return AF_FN(lay_out)(&work, rows, keys, NULL);
@@ -254,10 +174,11 @@ static size_t AF_FN(scratch_bytes)(const struct af_backward_problem *problem, in
 
 static void AF_FN(run)(const struct af_backward_task *task, struct af_scratch scratch)
 {
-    struct AF_FN(back) work = AF_FN(back_of)(task->problem);
+    struct AF_FN(back) work = AF_FN(back_of)(&task->problem->forward);
     const struct anyflash_attend_args *a = &work.problem->a;
     const int64_t keys = task->key_end - task->key_begin;
     work.task = task;
+    work.backward = task->problem;
     AF_FN(lay_out)(&work, task->rows, keys, scratch.memory);
     memset(work.dk, 0, (size_t)(keys * work.qk_width) * sizeof *work.dk);
     memset(work.dv, 0, (size_t)(keys * work.v_width) * sizeof *work.dv);

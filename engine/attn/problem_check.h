@@ -1,9 +1,9 @@
 /*
- * check.h: the parts of checking a problem, between problem.c, which calls
- * them in order, and the files that do one part each.
+ * problem_check.h: the parts of checking a problem. problem.c and
+ * backward_problem.c call them in order.
  */
-#ifndef AF_ENGINE_ATTN_CHECK_H
-#define AF_ENGINE_ATTN_CHECK_H
+#ifndef AF_ENGINE_ATTN_PROBLEM_CHECK_H
+#define AF_ENGINE_ATTN_PROBLEM_CHECK_H
 
 #include "engine/attn/problem.h"
 

@@ -1,8 +1,103 @@
 /*
- * backward_rows.inc: rows in and out: queries, dO, keys and values as the
- * products read them, gradients rounded to where they belong. A part of
- * backward.inc, which includes it.
+ * backward_rows_template.h: what a backward task keeps while it runs, and its
+ * rows on their way in and out: queries and dO packed both ways round, keys and
+ * values of a block, gradients rounded and written. First of the three parts of
+ * the backward kernel; backward_template.h has the formulas and includes all of
+ * them.
+ *
+ * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_LOAD, AF_LOAD_SOME,
+ * AF_STORE, TILE_VECS, GRADIENT_VECS (backward_template.h).
+ * Defines: struct view, span, back, block; set_ranges(), pack_rows(),
+ * take_block(), put_queries(), put_keys(), each in AF_FN().
  */
+
+#include "engine/attn/backward.h"
+
+#define WORD (1 + AF_PAIRS) /* elements in a word */
+#define TILE_LANES (TILE_VECS * AF_LANES)
+#define TILE_WORDS (TILE_LANES / WORD)
+#define BLOCK_KEYS 96
+#define STEP_KEYS 48 /* keys whose scores are kept as floats at a time */
+#define SPAN_KEYS 24 /* a tile's keys begin and end at multiples of it */
+#define GROUP_TILES 4
+#define PASS_TILES ((2048 + TILE_LANES - 1) / TILE_LANES)
+#define PANEL (GRADIENT_VECS * AF_LANES)
+#define PAIR_COLUMNS 8
+#define LINE_MAX (AF_DIM_MAX + AF_LANES)
+
+/* What the rows of a tile see, relative to the task's first key. */
+struct AF_FN(view) {
+    int64_t first; /* keys that any row sees: [first, end) */
+    int64_t end;
+    int64_t all_first; /* keys that every row sees: [all_first, all_end) */
+    int64_t all_end;
+    bool finite; /* q and dout hold no NaN and no infinity */
+};
+
+/* Keys of a block that a tile touches, relative to the block: [first, end). */
+struct AF_FN(span) {
+    int64_t first;
+    int64_t end;
+    bool whole; /* every row sees every key */
+};
+
+/* One task at work. Lanes, rows and results are those of one pass. */
+struct AF_FN(back) {
+    const struct af_backward_task *task;
+    const struct af_backward_problem *backward;
+    const struct af_problem *problem;
+    int64_t row;      /* first of the pass */
+    int64_t tiles;    /* of the pass */
+    int64_t qk_words; /* words of a packed query */
+    int64_t v_words;
+    int64_t qk_width; /* D rounded up to lanes */
+    int64_t v_width;
+    int64_t dq_rows;  /* D rounded up to PAIR_COLUMNS */
+    bool featured;    /* scores need more than a scale and a range */
+    float *q_lanes;   /* [tiles][qk_words][TILE_LANES] */
+    float *do_lanes;  /* [tiles][v_words][TILE_LANES] */
+    float *q_panels;  /* [panels][tiles * TILE_WORDS][PANEL] */
+    float *do_panels; /* alike */
+    float *dq_lanes;  /* [tiles][dq_rows][TILE_LANES] */
+    float *lse2;      /* [tiles * TILE_LANES] lse in log2 units */
+    float *delta;     /* [tiles * TILE_LANES] dO.O - dlse */
+    int32_t *first;   /* [tiles * TILE_LANES] visible keys, relative to the task's first */
+    int32_t *end;
+    int32_t *query;
+    int32_t *head;
+    struct AF_FN(view) *views; /* [tiles] */
+    float *p;                  /* [GROUP_TILES][BLOCK_KEYS][TILE_WORDS] */
+    float *ds;                 /* alike */
+    float *ds_pairs;           /* [BLOCK_KEYS / 2][TILE_LANES], AF_PAIRS */
+    float *scores;             /* [STEP_KEYS + 1][TILE_LANES], AF_PAIRS */
+    float *dp;                 /* alike */
+    float *bias;               /* [STEP_KEYS][TILE_LANES], featured */
+    float *hidden;             /* alike: 1 where the mask hides */
+    float *keep;               /* alike: dropout's factor */
+    float *dbias;              /* alike */
+    float *stage;              /* [TILE_LANES][qk_width or v_width] */
+    float *keys;               /* [BLOCK_KEYS][qk_width], copied */
+    float *values;             /* [BLOCK_KEYS][v_width], copied */
+    float *key_pairs; /* [dq_rows / PAIR_COLUMNS][BLOCK_KEYS / 2][PAIR_COLUMNS], AF_PAIRS */
+    float *dk;        /* [keys of the task][qk_width] */
+    float *dv;        /* [keys of the task][v_width] */
+};
+
+/* A block of keys and values as words. */
+struct AF_FN(block) {
+    int64_t key; /* first, relative to the task's first */
+    int64_t count;
+    const float *k;
+    int64_t k_stride;
+    const float *v;
+    int64_t v_stride;
+    bool finite; /* keys hold no NaN and no infinity */
+};
+
+static int64_t AF_FN(round_up)(int64_t count, int64_t to)
+{
+    return (count + to - 1) / to * to;
+}
 
 /* `count` elements at `from` as floats, then zeros up to a multiple of AF_LANES. */
 static void AF_FN(floats_of)(int32_t dtype, const char *from, int64_t count, float *to)
@@ -147,8 +242,8 @@ static bool AF_FN(stage_rows)(const struct AF_FN(back) *work, int64_t tile,
             break;
         AF_FN(floats_of)
         (tensor->dtype,
-         af_row_of_query(tensor, bytes, &work->task->sequence, work->head[r], work->query[r]), dim,
-         line);
+         af_row_of_query(tensor, bytes, &work->task->sequence, work->head[r], work->query[r]),
+         dim, line);
         for (int64_t d = 0; d < width; d += AF_LANES)
             zeros = vec_fma(vec_load(line + d), vec_zero(), zeros);
         AF_FN(words_of)(line, dim, work->stage + lane * width);
@@ -212,8 +307,8 @@ static const float *AF_FN(take_words)(const struct AF_FN(back) *work,
     const struct af_backward_task *task = work->task;
     const int64_t width = *stride; /* of a copied row */
     float line[LINE_MAX] __attribute__((aligned(64)));
-    const char *row =
-        af_row_of_key(work->problem, tensor, &task->sequence, task->kv_head, task->key_begin + j);
+    const char *row = af_row_of_key(work->problem, tensor, &task->sequence, task->kv_head,
+                                    task->key_begin + j);
     if (AF_FN(in_place)(tensor, dim)) {
         *stride = tensor->row_stride / WORD;
         return (const float *)(const void *)row;
@@ -238,8 +333,8 @@ static void AF_FN(pair_keys)(const struct AF_FN(back) *work, const struct AF_FN(
         const float *odd = j + 1 < block->count ? even + block->k_stride : zeros;
         for (int64_t d = 0; d < dim; d += PAIR_COLUMNS)
             AF_FN(pair_rows)
-            (even, odd, d, dim - d < PAIR_COLUMNS ? dim : d + PAIR_COLUMNS,
-             work->key_pairs + d * (BLOCK_KEYS / 2) + j / 2 * PAIR_COLUMNS);
+        (even, odd, d, dim - d < PAIR_COLUMNS ? dim : d + PAIR_COLUMNS,
+         work->key_pairs + d * (BLOCK_KEYS / 2) + j / 2 * PAIR_COLUMNS);
     }
 }
 
@@ -250,9 +345,9 @@ static bool AF_FN(keys_finite)(const struct AF_FN(back) *work, int64_t j, int64_
     vec sums[4] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
     for (int64_t i = 0; i < count; i++)
         AF_FN(sum_zeros)
-        ((const AF_ELEMENT *)(const void *)af_row_of_key(work->problem, k, &task->sequence,
-                                                      task->kv_head, task->key_begin + j + i),
-         work->problem->a.head_dim, sums);
+    ((const AF_ELEMENT *)(const void *)af_row_of_key(work->problem, k, &task->sequence,
+                                                     task->kv_head, task->key_begin + j + i),
+     work->problem->a.head_dim, sums);
     return AF_FN(is_finite)(sums);
 }
 
@@ -313,9 +408,9 @@ static void AF_FN(put_queries)(const struct AF_FN(back) *work)
                        (size_t)dim * sizeof *line);
             else
                 AF_FN(put_row)
-                (line, 1.0f, dim,
-                 af_row_of_query(dq, sizeof(AF_ELEMENT), &task->sequence, work->head[r],
-                              work->query[r]));
+            (line, 1.0f, dim,
+             af_row_of_query(dq, sizeof(AF_ELEMENT), &task->sequence, work->head[r],
+                             work->query[r]));
         }
     }
 }

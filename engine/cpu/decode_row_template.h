@@ -1,13 +1,14 @@
 /*
- * decode_row.inc: one query against keys at one stride that it sees whole: the
- * usual decoding step. The same formula as decode.inc, which it is a part of,
- * AF_LANES keys at a time with the query and o in registers; what is left over,
- * and all that is not plain, is decode.inc's.
+ * decode_row_template.h: the usual decoding step: one query that sees all keys,
+ * which lie at one stride. AF_LANES keys at a time, with the query and o in
+ * registers. Second of the three parts of the decode kernel; the last keys, and
+ * every other problem, are left to attend_keys() of decode_template.h.
  *
- * A key fetches the one AHEAD_BYTES behind it and its values do alike: far
- * enough for memory, near enough to stay in the first-level cache.
+ * Each key prefetches the key AHEAD_BYTES behind it, and each value likewise:
+ * far enough ahead for memory, near enough to stay in the first-level cache.
  *
- * Parameters: those of decode.inc.
+ * Parameters: AF_FN, AF_ELEMENT, AF_PAIRS, DECODE_SUMS (decode_template.h).
+ * Uses the structs of decode_block_template.h. Defines AF_FN(attend_row).
  */
 
 #define AHEAD_BYTES 4096
@@ -107,7 +108,7 @@ AF_INLINE void AF_FN(attend_lanes)(const int64_t dim, const struct AF_FN(work) *
     row->m = m;
 }
 
-/* Attends keys from `first` on as long as it can; returns where decode.inc goes on. */
+/* Attends keys from `first` on while it can; returns the first key that is left. */
 static int64_t AF_FN(attend_row)(struct AF_FN(work) *work, int64_t first, int64_t end)
 {
     const struct af_problem *problem = work->problem;

@@ -1,5 +1,5 @@
 /*
- * tile.inc: the two matrix products of a tile, "queries in the lanes".
+ * tile_template.h: the two matrix products of a tile, "queries in the lanes".
  *
  *     scores     C[i][lane] = sum_w A[i * a_stride + w] * B[w][lane]   i < rows
  *     values     C[i][lane] = sum_j A[j * a_stride + i] * B[j][lane]   i < rows

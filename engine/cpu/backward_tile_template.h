@@ -1,6 +1,14 @@
 /*
- * backward_scores.inc: P and dS of one tile against STEP_KEYS keys. A part of
- * backward.inc, which includes it.
+ * backward_tile_template.h: one tile against keys of a block. P and dS from
+ * the scores, then what they add to dQ, dK and dV: by tiles, and pair by pair
+ * where a product with 0 would be NaN. Second of the three parts of the backward
+ * kernel.
+ *
+ * Parameters: AF_FN, AF_PAIRS, TILE_VECS, TILE_ROWS, GRADIENT_ROWS,
+ * GRADIENT_VECS (backward_template.h). Uses the structs of
+ * backward_rows_template.h and the products of tile_template.h.
+ * Defines AF_FN(weigh_step), AF_FN(add_queries), AF_FN(add_gradient),
+ * AF_FN(add_visible).
  */
 
 /* Words of `count` rows of A with packed lanes: out [count][TILE_LANES]. */
@@ -129,8 +137,7 @@ static void AF_FN(take_column)(const struct AF_FN(back) *work, const struct AF_F
 }
 
 /* Columns for all rows of the tile; those of rows that are not there stay 0. */
-static void AF_FN(take_columns)(const struct AF_FN(back) *work,
-                                const struct AF_FN(step) *step)
+static void AF_FN(take_columns)(const struct AF_FN(back) *work, const struct AF_FN(step) *step)
 {
     const size_t bytes = (size_t)step->count * TILE_LANES * sizeof(float);
     memset(work->bias, 0, bytes);
@@ -150,9 +157,9 @@ static void AF_FN(add_bias)(const struct AF_FN(back) *work, const struct AF_FN(s
         const int64_t r = step->lane + lane;
         if (work->row + r >= task->rows)
             break;
-        float *row =
-            (float *)(void *)af_row_of_tensor(&work->backward->dbias, sizeof(float),
-                                           task->sequence.batch, work->head[r], work->query[r]);
+        float *row = (float *)(void *)af_row_of_tensor(&work->backward->dbias, sizeof(float),
+                                                       task->sequence.batch, work->head[r],
+                                                       work->query[r]);
         for (int64_t j = 0; j < step->count; j++)
             row[task->key_begin + step->key + j] += work->dbias[j * TILE_LANES + lane];
     }
@@ -210,7 +217,7 @@ static __attribute__((noinline)) void AF_FN(weigh_featured)(const struct AF_FN(b
     for (int64_t j = 0; j < step->count; j++) {
         for (int lane = 0; lane < TILE_LANES; lane += AF_LANES)
             AF_FN(weigh_featured_at)
-            (work, step, j, lane, vec_load(slope + lane), vec_load(place + lane));
+        (work, step, j, lane, vec_load(slope + lane), vec_load(place + lane));
     }
     if (work->backward->dbias.data != NULL)
         AF_FN(add_bias)(work, step);
@@ -230,9 +237,8 @@ static __attribute__((noinline)) void AF_FN(weigh_masked)(const struct AF_FN(bac
 }
 
 /* P and dS of a tile and keys [j, j + count) of a block. */
-static void AF_FN(weigh_step)(const struct AF_FN(back) *work,
-                              const struct AF_FN(block) *block, int64_t tile, int slot,
-                              int64_t j, int64_t count, bool whole)
+static void AF_FN(weigh_step)(const struct AF_FN(back) *work, const struct AF_FN(block) *block,
+                              int64_t tile, int slot, int64_t j, int64_t count, bool whole)
 {
     const int64_t at = (slot * BLOCK_KEYS + j) * TILE_WORDS;
     struct AF_FN(step) step = {
@@ -257,4 +263,211 @@ static void AF_FN(weigh_step)(const struct AF_FN(back) *work,
         AF_FN(weigh_whole)(work, &step);
     else
         AF_FN(weigh_masked)(work, &step);
+}
+
+/* dQ^T of a tile += K^T dS^T over `count` keys of the block from `first` on. */
+static void AF_FN(add_queries)(const struct AF_FN(back) *work, const struct AF_FN(block) *block,
+                               int64_t tile, const float *ds, int64_t first, int64_t count)
+{
+    const int64_t dim = AF_PAIRS ? work->dq_rows : work->problem->a.head_dim;
+    float *dq = work->dq_lanes + tile * work->dq_rows * TILE_LANES;
+    vec c[TILE_ROWS][TILE_VECS];
+    int64_t d = 0;
+    for (; d + TILE_ROWS <= dim; d += TILE_ROWS, dq += TILE_ROWS * TILE_LANES) {
+        const float *a = AF_PAIRS
+                             ? work->key_pairs + d * (BLOCK_KEYS / 2) + first / 2 * PAIR_COLUMNS
+                             : block->k + first * block->k_stride + d;
+        AF_FN(tile_values)
+        (TILE_ROWS, TILE_VECS, a, AF_PAIRS ? PAIR_COLUMNS : block->k_stride, ds,
+         (count + WORD - 1) / WORD, c);
+        AF_UNROLL
+        for (int i = 0; i < TILE_ROWS; i++) {
+            AF_UNROLL
+            for (int v = 0; v < TILE_VECS; v++) {
+                float *at = dq + i * TILE_LANES + v * AF_LANES;
+                vec_store(at, vec_add(vec_load(at), c[i][v]));
+            }
+        }
+    }
+    for (; d < dim; d++, dq += TILE_LANES) {
+        AF_FN(tile_values)
+        (1, TILE_VECS, block->k + first * block->k_stride + d, block->k_stride, ds, count, c);
+        AF_UNROLL
+        for (int v = 0; v < TILE_VECS; v++)
+            vec_store(dq + v * AF_LANES, vec_add(vec_load(dq + v * AF_LANES), c[0][v]));
+    }
+}
+
+/*
+ * C [rows keys][vecs * LANES] += weights [rows keys][rows of the group] times
+ * their panel, over the tiles of the group whose bit is in `tiles`.
+ */
+AF_INLINE void AF_FN(gradient_strip)(const int rows, const int vecs, const float *weights,
+                                     unsigned tiles, const float *panel, float *out,
+                                     int64_t stride)
+{
+    vec c[GRADIENT_ROWS][GRADIENT_VECS];
+    AF_UNROLL
+    for (int i = 0; i < rows; i++) {
+        AF_UNROLL
+        for (int v = 0; v < vecs; v++)
+            c[i][v] = vec_loadu(out + i * stride + v * AF_LANES);
+    }
+    for (; tiles != 0; tiles >>= 1) {
+        const float *a = weights, *b = panel;
+        for (int w = 0; (tiles & 1) != 0 && w < TILE_WORDS; w += 4, a += 4, b += 4 * PANEL) {
+            AF_UNROLL
+            for (int u = 0; u < 4; u++) {
+                vec row[GRADIENT_VECS];
+                AF_UNROLL
+                for (int v = 0; v < vecs; v++)
+                    row[v] = vec_load(b + u * PANEL + v * AF_LANES);
+                AF_UNROLL
+                for (int i = 0; i < rows; i++) {
+                    AF_UNROLL
+                    for (int v = 0; v < vecs; v++)
+                        c[i][v] = AF_FN(mac)(a + i * TILE_WORDS + u, row[v], c[i][v]);
+                }
+            }
+        }
+        weights += BLOCK_KEYS * TILE_WORDS;
+        panel += TILE_WORDS * PANEL;
+    }
+    AF_UNROLL
+    for (int i = 0; i < rows; i++) {
+        AF_UNROLL
+        for (int v = 0; v < vecs; v++)
+            vec_storeu(out + i * stride + v * AF_LANES, c[i][v]);
+    }
+}
+
+/* The tiles of a group that touch key `j` of the block, as bits. */
+static unsigned AF_FN(tiles_at)(const struct AF_FN(span) *spans, int64_t j)
+{
+    unsigned tiles = 0;
+    for (unsigned n = 0; n < GROUP_TILES; n++)
+        tiles |= (unsigned)(spans[n].first <= j && j < spans[n].end) << n;
+    return tiles;
+}
+
+/* One panel of dK or dV for all keys of a block. */
+AF_INLINE void AF_FN(gradient_panel)(const int vecs, const struct AF_FN(span) *spans,
+                                     int64_t count, const float *weights, const float *panel,
+                                     float *out, int64_t stride)
+{
+    int64_t j = 0;
+    for (; j + GRADIENT_ROWS <= count; j += GRADIENT_ROWS) {
+        unsigned tiles = AF_FN(tiles_at)(spans, j);
+        if (tiles != 0)
+            AF_FN(gradient_strip)
+        (GRADIENT_ROWS, vecs, weights + j * TILE_WORDS, tiles, panel, out + j * stride, stride);
+    }
+    for (; j < count; j++)
+        AF_FN(gradient_strip)
+    (1, vecs, weights + j * TILE_WORDS, AF_FN(tiles_at)(spans, j), panel, out + j * stride,
+     stride);
+}
+
+/* The widths a panel can have, each with loops of its own. */
+#define PANEL_OF(vecs)                                                                         \
+    static __attribute__((noinline)) void AF_FN(gradient_panel_##vecs)(                        \
+        const struct AF_FN(span) *spans, int64_t count, const float *weights,                  \
+        const float *panel, float *out, int64_t stride)                                        \
+    {                                                                                          \
+        AF_FN(gradient_panel)(vecs, spans, count, weights, panel, out, stride);                \
+    }
+PANEL_OF(1)
+PANEL_OF(2)
+#if GRADIENT_VECS >= 3
+PANEL_OF(3)
+#endif
+#if GRADIENT_VECS >= 4
+PANEL_OF(4)
+#endif
+#undef PANEL_OF
+
+/* dK or dV of a block += weights of the group's tiles times their rows. */
+static void AF_FN(add_gradient)(const struct AF_FN(back) *work, int64_t tile,
+                                const struct AF_FN(span) *spans, int64_t count,
+                                const float *weights, const float *panels, float *out,
+                                int64_t width)
+{
+    typedef void run(const struct AF_FN(span) *, int64_t, const float *, const float *, float *,
+                     int64_t);
+    static run *const of_width[] = {
+        AF_FN(gradient_panel_1),
+        AF_FN(gradient_panel_2),
+#if GRADIENT_VECS >= 3
+        AF_FN(gradient_panel_3),
+#endif
+#if GRADIENT_VECS >= 4
+        AF_FN(gradient_panel_4)
+#endif
+    };
+    for (int64_t d = 0; d < width; d += PANEL) {
+        int64_t columns = width - d < PANEL ? width - d : PANEL;
+        of_width[columns / AF_LANES - 1](spans, count, weights,
+                                         panels + (d * work->tiles + tile * PANEL) * TILE_WORDS,
+                                         out + d, width);
+    }
+}
+
+/* Element `i` of a row of words. */
+static float AF_FN(element)(const float *words, int64_t i)
+{
+#if AF_PAIRS
+    uint16_t bits;
+    memcpy(&bits, (const char *)words + i * 2, sizeof bits);
+    return af_f32_of_bf16(bits);
+#else
+    return words[i];
+#endif
+}
+
+/* Element d of row r of the pass, from panels. */
+static float AF_FN(panel_element)(const struct AF_FN(back) *work, const float *panels,
+                                  int64_t r, int64_t d)
+{
+    int64_t begin = d / PANEL * PANEL;
+    const float *row = panels + begin * work->tiles * TILE_WORDS + r / WORD * PANEL;
+    return AF_FN(element)(row, (d - begin) * WORD + r % WORD);
+}
+
+/* What row r of the pass and key j of the block, which it sees, give to dq, dk and dv. */
+static void AF_FN(add_pair)(const struct AF_FN(back) *work, const struct AF_FN(block) *block,
+                            int64_t r, int64_t j, float p, float ds)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+    const int64_t tile = r / TILE_LANES, lane = r % TILE_LANES;
+    float *dk = work->dk + (block->key + j) * work->qk_width;
+    float *dv = work->dv + (block->key + j) * work->v_width;
+    float *dq = work->dq_lanes + tile * work->dq_rows * TILE_LANES + lane;
+    for (int64_t d = 0; d < a->head_dim; d++) {
+        dq[d * TILE_LANES] += ds * AF_FN(element)(block->k + j * block->k_stride, d);
+        dk[d] += ds * AF_FN(panel_element)(work, work->q_panels, r, d);
+    }
+    for (int64_t d = 0; d < a->value_dim; d++)
+        dv[d] += p * AF_FN(panel_element)(work, work->do_panels, r, d);
+}
+
+/* A tile's share of everything, visible pair by visible pair. */
+static __attribute__((noinline)) void AF_FN(add_visible)(const struct AF_FN(back) *work,
+                                                         const struct AF_FN(block) *block,
+                                                         int64_t tile, int slot,
+                                                         struct AF_FN(span) span)
+{
+    const struct af_backward_task *task = work->task;
+    for (int64_t lane = 0; lane < TILE_LANES; lane++) {
+        const int64_t r = tile * TILE_LANES + lane;
+        for (int64_t j = span.first; j < span.end; j++) {
+            const float *p = work->p + (slot * BLOCK_KEYS + j) * TILE_WORDS;
+            const float *ds = work->ds + (slot * BLOCK_KEYS + j) * TILE_WORDS;
+            const int64_t key = block->key + j;
+            if (key >= work->first[r] && key < work->end[r] &&
+                af_mask_allows(work->problem, &task->sequence, work->head[r], work->query[r],
+                               task->key_begin + key))
+                AF_FN(add_pair)
+            (work, block, r, j, AF_FN(element)(p, lane), AF_FN(element)(ds, lane));
+        }
+    }
 }

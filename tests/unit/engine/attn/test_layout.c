@@ -1,5 +1,5 @@
 /*
- * test_box.c: shared bytes of strided tensors against counting every byte.
+ * test_layout.c: shared bytes of strided tensors against counting every byte.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "engine/attn/box.h"
+#include "engine/attn/layout.h"
 
 #include <string.h>
 

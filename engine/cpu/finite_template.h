@@ -1,6 +1,6 @@
 /*
- * finite.inc: a quick test of many rows for NaN and infinity: sums of 0 times
- * each element, which are NaN if one is not finite. For forward.inc, decode.inc.
+ * finite_template.h: a quick test of many rows for NaN and infinity: sums of 0 times
+ * each element, which are NaN if one of them is not finite.
  *
  * Parameters: AF_FN(name); AF_ELEMENT; AF_LOAD(p), AF_LOAD_SOME(p, n); a vec_*.h.
  */
