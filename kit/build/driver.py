@@ -2,11 +2,11 @@
 
     python driver.py SELECTION.json SETUP_ARGUMENTS...      in the folder of the sources
 
-SELECTION.json has: keep (names of CUDA files), joined (generated files: name, includes), stubs
-(for the files left out: function, type, head_dim, causal, message), macros, std (a C++ standard
-instead of setup.py's, or null), requires (requirements of the wheel), refusals (error messages of
-flash_api.cpp: text, advice), gpu (properties that all GPUs of this build share: the launchers'
-variable and its value as C++).
+SELECTION.json has: keep (names of CUDA files), joined (generated files: name, includes),
+stubs (for the files left out: function, type, head_dim, causal, message), macros, std (a C++
+standard instead of setup.py's, or null), requires (requirements of the wheel), refusals
+(error messages of flash_api.cpp: text, advice), gpu (properties that all GPUs of this build
+share: the launchers' variable and its value as C++).
 
 torch.utils.cpp_extension.CUDAExtension is replaced before setup.py imports it: sources are
 filtered, one C++ file replaces those that are left out, and both compilers get the macros,
@@ -149,7 +149,7 @@ def write_units(selection):
 
 
 def write_checks(selection):
-    """Wraps flash_api.cpp so that its error messages say how to add a feature; returns the path."""
+    """Wraps flash_api.cpp: its error messages say how to add a feature; returns the path."""
     rows = "".join(
         f"        {{{json.dumps(row['text'])}, {json.dumps(row['advice'])}}},\n"
         for row in selection["refusals"]

@@ -28,7 +28,8 @@ def members_of(archive):
         if not parts or parts[0] == "/" or ".." in parts:
             raise SystemExit(f"the archive has the unsafe name {member.name!r}")
         if not (member.isfile() or member.isdir()):
-            raise SystemExit(f"the archive contains {member.name!r}, which is neither a file nor a folder")
+            raise SystemExit(
+                f"the archive contains {member.name!r}, which is neither a file nor a folder")
         if top not in (None, parts[0]):
             raise SystemExit("the archive has more than one top folder")
         top = parts[0]

@@ -166,10 +166,10 @@ HOSTILE = {
     "a name outside": (member("../evil", size=3), "unsafe name"),
     "a name outside, deep": (member(f"{TOP}/a/../../../evil", size=3), "unsafe name"),
     "an absolute name": (member("/evil", size=3), "unsafe name"),
-    "a link": (member(f"{TOP}/evil", tarfile.SYMTYPE, "/etc/passwd"), "no file or folder"),
-    "a hard link": (member(f"{TOP}/evil", tarfile.LNKTYPE, "/etc/passwd"), "no file or folder"),
-    "a device": (member(f"{TOP}/evil", tarfile.CHRTYPE), "no file or folder"),
-    "a FIFO": (member(f"{TOP}/evil", tarfile.FIFOTYPE), "no file or folder"),
+    "a link": (member(f"{TOP}/evil", tarfile.SYMTYPE, "/etc/passwd"), "neither a file"),
+    "a hard link": (member(f"{TOP}/evil", tarfile.LNKTYPE, "/etc/passwd"), "neither a file"),
+    "a device": (member(f"{TOP}/evil", tarfile.CHRTYPE), "neither a file nor a folder"),
+    "a FIFO": (member(f"{TOP}/evil", tarfile.FIFOTYPE), "neither a file nor a folder"),
     "two top folders": (member("evil/setup.py", size=3), "more than one top folder"),
 }
 
