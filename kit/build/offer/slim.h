@@ -28,7 +28,7 @@ enum af_slim_dtype { AF_SLIM_FP16 = 1, AF_SLIM_BF16 = 2 };
 
 /* A selection. */
 struct af_slim {
-    unsigned head_dims; /* bit i: af_slim_head_dim(i) */
+    unsigned head_dims; /* bit i: the i-th of 32, 64, 96, 128, 192, 256 */
     unsigned dtypes;    /* of enum af_slim_dtype */
     unsigned features;  /* of enum af_flash_feature within AF_SLIM_FEATURES */
     bool backward;
@@ -36,9 +36,6 @@ struct af_slim {
     size_t arch_count;
     bool joins; /* two files may be compiled as one: af_slim_units() */
 };
-
-/* The head size with this index: 32, 64, 96, 128, 192 or 256. */
-int af_slim_head_dim(size_t index);
 
 /* Selects everything: all head sizes, types and features, with backward. `archs` stay. */
 void af_slim_full(struct af_slim *slim);
