@@ -37,7 +37,7 @@ static void check_compiler(struct af_examination *examination, const struct af_t
     int64_t major = major_of(&compiler->version);
     if (limit >= 0 && major > limit)
         af_examination_add(
-            examination, AF_CAUSE_GCC_NEW, "%s is %s %s; CUDA %s takes up to %lld (%s)",
+            examination, AF_REASON_GCC_NEW, "%s is %s %s; CUDA %s takes up to %lld (%s)",
             af_fact_text_or(&compiler->command, "the compiler"), is_clang ? "clang" : "gcc",
             compiler->version.value.text, af_fact_text_or(&toolkit->version, "?"),
             (long long)limit, is_clang ? toolkit->clang_max.source : toolkit->gcc_max.source);
@@ -53,7 +53,7 @@ static void check_path(struct af_examination *examination, const struct af_toolk
                      af_fact_text_or(&taken->version, NULL)))
             continue;
         af_examination_add(
-            examination, AF_CAUSE_WRONG_NVCC,
+            examination, AF_REASON_NVCC_CUDA,
             "first on PATH: CUDA %s (%s); a build takes CUDA %s (%s)",
             af_fact_text_or(&toolkit->version, "?"), af_fact_text_or(&toolkit->root, "?"),
             af_fact_text_or(&taken->version, "?"), af_fact_text_or(&taken->root, "?"));
@@ -68,7 +68,7 @@ void af_examine_building(struct af_examination *examination)
         int64_t toolkit = major_of(&taken->version);
         int64_t torch = major_of(&machine->torch.cuda);
         if (toolkit >= 0 && torch >= 0 && toolkit != torch)
-            af_examination_add(examination, AF_CAUSE_TOOLKIT_MAJOR,
+            af_examination_add(examination, AF_REASON_TOOLKIT_MAJOR,
                                "CUDA %s in %s, torch is built for CUDA %s",
                                taken->version.value.text,
                                af_fact_text_or(&taken->root, "an unknown folder"),
@@ -79,7 +79,7 @@ void af_examine_building(struct af_examination *examination)
     for (size_t i = 0; i < machine->disks.count; i++) {
         const struct af_disk *disk = &machine->disks.rows[i];
         if (af_fact_is(&disk->use, "temporary") && af_fact_truth(&disk->in_memory) == AF_YES)
-            af_examination_add(examination, AF_CAUSE_TMP_IN_MEMORY, "%s (%s)",
+            af_examination_add(examination, AF_REASON_TMP_IN_MEMORY, "%s (%s)",
                                af_fact_text_or(&disk->path, "the temporary folder"),
                                disk->in_memory.source);
     }

@@ -34,7 +34,7 @@ static void driver_versions(struct af_examination *examination)
     if (kernel == NULL || user == NULL || strcmp(kernel, user) == 0 ||
         strstr(driver->user_version.source, "compat") != NULL)
         return;
-    af_examination_add(examination, AF_CAUSE_DRIVER_MISMATCH,
+    af_examination_add(examination, AF_REASON_DRIVER_MISMATCH,
                        "kernel module %s (%s), library %s (%s)", kernel,
                        driver->kernel_version.source, user, driver->user_version.source);
 }
@@ -46,7 +46,7 @@ void af_examine_driver(struct af_examination *examination)
     bool on_wsl = af_fact_truth(&machine->platform.wsl) == AF_YES; /* has no kernel module */
     if (has_nvidia_gpu(machine) && driver->kernel_version.state == AF_FACT_ABSENT && !on_wsl &&
         driver->cuda_api.state != AF_FACT_KNOWN)
-        af_examination_add(examination, AF_CAUSE_DRIVER_MISSING, "no kernel module (%s)",
+        af_examination_add(examination, AF_REASON_DRIVER_MISSING, "no kernel module (%s)",
                            driver->kernel_version.source);
     if (!on_wsl)
         driver_versions(examination);
@@ -54,7 +54,7 @@ void af_examine_driver(struct af_examination *examination)
     int64_t served = major_of(af_fact_text_or(&driver->cuda_api, NULL));
     int64_t wanted = major_of(af_fact_text_or(&machine->torch.cuda, NULL));
     if (served >= 0 && wanted > served)
-        af_examination_add(examination, AF_CAUSE_DRIVER_OLD,
+        af_examination_add(examination, AF_REASON_DRIVER,
                            "the driver serves CUDA %s, torch is built for CUDA %s",
                            driver->cuda_api.value.text, machine->torch.cuda.value.text);
 }
@@ -114,16 +114,16 @@ void af_examine_devices(struct af_examination *examination)
             old = gpu;
         }
         if (!torch_serves(&machine->torch, sm))
-            af_examination_add(examination, AF_CAUSE_TORCH_OTHER_GPU,
+            af_examination_add(examination, AF_REASON_TORCH_OTHER_GPU,
                                "%s is sm %s; torch's code is for other GPUs (%s)",
                                af_fact_text_or(&gpu->name, "the GPU"), gpu->sm.value.text,
                                machine->torch.gpu_targets.source);
     }
     if (known_count > 0 && hidden_count == known_count &&
         machine->driver.visible_devices.state == AF_FACT_KNOWN)
-        af_examination_add(examination, AF_CAUSE_GPU_HIDDEN, "CUDA_VISIBLE_DEVICES='%s'",
+        af_examination_add(examination, AF_REASON_GPU_HIDDEN, "CUDA_VISIBLE_DEVICES='%s'",
                            machine->driver.visible_devices.value.text);
     if (old != NULL && old_count == known_count)
-        af_examination_add(examination, AF_CAUSE_GPU_OLD, "%s is sm %s",
+        af_examination_add(examination, AF_REASON_SM_UNSUPPORTED, "%s is sm %s",
                            af_fact_text_or(&old->name, "the GPU"), old->sm.value.text);
 }

@@ -36,7 +36,7 @@ static void check_window(struct af_examination *examination, const struct af_pac
     const char *high = af_fact_text_or(&peer->flash_attn_max, NULL);
     const char *needs = af_fact_text_or(&peer->needs_flash_attn, "");
     af_examination_add(
-        examination, AF_CAUSE_PEER_WINDOW, "%s %s accepts flash-attn %s%s%s%s, here is %s",
+        examination, AF_REASON_PEER_WINDOW, "%s %s accepts flash-attn %s%s%s%s, here is %s",
         af_fact_text_or(&peer->name, "a package"), af_fact_text_or(&peer->version, ""),
         low == NULL && high == NULL ? needs : "", low != NULL ? low : "",
         low != NULL || high != NULL ? " to " : "", high != NULL ? high : "",
@@ -50,7 +50,7 @@ static void check_torch(struct af_examination *examination, const struct af_pack
     if (needs == NULL || af_fact_is(&peer->name, "flash-attn") ||
         af_specifier_contains(needs, torch) != AF_NO)
         return;
-    af_examination_add(examination, AF_CAUSE_TORCH_FORCED, "%s %s needs torch %s, here is %s",
+    af_examination_add(examination, AF_REASON_TORCH_FORCED, "%s %s needs torch %s, here is %s",
                        af_fact_text_or(&peer->name, "a package"),
                        af_fact_text_or(&peer->version, ""), needs,
                        examination->machine->torch.version.value.text);
@@ -87,7 +87,7 @@ void af_examine_double_installs(struct af_examination *examination)
         if (first == NULL || first == package)
             continue;
         af_examination_add(
-            examination, is_torch ? AF_CAUSE_TWO_TORCH : AF_CAUSE_TWO_INSTALLS,
+            examination, is_torch ? AF_REASON_TWO_TORCH : AF_REASON_TWO_INSTALLS,
             "%s %s in %s, then %s in %s", name, af_fact_text_or(&first->version, "?"),
             af_fact_text_or(&first->folder, "?"), af_fact_text_or(&package->version, "?"),
             af_fact_text_or(&package->folder, "?"));

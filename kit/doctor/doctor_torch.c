@@ -19,7 +19,7 @@ static void check_distribution(struct af_examination *examination, const struct 
     if (!af_fact_is(&torch->build, "distribution"))
         return;
     af_examination_add(examination,
-                       is_conda ? AF_CAUSE_TORCH_CONDA : AF_CAUSE_TORCH_DISTRIBUTION,
+                       is_conda ? AF_REASON_TORCH_CONDA : AF_REASON_TORCH_DISTRIBUTION,
                        "torch %s (%s)", torch->version.value.text, torch->version.source);
 }
 
@@ -27,15 +27,15 @@ void af_examine_torch(struct af_examination *examination)
 {
     static const struct {
         const char *build;
-        enum af_cause_id cause;
+        enum af_reason_id cause;
     } builds[] = {
-        {"prerelease", AF_CAUSE_TORCH_NIGHTLY},
-        {"source", AF_CAUSE_TORCH_SOURCE},
-        {"vendor", AF_CAUSE_TORCH_VENDOR},
+        {"prerelease", AF_REASON_TORCH_NIGHTLY},
+        {"source", AF_REASON_TORCH_OWN_BUILD},
+        {"vendor", AF_REASON_NGC_PRERELEASE},
     };
     const struct af_torch *torch = &examination->machine->torch;
     if (torch->version.state == AF_FACT_ABSENT)
-        af_examination_add(examination, AF_CAUSE_TORCH_MISSING, "%s", torch->version.source);
+        af_examination_add(examination, AF_REASON_TORCH_MISSING, "%s", torch->version.source);
     if (torch->version.state != AF_FACT_KNOWN)
         return;
     for (size_t i = 0; i < AF_COUNT(builds); i++)
@@ -44,9 +44,9 @@ void af_examine_torch(struct af_examination *examination)
                                torch->version.value.text, torch->version.source);
     check_distribution(examination, torch);
     if (torch->hip.state == AF_FACT_KNOWN)
-        af_examination_add(examination, AF_CAUSE_TORCH_ROCM, "torch %s, ROCm %s",
+        af_examination_add(examination, AF_REASON_MACHINE_ROCM, "torch %s, ROCm %s",
                            torch->version.value.text, torch->hip.value.text);
     else if (torch->cuda.state == AF_FACT_ABSENT && has_nvidia_gpu(examination->machine))
-        af_examination_add(examination, AF_CAUSE_TORCH_CPU, "torch %s (%s)",
+        af_examination_add(examination, AF_REASON_TORCH_CPU, "torch %s (%s)",
                            torch->version.value.text, torch->cuda.source);
 }

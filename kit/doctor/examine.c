@@ -30,7 +30,7 @@ static rule_function *const rules[] = {
     af_examine_building,
 };
 
-void af_examination_add(struct af_examination *examination, enum af_cause_id cause,
+void af_examination_add(struct af_examination *examination, enum af_reason_id cause,
                         const char *format, ...)
 {
     char text[DETAIL_BYTES];
@@ -43,7 +43,7 @@ void af_examination_add(struct af_examination *examination, enum af_cause_id cau
     struct af_finding *finding = &examination->findings[examination->count++];
     finding->cause = cause;
     finding->detail = af_arena_text(examination->arena, text);
-    finding->hint = af_cause_hint(cause);
+    finding->hint = af_reason_finding_hint(cause);
 }
 
 void af_examination_hint(struct af_examination *examination, const char *hint)
@@ -68,7 +68,7 @@ static void sort_by_severity(struct af_finding *findings, size_t count)
         struct af_finding moved = findings[i];
         size_t at = i;
         for (; at > 0 &&
-               af_cause_severity(findings[at - 1].cause) > af_cause_severity(moved.cause);
+               af_reason_severity(findings[at - 1].cause) > af_reason_severity(moved.cause);
              at--)
             findings[at] = findings[at - 1];
         findings[at] = moved;

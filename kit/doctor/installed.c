@@ -19,7 +19,7 @@ void af_examine_source_tree(struct af_examination *examination)
 {
     const struct af_fact *shadow = &examination->machine->python.shadowed_by;
     if (shadow->state == AF_FACT_KNOWN)
-        af_examination_add(examination, AF_CAUSE_SOURCE_TREE, "%s has no compiled module",
+        af_examination_add(examination, AF_REASON_SOURCE_TREE, "%s has no compiled module",
                            shadow->value.text);
 }
 
@@ -48,7 +48,7 @@ static void check_python(struct af_examination *examination, const char *extensi
     if (suffix == NULL || strcmp(ending, suffix) == 0 || strcmp(ending, ".abi3.so") == 0 ||
         strcmp(ending, ".so") == 0 || strcmp(ending, ".pyd") == 0)
         return;
-    af_examination_add(examination, AF_CAUSE_WRONG_PYTHON,
+    af_examination_add(examination, AF_REASON_PYTHON_TAG,
                        "'%s', but this Python loads modules that end in '%s' (%s)", extension,
                        suffix, examination->machine->python.ext_suffix.source);
 }
@@ -57,7 +57,7 @@ void af_examine_shim(struct af_examination *examination)
 {
     const struct af_package *shim = af_machine_shim(examination->machine);
     if (shim != NULL)
-        af_examination_add(examination, AF_CAUSE_SHIM, "flash-attn %s in %s",
+        af_examination_add(examination, AF_REASON_SHIM, "flash-attn %s in %s",
                            af_fact_text_or(&shim->version, "of unknown version"),
                            af_fact_text_or(&shim->folder, "the environment"));
 }
@@ -69,7 +69,7 @@ void af_examine_installed_files(struct af_examination *examination)
         return;
     const struct af_fact *missing = &package->missing_files;
     if (missing->state == AF_FACT_KNOWN && missing->value.list.count > 0)
-        af_examination_add(examination, AF_CAUSE_DAMAGED, "'%s' and perhaps more (%s)%s",
+        af_examination_add(examination, AF_REASON_DAMAGED, "'%s' and perhaps more (%s)%s",
                            missing->value.list.items[0], missing->source,
                            package->installer.state == AF_FACT_ABSENT
                                ? "; an install that was killed leaves it so"
@@ -81,7 +81,7 @@ void af_examine_installed_files(struct af_examination *examination)
              (af_fact_truth(&package->purelib) == AF_YES ||
               package->extensions.state == AF_FACT_KNOWN ||
               package->extensions.state == AF_FACT_ABSENT))
-        af_examination_add(examination, AF_CAUSE_EXTENSION_MISSING,
+        af_examination_add(examination, AF_REASON_EXTENSION_MISSING,
                            "flash-attn %s in %s lists no flash_attn_2_cuda",
                            af_fact_text_or(&package->version, "of unknown version"),
                            af_fact_text_or(&package->folder, "the environment"));
@@ -108,13 +108,13 @@ void af_examine_installed_torch(struct af_examination *examination)
         return;
     const char *needs = af_fact_text_or(&package->needs_torch, NULL);
     if (needs != NULL && af_specifier_contains(needs, &torch) == AF_NO)
-        af_examination_add(examination, AF_CAUSE_TORCH_MINOR,
+        af_examination_add(examination, AF_REASON_TORCH_MINOR,
                            "it needs torch %s (%s), here is torch %s", needs,
                            package->needs_torch.source, torch_text);
     else if (pinned_version(af_fact_text_or(&package->built_for_torch, NULL), &built) &&
              (built.release[0] != torch.release[0] || built.release[1] != torch.release[1]))
         af_examination_add(
-            examination, AF_CAUSE_STALE, "built with torch %s (%s), here is torch %s",
+            examination, AF_REASON_STALE, "built with torch %s (%s), here is torch %s",
             package->built_for_torch.value.text, package->built_for_torch.source, torch_text);
 }
 
@@ -127,9 +127,9 @@ static void check_generation(struct af_examination *examination,
     if (!af_version_parse(text, strlen(text), &version))
         return;
     if (version.release[0] < 2)
-        af_examination_add(examination, AF_CAUSE_TOO_OLD, "flash-attn %s", text);
+        af_examination_add(examination, AF_REASON_FLASH_ATTN_OLD, "flash-attn %s", text);
     else if (version.release[0] == 3)
-        af_examination_add(examination, AF_CAUSE_ONLY_FA3, "flash-attn %s", text);
+        af_examination_add(examination, AF_REASON_ONLY_FA3, "flash-attn %s", text);
 }
 
 void af_examine_other_generations(struct af_examination *examination)
@@ -143,10 +143,10 @@ void af_examine_other_generations(struct af_examination *examination)
         return;
     static const struct {
         const char *name;
-        enum af_cause_id cause;
+        enum af_reason_id cause;
     } others[] = {
-        {"flash-attn-3", AF_CAUSE_ONLY_FA3},
-        {"flash-attn-4", AF_CAUSE_ONLY_FA4},
+        {"flash-attn-3", AF_REASON_ONLY_FA3},
+        {"flash-attn-4", AF_REASON_FA4_NAMESPACE},
     };
     for (size_t i = 0; i < AF_COUNT(others); i++) {
         const struct af_package *package = af_machine_package(machine, others[i].name);

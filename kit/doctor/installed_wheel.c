@@ -115,19 +115,14 @@ static const struct af_catalog_wheel *wheel_by_version(const struct af_catalog *
 }
 
 /*
- * The cause of a reason that is about the file and not about driver or device:
- * a node without a GPU does not make an installed wheel wrong.
+ * What a reason against a wheel means where that wheel is installed; false where it
+ * is about driver or device: a node without a GPU does not make the wheel wrong.
  */
-static bool cause_of(enum af_reason_id reason, enum af_cause_id *cause_out)
+static bool cause_of(enum af_reason_id reason, enum af_reason_id *cause_out)
 {
-    if (af_reason_effect(reason) != AF_REASON_BLOCKS)
-        return false;
-    const char *text_id = af_reason_text_id(reason);
-    if (af_equal(text_id, "wheel-tag-wrong-platform")) {
-        *cause_out = AF_CAUSE_MISFIT;
-        return true;
-    }
-    return af_cause_parse(text_id, cause_out) && *cause_out < AF_CAUSE_MISFIT;
+    *cause_out = reason == AF_REASON_PLATFORM_TAG ? AF_REASON_MISFIT : reason;
+    return af_reason_effect(reason) == AF_REASON_BLOCKS && reason != AF_REASON_DRIVER &&
+           af_reason_severity(*cause_out) == AF_SEVERITY_BROKEN;
 }
 
 /* The first such reason against `wheel` becomes a finding. */
@@ -140,7 +135,7 @@ static void fit(struct af_examination *examination, const struct af_catalog_whee
         af_fit_explain(examination->catalog, examination->machine, &options, wheel,
                        examination->arena, &reasons, &count, examination->err);
     for (size_t i = 0; examination->status == ANYFLASH_OK && i < count; i++) {
-        enum af_cause_id cause;
+        enum af_reason_id cause;
         if (!cause_of(reasons[i].id, &cause))
             continue;
         af_examination_add(examination, cause, "%s: %s", wheel->filename,
@@ -154,8 +149,8 @@ static void fit(struct af_examination *examination, const struct af_catalog_whee
 static uint64_t file_bits(void)
 {
     uint64_t bits = 0;
-    for (int id = 0; id < AF_REASON_COUNT && id < 64; id++) {
-        enum af_cause_id cause;
+    for (int id = 0; id < AF_REASON_NO_WHEEL_PACKAGE; id++) {
+        enum af_reason_id cause;
         if (cause_of((enum af_reason_id)id, &cause))
             bits |= UINT64_C(1) << id;
     }
@@ -218,10 +213,10 @@ static void check_all(struct af_examination *examination, const struct af_packag
                        (candidate->wheel->official && for_this_torch(candidate->wheel, sought));
     }
     if (!torch_served)
-        af_examination_add(examination, AF_CAUSE_NO_WHEEL, "flash-attn %s, torch %s", text,
-                           torch);
+        af_examination_add(examination, AF_REASON_NO_WHEEL_TORCH, "flash-attn %s, torch %s",
+                           text, torch);
     else if (!may_fit)
-        af_examination_add(examination, AF_CAUSE_ORIGIN_UNKNOWN,
+        af_examination_add(examination, AF_REASON_ORIGIN_UNKNOWN,
                            "none of the %zu wheels of flash-attn %s for this Python is for "
                            "torch %s",
                            alike_count, text, torch);

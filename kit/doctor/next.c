@@ -6,18 +6,18 @@
 #include "kit/doctor/doctor.h"
 
 /* Installing is useless, or refused, until this is put right. */
-static bool comes_first(enum af_cause_id cause)
+static bool comes_first(enum af_reason_id cause)
 {
     switch (cause) {
-    case AF_CAUSE_SOURCE_TREE:
-    case AF_CAUSE_DRIVER_MISSING:
-    case AF_CAUSE_DRIVER_MISMATCH:
-    case AF_CAUSE_DRIVER_OLD:
-    case AF_CAUSE_GPU_HIDDEN:
-    case AF_CAUSE_TORCH_OTHER_GPU:
-    case AF_CAUSE_TWO_TORCH:
-    case AF_CAUSE_MANAGED:
-    case AF_CAUSE_READ_ONLY:
+    case AF_REASON_SOURCE_TREE:
+    case AF_REASON_DRIVER_MISSING:
+    case AF_REASON_DRIVER_MISMATCH:
+    case AF_REASON_DRIVER:
+    case AF_REASON_GPU_HIDDEN:
+    case AF_REASON_TORCH_OTHER_GPU:
+    case AF_REASON_TWO_TORCH:
+    case AF_REASON_MANAGED:
+    case AF_REASON_READ_ONLY:
         return true;
     default:
         return false;
@@ -25,11 +25,10 @@ static bool comes_first(enum af_cause_id cause)
 }
 
 /* The finding says that the installed flash-attn should not stay as it is. */
-static bool speaks_against_installed(enum af_cause_id cause)
+static bool speaks_against_installed(enum af_reason_id cause)
 {
-    return cause == AF_CAUSE_ORIGIN_UNKNOWN || cause == AF_CAUSE_PEER_WINDOW ||
-           cause == AF_CAUSE_TWO_INSTALLS ||
-           (cause <= AF_CAUSE_MISFIT && af_cause_severity(cause) == AF_SEVERITY_BROKEN);
+    return cause == AF_REASON_ORIGIN_UNKNOWN || cause == AF_REASON_PEER_WINDOW ||
+           cause == AF_REASON_TWO_INSTALLS || af_reason_severity(cause) == AF_SEVERITY_BROKEN;
 }
 
 struct af_next af_doctor_next(const struct af_machine *machine,

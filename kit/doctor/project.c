@@ -26,7 +26,7 @@ static void check_uv(struct af_examination *examination)
     for (size_t i = 0; i < tools->count; i++)
         if (af_fact_is(&tools->rows[i].name, "uv") &&
             af_fact_is(&tools->rows[i].version, "0.11.0"))
-            af_examination_add(examination, AF_CAUSE_UV_STATIC, "uv 0.11.0 (%s)",
+            af_examination_add(examination, AF_REASON_UV_STATIC, "uv 0.11.0 (%s)",
                                tools->rows[i].version.source);
 }
 
@@ -38,14 +38,14 @@ void af_examine_project(struct af_examination *examination)
         const char *path = settings->path.value.text;
         if (project_file(examination, "pyproject.toml",
                          af_path_folder(examination->arena, path)) != NULL)
-            af_examination_add(examination, AF_CAUSE_UV_TOML, "%s", path);
+            af_examination_add(examination, AF_REASON_UV_TOML, "%s", path);
     }
     const struct af_project_file *lock = project_file(examination, "uv.lock", NULL);
     if (lock != NULL && af_fact_truth(&lock->names_flash_attn) == AF_NO &&
         af_machine_package(examination->machine, "flash-attn") != NULL)
-        af_examination_add(examination, AF_CAUSE_UV_SYNC, "%s", lock->path.value.text);
+        af_examination_add(examination, AF_REASON_UV_SYNC, "%s", lock->path.value.text);
     if (af_fact_truth(&examination->machine->network.releases_reachable) == AF_NO)
-        af_examination_add(examination, AF_CAUSE_NETWORK, "%s",
+        af_examination_add(examination, AF_REASON_NETWORK, "%s",
                            examination->machine->network.releases_reachable.source);
 }
 
@@ -54,8 +54,8 @@ void af_examine_environment(struct af_examination *examination)
     const struct af_python *python = &examination->machine->python;
     const char *prefix = af_fact_text_or(&python->prefix, "the environment");
     if (af_fact_truth(&python->externally_managed) == AF_YES)
-        af_examination_add(examination, AF_CAUSE_MANAGED, "%s (%s)", prefix,
+        af_examination_add(examination, AF_REASON_MANAGED, "%s (%s)", prefix,
                            python->externally_managed.source);
     else if (af_fact_truth(&python->writable) == AF_NO)
-        af_examination_add(examination, AF_CAUSE_READ_ONLY, "%s", prefix);
+        af_examination_add(examination, AF_REASON_READ_ONLY, "%s", prefix);
 }

@@ -23,7 +23,7 @@ struct af_examination {
 };
 
 /* Adds a finding with the cause's own hint; past the maximum it is dropped. */
-void af_examination_add(struct af_examination *examination, enum af_cause_id cause,
+void af_examination_add(struct af_examination *examination, enum af_reason_id cause,
                         const char *format, ...) AF_PRINTF(3, 4);
 
 /* Gives the newest finding another hint (arena text or static). */
