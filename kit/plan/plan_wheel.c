@@ -4,17 +4,10 @@
  * other dependency, by itself.
  */
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/plan/builder.h"
 
 #include <string.h>
-
-const char *af_plan_url(struct af_arena *arena, const char *url)
-{
-    const char *plus;
-    while (url != NULL && (plus = strchr(url, '+')) != NULL)
-        url = af_arena_format(arena, "%.*s%%2B%s", (int)(plus - url), url, plus + 1);
-    return url;
-}
 
 /* "flash_attn" as installers list it: "flash-attn". */
 static const char *listed_name(struct af_arena *arena, const char *package)
@@ -33,7 +26,7 @@ static bool is_installed(const struct af_builder *builder, const char *name, con
         (package->missing_files.state == AF_FACT_KNOWN &&
          package->missing_files.value.list.count > 0))
         return false;
-    return af_equal(af_plan_url(builder->arena, package->origin.value.text), url);
+    return af_equal(af_url_encode_plus(builder->arena, package->origin.value.text), url);
 }
 
 static const char *full_version(struct af_arena *arena, const struct af_catalog_wheel *wheel)
@@ -127,7 +120,7 @@ void af_plan_wheel(struct af_builder *builder)
     const struct af_catalog_wheel *wheel = builder->rung->wheel;
     if (wheel == NULL || wheel->url == NULL)
         return;
-    const char *url = af_plan_url(builder->arena, wheel->url);
+    const char *url = af_url_encode_plus(builder->arena, wheel->url);
     const char *name = listed_name(builder->arena, wheel->package);
     if (url == NULL || name == NULL)
         return;

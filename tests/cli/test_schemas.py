@@ -12,6 +12,8 @@ import pytest
 
 import schemas
 
+jsonschema = pytest.importorskip("jsonschema", reason="needs package python3-jsonschema")
+
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = sorted(path for folder in ("tests/cases/machines", "examples/machines")
                  for path in (ROOT / folder).glob("*.json")
@@ -89,6 +91,12 @@ def test_every_schema_is_listed_in_the_reference():
     listed = set(re.findall(r"\(schema/([a-z-]+)\.schema\.json\)", page))
     assert listed == {path.name.removesuffix(".schema.json")
                       for path in schemas.FOLDER.glob("*.json")}
+
+
+def test_every_schema_is_one():
+    for path in schemas.FOLDER.glob("*.json"):
+        schema = schemas.load(path.name.removesuffix(".schema.json"))
+        jsonschema.Draft202012Validator.check_schema(schema)
 
 
 def test_no_schema_lets_unknown_members_pass():

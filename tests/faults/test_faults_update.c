@@ -19,6 +19,7 @@
 #include "kit/catalog/listing.h"
 #include "kit/formats/zip.h"
 #include "kit/probe/catalog_file.h"
+#include "kit/system/file_source.h"
 #include "tests/unit/own_folder.h"
 
 #define WHEEL AF_TEST_DATA "/fuzz/corpus/fuzz_zip/wheel.zip"
@@ -31,6 +32,13 @@ static const char page[] =
 
 typedef enum anyflash_status attempt(struct anyflash_error *err);
 
+static enum anyflash_status drop(void *context, const void *bytes, size_t len,
+                                 struct anyflash_error *err)
+{
+    (void)context, (void)bytes, (void)len, (void)err;
+    return ANYFLASH_OK;
+}
+
 static enum anyflash_status read_archive(struct anyflash_error *err)
 {
     struct af_source source;
@@ -38,21 +46,19 @@ static enum anyflash_status read_archive(struct anyflash_error *err)
     struct af_arena arena;
     struct af_span bytes;
     char hex[65];
-    enum anyflash_status status = af_source_open_file(WHEEL, &source, err);
+    enum anyflash_status status = af_file_source_open(WHEEL, &source, err);
     if (status != ANYFLASH_OK)
         return status;
     status = af_zip_open(&source, &zip, err);
     if (status == ANYFLASH_OK) {
         af_arena_init(&arena);
-        int fd = dup(STDERR_FILENO);
         const struct af_zip_member *member = &zip.members[0];
         status = af_zip_read(&zip, member, &arena, 1u << 20, &bytes, err);
         if (status == ANYFLASH_OK)
             status = af_zip_read_start(&zip, member, &arena, 3, &bytes, err);
         if (status == ANYFLASH_OK)
-            status = af_zip_extract(&zip, af_zip_find(&zip, "tiny-1.0.dist-info/RECORD"), fd,
-                                    hex, err);
-        close(fd);
+            status = af_zip_extract(&zip, af_zip_find(&zip, "tiny-1.0.dist-info/RECORD"), drop,
+                                    NULL, hex, err);
         af_arena_release(&arena);
         af_zip_close(&zip);
     }
