@@ -12,10 +12,11 @@
 
 #include "kit/base/json.h"
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/names.h"
+#include "kit/formats/wheel_archive.h"
 #include "kit/formats/wheel_name.h"
-#include "kit/formats/zip.h"
 #include "kit/system/file.h"
 #include "kit/system/file_source.h"
 #include "kit/system/hash_file.h"
@@ -27,7 +28,6 @@
 #define PIECE_BYTES 65536
 #define NAME_BYTES 256
 #define SHOWN_BYTES 160
-#define INFO_END ".dist-info/"
 
 /* In each page of ours; a page without it is somebody else's. */
 #define GENERATOR "anyflash wheelhouse"
@@ -48,7 +48,7 @@ struct maker {
 struct opened {
     struct af_arena *arena;
     struct af_source source;
-    struct af_zip zip;
+    struct af_wheel_archive archive;
     struct af_wheel_name name;
     struct af_wheelhouse_wheel *wheel;
     struct af_span metadata;
@@ -74,7 +74,6 @@ static void read_name(struct opened *opened, const char *file)
     char version[NAME_BYTES];
     struct af_wheelhouse_wheel *wheel = opened->wheel;
     struct af_wheel_name *name = &opened->name;
-    char *filename = af_arena_text(opened->arena, file);
     enum af_wheel_name_problem problem = af_wheel_name_parse(file, strlen(file), name);
     bool valid = problem == AF_WHEEL_NAME_VALID;
     const struct af_span package = {name->package, valid ? strlen(name->package) : 0};
@@ -87,32 +86,10 @@ static void read_name(struct opened *opened, const char *file)
         leave_out(opened, "its name is too long");
     if (wheel->reason != NULL || opened->arena->failed)
         return;
-    for (char *at = filename; (at = strchr(at, '%')) != NULL; at++) {
-        *at = '+'; /* "%2B" is the only escape that a valid name has */
-        memmove(at + 1, at + 3, strlen(at + 3) + 1);
-    }
-    wheel->filename = filename;
+    wheel->filename = af_url_file_name(opened->arena, file);
     wheel->project = af_arena_text(opened->arena, project);
     wheel->version = af_arena_text(
         opened->arena, af_version_format(&name->version, true, version, sizeof version));
-}
-
-/* "flash_attn-2.8.3.dist-info/"; NULL unless there is exactly one at the top. */
-static const char *info_folder(struct opened *opened)
-{
-    const char *found = NULL;
-    for (size_t i = 0; i < opened->zip.member_count; i++) {
-        const char *name = opened->zip.members[i].name;
-        const char *end = strstr(name, INFO_END);
-        size_t len = end == NULL ? 0 : (size_t)(end - name) + strlen(INFO_END);
-        if (end == NULL || memchr(name, '/', len - 1) != NULL)
-            continue;
-        if (found == NULL)
-            found = af_arena_text_n(opened->arena, name, len);
-        else if (strncmp(found, name, len) != 0 || found[len] != '\0')
-            return NULL;
-    }
-    return found;
 }
 
 /* Unpacks every member, which checks sizes and CRC-32. */
@@ -122,12 +99,13 @@ static enum anyflash_status check_bytes(struct opened *opened, struct anyflash_e
     char *piece = af_arena_alloc(opened->arena, PIECE_BYTES);
     if (piece == NULL)
         return af_fail_memory(err);
-    for (size_t i = 0; i < opened->zip.member_count && status == ANYFLASH_OK; i++) {
+    for (size_t i = 0; i < opened->archive.zip.member_count && status == ANYFLASH_OK; i++) {
         struct af_zip_stream stream = {0};
         size_t got = PIECE_BYTES;
-        if (opened->zip.members[i].is_folder)
+        if (opened->archive.zip.members[i].is_folder)
             continue;
-        status = af_zip_stream_open(&opened->zip, &opened->zip.members[i], &stream, err);
+        status = af_zip_stream_open(&opened->archive.zip, &opened->archive.zip.members[i],
+                                    &stream, err);
         while (status == ANYFLASH_OK && got == PIECE_BYTES)
             status = af_zip_stream_read(&stream, piece, PIECE_BYTES, &got, err);
         af_zip_stream_close(&stream);
@@ -181,19 +159,17 @@ static enum anyflash_status read_inside(struct opened *opened, bool inconsistent
 {
     static const char *const needed[] = {"RECORD", "WHEEL", "METADATA"}; /* which stays */
     const struct af_zip_member *member = NULL;
-    const char *folder = info_folder(opened);
-    if (folder == NULL)
+    if (opened->archive.info_count != 1)
         leave_out(opened, "it has no dist-info folder, or several");
     for (size_t i = 0; i < AF_COUNT(needed) && opened->wheel->reason == NULL; i++) {
-        const char *path = af_arena_format(opened->arena, "%s%s", folder, needed[i]);
-        member = path == NULL ? NULL : af_zip_find(&opened->zip, path);
+        member = af_wheel_archive_info(&opened->archive, needed[i]);
         if (member == NULL)
             opened->wheel->reason =
                 af_arena_format(opened->arena, "its dist-info has no %s", needed[i]);
     }
     if (opened->arena->failed || opened->wheel->reason != NULL)
         return opened->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
-    enum anyflash_status status = af_zip_read(&opened->zip, member, opened->arena,
+    enum anyflash_status status = af_zip_read(&opened->archive.zip, member, opened->arena,
                                               METADATA_BYTES_MAX, &opened->metadata, err);
     if (status == ANYFLASH_OK)
         check_metadata(opened, inconsistent);
@@ -218,7 +194,7 @@ static enum anyflash_status read_wheel(struct opened *opened, const char *path,
         return opened->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
     status = af_file_source_open(path, &opened->source, &own);
     if (status == ANYFLASH_OK)
-        status = af_zip_open(&opened->source, &opened->zip, &own);
+        status = af_wheel_archive_open(&opened->source, &opened->archive, &own);
     if (status == ANYFLASH_OK)
         status = read_inside(opened, inconsistent, &own);
     if (status == ANYFLASH_OK && wheel->reason == NULL)
@@ -228,7 +204,7 @@ static enum anyflash_status read_wheel(struct opened *opened, const char *path,
         af_sha256_bytes(opened->metadata, hex);
         wheel->metadata_sha256 = af_arena_text(opened->arena, hex);
     }
-    af_zip_close(&opened->zip);
+    af_wheel_archive_close(&opened->archive);
     af_source_close(&opened->source);
     if (status != ANYFLASH_OK && status != ANYFLASH_E_NO_MEMORY)
         leave_out(opened, own.message);
@@ -385,19 +361,6 @@ static size_t project_wheels(const struct af_wheelhouse_wheel *wheels, size_t co
     return n;
 }
 
-/* RFC 3986: `text` with %XX for all but unreserved characters and those of `also`. */
-static void add_url(struct af_text *url, const char *text, const char *also)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                "0123456789-._~";
-    for (const char *c = text; *c != '\0'; c++) {
-        if (strchr(plain, *c) != NULL || strchr(also, *c) != NULL)
-            af_text_add_n(url, c, 1);
-        else
-            af_text_format(url, "%%%02X", (unsigned)(unsigned char)*c);
-    }
-}
-
 /* A specifier in an HTML attribute. Other texts of a page have plain letters only. */
 static void add_escaped(struct af_text *text, const char *value)
 {
@@ -413,7 +376,7 @@ static void add_escaped(struct af_text *text, const char *value)
 static void add_html_link(struct af_text *text, const struct af_wheelhouse_wheel *wheel)
 {
     af_text_add(text, "<a href=\"");
-    add_url(text, wheel->filename, "");
+    af_url_add_path(text, wheel->filename);
     af_text_format(text, "#sha256=%s\"", wheel->sha256);
     if (wheel->requires_python != NULL) {
         af_text_add(text, " data-requires-python=\"");
@@ -447,7 +410,7 @@ static void add_html(struct af_text *text, const struct af_wheelhouse_wheel *whe
 static json_t *file_json(const struct af_wheelhouse_wheel *wheel)
 {
     struct af_text url = {0};
-    add_url(&url, wheel->filename, "");
+    af_url_add_path(&url, wheel->filename);
     json_t *file =
         json_pack("{s:s, s:s, s:{s:s}, s:I, s:s*, s:{s:s}}", "filename", wheel->filename, "url",
                   af_text_get(&url), "hashes", "sha256", wheel->sha256, "size",
@@ -609,7 +572,7 @@ static const char *url_of(struct af_arena *arena, const char *index)
     struct af_text url = {0};
     const char *folder = af_file_real_path(arena, index);
     af_text_add(&url, "file://");
-    add_url(&url, folder == NULL ? "" : folder, "/");
+    af_url_add_path(&url, folder == NULL ? "" : folder);
     af_text_add(&url, "/");
     const char *copy =
         folder == NULL || url.failed ? NULL : af_arena_text(arena, af_text_get(&url));
