@@ -11,7 +11,6 @@
 #include "kit/base/source.h"
 #include "kit/cli/wheel_needs.h"
 #include "kit/formats/metadata.h"
-#include "kit/formats/names.h"
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_archive.h"
 #include "kit/formats/wheel_name.h"

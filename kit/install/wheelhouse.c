@@ -14,7 +14,6 @@
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/formats/metadata.h"
-#include "kit/formats/names.h"
 #include "kit/formats/wheel_archive.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/system/file.h"

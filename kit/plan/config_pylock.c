@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/formats/names.h"
+#include "kit/formats/wheel_name.h"
 #include "kit/plan/config_parts.h"
 
 /* The first [[packages]] about `package` with no marker of an earlier pin; or NULL. */
