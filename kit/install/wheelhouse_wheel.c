@@ -6,7 +6,7 @@
 
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
-#include "kit/formats/names.h"
+#include "kit/formats/wheel_name.h"
 #include "kit/formats/wheel_archive.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/install/wheelhouse.h"
