@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "kit/base/sha256.h"
+#include "kit/base/source.h"
 #include "kit/cli/wheel_needs.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/names.h"
-#include "kit/base/source.h"
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/formats/zip.h"

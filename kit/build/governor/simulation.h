@@ -11,8 +11,8 @@ enum af_simulation_order { AF_SIMULATION_LONGEST_FIRST, AF_SIMULATION_LARGEST_FI
 
 /* What starts beside those that run. */
 enum af_simulation_overlap {
-    AF_SIMULATION_PEAKS_FIT,       /* only those whose peaks fit together */
-    AF_SIMULATION_PEAKS_STAGGERED, /* also one whose peak comes when there is room for it */
+    AF_SIMULATION_PEAKS_FIT,        /* only those whose peaks fit together */
+    AF_SIMULATION_PEAKS_STAGGERED,  /* also one whose peak comes when there is room for it */
     AF_SIMULATION_PEAKS_WITH_PAUSES /* pausing jobs where needed (deadlock.h) */
 };
 
