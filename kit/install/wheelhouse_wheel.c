@@ -8,7 +8,6 @@
 #include "kit/formats/metadata.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/formats/wheel_archive.h"
-#include "kit/formats/wheel_name.h"
 #include "kit/install/wheelhouse.h"
 #include "kit/system/file_source.h"
 #include "kit/system/hash_file.h"
