@@ -32,7 +32,7 @@ static enum anyflash_status write_answer(struct af_cli *cli,
 enum anyflash_status af_cmd_inspect(struct af_cli *cli, enum af_exit *exit_out,
                                     struct anyflash_error *err)
 {
-    struct af_inspection inspection = {.has_scope = false};
+    struct af_inspection inspection = {.state = NULL};
     enum anyflash_status status = check_words(cli, err);
     if (status == ANYFLASH_OK)
         status = af_inspection_load(&inspection, cli, err);

@@ -44,7 +44,8 @@ static const char *place_text(struct af_cli *cli, const struct af_inspection *in
     const char *dot = strchr(python, '.');
     size_t minor = dot == NULL ? strlen(python) : (size_t)(dot - python) + 1;
     minor += dot == NULL ? 0 : strcspn(dot + 1, ".");
-    const char *torch = inspection->has_scope ? inspection->scope.torch.version : NULL;
+    const char *torch =
+        inspection->prover.has_scope ? inspection->prover.scope.torch.version : NULL;
     return af_arena_format(&cli->arena, "Python %.*s%s%s", (int)minor, python,
                            torch == NULL ? "" : " and torch ", torch == NULL ? "" : torch);
 }
@@ -112,7 +113,7 @@ static const char *install_text(struct af_cli *cli)
 /* What would settle what is open. */
 static const char *after_unknown(struct af_cli *cli, const struct af_inspection *inspection)
 {
-    if (!inspection->has_scope)
+    if (!inspection->prover.has_scope)
         return "name a torch by --torch VERSION, or an environment by --against PYTHON";
     if (!can_install(cli, inspection))
         return NULL;

@@ -3,6 +3,8 @@
  */
 #include "kit/cli/inspect_view.h"
 
+#include <string.h>
+
 #include "kit/cli/gpu_code_view.h"
 #include "kit/cli/inspect_next.h"
 #include "kit/cli/json_parts.h"
@@ -14,8 +16,9 @@ static const char *place_text(struct af_cli *cli, const struct af_inspection *in
     const struct af_machine *machine = af_inspection_machine(inspection);
     const char *torch = af_fact_text_or(&machine->torch.version, NULL);
     if (af_option_given(&cli->options, AF_OPTION_TORCH))
-        torch = inspection->choice.version != NULL ? inspection->choice.version
-                                                   : cli->options.values[AF_OPTION_TORCH];
+        torch = inspection->prover.choice.version != NULL
+                    ? inspection->prover.choice.version
+                    : cli->options.values[AF_OPTION_TORCH];
     return af_arena_format(&cli->arena, "%s: Python %s, %s%s",
                            af_fact_text_or(&machine->python.prefix, machine->name),
                            af_fact_text_or(&machine->python.version, "not known"),
@@ -118,8 +121,8 @@ void af_cli_inspect_view(struct af_cli *cli, const struct af_inspection *inspect
     size_t hidden = 0;
     af_page_format(&page, 9, "against", AF_TONE_PLAIN, "%s", place_text(cli, inspection));
     view_wheel(&page, inspection);
-    if (inspection->choice.note != NULL)
-        af_page_add(&page, 9, "", AF_TONE_PLAIN, inspection->choice.note);
+    if (inspection->prover.choice.note != NULL)
+        af_page_add(&page, 9, "", AF_TONE_PLAIN, inspection->prover.choice.note);
     if (target->count == 0)
         af_page_add(&page, 0, "", AF_TONE_PLAIN, nothing_text(inspection));
     for (size_t i = 0; i < target->count; i++)
@@ -174,7 +177,7 @@ static json_t *wheel_json(const struct af_inspect_target *target)
 /* The torch that the proofs are about; NULL: none is known. */
 static const char *torch_of(const struct af_inspection *inspection)
 {
-    return inspection->has_scope ? inspection->scope.torch.version : NULL;
+    return inspection->prover.has_scope ? inspection->prover.scope.torch.version : NULL;
 }
 
 enum anyflash_status af_cli_inspect_json(struct af_cli *cli,
@@ -191,7 +194,7 @@ enum anyflash_status af_cli_inspect_json(struct af_cli *cli,
         json_pack("{s:s, s:s, s:o, s:o, s:s?, s:s?, s:o, s:o}", "schema", "anyflash-inspect/1",
                   "name", target->name, "wheel", wheel_json(target), "machine",
                   af_cli_json_machine_name(af_inspection_machine(inspection)), "torch",
-                  torch_of(inspection), "torch_note", inspection->choice.note, "verdict",
+                  torch_of(inspection), "torch_note", inspection->prover.choice.note, "verdict",
                   af_cli_json_answer(inspection->answer), "extensions", list),
         err);
 }

@@ -36,16 +36,16 @@ bool af_proof_check_is_about_loading(enum af_proof_check_id id)
     return rows[id].loads;
 }
 
-void af_prover_set(struct af_prover *prover, enum af_proof_check_id id, enum af_answer answer,
-                   const char *format, ...)
+void af_proof_set(struct af_proof_draft *draft, enum af_proof_check_id id,
+                  enum af_answer answer, const char *format, ...)
 {
     char text[EVIDENCE_BYTES];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    const char *kept = af_arena_text(prover->arena, text);
-    prover->checks[id] = (struct af_proof_check){id, answer, kept != NULL ? kept : ""};
+    const char *kept = af_arena_text(draft->arena, text);
+    draft->checks[id] = (struct af_proof_check){id, answer, kept != NULL ? kept : ""};
 }
 
 /* Any no is no, else any unknown is unknown. */
@@ -69,40 +69,40 @@ static enum af_answer together_of(const struct af_proof_check *checks,
  * GPU checks count only where somebody could answer them: on a machine whose
  * GPUs are not known the file still loads.
  */
-static void conclude(struct af_prover *prover)
+static void conclude(struct af_proof_draft *draft)
 {
-    struct af_proof *proof = prover->proof;
-    proof->imports = together_of(prover->checks, AF_CHECK_FORMAT, AF_CHECK_SYMBOL_VERSIONS);
-    proof->imports = together(proof->imports, prover->registers);
-    proof->loads = together_of(prover->checks, AF_CHECK_FORMAT, AF_CHECK_LAYOUT);
-    proof->runs = together_of(prover->checks, AF_CHECK_GPU_CODE, AF_CHECK_COMPRESSION_DRIVER);
+    struct af_proof *proof = draft->proof;
+    proof->imports = together_of(draft->checks, AF_CHECK_FORMAT, AF_CHECK_SYMBOL_VERSIONS);
+    proof->imports = together(proof->imports, draft->registers);
+    proof->loads = together_of(draft->checks, AF_CHECK_FORMAT, AF_CHECK_LAYOUT);
+    proof->runs = together_of(draft->checks, AF_CHECK_GPU_CODE, AF_CHECK_COMPRESSION_DRIVER);
     proof->answer = proof->runs == AF_NO ? AF_NO : proof->loads;
 }
 
 /* "torch 2.7 or 2.8", "torch 2.10 to 2.12"; NULL when it does not use torch. */
-static void say_built_for(struct af_prover *prover)
+static void say_built_for(struct af_proof_draft *draft)
 {
-    const struct af_tables *tables = prover->question->tables;
+    const struct af_tables *tables = draft->question->tables;
     const char *text = NULL;
-    if (!prover->wants.torch)
+    if (!draft->wants.torch)
         return;
     for (size_t i = 0; i < tables->torch_count && i < AF_PROOF_TORCH_SET_MAX; i++) {
-        if ((prover->dating.minors >> i & 1) == 0)
+        if ((draft->dating.minors >> i & 1) == 0)
             continue;
         size_t last = i;
         while (last + 1 < tables->torch_count && last + 1 < AF_PROOF_TORCH_SET_MAX &&
-               (prover->dating.minors >> (last + 1) & 1) != 0)
+               (draft->dating.minors >> (last + 1) & 1) != 0)
             last++;
-        text = af_arena_format(prover->arena, "%s%s%s%s", text == NULL ? "torch " : text,
+        text = af_arena_format(draft->arena, "%s%s%s%s", text == NULL ? "torch " : text,
                                text == NULL ? "" : ", ", tables->torch[i].minor,
                                last == i ? "" : " to ");
         if (last > i && text != NULL)
-            text = af_arena_format(prover->arena, "%s%s", text, tables->torch[last].minor);
+            text = af_arena_format(draft->arena, "%s%s", text, tables->torch[last].minor);
         i = last;
     }
-    prover->proof->built_for = text;
-    prover->proof->stated_torch_is_wrong = prover->dating.name_lies;
-    prover->proof->built_for_source = text == NULL ? NULL : prover->dating.source;
+    draft->proof->built_for = text;
+    draft->proof->stated_torch_is_wrong = draft->dating.name_lies;
+    draft->proof->built_for_source = text == NULL ? NULL : draft->dating.source;
 }
 
 enum anyflash_status af_proof_make(const struct af_proof_question *question,
@@ -110,34 +110,34 @@ enum anyflash_status af_proof_make(const struct af_proof_question *question,
                                    struct anyflash_error *err)
 {
     struct af_proof proof = {.check_count = AF_PROOF_CHECK_COUNT};
-    struct af_prover prover = {
+    struct af_proof_draft draft = {
         .question = question,
         .arena = arena,
         .proof = &proof,
         .registers = AF_YES,
-        .checks = af_arena_array(arena, AF_PROOF_CHECK_COUNT, sizeof *prover.checks),
+        .checks = af_arena_array(arena, AF_PROOF_CHECK_COUNT, sizeof *draft.checks),
     };
-    if (prover.checks == NULL)
+    if (draft.checks == NULL)
         return af_fail_memory(err);
-    proof.checks = prover.checks;
-    af_proof_symbol_needs_read(question->binary, &prover.wants);
+    proof.checks = draft.checks;
+    af_proof_symbol_needs_read(question->binary, &draft.wants);
     enum anyflash_status status = af_dating_make(
-        question->binary, &prover.wants, question->tables, question->fitting_torch,
-        question->stated_torch, arena, &prover.dating, err);
+        question->binary, &draft.wants, question->tables, question->fitting_torch,
+        question->stated_torch, arena, &draft.dating, err);
     if (status != ANYFLASH_OK)
         return status;
-    af_prove_format(&prover);
-    af_prove_machine(&prover);
-    af_prove_python(&prover);
-    af_prove_libraries(&prover);
-    af_prove_symbols(&prover);
-    af_prove_symbol_versions(&prover);
-    af_prove_cxx_abi(&prover);
-    af_prove_cuda_runtime(&prover);
-    af_prove_layout(&prover);
-    af_prove_gpu(&prover);
-    say_built_for(&prover);
-    conclude(&prover);
+    af_prove_format(&draft);
+    af_prove_machine(&draft);
+    af_prove_python(&draft);
+    af_prove_libraries(&draft);
+    af_prove_symbols(&draft);
+    af_prove_symbol_versions(&draft);
+    af_prove_cxx_abi(&draft);
+    af_prove_cuda_runtime(&draft);
+    af_prove_layout(&draft);
+    af_prove_gpu(&draft);
+    say_built_for(&draft);
+    conclude(&draft);
     if (arena->failed)
         return af_fail_memory(err);
     *out = proof;

@@ -9,32 +9,32 @@
 #include "kit/formats/version.h"
 #include "kit/proof/proof_rules.h"
 
-void af_prove_format(struct af_prover *prover)
+void af_prove_format(struct af_proof_draft *draft)
 {
-    const struct af_fact *os = &prover->question->machine->platform.os;
+    const struct af_fact *os = &draft->question->machine->platform.os;
     if (os->state == AF_FACT_KNOWN && !af_fact_is(os, "linux"))
-        af_prover_set(prover, AF_CHECK_FORMAT, AF_NO, "an ELF file; %s loads none",
-                      os->value.text);
+        af_proof_set(draft, AF_CHECK_FORMAT, AF_NO, "an ELF file; %s loads none",
+                     os->value.text);
     else if (os->state == AF_FACT_KNOWN)
-        af_prover_set(prover, AF_CHECK_FORMAT, AF_YES, "an ELF shared library");
+        af_proof_set(draft, AF_CHECK_FORMAT, AF_YES, "an ELF shared library");
     else
-        af_prover_set(prover, AF_CHECK_FORMAT, AF_UNKNOWN,
-                      "an ELF shared library; the operating system is not known");
+        af_proof_set(draft, AF_CHECK_FORMAT, AF_UNKNOWN,
+                     "an ELF shared library; the operating system is not known");
 }
 
-void af_prove_machine(struct af_prover *prover)
+void af_prove_machine(struct af_proof_draft *draft)
 {
-    const struct af_binary *binary = prover->question->binary;
-    const char *here = af_fact_text_or(&prover->question->machine->platform.arch, NULL);
+    const struct af_binary *binary = draft->question->binary;
+    const char *here = af_fact_text_or(&draft->question->machine->platform.arch, NULL);
     const char *built = binary->machine != NULL ? binary->machine : "another processor";
     if (here == NULL)
-        af_prover_set(prover, AF_CHECK_MACHINE, AF_UNKNOWN,
-                      "built for %s; this machine's processor is not known", built);
+        af_proof_set(draft, AF_CHECK_MACHINE, AF_UNKNOWN,
+                     "built for %s; this machine's processor is not known", built);
     else if (af_equal(built, here))
-        af_prover_set(prover, AF_CHECK_MACHINE, AF_YES, "built for %s", built);
+        af_proof_set(draft, AF_CHECK_MACHINE, AF_YES, "built for %s", built);
     else
-        af_prover_set(prover, AF_CHECK_MACHINE, AF_NO, "built for %s; here it is %s", built,
-                      here);
+        af_proof_set(draft, AF_CHECK_MACHINE, AF_NO, "built for %s; here it is %s", built,
+                     here);
 }
 
 /* Where the part of the name begins that Python demands: ".so", ".abi3.so", ... */
@@ -63,10 +63,10 @@ static enum af_answer accepts_suffix(const struct af_machine *machine, const cha
 }
 
 /* pybind11's modules refuse to be imported by any other minor version. */
-static bool is_for_another_python(const struct af_prover *prover)
+static bool is_for_another_python(const struct af_proof_draft *draft)
 {
-    const char *built = prover->question->binary->pybind_python;
-    const char *here = af_fact_text_or(&prover->question->machine->python.version, NULL);
+    const char *built = draft->question->binary->pybind_python;
+    const char *here = af_fact_text_or(&draft->question->machine->python.version, NULL);
     if (built == NULL || here == NULL)
         return false;
     size_t len = strlen(built);
@@ -74,10 +74,10 @@ static bool is_for_another_python(const struct af_prover *prover)
 }
 
 /* Whether installers take its wheel for this Python; UNKNOWN: no wheel, or no facts. */
-static enum af_answer accepts_wheel(const struct af_prover *prover)
+static enum af_answer accepts_wheel(const struct af_proof_draft *draft)
 {
-    const struct af_python *python = &prover->question->machine->python;
-    const struct af_wheel_name *wheel = prover->question->wheel;
+    const struct af_python *python = &draft->question->machine->python;
+    const struct af_wheel_name *wheel = draft->question->wheel;
     const char *text = af_fact_text_or(&python->version, NULL);
     struct af_version version;
     if (wheel == NULL || text == NULL || !af_version_parse(text, strlen(text), &version) ||
@@ -86,48 +86,47 @@ static enum af_answer accepts_wheel(const struct af_prover *prover)
     const struct af_interpreter interpreter = {
         .major = (int)version.release[0],
         .minor = (int)version.release[1],
-        .free_threaded = is_free_threaded(prover->question->machine),
+        .free_threaded = is_free_threaded(draft->question->machine),
         .debug = strchr(af_fact_text_or(&python->abi_flags, ""), 'd') != NULL,
     };
     return af_tags_python_accepted(&interpreter, wheel->python, wheel->abi) ? AF_YES : AF_NO;
 }
 
-void af_prove_python(struct af_prover *prover)
+void af_prove_python(struct af_proof_draft *draft)
 {
-    const struct af_binary *binary = prover->question->binary;
-    const struct af_machine *machine = prover->question->machine;
+    const struct af_binary *binary = draft->question->binary;
+    const struct af_machine *machine = draft->question->machine;
     const char *suffix = suffix_of(binary->name);
     const char *own = af_fact_text_or(&machine->python.ext_suffix, "not known");
     size_t stem = (size_t)(suffix - binary->name);
     enum af_answer accepted = accepts_suffix(machine, suffix);
     bool is_called_by_module = binary->init_name != NULL && strlen(binary->init_name) == stem &&
                                strncmp(binary->init_name, binary->name, stem) == 0;
-    if (accepts_wheel(prover) == AF_NO)
-        af_prover_set(prover, AF_CHECK_PYTHON, AF_NO,
-                      "the wheel is for %s-%s; this is Python %s",
-                      prover->question->wheel->python, prover->question->wheel->abi,
-                      machine->python.version.value.text);
+    if (accepts_wheel(draft) == AF_NO)
+        af_proof_set(draft, AF_CHECK_PYTHON, AF_NO, "the wheel is for %s-%s; this is Python %s",
+                     draft->question->wheel->python, draft->question->wheel->abi,
+                     machine->python.version.value.text);
     else if (binary->init_name == NULL)
-        af_prover_set(prover, AF_CHECK_PYTHON, AF_YES,
-                      "no Python module (it has no PyInit function): loaded as a library");
+        af_proof_set(draft, AF_CHECK_PYTHON, AF_YES,
+                     "no Python module (it has no PyInit function): loaded as a library");
     else if (!is_called_by_module && !af_starts_with(binary->name, "lib"))
-        af_prover_set(prover, AF_CHECK_PYTHON, AF_NO,
-                      "is called '%.*s', but holds the module '%s'", (int)stem, binary->name,
-                      binary->init_name);
+        af_proof_set(draft, AF_CHECK_PYTHON, AF_NO,
+                     "is called '%.*s', but holds the module '%s'", (int)stem, binary->name,
+                     binary->init_name);
     else if (accepted == AF_NO)
-        af_prover_set(prover, AF_CHECK_PYTHON, AF_NO, "ends in '%s'; this Python wants '%s'",
-                      suffix, own);
-    else if (is_for_another_python(prover))
-        af_prover_set(prover, AF_CHECK_PYTHON, AF_NO, "compiled for Python %s; here it is %s",
-                      binary->pybind_python, machine->python.version.value.text);
+        af_proof_set(draft, AF_CHECK_PYTHON, AF_NO, "ends in '%s'; this Python wants '%s'",
+                     suffix, own);
+    else if (is_for_another_python(draft))
+        af_proof_set(draft, AF_CHECK_PYTHON, AF_NO, "compiled for Python %s; here it is %s",
+                     binary->pybind_python, machine->python.version.value.text);
     else if (accepted == AF_UNKNOWN)
-        af_prover_set(prover, AF_CHECK_PYTHON, AF_UNKNOWN,
-                      "ends in '%s'; the ending that Python wants is not known", suffix);
+        af_proof_set(draft, AF_CHECK_PYTHON, AF_UNKNOWN,
+                     "ends in '%s'; the ending that Python wants is not known", suffix);
     else if (!is_called_by_module)
-        af_prover_set(prover, AF_CHECK_PYTHON, AF_YES,
-                      "module '%s', for a package that tells Python where its file is",
-                      binary->init_name);
+        af_proof_set(draft, AF_CHECK_PYTHON, AF_YES,
+                     "module '%s', for a package that tells Python where its file is",
+                     binary->init_name);
     else
-        af_prover_set(prover, AF_CHECK_PYTHON, AF_YES, "module '%s', ending '%s'",
-                      binary->init_name, suffix);
+        af_proof_set(draft, AF_CHECK_PYTHON, AF_YES, "module '%s', ending '%s'",
+                     binary->init_name, suffix);
 }

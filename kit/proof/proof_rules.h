@@ -9,7 +9,7 @@
 #include "kit/proof/symbol_needs.h"
 
 /* What the checks share. */
-struct af_prover {
+struct af_proof_draft {
     const struct af_proof_question *question;
     struct af_arena *arena;
     struct af_proof_symbol_needs wants;
@@ -21,25 +21,25 @@ struct af_prover {
 };
 
 /* Sets the check's answer and its evidence, formatted into the arena. */
-void af_prover_set(struct af_prover *prover, enum af_proof_check_id id, enum af_answer answer,
-                   const char *format, ...) AF_PRINTF(4, 5);
+void af_proof_set(struct af_proof_draft *draft, enum af_proof_check_id id,
+                  enum af_answer answer, const char *format, ...) AF_PRINTF(4, 5);
 
 /* proof_file.c: the file and the interpreter. */
-void af_prove_format(struct af_prover *prover);
-void af_prove_machine(struct af_prover *prover);
-void af_prove_python(struct af_prover *prover);
+void af_prove_format(struct af_proof_draft *draft);
+void af_prove_machine(struct af_proof_draft *draft);
+void af_prove_python(struct af_proof_draft *draft);
 
 /* proof_symbols.c: libraries, symbols, versions. */
-void af_prove_libraries(struct af_prover *prover);
-void af_prove_symbols(struct af_prover *prover);
-void af_prove_symbol_versions(struct af_prover *prover);
+void af_prove_libraries(struct af_proof_draft *draft);
+void af_prove_symbols(struct af_proof_draft *draft);
+void af_prove_symbol_versions(struct af_proof_draft *draft);
 
 /* proof_torch.c: what torch must agree on. */
-void af_prove_cxx_abi(struct af_prover *prover);
-void af_prove_cuda_runtime(struct af_prover *prover);
-void af_prove_layout(struct af_prover *prover);
+void af_prove_cxx_abi(struct af_proof_draft *draft);
+void af_prove_cuda_runtime(struct af_proof_draft *draft);
+void af_prove_layout(struct af_proof_draft *draft);
 
 /* proof_gpu.c: code for the GPUs, and what the driver must be able to do. */
-void af_prove_gpu(struct af_prover *prover);
+void af_prove_gpu(struct af_proof_draft *draft);
 
 #endif

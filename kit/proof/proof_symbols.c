@@ -23,10 +23,10 @@ static const char *list_of(struct af_arena *arena, const char *const *items, siz
 }
 
 /* Each once, whoever asked for it. */
-static void publish_missing_libraries(struct af_prover *prover)
+static void publish_missing_libraries(struct af_proof_draft *draft)
 {
-    const struct af_load *load = prover->question->load;
-    const char **names = af_arena_array(prover->arena, load->missing_count + 1, sizeof *names);
+    const struct af_load *load = draft->question->load;
+    const char **names = af_arena_array(draft->arena, load->missing_count + 1, sizeof *names);
     size_t count = 0;
     for (size_t i = 0; names != NULL && i < load->missing_count; i++) {
         size_t known = 0;
@@ -35,40 +35,40 @@ static void publish_missing_libraries(struct af_prover *prover)
         names[known] = load->missing[i].name;
         count += known == count;
     }
-    prover->proof->missing_libraries = (struct af_texts){names, count};
+    draft->proof->missing_libraries = (struct af_texts){names, count};
 }
 
-void af_prove_libraries(struct af_prover *prover)
+void af_prove_libraries(struct af_proof_draft *draft)
 {
-    const struct af_load *load = prover->question->load;
-    const struct af_scope *scope = prover->question->scope;
+    const struct af_load *load = draft->question->load;
+    const struct af_scope *scope = draft->question->scope;
     if (load == NULL) {
-        af_prover_set(prover, AF_CHECK_LIBRARIES, AF_UNKNOWN, NOT_LOOKED);
+        af_proof_set(draft, AF_CHECK_LIBRARIES, AF_UNKNOWN, NOT_LOOKED);
         return;
     }
-    publish_missing_libraries(prover);
-    struct af_texts missing = prover->proof->missing_libraries;
+    publish_missing_libraries(draft);
+    struct af_texts missing = draft->proof->missing_libraries;
     if (missing.count > 0)
-        af_prover_set(prover, AF_CHECK_LIBRARIES, AF_NO, "not found: %s",
-                      list_of(prover->arena, missing.items, missing.count));
+        af_proof_set(draft, AF_CHECK_LIBRARIES, AF_NO, "not found: %s",
+                     list_of(draft->arena, missing.items, missing.count));
     else if (scope->missing_count > 0)
-        af_prover_set(prover, AF_CHECK_LIBRARIES, AF_UNKNOWN, "torch itself lacks %s (for %s)",
-                      scope->missing[0].name, scope->missing[0].asked_by);
+        af_proof_set(draft, AF_CHECK_LIBRARIES, AF_UNKNOWN, "torch itself lacks %s (for %s)",
+                     scope->missing[0].name, scope->missing[0].asked_by);
     else if (scope->problem != NULL)
-        af_prover_set(prover, AF_CHECK_LIBRARIES, AF_UNKNOWN, "%s", scope->problem);
+        af_proof_set(draft, AF_CHECK_LIBRARIES, AF_UNKNOWN, "%s", scope->problem);
     else if (load->sibling != NULL)
-        af_prover_set(prover, AF_CHECK_LIBRARIES, AF_YES,
-                      "all %zu found; %s lies beside it, where only its package loads it first",
-                      prover->question->binary->needed.count, load->sibling);
+        af_proof_set(draft, AF_CHECK_LIBRARIES, AF_YES,
+                     "all %zu found; %s lies beside it, where only its package loads it first",
+                     draft->question->binary->needed.count, load->sibling);
     else
-        af_prover_set(prover, AF_CHECK_LIBRARIES, AF_YES, "all %zu found",
-                      prover->question->binary->needed.count);
+        af_proof_set(draft, AF_CHECK_LIBRARIES, AF_YES, "all %zu found",
+                     draft->question->binary->needed.count);
 }
 
-static bool is_missing_library(const struct af_prover *prover, const char *name)
+static bool is_missing_library(const struct af_proof_draft *draft, const char *name)
 {
-    for (size_t i = 0; i < prover->proof->missing_libraries.count; i++) {
-        if (strcmp(prover->proof->missing_libraries.items[i], name) == 0)
+    for (size_t i = 0; i < draft->proof->missing_libraries.count; i++) {
+        if (strcmp(draft->proof->missing_libraries.items[i], name) == 0)
             return true;
     }
     return false;
@@ -78,105 +78,105 @@ static bool is_missing_library(const struct af_prover *prover, const char *name)
  * Where the library that it is to come from is missing, another version of the
  * symbol will do: what is missing then is the library.
  */
-static enum af_answer is_defined(const struct af_prover *prover,
+static enum af_answer is_defined(const struct af_proof_draft *draft,
                                  const struct af_undefined *wanted)
 {
-    bool any = wanted->library != NULL && is_missing_library(prover, wanted->library);
-    return af_load_defines(prover->question->load, wanted->name, any ? NULL : wanted->version);
+    bool any = wanted->library != NULL && is_missing_library(draft, wanted->library);
+    return af_load_defines(draft->question->load, wanted->name, any ? NULL : wanted->version);
 }
 
 /* Mangled names that nothing defines, into the proof; how many nobody knows. */
-static size_t collect_missing(struct af_prover *prover)
+static size_t collect_missing(struct af_proof_draft *draft)
 {
-    const struct af_binary *binary = prover->question->binary;
+    const struct af_binary *binary = draft->question->binary;
     const char **names =
-        af_arena_array(prover->arena, binary->undefined_count + 1, sizeof *names);
+        af_arena_array(draft->arena, binary->undefined_count + 1, sizeof *names);
     size_t count = 0;
     size_t unknown = 0;
     for (size_t i = 0; names != NULL && i < binary->undefined_count; i++) {
         const struct af_undefined *wanted = &binary->undefined[i];
         if (wanted->weak)
             continue;
-        enum af_answer answer = is_defined(prover, wanted);
+        enum af_answer answer = is_defined(draft, wanted);
         unknown += answer == AF_UNKNOWN;
         if (answer == AF_NO)
             names[count++] = wanted->name;
     }
-    prover->proof->missing = (struct af_texts){names, count};
+    draft->proof->missing = (struct af_texts){names, count};
     return unknown;
 }
 
 /* The file's own names are there: those that its libraries want, into the proof. */
-static void publish_unresolved(struct af_prover *prover)
+static void publish_unresolved(struct af_proof_draft *draft)
 {
-    const struct af_load *load = prover->question->load;
+    const struct af_load *load = draft->question->load;
     const char **names =
-        af_arena_array(prover->arena, load->unresolved_count + 1, sizeof *names);
+        af_arena_array(draft->arena, load->unresolved_count + 1, sizeof *names);
     for (size_t i = 0; names != NULL && i < load->unresolved_count; i++)
         names[i] = load->unresolved[i].name;
     if (names != NULL)
-        prover->proof->missing = (struct af_texts){names, load->unresolved_count};
-    af_prover_set(prover, AF_CHECK_SYMBOLS, AF_NO,
-                  "all %zu are defined, but not all that %s wants, which it brings, as %s",
-                  prover->question->binary->undefined_count, load->unresolved[0].library,
-                  af_proof_name_readable(prover->arena, load->unresolved[0].name));
+        draft->proof->missing = (struct af_texts){names, load->unresolved_count};
+    af_proof_set(draft, AF_CHECK_SYMBOLS, AF_NO,
+                 "all %zu are defined, but not all that %s wants, which it brings, as %s",
+                 draft->question->binary->undefined_count, load->unresolved[0].library,
+                 af_proof_name_readable(draft->arena, load->unresolved[0].name));
 }
 
-void af_prove_symbols(struct af_prover *prover)
+void af_prove_symbols(struct af_proof_draft *draft)
 {
-    const struct af_binary *binary = prover->question->binary;
-    if (prover->question->load == NULL) {
-        af_prover_set(prover, AF_CHECK_SYMBOLS, AF_UNKNOWN, NOT_LOOKED);
+    const struct af_binary *binary = draft->question->binary;
+    if (draft->question->load == NULL) {
+        af_proof_set(draft, AF_CHECK_SYMBOLS, AF_UNKNOWN, NOT_LOOKED);
         return;
     }
-    size_t unknown = collect_missing(prover);
-    struct af_texts missing = prover->proof->missing;
+    size_t unknown = collect_missing(draft);
+    struct af_texts missing = draft->proof->missing;
     if (missing.count > 0)
-        af_prover_set(prover, AF_CHECK_SYMBOLS, AF_NO, "%zu of %zu are missing, as %s",
-                      missing.count, binary->undefined_count,
-                      af_proof_name_readable(prover->arena, missing.items[0]));
-    else if (prover->question->load->unresolved_count > 0)
-        publish_unresolved(prover);
-    else if (prover->question->load->missing_count > 0)
-        af_prover_set(prover, AF_CHECK_SYMBOLS, AF_UNKNOWN,
-                      "not to be told while a library is missing");
+        af_proof_set(draft, AF_CHECK_SYMBOLS, AF_NO, "%zu of %zu are missing, as %s",
+                     missing.count, binary->undefined_count,
+                     af_proof_name_readable(draft->arena, missing.items[0]));
+    else if (draft->question->load->unresolved_count > 0)
+        publish_unresolved(draft);
+    else if (draft->question->load->missing_count > 0)
+        af_proof_set(draft, AF_CHECK_SYMBOLS, AF_UNKNOWN,
+                     "not to be told while a library is missing");
     else if (unknown > 0)
-        af_prover_set(prover, AF_CHECK_SYMBOLS, AF_UNKNOWN,
-                      "%zu of %zu would come from libraries that were not read", unknown,
-                      binary->undefined_count);
+        af_proof_set(draft, AF_CHECK_SYMBOLS, AF_UNKNOWN,
+                     "%zu of %zu would come from libraries that were not read", unknown,
+                     binary->undefined_count);
     else
-        af_prover_set(prover, AF_CHECK_SYMBOLS, AF_YES, "all %zu are defined",
-                      binary->undefined_count);
+        af_proof_set(draft, AF_CHECK_SYMBOLS, AF_YES, "all %zu are defined",
+                     binary->undefined_count);
 }
 
-void af_prove_symbol_versions(struct af_prover *prover)
+void af_prove_symbol_versions(struct af_proof_draft *draft)
 {
-    const struct af_binary *binary = prover->question->binary;
+    const struct af_binary *binary = draft->question->binary;
     const char *unknown = NULL;
     const char **bad =
-        af_arena_array(prover->arena, binary->version_need_count + 1, sizeof *bad);
+        af_arena_array(draft->arena, binary->version_need_count + 1, sizeof *bad);
     size_t count = 0;
     for (size_t i = 0; bad != NULL && i < binary->version_need_count; i++) {
         const struct af_version_need *need = &binary->version_needs[i];
         enum af_answer answer =
-            prover->question->load == NULL
+            draft->question->load == NULL
                 ? AF_UNKNOWN
-                : af_load_has_version(prover->question->load, need->library, need->version);
+                : af_load_has_version(draft->question->load, need->library, need->version);
         if (answer == AF_UNKNOWN)
-            answer = af_system_has_version(prover->question->machine, need->version);
+            answer = af_system_has_version(draft->question->machine, need->version);
         if (answer == AF_UNKNOWN)
             unknown = need->version;
-        if (answer == AF_NO && !is_missing_library(prover, need->library))
+        if (answer == AF_NO && !is_missing_library(draft, need->library))
             bad[count++] =
-                af_arena_format(prover->arena, "%s of %s", need->version, need->library);
+                af_arena_format(draft->arena, "%s of %s", need->version, need->library);
     }
     if (count > 0)
-        af_prover_set(prover, AF_CHECK_SYMBOL_VERSIONS, AF_NO, "not there: %s",
-                      list_of(prover->arena, bad, count));
+        af_proof_set(draft, AF_CHECK_SYMBOL_VERSIONS, AF_NO, "not there: %s",
+                     list_of(draft->arena, bad, count));
     else if (unknown != NULL)
-        af_prover_set(prover, AF_CHECK_SYMBOL_VERSIONS, AF_UNKNOWN,
-                      "whether %s is there is not known", unknown);
+        af_proof_set(draft, AF_CHECK_SYMBOL_VERSIONS, AF_UNKNOWN,
+                     "whether %s is there is not known", unknown);
     else
-        af_prover_set(prover, AF_CHECK_SYMBOL_VERSIONS, AF_YES, "all %zu are there",
-                      binary->version_need_count);
+        af_proof_set(draft, AF_CHECK_SYMBOL_VERSIONS, AF_YES, "all %zu are there",
+                     binary->version_need_count);
 }
