@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "kit/base/text.h"
+#include "kit/system/interrupt.h"
 
 #define POLL_NANOSECONDS 100000000L
 

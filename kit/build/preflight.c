@@ -12,7 +12,7 @@
 #include "kit/build/offer/build_fix.h"
 #include "kit/build/parts.h"
 #include "kit/system/file.h"
-#include "kit/system/program.h"
+#include "kit/system/process.h"
 
 #define ANSWER_MS 20000
 #define LINE_BYTES 300

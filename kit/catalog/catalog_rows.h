@@ -5,6 +5,7 @@
 #ifndef AF_KIT_CATALOG_CATALOG_ROWS_H
 #define AF_KIT_CATALOG_CATALOG_ROWS_H
 
+#include "kit/base/text.h"
 #include "kit/catalog/catalog.h"
 
 /*
@@ -17,6 +18,14 @@ enum anyflash_status af_catalog_rows_read(struct af_span bytes, const char *name
                                           struct af_arena *arena,
                                           const struct af_catalog_wheel **wheels_out,
                                           size_t *count_out, const char **date_out,
+                                          struct anyflash_error *err);
+
+/* The first line: the state of the sources, as "2026-11-21". */
+void af_catalog_write_date(struct af_text *rows, const char *date);
+
+/* One line. Reading it back gives the same wheel. NO_MEMORY at worst. */
+enum anyflash_status af_catalog_write_row(struct af_text *rows,
+                                          const struct af_catalog_wheel *wheel,
                                           struct anyflash_error *err);
 
 #endif

@@ -10,7 +10,6 @@
 #include "kit/cli/named_wheel.h"
 #include "kit/plan/saved.h"
 #include "kit/system/file.h"
-#include "kit/system/json_file.h"
 
 #define KEPT_BYTES_TOLD (UINT64_C(1) << 30)
 

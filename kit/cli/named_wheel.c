@@ -19,7 +19,7 @@
 #include "kit/proof/remote.h"
 #include "kit/system/file.h"
 #include "kit/system/http.h"
-#include "kit/system/progress.h"
+#include "kit/system/interrupt.h"
 
 #define METADATA_BYTES_MAX (4u * 1024u * 1024u)
 

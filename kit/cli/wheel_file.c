@@ -9,7 +9,6 @@
 #include "kit/formats/metadata.h"
 #include "kit/formats/zip.h"
 #include "kit/system/file.h"
-#include "kit/system/hash_file.h"
 
 #define METADATA_BYTES_MAX (1u << 20)
 #define REQUIRES_MAX 64u

@@ -15,7 +15,6 @@
 
 #include "kit/base/text.h"
 #include "kit/system/file.h"
-#include "kit/system/hash_file.h"
 
 #define PATH_BYTES 8192
 

@@ -15,7 +15,8 @@
 #include "kit/install/stage.h"
 #include "kit/proof/inspect_target.h"
 #include "kit/system/file.h"
-#include "kit/system/program.h"
+#include "kit/system/interrupt.h"
+#include "kit/system/process.h"
 
 #define TRY_LIMIT_MS 300000
 #define WHEELS_MAX 16

@@ -97,4 +97,11 @@ enum anyflash_status af_journal_list(struct af_state *state, enum af_phase first
 enum anyflash_status af_journal_entries(struct af_state *state, struct af_operation *operation,
                                         struct af_arena *arena, struct anyflash_error *err);
 
+/*
+ * Called after every write to the journal and every rename. In builds with
+ * AF_TEST_HOOKS the ANYFLASH_KILL_AT-th call (1 = the first) kills the process
+ * with SIGKILL; in others it does nothing.
+ */
+void af_install_step_hook(void);
+
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "kit/install/step_hook.h"
+#include "kit/install/journal.h"
 #include "kit/install/swap.h"
 
 static enum anyflash_status make_root(const char *root, struct anyflash_error *err)

@@ -4,14 +4,13 @@
  */
 #include "kit/install/record.h"
 
-#include "kit/base/text.h"
-#include "kit/formats/metadata.h"
-#include "kit/system/file.h"
-#include "kit/system/hash_file.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "kit/base/text.h"
+#include "kit/formats/metadata.h"
+#include "kit/system/file.h"
 
 #define RECORD_BYTES_MAX (64u * 1024u * 1024u)
 /* site-packages lies at most so deep in an environment: lib64/python3.12/site-packages. */

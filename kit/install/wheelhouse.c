@@ -10,7 +10,6 @@
 
 #include "kit/install/wheelhouse_parts.h"
 #include "kit/system/file.h"
-#include "kit/system/hash_file.h"
 #include "kit/system/output.h"
 
 #define SHOWN_BYTES 160

@@ -10,7 +10,6 @@
 #include "kit/formats/zip.h"
 #include "kit/install/wheelhouse_parts.h"
 #include "kit/system/file.h"
-#include "kit/system/hash_file.h"
 
 #define METADATA_BYTES_MAX (1u << 20)
 #define VARIANT_BYTES_MAX (256u << 10)

@@ -7,15 +7,14 @@
  * come from build-details.json (PEP 739, since 3.14), else from the
  * _sysconfigdata module, which is a plain dict of one entry a line.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "kit/base/text.h"
 #include "kit/formats/elf.h"
 #include "kit/formats/metadata.h"
 #include "kit/probe/environment.h"
 #include "kit/system/file.h"
-#include "kit/system/json_file.h"
-
-#include <stdio.h>
-#include <string.h>
 
 #define NAMES_MAX 4096u
 #define SYSCONFIG_BYTES_MAX (1u * 1024u * 1024u)

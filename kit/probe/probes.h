@@ -35,6 +35,9 @@ const char *af_probe_on_path(const struct af_probe *probe, const char *name);
 const char *af_probe_on_path_except(const struct af_probe *probe, const char *name,
                                     const char *skipped);
 
+/* Whether the TOML file has a table that starts with `table`, as "[tool.uv". */
+bool af_probe_toml_has_table(const char *path, const char *table);
+
 /*
  * The environment and its interpreter. Fails only when options->python names
  * nothing usable.

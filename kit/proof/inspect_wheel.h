@@ -31,11 +31,4 @@ enum anyflash_status af_inspect_target_unpack(struct af_inspect_target *target,
                                               bool only_needed, struct af_arena *arena,
                                               struct anyflash_error *err);
 
-/* From the state: which bytes the libraries of the wheel have. */
-void af_inspect_target_load_places(struct af_inspect_target *target, struct af_arena *arena);
-
-/* Whether it has facts, if the state knows them: it is asked once. */
-bool af_inspect_target_load_facts(struct af_inspect_target *target,
-                                  struct af_inspect_extension *one, struct af_arena *arena);
-
 #endif

@@ -71,9 +71,6 @@ struct af_missing_list {
     size_t count;
 };
 
-/* The mapped file, opened at the first call; NULL when it cannot be used. */
-struct af_mapped *af_loader_open(struct af_loader *loader, const char *path);
-
 /* Adds the module to the list as asked for by `asked_by`; NULL when that cannot be done. */
 struct af_library *af_loader_put(struct af_module *module, const struct af_library *asked_by,
                                  struct af_module_list *list);

@@ -3,10 +3,11 @@
  * names: the ABI of std::string, the CUDA runtime, where the members of
  * torch's objects lie. A file that uses nothing of torch passes them.
  */
+#include "kit/proof/proof_torch.h"
+
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/proof/proof_rules.h"
 
 /*
  * Generations of tables->torch whose objects are laid out alike though they

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "kit/proof/torch_fitting.h"
+#include "kit/proof/dating.h"
 
 /* The build of the table that stands for options.torch. */
 static enum anyflash_status choose_torch(struct af_prover *prover, struct anyflash_error *err)

@@ -106,12 +106,6 @@ void af_scope_release(struct af_scope *scope);
 /* The loaded library called `name`, or NULL. */
 const struct af_library *af_scope_library(const struct af_scope *scope, const char *name);
 
-/*
- * Fills scope->torch from `version` (NULL: no torch) and the libraries; for who
- * makes a scope from something else than files.
- */
-void af_scope_read_torch(struct af_scope *scope, const char *version);
-
 /* Whether `name` is its SONAME or its file's name: the loader takes either. */
 bool af_library_is_called(const struct af_library *library, const char *name);
 

@@ -9,7 +9,9 @@
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
+#include "kit/base/json.h"
 #include "kit/base/path.h"
+#include "kit/base/sha256.h"
 
 /*
  * Reads a whole regular file of at most `max_bytes` into the arena, followed
@@ -65,5 +67,20 @@ enum anyflash_status af_folder_list(struct af_arena *arena, const char *folder,
                                     size_t max_count, const char ***names_out,
                                     size_t *count_out, bool *cut_out,
                                     struct anyflash_error *err);
+
+/*
+ * The hash of a regular file, read in pieces; *size_out, unless NULL, becomes
+ * its size. Fails with NOT_FOUND or IO, naming the path.
+ */
+enum anyflash_status af_file_sha256(const char *path, char hex[AF_SHA256_HEX_BYTES],
+                                    uint64_t *size_out, struct anyflash_error *err);
+
+/* As af_file_sha256() from where `fd` stands to its end; `name` is for errors. */
+enum anyflash_status af_file_sha256_fd(int fd, const char *name, char hex[AF_SHA256_HEX_BYTES],
+                                       uint64_t *size_out, struct anyflash_error *err);
+
+/* af_file_read() and af_json_parse(); "-" reads stdin. */
+enum anyflash_status af_file_read_json(const char *path, size_t max_bytes, json_t **json_out,
+                                       struct anyflash_error *err);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include "kit/base/text.h"
 #include "kit/system/curl.h"
-#include "kit/system/http_parts.h"
+#include "kit/system/http_answer.h"
 
 #define BODY_KEPT_BYTES 2048u         /* of an answer that is no success */
 #define BODY_SKIPPED_BYTES (1u << 20) /* of it, before the connection is given up */
@@ -44,11 +44,6 @@ const char *af_http_hint(void)
 {
     return "install libcurl (Debian, Ubuntu: apt-get install libcurl4; Fedora: dnf install "
            "libcurl), or download the file by other means and name it in place of the address";
-}
-
-const char *af_http_library(const struct af_http *http)
-{
-    return http->handle != NULL ? http->curl.version() : "";
 }
 
 static void set_number(struct af_http *http, enum af_curl_option option, long number)

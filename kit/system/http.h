@@ -44,9 +44,6 @@ void af_http_close(struct af_http *http);
 /* What to do where libcurl is absent; static text. */
 const char *af_http_hint(void);
 
-/* "curl 7.88.1 (OpenSSL/3.0)"-like text of what was opened; static storage of libcurl. */
-const char *af_http_library(const struct af_http *http);
-
 #define AF_HTTP_HEADER_BYTES 256
 
 /*

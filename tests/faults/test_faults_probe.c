@@ -21,7 +21,7 @@
 
 #include "tests/unit/own_folder.h"
 
-#define PYTHON_MADE AF_TEST_DATA "/unit/machine/elf/python-3.13"
+#define PYTHON_MADE AF_TEST_DATA "/unit/kit/probe/elf/python-3.13"
 #define SITE "env/lib/python3.13/site-packages"
 #define INFO SITE "/flash_attn-2.8.3.dist-info"
 

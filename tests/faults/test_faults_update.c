@@ -15,7 +15,6 @@
 
 #include "kit/catalog/catalog_rows.h"
 #include "kit/catalog/catalog_stored.h"
-#include "kit/catalog/catalog_write.h"
 #include "kit/catalog/listing.h"
 #include "kit/formats/zip.h"
 #include "kit/probe/catalog_file.h"

@@ -11,7 +11,7 @@
 
 #include "kit/base/text.h"
 #include "kit/system/file.h"
-#include "kit/system/program.h"
+#include "kit/system/process.h"
 
 #define LIMIT_MS 5000
 #define PREFIX_MAX 12

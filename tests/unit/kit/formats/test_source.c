@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "kit/system/hash_file.h"
+#include "kit/system/file.h"
 
 #include "tests/unit/own_folder.h"
 

@@ -21,7 +21,6 @@
 #include "kit/proof/wheel_facts.h"
 #include "kit/system/database.h"
 #include "kit/system/file.h"
-#include "kit/system/json_file.h"
 #include "kit/system/state_facts.h"
 
 #define SHA "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

@@ -2,11 +2,11 @@
  * proof_rules.h: the checks of proof.c, one function each; a check sets its
  * answer and its evidence. Private to the proof.
  */
-#ifndef AF_KIT_PROOF_PROOF_RULES_H
-#define AF_KIT_PROOF_PROOF_RULES_H
+#ifndef AF_KIT_PROOF_PROOF_TORCH_H
+#define AF_KIT_PROOF_PROOF_TORCH_H
 
+#include "kit/proof/dating.h"
 #include "kit/proof/proof.h"
-#include "kit/proof/symbol_needs.h"
 
 /* What the checks share. */
 struct af_proof_draft {
@@ -24,22 +24,9 @@ struct af_proof_draft {
 void af_proof_set(struct af_proof_draft *draft, enum af_proof_check_id id,
                   enum af_answer answer, const char *format, ...) AF_PRINTF(4, 5);
 
-/* proof_file.c: the file and the interpreter. */
-void af_prove_format(struct af_proof_draft *draft);
-void af_prove_machine(struct af_proof_draft *draft);
-void af_prove_python(struct af_proof_draft *draft);
-
-/* proof_symbols.c: libraries, symbols, versions. */
-void af_prove_libraries(struct af_proof_draft *draft);
-void af_prove_symbols(struct af_proof_draft *draft);
-void af_prove_symbol_versions(struct af_proof_draft *draft);
-
 /* proof_torch.c: what torch must agree on. */
 void af_prove_cxx_abi(struct af_proof_draft *draft);
 void af_prove_cuda_runtime(struct af_proof_draft *draft);
 void af_prove_layout(struct af_proof_draft *draft);
-
-/* proof_gpu.c: code for the GPUs, and what the driver must be able to do. */
-void af_prove_gpu(struct af_proof_draft *draft);
 
 #endif

@@ -4,10 +4,11 @@
  * it was built for. Private to the proof. Mangled names are those of the
  * Itanium C++ ABI, chapter 5.1.
  */
-#ifndef AF_KIT_PROOF_SYMBOL_NEEDS_H
-#define AF_KIT_PROOF_SYMBOL_NEEDS_H
+#ifndef AF_KIT_PROOF_DATING_H
+#define AF_KIT_PROOF_DATING_H
 
 #include "kit/catalog/tables.h"
+#include "kit/catalog/torch_symbols.h"
 #include "kit/formats/binary.h"
 
 /* A set of torch minors: bit i is row i of tables->torch. */
@@ -57,5 +58,14 @@ enum anyflash_status af_dating_make(const struct af_binary *binary,
                                     const struct af_tables *tables, af_proof_torch_set fitting,
                                     const char *stated, struct af_arena *arena,
                                     struct af_dating *out, struct anyflash_error *err);
+
+/*
+ * Rows of tables->torch, bit i for row i, that export every function and object
+ * of torch's namespaces that the extension wants; also the rows whose symbols
+ * are not in the table. A name that no release exports comes from elsewhere and
+ * does not count. For af_proof_question.fitting_torch.
+ */
+uint64_t af_proof_torch_fitting(const struct af_catalog_torch_symbols *symbols,
+                                const struct af_tables *tables, const struct af_binary *binary);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * http_parts.h: what the files of http share. Own to http*.c.
  */
-#ifndef AF_KIT_SYSTEM_HTTP_PARTS_H
-#define AF_KIT_SYSTEM_HTTP_PARTS_H
+#ifndef AF_KIT_SYSTEM_HTTP_ANSWER_H
+#define AF_KIT_SYSTEM_HTTP_ANSWER_H
 
 #include "kit/system/http.h"
 
