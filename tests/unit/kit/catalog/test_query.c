@@ -5,6 +5,7 @@
 #include "kit/base/text.h"
 #include "kit/catalog/query.h"
 #include "kit/formats/version.h"
+#include "tests/unit/every_allocation.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -265,20 +266,19 @@ static void test_query__every_failed_allocation_is_reported(void **state)
 {
     const struct found *found = *state;
     const char *words[] = {"torch=2.9", "python=cp313t", "version>=2.8", "platform=linux"};
-    bool reached = true;
-    for (size_t nth = 1; reached; nth++) {
+    struct every_allocation each = {.all_after = true};
+    while (every_allocation_next(&each)) {
         struct af_arena arena;
         struct af_query query;
         const struct af_catalog_wheel *const *wheels;
         size_t count;
         af_arena_init(&arena);
-        af_mem_fail_nth(nth, true);
+        every_allocation_begin(&each);
         enum anyflash_status status = af_query_parse(words, 4, &arena, &query, NULL);
         if (status == ANYFLASH_OK)
             status = af_query_run(&query, &found->catalog, &arena, &wheels, &count, NULL);
-        reached = af_mem_request_count() >= nth;
-        af_mem_fail_nth(0, false);
-        assert_int_equal(status, reached ? ANYFLASH_E_NO_MEMORY : ANYFLASH_OK);
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, NULL);
         af_arena_release(&arena);
     }
 }

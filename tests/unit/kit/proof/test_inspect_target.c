@@ -19,6 +19,7 @@
 #include "kit/proof/inspect_target.h"
 #include "kit/system/database.h"
 #include "kit/system/file.h"
+#include "tests/unit/every_allocation.h"
 #include "tests/unit/kit/formats/zip_build.h"
 
 #define CORPUS AF_TEST_DATA "/fuzz/corpus/fuzz_binary/"
@@ -250,18 +251,18 @@ static void lack_memory(const char *name, bool with_state)
 {
     struct anyflash_error err = {0};
     const char *path = path_of(name);
-    bool reached = true;
-    for (size_t nth = 1; reached; nth++) {
-        if (nth % 2 == 0)
+    struct every_allocation each = {.nth = 0};
+    while (every_allocation_next(&each)) {
+        each.all_after = each.nth % 4 < 2;
+        if (each.nth % 2 == 0)
             unlink(path_of("state/state.db"));
-        af_mem_fail_nth(nth, nth % 4 < 2);
+        every_allocation_begin(&each);
         enum anyflash_status status = use_everything(path, with_state, &err);
-        reached = af_mem_request_count() >= nth;
-        af_mem_fail_nth(0, false);
+        every_allocation_end(&each);
         if (status != ANYFLASH_OK && status != ANYFLASH_E_NO_MEMORY)
-            fail_msg("request %zu: %s", nth, err.message);
-        if (!with_state && reached && status == ANYFLASH_OK)
-            fail_msg("request %zu went unnoticed", nth);
+            fail_msg("request %zu: %s", each.nth, err.message);
+        if (!with_state && each.failed && status == ANYFLASH_OK)
+            fail_msg("request %zu went unnoticed", each.nth);
     }
 }
 
