@@ -15,6 +15,7 @@
 #include "kit/system/file.h"
 #include "kit/system/interrupt.h"
 #include "kit/system/output.h"
+#include "kit/system/state.h"
 
 struct reporter {
     const struct af_progress *progress;
@@ -81,7 +82,7 @@ enum anyflash_status af_fetch(struct af_run *run, const struct af_step_wheel *wh
         here = true;
     }
     if (!here && folder == NULL) {
-        status = af_download_folder(run->arena, wheel->url, &folder, err);
+        status = af_cache_wheel_folder(run->arena, wheel->url, &folder, err);
         fetched.ours = true;
     }
     if (!here && status == ANYFLASH_OK) {

@@ -1,7 +1,6 @@
 /*
- * gpu_checks.c: the checks of a proof that are about GPUs: code for them, PTX and
- * compression that their driver knows. Called by proof.c; how a GPU is served is
- * gpu_cover.c's.
+ * gpu_checks.c: first which of the code runs on one GPU, translation unit by
+ * translation unit; then the three checks that follow from it. Called by proof.c.
  */
 #include "kit/proof/gpu_checks.h"
 
@@ -10,6 +9,7 @@
 #include "kit/base/text.h"
 #include "kit/fit/gpu_targets.h"
 
+#define LISTED_TARGETS_MAX 12u
 #define USED_MAX 16u
 #define LACKING_MAX 64u
 
@@ -260,8 +260,6 @@ void af_proof_gpu_cover(const struct af_gpu_code *code, const struct af_flash_ke
         out->runs = out->open_count > 0 || out->open_family_count > 0 ? AF_UNKNOWN : AF_YES;
 }
 
-#define LISTED_TARGETS_MAX 12u
-
 /* What the three checks are made from. */
 struct question {
     const struct af_gpu_code *code;
@@ -366,13 +364,6 @@ static const char *code_text(struct question *question, const struct af_proof_gp
                            gpu->sass_count + gpu->ptx_count, gpu->unit_count);
 }
 
-static enum af_answer worse(enum af_answer a, enum af_answer b)
-{
-    if (a == AF_NO || b == AF_NO)
-        return AF_NO;
-    return a == AF_UNKNOWN || b == AF_UNKNOWN ? AF_UNKNOWN : AF_YES;
-}
-
 /* Why nothing can be said of GPUs; NULL: there are some. */
 static const char *no_gpu(struct question *question)
 {
@@ -400,7 +391,7 @@ static void check_code(struct question *question, struct af_proof_check *check)
         enum af_answer runs = gpu->runs;
         if (runs == AF_NO && question->code->problem != NULL)
             runs = AF_UNKNOWN;
-        answer = worse(answer, runs);
+        answer = af_proof_worse(answer, runs);
         add_part(&text, code_text(question, gpu));
     }
     if (question->code->problem != NULL)
@@ -432,7 +423,7 @@ static void check_ptx(struct question *question, struct af_proof_check *check)
         enum af_answer compiles =
             af_driver_compiles(question->view, question->tables, gpu->ptx_major, gpu->ptx_minor,
                                question->arena, &cuda);
-        answer = worse(answer, compiles);
+        answer = af_proof_worse(answer, compiles);
         add_part(&text,
                  af_arena_format(question->arena,
                                  "%s needs PTX %d.%d (a driver for CUDA %s) for %zu of "

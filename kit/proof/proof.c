@@ -42,6 +42,13 @@ bool af_proof_check_is_about_loading(enum af_proof_check_id id)
     return rows[id].loads;
 }
 
+enum af_answer af_proof_worse(enum af_answer a, enum af_answer b)
+{
+    if (a == AF_NO || b == AF_NO)
+        return AF_NO;
+    return a == AF_UNKNOWN || b == AF_UNKNOWN ? AF_UNKNOWN : AF_YES;
+}
+
 void af_proof_set(struct af_proof_draft *draft, enum af_proof_check_id id,
                   enum af_answer answer, const char *format, ...)
 {
@@ -368,20 +375,12 @@ static void check_gpu(struct af_proof_draft *draft)
         af_proof_set(draft, (enum af_proof_check_id)id, answer, "%s", text);
 }
 
-/* Any no is no, else any unknown is unknown. */
-static enum af_answer together(enum af_answer a, enum af_answer b)
-{
-    if (a == AF_NO || b == AF_NO)
-        return AF_NO;
-    return a == AF_UNKNOWN || b == AF_UNKNOWN ? AF_UNKNOWN : AF_YES;
-}
-
 static enum af_answer together_of(const struct af_proof_check *checks,
                                   enum af_proof_check_id first, enum af_proof_check_id last)
 {
     enum af_answer answer = AF_YES;
     for (int id = (int)first; id <= (int)last; id++)
-        answer = together(answer, checks[id].answer);
+        answer = af_proof_worse(answer, checks[id].answer);
     return answer;
 }
 
@@ -393,7 +392,7 @@ static void conclude(struct af_proof_draft *draft)
 {
     struct af_proof *proof = draft->proof;
     proof->imports = together_of(draft->checks, AF_CHECK_FORMAT, AF_CHECK_SYMBOL_VERSIONS);
-    proof->imports = together(proof->imports, draft->registers);
+    proof->imports = af_proof_worse(proof->imports, draft->registers);
     proof->loads = together_of(draft->checks, AF_CHECK_FORMAT, AF_CHECK_LAYOUT);
     proof->runs = together_of(draft->checks, AF_CHECK_GPU_CODE, AF_CHECK_COMPRESSION_DRIVER);
     proof->answer = proof->runs == AF_NO ? AF_NO : proof->loads;

@@ -75,6 +75,9 @@ struct af_proof {
     const char *built_for_source;      /* how that is known; NULL with built_for */
 };
 
+/* The answer to two questions together: any NO is NO, else any UNKNOWN is UNKNOWN. */
+enum af_answer af_proof_worse(enum af_answer a, enum af_answer b);
+
 /*
  * Makes all checks. GPU checks that nobody can decide (no GPU, no GPU code
  * read) are unknown with the reason and do not touch `loads`; `answer` is then

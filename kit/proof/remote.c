@@ -16,6 +16,7 @@
 #include "kit/system/file.h"
 #include "kit/system/http_answer.h"
 #include "kit/system/output.h"
+#include "kit/system/state.h"
 
 #define BLOCK AF_REMOTE_BLOCK_BYTES
 #define SLOTS 128u
@@ -340,7 +341,7 @@ enum anyflash_status af_remote_download(const struct af_http_options *options, c
 {
     struct af_download_result result;
     const char *folder;
-    enum anyflash_status status = af_download_folder(arena, url, &folder, err);
+    enum anyflash_status status = af_cache_wheel_folder(arena, url, &folder, err);
     if (status == ANYFLASH_OK)
         status = af_folder_make(folder, 0755, err);
     if (status != ANYFLASH_OK)

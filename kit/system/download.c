@@ -1,6 +1,6 @@
 /*
- * download.c: gets a file whole: resumes, tries again, checks, renames. The
- * unfinished file is in download_part.c.
+ * download.c: downloads a file: resumes, tries again, checks, renames. The
+ * unfinished file comes first ("part"), then the requests ("transfer").
  */
 #include "kit/system/download.h"
 
@@ -20,7 +20,13 @@
 #include "kit/base/text.h"
 #include "kit/system/file.h"
 #include "kit/system/http_answer.h"
-#include "kit/system/state.h"
+
+#define TRIES_MAX 5 /* in a row without a new byte */
+#define ATTEMPTS_MAX 1000
+#define START_BYTES 512u
+#define PROGRESS_MS 100
+#define IDENTITY_BYTES_MAX 65536u
+#define DISK_SPARE_BYTES (1u << 20) /* that a disk should have left */
 
 /* What the bytes of a part belong to. */
 struct part_identity {
@@ -42,9 +48,6 @@ struct part {
     char shown[300];           /* of the finished file, for errors */
     struct af_arena arena;
 };
-
-#define IDENTITY_BYTES_MAX 65536u
-#define DISK_SPARE_BYTES (1u << 20) /* that a disk should have left */
 
 static enum anyflash_status fail_system(const struct part *part, const char *what,
                                         struct anyflash_error *err)
@@ -235,28 +238,6 @@ static enum anyflash_status part_finish(struct part *part, struct anyflash_error
     sync_folder(part);
     return ANYFLASH_OK;
 }
-
-enum anyflash_status af_download_folder(struct af_arena *arena, const char *url,
-                                        const char **folder_out, struct anyflash_error *err)
-{
-    char hex[AF_SHA256_HEX_BYTES];
-    af_sha256_bytes((struct af_span){url, strlen(url)}, hex);
-    const char *cache = af_cache_folder(arena);
-    if (cache == NULL)
-        return arena->failed ? af_fail_memory(err)
-                             : af_fail(err, ANYFLASH_E_NOT_FOUND,
-                                       "nowhere to download to: HOME is not set");
-    const char *folder = af_arena_format(arena, "%s/wheels/%.16s", cache, hex);
-    if (folder == NULL)
-        return af_fail_memory(err);
-    *folder_out = folder;
-    return ANYFLASH_OK;
-}
-
-#define TRIES_MAX 5 /* in a row without a new byte */
-#define ATTEMPTS_MAX 1000
-#define START_BYTES 512u
-#define PROGRESS_MS 100
 
 struct transfer {
     const struct af_download *download;

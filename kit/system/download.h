@@ -58,12 +58,4 @@ enum anyflash_status af_download_run(struct af_http *http, const struct af_downl
  */
 const char *af_download_not_a_wheel(struct af_span start);
 
-/*
- * CACHE/wheels/HASH, where HASH is of the address, so that equal file names of
- * different publishers do not meet. The folder is not made. Fails with
- * NOT_FOUND without a home, or NO_MEMORY.
- */
-enum anyflash_status af_download_folder(struct af_arena *arena, const char *url,
-                                        const char **folder_out, struct anyflash_error *err);
-
 #endif

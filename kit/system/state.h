@@ -56,4 +56,13 @@ void af_state_close(struct af_state *state);
 const char *af_state_folder(struct af_arena *arena);
 const char *af_cache_folder(struct af_arena *arena);
 
+/*
+ * The folder for the file behind `url`: CACHE/wheels/HASH, where HASH is of the
+ * address, so that files of the same name from different publishers do not
+ * collide. The folder is not created. Fails with NOT_FOUND without a home folder,
+ * or NO_MEMORY.
+ */
+enum anyflash_status af_cache_wheel_folder(struct af_arena *arena, const char *url,
+                                           const char **folder_out, struct anyflash_error *err);
+
 #endif
