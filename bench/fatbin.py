@@ -49,9 +49,9 @@ def main():
     version = subprocess.run([options.cuobjdump, "--version"], text=True, capture_output=True,
                              check=False).stdout.strip().splitlines()
     print("# Listing GPU code\n")
-    print("Written by `bench/fatbin.py`. Seconds of a whole process: median (fastest to\n"
-          "slowest), file in the page cache; `kernels` also reads the names of all kernels,\n"
-          "one image for each translation unit.\n")
+    print("Written by `bench/fatbin.py`. Seconds for the whole process: median (fastest to\n"
+          "slowest), with the file in the page cache. `kernels` also reads the names of all\n"
+          "kernels, from one image for each translation unit.\n")
     release = version[-2] if len(version) > 1 else "?"
     print(f"Machine: {describe_machine()}. cuobjdump: {release}\n")
     print("| file | MB | program | s | peak MiB | rounds |\n|---|---|---|---|---|---|")

@@ -3,8 +3,8 @@
 
 A struct, enum or union tag and the name of a source or header file stand for one thing only.
 The first word after af_ of what headers declare (tags, functions, types, macros, constants)
-belongs to one room; engine/ and bench/ count as one room each. Prints each violation and exits 1,
-or says what was checked.
+belongs to one room; engine/ and bench/ count as one room each. Prints each violation and exits
+1, or says what was checked.
 """
 import collections
 import pathlib
@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+TOPS = ("engine", "bindings", "kit", "bench")
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 TAG = re.compile(r"^(?:typedef )?(?:struct|enum|union) (\w+) *\{", re.M)
 FUNCTION = re.compile(r"^(?!typedef|#|static)[a-z][\w \n*]*?\b(af_\w+)\(", re.M)
@@ -22,7 +23,7 @@ CONSTANT = re.compile(r"^    (AF_\w+)(?: *=[^,\n]*)?,?(?: */\*|$)", re.M)
 
 
 def source_files():
-    command = ["git", "ls-files", "-co", "--exclude-standard", "engine", "bindings", "kit", "bench"]
+    command = ["git", "ls-files", "-co", "--exclude-standard", *TOPS]
     names = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True)
     paths = (ROOT / name for name in names.stdout.splitlines())
     return [path for path in paths if path.suffix in (".c", ".h", ".inc") and path.is_file()]

@@ -50,3 +50,50 @@ enum anyflash_status af_json_parse(struct af_span bytes, size_t max_bytes, const
     return af_fail(err, ANYFLASH_E_DATA, "'%s' line %d column %d: %s", shown, problem.line,
                    problem.column, text);
 }
+
+json_t *af_json_append(json_t *list, json_t *item)
+{
+    if (list != NULL && item != NULL && json_array_append(list, item) == 0) {
+        json_decref(item);
+        return list;
+    }
+    json_decref(item);
+    json_decref(list);
+    return NULL;
+}
+
+json_t *af_json_text(const char *text)
+{
+    return text != NULL ? json_string(text) : json_null();
+}
+
+json_t *af_json_count(int64_t number)
+{
+    return number >= 0 ? json_integer(number) : json_null();
+}
+
+json_t *af_json_answer(enum af_answer answer)
+{
+    return json_string(af_answer_text(answer));
+}
+
+json_t *af_json_texts(const char *const *texts, size_t count)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++)
+        list = af_json_append(list, json_string(texts[i]));
+    return list;
+}
+
+enum anyflash_status af_json_write_take(json_t *json, struct af_text *out,
+                                        struct anyflash_error *err)
+{
+    char *text = json != NULL ? json_dumps(json, JSON_INDENT(1)) : NULL;
+    json_decref(json);
+    if (text == NULL)
+        return af_fail_memory(err);
+    af_text_add(out, text);
+    af_text_add(out, "\n");
+    af_mem_free(text);
+    return out->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}

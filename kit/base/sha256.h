@@ -4,22 +4,22 @@
 #ifndef AF_KIT_BASE_SHA256_H
 #define AF_KIT_BASE_SHA256_H
 
-#include <nettle/sha2.h>
-
 #include "engine/base/base.h"
 
 /* 64 hexadecimal digits, lower case, and the NUL. */
 #define AF_SHA256_HEX_BYTES 65
 
-/* A hash that is being made. */
+/* The hash of the bytes added so far. */
 struct af_sha256 {
-    struct sha256_ctx state;
+    uint32_t state[8];
+    uint64_t len;            /* bytes added */
+    unsigned char block[64]; /* the last len % 64 of them */
 };
 
 void af_sha256_init(struct af_sha256 *hash);
 void af_sha256_add(struct af_sha256 *hash, const void *bytes, size_t len);
 
-/* Writes the digits to `hex` and begins anew. */
+/* Writes the digits to `hex` and starts a new hash. */
 void af_sha256_finish(struct af_sha256 *hash, char hex[AF_SHA256_HEX_BYTES]);
 
 void af_sha256_bytes(struct af_span bytes, char hex[AF_SHA256_HEX_BYTES]);

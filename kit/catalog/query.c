@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kit/base/sort.h"
 #include "kit/base/text.h"
 #include "kit/formats/tags.h"
 #include "kit/formats/version.h"
@@ -501,8 +502,9 @@ static bool matches(const struct af_query *query, const struct af_catalog_wheel 
 }
 
 /* Package, newest version, official, source, file name, row. */
-static int compare(const void *left, const void *right)
+static int compare(const void *left, const void *right, const void *context)
 {
+    (void)context;
     const struct af_catalog_wheel *a = *(const struct af_catalog_wheel *const *)left;
     const struct af_catalog_wheel *b = *(const struct af_catalog_wheel *const *)right;
     int order = a->package == b->package ? 0 : strcmp(a->package, b->package);
@@ -532,7 +534,7 @@ enum anyflash_status af_query_run(const struct af_query *query,
         if (matches(query, &catalog->wheels[i]))
             found[count++] = &catalog->wheels[i];
     }
-    qsort(found, count, sizeof *found, compare);
+    af_sort(found, count, sizeof *found, compare, NULL);
     *wheels_out = found;
     *count_out = count;
     return ANYFLASH_OK;

@@ -17,11 +17,4 @@ void af_cli_build_offers_view(struct af_page *page, int indent,
                               const struct af_offer_build_offer *offers, size_t count,
                               struct af_arena *arena);
 
-/* A new array. */
-json_t *af_cli_build_offers_json(const struct af_offer_build_offer *offers, size_t count,
-                                 struct af_arena *arena);
-
-/* The figures of an needs as members of a new object. */
-json_t *af_cli_build_needs_json(const struct af_offer_build_needs *needs);
-
 #endif

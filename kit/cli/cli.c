@@ -47,13 +47,9 @@ enum anyflash_status af_cli_finish(const struct af_cli *cli, struct anyflash_err
 enum anyflash_status af_cli_json_take(struct af_cli *cli, json_t *json,
                                       struct anyflash_error *err)
 {
-    char *text = json != NULL ? json_dumps(json, JSON_INDENT(1)) : NULL;
-    json_decref(json);
-    if (text == NULL)
-        return af_fail_memory(err);
-    af_text_add(&cli->out, text);
-    af_text_add(&cli->out, "\n");
-    af_mem_free(text);
+    enum anyflash_status status = af_json_write_take(json, &cli->out, err);
+    if (status != ANYFLASH_OK)
+        return status;
     return af_cli_finish(cli, err);
 }
 
@@ -95,13 +91,25 @@ static enum anyflash_status check_values(const struct af_options *options,
     return ANYFLASH_OK;
 }
 
-/* Commands before which an installation that was cut off is taken back. */
-static bool looks_at_environments(const struct af_cli *cli)
+/*
+ * A run that was killed may have left an environment half changed. Commands that
+ * change environments repair it first; those that look at environments only say so.
+ */
+static void handle_unfinished(struct af_cli *cli)
 {
-    unsigned others = AF_ON_ATTEND | AF_ON_BENCH | AF_ON_SHIM | AF_ON_PROVIDERS |
-                      AF_ON_VERSION | AF_ON_HELP | AF_ON_COMPLETION;
-    return !af_option_given(&cli->options, AF_OPTION_HELP) &&
-           (1u << cli->options.command & others) == 0;
+    unsigned command = 1u << cli->options.command;
+    bool only_looks = af_option_given(&cli->options, AF_OPTION_DRY_RUN) ||
+                      af_option_given(&cli->options, AF_OPTION_CHECK) ||
+                      af_option_given(&cli->options, AF_OPTION_LIST) ||
+                      af_option_given(&cli->options, AF_OPTION_MATRIX);
+    if (af_option_given(&cli->options, AF_OPTION_HELP) ||
+        af_option_given(&cli->options, AF_OPTION_RECOVER))
+        return;
+    if ((command & (AF_ON_INSTALL | AF_ON_UNDO | AF_ON_BUILD)) != 0 && !only_looks)
+        af_cli_recover(cli);
+    else if ((command & (AF_ON_DECIDING | AF_ON_INSPECT | AF_ON_VERIFY | AF_ON_INSTALL |
+                         AF_ON_UNDO | AF_ON_BUILD)) != 0)
+        af_cli_warn_unfinished(cli);
 }
 
 /* `anyflash --help` alone asks for the overview, not for the default command's options. */
@@ -122,8 +130,7 @@ static enum anyflash_status run(struct af_cli *cli, int argc, char **argv,
         status = check_values(&cli->options, err);
     if (status != ANYFLASH_OK)
         return status;
-    if (looks_at_environments(cli))
-        af_cli_recover(cli);
+    handle_unfinished(cli);
     if (af_option_given(&cli->options, AF_OPTION_HELP) && asks_for_overview(cli, argc, argv))
         status = af_cmd_help(cli, exit_out, err);
     else if (af_option_given(&cli->options, AF_OPTION_HELP))

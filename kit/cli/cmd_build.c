@@ -18,8 +18,8 @@
 #include "kit/cli/environment_change.h"
 #include "kit/cli/facts_view.h"
 #include "kit/cli/json_parts.h"
+#include "kit/cli/load.h"
 #include "kit/cli/page.h"
-#include "kit/cli/selection_options.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 

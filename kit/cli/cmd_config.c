@@ -203,7 +203,7 @@ static json_t *pins_json(const struct af_config_lock *lock)
                             af_cli_json_text(pin->url), "path", af_cli_json_text(pin->path),
                             "sha256", af_cli_json_text(pin->facts.sha256), "marker",
                             pin->marker, "torch", af_cli_json_text(pin->torch), "machine",
-                            af_cli_json_machine_name(pin->machine)));
+                            af_fit_json_machine(pin->machine)));
     }
     return list;
 }

@@ -15,9 +15,8 @@
 #define FINDING_COLUMNS 10
 
 struct doctor {
-    struct af_question question;
-    struct af_plan plan;
-    bool has_plan;
+    struct af_cli_inputs inputs;
+    struct af_plan_answer answer;
     const struct af_finding *findings;
     size_t count;
     struct af_next next;
@@ -25,7 +24,7 @@ struct doctor {
 
 static const struct af_machine *patient(const struct doctor *doctor)
 {
-    return doctor->question.machines.pointers[0];
+    return doctor->inputs.machines.pointers[0];
 }
 
 static void view_findings(struct af_page *page, const struct doctor *doctor, bool all)
@@ -73,7 +72,7 @@ static void view_no_way(struct af_page *page, const struct af_decision *decision
 /* Where only the GPU is missing, it may be in another node of the same kind. */
 static const char *other_node_hint(const struct doctor *doctor)
 {
-    const struct af_rung *wheel = &doctor->question.decision.rungs[AF_RUNG_WHEEL];
+    const struct af_rung *wheel = &doctor->answer.decision.rungs[AF_RUNG_WHEEL];
     const struct af_machine *machine = patient(doctor);
     if (!af_fact_is(&machine->platform.os, "linux") || machine->gpus.count > 0)
         return NULL;
@@ -88,10 +87,10 @@ static void view_plan_step(struct af_page *page, const struct doctor *doctor,
                            struct af_arena *arena)
 {
     const char *hint = other_node_hint(doctor);
-    af_cli_steps_view(page, &doctor->plan, 1, arena);
-    if (doctor->plan.step_count > 1)
+    af_cli_steps_view(page, &doctor->answer.plan, 1, arena);
+    if (doctor->answer.plan.step_count > 1)
         af_page_format(page, 2, "  ", AF_TONE_PLAIN, "then %zu more: `anyflash plan`",
-                       doctor->plan.step_count - 1);
+                       doctor->answer.plan.step_count - 1);
     if (hint != NULL)
         af_page_add(page, 2, "  ", AF_TONE_PLAIN, hint);
 }
@@ -110,7 +109,7 @@ static void view_next(struct af_page *page, const struct doctor *doctor, struct 
                         : af_cause_message(doctor->next.finding->cause));
         return;
     case AF_NEXT_NO_WAY:
-        view_no_way(page, &doctor->question.decision);
+        view_no_way(page, &doctor->answer.decision);
         return;
     default:
         view_plan_step(page, doctor, arena);
@@ -140,9 +139,9 @@ static void view(struct af_cli *cli, const struct doctor *doctor)
         af_cli_facts_view(&page, machine, verbose, &cli->arena);
         af_page_gap(&page);
         af_page_add(&page, 0, "", AF_TONE_STRONG, "What fits");
-        af_rungs_view(&page, &doctor->question.decision, AF_CLI_RUNG_SHORT, NULL, &cli->arena);
+        af_rungs_view(&page, &doctor->answer.decision, AF_CLI_RUNG_SHORT, NULL, &cli->arena);
         af_page_gap(&page);
-        view_obvious(&page, &doctor->question.decision);
+        view_obvious(&page, &doctor->answer.decision);
         af_page_add(&page, 0, "", AF_TONE_STRONG, "What is wrong");
         view_findings(&page, doctor, verbose);
         af_page_gap(&page);
@@ -173,43 +172,38 @@ static json_t *next_json(const struct doctor *doctor, struct af_arena *arena)
     return json_pack(
         "{s:s, s:o, s:o}", "kind", kinds[doctor->next.kind], "finding",
         af_cli_json_text(finding != NULL ? af_cause_text_id(finding->cause) : NULL), "steps",
-        doctor->has_plan ? af_plan_steps_json(&doctor->plan, arena) : json_array());
+        doctor->answer.has_plan ? af_plan_steps_json(&doctor->answer.plan, arena)
+                                : json_array());
 }
 
 static enum anyflash_status write_json(struct af_cli *cli, const struct doctor *doctor,
                                        struct anyflash_error *err)
 {
-    const struct af_decision *decision = &doctor->question.decision;
-    json_t *rungs = json_array();
-    for (int kind = 0; kind < AF_RUNG_COUNT; kind++)
-        rungs = af_cli_json_append(rungs, af_cli_json_rung(&decision->rungs[kind]));
+    const struct af_decision *decision = &doctor->answer.decision;
     json_t *json = json_pack(
         "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "anyflash-doctor/1", "machine",
-        af_cli_json_machine_name(patient(doctor)), "facts", af_cli_facts_json(patient(doctor)),
-        "findings", findings_json(doctor), "decision", af_cli_json_decision(decision), "rungs",
-        rungs, "next", next_json(doctor, &cli->arena), "catalog",
-        af_cli_json_catalog(&doctor->question.catalog));
+        af_fit_json_machine(patient(doctor)), "facts", af_cli_facts_json(patient(doctor)),
+        "findings", findings_json(doctor), "decision", af_fit_json_decision(decision), "rungs",
+        af_fit_json_rungs(decision), "next", next_json(doctor, &cli->arena), "catalog",
+        af_cli_json_catalog(&doctor->inputs.catalog));
     return af_cli_json_take(cli, json, err);
 }
 
 static enum anyflash_status examine(struct af_cli *cli, struct doctor *doctor,
                                     struct anyflash_error *err)
 {
-    enum anyflash_status status = af_question_answer(cli, &doctor->question, err);
+    enum anyflash_status status = af_cli_inputs_load(
+        cli, AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS, &doctor->inputs, err);
+    if (status == ANYFLASH_OK)
+        status = af_plan_answer_make(&doctor->inputs.request, &doctor->answer, err);
     if (status != ANYFLASH_OK)
         return status;
-    const struct af_question *question = &doctor->question;
-    status = af_doctor_examine(&question->catalog, patient(doctor), &question->decision,
-                               &cli->arena, &doctor->findings, &doctor->count, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    doctor->next =
-        af_doctor_next(patient(doctor), &question->decision, doctor->findings, doctor->count);
-    if (!question->decision.possible)
-        return ANYFLASH_OK;
-    status = af_plan_make(&question->decision, question->machines.pointers,
-                          question->machines.count, &doctor->plan, err);
-    doctor->has_plan = status == ANYFLASH_OK;
+    const struct af_decision *decision = &doctor->answer.decision;
+    status = af_doctor_examine(&doctor->inputs.catalog, patient(doctor), decision, &cli->arena,
+                               &doctor->findings, &doctor->count, err);
+    if (status == ANYFLASH_OK)
+        doctor->next =
+            af_doctor_next(patient(doctor), decision, doctor->findings, doctor->count);
     return status;
 }
 
@@ -223,14 +217,13 @@ enum anyflash_status af_cmd_doctor(struct af_cli *cli, enum af_exit *exit_out,
     }
     enum anyflash_status status = examine(cli, &doctor, err);
     if (status == ANYFLASH_OK) {
-        *exit_out = doctor.question.decision.possible ? AF_EXIT_YES : AF_EXIT_NO;
+        *exit_out = doctor.answer.decision.possible ? AF_EXIT_YES : AF_EXIT_NO;
         if (af_option_given(&cli->options, AF_OPTION_JSON))
             status = write_json(cli, &doctor, err);
         else
             view(cli, &doctor);
     }
-    if (doctor.has_plan)
-        af_plan_release(&doctor.plan);
-    af_question_release(&doctor.question);
+    af_plan_answer_release(&doctor.answer);
+    af_cli_inputs_release(&doctor.inputs);
     return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
 }

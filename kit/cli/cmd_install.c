@@ -15,10 +15,11 @@
 
 struct install {
     struct af_change change;
-    struct af_question question;
-    bool has_question;
-    struct af_plan plan;
-    bool has_plan;
+    struct af_cli_inputs inputs;
+    struct af_plan_answer answer; /* empty where the plan is not made by a decision */
+    struct af_plan other;         /* a saved plan, or that of a named wheel */
+    bool has_other;
+    const struct af_plan *plan; /* one of the two above; NULL: there is none */
     struct af_install_result done;
 };
 
@@ -64,14 +65,14 @@ static enum anyflash_status read_plan(struct af_cli *cli, struct install *instal
 {
     json_t *json;
     const char *changed = NULL;
-    const struct af_machine *machine = install->question.machines.pointers[0];
+    const struct af_machine *machine = install->inputs.machines.pointers[0];
     enum anyflash_status status = af_file_read_json(path, AF_PLAN_BYTES_MAX, &json, err);
     if (status != ANYFLASH_OK)
         return status;
-    status = af_plan_read(json, af_path_name(path), machine, &cli->arena, &install->plan,
+    status = af_plan_read(json, af_path_name(path), machine, &cli->arena, &install->other,
                           &changed, err);
     json_decref(json);
-    install->has_plan = status == ANYFLASH_OK && changed == NULL;
+    install->has_other = status == ANYFLASH_OK && changed == NULL;
     if (changed != NULL)
         install->done = (struct af_install_result){
             .answer = AF_NO, .reason = changed, .hint = "`anyflash plan` decides anew"};
@@ -82,13 +83,12 @@ static enum anyflash_status read_plan(struct af_cli *cli, struct install *instal
 static enum anyflash_status take_plan(struct af_cli *cli, struct install *install,
                                       const char *path, struct anyflash_error *err)
 {
-    enum anyflash_status status = af_machines_load(cli, &install->question.machines, err);
-    install->has_question = status == ANYFLASH_OK;
+    enum anyflash_status status = af_machines_load(cli, &install->inputs.machines, err);
     if (status != ANYFLASH_OK || path != NULL)
         return status == ANYFLASH_OK ? read_plan(cli, install, path, err) : status;
-    status = af_named_wheel_plan(cli, install->question.machines.pointers[0],
-                                 cli->options.words.items[0], &install->plan, err);
-    install->has_plan = status == ANYFLASH_OK;
+    status = af_named_wheel_plan(cli, install->inputs.machines.pointers[0],
+                                 cli->options.words.items[0], &install->other, err);
+    install->has_other = status == ANYFLASH_OK;
     return status;
 }
 
@@ -97,15 +97,16 @@ static enum anyflash_status make_plan(struct af_cli *cli, struct install *instal
                                       struct anyflash_error *err)
 {
     const char *path = saved_plan(cli);
-    if (path != NULL || cli->options.words.count == 1)
-        return take_plan(cli, install, path, err);
-    enum anyflash_status status = af_question_answer(cli, &install->question, err);
-    install->has_question = status == ANYFLASH_OK;
-    if (status == ANYFLASH_OK && install->question.decision.possible) {
-        status = af_plan_make(&install->question.decision, install->question.machines.pointers,
-                              install->question.machines.count, &install->plan, err);
-        install->has_plan = status == ANYFLASH_OK;
+    if (path != NULL || cli->options.words.count == 1) {
+        enum anyflash_status status = take_plan(cli, install, path, err);
+        install->plan = install->has_other ? &install->other : NULL;
+        return status;
     }
+    enum anyflash_status status = af_cli_inputs_load(
+        cli, AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS, &install->inputs, err);
+    if (status == ANYFLASH_OK)
+        status = af_plan_answer_make(&install->inputs.request, &install->answer, err);
+    install->plan = install->answer.has_plan ? &install->answer.plan : NULL;
     return status;
 }
 
@@ -113,7 +114,7 @@ static void view_plan(struct af_cli *cli, const struct install *install)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     af_page_add(&page, 0, "", AF_TONE_STRONG, "Steps");
-    af_cli_steps_view(&page, &install->plan, SIZE_MAX, &cli->arena);
+    af_cli_steps_view(&page, install->plan, SIZE_MAX, &cli->arena);
 }
 
 static bool brings_something(const struct af_plan *plan)
@@ -129,10 +130,10 @@ static bool brings_something(const struct af_plan *plan)
 /* Refusals that need neither lock nor state. True: answered. */
 static bool answered(struct install *install, bool is_preferred)
 {
-    const struct af_decision *decision = &install->question.decision;
+    const struct af_decision *decision = &install->answer.decision;
     if (install->done.answer == AF_NO)
         return true;
-    if (!install->has_plan) {
+    if (install->plan == NULL) {
         install->done = (struct af_install_result){
             .answer = AF_NO,
             .reason = decision->missing_fact != NULL ? "a fact is missing that decides"
@@ -141,9 +142,9 @@ static bool answered(struct install *install, bool is_preferred)
             .hint = "`anyflash plan` says why"};
         return true;
     }
-    if (brings_something(&install->plan))
+    if (brings_something(install->plan))
         return false;
-    bool is_there = install->plan.rung == AF_RUNG_WHEEL;
+    bool is_there = install->plan->rung == AF_RUNG_WHEEL;
     install->done = (struct af_install_result){
         .answer = is_there ? AF_YES : AF_NO,
         .reason = is_there ? NULL : "the decision needs nothing to be installed",
@@ -205,8 +206,8 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct install 
                   done->changed, "id", done->id > 0 ? json_integer(done->id) : json_null(),
                   "title", af_cli_json_text(done->title), "reason",
                   af_cli_json_text(done->reason), "hint", af_cli_json_text(done->hint), "steps",
-                  install->has_plan ? af_plan_steps_json(&install->plan, &cli->arena)
-                                    : json_array(),
+                  install->plan != NULL ? af_plan_steps_json(install->plan, &cli->arena)
+                                        : json_array(),
                   "verified", verified_json(&done->verified)),
         err);
 }
@@ -243,14 +244,14 @@ static enum anyflash_status act(struct af_cli *cli, struct install *install,
         status = af_change_lock(&install->change, err);
     if (status == ANYFLASH_OK)
         status = make_plan(cli, install, err);
-    if (status != ANYFLASH_OK || (dry && install->has_plan) ||
+    if (status != ANYFLASH_OK || (dry && install->plan != NULL) ||
         answered(install, cli->options.values[AF_OPTION_PREFER] != NULL))
         return status;
-    install->change.run.machine = install->question.machines.pointers[0];
+    install->change.run.machine = install->inputs.machines.pointers[0];
     if (folder != NULL)
-        return af_install_download(&install->change.run, &install->plan, folder, &install->done,
+        return af_install_download(&install->change.run, install->plan, folder, &install->done,
                                    err);
-    status = af_install(&install->change.run, &install->plan, &install->done, err);
+    status = af_install(&install->change.run, install->plan, &install->done, err);
     if (status == ANYFLASH_OK && install->done.changed)
         tell_kept(install);
     return status;
@@ -265,7 +266,7 @@ static enum anyflash_status report(struct af_cli *cli, const struct install *ins
     *exit_out = install->done.answer == AF_NO || bad ? AF_EXIT_NO : AF_EXIT_YES;
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return write_json(cli, install, err);
-    if (dry && install->has_plan && install->done.answer != AF_NO)
+    if (dry && install->plan != NULL && install->done.answer != AF_NO)
         view_plan(cli, install);
     else
         view_done(cli, install);
@@ -282,9 +283,9 @@ enum anyflash_status af_cmd_install(struct af_cli *cli, enum af_exit *exit_out,
     af_change_end(&install.change);
     if (status == ANYFLASH_OK)
         status = report(cli, &install, exit_out, err);
-    if (install.has_plan)
-        af_plan_release(&install.plan);
-    if (install.has_question)
-        af_question_release(&install.question);
+    if (install.has_other)
+        af_plan_release(&install.other);
+    af_plan_answer_release(&install.answer);
+    af_cli_inputs_release(&install.inputs);
     return status;
 }

@@ -1,6 +1,6 @@
 /*
- * cmd_undo.c: `anyflash undo`: an installation taken back, or the list of those
- * that could be.
+ * cmd_undo.c: `anyflash undo`: undoes an installation, lists those that can be
+ * undone, or repairs what an interrupted run left.
  */
 #include "kit/cli/environment_change.h"
 #include "kit/cli/facts_view.h"
@@ -17,6 +17,11 @@ static enum anyflash_status read_id(const struct af_cli *cli, int64_t *id_out,
          af_option_given(&cli->options, AF_OPTION_FORCE)))
         return af_fail(err, ANYFLASH_E_ARGUMENT,
                        "--forget goes with neither --list nor --force");
+    if (af_option_given(&cli->options, AF_OPTION_RECOVER) &&
+        (words->count > 0 || af_option_given(&cli->options, AF_OPTION_FORGET) ||
+         af_option_given(&cli->options, AF_OPTION_LIST)))
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "--recover takes no number and excludes --list and --forget");
     if (words->count > 1)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "'undo' takes one number at a time");
     if (words->count == 1 && !af_parse_i64(words->items[0], 1, INT64_MAX, id_out))
@@ -63,7 +68,7 @@ static enum anyflash_status list(struct af_cli *cli, struct af_change *change,
             af_bytes_text(&cli->arena, (int64_t)af_undo_bytes(&operations[i], &cli->arena)));
     if (count == 0)
         af_page_add(&page, 0, "", AF_TONE_PLAIN,
-                    "nothing was installed here that could be taken back");
+                    "nothing was installed here that can be undone");
     return af_cli_finish(cli, err);
 }
 
@@ -92,18 +97,47 @@ static enum anyflash_status report(struct af_cli *cli, const struct af_install_r
             err);
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     if (done->answer == AF_YES && forgets && done->id == 1)
-        af_page_format(&page, 0, "", AF_TONE_GOOD, "given up, it stays installed: %s",
+        af_page_format(&page, 0, "", AF_TONE_GOOD,
+                       "the files kept for undo are removed; it stays installed: %s",
                        done->title);
     else if (done->answer == AF_YES && forgets)
-        af_page_format(&page, 0, "", AF_TONE_GOOD,
-                       "given up, they stay installed: %jd installations", (intmax_t)done->id);
+        af_page_format(
+            &page, 0, "", AF_TONE_GOOD,
+            "the files kept to undo %jd installations are removed; they stay installed",
+            (intmax_t)done->id);
     else if (done->answer == AF_YES)
-        af_page_format(&page, 0, "", AF_TONE_GOOD, "taken back: %s", done->title);
+        af_page_format(&page, 0, "", AF_TONE_GOOD, "undone: %s", done->title);
     else
-        af_page_format(&page, 0, "", AF_TONE_BAD, forgets ? "%s" : "not taken back: %s",
+        af_page_format(&page, 0, "", AF_TONE_BAD, forgets ? "%s" : "not undone: %s",
                        done->reason);
     if (done->hint != NULL)
         af_page_format(&page, 2, "  ", AF_TONE_PLAIN, "%s", done->hint);
+    return af_cli_finish(cli, err);
+}
+
+/* --recover: of every environment, whether or not its Python can be found. */
+static enum anyflash_status recover(struct af_cli *cli, enum af_exit *exit_out,
+                                    struct anyflash_error *err)
+{
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    size_t found = af_cli_recover(cli);
+    size_t left = found > 0 ? af_cli_warn_unfinished(cli) : 0;
+    *exit_out = left > 0 ? AF_EXIT_NO : AF_EXIT_YES;
+    if (af_option_given(&cli->options, AF_OPTION_JSON))
+        return af_cli_json_take(
+            cli,
+            json_pack("{s:s, s:s, s:n, s:n, s:s?, s:n}", "schema", "anyflash-undo/1", "answer",
+                      left > 0 ? "no" : "yes", "id", "title", "reason",
+                      left > 0 ? "an interrupted run could not be repaired" : NULL, "hint"),
+            err);
+    if (left > 0)
+        af_page_format(&page, 0, "", AF_TONE_BAD, "not repaired: %zu interrupted run%s", left,
+                       left == 1 ? "" : "s");
+    else if (found > 0)
+        af_page_format(&page, 0, "", AF_TONE_GOOD, "repaired: %zu interrupted run%s", found,
+                       found == 1 ? "" : "s");
+    else
+        af_page_add(&page, 0, "", AF_TONE_GOOD, "nothing to repair: no run was interrupted");
     return af_cli_finish(cli, err);
 }
 
@@ -115,6 +149,8 @@ enum anyflash_status af_cmd_undo(struct af_cli *cli, enum af_exit *exit_out,
     int64_t id;
     bool lists = af_option_given(&cli->options, AF_OPTION_LIST);
     enum anyflash_status status = read_id(cli, &id, err);
+    if (status == ANYFLASH_OK && af_option_given(&cli->options, AF_OPTION_RECOVER))
+        return recover(cli, exit_out, err);
     if (status == ANYFLASH_OK)
         status = af_change_begin(&change, cli, err);
     if (status == ANYFLASH_OK && lists)

@@ -72,21 +72,21 @@ static bool same_group(const struct af_machine *a, const struct af_machine *b)
 static enum anyflash_status decide_group(struct af_cli *cli, struct af_cli_config_job *job,
                                          size_t first, struct anyflash_error *err)
 {
-    const struct af_machine *const *all = job->machines.pointers;
+    const struct af_machine *const *all = job->inputs.machines.pointers;
     const struct af_machine **group =
-        af_arena_array(&cli->arena, job->machines.count, sizeof *group);
+        af_arena_array(&cli->arena, job->inputs.machines.count, sizeof *group);
     size_t count = 0;
     if (group == NULL)
         return af_fail_memory(err);
     for (size_t i = 0; i < first; i++)
         if (same_group(all[i], all[first]))
             return ANYFLASH_OK;
-    for (size_t i = first; i < job->machines.count; i++)
+    for (size_t i = first; i < job->inputs.machines.count; i++)
         if (same_group(all[i], all[first]))
             group[count++] = all[i];
     struct af_decision *decision = &job->decisions[job->decision_count];
-    enum anyflash_status status =
-        af_plan_decide(&job->catalog, group, count, &job->fit, decision, err);
+    enum anyflash_status status = af_plan_decide(&job->inputs.catalog, group, count,
+                                                 &job->inputs.request.fit, decision, err);
     if (status != ANYFLASH_OK)
         return status;
     job->decision_count++;
@@ -96,21 +96,17 @@ static enum anyflash_status decide_group(struct af_cli *cli, struct af_cli_confi
 enum anyflash_status af_cli_config_decide(struct af_cli *cli, struct af_cli_config_job *job,
                                           struct anyflash_error *err)
 {
-    enum anyflash_status status = af_cli_fit_options(cli, &job->fit, err);
-    if (status == ANYFLASH_OK)
-        status = af_machines_load(cli, &job->machines, err);
-    if (status == ANYFLASH_OK)
-        status = af_cli_catalog_load(cli, &job->catalog, err);
+    enum anyflash_status status =
+        af_cli_inputs_load(cli, AF_CLI_INPUT_MACHINES, &job->inputs, err);
     if (status != ANYFLASH_OK)
         return status;
-    job->has_catalog = true;
     job->lock = af_arena_alloc(&cli->arena, sizeof *job->lock);
     job->decisions =
-        af_arena_array(&cli->arena, job->machines.count + 1, sizeof *job->decisions);
+        af_arena_array(&cli->arena, job->inputs.machines.count + 1, sizeof *job->decisions);
     if (cli->arena.failed)
         return af_fail_memory(err);
     af_config_lock_init(job->lock, &cli->arena);
-    for (size_t i = 0; status == ANYFLASH_OK && i < job->machines.count; i++)
+    for (size_t i = 0; status == ANYFLASH_OK && i < job->inputs.machines.count; i++)
         status = decide_group(cli, job, i, err);
     if (status == ANYFLASH_E_UNSUPPORTED)
         cli->hint = "`anyflash plan` shows every way; --prefer takes another one";
@@ -204,7 +200,5 @@ void af_cli_config_release(struct af_cli_config_job *job)
 {
     for (size_t i = 0; i < job->decision_count; i++)
         af_decision_release(&job->decisions[i]);
-    if (job->has_catalog)
-        af_catalog_release(&job->catalog);
-    af_machines_release(&job->machines);
+    af_cli_inputs_release(&job->inputs);
 }

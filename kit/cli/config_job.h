@@ -16,12 +16,9 @@ struct af_cli_config_job {
     const char *shown; /* its name, scrubbed */
     struct af_span old;
     bool is_new; /* there is no such file yet */
-    struct af_machines machines;
-    struct af_catalog catalog;
-    struct af_fit_options fit;
+    struct af_cli_inputs inputs;
     struct af_decision *decisions; /* one a group of machines */
     size_t decision_count;
-    bool has_catalog;
     struct af_config_lock *lock; /* NULL before af_cli_config_decide() */
 };
 

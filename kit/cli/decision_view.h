@@ -11,9 +11,9 @@
 
 /* How much of each rung is shown. */
 enum af_cli_rung_detail {
-    AF_CLI_RUNG_SHORT, /* a paragraph, with why not where it is better than what is recommended */
-    AF_CLI_RUNG_FULL, /* reasons, price, moves and what a build lacks too */
-    AF_CLI_RUNG_ALL   /* and what it needs and has */
+    AF_CLI_RUNG_SHORT, /* a paragraph; a better way that was declined says why */
+    AF_CLI_RUNG_FULL,  /* reasons, price, moves and what a build lacks too */
+    AF_CLI_RUNG_ALL    /* and what it needs and has */
 };
 
 /* All rungs, best first. `offers` of a build: AF_OFFER_BUILD_OFFERS of them, or NULL. */

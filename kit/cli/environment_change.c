@@ -107,18 +107,52 @@ void af_change_end(struct af_change *change)
     *change = (struct af_change){.cli = change->cli};
 }
 
-void af_cli_recover(struct af_cli *cli)
+/* The state as it is; what cannot be read knows of nothing unfinished. */
+static struct af_state *open_unfinished(struct af_cli *cli, struct af_operation **list_out,
+                                        size_t *count_out)
 {
-    struct af_change change = {.cli = cli};
-    struct af_progress progress = af_cli_progress(&change);
     struct af_state *state = NULL;
     const char *remark = NULL;
     struct anyflash_error err;
+    *count_out = 0;
     enum anyflash_status status =
         af_state_open(AF_STATE_READ, &cli->arena, &state, &remark, &err);
     if (status == ANYFLASH_OK)
-        status = af_recover(state, &progress, &err);
+        status = af_recover_list(state, &cli->arena, list_out, count_out, &err);
     if (status != ANYFLASH_OK && af_option_given(&cli->options, AF_OPTION_VERBOSE))
         af_cli_remark(cli, err.message);
+    return state;
+}
+
+size_t af_cli_recover(struct af_cli *cli)
+{
+    struct af_change change = {.cli = cli};
+    struct af_progress progress = af_cli_progress(&change);
+    struct af_operation *list;
+    size_t count;
+    struct anyflash_error err;
+    struct af_state *state = open_unfinished(cli, &list, &count);
+    if (count > 0 && af_recover(state, &progress, &err) != ANYFLASH_OK)
+        af_cli_remark(cli, err.message);
     af_state_close(state);
+    return count;
+}
+
+size_t af_cli_warn_unfinished(struct af_cli *cli)
+{
+    struct af_operation *list;
+    size_t count;
+    struct af_state *state = open_unfinished(cli, &list, &count);
+    for (size_t i = 0; i < count; i++) {
+        const char *text =
+            af_arena_format(&cli->arena,
+                            "'%s' was interrupted in '%s' and is unfinished: `anyflash undo "
+                            "--recover` repairs it",
+                            af_text_scrub(&cli->arena, list[i].title, 200),
+                            af_text_scrub(&cli->arena, list[i].site, 400));
+        if (text != NULL)
+            af_cli_remark(cli, text);
+    }
+    af_state_close(state);
+    return count;
 }

@@ -37,9 +37,12 @@ void af_change_end(struct af_change *change);
 struct af_progress af_cli_progress(struct af_change *change);
 
 /*
- * Before a command that looks at environments: what a killed run left is taken
- * back. Says so, and never fails.
+ * What killed runs left unfinished: af_cli_recover() repairs it and says so,
+ * af_cli_warn_unfinished() changes nothing and names the command that repairs it.
+ * Both return how many runs there were and never fail: a state that cannot be read
+ * is a remark with -v.
  */
-void af_cli_recover(struct af_cli *cli);
+size_t af_cli_recover(struct af_cli *cli);
+size_t af_cli_warn_unfinished(struct af_cli *cli);
 
 #endif

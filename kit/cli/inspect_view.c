@@ -193,7 +193,7 @@ enum anyflash_status af_cli_inspect_json(struct af_cli *cli,
         cli,
         json_pack("{s:s, s:s, s:o, s:o, s:s?, s:s?, s:o, s:o}", "schema", "anyflash-inspect/1",
                   "name", target->name, "wheel", wheel_json(target), "machine",
-                  af_cli_json_machine_name(af_inspection_machine(inspection)), "torch",
+                  af_fit_json_machine(af_inspection_machine(inspection)), "torch",
                   torch_of(inspection), "torch_note", inspection->prover.choice.note, "verdict",
                   af_cli_json_answer(inspection->answer), "extensions", list),
         err);

@@ -1,18 +1,20 @@
 /*
- * load.c: from options to machines and catalog; the decision over them is in
- * question.c. Called by the deciding commands.
+ * load.c: reads options, probes or reads machines, reads the catalog and looks for
+ * proofs. Called by the deciding commands.
  */
 #include "kit/cli/load.h"
-#include "kit/probe/catalog_file.h"
-#include "kit/probe/probe.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "kit/catalog/catalog_stored.h"
 #include "kit/install/update.h"
+#include "kit/probe/catalog_file.h"
+#include "kit/probe/probe.h"
+#include "kit/proof/proved_wheels.h"
 #include "kit/system/file.h"
 #include "kit/system/state.h"
+
+#define MODEL_BYTES_MAX (4u * 1024u * 1024u)
 
 bool af_machines_named(const struct af_options *options)
 {
@@ -149,13 +151,170 @@ enum anyflash_status af_cli_catalog_load(struct af_cli *cli, struct af_catalog *
     return af_probe_catalog(catalog_out, path, err);
 }
 
-enum anyflash_status af_cli_limit(const struct af_cli *cli, size_t fallback, size_t *limit_out,
+enum anyflash_status af_cli_limit(const struct af_cli *cli, size_t *limit_out,
                                   struct anyflash_error *err)
 {
     const char *text = cli->options.values[AF_OPTION_LIMIT];
     int64_t number = 0;
     if (text != NULL && !af_parse_i64(text, 1, INT32_MAX, &number))
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--limit takes a number from 1");
-    *limit_out = text != NULL ? (size_t)number : fallback;
+    *limit_out = (size_t)number;
     return ANYFLASH_OK;
+}
+
+/* The options of a build as texts, with the bytes of --for. */
+static enum anyflash_status read_build_words(struct af_cli *cli,
+                                             struct af_plan_build_words *words_out,
+                                             struct anyflash_error *err)
+{
+    const struct af_options *options = &cli->options;
+    const char *path = options->values[AF_OPTION_FOR];
+    struct af_plan_build_words words = {
+        .model_path = path,
+        .head_dims = options->values[AF_OPTION_HEAD_DIM],
+        .dtypes = options->values[AF_OPTION_DTYPE],
+        .features = options->values[AF_OPTION_FEATURES],
+        .inference = af_option_given(options, AF_OPTION_INFERENCE),
+        .full = af_option_given(options, AF_OPTION_FULL),
+    };
+    enum anyflash_status status = ANYFLASH_OK;
+    if (path != NULL && af_file_is_folder(path)) /* a model's folder has it inside */
+        path = af_path_join(&cli->arena, path, "config.json");
+    else if (path == NULL) {
+        *words_out = words;
+        return ANYFLASH_OK;
+    }
+    if (path == NULL)
+        return af_fail_memory(err);
+    status = af_file_read(&cli->arena, path, MODEL_BYTES_MAX, &words.model, err);
+    if (status != ANYFLASH_OK)
+        cli->hint = "without the file: --head-dim 128 --dtype bf16 --features none";
+    *words_out = words;
+    return status;
+}
+
+static void tell(struct af_cli *cli, const struct af_plan_read_notes *notes)
+{
+    if (notes->remark != NULL)
+        af_cli_remark(cli, notes->remark);
+    if (notes->hint != NULL)
+        cli->hint = notes->hint;
+}
+
+enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must, struct af_slim *slim,
+                                           struct anyflash_error *err)
+{
+    struct af_plan_read_notes notes = {NULL, NULL};
+    struct af_plan_build_words words;
+    enum af_plan_unsaid unsaid = !must ? AF_PLAN_UNSAID_USUAL
+                                 : af_option_given(&cli->options, AF_OPTION_MATRIX)
+                                     ? AF_PLAN_UNSAID_FULL
+                                     : AF_PLAN_UNSAID_REFUSED;
+    enum anyflash_status status = read_build_words(cli, &words, err);
+    if (status == ANYFLASH_OK)
+        status = af_plan_read_selection(&words, unsaid, slim, &notes, err);
+    tell(cli, &notes);
+    return status;
+}
+
+static enum anyflash_status read_request(struct af_cli *cli, struct af_plan_request *request,
+                                         struct anyflash_error *err)
+{
+    const char *const *values = cli->options.values;
+    struct af_plan_read_notes notes = {NULL, NULL};
+    struct af_plan_words words = {
+        .package = values[AF_OPTION_PACKAGE],
+        .version = values[AF_OPTION_RELEASE],
+        .arch = values[AF_OPTION_ARCH],
+        .prefer = values[AF_OPTION_PREFER],
+        .official_only = values[AF_OPTION_OFFICIAL] != NULL,
+    };
+    enum anyflash_status status = read_build_words(cli, &words.build, err);
+    if (status == ANYFLASH_OK)
+        status = af_plan_request_read(&words, &cli->arena, request, &notes, err);
+    tell(cli, &notes);
+    return status;
+}
+
+/*
+ * Whether the facts that proofs rest on are those of the environment that is
+ * here: a record or a stated torch, Python or system is another one.
+ */
+static bool is_here(const struct af_options *options)
+{
+    static const char *const harmless[] = {"sm=", "gpu=", "driver=", "ram_gb=", "disk_gb="};
+    bool all = options->machines.count == 0;
+    for (size_t i = 0; i < options->givens.count; i++) {
+        bool known = false;
+        for (size_t j = 0; j < AF_COUNT(harmless); j++)
+            known = known || af_starts_with(options->givens.items[i], harmless[j]);
+        all = all && known;
+    }
+    return all && (options->givens.count == 0 || af_option_given(options, AF_OPTION_HERE));
+}
+
+/* A state that cannot be used knows nothing: a remark with -v. */
+static enum anyflash_status open_state(struct af_cli *cli, struct af_state **state_out,
+                                       struct anyflash_error *err)
+{
+    const char *remark = NULL;
+    struct anyflash_error why;
+    *state_out = NULL;
+    enum anyflash_status status =
+        af_state_open(AF_STATE_READ, &cli->arena, state_out, &remark, &why);
+    if (status == ANYFLASH_E_NO_MEMORY)
+        return af_fail_memory(err);
+    if (status != ANYFLASH_OK && af_option_given(&cli->options, AF_OPTION_VERBOSE))
+        af_cli_remark(cli, why.message);
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status find_proofs(struct af_cli *cli, struct af_cli_inputs *inputs,
+                                        struct anyflash_error *err)
+{
+    struct af_fit_options *fit = &inputs->request.fit;
+    struct af_state *state;
+    if (inputs->machines.count != 1 || !is_here(&cli->options))
+        return ANYFLASH_OK;
+    enum anyflash_status status = open_state(cli, &state, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = af_proof_proved_wheels_find(state, cli->options.values[AF_OPTION_FROM],
+                                         inputs->machines.pointers[0], &inputs->catalog, fit,
+                                         &cli->arena, &fit->known, &fit->known_count, err);
+    af_state_close(state);
+    return status;
+}
+
+enum anyflash_status af_cli_inputs_load(struct af_cli *cli, unsigned parts,
+                                        struct af_cli_inputs *inputs_out,
+                                        struct anyflash_error *err)
+{
+    struct af_cli_inputs inputs = {0};
+    enum anyflash_status status = read_request(cli, &inputs.request, err);
+    if (status == ANYFLASH_OK && (parts & AF_CLI_INPUT_MACHINES) != 0)
+        status = af_machines_load(cli, &inputs.machines, err);
+    if (status == ANYFLASH_OK) {
+        status = af_cli_catalog_load(cli, &inputs.catalog, err);
+        inputs.has_catalog = status == ANYFLASH_OK;
+    }
+    if (status == ANYFLASH_OK && (parts & AF_CLI_INPUT_PROOFS) != 0)
+        status = find_proofs(cli, &inputs, err);
+    if (status != ANYFLASH_OK) {
+        af_cli_inputs_release(&inputs);
+        return status;
+    }
+    *inputs_out = inputs;
+    inputs_out->request.catalog = &inputs_out->catalog;
+    inputs_out->request.machines = inputs_out->machines.pointers;
+    inputs_out->request.machine_count = inputs_out->machines.count;
+    return ANYFLASH_OK;
+}
+
+void af_cli_inputs_release(struct af_cli_inputs *inputs)
+{
+    if (inputs->has_catalog)
+        af_catalog_release(&inputs->catalog);
+    af_machines_release(&inputs->machines);
+    *inputs = (struct af_cli_inputs){0};
 }

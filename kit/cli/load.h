@@ -1,13 +1,14 @@
 /*
- * load.h: what the deciding commands work on: machines, catalog, decision.
+ * load.h: from the command line to what the deciding commands work on: options
+ * as a request, machines, catalog, proofs. Options are read here and nowhere
+ * below.
  */
 #ifndef AF_KIT_CLI_LOAD_H
 #define AF_KIT_CLI_LOAD_H
 
-#include "kit/build/offer/slim.h"
 #include "kit/cli/commands.h"
-#include "kit/fit/fit.h"
 #include "kit/machine/machine.h"
+#include "kit/plan/plan_request.h"
 
 /*
  * The machines that the options name: this one, records, or one by hand.
@@ -15,7 +16,7 @@
  */
 struct af_machines {
     struct af_machine *items;
-    const struct af_machine **pointers; /* to the items, for af_plan_decide() */
+    const struct af_machine **pointers; /* to the items */
     size_t count;
 };
 
@@ -34,28 +35,36 @@ bool af_machines_named(const struct af_options *options);
 enum anyflash_status af_cli_catalog_load(struct af_cli *cli, struct af_catalog *catalog_out,
                                          struct anyflash_error *err);
 
-/* --prefer, --package, --version, --arch, --official as fit wants them. */
-enum anyflash_status af_cli_fit_options(struct af_cli *cli, struct af_fit_options *options_out,
-                                        struct anyflash_error *err);
-
-/* --limit, or `fallback` where it was not given. */
-enum anyflash_status af_cli_limit(const struct af_cli *cli, size_t fallback, size_t *limit_out,
+/* --limit, or 0 where it was not given. */
+enum anyflash_status af_cli_limit(const struct af_cli *cli, size_t *limit_out,
                                   struct anyflash_error *err);
 
-/* All that a decision rests on. Zero-initialised it is empty. */
-struct af_question {
-    struct af_machines machines;
-    struct af_catalog catalog;
-    struct af_fit_options options;
-    struct af_slim slim; /* of `plan`: what a build would hold, without targets */
-    struct af_decision decision;
-    bool has_catalog;
-    bool has_decision;
+/*
+ * --for, --head-dim, --dtype, --features, --inference and --full as a selection,
+ * without GPU targets. Fails with ARGUMENT where they say nothing and `must` be.
+ * Remarks on what a model's configuration leaves open go to stderr.
+ */
+enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must, struct af_slim *slim,
+                                           struct anyflash_error *err);
+
+/* Parts of the input that not every command needs. */
+enum af_cli_input {
+    AF_CLI_INPUT_MACHINES = 1, /* --machine, --given, --here, --python */
+    AF_CLI_INPUT_PROOFS = 2 /* what is known of wheels' bytes: inspected before, or in --from */
 };
 
-/* Loads machines and catalog and decides. On failure nothing is held. */
-enum anyflash_status af_question_answer(struct af_cli *cli, struct af_question *question_out,
+/* All that a decision rests on. Zero-initialised it is empty. */
+struct af_cli_inputs {
+    struct af_machines machines;
+    struct af_catalog catalog;
+    bool has_catalog;
+    struct af_plan_request request; /* borrows from the two above */
+};
+
+/* Reads the options and loads what they name. On failure nothing is held. */
+enum anyflash_status af_cli_inputs_load(struct af_cli *cli, unsigned parts,
+                                        struct af_cli_inputs *inputs_out,
                                         struct anyflash_error *err);
-void af_question_release(struct af_question *question);
+void af_cli_inputs_release(struct af_cli_inputs *inputs);
 
 #endif

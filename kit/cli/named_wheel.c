@@ -12,12 +12,13 @@
 #include "kit/cli/wheel_needs.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/names.h"
-#include "kit/formats/source.h"
+#include "kit/base/source.h"
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/formats/zip.h"
 #include "kit/proof/remote.h"
 #include "kit/system/file.h"
+#include "kit/system/file_source.h"
 #include "kit/system/http.h"
 #include "kit/system/interrupt.h"
 
@@ -189,7 +190,7 @@ static enum anyflash_status read_file(struct named *named, const char *path,
                                       struct anyflash_error *err)
 {
     struct af_source source;
-    enum anyflash_status status = af_source_open_file(path, &source, err);
+    enum anyflash_status status = af_file_source_open(path, &source, err);
     return status == ANYFLASH_OK ? read_source(named, &source, err) : status;
 }
 

@@ -9,6 +9,7 @@
 #include "kit/formats/metadata.h"
 #include "kit/formats/zip.h"
 #include "kit/system/file.h"
+#include "kit/system/file_source.h"
 
 #define METADATA_BYTES_MAX (1u << 20)
 #define REQUIRES_MAX 64u
@@ -57,7 +58,7 @@ static enum anyflash_status read_metadata(struct af_arena *arena, const char *pa
     struct af_source source = {0};
     struct af_zip zip = {0};
     struct af_span text = {0};
-    enum anyflash_status status = af_source_open_file(path, &source, err);
+    enum anyflash_status status = af_file_source_open(path, &source, err);
     if (status == ANYFLASH_OK)
         status = af_zip_open(&source, &zip, err);
     if (status == ANYFLASH_OK) {

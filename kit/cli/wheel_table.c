@@ -74,28 +74,3 @@ void af_cli_wheel_table_row(struct af_text *out, const struct af_catalog_wheel *
     if (verdict != NULL)
         add_reasons(&page, verdict);
 }
-
-static json_t *reason_ids(const struct af_candidate *verdict)
-{
-    json_t *list = json_array();
-    for (int id = 0; id < AF_REASON_COUNT && id < 64; id++)
-        if (has_reason(verdict, id))
-            list =
-                af_cli_json_append(list, json_string(af_reason_text_id((enum af_reason_id)id)));
-    return list;
-}
-
-json_t *af_cli_wheel_table_json(const struct af_catalog_wheel *wheel,
-                                const struct af_candidate *verdict)
-{
-    json_t *json = af_cli_json_wheel(wheel);
-    json_t *answer = verdict != NULL ? af_cli_json_answer(verdict->answer) : json_null();
-    json_t *reasons = verdict != NULL ? reason_ids(verdict) : json_null();
-    bool failed = json_object_set_new(json, "verdict", answer) != 0;
-    failed |= json_object_set_new(json, "reasons", reasons) != 0;
-    if (failed) {
-        json_decref(json);
-        return NULL;
-    }
-    return json;
-}

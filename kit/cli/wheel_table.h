@@ -19,8 +19,4 @@ void af_cli_wheel_table_row(struct af_text *out, const struct af_catalog_wheel *
                             bool with_verdict, const struct af_candidate *verdict,
                             bool verbose);
 
-/* af_cli_json_wheel() with "verdict" and "reasons" (ids); both null when not judged. */
-json_t *af_cli_wheel_table_json(const struct af_catalog_wheel *wheel,
-                                const struct af_candidate *verdict);
-
 #endif

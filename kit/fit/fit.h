@@ -174,6 +174,18 @@ void af_decision_release(struct af_decision *decision);
 bool af_candidate_is_provable(const struct af_candidate *candidate);
 
 /*
+ * Keeps of `wheels`, which are the catalog's, those that a proof of their bytes
+ * would settle on `machine`, best ranked first. Scratch memory is the arena's.
+ * For whoever looks for proofs before the decision (af_fit_options.known).
+ */
+enum anyflash_status af_fit_provable_wheels(const struct af_catalog *catalog,
+                                            const struct af_machine *machine,
+                                            const struct af_fit_options *options,
+                                            const struct af_catalog_wheel **wheels,
+                                            size_t *count, struct af_arena *arena,
+                                            struct anyflash_error *err);
+
+/*
  * The reasons of one wheel with their details, in the order of reasons.inc, in
  * `arena`. The array has *count_out elements.
  */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/fit/rank.h"
 #include "kit/fit/verdict.h"
 
 static const struct af_fit_options no_options;
@@ -46,6 +47,71 @@ enum anyflash_status af_fit_context_open(struct af_fit_context *fit, struct af_t
         return ANYFLASH_OK;
     af_tables_release(tables);
     return af_fail_memory(err);
+}
+
+/* Names are compared as PEP 503 normalises them: '-' and '_' are alike. */
+static bool is_package(const char *wheel, const char *wanted)
+{
+    for (; *wheel != '\0' && *wanted != '\0'; wheel++, wanted++) {
+        if (*wheel != *wanted && !(*wheel == '_' && *wanted == '-'))
+            return false;
+    }
+    return *wheel == *wanted;
+}
+
+bool af_fit_wheel_is_asked_for(const struct af_fit_options *options,
+                               const struct af_catalog_wheel *wheel)
+{
+    const char *package = options->package == NULL ? "flash_attn" : options->package;
+    return is_package(wheel->package, package) &&
+           (options->version == NULL || strcmp(options->version, wheel->version) == 0) &&
+           (!options->official_only || wheel->official);
+}
+
+void af_fit_candidates_check(const struct af_fit_context *fit, struct af_candidate *candidates,
+                             size_t count, size_t *fitting_out, size_t *unknown_out)
+{
+    struct af_fit_wheel_check check = {.fit = fit};
+    for (size_t v = 0; v < fit->view_count; v++) {
+        for (size_t i = 0; i < count; i++)
+            candidates[i].reason_bits |=
+                af_verdict(&check, &fit->views[v], candidates[i].wheel);
+    }
+    for (size_t i = 0; i < count; i++)
+        candidates[i].answer = af_verdict_answer(candidates[i].reason_bits);
+    af_rank_sort(fit, candidates, count, fitting_out, unknown_out);
+}
+
+enum anyflash_status af_fit_provable_wheels(const struct af_catalog *catalog,
+                                            const struct af_machine *machine,
+                                            const struct af_fit_options *options,
+                                            const struct af_catalog_wheel **wheels,
+                                            size_t *count, struct af_arena *arena,
+                                            struct anyflash_error *err)
+{
+    struct af_tables tables;
+    struct af_fit_context fit;
+    size_t asked = 0;
+    size_t fitting;
+    size_t unknown;
+    enum anyflash_status status =
+        af_fit_context_open(&fit, &tables, catalog, &machine, 1, options, arena, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    struct af_candidate *candidates = af_arena_array(arena, *count + 1, sizeof *candidates);
+    for (size_t i = 0; candidates != NULL && i < *count; i++)
+        if (af_fit_wheel_is_asked_for(fit.options, wheels[i]))
+            candidates[asked++].wheel = wheels[i];
+    if (candidates != NULL)
+        af_fit_candidates_check(&fit, candidates, asked, &fitting, &unknown);
+    af_tables_release(&tables);
+    if (candidates == NULL)
+        return af_fail_memory(err);
+    *count = 0;
+    for (size_t i = 0; i < asked; i++)
+        if (af_candidate_is_provable(&candidates[i]))
+            wheels[(*count)++] = candidates[i].wheel;
+    return ANYFLASH_OK;
 }
 
 enum anyflash_status af_fit_explain(const struct af_catalog *catalog,

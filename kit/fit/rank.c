@@ -17,6 +17,7 @@
  */
 #include "kit/fit/rank.h"
 
+#include "kit/base/sort.h"
 #include "kit/base/text.h"
 
 #include <stdlib.h>
@@ -133,7 +134,7 @@ int af_rank_compare(const struct af_fit_context *fit, const struct af_candidate 
     return order != 0 ? order : (a->wheel > b->wheel) - (a->wheel < b->wheel);
 }
 
-static int compare(const void *a, const void *b, void *fit)
+static int compare(const void *a, const void *b, const void *fit)
 {
     return af_rank_compare(fit, a, b);
 }
@@ -155,11 +156,10 @@ static size_t bring(struct af_candidate *rest, size_t count, enum af_answer answ
 void af_rank_sort(const struct af_fit_context *fit, struct af_candidate *candidates,
                   size_t count, size_t *fitting_out, size_t *unknown_out)
 {
-    struct af_fit_context *context = (struct af_fit_context *)(uintptr_t)fit;
     size_t fitting = bring(candidates, count, AF_YES);
     size_t unknown = bring(candidates + fitting, count - fitting, AF_UNKNOWN);
-    qsort_r(candidates, fitting, sizeof candidates[0], compare, context);
-    qsort_r(candidates + fitting, unknown, sizeof candidates[0], compare, context);
+    af_sort(candidates, fitting, sizeof candidates[0], compare, fit);
+    af_sort(candidates + fitting, unknown, sizeof candidates[0], compare, fit);
     *fitting_out = fitting;
     *unknown_out = unknown;
 }

@@ -7,6 +7,7 @@
  * Where no torch is installed yet: the newest one with an official wheel, else
  * the newest with any.
  */
+#include "kit/base/sort.h"
 #include "kit/base/text.h"
 #include "kit/fit/gpu_targets.h"
 #include "kit/fit/package_changes.h"
@@ -96,8 +97,9 @@ static int order_of(const struct af_view *view, const struct choice *choice, boo
     return step * 1000 + cuda * 200 + (199 - (build > 199 ? 199 : build));
 }
 
-static int compare_choices(const void *a, const void *b)
+static int compare_choices(const void *a, const void *b, const void *context)
 {
+    (void)context;
     return ((const struct choice *)a)->order - ((const struct choice *)b)->order;
 }
 
@@ -115,7 +117,7 @@ static size_t list_choices(const struct af_fit_context *fit, struct choice *choi
             choices[count++] = choice;
         }
     }
-    qsort(choices, count, sizeof choices[0], compare_choices);
+    af_sort(choices, count, sizeof choices[0], compare_choices, NULL);
     return count;
 }
 

@@ -76,6 +76,17 @@ enum af_fit_stage af_verdict_stage(uint64_t bits);
 uint64_t af_verdict(struct af_fit_wheel_check *check, const struct af_view *view,
                     const struct af_catalog_wheel *wheel);
 
+/* Whether the options ask for this wheel: package, version, publisher. */
+bool af_fit_wheel_is_asked_for(const struct af_fit_options *options,
+                               const struct af_catalog_wheel *wheel);
+
+/*
+ * Checks candidates, of which only the wheel is set, on all views, and sorts them
+ * as af_rank_sort() does.
+ */
+void af_fit_candidates_check(const struct af_fit_context *fit, struct af_candidate *candidates,
+                             size_t count, size_t *fitting_out, size_t *unknown_out);
+
 /* The reasons with their details over all views, each id once, in table order. */
 struct af_reason *af_verdict_explain(const struct af_fit_context *fit,
                                      const struct af_catalog_wheel *wheel,

@@ -8,12 +8,11 @@
 
 #include <string.h>
 
+#include "kit/base/path.h"
 #include "kit/base/text.h"
 #include "kit/formats/assertion_texts.h"
-#include "kit/formats/dynamic.h"
 #include "kit/formats/elf.h"
 #include "kit/formats/stored_json.h"
-#include "kit/system/file.h"
 
 #define INTERNALS_MAX 16u
 #define INTERNALS_BYTES_MAX 200u
@@ -22,7 +21,7 @@ static void read_names(struct af_arena *arena, const struct af_dynamic *dynamic,
                        struct af_binary *binary)
 {
     const char **needed = af_arena_array(arena, dynamic->needed_count + 1, sizeof *needed);
-    binary->is_64 = dynamic->is_64;
+    binary->is_64 = dynamic->elf.is_64;
     binary->soname = af_stored_json_copy(arena, dynamic->soname);
     binary->rpath = af_stored_json_copy(arena, dynamic->rpath);
     binary->runpath = af_stored_json_copy(arena, dynamic->runpath);
@@ -167,29 +166,25 @@ static void read_pybind_python(struct af_arena *arena, struct af_span bytes,
 }
 
 /* What only sections tell; without section headers it stays unknown and empty. */
-static void read_sections(struct af_arena *arena, struct af_span bytes,
+static void read_sections(struct af_arena *arena, const struct af_elf *elf,
                           struct af_binary *binary)
 {
     static const char *const gpu_sections[] = {".nv_fatbin", "__nv_relfatbin", ".hip_fatbin"};
-    struct af_elf elf;
     struct af_span section;
-    if (af_elf_open_bytes(bytes, binary->name, &elf, NULL) != ANYFLASH_OK)
-        return;
-    binary->machine = af_elf_machine_name(&elf);
-    if (af_elf_section(&elf, ".rodata", &section) && section.len > 0) {
+    if (af_elf_section_bytes(elf, ".rodata", &section)) {
         read_internals(arena, section, binary);
         read_pybind_python(arena, section, binary);
         binary->assertions = af_assertion_texts(arena, section);
     }
     for (size_t i = 0; i < AF_COUNT(gpu_sections) && !binary->has_gpu_code; i++)
-        binary->has_gpu_code = af_elf_section(&elf, gpu_sections[i], &section);
-    af_elf_close(&elf);
+        binary->has_gpu_code = af_elf_section_bytes(elf, gpu_sections[i], &section);
 }
 
 /* Facts that come from the tables of the loader. */
 static void read_tables(struct af_arena *arena, struct af_dynamic *dynamic,
                         struct af_binary *binary)
 {
+    binary->machine = af_elf_machine_name(&dynamic->elf);
     read_names(arena, dynamic, binary);
     read_undefined(arena, dynamic, binary);
     read_version_needs(arena, dynamic, binary);
@@ -209,7 +204,7 @@ enum anyflash_status af_binary_read(struct af_arena *arena, struct af_span bytes
     if (binary.name == NULL)
         return af_fail_memory(err);
     read_tables(arena, &dynamic, &binary);
-    read_sections(arena, bytes, &binary);
+    read_sections(arena, &dynamic.elf, &binary);
     if (arena->failed)
         return af_fail_memory(err);
     *out = binary;
@@ -226,7 +221,6 @@ enum anyflash_status af_binary_read_start(struct af_arena *arena, struct af_span
                                           struct anyflash_error *err)
 {
     struct af_dynamic dynamic;
-    struct af_elf elf;
     const char *own = af_path_name(name);
     enum anyflash_status status = af_dynamic_read_start(arena, start, own, &dynamic, err);
     if (status != ANYFLASH_OK)
@@ -235,27 +229,10 @@ enum anyflash_status af_binary_read_start(struct af_arena *arena, struct af_span
     if (binary.name == NULL)
         return af_fail_memory(err);
     read_tables(arena, &dynamic, &binary);
-    if (af_elf_open_bytes(start, own, &elf, NULL) == ANYFLASH_OK) {
-        binary.machine = af_elf_machine_name(&elf);
-        af_elf_close(&elf);
-    }
     if (arena->failed)
         return af_fail_memory(err);
     *out = binary;
     return ANYFLASH_OK;
-}
-
-enum anyflash_status af_binary_read_file(struct af_arena *arena, const char *path,
-                                         struct af_binary *out, struct anyflash_error *err)
-{
-    struct af_mapping mapping;
-    enum anyflash_status status = af_file_map(path, &mapping, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    status = af_binary_read(arena, (struct af_span){(const char *)mapping.data, mapping.len},
-                            path, out, err);
-    af_file_unmap(&mapping);
-    return status;
 }
 
 bool af_binary_wants(const struct af_binary *binary, const char *name)

@@ -92,10 +92,6 @@ enum anyflash_status af_binary_read_start(struct af_arena *arena, struct af_span
                                           const char *name, struct af_binary *out,
                                           struct anyflash_error *err);
 
-/* Maps the file, reads it and unmaps it. */
-enum anyflash_status af_binary_read_file(struct af_arena *arena, const char *path,
-                                         struct af_binary *out, struct anyflash_error *err);
-
 /* A new object with all facts, or NULL without memory. */
 json_t *af_binary_to_json(const struct af_binary *binary);
 

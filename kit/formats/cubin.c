@@ -5,12 +5,11 @@
  */
 #include "kit/formats/cubin.h"
 
-#include "kit/formats/elf_table.h"
+#include "kit/formats/elf.h"
 #include "kit/formats/little.h"
 
 #include <string.h>
 
-#define MACHINE_CUDA 190u
 #define SYMBOL_BYTES 24u
 #define SYMBOL_FUNC 2u
 #define OTHER_ENTRY 0x10u
@@ -24,21 +23,19 @@ static enum anyflash_status not_a_cubin(const struct af_source *source,
 }
 
 /* The symbol table and its names; *found_out false when the cubin has none. */
-static enum anyflash_status find_symbols(const struct af_elf_table *table,
-                                         struct af_elf_part *symbols, struct af_elf_part *names,
-                                         bool *found_out, struct anyflash_error *err)
+static enum anyflash_status find_symbols(const struct af_elf *elf, struct af_elf_part *symbols,
+                                         struct af_elf_part *names, bool *found_out,
+                                         struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
     bool found = false;
-    for (uint32_t i = 0; status == ANYFLASH_OK && i < table->section_count; i++) {
-        status = af_elf_table_section(table, i, symbols, &found, err);
-        found = found && symbols->type == AF_ELF_TYPE_SYMTAB;
-        if (found)
-            break;
+    for (uint32_t i = 0; status == ANYFLASH_OK && !found && i < elf->section_count; i++) {
+        status = af_elf_section(elf, i, symbols, err);
+        found = symbols->is_inside && symbols->type == AF_ELF_SECTION_SYMTAB;
     }
     if (status == ANYFLASH_OK && found)
-        status = af_elf_table_section(table, symbols->link, names, &found, err);
-    *found_out = found;
+        status = af_elf_section(elf, symbols->link, names, err);
+    *found_out = status == ANYFLASH_OK && found && names->is_inside;
     return status;
 }
 
@@ -79,17 +76,18 @@ enum anyflash_status af_cubin_kernels(struct af_source *source, uint64_t offset,
                                       af_cubin_visit *visit, void *context,
                                       struct anyflash_error *err)
 {
-    struct af_elf_table table;
+    struct af_elf elf;
     struct af_elf_part symbols;
     struct af_elf_part names;
     unsigned char *symbol_bytes = NULL;
     unsigned char *name_bytes = NULL;
     bool found = false;
-    enum anyflash_status status = af_elf_table_open(source, offset, len, &table, err);
-    if (status == ANYFLASH_OK && (table.machine != MACHINE_CUDA || table.section_count == 0))
+    enum anyflash_status status = af_elf_open(source, offset, len, &elf, err);
+    if (status == ANYFLASH_OK && (!elf.is_64 || !elf.is_little_endian ||
+                                  elf.machine != AF_ELF_CUDA || elf.section_count == 0))
         status = not_a_cubin(source, err);
     if (status == ANYFLASH_OK)
-        status = find_symbols(&table, &symbols, &names, &found, err);
+        status = find_symbols(&elf, &symbols, &names, &found, err);
     if (status == ANYFLASH_OK && found)
         status = load(source, &symbols, &symbol_bytes, err);
     if (status == ANYFLASH_OK && found)

@@ -6,7 +6,7 @@
 #include "kit/formats/fatbin.h"
 
 #include "kit/formats/cubin.h"
-#include "kit/formats/elf_table.h"
+#include "kit/formats/elf.h"
 #include "kit/formats/fatbin_walk.h"
 
 #include <stdio.h>
@@ -33,20 +33,19 @@ const char *af_gpu_packing_text(enum af_gpu_packing packing)
 }
 
 /* Walks what section `index` holds, when it is one of ours. */
-static enum anyflash_status walk_section(struct af_fatbin_walk *walk,
-                                         const struct af_elf_table *table, uint32_t index,
-                                         struct af_gpu_code *code, struct anyflash_error *err)
+static enum anyflash_status walk_section(struct af_fatbin_walk *walk, const struct af_elf *elf,
+                                         uint32_t index, struct af_gpu_code *code,
+                                         struct anyflash_error *err)
 {
     struct af_elf_part part;
-    bool found;
     bool same[3] = {false, false, false};
     static const char *const names[] = {SECTION_LOADED, SECTION_RELOCATABLE, SECTION_WRAPPERS};
-    enum anyflash_status status = af_elf_table_section(table, index, &part, &found, err);
-    for (size_t i = 0; status == ANYFLASH_OK && found && i < AF_COUNT(names); i++)
-        status = af_elf_table_named(table, &part, names[i], &same[i], err);
+    enum anyflash_status status = af_elf_section(elf, index, &part, err);
+    for (size_t i = 0; status == ANYFLASH_OK && part.is_inside && i < AF_COUNT(names); i++)
+        status = af_elf_section_is_named(elf, &part, names[i], &same[i], err);
     if (status != ANYFLASH_OK)
         return status;
-    uint64_t end = found ? part.offset + part.len : 0;
+    uint64_t end = part.offset + part.len;
     if (same[0] || same[1])
         return af_fatbin_walk_range(walk, part.offset, end, same[1], false, err);
     if (same[2])
@@ -54,16 +53,14 @@ static enum anyflash_status walk_section(struct af_fatbin_walk *walk,
     return ANYFLASH_OK;
 }
 
-static enum anyflash_status walk_segments(struct af_fatbin_walk *walk,
-                                          const struct af_elf_table *table,
+static enum anyflash_status walk_segments(struct af_fatbin_walk *walk, const struct af_elf *elf,
                                           struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
-    for (uint32_t i = 0; status == ANYFLASH_OK && i < table->segment_count; i++) {
+    for (uint32_t i = 0; status == ANYFLASH_OK && i < elf->segment_count; i++) {
         struct af_elf_part part;
-        bool found;
-        status = af_elf_table_segment(table, i, &part, &found, err);
-        if (status == ANYFLASH_OK && found && part.type == AF_ELF_SEGMENT_LOAD)
+        status = af_elf_segment(elf, i, &part, err);
+        if (status == ANYFLASH_OK && part.is_inside && part.type == AF_ELF_SEGMENT_LOAD)
             status = af_fatbin_walk_range(walk, (part.offset + 7) / 8 * 8,
                                           part.offset + part.len, false, true, err);
     }
@@ -73,17 +70,20 @@ static enum anyflash_status walk_segments(struct af_fatbin_walk *walk,
 static enum anyflash_status walk_file(struct af_fatbin_walk *walk, struct af_gpu_code *code,
                                       struct anyflash_error *err)
 {
-    struct af_elf_table table;
+    struct af_elf elf;
     enum anyflash_status status =
-        af_elf_table_open(walk->source, 0, walk->source->size_bytes, &table, err);
+        af_elf_open(walk->source, 0, walk->source->size_bytes, &elf, err);
     if (status != ANYFLASH_OK)
         return status;
-    if (table.section_count == 0) {
+    if (!elf.is_64 || !elf.is_little_endian)
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' is not a 64-bit little-endian ELF file",
+                       walk->source->name);
+    if (elf.section_count == 0) {
         code->was_searched = true;
-        return walk_segments(walk, &table, err);
+        return walk_segments(walk, &elf, err);
     }
-    for (uint32_t i = 0; status == ANYFLASH_OK && i < table.section_count; i++)
-        status = walk_section(walk, &table, i, code, err);
+    for (uint32_t i = 0; status == ANYFLASH_OK && i < elf.section_count; i++)
+        status = walk_section(walk, &elf, i, code, err);
     return status;
 }
 
@@ -265,18 +265,6 @@ enum anyflash_status af_gpu_code_read(struct af_arena *arena, struct af_source *
                                       struct af_gpu_code *out, struct anyflash_error *err)
 {
     return read_code(arena, file, false, out, err);
-}
-
-enum anyflash_status af_gpu_code_read_file(struct af_arena *arena, const char *path,
-                                           struct af_gpu_code *out, struct anyflash_error *err)
-{
-    struct af_source source;
-    enum anyflash_status status = af_source_open_file(path, &source, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    status = read_code(arena, &source, false, out, err);
-    af_source_close(&source);
-    return status;
 }
 
 enum anyflash_status af_gpu_code_read_bytes(struct af_arena *arena, struct af_span bytes,

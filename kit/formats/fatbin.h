@@ -24,7 +24,7 @@
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
 #include "kit/base/json.h"
-#include "kit/formats/source.h"
+#include "kit/base/source.h"
 
 /* More in one file are not listed, and `problem` says so. */
 #define AF_GPU_IMAGES_MAX 500000u
@@ -103,10 +103,6 @@ struct af_gpu_code {
  */
 enum anyflash_status af_gpu_code_read(struct af_arena *arena, struct af_source *file,
                                       struct af_gpu_code *out, struct anyflash_error *err);
-
-/* Opens the file, reads it and closes it. It is never mapped nor read whole. */
-enum anyflash_status af_gpu_code_read_file(struct af_arena *arena, const char *path,
-                                           struct af_gpu_code *out, struct anyflash_error *err);
 
 /* Bytes of a file, or with `is_section` bytes of section .nv_fatbin alone. */
 enum anyflash_status af_gpu_code_read_bytes(struct af_arena *arena, struct af_span bytes,

@@ -4,8 +4,9 @@
  */
 #include "kit/formats/ld_cache.h"
 
-#include <elf.h>
 #include <string.h>
+
+#include "kit/formats/elf.h"
 
 #define ENTRIES_MAX 200000u
 #define OLD_HEADER_BYTES 16u
@@ -30,11 +31,11 @@ static uint32_t arch_flag(unsigned machine)
     static const struct {
         unsigned machine;
         uint32_t flag;
-    } flags[] = {{EM_X86_64, 0x0300},
-                 {EM_S390, 0x0400},
-                 {EM_PPC64, 0x0500},
-                 {EM_AARCH64, 0x0a00},
-                 {EM_RISCV, 0x1000}};
+    } flags[] = {{AF_ELF_X86_64, 0x0300},
+                 {AF_ELF_S390, 0x0400},
+                 {AF_ELF_PPC64, 0x0500},
+                 {AF_ELF_AARCH64, 0x0a00},
+                 {AF_ELF_RISCV, 0x1000}};
     for (size_t i = 0; i < AF_COUNT(flags); i++) {
         if (flags[i].machine == machine)
             return flags[i].flag;

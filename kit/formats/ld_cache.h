@@ -12,7 +12,7 @@
 
 /*
  * The path that `cache` holds for the library `name` of ELF machine `machine`
- * (EM_X86_64, ...), plain builds before those for newer processors; NULL when
+ * (enum af_elf_machine), plain builds before those for newer processors; NULL when
  * there is none or the cache is damaged.
  */
 const char *af_ld_cache_find(struct af_span cache, unsigned machine, const char *name);

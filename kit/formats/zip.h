@@ -18,7 +18,7 @@
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
-#include "kit/formats/source.h"
+#include "kit/base/source.h"
 
 /* Beyond these opening fails with LIMIT. */
 #define AF_ZIP_MEMBERS_MAX 200000u

@@ -90,9 +90,17 @@ enum anyflash_status af_forget(struct af_run *run, int64_t id, struct af_install
 uint64_t af_undo_bytes(const struct af_operation *operation, struct af_arena *arena);
 
 /*
+ * What killed runs left unfinished in environments that no process is changing
+ * now, newest first, in `arena`. Only reads. Fails when the state cannot be read.
+ */
+enum anyflash_status af_recover_list(struct af_state *state, struct af_arena *arena,
+                                     struct af_operation **list_out, size_t *count_out,
+                                     struct anyflash_error *err);
+
+/*
  * Finishes or takes back what a killed run left, in every environment of the
  * journal whose lock is free. Cheap when there is nothing to do. One sentence
- * for each by talk->say; fails only when the state cannot be read.
+ * for each by `progress`; fails only when the state cannot be read.
  */
 enum anyflash_status af_recover(struct af_state *state, const struct af_progress *progress,
                                 struct anyflash_error *err);

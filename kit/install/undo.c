@@ -220,6 +220,27 @@ uint64_t af_undo_bytes(const struct af_operation *operation, struct af_arena *ar
     return af_swap_bytes(operation->aside_root, arena);
 }
 
+enum anyflash_status af_recover_list(struct af_state *state, struct af_arena *arena,
+                                     struct af_operation **list_out, size_t *count_out,
+                                     struct anyflash_error *err)
+{
+    struct af_operation *list = NULL;
+    size_t count = 0;
+    *count_out = 0;
+    *list_out = NULL;
+    if (state == NULL)
+        return ANYFLASH_OK;
+    enum anyflash_status status = af_journal_list(state, AF_PHASE_PREPARING, AF_PHASE_COMMITTED,
+                                                  NULL, arena, &list, &count, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    for (size_t i = 0; i < count; i++)
+        if (!af_lock_is_held(list[i].site, arena))
+            list[(*count_out)++] = list[i];
+    *list_out = list;
+    return ANYFLASH_OK;
+}
+
 /* One operation of a process that is gone: its lock was free. */
 static enum anyflash_status recover_one(struct af_state *state, struct af_operation *operation,
                                         struct af_arena *arena,

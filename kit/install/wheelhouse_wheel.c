@@ -10,6 +10,7 @@
 #include "kit/formats/zip.h"
 #include "kit/install/wheelhouse_parts.h"
 #include "kit/system/file.h"
+#include "kit/system/file_source.h"
 
 #define METADATA_BYTES_MAX (1u << 20)
 #define VARIANT_BYTES_MAX (256u << 10)
@@ -257,7 +258,7 @@ enum anyflash_status af_wheelhouse_read(const char *path, const char *name,
     read_name(opened, name);
     enum anyflash_status status = arena->failed ? af_fail_memory(&own) : ANYFLASH_OK;
     if (status == ANYFLASH_OK && wheel->reason == NULL)
-        status = af_source_open_file(path, &opened->source, &own);
+        status = af_file_source_open(path, &opened->source, &own);
     if (status == ANYFLASH_OK && wheel->reason == NULL)
         status = af_zip_open(&opened->source, &opened->zip, &own);
     if (status == ANYFLASH_OK && wheel->reason == NULL)

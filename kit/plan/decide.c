@@ -4,54 +4,24 @@
  */
 #include "kit/plan/decide.h"
 
-#include <string.h>
-
 #include "kit/base/text.h"
 #include "kit/build/offer/rung_build.h"
-#include "kit/fit/rank.h"
 #include "kit/fit/rung.h"
-
-/* Names are compared as PEP 503 normalises them: '-' and '_' are alike. */
-static bool is_package(const char *wheel, const char *wanted)
-{
-    for (; *wheel != '\0' && *wanted != '\0'; wheel++, wanted++) {
-        if (*wheel != *wanted && !(*wheel == '_' && *wanted == '-'))
-            return false;
-    }
-    return *wheel == *wanted;
-}
-
-static bool is_asked_for(const struct af_fit_options *options,
-                         const struct af_catalog_wheel *wheel)
-{
-    const char *package = options->package == NULL ? "flash_attn" : options->package;
-    return is_package(wheel->package, package) &&
-           (options->version == NULL || strcmp(options->version, wheel->version) == 0) &&
-           (!options->official_only || wheel->official);
-}
 
 static void check_catalog(const struct af_fit_context *fit, struct af_decision *decision)
 {
     const struct af_catalog *catalog = fit->catalog;
-    struct af_fit_wheel_check wheel_check = {.fit = fit};
     decision->candidates =
         af_arena_array(&decision->arena, catalog->count + 1, sizeof *decision->candidates);
     if (decision->candidates == NULL)
         return;
     for (size_t i = 0; i < catalog->count; i++) {
         const struct af_catalog_wheel *wheel = &catalog->wheels[i];
-        if (is_asked_for(fit->options, wheel))
+        if (af_fit_wheel_is_asked_for(fit->options, wheel))
             decision->candidates[decision->candidate_count++].wheel = wheel;
     }
-    for (size_t v = 0; v < fit->view_count; v++) {
-        for (size_t i = 0; i < decision->candidate_count; i++)
-            decision->candidates[i].reason_bits |=
-                af_verdict(&wheel_check, &fit->views[v], decision->candidates[i].wheel);
-    }
-    for (size_t i = 0; i < decision->candidate_count; i++)
-        decision->candidates[i].answer = af_verdict_answer(decision->candidates[i].reason_bits);
-    af_rank_sort(fit, decision->candidates, decision->candidate_count, &decision->fitting_count,
-                 &decision->unknown_count);
+    af_fit_candidates_check(fit, decision->candidates, decision->candidate_count,
+                            &decision->fitting_count, &decision->unknown_count);
 }
 
 /* The key fact that is missing on some machine, NULL when all are known. */

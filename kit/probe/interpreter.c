@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/formats/elf.h"
 #include "kit/formats/metadata.h"
+#include "kit/probe/elf_file.h"
 #include "kit/probe/environment.h"
 #include "kit/system/file.h"
 
@@ -99,7 +99,7 @@ static const char *only_library(const struct af_probe *probe, const char *prefix
 }
 
 /* "python3.12" from the libpython3.12.so that the binary needs, or NULL. */
-static const char *library_by_needs(const struct af_probe *probe, const struct af_elf *elf)
+static const char *library_by_needs(const struct af_probe *probe, const struct af_dynamic *elf)
 {
     static const char start[] = "libpython3.";
     for (size_t i = 0; i < elf->needed_count; i++) {
@@ -111,7 +111,7 @@ static const char *library_by_needs(const struct af_probe *probe, const struct a
     return NULL;
 }
 
-static bool find_stdlib(const struct af_probe *probe, const struct af_elf *elf,
+static bool find_stdlib(const struct af_probe *probe, const struct af_dynamic *elf,
                         struct af_probe_interpreter_files *files)
 {
     const char *names[3];
@@ -129,7 +129,7 @@ static bool find_stdlib(const struct af_probe *probe, const struct af_elf *elf,
 }
 
 /* The libpython that the binary needs, where its run path or its prefix has it. */
-static const char *find_libpython(const struct af_probe *probe, const struct af_elf *elf,
+static const char *find_libpython(const struct af_probe *probe, const struct af_dynamic *elf,
                                   const struct af_probe_interpreter_files *files)
 {
     for (size_t i = 0; i < elf->needed_count; i++) {
@@ -149,10 +149,10 @@ static const char *find_libpython(const struct af_probe *probe, const struct af_
 }
 
 /* Py_Version is an unsigned long 0x030b07f0: 3.11.7 final 0. */
-static bool version_by_symbol(const struct af_elf *elf, char version[VERSION_BYTES])
+static bool version_by_symbol(const struct af_dynamic *elf, char version[VERSION_BYTES])
 {
     struct af_span bytes;
-    if (!elf->is_little_endian || !af_elf_symbol_data(elf, "Py_Version", 4, &bytes))
+    if (!elf->elf.is_little_endian || !af_dynamic_data(elf, "Py_Version", 4, &bytes))
         return false;
     const unsigned char *b = (const unsigned char *)bytes.data;
     unsigned level = b[0] >> 4;
@@ -167,12 +167,13 @@ static bool version_by_symbol(const struct af_elf *elf, char version[VERSION_BYT
 }
 
 /* The text "3.9.18" that stands alone between NULs in .rodata. */
-static bool version_by_text(const struct af_elf *elf, int minor, char version[VERSION_BYTES])
+static bool version_by_text(const struct af_dynamic *elf, int minor,
+                            char version[VERSION_BYTES])
 {
     struct af_span bytes;
     char wanted[16];
     int wanted_len = snprintf(wanted, sizeof wanted, "%c3.%d.", '\0', minor);
-    if (wanted_len < 0 || !af_elf_section(elf, ".rodata", &bytes) || bytes.len == 0)
+    if (wanted_len < 0 || !af_elf_section_bytes(&elf->elf, ".rodata", &bytes))
         return false;
     const char *at = bytes.data;
     const char *end = bytes.data + bytes.len;
@@ -207,11 +208,11 @@ static bool version_by_header(const struct af_probe *probe, const char *path,
 }
 
 /* The version and where it stands; NULL when nowhere. */
-static const char *find_version(const struct af_probe *probe, const struct af_elf *elf,
+static const char *find_version(const struct af_probe *probe, const struct af_dynamic *elf,
                                 const struct af_probe_interpreter_files *files,
                                 char version[VERSION_BYTES])
 {
-    struct af_elf library;
+    struct af_probe_elf library;
     const char *header = af_arena_format(probe->arena, "%s/include/python3.%d%s/patchlevel.h",
                                          files->base_prefix, files->minor, files->flags);
     if (version_by_symbol(elf, version))
@@ -219,10 +220,10 @@ static const char *find_version(const struct af_probe *probe, const struct af_el
     if (version_by_header(probe, header, version))
         return header;
     const char *path = find_libpython(probe, elf, files);
-    if (path != NULL && af_elf_open(path, &library, NULL) == ANYFLASH_OK) {
-        bool found = version_by_symbol(&library, version) ||
-                     version_by_text(&library, files->minor, version);
-        af_elf_close(&library);
+    if (path != NULL && af_probe_elf_open(probe, path, &library, NULL) == ANYFLASH_OK) {
+        bool found = version_by_symbol(&library.dynamic, version) ||
+                     version_by_text(&library.dynamic, files->minor, version);
+        af_probe_elf_close(&library);
         if (found)
             return path;
     }
@@ -380,7 +381,7 @@ static const char *explain_missing(const struct af_probe *probe, const char *exe
 }
 
 /* Everything the binary and its standard library say. */
-static void read_binary(const struct af_probe *probe, const struct af_elf *elf,
+static void read_binary(const struct af_probe *probe, const struct af_dynamic *elf,
                         struct af_probe_interpreter_files *files)
 {
     struct af_python *python = &probe->machine->python;
@@ -412,7 +413,7 @@ static const char *read_interpreter(const struct af_probe *probe,
 {
     struct af_python *python = &probe->machine->python;
     struct anyflash_error err = {0};
-    struct af_elf elf;
+    struct af_probe_elf elf;
     const char *base = environment->executable == NULL
                            ? NULL
                            : af_file_real_path(probe->arena, environment->executable);
@@ -423,13 +424,13 @@ static const char *read_interpreter(const struct af_probe *probe,
     af_fact_text(probe->arena, &python->implementation, implementation, base);
     if (strcmp(implementation, "cpython") != 0)
         return af_arena_format(probe->arena, "'%s' is %s, not CPython", base, implementation);
-    if (af_elf_open(base, &elf, &err) != ANYFLASH_OK)
+    if (af_probe_elf_open(probe, base, &elf, &err) != ANYFLASH_OK)
         return af_arena_text(probe->arena, err.message);
     files->base_executable = base;
     files->base_prefix = af_path_folder(probe->arena, af_path_folder(probe->arena, base));
     if (files->base_prefix != NULL)
-        read_binary(probe, &elf, files);
-    af_elf_close(&elf);
+        read_binary(probe, &elf.dynamic, files);
+    af_probe_elf_close(&elf);
     return NULL;
 }
 

@@ -6,7 +6,7 @@
 #include "kit/probe/libc.h"
 
 #include "kit/base/text.h"
-#include "kit/formats/elf.h"
+#include "kit/probe/elf_file.h"
 #include "kit/system/file.h"
 
 #include <string.h>
@@ -90,37 +90,37 @@ static void read_version(const struct af_probe *probe, const char *path, bool mu
                          struct af_libc *libc)
 {
     struct anyflash_error err = {0};
-    struct af_elf elf;
+    struct af_probe_elf elf;
     struct af_span bytes = {NULL, 0};
     char version[VERSION_BYTES];
     const char *highest = NULL;
     libc->source = path;
-    if (af_elf_open(path, &elf, &err) != ANYFLASH_OK) {
+    if (af_probe_elf_open(probe, path, &elf, &err) != ANYFLASH_OK) {
         libc->problem = af_arena_text(probe->arena, err.message);
         return;
     }
-    af_elf_section(&elf, ".rodata", &bytes);
+    af_elf_section_bytes(&elf.dynamic.elf, ".rodata", &bytes);
     if (musl ? find_musl_version(bytes, version) : find_glibc_banner(bytes, version))
         libc->version = af_arena_text(probe->arena, version);
-    else if (!musl && af_elf_version_max(&elf, "GLIBC_", true, &highest))
+    else if (!musl && (highest = af_dynamic_version_max(&elf.dynamic, "GLIBC_", true)) != NULL)
         libc->version = af_arena_text(probe->arena, highest);
     else
         libc->problem = af_arena_format(probe->arena, "no version in '%s'", path);
-    af_elf_close(&elf);
+    af_probe_elf_close(&elf);
 }
 
 void af_libc_of_program(const struct af_probe *probe, const char *program,
                         struct af_libc *libc_out)
 {
     struct anyflash_error err = {0};
-    struct af_elf elf;
+    struct af_probe_elf elf;
     *libc_out = (struct af_libc){.source = program};
-    if (af_elf_open(program, &elf, &err) != ANYFLASH_OK) {
+    if (af_probe_elf_open(probe, program, &elf, &err) != ANYFLASH_OK) {
         libc_out->problem = af_arena_text(probe->arena, err.message);
         return;
     }
-    const char *named = af_arena_text(probe->arena, elf.interpreter);
-    af_elf_close(&elf);
+    const char *named = af_arena_text(probe->arena, af_elf_interpreter(&elf.dynamic.elf));
+    af_probe_elf_close(&elf);
     if (named == NULL) {
         libc_out->problem = af_arena_format(probe->arena, "'%s' names no loader", program);
         return;

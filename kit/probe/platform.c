@@ -3,7 +3,7 @@
  * library, libstdc++, WSL and containers. Runs after the Python probe, because
  * the C library that counts is the one of the interpreter.
  */
-#include "kit/formats/elf.h"
+#include "kit/probe/elf_file.h"
 #include "kit/probe/libc.h"
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
@@ -104,20 +104,21 @@ static bool take_glibcxx(struct af_probe *probe, const char *folder)
 {
     struct af_fact *fact = &probe->machine->platform.glibcxx;
     struct anyflash_error err = {0};
-    struct af_elf elf;
+    struct af_probe_elf elf;
     const char *highest;
     const char *path = af_path_join(probe->arena, folder, "libstdc++.so.6");
     if (path == NULL || !af_file_is_regular(path))
         return false;
-    if (af_elf_open(path, &elf, &err) != ANYFLASH_OK) {
+    if (af_probe_elf_open(probe, path, &elf, &err) != ANYFLASH_OK) {
         af_fact_unknown(probe->arena, fact, "%s", err.message);
         return true;
     }
-    if (af_elf_version_max(&elf, "GLIBCXX_", true, &highest))
+    highest = af_dynamic_version_max(&elf.dynamic, "GLIBCXX_", true);
+    if (highest != NULL)
         af_fact_text(probe->arena, fact, highest, path);
     else
         af_fact_unknown(probe->arena, fact, "no GLIBCXX version in '%s'", path);
-    af_elf_close(&elf);
+    af_probe_elf_close(&elf);
     return true;
 }
 

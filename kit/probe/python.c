@@ -6,19 +6,20 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/formats/elf.h"
 #include "kit/machine/platform_tags.h"
+#include "kit/probe/elf_file.h"
 #include "kit/probe/environment.h"
 #include "kit/probe/libc.h"
 #include "kit/system/file.h"
 
-static const char *machine_of(const char *program, struct anyflash_error *err)
+static const char *machine_of(const struct af_probe *probe, const char *program,
+                              struct anyflash_error *err)
 {
-    struct af_elf elf;
-    if (af_elf_open(program, &elf, err) != ANYFLASH_OK)
+    struct af_probe_elf elf;
+    if (af_probe_elf_open(probe, program, &elf, err) != ANYFLASH_OK)
         return NULL;
-    const char *name = af_elf_machine_name(&elf);
-    af_elf_close(&elf);
+    const char *name = af_elf_machine_name(&elf.dynamic.elf);
+    af_probe_elf_close(&elf);
     if (name == NULL)
         af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' is for another kind of machine", program);
     return name;
@@ -31,7 +32,7 @@ void af_probe_platform_tags_probe(const struct af_probe *probe, const char *prog
     struct af_libc libc;
     int major;
     int minor;
-    const char *arch = machine_of(program, &err);
+    const char *arch = machine_of(probe, program, &err);
     if (arch == NULL) {
         af_fact_unknown(probe->arena, fact, "%s", err.message);
         return;

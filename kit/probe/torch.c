@@ -5,8 +5,8 @@
  */
 #include "kit/probe/torch.h"
 #include "kit/base/text.h"
-#include "kit/formats/elf.h"
 #include "kit/formats/version.h"
+#include "kit/probe/elf_file.h"
 #include "kit/system/file.h"
 
 #include <ctype.h>
@@ -233,26 +233,26 @@ static void read_c10(const struct af_probe *probe, const char *folder)
 {
     struct af_torch *torch = &probe->machine->torch;
     struct anyflash_error err = {0};
-    struct af_elf elf;
-    const char *const symbols[] = {symbol_new_abi, symbol_old_abi};
-    bool found[2];
+    struct af_probe_elf elf;
+    struct af_symbol symbol;
     const char *path = af_probe_torch_library(probe, folder, "libc10.so");
     if (path == NULL)
         return;
-    if (af_elf_open(path, &elf, &err) != ANYFLASH_OK) {
+    if (af_probe_elf_open(probe, path, &elf, &err) != ANYFLASH_OK) {
         af_fact_unknown(probe->arena, &torch->cxx11abi, "%s", err.message);
         af_fact_unknown(probe->arena, &torch->c10_soname, "%s", err.message);
         return;
     }
     af_fact_unknown(probe->arena, &torch->c10_soname, "'%s' has no SONAME", path);
-    af_fact_text(probe->arena, &torch->c10_soname, elf.soname, path);
-    af_elf_defines(&elf, symbols, AF_COUNT(symbols), found);
-    af_elf_close(&elf);
-    if (found[0] == found[1])
+    af_fact_text(probe->arena, &torch->c10_soname, elf.dynamic.soname, path);
+    bool is_new = af_dynamic_find(&elf.dynamic, symbol_new_abi, NULL, &symbol);
+    bool is_old = af_dynamic_find(&elf.dynamic, symbol_old_abi, NULL, &symbol);
+    af_probe_elf_close(&elf);
+    if (is_new == is_old)
         af_fact_unknown(probe->arena, &torch->cxx11abi,
                         "'%s' does not define torchCheckFail with either string type", path);
     else
-        af_fact_bool(probe->arena, &torch->cxx11abi, found[0], path);
+        af_fact_bool(probe->arena, &torch->cxx11abi, is_new, path);
 }
 
 void af_probe_torch(struct af_probe *probe)

@@ -3,7 +3,7 @@
  * and which GPUs it was compiled for. Called by torch.c.
  */
 #include "kit/base/text.h"
-#include "kit/formats/elf.h"
+#include "kit/probe/elf_file.h"
 #include "kit/probe/torch.h"
 #include "kit/system/file.h"
 
@@ -88,7 +88,7 @@ static const char *find_in_nvidia(const struct af_probe *probe, const char *name
 }
 
 /* The search of ld.so (its manual, "rpath token expansion"), then torch's own. */
-static const char *find_cudart(const struct af_probe *probe, const struct af_elf *elf,
+static const char *find_cudart(const struct af_probe *probe, const struct af_dynamic *elf,
                                const char *origin, const char *name)
 {
     const char *found = NULL;
@@ -105,8 +105,8 @@ static const char *find_cudart(const struct af_probe *probe, const struct af_elf
     return found == NULL ? find_in_nvidia(probe, name) : found;
 }
 
-static void set_cudart(const struct af_probe *probe, const struct af_elf *elf, const char *path,
-                       const char *name)
+static void set_cudart(const struct af_probe *probe, const struct af_dynamic *elf,
+                       const char *path, const char *name)
 {
     struct af_torch *torch = &probe->machine->torch;
     const char *real = af_file_real_path(probe->arena, path);
@@ -124,7 +124,7 @@ void af_probe_torch_probe_cudart(const struct af_probe *probe, const char *folde
 {
     struct af_torch *torch = &probe->machine->torch;
     struct anyflash_error err = {0};
-    struct af_elf elf;
+    struct af_probe_elf elf;
     const char *name = NULL;
     if (torch->cuda.state == AF_FACT_ABSENT) {
         af_fact_absent(probe->arena, &torch->cudart_soname, torch->cuda.source);
@@ -134,22 +134,22 @@ void af_probe_torch_probe_cudart(const struct af_probe *probe, const char *folde
     const char *path = af_probe_torch_library(probe, folder, "libc10_cuda.so");
     if (path == NULL)
         return;
-    if (af_elf_open(path, &elf, &err) != ANYFLASH_OK) {
+    if (af_probe_elf_open(probe, path, &elf, &err) != ANYFLASH_OK) {
         af_fact_unknown(probe->arena, &torch->cudart_soname, "%s", err.message);
         af_fact_unknown(probe->arena, &torch->cudart_path, "%s", err.message);
         return;
     }
-    for (size_t i = 0; i < elf.needed_count; i++) {
-        if (af_starts_with(elf.needed[i], "libcudart.so") && name == NULL)
-            name = elf.needed[i];
+    for (size_t i = 0; i < elf.dynamic.needed_count; i++) {
+        if (af_starts_with(elf.dynamic.needed[i], "libcudart.so") && name == NULL)
+            name = elf.dynamic.needed[i];
     }
     if (name != NULL) {
-        set_cudart(probe, &elf, path, name);
+        set_cudart(probe, &elf.dynamic, path, name);
     } else {
         af_fact_absent(probe->arena, &torch->cudart_soname, path);
         af_fact_absent(probe->arena, &torch->cudart_path, path);
     }
-    af_elf_close(&elf);
+    af_probe_elf_close(&elf);
 }
 
 /* Length of "sm_90a" or "compute_120" at `at`, 0 when it is none. */
@@ -233,7 +233,7 @@ void af_probe_torch_probe_targets(const struct af_probe *probe, const char *fold
 {
     struct af_torch *torch = &probe->machine->torch;
     struct anyflash_error err = {0};
-    struct af_elf elf;
+    struct af_probe_elf elf;
     struct af_span bytes;
     struct af_span list;
     if (torch->cuda.state == AF_FACT_ABSENT) {
@@ -243,14 +243,14 @@ void af_probe_torch_probe_targets(const struct af_probe *probe, const char *fold
     const char *path = af_probe_torch_library(probe, folder, "libtorch_python.so");
     if (path == NULL)
         return;
-    if (af_elf_open(path, &elf, &err) != ANYFLASH_OK) {
+    if (af_probe_elf_open(probe, path, &elf, &err) != ANYFLASH_OK) {
         af_fact_unknown(probe->arena, &torch->gpu_targets, "%s", err.message);
         return;
     }
-    if (af_elf_section(&elf, ".rodata", &bytes) && find_targets(bytes, &list))
+    if (af_elf_section_bytes(&elf.dynamic.elf, ".rodata", &bytes) && find_targets(bytes, &list))
         set_targets(probe, list, path);
     else
         af_fact_unknown(probe->arena, &torch->gpu_targets, "'%s' holds no list of targets",
                         path);
-    af_elf_close(&elf);
+    af_probe_elf_close(&elf);
 }

@@ -10,6 +10,7 @@
 #include "kit/base/text.h"
 #include "kit/proof/inspect_wheel.h"
 #include "kit/system/file.h"
+#include "kit/system/file_source.h"
 #include "kit/system/state_facts.h"
 
 /* Larger files are known by their identity alone: reading them takes less than hashing. */
@@ -254,7 +255,7 @@ static enum anyflash_status open_file(const char *path, struct af_arena *arena,
         return ANYFLASH_OK;
     }
     struct af_place place = af_place_of_file(arena, path);
-    status = af_source_open_file(path, &source, err);
+    status = af_file_source_open(path, &source, err);
     return status == ANYFLASH_OK ? af_inspect_target_open_source(&source, path, &place,
                                                                  out->state, arena, out, err)
                                  : status;
@@ -366,10 +367,26 @@ enum anyflash_status af_inspect_target_read_start(struct af_inspect_target *targ
 /* NULL when it cannot be read: the checks then say so. */
 static const struct af_gpu_code *read_gpu_code(struct af_arena *arena, const char *file)
 {
+    struct af_source source;
     struct af_gpu_code *code = af_arena_alloc(arena, sizeof *code);
-    return code != NULL && is_read(arena, af_gpu_code_read_file(arena, file, code, NULL))
-               ? code
-               : NULL;
+    if (code == NULL || !is_read(arena, af_file_source_open(file, &source, NULL)))
+        return NULL;
+    bool is_known = is_read(arena, af_gpu_code_read(arena, &source, code, NULL));
+    af_source_close(&source);
+    return is_known ? code : NULL;
+}
+
+static enum anyflash_status read_binary(struct af_arena *arena, const char *path,
+                                        struct af_binary *out, struct anyflash_error *err)
+{
+    struct af_mapping mapping;
+    enum anyflash_status status = af_file_map(path, &mapping, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    struct af_span bytes = {(const char *)mapping.data, mapping.len};
+    status = af_binary_read(arena, bytes, path, out, err);
+    af_file_unmap(&mapping);
+    return status;
 }
 
 static enum anyflash_status read_file(struct af_inspect_extension *one, struct af_arena *arena,
@@ -377,7 +394,7 @@ static enum anyflash_status read_file(struct af_inspect_extension *one, struct a
 {
     struct anyflash_error why = {0};
     struct af_facts facts = {.gpu_code = NULL};
-    enum anyflash_status status = af_binary_read_file(arena, one->file, &facts.binary, &why);
+    enum anyflash_status status = read_binary(arena, one->file, &facts.binary, &why);
     if (is_read(arena, status) && facts.binary.has_gpu_code)
         facts.gpu_code = read_gpu_code(arena, one->file);
     if (arena->failed)
@@ -440,7 +457,7 @@ enum anyflash_status af_inspect_target_read_kernels(struct af_inspect_target *ta
         return ANYFLASH_OK;
     if (one->file == NULL)
         status = af_inspect_target_unpack(target, false, arena, err);
-    if (status != ANYFLASH_OK || !is_read(arena, af_source_open_file(one->file, &source, NULL)))
+    if (status != ANYFLASH_OK || !is_read(arena, af_file_source_open(one->file, &source, NULL)))
         return arena->failed ? af_fail_memory(err) : status;
     struct af_flash_kernels *kernels = af_arena_alloc(arena, sizeof *kernels);
     if (kernels != NULL &&

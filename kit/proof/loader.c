@@ -51,10 +51,11 @@ static void read_mapped(struct af_loader *loader, struct af_mapped *mapped)
         return;
     bool is_first = loader->machine == 0;
     if (is_first) {
-        loader->machine = dynamic->machine;
-        loader->is_64 = dynamic->is_64;
+        loader->machine = dynamic->elf.machine;
+        loader->is_64 = dynamic->elf.is_64;
     }
-    mapped->is_usable = dynamic->machine == loader->machine && dynamic->is_64 == loader->is_64;
+    mapped->is_usable =
+        dynamic->elf.machine == loader->machine && dynamic->elf.is_64 == loader->is_64;
 }
 
 static struct af_mapped *open_mapped(struct af_loader *loader, const char *path)

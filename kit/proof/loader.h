@@ -9,7 +9,7 @@
 #ifndef AF_KIT_PROOF_LOADER_H
 #define AF_KIT_PROOF_LOADER_H
 
-#include "kit/formats/dynamic.h"
+#include "kit/formats/elf.h"
 #include "kit/proof/symbol_scope.h"
 #include "kit/system/file.h"
 

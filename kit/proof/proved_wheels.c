@@ -1,7 +1,8 @@
 /*
- * proved_wheels.c: finds what is known of wheels, and proves it. A proof of bytes behind
- * an address is of what lay there when it was inspected: whoever installs
- * proves again what comes.
+ * proved_wheels.c: proves the wheels of a catalog that are in a folder, or that
+ * were inspected before. The proof of a wheel behind an address is about the
+ * bytes that were there when it was inspected; an installation proves what it
+ * downloads again.
  */
 #include "kit/proof/proved_wheels.h"
 
@@ -19,6 +20,16 @@ struct found {
     const struct af_catalog_wheel *wheel;
     const char *path;    /* its file; NULL: by its address */
     const char *address; /* as it was inspected */
+};
+
+/* Where wheels are looked for, and what is asked of them. */
+struct search {
+    struct af_state *state;
+    const char *from; /* a folder, or NULL */
+    const struct af_machine *machine;
+    const struct af_catalog *catalog;
+    const struct af_fit_options *options;
+    struct af_arena *arena;
 };
 
 /* Equal but for '+' and "%2B", as which both are written. */
@@ -51,36 +62,49 @@ static bool has_name(const char *const *names, size_t count, const char *name)
     return false;
 }
 
-/* The wheels to prove, best ranked first. */
-static size_t find_wheels(struct af_state *state, const char *from,
-                          const struct af_decision *decision, struct af_arena *arena,
-                          struct found *found)
+/* The wheels to prove, best ranked first: at most AF_PROOF_PROVED_WHEELS_MAX of `found`. */
+static enum anyflash_status find_wheels(const struct search *search, struct found *found,
+                                        size_t *count_out, struct anyflash_error *err)
 {
+    const struct af_catalog *catalog = search->catalog;
+    struct af_arena *arena = search->arena;
     const char **files = NULL;
     const char **addresses = NULL;
     size_t file_count = 0;
     size_t address_count = 0;
     size_t count = 0;
-    if (from != NULL && af_folder_list(arena, from, FOLDER_FILES_MAX, &files, &file_count, NULL,
-                                       NULL) != ANYFLASH_OK)
+    *count_out = 0;
+    if (search->from != NULL && af_folder_list(arena, search->from, FOLDER_FILES_MAX, &files,
+                                               &file_count, NULL, NULL) != ANYFLASH_OK)
         file_count = 0;
-    af_facts_addresses(state, arena, &addresses, &address_count);
+    af_facts_addresses(search->state, arena, &addresses, &address_count);
     if (file_count + address_count == 0)
-        return 0;
-    for (size_t i = 0; i < decision->candidate_count && count < AF_PROOF_PROVED_WHEELS_MAX;
-         i++) {
-        const struct af_candidate *candidate = &decision->candidates[i];
-        const struct af_catalog_wheel *wheel = candidate->wheel;
-        if (!af_candidate_is_provable(candidate))
-            continue;
-        found[count] = (struct found){.wheel = wheel};
-        if (has_name(files, file_count, wheel->filename))
-            found[count].path = af_path_join(arena, from, wheel->filename);
-        else
-            found[count].address = find_address(addresses, address_count, wheel->url);
-        count += found[count].path != NULL || found[count].address != NULL;
+        return ANYFLASH_OK;
+    const struct af_catalog_wheel **wheels =
+        af_arena_array(arena, catalog->count + 1, sizeof *wheels);
+    if (wheels == NULL)
+        return af_fail_memory(err);
+    for (size_t i = 0; i < catalog->count; i++) {
+        const struct af_catalog_wheel *wheel = &catalog->wheels[i];
+        if (has_name(files, file_count, wheel->filename) ||
+            find_address(addresses, address_count, wheel->url) != NULL)
+            wheels[count++] = wheel;
     }
-    return count;
+    enum anyflash_status status =
+        count == 0 ? ANYFLASH_OK
+                   : af_fit_provable_wheels(catalog, search->machine, search->options, wheels,
+                                            &count, arena, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    for (size_t i = 0; i < count && i < AF_PROOF_PROVED_WHEELS_MAX; i++) {
+        found[i] = (struct found){.wheel = wheels[i]};
+        if (has_name(files, file_count, wheels[i]->filename))
+            found[i].path = af_path_join(arena, search->from, wheels[i]->filename);
+        else
+            found[i].address = find_address(addresses, address_count, wheels[i]->url);
+        *count_out = i + 1;
+    }
+    return ANYFLASH_OK;
 }
 
 static const char *evidence_of(const struct af_proof *proof)
@@ -153,21 +177,25 @@ static enum anyflash_status prove_file(struct af_prover *prover, struct af_state
 
 enum anyflash_status af_proof_proved_wheels_find(struct af_state *state, const char *from,
                                                  const struct af_machine *machine,
-                                                 const struct af_decision *decision,
+                                                 const struct af_catalog *catalog,
+                                                 const struct af_fit_options *options,
                                                  struct af_arena *arena,
                                                  const struct af_proved_wheel **known_out,
                                                  size_t *count_out, struct anyflash_error *err)
 {
     struct found found[AF_PROOF_PROVED_WHEELS_MAX + 1];
-    const struct af_prover_options options = {.machine = machine, .is_here = true};
+    const struct search search = {state, from, machine, catalog, options, arena};
+    const struct af_prover_options prover_options = {.machine = machine, .is_here = true};
     struct af_prover prover = {.has_scope = false};
-    size_t count = find_wheels(state, from, decision, arena, found);
-    enum anyflash_status status = ANYFLASH_OK;
+    size_t count;
+    enum anyflash_status status = find_wheels(&search, found, &count, err);
+    if (status != ANYFLASH_OK)
+        return status;
     struct af_proved_wheel *known = af_arena_array(arena, count + 1, sizeof *known);
     if (known == NULL || arena->failed)
         return af_fail_memory(err);
     if (count > 0)
-        status = af_prover_open(&options, arena, &prover, err);
+        status = af_prover_open(&prover_options, arena, &prover, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
         known[i] = (struct af_proved_wheel){.wheel = found[i].wheel, .loads = AF_YES};
         status = found[i].path != NULL

@@ -14,6 +14,7 @@
 #include "kit/base/text.h"
 #include "kit/system/download.h"
 #include "kit/system/file.h"
+#include "kit/system/file_source.h"
 #include "kit/system/http_answer.h"
 #include "kit/system/output.h"
 #include "kit/system/state.h"
@@ -352,7 +353,7 @@ enum anyflash_status af_remote_download(const struct af_http_options *options, c
     status = download(options, url, path, &result, err);
     if (status != ANYFLASH_OK)
         return status;
-    status = af_source_open_file(path, source_out, err);
+    status = af_file_source_open(path, source_out, err);
     unlink(path);
     rmdir(folder);
     if (status != ANYFLASH_OK)

@@ -9,7 +9,7 @@
 #ifndef AF_KIT_PROOF_REMOTE_H
 #define AF_KIT_PROOF_REMOTE_H
 
-#include "kit/formats/source.h"
+#include "kit/base/source.h"
 #include "kit/proof/wheel_facts.h"
 #include "kit/system/http.h"
 

@@ -166,3 +166,18 @@ void af_lock_release(struct af_lock *lock)
     close(lock->fd);
     lock->held = false;
 }
+
+bool af_lock_is_held(const char *site, struct af_arena *arena)
+{
+    char holder[HOLDER_BYTES] = "";
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    const char *path = af_path_join(arena, site, ".anyflash.lock");
+    int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    read_holder(fd, holder, sizeof holder);
+    bool is_held =
+        fcntl(fd, F_OFD_GETLK, &whole) == 0 ? whole.l_type != F_UNLCK : holder_runs(holder);
+    close(fd);
+    return is_held;
+}

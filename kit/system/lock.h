@@ -38,4 +38,7 @@ enum anyflash_status af_lock_take(struct af_lock *lock, const char *site, const 
                                   struct af_arena *arena, struct anyflash_error *err);
 void af_lock_release(struct af_lock *lock);
 
+/* Whether another process holds the lock of `site`. Only looks: nothing is created. */
+bool af_lock_is_held(const char *site, struct af_arena *arena);
+
 #endif

@@ -80,6 +80,7 @@ class World(synthetic.World):
 
     def said(self, process, seconds=60):
         out, err = process.communicate(timeout=seconds)
+        synthetic.schemas.check(out)
         compiled = [name for name in self.compiled_log.read_text().split() if name]
         return Said(process.returncode, out, err, compiled)
 

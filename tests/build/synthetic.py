@@ -7,10 +7,14 @@ driver, the governor, the gates and ninja.
 
 import hashlib
 import os
+import pathlib
 import stat
 import subprocess
 import sys
 import tarfile
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+import schemas  # noqa: E402
 
 VERSION = "2.8.3.post2"
 TORCH = "2.11.0+cu130"
@@ -197,4 +201,5 @@ class World:
         words = ["build", "--python", self.python, "--arch", "90", "--offline", *options]
         done = subprocess.run([os.environ["ANYFLASH"], *map(str, words)], env=environment,
                               capture_output=True, text=True, timeout=120, check=False)
+        schemas.check(done.stdout)
         return done.returncode, done.stdout, done.stderr, self.compiled_log.read_text().split()

@@ -112,6 +112,12 @@ def test_the_estimate_is_of_what_is_left(world):
     assert 0 < more["cpu_seconds"] < first["cpu_seconds"]
 
 
+def test_the_answer_in_json_names_the_wheel(world):
+    code, out, err, _ = world.build("--head-dim", "128", "--dtype", "bf16", "--json")
+    answer = json.loads(out)
+    assert code == 0 and answer["wheel"].endswith(".whl") and answer["reason"] is None, err
+
+
 def test_another_feature_leaves_the_objects_of_the_first(world):
     build(world, "128", "none")
     assert "flash_api.cpp" in build(world, "128", "window")  # it holds the checks

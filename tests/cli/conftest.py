@@ -1,8 +1,13 @@
 """Runs the built program, whose path is in $ANYFLASH, in a clean environment."""
 import os
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import schemas  # noqa: E402
 
 PROGRAM = os.environ.get("ANYFLASH", "anyflash")
 
@@ -21,7 +26,8 @@ class Answer:
 
 @pytest.fixture
 def anyflash(tmp_path):
-    """anyflash("plan", "--json", env={...}) runs in an empty folder."""
+    """anyflash("plan", "--json", env={...}) runs in an empty folder. JSON must satisfy its
+    schema."""
     home = tmp_path / "home"
     home.mkdir()
 
@@ -31,6 +37,8 @@ def anyflash(tmp_path):
         options.setdefault("cwd", tmp_path)
         done = subprocess.run([PROGRAM, *words], env=environment, capture_output=True,
                               timeout=60, **options)
-        return Answer(done)
+        answer = Answer(done)
+        schemas.check(answer.out)
+        return answer
     run.program = PROGRAM
     return run

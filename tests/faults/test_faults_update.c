@@ -18,6 +18,7 @@
 #include "kit/catalog/listing.h"
 #include "kit/formats/zip.h"
 #include "kit/probe/catalog_file.h"
+#include "kit/system/file_source.h"
 #include "tests/unit/every_allocation.h"
 #include "tests/unit/own_folder.h"
 
@@ -38,7 +39,7 @@ static enum anyflash_status read_archive(struct anyflash_error *err)
     struct af_arena arena;
     struct af_span bytes;
     char hex[65];
-    enum anyflash_status status = af_source_open_file(WHEEL, &source, err);
+    enum anyflash_status status = af_file_source_open(WHEEL, &source, err);
     if (status != ANYFLASH_OK)
         return status;
     status = af_zip_open(&source, &zip, err);

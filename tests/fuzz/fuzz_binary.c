@@ -3,7 +3,7 @@
  * its start, as JSON and back, and lookups in it as in a library.
  */
 #include "kit/formats/binary.h"
-#include "kit/formats/dynamic.h"
+#include "kit/formats/elf.h"
 
 #include <stdlib.h>
 

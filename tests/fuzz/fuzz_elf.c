@@ -3,51 +3,70 @@
  */
 #include "kit/formats/elf.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static size_t text_bytes; /* reads every text to its end */
 
-static bool read_version(void *context, const char *library, const char *version)
-{
-    (void)context;
-    text_bytes += strlen(version) + (library == NULL ? 0 : strlen(library));
-    return true;
-}
-
 static void read_text(const char *text)
 {
     text_bytes += text == NULL ? 0 : strlen(text);
 }
 
+static void read_last(struct af_span span)
+{
+    text_bytes += span.len == 0 ? 0 : (unsigned char)span.data[span.len - 1];
+}
+
+/* Each section and segment, through a source as GPU code is read. */
+static void read_parts(struct af_span bytes)
+{
+    struct af_source source;
+    struct af_elf elf;
+    struct af_elf_part part;
+    bool same;
+    af_source_of_bytes(bytes, "fuzz", &source);
+    if (af_elf_open(&source, 0, bytes.len, &elf, NULL) != ANYFLASH_OK)
+        return;
+    for (uint32_t i = 0; i <= elf.section_count; i++) {
+        if (af_elf_section(&elf, i, &part, NULL) == ANYFLASH_OK)
+            (void)af_elf_section_is_named(&elf, &part, ".rodata", &same, NULL);
+    }
+    for (uint32_t i = 0; i <= elf.segment_count; i++)
+        (void)af_elf_segment(&elf, i, &part, NULL);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const names[] = {"tiny_new", "puts", ""};
     struct af_elf elf;
+    struct af_dynamic dynamic;
+    struct af_symbol symbol;
+    struct af_arena arena;
     struct af_span bytes = {(const char *)data, size};
     struct af_span section;
-    const char *text = NULL;
-    bool found[3];
+    read_parts(bytes);
     if (af_elf_open_bytes(bytes, "fuzz", &elf, NULL) != ANYFLASH_OK)
         return 0;
-    read_text(elf.interpreter);
-    read_text(elf.soname);
-    read_text(elf.rpath);
-    read_text(elf.runpath);
-    for (size_t i = 0; i < elf.needed_count; i++)
-        read_text(elf.needed[i]);
+    read_text(af_elf_interpreter(&elf));
     read_text(af_elf_machine_name(&elf));
-    af_elf_defines(&elf, names, 3, found);
-    af_elf_version_needs(&elf, read_version, NULL);
-    af_elf_version_defs(&elf, read_version, NULL);
-    if (af_elf_version_max(&elf, "GLIBC_", false, &text))
-        read_text(text);
-    if (af_elf_section(&elf, ".rodata", &section) && section.len > 0)
-        text_bytes += (unsigned char)section.data[section.len - 1];
-    if (af_elf_symbol_data(&elf, "tiny_new", 4, &section))
-        text_bytes += (unsigned char)section.data[section.len - 1];
-    af_elf_close(&elf);
+    if (af_elf_section_bytes(&elf, ".rodata", &section))
+        read_last(section);
+    af_arena_init(&arena);
+    if (af_dynamic_read(&arena, bytes, "fuzz", &dynamic, NULL) == ANYFLASH_OK) {
+        read_text(dynamic.soname);
+        read_text(dynamic.rpath);
+        read_text(dynamic.runpath);
+        for (size_t i = 0; i < dynamic.needed_count; i++)
+            read_text(dynamic.needed[i]);
+        read_text(af_dynamic_version_max(&dynamic, "GLIBC_", false));
+        read_text(af_dynamic_version_max(&dynamic, "TINY_", true));
+        if (af_dynamic_find(&dynamic, "puts", NULL, &symbol))
+            read_text(symbol.version.name);
+        if (af_dynamic_data(&dynamic, "tiny_new", 4, &section))
+            read_last(section);
+        (void)af_dynamic_relocated(&dynamic, &arena);
+    }
+    af_arena_release(&arena);
     return 0;
 }

@@ -6,10 +6,14 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import schemas  # noqa: E402
 
 PROGRAM = os.environ.get("ANYFLASH", "anyflash")
 HOST_PYTHON = "/usr/bin/python3"  # what the environments are made of, whatever its version
@@ -154,6 +158,7 @@ class Place:
         done = subprocess.run(self.command(*words, program=program), cwd=self.root,
                               env={**self.environment(), **(env or {})}, capture_output=True,
                               text=True, timeout=timeout)
+        schemas.check(done.stdout)
         done.all = f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 

@@ -1,4 +1,5 @@
-"""Whatever kills a run, the next run of any command leaves the old state or the new one."""
+"""Whatever kills a run: commands that look change nothing and name the repair, and the repair
+leaves the old state or the new one."""
 import json
 import signal
 import subprocess
@@ -34,8 +35,8 @@ def names(tree):
 
 
 def check(place, before, after):
-    """After a killed run: any command, then one of two trees and no leftovers."""
-    done = place.run("find", "torch=2.8", "--limit", "1")
+    """After a killed run: the repair, then one of two trees and no leftovers."""
+    done = place.run("undo", "--recover")
     assert done.returncode == 0, done.all
     tree = visible(place.tree())
     is_old = tree == before
@@ -92,7 +93,7 @@ def test_giving_up_killed_at_every_step_keeps_all_or_nothing(upgraded):
         tree = visible(place.tree())
         done = place.run("undo", "--forget", str(kept()[0]), program=KILLABLE,
                          env={"ANYFLASH_KILL_AT": str(step)})
-        assert place.run("find", "torch=2.8", "--limit", "1").returncode == 0
+        assert place.run("undo", "--recover").returncode == 0
         assert visible(place.tree()) == tree
         outcomes.append(len(kept()))
         if done.returncode == 0:
@@ -108,7 +109,7 @@ def test_recovery_killed_at_every_step(upgraded):
         if done.returncode == 0:
             break
         for again in range(1, STEPS_MAX):
-            done = place.run("find", "torch=2.8", env={"ANYFLASH_KILL_AT": str(again)},
+            done = place.run("undo", "--recover", env={"ANYFLASH_KILL_AT": str(again)},
                              program=KILLABLE)
             if done.returncode == 0:
                 break
@@ -116,6 +117,72 @@ def test_recovery_killed_at_every_step(upgraded):
         if not check(place, before, after):
             assert place.run("undo").returncode == 0
         assert visible(place.tree()) == before
+
+
+@pytest.fixture
+def unfinished(upgraded):
+    """A place whose last installation was killed while files were moved."""
+    place, new, before, after = upgraded
+    for step in range(1, STEPS_MAX):
+        place.run("install", new, env={"ANYFLASH_KILL_AT": str(step)}, program=KILLABLE)
+        if names(visible(place.tree())) not in (names(before), names(after)):
+            return place, new, before, after
+        assert place.run("undo", "--recover").returncode == 0
+        if visible(place.tree()) != before:
+            assert place.run("undo").returncode == 0
+    raise AssertionError("no step leaves a mixed tree")
+
+
+LOOKING = (["doctor"], ["plan"], ["find", "--here", "torch=2.8"], ["machine"], ["verify"],
+           ["inspect", "installed"], ["undo", "--list"], ["config", "pip"])
+
+
+@pytest.mark.parametrize("words", LOOKING, ids=" ".join)
+def test_a_command_that_looks_leaves_an_unfinished_run_and_names_the_repair(unfinished, words):
+    place, new, before, after = unfinished
+    tree, own = place.tree(), place.own()
+    done = place.run(*words)
+    assert "interrupted" in done.stderr and "`anyflash undo --recover`" in done.stderr, done.all
+    assert (place.tree(), place.own()) == (tree, own)
+    assert place.run("undo", "--recover").returncode == 0
+    assert visible(place.tree()) == before
+    assert "interrupted" not in place.run(*words).stderr
+
+
+@pytest.mark.parametrize("words", [["install", "--dry-run"], ["build", "--check"]], ids=" ".join)
+def test_a_trial_of_a_changing_command_repairs_nothing(unfinished, words):
+    place, new, before, after = unfinished
+    tree = place.tree()
+    done = place.run(*words)
+    assert "`anyflash undo --recover`" in done.stderr, done.all
+    assert place.tree() == tree
+
+
+def test_install_repairs_first_and_says_so(unfinished):
+    place, new, before, after = unfinished
+    done = place.run("install", new)
+    assert done.returncode == 0 and "everything is as before it" in done.stderr, done.all
+    assert names(visible(place.tree())) == names(after)
+
+
+def test_undo_repairs_first_and_says_so(unfinished):
+    place, new, before, after = unfinished
+    done = place.run("undo")
+    assert done.returncode == 0 and "everything is as before it" in done.stderr, done.all
+
+
+def test_repair_without_an_interrupted_run_is_done_at_once(quick_place):
+    done = quick_place.run("undo", "--recover")
+    assert done.returncode == 0 and "nothing to repair" in done.stdout, done.all
+    assert not quick_place.state.exists()
+
+
+@pytest.mark.parametrize("words", [w for w in LOOKING if w[0] != "inspect"], ids=" ".join)
+def test_a_command_that_looks_creates_no_state(quick_place, words):
+    tree = quick_place.tree()
+    quick_place.run(*words)
+    assert not quick_place.state.exists()
+    assert quick_place.tree() == tree
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])

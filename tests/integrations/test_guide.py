@@ -1,4 +1,4 @@
-"""The Python examples of docs/integrations.md and of the README run as they stand."""
+"""The Python examples of the guide for Python and of the README run as they stand."""
 
 import os
 import pathlib
@@ -20,9 +20,9 @@ def run(code):
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
-@pytest.mark.parametrize("number", range(len(examples("docs/integrations.md"))))
+@pytest.mark.parametrize("number", range(len(examples("docs/guide/use-from-python.md"))))
 def test_example_of_the_guide(number):
-    run(examples("docs/integrations.md")[number])
+    run(examples("docs/guide/use-from-python.md")[number])
 
 
 def test_the_three_lines_of_the_readme_use_the_engine():

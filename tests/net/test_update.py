@@ -3,11 +3,15 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 
 import pytest
 
 from conftest import Done
 from server import File
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import schemas  # noqa: E402
 
 PROGRAM = os.environ.get("ANYFLASH", "anyflash")
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data"
@@ -62,6 +66,7 @@ def update(server, tmp_path):
         answer = Done.__new__(Done)
         answer.code, answer.err = done.returncode, done.stderr.decode()
         answer.out = done.stdout.decode()
+        schemas.check(answer.out)
         answer.json = json.loads(answer.out) if "--json" in words and answer.out else None
         return answer
     run.list = publish

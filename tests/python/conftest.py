@@ -7,4 +7,16 @@ pytest.importorskip, so that the suite runs in every environment.
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests")]
+
+
+@pytest.fixture
+def check_schema():
+    """check_schema(text): text is an answer in JSON that satisfies its schema."""
+    pytest.importorskip("jsonschema")
+    import schemas
+
+    return schemas.check

@@ -81,6 +81,10 @@ def test_the_table_fits_80_columns_and_is_the_same_as_json():
         assert "".join(row["text"].split()) in "".join(out.split())
 
 
+def test_the_answer_in_json_satisfies_its_schema(check_schema):
+    check_schema(run("providers", "--json")[1])
+
+
 def test_a_reader_that_closes_the_pipe_ends_it_quietly():
     read, write = os.pipe()
     os.close(read)

@@ -246,6 +246,12 @@ def test_an_externally_managed_python_is_refused(monkeypatch):
         shim._check_environment(facts)
 
 
+def test_the_answer_in_json_satisfies_its_schema(environment, capsys, check_schema):
+    for words in (["status"], ["install"], ["status"], ["remove"]):
+        shim.main([*words, "-p", environment.python, "--json"])
+        check_schema(capsys.readouterr().out)
+
+
 def test_the_command_line(environment, capsys):
     assert shim.main(["status", "--python", environment.python]) == 1
     assert shim.main(["install", f"--python={environment.python}"]) == 0

@@ -4,6 +4,7 @@
  * bench/fatbin.py.
  */
 #include "kit/cli/gpu_code_view.h"
+#include "kit/system/file_source.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ static int print(const char *path, bool with_kernels)
     struct af_gpu_code code;
     struct af_flash_kernels kernels;
     struct anyflash_error err;
-    enum anyflash_status status = af_source_open_file(path, &source, &err);
+    enum anyflash_status status = af_file_source_open(path, &source, &err);
     if (status != ANYFLASH_OK) {
         fprintf(stderr, "%s\n", err.message);
         return 3;

@@ -24,7 +24,7 @@ enum af_message_kind {
     AF_MESSAGE_START,   /* governor: start now */
     AF_MESSAGE_STARTED, /* gate: group */
     AF_MESSAGE_ENDED,   /* gate: how it ended, and what it took */
-    AF_MESSAGE_EXIT /* governor: end with this exit code; without it, after ENDED, GO is again */
+    AF_MESSAGE_EXIT /* governor: exit with this code */
 };
 
 struct af_message {

@@ -23,7 +23,7 @@ struct af_admit_job af_demand_admit_job(const struct af_job *job, uint64_t budge
 struct af_deadlock_job af_demand_deadlock_job(const struct af_job *job, uint64_t budget_bytes,
                                               double elapsed);
 
-/* What each may grow from one look to the next, within a limit (AF_HEADROOM_UNLIMITED: none). */
+/* What each may grow between two samples, within a limit (AF_HEADROOM_UNLIMITED: none). */
 uint64_t af_demand_growth(uint64_t limit_bytes);
 
 #endif

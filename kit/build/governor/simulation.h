@@ -13,7 +13,7 @@ enum af_simulation_order { AF_SIMULATION_LONGEST_FIRST, AF_SIMULATION_LARGEST_FI
 enum af_simulation_overlap {
     AF_SIMULATION_PEAKS_FIT,       /* only those whose peaks fit together */
     AF_SIMULATION_PEAKS_STAGGERED, /* also one whose peak comes when there is room for it */
-    AF_SIMULATION_PEAKS_WITH_PAUSES /* also the last in line if all can end in turn, with pauses (bank.h) */
+    AF_SIMULATION_PEAKS_WITH_PAUSES /* pausing jobs where needed (deadlock.h) */
 };
 
 struct af_simulation_policy {

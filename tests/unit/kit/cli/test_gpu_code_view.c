@@ -2,6 +2,7 @@
  * test_gpu_code_view.c: GPU code as text and JSON, of a library that nvcc made.
  */
 #include "kit/cli/gpu_code_view.h"
+#include "kit/system/file_source.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +18,7 @@ static void read_linked(struct af_arena *arena, struct af_gpu_code *code,
                         struct af_flash_kernels *kernels)
 {
     struct af_source source;
-    assert_int_equal(af_source_open_file(LINKED, &source, NULL), ANYFLASH_OK);
+    assert_int_equal(af_file_source_open(LINKED, &source, NULL), ANYFLASH_OK);
     assert_int_equal(af_gpu_code_read(arena, &source, code, NULL), ANYFLASH_OK);
     assert_int_equal(af_flash_kernels_read(arena, &source, code, kernels, NULL), ANYFLASH_OK);
     af_source_close(&source);

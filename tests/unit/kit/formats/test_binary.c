@@ -10,9 +10,10 @@
 
 #include <cmocka.h>
 
-#include "kit/formats/dynamic.h"
+#include "kit/formats/elf.h"
 #include "tests/unit/compile_library.h"
 #include "tests/unit/every_allocation.h"
+#include "tests/unit/kit/binary_file.h"
 #include "tests/unit/own_folder.h"
 
 static struct af_arena arena;
@@ -98,7 +99,7 @@ static void test_binary__lists_what_relocations_want(void **state)
 {
     (void)state;
     struct af_binary binary;
-    assert_int_equal(af_binary_read_file(&arena, extension, &binary, NULL), ANYFLASH_OK);
+    assert_int_equal(read_binary_file(&arena, extension, &binary, NULL), ANYFLASH_OK);
     assert_true(binary.is_complete);
     assert_string_equal(binary.name, "ext.cpython-312-x86_64-linux-gnu.so");
     assert_non_null(find(&binary, "wanted"));
@@ -113,7 +114,7 @@ static void test_binary__leaves_out_names_without_a_relocation(void **state)
 {
     (void)state;
     struct af_binary binary;
-    assert_int_equal(af_binary_read_file(&arena, extension, &binary, NULL), ANYFLASH_OK);
+    assert_int_equal(read_binary_file(&arena, extension, &binary, NULL), ANYFLASH_OK);
     assert_null(find(&binary, "only_named"));
 }
 
@@ -121,7 +122,7 @@ static void test_binary__names_versions_and_their_library(void **state)
 {
     (void)state;
     struct af_binary binary;
-    assert_int_equal(af_binary_read_file(&arena, extension, &binary, NULL), ANYFLASH_OK);
+    assert_int_equal(read_binary_file(&arena, extension, &binary, NULL), ANYFLASH_OK);
     const struct af_undefined *versioned = find(&binary, "versioned");
     assert_non_null(versioned);
     assert_string_equal(versioned->version, "VER_1.2");
@@ -135,7 +136,7 @@ static void test_binary__reads_module_texts_and_run_path(void **state)
 {
     (void)state;
     struct af_binary binary;
-    assert_int_equal(af_binary_read_file(&arena, extension, &binary, NULL), ANYFLASH_OK);
+    assert_int_equal(read_binary_file(&arena, extension, &binary, NULL), ANYFLASH_OK);
     assert_string_equal(binary.init_name, "ext");
     assert_int_equal(binary.needed.count, 1);
     assert_string_equal(binary.needed.items[0], "libver.so.1");
@@ -174,7 +175,7 @@ static void test_binary__survives_json(void **state)
     (void)state;
     struct af_binary binary;
     struct af_binary again;
-    assert_int_equal(af_binary_read_file(&arena, extension, &binary, NULL), ANYFLASH_OK);
+    assert_int_equal(read_binary_file(&arena, extension, &binary, NULL), ANYFLASH_OK);
     json_t *json = af_binary_to_json(&binary);
     assert_non_null(json);
     assert_int_equal(af_binary_from_json(&arena, json, &again, NULL), ANYFLASH_OK);
@@ -195,7 +196,7 @@ static void test_binary__start_tells_the_same_wants(void **state)
     struct af_binary start;
     uint64_t bytes = af_binary_start_bytes(extension_bytes);
     assert_true(bytes > 0 && bytes < extension_bytes.len);
-    assert_int_equal(af_binary_read_file(&arena, extension, &whole, NULL), ANYFLASH_OK);
+    assert_int_equal(read_binary_file(&arena, extension, &whole, NULL), ANYFLASH_OK);
     struct af_span span = {extension_bytes.data, (size_t)bytes};
     assert_int_equal(af_binary_read_start(&arena, span, extension, &start, NULL), ANYFLASH_OK);
     assert_false(start.is_complete);

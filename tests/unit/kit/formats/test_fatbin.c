@@ -6,6 +6,7 @@
 #include "kit/base/text.h"
 #include "kit/formats/fatbin.h"
 #include "kit/system/file.h"
+#include "kit/system/file_source.h"
 #include "tests/unit/every_allocation.h"
 
 #include <setjmp.h>
@@ -147,9 +148,12 @@ static void test_fatbin__searches_segments_of_a_stripped_library(void **state)
 static void test_fatbin__a_library_without_gpu_code_has_none(void **state)
 {
     struct af_gpu_code code;
-    assert_int_equal(af_gpu_code_read_file(
-                         *state, AF_TEST_DATA "/fuzz/corpus/fuzz_elf/libtiny.so", &code, NULL),
-                     ANYFLASH_OK);
+    struct af_source source;
+    assert_int_equal(
+        af_file_source_open(AF_TEST_DATA "/fuzz/corpus/fuzz_elf/libtiny.so", &source, NULL),
+        ANYFLASH_OK);
+    assert_int_equal(af_gpu_code_read(*state, &source, &code, NULL), ANYFLASH_OK);
+    af_source_close(&source);
     assert_int_equal(code.container_count, 0);
     assert_null(code.problem);
 }

@@ -5,6 +5,7 @@
  */
 #include "kit/formats/flash_kernel.h"
 #include "kit/system/file.h"
+#include "kit/system/file_source.h"
 #include "tests/unit/every_allocation.h"
 
 #include <setjmp.h>
@@ -132,7 +133,7 @@ static struct af_flash_kernels kernels_of(struct af_arena *arena, const char *pa
     struct af_source source;
     struct af_gpu_code code;
     struct af_flash_kernels kernels;
-    assert_int_equal(af_source_open_file(path, &source, NULL), ANYFLASH_OK);
+    assert_int_equal(af_file_source_open(path, &source, NULL), ANYFLASH_OK);
     assert_int_equal(af_gpu_code_read(arena, &source, &code, NULL), ANYFLASH_OK);
     assert_int_equal(af_flash_kernels_read(arena, &source, &code, &kernels, NULL), ANYFLASH_OK);
     af_source_close(&source);
@@ -223,7 +224,7 @@ static void test_flash_kernel__survives_every_failing_allocation(void **state)
         struct af_gpu_code code;
         struct af_flash_kernels kernels = {.kernel_count = 77};
         af_arena_init(&arena);
-        assert_int_equal(af_source_open_file(DATA "linked.so", &source, NULL), ANYFLASH_OK);
+        assert_int_equal(af_file_source_open(DATA "linked.so", &source, NULL), ANYFLASH_OK);
         assert_int_equal(af_gpu_code_read(&arena, &source, &code, NULL), ANYFLASH_OK);
         every_allocation_begin(&each);
         enum anyflash_status status =

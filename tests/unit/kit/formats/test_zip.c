@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "kit/base/sha256.h"
+#include "kit/system/file_source.h"
 #include "tests/unit/kit/formats/zip_build.h"
 
 #define WHEEL AF_TEST_DATA "/fuzz/corpus/fuzz_zip/wheel.zip"
@@ -144,7 +145,7 @@ static void test_zip__reads_a_wheel_from_a_file(void **state)
     struct af_arena arena;
     struct af_span bytes;
     af_arena_init(&arena);
-    assert_int_equal(af_source_open_file(WHEEL, &source, NULL), ANYFLASH_OK);
+    assert_int_equal(af_file_source_open(WHEEL, &source, NULL), ANYFLASH_OK);
     assert_int_equal(af_zip_open(&source, &zip, NULL), ANYFLASH_OK);
     const struct af_zip_member *member = af_zip_find(&zip, "tiny-1.0.dist-info/METADATA");
     assert_non_null(member);

@@ -22,8 +22,8 @@
 static const char introduction[] =
     "# Machine records\n"
     "\n"
-    "This page is written from `src/machine/fields.inc` and the table in\n"
-    "`src/machine/given.c` by `WRITE_REFERENCE=1 build/debug/tests/test_reference`.\n"
+    "This page is written from `kit/machine/fields.inc` and the table in\n"
+    "`kit/machine/given.c` by `WRITE_REFERENCE=1 build/debug/tests/test_reference`.\n"
     "Do not edit it.\n"
     "\n"
     "`anyflash machine` writes what it found as one JSON object; `--machine FILE` reads it\n"

@@ -23,6 +23,7 @@
 #include "kit/system/file.h"
 #include "kit/system/state_facts.h"
 #include "tests/unit/every_allocation.h"
+#include "tests/unit/kit/binary_file.h"
 
 #define SHA "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define LIBRARY AF_TEST_DATA "/fuzz/corpus/fuzz_binary/small.so"
@@ -72,7 +73,7 @@ static struct af_facts read_facts(const char *gpu_file)
     struct af_flash_kernels *kernels = af_arena_alloc(&arena, sizeof *kernels);
     struct af_source source;
     struct af_span bytes;
-    assert_int_equal(af_binary_read_file(&arena, LIBRARY, &facts.binary, NULL), ANYFLASH_OK);
+    assert_int_equal(read_binary_file(&arena, LIBRARY, &facts.binary, NULL), ANYFLASH_OK);
     if (gpu_file == NULL)
         return facts;
     const char *path = af_path_join(&arena, GPU_CODE, gpu_file);

@@ -14,6 +14,7 @@
 
 #include "tests/unit/compile_library.h"
 #include "tests/unit/every_allocation.h"
+#include "tests/unit/kit/binary_file.h"
 #include "tests/unit/own_folder.h"
 
 #define CHECK_FAIL_NEW                                                                         \
@@ -131,7 +132,7 @@ static void prove_as(const char *name, const char *const *wants, const char *con
     struct af_load load;
     const char *path = path_of(af_arena_format(&arena, "pkg/%s", name));
     assert_true(compile_library(&arena, path, wanting(wants), words));
-    assert_int_equal(af_binary_read_file(&arena, path, &binary, NULL), ANYFLASH_OK);
+    assert_int_equal(read_binary_file(&arena, path, &binary, NULL), ANYFLASH_OK);
     assert_int_equal(af_scope_load(&scope, &binary, path_of("pkg"), &arena, &load, NULL),
                      ANYFLASH_OK);
     struct af_proof_question question = {
@@ -383,7 +384,7 @@ static void test_proof__survives_every_failed_allocation(void **state)
         every_allocation_begin(&each);
         enum anyflash_status status = af_scope_installed(&machine, &other, NULL);
         if (status == ANYFLASH_OK)
-            status = af_binary_read_file(&work, path, &binary, NULL);
+            status = read_binary_file(&work, path, &binary, NULL);
         if (status == ANYFLASH_OK)
             status = af_scope_load(&other, &binary, NULL, &work, &load, NULL);
         struct af_proof_question question = {.binary = &binary,

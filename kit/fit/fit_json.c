@@ -1,0 +1,149 @@
+/*
+ * fit_json.c: reasons, rungs, wheels and candidates as JSON.
+ */
+#include "kit/fit/fit_json.h"
+
+json_t *af_fit_json_catalog(const struct af_catalog *catalog)
+{
+    return json_pack("{s:s, s:o, s:o}", "name", catalog->name, "date",
+                     af_json_text(catalog->date), "count",
+                     af_json_count((int64_t)catalog->count));
+}
+
+json_t *af_fit_json_machine(const struct af_machine *machine)
+{
+    return json_pack("{s:s, s:o}", "name", machine->name, "remark",
+                     af_json_text(machine->remark));
+}
+
+/* true, false or null */
+static json_t *truth(enum af_answer answer)
+{
+    return answer == AF_UNKNOWN ? json_null() : json_boolean(answer == AF_YES);
+}
+
+json_t *af_fit_json_wheel(const struct af_catalog_wheel *wheel)
+{
+    return json_pack(
+        "{s:s, s:o, s:s, s:b, s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "filename", wheel->filename, "url", af_json_text(wheel->url), "source", wheel->source,
+        "official", wheel->official, "package", wheel->package, "version", wheel->version,
+        "local", af_json_text(wheel->local), "python", wheel->python, "abi", wheel->abi,
+        "platform", wheel->platform, "torch", af_json_text(wheel->torch), "cuda",
+        af_json_text(wheel->cuda), "cxx11abi", truth(wheel->cxx11abi), "cxx11abi_effective",
+        truth(wheel->cxx11abi_effective), "sm", af_json_text(wheel->sm), "glibc_min",
+        af_json_text(wheel->glibc_min));
+}
+
+json_t *af_fit_json_reasons(const struct af_reason *reasons, size_t count)
+{
+    static const char *const effects[] = {"blocks", "open", "note"};
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        enum af_reason_id id = reasons[i].id;
+        list = af_json_append(
+            list, json_pack("{s:s, s:s, s:s, s:o, s:o}", "id", af_reason_text_id(id), "effect",
+                            effects[af_reason_effect(id)], "message", af_reason_message(id),
+                            "detail", af_json_text(reasons[i].detail), "hint",
+                            af_json_text(af_reason_hint(id))));
+    }
+    return list;
+}
+
+static json_t *price(const struct af_rung_cost *of)
+{
+    return json_pack("{s:o, s:o, s:o, s:o}", "download_bytes",
+                     af_json_count(of->download_bytes), "minutes", af_json_count(of->minutes),
+                     "memory_bytes", af_json_count(of->memory_bytes), "disk_bytes",
+                     af_json_count(of->disk_bytes));
+}
+
+static json_t *moves(const struct af_rung *rung)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < rung->move_count; i++) {
+        const struct af_fit_package_change *move = &rung->moves[i];
+        list = af_json_append(list,
+                              json_pack("{s:s, s:o, s:o, s:o}", "name", move->name, "from",
+                                        af_json_text(move->from), "to", af_json_text(move->to),
+                                        "why", af_json_text(move->why)));
+    }
+    return list;
+}
+
+static json_t *prerequisites(const struct af_rung *rung)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < rung->prerequisite_count; i++) {
+        const struct af_prerequisite *need = &rung->prerequisites[i];
+        list = af_json_append(list, json_pack("{s:s, s:o, s:o, s:o}", "name", need->name,
+                                              "verdict", af_json_answer(need->answer),
+                                              "evidence", af_json_text(need->evidence), "fix",
+                                              af_json_text(need->fix)));
+    }
+    return list;
+}
+
+/* What only a source build has. */
+static json_t *build(const struct af_rung *rung)
+{
+    if (rung->kind != AF_RUNG_BUILD)
+        return json_null();
+    return json_pack("{s:i, s:o, s:o}", "jobs", rung->jobs, "arch_list",
+                     af_json_text(rung->arch_list), "flash_attn",
+                     af_json_text(rung->flash_attn));
+}
+
+static json_t *rung_json(const struct af_rung *rung)
+{
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
+                     af_rung_name(rung->kind), "verdict", af_json_answer(rung->answer),
+                     "summary", af_json_text(rung->summary), "reasons",
+                     af_fit_json_reasons(rung->reasons, rung->reason_count), "price",
+                     price(&rung->price), "wheel",
+                     rung->wheel != NULL ? af_fit_json_wheel(rung->wheel) : json_null(),
+                     "torch_version", af_json_text(rung->torch_version), "torch_cuda",
+                     af_json_text(rung->torch_cuda), "moves", moves(rung), "prerequisites",
+                     prerequisites(rung), "build", build(rung));
+}
+
+json_t *af_fit_json_decision(const struct af_decision *decision)
+{
+    return af_json_text(decision->possible ? af_rung_name(decision->recommended) : NULL);
+}
+static bool has_reason(const struct af_candidate *candidate, int id)
+{
+    return (candidate->reason_bits >> id & 1u) != 0;
+}
+
+static json_t *reason_ids(const struct af_candidate *candidate)
+{
+    json_t *list = json_array();
+    for (int id = 0; id < AF_REASON_COUNT && id < 64; id++)
+        if (has_reason(candidate, id))
+            list = af_json_append(list, json_string(af_reason_text_id((enum af_reason_id)id)));
+    return list;
+}
+
+json_t *af_fit_json_candidate(const struct af_catalog_wheel *wheel,
+                              const struct af_candidate *candidate)
+{
+    json_t *json = af_fit_json_wheel(wheel);
+    json_t *answer = candidate != NULL ? af_json_answer(candidate->answer) : json_null();
+    json_t *reasons = candidate != NULL ? reason_ids(candidate) : json_null();
+    bool failed = json_object_set_new(json, "verdict", answer) != 0;
+    failed |= json_object_set_new(json, "reasons", reasons) != 0;
+    if (failed) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
+}
+
+json_t *af_fit_json_rungs(const struct af_decision *decision)
+{
+    json_t *list = json_array();
+    for (int kind = 0; kind < AF_RUNG_COUNT; kind++)
+        list = af_json_append(list, rung_json(&decision->rungs[kind]));
+    return list;
+}

@@ -1,0 +1,26 @@
+/*
+ * fit_json.h: verdicts and what they rest on as JSON: the parts that the answers
+ * of several commands share. Each function returns a new value, or NULL when
+ * memory runs out; docs/reference/json.md is the manual of the members.
+ */
+#ifndef AF_KIT_FIT_FIT_JSON_H
+#define AF_KIT_FIT_FIT_JSON_H
+
+#include "kit/base/json.h"
+#include "kit/fit/fit.h"
+
+json_t *af_fit_json_catalog(const struct af_catalog *catalog); /* name, date, count */
+json_t *af_fit_json_machine(const struct af_machine *machine); /* name and remark */
+json_t *af_fit_json_wheel(const struct af_catalog_wheel *wheel);
+
+/* The wheel with "verdict" and "reasons" (ids); both null where `candidate` is NULL. */
+json_t *af_fit_json_candidate(const struct af_catalog_wheel *wheel,
+                              const struct af_candidate *candidate);
+
+json_t *af_fit_json_reasons(const struct af_reason *reasons, size_t count);
+json_t *af_fit_json_rungs(const struct af_decision *decision);
+
+/* The name of the recommended rung, or null when none is possible. */
+json_t *af_fit_json_decision(const struct af_decision *decision);
+
+#endif

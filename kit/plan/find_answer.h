@@ -1,0 +1,72 @@
+/*
+ * find_answer.h: wheels as an answer: those that a search finds, all that were
+ * checked for a plan, or one with its reasons; and each as JSON. Pure.
+ */
+#ifndef AF_KIT_PLAN_FIND_ANSWER_H
+#define AF_KIT_PLAN_FIND_ANSWER_H
+
+#include "kit/plan/plan_answer.h"
+
+struct af_plan_find_request {
+    struct af_plan_request plan; /* without machines the wheels get no verdict */
+    const char *const *words;    /* of the search: catalog/query.h */
+    size_t word_count;
+    size_t limit; /* of wheels; 0: all of them */
+};
+
+/* Zero-initialised it is empty. */
+struct af_plan_find_answer {
+    struct af_arena arena;
+    const struct af_plan_find_request *request;
+    struct af_decision decision;
+    bool has_decision;                      /* false: no machine was named */
+    const struct af_catalog_wheel **wheels; /* all that match */
+    size_t count;
+    size_t shown;                           /* the first of them, within the limit */
+    const struct af_candidate **candidates; /* by index in the catalog; NULL: no verdicts */
+};
+
+/*
+ * Searches, and checks what was found for the machines. The request must outlive
+ * the answer. Fails with ARGUMENT (a word that is no query) or NO_MEMORY; nothing
+ * is held then.
+ */
+enum anyflash_status af_plan_find_make(const struct af_plan_find_request *request,
+                                       struct af_plan_find_answer *answer,
+                                       struct anyflash_error *err);
+void af_plan_find_release(struct af_plan_find_answer *answer);
+
+/* The verdict on a wheel of the catalog; NULL: it was not checked. */
+const struct af_candidate *af_plan_find_candidate(const struct af_plan_find_answer *answer,
+                                                  const struct af_catalog_wheel *wheel);
+
+/* "anyflash-find/1", a new object; NULL when memory runs out. */
+json_t *af_plan_find_json(const struct af_plan_find_answer *answer);
+
+/* "anyflash-candidates/1": the first `count` wheels that were checked, best first. */
+json_t *af_plan_candidates_json(const struct af_plan_answer *answer, size_t count);
+
+/* One wheel, and what is to be known about it on each machine. Zero-initialised it is empty. */
+struct af_plan_wheel_answer {
+    struct af_arena arena;
+    const struct af_plan_answer *plan;
+    const struct af_candidate *candidate;
+    struct af_plan_wheel_reasons {
+        const struct af_reason *reasons;
+        size_t count;
+    } * machines; /* one for each machine of the request */
+};
+
+/*
+ * The wheel that `text` names (a file name, path or address) among those that
+ * were checked. Fails with NOT_FOUND or NO_MEMORY; nothing is held then.
+ */
+enum anyflash_status af_plan_wheel_make(const struct af_plan_answer *plan, const char *text,
+                                        struct af_plan_wheel_answer *answer,
+                                        struct anyflash_error *err);
+void af_plan_wheel_release(struct af_plan_wheel_answer *answer);
+
+/* "anyflash-wheel/1", a new object; NULL when memory runs out. */
+json_t *af_plan_wheel_json(const struct af_plan_wheel_answer *answer);
+
+#endif

@@ -1,0 +1,160 @@
+/*
+ * plan_answer.c: decides, then makes steps, offers and commands of the decision;
+ * and writes them as JSON.
+ */
+#include "kit/plan/plan_answer.h"
+
+#include "kit/fit/fit_json.h"
+#include "kit/plan/decide.h"
+#include "kit/plan/saved.h"
+
+/* What a build would make and take, unless it is impossible. */
+static void make_offers(struct af_plan_answer *answer)
+{
+    const struct af_plan_request *request = answer->request;
+    const struct af_rung *rung = &answer->decision.rungs[AF_RUNG_BUILD];
+    if (rung->answer == AF_NO || rung->arch_list == NULL)
+        return;
+    answer->offer_count = AF_OFFER_BUILD_OFFERS;
+    af_offer_build_offers(rung, request->machines[0], &request->slim, &answer->arena,
+                          answer->offers);
+}
+
+enum anyflash_status af_plan_answer_make(const struct af_plan_request *request,
+                                         struct af_plan_answer *answer,
+                                         struct anyflash_error *err)
+{
+    struct af_plan_answer made = {.request = request};
+    af_arena_init(&made.arena);
+    enum anyflash_status status =
+        af_plan_decide(request->catalog, request->machines, request->machine_count,
+                       &request->fit, &made.decision, err);
+    made.has_decision = status == ANYFLASH_OK;
+    if (status == ANYFLASH_OK && made.decision.possible) {
+        status = af_plan_make(&made.decision, request->machines, request->machine_count,
+                              &made.plan, err);
+        made.has_plan = status == ANYFLASH_OK;
+    }
+    if (status == ANYFLASH_OK) {
+        make_offers(&made);
+        made.has_proof = af_plan_proof_make(&made.decision.rungs[AF_RUNG_WHEEL],
+                                            request->machines[0], &made.arena, &made.proof);
+        status = made.arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
+    }
+    if (status == ANYFLASH_OK)
+        *answer = made;
+    else
+        af_plan_answer_release(&made);
+    return status;
+}
+
+void af_plan_answer_release(struct af_plan_answer *answer)
+{
+    if (answer->has_plan)
+        af_plan_release(&answer->plan);
+    if (answer->has_decision)
+        af_decision_release(&answer->decision);
+    af_arena_release(&answer->arena);
+    *answer = (struct af_plan_answer){0};
+}
+
+const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer)
+{
+    const struct af_decision *decision = &answer->decision;
+    return decision->possible ? &decision->rungs[decision->recommended] : NULL;
+}
+
+static json_t *proof_json(const struct af_plan_answer *answer)
+{
+    const struct af_rung *rung = &answer->decision.rungs[AF_RUNG_WHEEL];
+    if (!answer->has_proof)
+        return json_null();
+    return json_pack("{s:o, s:s, s:s}", "wheel", af_fit_json_wheel(rung->wheel), "inspect",
+                     answer->proof.inspect, "install", answer->proof.install);
+}
+
+json_t *af_plan_build_needs_json(const struct af_offer_build_needs *needs)
+{
+    return json_pack(
+        "{s:I, s:f, s:o, s:I, s:I, s:I, s:I, s:I}", "files", (json_int_t)needs->file_count,
+        "cpu_seconds", needs->cpu_seconds, "estimated_seconds",
+        needs->wall_seconds > 0 ? json_real(needs->wall_seconds) : json_null(), "peak_bytes",
+        (json_int_t)needs->peak_bytes, "memory_bytes", (json_int_t)needs->memory_bytes,
+        "disk_bytes", (json_int_t)needs->disk_bytes, "download_bytes",
+        (json_int_t)needs->download_bytes, "wheel_bytes", (json_int_t)needs->wheel_bytes);
+}
+
+static json_t *offer_json(const struct af_offer_build_offer *offer, struct af_arena *arena)
+{
+    const char *line = af_offer_build_line(offer, arena);
+    json_t *json = af_plan_build_needs_json(&offer->needs);
+    json_t *rest = json_pack("{s:s, s:s, s:o, s:s}", "name", offer->name, "holds", offer->holds,
+                             "argv", af_json_texts(offer->argv, offer->argc), "command", line);
+    bool failed = json == NULL || rest == NULL || json_object_update(json, rest) != 0;
+    json_decref(rest);
+    if (!failed)
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+static json_t *offers_json(struct af_plan_answer *answer)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < answer->offer_count; i++)
+        list = af_json_append(list, offer_json(&answer->offers[i], &answer->arena));
+    return list;
+}
+
+static json_t *misses_json(const struct af_decision *decision)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < decision->near_miss_count; i++) {
+        const struct af_near_miss *miss = &decision->near_misses[i];
+        list = af_json_append(
+            list, json_pack("{s:s, s:s, s:o, s:o}", "what", miss->what, "filename",
+                            miss->filename, "wheel",
+                            miss->wheel != NULL ? af_fit_json_wheel(miss->wheel) : json_null(),
+                            "reasons", af_fit_json_reasons(miss->reasons, miss->reason_count)));
+    }
+    return list;
+}
+
+/* How many wheels are left after each group of rules. */
+static json_t *sieve_json(const struct af_decision *decision)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < decision->sieve_count; i++)
+        list = af_json_append(list, json_pack("{s:s, s:I}", "what", decision->sieve[i].what,
+                                              "left", (json_int_t)decision->sieve[i].left));
+    return list;
+}
+
+static json_t *machines_json(const struct af_plan_request *request)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < request->machine_count; i++)
+        list = af_json_append(list, af_fit_json_machine(request->machines[i]));
+    return list;
+}
+
+json_t *af_plan_answer_json(struct af_plan_answer *answer)
+{
+    const struct af_decision *decision = &answer->decision;
+    const struct af_plan_request *request = answer->request;
+    const struct af_rung *rung = af_plan_answer_rung(answer);
+    return json_pack(
+        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
+        AF_PLAN_SCHEMA, "machines", machines_json(request), "facts",
+        af_plan_facts_json(request->machines[0]), "decision", af_fit_json_decision(decision),
+        "wheel",
+        rung != NULL && rung->wheel != NULL ? af_fit_json_wheel(rung->wheel) : json_null(),
+        "rungs", af_fit_json_rungs(decision), "builds", offers_json(answer), "steps",
+        answer->has_plan ? af_plan_steps_json(&answer->plan, &answer->arena) : json_array(),
+        "prove_first", proof_json(answer), "near_misses", misses_json(decision), "sieve",
+        sieve_json(decision), "candidates",
+        json_pack("{s:I, s:I, s:I}", "judged", (json_int_t)decision->candidate_count, "fitting",
+                  (json_int_t)decision->fitting_count, "unknown",
+                  (json_int_t)decision->unknown_count),
+        "catalog", af_fit_json_catalog(request->catalog));
+}

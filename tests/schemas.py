@@ -1,0 +1,51 @@
+"""Answers of the program compared with their schemas in docs/reference/schema/.
+
+Without the package jsonschema nothing is compared; tests/cli/test_schemas.py then says so.
+"""
+import functools
+import json
+from pathlib import Path
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference" / "schema"
+COMMON = "common.schema.json#/"
+SCHEMA = '"schema": "anyflash-'
+
+
+def load(name):
+    """One schema with the common definitions copied into it. Versions of jsonschema differ in
+    how they resolve references to other files; this needs none."""
+    schema = json.loads((FOLDER / f"{name}.schema.json").read_text())
+    common = json.loads((FOLDER / "common.schema.json").read_text())
+    schema.setdefault("$defs", {}).update(common["$defs"])
+    return json.loads(json.dumps(schema).replace(COMMON, "#/"))
+
+
+@functools.cache
+def validator(name):
+    return jsonschema.Draft202012Validator(load(name))
+
+
+def name_of(answer):
+    """Which schema an answer must satisfy."""
+    name = answer["schema"].removeprefix("anyflash-").removesuffix("/1")
+    return "machine-facts" if name == "machine" and "groups" in answer else name
+
+
+def problems(answer):
+    """Where the answer differs from its schema, one text each; empty when it satisfies it."""
+    found = validator(name_of(answer)).iter_errors(answer)
+    return [f"{'/'.join(map(str, error.absolute_path)) or 'the answer'}: {error.message[:400]}"
+            for error in found]
+
+
+def check(text):
+    """Fails when `text` is an answer of ours that does not satisfy its schema."""
+    if jsonschema is None or not text.startswith("{") or SCHEMA not in text[:60]:
+        return
+    found = problems(json.loads(text))
+    assert not found, "\n".join([f"{len(found)} differences from the schema:", *found[:10]])
