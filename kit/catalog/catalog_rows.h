@@ -1,6 +1,6 @@
 /*
- * catalog_rows.h: wheels from JSON lines, the form of data/wheels.jsonl. Used
- * when the program is built and when a newer catalog file is given.
+ * catalog_rows.h: wheels as JSON lines, the form of data/wheels.jsonl: read when the
+ * program is built and when a newer catalog file is given, written by the update.
  */
 #ifndef AF_KIT_CATALOG_CATALOG_ROWS_H
 #define AF_KIT_CATALOG_CATALOG_ROWS_H
@@ -20,10 +20,10 @@ enum anyflash_status af_catalog_rows_read(struct af_span bytes, const char *name
                                           size_t *count_out, const char **date_out,
                                           struct anyflash_error *err);
 
-/* The first line: the state of the sources, as "2026-11-21". */
+/* Appends the first line: the date of the sources, as "2026-11-21". */
 void af_catalog_write_date(struct af_text *rows, const char *date);
 
-/* One line. Reading it back gives the same wheel. NO_MEMORY at worst. */
+/* Appends one line. Reading it back gives the same wheel. Fails with NO_MEMORY only. */
 enum anyflash_status af_catalog_write_row(struct af_text *rows,
                                           const struct af_catalog_wheel *wheel,
                                           struct anyflash_error *err);

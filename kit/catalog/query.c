@@ -1,9 +1,9 @@
 /*
- * query.c: which wheels a query is about, and in which order they are shown.
- * The words are read in query_words.c.
+ * query.c: reads the words of a query, finds the wheels that satisfy them, and sorts
+ * them.
  *
- * What a wheel does not say matches nothing, with one exception: pure Python
- * wheels are bound to no torch, CUDA, ABI, GPU or glibc.
+ * What a wheel's name does not say matches nothing, with one exception: pure Python
+ * wheels need no particular torch, CUDA, ABI, GPU or glibc.
  */
 #include "kit/catalog/query.h"
 
@@ -91,7 +91,7 @@ static const struct {
     {">", AF_QUERY_ABOVE},    {"<", AF_QUERY_BELOW},
 };
 
-/* One word on its way to being parsed. */
+/* A word that is being parsed. */
 struct input {
     const char *word;
     struct af_arena *arena;
@@ -218,22 +218,22 @@ static enum anyflash_status read_value(const struct input *input, const char *va
     case NUMBERS:
         return read_parts(value, word)
                    ? ANYFLASH_OK
-                   : refuse(input, "the value is no number like 12 or 12.8");
+                   : refuse(input, "the value is not a number like 12 or 12.8");
     case PYTHON:
         return read_python(input, value, word)
                    ? ANYFLASH_OK
-                   : refuse(input, "the value is no Python like 3.12 or 3.13t");
+                   : refuse(input, "the value is not a Python like 3.12 or 3.13t");
     case SM:
         return read_sm(value, word) ? ANYFLASH_OK
-                                    : refuse(input, "the value is no GPU like 9.0 or sm_90");
+                                    : refuse(input, "the value is not a GPU like 9.0 or sm_90");
     case ANSWER:
         return read_answer(value, word)
                    ? ANYFLASH_OK
-                   : refuse(input, "the value is none of true, false, unknown");
+                   : refuse(input, "the value is not one of true, false, unknown");
     case VERSION:
         return read_version(input, value, word)
                    ? ANYFLASH_OK
-                   : refuse(input, "the value is no version like 2.8 or 2.8.3.post1");
+                   : refuse(input, "the value is not a version like 2.8 or 2.8.3.post1");
     case TEXT:
         break;
     }
@@ -269,9 +269,9 @@ static const char *operator_problem(const struct af_query_word *word)
     if (word->operator== AF_QUERY_IS || word->operator== AF_QUERY_IS_NOT)
         return NULL;
     if (!keys[word->key].ordered)
-        return "this key takes = and != only";
+        return "this key supports = and != only";
     if (word->operator== AF_QUERY_COMPATIBLE && keys[word->key].kind != VERSION)
-        return "only version takes ~=";
+        return "only version supports ~=";
     return NULL;
 }
 
@@ -324,7 +324,10 @@ static bool is_pure(const struct af_catalog_wheel *wheel)
     return strcmp(wheel->abi, "none") == 0;
 }
 
-/* Order of the wheel's numbers and the word's; what one does not say is equal. */
+/*
+ * How the wheel's numbers compare with the word's; a number that one of them does
+ * not have is equal.
+ */
 static int order_of(const struct af_query_word *word, const int *numbers)
 {
     for (int i = 0; i < word->part_count; i++) {

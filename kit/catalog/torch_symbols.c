@@ -1,11 +1,11 @@
 /*
- * torch_symbols.c: the table in memory, and looking a name up. Which build
- * stands for a torch is torch_choice.c.
+ * torch_symbols.c: the table in memory, looking up a name, and choosing the build
+ * for a torch.
  *
- * A hash has 48 bits: the upper 16 choose a run of names (`starts`, made from
- * their counts when the table is loaded), in which the other 32 are sorted; a
- * run has five names on average. Each name has a pattern, each pattern one mask
- * of libraries per build.
+ * A hash has 48 bits: the upper 16 choose a run of names (`starts`, computed from
+ * their counts when the table is loaded), in which the other 32 are sorted; a run
+ * has five names on average. Each name has a pattern, each pattern one mask of
+ * libraries per build.
  */
 #include "kit/catalog/torch_symbols.h"
 
@@ -273,7 +273,7 @@ static int cuda_major(const char *variant)
     return (int)(digits / 10);
 }
 
-/* How far the build is from the question; -1: it cannot stand for it. */
+/* How different the build is from the torch asked for; -1: it cannot be used. */
 static int64_t distance(const struct question *question,
                         const struct af_catalog_symbol_build *build)
 {
@@ -285,7 +285,7 @@ static int64_t distance(const struct question *question,
     int64_t patch = question->patch < 0 ? 100 : question->patch;
     int64_t far = 1000 * llabs(release_number(&version, 2) - patch);
     far += af_equal(build->platform, question->platform) ? 0 : 100;
-    /* A CPU build has too little to stand for one with CUDA; the other way it goes. */
+    /* A CPU build lacks what a CUDA build has; the other way round it can be used. */
     bool is_cpu = strcmp(build->variant, "cpu") == 0;
     if (is_cpu && strcmp(question->variant, "cpu") != 0)
         return -1;
@@ -359,7 +359,7 @@ static const char *differences(const struct af_catalog_torch_choice *choice,
     if (same_patch && same_cuda && same_platform)
         return NULL;
     return af_arena_format(
-        arena, "judged by the symbols of torch %s+%s%s%s%s%s", build->version, build->variant,
+        arena, "checked against the symbols of torch %s+%s%s%s%s%s", build->version, build->variant,
         same_platform ? "" : " for ", same_platform ? "" : build->platform,
         choice->cuda == NULL || same_cuda ? "" : " with the CUDA libraries of torch ",
         choice->cuda == NULL || same_cuda

@@ -1,5 +1,6 @@
 /*
- * fetch.c: where the exact file of a step comes from.
+ * fetch.c: gets the exact file of a step; and `--download-only`, which gets all
+ * files of a plan.
  */
 #include "kit/install/fetch.h"
 
@@ -57,7 +58,7 @@ static enum anyflash_status download(struct af_run *run, const struct af_step_wh
     return status;
 }
 
-/* A file that is there already: only its hash is wanted. */
+/* An existing file: only its hash is needed. */
 static enum anyflash_status take(const struct af_step_wheel *wheel, const char *path,
                                  struct af_fetched *fetched, struct anyflash_error *err)
 {
@@ -65,7 +66,7 @@ static enum anyflash_status take(const struct af_step_wheel *wheel, const char *
     if (status == ANYFLASH_OK && wheel->sha256 != NULL &&
         !af_sha256_equal(fetched->sha256, wheel->sha256))
         status = af_fail(err, ANYFLASH_E_DATA,
-                         "'%s' is another file than the plan's: its SHA-256 is %s, not %s",
+                         "'%s' is not the file of the plan: its SHA-256 is %s, not %s",
                          af_path_name(path), fetched->sha256, wheel->sha256);
     return status;
 }
@@ -151,7 +152,7 @@ static enum anyflash_status get_step(struct af_run *run, const struct af_plan *p
     enum anyflash_status status = ANYFLASH_OK;
     if (step->kind == AF_STEP_TORCH || step->kind == AF_STEP_BUILD ||
         step->kind == AF_STEP_TOOL)
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "only wheels can be taken along, not: %s",
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "only wheels can be downloaded, not: %s",
                        step->title);
     if (step->wheel != NULL) {
         status = af_fetch(run, step->wheel, folder, &fetched, err);
@@ -171,7 +172,7 @@ enum anyflash_status af_install_download(struct af_run *run, const struct af_pla
     if (hashes == NULL)
         return af_fail_memory(err);
     if (mkdir(folder, 0755) != 0 && errno != EEXIST)
-        return af_fail(err, ANYFLASH_E_IO, "cannot make the folder '%s': %s", folder,
+        return af_fail(err, ANYFLASH_E_IO, "cannot create the folder '%s': %s", folder,
                        strerror(errno));
     enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; status == ANYFLASH_OK && i < plan->step_count; i++)

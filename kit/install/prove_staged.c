@@ -1,5 +1,6 @@
 /*
- * prove_staged.c: proofs (fit/proof.h) of what lies unpacked and is not in place yet.
+ * prove_staged.c: proofs (proof/prover.h) of extensions that are unpacked and not in
+ * place yet.
  */
 #include "kit/install/prove_staged.h"
 
@@ -44,7 +45,7 @@ static void take_bad(struct proving *proving, const char *path, const char *why)
     af_progress_message(&proving->run->progress, "%s", sentence == NULL ? why : sentence);
 }
 
-/* Of libraries that a wheel brings for its own use only what is wrong is told. */
+/* Reports the proof; of libraries that a wheel ships for its own use only failures. */
 static void tell(struct proving *proving, const char *path, bool is_bundled,
                  const struct af_proof *proof)
 {
@@ -62,10 +63,10 @@ static void tell(struct proving *proving, const char *path, bool is_bundled,
     else
         af_progress_message(progress, "not proved: '%s': %s: %s", path,
                             unknown == NULL ? "unknown" : af_proof_check_title(unknown->id),
-                            unknown == NULL ? "nobody can tell" : unknown->evidence);
+                            unknown == NULL ? "not known" : unknown->evidence);
 }
 
-/* A library of operators, which packages load by torch. */
+/* Whether it is a library of operators, which packages load through torch. */
 static bool uses_torch(const struct af_binary *binary)
 {
     for (size_t i = 0; i < binary->needed.count; i++)
@@ -85,7 +86,7 @@ static void add_loadable(struct proving *proving, const char *word)
         proved->loadable[proved->loadable_count++] = word;
 }
 
-/* "a/b/c.so" as "module:a.b.c", after "package:a"; a library by its file. */
+/* Adds "module:a.b.c" for "a/b/c.so", after "package:a"; a library by its file. */
 static void take_loadable(struct proving *proving, const char *path,
                           const struct af_binary *binary)
 {
@@ -134,7 +135,7 @@ static enum anyflash_status prove_one(struct proving *proving, struct af_inspect
     return ANYFLASH_OK;
 }
 
-/* The hashes of one RECORD, with which the files have been compared. */
+/* Uses the hashes of one RECORD, which the files have been compared with. */
 static void take_record(struct proving *proving, const char *path,
                         struct af_inspect_target *target)
 {

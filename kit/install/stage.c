@@ -1,7 +1,7 @@
 /*
- * stage.c: the commands that unpack, and what comes of them.
+ * stage.c: the commands that unpack, and checks of their result.
  *
- * `--prefix` gives the layout of an environment (scripts with the right first
+ * `--prefix` creates the layout of an environment (scripts with the right first
  * line, RECORD with the right paths) below a folder of ours.
  */
 #include "kit/install/stage.h"
@@ -99,7 +99,7 @@ static enum anyflash_status write_origin(struct af_arena *arena, const char *fre
     enum anyflash_status status = af_file_write_text(arena, path, text, err);
     if (status == ANYFLASH_OK)
         status = rewrite_record(arena, info, folder, text, err);
-    /* It remembers the file that uv unpacked, our copy. */
+    /* uv_cache.json records the file that uv unpacked, which is our copy. */
     const char *cache = af_path_join(arena, info, "uv_cache.json");
     if (status == ANYFLASH_OK && cache != NULL)
         unlink(cache);
@@ -166,7 +166,7 @@ static void into_root(const struct af_stage *stage, struct words *words)
     word(words, stage->root);
     if (stage->uv)
         return;
-    /* What is in the environment shall neither be removed nor be enough. */
+    /* Installed packages must neither be removed nor satisfy the requirements. */
     word(words, "--ignore-installed");
     word(words, "--no-compile");
     word(words, "--no-warn-script-location");
@@ -178,7 +178,7 @@ static bool go_on(void *context)
     return !af_interrupted();
 }
 
-/* A line as one can read it: the reason stands at its end, paths in its middle. */
+/* A line shortened for people: the reason is at its end, long paths in its middle. */
 static void tell_line(const struct af_stage *stage, struct af_span line)
 {
     char start[400];
@@ -191,7 +191,7 @@ static void tell_line(const struct af_stage *stage, struct af_span line)
                         end_len > 0 ? " ... " : "", end);
 }
 
-/* The last lines that a program said, each a sentence. */
+/* Reports the last lines that a program printed. */
 static void tell(const struct af_stage *stage, struct af_span text)
 {
     struct af_span lines[SAID_LINES_MAX];
@@ -208,7 +208,7 @@ static void tell(const struct af_stage *stage, struct af_span text)
     }
 }
 
-/* Bytes that are free where we unpack; installers say it in many ways, or not. */
+/* Free bytes where we unpack; installers report a full disk in many ways, or not at all. */
 static uint64_t free_bytes(const struct af_stage *stage)
 {
     struct statvfs facts;
@@ -250,7 +250,7 @@ static enum anyflash_status run(struct af_stage *stage, struct words *words,
 enum anyflash_status af_stage_file(struct af_stage *stage, const char *path,
                                    struct anyflash_error *err)
 {
-    /* One exact file: nobody's settings may change what is done with it. */
+    /* One exact file: no configuration may change what is done with it. */
     static const char *const uv_environment[] = {
         "UV_REQUIRE_HASHES", "UV_TARGET",   "UV_PREFIX",           "UV_BREAK_SYSTEM_PACKAGES",
         "UV_CONSTRAINT",     "UV_OVERRIDE", "UV_BUILD_CONSTRAINT", "UV_NO_BINARY*",
@@ -270,7 +270,7 @@ enum anyflash_status af_stage_file(struct af_stage *stage, const char *path,
                &result, err);
 }
 
-/* The user's index is wanted, but not the user's folder to install to. */
+/* The user's index is used, but not the user's choice of an installation folder. */
 static const char *const own_target[] = {
     "UV_TARGET",  "UV_PREFIX",          "UV_DRY_RUN",  "UV_PYTHON",   "PIP_TARGET",
     "PIP_PREFIX", "PIP_USER",           "PIP_ROOT",    "PIP_DRY_RUN", "PIP_REPORT",
@@ -454,7 +454,7 @@ static enum anyflash_status find_fresh(struct af_stage *stage, struct anyflash_e
                : af_fail(err, ANYFLASH_E_DATA, "%s unpacked nothing", stage->uv ? "uv" : "pip");
 }
 
-/* Every line of RECORD; and INSTALLER, which installers write near their end. */
+/* Checks every line of RECORD, and INSTALLER, which installers write near the end. */
 static enum anyflash_status check_one(struct af_stage *stage,
                                       const struct af_distribution *distribution,
                                       struct anyflash_error *err)
@@ -474,7 +474,7 @@ static enum anyflash_status check_one(struct af_stage *stage,
                        af_record_fault_text(result.faults[0].kind));
     if (status == ANYFLASH_OK && !result.has_installer)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "'%s' has no INSTALLER: it was not unpacked to its end",
+                       "'%s' has no INSTALLER: it was not unpacked completely",
                        distribution->folder);
     return status;
 }

@@ -1,16 +1,14 @@
 /*
- * update.c: asks one source after the other, compares with what is known, and
- * puts the rows of a new catalog together. Listings are read in fit/listing.c,
- * the file is written in update_file.c.
+ * update.c: reads the listing of one source after the other, compares it with what
+ * is known, and writes the rows of a new catalog. Listings are parsed in
+ * catalog/listing.c.
  */
 #include "kit/install/update.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,6 +18,7 @@
 #include "kit/catalog/catalog_stored.h"
 #include "kit/catalog/listing.h"
 #include "kit/system/file.h"
+#include "kit/system/output.h"
 
 #define FILE_NAME "catalog.afu"
 
@@ -37,63 +36,23 @@ static enum anyflash_status fail_system(const char *what, const char *path,
     return af_fail(err, ANYFLASH_E_IO, "cannot %s '%s': %s", what, shown, strerror(number));
 }
 
-/* The folder and those above it. */
-static void make_folders(char *path)
-{
-    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(path, 0700);
-        *slash = '/';
-    }
-}
-
-static bool write_all(int fd, const char *bytes, size_t len)
-{
-    for (size_t done = 0; done < len;) {
-        ssize_t got = write(fd, bytes + done, len - done);
-        if (got < 0 && errno != EINTR)
-            return false;
-        done += got > 0 ? (size_t)got : 0;
-    }
-    return fsync(fd) == 0;
-}
-
-/* Whole or not at all: written beside its place, then renamed. */
-static enum anyflash_status replace(const char *path, const char *fresh,
-                                    const struct af_text *bytes, struct anyflash_error *err)
-{
-    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return fail_system("write", fresh, err);
-    bool good = write_all(fd, bytes->data, bytes->len);
-    good = close(fd) == 0 && good;
-    if (good && rename(fresh, path) == 0)
-        return ANYFLASH_OK;
-    enum anyflash_status status = fail_system("write", path, err);
-    unlink(fresh);
-    return status;
-}
-
 enum anyflash_status af_update_save(const struct af_update *update, const char *folder,
                                     struct anyflash_error *err)
 {
     struct af_arena arena;
     struct af_text bytes = {0};
+    if (folder == NULL)
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "no folder for the catalog: HOME is not set");
     af_arena_init(&arena);
     const char *path = af_update_path(&arena, folder);
-    char *fresh = af_arena_format(&arena, "%s/" FILE_NAME ".new.%ld",
-                                  folder != NULL ? folder : "", (long)getpid());
-    enum anyflash_status status;
-    if (folder == NULL)
-        status = af_fail(err, ANYFLASH_E_NOT_FOUND,
-                         "there is no folder to keep the catalog in: HOME is not set");
-    else if (arena.failed)
-        status = af_fail_memory(err);
-    else
-        status = af_catalog_stored_write(&update->catalog, &bytes, err);
+    enum anyflash_status status =
+        path == NULL ? af_fail_memory(err)
+                     : af_catalog_stored_write(&update->catalog, &bytes, err);
+    if (status == ANYFLASH_OK)
+        status = af_folder_make(folder, 0700, err);
     if (status == ANYFLASH_OK) {
-        make_folders(fresh);
-        status = replace(path, fresh, &bytes, err);
+        const struct af_span piece = {bytes.data, bytes.len};
+        status = af_file_write(&arena, path, &piece, 1, err);
     }
     af_text_release(&bytes);
     af_arena_release(&arena);
@@ -134,7 +93,7 @@ struct sources {
     int64_t pages_max;
 };
 
-/* What becomes of a wheel of the embedded catalog. */
+/* What happens to a wheel of the embedded catalog. */
 enum fate { AS_IT_WAS, IS_LISTED, IS_GONE };
 
 struct updating {
@@ -149,7 +108,7 @@ struct updating {
     struct af_update *update;
     enum anyflash_status first_status; /* of the first source that failed */
     struct anyflash_error first_problem;
-    bool stopped; /* asking others is useless: rate limit, no network */
+    bool stopped; /* the other sources would fail, too: rate limit, no network */
 };
 
 /* Wheels of one listing, sorted by address. */
@@ -291,7 +250,7 @@ static enum anyflash_status compare(const struct updating *updating,
                                     struct listed *listed, struct af_update_source *result,
                                     struct anyflash_error *err)
 {
-    size_t counted = 0; /* known because a page named them, and gone */
+    size_t counted = 0; /* known from a page, and no longer listed */
     for (size_t i = 0; i < updating->embedded->count; i++) {
         const struct af_catalog_wheel *wheel = &updating->embedded->wheels[i];
         if (!is_of(wheel, source) || find_listed(listed, wheel))
@@ -307,7 +266,7 @@ static enum anyflash_status compare(const struct updating *updating,
     return ANYFLASH_OK;
 }
 
-/* Settles what becomes of the source's known wheels, and notes the new ones. */
+/* Decides about the source's known wheels, and notes the new ones. */
 static enum anyflash_status apply(struct updating *updating,
                                   const struct af_listing_source *source, struct listed *listed,
                                   struct anyflash_error *err)
@@ -382,7 +341,7 @@ static enum anyflash_status keep_current(struct updating *updating,
     return status;
 }
 
-/* Leaves a source as it was; only lack of memory ends the whole. */
+/* Keeps a source unchanged; only lack of memory ends the whole update. */
 static enum anyflash_status leave(struct updating *updating,
                                   const struct af_listing_source *source,
                                   struct af_update_source *result, enum anyflash_status status,
@@ -430,7 +389,7 @@ static enum anyflash_status update_source(struct updating *updating,
                                         .known = count_of(updating->embedded, source)};
     enum anyflash_status status =
         updating->stopped
-            ? af_fail(&problem, ANYFLASH_E_IO, "not asked after the failure of the one before")
+            ? af_fail(&problem, ANYFLASH_E_IO, "skipped, because the source before it failed")
             : take_listing(updating, source, result, &problem);
     if (status != ANYFLASH_OK)
         return leave(updating, source, result, status, &problem, err);
@@ -443,7 +402,7 @@ static enum anyflash_status update_source(struct updating *updating,
     return ANYFLASH_OK;
 }
 
-/* Nothing was read at all: what the first source failed with is the answer. */
+/* Nothing could be read: fails as the first source did. */
 static enum anyflash_status fail_first(const struct updating *updating,
                                        struct anyflash_error *err)
 {

@@ -1,6 +1,7 @@
 /*
- * verify.c: starts known_answer.py in the environment's interpreter and makes
- * rows of what it says.
+ * verify.c: starts known_answer.py in the environment's interpreter and turns its
+ * output into rows; then loads compiled parts of a package one by one
+ * (load_extensions.py).
  */
 #include "kit/install/verify.h"
 
@@ -138,7 +139,7 @@ struct verify {
     const char *devices[AF_VERIFY_DEVICES_MAX];
 };
 
-/* What a child said, put together: keys of later lines replace earlier ones. */
+/* What a child printed, as one object: keys of later lines replace earlier ones. */
 struct answer {
     json_t *said;
     enum anyflash_status status; /* of the child */
@@ -172,7 +173,7 @@ static void row(struct verify *verify, const char *name, enum af_answer answer,
     af_verify_row_add(verify->report, name, answer, evidence);
 }
 
-/* Text that the child said under `key`, scrubbed; NULL when it did not. */
+/* Text that the child printed under `key`, scrubbed; NULL if it did not. */
 static const char *said_text(const struct verify *verify, const struct answer *answer,
                              const char *key)
 {
@@ -219,10 +220,7 @@ static struct answer ask(struct verify *verify, const char *mode, const char *de
     return answer;
 }
 
-/*
- * Why a child did not come to its end: "import of flash_attn: ended by signal
- * 11"; NULL when it did.
- */
+/* Why a child did not finish: "import of flash_attn: ended by signal 11"; NULL if it did. */
 static const char *broke_off(const struct verify *verify, const struct answer *answer)
 {
     if (json_is_true(json_object_get(answer->said, "done")))
@@ -259,17 +257,17 @@ static void take_call(struct verify *verify, const struct answer *answer)
         return;
     if (strcmp(outcome, "alien") == 0)
         row(verify, "call", AF_NO,
-            af_arena_format(verify->arena, "Python files and extension do not fit: %s", error));
+            af_arena_format(verify->arena, "its Python files and its extension do not match: %s", error));
     else if (strcmp(outcome, "stopped") == 0)
         row(verify, "call", AF_UNKNOWN,
-            "torch's operator takes CUDA tensors only and stopped the call before the "
-            "extension was entered");
+            "torch's operator accepts CUDA tensors only and stopped the call before the "
+            "extension was reached");
     else if (strcmp(outcome, "refused") == 0)
         row(verify, "call", AF_YES,
             af_arena_format(verify->arena,
-                            "the extension was entered and refused CPU tensors: %s", error));
+                            "the call reached the extension, which refused CPU tensors: %s", error));
     else
-        row(verify, "call", AF_YES, "a call with CPU tensors is answered");
+        row(verify, "call", AF_YES, "a call with CPU tensors succeeded");
 }
 
 static void take_devices(struct verify *verify, const struct answer *answer)
@@ -284,7 +282,7 @@ static void take_devices(struct verify *verify, const struct answer *answer)
         verify->devices[verify->device_count++] = af_arena_format(verify->arena, "cuda:%zu", i);
     if (count == 0)
         row(verify, "kernels", AF_UNKNOWN,
-            "torch sees no GPU here: whether the kernels run and are right could not be shown");
+            "torch sees no GPU here: the kernels could not be run and compared");
 }
 
 static void verify_import(struct verify *verify)
@@ -325,7 +323,7 @@ static void fit(struct verify *verify, const char *what, const char *device, boo
 {
     const char *name = af_arena_format(verify->arena, "%s on %s", what, device);
     if (!is_whole)
-        row(verify, name, AF_NO, "the answer has another shape than asked");
+        row(verify, name, AF_NO, "the result has the wrong shape");
     else
         row(verify, name, distance <= bound ? AF_YES : AF_NO,
             af_arena_format(

@@ -1,6 +1,7 @@
 /*
- * machine.c: the table of groups and the life of a machine. Probing is in
- * probe.c, the JSON record in record_read.c and record_write.c, key=value words in given.c.
+ * machine.c: facts and their setters, the table of groups, and the life of a
+ * machine. Probing is in kit/probe, the JSON record in machine_record.c, key=value
+ * words in given.c.
  */
 #include "kit/machine/machine.h"
 

@@ -1,15 +1,14 @@
 /*
  * machine.h: all that is known about one machine, as data.
  *
- * A machine comes from probing this one, from a JSON record (possibly
- * partial), from `key=value` words, or from these on top of each other.
- * Whoever decides sees no difference. The facts are listed in fields.inc; a
- * record holds facts only, so that fact i of a record is fact i of its field
- * table.
+ * A machine comes from probing this one, from a JSON record (possibly partial), from
+ * `key=value` words, or from these on top of each other; the rooms that decide see
+ * no difference. The facts are listed in fields.inc; a record holds facts only, so
+ * that fact i of a record is fact i of its field table.
  *
- * Everything a machine points to lives in its arena. Fields of a partial
- * record that were not given are unknown. A list of rows has a state of its
- * own: KNOWN (the rows are all there are), or UNKNOWN with the reason.
+ * Everything a machine points to is in its arena. Fields of a partial record that
+ * were not given are unknown. A list of rows has a state of its own: KNOWN (the rows
+ * are all there are), or UNKNOWN with the reason.
  */
 #ifndef AF_KIT_MACHINE_MACHINE_H
 #define AF_KIT_MACHINE_MACHINE_H

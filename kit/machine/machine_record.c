@@ -1,8 +1,8 @@
 /*
- * record_read.c: a machine from its JSON record, which may be partial, written
- * by hand or hostile. Every refusal names the file and the place in it, as
- * 'machine.json' gpus[2].sm. Syntax, size and depth are base/json.h's work;
- * what a fact may look like is said in machine.h.
+ * machine_record.c: writes a machine as a JSON record, and reads one, which may be
+ * partial, written by hand or hostile. Every error names the file and the place in
+ * it, as 'machine.json' gpus[2].sm. base/json.h checks syntax, size and depth;
+ * machine.h says what a fact may look like.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -127,7 +127,7 @@ enum anyflash_status af_machine_write(struct af_machine *machine, struct af_text
 struct reading {
     struct af_machine *machine;
     const char *name;   /* of the document, scrubbed */
-    const char *unsaid; /* reason of facts that a named group does not say */
+    const char *unsaid; /* reason for facts that a named group leaves out */
     char where[160];    /* "gpus[2].sm" */
     struct anyflash_error *err;
 };
@@ -170,7 +170,7 @@ static enum anyflash_status refuse_key(const struct reading *reading, const char
                    reading->name, reading->where, dot, shown, known_keys);
 }
 
-/* "os, arch, ..." for a refusal; `known` gets as much as fits. */
+/* "os, arch, ..." for an error; `known` gets as much as fits. */
 static void list_fields(const struct af_group *group, char *known, size_t size_bytes)
 {
     size_t used = 0;
@@ -233,8 +233,8 @@ static enum anyflash_status read_value(struct reading *reading, const json_t *js
 }
 
 /*
- * Takes {"value": V, "source": S} or {"unknown": WHY} apart: *value_out is NULL
- * and *text_out the reason in the second case.
+ * Splits {"value": V, "source": S} or {"unknown": WHY}: in the second case
+ * *value_out is NULL and *text_out the reason.
  */
 static enum anyflash_status open_wrapper(struct reading *reading, json_t *json,
                                          const json_t **value_out, const char **text_out)
@@ -435,8 +435,8 @@ static enum anyflash_status read_document(struct reading *reading, json_t *json)
 }
 
 /*
- * Reads into a copy whose arena goes on where the machine's stands; a failure
- * gives back the old facts (what was allocated stays in the arena, unused).
+ * Reads into a copy that shares the machine's arena; on failure the old facts stay
+ * (what was allocated remains in the arena, unused).
  */
 static enum anyflash_status take_document(struct af_machine *machine, json_t *json,
                                           const char *name, struct anyflash_error *err)

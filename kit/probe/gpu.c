@@ -1,7 +1,7 @@
 /*
- * gpu.c: the probe of the driver and its GPUs. libcuda is asked in a child
- * (cuda_child.c); where it gives no answer, nvidia-smi, and then files
- * (gpu_files.c) say at least what is there and why more is not known.
+ * gpu.c: the probe of the driver and its GPUs. A child asks libcuda (cuda_child.c);
+ * if that fails, nvidia-smi and then files of /proc and /sys show at least which
+ * devices there are, and the reason why more is not known.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -159,7 +159,7 @@ static void add_amd_from_files(struct af_probe *probe)
 #define DEFAULT_LIMIT_MS 3000
 #define WORDS_MAX 8
 
-/* What the child said, and why nothing more when it did not say all. */
+/* What the child reported, and the reason if something is missing. */
 struct answer {
     const char *library;
     int64_t driver;
@@ -190,7 +190,7 @@ static const char *init_problem(struct af_probe *probe, int64_t result)
         int64_t result;
         const char *meaning;
     } meanings[] = {
-        {34, "it is the toolkit's stub, no driver"},
+        {34, "it is the toolkit's stub, not a driver"},
         {46, "devices are busy or exclusive"},
         {100, "no device, or none that this process may open"},
         {802, "the system is not ready (is the fabric manager running?)"},
@@ -282,7 +282,7 @@ static void collect(struct af_probe *probe, struct af_child *child, struct answe
     if (exit_code != 0)
         answer->why = "libcuda lacks calls that every driver has";
     else if (answer->init == 0)
-        answer->why = "the driver counts no devices";
+        answer->why = "the driver reports no devices";
     else if (answer->init > 0)
         answer->why = init_problem(probe, answer->init);
     if (answer->why == NULL)
@@ -358,7 +358,7 @@ static size_t read_smi(struct af_probe *probe, struct af_span output)
     return count;
 }
 
-/* Only worth a process where a driver is there and libcuda did not answer. */
+/* Starts nvidia-smi only if a driver is there and libcuda did not answer. */
 static size_t ask_smi(struct af_probe *probe)
 {
     struct af_child child = {0};

@@ -1,8 +1,8 @@
 /*
- * package_info.c: the small files beside an installed package's METADATA, and
- * RECORD of flash-attn, against which its files are checked. An installation
- * that was killed half-way looks complete to every installer; only RECORD
- * shows it.
+ * package.c: facts of one installed package: the limits on flash-attn's version in
+ * the code of packages that use it; the small files beside METADATA; and for
+ * flash-attn its RECORD, which its files are checked against. An installation that
+ * was killed half-way looks complete to every installer; only RECORD shows it.
  */
 #include "kit/probe/package.h"
 
@@ -125,7 +125,7 @@ static void read_window(const struct af_probe *probe, struct af_package *package
         af_arena_release(&scratch);
         return;
     }
-    /* "before 2.8.4" is "up to 2.8.4.dev0", which no release lies under. */
+    /* "before 2.8.4" is "up to 2.8.4.dev0", because no release is below that. */
     bool open = window->open_end != NULL &&
                 memmem(text.data, text.len, window->open_end, strlen(window->open_end)) != NULL;
     if (window->section != NULL)
@@ -245,7 +245,7 @@ static void read_json(const struct af_probe *probe, const char *info, const char
         af_fact_text(probe->arena, fact, found, path);
 }
 
-/* What RECORD told. */
+/* What RECORD shows. */
 struct record {
     const char *extensions[EXTENSIONS_MAX];
     size_t extension_count;

@@ -1,7 +1,7 @@
 /*
- * probe.c: looks at this machine: one probe after another, each in a file of
- * its own. The GPU driver may take long to answer, so it is asked first, in a
- * child, and heard last.
+ * probe.c: probes this machine: one probe after the other, each in its own file. The
+ * GPU driver may be slow, so the child that asks it starts first and is read last;
+ * and machines from records.
  */
 #include "kit/probe/probe.h"
 
@@ -17,12 +17,12 @@ static enum anyflash_status look(struct af_probe *probe, struct anyflash_error *
     enum anyflash_status status = af_probe_python(probe, err);
     if (status != ANYFLASH_OK)
         return status;
-    af_probe_platform(probe); /* its C library is the interpreter's */
+    af_probe_platform(probe); /* its C library is that of the interpreter */
     af_probe_torch(probe);
     af_probe_packages(probe);
     af_probe_shadow(probe);
     af_probe_resources(probe);
-    af_probe_disks(probe); /* the environment's disk among them */
+    af_probe_disks(probe); /* includes the environment's disk */
     af_probe_toolkits(probe);
     af_probe_compilers(probe);
     af_probe_tools(probe);

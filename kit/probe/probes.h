@@ -19,12 +19,12 @@ struct af_probe {
     const struct af_probe_options *options; /* folder and environment are set */
 };
 
-/* The variable's value in force, or NULL when it is not set or empty. */
+/* The variable's value, or NULL when it is not set or empty. */
 const char *af_probe_variable(const struct af_probe *probe, const char *name);
 
 /*
- * `path` under options->root when there is one and it is absolute and not
- * there already; in the arena. For paths of the system and of variables alike.
+ * `path` under options->root if that is set and `path` is absolute and not below it
+ * already; in the arena. For paths of the system and of variables alike.
  */
 const char *af_probe_path(const struct af_probe *probe, const char *path);
 

@@ -21,7 +21,7 @@ const char *af_probe_variable(const struct af_probe *probe, const char *name)
     return NULL;
 }
 
-/* A path that lies under the root already stays as it is. */
+/* A path that is below the root already is kept. */
 const char *af_probe_path(const struct af_probe *probe, const char *path)
 {
     const char *root = probe->options->root;

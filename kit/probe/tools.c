@@ -239,7 +239,7 @@ static void add(struct af_probe *probe, const char *name, const char *path, cons
                 const char *version, const char *version_source)
 {
     struct af_tool *tool = af_machine_row_add(
-        probe->machine, offsetof(struct af_machine, tools), "only running it would tell");
+        probe->machine, offsetof(struct af_machine, tools), "only running it would show");
     if (tool == NULL)
         return;
     af_fact_text(probe->arena, &tool->name, name, source);

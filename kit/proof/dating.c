@@ -1,8 +1,9 @@
 /*
- * dating.c: for which torch an extension was built, from what its bytes hold:
- * texts of pybind11, functions that the headers of Python and torch call, the
- * way it counts references of tensors, the torch functions it wants. Rows are in
- * proof_dates.inc; the name only narrows what the bytes leave open.
+ * dating.c: reads mangled names without demangling them, collects what an extension
+ * needs of torch, and finds out for which torch it was built. Evidence in the bytes:
+ * texts of pybind11, functions that the headers of Python and torch call, how
+ * references to tensors are counted, which torch functions are needed. The rows are
+ * in proof_dates.inc; the name only narrows what the bytes leave open.
  */
 #include "kit/proof/dating.h"
 
@@ -373,6 +374,6 @@ enum anyflash_status af_dating_make(const struct af_binary *binary,
                             by_name ? "its name" : ""),
     };
     if (out->source != NULL && out->source[0] == '\0')
-        out->source = "nothing in it tells";
+        out->source = "nothing in it narrows this down";
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

@@ -344,7 +344,7 @@ static const char *code_text(struct question *question, const struct af_proof_gp
     struct af_arena *arena = question->arena;
     const char *name = gpu_text(question, gpu);
     if (gpu->sm < 0)
-        return af_arena_format(arena, "%s: not known what code it runs", name);
+        return af_arena_format(arena, "%s: the code that it runs is not known", name);
     if (gpu->lacking_family_count > 0)
         return af_arena_format(
             arena, "%s: no code for %s%s; there is %s", name,
@@ -404,7 +404,7 @@ static const char *driver_text(struct question *question)
 {
     const struct af_view *view = question->view;
     if (view->driver_cuda.count > 0)
-        return af_arena_format(question->arena, "the driver serves CUDA %d.%d",
+        return af_arena_format(question->arena, "the driver supports CUDA %d.%d",
                                view->driver_cuda.part[0], view->driver_cuda.part[1]);
     if (view->driver_text != NULL)
         return af_arena_format(question->arena, "the driver is %s", view->driver_text);
@@ -429,8 +429,8 @@ static void check_ptx(struct question *question, struct af_proof_check *check)
                                  "%s needs PTX %d.%d (a driver for CUDA %s) for %zu of "
                                  "%zu translation units; %s",
                                  gpu_text(question, gpu), gpu->ptx_major, gpu->ptx_minor,
-                                 cuda == NULL ? "newer than any we know" : cuda, gpu->ptx_count,
-                                 gpu->unit_count, driver_text(question)));
+                                 cuda == NULL ? "newer than any known one" : cuda,
+                                 gpu->ptx_count, gpu->unit_count, driver_text(question)));
     }
     if (text.len > 0)
         set(check, AF_CHECK_PTX_DRIVER, answer, take(question, &text));
@@ -451,7 +451,7 @@ static void check_compression(struct question *question, struct af_proof_check *
         needed += question->gpus[i].zstd_count;
     if (packed == 0) {
         set(check, AF_CHECK_COMPRESSION_DRIVER, AF_YES,
-            "nothing is packed in a way that some drivers do not know");
+            "no image uses a compression that older drivers lack");
         return;
     }
     enum af_answer unpacks =
@@ -463,7 +463,7 @@ static void check_compression(struct question *question, struct af_proof_check *
     const char *reason = no_gpu(question);
     set(check, AF_CHECK_COMPRESSION_DRIVER, unpacks,
         af_arena_format(question->arena, "%zu images are packed with zstd%s%s; %s", packed,
-                        need == NULL ? "" : ", which takes driver ", need == NULL ? "" : need,
+                        need == NULL ? "" : ", which needs driver ", need == NULL ? "" : need,
                         reason != NULL ? reason : driver_text(question)));
 }
 

@@ -78,7 +78,7 @@ static enum anyflash_status make_place(struct af_inspect_target *target, struct 
     if (folder == NULL)
         return af_fail_memory(err);
     if (mkdtemp(folder) == NULL)
-        return af_fail(err, ANYFLASH_E_IO, "no temporary folder '%s': %s", folder,
+        return af_fail(err, ANYFLASH_E_IO, "cannot create a temporary folder '%s': %s", folder,
                        strerror(errno));
     target->unpacked = folder;
     for (size_t i = 0; i < target->count; i++) {
@@ -88,7 +88,7 @@ static enum anyflash_status make_place(struct af_inspect_target *target, struct 
         if (arena->failed)
             return af_fail_memory(err);
         if (!make_folders(path, strlen(folder)))
-            return af_fail(err, ANYFLASH_E_IO, "a folder below '%s' cannot be made: %s", folder,
+            return af_fail(err, ANYFLASH_E_IO, "cannot create a folder below '%s': %s", folder,
                            strerror(errno));
     }
     return ANYFLASH_OK;
@@ -278,21 +278,23 @@ static void compare_name(const struct af_inspect_wheel *wheel, struct lies *lies
     const struct af_wheel_name *name = &wheel->name;
     const char *said = wheel->metadata_version;
     if (!wheel->has_name) {
-        add_lie(lies, "its file name is no wheel's name: installers refuse it");
+        add_lie(lies, "its file name is not a valid wheel name: installers refuse it");
         return;
     }
     if (wheel->metadata_name == NULL)
-        add_lie(lies, "it has no METADATA that can be read: installers refuse it");
+        add_lie(lies, "its METADATA cannot be read: installers refuse it");
     else if (!same_project(name->package, wheel->metadata_name))
-        add_lie(lies, af_arena_format(lies->arena, "the name says '%s', METADATA says '%s'",
-                                      name->package, wheel->metadata_name));
+        add_lie(lies,
+                af_arena_format(lies->arena, "the file name says '%s', METADATA says '%s'",
+                                name->package, wheel->metadata_name));
     if (said != NULL && !has_version(name, said))
-        add_lie(lies, af_arena_format(lies->arena,
-                                      "the name says version %s, METADATA says %s: installers "
-                                      "refuse such a file or take it for the other",
-                                      name->version_text, said));
+        add_lie(lies,
+                af_arena_format(lies->arena,
+                                "the file name says version %s, METADATA says %s: installers "
+                                "refuse such a file or take it for the other",
+                                name->version_text, said));
     if (wheel->tag != NULL && !has_tag(name, wheel->tag))
-        add_lie(lies, af_arena_format(lies->arena, "the name says %s-%s-%s, WHEEL says %s",
+        add_lie(lies, af_arena_format(lies->arena, "the file name says %s-%s-%s, WHEEL says %s",
                                       name->python, name->abi, name->platform, wheel->tag));
 }
 

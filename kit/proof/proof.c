@@ -65,7 +65,7 @@ static void check_format(struct af_proof_draft *draft)
 {
     const struct af_fact *os = &draft->question->machine->platform.os;
     if (os->state == AF_FACT_KNOWN && !af_fact_is(os, "linux"))
-        af_proof_set(draft, AF_CHECK_FORMAT, AF_NO, "an ELF file; %s loads none",
+        af_proof_set(draft, AF_CHECK_FORMAT, AF_NO, "an ELF file, which %s cannot load",
                      os->value.text);
     else if (os->state == AF_FACT_KNOWN)
         af_proof_set(draft, AF_CHECK_FORMAT, AF_YES, "an ELF shared library");
@@ -85,7 +85,7 @@ static void check_machine(struct af_proof_draft *draft)
     else if (af_equal(built, here))
         af_proof_set(draft, AF_CHECK_MACHINE, AF_YES, "built for %s", built);
     else
-        af_proof_set(draft, AF_CHECK_MACHINE, AF_NO, "built for %s; here it is %s", built,
+        af_proof_set(draft, AF_CHECK_MACHINE, AF_NO, "built for %s; this machine is %s", built,
                      here);
 }
 
@@ -160,30 +160,30 @@ static void check_python(struct af_proof_draft *draft)
                      machine->python.version.value.text);
     else if (binary->init_name == NULL)
         af_proof_set(draft, AF_CHECK_PYTHON, AF_YES,
-                     "no Python module (it has no PyInit function): loaded as a library");
+                     "not a Python module (it has no PyInit function): loaded as a library");
     else if (!is_called_by_module && !af_starts_with(binary->name, "lib"))
         af_proof_set(draft, AF_CHECK_PYTHON, AF_NO,
-                     "is called '%.*s', but holds the module '%s'", (int)stem, binary->name,
+                     "is named '%.*s', but contains the module '%s'", (int)stem, binary->name,
                      binary->init_name);
     else if (accepted == AF_NO)
-        af_proof_set(draft, AF_CHECK_PYTHON, AF_NO, "ends in '%s'; this Python wants '%s'",
+        af_proof_set(draft, AF_CHECK_PYTHON, AF_NO, "ends in '%s'; this Python expects '%s'",
                      suffix, own);
     else if (is_for_another_python(draft))
-        af_proof_set(draft, AF_CHECK_PYTHON, AF_NO, "compiled for Python %s; here it is %s",
+        af_proof_set(draft, AF_CHECK_PYTHON, AF_NO, "compiled for Python %s; this is Python %s",
                      binary->pybind_python, machine->python.version.value.text);
     else if (accepted == AF_UNKNOWN)
         af_proof_set(draft, AF_CHECK_PYTHON, AF_UNKNOWN,
-                     "ends in '%s'; the ending that Python wants is not known", suffix);
+                     "ends in '%s'; the ending that Python expects is not known", suffix);
     else if (!is_called_by_module)
         af_proof_set(draft, AF_CHECK_PYTHON, AF_YES,
-                     "module '%s', for a package that tells Python where its file is",
+                     "module '%s', which its package loads by the path of the file",
                      binary->init_name);
     else
         af_proof_set(draft, AF_CHECK_PYTHON, AF_YES, "module '%s', ending '%s'",
                      binary->init_name, suffix);
 }
 
-#define NOT_LOOKED "what would be loaded there is not known"
+#define NOT_LOOKED "the libraries of that environment are not known"
 
 /* "a", "a and b", "a, b and 3 more" */
 static const char *list_of(struct af_arena *arena, const char *const *items, size_t count)
@@ -232,9 +232,10 @@ static void check_libraries(struct af_proof_draft *draft)
     else if (scope->problem != NULL)
         af_proof_set(draft, AF_CHECK_LIBRARIES, AF_UNKNOWN, "%s", scope->problem);
     else if (load->sibling != NULL)
-        af_proof_set(draft, AF_CHECK_LIBRARIES, AF_YES,
-                     "all %zu found; %s lies beside it, where only its package loads it first",
-                     draft->question->binary->needed.count, load->sibling);
+        af_proof_set(
+            draft, AF_CHECK_LIBRARIES, AF_YES,
+            "all %zu found; %s lies beside it and is found only if its package loads it first",
+            draft->question->binary->needed.count, load->sibling);
     else
         af_proof_set(draft, AF_CHECK_LIBRARIES, AF_YES, "all %zu found",
                      draft->question->binary->needed.count);
@@ -314,7 +315,7 @@ static void check_symbols(struct af_proof_draft *draft)
         publish_unresolved(draft);
     else if (draft->question->load->missing_count > 0)
         af_proof_set(draft, AF_CHECK_SYMBOLS, AF_UNKNOWN,
-                     "not to be told while a library is missing");
+                     "cannot be checked while a library is missing");
     else if (unknown > 0)
         af_proof_set(draft, AF_CHECK_SYMBOLS, AF_UNKNOWN,
                      "%zu of %zu would come from libraries that were not read", unknown,

@@ -86,14 +86,14 @@ void af_prove_cuda_runtime(struct af_proof_draft *draft)
                      draft->question->scope->torch.has_cuda ? AF_UNKNOWN : AF_NO,
                      draft->question->scope->torch.has_cuda
                          ? "needs %s; torch's is not known"
-                         : "needs %s; the torch here is without CUDA",
+                         : "needs %s; this torch has no CUDA",
                      wanted);
     else if (strcmp(cudart_major(wanted), cudart_major(here)) == 0)
         af_proof_set(draft, AF_CHECK_CUDA_RUNTIME, AF_YES, "both use %s", here);
     else
         af_proof_set(draft, AF_CHECK_CUDA_RUNTIME, AF_NO,
-                     "needs %s; torch uses %s, and one process must have one runtime", wanted,
-                     here);
+                     "needs %s; torch uses %s, and a process can use only one CUDA runtime",
+                     wanted, here);
 }
 
 /* How the objects of two generations relate. */
@@ -190,17 +190,17 @@ void af_prove_layout(struct af_proof_draft *draft)
 {
     struct tally tally = {0, 0, 0, 0};
     if (draft->question->is_torch) {
-        af_proof_set(draft, AF_CHECK_LAYOUT, AF_YES, "a part of this torch itself");
+        af_proof_set(draft, AF_CHECK_LAYOUT, AF_YES, "part of this torch itself");
         return;
     }
     if (!draft->wants.objects) {
         af_proof_set(draft, AF_CHECK_LAYOUT, AF_YES, "%s",
                      draft->wants.stable_torch ? "uses torch's stable C functions only"
-                                               : "touches no object of torch's C++");
+                                               : "uses no C++ objects of torch");
         return;
     }
     if (!has_torch(draft)) {
-        af_proof_set(draft, AF_CHECK_LAYOUT, AF_UNKNOWN, "which torch is there is not known");
+        af_proof_set(draft, AF_CHECK_LAYOUT, AF_UNKNOWN, "the version of torch is not known");
         return;
     }
     for (size_t i = 0; i < draft->question->tables->torch_count && i < AF_PROOF_TORCH_SET_MAX;
@@ -222,6 +222,8 @@ void af_prove_layout(struct af_proof_draft *draft)
         af_proof_set(draft, AF_CHECK_LAYOUT, AF_YES, "objects are laid out as in torch %s",
                      here);
     else
-        af_proof_set(draft, AF_CHECK_LAYOUT, AF_UNKNOWN,
-                     "which torch it was built for is open: it may not match torch %s", here);
+        af_proof_set(
+            draft, AF_CHECK_LAYOUT, AF_UNKNOWN,
+            "it is not known exactly which torch it was built for: it may not match torch %s",
+            here);
 }

@@ -1,6 +1,7 @@
 /*
- * proof_rules.h: the checks of proof.c, one function each; a check sets its
- * answer and its evidence. Private to the proof.
+ * proof_torch.h: the proof in progress, and the checks of what an extension and
+ * torch must agree on. A check sets its answer and its evidence. Private to proof.c
+ * and proof_torch.c.
  */
 #ifndef AF_KIT_PROOF_PROOF_TORCH_H
 #define AF_KIT_PROOF_PROOF_TORCH_H
@@ -8,7 +9,7 @@
 #include "kit/proof/dating.h"
 #include "kit/proof/proof.h"
 
-/* What the checks share. */
+/* A proof in progress: its inputs and the checks made so far. */
 struct af_proof_draft {
     const struct af_proof_question *question;
     struct af_arena *arena;
@@ -24,7 +25,7 @@ struct af_proof_draft {
 void af_proof_set(struct af_proof_draft *draft, enum af_proof_check_id id,
                   enum af_answer answer, const char *format, ...) AF_PRINTF(4, 5);
 
-/* proof_torch.c: what torch must agree on. */
+/* The three checks of proof_torch.c; check_layout also sets draft->registers. */
 void af_prove_cxx_abi(struct af_proof_draft *draft);
 void af_prove_cuda_runtime(struct af_proof_draft *draft);
 void af_prove_layout(struct af_proof_draft *draft);

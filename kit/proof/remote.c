@@ -61,7 +61,7 @@ static enum anyflash_status refuse_start(const char *name, struct af_span start,
     const char *what = af_download_not_a_wheel(start);
     if (what == NULL)
         return ANYFLASH_OK;
-    return af_fail(err, ANYFLASH_E_DATA, "'%s' gives %s", name, what);
+    return af_fail(err, ANYFLASH_E_DATA, "'%s' is %s", name, what);
 }
 
 /* Only in the first answer size and validators are news. */
@@ -84,7 +84,7 @@ static enum anyflash_status check_answer(void *context, const struct af_http_ans
     if (fetch->whole || answer->range_total != first->range_total ||
         strcmp(answer->etag, first->etag) != 0 ||
         strcmp(answer->last_modified, first->last_modified) != 0)
-        return af_fail(err, ANYFLASH_E_DATA, "'%s' has changed while it was read",
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' changed while it was being read",
                        remote->name);
     return ANYFLASH_OK;
 }
@@ -111,8 +111,7 @@ static enum anyflash_status take_part(void *context, const void *bytes, size_t l
     if (fetch->whole)
         return take_whole(fetch, from, len, err);
     if (len > fetch->want - fetch->got)
-        return af_fail(err, ANYFLASH_E_DATA,
-                       "'%s': the server sends more than it was asked for",
+        return af_fail(err, ANYFLASH_E_DATA, "'%s': the server sent more than was requested",
                        fetch->remote->name);
     while (len > 0) {
         size_t at = (size_t)(fetch->got % BLOCK);
@@ -131,9 +130,10 @@ static enum anyflash_status explain_whole(const struct fetch *fetch, struct anyf
     enum anyflash_status status = refuse_start(fetch->remote->name, start, err);
     if (status != ANYFLASH_OK)
         return status;
-    return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                   "'%s': the server gives no parts of files; it must be downloaded as a whole",
-                   fetch->remote->name);
+    return af_fail(
+        err, ANYFLASH_E_UNSUPPORTED,
+        "'%s': the server does not support range requests; the whole file must be downloaded",
+        fetch->remote->name);
 }
 
 /* One try. The address after redirects is asked first; it may have expired. */

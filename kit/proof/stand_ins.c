@@ -1,6 +1,7 @@
 /*
- * torch_table_libraries.c: torch's libraries from the table: which there are, what they
- * ask for, and what they answer when the loader looks a symbol up.
+ * stand_ins.c: first torch's libraries from the table: which there are, what they
+ * need, and which symbols they define; then the interpreter and the system libraries
+ * of a recorded machine.
  */
 #include "kit/proof/stand_ins.h"
 

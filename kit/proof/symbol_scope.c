@@ -1,7 +1,8 @@
 /*
- * symbol_scope.c: the libraries of a Python process after `import torch`, from the
- * files of an installed environment; and the questions a proof asks of them.
- * The walk over DT_NEEDED is loader.c's; one extension's share is scope_load.c.
+ * symbol_scope.c: the libraries of a Python process after `import torch`; then what
+ * dlopen() of one extension adds to them, and in which order its symbols are looked
+ * up: the global libraries first, then its own DT_NEEDED closure, breadth first. The
+ * walk over DT_NEEDED itself is in loader.c.
  */
 #include "kit/proof/symbol_scope.h"
 

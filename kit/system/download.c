@@ -100,7 +100,7 @@ static enum anyflash_status open_file(struct part *part, struct anyflash_error *
     if (part->fd < 0)
         return fail_system(part, "write", err);
     if (fstat(part->fd, &about) != 0 || !S_ISREG(about.st_mode))
-        return af_fail(err, ANYFLASH_E_IO, "'%s.part' is no regular file", part->shown);
+        return af_fail(err, ANYFLASH_E_IO, "'%s.part' is not a regular file", part->shown);
     if (flock(part->fd, LOCK_EX | LOCK_NB) != 0)
         return errno == EWOULDBLOCK
                    ? af_fail(err, ANYFLASH_E_IO, "'%s' is being downloaded by another process",
@@ -303,7 +303,7 @@ static enum anyflash_status check_size(const struct transfer *transfer, int64_t 
         return af_fail(err, ANYFLASH_E_DATA, "'%s' has %lld bytes; %lld were expected",
                        transfer->shown, (long long)total, (long long)expected);
     if (total >= 0 && (uint64_t)total > transfer->max_bytes)
-        return af_fail(err, ANYFLASH_E_LIMIT, "'%s' has %lld bytes; at most %llu are taken",
+        return af_fail(err, ANYFLASH_E_LIMIT, "'%s' has %lld bytes; at most %llu are accepted",
                        transfer->shown, (long long)total,
                        (unsigned long long)transfer->max_bytes);
     return ANYFLASH_OK;
@@ -345,10 +345,10 @@ static enum anyflash_status refuse_start(const struct transfer *transfer, struct
 {
     const char *what = af_download_not_a_wheel(start);
     if (what != NULL)
-        return af_fail(err, ANYFLASH_E_DATA, "'%s' gives %s", transfer->shown, what);
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' is %s", transfer->shown, what);
     if (start.len >= 4 && memcmp(start.data, "PK\3\4", 4) != 0)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "'%s' gives no wheel: it does not start as a zip "
+                       "'%s' is not a wheel: it does not start as a zip "
                        "archive",
                        transfer->shown);
     return ANYFLASH_OK;
@@ -439,9 +439,10 @@ static enum anyflash_status check_content(struct transfer *transfer, struct anyf
     ssize_t len = pread(part->fd, start, sizeof start, 0);
     enum anyflash_status status = check_size(transfer, (int64_t)part->len, err);
     if (status == ANYFLASH_OK && download->wheel)
-        status = len >= 4 ? refuse_start(transfer, (struct af_span){start, (size_t)len}, err)
-                          : af_fail(err, ANYFLASH_E_DATA, "'%s' gives %zd bytes, no wheel",
-                                    transfer->shown, len);
+        status = len >= 4
+                     ? refuse_start(transfer, (struct af_span){start, (size_t)len}, err)
+                     : af_fail(err, ANYFLASH_E_DATA, "'%s' has %zd bytes and is not a wheel",
+                               transfer->shown, len);
     if (status != ANYFLASH_OK)
         return status;
     lseek(part->fd, 0, SEEK_SET);
@@ -501,7 +502,7 @@ enum anyflash_status af_download_run(struct af_http *http, const struct af_downl
     }
     if (download->sha256 != NULL && !af_sha256_is_hex(download->sha256))
         return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "the expected sha256 has not 64 hexadecimal "
+                       "the expected sha256 does not have 64 hexadecimal "
                        "digits");
     enum anyflash_status status = part_open(download->path, download->url, &part, err);
     if (status != ANYFLASH_OK)

@@ -337,7 +337,7 @@ enum anyflash_status af_file_sha256(const char *path, char hex[AF_SHA256_HEX_BYT
                        "cannot open '%s': %s", shown, strerror(errno));
     enum anyflash_status status;
     if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
-        status = af_fail(err, ANYFLASH_E_IO, "'%s' is no regular file", shown);
+        status = af_fail(err, ANYFLASH_E_IO, "'%s' is not a regular file", shown);
     else
         status = af_file_sha256_fd(fd, path, hex, size_out, err);
     close(fd);

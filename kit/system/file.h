@@ -1,8 +1,10 @@
 /*
- * file.h: bounded reading of files and folders that may be hostile.
+ * file.h: reading files and folders that may be hostile: bounded sizes, hashes,
+ * JSON.
  *
- * Only regular files are read (a FIFO or device never blocks us); sizes have
- * caps; links are followed by the kernel, whose own loop limit ends in ELOOP.
+ * Only regular files are read (a FIFO or device never blocks the program); sizes
+ * have caps; links are followed by the kernel, whose own loop limit ends in ELOOP.
+ * Writing is in output.h.
  */
 #ifndef AF_KIT_SYSTEM_FILE_H
 #define AF_KIT_SYSTEM_FILE_H
@@ -33,9 +35,9 @@ enum anyflash_status af_stdin_read(struct af_arena *arena, size_t max_bytes,
                                    struct af_span *content_out, struct anyflash_error *err);
 
 /*
- * Maps a regular file read-only. Release with af_file_unmap(). A file that is
- * cut while mapped raises SIGBUS; use it for binaries only, never for files
- * that a stranger may be writing.
+ * Maps a regular file read-only. Release with af_file_unmap(). If the file is
+ * truncated while it is mapped, reading raises SIGBUS: use this for binaries only,
+ * not for files that others may be writing.
  */
 struct af_mapping {
     const unsigned char *data;

@@ -1,5 +1,6 @@
 /*
- * process.c: children with a time limit.
+ * process.c: children with a time limit and a short answer; then long-running
+ * programs whose output is kept while they run.
  */
 #include "kit/system/process.h"
 
@@ -49,7 +50,7 @@ enum anyflash_status af_child_start_fork(int (*body)(int out_fd, void *context),
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return af_fail(err, ANYFLASH_E_IO, "cannot make a pipe: %s", strerror(errno));
+        return af_fail(err, ANYFLASH_E_IO, "cannot create a pipe: %s", strerror(errno));
     int parent = getpid();
     pid_t pid = fork();
     if (pid < 0) {
@@ -138,7 +139,8 @@ enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
     char *copy = af_arena_text_n(arena, buffer, len);
     *output_out = (struct af_span){copy, copy != NULL ? len : 0};
     if (len == AF_CHILD_OUTPUT_BYTES)
-        return af_fail(err, ANYFLASH_E_LIMIT, "said more than %u bytes", AF_CHILD_OUTPUT_BYTES);
+        return af_fail(err, ANYFLASH_E_LIMIT, "printed more than %u bytes",
+                       AF_CHILD_OUTPUT_BYTES);
     if (!in_time)
         return af_fail(err, ANYFLASH_E_TIMEOUT, "no answer within %d ms", limit_ms);
     if (!WIFEXITED(wait_status))
@@ -217,11 +219,11 @@ static enum anyflash_status start(const struct af_program *program, const char *
     int out[2];
     int errors[2];
     if (pipe2(out, O_CLOEXEC) != 0)
-        return af_fail(err, ANYFLASH_E_IO, "cannot make a pipe: %s", strerror(errno));
+        return af_fail(err, ANYFLASH_E_IO, "cannot create a pipe: %s", strerror(errno));
     if (pipe2(errors, O_CLOEXEC) != 0) {
         close(out[0]);
         close(out[1]);
-        return af_fail(err, ANYFLASH_E_IO, "cannot make a pipe: %s", strerror(errno));
+        return af_fail(err, ANYFLASH_E_IO, "cannot create a pipe: %s", strerror(errno));
     }
     int parent = getpid();
     pid_t pid = fork();

@@ -79,7 +79,7 @@ enum anyflash_status af_cache_wheel_folder(struct af_arena *arena, const char *u
     if (cache == NULL)
         return arena->failed ? af_fail_memory(err)
                              : af_fail(err, ANYFLASH_E_NOT_FOUND,
-                                       "nowhere to download to: HOME is not set");
+                                       "no folder for downloads: HOME is not set");
     const char *folder = af_arena_format(arena, "%s/wheels/%.16s", cache, hex);
     if (folder == NULL)
         return af_fail_memory(err);
@@ -265,12 +265,13 @@ enum anyflash_status af_state_open(enum af_state_use use, struct af_arena *arena
     if (path == NULL)
         return arena->failed ? af_fail_memory(err)
                              : af_fail(err, ANYFLASH_E_NOT_FOUND,
-                                       "nowhere to keep a state: HOME is not set (set "
+                                       "no folder for the state file: HOME is not set (set "
                                        "ANYFLASH_STATE to a folder)");
     if (use == AF_STATE_READ && af_file_is_absent(path))
         return ANYFLASH_OK;
     if (use == AF_STATE_FACTS && af_file_is_absent(path) && is_guest(arena, folder))
-        return af_fail(err, ANYFLASH_E_NOT_FOUND, "no state is made in another user's home");
+        return af_fail(err, ANYFLASH_E_NOT_FOUND,
+                       "no state file is created in another user's home");
     af_database_start();
     enum anyflash_status status =
         use == AF_STATE_READ ? ANYFLASH_OK : af_folder_make(folder, 0700, err);

@@ -241,7 +241,7 @@ static void test_query__says_which_word_is_wrong(void **state)
     assert_refused("cuda=1.2.3.4", "no number");
     assert_refused("cuda=99999999999999999999", "no number");
     assert_refused("python>=3.9", "takes = and != only");
-    assert_refused("torch~=2.9", "only version takes ~=");
+    assert_refused("torch~=2.9", "only version supports ~=");
     assert_refused("python=three", "no Python");
     assert_refused("abi=maybe", "true, false, unknown");
     assert_refused("sm=hopper", "no GPU");
