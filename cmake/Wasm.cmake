@@ -5,6 +5,9 @@
 
 find_program(ANYFLASH_WASM_CC NAMES clang)
 set(wasm_sources ${PROJECT_SOURCE_DIR}/build/wasm)
+if(ANYFLASH_SANITIZE)
+    return() # one build of it is enough
+endif()
 if(NOT ANYFLASH_WASM_CC OR NOT EXISTS /usr/include/wasm32-wasi
    OR NOT EXISTS ${wasm_sources}/jansson OR NOT EXISTS ${wasm_sources}/libzstd)
     message(STATUS "No WebAssembly module: clang, wasi-libc or ${wasm_sources} is missing")
@@ -76,6 +79,8 @@ foreach(room ${anyflash_rooms})
     endif()
 endforeach()
 get_target_property(embedded af_kit_catalog SOURCES)
+get_target_property(embedded_machine af_kit_machine SOURCES)
+list(APPEND embedded ${embedded_machine})
 list(FILTER embedded INCLUDE REGEX "^${PROJECT_BINARY_DIR}/generated/")
 foreach(source ${wasm_own} ${embedded})
     anyflash_wasm_object(${source} -Wall -Wextra -Werror=implicit-function-declaration

@@ -1,36 +1,245 @@
 /*
- * module.c: the decisions as a WebAssembly module: JSON in, JSON out.
+ * module.c: the deciding commands as a WebAssembly module: JSON in, JSON out.
  *
- * A caller writes a request into memory from anyflash_alloc(), calls
- * anyflash_answer(), and reads the NUL-terminated UTF-8 text that it points to,
- * which stays until the next call. The module imports nothing.
+ * A caller writes a request (UTF-8) into memory from anyflash_alloc(), calls
+ * anyflash_answer(), and reads the NUL-terminated text that it points to, which
+ * stays until the next call. The module imports nothing. A request:
+ *
+ *   {"command": "plan",           or "find", "machine"
+ *    "machines": [{"name": "a.json", "record": "TEXT", "given": ["sm=8.9"]}],
+ *    "options": {"package": "flash_attn", "full": true, ...},   names as of the program
+ *    "words": ["torch=2.9"], "limit": 20}                       of find
+ *
+ * The answer is what the program prints with --json, byte for byte, or
+ * {"error": {"message": ..., "hint": ...}}.
  */
 #include <string.h>
 
 #include "engine/base/mem.h"
 #include "kit/base/json.h"
 #include "kit/base/text.h"
-#include "kit/machine/machine.h"
+#include "kit/machine/given.h"
+#include "kit/plan/find_answer.h"
 
 #define EXPORT(name) __attribute__((export_name(name)))
+#define REQUEST_BYTES_MAX (64u << 20)
+#define MACHINES_MAX 16u
+#define WORDS_MAX 64u
+
+/* All that one request holds until it is answered. */
+struct session {
+    struct af_arena arena;
+    json_t *request;
+    struct af_machine machines[MACHINES_MAX];
+    const struct af_machine *pointers[MACHINES_MAX];
+    size_t machine_count;
+    struct af_catalog catalog;
+    bool has_catalog;
+    struct af_plan_find_request find; /* its plan: of every command */
+    struct af_plan_read_notes notes;
+    const char *words[WORDS_MAX];
+    json_t *answer;
+};
 
 /* jansson's, whose own source asks a clock; objects keep the order of their keys. */
 volatile uint32_t hashtable_seed = 1;
 void json_object_seed(size_t seed);
-
-static struct af_text answer;
 
 void json_object_seed(size_t seed)
 {
     (void)seed;
 }
 
-EXPORT("anyflash_alloc") void *anyflash_alloc(size_t len)
+static enum anyflash_status fail_request(struct anyflash_error *err, const char *what)
+{
+    return af_fail(err, ANYFLASH_E_ARGUMENT, "the request is not understood: %s", what);
+}
+
+static enum anyflash_status read_machine(struct session *session, const json_t *entry,
+                                         struct anyflash_error *err)
+{
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    const json_t *record = json_object_get(entry, "record");
+    const json_t *given = json_object_get(entry, "given");
+    struct af_machine *machine = &session->machines[session->machine_count];
+    const char *remark;
+    if (name == NULL)
+        return fail_request(err, "a machine without a name");
+    af_machine_init(machine, name, record != NULL ? "not in the record" : "not given");
+    session->pointers[session->machine_count++] = machine;
+    enum anyflash_status status = ANYFLASH_OK;
+    if (record != NULL)
+        status = af_machine_parse(
+            machine, (struct af_span){json_string_value(record), json_string_length(record)},
+            name, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < json_array_size(given); i++) {
+        const char *word = json_string_value(json_array_get(given, i));
+        status = word == NULL ? fail_request(err, "\"given\" holds texts")
+                              : af_machine_given(machine, word, &remark, err);
+    }
+    return status;
+}
+
+static enum anyflash_status read_machines(struct session *session, struct anyflash_error *err)
+{
+    const json_t *machines = json_object_get(session->request, "machines");
+    enum anyflash_status status = ANYFLASH_OK;
+    if (json_array_size(machines) > MACHINES_MAX)
+        return fail_request(err, "too many machines");
+    for (size_t i = 0; status == ANYFLASH_OK && i < json_array_size(machines); i++)
+        status = read_machine(session, json_array_get(machines, i), err);
+    session->find.plan.machines = session->pointers;
+    session->find.plan.machine_count = session->machine_count;
+    return status;
+}
+
+static enum anyflash_status read_options(struct session *session, struct anyflash_error *err)
+{
+    const json_t *options = json_object_get(session->request, "options");
+    const json_t *words = json_object_get(session->request, "words");
+#define TEXT(key) json_string_value(json_object_get(options, key))
+#define FLAG(key) json_is_true(json_object_get(options, key))
+    const struct af_plan_words asked = {
+        .package = TEXT("package"),
+        .version = TEXT("version"),
+        .arch = TEXT("arch"),
+        .prefer = TEXT("prefer"),
+        .official_only = FLAG("official"),
+        .build = {
+            .model_path = TEXT("model_name"),
+            .model = {TEXT("model"), json_string_length(json_object_get(options, "model"))},
+            .head_dims = TEXT("head_dim"),
+            .dtypes = TEXT("dtype"),
+            .features = TEXT("features"),
+            .inference = FLAG("inference"),
+            .full = FLAG("full")}};
+#undef TEXT
+#undef FLAG
+    if (json_array_size(words) > WORDS_MAX)
+        return fail_request(err, "too many words");
+    for (size_t i = 0; i < json_array_size(words); i++) {
+        session->words[i] = json_string_value(json_array_get(words, i));
+        if (session->words[i] == NULL)
+            return fail_request(err, "\"words\" holds texts");
+    }
+    session->find.words = session->words;
+    session->find.word_count = json_array_size(words);
+    session->find.limit =
+        (size_t)json_integer_value(json_object_get(session->request, "limit"));
+    return af_plan_request_read(&asked, &session->arena, &session->find.plan, &session->notes,
+                                err);
+}
+
+static enum anyflash_status answer_plan(struct session *session, struct anyflash_error *err)
+{
+    struct af_plan_answer answer = {0};
+    enum anyflash_status status = af_plan_answer_make(&session->find.plan, &answer, err);
+    if (status == ANYFLASH_OK)
+        session->answer = af_plan_answer_json(&answer);
+    af_plan_answer_release(&answer);
+    return status;
+}
+
+static enum anyflash_status answer_find(struct session *session, struct anyflash_error *err)
+{
+    struct af_plan_find_answer answer = {0};
+    enum anyflash_status status = af_plan_find_make(&session->find, &answer, err);
+    if (status == ANYFLASH_OK)
+        session->answer = af_plan_find_json(&answer);
+    af_plan_find_release(&answer);
+    return status;
+}
+
+/* The record itself is text already: as the program writes it. */
+static enum anyflash_status answer_machine(struct session *session, struct af_text *text,
+                                           struct anyflash_error *err)
+{
+    if (session->machine_count != 1)
+        return fail_request(err, "\"machine\" takes one machine");
+    return af_machine_write(&session->machines[0], text, err);
+}
+
+static enum anyflash_status answer(struct session *session, struct af_span bytes,
+                                   struct af_text *text, struct anyflash_error *err)
+{
+    enum anyflash_status status =
+        af_json_parse(bytes, REQUEST_BYTES_MAX, "request", &session->request, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    const char *command = json_string_value(json_object_get(session->request, "command"));
+    status = read_machines(session, err);
+    if (status == ANYFLASH_OK)
+        status = read_options(session, err);
+    if (status == ANYFLASH_OK && af_equal(command, "machine"))
+        return answer_machine(session, text, err);
+    if (status == ANYFLASH_OK) {
+        status = af_catalog_load_embedded(&session->catalog, err);
+        session->has_catalog = status == ANYFLASH_OK;
+        session->find.plan.catalog = &session->catalog;
+    }
+    if (status != ANYFLASH_OK)
+        return status;
+    if (af_equal(command, "plan"))
+        return answer_plan(session, err);
+    if (af_equal(command, "find"))
+        return answer_find(session, err);
+    return fail_request(err, "\"command\" is plan, find or machine");
+}
+
+static void add_json_take(struct af_text *text, json_t *json)
+{
+    char *dump = json != NULL ? json_dumps(json, JSON_INDENT(1)) : NULL;
+    json_decref(json);
+    if (dump == NULL)
+        text->failed = true;
+    af_text_add(text, dump != NULL ? dump : "");
+    af_text_add(text, "\n");
+    af_mem_free(dump);
+}
+
+static void release(struct session *session)
+{
+    for (size_t i = 0; i < session->machine_count; i++)
+        af_machine_release(&session->machines[i]);
+    if (session->has_catalog)
+        af_catalog_release(&session->catalog);
+    json_decref(session->request);
+    af_arena_release(&session->arena);
+    af_mem_free(session);
+}
+
+EXPORT("anyflash_alloc") void *anyflash_alloc(size_t len);
+EXPORT("anyflash_free") void anyflash_free(void *memory);
+EXPORT("anyflash_answer") const char *anyflash_answer(const char *request, size_t len);
+
+void *anyflash_alloc(size_t len)
 {
     return af_mem_alloc(len);
 }
 
-EXPORT("anyflash_free") void anyflash_free(void *memory)
+void anyflash_free(void *memory)
 {
     af_mem_free(memory);
+}
+
+const char *anyflash_answer(const char *request, size_t len)
+{
+    static struct af_text text;
+    struct anyflash_error err = {0};
+    struct session *session = af_mem_alloc(sizeof *session);
+    af_text_release(&text);
+    if (session == NULL)
+        return "{\"error\": {\"message\": \"out of memory\", \"hint\": null}}\n";
+    memset(session, 0, sizeof *session);
+    af_json_start();
+    af_arena_init(&session->arena);
+    enum anyflash_status status = answer(session, (struct af_span){request, len}, &text, &err);
+    if (status != ANYFLASH_OK)
+        session->answer = json_pack("{s:{s:s, s:s?}}", "error", "message", err.message, "hint",
+                                    session->notes.hint);
+    if (status != ANYFLASH_OK || session->answer != NULL || text.len == 0)
+        add_json_take(&text, session->answer);
+    release(session);
+    return text.failed ? "{\"error\": {\"message\": \"out of memory\", \"hint\": null}}\n"
+                       : af_text_get(&text);
 }

@@ -5,6 +5,7 @@
  * uv is told what the release requires (nothing): so it need not run setup.py
  * to find out.
  */
+#include "kit/base/url.h"
 #include "kit/build/parts.h"
 
 #include <string.h>
@@ -101,30 +102,6 @@ static bool show_progress(void *context, uint64_t done, int64_t total)
     return !af_interrupted();
 }
 
-static int hex_digit(char c)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *found = c == '\0' ? NULL : strchr(digits, c | 0x20);
-    return found == NULL ? -1 : (int)(found - digits);
-}
-
-/* The path of "file:///a%20b"; NULL for every other address, and when memory fails. */
-static const char *path_of(struct af_arena *arena, const char *url)
-{
-    static const char scheme[] = "file://";
-    char *path =
-        af_starts_with(url, scheme) ? af_arena_text(arena, url + strlen(scheme)) : NULL;
-    char *to = path;
-    for (const char *at = path; at != NULL && *at != '\0'; at++, to++) {
-        bool coded = *at == '%' && hex_digit(at[1]) >= 0 && hex_digit(at[2]) >= 0;
-        *to = coded ? (char)(hex_digit(at[1]) * 16 + hex_digit(at[2])) : *at;
-        at += coded ? 2 : 0;
-    }
-    if (to != NULL)
-        *to = '\0';
-    return path;
-}
-
 /* From an index on the disk. */
 static enum anyflash_status copy_archive(struct af_build *build, const struct archive *archive,
                                          const char *path, struct anyflash_error *err)
@@ -165,7 +142,7 @@ static enum anyflash_status get(struct af_build *build, const struct archive *ar
                        "the sources of flash-attn %s are not kept here whole, and --offline "
                        "forbids getting them",
                        build->version);
-    const char *path = path_of(build->arena, archive->url);
+    const char *path = af_url_file_path(build->arena, archive->url);
     if (path != NULL || build->arena->failed)
         return path == NULL ? af_fail_memory(err) : copy_archive(build, archive, path, err);
     status = af_http_open(&options, &http, err);

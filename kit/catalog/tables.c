@@ -14,7 +14,7 @@
 
 #include "kit/base/json.h"
 #include "kit/base/text.h"
-#include "kit/catalog/embedded.h"
+#include "kit/formats/embedded.h"
 #include "kit/formats/version.h"
 
 #define TABLES_BYTES_MAX (4u * 1024u * 1024u)

@@ -15,7 +15,7 @@
 
 #include "kit/base/json.h"
 #include "kit/base/text.h"
-#include "kit/catalog/embedded.h"
+#include "kit/formats/embedded.h"
 #include "kit/formats/version.h"
 
 #define MAGIC "AFS1"
@@ -359,8 +359,8 @@ static const char *differences(const struct af_catalog_torch_choice *choice,
     if (same_patch && same_cuda && same_platform)
         return NULL;
     return af_arena_format(
-        arena, "checked against the symbols of torch %s+%s%s%s%s%s", build->version, build->variant,
-        same_platform ? "" : " for ", same_platform ? "" : build->platform,
+        arena, "checked against the symbols of torch %s+%s%s%s%s%s", build->version,
+        build->variant, same_platform ? "" : " for ", same_platform ? "" : build->platform,
         choice->cuda == NULL || same_cuda ? "" : " with the CUDA libraries of torch ",
         choice->cuda == NULL || same_cuda
             ? ""

@@ -54,19 +54,12 @@ static void view_findings(struct af_page *page, const struct doctor *doctor, boo
 /* Where an unknown fact stands in the way, the next step is to state it. */
 static void view_no_way(struct af_page *page, const struct af_decision *decision)
 {
-    for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
-        const struct af_rung *rung = &decision->rungs[kind];
-        for (size_t i = 0; rung->answer == AF_UNKNOWN && i < rung->reason_count; i++) {
-            enum af_reason_id id = rung->reasons[i].id;
-            if (af_reason_effect(id) != AF_REASON_OPEN || af_reason_hint(id) == NULL)
-                continue;
-            af_page_format(page, 2, "  ", AF_TONE_PLAIN, "%s; %s", af_reason_message(id),
-                           af_reason_hint(id));
-            return;
-        }
-    }
+    const char *hint = af_cli_missing_fact_hint(decision);
     af_page_add(page, 2, "  ", AF_TONE_PLAIN,
-                "no way leads to flash-attn here; `anyflash plan` says what each one lacks");
+                hint != NULL
+                    ? hint
+                    : "no way leads to flash-attn here; `anyflash plan` says what each "
+                      "one lacks");
 }
 
 /* Where only the GPU is missing, it may be in another node of the same kind. */
@@ -139,7 +132,9 @@ static void view(struct af_cli *cli, const struct doctor *doctor)
         af_cli_facts_view(&page, machine, verbose, &cli->arena);
         af_page_gap(&page);
         af_page_add(&page, 0, "", AF_TONE_STRONG, "What fits");
-        af_rungs_view(&page, &doctor->answer.decision, AF_CLI_RUNG_SHORT, NULL, &cli->arena);
+        af_cli_rungs_table(&page, &doctor->answer.decision, false,
+                           doctor->answer.offer_count > 0 ? doctor->answer.offers : NULL,
+                           &cli->arena);
         af_page_gap(&page);
         view_obvious(&page, &doctor->answer.decision);
         af_page_add(&page, 0, "", AF_TONE_STRONG, "What is wrong");

@@ -4,7 +4,7 @@
 #ifndef AF_KIT_CLI_FILE_OUTPUT_H
 #define AF_KIT_CLI_FILE_OUTPUT_H
 
-#include "kit/formats/array.h"
+#include "kit/formats/npy.h"
 #include "kit/system/output.h"
 
 /* af_file_write() of `array` as a .npy file. */

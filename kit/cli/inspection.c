@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "kit/base/url.h"
 #include "kit/system/file.h"
 
 #define STARTS_MAX 32u /* starts that are kept of what is far away */
@@ -52,24 +53,6 @@ enum anyflash_status af_inspection_load(struct af_inspection *inspection, struct
     return status == ANYFLASH_OK ? open_prover(cli, inspection, err) : status;
 }
 
-/* The file name at the end of an address, "%2B" decoded. */
-static const char *name_of_address(struct af_cli *cli, const char *address)
-{
-    size_t len = strcspn(address, "?#");
-    char *name = af_arena_text_n(&cli->arena, address, len);
-    if (name == NULL)
-        return NULL;
-    name += af_path_name(name) - name;
-    char *to = name;
-    for (const char *at = name; *at != '\0'; at++) {
-        bool is_plus = strncmp(at, "%2B", 3) == 0 || strncmp(at, "%2b", 3) == 0;
-        *to++ = is_plus ? '+' : *at;
-        at += is_plus ? 2 : 0;
-    }
-    *to = '\0';
-    return name;
-}
-
 /* A wheel behind an address: only the parts that are asked for are fetched. */
 static enum anyflash_status open_remote(struct af_cli *cli, struct af_inspection *inspection,
                                         const char *address, struct anyflash_error *err)
@@ -79,7 +62,7 @@ static enum anyflash_status open_remote(struct af_cli *cli, struct af_inspection
     const struct af_http_options options = {
         .allow_http = af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
         .offline = af_option_given(&cli->options, AF_OPTION_OFFLINE)};
-    const char *name = name_of_address(cli, address);
+    const char *name = af_url_file_name(&cli->arena, address);
     if (name == NULL)
         return af_fail_memory(err);
     enum anyflash_status status = af_http_open(&options, &inspection->http, err);
@@ -101,7 +84,7 @@ enum anyflash_status af_inspection_open(struct af_inspection *inspection, struct
                                         struct anyflash_error *err)
 {
     const char *what = cli->options.words.items[0];
-    if (af_http_is_url(what))
+    if (af_url_is_http(what))
         return open_remote(cli, inspection, what, err);
     if (strcmp(what, "installed") == 0)
         return af_inspect_target_open_installed(af_inspection_machine(inspection),

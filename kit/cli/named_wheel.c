@@ -4,18 +4,17 @@
  */
 #include "kit/cli/named_wheel.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "kit/base/sha256.h"
+#include "kit/base/source.h"
 #include "kit/cli/wheel_needs.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/names.h"
-#include "kit/base/source.h"
 #include "kit/formats/version.h"
+#include "kit/formats/wheel_archive.h"
 #include "kit/formats/wheel_name.h"
-#include "kit/formats/zip.h"
 #include "kit/proof/remote.h"
 #include "kit/system/file.h"
 #include "kit/system/file_source.h"
@@ -31,39 +30,6 @@ struct named {
     const char *module;
     struct af_cli_wheel_needs needs;
 };
-
-/* "%2B" and its kin in the last part of an address. */
-static const char *decode(struct af_arena *arena, const char *text)
-{
-    char *made = af_arena_text(arena, text);
-    char *to = made;
-    for (const char *at = made; at != NULL && *at != '\0'; at++) {
-        unsigned value;
-        bool coded = *at == '%' && isxdigit((unsigned char)at[1]) &&
-                     isxdigit((unsigned char)at[2]) && sscanf(at + 1, "%2x", &value) == 1 &&
-                     value > ' ' && value < 0x7f && value != '/';
-        *to++ = coded ? (char)value : *at;
-        at += coded ? 2 : 0;
-    }
-    if (to != NULL)
-        *to = '\0';
-    return made;
-}
-
-/* Each '+' of an address as %2B, as indexes write it. */
-static const char *encode(struct af_arena *arena, const char *url)
-{
-    struct af_text text = {0};
-    for (const char *at = url; *at != '\0'; at++) {
-        if (*at == '+')
-            af_text_add(&text, "%2B");
-        else
-            af_text_add_n(&text, at, 1);
-    }
-    const char *made = text.failed ? NULL : af_arena_text(arena, af_text_get(&text));
-    af_text_release(&text);
-    return made;
-}
 
 static enum anyflash_status read_name(struct named *named, struct anyflash_error *err)
 {
@@ -94,11 +60,9 @@ static enum anyflash_status read_word(struct named *named, const char *word,
     if (sha256 != NULL && !af_sha256_is_hex(sha256))
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--sha256 takes 64 hexadecimal digits");
     named->wheel.sha256 = sha256;
-    if (af_http_is_url(word)) {
-        size_t len = strcspn(word, "?#");
-        const char *plain = af_arena_text_n(arena, word, len);
-        named->wheel.url = encode(arena, word);
-        named->wheel.filename = plain == NULL ? NULL : decode(arena, af_path_name(plain));
+    if (af_url_is_http(word)) {
+        named->wheel.url = af_url_encode_plus(arena, word);
+        named->wheel.filename = af_url_file_name(arena, word);
         return read_name(named, err);
     }
     named->wheel.path = af_file_real_path(arena, word);
@@ -149,39 +113,37 @@ static enum anyflash_status check_version(struct named *named, struct af_span me
         return ANYFLASH_OK;
     named->cli->hint = "installers refuse such a file; rename it to what it is";
     return af_fail(err, ANYFLASH_E_DATA,
-                   "the wheel's name lies: it says version %s, its METADATA %s", said,
-                   af_text_quote(shown, sizeof shown, version, strlen(version)));
+                   "the wheel's metadata says version %s, its file name %s",
+                   af_text_quote(shown, sizeof shown, version, strlen(version)), said);
 }
 
-static enum anyflash_status read_members(struct named *named, const struct af_zip *zip,
+static enum anyflash_status read_members(struct named *named,
+                                         const struct af_wheel_archive *archive,
                                          struct anyflash_error *err)
 {
-    enum anyflash_status status = ANYFLASH_OK;
     struct af_span text;
-    for (size_t i = 0; status == ANYFLASH_OK && i < zip->member_count; i++) {
-        const struct af_zip_member *member = &zip->members[i];
-        const char *slash = strchr(member->name, '/');
-        take_member(named, member->name);
-        if (slash == NULL || !af_ends_with(member->name, ".dist-info/METADATA") ||
-            strchr(slash + 1, '/') != NULL)
-            continue;
-        status = af_zip_read(zip, member, &named->cli->arena, METADATA_BYTES_MAX, &text, err);
-        if (status == ANYFLASH_OK)
-            status = check_version(named, text, err);
-        if (status == ANYFLASH_OK)
-            af_cli_wheel_needs_read(named->cli, named->machine, text, &named->needs);
-    }
+    for (size_t i = 0; i < archive->zip.member_count; i++)
+        take_member(named, archive->zip.members[i].name);
+    const struct af_zip_member *metadata = af_wheel_archive_info(archive, "METADATA");
+    if (metadata == NULL)
+        return ANYFLASH_OK;
+    enum anyflash_status status = af_zip_read(&archive->zip, metadata, &named->cli->arena,
+                                              METADATA_BYTES_MAX, &text, err);
+    if (status == ANYFLASH_OK)
+        status = check_version(named, text, err);
+    if (status == ANYFLASH_OK)
+        af_cli_wheel_needs_read(named->cli, named->machine, text, &named->needs);
     return status;
 }
 
 static enum anyflash_status read_source(struct named *named, struct af_source *source,
                                         struct anyflash_error *err)
 {
-    struct af_zip zip = {0};
-    enum anyflash_status status = af_zip_open(source, &zip, err);
+    struct af_wheel_archive archive = {.info = NULL};
+    enum anyflash_status status = af_wheel_archive_open(source, &archive, err);
     if (status == ANYFLASH_OK)
-        status = read_members(named, &zip, err);
-    af_zip_close(&zip);
+        status = read_members(named, &archive, err);
+    af_wheel_archive_close(&archive);
     af_source_close(source);
     return status;
 }

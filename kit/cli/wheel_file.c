@@ -7,30 +7,18 @@
 
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
-#include "kit/formats/zip.h"
+#include "kit/formats/wheel_archive.h"
 #include "kit/system/file.h"
 #include "kit/system/file_source.h"
 
 #define METADATA_BYTES_MAX (1u << 20)
 #define REQUIRES_MAX 64u
-#define FOLDER_END ".dist-info/METADATA"
 
-/* The member NAME-VERSION.dist-info/METADATA, or NULL. */
-static const struct af_zip_member *metadata_member(const struct af_zip *zip)
-{
-    for (size_t i = 0; i < zip->member_count; i++) {
-        const char *name = zip->members[i].name;
-        if (af_ends_with(name, FOLDER_END) &&
-            strchr(name, '/') == name + strlen(name) - strlen("/METADATA"))
-            return &zip->members[i];
-    }
-    return NULL;
-}
-
+/* "2.8.3" of "flash_attn-2.8.3.dist-info/"; NULL when there is none. */
 static const char *folder_version(struct af_arena *arena, const char *member)
 {
     const char *dash = strchr(member, '-');
-    size_t len = strlen(member) - strlen(FOLDER_END);
+    size_t len = strlen(member) - strlen(".dist-info/");
     size_t before = dash == NULL ? len : (size_t)(dash - member) + 1;
     return before >= len ? NULL : af_arena_text_n(arena, member + before, len - before);
 }
@@ -56,23 +44,19 @@ static enum anyflash_status read_metadata(struct af_arena *arena, const char *pa
                                           struct anyflash_error *err)
 {
     struct af_source source = {0};
-    struct af_zip zip = {0};
+    struct af_wheel_archive archive = {.info = NULL};
     struct af_span text = {0};
     enum anyflash_status status = af_file_source_open(path, &source, err);
     if (status == ANYFLASH_OK)
-        status = af_zip_open(&source, &zip, err);
+        status = af_wheel_archive_open(&source, &archive, err);
+    if (status == ANYFLASH_OK)
+        status = af_wheel_archive_read_info(&archive, "METADATA", arena, METADATA_BYTES_MAX,
+                                            &text, err);
     if (status == ANYFLASH_OK) {
-        const struct af_zip_member *member = metadata_member(&zip);
-        status = member == NULL
-                     ? af_fail(err, ANYFLASH_E_DATA, "'%s' has no METADATA: it is no wheel",
-                               source.name)
-                     : af_zip_read(&zip, member, arena, METADATA_BYTES_MAX, &text, err);
-        if (status == ANYFLASH_OK) {
-            facts->metadata_version = folder_version(arena, member->name);
-            read_requires(arena, text, facts);
-        }
+        facts->metadata_version = folder_version(arena, archive.info);
+        read_requires(arena, text, facts);
     }
-    af_zip_close(&zip);
+    af_wheel_archive_close(&archive);
     af_source_close(&source);
     return status;
 }

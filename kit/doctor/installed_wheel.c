@@ -6,48 +6,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kit/base/url.h"
 #include "kit/doctor/rules.h"
 #include "kit/formats/version.h"
 
 #define NAME_BYTES 512
 
-static int hex_digit(char letter)
-{
-    if (letter >= '0' && letter <= '9')
-        return letter - '0';
-    if (letter >= 'a' && letter <= 'f')
-        return letter - 'a' + 10;
-    if (letter >= 'A' && letter <= 'F')
-        return letter - 'A' + 10;
-    return -1;
-}
-
-/* The file name at the end of a URL, without query and percent signs. */
-static void url_file_name(const char *url, char name[NAME_BYTES])
-{
-    const char *slash = strrchr(url, '/');
-    const char *at = slash != NULL ? slash + 1 : url;
-    size_t len = 0;
-    while (*at != '\0' && *at != '#' && *at != '?' && len + 1 < NAME_BYTES) {
-        int high = at[0] == '%' ? hex_digit(at[1]) : -1;
-        int low = high >= 0 ? hex_digit(at[2]) : -1;
-        name[len++] = low >= 0 ? (char)(high * 16 + low) : *at;
-        at += low >= 0 ? 3 : 1;
-    }
-    name[len] = '\0';
-}
-
 /* The wheel that direct_url.json names, or NULL. */
 static const struct af_catalog_wheel *wheel_by_origin(const struct af_catalog *catalog,
                                                       const struct af_package *package)
 {
-    char name[NAME_BYTES];
     const char *origin = af_fact_text_or(&package->origin, NULL);
     if (origin == NULL)
         return NULL;
-    url_file_name(origin, name);
     for (size_t i = 0; i < catalog->count; i++)
-        if (strcmp(catalog->wheels[i].filename, name) == 0)
+        if (af_url_names_file(origin, catalog->wheels[i].filename))
             return &catalog->wheels[i];
     return NULL;
 }

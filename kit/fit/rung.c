@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char *const rung_names[AF_RUNG_COUNT] = {"wheel", "torch-kernels", "torch-change",
                                                       "build", "engine"};
@@ -93,6 +94,14 @@ void af_rung_finish(struct af_rung_context *context)
     context->rung->answer = answer;
     context->rung->reasons = context->reasons;
     context->rung->reason_count = context->reason_count;
+}
+
+const char *af_fit_publisher(struct af_arena *arena, const struct af_catalog_wheel *wheel)
+{
+    const char *name = wheel->official
+                           ? "official"
+                           : af_arena_text_n(arena, wheel->source, strcspn(wheel->source, "/"));
+    return name != NULL ? name : "";
 }
 
 const char *af_sm_text(struct af_arena *arena, int sm)

@@ -31,7 +31,6 @@ void af_rung_engine(struct af_rung_context *context)
     context->rung->price = (struct af_rung_cost){0, 0, 0, 0};
     context->rung->summary =
         context->rung->answer == AF_NO
-            ? "no attention without a GPU is planned for this platform"
-            : "exact attention without flash-attn, for CPU tensors and old "
-              "GPUs, through scaled_dot_product_attention";
+            ? "this platform is not supported"
+            : "exact attention for CPU tensors and older GPUs, without flash-attn";
 }

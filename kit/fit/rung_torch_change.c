@@ -252,10 +252,9 @@ static void say_found(struct af_rung_context *context, const struct found *found
     say_open(context, found->candidate.reason_bits);
     af_fit_package_changes_of_torch(context, version, cuda);
     rung->price = (struct af_rung_cost){-1, 10, 0, TORCH_DISK_BYTES};
-    rung->summary =
-        af_arena_format(context->arena, "torch %s+%s has %s %s from %s", version, cuda,
-                        rung->wheel->package, rung->wheel->version,
-                        rung->wheel->official ? "the official releases" : rung->wheel->source);
+    rung->summary = af_arena_format(context->arena, "torch %s+%s has %s %s (%s)", version, cuda,
+                                    rung->wheel->package, rung->wheel->version,
+                                    af_fit_publisher(context->arena, rung->wheel));
 }
 
 /* What no torch could change, and what is closed for good. */

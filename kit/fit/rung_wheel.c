@@ -31,7 +31,7 @@ static const char *stage_text(const struct af_view *view, enum af_fit_stage stag
     const struct af_view_torch *torch = &view->torch;
     switch (stage) {
     case AF_FIT_STAGE_FILE:
-        return "that installers take, for this kind of GPU";
+        return "that installers accept, for this kind of GPU";
     case AF_FIT_STAGE_PLATFORM:
         return view->os == NULL ? "for the platform"
                                 : af_arena_format(arena, "for %s %s", view->os,
@@ -164,9 +164,8 @@ static void say_best(struct af_rung_context *context)
     context->rung->price.memory_bytes = 0;
     bool proved = (best->reason_bits & AF_REASON_BIT(AF_REASON_PROVED)) != 0;
     context->rung->summary = af_arena_format(
-        context->arena, "%s %s from %s%s%s%s", best->wheel->package, best->wheel->version,
-        best->wheel->official ? "the official releases" : best->wheel->source,
-        proved ? ", proved to load" : "",
+        context->arena, "%s %s (%s)%s%s%s", best->wheel->package, best->wheel->version,
+        af_fit_publisher(context->arena, best->wheel), proved ? ", proved to load" : "",
         proved && best->wheel->torch != NULL ? ", made for torch " : "",
         proved && best->wheel->torch != NULL ? best->wheel->torch : "");
 }

@@ -28,8 +28,9 @@ struct af_run {
     struct af_arena *arena; /* for all results */
     bool offline;
     bool allow_http;
-    const char *from;         /* folder to read files from, instead of the network; or NULL */
-    const char *torch_change; /* --allow-torch-change: the version of torch that is allowed; or NULL */
+    const char *from; /* folder to read files from, instead of the network; or NULL */
+    const char
+        *torch_change; /* --allow-torch-change: the version of torch that is allowed; or NULL */
 };
 
 /* What a run did. Texts in the run's arena. */

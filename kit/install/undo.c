@@ -294,8 +294,8 @@ static void recover_site(struct af_state *state, const char *site, struct af_are
     if (status == ANYFLASH_OK)
         status = af_recover_held(state, site, progress, &err);
     if (status != ANYFLASH_OK)
-        af_progress_message(progress, "an unfinished installation cannot be rolled back yet: %s",
-                            err.message);
+        af_progress_message(
+            progress, "an unfinished installation cannot be rolled back yet: %s", err.message);
     af_lock_release(&lock);
 }
 

@@ -14,6 +14,7 @@
 
 #include "kit/base/json.h"
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/catalog/catalog_rows.h"
 #include "kit/catalog/catalog_stored.h"
 #include "kit/catalog/listing.h"
@@ -45,9 +46,9 @@ enum anyflash_status af_update_save(const struct af_update *update, const char *
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "no folder for the catalog: HOME is not set");
     af_arena_init(&arena);
     const char *path = af_update_path(&arena, folder);
-    enum anyflash_status status =
-        path == NULL ? af_fail_memory(err)
-                     : af_catalog_stored_write(&update->catalog, &bytes, err);
+    enum anyflash_status status = path == NULL
+                                      ? af_fail_memory(err)
+                                      : af_catalog_stored_write(&update->catalog, &bytes, err);
     if (status == ANYFLASH_OK)
         status = af_folder_make(folder, 0700, err);
     if (status == ANYFLASH_OK) {
@@ -189,8 +190,8 @@ static enum anyflash_status get_pages(struct updating *updating,
         enum anyflash_status status = af_http_get_bytes(
             updating->http, url, ACCEPT, AF_LISTING_BYTES_MAX, &text, &bytes, &answer, err);
         if (status == ANYFLASH_OK)
-            status = af_listing_read(bytes, af_http_show(shown, sizeof shown, url), source,
-                                     rows, counts, err);
+            status = af_listing_read(bytes, af_url_show(shown, sizeof shown, url), source, rows,
+                                     counts, err);
         else
             updating->stopped = answer.rate_limited || answer.status == 0;
         af_arena_release(&text);

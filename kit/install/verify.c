@@ -257,7 +257,8 @@ static void take_call(struct verify *verify, const struct answer *answer)
         return;
     if (strcmp(outcome, "alien") == 0)
         row(verify, "call", AF_NO,
-            af_arena_format(verify->arena, "its Python files and its extension do not match: %s", error));
+            af_arena_format(verify->arena,
+                            "its Python files and its extension do not match: %s", error));
     else if (strcmp(outcome, "stopped") == 0)
         row(verify, "call", AF_UNKNOWN,
             "torch's operator accepts CUDA tensors only and stopped the call before the "
@@ -265,7 +266,8 @@ static void take_call(struct verify *verify, const struct answer *answer)
     else if (strcmp(outcome, "refused") == 0)
         row(verify, "call", AF_YES,
             af_arena_format(verify->arena,
-                            "the call reached the extension, which refused CPU tensors: %s", error));
+                            "the call reached the extension, which refused CPU tensors: %s",
+                            error));
     else
         row(verify, "call", AF_YES, "a call with CPU tensors succeeded");
 }

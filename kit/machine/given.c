@@ -253,7 +253,8 @@ enum anyflash_status af_machine_given(struct af_machine *machine, const char *wo
 {
     const char *equals = strchr(word, '=');
     if (equals == NULL)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--given: expected key=value, for example torch=2.9.1");
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "--given: expected key=value, for example torch=2.9.1");
     struct af_machine made = *machine;
     struct af_given given = {.machine = &made, .arena = &made.arena};
     struct af_span value = af_text_trim((struct af_span){equals + 1, strlen(equals + 1)});

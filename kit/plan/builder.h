@@ -65,9 +65,6 @@ const struct af_package *af_builder_package(const struct af_builder *builder, co
 /* A new environment first, where the present one may not be written to. */
 void af_plan_prepare(struct af_builder *builder);
 
-/* An address with each '+' as %2B, as indexes and lock files want it; in the arena. */
-const char *af_plan_url(struct af_arena *arena, const char *url);
-
 /* One exact file. */
 void af_plan_file(struct af_builder *builder, const struct af_step_wheel *wheel);
 

@@ -3,6 +3,7 @@
  * it loads: `inspect` reads its bytes, `install` does so too before it changes
  * anything, and tries it afterwards.
  */
+#include "kit/base/url.h"
 #include "kit/plan/builder.h"
 
 static const char *command(const char *const *words, size_t count, struct af_arena *arena)
@@ -16,7 +17,7 @@ bool af_plan_proof_make(const struct af_rung *rung, const struct af_machine *mac
 {
     if (!rung->prove_first || rung->wheel == NULL || rung->wheel->url == NULL)
         return false;
-    const char *url = af_plan_url(arena, rung->wheel->url);
+    const char *url = af_url_encode_plus(arena, rung->wheel->url);
     const char *prefix = af_fact_text_or(&machine->python.prefix, NULL);
     const char *inspect[] = {"anyflash", "inspect", url, "--against", prefix};
     const char *install[] = {"anyflash", "install", url, "--python", prefix};

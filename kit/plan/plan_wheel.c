@@ -4,17 +4,10 @@
  * other dependency, by itself.
  */
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/plan/builder.h"
 
 #include <string.h>
-
-const char *af_plan_url(struct af_arena *arena, const char *url)
-{
-    const char *plus;
-    while (url != NULL && (plus = strchr(url, '+')) != NULL)
-        url = af_arena_format(arena, "%.*s%%2B%s", (int)(plus - url), url, plus + 1);
-    return url;
-}
 
 /* "flash_attn" as installers list it: "flash-attn". */
 static const char *listed_name(struct af_arena *arena, const char *package)
@@ -33,7 +26,7 @@ static bool is_installed(const struct af_builder *builder, const char *name, con
         (package->missing_files.state == AF_FACT_KNOWN &&
          package->missing_files.value.list.count > 0))
         return false;
-    return af_equal(af_plan_url(builder->arena, package->origin.value.text), url);
+    return af_equal(af_url_encode_plus(builder->arena, package->origin.value.text), url);
 }
 
 static const char *full_version(struct af_arena *arena, const struct af_catalog_wheel *wheel)
@@ -58,8 +51,8 @@ void af_plan_file(struct af_builder *builder, const struct af_step_wheel *wheel)
     }
     af_builder_word(builder, wheel->path != NULL ? wheel->path : wheel->url);
     af_builder_end(builder, AF_STEP_WHEEL,
-                   wheel->path != NULL ? "install the wheel, from this very file"
-                                       : "install the wheel, by its exact address");
+                   wheel->path != NULL ? "install the wheel from this file"
+                                       : "install the wheel by its exact address");
     if (af_builder_last(builder) != NULL)
         af_builder_last(builder)->wheel = kept;
 }
@@ -81,7 +74,7 @@ static void install_einops(struct af_builder *builder)
         return;
     af_builder_install(builder);
     af_builder_word(builder, "einops");
-    af_builder_end(builder, AF_STEP_PACKAGES, "install einops, which flash-attn needs too");
+    af_builder_end(builder, AF_STEP_PACKAGES, "install einops, which flash-attn needs");
     af_builder_require(builder, "einops");
 }
 
@@ -106,23 +99,20 @@ void af_plan_check(struct af_builder *builder, const char *package)
 }
 
 /* Projects and environments whose manager would undo an install by hand. */
-static void advise(struct af_builder *builder, const char *name, const char *url)
+static void advise(struct af_builder *builder)
 {
     const struct af_machine *machine = builder->target.machine;
     for (size_t i = 0; i < machine->project_files.count; i++) {
         const struct af_project_file *file = &machine->project_files.rows[i];
         if (!af_fact_is(&file->tool, "uv"))
             continue;
-        af_builder_advice(builder,
-                          "`uv sync` removes what was installed by hand: name the file in "
-                          "[tool.uv.sources] too: %s = { url = \"%s\" }",
-                          name, url);
+        af_builder_advice(builder, "add it to the project, or the next `uv sync` removes it: "
+                                   "`anyflash config uv --write`");
         break;
     }
     if (builder->target.conda)
-        af_builder_advice(builder,
-                          "with a torch from conda-forge take conda-forge's flash-attn "
-                          "instead: it is built for that torch");
+        af_builder_advice(
+            builder, "if torch is from conda-forge, install conda-forge's flash-attn instead");
 }
 
 void af_plan_wheel(struct af_builder *builder)
@@ -130,20 +120,20 @@ void af_plan_wheel(struct af_builder *builder)
     const struct af_catalog_wheel *wheel = builder->rung->wheel;
     if (wheel == NULL || wheel->url == NULL)
         return;
-    const char *url = af_plan_url(builder->arena, wheel->url);
+    const char *url = af_url_encode_plus(builder->arena, wheel->url);
     const char *name = listed_name(builder->arena, wheel->package);
     if (url == NULL || name == NULL)
         return;
     if (is_installed(builder, name, url))
-        af_builder_advice(builder, "nothing to install: this very file is installed already");
+        af_builder_advice(builder, "nothing to install: this file is installed already");
     else
         install_wheel(builder, wheel, name, url);
     if (builder->rung->prove_first)
         af_builder_advice(builder,
-                          "whether it loads is open: `anyflash install %s` proves it first and "
-                          "installs nothing that does not load",
+                          "it is not proved that it loads: `anyflash install %s` checks that "
+                          "first and installs nothing that does not load",
                           url);
     install_einops(builder);
     af_plan_check(builder, wheel->package);
-    advise(builder, name, url);
+    advise(builder);
 }

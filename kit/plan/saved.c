@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/plan/builder.h"
 #include "kit/plan/saved_facts.h"
@@ -109,7 +110,7 @@ static enum anyflash_status read_wheel(struct reading *reading, const json_t *js
     if (filename == NULL || !is_requirement(package) || strchr(filename, '/') != NULL ||
         af_wheel_name_parse(filename, strlen(filename), &parts) != AF_WHEEL_NAME_VALID)
         return bad(reading, "a step has no wheel with a proper name");
-    if (url == NULL || (strncmp(url, "https://", 8) != 0 && strncmp(url, "http://", 7) != 0))
+    if (url == NULL || !af_url_is_http(url))
         return bad(reading, "a wheel has no address");
     if (sha256 != NULL && !is_hash(sha256))
         return bad(reading, "a SHA-256 has not 64 hexadecimal digits");

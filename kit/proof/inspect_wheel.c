@@ -31,6 +31,22 @@ static bool make_folders(char *path, size_t root_len)
     return true;
 }
 
+static enum anyflash_status write_all(void *context, const void *bytes, size_t len,
+                                      struct anyflash_error *err)
+{
+    const int *fd = context;
+    for (size_t done = 0; done < len;) {
+        ssize_t got = write(*fd, (const char *)bytes + done, len - done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return af_fail(err, ANYFLASH_E_IO, "cannot write an unpacked library: %s",
+                           strerror(errno));
+        done += (size_t)got;
+    }
+    return ANYFLASH_OK;
+}
+
 static enum anyflash_status unpack_one(struct af_inspect_target *target, struct af_arena *arena,
                                        struct af_inspect_extension *one,
                                        struct anyflash_error *err)
@@ -41,9 +57,10 @@ static enum anyflash_status unpack_one(struct af_inspect_target *target, struct 
         return af_fail_memory(err);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return af_fail(err, ANYFLASH_E_IO, "'%s' cannot be made: %s", path, strerror(errno));
+        return af_fail(err, ANYFLASH_E_IO, "cannot create '%s': %s", path, strerror(errno));
     char hex[AF_SHA256_HEX_BYTES];
-    enum anyflash_status status = af_zip_extract(target->zip, one->member, fd, hex, &why);
+    enum anyflash_status status =
+        af_zip_extract(&target->archive->zip, one->member, write_all, &fd, hex, &why);
     close(fd);
     one->file = path;
     if (status == ANYFLASH_E_DATA)
@@ -140,8 +157,8 @@ void af_inspect_target_close(struct af_inspect_target *target)
 {
     if (target->unpacked != NULL)
         remove_unpacked(target);
-    if (target->zip != NULL)
-        af_zip_close(target->zip);
+    if (target->archive != NULL)
+        af_wheel_archive_close(target->archive);
     if (target->source != NULL)
         af_source_close(target->source);
     *target = (struct af_inspect_target){0};
@@ -188,21 +205,10 @@ static struct af_span read_info(struct af_inspect_target *target, struct af_aren
                                 const char *file, size_t max_bytes)
 {
     struct af_span bytes = {NULL, 0};
-    const char *ending = af_arena_format(arena, ".dist-info/%s", file);
-    for (size_t i = 0; ending != NULL && i < target->zip->member_count; i++) {
-        const struct af_zip_member *member = &target->zip->members[i];
-        const char *slash = strchr(member->name, '/');
-        if (slash != NULL && strchr(slash + 1, '/') == NULL &&
-            af_ends_with(member->name, ending)) {
-            enum anyflash_status status =
-                af_zip_read(target->zip, member, arena, max_bytes, &bytes, NULL);
-            if (status != ANYFLASH_OK)
-                bytes = (struct af_span){NULL, 0};
-            arena->failed = arena->failed || status == ANYFLASH_E_NO_MEMORY;
-            break;
-        }
-    }
-    return bytes;
+    enum anyflash_status status =
+        af_wheel_archive_read_info(target->archive, file, arena, max_bytes, &bytes, NULL);
+    arena->failed = arena->failed || status == ANYFLASH_E_NO_MEMORY;
+    return status == ANYFLASH_OK ? bytes : (struct af_span){NULL, 0};
 }
 
 static void read_metadata(struct af_inspect_target *target, struct af_arena *arena)
@@ -308,7 +314,7 @@ static void compare_record(struct af_inspect_target *target, struct lies *lies)
     const char *first = NULL;
     bool has_record = rest.len > 0;
     while (line != NULL && af_formats_record_next(&rest, line)) {
-        const struct af_zip_member *member = af_zip_find(target->zip, line->path);
+        const struct af_zip_member *member = af_zip_find(&target->archive->zip, line->path);
         bool same = member != NULL &&
                     (line->size_bytes < 0 || (uint64_t)line->size_bytes == member->size_bytes);
         listed += member != NULL;
@@ -317,8 +323,8 @@ static void compare_record(struct af_inspect_target *target, struct lies *lies)
             first = af_text_scrub(lies->arena, line->path, SHOWN_BYTES);
     }
     size_t files = 0;
-    for (size_t i = 0; i < target->zip->member_count; i++)
-        files += !target->zip->members[i].is_folder;
+    for (size_t i = 0; i < target->archive->zip.member_count; i++)
+        files += !target->archive->zip.members[i].is_folder;
     if (!has_record)
         add_lie(lies, "it has no RECORD: installers refuse it");
     else if (wrong > 0)
@@ -353,8 +359,8 @@ static const char *stated_torch(struct af_arena *arena, const struct af_inspect_
 
 static void add_members(struct af_inspect_target *target, struct af_arena *arena)
 {
-    for (size_t i = 0; i < target->zip->member_count; i++) {
-        const struct af_zip_member *member = &target->zip->members[i];
+    for (size_t i = 0; i < target->archive->zip.member_count; i++) {
+        const struct af_zip_member *member = &target->archive->zip.members[i];
         if (member->is_folder || !af_proof_path_is_shared_library(member->name))
             continue;
         struct af_inspect_extension *one =

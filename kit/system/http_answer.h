@@ -8,14 +8,6 @@
 
 #include "kit/system/http.h"
 
-#define AF_HTTP_SHOWN_BYTES 200
-
-bool af_http_is_secure(const char *url);
-
-/* Whether the address may be requested: else fails with ARGUMENT, LIMIT or UNSUPPORTED. */
-enum anyflash_status af_http_check_url(const char *url, bool allow_http,
-                                       struct anyflash_error *err);
-
 /* Clears it: nothing is known yet. */
 void af_http_answer_init(struct af_http_answer *answer);
 

@@ -154,8 +154,6 @@ enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
 #define POLL_MS 100
 #define READ_BYTES 16384
 
-extern char **environ;
-
 struct stream {
     int fd; /* -1: at its end */
     struct af_text text;

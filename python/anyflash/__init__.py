@@ -1,11 +1,11 @@
 """FlashAttention on any machine.
 
     import anyflash
-    out = anyflash.attend(q, k, v, causal=True)      # NumPy, torch on CPU, DLPack
+    out = anyflash.attend(q, k, v, causal=True)             # NumPy, torch on CPU, DLPack
     out = anyflash.flash_attn_func(q, k, v, causal=True)    # torch, any device
 
-Importing this package imports neither torch nor NumPy and changes nothing.
-Every switch is a function with an undo.
+Importing this package imports neither torch nor NumPy and changes nothing. Every function
+that changes another library has one that undoes it.
 """
 
 import importlib
@@ -14,7 +14,7 @@ from ._attend import attend, attend_backward
 from ._lib import explain_kernel, set_threads, threads
 from ._version import __version__
 
-#: What needs torch, by the module it comes from; imported when it is first asked for.
+#: Functions that need torch, with their modules, which are imported at first use.
 _LAZY = {
     "explain": ".explain",
     "flash_attn_func": ".flash_attn",

@@ -1,6 +1,7 @@
-"""The program `anyflash`, which the package carries: `anyflash` and `python -m anyflash`.
+"""The command `anyflash`, also `python -m anyflash`.
 
-What needs Python is answered here; every other command is the C program's.
+Runs the commands that are written in Python, and the program that the package carries for all
+others.
 """
 
 import importlib
@@ -11,12 +12,13 @@ import sys
 
 from . import _command
 
-#: Commands that this package does itself: name and module, with main(words).
+#: Commands written in Python: name and module, which has main(words).
 _COMMANDS = {"providers": ".providers.table", "shim": ".shim"}
 
 
 def _ours(words):
-    """(module, words for it) where the command is done here: also its `help`."""
+    """(module, its words) if the command, or the one to help with, is written in Python; module
+    is None otherwise."""
     if len(words) == 2 and words[0] == "help" and words[1] in _COMMANDS:
         words = [words[1], "--help"]
     module = _COMMANDS.get(words[0]) if words else None
@@ -31,10 +33,11 @@ def main():
     program = pathlib.Path(__file__).parent / "bin" / "anyflash"
     if not program.exists():
         sys.exit(
-            "error: this build of the package has the engine only, not the program\n"
+            "error: this build of the package contains the engine only, not the program\n"
             "hint: `make install` in the sources builds both"
         )
-    # Installed beside torch, this environment is the one meant; in a tool's own, it is not.
+    # In an environment with torch the user means this environment; in one of a tool alone
+    # (pipx, uv tool), another.
     if sys.prefix != sys.base_prefix and importlib.util.find_spec("torch") is not None:
         os.environ.setdefault("VIRTUAL_ENV", sys.prefix)
     os.execv(program, [str(program), *words])

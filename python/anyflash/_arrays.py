@@ -1,8 +1,8 @@
 """Arrays of other packages as address, type, shape and strides, without importing any of them.
 
-NumPy (also ml_dtypes' bfloat16), torch CPU tensors, and whatever has __dlpack__.
-A View keeps its array alive. New arrays are made by the package of the array
-they are modelled on, or by NumPy.
+NumPy (with ml_dtypes also bfloat16), torch CPU tensors, and anything with __dlpack__. A View
+keeps its array alive. New arrays come from the package of the array that they are like, or
+from NumPy.
 """
 
 import ctypes
@@ -49,7 +49,7 @@ def _of_numpy(array, name):
     strides = array.strides
     if any(s % size for s in strides):
         raise ValueError(
-            f"{name}: strides {strides} are no multiples of the element size {size}"
+            f"{name}: strides {strides} are not multiples of the element size {size}"
         )
     return View(
         array.__array_interface__["data"][0],
@@ -76,7 +76,7 @@ _torch_table = {}
 
 def _of_torch(tensor, name):
     if tensor.device.type != "cpu":
-        raise ValueError(f"{name}: is on {tensor.device}, the engine computes on the CPU")
+        raise ValueError(f"{name}: is on {tensor.device}, but the engine computes on the CPU")
     if tensor.requires_grad and sys.modules["torch"].is_grad_enabled():
         raise ValueError(
             f"{name}: requires a gradient; use anyflash.flash_attn_func, or detach()"
@@ -133,7 +133,7 @@ def _of_dlpack(array, name):
             strides.insert(0, step)
             step *= extent
         strides = tuple(strides)
-    # The capsule stays unconsumed: it owns the memory until the View goes.
+    # The capsule is not consumed: it owns the memory as long as the View exists.
     return View(
         tensor.data + tensor.byte_offset if tensor.data else 0,
         dtype,
@@ -144,7 +144,7 @@ def _of_dlpack(array, name):
 
 
 def view(array, name):
-    """The array as a View; TypeError for what is no array or of another element type."""
+    """The array as a View; raises TypeError for other objects and element types."""
     package = type(array).__module__.partition(".")[0]
     if package == "torch" and hasattr(array, "data_ptr"):
         return _of_torch(array, name)
@@ -152,16 +152,16 @@ def view(array, name):
         return _of_numpy(array, name)
     if hasattr(array, "__dlpack__"):
         return _of_dlpack(array, name)
-    raise TypeError(f"{name}: {type(array).__name__} is no array")
+    raise TypeError(f"{name}: {type(array).__name__} is not an array")
 
 
 def is_writable(array):
-    """False for a NumPy array, or what has its flags, that is marked read-only."""
+    """False for an array that is marked read-only, with flags like NumPy's."""
     return getattr(getattr(array, "flags", None), "writeable", True) is not False
 
 
 def new_like(model, shape, dtype):
-    """A new contiguous array of F32, F16 or BF16, of the package of `model`."""
+    """A new contiguous array of F32, F16 or BF16, from the package of the array `model`."""
     package = type(model).__module__.partition(".")[0]
     if package == "torch":
         torch = sys.modules["torch"]

@@ -1,4 +1,4 @@
-"""attend and attend_backward: arrays in, arrays out, by the engine.
+"""attend() and attend_backward(): arrays in, arrays out, computed by the engine.
 
 Letters: B batch, H query heads, G key heads (H is a multiple of G), Sq and Sk
 lengths, D head size, Dv value size.
@@ -15,7 +15,7 @@ _NONE = (0, 0, 0, 0, 0, 0)
 
 
 class _Call:
-    """One problem: the values for the struct, and the arrays that must live as long."""
+    """One problem: the values for the struct, and the arrays that they point into."""
 
     def __init__(self, layout):
         if layout not in ("bshd", "bhsd"):
@@ -43,7 +43,7 @@ class _Call:
         return found
 
     def rows(self, array, name, packed=False):
-        """(values of a struct tensor, (B, heads, rows, dim), View) of q, k, v or an output."""
+        """(struct tensor as values, (B, heads, rows, dim), View) of q, k, v or an output."""
         found = self.array(array, name, _FLOATS)
         rank = 3 if packed else 4
         if len(found.shape) != rank:
@@ -53,8 +53,8 @@ class _Call:
             )
         if found.strides[-1] != 1 and found.shape[-1] > 1 and 0 not in found.shape:
             raise ValueError(
-                f"{name}: the last dimension has stride {found.strides[-1]}, "
-                "it must be contiguous"
+                f"{name}: the last dimension must be contiguous, but has stride "
+                f"{found.strides[-1]}"
             )
         if packed:
             shape = (1, found.shape[1], found.shape[0], found.shape[2])
@@ -66,14 +66,14 @@ class _Call:
         return (found.address, found.dtype, 0, *strides), shape, found
 
     def given(self, array, name, shape, packed):
-        """The values of rows() of an array that must have `shape`."""
+        """rows() of an array that must have `shape`: only the values."""
         values, _, found = self.rows(array, name, packed)
         if tuple(found.shape) != tuple(shape):
             raise ValueError(f"{name}: shape {tuple(found.shape)}, expected {tuple(shape)}")
         return values
 
     def output(self, array, name, shape, packed):
-        """given() of an array into which the engine writes."""
+        """given() of an array that the engine writes to."""
         values = self.given(array, name, shape, packed)
         if not is_writable(array):
             raise ValueError(f"{name}: is read-only")
@@ -94,8 +94,8 @@ class _Call:
         strides = [0 if have == 1 else stride for have, stride in zip(shape, strides)]
         if shape[3] != wanted[3] or (wanted[3] > 1 and strides[3] != 1):
             raise ValueError(
-                f"{name}: its last dimension must be {wanted[3]} contiguous keys, "
-                "it may not be broadcast"
+                f"{name}: the last dimension must be {wanted[3]} contiguous keys, and cannot "
+                "be broadcast"
             )
         self.set(name, found.address, found.dtype, 0, *strides[:3])
 
@@ -122,26 +122,26 @@ class _Call:
 
 
 def _set_lengths(call, options, q_shape, k_shape):
-    """Sizes of the problem, and all that says which rows belong to a sequence."""
+    """Sets the sizes of the problem, and which rows belong to which sequence."""
     cu_q, cu_k = options["cu_seqlens_q"], options["cu_seqlens_k"]
     batch, q_len = q_shape[0], q_shape[2]
     if cu_q is not None:
         starts = call.array(cu_q, "cu_seqlens_q", ("int32",)).shape
         if len(starts) != 1 or starts[0] < 1:
             raise ValueError(
-                f"cu_seqlens_q: shape {tuple(starts)}, it must be one dimension with one "
-                "element more than there are sequences"
+                f"cu_seqlens_q: shape {tuple(starts)}, expected one dimension with one element "
+                "more than there are sequences"
             )
         batch = starts[0] - 1
         if options["max_seqlen_q"] is None:
-            raise ValueError("max_seqlen_q: is needed with cu_seqlens_q")
+            raise ValueError("max_seqlen_q: is required with cu_seqlens_q")
         call.set("cu_seqlens_q", call.integers(cu_q, "cu_seqlens_q"))
         call.set("total_q", q_shape[2])
         q_len = options["max_seqlen_q"]
     k_len = k_shape[2]
     if cu_k is not None:
         if options["max_seqlen_k"] is None:
-            raise ValueError("max_seqlen_k: is needed with cu_seqlens_k")
+            raise ValueError("max_seqlen_k: is required with cu_seqlens_k")
         call.set("cu_seqlens_k", call.integers(cu_k, "cu_seqlens_k", batch + 1))
         call.set("total_k", k_shape[2])
         k_len = options["max_seqlen_k"]
@@ -169,11 +169,11 @@ def _set_append(call, options, batch):
     if options["k_new"] is not None:
         for name in ("k", "v"):
             if not is_writable(options[name]):
-                raise ValueError(f"{name}: is read-only, k_new and v_new are written to it")
+                raise ValueError(f"{name}: is read-only, but k_new and v_new are written to it")
         k_new, shape, _ = call.rows(options["k_new"], "k_new")
         v_new, v_shape, _ = call.rows(options["v_new"], "v_new")
         if shape[:3] != v_shape[:3] or shape[0] != batch:
-            raise ValueError(f"k_new and v_new: shapes {shape} and {v_shape} do not agree")
+            raise ValueError(f"k_new and v_new: shapes {shape} and {v_shape} do not match")
         call.set("k_new", *k_new)
         call.set("v_new", *v_new)
         call.set("new_len", shape[2])
@@ -193,7 +193,7 @@ def _set_append(call, options, batch):
 
 
 def _set_scores(call, options, batch):
-    """What changes a score or hides a key."""
+    """Sets everything that changes a score or hides a key."""
     heads = call.get("heads")
     left, right = options["window"]
     offsets = options["causal_offsets"]
@@ -264,7 +264,7 @@ _OPTIONS = {
 
 
 def _problem(q, k, v, layout, given):
-    """A _Call with everything but the outputs, and q's shape (1 or B, H, rows, D) and Dv."""
+    """(a _Call with everything but the outputs, q's shape (1 or B, H, rows, D), q's View)."""
     options = {**_OPTIONS, **given}
     if len(options) > len(_OPTIONS):
         unknown = next(name for name in given if name not in _OPTIONS)
@@ -280,7 +280,7 @@ def _problem(q, k, v, layout, given):
         )
     if k_shape[:3] != v_shape[:3]:
         raise ValueError(
-            f"k and v: shapes {tuple(k_view.shape)} and {tuple(v_view.shape)} do not agree"
+            f"k and v: shapes {tuple(k_view.shape)} and {tuple(v_view.shape)} do not match"
         )
     if q_shape[3] != k_shape[3]:
         raise ValueError(f"q and k: head sizes {q_shape[3]} and {k_shape[3]} differ")
@@ -321,14 +321,16 @@ def attend(
 ):
     """Exact attention on the CPU: softmax(scale * q k^T + ...) v.
 
+    >>> out = anyflash.attend(q, k, v, causal=True)
+
     q: [B, Sq, H, D], k: [B, Sk, G, D], v: [B, Sk, G, Dv] (layout "bshd"), or heads before
     rows ("bhsd"); float32, float16 or bfloat16, the same for all; any strides with a
     contiguous last dimension; nothing is copied. NumPy arrays, torch CPU tensors, or
     anything with __dlpack__.
 
-    Options, all by keyword:
+    Keyword options:
       causal, window=(left, right), align="bottom-right"|"top-left", causal_offsets [B] int32:
-        visibility, as in flash-attn; -1 in a window is no limit
+        which keys are visible, as in flash-attn; -1 in a window is no limit
       scale: factor of the scores, default 1/sqrt(D); softcap: cap * tanh(score / cap)
       alibi_slopes: float32 [H] or [B, H]; sinks: float32 [H]
       bias: float [.., Sq, Sk], added; mask: bool [.., Sq, Sk], True is visible; both broadcast
@@ -339,14 +341,14 @@ def attend(
         int32 [B]; k_new, v_new: appended to k, v in place at seqused_k; rotary_cos, rotary_sin
         float32 [rows, dim / 2] with rotary_interleaved
       dropout: probability, with philox=(seed, offset)
-      out: where the result goes; return_lse: also return the logarithm of each row's sum,
-        float32 [B, H, Sq] ([H, total] when packed), -inf for a row that sees no key
+      out: array for the result; return_lse: also return the logsumexp of each row, float32
+        [B, H, Sq] ([H, total] when packed), -inf for a row that sees no key
 
-    Returns out, or (out, lse). Raises ValueError or TypeError naming the argument,
-    NotImplementedError for what the engine does not do, MemoryError. Gradients:
-    attend_backward(), or the torch functions of this package.
+    Returns out, or (out, lse). Raises ValueError or TypeError that names the argument,
+    NotImplementedError for options that the engine does not support, or MemoryError. For
+    gradients use attend_backward(), or the torch functions of this package.
     """
-    context = _lib._context  # held here: set_threads() may be called meanwhile
+    context = _lib._context  # a reference: set_threads() may be called meanwhile
     if _threads_of is None:
         done = _fast(q, k, v, layout, out, return_lse, context.address, options)
         if done is not None:
@@ -383,9 +385,12 @@ def attend_backward(
 ):
     """Gradients of attend() with the same arguments and options.
 
-    dout and out: as the output; lse: as attend(..., return_lse=True) gave it; dlse: gradient
-    of lse, or None. Returns (dq, dk, dv), then dbias [of bias's shape, float32] and dsinks
-    [H] where asked for. Deterministic for every number of threads.
+    >>> out, lse = anyflash.attend(q, k, v, causal=True, return_lse=True)
+    >>> dq, dk, dv = anyflash.attend_backward(dout, q, k, v, out, lse, causal=True)
+
+    dout: gradient of out; dlse: gradient of lse, or None. Returns (dq, dk, dv), then dbias
+    [of bias's shape, float32] with return_dbias, and dsinks [H] with return_dsinks. The same
+    bits for every number of threads.
     """
     call, q_shape, q_view = _problem(q, k, v, layout, options)
     packed_q = options.get("cu_seqlens_q") is not None
@@ -424,7 +429,7 @@ def attend_backward(
 
 
 def _new_dbias(call, bias, model):
-    """A zeroed-by-the-engine gradient of bias's shape, summed where bias is broadcast."""
+    """An array for the gradient of bias, which the engine zeroes and sums over broadcasts."""
     if bias is None:
         raise ValueError("return_dbias: there is no bias")
     shape = tuple(view(bias, "bias").shape)

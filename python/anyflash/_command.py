@@ -1,7 +1,9 @@
-"""What the commands done in Python share: their options, their output, and how they end.
+"""What the commands written in Python share: parsing options, output, and exit codes.
 
-As the program's: errors on stderr with a hint, exit code 2 for wrong words, 3 where the
-output cannot be written, 130 for Ctrl-C, and quietly by SIGPIPE where nobody reads on.
+    sys.exit(_command.run(main, words))
+
+The same as in the C program: errors on stderr with a hint; exit code 2 for wrong usage, 3 if
+the output cannot be written, 130 for Ctrl-C; killed by SIGPIPE if the reader closes the pipe.
 """
 
 import difflib
@@ -14,7 +16,7 @@ WIDTH = 80
 
 
 class Usage(Exception):
-    """Words that a command does not take, and what to do about it."""
+    """Wrong usage of a command; `hint`: what to do about it."""
 
     def __init__(self, message, hint):
         super().__init__(message)
@@ -22,10 +24,10 @@ class Usage(Exception):
 
 
 def parse(words, options):
-    """(what was given: {name: True or its value}, the other words).
+    """(the options: {name: True or its value}, the other words).
 
-    `options`: {"--json": None, "--python": "PATH", "-p": "--python"}: None takes no value, a
-    word names the value, and a word with dashes is another name's.
+    `options`: {"--json": None, "--python": "PATH", "-p": "--python"}: None for an option
+    without a value, the value's name, or for a short form the option it stands for.
     """
     given, rest, words = {}, [], list(words)
     while words:
@@ -37,7 +39,7 @@ def parse(words, options):
         if name not in options:
             near = difflib.get_close_matches(name, options, 1)
             hint = f"did you mean '{near[0]}'?" if near else "--help lists the options"
-            raise Usage(f"no option is called {ascii(name)}", hint)
+            raise Usage(f"unknown option {ascii(name)}", hint)
         if (options[name] or "").startswith("-"):
             name = options[name]
         if options[name] is None and has_value:
@@ -52,7 +54,7 @@ def parse(words, options):
 
 
 def wrapped(first, text):
-    """The text in lines of WIDTH after `first`, and below it."""
+    """`first` and the text, wrapped at WIDTH; later lines are indented to where it begins."""
     below = " " * len(first)
     return textwrap.fill(text, WIDTH, initial_indent=first, subsequent_indent=below)
 
@@ -64,17 +66,17 @@ def fail(message, hint=""):
 
 
 def _failed(error):
-    """3, with the cause: of a file that has a name, or else of the output."""
+    """Prints why a file, or else the output, cannot be written; returns exit code 3."""
     if error.filename is not None:
         fail(error)
         return 3
     fail(f"cannot write to standard output: {error.strerror}")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter tries it again
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter flushes it again
     return 3
 
 
 def run(main, words):
-    """The exit code of main(words), however it ends."""
+    """Runs main(words) and returns the exit code, also after errors and Ctrl-C."""
     try:
         code = main(words)
         sys.stdout.flush()

@@ -1,26 +1,38 @@
-"""What _masked.py does on the CPU, on other devices: by flash_attn's functions, or by torch.
+"""attend_masked() of _masked.py for other devices: by flash_attn's functions, or by torch.
 
-Padding is taken out before and put back after, as transformers itself does for flash_attn.
-A mask that is not one of keys goes by plain matrix products.
+    out = attend_elsewhere(q, k, v, Keys(padding), None, scale, True, -1, -1, 0.0, 0.0, 0)
+
+Padding is removed before and put back after, as transformers itself does for flash_attn.
+Scores, which flash_attn has no argument for, go through plain matrix products.
 """
 
 import torch
 
 from . import _sink_functions
-from ._masked import is_packed, is_short, keys_of, run_of, sequence_starts, window_of
+from ._masked import (
+    PACKED,
+    Keys,
+    Scores,
+    Sequences,
+    Starts,
+    run_of,
+    sequence_starts,
+    used_of,
+    window_of,
+)
 
 
 def visible_mask(mask, causal, window, q_len, k_len):
-    """bool [B, 1, Sq, Sk], True is visible, of a mask that is short."""
+    """bool [B, 1, Sq, Sk], True is visible, of Keys or Sequences."""
     left, right = window_of(mask, causal) or window
-    if mask.dtype == torch.int64:
-        numbers, offset = mask[:, 0, 0, 1:], 0
+    if isinstance(mask, Sequences):
+        numbers, offset = mask.numbers, 0
         visible = numbers[:, None, :, None] == numbers[:, None, None, :]
     else:
-        keys, used = keys_of(mask)
-        visible, offset = keys[:, None, None, :], used - q_len
-    query = torch.arange(q_len, device=mask.device)[:, None] + offset
-    key = torch.arange(k_len, device=mask.device)
+        visible, offset = mask.visible[:, None, None, :], used_of(mask) - q_len
+    device = visible.device
+    query = torch.arange(q_len, device=device)[:, None] + offset
+    key = torch.arange(k_len, device=device)
     if causal:
         visible = visible & (key <= query)
     if left >= 0:
@@ -31,7 +43,7 @@ def visible_mask(mask, causal, window, q_len, k_len):
 
 
 def _plain(query, key, value, mask, sinks, scale, softcap, dropout):
-    """softmax(query key^T) value in float32; mask: of rank 4."""
+    """softmax(query key^T) value in float32; mask: of scores, bool or added."""
     group = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1)
     scores = query.float() @ key.float().transpose(-1, -2) * scale
@@ -56,10 +68,10 @@ def _lengths(counts):
 def _unpadded(query, key, value, mask, aligned):
     """(q, k, v as packed rows, cu_q, cu_k, the rows' places in query) without hidden rows.
 
-    aligned: queries are rows of the keys' sequence, and those that are padding go too.
+    aligned: queries are rows of the keys' sequence, and those of padding are removed, too.
     """
     batch, q_len = query.shape[:2]
-    keys, used = keys_of(mask)
+    keys, used = mask.visible, used_of(mask)
     queries = keys.new_ones(batch, q_len)
     if aligned and q_len > 1:
         queries = keys[:, used - q_len : used]
@@ -68,11 +80,11 @@ def _unpadded(query, key, value, mask, aligned):
     return (*rows, _lengths(queries.sum(1)), _lengths(keys.sum(1)), places)
 
 
-def _plainly(mask, cu_q, window):
-    """Whether flash_attn's functions cannot say this."""
-    if mask is None or is_packed(mask, cu_q):
+def _has_holes(mask, window):
+    """Whether a window is over keys with hidden ones between them: removing those shifts it."""
+    if not isinstance(mask, Keys) or window == (-1, -1):
         return False
-    return not is_short(mask) or (window != (-1, -1) and run_of(keys_of(mask)[0]) is None)
+    return run_of(mask.visible) is None
 
 
 def attend_elsewhere(
@@ -80,8 +92,6 @@ def attend_elsewhere(
     key,
     value,
     mask,
-    cu_q,
-    cu_k,
     sinks,
     scale,
     causal,
@@ -93,11 +103,11 @@ def attend_elsewhere(
 ):
     """As _masked.attend_masked, for any device."""
     window = window_of(mask, causal) or (left, right)
-    if _plainly(mask, cu_q, window):
-        if is_short(mask):
-            mask = visible_mask(mask, causal, window, query.shape[2], key.shape[2])
-        mask = mask[..., : key.shape[2]]
-        return _plain(query, key, value, mask, sinks, scale, softcap, dropout)
+    if _has_holes(mask, window):
+        mask = Scores(visible_mask(mask, causal, window, query.shape[2], key.shape[2]))
+    if isinstance(mask, Scores):
+        values = mask.values[..., : key.shape[2]]
+        return _plain(query, key, value, values, sinks, scale, softcap, dropout)
     options = {
         "dropout_p": dropout,
         "softmax_scale": scale,
@@ -107,12 +117,14 @@ def attend_elsewhere(
         "s_aux": sinks,
     }
     query, key, value = (x.transpose(1, 2) for x in (query, key, value))
-    if mask is None and cu_q is None:
+    if mask is None:
         return _sink_functions.flash_attn_func(query, key, value, **options)
-    if is_packed(mask, cu_q):
+    if isinstance(mask, PACKED):
         places = None
-        if cu_q is None:
-            cu_q = cu_k = sequence_starts(mask)
+        if isinstance(mask, Sequences):
+            starts = sequence_starts(mask.numbers)
+            mask = Starts(starts, starts)
+        cu_q, cu_k = mask.cu_q, mask.cu_k
         q, k, v = (x.flatten(0, 1) for x in (query, key, value))
     else:
         aligned = causal or window != (-1, -1)

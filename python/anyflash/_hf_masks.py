@@ -1,8 +1,15 @@
 """The mask function of transformers for attention that knows causality, windows and padding.
 
-Where a mask is causal, full, a window, padded, packed, or cut by a static cache, a tensor
-with one number for each key says all of it (_masked.py has its forms), or none is needed.
-Any other pattern, as chunks or a prefix, becomes the mask of transformers' own sdpa_mask.
+    AttentionMaskInterface.register("anyfa", mask)      # makes the tensor that models pass on
+    typed = unpack(attention_mask)                      # what _masked.py takes, in each layer
+
+Models pass masks on as tensors, so mask() packs one of _masked.py's types into a tensor:
+  None                     causal or full attention
+  bool [B, Sk]             Keys(visible)
+  int32 [B, 1, 1, 1 + Sk]  Keys: the window, then for each key 0 where it is hidden, else `used`
+  int64 [B, 1, 1, 1 + S]   Sequences: the window, then the numbers
+  any other                Scores: what transformers' own sdpa_mask makes of a pattern that is
+                           none of these, such as chunks or a prefix, or what a caller passed
 """
 
 import torch
@@ -17,7 +24,9 @@ from transformers.masking_utils import (
     sliding_window_overlay,
 )
 
-# transformers composes masks of functions made by functions: what one does shows in its code.
+from ._masked import Keys, Remembered, Scores, Sequences
+
+# transformers composes masks from closures: a mask's code says which function made it.
 _AND = and_masks(causal_mask_function).__code__
 _WINDOW = sliding_window_overlay(1).__code__
 _WINDOW_BOTH = sliding_window_bidirectional_overlay(1).__code__
@@ -64,13 +73,34 @@ def _pattern(function):
     return None if simple is None else (*simple, None)
 
 
-def _with_window(window, numbers):
-    """One of rank 4: generate() gives masks of rank 2 to mask() again, turned to bool."""
+def _pack(window, numbers):
+    """Of rank 4: generate() passes masks of rank 2 to mask() again, converted to bool."""
     return torch.nn.functional.pad(numbers, (1, 0), value=window)[:, None, None, :]
 
 
+def _unpack(mask):
+    if mask.dtype == torch.bool and mask.dim() == 2:
+        return Keys(mask)
+    if mask.dtype not in (torch.int32, torch.int64):
+        return Scores(mask)
+    window, numbers = mask[0, 0, 0, 0], mask[:, 0, 0, 1:]
+    if mask.dtype == torch.int64:
+        return Sequences(numbers, window)
+    return Keys(numbers != 0, numbers.max(), window)
+
+
+_last = Remembered()
+
+
+def unpack(mask):
+    """The tensor that mask() or a caller made, as a type of _masked.py; None for None."""
+    if mask is None or torch.compiler.is_compiling():
+        return None if mask is None else _unpack(mask)
+    return _last.get((mask,), None, lambda: _unpack(mask))
+
+
 def _padding(attention_mask, kv_length, kv_offset):
-    """bool [B, Sk] of the keys that are there; what attention_mask is too short for is not."""
+    """bool [B, Sk] of the keys that are there; those past the end of attention_mask are not."""
     missing = kv_offset + kv_length - attention_mask.shape[-1]
     if missing > 0:
         attention_mask = torch.nn.functional.pad(attention_mask, (0, missing))
@@ -78,23 +108,21 @@ def _padding(attention_mask, kv_length, kv_offset):
 
 
 def with_sequences(mask, position_ids, batch, q_len, k_len):
-    """`mask`, or one of packed sequences if positions restart and no mask says so.
+    """`mask`, or Sequences if positions restart and the mask says nothing of sequences.
 
-    Not every model shows its positions to its mask; where flash_attn computes, transformers
-    looks at them here too.
+    Not every model passes its positions to its mask; where flash_attn computes, transformers
+    looks at them in each layer, too.
     """
     if position_ids is None or batch != 1 or not 1 < q_len == k_len:
         return mask
     if position_ids.shape != (1, q_len):
         return mask
-    if mask is not None and mask.dtype != torch.int32:
+    if not (mask is None or isinstance(mask, Keys) and mask.window is not None):
         return mask
     numbers = torch.nn.functional.pad((position_ids.diff() != 1).cumsum(-1), (1, 0))
     if not torch.compiler.is_compiling() and numbers[0, -1] == 0:
         return mask
-    if mask is None:
-        return _with_window(0, numbers)
-    return torch.cat((mask[..., :1].to(numbers.dtype), numbers[:, None, None, :]), -1)
+    return Sequences(numbers, None if mask is None else mask.window)
 
 
 def mask(
@@ -108,7 +136,7 @@ def mask(
     device="cpu",
     **kwargs,
 ):
-    """The mask for _masked.py, or None; arguments as of transformers' mask functions."""
+    """A mask function of transformers: a mask as the head says, packed into a tensor."""
     pattern = _pattern(mask_function)
     if pattern is None:
         kwargs.update(allow_is_causal_skip=False, allow_is_bidirectional_skip=False)
@@ -126,7 +154,7 @@ def mask(
     causal, window, numbers = pattern
     window = window if window < kv_length else 0
     if numbers is not None:
-        return _with_window(window, numbers)
+        return _pack(window, numbers)
     keys = None
     if attention_mask is not None:
         keys = _padding(attention_mask, kv_length, kv_offset)
@@ -134,11 +162,11 @@ def mask(
             keys = None
     used = q_offset + q_length - kv_offset
     last = isinstance(used, int) and used == kv_length  # the last query is at the last key
-    whole = keys is None or kv_offset == 0  # what comes back here must not be cut twice
+    whole = keys is None or kv_offset == 0  # a mask that comes back must not be cut twice
     if window == 0 and whole and (last or not causal):
         return keys
     codes = torch.arange(kv_length, device=device) < (used if causal else kv_length)
     if keys is not None:
         codes = codes & keys
     codes = torch.where(codes, used, 0).to(torch.int32).expand(batch_size, kv_length)
-    return _with_window(window, codes)
+    return _pack(window, codes)

@@ -1,7 +1,7 @@
-"""libanyflash by ctypes: the argument struct, contexts, errors. No third package.
+"""libanyflash by ctypes: the argument struct, contexts, errors. Needs no other package.
 
-The struct of anyflash.h is written by one struct.Struct.pack_into per call:
-setting a hundred ctypes fields one by one would cost more than a small attention.
+The struct of anyflash.h is written by one struct.Struct.pack_into per call: setting a hundred
+ctypes fields one by one would cost more than a small attention.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ from ._version import __version__
 
 F32, F16, BF16, BOOL = 1, 2, 3, 4
 
-#: Members of struct anyflash_attend_args, in its order: name and struct format.
+#: Members of struct anyflash_attend_args in order: name and struct format.
 _TENSOR = "Pii3q"
 _MEMBERS = (
     ("struct_size", "N"),
@@ -72,7 +72,7 @@ _MEMBERS = (
 _FORMAT = struct.Struct("@" + "".join(letters for _, letters in _MEMBERS))
 _BACKWARD = struct.Struct("@NP" + _TENSOR * 5 + "PP")
 
-#: Where each member's first value stands among the values that are packed.
+#: Index of each member's first value among the values that are packed.
 AT = {}
 for _name, _letters in _MEMBERS:
     AT[_name] = sum(
@@ -102,18 +102,21 @@ class _ContextArgs(ctypes.Structure):
     ]
 
 
-#: Exceptions by enum anyflash_status; every other status is a RuntimeError.
+#: Exceptions by enum anyflash_status; any other status is a RuntimeError.
 _EXCEPTIONS = {1: ValueError, 2: MemoryError, 8: NotImplementedError}
 
 
-#: All that the package calls: a library without one of them is an older build.
-_FUNCTIONS = (
+#: All functions that the package calls: a library without one of them is an older build.
+_ENGINE = (
     "anyflash_attend",
     "anyflash_attend_backward",
     "anyflash_context_free",
     "anyflash_context_new",
     "anyflash_explain",
     "anyflash_merge",
+    "anyflash_version_text",
+)
+_BINDINGS = (
     "anyflash_python_attend",
     "anyflash_torch_caller",
     "anyflash_torch_context",
@@ -122,76 +125,76 @@ _FUNCTIONS = (
     "anyflash_torch_enable",
     "anyflash_torch_operators",
     "anyflash_torch_withdraw",
-    "anyflash_version_text",
+)
+_REMEDY = (
+    "build it again (make install, or pip install . in anyflash's sources), or set "
+    f"ANYFLASH_LIBRARY to the libanyflash.so of {__version__}"
 )
 
 
-def _check(library, path):
-    """A library of another version would fail late, in the middle of a call."""
-    remedy = (
-        "build it again (make install, or pip install . in anyflash's sources), or let "
-        f"ANYFLASH_LIBRARY name the libanyflash.so of {__version__}"
-    )
-    missing = [name for name in _FUNCTIONS if not hasattr(library, name)]
-    if "anyflash_version_text" not in missing:
+def _open(path, functions):
+    """The library, with all of `functions`; without one a call would fail much later."""
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(f"anyflash cannot load its library '{path}': {error}") from None
+    if hasattr(library, "anyflash_version_text"):
         library.anyflash_version_text.restype = ctypes.c_char_p
         version = library.anyflash_version_text().decode("utf-8", "replace")
         if version != __version__:
             raise ImportError(
                 f"anyflash {__version__} cannot use its library '{path}', which is version "
-                f"{version}: {remedy}"
+                f"{version}: {_REMEDY}"
             )
+    missing = [name for name in functions if not hasattr(library, name)]
     if missing:
         raise ImportError(
             f"anyflash {__version__} cannot use its library '{path}', an older build without "
-            f"{', '.join(missing)}: {remedy}"
+            f"{', '.join(missing)}: {_REMEDY}"
         )
-
-
-def _load():
-    path = os.environ.get("ANYFLASH_LIBRARY") or os.path.join(
-        os.path.dirname(__file__), "libanyflash.so"
-    )
-    try:
-        library = ctypes.CDLL(path)
-    except OSError as error:
-        raise ImportError(f"anyflash cannot load its library '{path}': {error}") from None
-    _check(library, path)
-    for name in (
-        "anyflash_attend",
-        "anyflash_attend_backward",
-        "anyflash_explain",
-        "anyflash_context_new",
-    ):
-        getattr(library, name).restype = ctypes.c_int
-    library.anyflash_context_free.restype = None
     return library
 
 
-_library = _load()
+def _load():
+    """(the engine, the bindings for NumPy and torch): libanyflash.so, and beside it
+    libanyflash_python.so, which links to the first."""
+    path = os.environ.get("ANYFLASH_LIBRARY") or os.path.join(
+        os.path.dirname(__file__), "libanyflash.so"
+    )
+    library = _open(path, _ENGINE)
+    library.anyflash_context_free.restype = None
+    path_of_bindings = os.path.join(os.path.dirname(path), "libanyflash_python.so")
+    # FALLBACK for a build whose libanyflash.so has the bindings, too: delete this `if` when no
+    # build makes one.
+    if not os.path.exists(path_of_bindings):
+        path_of_bindings = path
+    return library, _open(path_of_bindings, _BINDINGS)
+
+
+_library, bindings = _load()
 _attend = _library.anyflash_attend
 _backward = _library.anyflash_attend_backward
 
 
 def _builtin():
-    """attend() of anyflash_python.h, or None where this interpreter has no place for it."""
+    """attend() of anyflash_python.h, or None if this interpreter does not support it."""
     if sys.implementation.name != "cpython" or "t" in getattr(sys, "abiflags", ""):
         return None
-    make = ctypes.PyDLL(None, handle=_library._handle).anyflash_python_attend
+    make = ctypes.PyDLL(None, handle=bindings._handle).anyflash_python_attend
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_void_p]
     try:
         return make(ctypes.pythonapi._handle, None)
-    except ValueError:  # what ctypes makes of NULL
+    except ValueError:  # ctypes raises it for NULL
         return None
 
 
-#: attend(q, k, v, layout, out, return_lse, context's address, options), which does all in C,
-#: or None for what it does not take.
+#: attend(q, k, v, layout, out, return_lse, context's address, options) in C; returns None for
+#: arguments that it does not support.
 fast_attend = _builtin() or (lambda *arguments: None)
 
 
 def values():
-    """A new list of values for the struct, as ANYFLASH_ATTEND_ARGS_INIT sets them."""
+    """A new list of values for the struct, the same as ANYFLASH_ATTEND_ARGS_INIT."""
     return _EMPTY[:]
 
 
@@ -200,7 +203,7 @@ def _fail(status, error):
 
 
 class _Local(threading.local):
-    """Buffers that one thread packs into: no allocation, no lock in a call."""
+    """Buffers of one thread, so that a call needs no allocation and no lock."""
 
     def __init__(self):
         self.forward = ctypes.create_string_buffer(_FORMAT.size)
@@ -215,7 +218,7 @@ _local = _Local()
 
 
 class _Context:
-    """The engine's thread pool of this process; made at the first call, anew after a fork."""
+    """The engine's thread pool of this process; created at the first call, again in a fork."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -250,7 +253,7 @@ _context = _Context()
 
 
 def _forget_context():
-    """In a forked child the pool's threads do not exist: leave the parent's pool alone."""
+    """In a forked child: forgets the pool, which has no threads there, without freeing it."""
     global _context
     old, _context = _context, _Context()
     _context.count, old.handle = old.count, None
@@ -261,10 +264,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def set_threads(count):
-    """Computes on `count` threads from now on; 0: all cores that affinity and cgroup leave us.
+    """Sets the number of threads; 0: all cores that affinity and cgroup allow.
 
-    Calls that run meanwhile finish on the old threads, which end with them. Raises
-    ValueError for a negative count.
+    >>> anyflash.set_threads(4)
+
+    Running calls finish on the old threads. Raises ValueError for a negative count.
     """
     global _context
     if count < 0:
@@ -276,16 +280,20 @@ def set_threads(count):
 
 
 def threads():
-    """The number set by set_threads(); 0: all usable cores."""
+    """The number set by set_threads(); 0: all usable cores.
+
+    >>> anyflash.threads()
+    0
+    """
     return _context.count
 
 
 def attend(packed, threads_of=None):
-    """anyflash_attend() on the values of values().
+    """anyflash_attend() with the values of values().
 
-    `threads_of`: what has get() for a context, in place of this module's own.
+    `threads_of`: an object whose get() returns a context; None: this module's own.
     """
-    local, context = _local, threads_of or _context  # held: set_threads() may be called
+    local, context = _local, threads_of or _context  # a reference: set_threads() may be called
     _FORMAT.pack_into(local.forward, 0, *packed)
     status = _attend(context.get(), local.forward_address, local.error_address)
     if status:
@@ -315,7 +323,10 @@ def attend_backward(packed, dout, dq, dk, dv, dbias, dsinks, dlse, threads_of=No
 
 
 def explain_kernel(packed=None):
-    """Which kernel would run, and why better ones declined; for filled in values()."""
+    """The kernel that would run for a list of values(), and why better ones decline, as text.
+
+    >>> print(anyflash.explain_kernel().splitlines()[0])
+    """
     local, text = _local, ctypes.create_string_buffer(4096)
     _FORMAT.pack_into(local.forward, 0, *(packed or values()))
     status = _library.anyflash_explain(

@@ -1,7 +1,10 @@
-"""The arithmetic of distributed.py: one block of rows and keys, and the sum of blocks.
+"""The arithmetic of distributed.py: attention of one block, and the merging of blocks.
+
+    total = Sum(q, value_dim)
+    total.add(*forward(*block.parts(q, k, v), block, visible, scale, softcap), block.rows_q)
 
 A block is this process's queries, or half of them, with the keys of one process, or half of
-them. On the CPU by the engine, on CUDA by torch's FlashAttention kernels.
+them. The engine computes it on the CPU, torch's FlashAttention kernels on CUDA.
 """
 
 import ctypes
@@ -18,9 +21,9 @@ def _rows(x, rows):
 
 
 class Block:
-    """rows_q, rows_k: which of the rows, None for all; bounds: cu_seqlens of q, of k, longest
-    of q, of k; offsets: int32 [B], how far its keys begin before its rows, where that
-    matters, else `causal` says whether they begin together and are masked."""
+    """rows_q, rows_k: indices of the rows, None for all; bounds: (cu_seqlens of q, of k,
+    longest of q, of k); offsets: int32 [B], how many positions the keys begin before the rows,
+    if visibility depends on it; else causal: whether they begin together, causally masked."""
 
     def __init__(self, rows_q, rows_k, bounds, causal, offsets):
         self.rows_q, self.rows_k = rows_q, rows_k
@@ -52,16 +55,16 @@ def is_engines(q):
 
 
 def check_cuda(q, visible, softcap):
-    """Raises NotImplementedError for what torch's kernels do not do in parts."""
+    """Raises NotImplementedError for options that torch's kernels cannot compute in parts."""
     if q.dtype not in (torch.float16, torch.bfloat16) or softcap or visible.is_placed:
         raise NotImplementedError(
-            f"on {q.device} float16 and bfloat16 are computed, without softcap, window_size "
-            "and alibi_slopes"
+            f"on {q.device} only float16 and bfloat16 are supported, without softcap, "
+            "window_size and alibi_slopes"
         )
 
 
 def _options(block, scale, softcap):
-    """The engine's operators', for packed sequences."""
+    """Options of anyflash::attend, for packed sequences."""
     none = [None] * 5
     return (
         *block.bounds, *none, float(scale), block.causal, -1, -1, float(softcap), 0.0, 0
@@ -69,7 +72,7 @@ def _options(block, scale, softcap):
 
 
 def _placed_options(block, visible, scale, softcap):
-    """The engine's functions', with the distance of rows and keys."""
+    """Options of anyflash.attend(), with the distance between rows and keys."""
     names = ("cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k")
     return {
         **dict(zip(names, block.bounds)),
@@ -98,13 +101,13 @@ def _forward_torch(q, k, v, block, scale):
     )[:2]
     if lse.dim() != 2:
         raise NotImplementedError(
-            f"torch {torch.__version__} pads the logsumexp: on CUDA 2.8 is needed"
+            f"torch {torch.__version__} pads the logsumexp; on CUDA torch 2.8 is required"
         )
     return out, lse
 
 
 def backward(q, k, v, dout, out, lse, block, visible, scale, softcap):
-    """(dq, dk, dv), the lse being that of all keys."""
+    """(dq, dk, dv); lse is that of all keys."""
     if not is_engines(q):
         state = torch.zeros(2, dtype=torch.uint64, device=q.device)
         return torch.ops.aten._flash_attention_backward(
@@ -118,7 +121,7 @@ def backward(q, k, v, dout, out, lse, block, visible, scale, softcap):
 
 
 def sinks_gradient(dout, out, lse, sinks):
-    """float32 [H], of this process's rows."""
+    """float32 [H], for this process's rows."""
     return _engine()._sinks_gradient(dout, out, lse, sinks)
 
 
@@ -155,7 +158,7 @@ def _merge_torch(parts, lses, out, lse):
 
 
 class Sum:
-    """What is known of the rows so far: out float32 [total, H, D] and lse [total, H]."""
+    """The result of the blocks so far: out float32 [total, H, D] and lse [total, H]."""
 
     def __init__(self, q, value_dim):
         self.out = q.new_zeros((*q.shape[:2], value_dim), dtype=torch.float32)
@@ -163,7 +166,7 @@ class Sum:
         self.merge = _merge_engine if q.device.type == "cpu" else _merge_torch
 
     def add(self, out, lse, rows):
-        """A partial result of all rows, or of some; lse [H, rows]."""
+        """Merges the result of a block: of all rows, or of these; lse [H, rows]."""
         new = (out.float().contiguous(), lse.t().contiguous())
         if rows is None:
             self.merge([self.out, new[0]], [self.lse, new[1]], self.out, self.lse)
@@ -173,7 +176,7 @@ class Sum:
         self.out[rows], self.lse[rows] = old
 
     def add_sinks(self, sinks):
-        """Logits [H] that every row sees besides, without a value; once, at the end."""
+        """Merges logits [H] without a value, which every row sees; once, at the end."""
         before = self.lse
         self.lse = torch.logaddexp(before, sinks)
         self.out *= torch.exp(before - self.lse)[..., None]

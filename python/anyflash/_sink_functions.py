@@ -1,7 +1,9 @@
-"""flash_attn's functions with attention sinks, as others ask for them by the name `s_aux`.
+"""flash_attn's functions with attention sinks, in an additional argument `s_aux`.
 
-transformers looks into the signature of the function it is given and leaves out, silently,
-what is not there: a model with sinks would compute something else.
+    out = flash_attn_func(q, k, v, causal=True, s_aux=sinks)
+
+transformers inspects the signature of the function and silently drops arguments that are not in
+it: without s_aux a model with sinks would compute wrong results.
 """
 
 import inspect
@@ -17,19 +19,9 @@ flash_attn_with_kvcache = flash_attn.flash_attn_with_kvcache
 
 def _call(asked, sinks):
     """The Call of the bound arguments of flash_attn_func or flash_attn_varlen_func."""
-    call = Call(
-        asked["q"],
-        asked["k"],
-        asked["v"],
-        asked["dropout_p"],
-        asked["softmax_scale"],
-        asked["causal"],
-        asked["window_size"],
-        asked["softcap"],
-        asked["alibi_slopes"],
-        asked["deterministic"],
-        OUT,
-    )
+    names = "dropout_p softmax_scale causal window_size softcap alibi_slopes deterministic"
+    options = (asked[name] for name in names.split())
+    call = Call(asked["q"], asked["k"], asked["v"], *options, OUT)
     call.sinks = sinks
     if "cu_seqlens_q" not in asked:
         return call
@@ -42,7 +34,7 @@ def _call(asked, sinks):
 
 
 def _taking_sinks(function):
-    """`function` with one more argument, s_aux: float [H] of any type, or None."""
+    """`function` with an additional argument s_aux: sinks [H] of any float type, or None."""
     signature = inspect.signature(function)
     sinks = inspect.Parameter("s_aux", inspect.Parameter.KEYWORD_ONLY, default=None)
 
@@ -52,7 +44,7 @@ def _taking_sinks(function):
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         if bound.arguments["return_attn_probs"]:
-            raise NotImplementedError("return_attn_probs with s_aux")
+            raise NotImplementedError("return_attn_probs cannot be used with s_aux")
         return attend(_call(bound.arguments, s_aux.float()))[0]
 
     attend_with_sinks.__name__, attend_with_sinks.__doc__ = function.__name__, function.__doc__

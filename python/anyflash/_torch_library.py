@@ -1,48 +1,23 @@
-"""enable() for torch 2.4 to 2.6, whose C shim cannot register kernels: Python kernels of
-torch.library. Those of F.scaled_dot_product_attention hand the tensors to the same C code,
-and stay registered once they are: torch's dispatcher does not let one be taken away while
-other threads call it.
+"""enable() for torch 2.4 to 2.6, whose C shim cannot register kernels: Python kernels.
+
+    enable_in_python(is_enabled)        # by anyflash.torch.enable()
+
+Those of F.scaled_dot_product_attention call the same C code, and stay registered: torch's
+dispatcher cannot remove a kernel while other threads call it.
 """
 
-import ctypes
 import warnings
 
 import torch
 
-from . import _lib
+from . import _torch_ops
+from ._libtorch import SDPA, SDPA_BACKWARD, caller
 
 _SDPA = "_scaled_dot_product_flash_attention_for_cpu"
-#: enum anyflash_torch_callable
-SDPA, SDPA_BACKWARD, ATTEND, ATTEND_DENSE, ATTEND_BACKWARD = range(5)
-
-
-def caller(kernel):
-    """The C kernel as a builtin: all arguments of its operator by position, a tuple of tensors
-    back; or None for what is wrong or not taken. Raises RuntimeError for another torch."""
-    from .torch import libtorch_cpu
-
-    handles, error = getattr(torch._C, "_aoti", None), _lib._Error()
-    if not hasattr(handles, "unsafe_alloc_void_ptr_from_tensor"):
-        raise RuntimeError(
-            f"torch {torch.__version__} has no handles for tensors; 2.4 is the oldest"
-        )
-    make = ctypes.PyDLL(None, handle=_lib._library._handle).anyflash_torch_caller
-    make.restype = ctypes.py_object
-    try:
-        return make(
-            ctypes.c_void_p(ctypes.pythonapi._handle),
-            ctypes.c_void_p(libtorch_cpu()._handle),
-            kernel,
-            ctypes.py_object(handles.unsafe_alloc_void_ptr_from_tensor),
-            ctypes.py_object(handles.alloc_tensor_by_stealing_from_void_ptr),
-            ctypes.byref(error),
-        )
-    except ValueError:  # what ctypes makes of NULL
-        raise RuntimeError(error.message.decode()) from None
 
 
 def _laid_out_as(model, result):
-    """The result in the memory order that torch's Meta kernels promise."""
+    """The result with the strides of torch's Meta kernels."""
     if result.stride() == torch.empty_like(model).stride():
         return result
     return torch.empty_like(model).copy_(result)
@@ -67,10 +42,8 @@ def _flash_forward(
     alibi_slopes=None,
 ):
     """aten::_flash_attention_forward of torch 2.4 to 2.6."""
-    from . import _torch_ops
-
     if return_debug_mask:
-        raise RuntimeError("anyflash: return_debug_mask is not for the CPU")
+        raise RuntimeError("anyflash: return_debug_mask is not supported on the CPU")
     seed = torch.randint(2**62, ()) if dropout_p > 0 else torch.zeros((), dtype=torch.long)
     with torch.no_grad():
         out, lse = _torch_ops.attend(
@@ -148,12 +121,10 @@ def _flash_backward(
     return tuple(_laid_out_as(*pair) for pair in zip((query, key, value), gradients))
 
 
-def _only_when_on(kernel):
-    """The kernel, or the answer of a torch without it while the engine is switched off."""
+def _only_when_on(kernel, is_enabled):
+    """The kernel; while the engine is disabled, the error of a torch without it."""
 
     def guarded(*args, **options):
-        from .torch import is_enabled
-
         if not is_enabled():
             raise NotImplementedError(
                 "anyflash is disabled, and torch has no FlashAttention for the CPU"
@@ -163,22 +134,24 @@ def _only_when_on(kernel):
     return guarded
 
 
-# The torch.library.Library objects: of SDPA, which lives as long as the process, and of
-# FlashAttention, until it is withdrawn.
+# Objects of torch.library.Library: that of SDPA lives as long as the process, that of
+# FlashAttention until withdraw().
 _registered = _flash = None
 
 
-def _register_flash():
+def _register_flash(is_enabled):
     global _flash
     if _flash is None:
         library = torch.library.Library("aten", "IMPL")
-        library.impl("_flash_attention_forward", _only_when_on(_flash_forward), "CPU")
-        library.impl("_flash_attention_backward", _only_when_on(_flash_backward), "CPU")
+        forward = _only_when_on(_flash_forward, is_enabled)
+        backward = _only_when_on(_flash_backward, is_enabled)
+        library.impl("_flash_attention_forward", forward, "CPU")
+        library.impl("_flash_attention_backward", backward, "CPU")
         _flash = library
 
 
 def withdraw():
-    """Takes FlashAttention's kernels from the dispatcher; no other thread may call them."""
+    """Removes FlashAttention's kernels from the dispatcher; no other thread may call them."""
     global _flash
     if _flash is not None:
         _flash._destroy()
@@ -187,7 +160,7 @@ def withdraw():
 
 def _result(results):
     if results is None:
-        raise RuntimeError("anyflash: torch's attention on the CPU refused its arguments")
+        raise RuntimeError("anyflash: torch's attention on the CPU refused the arguments")
     return results
 
 
@@ -204,15 +177,16 @@ def _register_sdpa():
         return _result(backward(*tensors_and_numbers, attn_mask, scale))
 
     library = torch.library.Library("aten", "IMPL")
-    with warnings.catch_warnings():  # that a kernel is replaced is what was asked for
+    with warnings.catch_warnings():  # of a kernel that is replaced, which is the purpose
         warnings.simplefilter("ignore")
         library.impl(_SDPA, attend, "CPU")
         library.impl(f"{_SDPA}_backward", attend_backward, "CPU")
     _registered = library
 
 
-def enable_in_python():
-    """Registers what is not registered. Raises RuntimeError where this torch is too old."""
+def enable_in_python(is_enabled):
+    """Registers what is not registered yet; is_enabled(): whether kernels of operators that
+    torch itself lacks may run. Raises RuntimeError if this torch is too old."""
     if _registered is None:
         _register_sdpa()
-    _register_flash()
+    _register_flash(is_enabled)

@@ -1,12 +1,12 @@
 """torch operators of the namespace anyflash, on the CPU by the engine.
 
-anyflash::attend is differentiable; anyflash::attend_forward is the same without a gradient
-and costs less; its overloads `dense`, which has two options only, and `only_out`, which has no
-lse either, the least. They and anyflash::attend_backward have fakes, so they work under
-torch.compile(fullgraph=True). anyflash::attend_dropout is attend with a seed that it draws
-from torch's generator itself, which a compiled graph cannot.
-Their kernels are C where torch's C shim can register them
-(torch 2.7 and newer), and Python before.
+    out, lse = torch.ops.anyflash.attend(q, k, v, causal=True)
+
+anyflash::attend is differentiable. anyflash::attend_forward is the same without a gradient and
+with less overhead; its overloads have still less: `dense` has only two options, `only_out` also
+returns no lse. All have fake kernels, so they work under torch.compile(fullgraph=True).
+anyflash::attend_dropout draws its seed from torch's generator, which a compiled graph cannot.
+The kernels are in C if torch's C shim can register them (torch 2.7 and newer), else in Python.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ import ctypes
 import torch
 
 from . import _attend, _lib
-from .torch import libtorch_cpu
+from ._libtorch import ATTEND, ATTEND_BACKWARD, ATTEND_DENSE, caller, libtorch_cpu
 
 _OPTIONS = (
     "Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, SymInt max_seqlen_q=0, "
@@ -24,15 +24,15 @@ _OPTIONS = (
     "float softcap=0.0, float dropout=0.0, int seed=0"
 )
 _DEFAULTS = (None, None, 0, 0, None, None, None, None, None, 0.0, False, -1, -1, 0.0, 0.0, 0)
-#: Number of _OPTIONS, and where the sinks are.
+#: Number of _OPTIONS, and index of the sinks.
 _OPTION_COUNT, _SINKS = 16, 8
 
 
 class _TorchThreads:
-    """The engine on torch's own threads: two pools in one process would fight."""
+    """Contexts that run the engine on torch's threads: two thread pools would compete."""
 
     def __init__(self):
-        self.of = _lib._library.anyflash_torch_context
+        self.of = _lib.bindings.anyflash_torch_context
         self.of.restype, self.of.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
         self.torch = libtorch_cpu()
 
@@ -85,7 +85,7 @@ def _named(
     dropout=0.0,
     seed=0,
 ):
-    """The options as attend() of this package takes them."""
+    """The options by the names of anyflash.attend()."""
     return {
         "cu_seqlens_q": cu_seqlens_q,
         "cu_seqlens_k": cu_seqlens_k,
@@ -170,7 +170,8 @@ def _keep(ctx, inputs, output):
 
 
 def _sinks_gradient(dout, out, lse, sinks):
-    """Of the sinks [H]: what each takes of a row, times what that row would lose."""
+    """Gradient of sinks [H]: the share of each row's weight that a sink takes, times dout * out
+    of that row."""
     share = torch.exp(sinks[:, None] - lse).transpose(-1, -2)
     lost = (dout.float() * out.float()).sum(-1)
     return -(share * lost).flatten(0, -2).sum(0)
@@ -197,10 +198,8 @@ def _gradients(ctx, dout, *of_others):
 
 
 def _callers():
-    """The C kernels where Python must call them; they return None for what is wrong, which
-    then raises in the words of _attend."""
-    from ._torch_library import ATTEND, ATTEND_BACKWARD, ATTEND_DENSE, caller
-
+    """Kernels in Python that call those in C, which return None for wrong arguments; _attend
+    then raises the error that names the argument."""
     full, dense, backward = map(caller, (ATTEND, ATTEND_DENSE, ATTEND_BACKWARD))
 
     def in_python(q, k, v, *options):
@@ -223,9 +222,9 @@ def _callers():
 
 
 def _register_kernels():
-    """None: they are C. For a torch without the C shim's registry the functions that are
-    the kernels of attend_forward and its short forms."""
-    register = _lib._library.anyflash_torch_operators
+    """Registers the kernels in C and returns None; if this torch's C shim cannot, registers
+    them in Python and returns those of attend_forward and its overloads."""
+    register = _lib.bindings.anyflash_torch_operators
     register.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     if register(libtorch_cpu()._handle, None) == 0:
         return None
@@ -269,20 +268,20 @@ _dropped = torch.ops.anyflash.attend_dropout.default
 _only_forward = torch.ops.anyflash.attend_forward.default
 _dense = torch.ops.anyflash.attend_forward.dense
 _only_out = torch.ops.anyflash.attend_forward.only_out
-#: attend_forward and its two short forms without a gradient, at the least cost: where the
-#: operator's kernel is called by Python, Python calls it better itself.
+#: attend_forward and its overloads with the least overhead: a kernel that is in Python is
+#: called directly, not as an operator.
 quick_forward, quick_dense, quick_only_out = _in_python or (_only_forward, _dense, _only_out)
 
 
 def _refuse(error, q, k, v, options):
-    """An operator can only raise RuntimeError: the checks of Python name the class, too."""
+    """Raises the exception class of the Python checks: an operator raises only RuntimeError."""
     if all(x.device.type == "cpu" for x in (q, k, v)):
         _forward(q, k, v, *options)
     raise error
 
 
 class _Recorded(torch.autograd.Function):
-    """anyflash::attend in eager mode: an operator with autograd costs ten times as much."""
+    """anyflash::attend in eager mode, with a tenth of the operator's autograd overhead."""
 
     forward = staticmethod(_only_forward)
     setup_context = staticmethod(_keep)
@@ -290,7 +289,7 @@ class _Recorded(torch.autograd.Function):
 
 
 def _eager(q, k, v, options):
-    """The operator of least cost: each argument that it has costs 0.1 us."""
+    """Calls the overload with the fewest arguments, each of which costs 0.1 us."""
     cu_q, cu_k, _, _, used, pad, table, slopes, sinks = options[:9]
     scale, causal, left, right, softcap, dropout = options[9:15]
     if torch.is_grad_enabled() and (
@@ -317,5 +316,5 @@ def attend(q, k, v, *options):
 
 
 def attend_dropped(q, k, v, *options):
-    """attend() in a compiled graph, with dropout and a seed that is drawn when it runs."""
+    """attend() with dropout in a compiled graph, which draws the seed when it runs."""
     return _dropped(q, k, v, *options)[:2]

@@ -1,8 +1,8 @@
-"""Attention backends of vLLM 1 (from 0.33): CPUBackend by the engine, CustomBackend on CUDA.
+"""Attention backends for vLLM 1 (from 0.33): CPUBackend by the engine, CustomBackend on CUDA.
 
-A step has T tokens of several requests, packed: query [T, H, D]. Their keys and values lie in
-pages: kv_cache [pages, G, page size, 2 D], block_table [requests, pages of each]. vLLM asks
-do_kv_cache_update() to write what is new, then forward() to attend.
+A step has T packed tokens of several requests: query [T, H, D]. Their keys and values are in
+pages: kv_cache [pages, G, page size, 2 D], block_table [requests, pages of each]. vLLM calls
+do_kv_cache_update() to write new keys and values, then forward() to attend.
 """
 
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ _ENCODERS = (AttentionType.ENCODER, AttentionType.ENCODER_ONLY)
 
 @dataclass
 class Metadata:
-    """One step: which tokens belong to which request, and where its pages are."""
+    """One step: the tokens of each request, and its pages."""
 
     num_actual_tokens: int  # without padding
     max_query_len: int
     query_start_loc: torch.Tensor  # int32 [requests + 1]
     max_seq_len: int
-    seq_lens: torch.Tensor  # int32 [requests], keys of each with the new ones
+    seq_lens: torch.Tensor  # int32 [requests], keys of each, including new ones
     block_table: torch.Tensor  # int32 [requests, pages]
     slot_mapping: torch.Tensor  # int64 [tokens], page * page size + row; -1: none
     causal: Union[bool, torch.Tensor]  # a tensor: one for each request
@@ -110,7 +110,7 @@ class _Impl(AttentionImpl):
         """Writes the attention of query [T, H, D] into output [T, H, D] and returns it."""
         if output_scale is not None or output_block_scale is not None:
             raise NotImplementedError("output_scale: quantized outputs are not supported")
-        if attn_metadata is None:  # vLLM measures its memory
+        if attn_metadata is None:  # vLLM is profiling memory
             return output.fill_(0)
         step, tokens = attn_metadata, attn_metadata.num_actual_tokens
         q, out = query[:tokens], output[:tokens]
@@ -125,13 +125,13 @@ class _Impl(AttentionImpl):
         return output
 
     def options(self, causal):
-        """(causal, window): a window is of both sides where attention is."""
+        """(causal, window); without causal the window is on both sides."""
         causal = bool(causal)
         return causal, (self.left, -1 if causal else self.left)
 
 
 def _requests(step):
-    """(step of one request, its first token, the one after its last) for each of `step`."""
+    """(a step of one request, its first token, the one after its last) for each request."""
     starts = step.query_start_loc.tolist()
     for i, (begin, end) in enumerate(zip(starts, starts[1:])):
         one = Metadata(
@@ -148,7 +148,7 @@ def _requests(step):
 
 
 class CPUImpl(_Impl):
-    """By the engine, without copies; a page holds all its keys, then all its values."""
+    """By the engine, without copies. A page holds all its keys, then all its values."""
 
     @staticmethod
     def pages(kv_cache):
@@ -194,7 +194,7 @@ class CPUImpl(_Impl):
 
 
 class CustomImpl(_Impl):
-    """By the flash_attn functions of this package, from the best provider of the device."""
+    """By this package's flash_attn functions, with the best provider for the device."""
 
     @staticmethod
     def pages(kv_cache):
@@ -265,7 +265,7 @@ class CPUBackend(_Backend):
 
     @staticmethod
     def get_name():
-        return "CPU_ATTN"  # a name of vLLM's list, where it looks it up
+        return "CPU_ATTN"  # vLLM looks the name up in its own list
 
     @staticmethod
     def get_impl_cls():

@@ -4,16 +4,16 @@
     anyflash.diffusers.register()
     model.set_attention_backend("anyflash")     # or: with attention_backend("anyflash"): ...
 
-unregister() undoes it. diffusers' own "native" backend is torch's attention, which
-anyflash.torch.enable() speeds up on CPUs without any of this. DIFFUSERS_ATTN_BACKEND cannot
-name this backend: diffusers checks it while it is imported.
+unregister() undoes it. diffusers' "native" backend is torch's attention, for which on CPUs
+anyflash.torch.enable() is enough. DIFFUSERS_ATTN_BACKEND cannot name this backend, because
+diffusers checks that variable while it is imported.
 """
 
 import torch
 from diffusers.models import attention_dispatch as _dispatch
 
 from . import flash_attn
-from ._masked import attend_masked
+from ._masked import Scores, attend_masked
 from .providers.call import seed
 
 _NAME = "anyflash"
@@ -21,7 +21,7 @@ _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def _whole_mask(attn_mask, query, key):
-    """As diffusers' native backend: [B, Sk] is a mask of keys; else it broadcasts."""
+    """As in diffusers' native backend: [B, Sk] is a mask of keys; any other is broadcast."""
     if attn_mask.dim() == 2 and attn_mask.shape == (query.shape[0], key.shape[1]):
         return attn_mask[:, None, None, :]
     return attn_mask.view(*[1] * (4 - attn_mask.dim()), *attn_mask.shape)
@@ -40,11 +40,13 @@ def attention(
 ):
     """A backend of diffusers: query [B, Sq, H, D], key and value [B, Sk, G, D]; out as query.
 
-    A call that neither flash_attn's functions nor the engine say goes to torch: a mask that is
-    learned or on a GPU, float64, a causal call of unequal lengths (torch aligns it top left).
+    Calls that neither flash_attn's functions nor the engine support go to torch: a mask that is
+    learned or on a GPU, float64, causal with unequal lengths (which torch aligns top left).
     """
     if _parallel_config is not None:
-        raise NotImplementedError("_parallel_config: use diffusers' own backends for that")
+        raise NotImplementedError(
+            "_parallel_config is not supported; use one of diffusers' own backends"
+        )
     aligned = not is_causal or query.shape[1] == key.shape[1]
     plain = query.dtype in _DTYPES and aligned
     if plain and attn_mask is None:
@@ -54,20 +56,8 @@ def attention(
     known = mask is not None and not mask.requires_grad and mask.shape[-1] == key.shape[1]
     if plain and known and not is_causal and query.device.type == "cpu":
         scale = query.shape[-1] ** -0.5 if scale is None else scale
-        return attend_masked(
-            *rows,
-            mask,
-            None,
-            None,
-            None,
-            float(scale),
-            False,
-            -1,
-            -1,
-            0.0,
-            float(dropout_p),
-            seed(dropout_p),
-        )
+        numbers = (float(scale), False, -1, -1, 0.0, float(dropout_p), seed(dropout_p))
+        return attend_masked(*rows, Scores(mask), None, *numbers)
     options = {"enable_gqa": True} if enable_gqa else {}
     return torch.nn.functional.scaled_dot_product_attention(
         *rows, mask, dropout_p, is_causal, scale=scale, **options
@@ -75,11 +65,15 @@ def attention(
 
 
 def register():
-    """Adds the backend. Twice is once; unregister() undoes it."""
+    """Adds the backend "anyflash". Idempotent; unregister() undoes it.
+
+    >>> anyflash.diffusers.register()
+    >>> model.set_attention_backend("anyflash")
+    """
     names = _dispatch.AttentionBackendName
     if _NAME in names._value2member_map_:
         return
-    member = str.__new__(names, _NAME)  # the enum is closed; what its class makes, made here
+    member = str.__new__(names, _NAME)  # the enum has no way to add a member
     member._name_, member._value_ = _NAME.upper(), _NAME
     member.__objclass__, member._sort_order_ = names, len(names)
     names._member_map_[member._name_] = member
@@ -91,7 +85,10 @@ def register():
 
 
 def unregister():
-    """Takes register() back; models set to the backend then need another one."""
+    """Undoes register(); models that are set to the backend then need another one.
+
+    >>> anyflash.diffusers.unregister()
+    """
     names, registry = _dispatch.AttentionBackendName, _dispatch._AttentionBackendRegistry
     member = names._value2member_map_.pop(_NAME, None)
     if member is None:

@@ -5,18 +5,17 @@
     out = ring.ring_attention(q, k, v, causal=True)     # with gradients
     out = ring.unshard(out)
 
-W processes stand in a ring. Keys and values travel round it while each process computes
-with those it has, and partial results are merged by their logsumexps; in the backward the
-gradients of k and v travel with them. CPU tensors are computed by the engine, CUDA tensors
-by torch's FlashAttention kernels. Windows, ALiBi and sinks are those of the whole
-sequence. With `balanced` (the default) process r has parts r and 2W - 1 - r of the 2W
-parts of each sequence, so that causal work is the same for all; the
-same choice must be made everywhere. A process that does not call what the others call
-lets them wait until the group's time limit.
+W processes form a ring. Keys and values are sent round it while each process computes with
+those it has, and partial results are merged by their logsumexps; in the backward pass the
+gradients of k and v are sent with them. The engine computes CPU tensors, torch's FlashAttention
+kernels CUDA tensors. Windows, ALiBi and sinks apply to the whole sequence. With `balanced` (the
+default) process r has parts r and 2W - 1 - r of the 2W parts of each sequence, so that causal
+work is the same for all; all processes must make the same choice. If a process does not make a
+call that the others make, they wait until the group's timeout.
 
-Equal to the attention of one process up to rounding: in float32 within 2e-6 of the largest
-value, in float16 2.5e-3, in bfloat16 2e-2, where each of the W partial results is rounded
-once more. The same bits in every run with the same number of processes.
+Results equal those of one process up to rounding: within 2e-6 of the largest value in float32,
+2.5e-3 in float16 and 2e-2 in bfloat16, where each of the W partial results is rounded once
+more. They have the same bits in every run with the same number of processes.
 """
 
 import itertools
@@ -44,12 +43,12 @@ __all__ = [
 
 
 def _part_rows(length, rank, world, balanced):
-    """Numbers of a sequence's rows that `rank` has, in their order there."""
+    """The rows of a sequence that process `rank` has, in its order."""
     parts = 2 * world if balanced else world
     if length % parts:
         raise ValueError(
             f"a sequence of {length} rows does not divide into {parts} parts "
-            f"({world} processes{', balanced' if balanced else ''}): pad it"
+            f"({world} processes{', balanced' if balanced else ''}); pad it"
         )
     size = length // parts
     rows = torch.arange(length).view(parts, size)
@@ -68,22 +67,30 @@ def _packed_rows(cu_seqlens, rank, world, balanced):
 
 
 def positions(length: int, group=None, balanced: bool = True) -> Tensor:
-    """int64 [length / W]: the places in the whole sequence of this process's rows."""
+    """int64 [length / W]: the positions of this process's rows in the whole sequence.
+
+    >>> position_ids = positions(4096)[None]
+    """
     return _part_rows(length, dist.get_rank(group), dist.get_world_size(group), balanced)
 
 
 def shard(x: Tensor, dim: int = 1, group=None, balanced: bool = True) -> Tensor:
     """This process's rows of x along `dim`; x is the whole, the same in all processes.
 
-    Differentiable: the gradient of the whole is zero in others' rows. Raises ValueError for
-    a length that does not divide by 2W (W unless balanced).
+    >>> q = shard(q)        # [B, S, H, D] -> [B, S / W, H, D]
+
+    Differentiable: the gradient of x is zero in the rows of other processes. Raises ValueError
+    for a length that is not a multiple of 2W (W unless balanced).
     """
     rows = positions(x.shape[dim], group, balanced)
     return x.index_select(dim, rows.to(x.device))
 
 
 def shard_varlen(x: Tensor, cu_seqlens: Tensor, group=None, balanced: bool = True) -> Tensor:
-    """shard() of each sequence of packed rows x [total, ...]; cu_seqlens int32 [B + 1]."""
+    """shard() of each sequence of packed rows x [total, ...]; cu_seqlens int32 [B + 1].
+
+    >>> q = shard_varlen(q, cu_seqlens)
+    """
     world, rank = dist.get_world_size(group), dist.get_rank(group)
     return x[_packed_rows(cu_seqlens, rank, world, balanced).to(x.device)]
 
@@ -97,7 +104,10 @@ def _gathered(x, dim, rows, group):
 
 
 def unshard(x: Tensor, dim: int = 1, group=None, balanced: bool = True) -> Tensor:
-    """The whole of which each process has shard(); the same in all, without a gradient."""
+    """Inverse of shard(): the whole, the same in all processes, without a gradient.
+
+    >>> out = unshard(out)
+    """
     world = dist.get_world_size(group)
     length = x.shape[dim] * world
     rows = [_part_rows(length, rank, world, balanced) for rank in range(world)]
@@ -105,17 +115,21 @@ def unshard(x: Tensor, dim: int = 1, group=None, balanced: bool = True) -> Tenso
 
 
 def unshard_varlen(x: Tensor, cu_seqlens: Tensor, group=None, balanced: bool = True) -> Tensor:
-    """The whole of which each process has shard_varlen(), without a gradient."""
+    """Inverse of shard_varlen(): the whole, without a gradient.
+
+    >>> out = unshard_varlen(out, cu_seqlens)
+    """
     world = dist.get_world_size(group)
     rows = [_packed_rows(cu_seqlens, rank, world, balanced) for rank in range(world)]
     return _gathered(x, 0, rows, group)
 
 
-# --- Which blocks there are
+# --- Which blocks to compute
 
 
 class _Visible:
-    """Which keys a row sees, and the slopes of ALiBi: what needs the places of both."""
+    """Which keys a row sees, and the slopes of ALiBi; is_placed: whether that depends on the
+    positions of both, beyond causality."""
 
     def __init__(self, causal, window, slopes):
         left, right = (-1 if side < 0 else side for side in window)
@@ -124,7 +138,7 @@ class _Visible:
         self.is_placed = slopes is not None or left >= 0 or (right >= 0 and not causal)
 
     def sees(self, offset, size):
-        """Whether any of `size` rows sees any of `size` keys, which begin `offset` before."""
+        """Whether any of `size` rows sees any of `size` keys that begin `offset` earlier."""
         left, right = self.window
         is_before = left >= 0 and offset - left >= size
         is_after = right >= 0 and offset + right <= -size
@@ -132,7 +146,7 @@ class _Visible:
 
 
 class _Plan:
-    """The sequences as each process has them, and what it does with another's keys.
+    """The layout of the sequences, and the blocks to compute with another process's keys.
 
     starts: int32 [B + 1] of this process's rows, longest: rows of the longest sequence.
     """
@@ -146,7 +160,7 @@ class _Plan:
             self._halve(starts)
 
     def _halve(self, starts):
-        """Row numbers of the first and the second half of each sequence."""
+        """Sets the rows of the first and of the second halves of all sequences."""
         row = torch.arange(int(starts[-1]), device=starts.device)
         sequence = torch.searchsorted(starts[1:].contiguous(), row, right=True)
         is_second = row - starts[sequence] >= (starts[1:] - starts[:-1])[sequence] // 2
@@ -154,7 +168,7 @@ class _Plan:
         self.half_starts = starts // 2
 
     def blocks(self, owner):
-        """What to compute with the keys of `owner`: a list of _math.Block."""
+        """The blocks to compute with the keys of `owner`, as a list of _math.Block."""
         if self.visible.is_placed:
             return list(self._placed(owner))
         if not self.visible.causal:
@@ -163,18 +177,19 @@ class _Plan:
             return [self._block(None, None, causal=True)]
         if not self.balanced:
             return [self._block(None, None)] if owner < self.rank else []
-        # Its first part precedes both of ours, or just our second; its second part follows.
+        # A lower rank's first part precedes both of ours, its second part follows both; all of
+        # a higher rank's keys lie between our two parts.
         first, second = self.halves
         is_before = owner < self.rank
         return [self._block(None, first) if is_before else self._block(second, None)]
 
     def _parts(self, rank):
-        """(number of the part, its rows) of a process."""
+        """[(number of a part, its rows)] of a process."""
         numbers = (rank, 2 * self.world - 1 - rank) if self.balanced else (rank,)
         return list(zip(numbers, self.halves))
 
     def _placed(self, owner):
-        """Each part of ours with each of the owner's that it sees, and their distances."""
+        """Blocks of each part of ours with each of the owner's that it sees."""
         starts = self.half_starts if self.balanced else self.starts
         sizes = starts[1:] - starts[:-1]
         different = sizes.unique().tolist()
@@ -199,9 +214,9 @@ class _Plan:
 
 
 class _Ring:
-    """Sends a buffer to the next process while the one of the process before arrives.
+    """Sends a buffer to the next process and receives one from the process before.
 
-    What travels at the same time has different tags.
+    Transfers at the same time need different tags.
     """
 
     def __init__(self, group, tag):
@@ -213,7 +228,7 @@ class _Ring:
             self.before = dist.get_global_rank(group, self.before)
 
     def start(self, buffer):
-        """What wait() turns into the buffer of the process before."""
+        """Starts a transfer; wait() of the result is the buffer of the process before."""
         arriving = torch.empty_like(buffer)
         operations = [
             dist.P2POp(dist.isend, buffer, self.next, self.group, self.tag),
@@ -239,8 +254,8 @@ def _unpack(buffer, *models):
 
 
 def _travel(plan, k, v):
-    """(owner, its k, its v) for each process, our own first; what comes next travels while
-    the caller computes."""
+    """(owner, its k, its v) for each process, our own first; the next arrive while the caller
+    computes."""
     ring = _Ring(plan.group, tag=1)
     buffer = _pack(k, v)
     for step in range(plan.world):
@@ -308,11 +323,14 @@ def _check(q, k, v, dims):
         if tensor.dim() != dims:
             raise ValueError(f"{name}: has {tensor.dim()} dimensions, expected {dims}")
         if tensor.dtype != q.dtype or tensor.device != q.device:
-            raise ValueError(f"{name}: is {tensor.dtype} on {tensor.device}, not as q")
+            raise ValueError(
+                f"{name}: is {tensor.dtype} on {tensor.device}, but q is {q.dtype} on "
+                f"{q.device}"
+            )
     if q.shape[:-2] != k.shape[:-2] or k.shape[:-1] != v.shape[:-1]:
         raise ValueError(
             f"q, k and v: shapes {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)} "
-            "do not agree: each process has the same rows of all three"
+            "do not match: each process must have the same rows of all three"
         )
 
 
@@ -320,8 +338,7 @@ def _check_options(q, sequences, window_size, alibi_slopes, sinks, dropout_p):
     heads = q.shape[-2]
     if dropout_p:
         raise NotImplementedError(
-            "dropout_p: there is no dropout over several processes: which weights one process "
-            "would drop is not known to the parts"
+            "dropout_p: dropout is not supported over several processes"
         )
     if len(window_size) != 2:
         raise ValueError(f"window_size: is {window_size!r}, expected (left, right)")
@@ -330,7 +347,9 @@ def _check_options(q, sequences, window_size, alibi_slopes, sinks, dropout_p):
         if x is None:
             continue
         if x.dtype != torch.float32 or x.device != q.device:
-            raise ValueError(f"{name}: is {x.dtype} on {x.device}, expected float32 as q")
+            raise ValueError(
+                f"{name}: is {x.dtype} on {x.device}, expected float32 on {q.device}"
+            )
         if tuple(x.shape) not in allowed[name]:
             shapes = " or ".join(map(str, allowed[name]))
             raise ValueError(f"{name}: has shape {tuple(x.shape)}, expected {shapes}")
@@ -360,24 +379,27 @@ def ring_attention(
     balanced: bool = True,
     return_lse: bool = False,
 ):
-    """Attention of all processes' rows: q [B, S / W, H, D], k, v [B, S / W, G, D] here.
+    """Attention over the rows of all processes: here q [B, S / W, H, D], k, v [B, S / W, G, D].
 
-    Rows are those of shard(x, group=group, balanced=balanced). Without causal the order
-    does not matter. Returns out [B, S / W, H, D], this process's rows, and with return_lse
-    (out, lse float32 [B, H, S / W]), of which out is differentiable. Every process of the
-    group must call it with tensors of the same shape and type, and the same options.
+    >>> out = ring_attention(shard(q), shard(k), shard(v), causal=True)
 
-    window_size (left, right), alibi_slopes float32 [H] or [B, H] as for flash_attn_func, both
-    on the CPU only, and of places in the whole sequence; sinks float32 [H], logits that take
-    a share of each row and give no value, with a gradient: that of this process's rows, to
-    be added up over the processes as that of any weight. NotImplementedError for dropout_p.
+    Rows are those of shard(x, group=group, balanced=balanced); without causal their order does
+    not matter. Returns out [B, S / W, H, D] of this process's rows, or with return_lse (out,
+    lse float32 [B, H, S / W]); only out is differentiable. Every process of the group must
+    call it with tensors of the same shape and type, and the same options.
+
+    window_size (left, right), alibi_slopes float32 [H] or [B, H]: as for flash_attn_func, by
+    positions in the whole sequence, on the CPU only. sinks float32 [H]: logits that take a
+    share of each row's weight and have no value; their gradient is that of this process's
+    rows, to be summed over the processes like that of any weight. dropout_p raises
+    NotImplementedError.
     """
     _check(q, k, v, 4)
     batch, rows = q.shape[:2]
     _check_options(q, batch, window_size, alibi_slopes, sinks, dropout_p)
     visible = _Visible(causal, window_size, alibi_slopes)
     if (causal or visible.is_placed) and balanced and rows % 2:
-        raise ValueError(f"q: {rows} rows are no two parts of the same size; see shard()")
+        raise ValueError(f"q: {rows} rows are not two parts of the same size; see shard()")
     starts = torch.arange(batch + 1, dtype=torch.int32, device=q.device) * rows
     plan = _Plan(starts, rows, group, visible, balanced)
     flat = (x.flatten(0, 1) for x in (q, k, v))
@@ -404,11 +426,14 @@ def ring_attention_varlen(
     balanced: bool = True,
     return_lse: bool = False,
 ):
-    """ring_attention() within packed sequences: q [total / W, H, D], k, v [total / W, G, D].
+    """ring_attention() of packed sequences: q [total / W, H, D], k, v [total / W, G, D].
+
+    >>> q, k, v = (shard_varlen(x, cu_seqlens) for x in (q, k, v))
+    >>> out = ring_attention_varlen(q, k, v, cu_seqlens, max_seqlen, causal=True)
 
     cu_seqlens int32 [B + 1] and max_seqlen are those of the whole sequences, the same in all
-    processes; rows are those of shard_varlen(x, cu_seqlens, ...). Returns out, and with
-    return_lse (out, lse float32 [H, total / W]). Options as there.
+    processes. Returns out, or with return_lse (out, lse float32 [H, total / W]). Options: see
+    ring_attention().
     """
     _check(q, k, v, 3)
     sequences = cu_seqlens.numel() - 1

@@ -1,8 +1,8 @@
-"""explain(): which provider a call takes, and why the others declined.
+"""explain(): which provider computes a call, and why the ones before it declined.
 
     >>> print(anyflash.explain(q, k, v, causal=True))
     sdpa
-      engine: computes on the CPU, q is on cuda:0
+      engine: computes on the CPU, but q is on cuda:0
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from torch import Tensor
 from . import providers
 from .providers.call import LSE, OUT, PROBABILITIES, Call
 
-#: Options of the seven functions that are not Call's own names, and what they are there.
+#: Options of the seven functions that a Call's constructor does not take: its attributes.
 _NAMES = {
     "cu_seqlens_q": "cu_q",
     "cu_seqlens_k": "cu_k",
@@ -27,14 +27,23 @@ _NAMES = {
     **{name: name for name in ("block_table", "sinks", "k_new", "v_new")},
     **{name: name for name in ("rotary_cos", "rotary_sin", "num_splits")},
 }
+_DEFAULTS = {
+    "dropout_p": 0.0,
+    "softmax_scale": None,
+    "causal": False,
+    "window_size": (-1, -1),
+    "softcap": 0.0,
+    "alibi_slopes": None,
+    "deterministic": False,
+}
 _CACHE = ("cache_seqlens", "cache_batch_idx", "cache_leftpad", "k_new", "v_new", "num_splits")
 
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """Who computes a call. `provider`: its name, None where every one declines; `declined`:
-    (name, reason) of each that was asked before it; `kernel`: the engine's for this call, else
-    None."""
+    """Which provider computes a call. `provider`: its name, None if all decline; `declined`:
+    (name, reason) of those asked before it; `kernel`: name of the engine's kernel if the engine
+    computes, else None."""
 
     provider: Optional[str]
     declined: List[Tuple[str, str]]
@@ -54,26 +63,18 @@ def _want(options):
 
 
 def explain(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Explanation:
-    """Which provider computes attention of q over k, v; nothing is computed.
+    """Which provider would compute attention of q over k, v; computes nothing.
+
+    >>> explain(q, k, v, causal=True).provider
+    'engine'
 
     Options are those of flash_attn_func; with cu_seqlens_q also of flash_attn_varlen_func;
-    with cache_seqlens of flash_attn_with_kvcache, where k, v are the cache and k_new, v_new
-    what is appended. Raises TypeError or ValueError for arguments that are wrong.
+    with cache_seqlens those of flash_attn_with_kvcache, where k, v are the cache and k_new,
+    v_new the keys and values to append. Raises TypeError or ValueError for wrong arguments.
     """
     want = _want(options)
-    call = Call(
-        q,
-        k,
-        v,
-        options.pop("dropout_p", 0.0),
-        options.pop("softmax_scale", None),
-        options.pop("causal", False),
-        options.pop("window_size", (-1, -1)),
-        options.pop("softcap", 0.0),
-        options.pop("alibi_slopes", None),
-        options.pop("deterministic", False),
-        want,
-    )
+    mask = (options.pop(name, default) for name, default in _DEFAULTS.items())
+    call = Call(q, k, v, *mask, want)
     call.cache = any(name in options for name in _CACHE)
     for name, value in options.items():
         if name not in _NAMES:

@@ -1,32 +1,32 @@
-"""The functions of flash_attn, with its signatures, from the best provider that is there.
+"""The functions of flash_attn, with its signatures, computed by the best provider.
 
     from anyflash import flash_attn_func
     out = flash_attn_func(q, k, v, causal=True)
 
-Layouts, defaults, alignment and the logsumexp (+inf for a row that sees no key) are those
-of flash-attn 2.8.3. Which provider computes is decided for each call by device, element
-type and options; anyflash.explain() says which, and why. Beyond flash-attn: CPU tensors,
-float32, any head size, a value size of its own, any page size. As with flash-attn,
-autocast changes nothing: the result has the type of q, and q, k, v must have one type.
+Layouts, defaults, alignment and the logsumexp (+inf for a row that sees no key) are those of
+flash-attn 2.8.3. The provider is chosen for each call by device, element type and options;
+anyflash.explain() says which one, and why. In addition to flash-attn: CPU tensors, float32, any
+head size, a value size of its own, any page size. As in flash-attn, autocast has no effect: the
+result has the type of q, and q, k, v must have the same type.
 
 Letters in shapes: B batch, H query heads, G key heads (H is a multiple of G), Sq and Sk
 lengths, D head size.
 
-Arguments that several functions have:
-  dropout_p: probability with which a weight is dropped; the pattern follows torch's seed
+Arguments of several functions:
+  dropout_p: probability of dropping a weight; the pattern depends on torch's seed
   softmax_scale: factor of the scores; None is 1 / sqrt(D)
   causal: a query sees no later key; aligned to the bottom right corner of the scores
-  window_size: (left, right), keys that a query sees before and after its own place, with
+  window_size: (left, right), how many keys a query sees before and after its own position, with
     the same alignment; -1 is no limit
   softcap: cap * tanh(score / cap) in place of a score; 0 is none
-  alibi_slopes: float32 [H] or [B, H]; slope * distance is taken from a score
-  deterministic: gradients that are the same in each run; some providers are so always
-  return_attn_probs: also the logsumexp of the scores, float32 [B, H, Sq] or, of packed
-    sequences, [H, total]; and the probabilities, [B, H, Sq, Sk], those that dropout took
-    with a negative sign (without dropout an empty tensor)
+  alibi_slopes: float32 [H] or [B, H]; slope * distance is subtracted from a score
+  deterministic: gradients with the same bits in each run; some providers always have them
+  return_attn_probs: also return the logsumexp of the scores, float32 [B, H, Sq] or, of packed
+    sequences, [H, total]; and the probabilities [B, H, Sq, Sk], negative where dropout removed
+    them (an empty tensor without dropout)
 
-All raise TypeError or ValueError that name a wrong argument, NotImplementedError where a
-provider was forced that declines.
+All raise TypeError or ValueError that names a wrong argument, and NotImplementedError if only
+one provider may be used and declines.
 """
 
 from typing import Optional, Tuple, Union
@@ -43,7 +43,7 @@ prepare()
 
 
 def _count(number):
-    """A length as int; a tensor of one element is taken, as flash-attn takes it."""
+    """A length as int; as in flash-attn it may be a tensor of one element."""
     return number if isinstance(number, (int, torch.SymInt)) else int(number)
 
 
@@ -55,7 +55,7 @@ def _result(call):
 
 
 def _parts(name, packed, rank, count):
-    """q, k, v or k, v of a tensor that holds them along its third last dimension."""
+    """Splits `count` tensors (q, k, v or k, v) along the third last dimension."""
     if not isinstance(packed, Tensor):
         raise TypeError(f"{name}: must be a torch tensor, not {type(packed).__name__}")
     if packed.dim() != rank or packed.shape[-3] != count:
@@ -86,22 +86,13 @@ def flash_attn_func(
 ) -> Result:
     """Attention of q [B, Sq, H, D] over k, v [B, Sk, G, D]: out [B, Sq, H, D].
 
-    With return_attn_probs (out, lse, probabilities); arguments: see the module.
+    >>> out = flash_attn_func(q, k, v, causal=True)
+
+    With return_attn_probs (out, lse, probabilities). The module describes the arguments.
     """
-    call = Call(
-        q,
-        k,
-        v,
-        dropout_p,
-        softmax_scale,
-        causal,
-        window_size,
-        softcap,
-        alibi_slopes,
-        deterministic,
-        PROBABILITIES if return_attn_probs else OUT,
-    )
-    return _result(call)
+    mask = (softmax_scale, causal, window_size, softcap, alibi_slopes)
+    want = PROBABILITIES if return_attn_probs else OUT
+    return _result(Call(q, k, v, dropout_p, *mask, deterministic, want))
 
 
 def flash_attn_kvpacked_func(
@@ -116,19 +107,13 @@ def flash_attn_kvpacked_func(
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Result:
-    """flash_attn_func() with k, v = kv[:, :, 0], kv[:, :, 1]; kv is [B, Sk, 2, G, D]."""
-    call = Call(
-        q,
-        *_parts("kv", kv, 5, 2),
-        dropout_p,
-        softmax_scale,
-        causal,
-        window_size,
-        softcap,
-        alibi_slopes,
-        deterministic,
-        PROBABILITIES if return_attn_probs else OUT,
-    )
+    """flash_attn_func() with k, v = kv[:, :, 0], kv[:, :, 1]; kv is [B, Sk, 2, G, D].
+
+    >>> out = flash_attn_kvpacked_func(q, torch.stack((k, v), 2), causal=True)
+    """
+    mask = (softmax_scale, causal, window_size, softcap, alibi_slopes)
+    want = PROBABILITIES if return_attn_probs else OUT
+    call = Call(q, *_parts("kv", kv, 5, 2), dropout_p, *mask, deterministic, want)
     return _result(call)
 
 
@@ -143,18 +128,13 @@ def flash_attn_qkvpacked_func(
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Result:
-    """flash_attn_func() on the three parts of qkv [B, S, 3, H, D]."""
-    call = Call(
-        *_parts("qkv", qkv, 5, 3),
-        dropout_p,
-        softmax_scale,
-        causal,
-        window_size,
-        softcap,
-        alibi_slopes,
-        deterministic,
-        PROBABILITIES if return_attn_probs else OUT,
-    )
+    """flash_attn_func() of the three parts of qkv [B, S, 3, H, D].
+
+    >>> out = flash_attn_qkvpacked_func(torch.stack((q, k, v), 2), causal=True)
+    """
+    mask = (softmax_scale, causal, window_size, softcap, alibi_slopes)
+    want = PROBABILITIES if return_attn_probs else OUT
+    call = Call(*_parts("qkv", qkv, 5, 3), dropout_p, *mask, deterministic, want)
     return _result(call)
 
 
@@ -178,23 +158,16 @@ def flash_attn_varlen_func(
 ) -> Result:
     """Attention of packed sequences: q [total_q, H, D], k, v [total_k, G, D].
 
+    >>> starts = torch.tensor([0, 5, 12], dtype=torch.int32)
+    >>> out = flash_attn_varlen_func(q, k, v, starts, starts, 7, 7, causal=True)
+
     cu_seqlens_q, cu_seqlens_k: int32 [B + 1], where each sequence begins; max_seqlen_q,
-    max_seqlen_k: the longest. With block_table int32 [B, pages] k, v are pages [pages, page
-    size, G, D], and cu_seqlens_k gives the lengths. Returns out [total_q, H, D].
+    max_seqlen_k: the longest length. With block_table int32 [B, pages] k, v are pages [pages,
+    page size, G, D], and cu_seqlens_k gives the lengths. Returns out [total_q, H, D].
     """
-    call = Call(
-        q,
-        k,
-        v,
-        dropout_p,
-        softmax_scale,
-        causal,
-        window_size,
-        softcap,
-        alibi_slopes,
-        deterministic,
-        PROBABILITIES if return_attn_probs else OUT,
-    )
+    mask = (softmax_scale, causal, window_size, softcap, alibi_slopes)
+    want = PROBABILITIES if return_attn_probs else OUT
+    call = Call(q, k, v, dropout_p, *mask, deterministic, want)
     _packed(call, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     if block_table is not None:
         call.block_table, call.cu_k = block_table, None
@@ -218,19 +191,13 @@ def flash_attn_varlen_kvpacked_func(
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Result:
-    """flash_attn_varlen_func() with k, v = kv[:, 0], kv[:, 1]; kv is [total_k, 2, G, D]."""
-    call = Call(
-        q,
-        *_parts("kv", kv, 4, 2),
-        dropout_p,
-        softmax_scale,
-        causal,
-        window_size,
-        softcap,
-        alibi_slopes,
-        deterministic,
-        PROBABILITIES if return_attn_probs else OUT,
-    )
+    """flash_attn_varlen_func() with k, v = kv[:, 0], kv[:, 1]; kv is [total_k, 2, G, D].
+
+    >>> out = flash_attn_varlen_kvpacked_func(q, kv, starts, starts, 7, 7)
+    """
+    mask = (softmax_scale, causal, window_size, softcap, alibi_slopes)
+    want = PROBABILITIES if return_attn_probs else OUT
+    call = Call(q, *_parts("kv", kv, 4, 2), dropout_p, *mask, deterministic, want)
     _packed(call, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     return _result(call)
 
@@ -248,18 +215,13 @@ def flash_attn_varlen_qkvpacked_func(
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Result:
-    """flash_attn_varlen_func() on the three parts of qkv [total, 3, H, D]."""
-    call = Call(
-        *_parts("qkv", qkv, 4, 3),
-        dropout_p,
-        softmax_scale,
-        causal,
-        window_size,
-        softcap,
-        alibi_slopes,
-        deterministic,
-        PROBABILITIES if return_attn_probs else OUT,
-    )
+    """flash_attn_varlen_func() of the three parts of qkv [total, 3, H, D].
+
+    >>> out = flash_attn_varlen_qkvpacked_func(qkv, starts, 7)
+    """
+    mask = (softmax_scale, causal, window_size, softcap, alibi_slopes)
+    want = PROBABILITIES if return_attn_probs else OUT
+    call = Call(*_parts("qkv", qkv, 4, 3), dropout_p, *mask, deterministic, want)
     _packed(call, cu_seqlens, cu_seqlens, max_seqlen, max_seqlen)
     return _result(call)
 
@@ -285,29 +247,21 @@ def flash_attn_with_kvcache(
     num_splits: int = 0,
     return_softmax_lse: bool = False,
 ) -> Union[Tensor, Tuple[Tensor, Tensor]]:
-    """Attention of q [B, Sq, H, D] over a cache, into which k, v are put in place.
+    """Attention of q [B, Sq, H, D] over a cache, after k, v have been written into it.
 
-    k_cache, v_cache: [rows of B, Sk, G, D], or pages [pages, page size, G, D] with
-    block_table int32 [B, pages]. k, v: [B, Snew, G, D], written behind the keys that are
-    there. cache_seqlens: int or int32 [B], the keys that are there; cache_batch_idx: int32
-    [B], which row of the cache each sequence has; cache_leftpad: int32 [B], where its keys
-    begin. rotary_cos, rotary_sin: [rows, dim / 2], by which k is turned, and q: from
-    cache_seqlens on with causal or a window, else all of it at cache_seqlens. num_splits: a
-    hint. There is no gradient. Returns out, or (out, lse [B, H, Sq]) with return_softmax_lse.
+    >>> out = flash_attn_with_kvcache(q, k_cache, v_cache, k, v, cache_seqlens=17, causal=True)
+
+    k_cache, v_cache: [rows of B, Sk, G, D], or pages [pages, page size, G, D] with block_table
+    int32 [B, pages]. k, v: [B, Snew, G, D], appended to the keys in the cache. cache_seqlens:
+    int or int32 [B], the number of keys in the cache; cache_batch_idx: int32 [B], the cache's
+    row of each sequence; cache_leftpad: int32 [B], where its keys begin. rotary_cos,
+    rotary_sin: [rows, dim / 2], by which k is rotated, and q: with causal or a window at
+    positions from cache_seqlens on, else all at cache_seqlens. num_splits: a hint. There is no
+    gradient. Returns out, or (out, lse [B, H, Sq]) with return_softmax_lse.
     """
-    call = Call(
-        q,
-        k_cache,
-        v_cache,
-        0.0,
-        softmax_scale,
-        causal,
-        window_size,
-        softcap,
-        alibi_slopes,
-        False,
-        LSE if return_softmax_lse else OUT,
-    )
+    mask = (softmax_scale, causal, window_size, softcap, alibi_slopes)
+    want = LSE if return_softmax_lse else OUT
+    call = Call(q, k_cache, v_cache, 0.0, *mask, False, want)
     call.cache = True
     call.k_new, call.v_new = k, v
     call.rotary_cos, call.rotary_sin = rotary_cos, rotary_sin
@@ -321,6 +275,6 @@ def flash_attn_with_kvcache(
     if torch.is_grad_enabled():
         with torch.no_grad():
             out, lse, _ = attend(call)
-    else:  # which no_grad() takes a microsecond to find out
+    else:  # no_grad() would take a microsecond
         out, lse, _ = attend(call)
     return (out, lse) if return_softmax_lse else out

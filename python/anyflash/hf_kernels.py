@@ -2,10 +2,10 @@
 
     python -m anyflash.hf_kernels FOLDER
 
-Then kernels.get_local_kernel(Path(FOLDER)) gives flash_attn's functions, and with
-LOCAL_KERNELS=org/name=FOLDER so does kernels.get_kernel("org/name", version=1), which is what
-attn_implementation="org/name" of transformers asks for. The folder has no code of its own:
-it imports this package, for every torch and every device.
+Then kernels.get_local_kernel(Path(FOLDER)) returns flash_attn's functions, and with
+LOCAL_KERNELS=org/name=FOLDER so does kernels.get_kernel("org/name", version=1), which
+attn_implementation="org/name" of transformers calls. The folder contains no code of its own: it
+imports this package, for every torch and every device.
 """
 
 import argparse
@@ -35,7 +35,10 @@ _METADATA = {
 
 
 def write(folder):
-    """Writes the kernel to `folder`/build/torch-universal and returns that path."""
+    """Writes the kernel to `folder`/build/torch-universal and returns that path.
+
+    >>> anyflash.hf_kernels.write("my-kernel")
+    """
     target = pathlib.Path(folder) / "build" / "torch-universal"
     target.mkdir(parents=True, exist_ok=True)
     (target / "__init__.py").write_text(_FUNCTIONS)
@@ -45,7 +48,7 @@ def write(folder):
 
 def main():
     parser = argparse.ArgumentParser(prog="python -m anyflash.hf_kernels")
-    parser.add_argument("folder", help="where build/torch-universal is written")
+    parser.add_argument("folder", help="folder to write build/torch-universal to")
     print(write(parser.parse_args().folder))
 
 

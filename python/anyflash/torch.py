@@ -5,33 +5,33 @@
     ...
     anyflash.torch.disable()
 
-Besides F.scaled_dot_product_attention this gives the CPU torch's FlashAttention
-operators, which torch.nn.attention.varlen calls: varlen_attn() packed, paged, windowed,
-with a gradient. What the engine does not take of the former goes to torch's own kernel
-unchanged; of the latter, for which torch has no kernel on the CPU, it is a RuntimeError.
+This covers F.scaled_dot_product_attention and torch's FlashAttention operators, which
+torch.nn.attention.varlen calls: varlen_attn() packed, paged, windowed, with a gradient. If the
+engine does not support a call, the former passes it to torch's own kernel unchanged; the
+latter, for which torch has no CPU kernel, raise RuntimeError.
 
-From torch 2.11 on the same stands in torch's registry under the name "ANYFLASH", for
+From torch 2.11 on it is also registered with torch under the name "ANYFLASH", for
 torch.nn.attention.activate_flash_attention_impl().
 
-The switch is of the process, not of a thread. From torch 2.7 on C functions are registered
+It applies to the whole process, not to one thread. From torch 2.7 on C functions are registered
 through torch's stable C shim; torch 2.4 to 2.6 get Python kernels. torch.compile with
-cpp_wrapper, and AOTInductor packages, call torch's kernel directly and never come here.
+cpp_wrapper, and AOTInductor packages, call torch's kernel directly, not the engine.
 """
 
 import contextlib
 import ctypes
 import functools
-import os
 import threading
 from typing import Iterator, Tuple
 
 import torch
 
 from . import _lib
+from ._libtorch import libtorch_cpu
 
 _SDPA, _FLASH, _FLASH_OUT = 1, 2, 4  # enum anyflash_torch_operators
 
-#: The arguments of _flash_attention_forward in torch 2.15; older ones end earlier.
+#: The arguments of _flash_attention_forward in torch 2.15; older releases have fewer.
 _FORWARD = (
     "query key value cum_seq_q cum_seq_k max_q max_k dropout_p is_causal return_debug_mask "
     "scale window_size_left window_size_right seqused_k alibi_slopes block_table num_splits"
@@ -41,20 +41,13 @@ _BACKWARD = (
     "is_causal rng_state unused scale window_size_left window_size_right"
 ).split()
 
-_turn = threading.Lock()
-_holders = set()  # who wants the engine: enable(), each enabled(), torch's registry
-_switch = None  # what switches it off, once it has been on
-
-
-def libtorch_cpu():
-    """torch's library, which is loaded already."""
-    return ctypes.CDLL(
-        os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
-    )
+_lock = threading.Lock()
+_holders = set()  # that need the engine: enable(), each enabled(), torch's registry
+_disable_engine = None  # the function that disables the engine, once it has been enabled
 
 
 def _takes(operator, known, least):
-    """Does this torch have the operator, with the arguments that the kernels know?"""
+    """Whether this torch has the operator, with arguments that the kernels know."""
     packet = getattr(torch.ops.aten, operator, None)
     if packet is None:
         return False
@@ -63,7 +56,7 @@ def _takes(operator, known, least):
 
 
 def _operators():
-    """What to take over in this torch, as bits."""
+    """The operators of this torch to register kernels for, as bits."""
     bits = _SDPA
     if _takes("_flash_attention_forward", _FORWARD, 15) and _takes(
         "_flash_attention_backward", _BACKWARD, 17
@@ -74,17 +67,17 @@ def _operators():
     return bits
 
 
-def _switch_off(disable, withdraw):
-    """Where only this thread can be calling FlashAttention's operators, they are torch's own
-    again; its dispatcher does not let a kernel be taken away while another thread calls it."""
+def _stop(disable, withdraw):
+    """Disables the engine; if there is no other thread, also removes FlashAttention's kernels,
+    which torch's dispatcher does not allow while another thread may call them."""
     disable()
     if threading.active_count() == 1:
         withdraw()
 
 
-def _switch_on():
-    """Switches on, in C or else in Python; returns how to switch off."""
-    error, library = _lib._Error(), _lib._library
+def _start():
+    """Enables the engine, in C or else in Python; returns the function that disables it."""
+    error, library = _lib._Error(), _lib.bindings
     library.anyflash_torch_enable.restype = ctypes.c_int
     library.anyflash_torch_enable.argtypes = [
         ctypes.c_void_p,
@@ -97,58 +90,70 @@ def _switch_on():
     if not hasattr(libtorch_cpu(), "aoti_torch_library_impl"):
         from ._torch_library import enable_in_python, withdraw
 
-        enable_in_python()
-        operators = 0  # only the switch
+        enable_in_python(is_enabled)
+        operators = 0  # registers nothing more, only enables
     if library.anyflash_torch_enable(
         libtorch_cpu()._handle, operators, ctypes.addressof(error)
     ):
         raise RuntimeError(error.message.decode())
-    return functools.partial(_switch_off, disable, withdraw)
+    return functools.partial(_stop, disable, withdraw)
 
 
 def _hold(holder):
-    global _switch
-    with _turn:
+    global _disable_engine
+    with _lock:
         if not _holders:
-            _switch = _switch_on()
+            _disable_engine = _start()
         _holders.add(holder)
 
 
 def _let_go(holder):
-    with _turn:
+    with _lock:
         if holder in _holders:
             _holders.discard(holder)
             if not _holders:
-                _switch()
+                _disable_engine()
 
 
 def enable() -> None:
-    """Lets torch's attention on CPU tensors use the engine. Twice is once.
+    """Makes torch's attention on CPU tensors use the engine. Idempotent.
 
-    Raises RuntimeError with the reason where this torch has no place for it. Call it first
-    before other threads compute: torch's dispatcher takes no new kernel while it is in use.
+    >>> anyflash.torch.enable()         # disable() undoes it
+
+    Raises RuntimeError with the reason if this torch does not support it. Call it for the first
+    time before other threads compute: torch's dispatcher takes no new kernel while in use.
     """
     _hold("enable")
 
 
 def disable() -> None:
-    """Takes enable() back. Calls that are running, in any thread, end normally.
+    """Undoes enable(). Running calls, in any thread, finish normally.
 
-    What a `with enabled()` block or torch's registry holds as well stays on until that ends.
-    F.scaled_dot_product_attention is torch's own again; FlashAttention's operators raise
-    torch's NotImplementedError, or, where Python has other threads, a RuntimeError.
+    >>> anyflash.torch.disable()
+
+    The engine stays enabled as long as a `with enabled()` block or torch's registry needs it.
+    Then F.scaled_dot_product_attention is torch's own again, and FlashAttention's operators
+    raise torch's NotImplementedError, or a RuntimeError if Python has other threads.
     """
     _let_go("enable")
 
 
 def is_enabled() -> bool:
-    """Whether the engine is asked: by enable(), by a block, or by torch's registry."""
+    """Whether the engine is in use: by enable(), a block, or torch's registry.
+
+    >>> anyflash.torch.is_enabled()
+    False
+    """
     return bool(_holders)
 
 
 @contextlib.contextmanager
 def enabled() -> Iterator[None]:
-    """enable() for a `with` block; the process as a whole sees it, not only this thread."""
+    """enable() for a `with` block; for the whole process, not only this thread.
+
+    >>> with anyflash.torch.enabled():
+    ...     out = model(x)
+    """
     holder = object()
     _hold(holder)
     try:
@@ -158,14 +163,18 @@ def enabled() -> Iterator[None]:
 
 
 def counts() -> Tuple[int, int]:
-    """(calls, passed_on): calls that came while on, and those that torch's kernel did."""
+    """(calls, passed_on): calls while enabled, and those of them that torch's kernel computed.
+
+    >>> anyflash.torch.counts()
+    (12, 0)
+    """
     calls, passed_on = ctypes.c_uint64(), ctypes.c_uint64()
-    _lib._library.anyflash_torch_counts(ctypes.byref(calls), ctypes.byref(passed_on))
+    _lib.bindings.anyflash_torch_counts(ctypes.byref(calls), ctypes.byref(passed_on))
     return calls.value, passed_on.value
 
 
 class _Active:
-    """What torch's registry keeps while "ANYFLASH" is active."""
+    """The handle that torch's registry keeps while "ANYFLASH" is active."""
 
     def __init__(self):
         _hold(self)
@@ -175,7 +184,7 @@ class _Active:
 
 
 def _register():
-    """Our name in torch's registry; nothing is switched on."""
+    """Registers the name with torch; enables nothing."""
     try:
         from torch.nn.attention import register_flash_attention_impl
     except ImportError:  # torch before 2.11

@@ -5,12 +5,12 @@
     model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="anyfa")
 
 Causal and full attention, padding on either side, packed sequences, sliding windows, softcap,
-sinks, dynamic and static caches; gradients; torch.compile(fullgraph=True) on the CPU. No mask
-of S x S is made but for patterns that are none of these.
+sinks, dynamic and static caches; gradients; torch.compile(fullgraph=True) on the CPU. Only
+other patterns need a mask of S x S.
 
-enable_flash_attention_2() lets models that ask for "flash_attention_2" run everywhere, on
-CPUs too. Both have an undo. The name has no "flash" in it, because transformers takes every
-name that has for one that it must import.
+enable_flash_attention_2() makes "flash_attention_2" work on every device, including CPUs. Both
+functions have one that undoes them. The name "anyfa" avoids "flash", because transformers takes
+any name with "flash" in it for a kernel to import.
 """
 
 import math
@@ -23,14 +23,15 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from . import _hf_masks, _sink_functions, flash_attn
 from ._hf_elsewhere import attend_elsewhere, visible_mask
-from ._masked import attend_masked, is_short
+from ._masked import Scores, Starts, attend_masked
 from .providers.call import seed
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def _one_dtype(query, key, value):
-    """The three in one type: autocast's, or that of the values, which no norm widened."""
+    """All in one type: autocast's, or that of the values: a norm may have converted q and k to
+    float32."""
     device = query.device.type
     dtype = value.dtype
     if torch.is_autocast_enabled(device) and dtype != torch.float64:
@@ -39,8 +40,10 @@ def _one_dtype(query, key, value):
 
 
 def _with_sdpa(module, query, key, value, mask, causal, window, **options):
-    """By torch: a bias on the scores that is learned, or float64."""
-    if mask is not None and is_short(mask):
+    """By torch's sdpa: for a learned bias on the scores, and float64."""
+    if isinstance(mask, Scores):
+        mask = mask.values
+    elif mask is not None:
         mask = visible_mask(mask, causal, window, query.shape[2], key.shape[2])
     return sdpa_attention_forward(
         module, query, key, value, mask, is_causal=causal, **options
@@ -67,14 +70,14 @@ def attention(
 ):
     """An attention function of transformers: query [B, H, Sq, D], key and value [B, G, Sk, D].
 
-    attention_mask: None, or one of _masked.py, which register()'s mask function makes.
+    attention_mask: None, or a tensor as _hf_masks.mask() makes it.
     Returns out [B, Sq, H, D] and None: there are no attention weights.
     """
     causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
     left = sliding_window - 1 if sliding_window else -1
     window = (left, -1 if causal else left)
     query, key, value = _one_dtype(query, key, value)
-    mask = attention_mask
+    mask = _hf_masks.unpack(attention_mask)
     if cu_seq_lens_q is None:
         sizes = query.shape[0], query.shape[2], key.shape[2]
         mask = _hf_masks.with_sequences(mask, position_ids, *sizes)
@@ -100,16 +103,15 @@ def attention(
             *rows, dropout, scale, causal, window, softcap
         ), None
     sinks = None if s_aux is None else s_aux.float()
-    cu = [None, None]
-    if cu_seq_lens_q is not None and (mask is None or is_short(mask)):
-        cu = [cu_seq_lens_q.to(torch.int32), cu_seq_lens_k.to(torch.int32)]
+    if cu_seq_lens_q is not None and not isinstance(mask, Scores):
+        starts = cu_seq_lens_q.to(torch.int32), cu_seq_lens_k.to(torch.int32)
+        mask = Starts(*starts, getattr(mask, "window", None))
     attend = attend_masked if query.device.type == "cpu" else attend_elsewhere
     out = attend(
         query,
         key,
         value,
         mask,
-        *cu,
         sinks,
         float(scale),
         bool(causal),
@@ -122,18 +124,26 @@ def attention(
 
 
 def register(name="anyfa"):
-    """Makes attn_implementation=name mean this package. Twice is once; unregister() undoes it.
+    """Makes attn_implementation=name use this package. Idempotent; unregister() undoes it.
 
-    Raises ValueError for a name that transformers would take for a kernel to import.
+    >>> anyflash.transformers.register()
+    >>> model.set_attn_implementation("anyfa")
+
+    Raises ValueError for a name that transformers would take for something else.
     """
     if "flash" in name or "/" in name or name in ("eager", "sdpa", "flex_attention"):
-        raise ValueError(f"name: {name!r} has a meaning in transformers; take another one")
+        raise ValueError(
+            f"name: transformers uses {name!r} for something else; choose another one"
+        )
     AttentionInterface.register(name, attention)
     AttentionMaskInterface.register(name, _hf_masks.mask)
 
 
 def unregister(name="anyfa"):
-    """Takes register(name) back; models that are set to `name` then need another one."""
+    """Undoes register(name); models that are set to `name` then need another one.
+
+    >>> anyflash.transformers.unregister()
+    """
     if AttentionInterface._global_mapping.get(name) is attention:
         del AttentionInterface._global_mapping[name]
         del AttentionMaskInterface._global_mapping[name]
@@ -152,49 +162,52 @@ def _functions(implementation, *args, **kwargs):
 
 
 def _attention_or_paged(module, query, key, value, attention_mask, **kwargs):
-    """`attention`; what continuous batching asks goes through transformers' own function.
-
-    Its requests are packed, with lengths of their own in kwargs: a mask has nothing to say.
-    """
+    """`attention`, or for continuous batching transformers' own function, without the mask:
+    its requests are packed, with their lengths in kwargs."""
     if isinstance(kwargs.get("cache"), PagedAttentionCache):
         return _before["attention"](module, query, key, value, None, **kwargs)
     return attention(module, query, key, value, attention_mask, **kwargs)
 
 
 _FA2 = "flash_attention_2"
-_before = {}  # what enable_flash_attention_2() replaced; empty: not enabled
+_before = {}  # what enable_flash_attention_2() replaced; empty if it is not enabled
 
 
 def enable_flash_attention_2():
-    """Lets attn_implementation="flash_attention_2" run on every device, CPUs included.
+    """Makes attn_implementation="flash_attention_2" work on every device, including CPUs.
 
-    For code that cannot choose another name. flash_attn need not be installed. Of the whole
-    process; twice is once; disable_flash_attention_2() undoes it.
+    >>> anyflash.transformers.enable_flash_attention_2()
+
+    For code that cannot choose another name; flash_attn need not be installed. Applies to the
+    whole process. Idempotent; disable_flash_attention_2() undoes it.
     """
     if _before:
         return
-    gate = _fa_utils.FLASH_ATTENTION_COMPATIBILITY_MATRIX[2]
+    entry = _fa_utils.FLASH_ATTENTION_COMPATIBILITY_MATRIX[2]
     _before.update(
         _lazy_imports=_fa_utils._lazy_imports,
-        gate=dict(gate),
+        entry=dict(entry),
         attention=AttentionInterface._global_mapping[_FA2],
         mask=AttentionMaskInterface._global_mapping[_FA2],
     )
     _fa_utils._lazy_imports = _functions
     _fa_utils._loaded_implementation = None
-    gate["general_availability_check"] = lambda *args, **kwargs: True
-    gate["supported_devices"] = (*gate["supported_devices"], (lambda: True, "cpu"))
+    entry["general_availability_check"] = lambda *args, **kwargs: True
+    entry["supported_devices"] = (*entry["supported_devices"], (lambda: True, "cpu"))
     AttentionInterface.register(_FA2, _attention_or_paged)
     AttentionMaskInterface.register(_FA2, _hf_masks.mask)
 
 
 def disable_flash_attention_2():
-    """Takes enable_flash_attention_2() back."""
+    """Undoes enable_flash_attention_2().
+
+    >>> anyflash.transformers.disable_flash_attention_2()
+    """
     if not _before:
         return
-    gate = _fa_utils.FLASH_ATTENTION_COMPATIBILITY_MATRIX[2]
-    gate.clear()
-    gate.update(_before["gate"])
+    entry = _fa_utils.FLASH_ATTENTION_COMPATIBILITY_MATRIX[2]
+    entry.clear()
+    entry.update(_before["entry"])
     _fa_utils._lazy_imports = _before["_lazy_imports"]
     _fa_utils._loaded_implementation = None
     AttentionInterface.register(_FA2, _before["attention"])

@@ -1,9 +1,11 @@
-"""vLLM's plugin: this package's attention as vLLM's, on CPUs and on CUDA.
+"""A plugin for vLLM: attention backends for CPUs and CUDA.
 
-On CUDA select the backend CUSTOM (`--attention-backend CUSTOM`). On the CPU vLLM takes its
-CPU_ATTN whatever is selected, so that one is replaced, if asked for: VLLM_PLUGINS names
-anyflash, or ANYFLASH_VLLM=1 is set. The entry point in pyproject.toml has vLLM call register()
-in each of its processes; without one of the two nothing changes.
+    VLLM_PLUGINS=anyflash vllm serve MODEL               # on the CPU
+    vllm serve MODEL --attention-backend CUSTOM          # on CUDA
+
+vLLM calls register() in each of its processes, through the entry point in pyproject.toml. On
+the CPU vLLM uses its CPU_ATTN whatever backend is selected; register() replaces that one, but
+only if VLLM_PLUGINS names anyflash or ANYFLASH_VLLM=1 is set.
 """
 
 import os
@@ -20,9 +22,11 @@ def _wanted_on_cpu():
 
 
 def register(cpu=None):
-    """Registers CUSTOM, and as CPU_ATTN too: cpu=True, False, or None as the head says.
+    """Registers CUSTOM, and replaces CPU_ATTN if cpu is True; None: as the environment says.
 
-    A CUSTOM of another plugin stays. Twice is once; unregister() undoes it.
+    >>> anyflash.vllm.register(cpu=True)
+
+    A CUSTOM of another plugin is kept. Idempotent; unregister() undoes it.
     """
     from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 
@@ -33,7 +37,10 @@ def register(cpu=None):
 
 
 def unregister():
-    """Takes register() back; models that are loaded keep what they have."""
+    """Undoes register(); models that are loaded keep their backend.
+
+    >>> anyflash.vllm.unregister()
+    """
     from vllm.v1.attention.backends.registry import AttentionBackendEnum
 
     for name, path in _CLASSES.items():

@@ -322,7 +322,7 @@ def test_the_way_of_other_devices_gives_the_same(causal, window, sinks):
         if side == "middle":
             keys[:], keys[0, 4:7] = True, False
         mask = mask_of.mask(2, 20, 20, mask_function=kind, attention_mask=keys)
-        tail = (mask, None, None, sinks, 0.25, causal, -1, -1, 0.0, 0.0, 0)
+        tail = (mask_of.unpack(mask), sinks, 0.25, causal, -1, -1, 0.0, 0.0, 0)
         ours = _masked.attend_masked(q, k, v, *tail)
         elsewhere = _hf_elsewhere.attend_elsewhere(q, k, v, *tail)
         assert apart(ours, elsewhere, keys) < 1e-5

@@ -13,11 +13,18 @@ import traceback
 import torch
 import torch.distributed as dist
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "python"
+sys.path[:0] = [str(PACKAGE), str(PACKAGE / "anyflash" / "shim" / "tree")]
 
 from anyflash import _ring_math, _torch_ops  # noqa: E402  registers before the fork
 from anyflash import distributed as ring  # noqa: E402
 from anyflash.flash_attn import flash_attn_func, flash_attn_varlen_func  # noqa: E402
+from flash_attn.ops.triton.cross_entropy import cross_entropy_loss  # noqa: E402
+from flash_attn.utils.distributed import (  # noqa: E402
+    all_gather,
+    all_reduce,
+    reduce_scatter,
+)
 
 #: The largest deviation allowed, as part of the largest value.
 BOUNDS = {torch.float32: 2e-6, torch.bfloat16: 2e-2, torch.float16: 2.5e-3}
@@ -300,6 +307,46 @@ def case_dropout_is_refused():
         assert "dropout_p" in str(error)
         return
     raise AssertionError("no NotImplementedError")
+
+
+def case_the_collectives_of_flash_attn_and_their_gradients():
+    rank, world = dist.get_rank(), dist.get_world_size()
+    (whole,) = tensors(torch.float32, (world, 2 * world, 3))
+    weight = torch.linspace(-1, 1, 6 * world).view(2 * world, 3)
+
+    def gradient_of(collective, weights):
+        x = whole[rank].clone().requires_grad_()
+        out = collective(x, dist.group.WORLD)
+        return out.detach(), torch.autograd.grad((out * weights).sum(), x)[0]
+
+    rows = weight.repeat(world, 1)
+    out, gradient = gradient_of(all_gather, rows * (1 + rank))
+    check(out, whole.flatten(0, 1), "all_gather")
+    check(gradient, weight * sum(range(1, world + 1)), "its gradient")
+    own = slice(2 * rank, 2 * rank + 2)
+    out, gradient = gradient_of(reduce_scatter, weight[own])
+    check(out, whole.sum(0)[own], "reduce_scatter")
+    check(gradient, weight, "its gradient")
+    out, gradient = gradient_of(all_reduce, weight)
+    check(out, whole.sum(0), "all_reduce")
+    check(gradient, weight, "its gradient")
+
+
+def case_cross_entropy_of_classes_that_are_split():
+    rank, world = dist.get_rank(), dist.get_world_size()
+    (logits,) = tensors(torch.float32, (7, 5 * world))
+    labels = torch.arange(7) % (5 * world)
+    labels[3] = -100
+    options = {"label_smoothing": 0.1, "lse_square_scale": 0.01, "logit_scale": 2.0}
+    here = slice(5 * rank, 5 * rank + 5)
+    whole = logits.clone().requires_grad_()
+    want = cross_entropy_loss(whole, labels, **options)[0]
+    mine = logits[:, here].clone().requires_grad_()
+    got = cross_entropy_loss(mine, labels, process_group=dist.group.WORLD, **options)[0]
+    check(got.detach(), want.detach(), "loss")
+    weight = torch.linspace(-1, 1, 7)
+    (gradient,) = torch.autograd.grad((want * weight).sum(), whole)
+    check(torch.autograd.grad((got * weight).sum(), mine)[0], gradient[:, here], "gradient")
 
 
 CASES = {name: value for name, value in globals().items() if name.startswith("case_")}

@@ -8,7 +8,7 @@ import contextlib
 import torch
 
 from anyflash import _torch_library, providers
-from anyflash.providers import aten, torch_kernels, trial
+from anyflash.providers import aten, selftest, torch_kernels
 
 
 class Seen:
@@ -206,7 +206,7 @@ def torchs_kernels(monkeypatch, capability=(8, 0)):
         library.impl(name, lambda *a, _k=kernel, **o: _k(seen, *a, **o), "CPU")
     monkeypatch.setattr(torch_kernels, "DEVICES", ("cuda", "cpu"))
     monkeypatch.setattr(torch_kernels, "_capability", lambda device: capability)
-    monkeypatch.setattr(trial, "_known", {})
+    monkeypatch.setattr(selftest, "_known", {})
     before = providers.force("torch")
     try:
         yield seen

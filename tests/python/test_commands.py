@@ -51,13 +51,13 @@ def test_each_way_to_ask_prints_the_commands_own_help(command):
 @pytest.mark.parametrize(
     "words, message, hint",
     [
-        (["providers", "--jsn"], "no option is called '--jsn'", "did you mean '--json'?"),
+        (["providers", "--jsn"], "unknown option '--jsn'", "did you mean '--json'?"),
         (["providers", "--json=1"], "option '--json' takes no value", "write '--json'"),
-        (["providers", "\x1b[1m"], "takes no word as '\\x1b[1m'", "see its --help"),
-        (["shim", "-z", "status"], "no option is called '-z'", "--help lists the options"),
+        (["providers", "\x1b[1m"], "takes no arguments, but got '\\x1b[1m'", "--help"),
+        (["shim", "-z", "status"], "unknown option '-z'", "--help lists the options"),
         (["shim", "--python"], "option '--python' needs a value", "write '--python PATH'"),
-        (["shim"], "nothing is no action of `anyflash shim`", "install, remove or status"),
-        (["shim", "remove", "it"], "'remove it' is no action of", "install, remove or status"),
+        (["shim"], "missing action of `anyflash shim`", "install, remove or status"),
+        (["shim", "remove", "it"], "unknown action 'remove it'", "install, remove or status"),
     ],
 )
 def test_wrong_words_are_an_error_with_a_hint_and_exit_code_2(words, message, hint):

@@ -46,19 +46,47 @@ def test_a_missing_library_is_an_import_error_that_names_it(tmp_path):
     assert str(missing) in done.stderr
 
 
-def library_of(folder, version, without=()):
+def library_of(folder, version, without=(), name="libanyflash.so", functions=None):
     """A library that has the package's functions, all but `without`, of this `version`."""
     from anyflash import _lib
 
-    names = [n for n in _lib._FUNCTIONS if n not in (*without, "anyflash_version_text")]
-    source = folder / "old.c"
-    source.write_text(
-        f'const char *anyflash_version_text(void) {{ return "{version}"; }}\n'
-        + "".join(f"int {name}(void) {{ return 2; }}\n" for name in names)
-    )
-    library = folder / "libanyflash.so"
+    names = (*_lib._ENGINE, *_lib._BINDINGS) if functions is None else functions
+    lines = [f"int {n}(void) {{ return 2; }}" for n in names if n not in without]
+    if "anyflash_version_text" in names:
+        lines.remove("int anyflash_version_text(void) { return 2; }")
+        lines.append(f'const char *anyflash_version_text(void) {{ return "{version}"; }}')
+    source, library = folder / "old.c", folder / name
+    source.write_text("\n".join(lines) + "\n")
     subprocess.run(["cc", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
     return library
+
+
+def loaded(library):
+    """The process that loads this library, as another interpreter, which has no builtin of it,
+    and prints where the functions of the engine and of the bindings are."""
+    return python(
+        f"import os, sys; os.environ['ANYFLASH_LIBRARY'] = {str(library)!r}\n"
+        "sys.implementation.name = 'other'\n"
+        "from anyflash import _lib\n"
+        "print(*[os.path.basename(lib._name) for lib in (_lib._library, _lib.bindings)])"
+    )
+
+
+def test_bindings_come_from_the_library_beside_the_engines(tmp_path):
+    from anyflash import __version__, _lib
+
+    engine = library_of(tmp_path, __version__, functions=_lib._ENGINE)
+    said = loaded(engine).stderr.splitlines()[-1]
+    assert "an older build without anyflash_python_attend" in said
+    name = "libanyflash_python.so"
+    lacking = [n for n in _lib._BINDINGS if n != "anyflash_torch_counts"]
+    beside = library_of(tmp_path, __version__, name=name, functions=lacking)
+    said = loaded(engine).stderr.splitlines()[-1]
+    assert said.startswith("ImportError: ") and str(beside) in said
+    assert "an older build without anyflash_torch_counts" in said
+    library_of(tmp_path, __version__, name=name, functions=_lib._BINDINGS)
+    done = loaded(engine)
+    assert done.stdout.split() == ["libanyflash.so", name], done.stderr
 
 
 @pytest.mark.parametrize("missing", ["anyflash_python_attend", "anyflash_torch_operators"])
@@ -89,7 +117,11 @@ def test_every_function_that_the_package_calls_is_looked_for_at_import():
 
     texts = [path.read_text() for path in (ROOT / "python/anyflash").rglob("*.py")]
     called = {name for text in texts for name in re.findall(r"\.(anyflash_\w+)", text)}
-    assert called - set(_lib._FUNCTIONS) == set()
+    assert called - {*_lib._ENGINE, *_lib._BINDINGS} == set()
+    of_bindings = {
+        name for text in texts for name in re.findall(r"bindings\.(anyflash_\w+)", text)
+    }
+    assert of_bindings - set(_lib._BINDINGS) == set()
 
 
 def test_the_struct_has_the_size_that_the_header_gives(tmp_path):

@@ -1,9 +1,11 @@
 """The modules that the shim installs: their signatures; padding and rotary embedding."""
 
 import importlib
+import importlib.util
 import inspect
 import json
 import pathlib
+import sys
 
 import pytest
 
@@ -12,15 +14,21 @@ torch = pytest.importorskip("torch")
 from shim_tree import assert_same, gradients  # noqa: E402
 
 import flash_attn  # noqa: E402
+from flash_attn import _left_out  # noqa: E402
 
 #: What stands in the modules of flash-attn 2.8.3: parameters of functions, and of __init__
 #: and forward of classes.
-PUBLIC = json.loads(pathlib.Path(__file__).with_name("flash_attn_public.json").read_text())
-PUBLIC = {
-    module: names
-    for module, names in PUBLIC.items()
-    if not module.startswith("flash_attn.models.")  # need transformers: tests/integrations
-}
+UPSTREAM = json.loads(pathlib.Path(__file__).with_name("flash_attn_public.json").read_text())
+
+
+def is_left_out(module):
+    return module.partition(".")[2] in _left_out.MODULES or (
+        module.startswith("flash_attn.models.")
+    )
+
+
+PUBLIC = {module: names for module, names in UPSTREAM.items() if not is_left_out(module)}
+LEFT_OUT = sorted(set(UPSTREAM) - set(PUBLIC))
 
 
 def parameters(function, skip_self=False):
@@ -62,14 +70,79 @@ def test_every_module_can_be_imported(module):
 
 
 @pytest.mark.parametrize("module, name", CASES)
-def test_every_public_name_is_there_with_its_parameters(module, name):
-    there = getattr(importlib.import_module(module), name)
-    wanted = PUBLIC[module][name]
+def test_every_public_name_has_its_parameters_or_says_that_it_is_left_out(module, name):
+    imported = importlib.import_module(module)
+    if name not in vars(imported):
+        says_what_to_do(f"from {module} import {name}", module, f"'{name}'")
+        return
+    there, wanted = getattr(imported, name), UPSTREAM[module][name]
     if isinstance(wanted, dict):
         for method, text in wanted.items():
             assert parameters(getattr(there, method), skip_self=True) == named(text)
     elif wanted != "value":
         assert parameters(there) == named(wanted)
+
+
+# --- what is left out
+
+
+def says_what_to_do(statement, *facts):
+    with pytest.raises(ImportError) as raised:
+        exec(statement, {})
+    for fact in (*facts, "anyflash shim remove", "anyflash plan"):
+        assert fact in str(raised.value)
+    return raised.value
+
+
+@pytest.mark.parametrize("module", LEFT_OUT)
+def test_importing_a_module_that_is_left_out_says_what_to_do(module):
+    top = module if module.partition(".")[2] in _left_out.MODULES else "flash_attn.models"
+    error = says_what_to_do(f"import {module}", f"'{top}'")
+    assert isinstance(error, ModuleNotFoundError) and error.name == top
+    parent, _, name = module.rpartition(".")
+    if parent == "flash_attn.models":
+        parent, name = "flash_attn", "models"
+    with pytest.raises(ImportError):
+        exec(f"from {parent} import {name}", {})
+
+
+def test_the_program_gets_its_own_fallback():
+    found = {}
+    exec(
+        "try:\n    from flash_attn.ops.fused_dense import ColumnParallelLinear\n"
+        "except ImportError:\n    ColumnParallelLinear = None",
+        found,
+    )
+    assert found["ColumnParallelLinear"] is None
+
+
+def test_other_names_are_looked_for_as_ever():
+    assert importlib.util.find_spec("flash_attn.cute") is None
+    for name in ("no_such_name", "__wrapped__"):
+        assert not hasattr(importlib.import_module("flash_attn.modules.mha"), name)
+    with pytest.raises(ModuleNotFoundError, match="No module named 'flash_attn.nonsense'"):
+        importlib.import_module("flash_attn.nonsense")
+
+
+def test_the_finder_is_last_and_there_once():
+    _left_out.install()
+    ours = [finder for finder in sys.meta_path if finder.__module__ == _left_out.__name__]
+    assert len(ours) == 1 and ours[0] is sys.meta_path[-1]
+
+
+def test_einops_comes_with_the_padding():
+    """Programs import rearrange from here; without einops they are told that it is missing."""
+    bert_padding = importlib.import_module("flash_attn.bert_padding")
+    try:
+        import einops
+    except ImportError:
+        with pytest.raises(ImportError, match="einops"):
+            bert_padding.rearrange
+    else:
+        assert bert_padding.rearrange is einops.rearrange
+
+
+# --- the interface
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC["flash_attn.flash_attn_interface"]))

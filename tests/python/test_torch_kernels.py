@@ -8,7 +8,7 @@ import formula  # noqa: E402
 import standins  # noqa: E402
 import anyflash  # noqa: E402
 from anyflash import providers  # noqa: E402
-from anyflash.providers import aten, trial  # noqa: E402
+from anyflash.providers import aten, selftest  # noqa: E402
 
 CU_Q = torch.tensor([0, 5, 23], dtype=torch.int32)
 CU_K = torch.tensor([0, 9, 31], dtype=torch.int32)
@@ -151,7 +151,7 @@ def test_alibi_is_computed_forward_and_declined_with_gradients(kernels):
 def test_a_deterministic_gradient_is_asked_for_while_it_is_computed(kernels):
     switches = []
     leaves = halves((1, 9, 2, 32), (1, 9, 2, 32), (1, 9, 2, 32))
-    anyflash.flash_attn_func(*leaves)  # and the trial of the kernel
+    anyflash.flash_attn_func(*leaves)  # and the self-test of the kernel
     kernels.watch = lambda: switches.append(torch.are_deterministic_algorithms_enabled())
     anyflash.flash_attn_func(*leaves, deterministic=True).sum().backward()
     anyflash.flash_attn_func(*leaves).sum().backward()
@@ -277,10 +277,10 @@ def test_what_the_kernels_lack_is_declined_with_the_reason(kernels):
     wide = q.new_zeros(1, 9, 2, 264)
     for words, options, tensor in (
         ("have no softcap", {"softcap": 2.0}, q),
-        ("flash: takes head sizes up to 256, here it is 264", {"causal": True,
+        ("flash: takes head sizes up to 256, but this is 264", {"causal": True,
          "window_size": (2, 0)}, wide),
-        ("do not give the probabilities", {"dropout_p": 0.1, "return_attn_probs": True}, q),
-        ("take no empty tensors", {}, q[:, :0]),
+        ("do not return the probabilities", {"dropout_p": 0.1, "return_attn_probs": True}, q),
+        ("do not take empty tensors", {}, q[:, :0]),
     ):
         with pytest.raises(NotImplementedError, match=words):
             anyflash.flash_attn_func(tensor, tensor, tensor, **options)
@@ -290,7 +290,7 @@ def test_a_kernel_that_misses_a_known_answer_is_declined(kernels, monkeypatch):
     (q,) = halves((1, 9, 2, 32))
     right = aten.flash
     monkeypatch.setattr(aten, "flash", lambda *a, **o: [x * 1.1 for x in right(*a, **o)])
-    monkeypatch.setattr(trial, "_known", {})
+    monkeypatch.setattr(selftest, "_known", {})
     with pytest.raises(NotImplementedError, match="flash: misses a known answer by 1"):
         anyflash.flash_attn_func(q, q, q, window_size=(3, 3))
 
@@ -298,12 +298,12 @@ def test_a_kernel_that_misses_a_known_answer_is_declined(kernels, monkeypatch):
         raise RuntimeError("This flash attention build does not support alibi.\nmore")
 
     monkeypatch.setattr(aten, "flash", fails)
-    monkeypatch.setattr(trial, "_known", {})
+    monkeypatch.setattr(selftest, "_known", {})
     with pytest.raises(NotImplementedError, match="does not support alibi.; efficient"):
         anyflash.flash_attn_func(q, q, q, window_size=(3, 3))
 
 
-def test_a_trial_leaves_the_random_state_alone(kernels):
+def test_a_self_test_leaves_the_random_state_alone(kernels):
     (q,) = halves((1, 9, 2, 32))
     torch.manual_seed(3)
     state = torch.get_rng_state()

@@ -6,6 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from anyflash import _masked  # noqa: E402
+from anyflash._masked import Keys, Scores, Sequences, Starts  # noqa: E402
 
 B, H, G, S, D = 2, 4, 2, 12, 16
 STARTS = torch.tensor([0, 5, 12, 24], dtype=torch.int32)
@@ -18,14 +19,16 @@ def keys(kind):
     return visible
 
 
-def codes(visible, used, window=0):
-    number = torch.where(visible & (torch.arange(S) < used), used, 0).to(torch.int32)
-    return torch.nn.functional.pad(number, (1, 0), value=window)[:, None, None, :]
+def number(value):
+    return torch.tensor(value, dtype=torch.int32)
 
 
-def sequences(window=0):
-    number = torch.tensor([[0] * 5 + [1] * 7, [0] * 12])
-    return torch.nn.functional.pad(number, (1, 0), value=window)[:, None, None, :]
+def cut(visible, used, window):
+    """Keys of a cache that is longer than what is in it."""
+    return Keys(visible & (torch.arange(S) < used), number(used), number(window))
+
+
+NUMBERS = torch.tensor([[0] * 5 + [1] * 7, [0] * 12])
 
 
 def window_mask(causal, window, offset=0, rows=S):
@@ -39,27 +42,26 @@ def window_mask(causal, window, offset=0, rows=S):
     return seen
 
 
-def same_sequence():
-    number = sequences()[:, 0, 0, 1:]
-    return (number[:, :, None] == number[:, None, :])[:, None]
-
-
-#: name: (mask, cu, causal, window, what is visible, rows of the query)
+#: name: (mask, causal, window, what is visible, rows of the query)
 def cases():
     for side in ("left", "right", "hole"):
         seen = keys(side)[:, None, None, :] & window_mask(True, 0)
-        yield side, (keys(side), None, True, 0, seen, S)
+        yield side, (Keys(keys(side)), True, 0, seen, S)
         seen = keys(side)[:, None, None, :] & window_mask(False, 0)
-        yield side + " full", (keys(side), None, False, 0, seen, S)
+        yield side + " full", (Keys(keys(side)), False, 0, seen, S)
     seen = keys("left")[:, None, None, :] & window_mask(True, 4, 5, 3)
-    yield "cache", (codes(keys("left"), 8, 4), None, True, 0, seen, 3)
+    yield "cache", (cut(keys("left"), 8, 4), True, 0, seen, 3)
     seen = keys("left")[:, None, None, :] & window_mask(False, 4)
-    yield "both sides", (codes(keys("left"), S, 4), None, False, 0, seen, S)
-    seen = same_sequence() & window_mask(True, 3)
-    yield "packed", (sequences(3), None, True, 0, seen, S)
-    yield "starts", (None, STARTS, True, 3, seen, S)
+    yield "both sides", (cut(keys("left"), S, 4), False, 0, seen, S)
+    same = NUMBERS[:, None, :, None] == NUMBERS[:, None, None, :]
+    seen = same & window_mask(True, 3)
+    yield "packed", (Sequences(NUMBERS, number(3)), True, 0, seen, S)
+    yield "starts", (Starts(STARTS, STARTS), True, 3, seen, S)
+    yield "starts with a window", (Starts(STARTS, STARTS, number(3)), True, 0, seen, S)
     seen = torch.rand(B, 1, S, S, generator=torch.Generator().manual_seed(0)) > 0.4
-    yield "whole", (seen, None, True, 3, seen, S)
+    yield "scores", (Scores(seen), True, 3, seen, S)
+    added = torch.where(seen, 0.0, -math.inf)
+    yield "scores that are added", (Scores(added), True, 3, seen, S)
 
 
 CASES = dict(cases())
@@ -73,9 +75,9 @@ def problem(rows, dtype):
 
 
 def arguments(case, sinks):
-    mask, cu, causal, window, _, _ = CASES[case]
+    mask, causal, window, _, _ = CASES[case]
     right = -1 if causal else window - 1
-    return (mask, cu, cu, sinks, 0.3, causal, window - 1, right, 5.0, 0.0, 0)
+    return (mask, sinks, 0.3, causal, window - 1, right, 5.0, 0.0, 0)
 
 
 def plain(q, k, v, seen, sinks):
@@ -92,7 +94,7 @@ def plain(q, k, v, seen, sinks):
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
 @pytest.mark.parametrize("case", CASES)
 def test_forms_of_the_mask_and_their_gradients(case, dtype, with_sinks):
-    seen, rows = CASES[case][4:]
+    seen, rows = CASES[case][3:]
     q, k, v, sinks = problem(rows, dtype)
     tensors = (q, k, v, sinks) if with_sinks else (q, k, v)
     found = _masked.attend_masked(q, k, v, *arguments(case, sinks if with_sinks else None))
@@ -114,26 +116,33 @@ def test_forms_of_the_mask_and_their_gradients(case, dtype, with_sinks):
 )
 @pytest.mark.parametrize("case", CASES)
 def test_opcheck(case):
-    *tensors, sinks = problem(CASES[case][5], torch.float32)
-    torch.library.opcheck(
-        torch.ops.anyflash.attend_masked, (*tensors, *arguments(case, sinks))
-    )
+    *tensors, sinks = problem(CASES[case][4], torch.float32)
+    mask, *rest = arguments(case, sinks)
+    given = (*tensors, *_masked.tensors_of(mask), *rest)
+    torch.library.opcheck(torch.ops.anyflash.attend_masked, given)
 
 
 def test_a_mask_that_changes_is_read_again():
     q, k, v, _ = (x.detach() for x in problem(S, torch.float32))
     given = arguments("left", None)[1:]
-    mask = keys("left")
-    before = _masked.attend_masked(q, k, v, mask, *given)
-    mask.copy_(keys("right"))
-    found = _masked.attend_masked(q, k, v, mask, *given)
-    assert torch.equal(found, _masked.attend_masked(q, k, v, keys("right"), *given))
-    assert not torch.equal(found, before)
+
+    def attend(visible, **options):
+        return _masked.attend_masked(q, k, v, Keys(visible, **options), *given)
+
+    visible = keys("left")
+    before = attend(visible)
+    visible.copy_(keys("right"))
+    found = attend(visible)
+    assert torch.equal(found, attend(keys("right"))) and not torch.equal(found, before)
+    width = number(0)
+    assert torch.equal(attend(visible, window=width), found)
+    width.fill_(3)
+    assert not torch.equal(attend(visible, window=width), found)
     with torch.inference_mode():
-        mask = keys("left")
-        again = _masked.attend_masked(q, k, v, mask, *given)
-        mask.copy_(keys("right"))
-        assert torch.equal(_masked.attend_masked(q, k, v, mask, *given), found)
+        visible = keys("left")
+        again = attend(visible)
+        visible.copy_(keys("right"))
+        assert torch.equal(attend(visible), found)
     assert torch.equal(again, before)
 
 

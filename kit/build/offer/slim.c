@@ -262,9 +262,10 @@ void af_slim_macros(const struct af_slim *slim, const char *macros_out[AF_SLIM_M
 
 bool af_slim_is_full(const struct af_slim *slim)
 {
-    struct af_slim full = *slim;
+    struct af_slim full;
     af_slim_full(&full);
-    return memcmp(&full, slim, sizeof full) == 0;
+    return slim->head_dims == full.head_dims && slim->dtypes == full.dtypes &&
+           slim->features == full.features && slim->backward;
 }
 
 /* Adds `text` after `separator`, which the first one does not get. */

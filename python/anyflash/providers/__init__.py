@@ -1,11 +1,13 @@
-"""Who computes an attention: choose(), attend(), explain(), and force() for one alone.
+"""Which provider computes an attention: attend(), explain(), and force() to use only one.
+
+    >>> before = anyflash.providers.force("plain")      # force(before) undoes it
 
 A provider is a module with
-    name                what it is called in $ANYFLASH_PROVIDER and in explanations
-    declines(call)      None, or the reason why not, as text
+    name                its name in $ANYFLASH_PROVIDER and in explanations
+    declines(call)      None if it takes the call, else the reason as text
     forward(call)       (out, lse, probabilities) of a Call
-and the first of a device's ladder that does not decline computes. Which modules
-there are stands in LADDER; importing this package loads none of them, prepare() does.
+The providers of a device are asked in the order of PROVIDERS; the first that does not decline
+computes. Importing this package loads none of the modules, prepare() does.
 """
 
 import importlib
@@ -16,14 +18,14 @@ import sys
 _log = logging.getLogger("anyflash")
 
 #: Every provider's name and module, the best first.
-LADDER = (
+PROVIDERS = (
     ("flash_attn", ".real"),
     ("torch", ".torch_kernels"),
     ("engine", ".engine"),
     ("sdpa", ".sdpa"),
     ("plain", ".plain"),
 )
-#: Those that are worth asking for tensors of a device; other devices have the last row.
+#: The providers for tensors of a device; None: of any other device.
 _OF_DEVICE = {
     "cuda": ("flash_attn", "torch", "sdpa", "plain"),
     "cpu": ("engine", "sdpa", "plain"),
@@ -32,35 +34,37 @@ _OF_DEVICE = {
 
 
 class NoProvider(NotImplementedError):
-    """The provider that was forced declines the call."""
+    """Every provider that may compute the call declines it."""
 
 
 def load(name):
-    """The provider's module; ValueError for a name that is none."""
-    module = dict(LADDER).get(name)
+    """The provider's module; raises ValueError for an unknown name."""
+    module = dict(PROVIDERS).get(name)
     if module is None:
-        names = ", ".join(known for known, _ in LADDER)
-        raise ValueError(f"ANYFLASH_PROVIDER: '{name}' is no provider; there are {names}")
+        names = ", ".join(known for known, _ in PROVIDERS)
+        raise ValueError(f"'{name}' is not a provider (ANYFLASH_PROVIDER); choose from {names}")
     return importlib.import_module(module, __package__)
 
 
-_ladders = {}  # device type: modules to ask; filled by prepare()
+_by_device = {}  # device type: modules to ask, in order; filled by prepare()
 _announced = set()
 _forced = os.environ.get("ANYFLASH_PROVIDER") or None
 
 
 def prepare():
-    """Loads the providers; what a call finds, because a compiled graph imports nothing."""
+    """Loads the providers in advance, because a compiled graph cannot import modules."""
     for device, names in _OF_DEVICE.items():
         names = (_forced,) if _forced else names
-        _ladders[device] = tuple([load(name) for name in names])
+        _by_device[device] = tuple([load(name) for name in names])
 
 
 def force(name):
-    """Lets one provider compute everything, or (None) each call the best; returns what was.
+    """Uses one provider for all calls, or (None) the best for each; returns the old setting.
 
-    What the provider declines raises NotImplementedError with the reason. The environment
-    variable ANYFLASH_PROVIDER, read when this module is imported, does the same.
+    >>> before = force("plain")         # force(before) undoes it
+
+    A call that the provider declines raises NotImplementedError with the reason. The
+    environment variable ANYFLASH_PROVIDER, read when this module is imported, does the same.
     """
     global _forced
     if name is not None:
@@ -79,8 +83,8 @@ def _announce(provider, call):
 
 def _try(call):
     reasons, q = [], call.q
-    device = "cpu" if q.is_cpu else q.device.type  # the one is five times as quick
-    for provider in _ladders.get(device) or _ladders[None]:
+    device = "cpu" if q.is_cpu else q.device.type  # is_cpu is five times as fast
+    for provider in _by_device.get(device) or _by_device[None]:
         reason = provider.declines(call)
         if reason is None:
             try:
@@ -98,7 +102,7 @@ def _try(call):
 def attend(call):
     """(out, lse, probabilities) of the call by the first provider that takes it.
 
-    TypeError or ValueError naming the argument for a call that is wrong.
+    Raises TypeError or ValueError that names the argument if the call is wrong.
     """
     try:
         return _try(call)
@@ -110,12 +114,12 @@ def attend(call):
 
 
 def explain(call):
-    """(the provider that the call would take or None, [(name, why it declined)])."""
+    """(the provider that would compute the call or None, [(name, why it declined)])."""
     from .checks import check
 
     check(call)
     declined = []
-    for name, _ in LADDER:
+    for name, _ in PROVIDERS:
         if _forced is not None and name != _forced:
             declined.append((name, f"'{_forced}' is forced"))
             continue

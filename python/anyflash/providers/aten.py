@@ -1,16 +1,16 @@
-"""torch's own attention operators, as functions of one shape for every torch.
+"""torch's own attention operators, with the same arguments for every torch.
 
 flash() calls aten::_flash_attention_forward and _backward, FlashAttention-2 of torch's
 wheels; efficient() calls aten::_efficient_attention_forward. Both take q [B, Sq, H, D] or
-packed [total, H, D], and give (out, lse), lse [B, H, Sq] or [H, total].
+packed [total, H, D], and return (out, lse), lse [B, H, Sq] or [H, total].
 """
 
 import torch
 
-#: What differs between the operators of torch's releases, as read from them: the first and
-#: the last release that was read, how the random state is given back, whether pages are
-#: taken, and the logsumexp of packed sequences: [H, total], or padded to [B, H, longest].
-#: What the operators of the torch that runs take is read from themselves.
+#: Differences between the operators of torch releases: the first and the last release that was
+#: read, the name of the random state, whether they take pages, and the logsumexp of packed
+#: sequences: [H, total], or padded to [B, H, longest]. The arguments of the operators of the
+#: torch that runs are read from their own schemas.
 SCHEMAS = (
     ("2.4", "2.6", "philox_seed", False, "padded"),
     ("2.8", "2.11", "rng_state", False, "packed"),
@@ -22,18 +22,18 @@ _INF = float("inf")
 
 
 _schema = _ops._flash_attention_forward.default._schema
-#: What the operators of this torch take and give.
+#: Arguments and results of the operators of this torch.
 TAKES_PAGES = any(argument.name == "block_table" for argument in _schema.arguments)
 RANDOM_STATE = _schema.returns[2].name
-#: Whether they can stand in a compiled graph; torch 2.4 has no Meta kernels for them.
+#: Whether a compiled graph can contain them; torch 2.4 has no Meta kernels for them.
 TRACED = torch._C._dispatch_has_kernel_for_dispatch_key(_schema.name, "Meta")
 
-#: Of the efficient kernel's masks: none, and causal from the bottom right corner.
+#: Mask types of the efficient kernel: none, and causal from the bottom right corner.
 _NO_MASK, _BOTTOM_RIGHT = 0, 2
 
 
 class _Deterministic:
-    """torch's switch for deterministic kernels, on for a block: the only way to ask."""
+    """Enables torch's deterministic kernels for a block: there is no argument for it."""
 
     def __init__(self, wanted):
         self.wanted = wanted and not torch.are_deterministic_algorithms_enabled()
@@ -58,7 +58,7 @@ def _by_row(lse, cu_q, total):
 
 
 def _with_sinks(out, lse, sinks, cu_q):
-    """(out, lse) with a sink for each head: a key that takes weight and gives nothing."""
+    """(out, lse) with a sink for each head: a key that takes weight and has no value."""
     lse = torch.where(lse == _INF, -_INF, lse)
     wider = torch.logaddexp(lse, sinks.float()[:, None])
     part = _by_row(torch.exp(lse - wider), cu_q, out.shape[0])
@@ -66,10 +66,10 @@ def _with_sinks(out, lse, sinks, cu_q):
 
 
 class _Flash(torch.autograd.Function):
-    """The forward kernel and its gradients, also through sinks.
+    """The forward kernel and its gradients, including those of sinks.
 
-    With sinks out and lse are those of all weights, so that the backward kernel forms the
-    right weights from the one and the right row sums from the other.
+    With sinks, out and lse are those of all weights, so that the backward kernel forms the
+    right weights from lse and the right row sums from out.
     """
 
     @staticmethod
@@ -154,7 +154,7 @@ def flash(
     """FlashAttention-2, aligned to the bottom right corner: (out, lse).
 
     cu_q and cu_k with most=(longest q, longest k): packed sequences. `more`: seqused_k,
-    alibi_slopes, block_table; there is no gradient then. D is a multiple of 8.
+    alibi_slopes, block_table; there is no gradient then. D must be a multiple of 8.
     """
     left, right = [None if side < 0 else side for side in window]
     mask = (causal, left, 0 if causal else right)
@@ -172,9 +172,9 @@ def flash(
 
 
 def efficient(q, k, v, *, cu_q=None, cu_k=None, most=None, dropout=0.0, scale, causal=False):
-    """The memory efficient kernel: (out, lse). D and Dv are multiples of 8.
+    """The memory efficient kernel: (out, lse). D and Dv must be multiples of 8.
 
-    lse of a row that sees no key is not defined.
+    The lse of a row that sees no key is undefined.
     """
     group = q.shape[-2] // k.shape[-2]
     if group > 1:

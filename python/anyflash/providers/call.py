@@ -1,4 +1,4 @@
-"""What one attention asks for, whichever of the seven functions it came by.
+"""The arguments of one attention, the same for all of flash_attn's seven functions.
 
 Letters: B batch, H query heads, G key heads, Sq and Sk lengths, D head size.
 """
@@ -7,11 +7,11 @@ import torch
 
 _peek = torch._C._functorch.peek_interpreter_stack
 
-#: What Call.want may be: the output; with the logsumexp; with the probabilities too.
+#: Values of Call.want: the output; also the logsumexp; also the probabilities.
 OUT, LSE, PROBABILITIES = 0, 1, 2
 
 
-#: Attributes of a Call that its class has defaults for.
+#: Attributes that have defaults in the class Call.
 _RARE = (
     "cu_q",
     "cu_k",
@@ -33,21 +33,21 @@ _RARE = (
 
 
 def _pair(window):
-    """A window as numbers; flash-attn takes a tensor of two, and its tests give one."""
+    """A window as numbers; flash-attn also takes a tensor of two, and its tests pass one."""
     return tuple(window.tolist()) if isinstance(window, torch.Tensor) else window
 
 
 class Call:
-    """One attention, normalised: what every provider reads, and none changes.
+    """The arguments of one attention; providers read them and never change them.
 
     q: [B, Sq, H, D], or [total, H, D] with cu_q; k, v: [B, Sk, G, D], [total, G, D] with
     cu_k, or pages [pages, page size, G, D] with block_table. window is (left, right), -1
     without a limit, aligned with causal to the bottom right corner. `cache`: k, v are a
-    cache of which seqused_k rows hold keys (None: all), into which k_new, v_new go in place;
-    there is no gradient then.
+    cache whose first seqused_k rows hold keys (None: all); k_new, v_new are written into it.
+    There is no gradient then.
     """
 
-    # Class attributes, so that a call without them does not pay for them.
+    # Class attributes, so that a call without them costs nothing for them.
     cu_q = cu_k = block_table = seqused_k = sinks = None
     max_q = max_k = 0
     cache = False
@@ -76,7 +76,7 @@ class Call:
         self.deterministic, self.want = deterministic, want
 
     def but(self, **changes):
-        """This call with some things changed."""
+        """A copy with these attributes changed."""
         new = Call(
             self.q,
             self.k,
@@ -120,7 +120,7 @@ def needs_gradient(call):
 
 
 def transformed():
-    """Whether a transform of torch.func (vmap, grad, ...) is under way."""
+    """Whether a torch.func transform (vmap, grad, ...) is active."""
     return not torch.compiler.is_compiling() and _peek() is not None
 
 
@@ -130,5 +130,6 @@ def unit(tensor):
 
 
 def seed(dropout):
-    """For the engine's dropout; from torch's generator: torch.manual_seed() decides."""
+    """A seed for the engine's dropout, drawn from torch's generator, so that
+    torch.manual_seed() determines it; 0 without dropout."""
     return int(torch.empty((), dtype=torch.int64).random_()) if dropout > 0 else 0

@@ -1,4 +1,4 @@
-"""The arguments of a call, checked: errors that name the argument as the caller knows it."""
+"""Checks of the arguments of a call: errors that name the argument as the caller knows it."""
 
 import torch
 
@@ -19,9 +19,9 @@ def _check_tensor(tensor, name, rank, like):
     if tensor.dtype not in _FLOATS:
         raise TypeError(f"{name}: element type {tensor.dtype} is not supported")
     if tensor.dtype != like.dtype:
-        raise TypeError(f"{name}: has type {tensor.dtype}, q has {like.dtype}")
+        raise TypeError(f"{name}: has type {tensor.dtype}, but q has {like.dtype}")
     if tensor.device != like.device:
-        raise ValueError(f"{name}: is on {tensor.device}, q is on {like.device}")
+        raise ValueError(f"{name}: is on {tensor.device}, but q is on {like.device}")
 
 
 def _check_integers(tensor, name, shape, like):
@@ -31,7 +31,7 @@ def _check_integers(tensor, name, shape, like):
     if tensor.dtype != torch.int32:
         raise TypeError(f"{name}: must be int32, not {tensor.dtype}")
     if tensor.device != like.device:
-        raise ValueError(f"{name}: is on {tensor.device}, q is on {like.device}")
+        raise ValueError(f"{name}: is on {tensor.device}, but q is on {like.device}")
     if tensor.dim() != len(shape) or any(
         want not in (None, have) for have, want in zip(tensor.shape, shape)
     ):
@@ -48,7 +48,7 @@ def _check_numbers(call):
     if not 0.0 <= call.dropout < 1.0:
         raise ValueError(f"dropout_p: must be at least 0 and below 1, not {call.dropout}")
     if call.softcap < 0.0:
-        raise ValueError(f"softcap: must not be negative, is {call.softcap}")
+        raise ValueError(f"softcap: must not be negative, but is {call.softcap}")
 
 
 def _check_shapes(call, names):
@@ -64,17 +64,17 @@ def _check_shapes(call, names):
             f"{names['k']}, {tuple(k.shape)}"
         )
     if k.shape[-1] != q.shape[-1]:
-        raise ValueError(f"{names['k']}: head size {k.shape[-1]}, q has {q.shape[-1]}")
+        raise ValueError(f"{names['k']}: head size {k.shape[-1]}, but q has {q.shape[-1]}")
     if q.shape[-1] == 0 or v.shape[-1] == 0:
         raise ValueError(f"{'q' if q.shape[-1] == 0 else names['v']}: the head size is 0")
     if k.shape[-2] == 0 or q.shape[-2] % k.shape[-2]:
         raise ValueError(
-            f"{names['k']}: {k.shape[-2]} heads; q has {q.shape[-2]}, no multiple of that"
+            f"{names['k']}: {k.shape[-2]} heads, but q has {q.shape[-2]}, not a multiple of it"
         )
 
 
 def _check_batch(call, names):
-    """The number of sequences, and all that has an element for each."""
+    """Checks every argument with one element per sequence; returns their number."""
     q, k = call.q, call.k
     if call.cu_q is not None:
         _check_integers(call.cu_q, "cu_seqlens_q", (None,), q)
@@ -87,7 +87,7 @@ def _check_batch(call, names):
     if call.cu_k is not None:
         _check_integers(call.cu_k, "cu_seqlens_k", (batch + 1,), q)
     elif own and k.shape[0] != batch:
-        raise ValueError(f"{names['k']}: batch {k.shape[0]}, q has {batch}")
+        raise ValueError(f"{names['k']}: batch {k.shape[0]}, but q has {batch}")
     _check_integers(call.block_table, "block_table", (batch, None), q)
     if call.cache:
         _check_integers(call.seqused_k, "cache_seqlens", (batch,), q)
@@ -103,7 +103,7 @@ def _check_batch(call, names):
                 f"or ({batch}, {heads})"
             )
         if slopes.device != q.device:
-            raise ValueError(f"alibi_slopes: is on {slopes.device}, q is on {q.device}")
+            raise ValueError(f"alibi_slopes: is on {slopes.device}, but q is on {q.device}")
     return batch
 
 
@@ -115,17 +115,17 @@ def _check_append(call, batch):
         _check_tensor(k_new, "k", 4, q)
         _check_tensor(v_new, "v", 4, q)
         if call.seqused_k is None:
-            raise ValueError("cache_seqlens: is needed to append k and v")
+            raise ValueError("cache_seqlens: is required to append k and v")
         for name, new, cache in (("k", k_new, call.k), ("v", v_new, call.v)):
             if new.shape[0] != batch or new.shape[2:] != cache.shape[2:]:
                 wanted = (batch, new.shape[1], *cache.shape[2:])
                 raise ValueError(f"{name}: shape {tuple(new.shape)}, expected {wanted}")
         if v_new.shape[1] != k_new.shape[1]:
-            raise ValueError(f"v: {v_new.shape[1]} rows, k has {k_new.shape[1]}")
+            raise ValueError(f"v: {v_new.shape[1]} rows, but k has {k_new.shape[1]}")
     if call.block_table is not None and call.batch_idx is not None:
-        raise ValueError("cache_batch_idx: not together with block_table")
+        raise ValueError("cache_batch_idx: cannot be used with block_table")
     if call.block_table is not None and call.leftpad is not None:
-        raise ValueError("cache_leftpad: not together with block_table")
+        raise ValueError("cache_leftpad: cannot be used with block_table")
     _check_rotary(call)
 
 
@@ -136,19 +136,21 @@ def _check_rotary(call):
     if cos is None:
         return
     if call.k_new is None:
-        raise ValueError("rotary_cos: only together with k and v")
+        raise ValueError("rotary_cos: requires k and v")
     for name, table in (("rotary_cos", cos), ("rotary_sin", sin)):
         _is_tensor(table, name)
         if table.dim() != 2 or table.shape != cos.shape:
             raise ValueError(f"{name}: shape {tuple(table.shape)}, expected (rows, dim / 2)")
         if table.device != q.device:
-            raise ValueError(f"{name}: is on {table.device}, q is on {q.device}")
+            raise ValueError(f"{name}: is on {table.device}, but q is on {q.device}")
     if 2 * cos.shape[1] > q.shape[-1]:
-        raise ValueError(f"rotary_cos: {2 * cos.shape[1]} of {q.shape[-1]} dimensions")
+        raise ValueError(
+            f"rotary_cos: rotates {2 * cos.shape[1]} dimensions, but q has {q.shape[-1]}"
+        )
 
 
 def _within(tensor, name, low, high):
-    """Raises ValueError where an element is below low or above high (a number or tensor)."""
+    """Raises ValueError if an element is below low or above high (a number or tensor)."""
     wrong = ((tensor < low) | (tensor > high)).nonzero()
     if len(wrong):
         at = tuple(wrong[0].tolist())
@@ -160,7 +162,9 @@ def _check_starts(starts, longest, total, name, longest_name):
     lengths = starts.diff()
     _within(lengths, f"{name} (lengths)", 0, total)
     if len(lengths) and int(lengths.max()) > longest:
-        raise ValueError(f"{longest_name}: is {longest}, a sequence has {int(lengths.max())}")
+        raise ValueError(
+            f"{longest_name}: is {longest}, but a sequence has {int(lengths.max())} rows"
+        )
 
 
 def _check_pages(call):
@@ -175,7 +179,7 @@ def _check_pages(call):
 
 
 def _check_contents(call):
-    """What the lengths and indices say; read only where that needs no wait for a device."""
+    """Checks the values of lengths and indices, of tensors on the CPU only."""
     if call.cu_q is not None:
         total = call.q.shape[0]
         _check_starts(call.cu_q, call.max_q, total, "cu_seqlens_q", "max_seqlen_q")

@@ -1,9 +1,8 @@
-"""What a provider lacks, made exactly of what it has, in torch operations.
+"""Features that a provider lacks, computed exactly in torch operations around it.
 
-Each function takes a Call and gives a simpler one of the same result: append()
-takes away new keys and rotary embedding, gather() pages, batch indices and left
-padding, pad() packed sequences. They read no value back from the device, so they
-work in a compiled graph and without a wait.
+Each takes a Call and returns a simpler one with the same result: append() removes new keys
+and rotary embedding, gather() pages, batch indices and left padding, Dense packed sequences.
+They read no value back from the device, so they work in a compiled graph and never wait.
 """
 
 import contextlib
@@ -11,21 +10,21 @@ import contextlib
 import torch
 
 
-#: Device types that have autocast(); asked now, because a compiled graph cannot.
+#: Device types that have autocast(); determined here, because a compiled graph cannot ask.
 _AUTOCAST = frozenset(
     [n for n in ("cpu", "cuda", "xpu", "mps") if torch.amp.is_autocast_available(n)]
 )
 
 
 def without_autocast(device_type):
-    """Computes in the types that are written, whatever autocast() is around the call."""
+    """A context in which operations keep their types, whatever autocast() is outside."""
     if device_type in _AUTOCAST:
         return torch.autocast(device_type, enabled=False)
     return contextlib.nullcontext()
 
 
 def _rotate(x, cos, sin, interleaved):
-    """x [B, S, H, D] turned by cos, sin [B, S, dim / 2]; in float32, as flash-attn does."""
+    """x [B, S, H, D] rotated by cos, sin [B, S, dim / 2]; in float32, as in flash-attn."""
     cos, sin = cos.float().unsqueeze(2), sin.float().unsqueeze(2)
     dim = 2 * cos.shape[-1]
     turned, rest = x[..., :dim].float(), x[..., dim:]
@@ -58,7 +57,7 @@ def _rotated(call):
 
 
 def _places(call):
-    """Where the new keys go in k, v seen as [rows, G, D]: [B, Snew] of row numbers."""
+    """Indices of the new keys in k, v: (first axis, row), each [B, Snew]."""
     rows = call.seqused_k.long()[:, None] + torch.arange(
         call.k_new.shape[1], device=call.q.device
     )
@@ -73,7 +72,7 @@ def _places(call):
 
 
 def append(call):
-    """The call after k_new, v_new have been written into k, v, in place, and turned."""
+    """The call after k_new, v_new have been rotated and written into k, v."""
     if call.k_new is None:
         return call
     q, k_new = _rotated(call)
@@ -94,7 +93,7 @@ def _pages(call):
     """k, v [B, pages * page size, G, D] of the block table's pages."""
     table = call.block_table.long()
     size = call.k.shape[1]
-    # What lies behind a sequence's last page may be anything: it is never seen.
+    # Table entries past a sequence's last page may be anything: they are never used.
     first = torch.arange(table.shape[1], device=table.device) * size
     table = torch.where(first < call.seqused_k[:, None], table, 0)
     return [x[table].flatten(1, 2) for x in (call.k, call.v)]
@@ -124,15 +123,16 @@ def gather(call):
 
 
 def _padded(x, cu_seqlens, longest):
-    """x [total, ...] as [B, longest, ...]; what lies behind a sequence is a row of another."""
+    """x [total, ...] as [B, longest, ...]; rows past the end of a sequence are another's."""
     rows = cu_seqlens[:-1].long()[:, None] + torch.arange(longest, device=x.device)
     return x[rows.clamp(max=max(x.shape[0] - 1, 0))]
 
 
 class Dense:
-    """A call as [B, S, heads, D] tensors: `call`, the lengths, and the way back.
+    """A call as [B, S, heads, D] tensors: `call`, the lengths, and out() and lse(), which
+    convert results back.
 
-    q_lengths, k_lengths: [B] tensors, or None where every row counts.
+    q_lengths, k_lengths: [B] tensors, or None if every row counts.
     """
 
     def __init__(self, call):
@@ -158,7 +158,7 @@ class Dense:
         self.call = call.but(**changes)
 
     def out(self, out):
-        """out [B, Sq, H, D] as the caller's q is laid out."""
+        """out [B, Sq, H, D] in the layout of the caller's q."""
         return out if self.rows is None else out[self.rows]
 
     def lse(self, lse):
@@ -170,8 +170,8 @@ class Dense:
 
 
 def visible(dense):
-    """(mask, distance) broadcast to [B, 1, Sq, Sk]: which keys a query sees, None: all; and
-    the distance from the diagonal, which ALiBi multiplies."""
+    """(mask, distance) broadcast to [B, 1, Sq, Sk]: the keys that a query sees, None for all;
+    and the distance from the diagonal, which ALiBi multiplies."""
     call = dense.call
     q_len, k_len, device = call.q.shape[1], call.k.shape[1], call.q.device
     left, right = call.limits

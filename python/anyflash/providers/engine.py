@@ -1,7 +1,7 @@
 """The engine's CPU kernels, for CPU tensors: every option of flash-attn, and sinks.
 
-Without a gradient a call costs the engine call and little more; in a compiled
-graph and for gradients it is an operator, anyflash::attend.
+Without a gradient a call goes to the operator with the least overhead; with a gradient and in
+a compiled graph it is the operator anyflash::attend.
 """
 
 import operator
@@ -23,17 +23,17 @@ _only_out = _torch_ops.quick_only_out
 def declines(call):
     q, starts = call.q, call.cu_q
     if not (q.is_cpu and call.k.is_cpu and call.v.is_cpu):
-        return f"computes on the CPU, q is on {q.device}"
+        return f"computes on the CPU, but q is on {q.device}"
     if starts is not None and not (starts.is_cpu and (call.cu_k is None or call.cu_k.is_cpu)):
-        return f"computes on the CPU, cu_seqlens_q is on {starts.device}"
+        return f"computes on the CPU, but cu_seqlens_q is on {starts.device}"
     if q.dtype not in _TYPES:
-        return f"computes float32, bfloat16 and float16, q is {q.dtype}"
+        return f"takes float32, bfloat16 and float16, but q is {q.dtype}"
     if transformed():
-        return "is not transformed by torch.func"
+        return "does not support torch.func transforms"
     if call.block_table is not None and needs_gradient(call):
         return "has no gradient through pages"
     if call.dropout > 0 and call.want == PROBABILITIES and torch.compiler.is_compiling():
-        return "shows no probabilities with dropout in a compiled graph"
+        return "cannot return probabilities with dropout in a compiled graph"
     return None
 
 
@@ -42,7 +42,7 @@ def _float32(tensor):
 
 
 def _options(call, drawn):
-    """As anyflash::attend takes them; `drawn` is the seed of dropout."""
+    """The options of anyflash::attend; `drawn` is the seed of dropout."""
     left, right = call.window
     return (
         call.cu_q,
@@ -65,8 +65,8 @@ def _options(call, drawn):
 
 
 def _no_gradient(call):
-    """(out, lse) without a gradient and dropout, by the operator of least cost, which may
-    leave out an lse that is not wanted."""
+    """(out, lse) without a gradient and dropout, by the operator with the least overhead; lse
+    may be None if it is not wanted."""
     scale = 0.0 if call.scale is None else float(call.scale)
     if (
         call.window == _NO_WINDOW
@@ -100,7 +100,7 @@ def _no_gradient(call):
 
 
 def _unit_values(k, start, stop, call):
-    """Values of which column c is 1 in row start + c of a sequence, and 0 elsewhere."""
+    """Values whose column c is 1 in row start + c of each sequence, and 0 elsewhere."""
     rows = torch.arange(k.shape[0 if call.cu_k is not None else 1])
     if call.cu_k is not None:
         batch = torch.searchsorted(call.cu_k.long(), rows, right=True) - 1
@@ -110,10 +110,10 @@ def _unit_values(k, start, stop, call):
 
 
 def _probabilities(call, q, k, options):
-    """S_dmask [B, H, Sq, Sk]: the probabilities, those that dropout took negative,
-    scaled by the largest of a row.
+    """S_dmask [B, H, Sq, Sk]: the probabilities divided by the largest of their row, negative
+    where dropout removed them.
 
-    For tests and debugging, as flash-attn's: by two more attentions over unit vectors.
+    For tests and debugging, as in flash-attn; computed by two attentions over unit vectors.
     """
     columns, width = call.max_k if call.cu_k is not None else k.shape[1], 256
     parts = []
@@ -134,13 +134,13 @@ def _probabilities(call, q, k, options):
 
 
 def _positive(lse):
-    """lse with +inf for a row that sees no key, as flash-attn's is."""
+    """lse with +inf for a row that sees no key, as in flash-attn."""
     with torch.no_grad():
         return torch.where(lse == -_INF, _INF, lse)
 
 
 def _with_gradient(call):
-    """As forward(): with a gradient, dropout, in a graph."""
+    """forward() with a gradient or dropout, or in a compiled graph."""
     q, k, v = unit(call.q), unit(call.k), unit(call.v)
     if call.dropout and torch.compiler.is_compiling():
         out, lse = _torch_ops.attend_dropped(q, k, v, *_options(call, 0)[:-1])
@@ -156,20 +156,22 @@ def _with_gradient(call):
 
 
 def _no_second_derivative(ctx, *gradients):
-    raise RuntimeError("the engine has no second derivative; ANYFLASH_PROVIDER=plain has")
+    raise RuntimeError(
+        "the engine has no second derivative; set ANYFLASH_PROVIDER=plain to get one"
+    )
 
 
 def _nothing_kept(ctx, inputs, output):
     pass
 
 
-# Without this torch takes the first derivative for a constant, and only warns.
+# Without this torch treats the first derivative as a constant, and only warns.
 for _name in ("anyflash::attend_backward", "anyflash::attend_dropout_backward"):
     torch.library.register_autograd(
         _name, _no_second_derivative, setup_context=_nothing_kept, lib=_torch_ops._library
     )
 
-#: Of the two operators on a cache, as _CACHE_NAMES gives them to _attend.attend().
+#: Options of the two operators on a cache; _CACHE_NAMES are their names in _attend.attend().
 _CACHE_OPTIONS = (
     "Tensor? k, Tensor? v, Tensor? rotary_cos, Tensor? rotary_sin, bool interleaved, "
     "Tensor? cache_seqlens, Tensor? cache_batch_idx, Tensor? cache_leftpad, "
@@ -194,7 +196,7 @@ _CACHE_NAMES = (
 
 
 def _cache_options(call):
-    """As the operators on a cache take them."""
+    """The options of the operators on a cache."""
     return (
         unit(call.k_new),
         unit(call.v_new),
@@ -238,7 +240,7 @@ def _attend_cache_fake(q, k_cache, v_cache, *options):
     return out, q.new_empty((batch, heads, rows), dtype=torch.float32)
 
 
-#: anyflash::append_to_cache writes k, v into the cache; anyflash::attend_to_cache only reads.
+#: anyflash::append_to_cache writes k, v into the cache, anyflash::attend_to_cache reads it.
 _library = torch.library.Library("anyflash", "FRAGMENT")
 for _name, _caches in (
     ("append_to_cache", "Tensor(a!) k_cache, Tensor(b!) v_cache"),
@@ -250,12 +252,12 @@ for _name, _caches in (
 
 
 def _with_cache(call):
-    """A cache, into which new keys may go: (out, lse)."""
+    """(out, lse) of a call with a cache, after new keys have been written into it."""
     only_read = call.k_new is call.rotary_cos is call.batch_idx is None
     if only_read and not torch.compiler.is_compiling():
         try:
             return _no_gradient(call)
-        except (RuntimeError, TypeError, ValueError):  # as in forward()
+        except (RuntimeError, TypeError, ValueError):  # see forward()
             pass
     given = (unit(call.q), call.k, call.v, *_cache_options(call))
     if not torch.compiler.is_compiling():
@@ -266,7 +268,7 @@ def _with_cache(call):
 
 
 def forward(call):
-    """(out, lse, probabilities), the last two None where call.want does not ask."""
+    """(out, lse, probabilities); the last two are None unless call.want asks for them."""
     if call.cache:
         out, lse = _with_cache(call)
     elif call.dropout or torch.compiler.is_compiling() or needs_gradient(call):
@@ -274,7 +276,9 @@ def forward(call):
     else:
         try:
             out, lse = _no_gradient(call)
-        except (RuntimeError, TypeError, ValueError):  # not contiguous, or wrong: see there
+        except (RuntimeError, TypeError, ValueError):
+            # A last dimension that is not contiguous, which this copies, or a wrong argument,
+            # which it names.
             return _with_gradient(call)
     if call.want < LSE:
         return out, None, None

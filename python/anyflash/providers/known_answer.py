@@ -1,13 +1,13 @@
-"""A known answer by the installed flash_attn; run as a program: known_answer.py cuda 0.
+"""Known-answer test of the installed flash_attn, as a program: known_answer.py cuda 0.
 
-Prints "right" and ends with 0, or says on stderr what is wrong. It stands alone, because
-what it tries may end the process.
+Prints "right" and exits with 0, or prints what is wrong on stderr. It runs in a process of its
+own, because a broken extension may crash it.
 """
 
 import math
 import sys
 
-#: Of the largest number of a result.
+#: Largest error, as part of a result's largest value.
 BOUND = 0.02
 
 
@@ -18,7 +18,7 @@ def _wave(torch, shape, step, device):
 
 
 def _plain(torch, q, k, v, window):
-    """In float32: bottom right aligned causal attention with a window to the left."""
+    """In float32: causal attention aligned to the bottom right, with a window to the left."""
     q, k, v = (x.float().transpose(1, 2) for x in (q, k, v))
     k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])

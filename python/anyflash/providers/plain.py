@@ -1,7 +1,7 @@
-"""Plain mathematics in torch operations: every device, every option, every derivative.
+"""Attention by its formula in torch operations: every device, option and derivative.
 
-The scores of a block of queries are formed in whole, in float32 (float64 for such
-tensors); with many queries block by block, so that they fit into memory.
+The scores are held in float32 (float64 for such tensors), for as many queries at a time as fit
+into MOST_SCORES.
 """
 
 import torch
@@ -13,7 +13,7 @@ from .checks import check
 
 name = "plain"
 
-#: Scores that are held at a time; 1 GiB of float32.
+#: Scores held at a time; 1 GiB of float32.
 MOST_SCORES = 1 << 28
 
 
@@ -30,7 +30,7 @@ def _spread(x, heads):
 
 def _softmax(scores, sinks):
     """(probabilities, logsumexp); zero and +inf for a row that sees no key."""
-    if scores.shape[-1] == 0:  # there is no maximum of nothing
+    if scores.shape[-1] == 0:  # amax() of an empty dimension fails
         scores = torch.nn.functional.pad(scores, (0, 1), value=-torch.inf)
         weights, lse = _softmax(scores, sinks)
         return weights[..., :0], lse
@@ -49,7 +49,7 @@ def _softmax(scores, sinks):
 
 
 def _rows(q, k, v, mask, distance, slopes, sinks, options):
-    """Some queries: (out [B, H, rows, D], lse, probabilities with dropped ones negative)."""
+    """Of some queries: (out [B, H, rows, D], lse, probabilities, dropped ones negative)."""
     scale, softcap, dropout = options
     scores = torch.matmul(q, k.transpose(-1, -2)) * scale
     if softcap > 0:
@@ -67,7 +67,7 @@ def _rows(q, k, v, mask, distance, slopes, sinks, options):
 
 
 def _part(x, start, stop):
-    """Queries start to stop of what broadcasts to [B, 1, Sq, Sk]; x may be None."""
+    """Rows start to stop of x, which broadcasts to [B, 1, Sq, Sk]; None stays None."""
     return x if x is None or x.shape[-2] == 1 else x[..., start:stop, :]
 
 
@@ -106,7 +106,7 @@ def _attend(dense):
 
 
 def forward(call):
-    """(out, lse, probabilities), the last two None where call.want does not ask."""
+    """(out, lse, probabilities); the last two are None unless call.want asks for them."""
     check(call)
     with compose.without_autocast(call.q.device.type):
         dense = compose.Dense(call)
@@ -120,5 +120,5 @@ def forward(call):
     if call.want < PROBABILITIES or call.dropout == 0:
         return out, lse, None
     weights = weights.detach()
-    top = weights.abs().amax(-1, keepdim=True)  # as flash-attn scales them
+    top = weights.abs().amax(-1, keepdim=True)  # scaled as in flash-attn
     return out, lse, (weights / torch.where(top == 0, 1.0, top)).to(call.q.dtype)

@@ -1,9 +1,9 @@
-"""The flash-attn package of this environment, if it is there, is the real one and works.
+"""The flash-attn package that is installed in this environment, if it works.
 
-Whether it works is found out once for each file of it: a child process imports it and
-computes a known answer on the GPU, because an extension that does not fit can end the
-process that loads it. The answer is kept (kept.py) by the extension's SHA-256, torch and
-GPU. Nothing is looked for before the first CUDA tensor.
+Whether it works is tested once for each version of its files: a child process imports it and
+computes a known answer on the GPU, because an extension that does not fit can crash the
+process that loads it. The result is cached (result_cache.py) by the files' SHA-256, torch and
+GPU. Nothing is imported or tested before the first CUDA tensor.
 """
 
 import functools
@@ -17,28 +17,28 @@ import sys
 
 import torch
 
-from . import kept
+from . import result_cache
 from .call import OUT, needs_gradient, transformed
 
 name = "flash_attn"
 
-#: Device types of which tensors are taken; a test without a GPU adds "cpu".
+#: Device types whose tensors are computed; tests without a GPU add "cpu".
 DEVICES = ("cuda",)
 
-#: Seconds that import and known answer may take in the child.
+#: Time limit of the child process, which imports and computes a known answer.
 SECONDS = 180
 
 _HALVES = (torch.float16, torch.bfloat16)
-#: What marks a flash_attn that this package has put there.
+#: Attribute of a flash_attn that `anyflash shim install` generated.
 _MARK = "__anyflash__"
 
 
 def _package():
-    """(__init__.py of flash_attn, its extension), or the reason why not, as text."""
+    """(path of flash_attn's __init__.py, of its extension), or why there is none, as text."""
     try:
         found = importlib.util.find_spec("flash_attn")
     except (ImportError, ValueError) as error:
-        return f"cannot be looked for: {error}"
+        return f"cannot be found: {error}"
     if found is None or not found.origin:
         return "is not installed"
     try:
@@ -46,7 +46,7 @@ def _package():
     except OSError as error:
         return f"cannot be read: {error}"
     if _MARK in text:
-        return "is this package's own"
+        return "is the one that anyflash generated"
     extension = importlib.util.find_spec("flash_attn_2_cuda")
     if extension is None or not extension.origin:
         return "lacks its extension flash_attn_2_cuda"
@@ -54,16 +54,16 @@ def _package():
 
 
 def _cause(code, text):
-    """What a child that failed says, in one line."""
+    """Why the child process failed, in one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if code < 0:
-        return f"ends the process that uses it (signal {-code})"
+        return f"crashes the process that uses it (signal {-code})"
     return lines[-1][:300] if lines else f"ends the process that uses it (exit code {code})"
 
 
 def _known_answer(device_type, index):
-    """None, or why the installed package does not work there; computed by a child."""
-    # As text: a file's folder would stand first on the child's path.
+    """None, or why the installed package does not work there, from a child process."""
+    # As text: the folder of a file would be first in the child's sys.path.
     program = pathlib.Path(__file__).with_name("known_answer.py").read_text()
     command = [sys.executable, "-c", program, device_type, str(index or 0)]
     path = os.pathsep.join(entry for entry in sys.path if entry)
@@ -79,9 +79,9 @@ def _known_answer(device_type, index):
             timeout=SECONDS,
         )
     except subprocess.TimeoutExpired:
-        return f"gives no answer in {SECONDS} s"
+        return f"did not answer within {SECONDS} s"
     except OSError as error:
-        return f"cannot be tried in a child process: {error}"
+        return f"cannot be tested in a child process: {error}"
     if done.returncode == 0 and done.stdout.strip().endswith("right"):
         return None
     return _cause(done.returncode, done.stderr)
@@ -96,7 +96,7 @@ def _gpu(device):
 
 @torch.compiler.assume_constant_result
 def failure(device):
-    """None, or why flash_attn is of no use on the device."""
+    """None, or why flash_attn cannot be used on the device."""
     return _failure(device)
 
 
@@ -106,19 +106,19 @@ def _failure(device):
     if isinstance(found, str):
         return found
     facts = {
-        "extension": kept.sha256(found[1]),
-        "package": kept.sha256(found[0]),
+        "extension": result_cache.sha256(found[1]),
+        "package": result_cache.sha256(found[0]),
         "torch": torch.__version__,
         "gpu": _gpu(device),
     }
-    reason = kept.get(facts)
+    reason = result_cache.get(facts)
     if reason is None:
         reason = _known_answer(device.type, device.index) or ""
-        kept.put(facts, reason)
+        result_cache.put(facts, reason)
     return reason or _import_failure()
 
 
-#: (function, names of its parameters) by name, of the package once it has been imported.
+#: By name: (function, names of its parameters), once the package has been imported.
 _functions = {}
 _NAMES = ("flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache")
 
@@ -129,7 +129,7 @@ def _import_failure():
     except Exception as error:
         return f"fails at import: {error}"
     if hasattr(package, _MARK):
-        return "is this package's own"
+        return "is the one that anyflash generated"
     for function in _NAMES:
         found = getattr(package, function, None)
         if found is not None:
@@ -144,8 +144,8 @@ def _kind(call):
 
 
 def _arguments(call):
-    """The keyword arguments for the real function; those with their defaults are left out,
-    so that a release that lacks them is asked only for what it has."""
+    """The keyword arguments for the package's function, without those that have their
+    defaults: an older release may not have them."""
     given = {}
     if call.cu_q is not None:
         lengths = call.cu_k
@@ -184,43 +184,43 @@ def _arguments(call):
 
 
 def _lacks(call):
-    """What flash-attn has not, whatever release."""
+    """What no release of flash-attn can compute."""
     q, size = call.q, call.q.shape[-1]
     if q.dtype not in _HALVES:
-        return f"takes float16 and bfloat16, q is {q.dtype}"
+        return f"takes float16 and bfloat16, but q is {q.dtype}"
     if size > 256:
-        return f"takes head sizes up to 256, here it is {size}"
+        return f"takes head sizes up to 256, but this is {size}"
     if call.v.shape[-1] != size:
-        return "takes one head size for q, k and v"
+        return "requires the same head size for q, k and v"
     if call.sinks is not None:
         return "has no attention sinks"
     if call.softcap > 0 and call.dropout > 0:
         return "has no softcap with dropout"
     if call.block_table is not None and call.k.shape[1] % 256:
-        return "takes pages of multiples of 256 rows"
+        return "requires a page size that is a multiple of 256"
     if call.block_table is not None and needs_gradient(call):
         return "has no gradient through pages"
     if q.numel() == 0 or call.k.numel() == 0:
-        return "is not asked for empty tensors"
+        return "is not used for empty tensors"
     cos = call.rotary_cos
     if cos is not None and (cos.shape[1] % 8 or cos.dtype != q.dtype):
-        return "takes rotary tables of q's type with a multiple of 16 dimensions"
+        return "requires rotary tables of q's type for a multiple of 16 dimensions"
     return None
 
 
 def declines(call):
     device = call.q.device
     if device.type not in DEVICES:
-        return f"computes on CUDA devices, q is on {device}"
+        return f"computes on CUDA devices, but q is on {device}"
     if transformed():
-        return "is not transformed by torch.func"
+        return "does not support torch.func transforms"
     reason = _lacks(call) or failure(device)
     if reason is not None:
         return reason
     if _kind(call) not in _functions:
-        return f"of this release has no {_kind(call)}"
+        return f"has no {_kind(call)} in this release"
     missing = set(_arguments(call)) - _functions[_kind(call)][1]
-    return f"of this release has no {', '.join(sorted(missing))}" if missing else None
+    return f"has no {', '.join(sorted(missing))} in this release" if missing else None
 
 
 def _unpadded(lse, call):
@@ -232,7 +232,7 @@ def _unpadded(lse, call):
 
 
 def forward(call):
-    """(out, lse, probabilities), the last two None where call.want does not ask."""
+    """(out, lse, probabilities); the last two are None unless call.want asks for them."""
     found = _functions[_kind(call)][0](call.q, call.k, call.v, **_arguments(call))
     if call.want == OUT:
         return found, None, None

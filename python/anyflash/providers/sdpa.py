@@ -1,4 +1,4 @@
-"""torch's F.scaled_dot_product_attention: whatever kernel it finds, on every device."""
+"""torch's F.scaled_dot_product_attention, with the kernel that it selects, on every device."""
 
 import torch
 
@@ -10,9 +10,9 @@ name = "sdpa"
 
 def declines(call):
     if call.want:
-        return "gives no logsumexp"
+        return "does not return the logsumexp"
     if call.q.numel() == 0 or call.k.numel() == 0:
-        return "is not asked for empty tensors"
+        return "is not used for empty tensors"
     if call.softcap > 0:
         return "has no softcap"
     if call.sinks is not None:
@@ -23,7 +23,7 @@ def declines(call):
 
 
 def _mask(dense):
-    """(attn_mask, is_causal, rows that see a key), None where there is nothing to say."""
+    """(attn_mask or None, is_causal, which rows see a key or None if all do)."""
     call = dense.call
     if dense.k_lengths is None and dense.q_lengths is None and call.alibi_slopes is None:
         if call.limits == (-1, -1):
@@ -31,8 +31,8 @@ def _mask(dense):
         if call.limits == (-1, 0) and call.q.shape[1] == call.k.shape[1]:
             return None, True, None
     mask, distance = compose.visible(dense)
-    # A row that sees no key is given all of them and set to zero afterwards: torch's
-    # kernels differ in what they make of it.
+    # A row that sees no key gets all of them and is set to zero afterwards, because torch's
+    # kernels differ in what they return for it.
     seen = None if mask is None else mask.any(-1, keepdim=True)
     if mask is not None:
         mask = mask | ~seen

@@ -1,6 +1,6 @@
-"""`anyflash providers`: who can compute attention on this machine, as a table.
+"""`anyflash providers`: a table of the providers that work on this machine.
 
-Works without torch: NumPy arrays are then what the engine computes.
+Works without torch, too: the engine then computes attention of NumPy arrays.
 """
 
 import importlib.util
@@ -12,11 +12,11 @@ from .. import _command
 USAGE = """\
 usage: anyflash providers [OPTION...]
 
-Which providers of flash_attn's functions work on this machine, in this Python,
-the best first, and why the others do not: the installed flash_attn, the
-kernels inside torch's CUDA libraries, the engine of anyflash, torch's own
-attention, the plain formula. Each call is computed by the first that takes it;
-ANYFLASH_PROVIDER=NAME lets one of them compute everything, or fail.
+Lists the providers of flash_attn's functions, the best first, and for each
+whether it works on this machine with this Python, or why not: the installed
+flash_attn, the kernels inside torch's CUDA libraries, anyflash's engine,
+torch's own attention, the plain formula. The first that supports a call
+computes it. Set ANYFLASH_PROVIDER=NAME to use only that one.
 
 Exit code: 0.
 
@@ -34,7 +34,7 @@ def _engine_kernel():
     for member, value in (("batch", (1, 16, 16, 512, 512, 128, 128)), ("causal", (1,))):
         at = _lib.AT[member]
         values[at : at + len(value)] = value
-    for place, member in enumerate("qkvo", 1):  # apart, and never read
+    for place, member in enumerate("qkvo", 1):  # distinct addresses, which are never read
         at = _lib.AT[member]
         values[at : at + 6] = (place << 40, _lib.BF16, 0, 512 * 16 * 128, 128, 16 * 128)
     return _lib.explain_kernel(values).splitlines()[0].split()[-1]
@@ -56,19 +56,19 @@ def _torch_kernels(device):
 
     if device is None:
         return False, "there is no CUDA device"
-    from . import trial
+    from . import selftest
 
     if torch.version.hip:
-        return False, "not asked under ROCm, where torch's kernels align otherwise"
+        return False, "not used under ROCm, where torch's kernels align masks differently"
     works, lacks = [], []
     for kernel, dtype in (("flash", torch.bfloat16), ("efficient", torch.float32)):
-        reason = trial.failure(kernel, device, dtype)
+        reason = selftest.failure(kernel, device, dtype)
         (works if reason is None else lacks).append(reason or f"{kernel} ({dtype})")
     return bool(works), "; ".join(works + lacks)
 
 
 def _rows():
-    """(name, whether it computes here, what it says)."""
+    """(name, whether it works here, details)."""
     engine = (True, f"float32, bfloat16, float16 on the CPU: {_engine_kernel()}")
     if importlib.util.find_spec("torch") is None:
         for name in ("flash_attn", "torch"):
@@ -83,7 +83,7 @@ def _rows():
     yield ("flash_attn", *_real(device))
     yield ("torch", *_torch_kernels(device))
     yield ("engine", *engine)
-    yield ("sdpa", True, "torch's own choice of a kernel, on every device")
+    yield ("sdpa", True, "the kernel that torch selects, on every device")
     yield ("plain", True, "everything else, by the formula")
 
 
@@ -134,14 +134,15 @@ def _say(answer):
 
 
 def main(words):
-    """`anyflash providers WORDS`: the table, or JSON; returns the exit code."""
+    """`anyflash providers WORDS`: prints the table or JSON; returns the exit code."""
     given, rest = _command.parse(words, {"--json": None, "--help": None, "-h": "--help"})
     if "--help" in given:
         print(USAGE, end="")
         return 0
     if rest:
         raise _command.Usage(
-            f"`anyflash providers` takes no word as {ascii(rest[0])}", "see its --help"
+            f"`anyflash providers` takes no arguments, but got {ascii(rest[0])}",
+            "`anyflash providers --help` lists its options",
         )
     answer = _answer()
     if "--json" in given:

@@ -1,12 +1,12 @@
-"""A module `flash_attn` for those who ask for it by name: `anyflash shim install`.
+"""A package `flash_attn` for programs that import that name: `anyflash shim install`.
 
     from anyflash import shim
     shim.install()            # into this environment, or python="path/of/another"
     shim.remove()
 
-Puts flash-attn's module tree and metadata into a Python environment, generated from the
-files in tree/. Attention in it is anyflash's; the rest is plain torch. Never touches the
-files of another distribution: where a flash-attn is installed, install() refuses.
+Installs modules and metadata of flash-attn into a Python environment, from the files in tree/.
+anyflash computes the attention, plain torch the rest. It never changes files of another
+distribution: if a flash-attn is installed, install() refuses.
 """
 
 import json
@@ -21,7 +21,7 @@ __all__ = ["install", "remove", "status", "Refused"]
 
 
 def _check_installed(python, facts, site):
-    """Refuses where flash_attn is there and not ours."""
+    """Refuses if there is a flash_attn that is not ours."""
     for found in facts["flash_attn"]:
         if found["installer"] == _files.INSTALLER:
             continue
@@ -30,19 +30,19 @@ def _check_installed(python, facts, site):
         if cause is None:
             raise Refused(
                 f"{name} is installed in '{found['folder']}' and can be imported",
-                "nothing is needed: anyflash uses it where it works",
+                "nothing to do: anyflash uses it for calls that it supports",
             )
         raise Refused(
             f"{name} in '{found['folder']}' is broken: {cause}",
-            f"take it away with `uv pip uninstall --python {python} flash-attn`, "
-            "then say this again",
+            f"remove it with `uv pip uninstall --python {python} flash-attn`, then run this "
+            "command again",
         )
     ours = str(site / "flash_attn")
     for folder in facts["modules"]:
         if folder != ours or not _files.is_ours(site):
             raise Refused(
-                f"a module flash_attn that is not ours is in '{folder}'",
-                "take it away, or use anyflash by its own name",
+                f"'{folder}' contains a module flash_attn that anyflash did not install",
+                "remove it, or import anyflash in place of flash_attn",
             )
 
 
@@ -51,7 +51,7 @@ def _check_environment(facts):
     if facts["managed"]:
         raise Refused(
             f"the Python in '{prefix}' is managed by the system (EXTERNALLY-MANAGED)",
-            "make a virtual environment: `uv venv` or `python3 -m venv .venv`",
+            "create a virtual environment: `uv venv` or `python3 -m venv .venv`",
         )
     if not facts["writable"]:
         raise Refused(f"'{facts['site']}' cannot be written to")
@@ -59,15 +59,18 @@ def _check_environment(facts):
         if not facts[name]:
             raise Refused(
                 f"'{prefix}' has no {name}, which the modules need",
-                f"`uv pip install --python {prefix} {name}` first",
+                f"run `uv pip install --python {prefix} {name}` first",
             )
 
 
 def install(python=None):
-    """Installs the shim; returns status(). A shim that is there is made anew.
+    """Installs the shim, in place of one that is there; returns status().
 
-    `python`: an interpreter or an environment's folder. None: this Python where torch is,
-    else $VIRTUAL_ENV, else ./.venv. Raises Refused with the reason and what to do.
+    >>> shim.install(".venv")["installed"]
+    True
+
+    `python`: an interpreter or an environment's folder. None: this Python if it has torch, else
+    $VIRTUAL_ENV, else ./.venv. Raises Refused with the reason and what to do.
     """
     python = interpreter(python)
     facts = describe(python)
@@ -79,7 +82,11 @@ def install(python=None):
 
 
 def remove(python=None):
-    """Takes the shim away; returns status(). Refused where there is none."""
+    """Removes the shim; returns status(). Raises Refused if there is none.
+
+    >>> shim.remove(".venv")["installed"]
+    False
+    """
     python = interpreter(python)
     facts = describe(python)
     site = pathlib.Path(facts["site"])
@@ -114,7 +121,7 @@ def _status(python, facts):
         answer["made_by"] = _files.made_by(site)
         answer["changed"] = [str(path) for path in _files.changed(site)]
     elif _files.is_ours(site):
-        answer["other"] = "the remains of an install that was cut short"
+        answer["other"] = "an incomplete shim, of an installation that was interrupted"
     for found in facts["flash_attn"]:
         if found["installer"] != _files.INSTALLER:
             answer["other"] = f"flash-attn {found['version']} in {found['folder']}"
@@ -122,7 +129,11 @@ def _status(python, facts):
 
 
 def status(python=None):
-    """What is there: a dict with installed, version, made_by, changed files, other."""
+    """The state of an environment: a dict with installed, version, made_by, changed, other.
+
+    >>> shim.status(".venv")["version"]
+    '2.8.3'
+    """
     python = interpreter(python)
     return _status(python, describe(python))
 
@@ -133,31 +144,31 @@ def _say(answer):
     else:
         print(f"no shim in '{answer['site']}'")
     if answer["other"]:
-        print(f"there is {answer['other']}")
+        print(f"found {answer['other']}")
     if answer["installed"] and answer["made_by"] != __version__:
-        print(f"it was made by anyflash {answer['made_by']}; this is {__version__}")
+        print(f"it was installed by anyflash {answer['made_by']}; this is {__version__}")
     for path in answer["changed"]:
-        print(f"changed since: {path}")
+        print(f"changed since it was installed: {path}")
 
 
 USAGE = """\
 usage: anyflash shim [OPTION...] ACTION
 
-Puts the modules and the metadata of flash-attn 2.8.3 into a Python environment,
-so that `import flash_attn` and those who ask for the package find it; attention
-is then computed by anyflash, the rest by plain torch. ACTION is:
+Installs a package flash_attn into a Python environment, with the modules and
+metadata of flash-attn 2.8.3 that programs use. anyflash computes the attention,
+plain torch the rest. ACTION is:
 
-  install   put them there; refused where a flash-attn is installed
-  remove    take them away; the files of others stay
-  status    say what is there
+  install   install it; refused if a flash-attn is installed
+  remove    remove it, but no files of other packages
+  status    show what is installed
 
-Exit code: 0 when done (status: installed and unchanged), 1 when refused
-(status: not so), 2 usage, 3 a file or the system failed.
+Exit code: 0 done (status: installed and unchanged), 1 refused (status: not
+installed, or changed), 2 wrong usage, 3 a file could not be read or written.
 
 Options:
   -p, --python PATH   the environment: an interpreter, an environment's folder,
-                      or a version as 3.12 (default: this one where torch is,
-                      else $VIRTUAL_ENV, else ./.venv)
+                      or a version such as 3.12 (default: this one if it has
+                      torch, else $VIRTUAL_ENV, else ./.venv)
       --json          print JSON, schema anyflash-shim/1
   -h, --help          print this help
 """
@@ -178,10 +189,9 @@ def main(words):
         print(USAGE, end="")
         return 0
     if len(rest) != 1 or rest[0] not in actions:
-        said = ascii(" ".join(rest)) if rest else "nothing"
+        given = f"unknown action {ascii(' '.join(rest))}" if rest else "missing action"
         raise _command.Usage(
-            f"{said} is no action of `anyflash shim`",
-            "install, remove or status, with --python ENV",
+            f"{given} of `anyflash shim`", "write install, remove or status, and --python ENV"
         )
     try:
         answer = actions[rest[0]](given.get("--python"))

@@ -1,4 +1,7 @@
-"""A Python environment as its own interpreter describes it. Imports nothing of it here."""
+"""Facts of a Python environment, from its own interpreter, without importing its packages.
+
+    describe(interpreter(".venv"))["site"]      # its site-packages
+"""
 
 import json
 import os
@@ -7,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-#: Seconds that an interpreter may take to describe itself, and to import flash_attn.
+#: Time limits of the interpreter, to describe itself and to import flash_attn.
 DESCRIBE_SECONDS, IMPORT_SECONDS = 60, 180
 
 _QUESTIONS = """
@@ -58,7 +61,7 @@ print(json.dumps({
 
 
 class Refused(Exception):
-    """What was asked for is not done; `hint` is the one thing to do about it, or ""."""
+    """The request was refused; `hint`: what to do about it, or ""."""
 
     def __init__(self, message, hint=""):
         super().__init__(message)
@@ -66,7 +69,7 @@ class Refused(Exception):
 
 
 def _default():
-    """This Python where torch is; else the active environment; else ./.venv; else this one."""
+    """This Python if it has torch; else the active environment; else ./.venv; else this one."""
     from importlib.util import find_spec
 
     if find_spec("torch") is None:
@@ -78,7 +81,7 @@ def _default():
 
 
 def interpreter(named=None):
-    """The interpreter meant by a path of one, of an environment, a name, or None."""
+    """The interpreter for its path, an environment's folder, a name or version, or None."""
     if named is None:
         return _default()
     path = pathlib.Path(named)
@@ -89,14 +92,14 @@ def interpreter(named=None):
     found = shutil.which(named) or shutil.which(f"python{named}")
     if found is None:
         raise Refused(
-            f"'{named}' is no interpreter and no environment",
-            "name the folder of a virtual environment, or its bin/python",
+            f"'{named}' is neither an interpreter nor an environment",
+            "give the folder of a virtual environment, or its bin/python",
         )
     return found
 
 
 def _run(python, code, seconds):
-    """The child never reads our PYTHON* variables nor the working directory."""
+    """Runs code in isolated mode: without PYTHON* variables and the working directory."""
     try:
         return subprocess.run(
             [python, "-I", "-c", code],
@@ -113,17 +116,17 @@ def _run(python, code, seconds):
 
 
 def describe(python):
-    """The answers to _QUESTIONS as a dict; Refused where the interpreter gives none."""
+    """The facts that _QUESTIONS prints, as a dict; raises Refused if it fails."""
     done = _run(python, _QUESTIONS, DESCRIBE_SECONDS)
     try:
         return json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError):
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise Refused(f"'{python}' is no working Python: {lines[-1][:200]}") from None
+        raise Refused(f"'{python}' is not a working Python: {lines[-1][:200]}") from None
 
 
 def import_failure(python):
-    """Why `import flash_attn` fails there: the last line of it; None where it works."""
+    """Why `import flash_attn` fails there, in one line; None if it works."""
     done = _run(python, "import flash_attn", IMPORT_SECONDS)
     if done.returncode == 0:
         return None

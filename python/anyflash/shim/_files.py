@@ -1,8 +1,10 @@
-"""The files of the shim: staged beside their place, moved in by renames, taken out again.
+"""The files of the shim: staged in site-packages, moved into place by renames, and removed.
 
-The metadata goes in last and out first, so that it stands only beside a whole package.
-A run that is cut off leaves at most the package without metadata, or a folder named
-STAGING*, both of which the next run of install() or remove() clears.
+    install(site), remove(site), changed(site)
+
+The metadata is moved in last and out first, so that it exists only with a complete package. An
+interrupted run leaves at most the package without metadata, or a folder named STAGING*, both of
+which the next install() or remove() clears.
 """
 
 import base64
@@ -16,27 +18,28 @@ import tempfile
 
 from .._version import __version__
 
-#: Inside every window that consumers check, and without a suffix, which some read as newer.
+#: In the range that all programs accept; without a suffix, which some take for newer.
 VERSION = "2.8.3"
 INSTALLER = "anyflash"
 MARK = "__anyflash__"
 INFO = f"flash_attn-{VERSION}.dist-info"
 STAGING = ".anyflash-shim-"
 _TREE = pathlib.Path(__file__).parent / "tree"
-#: In the order in which they are put in place.
+#: In the order in which they are moved into place.
 _NAMES = ("flash_attn_2_cuda.py", "flash_attn", INFO)
 
 _METADATA = f"""Metadata-Version: 2.1
 Name: flash-attn
 Version: {VERSION}
-Summary: The modules of flash-attn, generated on this machine by anyflash, which computes them
+Summary: Modules of flash-attn, generated on this machine by anyflash, which computes them
 License: BSD-3-Clause
 Requires-Python: >=3.9
 Requires-Dist: anyflash
 Requires-Dist: torch
 
-Not the project flash-attn: its module tree and its functions, computed by anyflash.
-Taken away by `anyflash shim remove`, or as any package by pip or uv.
+Not the project flash-attn: modules and functions with its names, computed by anyflash.
+Names and signatures follow flash-attention, BSD-3-Clause, (c) 2022 its contributors.
+Remove it with `anyflash shim remove`, or like any package with pip or uv.
 """
 _WHEEL = f"""Wheel-Version: 1.0
 Generator: anyflash {__version__}
@@ -65,7 +68,7 @@ def _stage(folder):
 
 @contextlib.contextmanager
 def _uninterrupted():
-    """Ctrl-C waits until the block ends."""
+    """Delays Ctrl-C until the block ends."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -75,7 +78,7 @@ def _uninterrupted():
 
 @_uninterrupted()
 def _move(moves):
-    """Renames; when one fails those before it are taken back."""
+    """Renames; if one fails, undoes those before it."""
     done = []
     try:
         for source, target in moves:
@@ -93,13 +96,13 @@ def _clear_staging(site):
 
 
 def _recorded(site):
-    """Path and hash of each file of the shim there."""
+    """{path: hash} of the files of the shim."""
     rows = (site / INFO / "RECORD").read_text().splitlines()
     return {site / row.split(",")[0]: row.split(",")[1] for row in rows if row}
 
 
 def is_ours(site):
-    """Whether the package in the folder `site` is the shim, whole or left by a cut-off run."""
+    """Whether the package in the folder `site` is the shim, complete or not."""
     try:
         return MARK in (site / "flash_attn" / "__init__.py").read_text()
     except (OSError, UnicodeDecodeError):
@@ -107,7 +110,7 @@ def is_ours(site):
 
 
 def strangers(site):
-    """Files that are not the shim's in its folder, as of packages that came after it."""
+    """Files of other packages in the shim's folder."""
     try:
         known = set(_recorded(site))
     except OSError:
@@ -121,7 +124,7 @@ def strangers(site):
 
 
 def changed(site):
-    """Recorded files that are missing or have other bytes."""
+    """Recorded files that are missing or were changed."""
     return [
         path
         for path, digest in _recorded(site).items()
@@ -130,7 +133,7 @@ def changed(site):
 
 
 def made_by(site):
-    """The version of anyflash that made the shim there."""
+    """The version of anyflash that installed the shim."""
     for line in (site / INFO / "WHEEL").read_text().splitlines():
         if line.startswith("Generator: anyflash "):
             return line.rpartition(" ")[2]
@@ -138,7 +141,7 @@ def made_by(site):
 
 
 def install(site):
-    """Puts the shim into the folder `site`, in place of one that is there."""
+    """Installs the shim into the folder `site`, in place of one that is there."""
     _clear_staging(site)
     staging = pathlib.Path(tempfile.mkdtemp(prefix=STAGING, dir=site))
     try:
@@ -154,7 +157,7 @@ def install(site):
 
 
 def _remove_beside_strangers(site, files):
-    """One file after the other: others' files stay where they are."""
+    """Removes the shim's files one by one, and leaves those of other packages."""
     (site / "flash_attn" / "__init__.py").unlink()
     for path in files:
         path.unlink(missing_ok=True)
@@ -166,7 +169,7 @@ def _remove_beside_strangers(site, files):
 
 
 def remove(site):
-    """Takes the shim out of the folder `site`."""
+    """Removes the shim from the folder `site`."""
     _clear_staging(site)
     others = strangers(site)
     try:

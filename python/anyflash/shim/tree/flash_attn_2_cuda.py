@@ -1,9 +1,11 @@
-"""The five functions of flash-attn's extension of this name, by position as it takes them.
+"""The five functions of flash-attn's extension of this name; all arguments by position.
 
-On CPU tensors the engine computes. On other devices forward functions go to the best
-provider that anyflash has there, backward functions to torch's FlashAttention kernels.
-Gradients are of the logsumexp that is given, so that parts of an attention over several
-processes can be put together by it.
+    out, lse, _, _ = fwd(q, k, v, None, None, 0.0, scale, True, -1, -1, 0.0, False, None)
+
+CPU tensors are computed by the engine. On other devices the forward functions use the best
+provider that anyflash has there, the backward functions torch's FlashAttention kernels.
+Gradients are those of the logsumexp that is passed in, so that parts of an attention over
+several processes can be put together by it.
 """
 
 import torch
@@ -11,46 +13,30 @@ import torch
 from anyflash import _torch_ops
 from anyflash.flash_attn import flash_attn_func, flash_attn_varlen_func
 from anyflash.flash_attn import flash_attn_with_kvcache as _with_kvcache
+from anyflash.providers.call import seed, unit
 
 _INF = float("inf")
+#: cu_q, cu_k, max_q, max_k, seqused_k, leftpad_k, block_table of sequences that are not packed
+_DENSE = (None, None, 0, 0, None, None, None)
 
 
 def _is_engines(q):
     return q.device.type == "cpu"
 
 
-def _seed(p_dropout):
-    return int(torch.empty((), dtype=torch.int64).random_()) if p_dropout > 0.0 else 0
-
-
-def _options(slopes, dropout, scale, causal, left, right, softcap, seed, packed=()):
-    """The engine's options; packed: cu_q, cu_k, max_q, max_k, seqused, leftpad, table."""
+def _options(sequences, slopes, dropout, scale, causal, left, right, softcap, drawn=0):
+    """The options of anyflash::attend; sequences: as _DENSE."""
     slopes = None if slopes is None else slopes.float().contiguous()
-    packed = packed or (None, None, 0, 0, None, None, None)
-    return (
-        *packed,
-        slopes,
-        None,
-        float(scale),
-        bool(causal),
-        int(left),
-        int(right),
-        float(softcap),
-        float(dropout),
-        seed,
-    )
-
-
-def _unit(tensor):
-    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
+    mask = (float(scale), bool(causal), int(left), int(right), float(softcap))
+    return *sequences, slopes, None, *mask, float(dropout), drawn
 
 
 def _given(out, result):
     return result if out is None else out.copy_(result)
 
 
-def _forward(q, k, v, out, options, return_softmax):
-    result, lse = _torch_ops.attend(_unit(q), _unit(k), _unit(v), *options)
+def _forward(q, k, v, out, options):
+    result, lse = _torch_ops.attend(unit(q), unit(k), unit(v), *options)
     lse = torch.where(lse == -_INF, _INF, lse)
     state = torch.tensor([options[-1], 0], dtype=torch.int64)
     return [_given(out, result), lse, q.new_empty(0), state]
@@ -84,15 +70,10 @@ def fwd(
     """[out, lse [B, H, Sq], S_dmask, rng_state] of q [B, Sq, H, D], k, v [B, Sk, G, D]."""
     window = (window_size_left, window_size_right)
     if not _is_engines(q) or (return_softmax and p_dropout > 0.0):
-        return _elsewhere(
-            flash_attn_func,
-            (q, k, v, p_dropout, softmax_scale, is_causal, window, softcap, alibi_slopes_),
-            out_,
-        )
-    options = _options(
-        alibi_slopes_, p_dropout, softmax_scale, is_causal, *window, softcap, _seed(p_dropout)
-    )
-    return _forward(q, k, v, out_, options, return_softmax)
+        mask = (p_dropout, softmax_scale, is_causal, window, softcap, alibi_slopes_)
+        return _elsewhere(flash_attn_func, (q, k, v, *mask), out_)
+    mask = (p_dropout, softmax_scale, is_causal, *window, softcap, seed(p_dropout))
+    return _forward(q, k, v, out_, _options(_DENSE, alibi_slopes_, *mask))
 
 
 @torch.no_grad()
@@ -124,30 +105,18 @@ def varlen_fwd(
     if not _is_engines(q):
         if seqused_k is not None or leftpad_k_ is not None:
             raise NotImplementedError(f"seqused_k and leftpad_k on {q.device}")
-        return _elsewhere(
-            flash_attn_varlen_func,
-            (q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
-            + (p_dropout, softmax_scale, is_causal, window, softcap, alibi_slopes_),
-            out_,
-            block_table=block_table_,
-        )
-    cu_k = cu_seqlens_k
+        lengths = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+        mask = (p_dropout, softmax_scale, is_causal, window, softcap, alibi_slopes_)
+        given = (q, k, v, *lengths, *mask)
+        return _elsewhere(flash_attn_varlen_func, given, out_, block_table=block_table_)
     if block_table_ is not None:
         if seqused_k is None:
-            seqused_k = (cu_k[1:] - cu_k[:-1]).to(torch.int32)
-        cu_k = None
-    packed = (cu_seqlens_q, cu_k, int(max_seqlen_q), int(max_seqlen_k))
-    options = _options(
-        alibi_slopes_,
-        p_dropout,
-        softmax_scale,
-        is_causal,
-        *window,
-        softcap,
-        _seed(p_dropout),
-        (*packed, seqused_k, leftpad_k_, block_table_),
-    )
-    return _forward(q, k, v, out_, options, return_softmax)
+            seqused_k = cu_seqlens_k.diff().to(torch.int32)
+        cu_seqlens_k = None
+    lengths = (cu_seqlens_q, cu_seqlens_k, int(max_seqlen_q), int(max_seqlen_k))
+    sequences = (*lengths, seqused_k, leftpad_k_, block_table_)
+    mask = (p_dropout, softmax_scale, is_causal, *window, softcap, seed(p_dropout))
+    return _forward(q, k, v, out_, _options(sequences, alibi_slopes_, *mask))
 
 
 def _backward_by_torch(tensors, lse, options):
@@ -182,21 +151,21 @@ def _backward_by_torch(tensors, lse, options):
 def _backward_by_engine(tensors, lse, options, rng_state):
     if options[-2] > 0.0:
         if rng_state is None:
-            raise ValueError("rng_state: is needed with dropout")
+            raise ValueError("rng_state is required with dropout")
         options = (*options[:-1], int(rng_state[0]))
     lse = torch.where(lse == _INF, -_INF, lse).contiguous()
     return torch.ops.anyflash.attend_backward(*tensors, lse, *options)
 
 
-def _backward(dout, q, k, v, out, lse, gradients, options, rng_state):
-    tensors = [_unit(t) for t in (dout, q, k, v, out)]
-    if _is_engines(q):
+def _backward(tensors, lse, gradients, options, rng_state):
+    tensors = [unit(t) for t in tensors]  # dout, q, k, v, out
+    if _is_engines(lse):
         new = _backward_by_engine(tensors, lse, options, rng_state)
     else:
         new = _backward_by_torch(tensors, lse.contiguous(), options)
     new = [_given(given, made) for given, made in zip(gradients, new)]
-    delta = (dout.float() * out.float()).sum(-1).transpose(-1, -2).contiguous()
-    return [*new, delta]
+    delta = (tensors[0].float() * tensors[4].float()).sum(-1)
+    return [*new, delta.transpose(-1, -2).contiguous()]
 
 
 @torch.no_grad()
@@ -222,12 +191,10 @@ def bwd(
     rng_state=None,
 ):
     """[dq, dk, dv, softmax_d]; dq_, dk_, dv_ are written where they are given."""
-    window = (window_size_left, window_size_right)
-    options = _options(
-        alibi_slopes_, p_dropout, softmax_scale, is_causal, *window, softcap, 0
-    )
-    given = (dq_, dk_, dv_)
-    return _backward(dout, q, k, v, out, softmax_lse, given, options, rng_state)
+    mask = (is_causal, window_size_left, window_size_right, softcap)
+    options = _options(_DENSE, alibi_slopes_, p_dropout, softmax_scale, *mask)
+    tensors, given = (dout, q, k, v, out), (dq_, dk_, dv_)
+    return _backward(tensors, softmax_lse, given, options, rng_state)
 
 
 @torch.no_grad()
@@ -258,20 +225,12 @@ def varlen_bwd(
     rng_state=None,
 ):
     """bwd() of packed sequences."""
-    packed = (cu_seqlens_q, cu_seqlens_k, int(max_seqlen_q), int(max_seqlen_k))
-    options = _options(
-        alibi_slopes_,
-        p_dropout,
-        softmax_scale,
-        is_causal,
-        window_size_left,
-        window_size_right,
-        softcap,
-        0,
-        (*packed, None, None, None),
-    )
-    given = (dq_, dk_, dv_)
-    return _backward(dout, q, k, v, out, softmax_lse, given, options, rng_state)
+    lengths = (cu_seqlens_q, cu_seqlens_k, int(max_seqlen_q), int(max_seqlen_k))
+    mask = (is_causal, window_size_left, window_size_right, softcap)
+    sequences = (*lengths, None, None, None)
+    options = _options(sequences, alibi_slopes_, p_dropout, softmax_scale, *mask)
+    tensors, given = (dout, q, k, v, out), (dq_, dk_, dv_)
+    return _backward(tensors, softmax_lse, given, options, rng_state)
 
 
 def fwd_kvcache(

@@ -1,15 +1,19 @@
-"""flash_attn's module tree, computed by anyflash: not the project flash-attn itself.
+"""The modules of flash-attn that anyflash generated here: not the project flash-attn itself.
 
-`anyflash shim remove` takes it away.
+    from flash_attn import flash_attn_func
+    out = flash_attn_func(q, k, v, causal=True)      # on any device
+
+anyflash computes the attention, plain torch the rest. `anyflash shim remove` deletes all of it.
 """
 
 import pkgutil
 
-# Other distributions, as flash-attn-4, put modules of theirs under this name.
+# Other distributions, such as flash-attn-4, install modules of their own under this name.
 __path__ = pkgutil.extend_path(__path__, __name__)
 
 from anyflash import __version__ as __anyflash__  # noqa: E402
 
+from flash_attn import _left_out  # noqa: E402
 from flash_attn.flash_attn_interface import (  # noqa: E402
     flash_attn_func,
     flash_attn_kvpacked_func,
@@ -21,3 +25,4 @@ from flash_attn.flash_attn_interface import (  # noqa: E402
 )
 
 __version__ = "2.8.3"
+_left_out.install()

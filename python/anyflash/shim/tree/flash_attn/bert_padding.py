@@ -1,72 +1,75 @@
-"""Padded batches [B, S, ...] into packed rows [total, ...] and back. Differentiable."""
+"""Padded batches [B, S, ...] into packed rows [total, ...] and back. Differentiable.
+
+    rows, indices, cu_seqlens, longest, used = unpad_input(x, attention_mask)
+    x = pad_input(rows, indices, batch, seqlen)
+"""
 
 import torch
-import torch.nn.functional as F
 
 
 def index_first_axis(input, indices):
-    """input[indices]: rows of the first axis."""
+    """The rows `indices` of the first axis."""
     return input[indices]
 
 
 def index_put_first_axis(values, indices, first_axis_dim):
     """Zeros [first_axis_dim, ...] with values in the rows `indices`."""
-    out = values.new_zeros((first_axis_dim, *values.shape[1:]))
-    return out.index_copy(0, indices, values)
+    zeros = values.new_zeros(first_axis_dim, *values.shape[1:])
+    return zeros.index_copy(0, indices, values)
 
 
 def index_first_axis_residual(input, indices):
-    """(input[indices], input)."""
+    """(the rows `indices` of the first axis, input)."""
     return input[indices], input.view_as(input)
 
 
-def _bounds(lengths):
-    return F.pad(torch.cumsum(lengths, dim=0, dtype=torch.int32), (1, 0))
-
-
-def _rows(mask):
-    return torch.nonzero(mask.flatten(), as_tuple=False).flatten()
+def _pack(hidden_states, kept, lengths):
+    """The rows marked in kept [B, S], as sequences of `lengths`: (rows, indices in [B * S],
+    cu_seqlens int32, the largest length)."""
+    indices = kept.reshape(-1).nonzero().squeeze(1)
+    cu_seqlens = lengths.new_zeros(lengths.numel() + 1, dtype=torch.int32)
+    cu_seqlens[1:] = lengths.cumsum(0)
+    rows = hidden_states.flatten(0, 1)[indices]
+    return rows, indices, cu_seqlens, int(lengths.max())
 
 
 def unpad_input(hidden_states, attention_mask, unused_mask=None):
     """The rows of hidden_states [B, S, ...] that attention_mask [B, S] (1 is valid) marks.
 
-    Rows marked by unused_mask are kept too, without counting as used. Returns rows
+    Rows marked by unused_mask are kept as well, but do not count as used. Returns rows
     [total, ...], their indices in [B * S], cu_seqlens int32 [B + 1], the longest length, and
     the used lengths int32 [B].
     """
-    kept = attention_mask if unused_mask is None else attention_mask + unused_mask
-    lengths = kept.sum(dim=-1, dtype=torch.int32)
-    indices = _rows(kept)
-    return (
-        index_first_axis(hidden_states.flatten(0, 1), indices),
-        indices,
-        _bounds(lengths),
-        lengths.max().item(),
-        attention_mask.sum(dim=-1, dtype=torch.int32),
-    )
+    used = attention_mask.sum(1, dtype=torch.int32)
+    kept, lengths = attention_mask, used
+    if unused_mask is not None:
+        kept = attention_mask + unused_mask
+        lengths = kept.sum(1, dtype=torch.int32)
+    return *_pack(hidden_states, kept, lengths), used
 
 
 def unpad_input_for_concatenated_sequences(hidden_states, attention_mask_in_length):
     """unpad_input() for rows that hold several sequences one after the other.
 
-    attention_mask_in_length [B, S]: the lengths of a row's sequences, then zeros. Returns
-    rows, indices, cu_seqlens over all sequences, the longest length.
+    attention_mask_in_length [B, S]: the lengths of the sequences in a row, then zeros. Returns
+    rows, indices, cu_seqlens over all sequences, and the longest length.
     """
-    total = attention_mask_in_length.sum(dim=-1, keepdim=True)
-    positions = torch.arange(attention_mask_in_length.shape[1], device=total.device)
-    indices = _rows(positions < total)
-    lengths = attention_mask_in_length.flatten()
-    lengths = lengths[_rows(lengths)]
-    return (
-        index_first_axis(hidden_states.flatten(0, 1), indices),
-        indices,
-        _bounds(lengths),
-        lengths.max().item(),
-    )
+    places = torch.arange(attention_mask_in_length.shape[1], device=hidden_states.device)
+    kept = places < attention_mask_in_length.sum(1)[:, None]
+    lengths = attention_mask_in_length[attention_mask_in_length > 0]
+    return _pack(hidden_states, kept, lengths)
 
 
 def pad_input(hidden_states, indices, batch, seqlen):
     """Rows [total, ...] back in [batch, seqlen, ...], zeros elsewhere."""
-    out = index_put_first_axis(hidden_states, indices, batch * seqlen)
-    return out.unflatten(0, (batch, seqlen))
+    padded = index_put_first_axis(hidden_states, indices, batch * seqlen)
+    return padded.unflatten(0, (batch, seqlen))
+
+
+def __getattr__(name):
+    """rearrange and repeat of einops, which programs import from here."""
+    if name not in ("rearrange", "repeat"):
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    import einops
+
+    return getattr(einops, name)

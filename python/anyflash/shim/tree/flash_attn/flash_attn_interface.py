@@ -1,4 +1,8 @@
-"""The functions of flash_attn by anyflash, and what others take from beneath them."""
+"""The functions of flash_attn by anyflash, and those beneath them that other programs call.
+
+    from flash_attn.flash_attn_interface import _flash_attn_forward
+    out, lse, _, _ = _flash_attn_forward(q, k, v, 0.0, scale, True, -1, -1, 0.0, None, False)
+"""
 
 from typing import Optional, Tuple
 
@@ -27,17 +31,21 @@ __all__ = [
 ]
 
 
-
 def maybe_contiguous(x):
-    return x.contiguous() if x is not None and x.stride(-1) != 1 else x
+    """x with a contiguous last dimension; None stays None."""
+    if x is None or x.stride(-1) == 1:
+        return x
+    return x.contiguous()
 
 
 def round_multiple(x, m):
-    return (x + m - 1) // m * m
+    """The smallest multiple of m that is at least x."""
+    return -(-x // m) * m
 
 
 def _get_block_size_n(device, head_dim, is_dropout, is_causal):
-    """Keys per block that flash-attn's tests read S_dmask by: anyflash scales whole rows."""
+    """The keys of one block of the kernel, by which flash-attn's tests read S_dmask. Larger
+    than any sequence, because anyflash scales whole rows."""
     return 1 << 30
 
 
@@ -55,23 +63,9 @@ def _flash_attn_forward(
     return_softmax: bool,
 ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """(out, lse, S_dmask, rng_state), without a gradient."""
-    return tuple(
-        flash_attn_gpu.fwd(
-            q,
-            k,
-            v,
-            None,
-            alibi_slopes,
-            dropout_p,
-            softmax_scale,
-            causal,
-            window_size_left,
-            window_size_right,
-            softcap,
-            return_softmax,
-            None,
-        )
-    )
+    mask = (causal, window_size_left, window_size_right)
+    options = (dropout_p, softmax_scale, *mask, softcap, return_softmax, None)
+    return tuple(flash_attn_gpu.fwd(q, k, v, None, alibi_slopes, *options))
 
 
 def _flash_attn_varlen_forward(
@@ -96,29 +90,12 @@ def _flash_attn_varlen_forward(
     zero_tensors: bool = False,
 ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """(out, lse, S_dmask, rng_state), without a gradient."""
+    keys = (cu_seqlens_q, cu_seqlens_k, seqused_k, leftpad_k, block_table)
+    mask = (zero_tensors, causal, window_size_left, window_size_right)
+    options = (max_seqlen_q, max_seqlen_k, dropout_p, softmax_scale, *mask, softcap)
     return tuple(
         flash_attn_gpu.varlen_fwd(
-            q,
-            k,
-            v,
-            None,
-            cu_seqlens_q,
-            cu_seqlens_k,
-            seqused_k,
-            leftpad_k,
-            block_table,
-            alibi_slopes,
-            max_seqlen_q,
-            max_seqlen_k,
-            dropout_p,
-            softmax_scale,
-            zero_tensors,
-            causal,
-            window_size_left,
-            window_size_right,
-            softcap,
-            return_softmax,
-            None,
+            q, k, v, None, *keys, alibi_slopes, *options, return_softmax, None
         )
     )
 
@@ -144,27 +121,10 @@ def _flash_attn_backward(
     rng_state: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
     """Writes dq, dk, dv and returns softmax_d."""
-    return flash_attn_gpu.bwd(
-        dout,
-        q,
-        k,
-        v,
-        out,
-        softmax_lse,
-        dq,
-        dk,
-        dv,
-        alibi_slopes,
-        dropout_p,
-        softmax_scale,
-        causal,
-        window_size_left,
-        window_size_right,
-        softcap,
-        deterministic,
-        None,
-        rng_state,
-    )[3]
+    tensors = (dout, q, k, v, out, softmax_lse, dq, dk, dv, alibi_slopes)
+    mask = (causal, window_size_left, window_size_right)
+    options = (dropout_p, softmax_scale, *mask, softcap, deterministic, None, rng_state)
+    return flash_attn_gpu.bwd(*tensors, *options)[3]
 
 
 def _flash_attn_varlen_backward(
@@ -193,32 +153,11 @@ def _flash_attn_varlen_backward(
     zero_tensors: bool = False,
 ) -> torch.Tensor:
     """Writes dq, dk, dv and returns softmax_d."""
-    return flash_attn_gpu.varlen_bwd(
-        dout,
-        q,
-        k,
-        v,
-        out,
-        softmax_lse,
-        dq,
-        dk,
-        dv,
-        cu_seqlens_q,
-        cu_seqlens_k,
-        alibi_slopes,
-        max_seqlen_q,
-        max_seqlen_k,
-        dropout_p,
-        softmax_scale,
-        zero_tensors,
-        causal,
-        window_size_left,
-        window_size_right,
-        softcap,
-        deterministic,
-        None,
-        rng_state,
-    )[3]
+    tensors = (dout, q, k, v, out, softmax_lse, dq, dk, dv, cu_seqlens_q, cu_seqlens_k)
+    options = (alibi_slopes, max_seqlen_q, max_seqlen_k, dropout_p, softmax_scale)
+    mask = (zero_tensors, causal, window_size_left, window_size_right)
+    last = (softcap, deterministic, None, rng_state)
+    return flash_attn_gpu.varlen_bwd(*tensors, *options, *mask, *last)[3]
 
 
 _wrapped_flash_attn_forward = _flash_attn_forward

@@ -1,4 +1,7 @@
-"""The module of cross_entropy_loss()."""
+"""The module of ops.triton.cross_entropy.cross_entropy_loss().
+
+    loss = CrossEntropyLoss()(logits, labels)       # [rows, classes], int [rows]
+"""
 
 import torch.nn as nn
 
@@ -8,7 +11,7 @@ from flash_attn.ops.triton.cross_entropy import cross_entropy_loss
 class CrossEntropyLoss(nn.Module):
     """cross_entropy_loss() reduced: "mean" over the rows that count, "sum" or "none".
 
-    With return_z_loss forward() gives (loss, z_loss), else loss.
+    With return_z_loss forward() returns (loss, z_loss), else loss.
     """
 
     def __init__(
@@ -24,29 +27,27 @@ class CrossEntropyLoss(nn.Module):
     ):
         super().__init__()
         if reduction not in ("mean", "none", "sum"):
-            raise NotImplementedError("reduction: only 'mean', 'none' and 'sum' are there")
-        self.ignore_index, self.reduction = ignore_index, reduction
+            raise NotImplementedError(f"reduction must be mean, none or sum, not {reduction}")
+        self.reduction, self.return_z_loss = reduction, return_z_loss
+        self.ignore_index, self.inplace_backward = ignore_index, inplace_backward
         self.label_smoothing, self.logit_scale = label_smoothing, logit_scale
-        self.lse_square_scale, self.inplace_backward = lse_square_scale, inplace_backward
-        self.process_group, self.return_z_loss = process_group, return_z_loss
-
-    def _reduced(self, values, target):
-        if self.reduction == "mean":
-            return values.sum() / (target != self.ignore_index).sum()
-        return values.sum() if self.reduction == "sum" else values
+        self.lse_square_scale, self.process_group = lse_square_scale, process_group
 
     def forward(self, input, target, precomputed_lse=None):
         """input: [rows, classes], target: [rows]."""
-        loss, z_loss = cross_entropy_loss(
+        found = cross_entropy_loss(
             input,
             target,
             precomputed_lse,
-            self.label_smoothing,
-            self.logit_scale,
-            self.lse_square_scale,
-            self.ignore_index,
-            self.inplace_backward,
-            self.process_group,
+            label_smoothing=self.label_smoothing,
+            logit_scale=self.logit_scale,
+            lse_square_scale=self.lse_square_scale,
+            ignore_index=self.ignore_index,
+            inplace_backward=self.inplace_backward,
+            process_group=self.process_group,
         )
-        loss = self._reduced(loss, target)
-        return (loss, self._reduced(z_loss, target)) if self.return_z_loss else loss
+        if self.reduction != "none":
+            found = [losses.sum() for losses in found]
+        if self.reduction == "mean":
+            found = [total / (target != self.ignore_index).sum() for total in found]
+        return tuple(found) if self.return_z_loss else found[0]

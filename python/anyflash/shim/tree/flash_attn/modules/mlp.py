@@ -1,38 +1,16 @@
-"""MLPs, plain and gated, also tensor parallel."""
+"""MLPs, plain and gated.
+
+    y = GatedMlp(512, activation=torch.nn.functional.silu)(x)        # SwiGLU
+"""
 
 import torch.nn as nn
 import torch.nn.functional as F
-from torch.distributed import ProcessGroup
 
+from flash_attn import _left_out
 from flash_attn.ops.activations import swiglu
-from flash_attn.ops.fused_dense import (
-    ColumnParallelLinear,
-    FusedMLP,
-    ParallelFusedMLP,
-    RowParallelLinear,
-)
+from flash_attn.ops.fused_dense import FusedMLP
 
-__all__ = [
-    "FusedMLP",
-    "GatedMlp",
-    "Mlp",
-    "ParallelFusedMLP",
-    "ParallelGatedMlp",
-    "ParallelMLP",
-]
-
-
-def _gated_size(in_features, hidden_features, multiple_of):
-    size = int(8 * in_features / 3) if hidden_features is None else hidden_features
-    return (size + multiple_of - 1) // multiple_of * multiple_of
-
-
-def _gated(y, activation):
-    """The first half of y times the activation of the second."""
-    if activation is F.sigmoid:
-        return F.glu(y, dim=-1)
-    y, gate = y.chunk(2, dim=-1)
-    return swiglu(gate, y) if activation is F.silu else y * activation(gate)
+__all__ = ["FusedMLP", "GatedMlp", "Mlp"]
 
 
 class Mlp(nn.Module):
@@ -50,53 +28,24 @@ class Mlp(nn.Module):
         device=None,
         dtype=None,
     ):
-        options = {"device": device, "dtype": dtype}
         super().__init__()
-        out_features = in_features if out_features is None else out_features
-        hidden_features = in_features * 4 if hidden_features is None else hidden_features
-        self.return_residual, self.activation = return_residual, activation
-        self.fc1 = nn.Linear(in_features, hidden_features, bias=bias1, **options)
-        self.fc2 = nn.Linear(hidden_features, out_features, bias=bias2, **options)
+        hidden_features = hidden_features or 4 * in_features
+        place = {"device": device, "dtype": dtype}
+        self.fc1 = nn.Linear(in_features, hidden_features, bias1, **place)
+        self.activation = activation
+        self.fc2 = nn.Linear(hidden_features, out_features or in_features, bias2, **place)
+        self.return_residual = return_residual
 
     def forward(self, x):
         y = self.fc2(self.activation(self.fc1(x)))
         return (y, x) if self.return_residual else y
 
 
-class ParallelMLP(nn.Module):
-    """Mlp of which each process holds some hidden features."""
-
-    def __init__(
-        self,
-        in_features,
-        hidden_features=None,
-        out_features=None,
-        activation=F.gelu,
-        process_group: ProcessGroup = None,
-        sequence_parallel=True,
-        bias1=True,
-        bias2=True,
-        device=None,
-        dtype=None,
-    ):
-        options = {"device": device, "dtype": dtype, "sequence_parallel": sequence_parallel}
-        super().__init__()
-        out_features = in_features if out_features is None else out_features
-        hidden_features = in_features * 4 if hidden_features is None else hidden_features
-        self.activation = activation
-        self.fc1 = ColumnParallelLinear(
-            in_features, hidden_features, process_group, bias=bias1, **options
-        )
-        self.fc2 = RowParallelLinear(
-            hidden_features, out_features, process_group, bias=bias2, **options
-        )
-
-    def forward(self, x):
-        return self.fc2(self.activation(self.fc1(x)))
-
-
 class GatedMlp(nn.Module):
-    """fc2(a * activation(b)) with (a, b) = fc1(x): GLU, SwiGLU."""
+    """fc2(a * activation(b)) with (a, b) = fc1(x): GLU, SwiGLU.
+
+    hidden_features: 8 / 3 of in_features if None, rounded up to a multiple of multiple_of.
+    """
 
     def __init__(
         self,
@@ -111,47 +60,22 @@ class GatedMlp(nn.Module):
         device=None,
         dtype=None,
     ):
-        options = {"device": device, "dtype": dtype}
         super().__init__()
-        out_features = in_features if out_features is None else out_features
-        hidden_features = _gated_size(in_features, hidden_features, multiple_of)
-        self.return_residual, self.activation = return_residual, activation
-        self.fc1 = nn.Linear(in_features, 2 * hidden_features, bias=bias1, **options)
-        self.fc2 = nn.Linear(hidden_features, out_features, bias=bias2, **options)
+        size = int(8 * in_features / 3) if hidden_features is None else hidden_features
+        size = -(-size // multiple_of) * multiple_of
+        place = {"device": device, "dtype": dtype}
+        self.fc1 = nn.Linear(in_features, 2 * size, bias1, **place)
+        self.activation = activation
+        self.fc2 = nn.Linear(size, out_features or in_features, bias2, **place)
+        self.return_residual = return_residual
 
     def forward(self, x):
-        y = self.fc2(_gated(self.fc1(x), self.activation))
+        a, b = self.fc1(x).tensor_split(2, dim=-1)
+        hidden = swiglu(b, a) if self.activation is F.silu else a * self.activation(b)
+        y = self.fc2(hidden)
         return (y, x) if self.return_residual else y
 
 
-class ParallelGatedMlp(nn.Module):
-    """GatedMlp of which each process holds some hidden features."""
-
-    def __init__(
-        self,
-        in_features,
-        process_group,
-        hidden_features=None,
-        out_features=None,
-        activation=F.sigmoid,
-        bias1=True,
-        bias2=True,
-        multiple_of=128,
-        sequence_parallel=True,
-        device=None,
-        dtype=None,
-    ):
-        options = {"device": device, "dtype": dtype, "sequence_parallel": sequence_parallel}
-        super().__init__()
-        out_features = in_features if out_features is None else out_features
-        hidden_features = _gated_size(in_features, hidden_features, multiple_of)
-        self.activation = activation
-        self.fc1 = ColumnParallelLinear(
-            in_features, 2 * hidden_features, process_group, bias=bias1, **options
-        )
-        self.fc2 = RowParallelLinear(
-            hidden_features, out_features, process_group, bias=bias2, **options
-        )
-
-    def forward(self, x):
-        return self.fc2(_gated(self.fc1(x), self.activation))
+__getattr__ = _left_out.names(
+    __name__, "ParallelFusedMLP", "ParallelGatedMlp", "ParallelMLP"
+)

@@ -1,4 +1,7 @@
-"""Linear layers and MLPs of the fused kernels' names, also tensor parallel. Plain torch."""
+"""Linear layers and MLPs under the names of flash-attn's fused kernels. Plain torch.
+
+    y = FusedMLP(512)(x)        # 512 -> 2048 -> 512 features, with GELU
+"""
 
 from functools import partial
 from typing import Optional
@@ -10,20 +13,15 @@ from torch import Tensor
 from torch.distributed import ProcessGroup
 from torch.utils.checkpoint import checkpoint
 
+from flash_attn import _left_out
 from flash_attn.ops.activations import sqrelu_fwd
-from flash_attn.utils.distributed import (
-    all_gather,
-    all_reduce,
-    get_dim_for_local_rank,
-    reduce_scatter,
-)
+from flash_attn.utils.distributed import all_gather, reduce_scatter
 
-
-def _gathered(x, process_group, sequence_parallel):
-    """All processes' rows of x, where each has its part of the sequence."""
-    if process_group is None or not sequence_parallel:
-        return x
-    return all_gather(x, process_group)
+_ACTIVATIONS = {
+    "gelu_approx": partial(F.gelu, approximate="tanh"),
+    "relu": F.relu,
+    "sqrelu": sqrelu_fwd,
+}
 
 
 def fused_dense_func(
@@ -34,11 +32,12 @@ def fused_dense_func(
     process_group: Optional[ProcessGroup] = None,
     sequence_parallel: bool = True,
 ):
-    """F.linear(); with process_group and sequence_parallel of the gathered rows of x.
+    """F.linear(); with process_group and sequence_parallel of the rows of all processes.
 
     return_residual: also x itself.
     """
-    out = F.linear(_gathered(x, process_group, sequence_parallel), weight, bias)
+    is_split = process_group is not None and sequence_parallel
+    out = F.linear(all_gather(x, process_group) if is_split else x, weight, bias)
     return (out, x) if return_residual else out
 
 
@@ -54,83 +53,12 @@ class FusedDense(nn.Linear):
         device=None,
         dtype=None,
     ) -> None:
-        super().__init__(in_features, out_features, bias=bias, device=device, dtype=dtype)
+        super().__init__(in_features, out_features, bias, device, dtype)
         self.return_residual = return_residual
 
     def forward(self, x, process_group=None):
-        return fused_dense_func(
-            x, self.weight, self.bias, self.return_residual, process_group
-        )
-
-
-def _share(features, process_group, multiple_of):
-    if features % multiple_of:
-        raise ValueError(f"{features} features are no multiple of {multiple_of}")
-    world = torch.distributed.get_world_size(process_group)
-    rank = torch.distributed.get_rank(process_group)
-    return get_dim_for_local_rank(features, world, rank, multiple_of)
-
-
-class ColumnParallelLinear(nn.Linear):
-    """Linear layer of which each process holds some output features."""
-
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        process_group: ProcessGroup,
-        bias: bool = True,
-        sequence_parallel=True,
-        multiple_of=1,
-        device=None,
-        dtype=None,
-    ) -> None:
-        own = _share(out_features, process_group, multiple_of)
-        super().__init__(in_features, own, bias=bias, device=device, dtype=dtype)
-        self.process_group = process_group
-        self.sequence_parallel = sequence_parallel
-
-    def forward(self, x):
-        return fused_dense_func(
-            x,
-            self.weight,
-            self.bias,
-            process_group=self.process_group,
-            sequence_parallel=self.sequence_parallel,
-        )
-
-
-class RowParallelLinear(nn.Linear):
-    """Linear layer of which each process holds some input features; results are summed."""
-
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        process_group: ProcessGroup,
-        bias: bool = True,
-        sequence_parallel=True,
-        multiple_of=1,
-        device=None,
-        dtype=None,
-    ) -> None:
-        own = _share(in_features, process_group, multiple_of)
-        has_bias = bias and torch.distributed.get_rank(process_group) == 0
-        super().__init__(own, out_features, bias=has_bias, device=device, dtype=dtype)
-        self.process_group = process_group
-        self.sequence_parallel = sequence_parallel
-
-    def forward(self, x):
-        out = fused_dense_func(x, self.weight, self.bias)
-        reduce = reduce_scatter if self.sequence_parallel else all_reduce
-        return reduce(out, self.process_group)
-
-
-_ACTIVATIONS = {
-    "gelu_approx": partial(F.gelu, approximate="tanh"),
-    "relu": F.relu,
-    "sqrelu": sqrelu_fwd,
-}
+        options = (self.return_residual, process_group)
+        return fused_dense_func(x, self.weight, self.bias, *options)
 
 
 def fused_mlp_func(
@@ -149,15 +77,17 @@ def fused_mlp_func(
 ):
     """linear(activation(linear(x))), activation "gelu_approx", "relu" or "sqrelu".
 
-    checkpoint_lvl above 0, or save_pre_act False: the backward computes what is between
-    anew. heuristic means nothing here. return_residual: also x.
+    With checkpoint_lvl above 0, or save_pre_act False, the backward pass computes the hidden
+    features again. heuristic has no effect. return_residual: also x.
     """
     if activation not in _ACTIVATIONS:
-        raise ValueError(f"activation: {activation!r} is none of {', '.join(_ACTIVATIONS)}")
+        names = ", ".join(_ACTIVATIONS)
+        raise ValueError(f"activation must be one of {names}, not {activation!r}")
 
     def layers(x):
-        inner = F.linear(_gathered(x, process_group, sequence_parallel), weight1, bias1)
-        return F.linear(_ACTIVATIONS[activation](inner), weight2, bias2)
+        options = {"process_group": process_group, "sequence_parallel": sequence_parallel}
+        hidden = fused_dense_func(x, weight1, bias1, **options)
+        return F.linear(_ACTIVATIONS[activation](hidden), weight2, bias2)
 
     saves_memory = checkpoint_lvl > 0 or not save_pre_act
     if saves_memory and torch.is_grad_enabled():
@@ -184,78 +114,23 @@ class FusedMLP(nn.Module):
         device=None,
         dtype=None,
     ):
-        options = {"device": device, "dtype": dtype}
         super().__init__()
-        hidden_features = 4 * in_features if hidden_features is None else hidden_features
-        out_features = in_features if out_features is None else out_features
+        hidden_features = hidden_features or 4 * in_features
+        place = {"device": device, "dtype": dtype}
+        self.fc1 = nn.Linear(in_features, hidden_features, bias1, **place)
+        self.fc2 = nn.Linear(hidden_features, out_features or in_features, bias2, **place)
         self.activation, self.return_residual = activation, return_residual
         self.checkpoint_lvl, self.heuristic = checkpoint_lvl, heuristic
-        self.fc1 = nn.Linear(in_features, hidden_features, bias=bias1, **options)
-        self.fc2 = nn.Linear(hidden_features, out_features, bias=bias2, **options)
 
     def forward(self, x, process_group=None):
-        out = fused_mlp_func(
-            x,
-            self.fc1.weight,
-            self.fc2.weight,
-            self.fc1.bias,
-            self.fc2.bias,
-            activation=self.activation,
-            save_pre_act=self.training,
-            checkpoint_lvl=self.checkpoint_lvl,
-            process_group=process_group,
-        )
+        weights = (self.fc1.weight, self.fc2.weight, self.fc1.bias, self.fc2.bias)
+        options = {"checkpoint_lvl": self.checkpoint_lvl, "process_group": process_group}
+        out = fused_mlp_func(x, *weights, self.activation, self.training, **options)
         if process_group is not None:
             out = reduce_scatter(out, process_group)
         return (out, x) if self.return_residual else out
 
 
-class ParallelFusedMLP(nn.Module):
-    """FusedMLP of which each process holds some hidden features."""
-
-    def __init__(
-        self,
-        in_features,
-        hidden_features=None,
-        out_features=None,
-        activation="gelu_approx",
-        process_group: ProcessGroup = None,
-        bias1=True,
-        bias2=True,
-        sequence_parallel=True,
-        checkpoint_lvl=0,
-        heuristic="auto",
-        device=None,
-        dtype=None,
-    ):
-        options = {"device": device, "dtype": dtype}
-        super().__init__()
-        if process_group is None:
-            raise ValueError("process_group: is needed")
-        hidden_features = 4 * in_features if hidden_features is None else hidden_features
-        out_features = in_features if out_features is None else out_features
-        self.activation, self.process_group = activation, process_group
-        self.sequence_parallel, self.checkpoint_lvl = sequence_parallel, checkpoint_lvl
-        self.heuristic = heuristic
-        self.fc1 = ColumnParallelLinear(
-            in_features, hidden_features, process_group, bias=bias1, **options
-        )
-        self.fc2 = RowParallelLinear(
-            hidden_features, out_features, process_group, bias=bias2, **options
-        )
-
-    def forward(self, x):
-        out = fused_mlp_func(
-            x,
-            self.fc1.weight,
-            self.fc2.weight,
-            self.fc1.bias,
-            self.fc2.bias,
-            activation=self.activation,
-            save_pre_act=self.training,
-            checkpoint_lvl=self.checkpoint_lvl,
-            process_group=self.process_group,
-            sequence_parallel=self.sequence_parallel,
-        )
-        reduce = reduce_scatter if self.sequence_parallel else all_reduce
-        return reduce(out, self.process_group)
+__getattr__ = _left_out.names(
+    __name__, "ColumnParallelLinear", "ParallelFusedMLP", "RowParallelLinear"
+)

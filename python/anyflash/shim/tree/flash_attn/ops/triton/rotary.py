@@ -1,12 +1,22 @@
-"""Rotary position embedding, in float32 inside as the kernel of this name."""
+"""Rotary position embedding, computed in float32 as the Triton kernel of this name does.
+
+    q = apply_rotary(q, cos, sin, seqlen_offsets=16)     # row 0 of q is at position 16
+"""
 
 from typing import Optional, Union
 
 import torch
 
 
+def rotate(x, cos, sin, interleaved):
+    """The pairs (a, b) of the last dimension turned: (a cos - b sin, a sin + b cos)."""
+    axis = -1 if interleaved else -2
+    a, b = x.unflatten(-1, (-1, 2) if interleaved else (2, -1)).unbind(axis)
+    return torch.stack((a * cos - b * sin, a * sin + b * cos), axis).flatten(-2)
+
+
 def _positions(x, seqlen_offsets, cu_seqlens):
-    """Each row's place in its sequence: [S], [B, S] or [total]."""
+    """The position of each row in its sequence: [S], [B, S] or [total]."""
     if cu_seqlens is None:
         rows = torch.arange(x.shape[1], device=x.device)
         if isinstance(seqlen_offsets, torch.Tensor):
@@ -20,11 +30,11 @@ def _positions(x, seqlen_offsets, cu_seqlens):
     return rows - cu_seqlens[batch] + seqlen_offsets
 
 
-def _taken(table, positions, beyond):
-    """Rows of a table of angles, float32; `beyond` after its end."""
+def _at(table, positions, beyond):
+    """Rows of a table of angles, float32 [.., 1, dim / 2]; `beyond` past its end."""
     last = table.shape[0] - 1
     rows = table[positions.clamp(0, last)].float()
-    return torch.where((positions <= last)[..., None], rows, beyond)
+    return torch.where((positions <= last)[..., None], rows, beyond).unsqueeze(-2)
 
 
 def apply_rotary(
@@ -43,18 +53,13 @@ def apply_rotary(
 
     conjugate: by the negative angles, which undoes it and gives the gradient.
     """
-    half = cos.shape[-1]
-    if 2 * half > x.shape[-1]:
-        raise ValueError(f"cos: {2 * half} rotated dimensions, x has {x.shape[-1]}")
+    dim = 2 * cos.shape[-1]
+    if dim > x.shape[-1]:
+        raise ValueError(f"cos: {dim} rotated dimensions, but x has {x.shape[-1]}")
     positions = _positions(x, seqlen_offsets, cu_seqlens)
-    cos, sin = _taken(cos, positions, 1.0), _taken(sin, positions, 0.0)
-    cos, sin = cos[..., None, :], -sin[..., None, :] if conjugate else sin[..., None, :]
-    turned = x[..., : 2 * half].float()
-    turned = turned.unflatten(-1, (half, 2) if interleaved else (2, half))
-    axis = -1 if interleaved else -2
-    a, b = turned.unbind(axis)
-    turned = torch.stack((a * cos - b * sin, a * sin + b * cos), axis).flatten(-2)
+    cos, sin = _at(cos, positions, 1.0), _at(sin, positions, 0.0)
+    turned = rotate(x[..., :dim].float(), cos, -sin if conjugate else sin, interleaved)
     out = x if inplace else x.clone()
-    # Past autograd, as a kernel writes: q and k of one tensor are turned one after the other.
-    out.data[..., : 2 * half] = turned.to(x.dtype)
+    # Hidden from autograd, as a kernel writes: q and k of one tensor are turned in turn.
+    out.data[..., :dim] = turned.to(x.dtype)
     return out

@@ -1,0 +1,49 @@
+"""libtorch_cpu, which a process with torch has loaded, and the C kernels that need its handle.
+
+    libtorch_cpu()._handle          # what the C functions of the binding take
+    attend = caller(ATTEND)         # a C kernel as a builtin, for torch 2.4 to 2.6
+
+The lowest of the modules for torch: _torch_ops.py, _torch_library.py and torch.py build on it.
+"""
+
+import ctypes
+import os
+
+import torch
+
+from . import _lib
+
+#: enum anyflash_torch_callable
+SDPA, SDPA_BACKWARD, ATTEND, ATTEND_DENSE, ATTEND_BACKWARD = range(5)
+
+
+def libtorch_cpu():
+    """torch's library, as ctypes sees it."""
+    folder = os.path.join(os.path.dirname(torch.__file__), "lib")
+    return ctypes.CDLL(os.path.join(folder, "libtorch_cpu.so"))
+
+
+def caller(kernel):
+    """The C kernel as a builtin: all arguments of its operator by position, a tuple of tensors
+    back, or None for arguments that are wrong or not supported.
+
+    Raises RuntimeError for a torch that has no handles for tensors.
+    """
+    handles, error = getattr(torch._C, "_aoti", None), _lib._Error()
+    if not hasattr(handles, "unsafe_alloc_void_ptr_from_tensor"):
+        raise RuntimeError(
+            f"torch {torch.__version__} has no handles for tensors; 2.4 is the oldest supported"
+        )
+    make = ctypes.PyDLL(None, handle=_lib.bindings._handle).anyflash_torch_caller
+    make.restype = ctypes.py_object
+    try:
+        return make(
+            ctypes.c_void_p(ctypes.pythonapi._handle),
+            ctypes.c_void_p(libtorch_cpu()._handle),
+            kernel,
+            ctypes.py_object(handles.unsafe_alloc_void_ptr_from_tensor),
+            ctypes.py_object(handles.alloc_tensor_by_stealing_from_void_ptr),
+            ctypes.byref(error),
+        )
+    except ValueError:  # ctypes raises it for NULL
+        raise RuntimeError(error.message.decode()) from None

@@ -1,0 +1,100 @@
+"""The WebAssembly module of the pure rooms imports nothing and answers as the program does."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = os.environ.get("ANYFLASH", "")
+MODULE = pathlib.Path(PROGRAM).parent / "anyflash.wasm"
+FOLDERS = ["tests/cases/machines", "examples/machines"]
+RECORDS = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.json")
+                 if ".expect" not in path.name)
+GIVEN = ["os=linux", "arch=x86_64", "python=3.12", "torch=2.9.1+cu128", "gpu=RTX 4090",
+         "glibc=2.35"]
+SEARCHES = [["torch=2.9", "python=3.12", "cuda=12"], ["2.8.3", "cp311", "abi=true"],
+            ["nothing=1"]]
+
+pytestmark = pytest.mark.skipif(
+    not MODULE.exists() or not shutil.which("node"),
+    reason="needs node (package nodejs), and a build with the module (packages clang, lld, "
+           "wasi-libc; tools/wasm_libraries.sh build/wasm)")
+
+
+def ask(requests):
+    """The module's answers to `requests`, as texts."""
+    lines = "\n".join(json.dumps(request) for request in requests)
+    done = subprocess.run(["node", pathlib.Path(__file__).with_name("ask_module.js"), MODULE],
+                          input=lines, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def native(*words, tmp_path, **options):
+    """The program's stdout, as a user with an empty home sees it."""
+    home = {**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": "", "XDG_CACHE_HOME": ""}
+    done = subprocess.run([PROGRAM, *words], text=True, capture_output=True, env=home,
+                          **options)
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout
+
+
+def request_of(path, command="plan", **more):
+    machine = {"name": path.name, "record": path.read_text()}
+    return {"command": command, "machines": [machine], **more}
+
+
+def test_module__plans_every_recorded_machine_as_the_program_does(tmp_path):
+    answers = ask([request_of(path) for path in RECORDS])
+    assert len(answers) == len(RECORDS) > 20
+    for path, answer in zip(RECORDS, answers):
+        assert answer == native("plan", "--json", "--machine", path.name, tmp_path=tmp_path,
+                                cwd=path.parent), path.name
+
+
+def test_module__writes_every_record_as_the_program_does(tmp_path):
+    answers = ask([request_of(path, "machine") for path in RECORDS])
+    for path, answer in zip(RECORDS, answers):
+        assert answer == native("machine", "--machine", path.name, tmp_path=tmp_path,
+                                cwd=path.parent), path.name
+
+
+def test_module__takes_facts_by_hand_and_options(tmp_path):
+    machine = {"name": "the machine given by hand", "given": GIVEN}
+    options = {"prefer": "build", "head_dim": "64", "dtype": "bf16", "inference": True}
+    [answer] = ask([{"command": "plan", "machines": [machine], "options": options}])
+    words = [word for fact in GIVEN for word in ("--given", fact)]
+    assert answer == native("plan", "--json", *words, "--prefer", "build", "--head-dim", "64",
+                            "--dtype", "bf16", "--inference", tmp_path=tmp_path)
+
+
+@pytest.mark.parametrize("words", SEARCHES)
+def test_module__finds_what_the_program_finds(words, tmp_path):
+    [answer] = ask([{"command": "find", "words": words, "limit": 5}])
+    if "error" in answer[:12]:
+        done = subprocess.run([PROGRAM, "find", "--json", *words], text=True,
+                              capture_output=True)
+        assert done.returncode == 2
+        assert json.loads(answer)["error"]["message"] in done.stderr
+    else:
+        assert answer == native("find", "--json", "--limit", "5", *words, tmp_path=tmp_path)
+
+
+@pytest.mark.parametrize("request_text, message", [
+    ("[]", "\"command\" is plan, find or machine"),
+    ("{\"command\": \"fly\"}", "\"command\" is plan, find or machine"),
+    ("{", "'request' line 1"),
+    ("{\"command\": \"plan\", \"machines\": [{}]}", "a machine without a name"),
+    ("{\"command\": \"plan\", \"machines\": [{\"name\": \"a\", \"record\": \"{\"}]}",
+     "'a' line 1"),
+    ("{\"command\": \"plan\", \"options\": {\"arch\": \"x\"}}", "--arch"),
+    ("{\"command\": \"plan\"}", "no machine"),
+])
+def test_module__says_what_is_wrong_with_a_request(request_text, message):
+    done = subprocess.run(["node", pathlib.Path(__file__).with_name("ask_module.js"), MODULE],
+                          input=request_text, text=True, capture_output=True, check=True)
+    answer = json.loads(json.loads(done.stdout))
+    assert message in answer["error"]["message"]
