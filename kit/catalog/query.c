@@ -34,15 +34,7 @@ enum query_key {
     AF_QUERY_FREE = AF_QUERY_KEY_COUNT /* a word without a key */
 };
 
-enum query_operator {
-    AF_QUERY_IS,
-    AF_QUERY_IS_NOT,
-    AF_QUERY_AT_LEAST,
-    AF_QUERY_AT_MOST,
-    AF_QUERY_ABOVE,
-    AF_QUERY_BELOW,
-    AF_QUERY_COMPATIBLE /* "~=", of versions only */
-};
+enum query_operator { AF_QUERY_IS, AF_QUERY_AT_LEAST, AF_QUERY_AT_MOST };
 
 struct af_query_word {
     enum query_key key;
@@ -62,34 +54,28 @@ enum kind { NUMBERS, PYTHON, SM, ANSWER, TEXT, VERSION };
 static const struct {
     const char *name;
     enum kind kind;
-    bool ordered; /* takes <, <=, >, >= */
-    const char *help;
+    bool ordered; /* supports <= and >= */
 } keys[AF_QUERY_KEY_COUNT] = {
-    [AF_QUERY_TORCH] = {"torch", NUMBERS, true, "torch it was made for; 2.9 is also 2.9.1"},
-    [AF_QUERY_PYTHON] = {"python", PYTHON, false, "Python that loads it, as 3.12 or 3.13t"},
-    [AF_QUERY_CUDA] = {"cuda", NUMBERS, true, "CUDA it was made for; 12 is also 12.8"},
-    [AF_QUERY_ABI] = {"abi", ANSWER, false, "C++ ABI it has: true, false or unknown"},
-    [AF_QUERY_PLATFORM] = {"platform", TEXT, false,
-                           "platform tag, or linux, windows, aarch64, ..."},
-    [AF_QUERY_PACKAGE] = {"package", TEXT, false, "flash_attn, flash_attn_3 or flash_attn_4"},
-    [AF_QUERY_VERSION] = {"version", VERSION, true, "flash-attn's version; 2.8 is also 2.8.3"},
-    [AF_QUERY_SOURCE] = {"source", TEXT, false,
-                         "official, community, or part of the publisher's name"},
-    [AF_QUERY_SM] = {"sm", SM, false, "GPU it has code for, as 9.0 or sm_90"},
-    [AF_QUERY_GLIBC] = {"glibc", NUMBERS, true,
-                        "glibc it needs; glibc=2.31 is what loads there"},
-    [AF_QUERY_GPU] = {"gpu", TEXT, false, "cuda or rocm"},
+    [AF_QUERY_TORCH] = {"torch", NUMBERS, true},
+    [AF_QUERY_PYTHON] = {"python", PYTHON, false},
+    [AF_QUERY_CUDA] = {"cuda", NUMBERS, true},
+    [AF_QUERY_ABI] = {"abi", ANSWER, false},
+    [AF_QUERY_PLATFORM] = {"platform", TEXT, false},
+    [AF_QUERY_PACKAGE] = {"package", TEXT, false},
+    [AF_QUERY_VERSION] = {"version", VERSION, true},
+    [AF_QUERY_SOURCE] = {"source", TEXT, false},
+    [AF_QUERY_SM] = {"sm", SM, false},
+    [AF_QUERY_GLIBC] = {"glibc", NUMBERS, true},
+    [AF_QUERY_GPU] = {"gpu", TEXT, false},
 };
 
-/* Longer operators stand before those that they start with. */
 static const struct {
     const char *text;
     enum query_operator operator;
-} operators[] = {
-    {"==", AF_QUERY_IS},      {"!=", AF_QUERY_IS_NOT},     {">=", AF_QUERY_AT_LEAST},
-    {"<=", AF_QUERY_AT_MOST}, {"~=", AF_QUERY_COMPATIBLE}, {"=", AF_QUERY_IS},
-    {">", AF_QUERY_ABOVE},    {"<", AF_QUERY_BELOW},
-};
+} operators[] = {{"==", AF_QUERY_IS},
+                 {"=", AF_QUERY_IS},
+                 {">=", AF_QUERY_AT_LEAST},
+                 {"<=", AF_QUERY_AT_MOST}};
 
 /* A word that is being parsed. */
 struct input {
@@ -97,16 +83,6 @@ struct input {
     struct af_arena *arena;
     struct anyflash_error *err;
 };
-
-const char *af_query_key(size_t index)
-{
-    return index < AF_QUERY_KEY_COUNT ? keys[index].name : NULL;
-}
-
-const char *af_query_key_help(size_t index)
-{
-    return index < AF_QUERY_KEY_COUNT ? keys[index].help : NULL;
-}
 
 static enum anyflash_status refuse(const struct input *input, const char *problem)
 {
@@ -193,15 +169,12 @@ static bool read_version(const struct input *input, const char *value,
                          struct af_query_word *word)
 {
     static const char *const signs[] = {
-        [AF_QUERY_IS] = "==",        [AF_QUERY_IS_NOT] = "!=", [AF_QUERY_AT_LEAST] = ">=",
-        [AF_QUERY_AT_MOST] = "<=",   [AF_QUERY_ABOVE] = ">",   [AF_QUERY_BELOW] = "<",
-        [AF_QUERY_COMPATIBLE] = "~="};
+        [AF_QUERY_IS] = "==", [AF_QUERY_AT_LEAST] = ">=", [AF_QUERY_AT_MOST] = "<="};
     struct af_version version;
-    bool exact = word->operator== AF_QUERY_IS || word->operator== AF_QUERY_IS_NOT;
     bool plain = af_version_parse(value, strlen(value), &version);
-    bool any_below = exact && plain && version.release_count <= 2 &&
-                     !af_version_is_prerelease(&version) && version.post < 0 &&
-                     version.local[0] == '\0';
+    bool any_below = word->operator== AF_QUERY_IS && plain &&
+                     version.release_count <= 2 && !af_version_is_prerelease(&version) &&
+                     version.post < 0 && version.local[0] == '\0';
     if (strchr(value, ',') != NULL)
         return false;
     word->text = af_arena_format(input->arena, "%s%s%s", signs[word->operator], value,
@@ -263,18 +236,6 @@ static size_t find_operator(const char *at, enum query_operator *operator_out)
     return 0;
 }
 
-/* Why the key does not take the operator, or NULL. */
-static const char *operator_problem(const struct af_query_word *word)
-{
-    if (word->operator== AF_QUERY_IS || word->operator== AF_QUERY_IS_NOT)
-        return NULL;
-    if (!keys[word->key].ordered)
-        return "this key supports = and != only";
-    if (word->operator== AF_QUERY_COMPATIBLE && keys[word->key].kind != VERSION)
-        return "only version supports ~=";
-    return NULL;
-}
-
 static enum anyflash_status read_word(const struct input *input, struct af_query_word *word)
 {
     size_t key_len = strcspn(input->word, "=!<>~");
@@ -292,9 +253,9 @@ static enum anyflash_status read_word(const struct input *input, struct af_query
         return refuse_key(input);
     size_t len = find_operator(at, &word->operator);
     if (len == 0)
-        return refuse(input, "operators are =, !=, <, <=, >, >=");
-    if (operator_problem(word) != NULL)
-        return refuse(input, operator_problem(word));
+        return refuse(input, "operators are =, <= and >=");
+    if (word->operator!= AF_QUERY_IS && !keys[word->key].ordered)
+        return refuse(input, "this key supports = only");
     if (at[len] == '\0')
         return refuse(input, "the value is missing");
     return read_value(input, at + len, word);
@@ -337,33 +298,14 @@ static int order_of(const struct af_query_word *word, const int *numbers)
     return 0;
 }
 
-static bool holds_order(enum query_operator operator, int order)
-{
-    switch (operator) {
-    case AF_QUERY_IS:
-        return order == 0;
-    case AF_QUERY_IS_NOT:
-        return order != 0;
-    case AF_QUERY_AT_LEAST:
-        return order >= 0;
-    case AF_QUERY_AT_MOST:
-        return order <= 0;
-    case AF_QUERY_ABOVE:
-        return order > 0;
-    case AF_QUERY_BELOW:
-        return order < 0;
-    case AF_QUERY_COMPATIBLE:
-        break;
-    }
-    return false;
-}
-
 static bool holds_numbers(const struct af_query_word *word,
                           const struct af_catalog_wheel *wheel, const int *numbers)
 {
     if (numbers[0] < 0)
         return is_pure(wheel);
-    return holds_order(word->operator, order_of(word, numbers));
+    int order = order_of(word, numbers);
+    return (order <= 0 || word->operator== AF_QUERY_AT_LEAST) &&
+           (order >= 0 || word->operator== AF_QUERY_AT_MOST);
 }
 
 /* "glibc=2.31" asks what loads there; the other operators compare. */
@@ -373,8 +315,6 @@ static bool holds_glibc(const struct af_query_word *word, const struct af_catalo
     struct af_query_word loads = *word;
     if (word->operator== AF_QUERY_IS)
         loads.operator= AF_QUERY_AT_MOST;
-    if (word->operator== AF_QUERY_IS_NOT)
-        loads.operator= AF_QUERY_ABOVE;
     return holds_numbers(&loads, wheel, numbers);
 }
 
@@ -455,10 +395,18 @@ static bool has_version(const struct af_query_word *word, const struct af_catalo
            af_specifier_contains(word->text, &version) == AF_YES;
 }
 
-/* Whether the word holds, "!=" taken as "=" where `holds` turns it round. */
-static bool holds_is(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
+static bool holds(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
     switch (word->key) {
+    case AF_QUERY_TORCH:
+        return holds_numbers(
+            word, wheel, (int[]){wheel->torch_major, wheel->torch_minor, wheel->torch_patch});
+    case AF_QUERY_CUDA:
+        return holds_numbers(word, wheel, (int[]){wheel->cuda_major, wheel->cuda_minor, -1});
+    case AF_QUERY_GLIBC:
+        return holds_glibc(word, wheel);
+    case AF_QUERY_VERSION:
+        return has_version(word, wheel);
     case AF_QUERY_PYTHON:
         return loads_in_python(word, wheel);
     case AF_QUERY_ABI:
@@ -475,23 +423,6 @@ static bool holds_is(const struct af_query_word *word, const struct af_catalog_w
         return af_equal_fold(word->text, wheel->rocm ? "rocm" : "cuda");
     default:
         return strcasestr(wheel->filename, word->text) != NULL;
-    }
-}
-
-static bool holds(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
-{
-    switch (word->key) {
-    case AF_QUERY_TORCH:
-        return holds_numbers(
-            word, wheel, (int[]){wheel->torch_major, wheel->torch_minor, wheel->torch_patch});
-    case AF_QUERY_CUDA:
-        return holds_numbers(word, wheel, (int[]){wheel->cuda_major, wheel->cuda_minor, -1});
-    case AF_QUERY_GLIBC:
-        return holds_glibc(word, wheel);
-    case AF_QUERY_VERSION:
-        return has_version(word, wheel);
-    default:
-        return holds_is(word, wheel) == (word->operator== AF_QUERY_IS);
     }
 }
 

@@ -2,8 +2,8 @@
  * query.h: the language of `anyflash find`: words that must all match.
  *
  * "torch=2.9 python=3.12 cuda=12 abi=true platform=linux_x86_64 version>=2.8", or a
- * word without a key, which must occur in the file name. af_query_key() lists the
- * keys.
+ * word without a key, which must occur in the file name. The
+ * operators are =, <= and >=; an unknown key is answered with the list of keys.
  *
  * A number matches everything that begins with it: torch=2.9 matches 2.9 and 2.9.1;
  * it also matches what is less exact: cuda=12.8 matches 12. What a name does not say
@@ -43,9 +43,5 @@ enum anyflash_status af_query_run(const struct af_query *query,
                                   const struct af_catalog *catalog, struct af_arena *arena,
                                   const struct af_catalog_wheel *const **wheels_out,
                                   size_t *count_out, struct anyflash_error *err);
-
-/* The keys, in table order, each with one line of help; NULL past the last. */
-const char *af_query_key(size_t index);
-const char *af_query_key_help(size_t index);
 
 #endif

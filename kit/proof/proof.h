@@ -49,8 +49,7 @@ struct af_proof_question {
     const struct af_load *load;   /* of this binary in that scope */
     const struct af_machine *machine;
     const struct af_tables *tables;
-    const char *
-        arch; /* SM to check the GPU code for, as "9.0", instead of the machine's GPUs; or NULL */
+    const char *arch; /* SM to check the code for, as "9.0"; NULL: those of the GPUs */
     /* torch that the wheel's name or METADATA claims, as "2.8" or "2.8.0" */
     const char *stated_torch;
     const struct af_wheel_name *wheel; /* the name of the wheel it is in */

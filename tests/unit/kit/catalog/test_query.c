@@ -147,9 +147,9 @@ static void test_query__abi_is_the_real_one(void **state)
 
 static void test_query__platforms_by_tag_and_by_word(void **state)
 {
-    size_t linux_all = find(state, "platform=linux abi!=unknown")->count;
-    size_t x86 = find(state, "platform=linux_x86_64 abi!=unknown")->count;
-    size_t arm = find(state, "platform=linux_aarch64 abi!=unknown")->count;
+    size_t linux_all = find(state, "platform=linux abi=true")->count;
+    size_t x86 = find(state, "platform=linux_x86_64 abi=true")->count;
+    size_t arm = find(state, "platform=linux_aarch64 abi=true")->count;
     const struct found *found = find(state, "platform=linux_x86_64");
     bool manylinux = false;
     for (size_t i = 0; i < found->count; i++)
@@ -178,15 +178,15 @@ static void test_query__versions(void **state)
         assert_string_equal(found->wheels[i]->version, "2.8.3");
     size_t all = find(state, "version=2.8 package=flash_attn")->count;
     assert_true(all > one);
-    assert_int_equal(find(state, "version>=2.8 version<2.9 package=flash_attn")->count, all);
-    assert_int_equal(find(state, "version~=2.8.0 package=flash_attn")->count, all);
+    assert_int_equal(find(state, "version>=2.8 version<=2.8.99 package=flash_attn")->count,
+                     all);
 }
 
 static void test_query__sources(void **state)
 {
     assert_int_equal(find(state, "source=official")->count, 4353);
     assert_int_equal(find(state, "source=mjun0812")->count, 3568);
-    assert_int_equal(find(state, "source!=official source!=mjun0812")->count, 218);
+    assert_int_equal(find(state, "source=community")->count, 3568 + 218);
 }
 
 static void test_query__gpus_by_what_their_code_serves(void **state)
@@ -240,8 +240,10 @@ static void test_query__says_which_word_is_wrong(void **state)
     assert_refused("cuda=twelve", "no number");
     assert_refused("cuda=1.2.3.4", "no number");
     assert_refused("cuda=99999999999999999999", "no number");
-    assert_refused("python>=3.9", "takes = and != only");
-    assert_refused("torch~=2.9", "only version supports ~=");
+    assert_refused("python>=3.9", "supports = only");
+    assert_refused("torch~=2.9", "operators are =, <= and >=");
+    assert_refused("torch!=2.9", "operators are");
+    assert_refused("torch<2.9", "operators are");
     assert_refused("python=three", "no Python");
     assert_refused("abi=maybe", "true, false, unknown");
     assert_refused("sm=hopper", "no GPU");
@@ -250,16 +252,6 @@ static void test_query__says_which_word_is_wrong(void **state)
     assert_refused("torch!2.9", "operators are");
     assert_refused("", "empty");
     assert_refused("\x1b[31m=1", "\\x1b");
-}
-
-static void test_query__keys_are_listed_with_help(void **state)
-{
-    size_t count = 0;
-    (void)state;
-    for (; af_query_key(count) != NULL; count++)
-        assert_non_null(af_query_key_help(count));
-    assert_int_equal(count, 11);
-    assert_null(af_query_key_help(count));
 }
 
 static void test_query__every_failed_allocation_is_reported(void **state)
@@ -302,7 +294,6 @@ int main(void)
         cmocka_unit_test(test_query__free_words_are_in_the_name),
         cmocka_unit_test(test_query__package_by_package_newest_first_then_official),
         cmocka_unit_test(test_query__says_which_word_is_wrong),
-        cmocka_unit_test(test_query__keys_are_listed_with_help),
         cmocka_unit_test(test_query__every_failed_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, load, unload);
