@@ -1,15 +1,23 @@
 # libanyflash: the engine as a shared and a static library, with what programs
-# need to find it: header, pkg-config file, CMake package.
+# need to find it: header, pkg-config file, CMake package. libanyflash_python:
+# the bindings for NumPy and torch, a second shared object beside the first.
 
-set(ANYFLASH_ENGINE_ROOMS engine/base engine/attn engine/cpu bindings/numpy bindings/torch)
+set(ANYFLASH_ENGINE_ROOMS engine/base engine/attn engine/cpu)
+set(ANYFLASH_BINDING_ROOMS bindings/numpy bindings/torch)
 set(ANYFLASH_SOVERSION 0)
 
-function(anyflash_engine_library target type)
-    set(objects)
-    foreach(room ${ANYFLASH_ENGINE_ROOMS})
+# The object files of `rooms`, in `out`.
+function(anyflash_objects out rooms)
+    set(objects "")
+    foreach(room ${rooms})
         anyflash_room_target(${room} library)
         list(APPEND objects $<TARGET_OBJECTS:${library}>)
     endforeach()
+    set(${out} ${objects} PARENT_SCOPE)
+endfunction()
+
+function(anyflash_engine_library target type)
+    anyflash_objects(objects "${ANYFLASH_ENGINE_ROOMS}")
     add_library(${target} ${type} ${objects})
     set_target_properties(${target} PROPERTIES OUTPUT_NAME anyflash LINKER_LANGUAGE C)
     target_link_libraries(${target} PUBLIC m Threads::Threads ${CMAKE_DL_LIBS})
@@ -24,13 +32,32 @@ anyflash_engine_library(anyflash_shared SHARED)
 anyflash_engine_library(anyflash_static STATIC)
 # What the engine does not use of base goes; what is not declared ANYFLASH_API is hidden.
 target_link_options(anyflash_shared PRIVATE -Wl,--gc-sections -Wl,--as-needed)
-set_target_properties(anyflash_shared PROPERTIES VERSION ${PROJECT_VERSION}
-                      SOVERSION ${ANYFLASH_SOVERSION})
+# A wheel cannot hold the links of a version.
+if(NOT ANYFLASH_PYTHON)
+    set_target_properties(anyflash_shared PROPERTIES VERSION ${PROJECT_VERSION}
+                          SOVERSION ${ANYFLASH_SOVERSION})
+endif()
+
+# It calls the engine by anyflash.h. Of engine/base it has copies of its own of a few
+# functions without state (errors, checked sizes, allocation), which it does not export.
+anyflash_objects(objects "${ANYFLASH_BINDING_ROOMS}")
+add_library(anyflash_python MODULE ${objects})
+set_target_properties(anyflash_python PROPERTIES LINKER_LANGUAGE C INSTALL_RPATH "$ORIGIN"
+                      BUILD_WITH_INSTALL_RPATH ON)
+target_link_libraries(anyflash_python PRIVATE anyflash_shared
+                      $<TARGET_FILE:af_engine_base> ${CMAKE_DL_LIBS})
+add_dependencies(anyflash_python af_engine_base)
+target_link_options(anyflash_python PRIVATE -Wl,--gc-sections -Wl,--as-needed
+                    -Wl,--exclude-libs,ALL)
+if(ANYFLASH_SANITIZE)
+    target_link_options(anyflash_python PRIVATE -fsanitize=${ANYFLASH_SANITIZE})
+endif()
 
 include(CMakePackageConfigHelpers)
 configure_file(cmake/anyflash.pc.in anyflash.pc @ONLY)
 write_basic_package_version_file(anyflashConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(TARGETS anyflash_shared anyflash_static EXPORT anyflash)
+install(TARGETS anyflash_python DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES include/anyflash/anyflash.h include/anyflash/anyflash_torch.h
               include/anyflash/anyflash_python.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/anyflash)

@@ -1,19 +1,26 @@
 #!/bin/sh
-# The shared library exports exactly the names of tools/exports.txt and needs
-# nothing but libc, libm and the loader.
-#   tools/check_exports.sh LIBRARY
+# The two libraries export exactly the names of tools/exports.txt and
+# tools/exports_python.txt. The engine needs nothing but libc, libm and the loader,
+# the bindings need the engine, too.
+#   tools/check_exports.sh LIBANYFLASH LIBANYFLASH_PYTHON
 set -eu
 here=$(dirname "$0")
-exported=$(nm -D --defined-only "$1" | awk '$2 ~ /[TDBRVW]/ {print $3}' | sort)
-if [ "$exported" != "$(cat "$here/exports.txt")" ]; then
-    echo "$exported" | diff "$here/exports.txt" - || true
-    echo "error: the exports of $1 are not those of tools/exports.txt" >&2
-    exit 1
-fi
-others=$(readelf -d "$1" | sed -n 's/.*NEEDED.*\[\(.*\)\].*/\1/p' |
-    grep -vE '^(libc|libm|libpthread|libdl)\.so|^ld-linux|^lib(a|ub)san' || true)
-if [ -n "$others" ]; then
-    echo "error: $1 needs $others" >&2
-    exit 1
-fi
-echo "$(echo "$exported" | wc -l) names exported"
+
+check() { # LIBRARY NAMES MAY_NEED
+    exported=$(nm -D --defined-only "$1" | awk '$2 ~ /[TDBRVW]/ {print $3}' | sort)
+    if [ "$exported" != "$(cat "$here/$2")" ]; then
+        echo "$exported" | diff "$here/$2" - || true
+        echo "error: the exports of $1 are not those of tools/$2" >&2
+        exit 1
+    fi
+    others=$(readelf -d "$1" | sed -n 's/.*NEEDED.*\[\(.*\)\].*/\1/p' |
+        grep -vE "^(libc|libm|libpthread|libdl$3)\.so|^ld-linux|^lib(a|ub)san" || true)
+    if [ -n "$others" ]; then
+        echo "error: $1 needs $others" >&2
+        exit 1
+    fi
+    echo "$1: $(echo "$exported" | wc -l) names exported"
+}
+
+check "$1" exports.txt ""
+check "$2" exports_python.txt "|libanyflash"

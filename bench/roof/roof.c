@@ -13,6 +13,7 @@
 
 #include "bench/roof/loop.h"
 #include "engine/base/cpu.h"
+#include "engine/base/instructions.h"
 
 #define ROUNDS 10000
 

@@ -1,7 +1,10 @@
 /*
  * roof_avx2.c: the roof loop of AVX2: 8 floats a multiply-add.
  */
-#include <immintrin.h>
+#include "engine/base/instructions.h"
+
+#ifdef AF_HAVE_AVX2
+AF_INSTRUCTIONS_AVX2
 
 #include "engine/base/cpu.h"
 
@@ -18,3 +21,6 @@
 #define ROOF_STEP(c, a, b) _mm256_fmadd_ps(c, a, b)
 #define ROOF_FLOPS 16
 #include "bench/roof/loop.inc"
+
+AF_INSTRUCTIONS_END
+#endif

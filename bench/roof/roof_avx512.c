@@ -1,7 +1,10 @@
 /*
  * roof_avx512.c: the roof loop of AVX-512: 16 floats a multiply-add.
  */
-#include <immintrin.h>
+#include "engine/base/instructions.h"
+
+#ifdef AF_HAVE_AVX512
+AF_INSTRUCTIONS_AVX512
 
 #include "engine/base/cpu.h"
 
@@ -18,3 +21,6 @@
 #define ROOF_STEP(c, a, b) _mm512_fmadd_ps(c, a, b)
 #define ROOF_FLOPS 32
 #include "bench/roof/loop.inc"
+
+AF_INSTRUCTIONS_END
+#endif

@@ -1,7 +1,10 @@
 /*
  * roof_avx512bf16.c: the roof loop of AVX-512 bf16: 16 pairs a dot product.
  */
-#include <immintrin.h>
+#include "engine/base/instructions.h"
+
+#ifdef AF_HAVE_AVX512BF16
+AF_INSTRUCTIONS_AVX512BF16
 
 #include "engine/base/cpu.h"
 
@@ -18,3 +21,6 @@
 #define ROOF_STEP(c, a, b) _mm512_dpbf16_ps(c, a, b)
 #define ROOF_FLOPS 64
 #include "bench/roof/loop.inc"
+
+AF_INSTRUCTIONS_END
+#endif

@@ -1,7 +1,9 @@
 /*
  * roof_neon.c: the roof loop of AArch64: 4 floats a multiply-add.
  */
-#include <arm_neon.h>
+#include "engine/base/instructions.h"
+
+#ifdef AF_HAVE_NEON
 
 #include "engine/base/cpu.h"
 
@@ -18,3 +20,5 @@
 #define ROOF_STEP(c, a, b) vfmaq_f32(b, c, a)
 #define ROOF_FLOPS 8
 #include "bench/roof/loop.inc"
+
+#endif

@@ -6,7 +6,6 @@
 #include "engine/attn/forward_plan.h"
 #include "engine/attn/prepare.h"
 #include "engine/attn/rows.h"
-#include "engine/attn/split.h"
 
 /* Below this many operations the caller computes alone: waking others costs more. */
 #define ALONE_FLOPS 1.0e6

@@ -3,8 +3,8 @@
  * problem. The forward's part is problem.c's; here are the gradients.
  */
 #include "engine/attn/backward.h"
-#include "engine/attn/check.h"
 #include "engine/attn/layout.h"
+#include "engine/attn/problem_check.h"
 
 /* The struct of the first header ends here; later ones only append. */
 #define FIRST_VERSION_BYTES                                                                    \

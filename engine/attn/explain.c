@@ -2,8 +2,6 @@
  * explain.c: what a call would do, without doing it: its memory and its
  * kernels, and why the better ones decline. Called by users.
  */
-#include "engine/attn/backward.h"
-#include "engine/attn/choose.h"
 #include "engine/attn/context.h"
 #include "engine/attn/forward_plan.h"
 
@@ -45,30 +43,11 @@ static void add_operation(struct page *page, const char *label,
             kernel->dtype != (enum anyflash_dtype)problem->a.q.dtype)
             continue;
         enum af_decline decline = af_kernel_declines(kernel, problem, cpu_features);
-        if (decline == AF_TAKES_IT) {
+        if (decline == AF_DECLINE_NOT) {
             add(page, "%s: %s\n", label, kernel->name);
             return;
         }
         add(page, "%s: not %s: %s\n", label, kernel->name, af_decline_text(decline));
-    }
-}
-
-/* The same for the backward, where the problem has one. */
-static void add_backward(struct page *page, const struct af_problem *problem,
-                         uint32_t cpu_features)
-{
-    size_t count;
-    const struct af_backward_kernel *const *kernels = af_backward_kernels(&count);
-    for (size_t k = count; k > 0; k--) {
-        const struct af_backward_kernel *kernel = kernels[k - 1];
-        if ((int32_t)kernel->dtype != problem->a.q.dtype ||
-            (problem->features & ~kernel->features) != 0)
-            continue;
-        if ((kernel->needs & cpu_features) != 0) {
-            add(page, "backward: %s\n", kernel->name);
-            return;
-        }
-        add(page, "backward: not %s: %s\n", kernel->name, af_decline_text(AF_DECLINE_CPU));
     }
 }
 
@@ -134,7 +113,7 @@ enum anyflash_status anyflash_explain(struct anyflash_context *context,
         add_operation(&page, "many rows", &problem, AF_FORWARD, features);
     if (schedule->decode_kernel != NULL && any_work_for(schedule, schedule->decode_kernel))
         add_operation(&page, "few rows", &problem, AF_DECODE, features);
-    add_backward(&page, &problem, features);
+    add_operation(&page, "backward", &problem, AF_BACKWARD, features);
     add(&page, "work: %lld tasks, keys cut into %lld, %zu bytes of scratch\n",
         (long long)schedule->task_count, (long long)schedule->chunks, plan.total_bytes);
     return ANYFLASH_OK;

@@ -1,14 +1,35 @@
 /*
  * forward_plan.h: what is settled before a forward call computes: its kernels,
- * its cuts and its memory. attend.c carries it out; explain.c tells it.
+ * its cuts into tasks and its memory; and the merging of partial results.
+ * attend.c executes a plan, explain.c describes it.
  *
- * Memory is one block: turned queries (prepare.h), partial results (split.h),
- * then the scratch of each worker; each part begins on a multiple of 64 bytes.
+ * Cuts depend on shapes and the kernel only, never on the number of threads: so
+ * the bits of the result do not depend on it either. Task numbers run over
+ * sequences, key heads, row blocks (last first when causal: the longest first)
+ * and, where there are few of these, key chunks.
+ *
+ * Memory is one block: rotated queries (prepare.h), partial results, then the
+ * scratch of each worker; each part begins on a multiple of 64 bytes.
  */
 #ifndef AF_ENGINE_ATTN_FORWARD_PLAN_H
 #define AF_ENGINE_ATTN_FORWARD_PLAN_H
 
-#include "engine/attn/schedule.h"
+#include "engine/attn/kernel.h"
+
+/* How the sequences are cut. Sequences of different lengths share the cuts. */
+struct af_schedule {
+    const struct af_problem *problem;
+    const struct af_kernel *tile_kernel;   /* for many rows */
+    const struct af_kernel *decode_kernel; /* for few rows; NULL: none takes it */
+    int64_t rows_per_task;                 /* of tile_kernel */
+    int64_t keys_per_chunk;                /* of a split; at least k_len: no split */
+    int64_t chunks;                        /* of the longest sequence */
+    int64_t blocks;                        /* row blocks of the longest sequence */
+    int64_t row_tasks;                     /* batch * kv_heads * blocks */
+    int64_t task_count;                    /* row_tasks * chunks */
+    size_t scratch_bytes;                  /* of one worker */
+    size_t partial_rows; /* rows of partial results of one row task; 0: no split */
+};
 
 struct af_forward_plan {
     struct af_schedule schedule;
@@ -29,5 +50,29 @@ enum anyflash_status af_forward_plan_init(struct af_forward_plan *plan,
                                           const struct af_problem *problem,
                                           uint32_t cpu_features, int workers,
                                           struct anyflash_error *err);
+
+/*
+ * Task `index`. False when it is empty (a shorter sequence has fewer blocks or
+ * chunks). *kernel_out is the kernel that runs it.
+ */
+bool af_schedule_task(const struct af_schedule *schedule, int64_t index,
+                      struct af_forward_task *task, const struct af_kernel **kernel_out);
+
+/*
+ * Partial results of a schedule with chunks: o [row task][chunk][row][Dv], ml
+ * [row task][chunk][row][2] (maximum in log2 units, sum). Not owned.
+ */
+struct af_partials {
+    float *o;
+    float *ml;
+};
+
+/* Points the task's partial results to its places. */
+void af_split_place(const struct af_schedule *schedule, const struct af_partials *partials,
+                    int64_t index, struct af_forward_task *task);
+
+/* Merges row task `row_task` into o and lse; `line` is scratch of value_dim floats. */
+void af_split_merge(const struct af_schedule *schedule, const struct af_partials *partials,
+                    int64_t row_task, float *line);
 
 #endif

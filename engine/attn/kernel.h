@@ -1,7 +1,8 @@
 /*
  * kernel.h: what a kernel is, between the part that chooses (attn/) and the
- * parts that compute (cpu/). A kernel is one row of a manifest; without a row
- * it cannot run, with a row it is tested against the oracle and timed.
+ * part that computes (cpu/), and which kernel is chosen. A kernel is one row of
+ * cpu/kernels.inc; without a row it cannot run, with a row it is tested against
+ * the oracle and timed.
  */
 #ifndef AF_ENGINE_ATTN_KERNEL_H
 #define AF_ENGINE_ATTN_KERNEL_H
@@ -38,16 +39,23 @@ struct af_forward_task {
     const struct af_forward_task *next; /* what this thread will probably do next, or NULL */
 };
 
-/* Why a kernel does not take a problem; texts in declines.inc. */
-#define AF_DECLINE(id, text) AF_DECLINE_##id,
-enum af_decline {
-    AF_TAKES_IT = 0,
-#include "engine/attn/declines.inc"
-    AF_DECLINE_COUNT
+/*
+ * One piece of backward work: keys [key_begin, key_end) of key head `kv_head` of
+ * a sequence against all its rows, numbered as in struct af_forward_task. The
+ * kernel writes dk and dv of these keys, which are then final, and adds what the
+ * keys contribute to dbias. `partial_dq` NULL: dq is final too and is written;
+ * else the piece's share of dq, not yet multiplied by scale, goes to partial_dq:
+ * f32 [rows, D].
+ */
+struct af_backward_task {
+    const struct af_backward_problem *problem; /* backward.h */
+    struct af_sequence sequence;
+    int64_t kv_head;
+    int64_t rows;
+    int64_t key_begin;
+    int64_t key_end;
+    float *partial_dq;
 };
-#undef AF_DECLINE
-
-const char *af_decline_text(enum af_decline decline);
 
 struct af_kernel {
     const char *name;
@@ -56,17 +64,37 @@ struct af_kernel {
     uint32_t needs;         /* one bit of enum af_cpu_feature */
     uint32_t features;      /* of enum af_feature: what it can do */
     bool positive_scale;    /* declines a negative scale */
-    int64_t rows_max;       /* takes tasks of at most this many rows; 0: any */
-    int64_t rows_granule;   /* rows of a tile: tasks are multiples of it */
-    int64_t rows_preferred; /* rows of a task where there are enough of them */
-    size_t (*scratch_bytes)(const struct af_problem *problem, int64_t rows);
+    int64_t rows_max;       /* forward, decode: rows of a task, at most */
+    int64_t rows_granule;   /* forward, decode: rows of a tile; tasks are multiples of it */
+    int64_t rows_preferred; /* forward, decode: rows of a task where there are enough */
+    /* For tasks of at most `rows` rows; backward: and at most `keys` keys. */
+    size_t (*scratch_bytes)(const struct af_problem *problem, int64_t rows, int64_t keys);
     void (*run_forward)(const struct af_forward_task *task, struct af_scratch scratch);
+    void (*run_backward)(const struct af_backward_task *task, struct af_scratch scratch);
 };
 
-/*
- * All kernels compiled in, worst to best; defined by cpu/manifest.c. Static
- * storage.
- */
+/* All kernels of this build, worst to best; defined by cpu/manifest.c. Static storage. */
 const struct af_kernel *const *af_kernels(size_t *count_out);
+
+/* Why a kernel cannot compute a problem. */
+enum af_decline {
+    AF_DECLINE_NOT = 0, /* it can */
+    AF_DECLINE_DTYPE,
+    AF_DECLINE_CPU,
+    AF_DECLINE_FEATURE,
+    AF_DECLINE_SCALE
+};
+
+/* The end of a sentence that begins with the kernel's name; static storage. */
+const char *af_decline_text(enum af_decline decline);
+
+/* Why `kernel` declines the problem on a processor with `cpu_features`, or AF_DECLINE_NOT. */
+enum af_decline af_kernel_declines(const struct af_kernel *kernel,
+                                   const struct af_problem *problem, uint32_t cpu_features);
+
+/* The best kernel for the operation, or NULL. */
+const struct af_kernel *af_kernel_choose(const struct af_problem *problem,
+                                         enum af_kernel_operation operation,
+                                         uint32_t cpu_features);
 
 #endif

@@ -6,6 +6,127 @@
 
 #include <stdio.h>
 
+/* Adds (extent - 1) * stride * element_bytes to *sum; false when that overflows. */
+static bool span_add(int64_t extent, int64_t stride, int64_t element_bytes, int64_t *sum)
+{
+    int64_t bytes;
+    return !__builtin_mul_overflow(extent - 1, stride, &bytes) &&
+           !__builtin_mul_overflow(bytes, element_bytes, &bytes) &&
+           !__builtin_add_overflow(*sum, bytes, sum) && *sum <= PTRDIFF_MAX &&
+           *sum >= -PTRDIFF_MAX;
+}
+
+int af_box_init(struct af_box *box, const char *name, const void *data, int64_t element_bytes,
+                const int64_t extent[AF_BOX_DIMS], const int64_t stride[AF_BOX_DIMS],
+                int64_t run)
+{
+    int64_t below = 0;
+    int64_t above = run * element_bytes;
+    *box = (struct af_box){.name = name, .run_bytes = above};
+    for (int d = 0; d < AF_BOX_DIMS; d++)
+        box->extent[d] = extent[d];
+    if (extent[AF_BOX_BATCH] == 0 || extent[AF_BOX_HEAD] == 0 || extent[AF_BOX_ROW] == 0)
+        return AF_BOX_DIMS;
+    for (int d = 0; d < AF_BOX_DIMS; d++) {
+        int64_t used = extent[d] == 1 ? 0 : stride[d];
+        if (!span_add(extent[d], used, element_bytes, used < 0 ? &below : &above))
+            return d;
+        box->stride_bytes[d] = (used < 0 ? -used : used) * element_bytes;
+    }
+    if (above > PTRDIFF_MAX + below || (uintptr_t)data < (uintptr_t)-below ||
+        (uintptr_t)data > UINTPTR_MAX - (uintptr_t)above)
+        return AF_BOX_BATCH;
+    box->low = (uintptr_t)data + (uintptr_t)below;
+    box->span_bytes = run == 0 ? 0 : above - below;
+    return AF_BOX_DIMS;
+}
+
+/* Dimensions from the longest stride to the shortest. */
+static void order_of(const int64_t stride_bytes[AF_BOX_DIMS], int order[AF_BOX_DIMS])
+{
+    for (int d = 0; d < AF_BOX_DIMS; d++) {
+        int at = d;
+        for (; at > 0 && stride_bytes[order[at - 1]] < stride_bytes[d]; at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+    }
+}
+
+/* Whether each of the strides, the longest first, holds all of the box inside it. */
+static bool holds_inside(const struct af_box *box, const int64_t stride_bytes[AF_BOX_DIMS],
+                         const int order[AF_BOX_DIMS])
+{
+    int64_t inner_bytes = box->run_bytes;
+    for (int at = AF_BOX_DIMS - 1; at >= 0; at--) {
+        int d = order[at];
+        if (stride_bytes[d] == 0 && box->extent[d] == 1)
+            continue;
+        if (stride_bytes[d] < inner_bytes)
+            return false;
+        inner_bytes += (box->extent[d] - 1) * stride_bytes[d];
+    }
+    return true;
+}
+
+bool af_box_nests(const struct af_box *box)
+{
+    int order[AF_BOX_DIMS] = {0};
+    order_of(box->stride_bytes, order);
+    return box->span_bytes == 0 || holds_inside(box, box->stride_bytes, order);
+}
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    return a / b - (a % b < 0);
+}
+
+/*
+ * Two nested lattices of the same strides meet when the distance of their
+ * origins is a sum of m * stride with every m within the extents, up to a rest
+ * shorter than a row. From the longest stride inwards only the two multiples
+ * around the rest can do, since what lies inside is shorter than the stride.
+ * Bit d of `choice` takes the upper one in dimension d.
+ */
+static bool meets_with(const struct af_box *a, const struct af_box *b,
+                       const int64_t stride_bytes[AF_BOX_DIMS], const int order[AF_BOX_DIMS],
+                       unsigned choice)
+{
+    int64_t rest = (int64_t)(b->low - a->low);
+    for (int at = 0; at < AF_BOX_DIMS; at++) {
+        int d = order[at];
+        if (stride_bytes[d] == 0)
+            continue;
+        int64_t m = floor_div(rest, stride_bytes[d]) + (choice >> d & 1u);
+        if (m >= a->extent[d] || m <= -b->extent[d])
+            return false;
+        rest -= m * stride_bytes[d];
+    }
+    return rest < a->run_bytes && rest > -b->run_bytes;
+}
+
+bool af_box_meets(const struct af_box *a, const struct af_box *b)
+{
+    int64_t stride_bytes[AF_BOX_DIMS];
+    int order[AF_BOX_DIMS] = {0};
+    if (a->span_bytes == 0 || b->span_bytes == 0 ||
+        a->low >= b->low + (uintptr_t)b->span_bytes ||
+        b->low >= a->low + (uintptr_t)a->span_bytes)
+        return false;
+    for (int d = 0; d < AF_BOX_DIMS; d++) {
+        stride_bytes[d] = a->extent[d] > 1 ? a->stride_bytes[d] : b->stride_bytes[d];
+        if (a->extent[d] > 1 && b->extent[d] > 1 && a->stride_bytes[d] != b->stride_bytes[d])
+            return true;
+    }
+    order_of(stride_bytes, order);
+    if (!holds_inside(a, stride_bytes, order) || !holds_inside(b, stride_bytes, order))
+        return true;
+    for (unsigned choice = 0; choice < 1u << AF_BOX_DIMS; choice++) {
+        if (meets_with(a, b, stride_bytes, order, choice))
+            return true;
+    }
+    return false;
+}
+
 unsigned af_dtype_bit(int32_t dtype)
 {
     return dtype >= ANYFLASH_F32 && dtype <= ANYFLASH_BF16 ? AF_DTYPE_BIT(dtype) : 0;

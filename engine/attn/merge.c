@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "engine/attn/box.h"
+#include "engine/attn/layout.h"
 
 #define CHUNK 64 /* columns that are summed at a time */
 

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/attn/check.h"
+#include "engine/attn/problem_check.h"
 
 /* The struct of the first header ends here; later ones only append. */
 #define FIRST_VERSION_BYTES                                                                    \

@@ -1,6 +1,9 @@
 /*
  * cores.c: usable cores by affinity and quota. Called when a context is made.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* sched_getaffinity() */
+#endif
 #include "engine/base/cores.h"
 
 #include <fcntl.h>

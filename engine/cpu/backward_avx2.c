@@ -4,7 +4,18 @@
  * Tile: 24 rows (3 vectors) by 4 keys; gradients of 6 keys by 16 columns: 12
  * accumulators of 16 registers each.
  */
+#include "engine/base/instructions.h"
+
+#ifdef AF_HAVE_AVX2
+AF_INSTRUCTIONS_AVX2
+
+#include "engine/attn/rows.h"
+
 #include "engine/cpu/vec_avx2.h"
+
+#include "engine/cpu/tanh.h"
+
+#include "engine/cpu/kernels.h"
 
 #define AF_LEVEL avx2
 #define AF_TILE q24k4
@@ -13,4 +24,10 @@
 #define TILE_ROWS 4
 #define GRADIENT_ROWS 6
 #define GRADIENT_VECS 2
-#include "engine/cpu/backward_types.inc"
+#define AF_TILES 1
+#define AF_TEMPLATE "engine/cpu/backward_template.h"
+#define AF_ROW AF_BACKWARD_ROW
+#include "engine/cpu/element_types.h"
+
+AF_INSTRUCTIONS_END
+#endif

@@ -4,12 +4,18 @@
  * Pairs lie along the head size for scores and dP, along the keys for dQ, along
  * the rows for dV and dK. P and dS are rounded to bf16, sums are not.
  */
+#include "engine/base/instructions.h"
+
+#ifdef AF_HAVE_AVX512BF16
+AF_INSTRUCTIONS_AVX512BF16
+
 #include "engine/attn/rows.h"
+
 #include "engine/cpu/vec_avx512bf16.h"
 
 #include "engine/cpu/tanh.h"
 
-#include "engine/cpu/row.h"
+#include "engine/cpu/kernels.h"
 
 /* Rounds to bf16 and stores each; returns the pairs (even, odd) lane by lane. */
 AF_INLINE vec vec_store_pair(float *to_even, float *to_odd, vec even, vec odd)
@@ -34,10 +40,13 @@ AF_INLINE vec vec_store_pair(float *to_even, float *to_odd, vec even, vec odd)
 #define AF_LOAD vec_load_bf16
 #define AF_LOAD_SOME vec_load_some_bf16
 #define AF_STORE vec_store_bf16
-#include "engine/cpu/finite.inc"
+#include "engine/cpu/finite_template.h"
 
-#include "engine/cpu/tile.inc"
+#include "engine/cpu/tile_template.h"
 
-#include "engine/cpu/backward.inc"
+#include "engine/cpu/backward_template.h"
 
 AF_BACKWARD_ROW(bf16, ANYFLASH_BF16);
+
+AF_INSTRUCTIONS_END
+#endif

@@ -4,7 +4,17 @@
  * Tile: 12 rows (3 vectors) by 8 keys; gradients of 6 keys by 16 columns: 24
  * accumulators of 32 registers each.
  */
+#include "engine/base/instructions.h"
+
+#ifdef AF_HAVE_NEON
+
+#include "engine/attn/rows.h"
+
 #include "engine/cpu/vec_neon.h"
+
+#include "engine/cpu/tanh.h"
+
+#include "engine/cpu/kernels.h"
 
 #define AF_LEVEL neon
 #define AF_TILE q12k8
@@ -13,4 +23,9 @@
 #define TILE_ROWS 8
 #define GRADIENT_ROWS 6
 #define GRADIENT_VECS 4
-#include "engine/cpu/backward_types.inc"
+#define AF_TILES 1
+#define AF_TEMPLATE "engine/cpu/backward_template.h"
+#define AF_ROW AF_BACKWARD_ROW
+#include "engine/cpu/element_types.h"
+
+#endif

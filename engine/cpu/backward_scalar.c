@@ -4,7 +4,15 @@
  * Tile: 12 rows (3 vectors of 4) by 2 keys; gradients of 3 keys by 8 columns: 6
  * accumulators each.
  */
+#include "engine/base/instructions.h"
+
+#include "engine/attn/rows.h"
+
 #include "engine/cpu/vec_scalar.h"
+
+#include "engine/cpu/tanh.h"
+
+#include "engine/cpu/kernels.h"
 
 #define AF_LEVEL scalar
 #define AF_TILE q12k2
@@ -13,4 +21,7 @@
 #define TILE_ROWS 2
 #define GRADIENT_ROWS 3
 #define GRADIENT_VECS 2
-#include "engine/cpu/backward_types.inc"
+#define AF_TILES 1
+#define AF_TEMPLATE "engine/cpu/backward_template.h"
+#define AF_ROW AF_BACKWARD_ROW
+#include "engine/cpu/element_types.h"

@@ -1,9 +1,26 @@
 /*
  * decode_avx2.c: the decode kernels for AVX2: 8 sums of 16 registers.
  */
+#include "engine/base/instructions.h"
+
+#ifdef AF_HAVE_AVX2
+AF_INSTRUCTIONS_AVX2
+
+#include "engine/attn/rows.h"
+
 #include "engine/cpu/vec_avx2.h"
+
+#include "engine/cpu/tanh.h"
+
+#include "engine/cpu/kernels.h"
 
 #define AF_LEVEL avx2
 #define AF_NEEDS AF_CPU_AVX2
 #define DECODE_SUMS 8
-#include "engine/cpu/decode_types.inc"
+#define AF_TILES 0
+#define AF_TEMPLATE "engine/cpu/decode_template.h"
+#define AF_ROW AF_DECODE_ROW
+#include "engine/cpu/element_types.h"
+
+AF_INSTRUCTIONS_END
+#endif

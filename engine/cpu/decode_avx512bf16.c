@@ -2,12 +2,18 @@
  * decode_avx512bf16.c: bf16 decode by VDPBF16PS, scores and values; the
  * probabilities are rounded to bf16 for it, their sums are not.
  */
+#include "engine/base/instructions.h"
+
+#ifdef AF_HAVE_AVX512BF16
+AF_INSTRUCTIONS_AVX512BF16
+
 #include "engine/attn/rows.h"
+
 #include "engine/cpu/vec_avx512bf16.h"
 
 #include "engine/cpu/tanh.h"
 
-#include "engine/cpu/row.h"
+#include "engine/cpu/kernels.h"
 
 #define AF_LEVEL avx512bf16
 #define AF_NEEDS AF_CPU_AVX512BF16
@@ -18,7 +24,10 @@
 #define AF_ELEMENT uint16_t
 #define AF_LOAD vec_load_bf16
 #define AF_LOAD_SOME vec_load_some_bf16
-#include "engine/cpu/finite.inc"
+#include "engine/cpu/finite_template.h"
 
-#include "engine/cpu/decode.inc"
+#include "engine/cpu/decode_template.h"
 AF_DECODE_ROW(bf16, ANYFLASH_BF16);
+
+AF_INSTRUCTIONS_END
+#endif

@@ -1,9 +1,24 @@
 /*
  * decode_neon.c: the decode kernels for AArch64: 16 sums of 32 registers.
  */
+#include "engine/base/instructions.h"
+
+#ifdef AF_HAVE_NEON
+
+#include "engine/attn/rows.h"
+
 #include "engine/cpu/vec_neon.h"
+
+#include "engine/cpu/tanh.h"
+
+#include "engine/cpu/kernels.h"
 
 #define AF_LEVEL neon
 #define AF_NEEDS AF_CPU_NEON
 #define DECODE_SUMS 16
-#include "engine/cpu/decode_types.inc"
+#define AF_TILES 0
+#define AF_TEMPLATE "engine/cpu/decode_template.h"
+#define AF_ROW AF_DECODE_ROW
+#include "engine/cpu/element_types.h"
+
+#endif

@@ -1,9 +1,20 @@
 /*
  * decode_scalar.c: the decode kernels for any machine, in plain C: 8 sums of 16 registers.
  */
+#include "engine/base/instructions.h"
+
+#include "engine/attn/rows.h"
+
 #include "engine/cpu/vec_scalar.h"
+
+#include "engine/cpu/tanh.h"
+
+#include "engine/cpu/kernels.h"
 
 #define AF_LEVEL scalar
 #define AF_NEEDS AF_CPU_BASE
 #define DECODE_SUMS 8
-#include "engine/cpu/decode_types.inc"
+#define AF_TILES 0
+#define AF_TEMPLATE "engine/cpu/decode_template.h"
+#define AF_ROW AF_DECODE_ROW
+#include "engine/cpu/element_types.h"

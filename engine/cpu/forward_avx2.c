@@ -3,11 +3,28 @@
  *
  * Tile: 24 rows (3 vectors) by 4 keys, 12 accumulators of 16 registers.
  */
+#include "engine/base/instructions.h"
+
+#ifdef AF_HAVE_AVX2
+AF_INSTRUCTIONS_AVX2
+
+#include "engine/attn/rows.h"
+
 #include "engine/cpu/vec_avx2.h"
+
+#include "engine/cpu/tanh.h"
+
+#include "engine/cpu/kernels.h"
 
 #define AF_LEVEL avx2
 #define AF_TILE q24k4
 #define AF_NEEDS AF_CPU_AVX2
 #define TILE_VECS 3
 #define TILE_ROWS 4
-#include "engine/cpu/forward_types.inc"
+#define AF_TILES 1
+#define AF_TEMPLATE "engine/cpu/forward_template.h"
+#define AF_ROW AF_FORWARD_ROW
+#include "engine/cpu/element_types.h"
+
+AF_INSTRUCTIONS_END
+#endif

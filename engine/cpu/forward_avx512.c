@@ -3,11 +3,28 @@
  *
  * Tile: 48 rows (3 vectors) by 8 keys, 24 accumulators of 32 registers.
  */
+#include "engine/base/instructions.h"
+
+#ifdef AF_HAVE_AVX512
+AF_INSTRUCTIONS_AVX512
+
+#include "engine/attn/rows.h"
+
 #include "engine/cpu/vec_avx512.h"
+
+#include "engine/cpu/tanh.h"
+
+#include "engine/cpu/kernels.h"
 
 #define AF_LEVEL avx512
 #define AF_TILE q48k8
 #define AF_NEEDS AF_CPU_AVX512
 #define TILE_VECS 3
 #define TILE_ROWS 8
-#include "engine/cpu/forward_types.inc"
+#define AF_TILES 1
+#define AF_TEMPLATE "engine/cpu/forward_template.h"
+#define AF_ROW AF_FORWARD_ROW
+#include "engine/cpu/element_types.h"
+
+AF_INSTRUCTIONS_END
+#endif

@@ -5,12 +5,18 @@
  * for values, whose pairs are made once per block of keys. Probabilities are
  * rounded to bf16, sums are not.
  */
+#include "engine/base/instructions.h"
+
+#ifdef AF_HAVE_AVX512BF16
+AF_INSTRUCTIONS_AVX512BF16
+
 #include "engine/attn/rows.h"
+
 #include "engine/cpu/vec_avx512bf16.h"
 
 #include "engine/cpu/tanh.h"
 
-#include "engine/cpu/row.h"
+#include "engine/cpu/kernels.h"
 
 /* Lane i: even[i] in the lower half, odd[i] in the upper, rounded to bf16. */
 AF_INLINE vec vec_pair(vec even, vec odd)
@@ -68,10 +74,14 @@ static void pair_rows(const uint16_t *even, const uint16_t *odd, int64_t count, 
 #define AF_LOAD vec_load_bf16
 #define AF_LOAD_SOME vec_load_some_bf16
 #define AF_PAIRS 1
-#include "engine/cpu/finite.inc"
+#include "engine/cpu/finite_template.h"
 
-#include "engine/cpu/tile.inc"
+#include "engine/cpu/tile_template.h"
 
-#include "engine/cpu/forward.inc"
+#include "engine/cpu/forward_template.h"
 
-AF_FORWARD_ROW(bf16, ANYFLASH_BF16, AF_FEATURES_ALL & ~(uint32_t)AF_FEATURE_DROPOUT, true, 384);
+AF_FORWARD_ROW_OF(bf16, ANYFLASH_BF16, AF_FEATURES_ALL & ~(uint32_t)AF_FEATURE_DROPOUT, true,
+                  384);
+
+AF_INSTRUCTIONS_END
+#endif

@@ -3,11 +3,22 @@
  *
  * Tile: 12 rows (3 vectors of 4) by 2 keys, 6 accumulators.
  */
+#include "engine/base/instructions.h"
+
+#include "engine/attn/rows.h"
+
 #include "engine/cpu/vec_scalar.h"
+
+#include "engine/cpu/tanh.h"
+
+#include "engine/cpu/kernels.h"
 
 #define AF_LEVEL scalar
 #define AF_TILE q12k2
 #define AF_NEEDS AF_CPU_BASE
 #define TILE_VECS 3
 #define TILE_ROWS 2
-#include "engine/cpu/forward_types.inc"
+#define AF_TILES 1
+#define AF_TEMPLATE "engine/cpu/forward_template.h"
+#define AF_ROW AF_FORWARD_ROW
+#include "engine/cpu/element_types.h"

@@ -1,62 +1,76 @@
 /*
- * kernels.h: every CPU kernel by name; the manifest is in manifest.c.
+ * kernels.h: the CPU kernels by name, and how a kernel file defines its rows of
+ * the manifest.
+ *
+ * A kernel file defines AF_LEVEL, the instruction set in its name; AF_NEEDS, the
+ * bit of the instruction set; AF_TILE, except for decode; TILE_VECS.
  */
 #ifndef AF_ENGINE_CPU_KERNELS_H
 #define AF_ENGINE_CPU_KERNELS_H
 
-#include "engine/attn/backward.h"
+#include "engine/attn/kernel.h"
+#include "engine/base/instructions.h"
 
 #define AF_FEATURES_ALL UINT32_MAX
 
-/* The decode kernels take tasks of at most this many rows. */
+/* The decode kernels accept tasks of at most this many rows. */
 #define AF_DECODE_ROWS_MAX 16
 
-/* Forward tasks have at most this many tiles: rows_max is their rows. */
+/* Forward tasks have at most this many tiles; rows_max is the rows of these. */
 #define AF_TILES_MAX 64
 
-extern const struct af_kernel af_fwd_f32__scalar_q12k2;
-extern const struct af_kernel af_fwd_f16__scalar_q12k2;
-extern const struct af_kernel af_fwd_bf16__scalar_q12k2;
-extern const struct af_kernel af_dec_f32__scalar_r16;
-extern const struct af_kernel af_dec_f16__scalar_r16;
-extern const struct af_kernel af_dec_bf16__scalar_r16;
+#define AF_NAME_OF(operation, type, level, tile) af_##operation##_##type##__##level##_##tile
+#define AF_TEXT_OF(name) #name
+#define AF_NAME(operation, type, level, tile) AF_NAME_OF(operation, type, level, tile)
+#define AF_TEXT(name) AF_TEXT_OF(name)
 
-extern const struct af_kernel af_fwd_f32__neon_q12k8;
-extern const struct af_kernel af_fwd_f16__neon_q12k8;
-extern const struct af_kernel af_fwd_bf16__neon_q12k8;
-extern const struct af_kernel af_dec_f32__neon_r16;
-extern const struct af_kernel af_dec_f16__neon_r16;
-extern const struct af_kernel af_dec_bf16__neon_r16;
+#define AF_KERNEL(operation, type, level, tile)                                                \
+    extern const struct af_kernel AF_NAME(operation, type, level, tile);
+#include "engine/cpu/kernels.inc"
+#undef AF_KERNEL
 
-extern const struct af_kernel af_fwd_f32__avx2_q24k4;
-extern const struct af_kernel af_fwd_f16__avx2_q24k4;
-extern const struct af_kernel af_fwd_bf16__avx2_q24k4;
-extern const struct af_kernel af_dec_f32__avx2_r16;
-extern const struct af_kernel af_dec_f16__avx2_r16;
-extern const struct af_kernel af_dec_bf16__avx2_r16;
+/* `provided`: its features; `positive`: it needs a scale above 0; `rows`: rows_preferred. */
+#define AF_FORWARD_ROW_OF(type, element, provided, positive, rows)                             \
+    const struct af_kernel AF_NAME(fwd, type, AF_LEVEL, AF_TILE) = {                           \
+        .name = AF_TEXT(AF_NAME(fwd, type, AF_LEVEL, AF_TILE)),                                \
+        .operation = AF_FORWARD,                                                               \
+        .dtype = element,                                                                      \
+        .needs = AF_NEEDS,                                                                     \
+        .features = provided,                                                                  \
+        .positive_scale = positive,                                                            \
+        .rows_max = AF_TILES_MAX * TILE_VECS * AF_LANES,                                       \
+        .rows_granule = TILE_VECS * AF_LANES,                                                  \
+        .rows_preferred = rows,                                                                \
+        .scratch_bytes = scratch_bytes_##type,                                                 \
+        .run_forward = run_##type,                                                             \
+    }
 
-extern const struct af_kernel af_fwd_f32__avx512_q48k8;
-extern const struct af_kernel af_fwd_f16__avx512_q48k8;
-extern const struct af_kernel af_fwd_bf16__avx512_q48k8;
-extern const struct af_kernel af_dec_f32__avx512_r16;
-extern const struct af_kernel af_dec_f16__avx512_r16;
-extern const struct af_kernel af_dec_bf16__avx512_r16;
+#define AF_FORWARD_ROW(type, element)                                                          \
+    AF_FORWARD_ROW_OF(type, element, AF_FEATURES_ALL, false, 192)
 
-extern const struct af_kernel af_fwd_bf16__avx512bf16_q48k8;
-extern const struct af_kernel af_dec_bf16__avx512bf16_r16;
+#define AF_DECODE_ROW(type, element)                                                           \
+    const struct af_kernel AF_NAME(dec, type, AF_LEVEL, r16) = {                               \
+        .name = AF_TEXT(AF_NAME(dec, type, AF_LEVEL, r16)),                                    \
+        .operation = AF_DECODE,                                                                \
+        .dtype = element,                                                                      \
+        .needs = AF_NEEDS,                                                                     \
+        .features = AF_FEATURES_ALL & ~(uint32_t)AF_FEATURE_DROPOUT,                           \
+        .rows_max = AF_DECODE_ROWS_MAX,                                                        \
+        .rows_granule = 1,                                                                     \
+        .rows_preferred = AF_DECODE_ROWS_MAX,                                                  \
+        .scratch_bytes = scratch_bytes_##type,                                                 \
+        .run_forward = run_##type,                                                             \
+    }
 
-extern const struct af_backward_kernel af_bwd_f32__scalar_q12k2;
-extern const struct af_backward_kernel af_bwd_f16__scalar_q12k2;
-extern const struct af_backward_kernel af_bwd_bf16__scalar_q12k2;
-extern const struct af_backward_kernel af_bwd_f32__neon_q12k8;
-extern const struct af_backward_kernel af_bwd_f16__neon_q12k8;
-extern const struct af_backward_kernel af_bwd_bf16__neon_q12k8;
-extern const struct af_backward_kernel af_bwd_f32__avx2_q24k4;
-extern const struct af_backward_kernel af_bwd_f16__avx2_q24k4;
-extern const struct af_backward_kernel af_bwd_bf16__avx2_q24k4;
-extern const struct af_backward_kernel af_bwd_f32__avx512_q48k8;
-extern const struct af_backward_kernel af_bwd_f16__avx512_q48k8;
-extern const struct af_backward_kernel af_bwd_bf16__avx512_q48k8;
-extern const struct af_backward_kernel af_bwd_bf16__avx512bf16_q48k8;
+#define AF_BACKWARD_ROW(type, element)                                                         \
+    const struct af_kernel AF_NAME(bwd, type, AF_LEVEL, AF_TILE) = {                           \
+        .name = AF_TEXT(AF_NAME(bwd, type, AF_LEVEL, AF_TILE)),                                \
+        .operation = AF_BACKWARD,                                                              \
+        .dtype = element,                                                                      \
+        .needs = AF_NEEDS,                                                                     \
+        .features = AF_FEATURES_ALL,                                                           \
+        .scratch_bytes = scratch_bytes_##type,                                                 \
+        .run_backward = run_##type,                                                            \
+    }
 
 #endif

@@ -277,7 +277,7 @@ struct anyflash_attend_backward_args {
 /*
  * Where work runs and memory comes from. A context may be used by several
  * threads at a time; calls then share its thread pool in turn. NULL in place of
- * a context means: all usable cores, malloc, no log.
+ * a context means: all usable cores and malloc.
  */
 struct anyflash_context;
 
@@ -296,7 +296,6 @@ struct anyflash_context_args {
     int32_t threads; /* 0: all cores that affinity and cgroup leave us */
     void *(*allocate)(size_t size_bytes, size_t align_bytes, void *user); /* NULL: malloc */
     void (*release)(void *memory, void *user);
-    void (*log)(const char *line, void *user); /* NULL: silent */
     void *user;
     int32_t cpu_level; /* enum anyflash_cpu_level: use no more than this */
     int32_t reserved;  /* 0 */

@@ -69,4 +69,15 @@ enum anyflash_status af_wheelhouse_make(const struct af_wheelhouse_question *que
                                         struct af_arena *arena, struct af_wheelhouse *house_out,
                                         struct anyflash_error *err);
 
+/*
+ * Reads one wheel at `path`, whose name in the folder is `file` (wheelhouse_wheel.c):
+ * fills all of `wheel` but wheel->file, and *metadata_out, or sets wheel->reason: also
+ * if it cannot be read. Texts in `arena`. Fails with NO_MEMORY only.
+ */
+enum anyflash_status af_wheelhouse_read(const char *path, const char *file, bool inconsistent,
+                                        struct af_arena *arena,
+                                        struct af_wheelhouse_wheel *wheel,
+                                        struct af_span *metadata_out,
+                                        struct anyflash_error *err);
+
 #endif

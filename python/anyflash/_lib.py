@@ -94,7 +94,6 @@ class _ContextArgs(ctypes.Structure):
         ("threads", ctypes.c_int32),
         ("allocate", ctypes.c_void_p),
         ("release", ctypes.c_void_p),
-        ("log", ctypes.c_void_p),
         ("user", ctypes.c_void_p),
         ("cpu_level", ctypes.c_int32),
         ("reserved", ctypes.c_int32),
@@ -164,10 +163,6 @@ def _load():
     library = _open(path, _ENGINE)
     library.anyflash_context_free.restype = None
     path_of_bindings = os.path.join(os.path.dirname(path), "libanyflash_python.so")
-    # FALLBACK for a build whose libanyflash.so has the bindings, too: delete this `if` when no
-    # build makes one.
-    if not os.path.exists(path_of_bindings):
-        path_of_bindings = path
     return library, _open(path_of_bindings, _BINDINGS)
 
 

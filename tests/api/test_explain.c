@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "engine/attn/backward.h"
+#include "engine/attn/kernel.h"
 
 #include "small_call.h"
 
@@ -37,18 +37,6 @@ static const struct af_kernel *best(enum af_kernel_operation operation)
     return NULL;
 }
 
-static const struct af_backward_kernel *best_backward(void)
-{
-    size_t count;
-    const struct af_backward_kernel *const *kernels = af_backward_kernels(&count);
-    while (count-- > 0) {
-        if (kernels[count]->dtype == ANYFLASH_F32 &&
-            (kernels[count]->needs & af_cpu_features()) != 0)
-            return kernels[count];
-    }
-    return NULL;
-}
-
 static void assert_has_line(const char *text, const char *label, const char *name)
 {
     char line[200];
@@ -64,7 +52,7 @@ static void test_explain__names_the_kernel_for_many_rows(void **state)
     call_init(&call, 1, CALL_ROWS);
     explain(text, sizeof text);
     assert_has_line(text, "many rows", best(AF_FORWARD)->name);
-    assert_has_line(text, "backward", best_backward()->name);
+    assert_has_line(text, "backward", best(AF_BACKWARD)->name);
     assert_null(strstr(text, "few rows"));
 }
 

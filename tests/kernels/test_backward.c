@@ -186,8 +186,7 @@ static void attend_backward(struct anyflash_context *context, struct backward_ca
 }
 
 /* Runs one kernel on all pools, which must agree, and compares with the oracle. */
-static void check_kernel(struct backward_case *c, const struct af_backward_kernel *kernel,
-                         uint64_t seed)
+static void check_kernel(struct backward_case *c, const struct af_kernel *kernel, uint64_t seed)
 {
     uint64_t first = 0;
     for (int n = 0; n < POOLS; n++) {
@@ -206,7 +205,7 @@ static void check_kernel(struct backward_case *c, const struct af_backward_kerne
 static void check_case(struct backward_case *c, uint64_t seed)
 {
     size_t count;
-    const struct af_backward_kernel *const *kernels = af_backward_kernels(&count);
+    const struct af_kernel *const *kernels = af_kernels(&count);
     case_forward(c);
     case_oracle(c);
     case_plain(c);
@@ -216,7 +215,7 @@ static void check_case(struct backward_case *c, uint64_t seed)
         fold_bias(c, c->stored[CASE_DBIAS]);
     }
     for (size_t n = 0; n < count; n++) {
-        if ((int32_t)kernels[n]->dtype == c->dtype &&
+        if (kernels[n]->operation == AF_BACKWARD && (int32_t)kernels[n]->dtype == c->dtype &&
             (kernels[n]->needs & af_cpu_features()) != 0)
             check_kernel(c, kernels[n], seed);
     }

@@ -40,7 +40,7 @@ def check_files():
 
     files = {str(path) for path in importlib.metadata.files("anyflash")}
     folder = pathlib.Path(anyflash.__file__).parent
-    for name in ("libanyflash.so", "bin/anyflash", "py.typed"):
+    for name in ("libanyflash.so", "libanyflash_python.so", "bin/anyflash", "py.typed"):
         assert (folder / name).is_file() and f"anyflash/{name}" in files, name
     assert any(name.endswith("licenses/LICENSE") for name in files)
     assert sum("licenses/licenses/" in name for name in files) >= 9

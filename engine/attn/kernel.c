@@ -1,0 +1,50 @@
+/*
+ * kernel.c: chooses from the manifest. Called by forward_plan.c, backward.c and
+ * explain.c.
+ */
+#include "engine/attn/kernel.h"
+
+const char *af_decline_text(enum af_decline decline)
+{
+    switch (decline) {
+    case AF_DECLINE_NOT:
+        break;
+    case AF_DECLINE_DTYPE:
+        return "made for another element type";
+    case AF_DECLINE_CPU:
+        return "needs instructions that this processor or system does not offer";
+    case AF_DECLINE_FEATURE:
+        return "lacks a feature that is asked for";
+    case AF_DECLINE_SCALE:
+        return "needs a positive scale";
+    }
+    return "accepts the problem";
+}
+
+enum af_decline af_kernel_declines(const struct af_kernel *kernel,
+                                   const struct af_problem *problem, uint32_t cpu_features)
+{
+    if (kernel->dtype != (enum anyflash_dtype)problem->a.q.dtype)
+        return AF_DECLINE_DTYPE;
+    if ((kernel->needs & ~cpu_features) != 0)
+        return AF_DECLINE_CPU;
+    if ((problem->features & ~kernel->features) != 0)
+        return AF_DECLINE_FEATURE;
+    if (kernel->positive_scale && !(problem->a.scale > 0))
+        return AF_DECLINE_SCALE;
+    return AF_DECLINE_NOT;
+}
+
+const struct af_kernel *af_kernel_choose(const struct af_problem *problem,
+                                         enum af_kernel_operation operation,
+                                         uint32_t cpu_features)
+{
+    size_t count;
+    const struct af_kernel *const *kernels = af_kernels(&count);
+    while (count-- > 0) {
+        if (kernels[count]->operation == operation &&
+            af_kernel_declines(kernels[count], problem, cpu_features) == AF_DECLINE_NOT)
+            return kernels[count];
+    }
+    return NULL;
+}

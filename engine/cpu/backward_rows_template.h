@@ -1,0 +1,428 @@
+/*
+ * backward_rows_template.h: what a backward task keeps while it runs, and its
+ * rows on their way in and out: queries and dO packed both ways round, keys and
+ * values of a block, gradients rounded and written. First of the three parts of
+ * the backward kernel; backward_template.h has the formulas and includes all of
+ * them.
+ *
+ * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_LOAD, AF_LOAD_SOME,
+ * AF_STORE, TILE_VECS, GRADIENT_VECS (backward_template.h).
+ * Defines: struct view, span, back, block; set_ranges(), pack_rows(),
+ * take_block(), put_queries(), put_keys(), each in AF_FN().
+ */
+
+#include "engine/attn/backward.h"
+
+#define WORD (1 + AF_PAIRS) /* elements in a word */
+#define TILE_LANES (TILE_VECS * AF_LANES)
+#define TILE_WORDS (TILE_LANES / WORD)
+#define BLOCK_KEYS 96
+#define STEP_KEYS 48 /* keys whose scores are kept as floats at a time */
+#define SPAN_KEYS 24 /* a tile's keys begin and end at multiples of it */
+#define GROUP_TILES 4
+#define PASS_TILES ((2048 + TILE_LANES - 1) / TILE_LANES)
+#define PANEL (GRADIENT_VECS * AF_LANES)
+#define PAIR_COLUMNS 8
+#define LINE_MAX (AF_DIM_MAX + AF_LANES)
+
+/* What the rows of a tile see, relative to the task's first key. */
+struct AF_FN(view) {
+    int64_t first; /* keys that any row sees: [first, end) */
+    int64_t end;
+    int64_t all_first; /* keys that every row sees: [all_first, all_end) */
+    int64_t all_end;
+    bool finite; /* q and dout hold no NaN and no infinity */
+};
+
+/* Keys of a block that a tile touches, relative to the block: [first, end). */
+struct AF_FN(span) {
+    int64_t first;
+    int64_t end;
+    bool whole; /* every row sees every key */
+};
+
+/* One task at work. Lanes, rows and results are those of one pass. */
+struct AF_FN(back) {
+    const struct af_backward_task *task;
+    const struct af_backward_problem *backward;
+    const struct af_problem *problem;
+    int64_t row;      /* first of the pass */
+    int64_t tiles;    /* of the pass */
+    int64_t qk_words; /* words of a packed query */
+    int64_t v_words;
+    int64_t qk_width; /* D rounded up to lanes */
+    int64_t v_width;
+    int64_t dq_rows;  /* D rounded up to PAIR_COLUMNS */
+    bool featured;    /* scores need more than a scale and a range */
+    float *q_lanes;   /* [tiles][qk_words][TILE_LANES] */
+    float *do_lanes;  /* [tiles][v_words][TILE_LANES] */
+    float *q_panels;  /* [panels][tiles * TILE_WORDS][PANEL] */
+    float *do_panels; /* alike */
+    float *dq_lanes;  /* [tiles][dq_rows][TILE_LANES] */
+    float *lse2;      /* [tiles * TILE_LANES] lse in log2 units */
+    float *delta;     /* [tiles * TILE_LANES] dO.O - dlse */
+    int32_t *first;   /* [tiles * TILE_LANES] visible keys, relative to the task's first */
+    int32_t *end;
+    int32_t *query;
+    int32_t *head;
+    struct AF_FN(view) *views; /* [tiles] */
+    float *p;                  /* [GROUP_TILES][BLOCK_KEYS][TILE_WORDS] */
+    float *ds;                 /* alike */
+    float *ds_pairs;           /* [BLOCK_KEYS / 2][TILE_LANES], AF_PAIRS */
+    float *scores;             /* [STEP_KEYS + 1][TILE_LANES], AF_PAIRS */
+    float *dp;                 /* alike */
+    float *bias;               /* [STEP_KEYS][TILE_LANES], featured */
+    float *hidden;             /* alike: 1 where the mask hides */
+    float *keep;               /* alike: dropout's factor */
+    float *dbias;              /* alike */
+    float *stage;              /* [TILE_LANES][qk_width or v_width] */
+    float *keys;               /* [BLOCK_KEYS][qk_width], copied */
+    float *values;             /* [BLOCK_KEYS][v_width], copied */
+    float *key_pairs; /* [dq_rows / PAIR_COLUMNS][BLOCK_KEYS / 2][PAIR_COLUMNS], AF_PAIRS */
+    float *dk;        /* [keys of the task][qk_width] */
+    float *dv;        /* [keys of the task][v_width] */
+};
+
+/* A block of keys and values as words. */
+struct AF_FN(block) {
+    int64_t key; /* first, relative to the task's first */
+    int64_t count;
+    const float *k;
+    int64_t k_stride;
+    const float *v;
+    int64_t v_stride;
+    bool finite; /* keys hold no NaN and no infinity */
+};
+
+static int64_t AF_FN(round_up)(int64_t count, int64_t to)
+{
+    return (count + to - 1) / to * to;
+}
+
+/* `count` elements at `from` as floats, then zeros up to a multiple of AF_LANES. */
+static void AF_FN(floats_of)(int32_t dtype, const char *from, int64_t count, float *to)
+{
+    const AF_ELEMENT *elements = (const AF_ELEMENT *)(const void *)from;
+    int64_t i = 0;
+    if (sizeof(AF_ELEMENT) != sizeof *to && dtype == ANYFLASH_F32) {
+        memcpy(to, from, (size_t)count * sizeof *to);
+        for (i = count; i % AF_LANES != 0; i++)
+            to[i] = 0;
+        return;
+    }
+    for (; i + AF_LANES <= count; i += AF_LANES)
+        vec_store(to + i, AF_LOAD(elements + i));
+    if (i < count)
+        vec_store(to + i, AF_LOAD_SOME(elements + i, (int)(count - i)));
+}
+
+/* `count` floats times `factor`, rounded to elements. */
+static void AF_FN(put_row)(const float *from, float factor, int64_t count, void *to)
+{
+    AF_ELEMENT *elements = (AF_ELEMENT *)to;
+    for (int64_t i = 0; i < count; i += AF_LANES) {
+        int some = count - i < AF_LANES ? (int)(count - i) : AF_LANES;
+        AF_STORE(elements + i, vec_mul(vec_load(from + i), vec_set(factor)), some);
+    }
+}
+
+/* Numbers the rows of the pass and sets what each sees; rows beyond the last see nothing. */
+static void AF_FN(set_ranges)(const struct AF_FN(back) *work)
+{
+    const struct af_backward_task *task = work->task;
+    const int64_t group = work->problem->group;
+    const int64_t count = task->key_end - task->key_begin;
+    for (int64_t r = 0; r < work->tiles * TILE_LANES; r++) {
+        int64_t row = work->row + r;
+        work->first[r] = work->end[r] = 0;
+        work->query[r] = (int32_t)(row / group);
+        work->head[r] = (int32_t)(task->kv_head * group + row % group);
+        if (row >= task->rows)
+            continue;
+        struct af_range seen = af_visible_range(work->problem, &task->sequence, work->query[r]);
+        int64_t first = af_clamp(seen.first - task->key_begin, 0, count);
+        work->first[r] = (int32_t)first;
+        work->end[r] = (int32_t)af_clamp(seen.end - task->key_begin, first, count);
+    }
+}
+
+/* delta, and lse in log2 units; a row that saw nothing is taken out. */
+static void AF_FN(close_row)(const struct AF_FN(back) *work, int64_t r, const float *dout)
+{
+    const struct anyflash_tensor *o = &work->problem->a.o;
+    const struct af_sequence *sequence = &work->task->sequence;
+    float line[LINE_MAX] __attribute__((aligned(64)));
+    vec sum = vec_zero();
+    AF_FN(floats_of)
+    (o->dtype,
+     af_row_of_query(o, af_dtype_bytes(o->dtype), sequence, work->head[r], work->query[r]),
+     work->problem->a.value_dim, line);
+    for (int64_t d = 0; d < work->v_width; d += AF_LANES)
+        sum = vec_fma(vec_load(line + d), vec_load(dout + d), sum);
+    const float *lse = af_lse_at(work->problem, sequence, work->head[r], work->query[r]);
+    work->delta[r] = vec_sum(sum);
+    if (work->backward->dlse != NULL)
+        work->delta[r] -= work->backward->dlse[lse - work->problem->a.lse];
+    work->lse2[r] = *lse * AF_LOG2E;
+    if (*lse == -INFINITY) {
+        work->lse2[r] = 0;
+        work->end[r] = work->first[r];
+    }
+}
+
+/* Turns a tile's rows of words [TILE_LANES][width] into lanes [words][TILE_LANES]. */
+static void AF_FN(to_lanes)(const float *rows, int64_t width, int64_t words, float *lanes)
+{
+    for (int lane = 0; lane < TILE_LANES; lane += AF_LANES) {
+        for (int64_t w = 0; w < words; w += AF_LANES) {
+            int count = words - w < AF_LANES ? (int)(words - w) : AF_LANES;
+            vec r[AF_LANES];
+            for (int i = 0; i < AF_LANES; i++)
+                r[i] = vec_loadu(rows + (lane + i) * width + w);
+            vec_transpose(r);
+            for (int i = 0; i < count; i++)
+                vec_store(lanes + (w + i) * TILE_LANES + lane, r[i]);
+        }
+    }
+}
+
+/* Two rows of elements side by side, from `begin` to `end`. */
+static void AF_FN(pair_rows)(const float *even, const float *odd, int64_t begin, int64_t end,
+                             float *to)
+{
+    const char *a = (const char *)even, *b = (const char *)odd;
+    char *pairs = (char *)to;
+    for (int64_t d = begin; d < end; d++) {
+        uint16_t low, high;
+        memcpy(&low, a + d * 2, sizeof low);
+        memcpy(&high, b + d * 2, sizeof high);
+        uint32_t pair = (uint32_t)low | (uint32_t)high << 16;
+        memcpy(pairs + (d - begin) * 4, &pair, sizeof pair);
+    }
+}
+
+/* Copies a tile's rows of words to the panels, in pairs of rows with AF_PAIRS. */
+static void AF_FN(to_panels)(const struct AF_FN(back) *work, int64_t tile, const float *rows,
+                             int64_t width, float *panels)
+{
+    for (int64_t d = 0; d < width; d += PANEL) {
+        int64_t end = width - d < PANEL ? width : d + PANEL;
+        float *to = panels + (d * work->tiles + tile * PANEL) * TILE_WORDS;
+        for (int64_t r = 0; r < TILE_WORDS; r++, to += PANEL) {
+            if (AF_PAIRS)
+                AF_FN(pair_rows)(rows + 2 * r * width, rows + (2 * r + 1) * width, d, end, to);
+            for (int64_t at = d; !AF_PAIRS && at < end; at += AF_LANES)
+                vec_store(to + at - d, vec_load(rows + r * width + at));
+        }
+    }
+}
+
+/* A row of `count` floats, its tail zeros, as words at `to`. */
+static void AF_FN(words_of)(const float *line, int64_t count, float *to)
+{
+#if AF_PAIRS
+    AF_FN(put_row)(line, 1.0f, count, to);
+#else
+    for (int64_t i = 0; i < count; i += AF_LANES)
+        vec_store(to + i, vec_load(line + i));
+#endif
+}
+
+/* Reads a tile's rows of q or dout to `stage` as words; true when all are finite. */
+static bool AF_FN(stage_rows)(const struct AF_FN(back) *work, int64_t tile,
+                              const struct anyflash_tensor *tensor, int64_t dim, int64_t width)
+{
+    float line[LINE_MAX] __attribute__((aligned(64)));
+    const size_t bytes = af_dtype_bytes(tensor->dtype);
+    vec zeros = vec_zero();
+    memset(work->stage, 0, (size_t)(TILE_LANES * width) * sizeof *work->stage);
+    for (int64_t lane = 0; lane < TILE_LANES; lane++) {
+        const int64_t r = tile * TILE_LANES + lane;
+        if (work->row + r >= work->task->rows)
+            break;
+        AF_FN(floats_of)
+        (tensor->dtype,
+         af_row_of_query(tensor, bytes, &work->task->sequence, work->head[r], work->query[r]),
+         dim, line);
+        for (int64_t d = 0; d < width; d += AF_LANES)
+            zeros = vec_fma(vec_load(line + d), vec_zero(), zeros);
+        AF_FN(words_of)(line, dim, work->stage + lane * width);
+        if (tensor == &work->backward->dout)
+            AF_FN(close_row)(work, r, line);
+    }
+    return vec_sum(zeros) == 0;
+}
+
+static void AF_FN(set_view)(const struct AF_FN(back) *work, int64_t tile)
+{
+    struct AF_FN(view) view = {INT32_MAX, 0, 0, INT32_MAX, true};
+    for (int64_t r = tile * TILE_LANES; r < (tile + 1) * TILE_LANES; r++) {
+        int32_t first = work->first[r], end = work->end[r];
+        if (first < end) {
+            view.first = first < view.first ? first : view.first;
+            view.end = end > view.end ? end : view.end;
+        }
+        view.all_first = first > view.all_first ? first : view.all_first;
+        view.all_end = end < view.all_end ? end : view.all_end;
+    }
+    work->views[tile] = view;
+}
+
+/* Packs queries and dO of the pass both ways round. */
+static void AF_FN(pack_rows)(const struct AF_FN(back) *work)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+    memset(work->lse2, 0, (size_t)(work->tiles * TILE_LANES) * sizeof *work->lse2);
+    memset(work->delta, 0, (size_t)(work->tiles * TILE_LANES) * sizeof *work->delta);
+    for (int64_t tile = 0; tile < work->tiles; tile++) {
+        bool finite = AF_FN(stage_rows)(work, tile, &a->q, a->head_dim, work->qk_width);
+        AF_FN(to_lanes)
+        (work->stage, work->qk_width, work->qk_words,
+         work->q_lanes + tile * work->qk_words * TILE_LANES);
+        AF_FN(to_panels)(work, tile, work->stage, work->qk_width, work->q_panels);
+        finite &=
+            AF_FN(stage_rows)(work, tile, &work->backward->dout, a->value_dim, work->v_width);
+        AF_FN(to_lanes)
+        (work->stage, work->v_width, work->v_words,
+         work->do_lanes + tile * work->v_words * TILE_LANES);
+        AF_FN(to_panels)(work, tile, work->stage, work->v_width, work->do_panels);
+        AF_FN(set_view)(work, tile);
+        work->views[tile].finite = finite;
+    }
+    memset(work->dq_lanes, 0,
+           (size_t)(work->tiles * work->dq_rows * TILE_LANES) * sizeof *work->dq_lanes);
+}
+
+/* Whether rows of a tensor are words as they lie. */
+static bool AF_FN(in_place)(const struct anyflash_tensor *tensor, int64_t dim)
+{
+    return AF_DIRECT && dim % WORD == 0 && tensor->row_stride % WORD == 0;
+}
+
+/* Rows [j, j + count) of k or v as words: in place, or copied to `copies`. */
+static const float *AF_FN(take_words)(const struct AF_FN(back) *work,
+                                      const struct anyflash_tensor *tensor, int64_t dim,
+                                      int64_t j, int64_t count, float *copies, int64_t *stride)
+{
+    const struct af_backward_task *task = work->task;
+    const int64_t width = *stride; /* of a copied row */
+    float line[LINE_MAX] __attribute__((aligned(64)));
+    const char *row = af_row_of_key(work->problem, tensor, &task->sequence, task->kv_head,
+                                    task->key_begin + j);
+    if (AF_FN(in_place)(tensor, dim)) {
+        *stride = tensor->row_stride / WORD;
+        return (const float *)(const void *)row;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        AF_FN(floats_of)(tensor->dtype, row, dim, line);
+        if (AF_PAIRS && dim % WORD != 0)
+            copies[i * width + dim / WORD] = 0;
+        AF_FN(words_of)(line, dim, copies + i * width);
+        row += tensor->row_stride * (int64_t)sizeof(AF_ELEMENT);
+    }
+    return copies;
+}
+
+/* Pairs of neighbouring keys, an odd last one with zeros. */
+static void AF_FN(pair_keys)(const struct AF_FN(back) *work, const struct AF_FN(block) *block)
+{
+    static const float zeros[AF_DIM_MAX / 2 + 1];
+    const int64_t dim = work->problem->a.head_dim;
+    for (int64_t j = 0; j < block->count; j += 2) {
+        const float *even = block->k + j * block->k_stride;
+        const float *odd = j + 1 < block->count ? even + block->k_stride : zeros;
+        for (int64_t d = 0; d < dim; d += PAIR_COLUMNS)
+            AF_FN(pair_rows)
+        (even, odd, d, dim - d < PAIR_COLUMNS ? dim : d + PAIR_COLUMNS,
+         work->key_pairs + d * (BLOCK_KEYS / 2) + j / 2 * PAIR_COLUMNS);
+    }
+}
+
+static bool AF_FN(keys_finite)(const struct AF_FN(back) *work, int64_t j, int64_t count)
+{
+    const struct anyflash_tensor *k = &work->problem->a.k;
+    const struct af_backward_task *task = work->task;
+    vec sums[4] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
+    for (int64_t i = 0; i < count; i++)
+        AF_FN(sum_zeros)
+    ((const AF_ELEMENT *)(const void *)af_row_of_key(work->problem, k, &task->sequence,
+                                                     task->kv_head, task->key_begin + j + i),
+     work->problem->a.head_dim, sums);
+    return AF_FN(is_finite)(sums);
+}
+
+static struct AF_FN(block)
+    AF_FN(take_block)(const struct AF_FN(back) *work, int64_t key, int64_t count)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+    struct AF_FN(block) block = {.key = key, .count = count};
+    block.k_stride = work->qk_width;
+    block.v_stride = work->v_width;
+    block.k =
+        AF_FN(take_words)(work, &a->k, a->head_dim, key, count, work->keys, &block.k_stride);
+    block.v =
+        AF_FN(take_words)(work, &a->v, a->value_dim, key, count, work->values, &block.v_stride);
+    block.finite = AF_FN(keys_finite)(work, key, count);
+    if (AF_PAIRS)
+        AF_FN(pair_keys)(work, &block);
+    return block;
+}
+
+/* Lanes [count][TILE_LANES] back to the rows of `stage`, times `factor`. */
+static void AF_FN(from_lanes)(const struct AF_FN(back) *work, const float *lanes, int64_t dim,
+                              float factor)
+{
+    for (int lane = 0; lane < TILE_LANES; lane += AF_LANES) {
+        for (int64_t d = 0; d < dim; d += AF_LANES) {
+            vec r[AF_LANES];
+            for (int i = 0; i < AF_LANES; i++)
+                r[i] = d + i < dim ? vec_mul(vec_load(lanes + (d + i) * TILE_LANES + lane),
+                                             vec_set(factor))
+                                   : vec_zero();
+            vec_transpose(r);
+            for (int i = 0; i < AF_LANES; i++)
+                vec_store(work->stage + (lane + i) * work->qk_width + d, r[i]);
+        }
+    }
+}
+
+/* dq of the pass, final or partial. */
+static void AF_FN(put_queries)(const struct AF_FN(back) *work)
+{
+    const struct af_backward_task *task = work->task;
+    const struct anyflash_tensor *dq = &work->backward->dq;
+    const int64_t dim = work->problem->a.head_dim;
+    const float factor = task->partial_dq != NULL ? 1.0f : work->problem->a.scale;
+    if (dq->data == NULL)
+        return;
+    for (int64_t tile = 0; tile < work->tiles; tile++) {
+        AF_FN(from_lanes)
+        (work, work->dq_lanes + tile * work->dq_rows * TILE_LANES, dim, factor);
+        for (int64_t lane = 0; lane < TILE_LANES; lane++) {
+            const int64_t r = tile * TILE_LANES + lane;
+            const float *line = work->stage + lane * work->qk_width;
+            if (work->row + r >= task->rows)
+                break;
+            if (task->partial_dq != NULL)
+                memcpy(task->partial_dq + (work->row + r) * dim, line,
+                       (size_t)dim * sizeof *line);
+            else
+                AF_FN(put_row)
+            (line, 1.0f, dim,
+             af_row_of_query(dq, sizeof(AF_ELEMENT), &task->sequence, work->head[r],
+                             work->query[r]));
+        }
+    }
+}
+
+/* dk or dv of the task's keys, times `factor`. */
+static void AF_FN(put_keys)(const struct AF_FN(back) *work, const struct anyflash_tensor *to,
+                            const float *sums, int64_t width, int64_t dim, float factor)
+{
+    const struct af_backward_task *task = work->task;
+    for (int64_t j = task->key_begin; to->data != NULL && j < task->key_end; j++) {
+        AF_FN(put_row)
+        (sums + (j - task->key_begin) * width, factor, dim,
+         af_row_of_key(work->problem, to, &task->sequence, task->kv_head, j));
+    }
+}

@@ -1,0 +1,212 @@
+/*
+ * backward_template.h: FlashAttention backward with queries in the lanes.
+ *
+ * Rows are packed PASS_TILES tiles at a time. For each block of BLOCK_KEYS keys
+ * and each group of GROUP_TILES tiles:
+ *
+ *     P^T  = 2^(K Q^T - lse)
+ *     dP^T = V dO^T
+ *     dS^T = P^T (dP^T - delta)
+ *     dQ^T += K^T dS^T
+ *     dV   += P dO,  dK += dS Q         head size in the lanes
+ *
+ * Queries and dO are packed both ways round. K and V are read in place where
+ * possible, otherwise copied a block at a time. With AF_PAIRS P and dS are
+ * rounded to bf16 and stored as pairs: of rows for dV and dK, of keys for dQ.
+ *
+ * Keys that a row does not see have P = 0 and dS = 0. Where that is not enough,
+ * because a product with 0 would be NaN, a tile is added element by element.
+ *
+ * In three parts: backward_rows_template.h moves rows in and out,
+ * backward_tile_template.h computes one tile, this file runs a task.
+ *
+ * Error: 2^x to 1.6e-7 relative; sums in f32. Gradients are within twice the
+ * error of the plain formulas computed in the type of the tensors, or in f32
+ * where that error is larger: delta = dO.O has the rounding error of the given
+ * o. So dS of a row that sees one key, with dropout, is that error instead of 0.
+ *
+ * Parameters, defined before it is included:
+ *   AF_FN(name)           name with the suffix of the element type
+ *   AF_ELEMENT            type of the tensors in memory
+ *   AF_DIRECT             1: rows of AF_ELEMENT can be read as words, without conversion
+ *   AF_PAIRS              1: a word is two bf16; 0: a word is one float
+ *   AF_LOAD(p)            AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
+ *   AF_STORE(p, x, n)     n floats of a vec to elements
+ *   TILE_VECS, TILE_ROWS  vectors of rows and number of keys of a register tile
+ *   GRADIENT_ROWS, GRADIENT_VECS  the same for dK and dV
+ * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, tile_template.h,
+ * finite_template.h. Defines AF_FN(scratch_bytes) and AF_FN(run) for a row of
+ * the manifest (kernels.h).
+ */
+#include "engine/cpu/backward_rows_template.h"
+
+#include "engine/cpu/backward_tile_template.h"
+
+/* What a tile touches of a block: widened to multiples of SPAN_KEYS. */
+static struct AF_FN(span) AF_FN(span_of)(const struct AF_FN(back) *work, int64_t tile,
+                                         const struct AF_FN(block) *block)
+{
+    const struct AF_FN(view) *view = &work->views[tile];
+    struct AF_FN(span) span = {0, 0, false};
+    int64_t first = af_clamp(view->first - block->key, 0, block->count);
+    int64_t end = af_clamp(view->end - block->key, 0, block->count);
+    if (first >= end)
+        return span;
+    span.first = first / SPAN_KEYS * SPAN_KEYS;
+    span.end = af_clamp(AF_FN(round_up)(end, SPAN_KEYS), 0, block->count);
+    span.whole = view->all_first <= block->key + span.first &&
+                 view->all_end >= block->key + AF_FN(round_up)(span.end, WORD);
+    return span;
+}
+
+/*
+ * One tile against a block: P and dS into `slot`, and dQ. Returns the keys whose
+ * dK and dV are still to be added.
+ */
+static struct AF_FN(span)
+    AF_FN(attend_tile)(const struct AF_FN(back) *work, const struct AF_FN(block) *block,
+                       int64_t tile, int slot)
+{
+    struct AF_FN(span) span = AF_FN(span_of)(work, tile, block);
+    const float *ds = AF_PAIRS ? work->ds_pairs : work->ds + slot * BLOCK_KEYS * TILE_WORDS;
+    for (int64_t j = span.first; j < span.end; j += STEP_KEYS)
+        AF_FN(weigh_step)
+    (work, block, tile, slot, j, span.end - j < STEP_KEYS ? span.end - j : STEP_KEYS,
+     span.whole);
+    bool finite = block->finite && work->views[tile].finite;
+    if (!finite && (!span.whole || work->problem->a.mask.data != NULL)) {
+        AF_FN(add_visible)(work, block, tile, slot, span);
+        return (struct AF_FN(span)){0, 0, false};
+    }
+    if (span.first < span.end)
+        AF_FN(add_queries)
+    (work, block, tile, ds + span.first / WORD * TILE_LANES, span.first, span.end - span.first);
+    return span;
+}
+
+/* GROUP_TILES tiles, or what is left of the pass, against a block. */
+static void AF_FN(attend_group)(const struct AF_FN(back) *work,
+                                const struct AF_FN(block) *block, int64_t tile)
+{
+    struct AF_FN(span) spans[GROUP_TILES] = {{0, 0, false}};
+    bool any = false;
+    for (int slot = 0; slot < GROUP_TILES && tile + slot < work->tiles; slot++) {
+        spans[slot] = AF_FN(attend_tile)(work, block, tile + slot, slot);
+        any = any || spans[slot].first < spans[slot].end;
+    }
+    if (!any)
+        return;
+    AF_FN(add_gradient)
+    (work, tile, spans, block->count, work->p, work->do_panels,
+     work->dv + block->key * work->v_width, work->v_width);
+    AF_FN(add_gradient)
+    (work, tile, spans, block->count, work->ds, work->q_panels,
+     work->dk + block->key * work->qk_width, work->qk_width);
+}
+
+/* Bytes of every part, or their places from `memory` on when it is not NULL. */
+static size_t AF_FN(lay_out)(struct AF_FN(back) *work, int64_t rows, int64_t keys, char *memory)
+{
+    size_t used = 0;
+    int64_t tiles = (rows + TILE_LANES - 1) / TILE_LANES;
+    tiles = tiles < PASS_TILES ? tiles : PASS_TILES;
+    const int64_t lanes = tiles * TILE_LANES;
+    const int64_t qk_panels = AF_FN(round_up)(work->qk_width, PANEL);
+    const int64_t v_panels = AF_FN(round_up)(work->v_width, PANEL);
+    const int64_t widest = work->qk_width > work->v_width ? work->qk_width : work->v_width;
+    const int64_t step = (STEP_KEYS + 1) * TILE_LANES, block = BLOCK_KEYS * TILE_WORDS;
+#define PART(pointer, type, count)                                                             \
+    do {                                                                                       \
+        if (memory != NULL)                                                                    \
+            (pointer) = (type *)(void *)(memory + used);                                       \
+        used += ((size_t)(count) * sizeof(type) + 255) & ~(size_t)63;                          \
+    } while (0)
+    PART(work->q_lanes, float, lanes * work->qk_words);
+    PART(work->do_lanes, float, lanes * work->v_words);
+    PART(work->q_panels, float, lanes / WORD * qk_panels);
+    PART(work->do_panels, float, lanes / WORD * v_panels);
+    PART(work->dq_lanes, float, lanes * work->dq_rows);
+    PART(work->lse2, float, lanes);
+    PART(work->delta, float, lanes);
+    PART(work->first, int32_t, lanes);
+    PART(work->end, int32_t, lanes);
+    PART(work->query, int32_t, lanes);
+    PART(work->head, int32_t, lanes);
+    PART(work->views, struct AF_FN(view), tiles);
+    PART(work->p, float, GROUP_TILES *block);
+    PART(work->ds, float, GROUP_TILES *block);
+    PART(work->ds_pairs, float, AF_PAIRS ? BLOCK_KEYS / 2 * TILE_LANES : 0);
+    PART(work->scores, float, AF_PAIRS ? step : 0);
+    PART(work->dp, float, AF_PAIRS ? step : 0);
+    PART(work->bias, float, work->featured ? step : 0);
+    PART(work->hidden, float, work->featured ? step : 0);
+    PART(work->keep, float, work->featured ? step : 0);
+    PART(work->dbias, float, work->featured ? step : 0);
+    PART(work->stage, float, TILE_LANES *widest);
+    PART(work->keys, float, BLOCK_KEYS * work->qk_width);
+    PART(work->values, float, BLOCK_KEYS * work->v_width);
+    PART(work->key_pairs, float, AF_PAIRS ? BLOCK_KEYS / 2 * work->dq_rows : 0);
+    PART(work->dk, float, keys * work->qk_width);
+    PART(work->dv, float, keys * work->v_width);
+#undef PART
+    return used;
+}
+
+static struct AF_FN(back) AF_FN(back_of)(const struct af_problem *problem)
+{
+    struct AF_FN(back) work;
+    memset(&work, 0, sizeof work);
+    work.problem = problem;
+    work.qk_words = (problem->a.head_dim + WORD - 1) / WORD;
+    work.v_words = (problem->a.value_dim + WORD - 1) / WORD;
+    work.qk_width = AF_FN(round_up)(problem->a.head_dim, AF_LANES);
+    work.v_width = AF_FN(round_up)(problem->a.value_dim, AF_LANES);
+    work.dq_rows = AF_FN(round_up)(problem->a.head_dim, PAIR_COLUMNS);
+    work.featured = (problem->features & (AF_FEATURES_OF_SCORES | AF_FEATURE_DROPOUT)) != 0;
+    return work;
+}
+
+static size_t AF_FN(scratch_bytes)(const struct af_problem *problem, int64_t rows, int64_t keys)
+{
+    struct AF_FN(back) work = AF_FN(back_of)(problem);
+    return AF_FN(lay_out)(&work, rows, keys, NULL);
+}
+
+static void AF_FN(run)(const struct af_backward_task *task, struct af_scratch scratch)
+{
+    struct AF_FN(back) work = AF_FN(back_of)(&task->problem->forward);
+    const struct anyflash_attend_args *a = &work.problem->a;
+    const int64_t keys = task->key_end - task->key_begin;
+    work.task = task;
+    work.backward = task->problem;
+    AF_FN(lay_out)(&work, task->rows, keys, scratch.memory);
+    memset(work.dk, 0, (size_t)(keys * work.qk_width) * sizeof *work.dk);
+    memset(work.dv, 0, (size_t)(keys * work.v_width) * sizeof *work.dv);
+    for (; work.row < task->rows; work.row += PASS_TILES * TILE_LANES) {
+        int64_t tiles = (task->rows - work.row + TILE_LANES - 1) / TILE_LANES;
+        work.tiles = tiles < PASS_TILES ? tiles : PASS_TILES;
+        AF_FN(set_ranges)(&work);
+        AF_FN(pack_rows)(&work);
+        for (int64_t key = 0; key < keys; key += BLOCK_KEYS) {
+            struct AF_FN(block) block = AF_FN(take_block)(
+                &work, key, keys - key < BLOCK_KEYS ? keys - key : BLOCK_KEYS);
+            for (int64_t tile = 0; tile < work.tiles; tile += GROUP_TILES)
+                AF_FN(attend_group)(&work, &block, tile);
+        }
+        AF_FN(put_queries)(&work);
+    }
+    AF_FN(put_keys)(&work, &work.backward->dk, work.dk, work.qk_width, a->head_dim, a->scale);
+    AF_FN(put_keys)(&work, &work.backward->dv, work.dv, work.v_width, a->value_dim, 1.0f);
+}
+
+#undef WORD
+#undef TILE_LANES
+#undef TILE_WORDS
+#undef BLOCK_KEYS
+#undef STEP_KEYS
+#undef SPAN_KEYS
+#undef GROUP_TILES
+#undef PASS_TILES
+#undef PANEL
+#undef PAIR_COLUMNS
+#undef LINE_MAX

@@ -1,0 +1,473 @@
+/*
+ * backward_tile_template.h: one tile against keys of a block. P and dS from
+ * the scores, then what they add to dQ, dK and dV: by tiles, and pair by pair
+ * where a product with 0 would be NaN. Second of the three parts of the backward
+ * kernel.
+ *
+ * Parameters: AF_FN, AF_PAIRS, TILE_VECS, TILE_ROWS, GRADIENT_ROWS,
+ * GRADIENT_VECS (backward_template.h). Uses the structs of
+ * backward_rows_template.h and the products of tile_template.h.
+ * Defines AF_FN(weigh_step), AF_FN(add_queries), AF_FN(add_gradient),
+ * AF_FN(add_visible).
+ */
+
+/* Words of `count` rows of A with packed lanes: out [count][TILE_LANES]. */
+static void AF_FN(product)(const float *rows, int64_t stride, int64_t count, const float *lanes,
+                           int64_t words, float *out)
+{
+    int64_t j = 0;
+    vec c[TILE_ROWS][TILE_VECS];
+    for (; j + TILE_ROWS <= count; j += TILE_ROWS) {
+        AF_FN(tile_scores)(TILE_ROWS, TILE_VECS, rows + j * stride, stride, lanes, words, c);
+        AF_UNROLL
+        for (int i = 0; i < TILE_ROWS; i++) {
+            AF_UNROLL
+            for (int v = 0; v < TILE_VECS; v++)
+                vec_store(out + (j + i) * TILE_LANES + v * AF_LANES, c[i][v]);
+        }
+    }
+    for (; j < count; j++) {
+        AF_FN(tile_scores)(1, TILE_VECS, rows + j * stride, stride, lanes, words, c);
+        AF_UNROLL
+        for (int v = 0; v < TILE_VECS; v++)
+            vec_store(out + j * TILE_LANES + v * AF_LANES, c[0][v]);
+    }
+}
+
+/* 2^x, as exact as P is stored. */
+AF_INLINE vec AF_FN(exp2)(vec x)
+{
+#if AF_PAIRS
+    return vec_exp2_coarse(x);
+#else
+    return vec_exp2(x);
+#endif
+}
+
+/*
+ * Ends WORD neighbouring keys of one vector of rows: P and dS as they are used,
+ * as rows at `at` words of the tile's, and with AF_PAIRS dS as pairs of keys.
+ */
+AF_INLINE void AF_FN(put_weights)(const vec *p, const vec *ds, float *p_rows, float *ds_rows,
+                                  float *ds_pairs)
+{
+#if AF_PAIRS
+    vec_store_pair(p_rows, p_rows + TILE_WORDS, p[0], p[1]);
+    vec_store(ds_pairs, vec_store_pair(ds_rows, ds_rows + TILE_WORDS, ds[0], ds[1]));
+#else
+    (void)ds_pairs;
+    vec_store(p_rows, p[0]);
+    vec_store(ds_rows, ds[0]);
+#endif
+}
+
+/* Where one step reads and writes. */
+struct AF_FN(step) {
+    int64_t key; /* first, relative to the task's first */
+    int64_t count;
+    int64_t lane;  /* first of the tile, in the pass */
+    float *scores; /* [count][TILE_LANES] Q.K, afterwards P when the problem is featured */
+    float *dp;     /* alike: dO.V, afterwards dS */
+    float *p_rows;
+    float *ds_rows;
+    float *ds_pairs;
+};
+
+/* P and dS of a problem without features, or storing those of one with. */
+AF_INLINE void AF_FN(weigh)(const bool masked, const bool featured,
+                            const struct AF_FN(back) *work, const struct AF_FN(step) *step)
+{
+    const vec unit = vec_set(work->problem->a.scale * AF_LOG2E);
+    const int32_t *first = work->first + step->lane, *end = work->end + step->lane;
+    vec lse[TILE_VECS], delta[TILE_VECS];
+    AF_UNROLL
+    for (int v = 0; v < TILE_VECS; v++) {
+        lse[v] = vec_load(work->lse2 + step->lane + v * AF_LANES);
+        delta[v] = vec_load(work->delta + step->lane + v * AF_LANES);
+    }
+    for (int64_t j = 0; j < step->count; j += WORD) {
+        AF_UNROLL
+        for (int v = 0; v < TILE_VECS; v++) {
+            const int64_t at = j * TILE_LANES + v * AF_LANES;
+            const int64_t word = j * TILE_WORDS + v * AF_LANES / WORD;
+            vec p[WORD], ds[WORD];
+            AF_UNROLL
+            for (int w = 0; w < WORD; w++) {
+                const int32_t key = (int32_t)(step->key + j + w);
+                p[w] = vec_load(step->scores + at + w * TILE_LANES);
+                ds[w] = vec_load(step->dp + at + w * TILE_LANES);
+                if (!featured) {
+                    p[w] = AF_FN(exp2)(vec_fms(p[w], unit, lse[v]));
+                    ds[w] = vec_mul(p[w], vec_sub(ds[w], delta[v]));
+                }
+                if (masked) {
+                    p[w] = vec_between(p[w], key, first + v * AF_LANES, end + v * AF_LANES,
+                                       vec_zero());
+                    ds[w] = vec_between(ds[w], key, first + v * AF_LANES, end + v * AF_LANES,
+                                        vec_zero());
+                }
+            }
+            AF_FN(put_weights)
+            (p, ds, step->p_rows + word, step->ds_rows + word,
+             step->ds_pairs + j / WORD * TILE_LANES + v * AF_LANES);
+        }
+    }
+}
+
+/* One row's bias, mask and dropout over the step's keys, to columns. */
+static void AF_FN(take_column)(const struct AF_FN(back) *work, const struct AF_FN(step) *step,
+                               int64_t lane)
+{
+    const struct af_problem *problem = work->problem;
+    const struct anyflash_attend_args *a = &problem->a;
+    const struct af_sequence *sequence = &work->task->sequence;
+    const int64_t i = work->query[step->lane + lane], head = work->head[step->lane + lane];
+    const int64_t key = work->task->key_begin + step->key;
+    float line[STEP_KEYS], factors[STEP_KEYS];
+    if (a->bias.data != NULL)
+        af_convert_load_floats(&a->bias, sequence->batch, head, i, key, step->count, line);
+    if (a->dropout > 0)
+        af_dropout_factors(problem, sequence, head, i, key, step->count, factors);
+    for (int64_t j = 0; j < step->count; j++) {
+        const int64_t at = j * TILE_LANES + lane;
+        work->bias[at] = a->bias.data != NULL ? line[j] : 0.0f;
+        work->hidden[at] = af_mask_allows(problem, sequence, head, i, key + j) ? 0.0f : 1.0f;
+        work->keep[at] = a->dropout > 0 ? factors[j] : 1.0f;
+    }
+}
+
+/* Columns for all rows of the tile; those of rows that are not there stay 0. */
+static void AF_FN(take_columns)(const struct AF_FN(back) *work, const struct AF_FN(step) *step)
+{
+    const size_t bytes = (size_t)step->count * TILE_LANES * sizeof(float);
+    memset(work->bias, 0, bytes);
+    memset(work->hidden, 0, bytes);
+    memset(work->keep, 0, bytes);
+    for (int64_t lane = 0; lane < TILE_LANES; lane++) {
+        if (work->row + step->lane + lane < work->task->rows)
+            AF_FN(take_column)(work, step, lane);
+    }
+}
+
+/* Adds dS of the step to dbias, row by row. */
+static void AF_FN(add_bias)(const struct AF_FN(back) *work, const struct AF_FN(step) *step)
+{
+    const struct af_backward_task *task = work->task;
+    for (int64_t lane = 0; lane < TILE_LANES; lane++) {
+        const int64_t r = step->lane + lane;
+        if (work->row + r >= task->rows)
+            break;
+        float *row = (float *)(void *)af_row_of_tensor(&work->backward->dbias, sizeof(float),
+                                                       task->sequence.batch, work->head[r],
+                                                       work->query[r]);
+        for (int64_t j = 0; j < step->count; j++)
+            row[task->key_begin + step->key + j] += work->dbias[j * TILE_LANES + lane];
+    }
+}
+
+/* P Z and dC of a vector of rows and one key, in place of Q.K and dO.V. */
+AF_INLINE void AF_FN(weigh_featured_at)(const struct AF_FN(back) *work,
+                                        const struct AF_FN(step) *step, int64_t j, int lane,
+                                        vec slope, vec place)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+    const int64_t at = j * TILE_LANES + lane;
+    const int32_t *first = work->first + step->lane + lane;
+    const int32_t *end = work->end + step->lane + lane;
+    const vec lse = vec_load(work->lse2 + step->lane + lane);
+    const vec delta = vec_load(work->delta + step->lane + lane);
+    vec s = vec_mul(vec_load(step->scores + at), vec_set(a->scale));
+    vec steep = vec_set(1.0f);
+    if (a->softcap > 0) {
+        vec t = vec_tanh(vec_mul(s, vec_set(1.0f / a->softcap)));
+        s = vec_mul(t, vec_set(a->softcap));
+        steep = vec_sub(steep, vec_mul(t, t));
+    }
+    s = vec_add(s, vec_load(work->bias + at));
+    if (a->alibi_slopes != NULL)
+        s = vec_sub(s, vec_mul(slope, vec_abs(vec_sub(place, vec_set((float)j)))));
+    vec p = vec_exp2(vec_fms(s, vec_set(AF_LOG2E), lse));
+    vec keep = vec_load(work->keep + at), hidden = vec_load(work->hidden + at);
+    vec ds = vec_mul(p, vec_fms(vec_load(step->dp + at), keep, delta));
+    p = vec_where_small(hidden, 0.5f, vec_mul(p, keep), vec_zero());
+    ds = vec_where_small(hidden, 0.5f, ds, vec_zero());
+    p = vec_between(p, (int32_t)(step->key + j), first, end, vec_zero());
+    ds = vec_between(ds, (int32_t)(step->key + j), first, end, vec_zero());
+    vec_store(step->scores + at, p);
+    vec_store(work->dbias + at, ds);
+    vec_store(step->dp + at, vec_mul(ds, steep));
+}
+
+/* Softcap, bias, ALiBi, mask and dropout, in the order of the formulas. */
+static __attribute__((noinline)) void AF_FN(weigh_featured)(const struct AF_FN(back) *work,
+                                                            const struct AF_FN(step) *step)
+{
+    const struct af_backward_task *task = work->task;
+    float slope[TILE_LANES] __attribute__((aligned(64)));
+    float place[TILE_LANES] __attribute__((aligned(64)));
+    for (int lane = 0; lane < TILE_LANES; lane++) {
+        const int64_t r = step->lane + lane;
+        slope[lane] = 0;
+        if (work->row + r < task->rows)
+            slope[lane] = af_alibi_slope(work->problem, task->sequence.batch, work->head[r]);
+        place[lane] =
+            (float)(work->query[r] + task->sequence.offset - task->key_begin - step->key);
+    }
+    AF_FN(take_columns)(work, step);
+    for (int64_t j = 0; j < step->count; j++) {
+        for (int lane = 0; lane < TILE_LANES; lane += AF_LANES)
+            AF_FN(weigh_featured_at)
+        (work, step, j, lane, vec_load(slope + lane), vec_load(place + lane));
+    }
+    if (work->backward->dbias.data != NULL)
+        AF_FN(add_bias)(work, step);
+    AF_FN(weigh)(AF_PAIRS, true, work, step);
+}
+
+static __attribute__((noinline)) void AF_FN(weigh_whole)(const struct AF_FN(back) *work,
+                                                         const struct AF_FN(step) *step)
+{
+    AF_FN(weigh)(false, false, work, step);
+}
+
+static __attribute__((noinline)) void AF_FN(weigh_masked)(const struct AF_FN(back) *work,
+                                                          const struct AF_FN(step) *step)
+{
+    AF_FN(weigh)(true, false, work, step);
+}
+
+/* P and dS of a tile and keys [j, j + count) of a block. */
+static void AF_FN(weigh_step)(const struct AF_FN(back) *work, const struct AF_FN(block) *block,
+                              int64_t tile, int slot, int64_t j, int64_t count, bool whole)
+{
+    const int64_t at = (slot * BLOCK_KEYS + j) * TILE_WORDS;
+    struct AF_FN(step) step = {
+        .key = block->key + j,
+        .count = count,
+        .lane = tile * TILE_LANES,
+        .scores = AF_PAIRS ? work->scores : work->p + at,
+        .dp = AF_PAIRS ? work->dp : work->ds + at,
+        .p_rows = work->p + at,
+        .ds_rows = work->ds + at,
+        .ds_pairs = work->ds_pairs + j / WORD * TILE_LANES,
+    };
+    AF_FN(product)
+    (block->k + j * block->k_stride, block->k_stride, count,
+     work->q_lanes + tile * work->qk_words * TILE_LANES, work->qk_words, step.scores);
+    AF_FN(product)
+    (block->v + j * block->v_stride, block->v_stride, count,
+     work->do_lanes + tile * work->v_words * TILE_LANES, work->v_words, step.dp);
+    if (work->featured)
+        AF_FN(weigh_featured)(work, &step);
+    else if (whole)
+        AF_FN(weigh_whole)(work, &step);
+    else
+        AF_FN(weigh_masked)(work, &step);
+}
+
+/* dQ^T of a tile += K^T dS^T over `count` keys of the block from `first` on. */
+static void AF_FN(add_queries)(const struct AF_FN(back) *work, const struct AF_FN(block) *block,
+                               int64_t tile, const float *ds, int64_t first, int64_t count)
+{
+    const int64_t dim = AF_PAIRS ? work->dq_rows : work->problem->a.head_dim;
+    float *dq = work->dq_lanes + tile * work->dq_rows * TILE_LANES;
+    vec c[TILE_ROWS][TILE_VECS];
+    int64_t d = 0;
+    for (; d + TILE_ROWS <= dim; d += TILE_ROWS, dq += TILE_ROWS * TILE_LANES) {
+        const float *a = AF_PAIRS
+                             ? work->key_pairs + d * (BLOCK_KEYS / 2) + first / 2 * PAIR_COLUMNS
+                             : block->k + first * block->k_stride + d;
+        AF_FN(tile_values)
+        (TILE_ROWS, TILE_VECS, a, AF_PAIRS ? PAIR_COLUMNS : block->k_stride, ds,
+         (count + WORD - 1) / WORD, c);
+        AF_UNROLL
+        for (int i = 0; i < TILE_ROWS; i++) {
+            AF_UNROLL
+            for (int v = 0; v < TILE_VECS; v++) {
+                float *at = dq + i * TILE_LANES + v * AF_LANES;
+                vec_store(at, vec_add(vec_load(at), c[i][v]));
+            }
+        }
+    }
+    for (; d < dim; d++, dq += TILE_LANES) {
+        AF_FN(tile_values)
+        (1, TILE_VECS, block->k + first * block->k_stride + d, block->k_stride, ds, count, c);
+        AF_UNROLL
+        for (int v = 0; v < TILE_VECS; v++)
+            vec_store(dq + v * AF_LANES, vec_add(vec_load(dq + v * AF_LANES), c[0][v]));
+    }
+}
+
+/*
+ * C [rows keys][vecs * LANES] += weights [rows keys][rows of the group] times
+ * their panel, over the tiles of the group whose bit is in `tiles`.
+ */
+AF_INLINE void AF_FN(gradient_strip)(const int rows, const int vecs, const float *weights,
+                                     unsigned tiles, const float *panel, float *out,
+                                     int64_t stride)
+{
+    vec c[GRADIENT_ROWS][GRADIENT_VECS];
+    AF_UNROLL
+    for (int i = 0; i < rows; i++) {
+        AF_UNROLL
+        for (int v = 0; v < vecs; v++)
+            c[i][v] = vec_loadu(out + i * stride + v * AF_LANES);
+    }
+    for (; tiles != 0; tiles >>= 1) {
+        const float *a = weights, *b = panel;
+        for (int w = 0; (tiles & 1) != 0 && w < TILE_WORDS; w += 4, a += 4, b += 4 * PANEL) {
+            AF_UNROLL
+            for (int u = 0; u < 4; u++) {
+                vec row[GRADIENT_VECS];
+                AF_UNROLL
+                for (int v = 0; v < vecs; v++)
+                    row[v] = vec_load(b + u * PANEL + v * AF_LANES);
+                AF_UNROLL
+                for (int i = 0; i < rows; i++) {
+                    AF_UNROLL
+                    for (int v = 0; v < vecs; v++)
+                        c[i][v] = AF_FN(mac)(a + i * TILE_WORDS + u, row[v], c[i][v]);
+                }
+            }
+        }
+        weights += BLOCK_KEYS * TILE_WORDS;
+        panel += TILE_WORDS * PANEL;
+    }
+    AF_UNROLL
+    for (int i = 0; i < rows; i++) {
+        AF_UNROLL
+        for (int v = 0; v < vecs; v++)
+            vec_storeu(out + i * stride + v * AF_LANES, c[i][v]);
+    }
+}
+
+/* The tiles of a group that touch key `j` of the block, as bits. */
+static unsigned AF_FN(tiles_at)(const struct AF_FN(span) *spans, int64_t j)
+{
+    unsigned tiles = 0;
+    for (unsigned n = 0; n < GROUP_TILES; n++)
+        tiles |= (unsigned)(spans[n].first <= j && j < spans[n].end) << n;
+    return tiles;
+}
+
+/* One panel of dK or dV for all keys of a block. */
+AF_INLINE void AF_FN(gradient_panel)(const int vecs, const struct AF_FN(span) *spans,
+                                     int64_t count, const float *weights, const float *panel,
+                                     float *out, int64_t stride)
+{
+    int64_t j = 0;
+    for (; j + GRADIENT_ROWS <= count; j += GRADIENT_ROWS) {
+        unsigned tiles = AF_FN(tiles_at)(spans, j);
+        if (tiles != 0)
+            AF_FN(gradient_strip)
+        (GRADIENT_ROWS, vecs, weights + j * TILE_WORDS, tiles, panel, out + j * stride, stride);
+    }
+    for (; j < count; j++)
+        AF_FN(gradient_strip)
+    (1, vecs, weights + j * TILE_WORDS, AF_FN(tiles_at)(spans, j), panel, out + j * stride,
+     stride);
+}
+
+/* The widths a panel can have, each with loops of its own. */
+#define PANEL_OF(vecs)                                                                         \
+    static __attribute__((noinline)) void AF_FN(gradient_panel_##vecs)(                        \
+        const struct AF_FN(span) *spans, int64_t count, const float *weights,                  \
+        const float *panel, float *out, int64_t stride)                                        \
+    {                                                                                          \
+        AF_FN(gradient_panel)(vecs, spans, count, weights, panel, out, stride);                \
+    }
+PANEL_OF(1)
+PANEL_OF(2)
+#if GRADIENT_VECS >= 3
+PANEL_OF(3)
+#endif
+#if GRADIENT_VECS >= 4
+PANEL_OF(4)
+#endif
+#undef PANEL_OF
+
+/* dK or dV of a block += weights of the group's tiles times their rows. */
+static void AF_FN(add_gradient)(const struct AF_FN(back) *work, int64_t tile,
+                                const struct AF_FN(span) *spans, int64_t count,
+                                const float *weights, const float *panels, float *out,
+                                int64_t width)
+{
+    typedef void run(const struct AF_FN(span) *, int64_t, const float *, const float *, float *,
+                     int64_t);
+    static run *const of_width[] = {
+        AF_FN(gradient_panel_1),
+        AF_FN(gradient_panel_2),
+#if GRADIENT_VECS >= 3
+        AF_FN(gradient_panel_3),
+#endif
+#if GRADIENT_VECS >= 4
+        AF_FN(gradient_panel_4)
+#endif
+    };
+    for (int64_t d = 0; d < width; d += PANEL) {
+        int64_t columns = width - d < PANEL ? width - d : PANEL;
+        of_width[columns / AF_LANES - 1](spans, count, weights,
+                                         panels + (d * work->tiles + tile * PANEL) * TILE_WORDS,
+                                         out + d, width);
+    }
+}
+
+/* Element `i` of a row of words. */
+static float AF_FN(element)(const float *words, int64_t i)
+{
+#if AF_PAIRS
+    uint16_t bits;
+    memcpy(&bits, (const char *)words + i * 2, sizeof bits);
+    return af_f32_of_bf16(bits);
+#else
+    return words[i];
+#endif
+}
+
+/* Element d of row r of the pass, from panels. */
+static float AF_FN(panel_element)(const struct AF_FN(back) *work, const float *panels,
+                                  int64_t r, int64_t d)
+{
+    int64_t begin = d / PANEL * PANEL;
+    const float *row = panels + begin * work->tiles * TILE_WORDS + r / WORD * PANEL;
+    return AF_FN(element)(row, (d - begin) * WORD + r % WORD);
+}
+
+/* What row r of the pass and key j of the block, which it sees, give to dq, dk and dv. */
+static void AF_FN(add_pair)(const struct AF_FN(back) *work, const struct AF_FN(block) *block,
+                            int64_t r, int64_t j, float p, float ds)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+    const int64_t tile = r / TILE_LANES, lane = r % TILE_LANES;
+    float *dk = work->dk + (block->key + j) * work->qk_width;
+    float *dv = work->dv + (block->key + j) * work->v_width;
+    float *dq = work->dq_lanes + tile * work->dq_rows * TILE_LANES + lane;
+    for (int64_t d = 0; d < a->head_dim; d++) {
+        dq[d * TILE_LANES] += ds * AF_FN(element)(block->k + j * block->k_stride, d);
+        dk[d] += ds * AF_FN(panel_element)(work, work->q_panels, r, d);
+    }
+    for (int64_t d = 0; d < a->value_dim; d++)
+        dv[d] += p * AF_FN(panel_element)(work, work->do_panels, r, d);
+}
+
+/* A tile's share of everything, visible pair by visible pair. */
+static __attribute__((noinline)) void AF_FN(add_visible)(const struct AF_FN(back) *work,
+                                                         const struct AF_FN(block) *block,
+                                                         int64_t tile, int slot,
+                                                         struct AF_FN(span) span)
+{
+    const struct af_backward_task *task = work->task;
+    for (int64_t lane = 0; lane < TILE_LANES; lane++) {
+        const int64_t r = tile * TILE_LANES + lane;
+        for (int64_t j = span.first; j < span.end; j++) {
+            const float *p = work->p + (slot * BLOCK_KEYS + j) * TILE_WORDS;
+            const float *ds = work->ds + (slot * BLOCK_KEYS + j) * TILE_WORDS;
+            const int64_t key = block->key + j;
+            if (key >= work->first[r] && key < work->end[r] &&
+                af_mask_allows(work->problem, &task->sequence, work->head[r], work->query[r],
+                               task->key_begin + key))
+                AF_FN(add_pair)
+            (work, block, r, j, AF_FN(element)(p, lane), AF_FN(element)(ds, lane));
+        }
+    }
+}

@@ -1,0 +1,405 @@
+/*
+ * decode_block_template.h: what a decode task keeps while it runs, and one block
+ * of keys: raw scores, softmax with the running maximum and sum, values. First
+ * of the three parts of the decode kernel; decode_template.h has the formula and
+ * includes all of them.
+ *
+ * Parameters: AF_FN, AF_ELEMENT, AF_PAIRS, AF_LOAD, AF_LOAD_SOME, DECODE_SUMS
+ * (decode_template.h).
+ * Defines: struct row, rows, work; find_rows(), score_block(), softmax_block(),
+ * add_block(), each in AF_FN().
+ */
+
+#define ROWS_MAX AF_DECODE_ROWS_MAX
+#define BLOCK_KEYS 64
+#define BLOCK_BYTES 8192
+#define SCORE_ROWS (DECODE_SUMS / 4)
+#define KEY_STEP (1 + AF_PAIRS) /* keys that a step of the values takes */
+#define QUADS (AF_LANES / 4)
+#define STEP ((1 + AF_PAIRS) * AF_LANES) /* elements that a step of a score takes */
+#define ROW_LOW (-0x1p126f)              /* below any real score */
+
+struct AF_FN(row) {
+    int64_t i; /* query */
+    int64_t head;
+    int64_t first; /* keys that it sees: [first, end) of the sequence */
+    int64_t end;
+    float m; /* running maximum, log2 units */
+    vec l;   /* running sum, in parts */
+};
+
+/* Where the rows of a block of keys or values begin. */
+struct AF_FN(rows) {
+    const AF_ELEMENT *at[BLOCK_KEYS];
+};
+
+struct AF_FN(work) {
+    const struct af_forward_task *task;
+    const struct af_problem *problem;
+    int count;             /* rows */
+    int padded;            /* rows that are computed: 1, 2 or a multiple of 4 */
+    int block;             /* keys of a block */
+    int64_t words;         /* of a packed query */
+    int64_t width;         /* Dv rounded up to AF_LANES */
+    float *q;              /* [padded][words] */
+    float *o;              /* [padded][width] */
+    float *s;              /* [padded][BLOCK_KEYS] scores, then probabilities */
+    const AF_ELEMENT *nil; /* a row of zeros, for keys that are not there */
+    struct AF_FN(row) rows[ROWS_MAX];
+};
+
+/* Rows of keys or values [j, j + count); beyond them rows of zeros. */
+static void AF_FN(find_rows)(const struct AF_FN(work) *work,
+                             const struct anyflash_tensor *tensor, int64_t j, int64_t count,
+                             struct AF_FN(rows) *rows)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+    int64_t key = 0;
+    while (key < count) {
+        const AF_ELEMENT *row = (const AF_ELEMENT *)(const void *)af_row_of_key(
+            work->problem, tensor, &work->task->sequence, work->task->kv_head, j + key);
+        int64_t end = count;
+        if (a->block_table != NULL && a->page_size - (j + key) % a->page_size < count - key)
+            end = key + a->page_size - (j + key) % a->page_size;
+        for (; key < end; key++, row += tensor->row_stride)
+            rows->at[key] = row;
+    }
+    for (; key < work->block; key++)
+        rows->at[key] = work->nil;
+}
+
+AF_INLINE vec AF_FN(words)(const AF_ELEMENT *p)
+{
+#if AF_PAIRS
+    return vec_load_pairs(p);
+#else
+    return AF_LOAD(p);
+#endif
+}
+
+AF_INLINE vec AF_FN(words_some)(const AF_ELEMENT *p, int count)
+{
+#if AF_PAIRS
+    return vec_load_some_pairs(p, count);
+#else
+    return AF_LOAD_SOME(p, count);
+#endif
+}
+
+AF_INLINE vec AF_FN(mac)(vec a, vec b, vec c)
+{
+#if AF_PAIRS
+    return vec_dot_pairs(a, b, c);
+#else
+    return vec_fma(a, b, c);
+#endif
+}
+
+/* c[rows][4 keys] += the products of `rows` queries from `q` on with words k of 4 keys. */
+AF_INLINE void AF_FN(score_step)(const int rows, const float *q, int64_t words, const vec *k,
+                                 vec (*c)[4])
+{
+    AF_UNROLL
+    for (int r = 0; r < rows; r++) {
+        const vec one = vec_load(q + r * words);
+        AF_UNROLL
+        for (int i = 0; i < 4; i++)
+            c[r][i] = AF_FN(mac)(one, k[i], c[r][i]);
+    }
+}
+
+/* Products of `rows` queries with 4 keys, summed to a quad each; fetches `next` meanwhile. */
+AF_INLINE void AF_FN(score_quad)(const int rows, const float *q, int64_t words,
+                                 const AF_ELEMENT *const *keys, const AF_ELEMENT *const *next,
+                                 int64_t dim, float *quads)
+{
+    const AF_ELEMENT *k0 = keys[0], *k1 = keys[1], *k2 = keys[2], *k3 = keys[3];
+    vec c[4][4];
+    AF_UNROLL
+    for (int r = 0; r < rows; r++) {
+        AF_UNROLL
+        for (int i = 0; i < 4; i++)
+            c[r][i] = vec_zero();
+    }
+    int64_t d = 0;
+    for (; d + STEP <= dim; d += STEP) {
+        const vec k[4] = {AF_FN(words)(k0 + d), AF_FN(words)(k1 + d), AF_FN(words)(k2 + d),
+                          AF_FN(words)(k3 + d)};
+        AF_FN(score_step)(rows, q + d / (1 + AF_PAIRS), words, k, c);
+        if (next != NULL) {
+            __builtin_prefetch(next[0] + d);
+            __builtin_prefetch(next[1] + d);
+            __builtin_prefetch(next[2] + d);
+            __builtin_prefetch(next[3] + d);
+        }
+    }
+    if (d < dim) {
+        const int left = (int)(dim - d);
+        const vec k[4] = {AF_FN(words_some)(k0 + d, left), AF_FN(words_some)(k1 + d, left),
+                          AF_FN(words_some)(k2 + d, left), AF_FN(words_some)(k3 + d, left)};
+        AF_FN(score_step)(rows, q + d / (1 + AF_PAIRS), words, k, c);
+    }
+    AF_UNROLL
+    for (int r = 0; r < rows; r++)
+        vec_store(quads + r * QUADS * AF_LANES,
+                  vec_sum_quad(c[r][0], c[r][1], c[r][2], c[r][3]));
+}
+
+/* Raw scores of `rows` rows from `row` on with a block; `next` is fetched meanwhile. */
+AF_INLINE void AF_FN(score_rows)(const int rows, const int64_t dim,
+                                 const struct AF_FN(work) *work, int row,
+                                 const struct AF_FN(rows) *keys, const struct AF_FN(rows) *next)
+{
+    const float *q = work->q + row * work->words;
+    float quads[4][QUADS][AF_LANES] __attribute__((aligned(64)));
+    for (int key = 0; key < work->block; key += AF_LANES) {
+        AF_ROLLED
+        for (int i = 0; i < QUADS; i++)
+            AF_FN(score_quad)
+        (rows, q, work->words, keys->at + key + 4 * i,
+         next != NULL ? next->at + key + 4 * i : NULL, dim, quads[0][i]);
+        AF_UNROLL
+        for (int r = 0; r < rows; r++) {
+            vec parts[QUADS];
+            AF_UNROLL
+            for (int i = 0; i < QUADS; i++)
+                parts[i] = vec_load(quads[r][i]);
+            vec_store(work->s + (row + r) * BLOCK_KEYS + key, vec_join_quads(parts));
+        }
+    }
+}
+
+AF_INLINE void AF_FN(score_all)(const int64_t dim, const struct AF_FN(work) *work,
+                                const struct AF_FN(rows) *keys, const struct AF_FN(rows) *next)
+{
+    if (work->padded == 1) {
+        AF_FN(score_rows)(1, dim, work, 0, keys, next);
+        return;
+    }
+    int row = work->padded == 2 ? 2 : SCORE_ROWS;
+    if (row == 2)
+        AF_FN(score_rows)(2, dim, work, 0, keys, next);
+    else
+        AF_FN(score_rows)(SCORE_ROWS, dim, work, 0, keys, next);
+    for (; row < work->padded; row += SCORE_ROWS)
+        AF_FN(score_rows)(SCORE_ROWS, dim, work, row, keys, NULL);
+}
+
+/* Head sizes that are usual have loops of their own. */
+static void AF_FN(score_block)(const struct AF_FN(work) *work, const struct AF_FN(rows) *keys,
+                               const struct AF_FN(rows) *next)
+{
+    const int64_t dim = work->problem->a.head_dim;
+    if (dim == 64)
+        AF_FN(score_all)(64, work, keys, next);
+    else if (dim == 128)
+        AF_FN(score_all)(128, work, keys, next);
+    else
+        AF_FN(score_all)(dim, work, keys, next);
+}
+
+/* Soft-capping, bias and ALiBi on the scores of keys [j, j + count), natural units. */
+static void AF_FN(modify)(const struct AF_FN(work) *work, const struct AF_FN(row) *row,
+                          int64_t j, int64_t count, float *s)
+{
+    const struct af_problem *problem = work->problem;
+    const struct anyflash_attend_args *a = &problem->a;
+    const int64_t batch = work->task->sequence.batch;
+    float line[BLOCK_KEYS] __attribute__((aligned(64)));
+    memset(line, 0, sizeof line);
+    if (a->bias.data != NULL)
+        af_convert_load_floats(&a->bias, batch, row->head, row->i, j, count, line);
+    const vec scale = vec_set(a->scale),
+              slope = vec_set(af_alibi_slope(problem, batch, row->head));
+    const vec cap = vec_set(a->softcap), inverse = vec_set(1.0f / a->softcap);
+    for (int key = 0; key < work->block; key += AF_LANES) {
+        vec x = vec_mul(vec_load(s + key), scale);
+        if (a->softcap > 0)
+            x = vec_mul(cap, vec_tanh(vec_mul(x, inverse)));
+        if (a->bias.data != NULL)
+            x = vec_hide(vec_add(x, vec_load(line + key)), vec_load(line + key));
+        if (a->alibi_slopes != NULL) {
+            float away[AF_LANES] __attribute__((aligned(64)));
+            for (int i = 0; i < AF_LANES; i++)
+                away[i] = (float)(row->i + work->task->sequence.offset - j - key - i);
+            x = vec_sub(x, vec_mul(slope, vec_abs(vec_load(away))));
+        }
+        vec_store(s + key, x);
+    }
+}
+
+/* Scores that times `unit` are -infinity for the keys of the block that `row` does not see. */
+static void AF_FN(hide)(const struct AF_FN(work) *work, const struct AF_FN(row) *row, int64_t j,
+                        float unit, float *s)
+{
+    const struct af_sequence *sequence = &work->task->sequence;
+    const float hidden = unit < 0 ? INFINITY : -INFINITY;
+    for (int64_t key = 0; key < work->block; key++) {
+        bool visible = j + key >= row->first && j + key < row->end &&
+                       af_mask_allows(work->problem, sequence, row->head, row->i, j + key);
+        s[key] = visible ? s[key] : hidden;
+    }
+}
+
+/* Probabilities of keys [key, key + AF_LANES) of a row of them. */
+AF_INLINE void AF_FN(store_p)(float *row, int key, vec p)
+{
+#if AF_PAIRS
+    vec_store_rounded((char *)row + key * 2, p);
+#else
+    vec_store(row + key, p);
+#endif
+}
+
+/* Scores of a row to probabilities; its sums, and what it has of o, to the new maximum. */
+static void AF_FN(softmax_row)(const struct AF_FN(work) *work, int r, float unit,
+                               struct AF_FN(row) *row)
+{
+    float *s = work->s + r * BLOCK_KEYS, *o = work->o + r * work->width;
+    const vec units = vec_set(unit);
+    vec highest = vec_mul(vec_load(s), units);
+    for (int key = AF_LANES; key < work->block; key += AF_LANES)
+        highest = vec_max(highest, vec_mul(vec_load(s + key), units));
+    float top = vec_top(highest);
+    if (top > row->m) {
+        const vec alpha = vec_set(exp2f(row->m - top));
+        row->m = top;
+        row->l = vec_mul(row->l, alpha);
+        for (int64_t d = 0; d < work->width; d += AF_LANES)
+            vec_store(o + d, vec_mul(vec_load(o + d), alpha));
+    }
+    const vec m = vec_set(row->m);
+    for (int key = 0; key < work->block; key += AF_LANES) {
+        vec p = vec_exp2(vec_fms(vec_load(s + key), units, m));
+        row->l = vec_add(row->l, p);
+        AF_FN(store_p)(s, key, p);
+    }
+}
+
+/* From raw scores to probabilities; whether any row may not see the whole block. */
+static bool AF_FN(softmax_block)(struct AF_FN(work) *work, int64_t j, int64_t count)
+{
+    const struct af_problem *problem = work->problem;
+    const bool featured = (problem->features & AF_FEATURES_OF_SCORES) != 0;
+    const float unit = featured ? AF_LOG2E : problem->a.scale * AF_LOG2E;
+    bool partly = problem->a.mask.data != NULL;
+    for (int r = 0; r < work->padded; r++) {
+        struct AF_FN(row) *row = &work->rows[r];
+        float *s = work->s + r * BLOCK_KEYS;
+        bool whole = j >= row->first && j + work->block <= row->end;
+        if (featured)
+            AF_FN(modify)(work, row, j, count, s);
+        if (!whole || problem->a.mask.data != NULL)
+            AF_FN(hide)(work, row, j, unit, s);
+        AF_FN(softmax_row)(work, r, unit, row);
+        partly = partly || !whole;
+    }
+    return partly;
+}
+
+/* `vecs` vectors, or `some` columns, of the values of a key, or of two keys as pairs. */
+AF_INLINE void AF_FN(take_values)(const int vecs, const int some, const AF_ELEMENT *even,
+                                  const AF_ELEMENT *odd, vec *x)
+{
+#if AF_PAIRS
+    AF_UNROLL
+    for (int v = 0; v < vecs; v += 2) {
+        vec a =
+            some != 0 ? vec_load_some_pairs(even, some) : vec_load_pairs(even + v * AF_LANES);
+        vec b = some != 0 ? vec_load_some_pairs(odd, some) : vec_load_pairs(odd + v * AF_LANES);
+        x[v] = vec_pair_low(a, b);
+        x[v + 1] = vec_pair_high(a, b);
+    }
+#else
+    (void)odd;
+    AF_UNROLL
+    for (int v = 0; v < vecs; v++)
+        x[v] = some != 0 ? AF_LOAD_SOME(even, some) : AF_LOAD(even + v * AF_LANES);
+#endif
+}
+
+/* The probability of key `key`, or of two keys as a pair, in every lane. */
+AF_INLINE vec AF_FN(spread)(const float *p, int key)
+{
+#if AF_PAIRS
+    return vec_set_word(p + key / 2);
+#else
+    return vec_set(p[key]);
+#endif
+}
+
+/*
+ * o[rows][d ...] += p v for `vecs` vectors of values, or for the last `some`
+ * columns; fetches as many of `next` meanwhile.
+ */
+AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some,
+                                const struct AF_FN(work) *work, int row,
+                                const struct AF_FN(rows) *values,
+                                const struct AF_FN(rows) *next, int64_t d)
+{
+    const float *p = work->s + row * BLOCK_KEYS;
+    float *o = work->o + row * work->width + d;
+    vec c[8][8];
+    AF_UNROLL
+    for (int r = 0; r < rows; r++) {
+        AF_UNROLL
+        for (int v = 0; v < vecs; v++)
+            c[r][v] = vec_load(o + r * work->width + v * AF_LANES);
+    }
+    for (int key = 0; key < work->block; key += KEY_STEP) {
+        vec x[8];
+        AF_FN(take_values)(vecs, some, values->at[key] + d, values->at[key + AF_PAIRS] + d, x);
+        AF_UNROLL
+        for (int k = 0; k < KEY_STEP; k++) {
+            const char *line = (const char *)(next->at[key + k] + d);
+            AF_UNROLL
+            for (int v = 0; v < vecs; v++) {
+                if (v * AF_LANES * (int)sizeof(AF_ELEMENT) % 64 == 0)
+                    __builtin_prefetch(line + v * AF_LANES * (int)sizeof(AF_ELEMENT));
+            }
+        }
+        AF_UNROLL
+        for (int r = 0; r < rows; r++) {
+            const vec one = AF_FN(spread)(p + r * BLOCK_KEYS, key);
+            AF_UNROLL
+            for (int v = 0; v < vecs; v++)
+                c[r][v] = AF_FN(mac)(one, x[v], c[r][v]);
+        }
+    }
+    AF_UNROLL
+    for (int r = 0; r < rows; r++) {
+        AF_UNROLL
+        for (int v = 0; v < vecs; v++)
+            vec_store(o + r * work->width + v * AF_LANES, c[r][v]);
+    }
+}
+
+AF_INLINE void AF_FN(add_rows)(const int rows, const struct AF_FN(work) *work, int row,
+                               const struct AF_FN(rows) *values, const struct AF_FN(rows) *next)
+{
+    const int vecs = DECODE_SUMS / rows < 8 ? DECODE_SUMS / rows : 8;
+    const int64_t dim = work->problem->a.value_dim;
+    int64_t d = 0;
+    for (; d + vecs * AF_LANES <= dim; d += vecs * AF_LANES)
+        AF_FN(add_strip)(rows, vecs, 0, work, row, values, next, d);
+    for (; vecs > 4 && d + 4 * AF_LANES <= dim; d += 4 * AF_LANES)
+        AF_FN(add_strip)(rows, 4, 0, work, row, values, next, d);
+    for (; vecs > KEY_STEP && d + STEP <= dim; d += STEP)
+        AF_FN(add_strip)(rows, KEY_STEP, 0, work, row, values, next, d);
+    if (d < dim)
+        AF_FN(add_strip)(rows, KEY_STEP, (int)(dim - d), work, row, values, next, d);
+}
+
+static void AF_FN(add_block)(const struct AF_FN(work) *work, const struct AF_FN(rows) *values,
+                             const struct AF_FN(rows) *next)
+{
+    int row = 0;
+    for (; row + 8 <= work->padded; row += 8)
+        AF_FN(add_rows)(8, work, row, values, row == 0 ? next : values);
+    if (row + 4 <= work->padded)
+        AF_FN(add_rows)(4, work, row, values, row == 0 ? next : values);
+    else if (row + 2 <= work->padded)
+        AF_FN(add_rows)(2, work, row, values, next);
+    else if (row < work->padded)
+        AF_FN(add_rows)(1, work, row, values, next);
+}

@@ -1,0 +1,343 @@
+/*
+ * forward_rows_template.h: what a forward task keeps while it runs, and its
+ * rows on their way in and out: queries packed as the scores read them, keys and
+ * values of a block (in place where possible), results divided, transposed and
+ * rounded. First of the three parts of the forward kernel; forward_template.h
+ * has the formula and includes all of them.
+ *
+ * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_LOAD, AF_LOAD_SOME,
+ * TILE_VECS (forward_template.h); with AF_PAIRS also pair_rows() of
+ * forward_avx512bf16.c.
+ * Defines: struct tile, work, block, prefetch; set_ranges(), start_tile(),
+ * take_keys(), take_values(), finish_tile(), each in AF_FN().
+ */
+
+#define TILE_LANES (TILE_VECS * AF_LANES)
+#define BLOCK_KEYS 128
+#define WORD (1 + AF_PAIRS) /* elements in a word */
+
+/* A row's maximum starts at ROW_LOW, below any real score; so p of HIDDEN is 0, never NaN. */
+#define ROW_LOW (-0x1p126f)
+#define HIDDEN (-INFINITY)
+
+/* What a tile keeps from block to block. */
+struct AF_FN(tile) {
+    int vecs;      /* vectors in use: 1 to TILE_VECS */
+    int64_t row;   /* first row of the task's numbering */
+    int rows;      /* rows in use */
+    int64_t first; /* keys that any row sees: [first, end) */
+    int64_t end;
+    int64_t all_first; /* keys that every row sees: [all_first, all_end) */
+    int64_t all_end;
+    int64_t vec_end[TILE_VECS]; /* keys that any row of a vector sees end here; never falls */
+    float *q;                   /* [words][vecs * LANES] packed queries */
+    float *o;                   /* [Dv rounded up to 8][vecs * LANES] */
+    float *m;                   /* [vecs * LANES] running maximum, log2 units */
+    float *l;                   /* [vecs * LANES] running sum */
+    int32_t *lane_first;        /* [vecs * LANES], relative to the task's first key */
+    int32_t *lane_end;
+    int32_t *query; /* [vecs * LANES] which query and which head a row is; rows */
+    int32_t *head;  /* beyond the last repeat the last */
+};
+
+/* Rows that are needed soon: the part that is still to be prefetched. */
+struct AF_FN(prefetch) {
+    const char *row;
+    int64_t stride_bytes;
+    int64_t rows;
+    int64_t rows_a_step;
+    int64_t heads; /* of each row, head_bytes apart */
+    int64_t head_bytes;
+    int64_t row_bytes;
+};
+
+/* One task at work: where its parts lie in the worker's scratch. */
+struct AF_FN(work) {
+    const struct af_forward_task *task;
+    const struct af_problem *problem;
+    int64_t words;      /* of one packed query */
+    int64_t value_rows; /* Dv rounded up to 8 */
+    bool featured;      /* scores need more than a scale and a range */
+    float fold;         /* what packing multiplies queries by */
+    float unit;         /* what turns a stored score into log2 units */
+    int tile_count;
+    struct AF_FN(tile) tiles[AF_TILES_MAX];
+    float *scores; /* [BLOCK_KEYS + 1][TILE_LANES] */
+    float *pairs;  /* [BLOCK_KEYS / 2 + 1][TILE_LANES], AF_PAIRS */
+    float *keys;   /* [BLOCK_KEYS][words]: a converted, gathered or padded block */
+    float *values; /* [BLOCK_KEYS][value_rows] alike; or [value_rows / 8][pairs][8] */
+    float *extra;  /* [BLOCK_KEYS][TILE_LANES] bias */
+    struct AF_FN(prefetch) prefetches[4];
+    int prefetch_count;
+    int64_t prefetch_steps; /* over which the prefetches are spread */
+    int nonfinite_count;    /* of nonfinite; 0 where no row could meet them */
+    uint8_t nonfinite[BLOCK_KEYS];
+};
+
+/* Address and stride, in words, of keys [j, j + count) or of values. */
+struct AF_FN(block) {
+    const float *data;
+    int64_t stride;
+};
+
+/* Numbers the rows: query by query, the heads of the group within each. */
+static void AF_FN(number_rows)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile)
+{
+    const int64_t group = work->problem->group;
+    int64_t query = tile->row / group;
+    int64_t head = tile->row % group;
+    for (int lane = 0; lane < tile->vecs * AF_LANES; lane++) {
+        tile->query[lane] = (int32_t)query;
+        tile->head[lane] = (int32_t)(work->task->kv_head * group + head);
+        if (lane + 1 >= tile->rows)
+            continue;
+        head = head + 1 < group ? head + 1 : 0;
+        query += head == 0;
+    }
+}
+
+/* `count` elements at `from` as packed words, zero-padded to `words`. */
+static void AF_FN(take_row)(const char *from, int64_t count, float *to, int64_t words)
+{
+    memset(to, 0, (size_t)words * sizeof *to);
+#if AF_DIRECT
+    memcpy(to, from, (size_t)count * sizeof(AF_ELEMENT));
+#else
+    const AF_ELEMENT *row = (const AF_ELEMENT *)(const void *)from;
+    int64_t i = 0;
+    for (; i + AF_LANES <= count; i += AF_LANES)
+        vec_storeu(to + i, AF_LOAD(row + i));
+    if (i < count)
+        vec_store_some(to + i, AF_LOAD_SOME(row + i, (int)(count - i)), (int)(count - i));
+#endif
+}
+
+/* Rows of words that can be loaded as they are, or copies in `copies`; 0 beyond the last. */
+static void AF_FN(query_rows)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile,
+                              int lane, float (*copies)[AF_DIM_MAX], const float **rows)
+{
+    const int64_t dim = work->problem->a.head_dim;
+    for (int i = 0; i < AF_LANES; i++) {
+        rows[i] = copies[i];
+        if (lane + i >= tile->rows) {
+            memset(copies[i], 0, (size_t)work->words * sizeof(float));
+            continue;
+        }
+        const char *row =
+            af_row_of_query(&work->problem->a.q, work->problem->element_bytes,
+                            &work->task->sequence, tile->head[lane + i], tile->query[lane + i]);
+        if (AF_DIRECT && dim % WORD == 0)
+            rows[i] = (const float *)(const void *)row;
+        else
+            AF_FN(take_row)(row, dim, copies[i], work->words);
+    }
+}
+
+/* Words [w, w + count) of LANES rows, transposed to `to`, `width` floats a word. */
+AF_INLINE void AF_FN(pack_words)(const float *const *rows, int64_t w, int count, vec fold,
+                                 float *to, int width)
+{
+    vec r[AF_LANES];
+    AF_UNROLL
+    for (int i = 0; i < AF_LANES; i++)
+        r[i] = count == AF_LANES ? vec_loadu(rows[i] + w) : vec_load_some(rows[i] + w, count);
+    vec_transpose(r);
+    AF_UNROLL
+    for (int i = 0; i < AF_LANES; i++) {
+        if (i < count)
+            vec_store(to + i * width, AF_PAIRS ? r[i] : vec_mul(r[i], fold));
+    }
+}
+
+/* Packs the tile's queries: [words][vecs * LANES], rows beyond the last are 0. */
+static void AF_FN(pack_queries)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile)
+{
+    float copies[AF_LANES][AF_DIM_MAX] __attribute__((aligned(64)));
+    const float *rows[AF_LANES];
+    const vec fold = vec_set(work->fold);
+    const int width = tile->vecs * AF_LANES;
+    for (int lane = 0; lane < width; lane += AF_LANES) {
+        float *to = tile->q + lane;
+        int64_t w = 0;
+        AF_FN(query_rows)(work, tile, lane, copies, rows);
+        for (; w + AF_LANES <= work->words; w += AF_LANES)
+            AF_FN(pack_words)(rows, w, AF_LANES, fold, to + w * width, width);
+        if (w < work->words)
+            AF_FN(pack_words)(rows, w, (int)(work->words - w), fold, to + w * width, width);
+    }
+}
+
+/* Ranges of the tile's rows, relative to the task's first key. */
+static void AF_FN(set_ranges)(const struct AF_FN(work) *work, struct AF_FN(tile) *tile)
+{
+    const struct af_forward_task *task = work->task;
+    const struct af_sight sight = af_sight_of(work->problem, &task->sequence);
+    const int64_t begin = task->key_begin, count = task->key_end - begin;
+    const int last = tile->vecs * AF_LANES - 1;
+    for (int lane = 0; lane <= last; lane++) {
+        struct af_range seen = af_sight_range(sight, tile->query[lane]);
+        int64_t first = af_clamp(seen.first - begin, 0, count);
+        tile->lane_first[lane] = (int32_t)first;
+        tile->lane_end[lane] = (int32_t)af_clamp(seen.end - begin, first, count);
+    }
+    /* Neither end ever falls from row to row. */
+    tile->first = tile->lane_first[0];
+    tile->end = tile->lane_end[last];
+    tile->all_first = tile->lane_first[last];
+    tile->all_end = tile->lane_end[0];
+    for (int v = 0; v < tile->vecs; v++)
+        tile->vec_end[v] = tile->lane_end[v * AF_LANES + AF_LANES - 1];
+}
+
+static void AF_FN(start_tile)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile)
+{
+    const int width = tile->vecs * AF_LANES;
+    AF_FN(pack_queries)(work, tile);
+    memset(tile->o, 0, (size_t)(work->value_rows * width) * sizeof(float));
+    memset(tile->l, 0, (size_t)width * sizeof(float));
+    for (int v = 0; v < tile->vecs; v++)
+        vec_store(tile->m + v * AF_LANES, vec_set(ROW_LOW));
+}
+
+/* Whether rows [j, j + count) have one stride: no page ends between them. */
+static bool AF_FN(is_strided)(const struct af_problem *problem, int64_t j, int64_t count)
+{
+    const struct anyflash_attend_args *a = &problem->a;
+    return a->block_table == NULL || j / a->page_size == (j + count - 1) / a->page_size;
+}
+
+/* Keys [j, j + count) of the sequence as words: in place when they can be. */
+static struct AF_FN(block)
+    AF_FN(take_keys)(const struct AF_FN(work) *work, int64_t j, int64_t count)
+{
+    const struct af_problem *problem = work->problem;
+    const struct anyflash_attend_args *a = &problem->a;
+    const struct af_forward_task *task = work->task;
+    bool whole = a->head_dim % WORD == 0 && a->k.row_stride % WORD == 0;
+    if (AF_DIRECT && whole && AF_FN(is_strided)(problem, j, count)) {
+        const char *row = af_row_of_key(problem, &a->k, &task->sequence, task->kv_head, j);
+        return (struct AF_FN(block)){(const float *)(const void *)row, a->k.row_stride / WORD};
+    }
+    for (int64_t i = 0; i < count; i++)
+        AF_FN(take_row)
+    (af_row_of_key(problem, &a->k, &task->sequence, task->kv_head, j + i), a->head_dim,
+     work->keys + i * work->words, work->words);
+    return (struct AF_FN(block)){work->keys, work->words};
+}
+
+static struct AF_FN(block)
+    AF_FN(take_values)(const struct AF_FN(work) *work, int64_t j, int64_t count)
+{
+    const struct af_problem *problem = work->problem;
+    const struct anyflash_attend_args *a = &problem->a;
+    const struct af_forward_task *task = work->task;
+#if AF_PAIRS
+    for (int64_t i = 0; i < count; i += 2) {
+        const char *even = af_row_of_key(problem, &a->v, &task->sequence, task->kv_head, j + i);
+        const char *odd = i + 1 < count ? af_row_of_key(problem, &a->v, &task->sequence,
+                                                        task->kv_head, j + i + 1)
+                                        : NULL;
+        pair_rows((const uint16_t *)(const void *)even, (const uint16_t *)(const void *)odd,
+                  a->value_dim, work->values + i / 2 * 8, BLOCK_KEYS / 2 * 8);
+    }
+    return (struct AF_FN(block)){work->values, 8};
+#else
+    if (AF_DIRECT && AF_FN(is_strided)(problem, j, count)) {
+        const char *row = af_row_of_key(problem, &a->v, &task->sequence, task->kv_head, j);
+        return (struct AF_FN(block)){(const float *)(const void *)row, a->v.row_stride};
+    }
+    for (int64_t i = 0; i < count; i++)
+        AF_FN(take_row)
+    (af_row_of_key(problem, &a->v, &task->sequence, task->kv_head, j + i), a->value_dim,
+     work->values + i * work->value_rows, work->value_rows);
+    return (struct AF_FN(block)){work->values, work->value_rows};
+#endif
+}
+
+/* Ends the rows: what each is multiplied by into `factor`, and lse where wanted. */
+static void AF_FN(close_rows)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile,
+                              float *factor)
+{
+    const struct af_forward_task *task = work->task;
+    const struct af_problem *problem = work->problem;
+    const bool plain = problem->a.sinks == NULL && problem->a.lse == NULL;
+    for (int lane = 0; lane < tile->vecs * AF_LANES; lane++)
+        factor[lane] = tile->l[lane] != 0 ? 1.0f / tile->l[lane] : 0.0f;
+    for (int lane = 0; !plain && lane < tile->rows; lane++) {
+        float lse;
+        factor[lane] =
+            af_close_row(problem, tile->head[lane], tile->m[lane], tile->l[lane], &lse);
+        float *at = af_lse_at(problem, &task->sequence, tile->head[lane], tile->query[lane]);
+        if (at != NULL)
+            *at = lse;
+    }
+}
+
+/* Where the result of a lane goes, final or partial. */
+static char *AF_FN(result_row)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile,
+                               int lane)
+{
+    const struct af_forward_task *task = work->task;
+    const struct anyflash_tensor *o = &work->problem->a.o;
+    if (task->partial_o != NULL)
+        return (char *)(task->partial_o +
+                        (tile->row + lane - task->row_begin) * work->problem->a.value_dim);
+    return af_row_of_query(o, o->dtype == ANYFLASH_F32 ? 4 : 2, &task->sequence,
+                           tile->head[lane], tile->query[lane]);
+}
+
+/* Elements [d, d + count) of a result row, rounded to `dtype`. */
+AF_INLINE void AF_FN(put)(char *row, int32_t dtype, int64_t d, vec x, int count)
+{
+    if (dtype == ANYFLASH_BF16)
+        vec_store_bf16((uint16_t *)(void *)row + d, x, count);
+    else if (dtype == ANYFLASH_F16)
+        vec_store_f16((uint16_t *)(void *)row + d, x, count);
+    else if (count == AF_LANES)
+        vec_storeu((float *)(void *)row + d, x);
+    else
+        vec_store_some((float *)(void *)row + d, x, count);
+}
+
+/* Transposes LANES rows of o, times their factors, to where they go. */
+static void AF_FN(put_rows)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile,
+                            int lane, vec factor)
+{
+    const int64_t width = tile->vecs * AF_LANES;
+    const int64_t dim = work->problem->a.value_dim;
+    const int32_t dtype =
+        work->task->partial_o != NULL ? (int32_t)ANYFLASH_F32 : work->problem->a.o.dtype;
+    int rows = tile->rows - lane < AF_LANES ? tile->rows - lane : AF_LANES;
+    char *to[AF_LANES];
+    for (int i = 0; i < rows; i++)
+        to[i] = AF_FN(result_row)(work, tile, lane + i);
+    for (int64_t d = 0; d < dim; d += AF_LANES) {
+        int count = dim - d < AF_LANES ? (int)(dim - d) : AF_LANES;
+        vec r[AF_LANES];
+        AF_UNROLL
+        for (int i = 0; i < AF_LANES; i++)
+            r[i] = vec_mul(vec_load(tile->o + (i < count ? d + i : d) * width + lane), factor);
+        vec_transpose(r);
+        AF_UNROLL
+        for (int i = 0; i < AF_LANES; i++) {
+            if (i < rows)
+                AF_FN(put)(to[i], dtype, d, r[i], count);
+        }
+    }
+}
+
+static void AF_FN(finish_tile)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile)
+{
+    const struct af_forward_task *task = work->task;
+    float factor[TILE_LANES] __attribute__((aligned(64)));
+    if (task->partial_o == NULL)
+        AF_FN(close_rows)(work, tile, factor);
+    for (int lane = 0; lane < tile->rows; lane += AF_LANES)
+        AF_FN(put_rows)
+    (work, tile, lane, task->partial_o == NULL ? vec_load(factor + lane) : vec_set(1.0f));
+    for (int lane = 0; task->partial_o != NULL && lane < tile->rows; lane++) {
+        float *ml = task->partial_ml + (tile->row + lane - task->row_begin) * 2;
+        ml[0] = tile->m[lane];
+        ml[1] = tile->l[lane];
+    }
+}

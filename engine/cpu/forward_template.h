@@ -1,0 +1,352 @@
+/*
+ * forward_template.h: FlashAttention forward with queries in the lanes.
+ *
+ * A task is a run of rows against a run of keys. A row is a query of one head;
+ * heads that share a key head are neighbours. The rows of a task are cut into
+ * tiles of TILE_VECS * AF_LANES rows. For each block of BLOCK_KEYS keys and each
+ * tile:
+ *
+ *     S^T [keys][rows] = K Q^T               Q^T is packed once
+ *     m, p = 2^(S - m), l                    no sum across lanes
+ *     O^T [Dv][rows] = alpha O^T + V^T P^T
+ *
+ * K and V are read in place. They are copied only to convert their type, to
+ * gather pages, or (AF_PAIRS) to put the values of two keys side by side.
+ *
+ * In three parts: forward_rows_template.h moves rows in and out,
+ * forward_tile_template.h computes one tile against one block, this file runs a
+ * task: its blocks, the scratch memory, values that are NaN or infinite.
+ *
+ * Error: scores and sums in f32; 2^x to 1.6e-7 relative. The result is within
+ * twice the error of the plain formula computed in the type of the tensors.
+ *
+ * Parameters, defined before it is included:
+ *   AF_FN(name)           name with the suffix of the element type
+ *   AF_ELEMENT            type of q, k and v in memory
+ *   AF_DIRECT             1: rows of AF_ELEMENT can be read as words, without conversion
+ *   AF_PAIRS              1: a word is two bf16; 0: a word is one float
+ *   AF_LOAD(p)            AF_LANES elements as a vec; AF_LOAD_SOME(p, n): n of them
+ *   TILE_VECS, TILE_ROWS  vectors of rows and number of keys of a register tile
+ * Included before it: engine/attn/rows.h, a vec_*.h, tanh.h, tile_template.h,
+ * finite_template.h. Defines AF_FN(scratch_bytes) and AF_FN(run) for a row of
+ * the manifest (kernels.h).
+ */
+#include "engine/cpu/forward_rows_template.h"
+
+#include "engine/cpu/forward_tile_template.h"
+
+/* Keys of a block of `count` from `key` on that a tile works on: [first, end) of the block. */
+static struct af_range AF_FN(part_of_block)(const struct AF_FN(tile) *tile, int64_t key,
+                                            int64_t count)
+{
+    struct af_range part;
+    /* Values come in pairs, so a tile starts at an even key of the block. */
+    part.first = af_clamp(tile->first - key, 0, count) & ~(int64_t)AF_PAIRS;
+    part.end = af_clamp(tile->end - key, 0, count);
+    return part;
+}
+
+/* Whether some row of some tile multiplies a value of the block by 0, not seeing it. */
+static bool AF_FN(hides_values)(const struct AF_FN(work) *work, int64_t key, int64_t count)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+    if (a->mask.data != NULL)
+        return true;
+    for (int t = 0; t < work->tile_count; t++) {
+        const struct AF_FN(tile) *tile = &work->tiles[t];
+        struct af_range part = AF_FN(part_of_block)(tile, key, count);
+        bool whole = key + part.first >= tile->all_first && key + part.end <= tile->all_end &&
+                     (part.end & AF_PAIRS) == 0;
+        if (part.first < part.end && !whole)
+            return true;
+    }
+    return false;
+}
+
+/* Whether all values of keys [from, from + count) are finite. */
+static bool AF_FN(has_finite_values)(const struct AF_FN(work) *work, int64_t from,
+                                     int64_t count)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+    vec sums[4] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
+    for (int64_t i = 0; i < count; i++) {
+        const char *row = af_row_of_key(work->problem, &a->v, &work->task->sequence,
+                                        work->task->kv_head, from + i);
+        AF_FN(sum_zeros)((const AF_ELEMENT *)(const void *)row, a->value_dim, sums);
+    }
+    return AF_FN(is_finite)(sums);
+}
+
+/* Zeroes the values of key `i` in a block that was copied to work->values. */
+static void AF_FN(blank_values)(const struct AF_FN(work) *work, int64_t i)
+{
+#if AF_PAIRS
+    for (int64_t d = 0; d < work->value_rows; d++) {
+        char *pair = (char *)(work->values + d / 8 * (BLOCK_KEYS / 2 * 8) + i / 2 * 8 + d % 8);
+        memset(pair + i % 2 * 2, 0, 2);
+    }
+#else
+    memset(work->values + i * work->value_rows, 0, (size_t)work->value_rows * sizeof(float));
+#endif
+}
+
+/*
+ * 0 times infinity is NaN: values that are not finite would reach rows that do
+ * not see them. Such keys are listed and their values zeroed, in a copy where
+ * the block is the caller's; add_nonfinite() adds them to the rows that do.
+ */
+static __attribute__((noinline)) struct AF_FN(block)
+    AF_FN(separate_nonfinite)(struct AF_FN(work) *work, struct AF_FN(block) values,
+                              int64_t from, int64_t count)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+    for (int64_t i = 0; i < count; i++) {
+        const char *row = af_row_of_key(work->problem, &a->v, &work->task->sequence,
+                                        work->task->kv_head, from + i);
+        if (!af_row_is_finite((enum anyflash_dtype)a->v.dtype, row, a->value_dim))
+            work->nonfinite[work->nonfinite_count++] = (uint8_t)i;
+    }
+    if (AF_DIRECT && !AF_PAIRS && values.data != work->values) {
+        for (int64_t i = 0; i < count; i++)
+            memcpy(work->values + i * work->value_rows, values.data + i * values.stride,
+                   (size_t)a->value_dim * sizeof(float));
+        values = (struct AF_FN(block)){work->values, work->value_rows};
+    }
+    for (int w = 0; w < work->nonfinite_count; w++)
+        AF_FN(blank_values)(work, work->nonfinite[w]);
+    return values;
+}
+
+/* The probability of key `j` of the part at work, in a lane. */
+static float AF_FN(probability)(const struct AF_FN(work) *work, int64_t j, int64_t width,
+                                int lane)
+{
+#if AF_PAIRS
+    uint16_t half;
+    memcpy(&half, (const char *)(work->pairs + j / 2 * width + lane) + j % 2 * 2, sizeof half);
+    return af_f32_of_bf16(half);
+#else
+    return work->scores[j * width + lane];
+#endif
+}
+
+/* Adds non-finite values to the rows that see their keys, even with a weight of 0. */
+static __attribute__((noinline)) void AF_FN(add_nonfinite)(const struct AF_FN(work) *work,
+                                                           const struct AF_FN(tile) *tile,
+                                                           int64_t from, struct af_range part)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+    const int64_t width = tile->vecs * AF_LANES;
+    float line[AF_DIM_MAX];
+    for (int w = 0; w < work->nonfinite_count; w++) {
+        const int64_t i = work->nonfinite[w];
+        if (i < part.first || i >= part.end)
+            continue;
+        const char *row = af_row_of_key(work->problem, &a->v, &work->task->sequence,
+                                        work->task->kv_head, from + i);
+        af_row_floats((enum anyflash_dtype)a->v.dtype, row, a->value_dim, line);
+        for (int lane = 0; lane < tile->rows; lane++) {
+            float p = AF_FN(probability)(work, i - part.first, width, lane);
+            bool sees = af_sees(work->problem, &work->task->sequence, tile->head[lane],
+                                tile->query[lane], from + i);
+            for (int64_t d = 0; sees && d < a->value_dim; d++)
+                tile->o[d * width + lane] += p * line[d];
+        }
+    }
+}
+
+/* Adds rows [first, end) of each of `heads` heads, `head_bytes` apart, from `row` on. */
+static void AF_FN(add_prefetch)(struct AF_FN(work) *work, const char *row, int64_t stride_bytes,
+                                int64_t rows, int64_t row_bytes, int64_t heads,
+                                int64_t head_bytes)
+{
+    if (rows > 0)
+        work->prefetches[work->prefetch_count++] = (struct AF_FN(prefetch)){
+            row,      stride_bytes,
+            rows,     (rows + work->prefetch_steps - 1) / work->prefetch_steps,
+            heads,    head_bytes,
+            row_bytes};
+}
+
+/* Keys or values [j, end) of a task; of pages only the first: others lie elsewhere. */
+static void AF_FN(prefetch_keys)(struct AF_FN(work) *work, const struct af_forward_task *task,
+                                 const struct anyflash_tensor *tensor, int64_t dim, int64_t j,
+                                 int64_t end)
+{
+    const struct anyflash_attend_args *a = &task->problem->a;
+    if (j >= end)
+        return;
+    if (a->block_table != NULL)
+        end = af_clamp(end, j, j - j % a->page_size + a->page_size);
+    AF_FN(add_prefetch)
+    (work, af_row_of_key(task->problem, tensor, &task->sequence, task->kv_head, j),
+     tensor->row_stride * (int64_t)sizeof(AF_ELEMENT), end - j,
+     dim * (int64_t)sizeof(AF_ELEMENT), 1, 0);
+}
+
+/* The rows of a tile of `tensor`, q or o, that begins at row `first` of a task. */
+static void AF_FN(prefetch_tile)(struct AF_FN(work) *work, const struct af_forward_task *task,
+                                 const struct anyflash_tensor *tensor, int64_t dim,
+                                 int64_t first)
+{
+    const int64_t group = task->problem->group;
+    const int64_t bytes = tensor->dtype == ANYFLASH_F32 ? 4 : 2;
+    const int64_t end = af_clamp(first + TILE_LANES, first, task->row_end);
+    const int64_t query = first / group;
+    AF_FN(add_prefetch)
+    (work,
+     af_row_of_query(tensor, (size_t)bytes, &task->sequence, task->kv_head * group, query),
+     tensor->row_stride * bytes, (end + group - 1) / group - query, dim * bytes, group,
+     tensor->head_stride * bytes);
+}
+
+/*
+ * Lists what to prefetch while tile `t` works on `count` keys: its share of the
+ * next block's keys and values; in the first block of the task the queries of
+ * the next tile; in the last block the results of the tile and what the next
+ * task begins with. A processor drops requests that it cannot hold, so they are
+ * issued a few at a time, between the scores of TILE_ROWS keys. `after` is the
+ * first key of the task's next block, which has `next` keys: 0 in the last block.
+ */
+static void AF_FN(list_prefetches)(struct AF_FN(work) *work, int t, int64_t count,
+                                   int64_t after, int64_t next, bool starts)
+{
+    const struct af_forward_task *task = work->task;
+    const struct anyflash_attend_args *a = &task->problem->a;
+    work->prefetch_count = 0;
+    work->prefetch_steps = (count + TILE_ROWS - 1) / TILE_ROWS;
+    if (starts && t + 1 < work->tile_count)
+        AF_FN(prefetch_tile)(work, task, &a->q, a->head_dim, work->tiles[t + 1].row);
+    if (next == 0) {
+        if (task->partial_o == NULL)
+            AF_FN(prefetch_tile)(work, task, &a->o, a->value_dim, work->tiles[t].row);
+        task = task->next;
+        if (task == NULL)
+            return;
+        if (t + 1 == work->tile_count)
+            AF_FN(prefetch_tile)(work, task, &a->q, a->head_dim, task->row_begin);
+        after = task->key_begin;
+        next = af_clamp(task->key_end - after, 0, BLOCK_KEYS);
+    }
+    const int64_t j = after + next * t / work->tile_count;
+    const int64_t end = after + next * (t + 1) / work->tile_count;
+    AF_FN(prefetch_keys)(work, task, &a->k, a->head_dim, j, end);
+    AF_FN(prefetch_keys)(work, task, &a->v, a->value_dim, j, end);
+}
+
+/*
+ * All tiles of the task against keys [key, key + count) of the task; the block
+ * behind has `next` keys. The first block `starts` each tile in its turn.
+ */
+static void AF_FN(attend_block)(struct AF_FN(work) *work, int64_t key, int64_t count,
+                                int64_t next, bool starts)
+{
+    int64_t from = work->task->key_begin + key;
+    struct AF_FN(block) keys = AF_FN(take_keys)(work, from, count);
+    struct AF_FN(block) values = AF_FN(take_values)(work, from, count);
+    work->nonfinite_count = 0;
+    if (AF_FN(hides_values)(work, key, count) && !AF_FN(has_finite_values)(work, from, count))
+        values = AF_FN(separate_nonfinite)(work, values, from, count);
+    for (int t = 0; t < work->tile_count; t++) {
+        const struct AF_FN(tile) *tile = &work->tiles[t];
+        struct af_range part = AF_FN(part_of_block)(tile, key, count);
+        if (starts)
+            AF_FN(start_tile)(work, tile);
+        if (part.first >= part.end)
+            continue;
+        AF_FN(list_prefetches)(work, t, part.end - part.first, from + count, next, starts);
+        struct AF_FN(block) k = {keys.data + part.first * keys.stride, keys.stride};
+        struct AF_FN(block) v = {values.data + part.first / WORD * values.stride,
+                                 values.stride};
+        AF_FN(attend_any)(work, tile, k, v, key + part.first, part.end - part.first);
+        if (work->nonfinite_count != 0)
+            AF_FN(add_nonfinite)(work, tile, from, part);
+    }
+}
+
+/* Bytes of every part, or their places from `memory` on when it is not NULL. */
+static size_t AF_FN(lay_out)(struct AF_FN(work) *work, int64_t rows, char *memory)
+{
+    size_t used = 0;
+#define PART(pointer, type, count)                                                             \
+    do {                                                                                       \
+        if (memory != NULL)                                                                    \
+            (pointer) = (type *)(void *)(memory + used);                                       \
+        used += ((size_t)(count) * sizeof(type) + 255) & ~(size_t)63;                          \
+    } while (0)
+    PART(work->scores, float, (BLOCK_KEYS + 1) * TILE_LANES);
+    PART(work->pairs, float, AF_PAIRS ? (BLOCK_KEYS / 2 + 1) * TILE_LANES : 0);
+    PART(work->keys, float, BLOCK_KEYS * work->words);
+    PART(work->values, float, BLOCK_KEYS * work->value_rows);
+    PART(work->extra, float, work->featured ? BLOCK_KEYS *TILE_LANES : 0);
+    work->tile_count = 0;
+    for (int64_t row = 0; row < rows; row += TILE_LANES) {
+        struct AF_FN(tile) *tile = &work->tiles[work->tile_count++];
+        int64_t left = rows - row < TILE_LANES ? rows - row : TILE_LANES;
+        tile->rows = (int)left;
+        tile->vecs = (int)((left + AF_LANES - 1) / AF_LANES);
+        int64_t width = tile->vecs * AF_LANES;
+        PART(tile->q, float, work->words *width);
+        PART(tile->o, float, work->value_rows *width);
+        PART(tile->m, float, width);
+        PART(tile->l, float, width);
+        PART(tile->lane_first, int32_t, width);
+        PART(tile->lane_end, int32_t, width);
+        PART(tile->query, int32_t, width);
+        PART(tile->head, int32_t, width);
+    }
+#undef PART
+    return used;
+}
+
+static struct AF_FN(work) AF_FN(work_of)(const struct af_problem *problem)
+{
+    struct AF_FN(work) work;
+    work.problem = problem;
+    work.task = NULL;
+    work.words = (problem->a.head_dim + WORD - 1) / WORD;
+    work.value_rows = (problem->a.value_dim + 7) / 8 * 8;
+    work.featured = (problem->features & AF_FEATURES_OF_SCORES) != 0;
+    work.fold = work.featured ? problem->a.scale : problem->a.scale * AF_LOG2E;
+    work.unit = work.featured ? 1.0f : problem->a.scale * AF_LOG2E;
+    return work;
+}
+
+static size_t AF_FN(scratch_bytes)(const struct af_problem *problem, int64_t rows, int64_t keys)
+{
+    (void)keys;
+    struct AF_FN(work) work = AF_FN(work_of)(problem);
+    return AF_FN(lay_out)(&work, rows, NULL);
+}
+
+static void AF_FN(run)(const struct af_forward_task *task, struct af_scratch scratch)
+{
+    struct AF_FN(work) work = AF_FN(work_of)(task->problem);
+    work.task = task;
+    AF_FN(lay_out)(&work, task->row_end - task->row_begin, scratch.memory);
+    int64_t first = task->key_end - task->key_begin;
+    int64_t end = 0;
+    for (int t = 0; t < work.tile_count; t++) {
+        struct AF_FN(tile) *tile = &work.tiles[t];
+        tile->row = task->row_begin + (int64_t)t * TILE_LANES;
+        AF_FN(number_rows)(&work, tile);
+        AF_FN(set_ranges)(&work, tile);
+        first = tile->first < first ? tile->first : first;
+        end = tile->end > end ? tile->end : end;
+    }
+    for (int64_t key = first; key < end; key += BLOCK_KEYS)
+        AF_FN(attend_block)
+    (&work, key, af_clamp(end - key, 0, BLOCK_KEYS),
+     af_clamp(end - key - BLOCK_KEYS, 0, BLOCK_KEYS), key == first);
+    for (int t = 0; t < work.tile_count; t++) {
+        if (first >= end)
+            AF_FN(start_tile)(&work, &work.tiles[t]);
+        AF_FN(finish_tile)(&work, &work.tiles[t]);
+    }
+}
+
+#undef TILE_LANES
+#undef BLOCK_KEYS
+#undef WORD
+#undef ROW_LOW
+#undef HIDDEN

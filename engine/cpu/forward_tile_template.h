@@ -1,0 +1,330 @@
+/*
+ * forward_tile_template.h: one tile against one block of keys. Scores and their
+ * maximum, softcap, bias, mask and ALiBi, softmax with the running maximum and
+ * sum, dropout, values. Second of the three parts of the forward kernel.
+ *
+ * Parameters: AF_FN, AF_PAIRS, TILE_VECS, TILE_ROWS (forward_template.h).
+ * Uses the structs of forward_rows_template.h and the products of
+ * tile_template.h. Defines AF_FN(attend_any)().
+ */
+
+/* Prefetches the next rows of each entry of the list. */
+static __attribute__((noinline)) void AF_FN(issue_prefetches)(struct AF_FN(work) *work)
+{
+    for (int i = 0; i < work->prefetch_count; i++) {
+        struct AF_FN(prefetch) *prefetch = &work->prefetches[i];
+        int64_t rows =
+            prefetch->rows < prefetch->rows_a_step ? prefetch->rows : prefetch->rows_a_step;
+        prefetch->rows -= rows;
+        for (; rows > 0; rows--, prefetch->row += prefetch->stride_bytes) {
+            for (int64_t head = 0; head < prefetch->heads; head++) {
+                const char *row = prefetch->row + head * prefetch->head_bytes;
+                for (int64_t at = 0; at < prefetch->row_bytes; at += 64)
+                    __builtin_prefetch(row + at, 0, 3);
+            }
+        }
+    }
+}
+
+/* Scores of `rows` keys from `key` on: stored, and into the running maximum. */
+AF_INLINE void AF_FN(score_keys)(const int rows, const int from, const int vecs,
+                                 const bool masked, const struct AF_FN(tile) *tile,
+                                 struct AF_FN(block) keys, int64_t words, int64_t key,
+                                 float *scores, vec *top)
+{
+    vec c[TILE_ROWS][TILE_VECS];
+    AF_FN(scores_from)(rows, from, vecs, keys.data, keys.stride, tile->q, words, c);
+    AF_UNROLL
+    for (int i = 0; i < rows; i++) {
+        AF_UNROLL
+        for (int v = 0; v < vecs; v++) {
+            if (v < from)
+                c[i][v] = vec_set(HIDDEN);
+            else if (masked)
+                c[i][v] =
+                    vec_between(c[i][v], (int32_t)(key + i), tile->lane_first + v * AF_LANES,
+                                tile->lane_end + v * AF_LANES, vec_set(HIDDEN));
+            top[v] = vec_max(top[v], c[i][v]);
+            vec_store(scores + (i * vecs + v) * AF_LANES, c[i][v]);
+        }
+    }
+}
+
+/* Scores of a block; `masked`: some row does not see some key of it. */
+AF_INLINE void AF_FN(score_block)(const int vecs, const bool masked, struct AF_FN(work) *work,
+                                  const struct AF_FN(tile) *tile, struct AF_FN(block) keys,
+                                  int64_t key, int64_t count, vec *top)
+{
+    const int64_t words = work->words;
+    float *scores = work->scores;
+    int64_t j = 0;
+    for (; j + TILE_ROWS <= count; j += TILE_ROWS) {
+        AF_FN(issue_prefetches)(work);
+        const int64_t at = key + j;
+        float *to = scores + j * vecs * AF_LANES;
+        struct AF_FN(block) rows = {keys.data + j * keys.stride, keys.stride};
+        if (!masked || (at >= tile->all_first && at + TILE_ROWS <= tile->all_end))
+            AF_FN(score_keys)(TILE_ROWS, 0, vecs, false, tile, rows, words, at, to, top);
+        else if (vecs > 2 && at >= tile->vec_end[vecs > 2 ? 1 : 0])
+            AF_FN(score_keys)(TILE_ROWS, 2, vecs, true, tile, rows, words, at, to, top);
+        else if (vecs > 1 && at >= tile->vec_end[0])
+            AF_FN(score_keys)(TILE_ROWS, 1, vecs, true, tile, rows, words, at, to, top);
+        else
+            AF_FN(score_keys)(TILE_ROWS, 0, vecs, true, tile, rows, words, at, to, top);
+    }
+    for (; j < count; j++) {
+        struct AF_FN(block) rows = {keys.data + j * keys.stride, keys.stride};
+        AF_FN(score_keys)
+        (1, 0, vecs, masked, tile, rows, words, key + j, scores + j * vecs * AF_LANES, top);
+    }
+}
+
+/* What a row adds to its scores of keys [j, j + count), to a column of extra. */
+static void AF_FN(take_bias)(const struct AF_FN(work) *work, int64_t head, int64_t i, int64_t j,
+                             int64_t count, float *column, int64_t width)
+{
+    const struct af_problem *problem = work->problem;
+    const struct af_forward_task *task = work->task;
+    float line[BLOCK_KEYS];
+    memset(line, 0, sizeof line);
+    if (problem->a.bias.data != NULL)
+        af_convert_load_floats(&problem->a.bias, task->sequence.batch, head, i, j, count, line);
+    if (problem->a.mask.data != NULL) {
+        const char *seen =
+            af_row_of_tensor(&problem->a.mask, 1, task->sequence.batch, head, i) + j;
+        for (int64_t key = 0; key < count; key++)
+            line[key] = seen[key] != 0 ? line[key] : HIDDEN;
+    }
+    for (int64_t key = 0; key < count; key++)
+        column[key * width] = line[key];
+}
+
+/*
+ * Soft-capping, bias, mask and ALiBi on stored scores, in the order of the
+ * formula; afterwards they are in log2 units, masked, and in the maximum.
+ */
+static __attribute__((noinline)) void AF_FN(modify)(const struct AF_FN(work) *work,
+                                                    const struct AF_FN(tile) *tile, int64_t key,
+                                                    int64_t count, vec *top)
+{
+    const struct anyflash_attend_args *a = &work->problem->a;
+    const struct af_forward_task *task = work->task;
+    const int64_t width = tile->vecs * AF_LANES;
+    const bool lines = a->bias.data != NULL || a->mask.data != NULL;
+    float slope[TILE_LANES] __attribute__((aligned(64)));
+    float place[TILE_LANES] __attribute__((aligned(64)));
+    for (int lane = 0; lane < width; lane++) {
+        int32_t i = tile->query[lane];
+        slope[lane] = af_alibi_slope(work->problem, task->sequence.batch, tile->head[lane]);
+        place[lane] = (float)(i + task->sequence.offset - task->key_begin);
+        if (lines)
+            AF_FN(take_bias)
+        (work, tile->head[lane], i, task->key_begin + key, count, work->extra + lane, width);
+    }
+    const vec cap = vec_set(a->softcap), inverse = vec_set(1.0f / a->softcap);
+    const vec natural = vec_set(AF_PAIRS ? a->scale : 1.0f), log2e = vec_set(AF_LOG2E);
+    for (int64_t j = 0; j < count; j++) {
+        const vec at = vec_set((float)(key + j));
+        for (int v = 0; v < tile->vecs; v++) {
+            float *stored = work->scores + (j * tile->vecs + v) * AF_LANES;
+            vec s = vec_mul(vec_load(stored), natural);
+            if (a->softcap > 0)
+                s = vec_mul(cap, vec_tanh(vec_mul(s, inverse)));
+            if (lines) {
+                vec line = vec_load(work->extra + j * width + v * AF_LANES);
+                s = vec_hide(vec_add(s, line), line);
+            }
+            if (a->alibi_slopes != NULL) {
+                vec away = vec_abs(vec_sub(vec_load(place + v * AF_LANES), at));
+                s = vec_sub(s, vec_mul(vec_load(slope + v * AF_LANES), away));
+            }
+            s = vec_between(vec_mul(s, log2e), (int32_t)(key + j),
+                            tile->lane_first + v * AF_LANES, tile->lane_end + v * AF_LANES,
+                            vec_set(HIDDEN));
+            top[v] = vec_max(top[v], s);
+            vec_store(stored, s);
+        }
+    }
+}
+
+/* New maximum, factor for what was summed before, p and its sum. */
+AF_INLINE void AF_FN(softmax_block)(const int vecs, const struct AF_FN(work) *work,
+                                    const struct AF_FN(tile) *tile, int64_t count,
+                                    const vec *top, float *alpha)
+{
+    const vec unit = vec_set(work->unit);
+    vec m[TILE_VECS], l[TILE_VECS];
+    AF_UNROLL
+    for (int v = 0; v < vecs; v++) {
+        vec old = vec_load(tile->m + v * AF_LANES);
+        m[v] = vec_max(old, AF_PAIRS ? vec_mul(top[v], unit) : top[v]);
+        vec a = vec_exp2(vec_sub(old, m[v]));
+        l[v] = vec_mul(vec_load(tile->l + v * AF_LANES), a);
+        vec_store(tile->m + v * AF_LANES, m[v]);
+        vec_store(alpha + v * AF_LANES, a);
+    }
+#if AF_PAIRS
+    if (count % 2 != 0) {
+        AF_UNROLL
+        for (int v = 0; v < vecs; v++)
+            vec_store(work->scores + (count * vecs + v) * AF_LANES, vec_set(HIDDEN));
+    }
+    for (int64_t j = 0; j < count; j += 2) {
+        const float *s = work->scores + j * vecs * AF_LANES;
+        AF_UNROLL
+        for (int v = 0; v < vecs; v++) {
+            vec even = vec_load(s + v * AF_LANES);
+            vec odd = vec_load(s + (vecs + v) * AF_LANES);
+            even = vec_exp2_coarse(vec_fms(even, unit, m[v]));
+            odd = vec_exp2_coarse(vec_fms(odd, unit, m[v]));
+            l[v] = vec_add(l[v], vec_add(even, odd));
+            vec_store(work->pairs + (j / 2 * vecs + v) * AF_LANES, vec_pair(even, odd));
+        }
+    }
+#else
+    for (int64_t j = 0; j < count; j++) {
+        float *s = work->scores + j * vecs * AF_LANES;
+        AF_UNROLL
+        for (int v = 0; v < vecs; v++) {
+            vec p = vec_exp2(vec_sub(vec_load(s + v * AF_LANES), m[v]));
+            l[v] = vec_add(l[v], p);
+            vec_store(s + v * AF_LANES, p);
+        }
+    }
+#endif
+    AF_UNROLL
+    for (int v = 0; v < vecs; v++)
+        vec_store(tile->l + v * AF_LANES, l[v]);
+}
+
+#if !AF_PAIRS
+/* Dropout: zeroes dropped probabilities, scales the others; the sums are not changed. */
+static __attribute__((noinline)) void AF_FN(drop)(const struct AF_FN(work) *work,
+                                                  const struct AF_FN(tile) *tile, int64_t key,
+                                                  int64_t count)
+{
+    const struct af_problem *problem = work->problem;
+    const struct af_forward_task *task = work->task;
+    const int64_t width = tile->vecs * AF_LANES;
+    float factors[BLOCK_KEYS];
+    for (int lane = 0; lane < tile->rows; lane++) {
+        af_dropout_factors(problem, &task->sequence, tile->head[lane], tile->query[lane],
+                           task->key_begin + key, count, factors);
+        for (int64_t j = 0; j < count; j++)
+            work->scores[j * width + lane] *= factors[j];
+    }
+}
+#endif
+
+/*
+ * O^T[d .. d + rows) = alpha O^T + V^T P^T. Vector v takes the first ends[v]
+ * words of keys, ends never falling: its rows see none of those behind.
+ */
+AF_INLINE void AF_FN(add_values)(const int rows, const int vecs, const float *values,
+                                 int64_t stride, const float *p, const int64_t *ends, float *o,
+                                 const float *alpha)
+{
+    vec c[TILE_ROWS][TILE_VECS];
+    AF_FN(clear)(rows, vecs, c);
+    AF_FN(values_from)(rows, 0, vecs, values, stride, p, 0, ends[0], c);
+    /* Not a loop: Clang keeps C in registers only where `from` is a constant. */
+    if (vecs > 1)
+        AF_FN(values_from)(rows, 1, vecs, values, stride, p, ends[0], ends[1], c);
+    if (vecs > 2)
+        AF_FN(values_from)(rows, 2, vecs, values, stride, p, ends[1], ends[2], c);
+    AF_UNROLL
+    for (int i = 0; i < rows; i++) {
+        AF_UNROLL
+        for (int v = 0; v < vecs; v++) {
+            float *at = o + (i * vecs + v) * AF_LANES;
+            vec_store(at, vec_fma(vec_load(at), vec_load(alpha + v * AF_LANES), c[i][v]));
+        }
+    }
+}
+
+AF_INLINE void AF_FN(value_block)(const int vecs, const struct AF_FN(work) *work,
+                                  const struct AF_FN(tile) *tile, struct AF_FN(block) values,
+                                  int64_t key, int64_t count, const float *alpha)
+{
+    const int64_t width = vecs * AF_LANES;
+    int64_t ends[TILE_VECS];
+    for (int v = 0; v < vecs; v++)
+        ends[v] = (af_clamp(tile->vec_end[v] - key, 0, count) + WORD - 1) / WORD;
+#if AF_PAIRS
+    for (int64_t d = 0; d < work->value_rows; d += 8)
+        AF_FN(add_values)
+    (8, vecs, values.data + d / 8 * (BLOCK_KEYS / 2 * 8), values.stride, work->pairs, ends,
+     tile->o + d * width, alpha);
+#else
+    int64_t d = 0;
+    for (; d + TILE_ROWS <= work->problem->a.value_dim; d += TILE_ROWS)
+        AF_FN(add_values)
+    (TILE_ROWS, vecs, values.data + d, values.stride, work->scores, ends, tile->o + d * width,
+     alpha);
+    for (; d < work->problem->a.value_dim; d++)
+        AF_FN(add_values)
+    (1, vecs, values.data + d, values.stride, work->scores, ends, tile->o + d * width, alpha);
+#endif
+}
+
+/* One tile against keys [key, key + count) of the task, all visible to some row. */
+AF_INLINE void AF_FN(attend_tile)(const int vecs, struct AF_FN(work) *work,
+                                  const struct AF_FN(tile) *tile, struct AF_FN(block) keys,
+                                  struct AF_FN(block) values, int64_t key, int64_t count)
+{
+    float alpha[TILE_LANES] __attribute__((aligned(64)));
+    vec top[TILE_VECS];
+    AF_UNROLL
+    for (int v = 0; v < vecs; v++)
+        top[v] = vec_set(ROW_LOW);
+    bool whole = key >= tile->all_first && key + count <= tile->all_end;
+    if (whole || work->featured)
+        AF_FN(score_block)(vecs, false, work, tile, keys, key, count, top);
+    else
+        AF_FN(score_block)(vecs, true, work, tile, keys, key, count, top);
+    if (work->featured) {
+        for (int v = 0; v < vecs; v++)
+            top[v] = vec_set(ROW_LOW);
+        AF_FN(modify)(work, tile, key, count, top);
+    }
+    AF_FN(softmax_block)(vecs, work, tile, count, top, alpha);
+#if !AF_PAIRS
+    if (work->problem->a.dropout > 0)
+        AF_FN(drop)(work, tile, key, count);
+#endif
+    AF_FN(value_block)(vecs, work, tile, values, key, count, alpha);
+}
+
+/* The widths a tile can have, each with loops of its own. */
+#define TILE_OF(vecs)                                                                          \
+    static __attribute__((noinline)) void AF_FN(attend_tile_##vecs)(                           \
+        struct AF_FN(work) *work, const struct AF_FN(tile) *tile, struct AF_FN(block) keys,    \
+        struct AF_FN(block) values, int64_t key, int64_t count)                                \
+    {                                                                                          \
+        AF_FN(attend_tile)(vecs, work, tile, keys, values, key, count);                        \
+    }
+TILE_OF(1)
+#if TILE_VECS >= 2
+TILE_OF(2)
+#endif
+#if TILE_VECS >= 3
+TILE_OF(3)
+#endif
+#undef TILE_OF
+
+static void AF_FN(attend_any)(struct AF_FN(work) *work, const struct AF_FN(tile) *tile,
+                              struct AF_FN(block) keys, struct AF_FN(block) values, int64_t key,
+                              int64_t count)
+{
+#if TILE_VECS >= 3
+    if (tile->vecs == 3)
+        AF_FN(attend_tile_3)(work, tile, keys, values, key, count);
+    else
+#endif
+#if TILE_VECS >= 2
+        if (tile->vecs == 2)
+        AF_FN(attend_tile_2)(work, tile, keys, values, key, count);
+    else
+#endif
+        AF_FN(attend_tile_1)(work, tile, keys, values, key, count);
+}
