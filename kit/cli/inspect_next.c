@@ -92,7 +92,7 @@ static const char *after_no(struct af_cli *cli, const struct af_inspection *insp
 static bool can_install(const struct af_cli *cli, const struct af_inspection *inspection)
 {
     return inspection->target.wheel != NULL && inspection->target.wheel->has_name &&
-           inspection->target.wheel->lies.count == 0 &&
+           inspection->target.wheel->contradictions.count == 0 &&
            cli->options.values[AF_OPTION_TORCH] == NULL && cli->options.machines.count == 0 &&
            cli->options.givens.count == 0;
 }

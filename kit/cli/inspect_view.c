@@ -32,7 +32,7 @@ static uint64_t bytes_read(const struct af_inspect_target *target)
     return source->bytes_read < source->size_bytes ? source->bytes_read : source->size_bytes;
 }
 
-/* What the wheel says about itself, and where it lies. */
+/* What the wheel says about itself, and how much of it was fetched. */
 static void view_wheel(struct af_page *page, const struct af_inspection *inspection)
 {
     const struct af_inspect_target *target = &inspection->target;
@@ -44,8 +44,9 @@ static void view_wheel(struct af_page *page, const struct af_inspection *inspect
         af_page_format(page, 9, "", AF_TONE_PLAIN, "%.1f of %.1f MB were fetched",
                        (double)bytes_read(target) / 1e6,
                        (double)target->source->size_bytes / 1e6);
-    for (size_t i = 0; i < wheel->lies.count; i++)
-        af_page_format(page, 9, "", AF_TONE_BAD, "it lies: %s", wheel->lies.items[i]);
+    for (size_t i = 0; i < wheel->contradictions.count; i++)
+        af_page_format(page, 9, "", AF_TONE_BAD, "contradiction: %s",
+                       wheel->contradictions.items[i]);
 }
 
 /* GPU code is shown of what is alone on the page or with `all`, if it is of use here. */
@@ -163,8 +164,8 @@ static json_t *wheel_json(const struct af_inspect_target *target)
     if (wheel == NULL)
         return json_null();
     json_t *lies = json_array();
-    for (size_t i = 0; i < wheel->lies.count; i++)
-        lies = af_cli_json_append(lies, json_string(wheel->lies.items[i]));
+    for (size_t i = 0; i < wheel->contradictions.count; i++)
+        lies = af_cli_json_append(lies, json_string(wheel->contradictions.items[i]));
     return json_pack(
         "{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "filename", wheel->filename,
         "size_bytes", (json_int_t)target->source->size_bytes, "bytes_read",

@@ -70,7 +70,7 @@ void af_cli_proof_view(struct af_page *page, const char *name, const struct af_p
         af_page_format(page, 2, "  ", AF_TONE_PLAIN, "built for %s (%s)", proof->built_for,
                        proof->built_for_source);
     if (proof->stated_torch_is_wrong)
-        af_page_add(page, 2, "  ", AF_TONE_BAD, "the name lies: it states another torch");
+        af_page_add(page, 2, "  ", AF_TONE_BAD, "the name is wrong: it states another torch");
     for (size_t i = 0; i < proof->check_count; i++) {
         const struct af_proof_check *check = &proof->checks[i];
         if (all || (alone && check->answer == AF_YES) || is_shown(proof, check, all))

@@ -388,13 +388,13 @@ enum anyflash_status af_dating_make(const struct af_binary *binary,
         (wants->tensor_counts || (wants->owns_tensors && binary->is_complete)) &&
         narrow(&set, wants->tensor_counts ? between(tables, TENSOR_COUNTS_SINCE, LAST)
                                           : between(tables, 0, TENSOR_COUNTS_SINCE - 1));
-    bool lies = named != 0 && (set & named) == 0;
+    bool is_wrong = named != 0 && (set & named) == 0;
     bool by_name = named != 0 && narrow(&set, named);
     const char *bytes =
         by_symbols || by_rows || by_assertions || by_counts ? "its own bytes" : "";
     *out = (struct af_dating){
         .minors = set,
-        .name_lies = lies,
+        .name_is_wrong = is_wrong,
         .source =
             af_arena_format(arena, "%s%s%s", bytes, bytes[0] != '\0' && by_name ? " and " : "",
                             by_name ? "its name" : ""),

@@ -45,7 +45,7 @@ void af_proof_symbol_needs_read(const struct af_binary *binary,
 struct af_dating {
     af_proof_torch_set minors;
     const char *source; /* "by its name", "by its symbols"; never NULL */
-    bool name_lies;     /* its name states a torch that its bytes rule out */
+    bool name_is_wrong; /* its name states a torch that its bytes rule out */
 };
 
 /*

@@ -50,7 +50,8 @@ struct af_inspect_wheel {
     const char *needs_torch;      /* specifier of its Requires-Dist on torch, or NULL */
     const char *tag;              /* first Tag of WHEEL, or NULL */
     const char *stated_torch; /* "2.8", by its local version or by "torch==2.8.0"; or NULL */
-    struct af_texts lies;     /* sentences: contradictions between its name and its content */
+    struct af_texts
+        contradictions; /* sentences: contradictions between its name and its content */
 };
 
 struct af_inspect_target {

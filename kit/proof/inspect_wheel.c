@@ -167,7 +167,7 @@ void af_inspect_target_close(struct af_inspect_target *target)
 #define TEXT_BYTES_MAX (4u << 20)
 #define RECORD_BYTES_MAX (64u << 20)
 #define SHOWN_BYTES 400u
-#define LIES_MAX 16u
+#define CONTRADICTIONS_MAX 16u
 
 const char *af_inspect_not_a_wheel(struct af_span start)
 {
@@ -182,16 +182,16 @@ const char *af_inspect_not_a_wheel(struct af_span start)
 }
 
 /* Sentences about contradictions, collected. */
-struct lies {
+struct contradictions {
     struct af_arena *arena;
     const char **items;
     size_t count;
 };
 
-static void add_lie(struct lies *lies, const char *text)
+static void add_contradiction(struct contradictions *found, const char *text)
 {
-    if (text != NULL && lies->count < LIES_MAX)
-        lies->items[lies->count++] = text;
+    if (text != NULL && found->count < CONTRADICTIONS_MAX)
+        found->items[found->count++] = text;
 }
 
 static const char *keep_span(struct af_arena *arena, struct af_span span)
@@ -268,7 +268,7 @@ static bool has_tag(const struct af_wheel_name *name, const char *tag)
 
 /*
  * Whether METADATA has the version of the name. The label of the name alone,
- * "+cu12torch2.8cxx11abiTRUE" as the official wheels of flash-attn have it, is no lie.
+ * "+cu12torch2.8cxx11abiTRUE" as the official wheels of flash-attn have it, is no contradiction.
  */
 static bool has_version(const struct af_wheel_name *name, const char *said)
 {
@@ -279,36 +279,39 @@ static bool has_version(const struct af_wheel_name *name, const char *said)
                                     : af_version_compare(&version, &name->version) == 0;
 }
 
-static void compare_name(const struct af_inspect_wheel *wheel, struct lies *lies)
+static void compare_name(const struct af_inspect_wheel *wheel, struct contradictions *found)
 {
     const struct af_wheel_name *name = &wheel->name;
     const char *said = wheel->metadata_version;
     if (!wheel->has_name) {
-        add_lie(lies, "its file name is not a valid wheel name: installers refuse it");
+        add_contradiction(found,
+                          "its file name is not a valid wheel name: installers refuse it");
         return;
     }
     if (wheel->metadata_name == NULL)
-        add_lie(lies, "its METADATA cannot be read: installers refuse it");
+        add_contradiction(found, "its METADATA cannot be read: installers refuse it");
     else if (!same_project(name->package, wheel->metadata_name))
-        add_lie(lies,
-                af_arena_format(lies->arena, "the file name says '%s', METADATA says '%s'",
-                                name->package, wheel->metadata_name));
+        add_contradiction(found, af_arena_format(found->arena,
+                                                 "the file name says '%s', METADATA says '%s'",
+                                                 name->package, wheel->metadata_name));
     if (said != NULL && !has_version(name, said))
-        add_lie(lies,
-                af_arena_format(lies->arena,
-                                "the file name says version %s, METADATA says %s: installers "
-                                "refuse such a file or take it for the other",
-                                name->version_text, said));
+        add_contradiction(
+            found,
+            af_arena_format(found->arena,
+                            "the file name says version %s, METADATA says %s: installers "
+                            "refuse such a file or take it for the other",
+                            name->version_text, said));
     if (wheel->tag != NULL && !has_tag(name, wheel->tag))
-        add_lie(lies, af_arena_format(lies->arena, "the file name says %s-%s-%s, WHEEL says %s",
-                                      name->python, name->abi, name->platform, wheel->tag));
+        add_contradiction(
+            found, af_arena_format(found->arena, "the file name says %s-%s-%s, WHEEL says %s",
+                                   name->python, name->abi, name->platform, wheel->tag));
 }
 
 /* Members of the archive that RECORD lists with another size, or not at all. */
-static void compare_record(struct af_inspect_target *target, struct lies *lies)
+static void compare_record(struct af_inspect_target *target, struct contradictions *found)
 {
-    struct af_span rest = read_info(target, lies->arena, "RECORD", RECORD_BYTES_MAX);
-    struct af_formats_record_line *line = af_arena_alloc(lies->arena, sizeof *line);
+    struct af_span rest = read_info(target, found->arena, "RECORD", RECORD_BYTES_MAX);
+    struct af_formats_record_line *line = af_arena_alloc(found->arena, sizeof *line);
     size_t listed = 0;
     size_t wrong = 0;
     const char *first = NULL;
@@ -320,20 +323,20 @@ static void compare_record(struct af_inspect_target *target, struct lies *lies)
         listed += member != NULL;
         wrong += !same;
         if (!same && first == NULL)
-            first = af_text_scrub(lies->arena, line->path, SHOWN_BYTES);
+            first = af_text_scrub(found->arena, line->path, SHOWN_BYTES);
     }
     size_t files = 0;
     for (size_t i = 0; i < target->archive->zip.member_count; i++)
         files += !target->archive->zip.members[i].is_folder;
     if (!has_record)
-        add_lie(lies, "it has no RECORD: installers refuse it");
+        add_contradiction(found, "it has no RECORD: installers refuse it");
     else if (wrong > 0)
-        add_lie(lies,
-                af_arena_format(lies->arena, "RECORD does not agree with %zu files, as %s",
-                                wrong, first));
+        add_contradiction(found, af_arena_format(found->arena,
+                                                 "RECORD does not agree with %zu files, as %s",
+                                                 wrong, first));
     else if (listed < files)
-        add_lie(lies,
-                af_arena_format(lies->arena, "%zu files are not in RECORD", files - listed));
+        add_contradiction(found, af_arena_format(found->arena, "%zu files are not in RECORD",
+                                                 files - listed));
 }
 
 /* torch by the local version of name or METADATA, else by "==2.8.0". */
@@ -374,7 +377,8 @@ enum anyflash_status af_inspect_target_read_wheel(struct af_inspect_target *targ
                                                   struct af_arena *arena,
                                                   struct anyflash_error *err)
 {
-    struct lies lies = {arena, af_arena_array(arena, LIES_MAX, sizeof(char *)), 0};
+    struct contradictions found = {
+        arena, af_arena_array(arena, CONTRADICTIONS_MAX, sizeof(char *)), 0};
     struct af_inspect_wheel *wheel = af_arena_alloc(arena, sizeof *wheel);
     if (arena->failed)
         return af_fail_memory(err);
@@ -384,10 +388,10 @@ enum anyflash_status af_inspect_target_read_wheel(struct af_inspect_target *targ
     wheel->has_name =
         af_wheel_name_parse(filename, strlen(filename), &wheel->name) == AF_WHEEL_NAME_VALID;
     read_metadata(target, arena);
-    compare_name(wheel, &lies);
-    compare_record(target, &lies);
+    compare_name(wheel, &found);
+    compare_record(target, &found);
     wheel->stated_torch = stated_torch(arena, wheel);
-    wheel->lies = (struct af_texts){lies.items, lies.count};
+    wheel->contradictions = (struct af_texts){found.items, found.count};
     add_members(target, arena);
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

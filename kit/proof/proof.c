@@ -421,7 +421,7 @@ static void say_built_for(struct af_proof_draft *draft)
         i = last;
     }
     draft->proof->built_for = text;
-    draft->proof->stated_torch_is_wrong = draft->dating.name_lies;
+    draft->proof->stated_torch_is_wrong = draft->dating.name_is_wrong;
     draft->proof->built_for_source = text == NULL ? NULL : draft->dating.source;
 }
 

@@ -182,11 +182,11 @@ static void test_target__believes_no_name(void **unused)
     write_wheel("other-2.0-cp311-cp311-linux_x86_64.whl", metadata, "demo/small.so,,7\n");
     struct af_inspect_target target =
         open_target("other-2.0-cp311-cp311-linux_x86_64.whl", NULL);
-    assert_int_equal(target.wheel->lies.count, 4);
+    assert_int_equal(target.wheel->contradictions.count, 4);
     assert_string_equal(target.wheel->stated_torch, "2.8.0");
     af_inspect_target_close(&target);
     target = open_target(WHEEL, NULL);
-    assert_int_equal(target.wheel->lies.count, 0);
+    assert_int_equal(target.wheel->contradictions.count, 0);
     af_inspect_target_close(&target);
 }
 
