@@ -267,8 +267,9 @@ static bool has_tag(const struct af_wheel_name *name, const char *tag)
 }
 
 /*
- * Whether METADATA has the version of the name. The label of the name alone,
- * "+cu12torch2.8cxx11abiTRUE" as the official wheels of flash-attn have it, is no contradiction.
+ * Whether METADATA has the version of the name. A local version that only the name
+ * has, as "+cu12torch2.8cxx11abiTRUE" of flash-attn's official wheels, is no
+ * contradiction.
  */
 static bool has_version(const struct af_wheel_name *name, const char *said)
 {
