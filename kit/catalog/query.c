@@ -1,9 +1,10 @@
 /*
- * query.c: reads the words of a query, finds the wheels that satisfy them, and sorts
- * them.
+ * query.c: reads the words of `anyflash find`, and says which wheels match them, in
+ * which order. A word is KEY OPERATOR VALUE, or text that must occur in the file
+ * name.
  *
- * What a wheel's name does not say matches nothing, with one exception: pure Python
- * wheels need no particular torch, CUDA, ABI, GPU or glibc.
+ * What a wheel does not say matches nothing, with one exception: pure Python
+ * wheels are bound to no torch, CUDA, ABI, GPU or glibc.
  */
 #include "kit/catalog/query.h"
 
@@ -18,7 +19,7 @@
 
 #define AF_QUERY_PARTS_MAX 3
 
-enum query_key {
+enum af_query_key {
     AF_QUERY_TORCH,
     AF_QUERY_PYTHON,
     AF_QUERY_CUDA,
@@ -31,14 +32,21 @@ enum query_key {
     AF_QUERY_GLIBC,
     AF_QUERY_GPU,
     AF_QUERY_KEY_COUNT,
-    AF_QUERY_FREE = AF_QUERY_KEY_COUNT /* a word without a key */
+    AF_QUERY_FREE = AF_QUERY_KEY_COUNT /* text of the file name */
 };
 
-enum query_operator { AF_QUERY_IS, AF_QUERY_AT_LEAST, AF_QUERY_AT_MOST };
+enum af_query_operator {
+    AF_QUERY_IS,
+    AF_QUERY_IS_NOT,
+    AF_QUERY_AT_LEAST,
+    AF_QUERY_AT_MOST,
+    AF_QUERY_ABOVE,
+    AF_QUERY_BELOW
+};
 
 struct af_query_word {
-    enum query_key key;
-    enum query_operator operator;
+    enum af_query_key key;
+    enum af_query_operator operator;
     const char *text;              /* the value; of a version: its specifier */
     int parts[AF_QUERY_PARTS_MAX]; /* of numbers, "12.8" */
     int part_count;
@@ -54,7 +62,7 @@ enum kind { NUMBERS, PYTHON, SM, ANSWER, TEXT, VERSION };
 static const struct {
     const char *name;
     enum kind kind;
-    bool ordered; /* supports <= and >= */
+    bool ordered; /* takes <, <=, >, >= */
 } keys[AF_QUERY_KEY_COUNT] = {
     [AF_QUERY_TORCH] = {"torch", NUMBERS, true},
     [AF_QUERY_PYTHON] = {"python", PYTHON, false},
@@ -69,15 +77,16 @@ static const struct {
     [AF_QUERY_GPU] = {"gpu", TEXT, false},
 };
 
+/* Longer operators stand before those that they start with. */
 static const struct {
     const char *text;
-    enum query_operator operator;
-} operators[] = {{"==", AF_QUERY_IS},
-                 {"=", AF_QUERY_IS},
-                 {">=", AF_QUERY_AT_LEAST},
-                 {"<=", AF_QUERY_AT_MOST}};
+    enum af_query_operator operator;
+} operators[] = {
+    {"!=", AF_QUERY_IS_NOT}, {">=", AF_QUERY_AT_LEAST}, {"<=", AF_QUERY_AT_MOST},
+    {"=", AF_QUERY_IS},      {">", AF_QUERY_ABOVE},     {"<", AF_QUERY_BELOW},
+};
 
-/* A word that is being parsed. */
+/* One word on its way to being parsed. */
 struct input {
     const char *word;
     struct af_arena *arena;
@@ -153,8 +162,7 @@ static bool read_answer(const char *value, struct af_query_word *word)
     static const struct {
         const char *text;
         enum af_answer answer;
-    } answers[] = {{"true", AF_YES}, {"yes", AF_YES}, {"1", AF_YES},          {"false", AF_NO},
-                   {"no", AF_NO},    {"0", AF_NO},    {"unknown", AF_UNKNOWN}};
+    } answers[] = {{"true", AF_YES}, {"false", AF_NO}, {"unknown", AF_UNKNOWN}};
     for (size_t i = 0; i < AF_COUNT(answers); i++) {
         if (af_equal_fold(answers[i].text, value)) {
             word->answer = answers[i].answer;
@@ -169,12 +177,15 @@ static bool read_version(const struct input *input, const char *value,
                          struct af_query_word *word)
 {
     static const char *const signs[] = {
-        [AF_QUERY_IS] = "==", [AF_QUERY_AT_LEAST] = ">=", [AF_QUERY_AT_MOST] = "<="};
+        [AF_QUERY_IS] = "==",      [AF_QUERY_IS_NOT] = "!=", [AF_QUERY_AT_LEAST] = ">=",
+        [AF_QUERY_AT_MOST] = "<=", [AF_QUERY_ABOVE] = ">",   [AF_QUERY_BELOW] = "<",
+    };
     struct af_version version;
+    bool exact = word->operator== AF_QUERY_IS || word->operator== AF_QUERY_IS_NOT;
     bool plain = af_version_parse(value, strlen(value), &version);
-    bool any_below = word->operator== AF_QUERY_IS && plain &&
-                     version.release_count <= 2 && !af_version_is_prerelease(&version) &&
-                     version.post < 0 && version.local[0] == '\0';
+    bool any_below = exact && plain && version.release_count <= 2 &&
+                     !af_version_is_prerelease(&version) && version.post < 0 &&
+                     version.local[0] == '\0';
     if (strchr(value, ',') != NULL)
         return false;
     word->text = af_arena_format(input->arena, "%s%s%s", signs[word->operator], value,
@@ -195,7 +206,7 @@ static enum anyflash_status read_value(const struct input *input, const char *va
     case PYTHON:
         return read_python(input, value, word)
                    ? ANYFLASH_OK
-                   : refuse(input, "the value is not a Python like 3.12 or 3.13t");
+                   : refuse(input, "the value is not a Python version like 3.12 or 3.13t");
     case SM:
         return read_sm(value, word) ? ANYFLASH_OK
                                     : refuse(input, "the value is not a GPU like 9.0 or sm_90");
@@ -213,11 +224,11 @@ static enum anyflash_status read_value(const struct input *input, const char *va
     return ANYFLASH_OK;
 }
 
-static bool find_key(const char *text, size_t len, enum query_key *key_out)
+static bool find_key(const char *text, size_t len, enum af_query_key *key_out)
 {
     for (size_t i = 0; i < AF_QUERY_KEY_COUNT; i++) {
         if (strlen(keys[i].name) == len && strncasecmp(keys[i].name, text, len) == 0) {
-            *key_out = (enum query_key)i;
+            *key_out = (enum af_query_key)i;
             return true;
         }
     }
@@ -225,7 +236,7 @@ static bool find_key(const char *text, size_t len, enum query_key *key_out)
 }
 
 /* The operator at `at`; its length, or 0. */
-static size_t find_operator(const char *at, enum query_operator *operator_out)
+static size_t find_operator(const char *at, enum af_query_operator *operator_out)
 {
     for (size_t i = 0; i < AF_COUNT(operators); i++) {
         if (af_starts_with(at, operators[i].text)) {
@@ -236,9 +247,19 @@ static size_t find_operator(const char *at, enum query_operator *operator_out)
     return 0;
 }
 
+/* Why the key does not take the operator, or NULL. */
+static const char *operator_problem(const struct af_query_word *word)
+{
+    if (word->operator== AF_QUERY_IS || word->operator== AF_QUERY_IS_NOT)
+        return NULL;
+    if (!keys[word->key].ordered)
+        return "this key takes = and != only";
+    return NULL;
+}
+
 static enum anyflash_status read_word(const struct input *input, struct af_query_word *word)
 {
-    size_t key_len = strcspn(input->word, "=!<>~");
+    size_t key_len = strcspn(input->word, "=!<>");
     const char *at = input->word + key_len;
     word->key = AF_QUERY_FREE;
     if (strlen(input->word) > WORD_BYTES_MAX)
@@ -253,9 +274,9 @@ static enum anyflash_status read_word(const struct input *input, struct af_query
         return refuse_key(input);
     size_t len = find_operator(at, &word->operator);
     if (len == 0)
-        return refuse(input, "operators are =, <= and >=");
-    if (word->operator!= AF_QUERY_IS && !keys[word->key].ordered)
-        return refuse(input, "this key supports = only");
+        return refuse(input, "operators are =, !=, <, <=, >, >=");
+    if (operator_problem(word) != NULL)
+        return refuse(input, operator_problem(word));
     if (at[len] == '\0')
         return refuse(input, "the value is missing");
     return read_value(input, at + len, word);
@@ -285,10 +306,7 @@ static bool is_pure(const struct af_catalog_wheel *wheel)
     return strcmp(wheel->abi, "none") == 0;
 }
 
-/*
- * How the wheel's numbers compare with the word's; a number that one of them does
- * not have is equal.
- */
+/* Order of the wheel's numbers and the word's; what one does not say is equal. */
 static int order_of(const struct af_query_word *word, const int *numbers)
 {
     for (int i = 0; i < word->part_count; i++) {
@@ -298,14 +316,31 @@ static int order_of(const struct af_query_word *word, const int *numbers)
     return 0;
 }
 
+static bool holds_order(enum af_query_operator operator, int order)
+{
+    switch (operator) {
+    case AF_QUERY_IS:
+        return order == 0;
+    case AF_QUERY_IS_NOT:
+        return order != 0;
+    case AF_QUERY_AT_LEAST:
+        return order >= 0;
+    case AF_QUERY_AT_MOST:
+        return order <= 0;
+    case AF_QUERY_ABOVE:
+        return order > 0;
+    case AF_QUERY_BELOW:
+        return order < 0;
+    }
+    return false;
+}
+
 static bool holds_numbers(const struct af_query_word *word,
                           const struct af_catalog_wheel *wheel, const int *numbers)
 {
     if (numbers[0] < 0)
         return is_pure(wheel);
-    int order = order_of(word, numbers);
-    return (order <= 0 || word->operator== AF_QUERY_AT_LEAST) &&
-           (order >= 0 || word->operator== AF_QUERY_AT_MOST);
+    return holds_order(word->operator, order_of(word, numbers));
 }
 
 /* "glibc=2.31" asks what loads there; the other operators compare. */
@@ -315,6 +350,8 @@ static bool holds_glibc(const struct af_query_word *word, const struct af_catalo
     struct af_query_word loads = *word;
     if (word->operator== AF_QUERY_IS)
         loads.operator= AF_QUERY_AT_MOST;
+    if (word->operator== AF_QUERY_IS_NOT)
+        loads.operator= AF_QUERY_ABOVE;
     return holds_numbers(&loads, wheel, numbers);
 }
 
@@ -395,18 +432,10 @@ static bool has_version(const struct af_query_word *word, const struct af_catalo
            af_specifier_contains(word->text, &version) == AF_YES;
 }
 
-static bool holds(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
+/* Whether the word holds, "!=" taken as "=" where `holds` turns it round. */
+static bool holds_is(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
     switch (word->key) {
-    case AF_QUERY_TORCH:
-        return holds_numbers(
-            word, wheel, (int[]){wheel->torch_major, wheel->torch_minor, wheel->torch_patch});
-    case AF_QUERY_CUDA:
-        return holds_numbers(word, wheel, (int[]){wheel->cuda_major, wheel->cuda_minor, -1});
-    case AF_QUERY_GLIBC:
-        return holds_glibc(word, wheel);
-    case AF_QUERY_VERSION:
-        return has_version(word, wheel);
     case AF_QUERY_PYTHON:
         return loads_in_python(word, wheel);
     case AF_QUERY_ABI:
@@ -423,6 +452,23 @@ static bool holds(const struct af_query_word *word, const struct af_catalog_whee
         return af_equal_fold(word->text, wheel->rocm ? "rocm" : "cuda");
     default:
         return strcasestr(wheel->filename, word->text) != NULL;
+    }
+}
+
+static bool holds(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
+{
+    switch (word->key) {
+    case AF_QUERY_TORCH:
+        return holds_numbers(
+            word, wheel, (int[]){wheel->torch_major, wheel->torch_minor, wheel->torch_patch});
+    case AF_QUERY_CUDA:
+        return holds_numbers(word, wheel, (int[]){wheel->cuda_major, wheel->cuda_minor, -1});
+    case AF_QUERY_GLIBC:
+        return holds_glibc(word, wheel);
+    case AF_QUERY_VERSION:
+        return has_version(word, wheel);
+    default:
+        return holds_is(word, wheel) == (word->operator== AF_QUERY_IS);
     }
 }
 

@@ -1,14 +1,12 @@
 /*
- * query.h: the language of `anyflash find`: words that must all match.
+ * query.h: the language of `anyflash find`: words that all must hold.
  *
- * "torch=2.9 python=3.12 cuda=12 abi=true platform=linux_x86_64 version>=2.8", or a
- * word without a key, which must occur in the file name. The
- * operators are =, <= and >=; an unknown key is answered with the list of keys.
+ * "torch=2.9 python=3.12 cuda=12 abi=true platform=linux_x86_64 version>=2.8" or
+ * a word without a key, which must occur in the file name.
  *
- * A number matches everything that begins with it: torch=2.9 matches 2.9 and 2.9.1;
- * it also matches what is less exact: cuda=12.8 matches 12. What a name does not say
- * matches nothing, but pure Python wheels match every torch, CUDA, ABI, GPU and
- * glibc.
+ * A number matches what begins with it: torch=2.9 is 2.9 and 2.9.1; and what is
+ * said less exactly: cuda=12.8 is also 12. What a name does not say matches
+ * nothing, but pure Python wheels match every torch, CUDA, ABI, GPU and glibc.
  */
 #ifndef AF_KIT_CATALOG_QUERY_H
 #define AF_KIT_CATALOG_QUERY_H
@@ -17,8 +15,7 @@
 
 #define AF_QUERY_WORDS_MAX 64
 
-/* One parsed word; private to query.c. */
-struct af_query_word;
+struct af_query_word; /* one parsed word */
 
 /* Texts belong to the arena that was passed to af_query_parse(). */
 struct af_query {
@@ -27,8 +24,8 @@ struct af_query {
 };
 
 /*
- * Parses `words`. An invalid word fails with ARGUMENT; the message names the word,
- * what is wrong, and the valid keys.
+ * Reads `words`. A word that is no query fails with ARGUMENT and names the word,
+ * what is wrong, and the keys there are.
  */
 enum anyflash_status af_query_parse(const char *const *words, size_t word_count,
                                     struct af_arena *arena, struct af_query *query_out,

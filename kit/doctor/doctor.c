@@ -1,10 +1,12 @@
 /*
- * examine.c: runs every rule and puts the worst findings first. Called by the
- * doctor command.
+ * doctor.c: runs every rule, puts the worst findings first, and chooses the one next
+ * step: what keeps every CUDA program or every install from working comes first,
+ * then the plan; a flash-attn that nothing speaks against is left alone.
  */
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "kit/doctor/doctor.h"
 #include "kit/doctor/rules.h"
 
 #define DETAIL_BYTES 1200
@@ -30,7 +32,7 @@ static rule_function *const rules[] = {
     af_examine_building,
 };
 
-void af_examination_add(struct af_examination *examination, enum af_cause_id cause,
+void af_examination_add(struct af_examination *examination, enum af_reason_id cause,
                         const char *format, ...)
 {
     char text[DETAIL_BYTES];
@@ -43,7 +45,7 @@ void af_examination_add(struct af_examination *examination, enum af_cause_id cau
     struct af_finding *finding = &examination->findings[examination->count++];
     finding->cause = cause;
     finding->detail = af_arena_text(examination->arena, text);
-    finding->hint = af_cause_hint(cause);
+    finding->hint = af_reason_finding_hint(cause);
 }
 
 void af_examination_hint(struct af_examination *examination, const char *hint)
@@ -68,7 +70,7 @@ static void sort_by_severity(struct af_finding *findings, size_t count)
         struct af_finding moved = findings[i];
         size_t at = i;
         for (; at > 0 &&
-               af_cause_severity(findings[at - 1].cause) > af_cause_severity(moved.cause);
+               af_reason_severity(findings[at - 1].cause) > af_reason_severity(moved.cause);
              at--)
             findings[at] = findings[at - 1];
         findings[at] = moved;
@@ -102,4 +104,46 @@ enum anyflash_status af_doctor_examine(const struct af_catalog *catalog,
     *findings_out = examination.findings;
     *count_out = examination.count;
     return ANYFLASH_OK;
+}
+
+/* Installing is useless, or refused, until this is put right. */
+static bool comes_first(enum af_reason_id cause)
+{
+    switch (cause) {
+    case AF_REASON_SOURCE_TREE:
+    case AF_REASON_DRIVER_MISSING:
+    case AF_REASON_DRIVER_MISMATCH:
+    case AF_REASON_DRIVER:
+    case AF_REASON_GPU_HIDDEN:
+    case AF_REASON_TORCH_OTHER_GPU:
+    case AF_REASON_TWO_TORCH:
+    case AF_REASON_MANAGED:
+    case AF_REASON_READ_ONLY:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The finding says that the installed flash-attn should not stay as it is. */
+static bool speaks_against_installed(enum af_reason_id cause)
+{
+    return cause == AF_REASON_ORIGIN_UNKNOWN || cause == AF_REASON_PEER_WINDOW ||
+           cause == AF_REASON_TWO_INSTALLS || af_reason_severity(cause) == AF_SEVERITY_BROKEN;
+}
+
+struct af_next af_doctor_next(const struct af_machine *machine,
+                              const struct af_decision *decision,
+                              const struct af_finding *findings, size_t count)
+{
+    bool is_installed =
+        af_machine_flash_attn(machine) != NULL && machine->torch.version.state == AF_FACT_KNOWN;
+    for (size_t i = 0; i < count; i++) {
+        if (comes_first(findings[i].cause))
+            return (struct af_next){AF_NEXT_FINDING, &findings[i]};
+        is_installed = is_installed && !speaks_against_installed(findings[i].cause);
+    }
+    if (is_installed)
+        return (struct af_next){AF_NEXT_NOTHING, NULL};
+    return (struct af_next){decision->possible ? AF_NEXT_PLAN : AF_NEXT_NO_WAY, NULL};
 }
