@@ -1,5 +1,5 @@
 # The project's data inside the program: tools/pack_data.c, built first, turns
-# data/ into C source that becomes part of the room kit/catalog.
+# data/ into C source that becomes part of the room that reads it.
 
 function(anyflash_embed_data target)
     set(data ${PROJECT_SOURCE_DIR}/data)
@@ -31,6 +31,18 @@ function(anyflash_embed_data target)
     target_sources(${target} PRIVATE ${generated}/embedded_catalog.c
                    ${generated}/embedded_tables.c ${generated}/embedded_torch_builds.c
                    ${generated}/embedded_torch_symbols.c)
+endfunction()
+
+# anyflash_embed_rows(TARGET NAME ...): the tables data/NAME.tsv become part of TARGET.
+function(anyflash_embed_rows target)
+    foreach(name ${ARGN})
+        set(source ${PROJECT_SOURCE_DIR}/data/${name}.tsv)
+        set(generated ${PROJECT_BINARY_DIR}/generated/embedded_${name}.c)
+        add_custom_command(OUTPUT ${generated}
+            COMMAND pack_data bytes ${name} ${source} ${generated}
+            DEPENDS pack_data ${source} COMMENT "Packing ${name}" VERBATIM)
+        target_sources(${target} PRIVATE ${generated})
+    endforeach()
 endfunction()
 
 # anyflash_embed_text(TARGET NAME FILE ...): the files, joined, become

@@ -12,6 +12,11 @@ import sys
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 ROWS = {"torch": "releases", "cuda": "toolkits", "flash_attn_releases": "releases",
         "traps": "traps"}
+VERSION = r"\d+(\.\d+)*"
+TSV = {"distributions.tsv": (r"[a-z]+", VERSION, "glibc|musl", VERSION, f"({VERSION})?"),
+       "driver_cuda.tsv": (r"\d+", r"\d+\.\d"),
+       "gpu_names.tsv": ("nvidia|amd", r"[a-z0-9 ]+", r"\d+\.\d|gfx[0-9a-f]+"),
+       "torch_assertions.tsv": (r"[\w/.]+\.h", r"\d+", "[0-9a-f]+")}
 DATE = re.compile(r"20\d\d-[01]\d-[0-3]\d")
 HOST = re.compile(r"py" r"pi\.org|python" r"hosted|download\.py" r"torch")
 
@@ -21,7 +26,8 @@ def read_lines(name):
 
 
 def check_counts(counts):
-    stated = dict(re.findall(r"^\| (\w+\.jsonl?) \| (\d+) \|", (DATA / "README.md").read_text(),
+    stated = dict(re.findall(r"^\| (\w+\.(?:jsonl?|tsv)) \| (\d+) \|",
+                             (DATA / "README.md").read_text(),
                              re.MULTILINE))
     for name, count in counts.items():
         if stated.get(name) != str(count):
@@ -47,6 +53,26 @@ def check_table(name, table):
             yield f"{name}.json: row {number} has no source"
         if name == "traps" and not DATE.fullmatch(row.get("date", "")):
             yield f"{name}.json: row {number} has no date"
+
+
+def read_rows(name):
+    lines = (DATA / name).read_text().splitlines()
+    return ([line for line in lines if line.startswith("#")],
+            [line.split("\t") for line in lines if not line.startswith("#")])
+
+
+def check_rows(name, remarks, rows, columns):
+    """Each row has as many fields as the remarks name, none twice, and source and date."""
+    said = "\n".join(remarks)
+    if "\n# source: " not in said or not re.search(r"\n# date: 20\d\d-[01]\d", said):
+        yield f"{name}: no source or no date"
+    for number, row in enumerate(rows, len(remarks) + 1):
+        if len(row) != len(columns) or \
+                not all(re.fullmatch(form, field) for form, field in zip(columns, row)):
+            yield f"{name}:{number}: not {len(columns)} fields as they should be"
+    keys = [tuple(row[:2]) for row in rows]
+    if len(keys) != len(set(keys)):
+        yield f"{name}: a row is there twice"
 
 
 def check_torch_symbols(table, data):
@@ -81,9 +107,19 @@ def main():
     counts.update({f"{name}.json": len(table[ROWS[name]]) for name, table in tables.items()})
     symbols = json.loads((DATA / "torch_symbols.json").read_text())
     counts["torch_symbols.json"] = len(symbols["builds"])
-    problems = [*check_counts(counts), *check_wheels(head, wheels, evidence)]
+    problems = [*check_wheels(head, wheels, evidence)]
     for name, table in tables.items():
         problems += check_table(name, table)
+    for name, columns in TSV.items():
+        remarks, rows = read_rows(name)
+        counts[name] = len(rows)
+        problems += check_rows(name, remarks, rows, columns)
+    problems += check_counts(counts)
+    branches = [int(row[0]) for row in read_rows("driver_cuda.tsv")[1]]
+    if branches != sorted(branches, reverse=True):
+        problems.append("driver_cuda.tsv: the newest branch must be first")
+    if counts["torch_assertions.tsv"] > 4096:
+        problems.append("torch_assertions.tsv: more rows than ASSERTIONS_MAX of dating.c")
     problems += check_torch_symbols(symbols, (DATA / "torch_symbols.bin").read_bytes())
     for path in sorted(DATA.iterdir()):
         if path.suffix != ".bin" and HOST.search(path.read_text()):

@@ -12,7 +12,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROW = re.compile(r"^\| `([a-z_/]+)` \| ([a-z]+) \| ([^|]*) \|")
-TOPS = ("engine", "bindings", "kit", "bench")
+TOPS = ("engine", "bindings", "kit", "page", "bench")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"((?:engine|bindings|kit|bench)'
                      r'(?:/[a-z_0-9]+)*)/[a-z_0-9]+\.')
 BELOW = {"pure": {"pure", "engine"}, "engine": {"engine"}, "binding": {"binding", "engine"}}

@@ -10,7 +10,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MAX_COLUMNS = 96
-MAX_LINES = 500
+MAX_LINES = 700
 FORBIDDEN = [
     (re.compile(r"(?<![\w.])/(?:work|root|home/[a-z]+)/"), "an absolute path of a machine"),
     (re.compile(r"py" r"pi\.org|python" r"hosted|download\.py" r"torch"),

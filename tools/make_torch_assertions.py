@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes kit/proof/torch_assertions.inc: at which lines of torch's headers assertions stand.
+"""Writes data/torch_assertions.tsv: at which lines of torch's headers assertions stand.
 
 An extension holds the text of each assertion of torch's headers that was compiled into it, with
 the header's name and the line: which torch it was built for follows from where they stand in
@@ -13,6 +13,7 @@ of them). More lines than there are do no harm: they date less.
 """
 import argparse
 import collections
+import datetime
 import pathlib
 import re
 import subprocess
@@ -34,13 +35,10 @@ TEXT = re.compile(r'INTERNAL ASSERT FAILED at "\s*"\\"([^"\\]*)\\""\s*":"\s*"?(\
 USED = re.compile(r"c10/|ATen/core/|ATen/cuda/|ATen/[A-Z]\w+\.h$|torch/(csrc/autograd|detail)/|"
                   r"torch/\w+\.h$")
 HEAD = """\
-/*
- * torch_assertions.inc: made by tools/make_torch_assertions.py from the headers
- * of %s;
- * not to be edited. AF_TORCH_ASSERTION("header", line, minors): bit N of `minors`
- * is set when torch 2.N has an internal assertion there. A header of which all
- * lines are the same in every release is left out.
- */
+# Lines of torch's headers that hold an internal assertion.
+# source: the headers in the wheels of %s, read by tools/make_torch_assertions.py
+# date: %s
+# columns: header | line | releases as hexadecimal bits: bit N for torch 2.N
 """
 
 
@@ -101,11 +99,11 @@ def main():
     for release in releases:
         all_minors |= 1 << int(release.name.split(".")[1])
     telling = {header for (header, _), mask in masks.items() if mask != all_minors}
-    rows = [f'AF_TORCH_ASSERTION("{header}", {line}, 0x{mask:x})'
+    rows = [f"{header}\t{line}\t{mask:x}"
             for (header, line), mask in sorted(masks.items()) if header in telling]
     names = f"torch {releases[0].name} to {releases[-1].name}"
-    target = pathlib.Path(__file__).resolve().parents[1] / "src" / "fit"
-    (target / "torch_assertions.inc").write_text(HEAD % names + "\n".join(rows) + "\n")
+    target = pathlib.Path(__file__).resolve().parents[1] / "data" / "torch_assertions.tsv"
+    target.write_text(HEAD % (names, datetime.date.today()) + "\n".join(rows) + "\n")
     print(f"{len(rows)} rows of {len(telling)} headers")
     return 0
 

@@ -33,7 +33,7 @@ static int report(const struct anyflash_error *err)
 
 static void write_bytes(FILE *out, const char *name, const unsigned char *bytes, size_t len)
 {
-    fprintf(out, "/* Written by tools/pack_data.c. */\n#include \"kit/catalog/embedded.h\"\n\n"
+    fprintf(out, "/* Written by tools/pack_data.c. */\n#include \"kit/formats/embedded.h\"\n\n"
                  "static const unsigned char bytes[] = {");
     for (size_t i = 0; i < len; i++)
         fprintf(out, "%s%u,", i % BYTES_A_LINE == 0 ? "\n" : "", (unsigned)bytes[i]);

@@ -11,7 +11,7 @@ test="libcurl4 openssl libcmocka-dev python3 python3-dev python3-pytest python3-
 test="$test python3-yaml python3-jsonschema man-db groff-base"
 wasm="clang lld wasi-libc libclang-rt-dev-wasm32 nodejs xz-utils"
 clang="clang libclang-rt-dev"
-format="clang-format"
+format="clang-format clang-tidy"
 neon="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 
 wanted=$base

@@ -1,8 +1,9 @@
 /*
- * build.c: the steps in order, setup.py under the governor, and what came of it.
+ * build.c: the steps of a build in order: setup.py under the governor, and its result.
  */
-#include "kit/build/parts.h"
+#include "kit/build/build_steps.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,12 +15,14 @@
 #include <unistd.h>
 
 #include "kit/base/text.h"
+#include "kit/formats/binary.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 
-#define LOG_RESERVE (1 << 20) /* so that a full disk can be told of */
-#define FULL_SECONDS 5.0 /* nvcc's programs may say only "empty input" of a file cut short */
+#define LOG_RESERVE (1 << 20) /* so that a full disk can still be logged */
+#define FULL_SECONDS 5.0      /* a full disk also explains failures this long after it */
 #define WORDS_MAX 32
+#define GLIBC "GLIBC_2."
 
 /* One build works in a folder at a time; the lock goes with the process. */
 static enum anyflash_status lock_folder(const struct af_build *build,
@@ -37,11 +40,11 @@ static enum anyflash_status lock_folder(const struct af_build *build,
         return ANYFLASH_OK;
     }
     close(fd);
-    return af_fail(err, ANYFLASH_E_IO, "another build works in '%s': wait for its end",
-                   place->folder);
+    return af_fail(err, ANYFLASH_E_IO,
+                   "another build is running in '%s': wait until it has ended", place->folder);
 }
 
-/* This program's own file, for the gates. */
+/* This program's own file, for the compiler wrappers. */
 static const char *program_path(struct af_arena *arena)
 {
     char path[4096];
@@ -59,7 +62,7 @@ static const char *arch_list(const struct af_build *build)
     return text;
 }
 
-/* What setup.py, torch and nvcc are told by the environment. */
+/* Environment variables for setup.py, torch and nvcc. */
 static enum anyflash_status variables(struct af_build *build,
                                       const struct af_build_place *place,
                                       const char *words[WORDS_MAX], struct anyflash_error *err)
@@ -68,13 +71,13 @@ static enum anyflash_status variables(struct af_build *build,
     const char *path = getenv("PATH");
     size_t count = 0;
     words[count++] = "FLASH_ATTENTION_FORCE_BUILD=TRUE";
-    words[count++] = "FLASH_ATTENTION_SKIP_CUDA_BUILD=FALSE"; /* as set for pip install */
+    words[count++] = "FLASH_ATTENTION_SKIP_CUDA_BUILD=FALSE"; /* users set it for pip install */
     words[count++] = "FLASH_ATTENTION_FORCE_CXX11_ABI=FALSE";
     words[count++] = "FLASH_ATTENTION_TRITON_AMD_ENABLE=FALSE";
     words[count++] = "BUILD_TARGET=cuda";
     words[count++] = "NVCC_THREADS=1";
-    words[count++] = "NINJA_STATUS=[%f/%t] "; /* which the log is read by */
-    words[count++] = "NVCC_APPEND_FLAGS="; /* ninja does not see them: objects would be stale */
+    words[count++] = "NINJA_STATUS=[%f/%t] "; /* build_failure.c expects it */
+    words[count++] = "NVCC_APPEND_FLAGS=";    /* ninja does not see changes of them */
     words[count++] = "NVCC_PREPEND_FLAGS=";
     words[count++] = "TORCH_NO_COMPILER_WRAPPER=1";
     words[count++] = "CFLAGS=-g0"; /* Python's own flags ask for debug information */
@@ -106,12 +109,12 @@ static const char *reason_of(struct af_build *build, const struct af_build_place
     return full == NULL ? line : full;
 }
 
-/* A listener between the governor and the caller's. */
+/* Listens to the governor's events before the caller does. */
 struct watch {
     const struct af_build *build;
     const struct af_build_place *place;
-    double full_at; /* when it was seen to be full; 0: never */
-    bool was_full;  /* a compiler failed then or soon after; it takes its files away */
+    double full_at; /* when the disk was last full; 0: never */
+    bool was_full;  /* a compiler failed then or soon after, and removed its files */
 };
 
 static void watch_event(void *context, const struct af_govern_event *event)
@@ -131,14 +134,14 @@ static unsigned cores_of(const struct af_build *build)
     return (unsigned)af_fact_int_or(&build->machine->resources.cores, 0);
 }
 
-/* The log, with room to say something in when the disk is full. */
+/* Opens the log, with space reserved for messages about a full disk. */
 static int open_log(const char *path, struct anyflash_error *err)
 {
     int log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
     if (log < 0)
         af_fail(err, ANYFLASH_E_IO, "cannot write '%s': %s", path, strerror(errno));
     else
-        fallocate(log, FALLOC_FL_KEEP_SIZE, 0, LOG_RESERVE); /* or not: it is a help only */
+        fallocate(log, FALLOC_FL_KEEP_SIZE, 0, LOG_RESERVE); /* a failure does not matter */
     return log;
 }
 
@@ -146,11 +149,11 @@ static void close_log(int log)
 {
     struct stat info;
     if (fstat(log, &info) == 0 && ftruncate(log, info.st_size) != 0)
-        info.st_size = 0; /* the room stays taken until the next build */
+        info.st_size = 0; /* the space stays reserved until the next build */
     close(log);
 }
 
-/* What a build that was killed left; what the last one made. */
+/* Removes what a killed build left and what the last one made. */
 static enum anyflash_status clear_place(struct af_build *build,
                                         const struct af_build_place *place, const char *made,
                                         struct anyflash_error *err)
@@ -196,7 +199,7 @@ static enum anyflash_status compile(struct af_build *build, const struct af_buil
     status = af_govern_run(&options, build->state, &result->governed, err);
     close_log(log);
     if (status == ANYFLASH_OK && result->governed.interrupted != 0)
-        raise(result->governed.interrupted); /* the governor took it from the program */
+        raise(result->governed.interrupted); /* the governor had taken over this signal */
     else if (status == ANYFLASH_OK && result->governed.exit_code != 0)
         result->reason = reason_of(build, place, &result->governed, watch.was_full);
     if (arena->failed)
@@ -205,7 +208,91 @@ static enum anyflash_status compile(struct af_build *build, const struct af_buil
     return status;
 }
 
-/* A line for `anyflash build --clean`. */
+/* The first file of the folder whose name ends with `end`; NULL: none. */
+static const char *find_file(struct af_build *build, const char *folder, const char *end)
+{
+    DIR *opened = opendir(folder);
+    struct dirent *entry;
+    const char *found = NULL;
+    while (opened != NULL && found == NULL && (entry = readdir(opened)) != NULL) {
+        if (entry->d_name[0] != '.' && af_ends_with(entry->d_name, end))
+            found = af_path_join(build->arena, folder, entry->d_name);
+    }
+    if (opened != NULL)
+        closedir(opened);
+    return found;
+}
+
+/* The newest glibc 2.x that the extension needs, as x; -1 if it cannot be read. */
+static int glibc_need(struct af_build *build, const char *library)
+{
+    struct af_mapping mapping;
+    struct af_binary binary;
+    int need = -1;
+    if (library == NULL || af_file_map(library, &mapping, NULL) != ANYFLASH_OK)
+        return -1;
+    const struct af_span bytes = {(const char *)mapping.data, mapping.len};
+    if (af_binary_read(build->arena, bytes, library, &binary, NULL) == ANYFLASH_OK) {
+        need = 17; /* manylinux2014, the oldest of these tags */
+        for (size_t i = 0; i < binary.version_need_count; i++) {
+            const char *version = binary.version_needs[i].version;
+            if (!af_starts_with(version, GLIBC))
+                continue;
+            int minor = (int)strtol(version + strlen(GLIBC), NULL, 10);
+            need = minor > need ? minor : need;
+        }
+    }
+    af_file_unmap(&mapping);
+    return need;
+}
+
+static enum anyflash_status tag(struct af_build *build, const struct af_build_place *place,
+                                const char *made, int glibc, struct anyflash_error *err)
+{
+    const char *platform =
+        af_arena_format(build->arena, "manylinux_2_%d_%s", glibc,
+                        af_fact_text_or(&build->machine->platform.arch, "x86_64"));
+    const char *const argv[] = {place->python,    "-I",     "-m", "wheel", "tags", "--remove",
+                                "--platform-tag", platform, made, NULL};
+    return platform == NULL
+               ? af_fail_memory(err)
+               : af_build_call(build, place->log, "setting the wheel's platform tag", argv,
+                               NULL, NULL, err);
+}
+
+/* Moves the wheel that setup.py made to the output folder, with its real platform tag. */
+static enum anyflash_status take_wheel(struct af_build *build,
+                                       const struct af_build_place *place,
+                                       const char **wheel_out, struct anyflash_error *err)
+{
+    struct af_arena *arena = build->arena;
+    const char *folder = af_path_join(arena, place->folder, "made");
+    const char *made = folder == NULL ? NULL : find_file(build, folder, ".whl");
+    const char *libraries = af_build_find_objects(build, place, "lib.");
+    const char *library = libraries == NULL ? NULL : find_file(build, libraries, ".so");
+    int glibc = glibc_need(build, library);
+    if (made == NULL || glibc < 0)
+        return arena->failed
+                   ? af_fail_memory(err)
+                   : af_fail(err, ANYFLASH_E_INTERNAL,
+                             "setup.py succeeded but made no wheel: see '%s'", place->log);
+    enum anyflash_status status = tag(build, place, made, glibc, err);
+    if (status == ANYFLASH_OK)
+        status = af_folder_make(place->output, 0755, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    made = find_file(build, folder, ".whl");
+    const char *final =
+        made == NULL ? NULL : af_path_join(arena, place->output, af_path_name(made));
+    if (final == NULL)
+        return af_fail_memory(err);
+    if (rename(made, final) != 0)
+        return af_fail(err, ANYFLASH_E_IO, "cannot move the wheel to '%s'", place->output);
+    *wheel_out = final;
+    return ANYFLASH_OK;
+}
+
+/* Writes a title for `anyflash build --clean`. */
 static enum anyflash_status write_about(struct af_build *build,
                                         const struct af_build_place *place,
                                         struct anyflash_error *err)
@@ -221,7 +308,7 @@ static enum anyflash_status write_about(struct af_build *build,
                : af_build_write_file(build->arena, path, text, 0644, err);
 }
 
-/* All steps, in a folder that is made, known and locked. */
+/* All steps, in a folder that exists and is locked. */
 static enum anyflash_status make(struct af_build *build, const struct af_build_place *place,
                                  struct af_build_result *result, struct anyflash_error *err)
 {
@@ -235,15 +322,15 @@ static enum anyflash_status make(struct af_build *build, const struct af_build_p
         status = compile(build, place, result, err);
     if (status == ANYFLASH_OK && result->governed.interrupted != 0)
         status = af_fail(err, ANYFLASH_E_TIMEOUT,
-                         "interrupted: the same command goes on where this one stopped");
+                         "interrupted: the same command continues where this one stopped");
     else if (status == ANYFLASH_OK && result->governed.exit_code == 0)
-        status = af_build_take_wheel(build, place, &result->wheel, err);
+        status = take_wheel(build, place, &result->wheel, err);
     if (tools >= 0)
         close(tools);
     return status;
 }
 
-/* The same failure, where the disk was full, with what that means. */
+/* Explains the failure if the disk was full. */
 static enum anyflash_status fail_of_disk(struct af_build *build,
                                          const struct af_build_place *place,
                                          enum anyflash_status status,

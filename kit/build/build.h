@@ -1,83 +1,80 @@
 /*
- * build.h: builds a wheel of flash-attn 2 from its published sources: all of it,
- * or the part that a model needs (plan/slim.h).
+ * build.h: builds a wheel of flash-attn 2 from its published sources: all of it, or
+ * the part that a model needs (offer/slim.h).
  *
- * Everything lies in a folder of the cache whose name is a hash of all that the
- * objects depend on: sources, Python, torch, toolkit, host compiler, targets and
- * macros; not which kernels are kept, so that a build that grows compiles only
- * what is new. An interrupted build goes on where it stopped. The compiler comes
- * from the system where that fits torch, else from the Python package index into
- * an environment of our own; the user's environment is only read.
+ * A build has a folder in the cache. Its name is a hash of everything that objects
+ * depend on: sources, Python, torch, toolkit, host compiler, targets and macros. It
+ * does not depend on which kernels are selected, so a build that grows compiles
+ * only what is new, and an interrupted build continues where it stopped. The CUDA
+ * compiler comes from the system if torch accepts that one, else from the Python
+ * package index into an environment of our own. The user's environment is only
+ * read.
  *
  * flash-attn's own setup.py runs, unchanged, under a driver (driver.py) that
- * narrows its list of sources. Its compilers are governed (govern/govern.h).
+ * narrows its list of sources, and its compilers under the governor
+ * (governor/govern.h).
  */
 #ifndef AF_KIT_BUILD_BUILD_H
 #define AF_KIT_BUILD_BUILD_H
 
 #include "kit/build/governor/govern.h"
 #include "kit/build/offer/slim.h"
+#include "kit/fit/fit.h"
 #include "kit/machine/machine.h"
 #include "kit/system/progress.h"
-
-enum af_build_toolkit {
-    AF_BUILD_TOOLKIT_AUTO,   /* the system's where torch takes it, else the index's */
-    AF_BUILD_TOOLKIT_SYSTEM, /* only the system's */
-    AF_BUILD_TOOLKIT_INDEX   /* only the index's */
-};
 
 struct af_build {
     struct af_state *state; /* may be NULL: nothing is learned */
     const struct af_machine *machine;
     struct af_progress progress;
-    struct af_arena *arena; /* for all results */
-    struct af_slim slim;    /* with its targets */
-    const char *version;    /* of flash-attn, as "2.8.3.post2" */
-    enum af_build_toolkit toolkit;
-    bool offline;          /* only what is kept already */
-    uint64_t memory_bytes; /* 0: what the machine has */
-    unsigned slots;        /* 0: as many as cores */
+    struct af_arena *arena;           /* for all results */
+    struct af_slim slim;              /* what is built, with its targets */
+    const char *version;              /* of flash-attn, as "2.8.3.post2" */
+    enum af_fit_toolkit_from toolkit; /* where the CUDA toolkit may come from */
+    bool offline;                     /* use only what is in the cache */
+    uint64_t memory_bytes;            /* 0: what the machine has */
+    unsigned slots;                   /* compilers at a time; 0: one per core */
     void (*event)(void *context, const struct af_govern_event *event);
     void *context;
 };
 
-/* Where a build lies. */
+/* The folders and files of a build. */
 struct af_build_place {
     const char *folder;      /* of this build */
     const char *sources;     /* unpacked */
-    const char *environment; /* shared by builds of one Python and one toolkit */
+    const char *environment; /* shared by builds with the same Python and toolkit */
     const char *python;      /* its interpreter */
     const char *cuda_home;
     const char *cuda_version; /* of the toolkit, "13.0" */
     bool cuda_from_index;
-    const char *temporary; /* for compilers; empty afterwards */
+    const char *temporary; /* for compilers; removed afterwards */
     const char *log;
-    const char *output; /* folder of the wheels made */
+    const char *output; /* folder of the finished wheels */
 };
 
-/* The folder that holds all builds, below the cache folder; NULL without one. */
+/* The folder of all builds, in the cache folder; NULL without a home folder. */
 const char *af_build_root(struct af_arena *arena);
 
 /*
- * Chooses the toolkit and names the place; nothing is made. Fails with
- * UNSUPPORTED, naming the fact that is missing or does not fit.
+ * Chooses the toolkit and names the place; writes nothing. Fails with UNSUPPORTED,
+ * naming the fact that is missing or does not fit.
  */
 enum anyflash_status af_build_find_place(const struct af_build *build,
                                          struct af_build_place *place_out,
                                          struct anyflash_error *err);
 
-/* What it will take, as far as is known before it starts. */
+/* What a build will take, as far as that is known before it starts. */
 struct af_build_estimate {
-    size_t call_count; /* of compilers, without what an earlier build has finished */
-    size_t done_count;
+    size_t call_count; /* compiler calls that are still needed */
+    size_t done_count; /* that an earlier build has finished */
     double cpu_seconds;
     double wall_seconds; /* 0: not even one compiler fits into the memory */
     uint64_t peak_bytes; /* of the largest single compiler */
 };
 
 /*
- * With `cores` compilers at a time within `memory_bytes`; build->state may be
- * NULL. Reads which objects are there; nothing is made.
+ * With `cores` compilers at a time within `memory_bytes`. Reads which objects are
+ * finished, and what such files took before if build->state is not NULL.
  */
 enum anyflash_status af_build_find_estimate(struct af_build *build,
                                             const struct af_build_place *place, int cores,
@@ -85,35 +82,82 @@ enum anyflash_status af_build_find_estimate(struct af_build *build,
                                             struct af_build_estimate *estimate_out,
                                             struct anyflash_error *err);
 
-/* What came of it. */
+/*
+ * When a running build will end. The remaining work is what was predicted, scaled
+ * by how the finished files differed from their predictions; it continues at the
+ * pace of the compilers so far, which is lower when others use the cores.
+ * Zero-initialised.
+ */
+struct af_build_end_time {
+    double predicted; /* CPU seconds predicted for the finished files */
+    double worked;    /* CPU seconds that they took */
+    double elapsed;   /* seconds that they ran */
+};
+
+/* Counts a file that ended successfully. */
+void af_build_end_time_add(struct af_build_end_time *end_time,
+                           const struct af_govern_event *event);
+
+/* Seconds until the end, with the jobs of `event` and as many at a time as now. */
+double af_build_end_time_left(const struct af_build_end_time *end_time,
+                              const struct af_govern_event *event);
+
+#define AF_BUILD_CHECKS_MAX 32
+
+/* Whether a build can start here. */
+struct af_build_check {
+    struct af_prerequisite rows[AF_BUILD_CHECKS_MAX];
+    size_t row_count;
+    size_t missing_count; /* rows with the answer "no" */
+    bool can_start;       /* missing_count is 0 */
+    /* The first "no" that makes a build impossible: not memory or temporary-folder; or NULL. */
+    const struct af_prerequisite *obstacle;
+};
+
+/* What the selection needs, for the rows on memory and disk; 0: a slim build's. */
+struct af_build_resources {
+    int64_t peak_bytes;
+    int64_t disk_bytes;
+};
+
+/*
+ * Checks the prerequisites (offer/rung_build.h), and what only this machine itself
+ * can answer: whether programs run, and what is in the cache. A program that does
+ * not answer is a "no". Targets of the selection replace the machine's GPUs. Changes
+ * nothing. Texts are build->arena's. Fails with NO_MEMORY or INTERNAL.
+ */
+enum anyflash_status af_build_check(struct af_build *build, struct af_build_resources resources,
+                                    struct af_build_check *check_out,
+                                    struct anyflash_error *err);
+
 struct af_build_result {
-    const char *wheel;  /* path; NULL when it failed */
-    const char *reason; /* of a failure: the first error of a compiler, and where the log is */
+    const char *wheel;  /* path; NULL if it failed */
+    const char *reason; /* of a failure: the first compiler error */
     struct af_govern_result governed;
     double seconds;
 };
 
 /*
- * Makes the wheel. That flash-attn does not compile is an answer, in `reason`;
- * else fails as the world does: IO (also a full disk), NOT_FOUND, TIMEOUT, DATA
- * (a wrong hash), UNSUPPORTED, NO_MEMORY. What was compiled is kept in any case.
+ * Builds the wheel. If flash-attn does not compile, that is a result with a reason.
+ * Fails with IO (also if the disk is full), NOT_FOUND, TIMEOUT, DATA (a wrong hash),
+ * UNSUPPORTED or NO_MEMORY. Compiled objects are kept in any case.
  */
 enum anyflash_status af_build_run(struct af_build *build, const struct af_build_place *place,
                                   struct af_build_result *result_out,
                                   struct anyflash_error *err);
 
-/* A kept build or environment, for --clean. */
+/* A build or environment in the cache. */
 struct af_build_kept {
     const char *path;
     const char *title; /* "flash-attn 2.8.3.post2, torch 2.11.0+cu130, Python 3.12" */
     uint64_t bytes;
 };
 
-/* All that is kept below af_build_root(). */
+/* Everything below af_build_root(). */
 enum anyflash_status af_build_list(struct af_arena *arena, struct af_build_kept **rows_out,
                                    size_t *count_out, struct anyflash_error *err);
 
-/* Removes one of them, unless a build works in it (IO). */
+/* Removes one of them, unless a build is using it (IO). */
 enum anyflash_status af_build_remove(const struct af_build_kept *kept,
                                      struct anyflash_error *err);
 

@@ -1,9 +1,9 @@
 /*
- * build_environment.c: an environment of our own with setup.py's tools and, where the
- * system has no fitting toolkit, the compiler of the package index. torch is the
- * user's: a .pth file adds its folder behind ours, and nothing is written there.
+ * build_environment.c: an environment of our own with setup.py's tools and, if the
+ * system has no suitable toolkit, the CUDA compiler of the package index. torch is the
+ * user's: a .pth file appends its folder to the path, and nothing is written there.
  */
-#include "kit/build/parts.h"
+#include "kit/build/build_steps.h"
 
 #include <string.h>
 
@@ -12,8 +12,6 @@
 
 #define WORDS_MAX 24
 #define STAMP_BYTES_MAX 4096u
-
-extern const char af_build_cuda_home_py[];
 
 const char *af_build_uv(const struct af_build *build, const struct af_build_place *place)
 {
@@ -43,17 +41,17 @@ static enum anyflash_status make_environment(struct af_build *build,
                          uv != NULL ? by_uv : by_venv, NULL, NULL, err);
 }
 
-/* For a failure: where the tools come from, and what to do where that is out of reach. */
+/* For an error message: where the tools come from, and how to name another index. */
 static const char *what_of(const struct af_build *build, const char *uv)
 {
-    return build->offline ? "taking the build's tools from what the installer has kept"
-           : uv != NULL   ? "getting the build's tools from the Python package index (to name "
-                            "another one: UV_DEFAULT_INDEX=URL)"
-                          : "getting the build's tools from the Python package index (to name "
-                            "another one: PIP_INDEX_URL=URL)";
+    return build->offline ? "taking the build's tools from the installer's cache"
+           : uv != NULL   ? "getting the build's tools from the Python package index (for "
+                            "another index: UV_DEFAULT_INDEX=URL)"
+                          : "getting the build's tools from the Python package index (for "
+                            "another index: PIP_INDEX_URL=URL)";
 }
 
-/* setup.py's tools; uv too, where only pip was there: it finds the sources. */
+/* setup.py's tools; also uv, which finds the sources, if there is only pip. */
 static enum anyflash_status install_tools(struct af_build *build,
                                           const struct af_build_place *place,
                                           struct anyflash_error *err)
@@ -86,15 +84,15 @@ static enum anyflash_status install_tools(struct af_build *build,
                : af_build_call(build, place->log, what_of(build, uv), words, NULL, NULL, err);
 }
 
-/* Where the environment's own packages lie, as its interpreter says. */
+/* The site-packages folder of the environment, from its interpreter. */
 static const char *site_of(struct af_build *build, const struct af_build_place *place,
                            struct anyflash_error *err)
 {
     const char *const argv[] = {place->python, "-I", "-c",
                                 "import sysconfig; print(sysconfig.get_path('purelib'))", NULL};
     struct af_span output;
-    if (af_build_call(build, place->log, "asking the build's environment", argv, NULL, &output,
-                      err) != ANYFLASH_OK)
+    if (af_build_call(build, place->log, "asking the build's environment for its site-packages",
+                      argv, NULL, &output, err) != ANYFLASH_OK)
         return NULL;
     output = af_text_trim(output);
     return af_arena_text_n(build->arena, output.data, output.len);
@@ -121,7 +119,8 @@ static enum anyflash_status join_toolkit(struct af_build *build,
     enum anyflash_status status =
         af_build_write_file(arena, script, af_build_cuda_home_py, 0644, err);
     return status == ANYFLASH_OK
-               ? af_build_call(build, place->log, "joining the toolkit", argv, NULL, NULL, err)
+               ? af_build_call(build, place->log, "setting up the CUDA toolkit", argv, NULL,
+                               NULL, err)
                : status;
 }
 
@@ -148,7 +147,7 @@ static enum anyflash_status fill(struct af_build *build, const struct af_build_p
     return status;
 }
 
-/* The line that is written when all is there. */
+/* The line that is written when the environment is complete. */
 static const char *stamp_of(const struct af_build *build, const struct af_build_place *place)
 {
     return af_arena_format(build->arena, "tools of flash-attn builds, torch %s, %s CUDA %s\n",
@@ -179,7 +178,7 @@ enum anyflash_status af_build_prepare_environment(struct af_build *build,
             return status;
         status = af_build_lock(build, place->environment, AF_BUILD_ALONE, lock, err);
         if (status != ANYFLASH_OK || is_complete(build, place, path, stamp))
-            continue; /* another build made it meanwhile: use it, and look again */
+            continue; /* another build completed it meanwhile: share it */
         af_progress_message(&build->progress,
                             place->cuda_from_index
                                 ? "getting setup.py's tools and the CUDA compiler"

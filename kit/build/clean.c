@@ -1,7 +1,7 @@
 /*
- * clean.c: what builds left in the cache.
+ * clean.c: lists and removes what builds keep in the cache.
  */
-#include "kit/build/parts.h"
+#include "kit/build/build_steps.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #define FOLDERS_MAX 200000
 #define PATH_BYTES 4096
 
-/* Bytes on disk below a folder; no recursion: folders wait in a list of FOLDERS_MAX. */
+/* Bytes on disk below a folder. `waiting` has space for FOLDERS_MAX folders to visit. */
 static uint64_t bytes_below(struct af_arena *arena, const char *root, const char **waiting)
 {
     size_t count = 0;
@@ -45,7 +45,7 @@ static uint64_t bytes_below(struct af_arena *arena, const char *root, const char
     return bytes;
 }
 
-/* One line about the folder: written when it was made. */
+/* The title that was written when the folder was made. */
 static const char *title_of(struct af_arena *arena, const char *path, const char *name)
 {
     struct af_span text;
@@ -74,9 +74,9 @@ enum anyflash_status af_build_list(struct af_arena *arena, struct af_build_kept 
     if (root == NULL || arena->failed) {
         if (opened != NULL)
             closedir(opened);
-        return arena->failed
-                   ? af_fail_memory(err)
-                   : af_fail(err, ANYFLASH_E_NOT_FOUND, "no home folder for the build's cache");
+        return arena->failed ? af_fail_memory(err)
+                             : af_fail(err, ANYFLASH_E_NOT_FOUND,
+                                       "no home folder for the cache: set ANYFLASH_CACHE");
     }
     while (opened != NULL && count < KEPT_MAX && (entry = readdir(opened)) != NULL) {
         const char *path = af_path_join(arena, root, entry->d_name);
@@ -94,7 +94,7 @@ enum anyflash_status af_build_list(struct af_arena *arena, struct af_build_kept 
     return ANYFLASH_OK;
 }
 
-/* FOLDER.lock, and of a build FOLDER/lock, too; -1 where there is none to take. */
+/* Takes FOLDER.lock and, of a build, FOLDER/lock; fds are -1 if there is none to take. */
 static bool lock_all(const char *folder, char path[PATH_BYTES], int fds[2])
 {
     size_t len = strlen(folder);
@@ -113,13 +113,13 @@ enum anyflash_status af_build_remove(const struct af_build_kept *kept,
     char path[PATH_BYTES];
     int fds[2] = {-1, -1};
     if (strlen(kept->path) + sizeof ".lock" > sizeof path)
-        return af_fail(err, ANYFLASH_E_LIMIT, "a path of the build is too long");
+        return af_fail(err, ANYFLASH_E_LIMIT, "a path in the cache is too long");
     bool alone = lock_all(kept->path, path, fds);
     enum anyflash_status status =
         alone ? af_build_remove_folder(kept->path, err)
-              : af_fail(err, ANYFLASH_E_IO, "a build works in '%s'", kept->path);
+              : af_fail(err, ANYFLASH_E_IO, "a build is using '%s'", kept->path);
     if (alone && fds[0] >= 0)
-        unlink(path); /* while it is held: who waits for it looks whether it is still there */
+        unlink(path); /* while it is held: those who wait for it check that it still exists */
     for (size_t i = 0; i < 2; i++) {
         if (fds[i] >= 0)
             close(fds[i]);

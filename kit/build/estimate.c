@@ -1,10 +1,13 @@
 /*
- * estimate.c: what a build will take, before it starts: by the model of
- * plan/slim.h, by what such files took here before, and without those that an
- * earlier build of this place has finished.
+ * estimate.c: how long a build takes.
+ *
+ * Before it starts: by the model of offer/slim.h, corrected by what such files took
+ * here before, without those that an earlier build of this place has finished. While
+ * it runs: by the pace of the compilers so far.
  */
-#include "kit/build/parts.h"
+#include "kit/build/build_steps.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "kit/base/text.h"
@@ -12,21 +15,27 @@
 #include "kit/system/file.h"
 
 #define HOST "flash_api.cpp"
+#define PRIOR_SECONDS 30.0 /* weight of the assumptions before anything was measured */
+#define PRIOR_PACE 0.9     /* CPU seconds per second of a compiler with a core of its own */
+#define PACE_MIN 0.02      /* below it a compiler makes no progress */
+#define LEAST_SHARE 0.05   /* of a file that has worked longer than predicted */
+#define LAST_SECONDS 3.0   /* linking and packing */
+#define PLACES_MAX 64
 
-/* Whether the gate noted the object's end (govern/done.h); a guess, as it may be stale. */
+/* Whether a stamp file says that the object is finished; a guess, as it may be outdated. */
 static bool is_done(const struct af_build *build, const char *folder, const char *source)
 {
-    bool advises = build->slim.features != AF_SLIM_FEATURES; /* then its checks are generated */
+    bool advises = build->slim.features != AF_SLIM_FEATURES; /* then the driver generates it */
     bool generated = af_ends_with(source, ".cu") || (advises && af_equal(source, HOST));
     const char *below = generated ? "generated/" : "";
-    const char *note = folder == NULL
-                           ? NULL
-                           : af_arena_format(build->arena, "%s/%s%.*s.o.done", folder, below,
-                                             (int)strcspn(source, "."), source);
-    return note != NULL && af_file_is_regular(note);
+    const char *stamp = folder == NULL
+                            ? NULL
+                            : af_arena_format(build->arena, "%s/%s%.*s.o.done", folder, below,
+                                              (int)strcspn(source, "."), source);
+    return stamp != NULL && af_file_is_regular(stamp);
 }
 
-/* Compiler calls that are to come, and how the known ones differ from the model. */
+/* Compiler calls that are needed, and how the learned ones differ from the model. */
 struct calls {
     struct af_slim_cost costs[AF_SLIM_CALLS_MAX];
     bool learned[AF_SLIM_CALLS_MAX];
@@ -44,7 +53,8 @@ static void add(struct af_build *build, const char *folder, const char *source,
     af_build_predict(build, argv, &prediction);
     double model = prediction.seconds;
     bool learned = af_costs_correct(build->state, &prediction);
-    if (learned && af_ends_with(source, ".cu")) { /* a cache may answer for the host compiler */
+    if (learned &&
+        af_ends_with(source, ".cu")) { /* not the host compiler, which may use a cache */
         calls->model_seconds += model;
         calls->learned_seconds += prediction.seconds;
     }
@@ -56,8 +66,8 @@ static void add(struct af_build *build, const char *folder, const char *source,
     calls->costs[calls->count++] = (struct af_slim_cost){prediction.seconds, prediction.bytes};
 }
 
-/* What was never compiled here takes as much more than the model says as the rest did. */
-static void scale(struct calls *calls)
+/* Scales what was never compiled here by how the rest differs from the model. */
+static void scale_unknown(struct calls *calls)
 {
     if (calls->model_seconds <= 0)
         return;
@@ -84,7 +94,7 @@ enum anyflash_status af_build_find_estimate(struct af_build *build,
     add(build, folder, HOST, &calls);
     if (!af_slim_is_full(&build->slim))
         add(build, folder, "kernels_left_out.cpp", &calls);
-    scale(&calls);
+    scale_unknown(&calls);
     estimate.call_count = calls.count;
     estimate.done_count = calls.done;
     for (size_t i = 0; i < calls.count; i++) {
@@ -97,4 +107,78 @@ enum anyflash_status af_build_find_estimate(struct af_build *build,
         return af_fail_memory(err);
     *estimate_out = estimate;
     return ANYFLASH_OK;
+}
+
+void af_build_end_time_add(struct af_build_end_time *end_time,
+                           const struct af_govern_event *event)
+{
+    end_time->predicted += event->file->seconds;
+    end_time->worked += event->cpu_seconds;
+    end_time->elapsed += event->seconds;
+}
+
+/* CPU seconds per second of one compiler. */
+static double pace_of(const struct af_build_end_time *end_time,
+                      const struct af_govern_event *event)
+{
+    double worked = PRIOR_PACE * PRIOR_SECONDS + end_time->worked;
+    double elapsed = PRIOR_SECONDS + end_time->elapsed;
+    for (size_t i = 0; i < event->row_count; i++) {
+        worked += event->rows[i].cpu_seconds;
+        elapsed += event->rows[i].elapsed;
+    }
+    return fmax(worked / elapsed, PACE_MIN);
+}
+
+/* CPU seconds that a job has left. */
+static double left_of(const struct af_govern_row *row, double scale)
+{
+    double all = row->prediction->seconds * scale;
+    return fmax(all - row->cpu_seconds, LEAST_SHARE * all);
+}
+
+/* Adds a file to the place that is free first. */
+static void put(double *places, size_t count, double seconds)
+{
+    size_t first = 0;
+    for (size_t i = 1; i < count; i++) {
+        if (places[i] < places[first])
+            first = i;
+    }
+    places[first] += seconds;
+}
+
+/* The longest waiting job after `before` in that order (SIZE_MAX: of all), or SIZE_MAX. */
+static size_t next_waiting(const struct af_govern_event *event, size_t before)
+{
+    size_t found = SIZE_MAX;
+    for (size_t i = 0; i < event->row_count; i++) {
+        double seconds = event->rows[i].prediction->seconds;
+        double last = before == SIZE_MAX ? INFINITY : event->rows[before].prediction->seconds;
+        if (event->rows[i].state != AF_ADMIT_WAITING || seconds > last ||
+            (seconds >= last && i <= before))
+            continue;
+        if (found == SIZE_MAX || seconds > event->rows[found].prediction->seconds)
+            found = i;
+    }
+    return found;
+}
+
+double af_build_end_time_left(const struct af_build_end_time *end_time,
+                              const struct af_govern_event *event)
+{
+    double places[PLACES_MAX] = {0};
+    size_t count = 0;
+    double end = 0;
+    double scale = (end_time->worked + PRIOR_SECONDS) / (end_time->predicted + PRIOR_SECONDS);
+    for (size_t i = 0; i < event->row_count && count < PLACES_MAX; i++) {
+        if (event->rows[i].state == AF_ADMIT_RUNNING)
+            places[count++] = left_of(&event->rows[i], scale);
+    }
+    count = count == 0 ? 1 : count;
+    for (size_t i = next_waiting(event, SIZE_MAX); i != SIZE_MAX; i = next_waiting(event, i))
+        put(places, count, left_of(&event->rows[i], scale));
+    for (size_t i = 0; i < count; i++)
+        end = fmax(end, places[i]);
+    return end / pace_of(end_time, event) + LAST_SECONDS;
 }

@@ -1,7 +1,6 @@
 /*
- * matrix.c: the axes read, their product made, each combination judged by the
- * tables and written as the three commands of a job. How jobs are printed is
- * matrix_text.c and the command's.
+ * matrix.c: reads the axes, combines them, checks each combination against the
+ * tables and writes the three commands of a job. matrix_text.c prints the jobs.
  */
 #include "kit/build/matrix.h"
 
@@ -50,7 +49,7 @@ static enum anyflash_status read_values(const char *list, struct values *values,
     for (;;) {
         size_t len = strcspn(list, ",");
         if (len == 0 || len >= WORD_BYTES)
-            return fail_word("no value", list, len, err);
+            return fail_word("not a value", list, len, err);
         if (values->count == AF_MATRIX_VALUES_MAX)
             return af_fail(err, ANYFLASH_E_LIMIT, "--matrix: more than %u values of one axis",
                            AF_MATRIX_VALUES_MAX);
@@ -70,14 +69,14 @@ static enum anyflash_status read_axis(struct maker *maker, const char *word,
         if (strlen(axis_names[i]) != len || strncmp(word, axis_names[i], len) != 0)
             continue;
         if (maker->axes[i].count > 0)
-            return fail_word("given twice: separate its values by commas", word, len, err);
+            return fail_word("given twice: separate values by commas", word, len, err);
         return read_values(word + len + 1, &maker->axes[i], err);
     }
-    return fail_word("no axis: torch=2.9,2.10 python=3.12 arch=80,90, also cuda=12.8", word,
-                     strlen(word), err);
+    return fail_word("not an axis: use torch=2.9,2.10 python=3.12 arch=80,90 and cuda=12.8",
+                     word, strlen(word), err);
 }
 
-/* "2.9.1" of "2.9" where the table knows it; false when it is no public version. */
+/* "2.9" becomes its newest patch release "2.9.1"; false if it is not a public version. */
 static bool read_torch(const struct maker *maker, const char *word,
                        const struct af_catalog_torch_release **release_out,
                        const char **torch_out)
@@ -106,7 +105,7 @@ static bool is_python(const char *word)
            (word[2 + digits] == '\0' || strcmp(word + 2 + digits, "t") == 0);
 }
 
-/* "cu128" of "12.8", "128" or "cu128"; NULL when it is none, or without memory. */
+/* "cu128" of "12.8", "128" or "cu128"; NULL if it is not a CUDA version, or without memory. */
 static const char *read_cuda(struct maker *maker, const char *word)
 {
     const char *at = strncmp(word, "cu", 2) == 0 ? word + 2 : word;
@@ -123,7 +122,7 @@ static const char *read_cuda(struct maker *maker, const char *word)
     return af_arena_format(maker->arena, "cu%d", (int)number);
 }
 
-/* What af_slim_add_arch() makes of "80", "8.9", "sm_90": 80, 86, 90; 0 when it has none. */
+/* The target of af_slim_add_arch() for "80", "8.9", "sm_90": 80, 86, 90; 0: none. */
 static int read_arch(const char *word)
 {
     struct af_slim slim = {0};
@@ -138,19 +137,22 @@ static int read_arch(const char *word)
     return slim.archs[0];
 }
 
-/* Every value is one, before any is combined. */
+/* Checks every value before any is combined. */
 static enum anyflash_status check_values(struct maker *maker, struct anyflash_error *err)
 {
     static const char *const wrong[AXIS_COUNT] = {
-        "no release of torch, as 2.9 or 2.9.1 (its CUDA is an axis of its own: cuda=12.8)",
-        "no Python, as 3.12, or 3.13t without its global lock", "no CUDA, as 12.8",
-        "nothing that flash-attn 2 is for: compute capability 8.0 and newer, as 80 or 9.0"};
+        "not a release of torch, such as 2.9 or 2.9.1 (CUDA is another axis: cuda=12.8)",
+        "not a Python, such as 3.12 or (free-threaded) 3.13t",
+        "not a CUDA version, such as 12.8",
+        "not supported by flash-attn 2, which needs compute capability 8.0 or newer: 80 or "
+        "9.0"};
     for (size_t axis = 0; axis < AXIS_COUNT; axis++) {
         const struct values *values = &maker->axes[axis];
         if (values->count == 0 && axis != CUDA)
-            return af_fail(err, ANYFLASH_E_ARGUMENT,
-                           "--matrix lacks %s=: torch=2.9,2.10 python=3.12 arch=80,90",
-                           axis_names[axis]);
+            return af_fail(
+                err, ANYFLASH_E_ARGUMENT,
+                "--matrix needs %s=, for example torch=2.9,2.10 python=3.12 arch=80,90",
+                axis_names[axis]);
         for (size_t i = 0; i < values->count; i++) {
             const struct af_catalog_torch_release *release;
             const char *torch;
@@ -188,33 +190,35 @@ static bool takes_python(const struct maker *maker, const char *python)
            af_specifier_contains(flash->python_requires, &version) != AF_NO;
 }
 
-/* Why this combination cannot be; NULL when it can, and when memory lacks. */
+/* Why this combination is impossible; NULL if it is possible, or without memory. */
 static const char *fit(struct maker *maker, const struct af_catalog_torch_release *release,
                        struct af_matrix_job *job)
 {
     char target[WORD_BYTES];
     snprintf(target, sizeof target, "%d.%d", job->sm / 10, job->sm % 10);
     if (release == NULL)
-        return af_arena_format(maker->arena, "torch %s is not known", job->torch);
+        return af_arena_format(maker->arena, "unknown torch release %s", job->torch);
     if (!has_python(release, job->python))
         return af_arena_format(maker->arena, "there is no torch %s for Python %s", job->torch,
                                job->python);
     if (!takes_python(maker, job->python))
-        return af_arena_format(maker->arena, "flash-attn %s does not take Python %s",
+        return af_arena_format(maker->arena, "flash-attn %s does not support Python %s",
                                maker->question->version, job->python);
     const struct af_catalog_torch_variant *variant =
         job->cuda != NULL ? af_tables_variant(release, PLATFORM, job->cuda)
                           : af_tables_default(release, PLATFORM);
     if (variant == NULL || variant->cuda_major < 0)
         return af_arena_format(maker->arena, "there is no torch %s with %s", job->torch,
-                               job->cuda != NULL ? job->cuda : "CUDA in the index");
+                               job->cuda != NULL ? job->cuda : "CUDA in the package index");
     job->cuda = variant->cuda;
     const struct af_cuda_toolkit *toolkit =
         af_tables_cuda(maker->tables, variant->cuda_major, variant->cuda_minor);
     if (toolkit != NULL && toolkit->sm_targets.count > 0 &&
         !af_words_have(toolkit->sm_targets, target))
-        return af_arena_format(maker->arena, "CUDA %s, which torch %s is built with, has no %s",
-                               toolkit->version, job->torch, target);
+        return af_arena_format(
+            maker->arena,
+            "CUDA %s, with which torch %s is built, does not support compute capability %s",
+            toolkit->version, job->torch, target);
     return NULL;
 }
 
@@ -232,7 +236,7 @@ static void add_option(const char **words, size_t *count, const char *option, co
     add_word(words, count, value);
 }
 
-/* The words of the selection: they hold no blanks of their own. */
+/* The options of the selection; none contains a blank. */
 static void add_selection(struct maker *maker, const char **words, size_t *count)
 {
     for (const char *at = maker->options; at != NULL && *at != '\0';) {
@@ -245,7 +249,7 @@ static void add_selection(struct maker *maker, const char **words, size_t *count
 static void set_step(struct maker *maker, struct af_matrix_job *job, size_t index,
                      enum af_step_kind kind, const char **words, size_t count)
 {
-    static const char *const titles[AF_MATRIX_STEPS] = {"make an environment", "bring torch",
+    static const char *const titles[AF_MATRIX_STEPS] = {"make an environment", "install torch",
                                                         "build the wheel"};
     job->steps[index] =
         (struct af_step){.kind = kind, .title = titles[index], .argv = words, .argc = count};
@@ -253,7 +257,7 @@ static void set_step(struct maker *maker, struct af_matrix_job *job, size_t inde
         maker->arena->failed ? NULL : af_step_command(&job->steps[index], maker->arena);
 }
 
-/* `with_cuda`: an axis chose it; else uv takes the build that the index has. */
+/* `with_cuda`: an axis names it; else uv takes the build of the package index. */
 static void write_steps(struct maker *maker, struct af_matrix_job *job, bool with_cuda)
 {
     const struct af_matrix_question *question = maker->question;

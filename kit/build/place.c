@@ -1,14 +1,15 @@
 /*
- * place.c: which toolkit, and where a build of these inputs lies.
+ * place.c: which toolkit a build takes, and the paths of its folders.
  */
-#include "kit/build/parts.h"
+#include "kit/build/build_steps.h"
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
-#include "kit/build/offer/toolkit.h"
+#include "kit/build/offer/rung_build.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/version.h"
 #include "kit/system/file.h"
@@ -39,7 +40,7 @@ static bool same_major(const char *a, const char *b)
     return len == strcspn(b, ".") && strncmp(a, b, len) == 0;
 }
 
-/* torch's METADATA, whose folder has its version with or without the local part. */
+/* torch's METADATA; the folder has torch's version with or without the local part. */
 static bool read_metadata(const struct af_build *build, struct af_span *text_out)
 {
     const char *torch = af_fact_text_or(&build->machine->torch.path, NULL);
@@ -56,7 +57,7 @@ static bool read_metadata(const struct af_build *build, struct af_span *text_out
     return false;
 }
 
-/* "13.0.2" of torch's "Requires-Dist: cuda-toolkit[...]==13.0.2"; NULL without. */
+/* "13.0.2" of torch's "Requires-Dist: cuda-toolkit[...]==13.0.2"; NULL: none. */
 static const char *pinned_toolkit(const struct af_build *build)
 {
     struct af_span rest;
@@ -86,31 +87,31 @@ static enum anyflash_status choose_toolkit(const struct af_build *build,
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        "this torch has no CUDA: flash-attn cannot be built for it");
     bool fits = toolkit != NULL && same_major(toolkit->version.value.text, cuda);
-    if (build->toolkit != AF_BUILD_TOOLKIT_INDEX && fits) {
+    if (build->toolkit != AF_FIT_TOOLKIT_INDEX && fits) {
         place->cuda_version = toolkit->version.value.text;
         place->cuda_home = af_fact_text_or(&toolkit->root, NULL);
         return ANYFLASH_OK;
     }
-    if (build->toolkit == AF_BUILD_TOOLKIT_SYSTEM)
+    if (build->toolkit == AF_FIT_TOOLKIT_SYSTEM)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "no CUDA %.*s toolkit on this system that torch would take",
+                       "this system has no CUDA %.*s toolkit that torch accepts",
                        (int)strcspn(cuda, "."), cuda);
     place->cuda_from_index = true;
     place->cuda_version = pinned_toolkit(build);
     if (place->cuda_version == NULL && strtol(cuda, NULL, 10) >= AF_TOOLKIT_INDEX_CUDA_MIN)
-        place->cuda_version = af_arena_format(build->arena, "%s.*", cuda); /* not pinned */
+        place->cuda_version =
+            af_arena_format(build->arena, "%s.*", cuda); /* the newest of that minor */
     if (build->arena->failed)
         return af_fail_memory(err);
     if (place->cuda_version == NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "this torch (CUDA %s) names no toolkit of the package index, whose "
-                       "compilers begin with CUDA 13: install the CUDA %.*s toolkit on the "
-                       "system",
+                       "torch with CUDA %s needs a CUDA %.*s toolkit on the system: the "
+                       "package index has compilers from CUDA 13 on only",
                        cuda, (int)strcspn(cuda, "."), cuda);
     return ANYFLASH_OK;
 }
 
-/* torch writes the path of the gates into ninja's commands as it is, and PATH has it, too. */
+/* torch writes paths unquoted into ninja's commands, and PATH contains them, too. */
 static enum anyflash_status check_root(const char *root, struct anyflash_error *err)
 {
     char shown[200];
@@ -118,13 +119,13 @@ static enum anyflash_status check_root(const char *root, struct anyflash_error *
     if (root[len] == '\0')
         return ANYFLASH_OK;
     return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                   "torch cannot build in '%s', whose path holds '%c': set ANYFLASH_CACHE to "
-                   "another folder",
+                   "torch cannot build in '%s', because the path contains '%c': set "
+                   "ANYFLASH_CACHE to another folder",
                    af_text_quote(shown, sizeof shown, root, strlen(root)),
                    root[len] >= ' ' ? root[len] : ' ');
 }
 
-/* The host compiler that setup.py will take, as its path and version. */
+/* Path and version of the host compiler that setup.py will use. */
 static const char *host_compiler(const struct af_build *build)
 {
     const struct af_compiler_rows *rows = &build->machine->compilers;
@@ -141,7 +142,7 @@ static const char *key_of(const struct af_build *build, const char *inputs)
     return af_arena_text_n(build->arena, hex, KEY_DIGITS);
 }
 
-/* All that objects depend on, a line each. */
+/* Everything that objects depend on, one line each. */
 static const char *inputs_of(const struct af_build *build, const struct af_build_place *place)
 {
     const struct af_machine *machine = build->machine;
@@ -176,7 +177,7 @@ enum anyflash_status af_build_find_place(const struct af_build *build,
         return af_fail_memory(err);
     if (root == NULL || python == NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       root == NULL ? "no home folder for the build's cache"
+                       root == NULL ? "no home folder for the cache: set ANYFLASH_CACHE"
                                     : "the environment's interpreter is not known");
     status = check_root(root, err);
     if (status != ANYFLASH_OK)
@@ -200,4 +201,42 @@ enum anyflash_status af_build_find_place(const struct af_build *build,
         return af_fail_memory(err);
     *place_out = place;
     return ANYFLASH_OK;
+}
+
+const char *af_build_find_objects(const struct af_build *build,
+                                  const struct af_build_place *place, const char *start)
+{
+    const char *objects = af_path_join(build->arena, place->folder, "objects");
+    DIR *opened = objects == NULL ? NULL : opendir(objects);
+    struct dirent *entry;
+    const char *found = NULL;
+    while (opened != NULL && found == NULL && (entry = readdir(opened)) != NULL) {
+        if (af_starts_with(entry->d_name, start))
+            found = af_path_join(build->arena, objects, entry->d_name);
+    }
+    if (opened != NULL)
+        closedir(opened);
+    return found;
+}
+
+const char *af_build_object_folder(const struct af_build *build,
+                                   const struct af_build_place *place)
+{
+    const char *folder = af_build_find_objects(build, place, "temp.");
+    return folder == NULL ? NULL : af_path_join(build->arena, folder, "csrc/flash_attn");
+}
+
+enum anyflash_status af_build_drop_copies(struct af_build *build,
+                                          const struct af_build_place *place,
+                                          struct anyflash_error *err)
+{
+    static const char *const starts[] = {"lib.", "bdist."};
+    for (size_t i = 0; i < AF_COUNT(starts); i++) {
+        const char *folder = af_build_find_objects(build, place, starts[i]);
+        enum anyflash_status status =
+            folder == NULL ? ANYFLASH_OK : af_build_remove_folder(folder, err);
+        if (status != ANYFLASH_OK)
+            return status;
+    }
+    return build->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

@@ -1,29 +1,25 @@
 /*
- * preflight.c: the prerequisites of a build, live. A compiler that is there may
- * still not run: both are asked for something small, with a time limit.
+ * preflight.c: the prerequisites of a build on this machine: those of the machine's
+ * record, and those that need a program to run or the cache to be read. A compiler
+ * that exists may still not run, so both compile something small, with a time limit.
  */
-#include "kit/build/preflight.h"
-#include "kit/build/offer/rung_build.h"
-
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/build/offer/build_cost.h"
-#include "kit/build/offer/build_fix.h"
-#include "kit/build/parts.h"
+#include "kit/build/build_steps.h"
+#include "kit/build/offer/rung_build.h"
 #include "kit/system/file.h"
 #include "kit/system/program.h"
 
 #define ANSWER_MS 20000
 #define LINE_BYTES 300
 
-/* Prints the folder of Python.h, and whether it can make environments by itself. */
-static const char python_question[] =
+/* Prints the folder of Python.h, and whether Python has venv and pip. */
+static const char python_script[] =
     "import sysconfig, importlib.util as u\n"
     "print(sysconfig.get_path('include'))\n"
     "print(all(u.find_spec(name) for name in ('venv', 'ensurepip')))\n";
 
-/* A check that is being made. */
 struct checking {
     struct af_build *build;
     struct af_build_check *check;
@@ -41,7 +37,7 @@ static void add(struct checking *checking, const char *name, enum af_answer answ
                                      .fix = answer == AF_YES ? NULL : fix};
 }
 
-/* The row called so, or NULL. */
+/* The row of that name, or NULL. */
 static struct af_prerequisite *row_of(const struct checking *checking, const char *name)
 {
     for (size_t i = 0; i < checking->check->row_count; i++) {
@@ -51,7 +47,7 @@ static struct af_prerequisite *row_of(const struct checking *checking, const cha
     return NULL;
 }
 
-/* Runs a program; the answer is NULL and *why_out says why when it does not end well. */
+/* The output of a program; NULL if it fails, and *why_out says why. */
 static const char *ask(struct checking *checking, const char *const *argv, const char **why_out)
 {
     struct af_arena *arena = checking->build->arena;
@@ -62,30 +58,29 @@ static const char *ask(struct checking *checking, const char *const *argv, const
     enum anyflash_status status = af_program_run(&program, arena, &result, &err);
     arena->failed |= status == ANYFLASH_E_NO_MEMORY;
     if (status == ANYFLASH_E_TIMEOUT) {
-        *why_out = af_arena_format(arena, "'%s' does not answer within %d seconds", argv[0],
+        *why_out = af_arena_format(arena, "'%s' did not answer within %d s", argv[0],
                                    ANSWER_MS / 1000);
         return NULL;
     }
     if (status != ANYFLASH_OK) {
-        *why_out = af_arena_format(arena, "'%s' does not run: %s", argv[0], err.message);
+        *why_out = af_arena_format(arena, "cannot run '%s': %s", argv[0], err.message);
         return NULL;
     }
     if (result.exit_code != 0) {
         struct af_span said = result.errors.len > 0 ? result.errors : result.output;
         struct af_span first = {"", 0};
         af_text_line(&said, &first);
-        *why_out =
-            result.exit_code == 127
-                ? af_arena_format(arena, "'%s' is not there", argv[0])
-                : af_arena_format(arena, "'%s' ends with exit code %d: %s", argv[0],
-                                  result.exit_code,
-                                  af_text_quote(line, sizeof line, first.data, first.len));
+        *why_out = result.exit_code == 127
+                       ? af_arena_format(arena, "'%s' was not found", argv[0])
+                       : af_arena_format(
+                             arena, "'%s' failed (exit code %d): %s", argv[0], result.exit_code,
+                             af_text_quote(line, sizeof line, first.data, first.len));
         return NULL;
     }
     return af_arena_text_n(arena, result.output.data, result.output.len);
 }
 
-/* A row that did not say no by the facts does when the program does not work. */
+/* Changes the row's answer to no if the program does not work. */
 static void check_program(struct checking *checking, const char *name, const char *const *argv,
                           const char *fix)
 {
@@ -116,37 +111,38 @@ static void check_compilers(struct checking *checking, bool from_index)
                                        NULL};
         if (af_fact_truth(&toolkit->torch_takes_it) == AF_YES && version[0] != NULL)
             check_program(checking, "cuda-toolkit", version,
-                          "install the toolkit again; or take the package index's: --toolkit "
-                          "index");
+                          "reinstall the toolkit, or use the package index's: --toolkit index");
     }
 }
 
-/* Headers to compile extensions with, and how an environment of our own is made. */
+/* Headers to compile extensions with, and a tool to make the build's environment. */
 static void check_python(struct checking *checking)
 {
     struct af_build *build = checking->build;
     struct af_arena *arena = build->arena;
     const char *python = af_fact_text_or(&build->machine->python.executable, NULL);
-    const char *const argv[] = {python, "-I", "-c", python_question, NULL};
+    const char *const argv[] = {python, "-I", "-c", python_script, NULL};
     const char *why = "the environment's interpreter is not known";
     const char *answer = python == NULL ? NULL : ask(checking, argv, &why);
     const struct af_build_place none = {.environment = ""};
     const char *uv = af_build_uv(build, &none);
     if (answer == NULL) {
-        add(checking, "python-headers", AF_NO, why, "name an environment: --python PATH");
+        add(checking, "python-headers", AF_NO, why, "name the environment: --python PATH");
         return;
     }
     size_t len = strcspn(answer, "\n");
     const char *header = af_path_join(arena, af_arena_text_n(arena, answer, len), "Python.h");
     bool there = header != NULL && af_file_is_regular(header);
     add(checking, "python-headers", there ? AF_YES : AF_NO,
-        there ? header : af_arena_format(arena, "no %s", header == NULL ? "" : header),
+        there ? header
+              : af_arena_format(arena, "%s does not exist", header == NULL ? "" : header),
         af_fix_python_headers(build->machine, arena));
     bool venv = strstr(answer + len, "True") != NULL;
     add(checking, "installer", uv != NULL || venv ? AF_YES : AF_NO,
-        uv != NULL ? af_arena_format(arena, "uv, %s", uv)
-                   : (venv ? "Python's own venv and pip; uv comes into the build's environment"
-                           : "neither uv nor Python's own venv and pip"),
+        uv != NULL
+            ? af_arena_format(arena, "uv, %s", uv)
+            : (venv ? "Python's own venv and pip; uv is installed into the build's environment"
+                    : "neither uv nor Python's own venv and pip"),
         "install uv: pip install uv");
 }
 
@@ -173,7 +169,7 @@ static bool says_no(const struct af_build_check *check)
     return false;
 }
 
-/* What an earlier build left: without it the network is needed. */
+/* What an earlier build left in the cache: the rest needs the network. */
 static void check_kept(struct checking *checking)
 {
     struct af_build *build = checking->build;
@@ -182,7 +178,7 @@ static void check_kept(struct checking *checking)
     struct anyflash_error why = {0};
     const char *root = af_build_root(arena);
     if (root == NULL || af_build_find_place(build, &place, &why) != ANYFLASH_OK) {
-        if (!says_no(checking->check)) /* else a row above says why */
+        if (!says_no(checking->check)) /* otherwise a row above says why */
             add(checking, "build-environment", AF_NO, af_arena_text(arena, why.message),
                 "set ANYFLASH_CACHE to another folder");
         return;
@@ -193,26 +189,25 @@ static void check_kept(struct checking *checking)
                    (archive != NULL && af_file_is_regular(archive));
     bool tools = is_kept(arena, place.environment, "complete");
     add(checking, "sources", sources || !build->offline ? AF_YES : AF_NO,
-        sources          ? "kept from an earlier build"
-        : build->offline ? "not kept here, and --offline forbids getting them"
-                         : "come from the Python package index, compared with its hash",
-        "once without --offline");
+        sources          ? "in the cache from an earlier build"
+        : build->offline ? "not in the cache, and --offline forbids the download"
+                         : "downloaded from the Python package index, with its hash checked",
+        "run it once without --offline");
     add(checking, "build-environment", tools || !build->offline ? AF_YES : AF_UNKNOWN,
         tools            ? place.environment
-        : build->offline ? "not made yet: only what the installer has kept can be taken"
-                         : "is made in the cache; your environment is only read",
-        "once without --offline");
+        : build->offline ? "not made yet: with --offline only the installer's cache can be used"
+                         : "will be made in the cache; your environment is only read",
+        "run it once without --offline");
 }
 
-/* --given, by which `plan` is told what it cannot see, is no option of `build`. */
+/* `build` has no --given, which the usual fixes of unknown facts name. */
 static void name_own_options(struct checking *checking)
 {
     static const struct {
         const char *name, *fix;
-    } rows[] = {{"host-compiler",
-                 "name one whose version can be read: CC=gcc-12 CXX=g++-12 anyflash build"},
-                {"memory", "say how much a build may take: anyflash build --memory 8G"},
-                {"disk", "set ANYFLASH_CACHE to a folder with room"}};
+    } rows[] = {{"host-compiler", "choose a compiler: CC=gcc-12 CXX=g++-12 anyflash build"},
+                {"memory", "say how much memory the build may use: anyflash build --memory 8G"},
+                {"disk", "set ANYFLASH_CACHE to a folder with enough space"}};
     for (size_t i = 0; i < AF_COUNT(rows); i++) {
         struct af_prerequisite *row = row_of(checking, rows[i].name);
         if (row != NULL && row->answer == AF_UNKNOWN)
@@ -220,15 +215,14 @@ static void name_own_options(struct checking *checking)
     }
 }
 
-/* What the rows say together. */
 static void conclude(struct af_build_check *check)
 {
     for (size_t i = 0; i < check->row_count; i++) {
         const struct af_prerequisite *row = &check->rows[i];
-        bool gets_past =
+        bool is_risk_only =
             strcmp(row->name, "memory") == 0 || strcmp(row->name, "temporary-folder") == 0;
         check->missing_count += row->answer == AF_NO;
-        if (row->answer == AF_NO && !gets_past && check->obstacle == NULL)
+        if (row->answer == AF_NO && !is_risk_only && check->obstacle == NULL)
             check->obstacle = row;
     }
     check->can_start = check->missing_count == 0;
@@ -238,18 +232,13 @@ enum anyflash_status af_build_check(struct af_build *build, struct af_build_reso
                                     struct af_build_check *check_out,
                                     struct anyflash_error *err)
 {
-    static const enum af_fit_toolkit_from from[] = {
-        [AF_BUILD_TOOLKIT_AUTO] = AF_FIT_TOOLKIT_AUTO,
-        [AF_BUILD_TOOLKIT_SYSTEM] = AF_FIT_TOOLKIT_SYSTEM,
-        [AF_BUILD_TOOLKIT_INDEX] = AF_FIT_TOOLKIT_INDEX,
-    };
     int64_t kept = resources.disk_bytes > 0 ? kept_bytes(build) : 0;
     const struct af_fit_options options = {.build_peak_bytes = resources.peak_bytes,
                                            .build_disk_bytes = resources.disk_bytes - kept,
                                            .build_targets = build->slim.archs,
                                            .build_target_count = build->slim.arch_count,
                                            .build_memory_bytes = (int64_t)build->memory_bytes,
-                                           .build_toolkit = from[build->toolkit]};
+                                           .build_toolkit = build->toolkit};
     struct checking checking = {build, check_out};
     struct af_rung rung;
     enum anyflash_status status =

@@ -1,8 +1,8 @@
 /*
- * selection.c: what the driver is told of a selection, what the governor is
- * told of its compiler calls, and the gates.
+ * selection.c: a selection as the driver reads it, its compiler calls as the
+ * governor predicts them, and the compiler wrappers.
  */
-#include "kit/build/parts.h"
+#include "kit/build/build_steps.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "kit/system/output.h"
 
 #define STUBS_FILE "kernels_left_out"
-#define TAIL_BYTES (UINT64_C(1) << 30) /* after cicc's front end: 0.7 GiB at most */
+#define TAIL_BYTES (UINT64_C(1) << 30) /* after cicc's front end; measured up to 0.7 GiB */
 #define LINK_BYTES (UINT64_C(300) << 20)
 
 static const char *pass_text(enum af_flash_operation pass)
@@ -25,7 +25,7 @@ static const char *pass_text(enum af_flash_operation pass)
                                             : "forward";
 }
 
-/* The sentence of a kernel that is left out, with the command that adds it. */
+/* The error message for a kernel that is left out, with the command that adds it. */
 static const char *message_of(const struct af_build *build, const struct af_slim_file *file)
 {
     struct af_slim more = build->slim;
@@ -54,7 +54,7 @@ static json_t *stub_of(const struct af_build *build, const struct af_slim_file *
         "head_dim", file->head_dim, "causal", file->causal, "message", message_of(build, file));
 }
 
-/* What a unit of two files includes. */
+/* A unit that includes two files. */
 static json_t *joined_of(const struct af_build *build, const struct af_slim_file *unit)
 {
     struct af_slim_file file = *unit;
@@ -65,7 +65,7 @@ static json_t *joined_of(const struct af_build *build, const struct af_slim_file
                      "includes", plain, af_slim_file_name(&file, build->arena));
 }
 
-/* What is compiled: files by name, and units of two. */
+/* What is compiled: single files, and units of two. */
 static bool add_units(const struct af_build *build, json_t *keep, json_t *joined)
 {
     struct af_slim_file units[AF_SLIM_FILES_MAX];
@@ -97,8 +97,8 @@ static bool add_stubs(const struct af_build *build, json_t *stubs)
 }
 
 /*
- * What flash_api.cpp says of a feature that was left out, and what adds it. The
- * advice names no head sizes: a build that grows does not compile it again.
+ * Advice for flash_api.cpp's messages about features that are left out. It names no
+ * head sizes, so that a build that grows does not compile this file again.
  */
 static bool add_refusals(const struct af_build *build, json_t *refusals)
 {
@@ -127,7 +127,7 @@ static bool add_refusals(const struct af_build *build, json_t *refusals)
     return good;
 }
 
-/* What the launchers ask of the GPU, as af_slim_gpu() knows it: their variables. */
+/* The launchers' variables about the GPU, as far as af_slim_gpu() knows them. */
 static json_t *gpu_of(const struct af_build *build)
 {
     struct af_slim_gpu gpu;
@@ -167,7 +167,7 @@ const char *af_build_local_version(const struct af_build *build)
                            af_slim_local(&build->slim, build->arena));
 }
 
-/* torch's headers demand C++20 from 2.14 on; setup.py asks for C++17. */
+/* torch's headers need C++20 from 2.14 on; setup.py requests C++17. */
 static const char *standard_of(const struct af_build *build)
 {
     int major = 0;
@@ -208,7 +208,10 @@ static enum anyflash_status write_json(struct af_build *build,
     return status;
 }
 
-/* A script of unchanging path and text, as both stand in every command. */
+/*
+ * A script that runs the compiler wrapper, the program's hidden command "gate". Its path
+ * and text never change, because both are part of each command that ninja compares.
+ */
 static enum anyflash_status write_wrapper(struct af_build *build,
                                           const struct af_build_place *place, const char *name,
                                           const char *compiler, struct anyflash_error *err)
@@ -269,7 +272,7 @@ void af_build_predict(void *context, const char *const *argv, struct af_predicti
     }
     *out = (struct af_prediction){.key = "link", .bytes = LINK_BYTES, .seconds = 2};
     snprintf(out->file, sizeof out->file, "%s",
-             writes ? "link" : ""); /* torch asks its version */
+             writes ? "link" : ""); /* torch asks for the version */
     if (source == NULL)
         return;
     snprintf(out->file, sizeof out->file, "%s", af_path_name(source));
@@ -277,7 +280,7 @@ void af_build_predict(void *context, const char *const *argv, struct af_predicti
     if (af_slim_file_parse(source, &file)) {
         name_kernel_key(build, &file, out);
         cost = af_slim_file_cost(&build->slim, &file);
-        if (build->slim.arch_count == 1) { /* for more, cicc runs again after ptxas */
+        if (build->slim.arch_count == 1) { /* with more targets cicc runs again after ptxas */
             out->rises = true;
             snprintf(out->tail, sizeof out->tail, "ptxas");
             out->tail_bytes = TAIL_BYTES;

@@ -1,11 +1,12 @@
 /*
- * sources.c: flash-attn's sources: their address and hash from uv, which knows
- * the index, without running any of them; downloaded, compared, unpacked.
+ * sources.c: finds flash-attn's sources and their hash through uv, which knows the
+ * user's index; downloads, checks and unpacks them.
  *
- * uv is told what the release requires (nothing): so it need not run setup.py
- * to find out.
+ * uv gets the release's requirements (none) from us, so it does not run setup.py to
+ * find them.
  */
-#include "kit/build/parts.h"
+#include "kit/base/url.h"
+#include "kit/build/build_steps.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -20,11 +21,11 @@
 #define LOCK_BYTES_MAX 65536u
 #define ARCHIVE_BYTES_MAX (UINT64_C(256) << 20)
 
-/* What the lock says of the one archive. */
+/* The one archive of the lock file. */
 struct archive {
     const char *url;
     const char *sha256;
-    const char *path; /* where it is kept */
+    const char *path; /* in the cache */
 };
 
 static enum anyflash_status read_lock(struct af_build *build, const char *path,
@@ -42,24 +43,24 @@ static enum anyflash_status read_lock(struct af_build *build, const char *path,
     const struct af_toml_item *hash = af_toml_get(af_toml_get(sdist, "hashes"), "sha256");
     if (url == NULL || url->text == NULL || hash == NULL || hash->text == NULL ||
         !af_sha256_is_hex(hash->text))
-        return af_fail(err, ANYFLASH_E_DATA, "the index has no sources of flash-attn %s",
-                       build->version);
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "the package index has no sources of flash-attn %s", build->version);
     archive->url = url->text;
     archive->sha256 = hash->text;
     return ANYFLASH_OK;
 }
 
-/* Asks uv, once; the answer is kept beside the archive. */
+/* Asks uv, once; its lock file is kept beside the archive. */
 static enum anyflash_status find_archive(struct af_build *build,
                                          const struct af_build_place *place, const char *folder,
                                          struct archive *archive, struct anyflash_error *err)
 {
     struct af_arena *arena = build->arena;
     const char *uv = af_build_uv(build, place);
-    const char *settings = af_path_join(arena, folder, "uv.toml"); /* beside the user's own */
+    const char *settings = af_path_join(arena, folder, "uv.toml"); /* added to the user's own */
     const char *wanted = af_arena_format(arena, "%s/%s.txt", folder, build->version);
     const char *lock = af_arena_format(arena, "%s/pylock.%s.toml", folder,
-                                       "flash-attn"); /* uv wants such a name */
+                                       "flash-attn"); /* uv requires such a name */
     const char *requirement = af_arena_format(arena, "flash-attn==%s\n", build->version);
     const char *about = af_arena_format(arena,
                                         "[[dependency-metadata]]\nname = \"flash-attn\"\n"
@@ -77,17 +78,18 @@ static enum anyflash_status find_archive(struct af_build *build,
         return status;
     if (build->offline || uv == NULL)
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
-                       build->offline ? "the sources of flash-attn %s are not kept here, and "
-                                        "--offline forbids getting them"
-                                      : "uv is needed to find the sources of flash-attn %s",
+                       build->offline
+                           ? "the sources of flash-attn %s are not in the cache, and "
+                             "--offline forbids the download"
+                           : "uv is needed to find the sources of flash-attn %s",
                        build->version);
     status = af_build_write_file(arena, settings, about, 0644, err);
     if (status == ANYFLASH_OK)
         status = af_build_write_file(arena, wanted, requirement, 0644, err);
     if (status == ANYFLASH_OK)
         status = af_build_call(build, place->log,
-                               "finding the sources in the Python package index (to name "
-                               "another one: UV_DEFAULT_INDEX=URL)",
+                               "finding the sources in the Python package index (for "
+                               "another index: UV_DEFAULT_INDEX=URL)",
                                argv, NULL, NULL, err);
     return status == ANYFLASH_OK ? read_lock(build, lock, archive, err) : status;
 }
@@ -101,31 +103,7 @@ static bool show_progress(void *context, uint64_t done, int64_t total)
     return !af_interrupted();
 }
 
-static int hex_digit(char c)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *found = c == '\0' ? NULL : strchr(digits, c | 0x20);
-    return found == NULL ? -1 : (int)(found - digits);
-}
-
-/* The path of "file:///a%20b"; NULL for every other address, and when memory fails. */
-static const char *path_of(struct af_arena *arena, const char *url)
-{
-    static const char scheme[] = "file://";
-    char *path =
-        af_starts_with(url, scheme) ? af_arena_text(arena, url + strlen(scheme)) : NULL;
-    char *to = path;
-    for (const char *at = path; at != NULL && *at != '\0'; at++, to++) {
-        bool coded = *at == '%' && hex_digit(at[1]) >= 0 && hex_digit(at[2]) >= 0;
-        *to = coded ? (char)(hex_digit(at[1]) * 16 + hex_digit(at[2])) : *at;
-        at += coded ? 2 : 0;
-    }
-    if (to != NULL)
-        *to = '\0';
-    return path;
-}
-
-/* From an index on the disk. */
+/* Copies the archive from an index on the disk. */
 static enum anyflash_status copy_archive(struct af_build *build, const struct archive *archive,
                                          const char *path, struct anyflash_error *err)
 {
@@ -133,51 +111,52 @@ static enum anyflash_status copy_archive(struct af_build *build, const struct ar
     enum anyflash_status status = af_file_sha256(path, hex, NULL, err);
     if (status == ANYFLASH_OK && !af_sha256_equal(hex, archive->sha256))
         return af_fail(err, ANYFLASH_E_DATA,
-                       "the sources of flash-attn %s in '%s' have another SHA-256 than the "
-                       "index says",
+                       "the sources of flash-attn %s in '%s' do not have the SHA-256 that "
+                       "the index states",
                        build->version, path);
     return status == ANYFLASH_OK ? af_file_place(build->arena, path, archive->path, err)
                                  : status;
 }
 
-static enum anyflash_status get(struct af_build *build, const struct archive *archive,
-                                struct anyflash_error *err)
+static enum anyflash_status download(struct af_build *build, const struct archive *archive,
+                                     struct anyflash_error *err)
 {
     char hex[AF_SHA256_HEX_BYTES];
     struct af_http *http = NULL;
-    /* Plain http only where the user's own index gave it, whose hashes came the same way. */
+    /* Plain http only if the user's own index uses it: the hash came the same way. */
     const struct af_http_options options = {
         .interrupted = af_interrupted, .allow_http = af_starts_with(archive->url, "http://")};
     struct af_download_result result;
-    const struct af_download download = {.url = archive->url,
-                                         .path = archive->path,
-                                         .sha256 = archive->sha256,
-                                         .size_bytes = -1,
-                                         .max_bytes = ARCHIVE_BYTES_MAX,
-                                         .progress = show_progress,
-                                         .context = build};
+    const struct af_download job = {.url = archive->url,
+                                    .path = archive->path,
+                                    .sha256 = archive->sha256,
+                                    .size_bytes = -1,
+                                    .max_bytes = ARCHIVE_BYTES_MAX,
+                                    .progress = show_progress,
+                                    .context = build};
     enum anyflash_status status = af_file_sha256(archive->path, hex, NULL, err);
     if (status == ANYFLASH_E_NO_MEMORY ||
         (status == ANYFLASH_OK && af_sha256_equal(hex, archive->sha256)))
         return status;
     if (build->offline)
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
-                       "the sources of flash-attn %s are not kept here whole, and --offline "
-                       "forbids getting them",
+                       "the sources of flash-attn %s are incomplete in the cache, and "
+                       "--offline forbids the download",
                        build->version);
-    const char *path = path_of(build->arena, archive->url);
+    const char *path = af_url_file_path(build->arena, archive->url);
     if (path != NULL || build->arena->failed)
         return path == NULL ? af_fail_memory(err) : copy_archive(build, archive, path, err);
     status = af_http_open(&options, &http, err);
     if (status == ANYFLASH_OK)
-        status = af_download_run(http, &download, &result, err);
+        status = af_download_run(http, &job, &result, err);
     af_http_close(http);
     return status;
 }
 
-/* The archive, in a folder that nobody else writes to, and all that is in it. */
-static enum anyflash_status bring(struct af_build *build, const struct af_build_place *place,
-                                  const char *folder, struct anyflash_error *err)
+/* Gets and unpacks the archive; the folder is locked. */
+static enum anyflash_status fetch_and_unpack(struct af_build *build,
+                                             const struct af_build_place *place,
+                                             const char *folder, struct anyflash_error *err)
 {
     struct archive archive;
     const char *script = af_path_join(build->arena, folder, "unpack.py");
@@ -186,7 +165,7 @@ static enum anyflash_status bring(struct af_build *build, const struct af_build_
     if (status == ANYFLASH_OK)
         status = find_archive(build, place, folder, &archive, err);
     if (status == ANYFLASH_OK)
-        status = get(build, &archive, err);
+        status = download(build, &archive, err);
     if (status == ANYFLASH_OK)
         status = af_build_write_file(build->arena, script, af_build_unpack_py, 0644, err);
     if (status != ANYFLASH_OK)
@@ -208,12 +187,12 @@ enum anyflash_status af_build_prepare_sources(struct af_build *build,
     if (folder == NULL || setup == NULL)
         return af_fail_memory(err);
     if (af_file_is_regular(setup))
-        return ANYFLASH_OK; /* unpacked: that happens as a whole or not at all */
+        return ANYFLASH_OK; /* unpacking is atomic */
     enum anyflash_status status = af_folder_make(root, 0755, err);
     if (status == ANYFLASH_OK)
         status = af_build_lock(build, folder, AF_BUILD_ALONE, &lock, err);
     if (status == ANYFLASH_OK)
-        status = bring(build, place, folder, err);
+        status = fetch_and_unpack(build, place, folder, err);
     if (lock >= 0)
         close(lock);
     return status;

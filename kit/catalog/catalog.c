@@ -6,7 +6,7 @@
 
 #include "kit/catalog/catalog_pack.h"
 #include "kit/catalog/catalog_rows.h"
-#include "kit/catalog/embedded.h"
+#include "kit/formats/embedded.h"
 
 static enum anyflash_status unpack_embedded(struct af_catalog *catalog,
                                             struct anyflash_error *err)

@@ -10,7 +10,7 @@
 
 #include "kit/base/sha256.h"
 #include "kit/catalog/catalog_pack.h"
-#include "kit/catalog/embedded.h"
+#include "kit/formats/embedded.h"
 
 #define MAGIC "AFU1"
 #define HEAD_BYTES (sizeof MAGIC - 1 + AF_SHA256_HEX_BYTES - 1)

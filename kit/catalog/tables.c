@@ -10,7 +10,7 @@
 
 #include "kit/base/json.h"
 #include "kit/base/text.h"
-#include "kit/catalog/embedded.h"
+#include "kit/formats/embedded.h"
 #include "kit/formats/version.h"
 
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 
 #include "kit/base/json.h"
 #include "kit/base/text.h"
-#include "kit/catalog/embedded.h"
+#include "kit/formats/embedded.h"
 
 #include <string.h>
 

@@ -16,7 +16,7 @@
 struct af_build_resources af_cli_build_resources(const struct af_build *build, int64_t cores)
 {
     struct af_offer_build_needs needs = af_offer_build_needs_of(
-        &build->slim, cores, 0, build->toolkit != AF_BUILD_TOOLKIT_SYSTEM);
+        &build->slim, cores, 0, build->toolkit != AF_FIT_TOOLKIT_SYSTEM);
     return (struct af_build_resources){(int64_t)needs.peak_bytes, (int64_t)needs.disk_bytes};
 }
 

@@ -4,7 +4,7 @@
 #ifndef AF_KIT_CLI_BUILD_CHECK_H
 #define AF_KIT_CLI_BUILD_CHECK_H
 
-#include "kit/build/preflight.h"
+#include "kit/build/build.h"
 #include "kit/cli/commands.h"
 
 /* What the selection needs, on `cores` cores, for the verdicts about room. */

@@ -5,7 +5,7 @@
 #ifndef AF_KIT_CLI_BUILD_VIEW_H
 #define AF_KIT_CLI_BUILD_VIEW_H
 
-#include "kit/build/end_time.h"
+#include "kit/build/build.h"
 #include "kit/build/governor/govern.h"
 #include "kit/cli/commands.h"
 

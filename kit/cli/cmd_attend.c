@@ -6,17 +6,27 @@
 #include <string.h>
 #include <time.h>
 
+#include "kit/base/json.h"
 #include "kit/cli/commands.h"
-#include "kit/cli/file_output.h"
-#include "kit/cli/json_parts.h"
 #include "kit/cli/numbers.h"
-#include "kit/cli/tensor_input.h"
+#include "kit/formats/npy.h"
+#include "kit/system/file.h"
+#include "kit/system/output.h"
 
 #define ROLES 3
+#define SHOWN_BYTES 160
+
+/* A mapped .npy file. */
+struct input {
+    const char *shown; /* the file's name for errors, scrubbed */
+    struct af_mapping mapping;
+    void *copy; /* of the numbers, where they are unaligned in the file */
+    struct af_npy_array array;
+};
 
 /* One run: inputs q, k, v, the problem, what is written. */
 struct attend {
-    struct af_tensor_input inputs[ROLES];
+    struct input inputs[ROLES];
     bool is_bhsd;
     struct anyflash_attend_args args;
     int32_t threads;
@@ -35,34 +45,76 @@ static const char *value_of(const struct af_cli *cli, enum af_option_id id)
 }
 
 /* --dtype: what 16 bits without a type are. */
-static enum anyflash_status read_raw(const struct af_cli *cli, enum af_element *raw_out,
+static enum anyflash_status read_raw(const struct af_cli *cli, enum af_npy_element *raw_out,
                                      struct anyflash_error *err)
 {
     const char *dtype = value_of(cli, AF_OPTION_DTYPE);
-    *raw_out = af_equal(dtype, "bf16")  ? AF_ELEMENT_BF16
-               : af_equal(dtype, "f16") ? AF_ELEMENT_F16
-                                        : AF_ELEMENT_RAW16;
-    if (dtype != NULL && *raw_out == AF_ELEMENT_RAW16)
+    *raw_out = af_equal(dtype, "bf16")  ? AF_NPY_BF16
+               : af_equal(dtype, "f16") ? AF_NPY_F16
+                                        : AF_NPY_RAW16;
+    if (dtype != NULL && *raw_out == AF_NPY_RAW16)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--dtype takes bf16 or f16");
     return ANYFLASH_OK;
 }
 
-/* One word: a safetensors file with q, k and v. Three: one each. */
+/* The engine reads numbers at multiples of their size; the format does not promise it. */
+static enum anyflash_status align(struct input *input, struct anyflash_error *err)
+{
+    struct af_npy_array *array = &input->array;
+    if ((uintptr_t)array->data % af_npy_element_bytes(array->element) == 0 || array->len == 0)
+        return ANYFLASH_OK;
+    input->copy = af_mem_alloc(array->len);
+    if (input->copy == NULL)
+        return af_fail_memory(err);
+    memcpy(input->copy, array->data, array->len);
+    array->data = input->copy;
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status open_input(struct af_cli *cli, const char *path,
+                                       enum af_npy_element raw, struct input *input,
+                                       struct anyflash_error *err)
+{
+    input->shown = af_text_scrub(&cli->arena, path, SHOWN_BYTES);
+    if (input->shown == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status = af_file_map(path, &input->mapping, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    struct af_span bytes = {(const char *)input->mapping.data, input->mapping.len};
+    status = af_npy_read(bytes, input->shown, &input->array, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (input->array.element == AF_NPY_RAW16)
+        input->array.element = raw;
+    if (input->array.element == AF_NPY_RAW16) {
+        cli->hint = "`--dtype bf16` says that they are bf16";
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "'%s' holds two bytes a number and does not say of which type",
+                       input->shown);
+    }
+    return align(input, err);
+}
+
+static void release_input(struct input *input)
+{
+    af_mem_free(input->copy);
+    af_file_unmap(&input->mapping);
+}
+
 static enum anyflash_status open_inputs(struct af_cli *cli, struct attend *attend,
                                         struct anyflash_error *err)
 {
     const struct af_word_list *words = &cli->options.words;
-    enum af_element raw = AF_ELEMENT_RAW16;
+    enum af_npy_element raw = AF_NPY_RAW16;
     enum anyflash_status status = read_raw(cli, &raw, err);
-    if (status == ANYFLASH_OK && words->count != 1 && words->count != ROLES) {
+    if (status == ANYFLASH_OK && words->count != ROLES) {
         cli->hint = "`anyflash attend q.npy k.npy v.npy -o o.npy`";
-        status = af_fail(err, ANYFLASH_E_ARGUMENT,
-                         "'attend' takes three files (or one safetensors file), not %zu",
+        status = af_fail(err, ANYFLASH_E_ARGUMENT, "'attend' takes three files, not %zu",
                          words->count);
     }
     for (size_t i = 0; i < ROLES && status == ANYFLASH_OK; i++)
-        status = af_tensor_input_open(&cli->arena, words->items[words->count == 1 ? 0 : i],
-                                      role_names[i], raw, &attend->inputs[i], &cli->hint, err);
+        status = open_input(cli, words->items[i], raw, &attend->inputs[i], err);
     return status;
 }
 
@@ -89,8 +141,8 @@ static const char *describe(struct af_arena *arena, const struct af_npy_array *a
     struct af_text text = {0};
     for (size_t i = 0; i < array->dim_count; i++)
         af_text_format(&text, "%s%lld", i > 0 ? ", " : "", (long long)array->dims[i]);
-    const char *shape =
-        af_arena_format(arena, "[%s] %s", af_text_get(&text), af_element_text(array->element));
+    const char *shape = af_arena_format(arena, "[%s] %s", af_text_get(&text),
+                                        af_npy_element_text(array->element));
     arena->failed = arena->failed || text.failed;
     af_text_release(&text);
     return shape != NULL ? shape : "";
@@ -177,11 +229,11 @@ static enum anyflash_status read_options(struct af_cli *cli, struct attend *atte
     return status;
 }
 
-static int32_t dtype_of(enum af_element element)
+static int32_t dtype_of(enum af_npy_element element)
 {
-    return element == AF_ELEMENT_F32   ? ANYFLASH_F32
-           : element == AF_ELEMENT_F16 ? ANYFLASH_F16
-                                       : ANYFLASH_BF16;
+    return element == AF_NPY_F32   ? ANYFLASH_F32
+           : element == AF_NPY_F16 ? ANYFLASH_F16
+                                   : ANYFLASH_BF16;
 }
 
 static struct anyflash_tensor view(const struct attend *attend, size_t role, void *data,
@@ -227,10 +279,10 @@ static enum anyflash_status make_outputs(struct af_cli *cli, struct attend *atte
     size_t left_out = q->dim_count == 4 ? 0 : 1; /* 1: q, k and v have no batch */
     attend->o = *q;
     attend->o.dims[3 - left_out] = dim(attend, 2, 1);
-    attend->lse = (struct af_npy_array){.element = AF_ELEMENT_F32, .dim_count = 3 - left_out};
+    attend->lse = (struct af_npy_array){.element = AF_NPY_F32, .dim_count = 3 - left_out};
     memcpy(attend->lse.dims, lse_dims + left_out, attend->lse.dim_count * sizeof lse_dims[0]);
-    if (!af_formats_array_bytes(&attend->o, &attend->o.len) ||
-        !af_formats_array_bytes(&attend->lse, &attend->lse.len))
+    if (!af_npy_array_bytes(&attend->o, &attend->o.len) ||
+        !af_npy_array_bytes(&attend->lse, &attend->lse.len))
         return af_fail(err, ANYFLASH_E_LIMIT, "the output would be too large");
     attend->o_memory = af_mem_alloc(attend->o.len + 1);
     attend->o.data = attend->o_memory;
@@ -261,13 +313,25 @@ static enum anyflash_status compute(struct attend *attend, struct anyflash_error
     return status;
 }
 
+static enum anyflash_status write_array(struct af_arena *arena, const char *path,
+                                        const struct af_npy_array *array,
+                                        struct anyflash_error *err)
+{
+    char head[AF_NPY_WRITTEN_BYTES_MAX];
+    const struct af_span pieces[] = {
+        {head, af_npy_head(array, head)},
+        {(const char *)array->data, array->len},
+    };
+    return af_file_write(arena, path, pieces, AF_COUNT(pieces), err);
+}
+
 static enum anyflash_status write_outputs(struct af_cli *cli, const struct attend *attend,
                                           struct anyflash_error *err)
 {
     enum anyflash_status status =
-        af_cli_npy_write(&cli->arena, value_of(cli, AF_OPTION_OUTPUT), &attend->o, err);
+        write_array(&cli->arena, value_of(cli, AF_OPTION_OUTPUT), &attend->o, err);
     if (status == ANYFLASH_OK && attend->lse_memory != NULL)
-        status = af_cli_npy_write(&cli->arena, value_of(cli, AF_OPTION_LSE), &attend->lse, err);
+        status = write_array(&cli->arena, value_of(cli, AF_OPTION_LSE), &attend->lse, err);
     return status;
 }
 
@@ -278,10 +342,10 @@ static json_t *json_file(struct af_cli *cli, enum af_option_id id,
     if (!af_option_given(&cli->options, id))
         return json_null();
     for (size_t i = 0; i < array->dim_count; i++)
-        shape = af_cli_json_append(shape, json_integer(array->dims[i]));
+        shape = af_json_append(shape, json_integer(array->dims[i]));
     return json_pack("{s:s, s:s, s:o}", "file",
                      af_text_scrub(&cli->arena, value_of(cli, id), 4096), "dtype",
-                     af_element_text(array->element), "shape", shape);
+                     af_npy_element_text(array->element), "shape", shape);
 }
 
 static enum anyflash_status answer(struct af_cli *cli, const struct attend *attend,
@@ -304,7 +368,7 @@ static enum anyflash_status answer(struct af_cli *cli, const struct attend *atte
 static void release(struct attend *attend)
 {
     for (size_t i = 0; i < ROLES; i++)
-        af_tensor_input_release(&attend->inputs[i]);
+        release_input(&attend->inputs[i]);
     af_mem_free(attend->o_memory);
     af_mem_free(attend->lse_memory);
 }

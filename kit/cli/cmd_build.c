@@ -10,7 +10,7 @@
 
 #include "kit/base/text.h"
 #include "kit/build/build.h"
-#include "kit/build/offer/build_cost.h"
+#include "kit/build/offer/offer.h"
 #include "kit/cli/build_check.h"
 #include "kit/cli/build_clean.h"
 #include "kit/cli/build_matrix.h"
@@ -102,9 +102,9 @@ static enum anyflash_status read_manner(const struct af_cli *cli, struct af_buil
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--jobs takes a number from 1 to %d",
                        AF_GOVERN_JOBS_MAX);
     build->slots = (unsigned)count;
-    build->toolkit = af_equal(toolkit, "system")  ? AF_BUILD_TOOLKIT_SYSTEM
-                     : af_equal(toolkit, "index") ? AF_BUILD_TOOLKIT_INDEX
-                                                  : AF_BUILD_TOOLKIT_AUTO;
+    build->toolkit = af_equal(toolkit, "system")  ? AF_FIT_TOOLKIT_SYSTEM
+                     : af_equal(toolkit, "index") ? AF_FIT_TOOLKIT_INDEX
+                                                  : AF_FIT_TOOLKIT_AUTO;
     return ANYFLASH_OK;
 }
 

@@ -35,8 +35,8 @@ static void view_machines(struct af_page *page, const struct af_machines *machin
     for (size_t i = 0; i < machines->count; i++) {
         const struct af_machine *machine = machines->pointers[i];
         af_page_format(
-            page, 5, i == 0 ? "For  " : "and  ", AF_TONE_PLAIN,
-            "%s: %s, Python %s, torch %s, %s", machine->name,
+            page, 4, i == 0 ? "For " : "and ", AF_TONE_PLAIN, "%s: %s, Python %s, torch %s, %s",
+            machine->name,
             af_fact_text_or(&machine->platform.distribution,
                             af_fact_text_or(&machine->platform.os, "unknown system")),
             af_fact_text_or(&machine->python.version, "unknown"),
@@ -47,29 +47,75 @@ static void view_machines(struct af_page *page, const struct af_machines *machin
     }
 }
 
-static void view_decision(struct af_page *page, const struct plan *plan)
+/* What the recommended rung means for the reader. */
+static const char *answer_start(const struct plan *plan, const struct af_rung *rung)
+{
+    switch (rung->kind) {
+    case AF_RUNG_WHEEL:
+        return rung->answer == AF_YES ? "A wheel fits: " : "A wheel may fit: ";
+    case AF_RUNG_TORCH_KERNELS:
+        return "Use torch's own kernels: ";
+    case AF_RUNG_TORCH_CHANGE:
+        return plan->inputs.machines.pointers[0]->torch.version.state == AF_FACT_ABSENT
+                   ? "Install torch: "
+                   : "Change torch: ";
+    case AF_RUNG_BUILD:
+        return "Build it here: ";
+    default:
+        return "Use the engine of anyflash: ";
+    }
+}
+
+/* The answer, in one line. */
+static void view_answer(struct af_page *page, const struct plan *plan)
 {
     const struct af_decision *decision = &plan->answer.decision;
     const struct af_rung *rung = af_plan_answer_rung(&plan->answer);
-    if (rung == NULL && decision->missing_fact != NULL) {
-        af_page_format(page, 10, "Decision: ", AF_TONE_STRONG,
-                       "none yet: state the %s, which decides between the ways below",
+    if (rung != NULL)
+        af_page_format(page, 0, "", AF_TONE_STRONG, "%s%s", answer_start(plan, rung),
+                       rung->summary == NULL ? "" : rung->summary);
+    else if (decision->missing_fact != NULL)
+        af_page_format(page, 0, "", AF_TONE_STRONG, "No decision yet: the %s is not known",
                        decision->missing_fact);
-        return;
+    else if (plan->inputs.request.fit.has_preference)
+        af_page_format(page, 0, "", AF_TONE_STRONG, "The preferred way is not possible: %s",
+                       af_rung_name(decision->recommended));
+    else
+        af_page_add(page, 0, "", AF_TONE_STRONG, "No way is possible on this machine");
+}
+
+/* Steps that `anyflash install` does: not those that are the user's, as a build. */
+static bool can_install(const struct af_plan *plan)
+{
+    bool brings = false;
+    for (size_t i = 0; i < plan->step_count; i++) {
+        enum af_step_kind kind = plan->steps[i].kind;
+        if (kind == AF_STEP_ENVIRONMENT || kind == AF_STEP_BUILD)
+            return false;
+        brings = brings || kind == AF_STEP_WHEEL || kind == AF_STEP_TORCH;
     }
-    if (rung == NULL) {
-        af_page_format(page, 10, "Decision: ", AF_TONE_STRONG, "none, %s",
-                       plan->inputs.request.fit.has_preference
-                           ? "the preferred way is not possible"
-                           : "no way is possible");
-        return;
-    }
-    af_page_format(page, 10, "Decision: ", AF_TONE_STRONG, "%s",
-                   af_rung_name(decision->recommended));
-    if (rung->summary != NULL)
-        af_page_add(page, 2, "  ", AF_TONE_PLAIN, rung->summary);
-    if (rung->wheel != NULL)
-        af_page_add(page, 2, "  ", AF_TONE_PLAIN, rung->wheel->filename);
+    return brings;
+}
+
+/* The one thing to do now, in one line; NULL: the steps say it. */
+static const char *next_text(struct af_cli *cli, const struct plan *plan)
+{
+    const struct af_decision *decision = &plan->answer.decision;
+    const struct af_rung *rung = af_plan_answer_rung(&plan->answer);
+    if (rung == NULL && decision->missing_fact != NULL)
+        return af_cli_missing_fact_hint(decision);
+    if (rung == NULL)
+        return "`anyflash plan -v` says what each way lacks";
+    if (plan->answer.plan.step_count == 0)
+        return NULL;
+    if (!can_install(&plan->answer.plan))
+        return rung->kind == AF_RUNG_BUILD ? "run the first command below" : NULL;
+    if (af_machines_named(&cli->options))
+        return "run the steps below on that machine";
+    if (rung->kind == AF_RUNG_TORCH_CHANGE)
+        return af_arena_format(&cli->arena, "`anyflash install --allow-torch-change %s+%s`",
+                               rung->torch_version, rung->torch_cuda);
+    return "`anyflash install` does the steps below; `anyflash undo` undoes them";
 }
 
 /* The best wheel that may load and is not proved to. */
@@ -89,31 +135,51 @@ static void view_proof(struct af_page *page, const struct plan *plan)
     af_page_command(page, 4, proof->install);
 }
 
+static void view_near_misses(struct af_page *page, const struct plan *plan, bool all)
+{
+    const struct af_decision *decision = &plan->answer.decision;
+    bool has_wheel = decision->possible && decision->recommended == AF_RUNG_WHEEL;
+    if (decision->near_miss_count == 0 || (has_wheel && !all))
+        return;
+    af_page_gap(page);
+    af_page_add(page, 0, "", AF_TONE_STRONG, "Why not the obvious wheels");
+    af_cli_filter_counts_view(page, decision);
+    if (all)
+        af_cli_near_misses_view(page, decision);
+    else
+        af_cli_near_misses_short(page, decision);
+}
+
+/* The answer first, then the next step; with -v every way with reasons and cost. */
 static void view(struct af_cli *cli, const struct plan *plan)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    const struct af_plan_answer *answer = &plan->answer;
+    bool all = af_option_given(&cli->options, AF_OPTION_VERBOSE);
+    const char *next = next_text(cli, plan);
+    view_answer(&page, plan);
+    if (next != NULL)
+        af_page_format(&page, 6, "Next: ", AF_TONE_PLAIN, "%s", next);
     view_machines(&page, &plan->inputs.machines, plan->inputs.request.fit.arch, &cli->arena);
-    view_decision(&page, plan);
-    if (plan->answer.has_plan && plan->answer.plan.step_count > 0) {
+    if (answer->has_plan && answer->plan.step_count > 0) {
         af_page_gap(&page);
         af_page_add(&page, 0, "", AF_TONE_STRONG, "Steps");
-        af_cli_steps_view(&page, &plan->answer.plan, SIZE_MAX, &cli->arena);
+        af_cli_steps_view(&page, &answer->plan, SIZE_MAX, &cli->arena);
     }
     af_page_gap(&page);
-    af_page_add(&page, 0, "", AF_TONE_STRONG, "Every way, best first");
-    const struct af_offer_build_offer *offers =
-        plan->answer.offer_count > 0 ? plan->answer.offers : NULL;
-    af_rungs_view(&page, &plan->answer.decision,
-                  af_option_given(&cli->options, AF_OPTION_VERBOSE) ? AF_CLI_RUNG_ALL
-                                                                    : AF_CLI_RUNG_FULL,
-                  offers, &cli->arena);
-    view_proof(&page, plan);
-    if (plan->answer.decision.near_miss_count > 0) {
-        af_page_gap(&page);
-        af_page_add(&page, 0, "", AF_TONE_STRONG, "Why not the obvious wheels");
-        af_cli_filter_counts_view(&page, &plan->answer.decision);
-        af_cli_near_misses_view(&page, &plan->answer.decision);
+    if (all) {
+        af_page_add(&page, 0, "", AF_TONE_STRONG, "Every way, best first");
+        af_cli_rungs_view(&page, &answer->decision,
+                          answer->offer_count > 0 ? answer->offers : NULL, &cli->arena);
+    } else {
+        af_page_add(&page, 0, "", AF_TONE_STRONG,
+                    answer->decision.possible ? "Other ways (-v says more)"
+                                              : "Every way (-v says more)");
+        af_cli_rungs_table(&page, &answer->decision, true,
+                           answer->offer_count > 0 ? answer->offers : NULL, &cli->arena);
     }
+    view_proof(&page, plan);
+    view_near_misses(&page, plan, all);
 }
 
 /* --quiet: only the commands, so that they can be piped into a shell. */

@@ -1,14 +1,11 @@
 /*
- * cmd_wheelhouse.c: `anyflash wheelhouse DIR`: an index of the wheels in a
- * folder, and how uv and pip install from it.
+ * cmd_wheelhouse.c: `anyflash wheelhouse DIR`: a package index of the wheels in a
+ * folder, and the command that installs from it.
  */
-#include <string.h>
-
 #include "kit/cli/commands.h"
 #include "kit/cli/json_parts.h"
 #include "kit/cli/page.h"
 #include "kit/install/wheelhouse.h"
-#include "kit/system/file.h"
 
 #define OTHERS_SHOWN 5u
 
@@ -27,12 +24,9 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct af_wheel
 {
     json_t *wheels = json_array();
     json_t *left_out = json_array();
-    json_t *tables = json_array();
     json_t *others = json_array();
     for (size_t i = 0; i < house->wheel_count; i++) {
-        if (house->wheels[i].is_table)
-            tables = af_cli_json_append(tables, json_string(house->wheels[i].filename));
-        else if (i < house->listed_count)
+        if (i < house->listed_count)
             wheels = af_cli_json_append(wheels, wheel_json(&house->wheels[i]));
         else
             left_out = af_cli_json_append(left_out, wheel_json(&house->wheels[i]));
@@ -41,10 +35,10 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct af_wheel
         others = af_cli_json_append(others, json_string(house->others[i]));
     return af_cli_json_take(
         cli,
-        json_pack(
-            "{s:s, s:s?, s:o, s:o, s:o, s:o}", "schema", "anyflash-wheelhouse/1", "index",
-            house->listed_count > 0 ? af_text_scrub(&cli->arena, house->index, 4096) : NULL,
-            "wheels", wheels, "left_out", left_out, "variant_tables", tables, "others", others),
+        json_pack("{s:s, s:s?, s:o, s:o, s:o}", "schema", "anyflash-wheelhouse/1", "index",
+                  house->listed_count > 0 ? af_text_scrub(&cli->arena, house->index, 4096)
+                                          : NULL,
+                  "wheels", wheels, "left_out", left_out, "others", others),
         err);
 }
 
@@ -53,35 +47,13 @@ static void remark_others(struct af_cli *cli, const struct af_wheelhouse *house)
     struct af_text text = {0};
     if (house->other_count == 0)
         return;
-    af_text_format(&text, "no wheels, passed over: ");
+    af_text_format(&text, "these are not wheels: ");
     for (size_t i = 0; i < house->other_count && i < OTHERS_SHOWN; i++)
         af_text_format(&text, "%s%s", i == 0 ? "" : ", ", house->others[i]);
     if (house->other_count > OTHERS_SHOWN)
         af_text_format(&text, " and %zu more", house->other_count - OTHERS_SHOWN);
     if (!text.failed)
         af_cli_remark(cli, af_text_get(&text));
-    af_text_release(&text);
-}
-
-/* "uv pip install --default-index file:///srv/wheels/simple flash-attn". */
-static void add_command(struct af_cli *cli, struct af_page *page,
-                        const struct af_wheelhouse *house)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                "0123456789-._~/";
-    const char *folder = af_file_real_path(&cli->arena, house->index);
-    struct af_text text = {0};
-    af_text_add(&text, "uv pip install --default-index file://");
-    for (const char *c = folder; c != NULL && *c != '\0'; c++) {
-        if (strchr(plain, *c) != NULL)
-            af_text_add_n(&text, c, 1);
-        else
-            af_text_format(&text, "%%%02X", (unsigned)(unsigned char)*c);
-    }
-    af_text_format(&text, "/ --no-deps %s", house->wheels[0].project);
-    if (folder != NULL)
-        af_page_command(page, 0, af_text_get(&text));
-    cli->out.failed |= text.failed;
     af_text_release(&text);
 }
 
@@ -98,16 +70,21 @@ static void view(struct af_cli *cli, const struct af_wheelhouse *house)
     }
     if (house->listed_count == 0) {
         af_page_add(&page, 0, "", AF_TONE_BAD,
-                    house->emptied ? "no wheel to list: the index is empty now"
-                                   : "no wheel to list: nothing was written");
+                    house->emptied ? "no wheel can be listed: the index is empty now"
+                                   : "no wheel can be listed: nothing was written");
         return;
     }
-    size_t count = house->listed_count - house->table_count;
-    af_page_format(&page, 0, "", AF_TONE_GOOD, "index of %zu %s of %zu %s: %s", count,
-                   count == 1 ? "wheel" : "wheels", house->project_count,
-                   house->project_count == 1 ? "package" : "packages",
+    af_page_format(&page, 0, "", AF_TONE_GOOD, "index of %zu %s of %zu %s: %s",
+                   house->listed_count, house->listed_count == 1 ? "wheel" : "wheels",
+                   house->project_count, house->project_count == 1 ? "package" : "packages",
                    af_text_scrub(&cli->arena, house->index, 4096));
-    add_command(cli, &page, house);
+    if (house->index_url == NULL)
+        return;
+    const char *command =
+        af_arena_format(&cli->arena, "uv pip install --default-index %s --no-deps %s",
+                        house->index_url, house->wheels[0].project);
+    if (command != NULL)
+        af_page_command(&page, 0, command);
 }
 
 enum anyflash_status af_cmd_wheelhouse(struct af_cli *cli, enum af_exit *exit_out,
@@ -116,12 +93,11 @@ enum anyflash_status af_cmd_wheelhouse(struct af_cli *cli, enum af_exit *exit_ou
     const struct af_word_list *words = &cli->options.words;
     struct af_wheelhouse house;
     if (words->count != 1 || words->items[0][0] == '\0')
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "wheelhouse takes one folder of wheels");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'wheelhouse' takes one folder of wheels");
     const struct af_wheelhouse_question question = {
         .folder = words->items[0],
         .index = cli->options.values[AF_OPTION_OUTPUT],
-        .inconsistent = af_option_given(&cli->options, AF_OPTION_INCONSISTENT),
-        .variants = af_option_given(&cli->options, AF_OPTION_VARIANTS)};
+        .inconsistent = af_option_given(&cli->options, AF_OPTION_INCONSISTENT)};
     enum anyflash_status status = af_wheelhouse_make(&question, &cli->arena, &house, err);
     if (status != ANYFLASH_OK)
         return status;

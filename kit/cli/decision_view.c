@@ -3,6 +3,7 @@
  */
 #include "kit/cli/decision_view.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 
 #define LABEL_COLUMNS 17
 #define NEAR_MISSES_SHORT 2
-#define REASONS_SHORT 3
+#define HOUR 3600.0
 
 static void add_price(struct af_text *text, const char *what)
 {
@@ -19,7 +20,8 @@ static void add_price(struct af_text *text, const char *what)
     af_text_add(text, what);
 }
 
-const char *af_cli_rung_cost_text(struct af_arena *arena, const struct af_rung_cost *price)
+/* "244 MiB to download, about 3 min"; in the arena. */
+static const char *cost_text(struct af_arena *arena, const struct af_rung_cost *price)
 {
     struct af_text text = {0};
     if (price->download_bytes > 0)
@@ -88,21 +90,10 @@ static void view_prerequisite(struct af_page *page, const struct af_prerequisite
                    need->fix != NULL ? "\nto do: " : "", need->fix != NULL ? need->fix : "");
 }
 
-/* What is not there, and where the compiler comes from; the rest is counted. */
-static void view_prerequisites(struct af_page *page, const struct af_rung *rung, bool all)
+static void view_prerequisites(struct af_page *page, const struct af_rung *rung)
 {
-    size_t passed_over = 0;
-    for (size_t i = 0; i < rung->prerequisite_count; i++) {
-        const struct af_prerequisite *need = &rung->prerequisites[i];
-        if (all || need->answer != AF_YES || strcmp(need->name, "cuda-toolkit") == 0)
-            view_prerequisite(page, need);
-        else
-            passed_over++;
-    }
-    if (passed_over > 0)
-        af_page_format(page, LABEL_COLUMNS + 2, "                 - ", AF_TONE_PLAIN,
-                       "%zu more things that it needs: yes (--verbose lists them)",
-                       passed_over);
+    for (size_t i = 0; i < rung->prerequisite_count; i++)
+        view_prerequisite(page, &rung->prerequisites[i]);
 }
 
 /* Which reasons a reader has met above on this page, by id. */
@@ -126,60 +117,158 @@ static void view_reasons(struct af_page *page, const struct af_rung *rung, struc
     }
 }
 
-/* "yes: summary" or "no: reason; reason": the reasons of a short line say more. */
-static void view_line(struct af_page *page, const struct af_rung *rung, bool recommended,
-                      bool with_reasons, struct told *told)
+/* "yes: summary" */
+static void view_line(struct af_page *page, const struct af_rung *rung, bool recommended)
 {
     char lead[LABEL_COLUMNS + 8];
-    struct af_text text = {0};
-    const char *separator = "";
-    size_t shown = 0;
     snprintf(lead, sizeof lead, "  %s", af_rung_name(rung->kind));
-    af_text_format(&text, "%s%s: ", af_answer_text(rung->answer),
-                   recommended ? ", recommended" : "");
-    for (size_t i = 0; with_reasons && i < rung->reason_count; i++) {
-        const struct af_reason *reason = &rung->reasons[i];
-        if (af_reason_effect(reason->id) == AF_REASON_NOTE)
-            continue;
-        if (shown++ == REASONS_SHORT) {
-            af_text_add(&text, "; and more");
-            break;
-        }
-        af_text_add(&text, separator);
-        add_reason(&text, reason, !told->reasons[reason->id]);
-        told->reasons[reason->id] = true;
-        separator = "; ";
-    }
-    if (shown == 0 && rung->summary != NULL)
-        af_text_add(&text, rung->summary);
-    af_page_add(page, LABEL_COLUMNS, lead, recommended ? AF_TONE_STRONG : AF_TONE_PLAIN,
-                af_text_get(&text));
-    page->out->failed |= text.failed;
-    af_text_release(&text);
+    af_page_format(page, LABEL_COLUMNS, lead, recommended ? AF_TONE_STRONG : AF_TONE_PLAIN,
+                   "%s%s: %s", af_answer_text(rung->answer), recommended ? ", recommended" : "",
+                   rung->summary == NULL ? "" : rung->summary);
 }
 
-void af_rungs_view(struct af_page *page, const struct af_decision *decision,
-                   enum af_cli_rung_detail detail, const struct af_offer_build_offer *offers,
-                   struct af_arena *arena)
+/* "about 4 min", "about 5.1 hours"; without enough memory the time of one core. */
+static const char *build_time_text(struct af_arena *arena,
+                                   const struct af_offer_build_needs *needs)
+{
+    double seconds = needs->wall_seconds;
+    const char *text =
+        seconds <= 0
+            ? af_arena_format(arena, "%.0f min of one core", ceil(needs->cpu_seconds / 60))
+        : seconds >= 2 * HOUR ? af_arena_format(arena, "about %.1f hours", seconds / HOUR)
+                              : af_arena_format(arena, "about %.0f min", ceil(seconds / 60));
+    return text == NULL ? "" : text;
+}
+
+static void view_offer(struct af_page *page, int indent,
+                       const struct af_offer_build_offer *offer, struct af_arena *arena)
+{
+    const struct af_offer_build_needs *needs = &offer->needs;
+    const char *line = af_offer_build_line(offer, arena);
+    af_page_format(page, indent + 2, "", AF_TONE_PLAIN, "%s, %s: %s", offer->name,
+                   build_time_text(arena, needs), offer->holds == NULL ? "" : offer->holds);
+    af_page_format(page, indent + 2, "", AF_TONE_PLAIN,
+                   "%s of memory (%s the largest compiler), %s of disk, %s to download",
+                   af_bytes_text(arena, (int64_t)needs->memory_bytes),
+                   af_bytes_text(arena, (int64_t)needs->peak_bytes),
+                   af_bytes_text(arena, (int64_t)needs->disk_bytes),
+                   af_bytes_text(arena, (int64_t)needs->download_bytes));
+    if (line != NULL)
+        af_page_command(page, indent + 2, line);
+}
+
+static void view_offers(struct af_page *page, int indent,
+                        const struct af_offer_build_offer *offers, size_t count,
+                        struct af_arena *arena)
+{
+    for (size_t i = 0; i < count; i++)
+        view_offer(page, indent, &offers[i], arena);
+}
+
+void af_cli_rungs_view(struct af_page *page, const struct af_decision *decision,
+                       const struct af_offer_build_offer *offers, struct af_arena *arena)
 {
     struct told told = {{false}};
     for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
         const struct af_rung *rung = &decision->rungs[kind];
-        bool recommended = decision->possible && kind == (int)decision->recommended;
-        bool passed_over = kind < (int)decision->recommended && rung->answer != AF_YES;
-        view_line(page, rung, recommended, detail == AF_CLI_RUNG_SHORT && passed_over, &told);
-        if (detail == AF_CLI_RUNG_SHORT)
-            continue;
+        view_line(page, rung, decision->possible && kind == (int)decision->recommended);
         if (kind == AF_RUNG_BUILD && offers != NULL) {
-            af_cli_build_offers_view(page, LABEL_COLUMNS, offers, AF_OFFER_BUILD_OFFERS, arena);
+            view_offers(page, LABEL_COLUMNS, offers, AF_OFFER_BUILD_OFFERS, arena);
         } else if (rung->answer != AF_NO) {
-            af_page_format(page, LABEL_COLUMNS, "", AF_TONE_PLAIN, "price: %s",
-                           af_cli_rung_cost_text(arena, &rung->price));
+            af_page_format(page, LABEL_COLUMNS, "", AF_TONE_PLAIN, "cost: %s",
+                           cost_text(arena, &rung->price));
             view_moves(page, rung);
         }
         view_reasons(page, rung, &told);
-        view_prerequisites(page, rung, detail == AF_CLI_RUNG_ALL);
+        view_prerequisites(page, rung);
     }
+}
+
+/* The first reason of that effect, or NULL. */
+static const struct af_reason *first_reason(const struct af_rung *rung,
+                                            enum af_reason_effect effect)
+{
+    for (size_t i = 0; i < rung->reason_count; i++)
+        if (af_reason_effect(rung->reasons[i].id) == effect)
+            return &rung->reasons[i];
+    return NULL;
+}
+
+/* The end of a text that is too long for the line is cut at a blank, and "..." put there. */
+static const char *cut(struct af_arena *arena, const char *text, int columns)
+{
+    if (af_cli_text_columns(text, strlen(text)) <= columns)
+        return text;
+    size_t len = 0;
+    for (size_t i = 0; text[i] != '\0'; i++)
+        if (text[i] == ' ' && af_cli_text_columns(text, i) <= columns - 4)
+            len = i;
+    while (len > 0 && strchr(" ,:;", text[len - 1]) != NULL)
+        len--;
+    return af_arena_format(arena, "%.*s ...", (int)len, text);
+}
+
+/* The message, and the detail where both fit the line. */
+static const char *reason_text(struct af_arena *arena, const struct af_reason *reason,
+                               int columns)
+{
+    const char *message = af_reason_message(reason->id);
+    const char *both = reason->detail == NULL || reason->detail[0] == '\0'
+                           ? NULL
+                           : af_arena_format(arena, "%s: %s", message, reason->detail);
+    return both != NULL && af_cli_text_columns(both, strlen(both)) <= columns ? both : message;
+}
+
+/* "about 10 min: torch 2.13.0+cu132 has ..." */
+static const char *row_text(struct af_arena *arena, const struct af_rung *rung, int columns,
+
+                            const struct af_offer_build_offer *offer)
+{
+    const char *summary = rung->summary != NULL ? rung->summary : "";
+    const struct af_reason *reason = NULL;
+    if (rung->answer == AF_NO)
+        reason = first_reason(rung, AF_REASON_BLOCKS);
+    else if (rung->answer == AF_UNKNOWN)
+        reason = first_reason(rung, AF_REASON_OPEN);
+    if (reason != NULL)
+        return reason_text(arena, reason, columns);
+    if (rung->kind == AF_RUNG_BUILD && offer != NULL)
+        return af_arena_format(arena, "%s: %s", build_time_text(arena, &offer->needs), summary);
+    if (rung->answer == AF_YES && rung->price.minutes > 1)
+        return af_arena_format(arena, "about %d min: %s", (int)rung->price.minutes, summary);
+    return summary;
+}
+
+void af_cli_rungs_table(struct af_page *page, const struct af_decision *decision, bool others,
+                        const struct af_offer_build_offer *offer, struct af_arena *arena)
+{
+    for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
+        const struct af_rung *rung = &decision->rungs[kind];
+        bool recommended = decision->possible && kind == (int)decision->recommended;
+        char lead[LABEL_COLUMNS + 16];
+        if (recommended && others)
+            continue;
+        int columns = snprintf(lead, sizeof lead, "%c %-14s %-8s", recommended ? '*' : ' ',
+                               af_rung_name(rung->kind), af_answer_text(rung->answer));
+        const char *text = row_text(arena, rung, page->columns - columns, offer);
+        text = text == NULL ? NULL : cut(arena, text, page->columns - columns);
+        if (text != NULL)
+            af_page_add(page, columns, lead, recommended ? AF_TONE_STRONG : AF_TONE_PLAIN,
+                        text);
+    }
+}
+
+const char *af_cli_missing_fact_hint(const struct af_decision *decision)
+{
+    for (int kind = 0; kind < AF_RUNG_COUNT; kind++) {
+        const struct af_rung *rung = &decision->rungs[kind];
+        for (size_t i = 0; rung->answer == AF_UNKNOWN && i < rung->reason_count; i++) {
+            enum af_reason_id id = rung->reasons[i].id;
+            if (af_reason_effect(id) == AF_REASON_OPEN && af_reason_hint(id) != NULL)
+                return af_reason_hint(id);
+        }
+    }
+    return NULL;
 }
 
 void af_cli_filter_counts_view(struct af_page *page, const struct af_decision *decision)

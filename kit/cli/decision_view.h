@@ -4,22 +4,27 @@
 #ifndef AF_KIT_CLI_DECISION_VIEW_H
 #define AF_KIT_CLI_DECISION_VIEW_H
 
-#include "kit/cli/build_offers.h"
+#include "kit/build/offer/offer.h"
 #include "kit/cli/load.h"
 #include "kit/cli/page.h"
 #include "kit/plan/plan.h"
 
-/* How much of each rung is shown. */
-enum af_cli_rung_detail {
-    AF_CLI_RUNG_SHORT, /* a paragraph; a better way that was declined says why */
-    AF_CLI_RUNG_FULL,  /* reasons, price, moves and what a build lacks too */
-    AF_CLI_RUNG_ALL    /* and what it needs and has */
-};
+/*
+ * One line for each rung: its answer, and what it is or why not. `others`: without
+ * the recommended one. `offer` of a build, or NULL.
+ */
+void af_cli_rungs_table(struct af_page *page, const struct af_decision *decision, bool others,
+                        const struct af_offer_build_offer *offer, struct af_arena *arena);
 
-/* All rungs, best first. `offers` of a build: AF_OFFER_BUILD_OFFERS of them, or NULL. */
-void af_rungs_view(struct af_page *page, const struct af_decision *decision,
-                   enum af_cli_rung_detail detail, const struct af_offer_build_offer *offers,
-                   struct af_arena *arena);
+/*
+ * All rungs with reasons, cost, package changes and what a build needs. `offers` of
+ * a build: AF_OFFER_BUILD_OFFERS of them, or NULL.
+ */
+void af_cli_rungs_view(struct af_page *page, const struct af_decision *decision,
+                       const struct af_offer_build_offer *offers, struct af_arena *arena);
+
+/* What to do about the fact that is missing: the first hint of an open reason; or NULL. */
+const char *af_cli_missing_fact_hint(const struct af_decision *decision);
 
 /* One reason: message, detail and hint, hanging at `indent`. */
 void af_cli_reason_view(struct af_page *page, int indent, const struct af_reason *reason);
@@ -36,8 +41,5 @@ void af_cli_near_misses_short(struct af_page *page, const struct af_decision *de
 /* Steps with their commands; at most `max` of them. */
 void af_cli_steps_view(struct af_page *page, const struct af_plan *plan, size_t max,
                        struct af_arena *arena);
-
-/* "244 MiB download, about 3 min"; in the arena. */
-const char *af_cli_rung_cost_text(struct af_arena *arena, const struct af_rung_cost *price);
 
 #endif

@@ -178,12 +178,11 @@ static enum anyflash_status read_build_words(struct af_cli *cli,
         .full = af_option_given(options, AF_OPTION_FULL),
     };
     enum anyflash_status status = ANYFLASH_OK;
-    if (path != NULL && af_file_is_folder(path)) /* a model's folder has it inside */
-        path = af_path_join(&cli->arena, path, "config.json");
-    else if (path == NULL) {
-        *words_out = words;
+    *words_out = words;
+    if (path == NULL || words.full) /* together they are refused */
         return ANYFLASH_OK;
-    }
+    if (af_file_is_folder(path)) /* a model's folder has it inside */
+        path = af_path_join(&cli->arena, path, "config.json");
     if (path == NULL)
         return af_fail_memory(err);
     status = af_file_read(&cli->arena, path, MODEL_BYTES_MAX, &words.model, err);

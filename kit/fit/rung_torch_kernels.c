@@ -124,6 +124,5 @@ void af_rung_torch_kernels(struct af_rung_context *context)
         af_rung_add_reason(context, AF_REASON_KERNELS_BY_PACKAGE, NULL);
     context->rung->reason_count = context->reason_count;
     context->rung->price = (struct af_rung_cost){0, 0, 0, 0};
-    context->rung->summary = "the FlashAttention-2 kernels inside torch, through "
-                             "scaled_dot_product_attention";
+    context->rung->summary = "FlashAttention-2 through scaled_dot_product_attention";
 }

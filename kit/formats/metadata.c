@@ -6,6 +6,7 @@
 
 #include "kit/base/json.h"
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/formats/names.h"
 
 #include <ctype.h>
@@ -233,25 +234,6 @@ bool af_formats_key_value(struct af_span text, const char *key, struct af_span *
     return false;
 }
 
-/* `url` without "user:password@" and without "?query". */
-static const char *without_secrets(struct af_arena *arena, const char *url)
-{
-    const char *scheme = strstr(url, "://");
-    const char *host = scheme == NULL ? url : scheme + 3;
-    size_t host_len = strcspn(host, "/?#");
-    for (size_t i = host_len; scheme != NULL && i > 0; i--) {
-        if (host[i - 1] == '@') {
-            host += i;
-            break;
-        }
-    }
-    int scheme_len = scheme == NULL ? 0 : (int)(scheme + 3 - url);
-    int path_len = (int)strcspn(host, "?");
-    const char *fragment = strchr(host + path_len, '#');
-    return af_arena_format(arena, "%.*s%.*s%s", scheme_len, url, path_len, host,
-                           fragment == NULL ? "" : fragment);
-}
-
 enum anyflash_status af_direct_url_parse(struct af_arena *arena, struct af_span bytes,
                                          const char *name, const char **url_out,
                                          struct anyflash_error *err)
@@ -269,7 +251,7 @@ enum anyflash_status af_direct_url_parse(struct af_arena *arena, struct af_span 
     const char *vcs = json_string_value(json_object_get(vcs_info, "vcs"));
     const char *commit = json_string_value(json_object_get(vcs_info, "commit_id"));
     if (url != NULL)
-        made = without_secrets(arena, url);
+        made = af_url_without_secrets(arena, url);
     if (made != NULL && vcs != NULL)
         made = af_arena_format(arena, "%s+%s%s%s", vcs, made, commit == NULL ? "" : "@",
                                commit == NULL ? "" : commit);

@@ -20,14 +20,49 @@ struct scan {
     const char *end;
     char descr[DESCR_BYTES];
     bool is_fortran;
-    int64_t dims[AF_FORMATS_ARRAY_DIMS_MAX];
+    int64_t dims[AF_NPY_DIMS_MAX];
     size_t dim_count;
     bool has_descr;
     bool has_order;
     bool has_shape;
 };
 
-bool af_npy_is(struct af_span bytes)
+const char *af_npy_element_text(enum af_npy_element element)
+{
+    switch (element) {
+    case AF_NPY_F32:
+        return "f32";
+    case AF_NPY_F16:
+        return "f16";
+    case AF_NPY_BF16:
+        return "bf16";
+    default:
+        return "16 bits without a type";
+    }
+}
+
+size_t af_npy_element_bytes(enum af_npy_element element)
+{
+    return element == AF_NPY_F32 ? 4 : 2;
+}
+
+bool af_npy_array_bytes(const struct af_npy_array *array, size_t *bytes_out)
+{
+    size_t bytes = af_npy_element_bytes(array->element);
+    bool is_empty = false;
+    for (size_t i = 0; i < array->dim_count; i++) {
+        if (array->dims[i] < 0)
+            return false;
+        is_empty = is_empty || array->dims[i] == 0;
+    }
+    for (size_t i = 0; i < array->dim_count && !is_empty; i++)
+        if (!af_size_mul(bytes, (size_t)array->dims[i], &bytes))
+            return false;
+    *bytes_out = is_empty ? 0 : bytes;
+    return true;
+}
+
+static bool has_magic(struct af_span bytes)
 {
     return bytes.len >= MAGIC_BYTES && memcmp(bytes.data, MAGIC, MAGIC_BYTES) == 0;
 }
@@ -94,7 +129,7 @@ static bool take_shape(struct scan *scan)
     if (!take(scan, '('))
         return false;
     while (!take(scan, ')')) {
-        if (scan->dim_count == AF_FORMATS_ARRAY_DIMS_MAX ||
+        if (scan->dim_count == AF_NPY_DIMS_MAX ||
             !take_number(scan, &scan->dims[scan->dim_count]))
             return false;
         scan->dim_count++;
@@ -140,14 +175,15 @@ static bool take_dictionary(struct scan *scan)
 }
 
 static enum anyflash_status element_of(const char *descr, const char *name,
-                                       enum af_element *element_out, struct anyflash_error *err)
+                                       enum af_npy_element *element_out,
+                                       struct anyflash_error *err)
 {
     static const struct {
         const char *descr;
-        enum af_element element;
+        enum af_npy_element element;
     } known[] = {
-        {"<f4", AF_ELEMENT_F32},   {"<f2", AF_ELEMENT_F16},   {"<V2", AF_ELEMENT_RAW16},
-        {"|V2", AF_ELEMENT_RAW16}, {"<u2", AF_ELEMENT_RAW16},
+        {"<f4", AF_NPY_F32},   {"<f2", AF_NPY_F16},   {"<V2", AF_NPY_RAW16},
+        {"|V2", AF_NPY_RAW16}, {"<u2", AF_NPY_RAW16},
     };
     for (size_t i = 0; i < AF_COUNT(known); i++) {
         if (strcmp(descr, known[i].descr) == 0) {
@@ -167,7 +203,7 @@ static enum anyflash_status find_parts(struct af_span bytes, const char *name,
                                        struct af_span *head_out, size_t *data_at_out,
                                        struct anyflash_error *err)
 {
-    if (!af_npy_is(bytes))
+    if (!has_magic(bytes))
         return af_fail(err, ANYFLASH_E_DATA, "'%s' is no .npy file", name);
     const unsigned char *raw = (const unsigned char *)bytes.data;
     unsigned version = bytes.len > MAGIC_BYTES ? raw[MAGIC_BYTES] : 0;
@@ -214,7 +250,7 @@ enum anyflash_status af_npy_read(struct af_span bytes, const char *name,
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        "'%s' is in Fortran order; write it with numpy.ascontiguousarray", name);
     memcpy(array.dims, scan.dims, sizeof array.dims);
-    if (!af_formats_array_bytes(&array, &array.len))
+    if (!af_npy_array_bytes(&array, &array.len))
         return af_fail(err, ANYFLASH_E_DATA, "the shape of '%s' is too large", name);
     if (array.len > bytes.len - data_at)
         return af_fail(err, ANYFLASH_E_DATA,
@@ -225,12 +261,12 @@ enum anyflash_status af_npy_read(struct af_span bytes, const char *name,
     return ANYFLASH_OK;
 }
 
-static const char *descr_of(enum af_element element)
+static const char *descr_of(enum af_npy_element element)
 {
     switch (element) {
-    case AF_ELEMENT_F32:
+    case AF_NPY_F32:
         return "<f4";
-    case AF_ELEMENT_F16:
+    case AF_NPY_F16:
         return "<f2";
     default:
         return "<V2";

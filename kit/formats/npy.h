@@ -9,9 +9,34 @@
 #define AF_KIT_FORMATS_NPY_H
 
 #include "engine/base/base.h"
-#include "kit/formats/array.h"
 
+#define AF_NPY_DIMS_MAX 8
 #define AF_NPY_HEAD_BYTES_MAX 65536u
+
+enum af_npy_element {
+    AF_NPY_F32,
+    AF_NPY_F16,
+    AF_NPY_BF16,
+    AF_NPY_RAW16 /* two bytes a number, and the file does not say of which type */
+};
+
+/* Row-major and little-endian. `data` is borrowed from the file and may be at any address. */
+struct af_npy_array {
+    enum af_npy_element element;
+    size_t dim_count;
+    int64_t dims[AF_NPY_DIMS_MAX];
+    const unsigned char *data;
+    size_t len; /* in bytes: elements times their size */
+};
+
+/* "f32", "f16", "bf16" or "16 bits without a type". */
+const char *af_npy_element_text(enum af_npy_element element);
+
+/* Bytes of one number. */
+size_t af_npy_element_bytes(enum af_npy_element element);
+
+/* Elements times their size; false when that overflows or a dimension is negative. */
+bool af_npy_array_bytes(const struct af_npy_array *array, size_t *bytes_out);
 
 /*
  * The array that `bytes` hold; it borrows from them. `name` is what errors call
@@ -32,8 +57,5 @@ enum anyflash_status af_npy_read(struct af_span bytes, const char *name,
  * length, a multiple of 64. bf16 is written as '<V2'.
  */
 size_t af_npy_head(const struct af_npy_array *array, char *buffer);
-
-/* Whether `bytes` start as a .npy file does. */
-bool af_npy_is(struct af_span bytes);
 
 #endif

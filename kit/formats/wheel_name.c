@@ -7,6 +7,7 @@
 #include "kit/formats/wheel_name.h"
 
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 
 #include <string.h>
 
@@ -38,8 +39,7 @@ static bool consists_of(const char *field, const char *more)
 static bool copy_decoded(char *copy, const char *text, size_t len)
 {
     for (size_t at = 0; at < len; at++) {
-        bool plus = len - at >= 3 && text[at] == '%' && text[at + 1] == '2' &&
-                    (text[at + 2] == 'B' || text[at + 2] == 'b');
+        bool plus = af_url_escape_at(text + at, len - at) == '+';
         if (text[at] == '\0')
             return false;
         *copy++ = plus ? '+' : text[at];

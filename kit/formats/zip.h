@@ -86,13 +86,16 @@ enum anyflash_status af_zip_read_start(const struct af_zip *zip,
                                        struct af_span *bytes_out, struct anyflash_error *err);
 
 /*
- * Writes the member to `fd` and its SHA-256 in hexadecimal to `sha256_hex`
- * (AF_SHA256_HEX_BYTES; may be NULL). Fails with DATA as af_zip_read(), or IO
- * when writing fails; what was written then is partial.
+ * Hands the member to `write`, piece by piece, and its SHA-256 in hexadecimal to
+ * `sha256_hex` (AF_SHA256_HEX_BYTES; may be NULL). Fails with DATA as
+ * af_zip_read(), or as `write` does; what was written then is partial.
  */
+typedef enum anyflash_status af_zip_write(void *context, const void *bytes, size_t len,
+                                          struct anyflash_error *err);
 enum anyflash_status af_zip_extract(const struct af_zip *zip,
-                                    const struct af_zip_member *member, int fd,
-                                    char *sha256_hex, struct anyflash_error *err);
+                                    const struct af_zip_member *member, af_zip_write *write,
+                                    void *context, char *sha256_hex,
+                                    struct anyflash_error *err);
 
 /*
  * A member from its start onwards: what is not asked for is neither read from

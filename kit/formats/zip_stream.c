@@ -4,9 +4,7 @@
  */
 #include "kit/formats/zip.h"
 
-#include <errno.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "kit/base/sha256.h"
@@ -260,23 +258,9 @@ enum anyflash_status af_zip_read(const struct af_zip *zip, const struct af_zip_m
     return af_zip_read_start(zip, member, arena, max_bytes, bytes_out, err);
 }
 
-static enum anyflash_status write_piece(int fd, const char *piece, size_t len, const char *name,
-                                        struct anyflash_error *err)
-{
-    for (size_t done = 0; done < len;) {
-        ssize_t got = write(fd, piece + done, len - done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return af_fail(err, ANYFLASH_E_IO, "cannot write '%s': %s", name, strerror(errno));
-        done += (size_t)got;
-    }
-    return ANYFLASH_OK;
-}
-
 enum anyflash_status af_zip_extract(const struct af_zip *zip,
-                                    const struct af_zip_member *member, int fd,
-                                    char *sha256_hex, struct anyflash_error *err)
+                                    const struct af_zip_member *member, af_zip_write *write,
+                                    void *context, char *sha256_hex, struct anyflash_error *err)
 {
     struct af_zip_stream stream;
     struct af_sha256 hash;
@@ -291,7 +275,7 @@ enum anyflash_status af_zip_extract(const struct af_zip *zip,
         status = af_zip_stream_read(&stream, piece, PIECE_BYTES, &got, err);
         if (status == ANYFLASH_OK) {
             af_sha256_add(&hash, piece, got);
-            status = write_piece(fd, piece, got, member->name, err);
+            status = write(context, piece, got, err);
         }
     }
     af_mem_free(piece);

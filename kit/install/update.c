@@ -12,6 +12,7 @@
 
 #include "kit/base/json.h"
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/catalog/catalog_rows.h"
 #include "kit/catalog/catalog_write.h"
 #include "kit/catalog/listing.h"
@@ -128,8 +129,8 @@ static enum anyflash_status get_pages(struct updating *updating,
         enum anyflash_status status = af_http_get_bytes(
             updating->http, url, ACCEPT, AF_LISTING_BYTES_MAX, &text, &bytes, &answer, err);
         if (status == ANYFLASH_OK)
-            status = af_listing_read(bytes, af_http_show(shown, sizeof shown, url), source,
-                                     rows, counts, err);
+            status = af_listing_read(bytes, af_url_show(shown, sizeof shown, url), source, rows,
+                                     counts, err);
         else
             updating->stopped = answer.rate_limited || answer.status == 0;
         af_arena_release(&text);

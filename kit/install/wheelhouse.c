@@ -1,31 +1,35 @@
 /*
- * wheelhouse.c: the folder read, its wheels put into the index, pages written,
- * what is left of an earlier index removed: in this order.
+ * wheelhouse.c: puts the wheels into the index, writes the pages, and removes what is
+ * left of an earlier index.
  */
+#include "kit/install/wheelhouse.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kit/install/wheelhouse_parts.h"
+#include "kit/base/json.h"
+#include "kit/base/text.h"
 #include "kit/system/file.h"
-#include "kit/system/hash_file.h"
 #include "kit/system/output.h"
 
-#define SHOWN_BYTES 160
+#define REPOSITORY_VERSION "1.1" /* PEP 700 */
 #define PAGE_START_BYTES 4096
-#define VARIANTS_END "-variants.json"
+#define SHOWN_BYTES 160
+
+/* In each page of ours; a page without it is somebody else's. */
+#define GENERATOR "anyflash wheelhouse"
+#define MARK_HTML "<meta name=\"generator\" content=\"" GENERATOR "\">"
+#define MARK_JSON "\"_generator\": \"" GENERATOR "\""
 
 struct maker {
     const struct af_wheelhouse_question *question;
     struct af_arena *arena;
     const char *index;
     struct af_wheelhouse_wheel *wheels;
-    size_t wheel_count;
-    size_t listed_count;
-    size_t table_count;
-    size_t project_count;
+    size_t wheel_count, listed_count, project_count;
     const char **others;
     size_t other_count;
 };
@@ -38,7 +42,7 @@ static enum anyflash_status fail_path(const char *what, const char *path,
                    af_text_quote(shown, sizeof shown, path, strlen(path)), strerror(errno));
 }
 
-/* A folder of its own, no link to another one. */
+/* Makes a folder; a link to one is refused. */
 static enum anyflash_status make_folder(const char *path, struct anyflash_error *err)
 {
     if (mkdir(path, 0777) == 0)
@@ -50,7 +54,7 @@ static enum anyflash_status make_folder(const char *path, struct anyflash_error 
     return fail_path("make the folder", path, err);
 }
 
-/* Whether the page is one that we wrote; false also without memory. */
+/* Whether the page is one that we wrote; also false without memory. */
 static bool is_ours(struct af_arena *arena, const char *path, const char *mark)
 {
     struct af_span start;
@@ -58,124 +62,81 @@ static bool is_ours(struct af_arena *arena, const char *path, const char *mark)
            strstr(start.data, mark) != NULL;
 }
 
-/* Neither page of the folder is somebody else's. */
-static enum anyflash_status check_folder(struct maker *maker, const char *folder,
-                                         struct anyflash_error *err)
+/* Fails if a page of the folder is somebody else's. */
+static enum anyflash_status check_pages(struct maker *maker, const char *folder,
+                                        struct anyflash_error *err)
 {
-    static const struct {
-        const char *name, *mark;
-    } pages[] = {{"index.html", AF_WHEELHOUSE_MARK_HTML},
-                 {"index.json", AF_WHEELHOUSE_MARK_JSON}};
+    static const char *const pages[][2] = {{"index.html", MARK_HTML},
+                                           {"index.json", MARK_JSON}};
     for (size_t i = 0; i < AF_COUNT(pages); i++) {
         char shown[SHOWN_BYTES];
-        const char *path = af_path_join(maker->arena, folder, pages[i].name);
+        const char *path = af_path_join(maker->arena, folder, pages[i][0]);
         if (path != NULL && !af_file_is_absent(path) &&
-            !is_ours(maker->arena, path, pages[i].mark) && !maker->arena->failed)
+            !is_ours(maker->arena, path, pages[i][1]) && !maker->arena->failed)
             return af_fail(err, ANYFLASH_E_IO,
-                           "'%s' is no page of this command: it stays, choose another --output",
+                           "'%s' was not written by `anyflash wheelhouse` and is not "
+                           "replaced: choose another --output",
                            af_text_quote(shown, sizeof shown, path, strlen(path)));
     }
     return maker->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
-/* "index/flash-attn/file". */
-static const char *place_of(struct maker *maker, const struct af_wheelhouse_wheel *wheel,
-                            const char *end)
-{
-    return af_arena_format(maker->arena, "%s/%s/%s%s", maker->index, wheel->project,
-                           wheel->filename, end);
-}
-
-/* Whether the file at `to` already has the bytes of `from`. Fails with NO_MEMORY. */
-static enum anyflash_status look(const struct af_wheelhouse_wheel *wheel, const char *from,
-                                 const char *to, bool *placed_out, struct anyflash_error *err)
-{
-    char hex[AF_SHA256_HEX_BYTES];
-    struct stat source;
-    struct stat there;
-    *placed_out = false;
-    if (stat(from, &source) != 0 || lstat(to, &there) != 0 || !S_ISREG(there.st_mode) ||
-        (uint64_t)there.st_size != wheel->size_bytes)
-        return ANYFLASH_OK;
-    *placed_out = source.st_dev == there.st_dev && source.st_ino == there.st_ino;
-    if (*placed_out)
-        return ANYFLASH_OK;
-    enum anyflash_status status = af_file_sha256(to, hex, NULL, NULL);
-    if (status == ANYFLASH_E_NO_MEMORY)
-        return af_fail_memory(err);
-    *placed_out = status == ANYFLASH_OK && af_sha256_equal(hex, wheel->sha256);
-    return ANYFLASH_OK;
-}
-
+/* Puts the wheel and its metadata file into the index. */
 static enum anyflash_status place(struct maker *maker, const struct af_wheelhouse_wheel *wheel,
-                                  const char *from, struct af_span metadata,
+                                  struct af_span metadata, const char *from,
                                   struct anyflash_error *err)
 {
-    bool is_placed;
     const char *folder = af_path_join(maker->arena, maker->index, wheel->project);
-    const char *to = place_of(maker, wheel, "");
-    const char *beside = place_of(maker, wheel, ".metadata");
-    if (folder == NULL || to == NULL || beside == NULL)
+    const char *to =
+        folder == NULL ? NULL : af_path_join(maker->arena, folder, wheel->filename);
+    const char *beside = to == NULL ? NULL : af_arena_format(maker->arena, "%s.metadata", to);
+    if (beside == NULL)
         return af_fail_memory(err);
     enum anyflash_status status = make_folder(maker->index, err);
     if (status == ANYFLASH_OK)
         status = make_folder(folder, err);
     if (status == ANYFLASH_OK)
-        status = check_folder(maker, folder, err);
+        status = check_pages(maker, folder, err);
     if (status == ANYFLASH_OK)
-        status = look(wheel, from, to, &is_placed, err);
-    if (status == ANYFLASH_OK && !is_placed)
         status = af_file_place(maker->arena, from, to, err);
-    if (status == ANYFLASH_OK)
-        status = af_file_write(maker->arena, beside, &metadata, 1, err);
-    return status;
+    return status == ANYFLASH_OK ? af_file_write(maker->arena, beside, &metadata, 1, err)
+                                 : status;
 }
 
-/* The wheel's texts, so that what was read for it can go. */
-static void keep(struct maker *maker, struct af_wheelhouse_wheel wheel)
+/* Copies the texts, so that what was read for the wheel can be freed. */
+static void keep(struct maker *maker, const struct af_wheelhouse_wheel *wheel)
 {
     struct af_arena *arena = maker->arena;
-    struct af_wheelhouse_wheel *to = &maker->wheels[maker->wheel_count++];
-    *to = (struct af_wheelhouse_wheel){
-        .file = af_arena_text(arena, wheel.file),
-        .reason = wheel.reason == NULL ? NULL : af_text_scrub(arena, wheel.reason, 400),
-        .filename = af_arena_text(arena, wheel.filename),
-        .project = af_arena_text(arena, wheel.project),
-        .version = af_arena_text(arena, wheel.version),
-        .sha256 = af_arena_text(arena, wheel.sha256),
-        .metadata_sha256 = af_arena_text(arena, wheel.metadata_sha256),
-        .requires_python = af_arena_text(arena, wheel.requires_python),
-        .size_bytes = wheel.size_bytes,
-        .variant_json = af_arena_text(arena, wheel.variant_json)};
-    maker->listed_count += wheel.reason == NULL;
+    maker->wheels[maker->wheel_count++] = (struct af_wheelhouse_wheel){
+        .file = wheel->file,
+        .reason = wheel->reason == NULL ? NULL : af_text_scrub(arena, wheel->reason, 400),
+        .filename = af_arena_text(arena, wheel->filename),
+        .project = af_arena_text(arena, wheel->project),
+        .version = af_arena_text(arena, wheel->version),
+        .sha256 = af_arena_text(arena, wheel->sha256),
+        .metadata_sha256 = af_arena_text(arena, wheel->metadata_sha256),
+        .requires_python = af_arena_text(arena, wheel->requires_python),
+        .size_bytes = wheel->size_bytes};
+    maker->listed_count += wheel->reason == NULL;
 }
 
-static enum anyflash_status take_wheel(struct maker *maker, const char *name,
+static enum anyflash_status take_wheel(struct maker *maker, const char *path, const char *name,
                                        struct anyflash_error *err)
 {
     struct af_arena scratch;
-    struct af_span metadata = {0};
     struct af_wheelhouse_wheel wheel = {.file = af_text_scrub(maker->arena, name, 300)};
-    const char *path = af_path_join(maker->arena, maker->question->folder, name);
-    if (path == NULL || wheel.file == NULL)
+    struct af_span metadata = {0};
+    if (wheel.file == NULL)
         return af_fail_memory(err);
     af_arena_init(&scratch);
-    enum anyflash_status status =
-        af_wheelhouse_read(path, name, maker->question, &scratch, &wheel, &metadata, err);
+    enum anyflash_status status = af_wheelhouse_read(path, name, maker->question->inconsistent,
+                                                     &scratch, &wheel, &metadata, err);
     if (status == ANYFLASH_OK && wheel.reason == NULL)
-        status = place(maker, &wheel, path, metadata, err);
+        status = place(maker, &wheel, metadata, path, err);
     if (status == ANYFLASH_OK)
-        keep(maker, wheel);
+        keep(maker, &wheel);
     af_arena_release(&scratch);
-    return status == ANYFLASH_OK && maker->arena->failed ? af_fail_memory(err) : status;
-}
-
-static void take_other(struct maker *maker, const char *path, const char *name)
-{
-    const char *shown = af_text_scrub(maker->arena, name, 300);
-    if (shown != NULL && af_file_is_folder(path))
-        shown = af_arena_format(maker->arena, "%s/", shown);
-    maker->others[maker->other_count++] = shown;
+    return status;
 }
 
 static enum anyflash_status take_folder(struct maker *maker, struct anyflash_error *err)
@@ -183,29 +144,30 @@ static enum anyflash_status take_folder(struct maker *maker, struct anyflash_err
     const char **names;
     size_t count;
     bool cut;
-    const char *index = af_file_real_path(maker->arena, maker->index);
-    enum anyflash_status status =
-        af_folder_list(maker->arena, maker->question->folder, AF_WHEELHOUSE_FILES_MAX, &names,
-                       &count, &cut, err);
+    struct af_arena *arena = maker->arena;
+    const char *index = af_file_real_path(arena, maker->index);
+    enum anyflash_status status = af_folder_list(
+        arena, maker->question->folder, AF_WHEELHOUSE_FILES_MAX, &names, &count, &cut, err);
     if (status != ANYFLASH_OK)
         return status;
     if (cut)
         return af_fail(err, ANYFLASH_E_LIMIT, "more than %u files", AF_WHEELHOUSE_FILES_MAX);
-    maker->wheels = af_arena_array(maker->arena, 2 * count + 1, sizeof *maker->wheels);
-    maker->others = af_arena_array(maker->arena, count + 1, sizeof *maker->others);
-    for (size_t i = 0; i < count && status == ANYFLASH_OK && !maker->arena->failed; i++) {
-        const char *path = af_path_join(maker->arena, maker->question->folder, names[i]);
-        if (path == NULL)
-            break;
-        if (af_ends_with(names[i], ".whl") && !af_file_is_folder(path))
-            status = take_wheel(maker, names[i], err);
-        else if (index == NULL || !af_equal(af_file_real_path(maker->arena, path), index))
-            take_other(maker, path, names[i]);
+    maker->wheels = af_arena_array(arena, count + 1, sizeof *maker->wheels);
+    maker->others = af_arena_array(arena, count + 1, sizeof *maker->others);
+    for (size_t i = 0; i < count && status == ANYFLASH_OK && !arena->failed; i++) {
+        const char *path = af_path_join(arena, maker->question->folder, names[i]);
+        bool is_folder = path != NULL && af_file_is_folder(path);
+        if (path != NULL && af_ends_with(names[i], ".whl") && !is_folder)
+            status = take_wheel(maker, path, names[i], err);
+        else if (path != NULL &&
+                 (index == NULL || !af_equal(af_file_real_path(arena, path), index)))
+            maker->others[maker->other_count++] = af_arena_format(
+                arena, "%s%s", af_text_scrub(arena, names[i], 300), is_folder ? "/" : "");
     }
-    return status == ANYFLASH_OK && maker->arena->failed ? af_fail_memory(err) : status;
+    return status == ANYFLASH_OK && arena->failed ? af_fail_memory(err) : status;
 }
 
-/* Listed before left out; by project, then by name. */
+/* Listed wheels first, by project; then by name. */
 static int order(const void *a, const void *b)
 {
     const struct af_wheelhouse_wheel *first = a;
@@ -216,123 +178,168 @@ static int order(const void *a, const void *b)
     return by_project != 0 ? by_project : strcmp(first->file, second->file);
 }
 
-/* "flash_attn-2.8.3-variants.json" of a wheel's name. */
-static const char *table_name(struct maker *maker, const struct af_wheelhouse_wheel *wheel)
+/* How many of the wheels, which are in order, belong to the first one's project. */
+static size_t project_wheels(const struct af_wheelhouse_wheel *wheels, size_t count)
 {
-    size_t package = strcspn(wheel->filename, "-") + 1;
-    size_t version = strcspn(wheel->filename + package, "-");
-    return af_arena_format(maker->arena, "%.*s%s", (int)(package + version), wheel->filename,
-                           VARIANTS_END);
+    size_t n = 0;
+    while (n < count && strcmp(wheels[n].project, wheels[0].project) == 0)
+        n++;
+    return n;
 }
 
-/* The table of the variants of one version, written and as a row for the pages. */
-static enum anyflash_status write_table(struct maker *maker, struct af_wheelhouse_wheel *wheels,
-                                        size_t count, struct anyflash_error *err)
+/* RFC 3986: `text` with %XX for all but unreserved characters and those of `also`. */
+static void add_url(struct af_text *url, const char *text, const char *also)
 {
-    char hex[AF_SHA256_HEX_BYTES];
-    struct af_text text = {0};
-    struct af_wheelhouse_wheel row = {.file = table_name(maker, wheels),
-                                      .project = wheels->project,
-                                      .version = wheels->version,
-                                      .is_table = true};
-    row.filename = row.file;
-    enum anyflash_status status = af_wheelhouse_variants(wheels, count, &text, err);
-    const struct af_span piece = {text.data, text.len};
-    const char *path = row.file == NULL ? NULL : place_of(maker, &row, "");
-    if (status == ANYFLASH_OK && path == NULL)
-        status = af_fail_memory(err);
-    if (status == ANYFLASH_OK)
-        status = af_file_write(maker->arena, path, &piece, 1, err);
-    if (status == ANYFLASH_OK) {
-        af_sha256_bytes(piece, hex);
-        row.sha256 = af_arena_text(maker->arena, hex);
-        row.size_bytes = text.len;
-        maker->wheels[maker->wheel_count++] = row;
-        maker->table_count++;
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789-._~";
+    for (const char *c = text; *c != '\0'; c++) {
+        if (strchr(plain, *c) != NULL || strchr(also, *c) != NULL)
+            af_text_add_n(url, c, 1);
+        else
+            af_text_format(url, "%%%02X", (unsigned)(unsigned char)*c);
     }
-    af_text_release(&text);
-    return status == ANYFLASH_OK && maker->arena->failed ? af_fail_memory(err) : status;
 }
 
-/* Of the wheels, which are in order, those before `at` have none of its version. */
-static bool is_first_variant(const struct maker *maker, size_t at)
+/* A specifier in an HTML attribute. Other texts of a page have plain letters only. */
+static void add_escaped(struct af_text *text, const char *value)
 {
-    const struct af_wheelhouse_wheel *wheel = &maker->wheels[at];
+    for (const char *c = value; *c != '\0'; c++) {
+        const char *name = *c == '&' ? "amp" : *c == '<' ? "lt" : *c == '>' ? "gt" : "quot";
+        if (strchr("&<>\"", *c) != NULL)
+            af_text_format(text, "&%s;", name);
+        else
+            af_text_add_n(text, c, 1);
+    }
+}
+
+static void add_html_link(struct af_text *text, const struct af_wheelhouse_wheel *wheel)
+{
+    af_text_add(text, "<a href=\"");
+    add_url(text, wheel->filename, "");
+    af_text_format(text, "#sha256=%s\"", wheel->sha256);
+    if (wheel->requires_python != NULL) {
+        af_text_add(text, " data-requires-python=\"");
+        add_escaped(text, wheel->requires_python);
+        af_text_add(text, "\"");
+    }
+    af_text_format(text,
+                   " data-core-metadata=\"sha256=%s\" data-dist-info-metadata=\"sha256=%s\""
+                   ">%s</a><br>\n",
+                   wheel->metadata_sha256, wheel->metadata_sha256, wheel->filename);
+}
+
+/* The page of one project, whose wheels these are, or (`is_root`) of all projects. */
+static void add_html(struct af_text *text, const struct af_wheelhouse_wheel *wheels,
+                     size_t count, bool is_root)
+{
+    af_text_format(text,
+                   "<!DOCTYPE html>\n<html>\n<head>\n<meta charset=\"utf-8\">\n"
+                   "<meta name=\"pypi:repository-version\" content=\"" REPOSITORY_VERSION
+                   "\">\n"
+                   "%s\n<title>%s</title>\n</head>\n<body>\n",
+                   MARK_HTML, is_root ? "Simple index" : wheels[0].project);
+    for (size_t i = 0; is_root && i < count; i += project_wheels(&wheels[i], count - i))
+        af_text_format(text, "<a href=\"%s/\">%s</a><br>\n", wheels[i].project,
+                       wheels[i].project);
+    for (size_t i = 0; !is_root && i < count; i++)
+        add_html_link(text, &wheels[i]);
+    af_text_add(text, "</body>\n</html>\n");
+}
+
+static json_t *file_json(const struct af_wheelhouse_wheel *wheel)
+{
+    struct af_text url = {0};
+    add_url(&url, wheel->filename, "");
+    json_t *file =
+        json_pack("{s:s, s:s, s:{s:s}, s:I, s:s*, s:{s:s}}", "filename", wheel->filename, "url",
+                  af_text_get(&url), "hashes", "sha256", wheel->sha256, "size",
+                  (json_int_t)wheel->size_bytes, "requires-python", wheel->requires_python,
+                  "core-metadata", "sha256", wheel->metadata_sha256);
+    if (url.failed) {
+        json_decref(file);
+        file = NULL;
+    }
+    af_text_release(&url);
+    return file;
+}
+
+/* Whether an earlier wheel has the version, too. */
+static bool is_repeated(const struct af_wheelhouse_wheel *wheels, size_t at)
+{
     for (size_t i = 0; i < at; i++) {
-        if (maker->wheels[i].variant_json != NULL &&
-            af_equal(maker->wheels[i].project, wheel->project) &&
-            af_equal(maker->wheels[i].version, wheel->version))
-            return false;
+        if (strcmp(wheels[i].version, wheels[at].version) == 0)
+            return true;
     }
-    return wheel->variant_json != NULL;
+    return false;
 }
 
-static void sort(struct maker *maker)
+/* The same as JSON; NULL without memory. */
+static json_t *page_json(const struct af_wheelhouse_wheel *wheels, size_t count, bool is_root)
 {
-    maker->listed_count = 0;
-    qsort(maker->wheels, maker->wheel_count, sizeof *maker->wheels, order);
-    while (maker->listed_count < maker->wheel_count &&
-           maker->wheels[maker->listed_count].reason == NULL)
-        maker->listed_count++;
-}
-
-static enum anyflash_status write_tables(struct maker *maker, struct anyflash_error *err)
-{
-    enum anyflash_status status = ANYFLASH_OK;
-    for (size_t i = 0, count = maker->listed_count; i < count && status == ANYFLASH_OK; i++) {
-        if (is_first_variant(maker, i))
-            status = write_table(maker, &maker->wheels[i], count - i, err);
+    bool good = true;
+    json_t *rows = json_array();
+    json_t *versions = json_array();
+    for (size_t i = 0; is_root && i < count; i += project_wheels(&wheels[i], count - i))
+        good &= json_array_append_new(rows, json_pack("{s:s}", "name", wheels[i].project)) == 0;
+    for (size_t i = 0; !is_root && i < count; i++) {
+        good &= json_array_append_new(rows, file_json(&wheels[i])) == 0;
+        if (!is_repeated(wheels, i))
+            good &= json_array_append_new(versions, json_string(wheels[i].version)) == 0;
     }
-    sort(maker);
-    return status;
+    json_t *page = json_pack(
+        "{s:{s:s, s:s}, s:s*, s:o*, s:o}", "meta", "api-version", REPOSITORY_VERSION,
+        "_generator", GENERATOR, "name", is_root ? NULL : wheels[0].project, "versions",
+        is_root ? NULL : json_incref(versions), is_root ? "projects" : "files", rows);
+    json_decref(versions);
+    if (!good) {
+        json_decref(page);
+        page = NULL;
+    }
+    return page;
 }
 
-typedef void page_writer(const struct af_wheelhouse_wheel *wheels, size_t count,
-                         struct af_text *text);
-
-static enum anyflash_status write_page(struct maker *maker, const char *folder,
-                                       const char *name, page_writer *writer,
-                                       const struct af_wheelhouse_wheel *wheels, size_t count,
-                                       struct anyflash_error *err)
+static enum anyflash_status write_pages_of(struct maker *maker, const char *folder,
+                                           const struct af_wheelhouse_wheel *wheels,
+                                           size_t count, bool is_root,
+                                           struct anyflash_error *err)
 {
-    struct af_text text = {0};
-    const char *path = af_path_join(maker->arena, folder, name);
-    writer(wheels, count, &text);
-    const struct af_span piece = {text.data, text.len};
-    enum anyflash_status status = path == NULL || text.failed
-                                      ? af_fail_memory(err)
-                                      : af_file_write(maker->arena, path, &piece, 1, err);
-    af_text_release(&text);
+    struct af_text html = {0};
+    const char *json_path = af_path_join(maker->arena, folder, "index.json");
+    const char *html_path = af_path_join(maker->arena, folder, "index.html");
+    json_t *page = page_json(wheels, count, is_root);
+    char *json = page == NULL ? NULL : json_dumps(page, JSON_INDENT(1));
+    add_html(&html, wheels, count, is_root);
+    enum anyflash_status status =
+        json == NULL || html.failed || json_path == NULL || html_path == NULL
+            ? af_fail_memory(err)
+            : af_file_write_text(maker->arena, json_path, json, err);
+    if (status == ANYFLASH_OK)
+        status = af_file_write_text(maker->arena, html_path, af_text_get(&html), err);
+    af_mem_free(json);
+    json_decref(page);
+    af_text_release(&html);
     return status;
 }
 
 static enum anyflash_status write_pages(struct maker *maker, struct anyflash_error *err)
 {
-    enum anyflash_status status = ANYFLASH_OK;
     size_t count;
+    enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; i < maker->listed_count && status == ANYFLASH_OK; i += count) {
         const struct af_wheelhouse_wheel *wheels = &maker->wheels[i];
         const char *folder = af_path_join(maker->arena, maker->index, wheels->project);
-        count = af_wheelhouse_project_wheels(wheels, maker->listed_count - i);
+        count = project_wheels(wheels, maker->listed_count - i);
         maker->project_count++;
         if (folder == NULL)
             return af_fail_memory(err);
-        status = write_page(maker, folder, "index.json", af_wheelhouse_project_json, wheels,
-                            count, err);
-        if (status == ANYFLASH_OK)
-            status = write_page(maker, folder, "index.html", af_wheelhouse_project_html, wheels,
-                                count, err);
+        status = write_pages_of(maker, folder, wheels, count, false, err);
     }
-    if (status == ANYFLASH_OK)
-        status = write_page(maker, maker->index, "index.json", af_wheelhouse_root_json,
-                            maker->wheels, maker->listed_count, err);
-    if (status == ANYFLASH_OK)
-        status = write_page(maker, maker->index, "index.html", af_wheelhouse_root_html,
-                            maker->wheels, maker->listed_count, err);
-    return status;
+    return status == ANYFLASH_OK ? write_pages_of(maker, maker->index, maker->wheels,
+                                                  maker->listed_count, true, err)
+                                 : status;
 }
 
-/* Whether a page of now names the file, as wheel, metadata or page; NULL: any file. */
+/* Whether the index now has this file, as wheel or metadata; `name` NULL: any file. */
 static bool is_listed(const struct maker *maker, const char *project, const char *name)
 {
     for (size_t i = 0; i < maker->listed_count; i++) {
@@ -346,13 +353,6 @@ static bool is_listed(const struct maker *maker, const char *project, const char
     return false;
 }
 
-/* Of a kind that we write. */
-static bool is_of_index(const char *name)
-{
-    return af_ends_with(name, ".whl") || af_ends_with(name, ".whl.metadata") ||
-           af_ends_with(name, VARIANTS_END) || af_ends_with(name, ".part");
-}
-
 static enum anyflash_status remove_file(struct maker *maker, const char *folder,
                                         const char *name, struct anyflash_error *err)
 {
@@ -362,8 +362,8 @@ static enum anyflash_status remove_file(struct maker *maker, const char *folder,
     return unlink(path) == 0 ? ANYFLASH_OK : fail_path("remove", path, err);
 }
 
-/* What a project's folder of ours holds beyond its page; all of it when it has none. */
-static enum anyflash_status sweep_project(struct maker *maker, const char *project,
+/* Removes the files of ours that a project's page does not name; without page, all. */
+static enum anyflash_status clean_project(struct maker *maker, const char *project,
                                           struct anyflash_error *err)
 {
     const char **names;
@@ -372,24 +372,25 @@ static enum anyflash_status sweep_project(struct maker *maker, const char *proje
     const char *page = folder == NULL ? NULL : af_path_join(maker->arena, folder, "index.json");
     if (page == NULL)
         return af_fail_memory(err);
-    if (af_file_is_link(folder) || !is_ours(maker->arena, page, AF_WHEELHOUSE_MARK_JSON))
+    if (af_file_is_link(folder) || !is_ours(maker->arena, page, MARK_JSON))
         return maker->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
-    bool is_kept = is_listed(maker, project, NULL);
+    bool has_page = is_listed(maker, project, NULL);
     enum anyflash_status status = af_folder_list(
         maker->arena, folder, 2 * AF_WHEELHOUSE_FILES_MAX, &names, &count, NULL, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
         bool is_page = af_equal(names[i], "index.html") || af_equal(names[i], "index.json");
-        bool goes =
-            is_page ? !is_kept : is_of_index(names[i]) && !is_listed(maker, project, names[i]);
-        if (goes)
+        bool is_file = af_ends_with(names[i], ".whl") ||
+                       af_ends_with(names[i], ".whl.metadata") ||
+                       af_ends_with(names[i], ".part");
+        if (is_page ? !has_page : is_file && !is_listed(maker, project, names[i]))
             status = remove_file(maker, folder, names[i], err);
     }
-    if (status == ANYFLASH_OK && !is_kept)
-        rmdir(folder); /* it stays where others have put something there */
+    if (status == ANYFLASH_OK && !has_page)
+        rmdir(folder); /* fails harmlessly if somebody else's files are there */
     return status;
 }
 
-static enum anyflash_status sweep(struct maker *maker, struct anyflash_error *err)
+static enum anyflash_status clean(struct maker *maker, struct anyflash_error *err)
 {
     const char **names;
     size_t count;
@@ -399,16 +400,24 @@ static enum anyflash_status sweep(struct maker *maker, struct anyflash_error *er
         if (af_starts_with(names[i], "index.") && af_ends_with(names[i], ".part"))
             status = remove_file(maker, maker->index, names[i], err);
         else
-            status = sweep_project(maker, names[i], err);
+            status = clean_project(maker, names[i], err);
     }
     return status;
 }
 
-/* An index that stands there is emptied with the folder; none is begun for nothing. */
-static bool has_work(const struct maker *maker)
+/* "file:///srv/my%20wheels/simple/"; NULL if there is no such folder, or without memory. */
+static const char *url_of(struct af_arena *arena, const char *index)
 {
-    const char *page = af_path_join(maker->arena, maker->index, "index.json");
-    return maker->listed_count > 0 || (page != NULL && af_file_is_regular(page));
+    struct af_text url = {0};
+    const char *folder = af_file_real_path(arena, index);
+    af_text_add(&url, "file://");
+    add_url(&url, folder == NULL ? "" : folder, "/");
+    af_text_add(&url, "/");
+    const char *copy =
+        folder == NULL || url.failed ? NULL : af_arena_text(arena, af_text_get(&url));
+    arena->failed |= url.failed;
+    af_text_release(&url);
+    return copy;
 }
 
 enum anyflash_status af_wheelhouse_make(const struct af_wheelhouse_question *question,
@@ -418,29 +427,33 @@ enum anyflash_status af_wheelhouse_make(const struct af_wheelhouse_question *que
     struct maker maker = {.question = question, .arena = arena};
     maker.index = question->index != NULL ? question->index
                                           : af_path_join(arena, question->folder, "simple");
-    if (maker.index == NULL)
+    const char *page =
+        maker.index == NULL ? NULL : af_path_join(arena, maker.index, "index.json");
+    if (page == NULL)
         return af_fail_memory(err);
-    enum anyflash_status status = check_folder(&maker, maker.index, err);
+    enum anyflash_status status = check_pages(&maker, maker.index, err);
     if (status == ANYFLASH_OK)
         status = take_folder(&maker, err);
-    bool works = status == ANYFLASH_OK && has_work(&maker);
-    if (works) {
-        sort(&maker);
-        status = write_tables(&maker, err);
-        if (status == ANYFLASH_OK)
-            status = write_pages(&maker, err);
-        if (status == ANYFLASH_OK)
-            status = sweep(&maker, err);
-    }
+    if (status != ANYFLASH_OK)
+        return status;
+    bool works = maker.listed_count > 0 || af_file_is_regular(page); /* or it is emptied */
+    qsort(maker.wheels, maker.wheel_count, sizeof *maker.wheels, order);
+    if (works)
+        status = write_pages(&maker, err);
+    if (works && status == ANYFLASH_OK)
+        status = clean(&maker, err);
+    const char *url = works && status == ANYFLASH_OK ? url_of(arena, maker.index) : NULL;
+    if (status == ANYFLASH_OK && arena->failed)
+        status = af_fail_memory(err);
     if (status != ANYFLASH_OK)
         return status;
     *house_out = (struct af_wheelhouse){.index = maker.index,
+                                        .index_url = url,
                                         .wheels = maker.wheels,
                                         .wheel_count = maker.wheel_count,
                                         .listed_count = maker.listed_count,
-                                        .emptied = maker.listed_count == 0 && works,
-                                        .table_count = maker.table_count,
                                         .project_count = maker.project_count,
+                                        .emptied = maker.listed_count == 0 && works,
                                         .others = maker.others,
                                         .other_count = maker.other_count};
     return ANYFLASH_OK;

@@ -83,12 +83,12 @@ static void describe(struct af_given *given, size_t index, const char *name, con
     if (find_target_word(lower, target, sizeof target)) {
         sm = target;
         vendor = target[0] == 'g' ? "amd" : "nvidia";
-    } else if (!af_machine_gpu_name_find(lower, &vendor, &sm) &&
+    } else if (!af_machine_gpu_name_find(given->arena, lower, &vendor, &sm) &&
                isdigit((unsigned char)lower[0])) {
         /* "4090": people leave the line's name out */
         const char *whole = af_arena_format(given->arena, "rtx %s", lower);
         if (whole != NULL)
-            af_machine_gpu_name_find(whole, &vendor, &sm);
+            af_machine_gpu_name_find(given->arena, whole, &vendor, &sm);
     }
     if (vendor != NULL)
         give_vendor(given, gpu, vendor);
@@ -200,7 +200,7 @@ void af_given_driver(struct af_given *given)
         af_given_unclear(given, &driver->kernel_version, "not a driver version as 580.95.05");
         return;
     }
-    const char *cuda = af_machine_gpu_driver_cuda(version);
+    const char *cuda = af_machine_gpu_driver_cuda(given->arena, version);
     const char *source =
         af_arena_format(given->arena, "%s: NVIDIA's table of drivers", given->source);
     af_fact_text(given->arena, &driver->kernel_version, version, given->source);

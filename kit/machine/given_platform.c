@@ -2,23 +2,11 @@
  * given_platform.c: system, processor and C library given by hand, and what
  * follows from them: platform tags, and the names of extension modules.
  */
+#include "kit/formats/embedded.h"
 #include "kit/machine/given.h"
 #include "kit/machine/platform_tags.h"
 
 #include <string.h>
-
-static const struct {
-    const char *id;
-    const char *version;
-    const char *libc;
-    const char *libc_version;
-    const char *glibcxx;
-} distributions[] = {
-#define AF_MACHINE_DISTRIBUTION(id, version, libc, libc_version, glibcxx)                      \
-    {id, version, libc, libc_version, glibcxx},
-#include "kit/machine/distributions.inc"
-#undef AF_MACHINE_DISTRIBUTION
-};
 
 /* Words that name a distribution, and its id; of two, the last one counts. */
 static const struct {
@@ -51,19 +39,19 @@ static bool says(const struct af_given *given, const char *word)
 static void imply_libc(struct af_given *given, const char *id, const char *version)
 {
     struct af_platform *platform = &given->machine->platform;
-    for (size_t i = 0; i < AF_COUNT(distributions); i++) {
-        if (strcmp(id, distributions[i].id) != 0 ||
-            strcmp(version, distributions[i].version) != 0)
+    struct af_embedded_rows rows;
+    bool is_open = af_embedded_rows_open(&af_embedded_distributions, 5, given->arena, &rows);
+    while (is_open && af_embedded_row_next(&rows)) {
+        if (strcmp(id, rows.fields[0]) != 0 || strcmp(version, rows.fields[1]) != 0)
             continue;
         const char *source =
             af_arena_format(given->arena, "%s: what %s %s ships", given->source, id, version);
         if (!af_given_fact_by(&platform->libc_version, "")) {
-            af_fact_text(given->arena, &platform->libc, distributions[i].libc, source);
-            af_fact_text(given->arena, &platform->libc_version, distributions[i].libc_version,
-                         source);
+            af_fact_text(given->arena, &platform->libc, rows.fields[2], source);
+            af_fact_text(given->arena, &platform->libc_version, rows.fields[3], source);
         }
         if (!af_given_fact_by(&platform->glibcxx, ""))
-            af_fact_text(given->arena, &platform->glibcxx, distributions[i].glibcxx, source);
+            af_fact_text(given->arena, &platform->glibcxx, rows.fields[4], source);
     }
 }
 

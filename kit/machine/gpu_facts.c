@@ -9,31 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    const char *vendor;
-    const char *name;
-    const char *sm;
-} gpu_names[] = {
-#define AF_MACHINE_GPU_NAME(vendor, name, sm) {vendor, name, sm},
-#include "kit/machine/gpu_names.inc"
-#undef AF_MACHINE_GPU_NAME
-};
+#include "kit/formats/embedded.h"
 
-static const struct {
-    long branch;
-    const char *cuda;
-} driver_cuda[] = {
-#define AF_MACHINE_DRIVER_CUDA(branch, cuda) {branch, cuda},
-#include "kit/machine/driver_cuda.inc"
-#undef AF_MACHINE_DRIVER_CUDA
-};
-
-const char *af_machine_gpu_driver_cuda(const char *driver_version)
+const char *af_machine_gpu_driver_cuda(struct af_arena *arena, const char *driver_version)
 {
+    struct af_embedded_rows rows;
     long branch = strtol(driver_version, NULL, 10);
-    for (size_t i = 0; i < AF_COUNT(driver_cuda); i++) {
-        if (branch >= driver_cuda[i].branch)
-            return driver_cuda[i].cuda;
+    if (!af_embedded_rows_open(&af_embedded_driver_cuda, 2, arena, &rows))
+        return NULL;
+    while (af_embedded_row_next(&rows)) {
+        if (branch >= strtol(rows.fields[0], NULL, 10))
+            return rows.fields[1];
     }
     return NULL;
 }
@@ -84,19 +70,30 @@ static size_t match_here(const char *text, const char *name)
     return isdigit((unsigned char)*at) ? 0 : (size_t)(at - text);
 }
 
-bool af_machine_gpu_name_find(const char *text, const char **vendor_out, const char **sm_out)
+/* Whether `name` is in `text`, where a word begins. */
+static bool has_name(const char *text, const char *name)
 {
-    size_t best = 0;
     for (const char *at = text; *at != '\0'; at++) {
-        if (at != text && isalnum((unsigned char)at[-1]))
-            continue; /* names begin where a word begins */
-        for (size_t i = 0; i < AF_COUNT(gpu_names); i++) {
-            if (match_here(at, gpu_names[i].name) == 0 || strlen(gpu_names[i].name) <= best)
-                continue;
-            best = strlen(gpu_names[i].name);
-            *vendor_out = gpu_names[i].vendor;
-            *sm_out = gpu_names[i].sm;
-        }
+        if ((at == text || !isalnum((unsigned char)at[-1])) && match_here(at, name) > 0)
+            return true;
+    }
+    return false;
+}
+
+bool af_machine_gpu_name_find(struct af_arena *arena, const char *text, const char **vendor_out,
+                              const char **sm_out)
+{
+    struct af_embedded_rows rows;
+    size_t best = 0;
+    if (!af_embedded_rows_open(&af_embedded_gpu_names, 3, arena, &rows))
+        return false;
+    while (af_embedded_row_next(&rows)) {
+        size_t len = strlen(rows.fields[1]);
+        if (len <= best || !has_name(text, rows.fields[1]))
+            continue;
+        best = len;
+        *vendor_out = rows.fields[0];
+        *sm_out = rows.fields[2];
     }
     return best != 0;
 }

@@ -17,14 +17,15 @@
 void af_machine_gpu_visibility(struct af_machine *machine, const char *value,
                                const char *source);
 
-/* The CUDA that a driver "580.95.05" serves, as "13.0", or NULL. */
-const char *af_machine_gpu_driver_cuda(const char *driver_version);
+/* The CUDA that a driver "580.95.05" serves, as "13.0", in the arena; or NULL. */
+const char *af_machine_gpu_driver_cuda(struct af_arena *arena, const char *driver_version);
 
 /* "sm_90a", "90", "9.0", "compute_120" as "9.0"; "gfx942" as it is; else false. */
 bool af_machine_gpu_sm_parse(const char *text, char *sm, size_t size_bytes);
 
 /* Vendor and compute capability of the longest product name in lower-case
- * `text`; false when there is none. */
-bool af_machine_gpu_name_find(const char *text, const char **vendor_out, const char **sm_out);
+ * `text`, in the arena; false when there is none. */
+bool af_machine_gpu_name_find(struct af_arena *arena, const char *text, const char **vendor_out,
+                              const char **sm_out);
 
 #endif

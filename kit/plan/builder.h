@@ -65,20 +65,11 @@ const struct af_package *af_builder_package(const struct af_builder *builder, co
 /* A new environment first, where the present one may not be written to. */
 void af_plan_prepare(struct af_builder *builder);
 
-/* An address with each '+' as %2B, as indexes and lock files want it; in the arena. */
-const char *af_plan_url(struct af_arena *arena, const char *url);
-
 /* One exact file. */
 void af_plan_file(struct af_builder *builder, const struct af_step_wheel *wheel);
 
 /* Code that shows whether it works; af_plan_check(): that of a package, where it is known. */
 void af_plan_try(struct af_builder *builder, const char *code, const char *module);
 void af_plan_check(struct af_builder *builder, const char *package);
-
-/* The steps of each kind of rung. */
-void af_plan_wheel(struct af_builder *builder);
-void af_plan_torch(struct af_builder *builder);
-void af_plan_build(struct af_builder *builder);
-void af_plan_sdpa(struct af_builder *builder);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/formats/version.h"
 #include "kit/plan/config_parts.h"
 
@@ -44,14 +45,6 @@ static bool is_named(const struct af_toml_item *package, const char *name)
     return item != NULL && af_equal(item->text, name);
 }
 
-/* "wheels/x.whl" with %2B and '+' taken as the same. */
-static bool same_place(struct af_arena *arena, const char *a, const char *b)
-{
-    const char *left = af_url_encode(arena, a);
-    const char *right = af_url_encode(arena, b);
-    return left != NULL && af_equal(left, right);
-}
-
 /* The package with the pin's source, or NULL. */
 static const struct af_toml_item *find_pin(const struct checker *checker,
                                            const struct af_pin *pin)
@@ -63,7 +56,7 @@ static const struct af_toml_item *find_pin(const struct checker *checker,
         const struct af_toml_item *source = af_toml_get(package, "source");
         const struct af_toml_item *found = af_toml_get(source, key);
         if (is_named(package, checker->lock->package) && found != NULL && found->text != NULL &&
-            same_place(checker->lock->arena, found->text, place))
+            af_url_equal(found->text, place))
             return package;
     }
     return NULL;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/names.h"
 #include "kit/formats/version.h"
@@ -31,14 +32,6 @@ void af_config_lock_note(struct af_config_lock *lock, const char *format, ...)
             return;
     if (lock->note_count < AF_CONFIG_NOTES_MAX)
         lock->notes[lock->note_count++] = af_arena_text(lock->arena, text);
-}
-
-const char *af_url_encode(struct af_arena *arena, const char *url)
-{
-    const char *plus;
-    while (url != NULL && (plus = strchr(url, '+')) != NULL)
-        url = af_arena_format(arena, "%.*s%%2B%s", (int)(plus - url), url, plus + 1);
-    return url;
 }
 
 bool af_plan_requirement_is(const char *text, const char *package)
@@ -137,7 +130,7 @@ static void fill_wheel(struct af_config_lock *lock, struct af_pin *pin)
 {
     const struct af_catalog_wheel *wheel = pin->wheel;
     pin->version = wheel->version;
-    pin->url = af_url_encode(lock->arena, wheel->url);
+    pin->url = af_url_encode_plus(lock->arena, wheel->url);
     pin->file = wheel->filename;
     pin->plain = plain_name(lock->arena, wheel->filename);
     pin->python_marker = python_marker(lock->arena, wheel);

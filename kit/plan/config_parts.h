@@ -32,9 +32,6 @@ void af_config_lock_note_hashes(struct af_config_lock *lock);
 /* Whether all machines have conda's own torch. */
 bool af_config_lock_is_conda(const struct af_config_lock *lock);
 
-/* The text with every '+' as %2B. */
-const char *af_url_encode(struct af_arena *arena, const char *url);
-
 /* Whether the requirement `text` is about `package` (normalised). */
 bool af_plan_requirement_is(const char *text, const char *package);
 

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "kit/base/path.h"
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/catalog/query.h"
 #include "kit/fit/fit_json.h"
 #include "kit/plan/decide.h"
@@ -116,26 +116,6 @@ json_t *af_plan_candidates_json(const struct af_plan_answer *answer, size_t coun
                      af_fit_json_catalog(answer->request->catalog), "candidates", list);
 }
 
-/*
- * The file name that a path, an address or a name means: what follows the last
- * slash, with "%2B" as '+', without '#' and '?'.
- */
-static const char *wheel_file_name(struct af_arena *arena, const char *text)
-{
-    char *name = af_arena_text(arena, af_path_name(text));
-    if (name == NULL)
-        return NULL;
-    name[strcspn(name, "#?")] = '\0';
-    size_t len = 0;
-    for (const char *at = name; *at != '\0'; at++) {
-        bool is_plus = at[0] == '%' && at[1] == '2' && (at[2] == 'B' || at[2] == 'b');
-        name[len++] = is_plus ? '+' : *at;
-        at += is_plus ? 2 : 0;
-    }
-    name[len] = '\0';
-    return name;
-}
-
 /* The best ranked candidate of that name, or NULL. */
 static const struct af_candidate *candidate_called(const struct af_decision *decision,
                                                    const char *name)
@@ -150,7 +130,7 @@ static enum anyflash_status explain(struct af_plan_wheel_answer *answer, const c
                                     struct anyflash_error *err)
 {
     const struct af_plan_request *request = answer->plan->request;
-    const char *name = wheel_file_name(&answer->arena, text);
+    const char *name = af_url_file_name(&answer->arena, text);
     answer->machines =
         af_arena_array(&answer->arena, request->machine_count + 1, sizeof *answer->machines);
     if (name == NULL || answer->machines == NULL)

@@ -4,13 +4,16 @@
  * way it counts references of tensors, the torch functions it wants. Rows are in
  * proof_dates.inc; the name only narrows what the bytes leave open.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/formats/embedded.h"
 #include "kit/formats/version.h"
 #include "kit/proof/symbol_needs.h"
 
 #define LAST 1000
+#define ASSERTIONS_MAX 4096u /* tools/check_data.py holds the table below it */
 
 /* torch 2.10 moved the count of Python references into the tensor's own. */
 #define TENSOR_COUNTS_SINCE 10
@@ -85,14 +88,29 @@ struct assertion {
     uint32_t minors;
 };
 
-#define AF_PROOF_TORCH_ASSERTION(header, line, minors) {header, line, minors},
-static const struct assertion assertions[] = {
-#include "kit/proof/torch_assertions.inc"
+struct assertions {
+    struct assertion *rows;
+    size_t count;
 };
-#undef AF_PROOF_TORCH_ASSERTION
+
+/* The rows of data/torch_assertions.tsv; none without memory (the arena has failed). */
+static struct assertions read_assertions(struct af_arena *arena)
+{
+    struct af_embedded_rows rows;
+    struct assertions all = {af_arena_array(arena, ASSERTIONS_MAX, sizeof *all.rows), 0};
+    if (all.rows == NULL ||
+        !af_embedded_rows_open(&af_embedded_torch_assertions, 3, arena, &rows))
+        return all;
+    while (all.count < ASSERTIONS_MAX && af_embedded_row_next(&rows))
+        all.rows[all.count++] =
+            (struct assertion){rows.fields[0], (int)strtol(rows.fields[1], NULL, 10),
+                               (uint32_t)strtoul(rows.fields[2], NULL, 16)};
+    return all;
+}
 
 /* Releases with an assertion at "c10/core/TensorImpl.h:1332"; all where that is not known. */
-static af_proof_torch_set date_by_assertion(const char *text, const struct af_tables *tables)
+static af_proof_torch_set date_by_assertion(const struct assertions *all, const char *text,
+                                            const struct af_tables *tables)
 {
     const char *colon = strrchr(text, ':');
     int64_t line = 0;
@@ -100,8 +118,8 @@ static af_proof_torch_set date_by_assertion(const char *text, const struct af_ta
     af_proof_torch_set set = 0;
     if (colon == NULL || !af_parse_i64(colon + 1, 1, INT32_MAX, &line))
         return all_minors(tables);
-    for (size_t i = 0; i < AF_COUNT(assertions); i++) {
-        const struct assertion *row = &assertions[i];
+    for (size_t i = 0; i < all->count; i++) {
+        const struct assertion *row = &all->rows[i];
         if (row->line == line && strncmp(row->header, text, (size_t)(colon - text)) == 0 &&
             row->header[colon - text] == '\0')
             minors = row->minors;
@@ -114,11 +132,19 @@ static af_proof_torch_set date_by_assertion(const char *text, const struct af_ta
 }
 
 static af_proof_torch_set date_by_assertions(const struct af_binary *binary,
-                                             const struct af_tables *tables)
+                                             const struct af_tables *tables,
+                                             struct af_arena *arena)
 {
+    struct af_arena own; /* for the table */
     af_proof_torch_set set = all_minors(tables);
+    if (binary->assertions.count == 0)
+        return set;
+    af_arena_init(&own);
+    const struct assertions all = read_assertions(&own);
     for (size_t i = 0; i < binary->assertions.count; i++)
-        set &= date_by_assertion(binary->assertions.items[i], tables);
+        set &= date_by_assertion(&all, binary->assertions.items[i], tables);
+    arena->failed = arena->failed || own.failed;
+    af_arena_release(&own);
     return set;
 }
 
@@ -152,7 +178,7 @@ enum anyflash_status af_dating_make(const struct af_binary *binary,
     af_proof_torch_set named = stated_minor(tables, stated);
     bool by_symbols = narrow(&set, fitting);
     bool by_rows = narrow(&set, date_by_rows(binary, wants, tables));
-    bool by_assertions = narrow(&set, date_by_assertions(binary, tables));
+    bool by_assertions = narrow(&set, date_by_assertions(binary, tables, arena));
     bool by_counts =
         (wants->tensor_counts || (wants->owns_tensors && binary->is_complete)) &&
         narrow(&set, wants->tensor_counts ? between(tables, TENSOR_COUNTS_SINCE, LAST)

@@ -111,14 +111,14 @@ enum anyflash_status af_inspect_target_open_source(
     target.is_package = true;
     target.place = *place;
     target.source = af_arena_alloc(arena, sizeof *target.source);
-    target.zip = af_arena_alloc(arena, sizeof *target.zip);
+    target.archive = af_arena_alloc(arena, sizeof *target.archive);
     if (arena->failed) {
         af_source_close(source);
         return af_fail_memory(err);
     }
     *target.source = *source;
     *source = (struct af_source){0};
-    status = af_zip_open(target.source, target.zip, err);
+    status = af_wheel_archive_open(target.source, target.archive, err);
     if (status == ANYFLASH_OK)
         status = af_inspect_target_read_wheel(&target, arena, err);
     if (status == ANYFLASH_OK)
@@ -217,7 +217,8 @@ static enum anyflash_status read_start(struct af_inspect_target *target,
     char head[HEAD_BYTES];
     size_t got = 0;
     size_t more = 0;
-    enum anyflash_status status = af_zip_stream_open(target->zip, member, &stream, err);
+    enum anyflash_status status =
+        af_zip_stream_open(&target->archive->zip, member, &stream, err);
     *start_out = (struct af_span){NULL, 0};
     if (status != ANYFLASH_OK)
         return status;

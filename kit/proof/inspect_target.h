@@ -12,8 +12,8 @@
 #ifndef AF_KIT_PROOF_INSPECT_TARGET_H
 #define AF_KIT_PROOF_INSPECT_TARGET_H
 
+#include "kit/formats/wheel_archive.h"
 #include "kit/formats/wheel_name.h"
-#include "kit/formats/zip.h"
 #include "kit/machine/machine.h"
 #include "kit/proof/wheel_facts.h"
 
@@ -59,11 +59,11 @@ struct af_inspect_target {
     size_t count;
     bool is_package; /* a wheel or installed: a package's own code loads its extensions */
     bool cut;        /* more than AF_INSPECT_EXTENSIONS_MAX were there */
-    struct af_inspect_wheel *wheel; /* NULL: it is no wheel */
-    struct af_source *source;       /* of a wheel; else NULL */
-    struct af_zip *zip;             /* of a wheel */
-    const char *unpacked;           /* temporary folder; NULL: nothing was unpacked */
-    bool has_unpacked_needed;       /* of the wheel: what its libraries need of each other */
+    struct af_inspect_wheel *wheel;   /* NULL: it is no wheel */
+    struct af_source *source;         /* of a wheel; else NULL */
+    struct af_wheel_archive *archive; /* of a wheel */
+    const char *unpacked;             /* temporary folder; NULL: nothing was unpacked */
+    bool has_unpacked_needed;         /* of the wheel: what its libraries need of each other */
     bool has_unpacked_all;
     struct af_state *state; /* borrowed; NULL: nothing is known or kept */
     struct af_place place;  /* of a wheel */

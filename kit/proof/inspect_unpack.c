@@ -28,6 +28,22 @@ static bool make_folders(char *path, size_t root_len)
     return true;
 }
 
+static enum anyflash_status write_all(void *context, const void *bytes, size_t len,
+                                      struct anyflash_error *err)
+{
+    const int *fd = context;
+    for (size_t done = 0; done < len;) {
+        ssize_t got = write(*fd, (const char *)bytes + done, len - done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return af_fail(err, ANYFLASH_E_IO, "cannot write an unpacked library: %s",
+                           strerror(errno));
+        done += (size_t)got;
+    }
+    return ANYFLASH_OK;
+}
+
 static enum anyflash_status unpack_one(struct af_inspect_target *target, struct af_arena *arena,
                                        struct af_inspect_extension *one,
                                        struct anyflash_error *err)
@@ -40,7 +56,8 @@ static enum anyflash_status unpack_one(struct af_inspect_target *target, struct 
     if (fd < 0)
         return af_fail(err, ANYFLASH_E_IO, "'%s' cannot be made: %s", path, strerror(errno));
     char hex[AF_SHA256_HEX_BYTES];
-    enum anyflash_status status = af_zip_extract(target->zip, one->member, fd, hex, &why);
+    enum anyflash_status status =
+        af_zip_extract(&target->archive->zip, one->member, write_all, &fd, hex, &why);
     close(fd);
     one->file = path;
     if (status == ANYFLASH_E_DATA)
@@ -137,8 +154,8 @@ void af_inspect_target_close(struct af_inspect_target *target)
 {
     if (target->unpacked != NULL)
         remove_unpacked(target);
-    if (target->zip != NULL)
-        af_zip_close(target->zip);
+    if (target->archive != NULL)
+        af_wheel_archive_close(target->archive);
     if (target->source != NULL)
         af_source_close(target->source);
     *target = (struct af_inspect_target){0};

@@ -53,21 +53,10 @@ static struct af_span read_info(struct af_inspect_target *target, struct af_aren
                                 const char *file, size_t max_bytes)
 {
     struct af_span bytes = {NULL, 0};
-    const char *ending = af_arena_format(arena, ".dist-info/%s", file);
-    for (size_t i = 0; ending != NULL && i < target->zip->member_count; i++) {
-        const struct af_zip_member *member = &target->zip->members[i];
-        const char *slash = strchr(member->name, '/');
-        if (slash != NULL && strchr(slash + 1, '/') == NULL &&
-            af_ends_with(member->name, ending)) {
-            enum anyflash_status status =
-                af_zip_read(target->zip, member, arena, max_bytes, &bytes, NULL);
-            if (status != ANYFLASH_OK)
-                bytes = (struct af_span){NULL, 0};
-            arena->failed = arena->failed || status == ANYFLASH_E_NO_MEMORY;
-            break;
-        }
-    }
-    return bytes;
+    enum anyflash_status status =
+        af_wheel_archive_read_info(target->archive, file, arena, max_bytes, &bytes, NULL);
+    arena->failed = arena->failed || status == ANYFLASH_E_NO_MEMORY;
+    return status == ANYFLASH_OK ? bytes : (struct af_span){NULL, 0};
 }
 
 static void read_metadata(struct af_inspect_target *target, struct af_arena *arena)
@@ -171,7 +160,7 @@ static void compare_record(struct af_inspect_target *target, struct lies *lies)
     const char *first = NULL;
     bool has_record = rest.len > 0;
     while (line != NULL && af_formats_record_next(&rest, line)) {
-        const struct af_zip_member *member = af_zip_find(target->zip, line->path);
+        const struct af_zip_member *member = af_zip_find(&target->archive->zip, line->path);
         bool same = member != NULL &&
                     (line->size_bytes < 0 || (uint64_t)line->size_bytes == member->size_bytes);
         listed += member != NULL;
@@ -180,8 +169,8 @@ static void compare_record(struct af_inspect_target *target, struct lies *lies)
             first = af_text_scrub(lies->arena, line->path, SHOWN_BYTES);
     }
     size_t files = 0;
-    for (size_t i = 0; i < target->zip->member_count; i++)
-        files += !target->zip->members[i].is_folder;
+    for (size_t i = 0; i < target->archive->zip.member_count; i++)
+        files += !target->archive->zip.members[i].is_folder;
     if (!has_record)
         add_lie(lies, "it has no RECORD: installers refuse it");
     else if (wrong > 0)
@@ -216,8 +205,8 @@ static const char *stated_torch(struct af_arena *arena, const struct af_inspect_
 
 static void add_members(struct af_inspect_target *target, struct af_arena *arena)
 {
-    for (size_t i = 0; i < target->zip->member_count; i++) {
-        const struct af_zip_member *member = &target->zip->members[i];
+    for (size_t i = 0; i < target->archive->zip.member_count; i++) {
+        const struct af_zip_member *member = &target->archive->zip.members[i];
         if (member->is_folder || !af_proof_path_is_shared_library(member->name))
             continue;
         struct af_inspect_extension *one =

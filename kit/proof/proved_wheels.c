@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/proof/inspect_target.h"
 #include "kit/proof/proof.h"
 #include "kit/proof/torch_fitting.h"
@@ -33,24 +34,10 @@ struct prover {
     struct af_scope scope;
 };
 
-/* Equal but for '+' and "%2B", as which both are written. */
-static bool is_same_address(const char *a, const char *b)
-{
-    while (*a != '\0' && *b != '\0') {
-        bool plus_a = strncmp(a, "%2B", 3) == 0 || strncmp(a, "%2b", 3) == 0;
-        bool plus_b = strncmp(b, "%2B", 3) == 0 || strncmp(b, "%2b", 3) == 0;
-        if ((plus_a ? '+' : *a) != (plus_b ? '+' : *b))
-            return false;
-        a += plus_a ? 3 : 1;
-        b += plus_b ? 3 : 1;
-    }
-    return *a == *b;
-}
-
 static const char *find_address(const char *const *addresses, size_t count, const char *url)
 {
     for (size_t i = 0; url != NULL && i < count; i++)
-        if (is_same_address(addresses[i], url))
+        if (af_url_equal(addresses[i], url))
             return addresses[i];
     return NULL;
 }

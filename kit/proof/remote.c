@@ -33,8 +33,8 @@ struct remote {
     uint64_t next_block; /* behind the last one fetched */
     size_t ahead;        /* blocks that the next request going on fetches */
     struct slot slots[SLOTS];
-    char name[AF_HTTP_SHOWN_BYTES];
-    char url[AF_HTTP_URL_BYTES_MAX];
+    char name[AF_URL_SHOWN_BYTES];
+    char url[AF_URL_BYTES_MAX];
 };
 
 /* One request for blocks. */
@@ -292,7 +292,7 @@ enum anyflash_status af_remote_open(struct af_http *http, const char *url,
         return af_fail_memory(err);
     memset(remote, 0, sizeof *remote);
     remote->http = http;
-    af_http_show(remote->name, sizeof remote->name, url);
+    af_url_show(remote->name, sizeof remote->name, url);
     snprintf(remote->url, sizeof remote->url, "%s", url);
     struct af_source source = {
         .name = remote->name, .read_at = read_remote, .close = close_remote, .context = remote};

@@ -55,11 +55,8 @@ struct af_place af_place_of_file(struct af_arena *arena, const char *path)
 /* The address without what may be secret in it, and with one spelling of '+'. */
 static const char *plain_address(struct af_arena *arena, const char *url)
 {
-    char shown[AF_HTTP_URL_BYTES_MAX];
-    const char *name = af_arena_text(arena, af_http_show(shown, sizeof shown, url));
-    for (const char *plus; name != NULL && (plus = strchr(name, '+')) != NULL;)
-        name = af_arena_format(arena, "%.*s%%2B%s", (int)(plus - name), name, plus + 1);
-    return name;
+    char shown[AF_URL_BYTES_MAX];
+    return af_url_encode_plus(arena, af_url_show(shown, sizeof shown, url));
 }
 
 struct af_place af_place_of_address(struct af_arena *arena, const char *url, const char *etag,
@@ -174,7 +171,7 @@ bool af_facts_find(struct af_state *state, const char *where, struct af_arena *a
     struct af_state_seen *rows;
     size_t count;
     size_t whole = 0;
-    if (af_http_is_url(where))
+    if (af_url_is_http(where))
         place.name = plain_address(arena, where);
     else
         place = af_place_of_file(arena, where);

@@ -28,7 +28,7 @@ struct transfer {
     uint64_t max_bytes;
     int64_t progress_ms; /* when it was told last */
     bool restart;        /* the server has another file: once more, from the start */
-    char shown[AF_HTTP_SHOWN_BYTES];
+    char shown[AF_URL_SHOWN_BYTES];
 };
 
 const char *af_download_not_a_wheel(struct af_span start)
@@ -276,7 +276,7 @@ enum anyflash_status af_download_run(struct af_http *http, const struct af_downl
                                 .result = &result,
                                 .max_bytes = download->max_bytes != 0 ? download->max_bytes
                                                                       : AF_DOWNLOAD_BYTES_MAX};
-    af_http_show(transfer.shown, sizeof transfer.shown, download->url);
+    af_url_show(transfer.shown, sizeof transfer.shown, download->url);
     if (is_there(download, &result)) {
         *result_out = result;
         return ANYFLASH_OK;

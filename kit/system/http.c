@@ -264,17 +264,17 @@ static enum anyflash_status follow(struct af_http *http, struct exchange *exchan
                                    struct anyflash_error *err)
 {
     struct af_http_answer *answer = exchange->answer;
-    char shown[AF_HTTP_SHOWN_BYTES];
+    char shown[AF_URL_SHOWN_BYTES];
     const char *next = NULL;
     http->curl.easy_getinfo(http->handle, AF_CURL_INFO_REDIRECT_URL, &next);
-    if (next == NULL || !af_http_is_url(next))
+    if (next == NULL || !af_url_is_http(next))
         return af_fail(err, ANYFLASH_E_IO, "'%s' redirects to nowhere (HTTP %d)",
                        exchange->shown, answer->status);
-    if (af_http_is_secure(answer->url) && !af_http_is_secure(next))
+    if (af_url_is_secure(answer->url) && !af_url_is_secure(next))
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        "'%s' redirects from https to plain http ('%s'), which is not followed",
-                       exchange->shown, af_http_show(shown, sizeof shown, next));
-    enum anyflash_status status = af_http_check_url(next, http->options.allow_http, err);
+                       exchange->shown, af_url_show(shown, sizeof shown, next));
+    enum anyflash_status status = af_url_check(next, http->options.allow_http, err);
     if (status == ANYFLASH_OK)
         snprintf(answer->url, sizeof answer->url, "%s", next);
     return status;
@@ -285,13 +285,13 @@ static enum anyflash_status run_request(struct af_http *http,
                                         struct af_http_answer *answer,
                                         struct anyflash_error *err)
 {
-    char shown[AF_HTTP_SHOWN_BYTES], url[AF_HTTP_URL_BYTES_MAX];
+    char shown[AF_URL_SHOWN_BYTES], url[AF_URL_BYTES_MAX];
     snprintf(answer->url, sizeof answer->url, "%s", request->url);
     for (int hop = 0; hop <= AF_HTTP_REDIRECTS_MAX; hop++) {
         struct exchange exchange = {
             .request = request, .answer = answer, .shown = shown, .err = err};
         memcpy(url, answer->url, sizeof url);
-        af_http_show(shown, sizeof shown, url);
+        af_url_show(shown, sizeof shown, url);
         enum anyflash_status status = run_hop(http, &exchange, url);
         if (status != ANYFLASH_OK || is_success(answer->status))
             return status;
@@ -310,13 +310,12 @@ enum anyflash_status af_http_get(struct af_http *http, const struct af_http_requ
                                  struct af_http_answer *answer_out, struct anyflash_error *err)
 {
     struct af_http_answer answer;
-    char shown[AF_HTTP_SHOWN_BYTES];
+    char shown[AF_URL_SHOWN_BYTES];
     af_http_answer_init(&answer);
-    enum anyflash_status status =
-        af_http_check_url(request->url, http->options.allow_http, err);
+    enum anyflash_status status = af_url_check(request->url, http->options.allow_http, err);
     if (status == ANYFLASH_OK && http->options.offline)
         status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' is not asked: --offline was given",
-                         af_http_show(shown, sizeof shown, request->url));
+                         af_url_show(shown, sizeof shown, request->url));
     if (status == ANYFLASH_OK)
         status = run_request(http, request, &answer, err);
     if (answer_out != NULL)

@@ -15,9 +15,9 @@
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
+#include "kit/base/url.h"
 
 #define AF_HTTP_REDIRECTS_MAX 5
-#define AF_HTTP_URL_BYTES_MAX 4096u
 #define AF_HTTP_CONNECT_MS 15000
 #define AF_HTTP_STALL_S 60
 
@@ -65,7 +65,7 @@ struct af_http_answer {
     char etag[AF_HTTP_HEADER_BYTES]; /* as sent, with quotes and W/ */
     char last_modified[AF_HTTP_HEADER_BYTES];
     char content_type[AF_HTTP_HEADER_BYTES];
-    char url[AF_HTTP_URL_BYTES_MAX]; /* after redirects */
+    char url[AF_URL_BYTES_MAX]; /* after redirects */
 };
 
 /*
@@ -103,14 +103,5 @@ enum anyflash_status af_http_get_bytes(struct af_http *http, const char *url,
                                        struct af_arena *arena, struct af_span *bytes_out,
                                        struct af_http_answer *answer_out,
                                        struct anyflash_error *err);
-
-/*
- * `url` for people: scrubbed, without user, password, query and fragment, at
- * most size_bytes. Returns `buffer`.
- */
-char *af_http_show(char *buffer, size_t size_bytes, const char *url);
-
-/* Whether `text` is an address: http:// or https:// and a host. */
-bool af_http_is_url(const char *text);
 
 #endif

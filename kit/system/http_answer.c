@@ -71,7 +71,7 @@ static void read_range(struct af_http_answer *answer, const char *text)
 static void read_status(struct af_http_answer *answer, const char *line)
 {
     const char *space = strchr(line, ' ');
-    char url[AF_HTTP_URL_BYTES_MAX];
+    char url[AF_URL_BYTES_MAX];
     memcpy(url, answer->url, sizeof url);
     af_http_answer_init(answer);
     memcpy(answer->url, url, sizeof url);
@@ -108,7 +108,7 @@ static void read_header(struct af_http_answer *answer, struct af_span name, stru
 
 void af_http_answer_line(struct af_http_answer *answer, const char *line, size_t len)
 {
-    char text[AF_HTTP_URL_BYTES_MAX];
+    char text[AF_URL_BYTES_MAX];
     if (len >= sizeof text)
         return;
     memcpy(text, line, len);

@@ -6,14 +6,6 @@
 
 #include "kit/system/http.h"
 
-#define AF_HTTP_SHOWN_BYTES 200
-
-bool af_http_is_secure(const char *url);
-
-/* Whether the address may be asked: ARGUMENT, LIMIT or UNSUPPORTED else. */
-enum anyflash_status af_http_check_url(const char *url, bool allow_http,
-                                       struct anyflash_error *err);
-
 /* An answer of which nothing is known. */
 void af_http_answer_init(struct af_http_answer *answer);
 

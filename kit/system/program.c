@@ -20,8 +20,6 @@
 #define POLL_MS 100
 #define READ_BYTES 16384
 
-extern char **environ;
-
 struct stream {
     int fd; /* -1: at its end */
     struct af_text text;

@@ -57,7 +57,7 @@ def test_an_nvcc_that_crashes_when_asked(world):
 
 def test_an_nvcc_that_hangs_when_asked(world):
     world.compiler('[ -n "$source" ] || sleep 600')
-    refused(world, "cuda-toolkit", "does not answer within 20 seconds", "--toolkit index")
+    refused(world, "cuda-toolkit", "did not answer within 20 s", "--toolkit index")
 
 
 def test_torch_without_cuda(world):
@@ -102,7 +102,7 @@ def test_no_space_midway_keeps_what_was_built(world):
 def test_sources_with_a_wrong_hash_offline(world):
     world.lock("0" * 64)
     said = world.run()
-    assert said.code == 3 and "not kept here whole, and --offline forbids" in said.err, said
+    assert said.code == 3 and "incomplete in the cache, and --offline forbids" in said.err, said
 
 
 def test_sources_with_a_wrong_hash_that_cannot_be_had_again(world):
@@ -374,7 +374,7 @@ def test_clean_leaves_a_build_at_work(world):
     try:
         assert interrupt_when(world, process, 3, signal.SIGCONT)
         said = world.run("--clean")
-        assert said.code == 1 and "a build works in" in said.out, said
+        assert said.code == 1 and "a build is using" in said.out, said
         assert list(world.folder.glob("cache/build/tools-*/complete")), "it needs its tools"
     finally:
         process.send_signal(signal.SIGINT)

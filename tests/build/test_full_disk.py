@@ -49,8 +49,8 @@ def is_full(said, code, *texts):
     """The disk, its need and its room are told."""
     assert said.code == code, said
     told = " ".join((said.out + said.err).split())
-    for text in ("no space left on the disk of '", "needs about ", " more, free now ",
-                 "What was built is kept: make room", *texts):
+    for text in ("no space left on the disk of '", "about ", " more needed, ", " free. ",
+                 "What was built is kept: free some space", *texts):
         assert text in told, said
     assert "/cache/build/" in told, said
     return said
@@ -91,7 +91,7 @@ def test_a_compiler_that_does_not_say_so_and_takes_its_files_away(world):
                   "echo 'nvFatbin error: empty input' >&2; exit 1")
         said = world.run(before=disk.before)
         told = " ".join(said.out.split())
-        assert said.code == 1 and "a disk was full, though '" in told, said
+        assert said.code == 1 and "a disk was full, although '" in told, said
         assert "(nvFatbin error: empty input)" in told, said
         goes_on(world, disk, said)
 

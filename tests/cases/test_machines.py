@@ -63,6 +63,35 @@ def test_text__fits_96_columns(answers, kind, name):
     assert not long, long
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_plan__answers_first_and_is_one_screen_where_a_wheel_fits(answers, name):
+    _, plan = parsed(answers, "plan", name)
+    lines = cases.run_in_terminal("plan", "--machine", f"{name}.json")
+    if plan["decision"] is None:
+        assert lines[0].startswith(("No decision yet", "No way")), lines[0]
+    elif plan["wheel"]:
+        assert plan["wheel"]["version"] in lines[0] and lines[1].startswith("Next: ")
+    if plan["decision"] == "wheel":
+        assert len(lines) <= 24, "\n".join(lines)
+    long = [line for line in lines if len(line) > 80 and not has_long_word(line)]
+    assert not long, long
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_plan__has_one_line_for_each_other_way(answers, name):
+    _, plan = parsed(answers, "plan", name)
+    lines = cases.run_in_terminal("plan", "--machine", f"{name}.json")
+    others = [rung for rung in plan["rungs"] if rung["name"] != plan["decision"]]
+    start = next(i for i, line in enumerate(lines) if "(-v says more)" in line) + 1
+    rows = [line.split()[:2] for line in lines[start:start + len(others)]]
+    assert rows == [[rung["name"], rung["verdict"]] for rung in others]
+
+
+def test_plan__verbose_gives_every_reason_and_cost():
+    _, out, _ = cases.run("plan", "-v", "--machine", "rtx4090-torch2.15.json")
+    assert "cost: " in out and "Every way, best first" in out
+
+
 def has_long_word(line):
     """Addresses and commands are never broken: somebody copies them."""
     return any(len(word) > 60 for word in line.split()) or line.lstrip().startswith("$ ")

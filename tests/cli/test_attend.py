@@ -123,27 +123,6 @@ def test_attend_takes_bf16(anyflash, tmp_path, files, descr):
     close(read_npy(tmp_path / "o.npy")[2], o, 0.02)
 
 
-@pytest.mark.parametrize("one_word", [True, False])
-def test_attend_takes_safetensors_at_any_address(anyflash, tmp_path, files, one_word):
-    _, data = files
-    head, body = {}, b""
-    for name, part, rows, heads in zip("qkv", data, (5, 7, 7), (4, 2, 2)):
-        raw = array.array("f", part).tobytes()
-        head[name] = {"dtype": "F32", "shape": [1, rows, heads, 8],
-                      "data_offsets": [len(body), len(body) + len(raw)]}
-        body += raw
-    text = json.dumps(head).encode()
-    text += b" " * (1 - len(text) % 4 + 4)  # the numbers lie at odd addresses
-    (tmp_path / "all.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + body)
-    words = ["all.safetensors"] if one_word else [f"all.safetensors:{name}" for name in "qkv"]
-    answer = anyflash("attend", *words, "-o", "o.npy")
-    assert answer.code == 0, answer
-    close(read_npy(tmp_path / "o.npy")[2], attention(*data, (1, 5, 4, 8), (1, 7, 2, 8))[0],
-          1e-5)
-    missing = anyflash("attend", "all.safetensors:x", *words[-1:] * 2, "-o", "p.npy")
-    assert missing.code == 3 and "has no tensor 'x'; it has q, k, v" in missing.err
-
-
 def test_attend_gives_the_same_bytes_for_every_number_of_threads(anyflash, tmp_path, files):
     names, _ = files
     for threads in "123":

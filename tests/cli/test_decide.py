@@ -177,7 +177,7 @@ def test_the_python_package_is_not_offered_where_it_is_not(anyflash, given):
 
 def test_a_preference_that_is_not_possible_exits_1(anyflash):
     answer = anyflash("plan", "--machine", BY_NAME["rtx4090-torch2.15"], "--prefer", "wheel")
-    assert answer.code == 1 and "Decision: none" in answer.out
+    assert answer.code == 1 and answer.out.startswith("The preferred way is not possible")
 
 
 def test_version_narrows_the_choice(anyflash):
@@ -254,7 +254,7 @@ def test_all_with_limit_in_json(anyflash):
 
 def test_plan_says_the_stated_target(anyflash):
     answer = anyflash("plan", "--machine", BY_NAME["login-node-no-gpu"], "--arch", "9.0")
-    assert "target sm 9.0" in answer.out.splitlines()[0]
+    assert any("target sm 9.0" in line for line in answer.out.splitlines()[:3])
 
 
 def test_doctor_without_gpu_says_how_to_decide_for_another_node(anyflash):
@@ -265,7 +265,7 @@ def test_doctor_without_gpu_says_how_to_decide_for_another_node(anyflash):
 def test_doctor_gives_the_reason_of_a_way_that_is_closed(anyflash):
     answer = anyflash("doctor", "--machine", BY_NAME["v100-torch2.7"])
     line = next(line for line in answer.out.splitlines() if line.startswith("  wheel "))
-    assert line.split("no: ")[1].startswith("FlashAttention refuses"), line
+    assert line.split()[1] == "no" and "FlashAttention refuses" in line, line
 
 
 def test_find_answers_in_a_table(anyflash):
@@ -468,7 +468,7 @@ def test_plan_offers_no_build_where_none_can_be(anyflash):
     (["--head-dim", "64", "--jobs", "0"], "--jobs takes a number"),
     (["--head-dim", "64", "--toolkit", "conda"], "--toolkit takes auto, system or index"),
     (["--head-dim", "64", "--arch", "75"], "compute capability 8.0 and newer"),
-    ([], "nothing says what the wheel shall hold"),
+    ([], "say what to build: --for MODEL/config.json"),
 ])
 def test_build_refuses_words_that_it_does_not_know(anyflash, words, text):
     answer = anyflash("build", *words)

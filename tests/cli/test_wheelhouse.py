@@ -14,7 +14,7 @@ NAME = f"flash_attn-{LOCAL}-cp312-cp312-linux_x86_64.whl"
 
 
 def make(folder, name="flash_attn", version=LOCAL, tag="cp312-cp312-linux_x86_64", *,
-         inside=None, more="", drop=(), metadata=None, file=None, variant=None):
+         inside=None, more="", drop=(), metadata=None, file=None):
     """Writes a wheel; `inside` is the version of METADATA, `file` another name. Its path."""
     inside = inside or version
     info = f"{name}-{inside}.dist-info"
@@ -23,8 +23,6 @@ def make(folder, name="flash_attn", version=LOCAL, tag="cp312-cp312-linux_x86_64
                                                 f"Version: {inside}\n{more}\nText.\n").encode(),
                f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n"
                .encode()}
-    if variant is not None:
-        members[f"{info}/variant.json"] = variant
     rows = "".join(
         f"{path},sha256="
         f"{base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},"
@@ -94,6 +92,7 @@ def test_html_page_names_hash_python_and_metadata(anyflash, wheels):
         "href": f"{NAME.replace('+', '%2B')}#sha256={sha256(path)}",
         "data-requires-python": ">=3.9,<4", "data-core-metadata": f"sha256={metadata}",
         "data-dist-info-metadata": f"sha256={metadata}"}
+    assert 'python="&gt;=3.9,&lt;4"' in (wheels / "simple/flash-attn/index.html").read_text()
     assert Links(wheels / "simple/index.html").anchors == [[{"href": "flash-attn/"},
                                                            "flash-attn"]]
 
@@ -188,8 +187,8 @@ def test_broken_wheels_are_left_out_and_the_others_listed(anyflash, wheels, spoi
     ({"drop": ("WHEEL",)}, "no WHEEL"),
     ({"metadata": b"Name: torch\nVersion: 2.8.3\n\n"}, "that of 'torch'"),
     ({"metadata": b"Name: flash-attn\n\n"}, "version ''"),
-    ({"metadata": b"Name: flash-attn\nVersion: 2.8.3\xff\n\n"}, "no UTF-8"),
-    ({"more": "Requires-Python: >='3\"<script>\n"}, "no specifier"),
+    ({"metadata": b"Name: flash-attn\nVersion: 2.8.3\xff\n\n"}, "not UTF-8"),
+    ({"more": "Requires-Python: >='3\"<script>\n"}, "not a specifier"),
     ({"tag": "cp312-cp312-linux_x86_64-x86_64_v3"}, "variant"),
     ({"file": "flash_attn.whl"}, "its name"),
     ({"file": "flash_attn-x y-cp312-cp312-linux_x86_64.whl"}, "its name"),
@@ -293,7 +292,7 @@ def test_pages_of_others_are_kept(anyflash, wheels, page):
     stranger.parent.mkdir(parents=True)
     stranger.write_text("<html>my home page</html>")
     done = anyflash("wheelhouse", "wheels")
-    assert done.code == 3 and "no page of this command" in done.err, done
+    assert done.code == 3 and "was not written by" in " ".join(done.err.split()), done
     assert stranger.read_text() == "<html>my home page</html>"
 
 
@@ -330,60 +329,3 @@ def test_an_empty_folder_gives_no_index(anyflash, wheels):
     done = anyflash("wheelhouse", "wheels")
     assert done.code == 1 and "nothing was written" in done.out, done
     assert list(wheels.iterdir()) == []
-
-
-def variant_json(label, properties, **more):
-    table = {"$schema": "https://example.org/peps/850/v0.2.0.json",
-             "default-priorities": {"namespace": ["nvidia"]},
-             "providers": {"nvidia": {"requires": ["p"], "plugin-api": "p:P"}},
-             "variants": {label: properties}, **more}
-    return json.dumps(table).encode()
-
-
-def make_variant(folder, label, properties, **more):
-    return make(folder, "demo", "1.0+cu12", f"py3-none-any-{label}",
-                variant=variant_json(label, properties, **more))
-
-
-def test_variants_are_listed_with_their_table_on_request(anyflash, wheels):
-    make_variant(wheels, "sm90", {"nvidia": {"sm_arch": ["90_real"]}})
-    make_variant(wheels, "null", {})
-    make(wheels, "demo", "0.9", "py3-none-any")
-    done = anyflash("wheelhouse", "wheels")
-    assert done.code == 1 and " ".join(done.out.split()).count("previews of uv") == 2
-    done = anyflash("wheelhouse", "wheels", "--variants")
-    assert done.code == 0 and "3 wheels of 1 package" in done.out, done
-    table = wheels / "simple/demo/demo-1.0+cu12-variants.json"
-    assert json.loads(table.read_text())["variants"] == {
-        "null": {}, "sm90": {"nvidia": {"sm_arch": ["90_real"]}}}
-    anchors = Links(wheels / "simple/demo/index.html").anchors
-    attributes, = [each for each, text in anchors if text == table.name]
-    assert attributes == {"href": f"demo-1.0%2Bcu12-variants.json#sha256={sha256(table)}"}
-    page = json.loads((wheels / "simple/demo/index.json").read_text())
-    assert {"filename": table.name, "url": table.name.replace("+", "%2B"), "hashes":
-            {"sha256": sha256(table)}, "size": table.stat().st_size} in page["files"]
-    assert anyflash("wheelhouse", "wheels").code == 1
-    assert not table.exists()
-
-
-@pytest.mark.parametrize("spoilt", [
-    None, b"{", b"[]", b"{}", variant_json("sm80", {}), variant_json("sm90", []),
-    b'{"$schema": "x", "variants": {"sm90": {}, "sm80": {}}}',
-    b'{"variants": {"sm90": {}}}', b'{"$schema": "\\u0000", "variants": {"sm90": {}}}'])
-def test_a_variant_must_describe_its_label(anyflash, wheels, spoilt):
-    make(wheels, "demo", "1.0", "py3-none-any-sm90", variant=spoilt)
-    done = anyflash("wheelhouse", "wheels", "--variants")
-    assert done.code == 1 and "variant.json" in done.out, done
-
-
-def test_variants_that_contradict_each_other_are_left_out(anyflash, wheels):
-    make_variant(wheels, "a", {})
-    make_variant(wheels, "b", {}, providers={})
-    make_variant(wheels, "c", {}, extra=1)
-    done = anyflash("wheelhouse", "wheels", "--variants", "--json")
-    answer = json.loads(done.out)
-    assert done.code == 1 and [each["filename"] for each in answer["wheels"]] == [
-        "demo-1.0+cu12-py3-none-any-a.whl"]
-    assert all("contradicts" in each["reason"] for each in answer["left_out"])
-    assert answer["variant_tables"] == ["demo-1.0+cu12-variants.json"]
-    assert "-b.whl" not in " ".join(tree(wheels / "simple"))

@@ -1,9 +1,7 @@
 """What `anyflash wheelhouse` writes, installed from by the real uv and pip."""
 import functools
 import http.server
-import json
 import threading
-import zipfile
 
 import loopback
 import pytest
@@ -144,46 +142,3 @@ def test_an_index_that_moved_still_serves(house):
     house.index = (house.world.folder / "index").rename(house.world.folder / "moved index")
     done = house.install("flash-attn")
     assert done.code == 0 and house.world.installed("flash_attn"), done
-
-
-def make_variant(house, label, properties):
-    path = house.wheel(LOCAL)
-    table = {"$schema": "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json",
-             "default-priorities": {"namespace": ["nvidia"]},
-             "providers": {"nvidia": {
-                 "requires": ["nvidia-variant-provider>=0.0.1"],
-                 "plugin-api": "nvidia_variant_provider.plugin:NvidiaVariantPlugin"}},
-             "variants": {label: properties}}
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr(f"flash_attn-{LOCAL}.dist-info/variant.json", json.dumps(table))
-    path.rename(path.with_name(f"{path.stem}-{label}.whl"))
-
-
-@pytest.mark.parametrize("sm, label", [("9.0", "sm90"), ("8.0", "sm80"), ("7.5", "null")])
-def test_uv_chooses_the_variant_for_the_gpu(house, sm, label):
-    if house.installer != "uv":
-        pytest.skip("holds for uv only: pip knows no variants")
-    for each in (80, 90):
-        make_variant(house, f"sm{each}", {"nvidia": {"sm_arch": [f"{each}_real"],
-                                                     "cuda_version_lower_bound": ["12.8"]}})
-    make_variant(house, "null", {})
-    assert house.make("--variants").code == 0
-    done = house.world.uv(
-        "pip", "install", "--preview-features", "wheel-variants", "--python", house.python,
-        "--default-index", house.url(), "flash-attn",
-        NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION="12.8",
-        NV_VARIANT_PROVIDER_FORCE_SM_ARCH=sm)
-    if "wheel-variants" in done.err and done.code != 0 and "preview" in done.err:
-        pytest.skip("needs a uv that was built with the preview of wheel variants")
-    assert done.code == 0, done
-    kept, = house.world.project.glob(".venv/lib/python3*/site-packages/*/variant.json")
-    assert list(json.loads(kept.read_text())["variants"]) == [label]
-
-
-def test_without_its_preview_uv_takes_the_plain_wheel(house):
-    make_variant(house, "sm90", {})
-    house.wheel("2.8.2")
-    assert house.make("--variants").code == 0
-    done = house.install("flash-attn")
-    assert done.code == 0, done
-    assert house.world.installed("flash_attn") == ["flash_attn-2.8.2.dist-info"]

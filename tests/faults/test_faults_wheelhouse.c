@@ -31,8 +31,8 @@ static const char *path_of(struct af_arena *arena, const char *name)
     return path;
 }
 
-/* A wheel of the package "demo"; `label`: a variant, or NULL. */
-static void write_wheel(const char *version, const char *label)
+/* A wheel of the package "demo". */
+static void write_wheel(const char *version)
 {
     struct af_arena arena;
     struct build build = {.len = 0};
@@ -46,17 +46,12 @@ static void write_wheel(const char *version, const char *label)
                                     "Requires-Python: >=3.9\n\n",
                                     version)},
         {.name = af_arena_format(&arena, "%s/WHEEL", info), .content = "Wheel-Version: 1.0\n"},
-        {.name = af_arena_format(&arena, "%s/RECORD", info), .content = "demo.py,,\n"},
-        {.name = af_arena_format(&arena, "%s/variant.json", info),
-         .content = af_arena_format(
-             &arena, "{\"$schema\": \"x\", \"variants\": {\"%s\": {\"a\": {\"b\": [\"c\"]}}}}",
-             label == NULL ? "" : label)}};
-    for (size_t i = 0; i < AF_COUNT(members) - (label == NULL ? 1 : 0); i++)
+        {.name = af_arena_format(&arena, "%s/RECORD", info), .content = "demo.py,,\n"}};
+    for (size_t i = 0; i < AF_COUNT(members); i++)
         build_member(&build, members[i]);
     build_finish(&build);
     const struct af_span bytes = {(const char *)build.bytes, build.len};
-    const char *name = af_arena_format(&arena, "demo-%s-py3-none-any%s%s.whl", version,
-                                       label == NULL ? "" : "-", label == NULL ? "" : label);
+    const char *name = af_arena_format(&arena, "demo-%s-py3-none-any.whl", version);
     assert_int_equal(af_file_write(&arena, path_of(&arena, name), &bytes, 1, NULL),
                      ANYFLASH_OK);
     af_arena_release(&arena);
@@ -101,7 +96,7 @@ static void survive(const char *option)
 static void test_wheelhouse__survives_every_lack_of_memory(void **state)
 {
     (void)state;
-    write_wheel(versions[0], NULL);
+    write_wheel(versions[0]);
     survive(NULL);
 }
 
@@ -111,23 +106,11 @@ static void test_wheelhouse__over_an_earlier_index(void **state)
     struct af_arena arena;
     (void)state;
     af_arena_init(&arena);
-    write_wheel(versions[1], NULL);
+    write_wheel(versions[1]);
     unlink(path_of(&arena, "demo-1.0-py3-none-any.whl"));
     survive("--json");
     assert_true(af_file_is_absent(path_of(&arena, "simple/demo/demo-1.0-py3-none-any.whl")));
     assert_true(af_file_is_regular(path_of(&arena, "simple/demo/demo-2.0-py3-none-any.whl")));
-    af_arena_release(&arena);
-}
-
-static void test_wheelhouse__with_variants(void **state)
-{
-    struct af_arena arena;
-    (void)state;
-    af_arena_init(&arena);
-    write_wheel(versions[1], "a");
-    write_wheel(versions[1], "b");
-    survive("--variants");
-    assert_true(af_file_is_regular(path_of(&arena, "simple/demo/demo-2.0-variants.json")));
     af_arena_release(&arena);
 }
 
@@ -143,17 +126,11 @@ static int remove_folder(void **state)
 {
     static const char *const files[] = {"simple/demo/demo-2.0-py3-none-any.whl",
                                         "simple/demo/demo-2.0-py3-none-any.whl.metadata",
-                                        "simple/demo/demo-2.0-py3-none-any-a.whl",
-                                        "simple/demo/demo-2.0-py3-none-any-a.whl.metadata",
-                                        "simple/demo/demo-2.0-py3-none-any-b.whl",
-                                        "simple/demo/demo-2.0-py3-none-any-b.whl.metadata",
-                                        "simple/demo/demo-2.0-variants.json",
                                         "simple/demo/index.html",
                                         "simple/demo/index.json",
                                         "simple/index.html",
                                         "simple/index.json",
                                         "demo-2.0-py3-none-any.whl",
-                                        "demo-2.0-py3-none-any-a.whl",
                                         "demo-2.0-py3-none-any-b.whl"};
     static const char *const folders[] = {"simple/demo", "simple", ""};
     struct af_arena arena;
@@ -173,7 +150,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wheelhouse__survives_every_lack_of_memory),
         cmocka_unit_test(test_wheelhouse__over_an_earlier_index),
-        cmocka_unit_test(test_wheelhouse__with_variants),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

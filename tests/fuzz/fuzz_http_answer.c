@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct af_http_answer answer;
     struct anyflash_error err = {0};
-    char shown[AF_HTTP_SHOWN_BYTES];
+    char shown[AF_URL_SHOWN_BYTES];
     struct af_span rest = {(const char *)data, size};
     af_http_answer_init(&answer);
     while (rest.len > 0) {
@@ -39,8 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0)
         memcpy(text, data, size);
     text[size] = '\0';
-    check_shown(af_http_show(shown, sizeof shown, text));
-    if (af_http_check_url(text, true, &err) != ANYFLASH_OK)
+    check_shown(af_url_show(shown, sizeof shown, text));
+    if (af_url_check(text, true, &err) != ANYFLASH_OK)
         check_shown(err.message);
     struct af_span bytes = {(const char *)data, size};
     af_download_not_a_wheel(bytes);

@@ -80,6 +80,11 @@ class Project:
         return {path: path.stat().st_mtime_ns for path in kept}
 
 
+def failed(code):
+    """ninja ends with 1; since 1.13 with what the command that failed ended with."""
+    return code not in (0, 2, 3)  # 2 and 3 are errors of govern_try
+
+
 def result_of(lines):
     words = lines[-1].split()
     assert words[0] == "result", lines

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kit/build/parts.h"
+#include "kit/build/build_steps.h"
 
 struct macro {
     const char *word;

@@ -15,6 +15,7 @@ from govern_project import (
     SHARE,
     TRY,
     Project,
+    failed,
     mixed,
     processes_of,
     result_of,
@@ -46,7 +47,7 @@ def test_one_larger_than_its_share_runs_alone(tmp_path):
 def test_a_compiler_that_fails_ends_the_build_and_keeps_the_rest(tmp_path):
     project = Project(tmp_path, ["m5-s0.1-a", "m5-s0.3-fail", "m5-s0.1-b"])
     code, lines = project.run(MEMORY, 4)
-    assert code == 1
+    assert failed(code)
     assert result_of(lines)["failed"] == 1
     assert not (tmp_path / "m5-s0.3-fail.o").exists()
     assert len(project.finished()) == 2
@@ -70,7 +71,7 @@ def test_what_was_learned_corrects_what_is_predicted(tmp_path):
 
 
 def test_a_gate_without_its_governor_refuses(tmp_path):
-    environment = {**os.environ, "ANYFLASH_GOVERNOR": "anyflash-gate-of-nobody"}
+    environment = {**os.environ, "ANYFLASH_GOVERNOR": "anyflash-governor-of-nobody"}
     for variables in (environment, {**os.environ}):
         done = subprocess.run(
             [TRY, "gate", COMPILER, "-c", "/m1-s0-x.src", "-o", str(tmp_path / "x.o")],

@@ -151,7 +151,8 @@ class Place:
                 "UV_CACHE_DIR": str(self.root / "uv-cache"), "UV_OFFLINE": "1"}
 
     def command(self, *words, program=PROGRAM):
-        with_python = [] if words[0] in ("version", "help") else ["--python", str(self.venv)]
+        option = "--against" if words[0] == "inspect" else "--python"
+        with_python = [] if words[0] in ("version", "help") else [option, str(self.venv)]
         return [program, *map(str, words), *with_python]
 
     def run(self, *words, env=None, program=PROGRAM, timeout=120):

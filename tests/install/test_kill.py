@@ -149,7 +149,8 @@ def test_a_command_that_looks_leaves_an_unfinished_run_and_names_the_repair(unfi
     assert "interrupted" not in place.run(*words).stderr
 
 
-@pytest.mark.parametrize("words", [["install", "--dry-run"], ["build", "--check"]], ids=" ".join)
+@pytest.mark.parametrize("words", [["install", "--dry-run"], ["build", "--check"]],
+                         ids=" ".join)
 def test_a_trial_of_a_changing_command_repairs_nothing(unfinished, words):
     place, new, before, after = unfinished
     tree = place.tree()

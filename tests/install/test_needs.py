@@ -54,7 +54,7 @@ def test_a_version_in_the_name_that_is_a_lie_is_told_before_anything_is_done(
     wheel.rename(lie)
     done = quick_place.run("install", lie, "--dry-run")
     assert done.returncode == 3, done.all
-    assert "the wheel's name lies: it says version 2.0, its METADATA 1.0" in done.stderr
+    assert "the wheel's metadata says version 1.0, its file name 2.0" in done.stderr
 
 
 @pytest.fixture

@@ -100,8 +100,7 @@ def shop(quick_place, tmp_path):
          "version": "2.8.3", "local": OFFICIAL, "release_tag": "v2.8.3",
          "filename": wheel.name, "url": url, "cuda": "12", "torch": "2.8", "cxx11abi": True,
          "python": PYTHON_TAG, "abi": PYTHON_TAG, "platform": "linux_x86_64",
-         "sm": ["8.0", "9.0"],
-         "evidence": "listed"}]) + "\n")
+         "sm": ["8.0", "9.0"], "evidence": "listed"}]) + "\n")
     place.words = ("--catalog", place.catalog, "--prefer", "wheel", *GIVEN)
     yield place
     place.server.shutdown()

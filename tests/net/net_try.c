@@ -29,6 +29,15 @@ static int64_t number_of(const char *text, int64_t fallback)
     return number;
 }
 
+/* Requests for memory until the answer was there: those to print it are not tested. */
+static size_t request_count;
+
+static void end_failing(void)
+{
+    request_count = af_mem_request_count();
+    af_mem_fail_nth(0, false);
+}
+
 static int print(json_t *json)
 {
     char *text = json_dumps(json, JSON_INDENT(1));
@@ -50,6 +59,7 @@ static enum anyflash_status get(struct af_http *http, char **words, struct anyfl
         af_http_get_bytes(http, words[0], NULL, max_bytes, &arena, &bytes, &answer, err);
     if (status == ANYFLASH_OK) {
         af_sha256_bytes(bytes, hex);
+        end_failing();
         print(json_pack("{s:i, s:I, s:s, s:s, s:s}", "status", answer.status, "size",
                         (json_int_t)bytes.len, "sha256", hex, "url", answer.url, "etag",
                         answer.etag));
@@ -78,11 +88,13 @@ static enum anyflash_status download(struct af_http *http, char **words,
         .wheel = number_of(getenv("TRY_WHEEL"), 1) != 0,
         .progress = show_progress};
     enum anyflash_status status = af_download_run(http, &download, &result, err);
-    if (status == ANYFLASH_OK)
+    if (status == ANYFLASH_OK) {
+        end_failing();
         print(json_pack("{s:s, s:I, s:I, s:I, s:i}", "sha256", result.sha256, "size",
                         (json_int_t)result.size_bytes, "received",
                         (json_int_t)result.received_bytes, "resumed",
                         (json_int_t)result.resumed_bytes, "attempts", result.attempts));
+    }
     return status;
 }
 
@@ -103,6 +115,7 @@ static enum anyflash_status read_member(struct af_source *source, char **words,
                                                 (size_t)number_of(words[2], 0), &bytes, err);
     if (status == ANYFLASH_OK) {
         af_sha256_bytes(bytes, hex);
+        end_failing();
         print(json_pack("{s:I, s:I, s:I, s:s}", "size", (json_int_t)source->size_bytes, "read",
                         (json_int_t)source->bytes_read, "members", (json_int_t)zip.member_count,
                         "sha256", hex));
@@ -153,7 +166,7 @@ int main(int argc, char **argv)
     size_t nth = (size_t)number_of(getenv("TRY_MEM_FAIL_NTH"), 0);
     af_mem_fail_nth(nth, false);
     enum anyflash_status status = run(argc, argv, &err);
-    if (nth > 0 && af_mem_request_count() < nth)
+    if (status == ANYFLASH_OK && nth > 0 && request_count < nth)
         fprintf(stderr, "not reached\n");
     if (status == ANYFLASH_OK)
         return 0;

@@ -1,4 +1,4 @@
-"""The WebAssembly module of the pure rooms: it imports nothing, and answers as the program does."""
+"""The WebAssembly module of the pure rooms imports nothing and answers as the program does."""
 import json
 import os
 import pathlib
@@ -10,11 +10,13 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("ANYFLASH", "")
 MODULE = pathlib.Path(PROGRAM).parent / "anyflash.wasm"
-RECORDS = sorted([*ROOT.glob("tests/cases/machines/*.json"), *ROOT.glob("examples/machines/*.json")])
-RECORDS = [path for path in RECORDS if ".expect" not in path.name]
+FOLDERS = ["tests/cases/machines", "examples/machines"]
+RECORDS = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.json")
+                 if ".expect" not in path.name)
 GIVEN = ["os=linux", "arch=x86_64", "python=3.12", "torch=2.9.1+cu128", "gpu=RTX 4090",
          "glibc=2.35"]
-SEARCHES = [["torch=2.9", "python=3.12", "cuda=12"], ["2.8.3", "cp311", "abi=true"], ["nothing=1"]]
+SEARCHES = [["torch=2.9", "python=3.12", "cuda=12"], ["2.8.3", "cp311", "abi=true"],
+            ["nothing=1"]]
 
 pytestmark = pytest.mark.skipif(
     not MODULE.exists() or not shutil.which("node"),
@@ -34,7 +36,8 @@ def ask(requests):
 def native(*words, tmp_path, **options):
     """The program's stdout, as a user with an empty home sees it."""
     home = {**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": "", "XDG_CACHE_HOME": ""}
-    done = subprocess.run([PROGRAM, *words], text=True, capture_output=True, env=home, **options)
+    done = subprocess.run([PROGRAM, *words], text=True, capture_output=True, env=home,
+                          **options)
     assert done.returncode in (0, 1), done.stderr
     return done.stdout
 
@@ -72,7 +75,8 @@ def test_module__takes_facts_by_hand_and_options(tmp_path):
 def test_module__finds_what_the_program_finds(words, tmp_path):
     [answer] = ask([{"command": "find", "words": words, "limit": 5}])
     if "error" in answer[:12]:
-        done = subprocess.run([PROGRAM, "find", "--json", *words], text=True, capture_output=True)
+        done = subprocess.run([PROGRAM, "find", "--json", *words], text=True,
+                              capture_output=True)
         assert done.returncode == 2
         assert json.loads(answer)["error"]["message"] in done.stderr
     else:
@@ -84,7 +88,8 @@ def test_module__finds_what_the_program_finds(words, tmp_path):
     ("{\"command\": \"fly\"}", "\"command\" is plan, find or machine"),
     ("{", "'request' line 1"),
     ("{\"command\": \"plan\", \"machines\": [{}]}", "a machine without a name"),
-    ("{\"command\": \"plan\", \"machines\": [{\"name\": \"a\", \"record\": \"{\"}]}", "'a' line 1"),
+    ("{\"command\": \"plan\", \"machines\": [{\"name\": \"a\", \"record\": \"{\"}]}",
+     "'a' line 1"),
     ("{\"command\": \"plan\", \"options\": {\"arch\": \"x\"}}", "--arch"),
     ("{\"command\": \"plan\"}", "no machine"),
 ])

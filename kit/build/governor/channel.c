@@ -1,5 +1,5 @@
 /*
- * channel.c: the socket between gates and the governor.
+ * channel.c: the socket between compiler wrappers and the governor.
  */
 #include "kit/build/governor/channel.h"
 
@@ -30,8 +30,8 @@ enum anyflash_status af_channel_open(int *fd_out, char name_out[AF_CHANNEL_NAME_
     struct sockaddr_un address;
     uint64_t random[2];
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        return af_fail(err, ANYFLASH_E_IO, "the system gave no random bytes");
-    snprintf(name_out, AF_CHANNEL_NAME_BYTES, "anyflash-gate-%016llx%016llx",
+        return af_fail(err, ANYFLASH_E_IO, "cannot get random bytes from the system");
+    snprintf(name_out, AF_CHANNEL_NAME_BYTES, "anyflash-governor-%016llx%016llx",
              (unsigned long long)random[0], (unsigned long long)random[1]);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     socklen_t len = address_of(name_out, &address);
@@ -40,7 +40,7 @@ enum anyflash_status af_channel_open(int *fd_out, char name_out[AF_CHANNEL_NAME_
         int reason = errno;
         if (fd >= 0)
             close(fd);
-        return af_fail(err, ANYFLASH_E_IO, "cannot open the compilers' socket: %s",
+        return af_fail(err, ANYFLASH_E_IO, "cannot open the governor's socket: %s",
                        strerror(reason));
     }
     *fd_out = fd;

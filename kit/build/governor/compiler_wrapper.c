@@ -1,15 +1,15 @@
 /*
- * compiler_wrapper.c: the compiler's stand-in.
+ * compiler_wrapper.c: the program that replaces the compiler.
  *
- * The compiler dies with its gate (PR_SET_PDEATHSIG); what the compiler itself
- * started is killed by the gate, or by the governor when the gate was killed:
- * both are subreapers, so what left the compiler's group and session is theirs.
+ * The compiler dies with its wrapper (PR_SET_PDEATHSIG). Processes that the
+ * compiler started are killed by the wrapper, or by the governor if the wrapper was
+ * killed: both are subreapers, so they adopt what left the compiler's group.
  */
 #include "kit/build/governor/compiler_wrapper.h"
 
 #include "kit/build/governor/channel.h"
 #include "kit/build/governor/object_stamp.h"
-#include "kit/build/governor/tree.h"
+#include "kit/build/governor/process_tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,28 +28,28 @@
 #define IOPRIO_WHO_PROCESS 1
 #define IOPRIO_IDLE (3 << 13)
 #define NICE 10
-#define SWEEPS 100
-#define OOM_SCORE "500" /* the kernel takes a compiler before the user's programs */
+#define KILL_ATTEMPTS 100
+#define OOM_SCORE "500" /* the kernel kills compilers before the user's programs */
 
 struct wrapper {
     const char *const *argv;
     int socket;
     int signals;
     sigset_t before;
-    pid_t group;                /* of the running compiler; 0: none */
-    bool started;               /* once at least */
-    bool again;                 /* and more than once */
+    pid_t group;                /* of the running compiler; 0: none runs */
+    bool started;               /* at least once */
+    bool again;                 /* more than once */
     struct af_message *message; /* for sending and receiving */
 };
 
-static void kind(const char *text)
+static void say(const char *text)
 {
     ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
     (void)ignored;
 }
 
-/* Asks; false when the governor is gone or the command too long. */
-static bool ask(struct wrapper *wrapper)
+/* False if the governor is gone or the command too long. */
+static bool send_request(struct wrapper *wrapper)
 {
     char folder[4096];
     *wrapper->message = (struct af_message){.kind = AF_MESSAGE_REQUEST};
@@ -62,7 +62,7 @@ static bool ask(struct wrapper *wrapper)
     return af_channel_send(wrapper->socket, wrapper->message);
 }
 
-/* Becomes the compiler. Only calls that are safe after fork(). */
+/* Becomes the compiler. Uses only calls that are safe after fork(). */
 static void become(const struct wrapper *wrapper, pid_t parent)
 {
     int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -79,9 +79,9 @@ static void become(const struct wrapper *wrapper, pid_t parent)
     if (getppid() != parent)
         _exit(127);
     execv(wrapper->argv[0], (char *const *)(uintptr_t)wrapper->argv);
-    kind("anyflash: cannot start the compiler ");
-    kind(wrapper->argv[0]);
-    kind("\n");
+    say("anyflash: error: cannot start the compiler ");
+    say(wrapper->argv[0]);
+    say("\n");
     _exit(127);
 }
 
@@ -91,42 +91,42 @@ static bool start(struct wrapper *wrapper)
     wrapper->again = wrapper->started;
     wrapper->started = true;
     if (wrapper->again)
-        kind("\n" AF_WRAPPER_RESTARTED "\n");
+        say("\n" AF_WRAPPER_RESTARTED "\n");
     af_stamp_reserve(wrapper->argv);
     pid_t pid = fork();
     if (pid == 0)
         become(wrapper, parent);
     if (pid < 0)
         return false;
-    setpgid(pid, pid); /* whoever is first */
+    setpgid(pid, pid); /* parent and child both do it: no matter who is first */
     wrapper->group = pid;
     *wrapper->message = (struct af_message){.kind = AF_MESSAGE_STARTED, .group = (int32_t)pid};
     return af_channel_send(wrapper->socket, wrapper->message);
 }
 
-/* Keeps in mind what the compiler finished, by its status. */
-static void note(const struct wrapper *wrapper, int status)
+/* Stamps the object that the compiler finished, by its exit status. */
+static void stamp(const struct wrapper *wrapper, int status)
 {
-    bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (well)
+    bool succeeded = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (succeeded)
         af_stamp_write(wrapper->argv);
     else
         af_stamp_discard(wrapper->argv);
-    if (well && wrapper->again)
-        kind("\n" AF_WRAPPER_SUCCEEDED "\n");
+    if (succeeded && wrapper->again)
+        say("\n" AF_WRAPPER_SUCCEEDED "\n");
 }
 
-/* Kills what the compiler left behind, in its group or out of it. */
-static void sweep(pid_t group)
+/* Kills processes that the compiler left behind, in its group or outside. */
+static void kill_remaining(pid_t group)
 {
     af_tree_kill(group);
-    for (int i = 0; i < SWEEPS && waitpid(-1, NULL, WNOHANG) >= 0; i++) {
+    for (int i = 0; i < KILL_ATTEMPTS && waitpid(-1, NULL, WNOHANG) >= 0; i++) {
         af_tree_kill_orphans(0);
-        poll(NULL, 0, 5); /* the dead hand on their children */
+        poll(NULL, 0, 5); /* we adopt the children of those that die */
     }
 }
 
-/* Ends the compiler and all of its group; one that has just ended well is noted. */
+/* Kills the compiler and its group; one that has just succeeded is stamped. */
 static void stop(struct wrapper *wrapper)
 {
     int status = 0;
@@ -136,12 +136,12 @@ static void stop(struct wrapper *wrapper)
         af_tree_kill(wrapper->group);
         waitpid(wrapper->group, &status, 0);
     }
-    note(wrapper, status);
-    sweep(wrapper->group);
+    stamp(wrapper, status);
+    kill_remaining(wrapper->group);
     wrapper->group = 0;
 }
 
-/* After the compiler's end: tells it. False when it runs still, or nobody hears. */
+/* Reports the compiler's end if it has ended. False if the governor is gone. */
 static bool report(struct wrapper *wrapper)
 {
     struct rusage usage;
@@ -149,9 +149,9 @@ static bool report(struct wrapper *wrapper)
     pid_t pid = wait4(wrapper->group, &status, WNOHANG, &usage);
     if (pid != wrapper->group)
         return pid == 0;
-    sweep(wrapper->group);
+    kill_remaining(wrapper->group);
     wrapper->group = 0;
-    note(wrapper, status);
+    stamp(wrapper, status);
     *wrapper->message = (struct af_message){
         .kind = AF_MESSAGE_ENDED,
         .status = status,
@@ -161,8 +161,8 @@ static bool report(struct wrapper *wrapper)
     return af_channel_send(wrapper->socket, wrapper->message);
 }
 
-/* A signal: the compiler's end, or ours. -1 to go on, else the exit code. */
-static int take_signal(struct wrapper *wrapper)
+/* A signal: the compiler ended, or we shall. -1 to continue, else the exit code. */
+static int handle_signal(struct wrapper *wrapper)
 {
     struct signalfd_siginfo info;
     if (read(wrapper->signals, &info, sizeof info) != (ssize_t)sizeof info)
@@ -174,8 +174,8 @@ static int take_signal(struct wrapper *wrapper)
     return wrapper->group == 0 || report(wrapper) ? -1 : AF_WRAPPER_EXIT_NO_GOVERNOR;
 }
 
-/* A word of the governor's. -1 to go on, else the exit code. */
-static int take_word(struct wrapper *wrapper)
+/* A message of the governor. -1 to continue, else the exit code. */
+static int handle_message(struct wrapper *wrapper)
 {
     if (!af_channel_receive(wrapper->socket, wrapper->message))
         return AF_WRAPPER_EXIT_NO_GOVERNOR;
@@ -189,16 +189,16 @@ static int take_word(struct wrapper *wrapper)
 static int serve(struct wrapper *wrapper)
 {
     int code = -1;
-    if (!ask(wrapper))
+    if (!send_request(wrapper))
         return AF_WRAPPER_EXIT_NO_GOVERNOR;
     while (code < 0) {
         struct pollfd waits[] = {{wrapper->signals, POLLIN, 0}, {wrapper->socket, POLLIN, 0}};
         if (poll(waits, AF_COUNT(waits), -1) < 0 && errno != EINTR)
             return AF_WRAPPER_EXIT_NO_GOVERNOR;
         if (waits[0].revents != 0)
-            code = take_signal(wrapper);
+            code = handle_signal(wrapper);
         else if (waits[1].revents != 0)
-            code = take_word(wrapper);
+            code = handle_message(wrapper);
     }
     return code;
 }
@@ -211,7 +211,7 @@ int af_wrapper_run(const char *const *argv)
     sigset_t set;
     wrapper.socket = name == NULL ? -1 : af_channel_connect(name);
     if (wrapper.socket < 0) {
-        kind("anyflash: this compiler runs under `anyflash build` only, which is not there\n");
+        say("anyflash: error: this compiler wrapper needs a running `anyflash build`\n");
         return AF_WRAPPER_EXIT_NO_GOVERNOR;
     }
     if (af_stamp_is_current(argv)) {
@@ -224,7 +224,7 @@ int af_wrapper_run(const char *const *argv)
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, &wrapper.before);
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* who asked for it is gone */
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* when ninja is gone */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     wrapper.signals = signalfd(-1, &set, SFD_CLOEXEC);
     int code = wrapper.signals < 0 ? AF_WRAPPER_EXIT_NO_GOVERNOR : serve(&wrapper);

@@ -1,6 +1,6 @@
 /*
- * costs.c: one row for each kind of file. The largest peak of late counts: a
- * new one that is higher replaces it, a lower one draws it down by an eighth.
+ * costs.c: one row for each kind of file. A higher peak replaces the stored one; a
+ * lower one moves it down by an eighth of the difference.
  */
 #include "kit/build/governor/costs.h"
 
@@ -9,12 +9,12 @@
 
 #include "kit/system/database.h"
 
-#define MARGIN 1.05 /* one call differs from the next */
+#define MARGIN 1.05 /* calls of one kind differ a little */
 
 static const char table[] = "CREATE TABLE IF NOT EXISTS build_cost (key TEXT PRIMARY KEY,"
                             " peak_bytes INTEGER NOT NULL, seconds REAL NOT NULL)";
 
-/* The place of what waits to be written; costs->count: there is none. */
+/* Index of the pending cost with this key; costs->count: none. */
 static size_t pending_at(const struct af_costs *costs, const char *key)
 {
     size_t at = 0;

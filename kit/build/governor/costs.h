@@ -1,8 +1,7 @@
 /*
- * costs.h: what compilers really took, by the key of their kind, kept in the
- * state database.
+ * costs.h: what compilers really took, by kind of file, kept in the state database.
  *
- * What is learned counts at once, and is written later: the disk takes tens of
+ * A new measurement counts at once but is written later: a write takes tens of
  * milliseconds, in which the next compiler could already run.
  */
 #ifndef AF_KIT_BUILD_GOVERNOR_COSTS_H
@@ -18,28 +17,28 @@ struct af_cost {
     double seconds;
 };
 
-/* Zero-initialised but for `state`; without one that can be read nothing is known. */
+/* Zero-initialised except `state`; without a readable state nothing is known. */
 struct af_costs {
     struct af_state *state; /* or NULL */
     struct af_cost pending[AF_COSTS_PENDING_MAX];
     size_t count;
 };
 
-/* Replaces what was predicted by what is known of its key; true when something is. */
+/* Replaces the prediction by what is known for its key; true if something is known. */
 bool af_costs_known(const struct af_costs *costs, struct af_prediction *prediction);
 
-/* The same of what is written. */
+/* The same, from the database alone. */
 bool af_costs_correct(struct af_state *state, struct af_prediction *prediction);
 
-/* Keeps the peak and the time of a call that ended well. */
+/* Keeps the measured peak and time of a successful call. */
 void af_costs_learn(struct af_costs *costs, const struct af_prediction *prediction,
                     uint64_t peak_bytes, double seconds);
 
-/* Of a call that was killed: it needs more than `bytes`. */
+/* Notes that a killed call needs more than `bytes`. */
 void af_costs_raise(struct af_costs *costs, const struct af_prediction *prediction,
                     uint64_t bytes);
 
-/* Writes what was learned since the last time. What cannot be written is only time lost. */
+/* Writes what was learned since the last call. A failure to write is ignored. */
 void af_costs_write(struct af_costs *costs);
 
 #endif

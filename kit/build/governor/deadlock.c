@@ -1,11 +1,11 @@
 /*
- * deadlock.c: the banker's algorithm for one resource, and who is paused for it.
+ * deadlock.c: the banker's algorithm for one resource, memory, and which job to pause.
  */
 #include "kit/build/governor/deadlock.h"
 
 #include <assert.h>
 
-/* What it has after growing, at most what it needs in all. */
+/* Bytes that it has after it has grown; never more than it needs. */
 static uint64_t grown(const struct af_deadlock_job *job, uint64_t growth_bytes)
 {
     uint64_t after = job->resident_bytes + (job->paused ? 0 : growth_bytes);
@@ -38,7 +38,7 @@ bool af_deadlock_all_can_finish(const struct af_deadlock_job *jobs, size_t count
     return left == 0;
 }
 
-/* The oldest paused one that may go on; SIZE_MAX: none. */
+/* The oldest paused job that can safely resume; SIZE_MAX: none. */
 static size_t to_resume(struct af_deadlock_job *jobs, size_t count, uint64_t budget_bytes,
                         uint64_t growth_bytes)
 {
@@ -63,8 +63,8 @@ static size_t running_count(const struct af_deadlock_job *jobs, size_t count)
 }
 
 /*
- * The youngest whose pause makes it safe, else the youngest. The last that runs
- * only where another may go on in its place; SIZE_MAX: none.
+ * The youngest job whose pause makes the state safe; if there is none, the youngest.
+ * The last running job only if another can resume in its place; else SIZE_MAX.
  */
 static size_t to_pause(struct af_deadlock_job *jobs, size_t count, uint64_t budget_bytes,
                        uint64_t growth_bytes)
@@ -87,7 +87,7 @@ static size_t to_pause(struct af_deadlock_job *jobs, size_t count, uint64_t budg
     return best != SIZE_MAX || last ? best : youngest;
 }
 
-/* Where none runs one must, if need be the oldest. */
+/* At least one job must run: the oldest that is safe, else the oldest. */
 static size_t must_resume(struct af_deadlock_job *jobs, size_t count, uint64_t budget_bytes,
                           uint64_t growth_bytes)
 {

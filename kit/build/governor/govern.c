@@ -1,6 +1,6 @@
 /*
- * govern.c: the governor's loop: a build that runs, gates that come and go,
- * signals, and a look at memory twice a second.
+ * govern.c: the governor's loop: the running build, wrappers that connect and leave,
+ * signals, and a sample of memory twice a second.
  */
 #include "kit/build/governor/govern.h"
 
@@ -21,16 +21,15 @@
 #include <unistd.h>
 
 #include "kit/build/governor/jobs.h"
-#include "kit/build/governor/systemd_scope.h"
-#include "kit/build/governor/tree.h"
+#include "kit/build/governor/process_tree.h"
 
 #define TICK_SECONDS 0.9
 #define SHORTLY_MS 10
 #define NICE 10
-#define HELD_STACK_BYTES (512 * 1024)
-#define HELD_HEAP_BYTES (4 * 1024 * 1024)
-#define HELD_PAGE_BYTES 4096
-#define GRACE_MS 3000 /* that a build has to end by itself after SIGTERM */
+#define LOCKED_STACK_BYTES (512 * 1024)
+#define LOCKED_HEAP_BYTES (4 * 1024 * 1024)
+#define PAGE_BYTES 4096
+#define GRACE_MS 3000 /* for the build to end by itself after SIGTERM */
 
 struct run {
     struct af_governor governor;
@@ -38,27 +37,27 @@ struct run {
     int signals;
     sigset_t before;
     bool ended;
-    const char *const *argv; /* of the build, perhaps in a scope */
-    struct af_arena arena;   /* for those words */
+    const char *const *argv; /* of the build, with systemd-run if it has a scope */
+    struct af_arena arena;   /* for argv */
     char name[AF_CHANNEL_NAME_BYTES];
 };
 
 /*
- * At the limit of its group a page more would make the governor wait, too: what
- * it will use of heap and stack is touched now and stays, and its code as well.
+ * At its group's memory limit the governor, too, would wait for any page that it
+ * does not have. So it touches its heap and stack now and locks them and its code.
  */
-static void hold_memory(void)
+static void lock_memory(void)
 {
-    volatile char stack[HELD_STACK_BYTES];
-    for (size_t i = 0; i < sizeof stack; i += HELD_PAGE_BYTES)
+    volatile char stack[LOCKED_STACK_BYTES];
+    for (size_t i = 0; i < sizeof stack; i += PAGE_BYTES)
         stack[i] = 0;
-    mallopt(M_MMAP_THRESHOLD, 2 * HELD_HEAP_BYTES);
-    mallopt(M_TRIM_THRESHOLD, 2 * HELD_HEAP_BYTES);
-    void *heap = af_mem_alloc(HELD_HEAP_BYTES);
+    mallopt(M_MMAP_THRESHOLD, 2 * LOCKED_HEAP_BYTES);
+    mallopt(M_TRIM_THRESHOLD, 2 * LOCKED_HEAP_BYTES);
+    void *heap = af_mem_alloc(LOCKED_HEAP_BYTES);
     if (heap != NULL)
-        memset(heap, 0, HELD_HEAP_BYTES);
+        memset(heap, 0, LOCKED_HEAP_BYTES);
     af_mem_free(heap);
-    mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT); /* where that is allowed */
+    mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT); /* if that is allowed */
 }
 
 static unsigned cores_here(void)
@@ -67,7 +66,7 @@ static unsigned cores_here(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
 }
 
-/* Becomes the build. Only calls that are safe after fork(), but for setenv() before. */
+/* Becomes the build. Uses only calls that are safe after fork(). */
 static void become(const struct run *run, pid_t parent)
 {
     const struct af_govern_options *options = run->governor.options;
@@ -132,7 +131,7 @@ static void close_all(struct run *run)
     sigprocmask(SIG_SETMASK, &run->before, NULL);
 }
 
-/* Reaps what ended; notes the build's end. */
+/* Reaps ended children; notes the end of the build. */
 static void reap(struct run *run)
 {
     int status;
@@ -146,7 +145,7 @@ static void reap(struct run *run)
     }
 }
 
-static void take_signals(struct run *run)
+static void handle_signals(struct run *run)
 {
     struct signalfd_siginfo info;
     while (read(run->signals, &info, sizeof info) == (ssize_t)sizeof info) {
@@ -164,13 +163,13 @@ static void accept_wrappers(struct run *run)
         af_jobs_add(&run->governor, fd);
 }
 
-/* Waits for something to happen, at most until the next look, or shortly. */
+/* Waits for an event, at most until the next sample; with `shortly` a few milliseconds. */
 static void wait_once(struct run *run, bool shortly)
 {
     struct pollfd waits[AF_GOVERN_JOBS_MAX + 2];
     struct af_governor *governor = &run->governor;
     size_t count = governor->job_count;
-    double left = governor->looked + governor->sample_seconds - af_govern_now();
+    double left = governor->sampled_at + governor->sample_seconds - af_govern_now();
     left = shortly && left > SHORTLY_MS / 1000.0 ? SHORTLY_MS / 1000.0 : left;
     for (size_t i = 0; i < count; i++)
         waits[i] = (struct pollfd){governor->jobs[i].fd, POLLIN, 0};
@@ -178,44 +177,44 @@ static void wait_once(struct run *run, bool shortly)
     waits[count + 1] = (struct pollfd){run->listening, POLLIN, 0};
     if (poll(waits, (nfds_t)count + 2, left <= 0 ? 0 : (int)(left * 1000) + 1) <= 0)
         return;
-    for (size_t i = count; i-- > 0;) { /* backwards: a gate that is gone is taken out */
+    for (size_t i = count; i-- > 0;) { /* backwards: handling one may remove it */
         if (waits[i].revents != 0)
             af_jobs_receive(governor, i);
     }
     if (waits[count].revents != 0)
-        take_signals(run);
+        handle_signals(run);
     if (waits[count + 1].revents != 0)
         accept_wrappers(run);
 }
 
-/* A group of our own, else a scope; none is no failure. */
-static void cgroup(struct run *run)
+/* Makes a control group, or else a scope. To have neither is no failure. */
+static void choose_cgroup(struct run *run)
 {
-    struct af_govern_build_cgroup *made = &run->governor.cgroup;
+    struct af_govern_build_cgroup *cgroup = &run->governor.cgroup;
     const struct af_govern_options *options = run->governor.options;
     struct af_systemd_scope scope;
-    af_govern_build_cgroup_make(options->root, options->memory_bytes, made);
+    af_govern_build_cgroup_make(options->root, options->memory_bytes, cgroup);
     run->argv = options->argv;
-    if (made->folder[0] != '\0' && (made->limits || options->memory_bytes == 0))
+    if (cgroup->folder[0] != '\0' && (cgroup->limits || options->memory_bytes == 0))
         return;
-    af_systemd_scope(&run->arena, options->argv, options->memory_bytes, &scope);
-    af_govern_build_cgroup_use_scope(made, &scope);
-    if (made->scope)
+    af_systemd_scope_find(&run->arena, options->argv, options->memory_bytes, &scope);
+    af_govern_build_cgroup_use_scope(cgroup, &scope);
+    if (cgroup->scope)
         run->argv = scope.argv;
 }
 
-/* The folder of a scope is known once the build stands in it. */
+/* The folder of the scope is known once the build runs in it. */
 static void find_scope(struct run *run)
 {
-    struct af_govern_build_cgroup *made = &run->governor.cgroup;
+    struct af_govern_build_cgroup *cgroup = &run->governor.cgroup;
     struct af_arena arena;
-    if (!made->scope || made->folder[0] != '\0')
+    if (!cgroup->scope || cgroup->folder[0] != '\0')
         return;
     af_arena_init(&arena);
     const char *folder =
         af_systemd_scope_folder(&arena, run->governor.options->root, run->governor.build);
-    if (folder != NULL && strlen(folder) < sizeof made->folder)
-        memcpy(made->folder, folder, strlen(folder) + 1);
+    if (folder != NULL && strlen(folder) < sizeof cgroup->folder)
+        memcpy(cgroup->folder, folder, strlen(folder) + 1);
     run->governor.headroom_previous.files = 0;
     af_arena_release(&arena);
 }
@@ -223,17 +222,17 @@ static void find_scope(struct run *run)
 static void govern(struct run *run)
 {
     struct af_governor *governor = &run->governor;
-    double told = 0;
+    double ticked_at = 0;
     char text[AF_GOVERN_BUILD_CGROUP_BYTES];
     af_govern_build_cgroup_text(&governor->cgroup, governor->options->memory_bytes, text,
                                 sizeof text);
     af_jobs_message(governor, "%s", text);
     while (!run->ended && governor->result.interrupted == 0) {
-        if (af_govern_now() - governor->looked >= governor->sample_seconds) {
+        if (af_govern_now() - governor->sampled_at >= governor->sample_seconds) {
             find_scope(run);
             af_jobs_watch(governor);
-            if (governor->looked - told >= TICK_SECONDS) {
-                told = governor->looked;
+            if (governor->sampled_at - ticked_at >= TICK_SECONDS) {
+                ticked_at = governor->sampled_at;
                 af_jobs_report(governor, AF_GOVERN_TICK, NULL, 0);
             }
         }
@@ -244,7 +243,7 @@ static void govern(struct run *run)
     af_costs_write(&governor->costs);
 }
 
-/* Nothing that this run started outlives it. */
+/* Ends everything that this run started. */
 static void end_all(struct run *run)
 {
     af_jobs_end(&run->governor);
@@ -255,16 +254,16 @@ static void end_all(struct run *run)
     for (int waited = 0; !run->ended && waited < GRACE_MS; waited += 20) {
         struct pollfd wait = {run->signals, POLLIN, 0};
         poll(&wait, 1, 20);
-        take_signals(run);
+        handle_signals(run);
         af_tree_kill_orphans(run->governor.build);
     }
-    af_tree_kill(run->governor.build); /* also what it left in its group */
+    af_tree_kill(run->governor.build); /* also processes that it left in its group */
     if (!run->ended) {
         waitpid(run->governor.build, NULL, 0);
         run->governor.result.exit_code = 128 + SIGKILL;
     }
     af_govern_build_cgroup_kill(&run->governor.cgroup);
-    for (int i = 0; i < 50; i++) { /* what dies may hand on its own children */
+    for (int i = 0; i < 50; i++) { /* those that die leave their children to us */
         af_tree_kill_orphans(0);
         if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
             break;
@@ -287,7 +286,7 @@ enum anyflash_status af_govern_run(const struct af_govern_options *options,
     run->governor.cores = options->cores > 0 ? options->cores : run->governor.cores_seen;
     run->governor.stall.limit_seconds = options->stall_seconds;
     af_arena_init(&run->arena);
-    cgroup(run);
+    choose_cgroup(run);
     af_jobs_read_headroom(&run->governor, &run->governor.headroom);
     run->governor.hits_seen = run->governor.headroom.limit_hits;
     sigprocmask(SIG_SETMASK, NULL, &run->before);
@@ -295,7 +294,7 @@ enum anyflash_status af_govern_run(const struct af_govern_options *options,
     if (status == ANYFLASH_OK)
         status = start_build(run, err);
     if (status == ANYFLASH_OK) {
-        hold_memory();
+        lock_memory();
         govern(run);
         end_all(run);
         *result_out = run->governor.result;

@@ -1,23 +1,20 @@
 /*
- * govern.h: runs a build whose compilers are admitted by the memory they need.
+ * govern.h: runs a build whose compilers are started, paused and repeated by the
+ * memory they need.
  *
- * The build's own program (ninja under setup.py) starts as many jobs as it
- * likes; each of them is a gate (govern/gate.h) that waits here for its turn.
- * What a file needs is predicted by the caller and corrected by what such files
- * really took, which the state database keeps: those that wait are corrected as
- * soon as the first of their kind is known. Compilers that reach their peak
- * slowly overlap where all can still end in turn; one that grows too early is
- * paused (govern/bank.h). A compiler that the kernel killed for memory is
- * repeated: with nothing beside it if it took more than was predicted, else when
- * there is room for it and alone the second time. One that stands still because
- * memory is short is stopped and repeated later, but never the last: of that it
- * is said why. One that crashed or hung is repeated once, one that a signal from
- * outside ended three times; then its cause stands in the build's output
- * (govern/ends.h).
+ * The build program (ninja under setup.py) starts as many commands as it likes; in
+ * each the compiler is replaced by a wrapper (compiler_wrapper.h) that waits here
+ * until it may start. The caller predicts what a file needs; what such files really
+ * took is kept in the state database and corrects the prediction, also for files
+ * that already wait.
  *
- * Everything ends with this process, whatever ends it: the build dies with it,
- * gates notice its end and kill their compilers, and orphans become its
- * children.
+ *   who may start                             admission.h
+ *   pausing compilers whose peaks overlap     deadlock.h
+ *   what is repeated after a failure          compiler_state.h, jobs.c
+ *   stalls and hangs                          watch.c
+ *
+ * Nothing outlives this process, however it ends: the build dies with it, wrappers
+ * notice its end and kill their compilers, and orphans become its children.
  */
 #ifndef AF_KIT_BUILD_GOVERNOR_GOVERN_H
 #define AF_KIT_BUILD_GOVERNOR_GOVERN_H
@@ -32,16 +29,17 @@
 #define AF_GOVERN_TAIL_BYTES 16
 #define AF_GOVERN_JOBS_MAX AF_ADMIT_JOBS_MAX
 
-/* What the caller says of a compiler call. */
+/* What the caller predicts for a compiler call. */
 struct af_prediction {
-    char key[AF_GOVERN_KEY_BYTES];   /* of its kind: calls of one key cost alike */
-    char file[AF_GOVERN_FILE_BYTES]; /* what it compiles, as it is shown */
+    char key[AF_GOVERN_KEY_BYTES];   /* kind of file: calls with one key cost the same */
+    char file[AF_GOVERN_FILE_BYTES]; /* the source file, as shown to people */
     uint64_t bytes;                  /* peak */
     double seconds;
-    bool rises; /* to its peak over most of its time, not at once */
+    bool rises; /* memory grows to the peak during most of its time, not at once */
     /*
-     * What it needs after its peak (0: not known), which is over when a program of
-     * this name runs in it ("": none) or, of one that rises, memory fell by half.
+     * After the peak it needs only tail_bytes (0: not known). The peak is over when a
+     * program called `tail` runs ("": none) or, if it rises, when its memory has
+     * fallen by half.
      */
     char tail[AF_GOVERN_TAIL_BYTES];
     uint64_t tail_bytes;
@@ -49,13 +47,13 @@ struct af_prediction {
 
 enum af_govern_event_kind {
     AF_GOVERN_STARTED,
-    AF_GOVERN_ENDED,   /* well */
-    AF_GOVERN_FAILED,  /* the compiler's own failure */
-    AF_GOVERN_KILLED,  /* for memory; it will be repeated */
-    AF_GOVERN_STALLED, /* it was stopped, so that the others go on; it will be repeated */
-    AF_GOVERN_CRASHED, /* a signal that we did not send ended it; it will be repeated */
-    AF_GOVERN_HUNG,    /* it was stopped: no processor time for long; it will be repeated */
-    AF_GOVERN_REMARK,  /* a sentence */
+    AF_GOVERN_ENDED,   /* successfully */
+    AF_GOVERN_FAILED,  /* the compiler reported an error */
+    AF_GOVERN_KILLED,  /* for lack of memory; it will be repeated */
+    AF_GOVERN_STALLED, /* stopped so that the others make progress; it will be repeated */
+    AF_GOVERN_CRASHED, /* ended by a signal that is not ours; it will be repeated */
+    AF_GOVERN_HUNG,    /* stopped, no processor time for long; it will be repeated */
+    AF_GOVERN_REMARK,  /* a message */
     AF_GOVERN_TICK     /* about every second */
 };
 
@@ -63,22 +61,22 @@ struct af_govern_row {
     const struct af_prediction *prediction;
     enum af_admit_state state;
     uint64_t resident_bytes;
-    double elapsed;     /* since it started */
-    double cpu_seconds; /* that it worked since then */
+    double elapsed;     /* seconds since it started */
+    double cpu_seconds; /* used since then */
 };
 
 struct af_govern_event {
     enum af_govern_event_kind kind;
-    const struct af_prediction *file; /* NULL of REMARK and TICK */
-    const char *remark;               /* of REMARK, else NULL */
-    uint64_t peak_bytes;              /* of those that ended: the largest process */
-    double seconds;                   /* of these: since it started */
-    double cpu_seconds;               /* of these: that it worked */
-    /* The state after it: */
+    const struct af_prediction *file; /* NULL for REMARK and TICK */
+    const char *remark;               /* REMARK only, else NULL */
+    uint64_t peak_bytes;              /* of a compiler that ended: its largest process */
+    double seconds;                   /* the same: since it started */
+    double cpu_seconds;               /* the same: processor time */
+    /* The state after the event: */
     const struct af_govern_row *rows;
     size_t row_count;
     size_t ended_count;
-    enum af_admit_why why; /* what the waiting ones wait for, with: */
+    enum af_admit_why why; /* why the others wait */
     const struct af_prediction *first;
     uint64_t used_bytes;   /* by all compilers now */
     uint64_t budget_bytes; /* for all of them now */
@@ -86,38 +84,38 @@ struct af_govern_event {
 
 struct af_govern_options {
     const char *const *argv;        /* of the build; NULL-terminated */
-    const char *folder;             /* where it runs; NULL: here */
+    const char *folder;             /* where it runs; NULL: the current one */
     const char *const *environment; /* "NAME=value" added to ours; NULL-terminated, or NULL */
     int output;                     /* descriptor for its stdout and stderr */
     uint64_t memory_bytes;          /* for the whole build; 0: what the machine has */
-    unsigned slots;                 /* compilers that work at a time; 0: as cores are free */
-    unsigned cores;                 /* that are ours; 0: by the affinity mask */
+    unsigned slots;                 /* compilers that work at a time; 0: one per free core */
+    unsigned cores;                 /* that we may use; 0: by the affinity mask */
     double hang_seconds;            /* without processor time until it is stopped; 0: 600 */
-    double stall_seconds;           /* until one is stopped for it; 0: 15 */
-    const char *root;               /* before /proc and /sys; NULL: none (tests) */
+    double stall_seconds;           /* of a stall until one is stopped; 0: 15 */
+    const char *root;               /* prefix of /proc and /sys; NULL: none (tests) */
     void (*predict)(void *context, const char *const *argv, struct af_prediction *out);
     void *context;
     void (*event)(void *context, const struct af_govern_event *event); /* or NULL */
     void *event_context;
 };
 
-/* Seconds of a clock that only goes on. */
+/* Seconds of a monotonic clock. */
 double af_govern_now(void);
 
 struct af_govern_result {
     int exit_code;        /* of the build; 128 + N after signal N */
-    int interrupted;      /* the signal that ended all of it, or 0 */
-    size_t ended_count;   /* compilers that ended well */
-    size_t failed_count;  /* and by their own failure */
-    size_t killed_count;  /* for memory; each time counts */
-    size_t crashed_count; /* by other signals, or because they hung; each time counts */
+    int interrupted;      /* the signal that ended everything, or 0 */
+    size_t ended_count;   /* compilers that succeeded */
+    size_t failed_count;  /* that reported an error */
+    size_t killed_count;  /* kills for lack of memory */
+    size_t crashed_count; /* ends by other signals, and hangs */
 };
 
 /*
- * Runs it to its end. `state` may be NULL (nothing is remembered). SIGINT,
- * SIGTERM and SIGHUP end everything; *result_out then says which. Fails with IO
- * or NO_MEMORY when it cannot be started. Not thread-safe: it takes the
- * process's signals and children.
+ * Runs the build to its end. `state` may be NULL (nothing is learned). SIGINT,
+ * SIGTERM and SIGHUP end everything; result_out->interrupted says which came. Fails
+ * with IO or NO_MEMORY if the build cannot be started. Not thread-safe: it takes
+ * over the signals and children of the process.
  */
 enum anyflash_status af_govern_run(const struct af_govern_options *options,
                                    struct af_state *state, struct af_govern_result *result_out,

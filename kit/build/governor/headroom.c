@@ -1,5 +1,5 @@
 /*
- * headroom.c: memory and processor as the kernel tells. Sources: proc(5), the
+ * headroom.c: memory and processors as the kernel reports them. Sources: proc(5), the
  * kernel's documentation of cgroup v1 (memory.rst), v2 (cgroup-v2.rst) and PSI.
  */
 #include "kit/build/governor/headroom.h"
@@ -18,7 +18,7 @@
 #define FILE_BYTES 65536u
 #define KIB 1024
 
-/* The number after `key` at the start of a line of `text`; false without. */
+/* The number after `key` at the start of a line of `text`; false if there is none. */
 static bool field(const char *text, const char *key, uint64_t *number_out)
 {
     size_t len = strlen(key);
@@ -43,7 +43,7 @@ static const char *read_text(const struct af_probe *probe, const char *path)
     return bytes.data;
 }
 
-static void take(struct af_headroom *headroom, uint64_t limit, uint64_t used)
+static void apply_limit(struct af_headroom *headroom, uint64_t limit, uint64_t used)
 {
     uint64_t left = limit > used ? limit - used : 0;
     if (left < headroom->left_bytes) {
@@ -59,7 +59,7 @@ static void read_system(const struct af_probe *probe, struct af_headroom *headro
     uint64_t available;
     if (field(text, "MemTotal:", &total) && field(text, "MemAvailable:", &available) &&
         available <= total)
-        take(headroom, total * KIB, (total - available) * KIB);
+        apply_limit(headroom, total * KIB, (total - available) * KIB);
     if (field(read_text(probe, "/proc/vmstat"), "oom_kill ", &total))
         headroom->kills += total;
 }
@@ -71,7 +71,7 @@ static const char *group_text(const struct af_probe *probe, const struct af_cgro
     return text == NULL ? "" : text;
 }
 
-/* Memory that cannot be given back: anonymous, and that of tmpfs. */
+/* Memory that the kernel cannot reclaim: anonymous memory, and tmpfs. */
 static uint64_t group_used(const struct af_probe *probe, const struct af_cgroup *cgroup)
 {
     const char *text = group_text(probe, cgroup, "memory.stat");
@@ -99,10 +99,10 @@ static unsigned read_groups(const struct af_probe *probe, const char *group,
         files += group_text(probe, &cgroup, limit_file)[0] != '\0';
         uint64_t number = 0;
         if (af_cgroup_number(probe, &cgroup, limit_file, &limit))
-            take(headroom, (uint64_t)limit, group_used(probe, &cgroup));
+            apply_limit(headroom, (uint64_t)limit, group_used(probe, &cgroup));
         if (cgroup.v2 && af_cgroup_number(probe, &cgroup, "memory.high", &limit))
-            take(headroom, (uint64_t)limit,
-                 group_used(probe, &cgroup)); /* above it all is slow */
+            apply_limit(headroom, (uint64_t)limit,
+                        group_used(probe, &cgroup)); /* above it everything is throttled */
         const char *events =
             group_text(probe, &cgroup, cgroup.v2 ? "memory.events" : "memory.oom_control");
         files += events[0] != '\0';
@@ -128,8 +128,8 @@ static double pressure(const char *text)
 }
 
 /*
- * Time of processes that are not nice: ours are, so it is that of others. Only
- * processors that we may use count: a container sees those of the whole host.
+ * Processor time of processes that are not nice, which are others: ours are nice.
+ * Only cores that we may use count, because a container sees those of the whole host.
  */
 static bool busy_ticks(const char *text, uint64_t *ticks_out)
 {

@@ -1,9 +1,9 @@
 /*
- * headroom.h: how much memory and processor there is for compilers right now.
+ * headroom.h: how much memory and how many cores are free for compilers right now.
  *
- * The tightest counts: what the system has available, and what the control
- * groups (v1 or v2, at every level) leave. Page cache is not counted as used:
- * the kernel gives it back.
+ * The tightest limit counts: the system's available memory, or what a control
+ * group (v1 or v2, at every level above us) leaves. Page cache does not count as
+ * used, because the kernel frees it when memory is needed.
  */
 #ifndef AF_KIT_BUILD_GOVERNOR_HEADROOM_H
 #define AF_KIT_BUILD_GOVERNOR_HEADROOM_H
@@ -13,26 +13,27 @@
 #define AF_HEADROOM_UNLIMITED UINT64_MAX
 
 struct af_headroom {
-    uint64_t left_bytes; /* the least of what any level leaves; AF_HEADROOM_UNLIMITED unknown */
+    uint64_t left_bytes;  /* at the tightest level; AF_HEADROOM_UNLIMITED: unknown */
     uint64_t limit_bytes; /* of that level */
-    uint64_t limit_hits;  /* how often a group came to its limit (v1 failcnt, v2 max, high) */
+    uint64_t limit_hits;  /* times a group hit its limit (v1 failcnt; v2 max, high) */
     bool waits;           /* a group is at its limit and the kernel may not kill (v1) */
-    uint64_t kills;       /* how often the kernel killed for memory, there and at all */
+    uint64_t kills;       /* times the kernel killed for memory, in the groups and anywhere */
     double stalled;      /* share of the last 10 s in which all waited for memory; -1 unknown */
-    double others_cores; /* of ours, that are used without being nice; since the last reading */
+    double others_cores; /* of our cores, used by processes that are not nice, on average
+                             since the last reading */
 };
 
 /* What the next reading is compared with; zero-initialised at first. */
 struct af_headroom_previous {
-    unsigned files;       /* of groups that were read; fewer later: at a limit nothing opens */
-    uint64_t limit_bytes; /* with all of them */
+    unsigned files;       /* of groups that could be read; at a limit fewer open */
+    uint64_t limit_bytes; /* when all could be read */
     uint64_t busy_ticks;
     double seconds;
 };
 
 /*
- * `group` is the folder of the group to begin at; NULL: that of this process.
- * `root` stands before /proc and /sys; NULL but in tests.
+ * `group` is the folder of the group to begin with; NULL: that of this process.
+ * `root` is a prefix of /proc and /sys for tests; NULL elsewhere.
  */
 void af_headroom_read(const char *root, const char *group, struct af_headroom_previous *before,
                       struct af_headroom *headroom_out);

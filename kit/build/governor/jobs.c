@@ -1,6 +1,6 @@
 /*
- * jobs.c: what happens to compilers between their gate's question and the
- * answer that ends it.
+ * jobs.c: a compiler call from its wrapper's request to its end: predicted,
+ * started, repeated if it was killed, and learned from.
  */
 #include "kit/build/governor/jobs.h"
 
@@ -12,21 +12,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kit/build/governor/compiler_end.h"
-#include "kit/build/governor/costs.h"
-#include "kit/build/governor/demand.h"
-#include "kit/build/governor/tree.h"
+#include "kit/build/governor/process_tree.h"
 
 #define ARGUMENTS_MAX 1024
-#define RAISE 1.25       /* what a killed one is taken to need, over what it had */
-#define RESERVE_SHARE 50 /* 1/50 of the limit stays free */
+#define RAISE 1.25       /* a killed compiler is predicted to need 1.25 times its peak */
+#define RESERVE_SHARE 50 /* 1/50 of the limit is kept free */
 #define RESERVE_MAX (UINT64_C(1) << 30)
-#define BUILD_BYTES (UINT64_C(512) << 20) /* setup.py, torch and ninja themselves */
-#define SETTLE_SECONDS 0.03               /* between two gates of one ninja */
+#define BUILD_BYTES (UINT64_C(512) << 20) /* setup.py, torch and ninja */
+#define SETTLE_SECONDS 0.03               /* between two requests of one ninja */
 #define SETTLE_SECONDS_MAX 0.5
-#define CALM_SECONDS 1.0
-#define STALLED 0.2 /* share of time: more compilers would not help */
-#define REMARK_BYTES 400
+#define CALM_SECONDS 1.0 /* after a kill for memory nothing starts for this long */
+#define STALLED 0.2      /* share of time waited for memory above which nothing more starts */
+#define MESSAGE_BYTES 400
 #define GIB 1073741824.0
 
 double af_govern_now(void)
@@ -70,7 +67,8 @@ uint64_t af_jobs_budget(const struct af_governor *governor)
         uint64_t reserve = governor->headroom.limit_bytes / RESERVE_SHARE;
         bytes = governor->headroom.left_bytes + running_bytes(governor);
         reserve = reserve > RESERVE_MAX ? RESERVE_MAX : reserve;
-        if (bytes > governor->headroom.limit_bytes) /* what has just ended may count in both */
+        if (bytes >
+            governor->headroom.limit_bytes) /* a compiler that has just ended may count twice */
             bytes = governor->headroom.limit_bytes;
         bytes = bytes > reserve ? bytes - reserve : 0;
     }
@@ -79,12 +77,12 @@ uint64_t af_jobs_budget(const struct af_governor *governor)
         bytes = given < bytes ? given : bytes;
     }
     if (governor->headroom.stalled > STALLED && running_bytes(governor) < bytes)
-        bytes = running_bytes(governor); /* where there is swap, room is not all */
+        bytes = running_bytes(governor); /* there is swap: free memory alone says little */
     return bytes;
 }
 
-/* Fewer than the cores while others need some of them; the user's own number stands. */
-static unsigned slots(const struct af_governor *governor)
+/* The user's number, else the cores that other programs do not use. */
+static unsigned slots_of(const struct af_governor *governor)
 {
     if (governor->options->slots > 0)
         return governor->options->slots;
@@ -142,7 +140,7 @@ void af_jobs_report(struct af_governor *governor, enum af_govern_event_kind kind
 
 void af_jobs_message(struct af_governor *governor, const char *format, ...)
 {
-    char text[REMARK_BYTES];
+    char text[MESSAGE_BYTES];
     struct af_govern_event event = {.kind = AF_GOVERN_REMARK, .remark = text};
     va_list arguments;
     va_start(arguments, format);
@@ -163,7 +161,8 @@ static void start(struct af_governor *governor, struct af_job *job)
     job->started = job->worked = af_govern_now();
     job->resident_bytes = job->resident_peak = 0;
     job->user_seconds = job->cpu_seconds = job->rise_seconds = 0;
-    af_channel_send(job->fd, &governor->message); /* a gate that is gone shows at its socket */
+    af_channel_send(job->fd,
+                    &governor->message); /* if the wrapper is gone, its socket shows it */
     af_jobs_report(governor, AF_GOVERN_STARTED, job, 0);
 }
 
@@ -176,16 +175,16 @@ static bool any_is(const struct af_governor *governor, enum af_job_state state)
     return false;
 }
 
-/* Whether gates are still coming while nothing runs. */
+/* Whether nothing runs yet and wrappers still connect. */
 static bool is_settling(const struct af_governor *governor)
 {
     double now = af_govern_now();
     return any_is(governor, AF_JOB_WAITING) && !any_is(governor, AF_JOB_RUNNING) &&
-           now - governor->asked < SETTLE_SECONDS &&
-           now - governor->asked_first < SETTLE_SECONDS_MAX;
+           now - governor->requested_at < SETTLE_SECONDS &&
+           now - governor->first_requested_at < SETTLE_SECONDS_MAX;
 }
 
-/* One ended to make room: whether it is for others will show at the next looks. */
+/* A compiler ended for lack of memory: the next samples will show how much is free now. */
 static bool is_calming(const struct af_governor *governor)
 {
     return af_govern_now() - governor->memory_freed_at < CALM_SECONDS &&
@@ -208,7 +207,7 @@ bool af_jobs_admit(struct af_governor *governor)
         af_jobs_measure(governor);
     for (;;) {
         size_t count = rows_for_admission(governor, rows, of);
-        headroom = (struct af_admit_limits){af_jobs_budget(governor), slots(governor),
+        headroom = (struct af_admit_limits){af_jobs_budget(governor), slots_of(governor),
                                             af_demand_growth(governor->headroom.limit_bytes)};
         struct af_admit_answer answer = af_admit(rows, count, &headroom);
         governor->why = answer.why;
@@ -220,13 +219,13 @@ bool af_jobs_admit(struct af_governor *governor)
     }
 }
 
-/* What it asks for, as the caller predicts it and as it was learned. */
-static bool take_ask(struct af_governor *governor, struct af_job *job)
+/* A request: predicts what the call needs, by what was learned if it is known. */
+static bool handle_request(struct af_governor *governor, struct af_job *job)
 {
     const char *argv[ARGUMENTS_MAX + 1];
     size_t count = 0;
     size_t at = 0;
-    const char *word = af_message_word(&governor->message, &at); /* the folder */
+    const char *word = af_message_word(&governor->message, &at); /* the working folder */
     if (job->state != AF_JOB_NEW || word == NULL)
         return false;
     while ((word = af_message_word(&governor->message, &at)) != NULL && count < ARGUMENTS_MAX)
@@ -236,14 +235,14 @@ static bool take_ask(struct af_governor *governor, struct af_job *job)
         return false;
     governor->options->predict(governor->options->context, argv, &job->prediction);
     job->known = af_costs_known(&governor->costs, &job->prediction);
-    governor->asked = af_govern_now();
+    governor->requested_at = af_govern_now();
     if (!any_is(governor, AF_JOB_WAITING))
-        governor->asked_first = governor->asked;
+        governor->first_requested_at = governor->requested_at;
     job->state = AF_JOB_WAITING;
     return true;
 }
 
-/* The last word for a gate. */
+/* Ends the wrapper. */
 static void finish(struct af_governor *governor, struct af_job *job, int code)
 {
     governor->message = (struct af_message){.kind = AF_MESSAGE_EXIT, .status = code};
@@ -252,9 +251,9 @@ static void finish(struct af_governor *governor, struct af_job *job, int code)
     af_channel_send(job->fd, &governor->message);
 }
 
-/* Those of its kind that wait or run are counted with what is known now. */
-static void relearn(struct af_governor *governor, const struct af_prediction *kind,
-                    uint64_t bytes)
+/* Corrects the predictions of all jobs of this kind by what is known now. */
+static void correct_kind(struct af_governor *governor, const struct af_prediction *kind,
+                         uint64_t bytes)
 {
     struct af_prediction known = *kind;
     if (!af_costs_known(&governor->costs, &known) && bytes > known.bytes)
@@ -276,7 +275,7 @@ static enum af_end_cause cause_of(struct af_governor *governor, const struct af_
     struct af_headroom headroom;
     struct af_headroom_previous before = governor->headroom_previous;
     af_jobs_read_headroom(governor, &headroom);
-    governor->headroom_previous = before; /* the next look measures from the last one */
+    governor->headroom_previous = before; /* the next sample compares with the last one */
     const struct af_end end = {.code = code,
                                .stopped = job->stopped,
                                .hung = job->hung,
@@ -288,7 +287,7 @@ static enum af_end_cause cause_of(struct af_governor *governor, const struct af_
     return af_end_cause(&end);
 }
 
-/* It waits again. */
+/* Makes it wait again. */
 static void repeat(struct af_governor *governor, struct af_job *job,
                    enum af_govern_event_kind kind, uint64_t peak)
 {
@@ -298,44 +297,43 @@ static void repeat(struct af_governor *governor, struct af_job *job,
     job->resident_bytes = 0;
 }
 
-/* It needs more than was predicted: that is known of all of its kind from now on. */
+/* It needs more than predicted, and so do all of its kind. */
 static void raise_need(struct af_governor *governor, struct af_job *job, uint64_t peak)
 {
     uint64_t more = (uint64_t)((double)peak * RAISE);
     if (more > job->prediction.bytes)
         job->prediction.bytes = more;
     af_costs_raise(&governor->costs, &job->prediction, more);
-    relearn(governor, &job->prediction, more);
+    correct_kind(governor, &job->prediction, more);
 }
 
 /*
- * Killed for memory, or stopped for a standstill: again with more room, or given
- * up. One that took what was predicted only made room: the limit was lowered, or
- * another took more.
+ * Killed or stopped for lack of memory: repeated, alone if it exceeded its prediction
+ * or if it happens again. A compiler within its prediction is not the cause: the
+ * limit was lowered, or another took more.
  */
 static bool repeat_when_memory_allows(struct af_governor *governor, struct af_job *job,
                                       uint64_t peak)
 {
-    bool guilty = af_end_exceeds_prediction(job->prediction.bytes, peak);
+    bool exceeded = af_end_exceeds_prediction(job->prediction.bytes, peak);
     governor->memory_freed_at = af_govern_now();
     governor->result.killed_count += !job->stopped;
     if (++job->memory_kill_count >= af_end_retry_limit(AF_END_MEMORY)) {
         af_jobs_message(governor,
-                        "error: %s was ended %u times for want of memory, at %.1f GiB",
+                        "error: %s was killed %u times for lack of memory, at %.1f GiB",
                         job->prediction.file, job->memory_kill_count, (double)peak / GIB);
         return false;
     }
-    job->alone =
-        job->memory_kill_count > (unsigned)job->stopped + !guilty; /* before: only its room */
-    if (guilty)
+    job->alone = job->memory_kill_count > (unsigned)job->stopped + !exceeded;
+    if (exceeded)
         raise_need(governor, job, peak);
     repeat(governor, job, job->stopped ? AF_GOVERN_STALLED : AF_GOVERN_KILLED, peak);
     return true;
 }
 
-/* Of these ends it is said when they come too often; else it is simply repeated. */
-static bool repeat_simply(struct af_governor *governor, struct af_job *job,
-                          enum af_end_cause cause, int code, uint64_t peak)
+/* A crash, a hang or a signal from outside: repeated, or reported if it happens too often. */
+static bool repeat_unchanged(struct af_governor *governor, struct af_job *job,
+                             enum af_end_cause cause, int code, uint64_t peak)
 {
     const char *file = job->prediction.file;
     unsigned *times = cause == AF_END_SIGNALLED ? &job->signalled_count : &job->crash_count;
@@ -345,15 +343,15 @@ static bool repeat_simply(struct af_governor *governor, struct af_job *job,
         return true;
     }
     if (cause == AF_END_HUNG)
-        af_jobs_message(governor, "error: %s hangs: it used no processor, %u times", file,
+        af_jobs_message(governor, "error: %s hangs: it used no processor time, %u times", file,
                         *times);
     else
-        af_jobs_message(governor, "error: %s was ended by signal %d, the %u. time", file,
+        af_jobs_message(governor, "error: %s was ended by signal %d, %u times", file,
                         code - 128, *times);
     return false;
 }
 
-/* Whether it waits again. */
+/* Whether it is repeated; else it has failed. */
 static bool is_repeated(struct af_governor *governor, struct af_job *job, int code,
                         uint64_t peak)
 {
@@ -361,10 +359,10 @@ static bool is_repeated(struct af_governor *governor, struct af_job *job, int co
     if (cause == AF_END_FAILED)
         return false;
     return cause == AF_END_MEMORY ? repeat_when_memory_allows(governor, job, peak)
-                                  : repeat_simply(governor, job, cause, code, peak);
+                                  : repeat_unchanged(governor, job, cause, code, peak);
 }
 
-static bool take_end(struct af_governor *governor, struct af_job *job)
+static bool handle_end(struct af_governor *governor, struct af_job *job)
 {
     int status = governor->message.status;
     double seconds = governor->message.cpu_seconds;
@@ -380,7 +378,7 @@ static bool take_end(struct af_governor *governor, struct af_job *job)
     if (code == 0) {
         governor->result.ended_count++;
         af_costs_learn(&governor->costs, &job->prediction, peak, seconds);
-        relearn(governor, &job->prediction, peak);
+        correct_kind(governor, &job->prediction, peak);
     } else {
         governor->result.failed_count++;
     }
@@ -392,9 +390,9 @@ static bool take_end(struct af_governor *governor, struct af_job *job)
 static void remove_job(struct af_governor *governor, size_t at)
 {
     struct af_job *job = &governor->jobs[at];
-    if (job->group != 0) { /* its gate was killed: what left the group becomes ours */
+    if (job->group != 0) { /* its wrapper was killed: we adopt the processes that it leaves */
         af_tree_kill(job->group);
-        governor->lost = af_govern_now();
+        governor->wrapper_lost_at = af_govern_now();
     }
     close(job->fd);
     governor->first = NULL;
@@ -407,11 +405,11 @@ bool af_jobs_receive(struct af_governor *governor, size_t at)
     struct af_job *job = &governor->jobs[at];
     bool good = af_channel_receive(job->fd, &governor->message);
     if (good && governor->message.kind == AF_MESSAGE_REQUEST)
-        good = take_ask(governor, job);
+        good = handle_request(governor, job);
     else if (good && governor->message.kind == AF_MESSAGE_STARTED)
         job->group = governor->message.group;
     else if (good && governor->message.kind == AF_MESSAGE_ENDED)
-        good = take_end(governor, job);
+        good = handle_end(governor, job);
     else
         good = false;
     if (!good)

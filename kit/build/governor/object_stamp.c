@@ -1,5 +1,5 @@
 /*
- * object_stamp.c: notes of finished objects.
+ * object_stamp.c: stamp files of finished objects.
  */
 #include "kit/build/governor/object_stamp.h"
 
@@ -21,7 +21,7 @@
 #define HEAD_BYTES 160
 #define RESERVE_BYTES (1 << 20) /* flash_api.cpp reads files with 0.5 MB of names */
 
-/* What a command reads and writes. */
+/* The files of a command. */
 struct command {
     const char *source, *object, *dependencies; /* the last may be NULL */
     char hash[AF_SHA256_HEX_BYTES];
@@ -55,14 +55,14 @@ static bool is_newer(const struct timespec *a, const struct timespec *b)
     return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
 }
 
-/* Whether the file is there and not newer than the object. */
+/* Whether the file exists and is not newer than the object. */
 static bool is_older(const char *path, const struct stat *object)
 {
     struct stat file;
     return stat(path, &file) == 0 && !is_newer(&file.st_mtim, &object->st_mtim);
 }
 
-/* The next name of a dependency file (make's syntax); false at its end. */
+/* The next name in a dependency file (make's syntax); false at its end. */
 static bool next_name(struct af_span *rest, char *name, size_t name_bytes)
 {
     size_t len = 0;
@@ -97,7 +97,7 @@ static bool dependencies_are_older(struct af_span rest, const struct stat *objec
     return true;
 }
 
-/* "HASH SIZE SECONDS NANOSECONDS\n": what must still hold. */
+/* The first line of a stamp, "HASH SIZE SECONDS NANOSECONDS\n". */
 static void head_of(const struct command *command, const struct stat *object,
                     char head[HEAD_BYTES])
 {
@@ -105,7 +105,7 @@ static void head_of(const struct command *command, const struct stat *object,
              (intmax_t)object->st_mtim.tv_sec, object->st_mtim.tv_nsec);
 }
 
-/* Replaces `path` as a whole, or leaves it; in the room of `staged`, if that has some. */
+/* Replaces `path` atomically, through `staged`, which may have reserved space. */
 static bool write_file(const char *staged, const char *path, const char *head,
                        struct af_span rest)
 {
@@ -128,7 +128,7 @@ static const char *beside(struct af_arena *arena, const struct command *command,
     return af_arena_format(arena, "%s.%s", command->object, suffix);
 }
 
-/* Keeps the object under a second name. */
+/* Links the object under a second name. */
 static void keep(struct af_arena *arena, const struct command *command)
 {
     const char *kept = beside(arena, command, "kept");
@@ -136,10 +136,10 @@ static void keep(struct af_arena *arena, const struct command *command)
         return;
     unlink(kept);
     if (link(command->object, kept) != 0)
-        unlink(kept); /* a file system without links: then without */
+        unlink(kept); /* the file system has no links */
 }
 
-/* Where the object is gone, it gets its first name back; false when there is none. */
+/* Links a removed object under its first name again; false if there is none. */
 static bool restore(struct af_arena *arena, const struct command *command, struct stat *object)
 {
     const char *kept = beside(arena, command, "kept");
@@ -153,33 +153,34 @@ bool af_stamp_is_current(const char *const *argv)
 {
     struct command command;
     struct stat object;
-    struct af_span note;
+    struct af_span stamp;
     struct af_arena arena;
     char head[HEAD_BYTES];
     if (!read_command(argv, &command))
         return false;
     af_arena_init(&arena);
     const char *path = beside(&arena, &command, "done");
-    bool done = path != NULL && restore(&arena, &command, &object) &&
-                af_file_read(&arena, path, DEPENDENCIES_BYTES_MAX, &note, NULL) == ANYFLASH_OK;
-    if (done) {
+    bool current =
+        path != NULL && restore(&arena, &command, &object) &&
+        af_file_read(&arena, path, DEPENDENCIES_BYTES_MAX, &stamp, NULL) == ANYFLASH_OK;
+    if (current) {
         head_of(&command, &object, head);
-        done = af_starts_with(note.data, head) && is_older(command.source, &object);
+        current = af_starts_with(stamp.data, head) && is_older(command.source, &object);
     }
-    if (done) {
-        struct af_span rest = {note.data + strlen(head), note.len - strlen(head)};
-        done =
+    if (current) {
+        struct af_span rest = {stamp.data + strlen(head), stamp.len - strlen(head)};
+        current =
             dependencies_are_older(rest, &object) &&
             (command.dependencies == NULL ||
              write_file(af_arena_format(&arena, "%s.%ld", command.dependencies, (long)getpid()),
                         command.dependencies, "", rest));
     }
     af_arena_release(&arena);
-    return done;
+    return current;
 }
 
-/* Where the note is written before it takes its name; one gate makes an object at a time. */
-static const char *staged_note(struct af_arena *arena, const char *const *argv)
+/* Where the stamp is written before it is renamed. */
+static const char *staged_stamp(struct af_arena *arena, const char *const *argv)
 {
     struct command command;
     return read_command(argv, &command) ? beside(arena, &command, "done.new") : NULL;
@@ -189,10 +190,10 @@ void af_stamp_reserve(const char *const *argv)
 {
     struct af_arena arena;
     af_arena_init(&arena);
-    const char *staged = staged_note(&arena, argv);
+    const char *staged = staged_stamp(&arena, argv);
     int fd = staged == NULL ? -1 : open(staged, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd >= 0) {
-        fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, RESERVE_BYTES); /* or not: it is a help only */
+        fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, RESERVE_BYTES); /* a failure does not matter */
         close(fd);
     }
     af_arena_release(&arena);
@@ -202,7 +203,7 @@ void af_stamp_discard(const char *const *argv)
 {
     struct af_arena arena;
     af_arena_init(&arena);
-    const char *staged = staged_note(&arena, argv);
+    const char *staged = staged_stamp(&arena, argv);
     if (staged != NULL)
         unlink(staged);
     af_arena_release(&arena);
@@ -220,13 +221,13 @@ void af_stamp_write(const char *const *argv)
     af_arena_init(&arena);
     head_of(&command, &object, head);
     const char *path = beside(&arena, &command, "done");
-    const char *staged = staged_note(&arena, argv);
+    const char *staged = staged_stamp(&arena, argv);
     bool good = path != NULL && staged != NULL &&
                 (command.dependencies == NULL ||
                  af_file_read(&arena, command.dependencies, DEPENDENCIES_BYTES_MAX - HEAD_BYTES,
                               &rest, NULL) == ANYFLASH_OK);
     if (good)
-        keep(&arena, &command); /* before the note, which is what counts */
+        keep(&arena, &command); /* before the stamp, which is what counts */
     if (!good || !write_file(staged, path, head, rest))
         af_stamp_discard(argv);
     af_arena_release(&arena);

@@ -1,12 +1,12 @@
 /*
- * object_stamp.h: which objects are finished, known beside ninja's own log.
+ * object_stamp.h: which objects are finished, independent of ninja's log, of which
+ * a killed build may lose the last lines.
  *
- * A build that is killed may lose what ninja wrote down of finished files, and
- * they would be compiled again. So a gate keeps one small file beside each
- * object, OBJECT.done: the hash of the command, the object's size and time, and
- * what the compiler said it read (its dependency file, which ninja removes). A
- * command is over before it starts when all of that still holds and nothing
- * that it reads is newer than the object.
+ * Beside each object the wrapper writes a stamp file OBJECT.done: the hash of the
+ * command, the object's size and time, and the files that the compiler read (its
+ * dependency file, which ninja removes). The object is current while all of this
+ * holds and no file that it depends on is newer. OBJECT.kept is a second link to
+ * the object, because an interrupted ninja removes objects.
  */
 #ifndef AF_KIT_BUILD_GOVERNOR_OBJECT_STAMP_H
 #define AF_KIT_BUILD_GOVERNOR_OBJECT_STAMP_H
@@ -14,22 +14,23 @@
 #include "engine/base/base.h"
 
 /*
- * Whether the command (as ninja gives it: "-c SOURCE", "-o OBJECT", "-MF
- * DEPENDENCIES", in any order; from the working folder) has been done; the
- * dependency file is then there again. A command without -c and -o never is.
+ * Whether the result of this command is current. `argv` is as ninja gives it ("-c
+ * SOURCE", "-o OBJECT", "-MF DEPENDENCIES", in any order, in the working folder).
+ * If so, the object and the dependency file are restored. A command without -c and
+ * -o is never current.
  */
 bool af_stamp_is_current(const char *const *argv);
 
 /*
- * Takes room on the disk for the note of a command that is about to run, as
- * OBJECT.done.new: where its object just fits, what was finished is known, too.
+ * Reserves disk space for the stamp of a command that is about to run, as
+ * OBJECT.done.new: so it can be written even if the object fills the disk.
  */
 void af_stamp_reserve(const char *const *argv);
 
-/* Notes that it has just ended well. What cannot be noted is only time lost. */
+/* Writes the stamp after success. If that fails, the object is compiled again next time. */
 void af_stamp_write(const char *const *argv);
 
-/* Gives the room back: it failed. */
+/* Frees the reserved space after a failure. */
 void af_stamp_discard(const char *const *argv);
 
 #endif

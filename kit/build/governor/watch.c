@@ -1,23 +1,22 @@
 /*
- * watch.c: a look at all compilers that run, twice a second: what they take,
- * whether they stand still for want of memory, whether one hangs.
+ * watch.c: samples the running compilers twice a second: what they use, which must
+ * pause, whether the build stalls for lack of memory, whether one hangs.
  */
 #include "kit/build/governor/jobs.h"
 
 #include <signal.h>
 
-#include "kit/build/governor/demand.h"
-#include "kit/build/governor/tree.h"
+#include "kit/build/governor/process_tree.h"
 
-#define ORPHAN_SECONDS 5.0 /* the kernel hands over orphans only after it closed the socket */
-#define HANG_SECONDS 600.0 /* without processor time; files lie on slow networks, too */
-#define REMARK_SHARE 0.1   /* of that until it is said */
-#define TIGHT_SHARE 100    /* less than 1/100 left is "at the limit" */
-#define HITS 100           /* and so is meeting it more often than this between two looks */
-#define STALLED 0.5        /* and so is this share of time in which all wait for memory */
-#define PAUSE_SECONDS 10.0 /* between two looks: we were stopped ourselves */
-#define LOOK 0.5           /* seconds from look to look */
-#define LOOK_CLOSE 0.2     /* while not all peaks fit */
+#define ORPHAN_SECONDS 5.0 /* orphans become ours some time after the socket closes */
+#define HANG_SECONDS 600.0 /* without processor time; long, because of slow network disks */
+#define WARNING_SHARE 0.1  /* of HANG_SECONDS, until a message warns of it */
+#define TIGHT_SHARE 100    /* "at the limit": less than 1/100 is left */
+#define HITS 100           /* or it was hit more often than this since the last sample */
+#define STALLED 0.5        /* or all waited for memory for more than this share of time */
+#define PAUSE_SECONDS 10.0 /* between two samples: the governor itself was stopped */
+#define SAMPLE_SECONDS 0.5 /* between two samples */
+#define SAMPLE_SECONDS_TIGHT 0.2 /* while not all peaks fit */
 #define GIB 1073741824.0
 
 static void stop(struct af_governor *governor, struct af_job *job)
@@ -27,7 +26,7 @@ static void stop(struct af_governor *governor, struct af_job *job)
     af_tree_kill(job->group);
 }
 
-/* Stops the youngest; its gate reports the end, and it is repeated. Never the last. */
+/* Stops the youngest, which is repeated later. Never the last one. */
 static void act_on_stall(struct af_governor *governor)
 {
     struct af_job *youngest = NULL;
@@ -45,14 +44,14 @@ static void act_on_stall(struct af_governor *governor)
     } else if (youngest != NULL && !youngest->remarked) {
         youngest->remarked = true;
         af_jobs_message(governor,
-                        "%s stands still at %.1f GiB: memory is at its limit of %.1f GiB. "
-                        "Nothing runs beside it, so it is left to go on when there is more",
+                        "%s makes no progress at %.1f GiB: the memory limit is %.1f GiB. "
+                        "Nothing else runs, so it waits until more memory is free",
                         youngest->prediction.file, (double)youngest->resident_bytes / GIB,
                         (double)governor->headroom.limit_bytes / GIB);
     }
 }
 
-/* Stops one that is paused and is in the way of all others. */
+/* Stops the youngest paused one, to free its memory. */
 static void stop_paused(struct af_governor *governor)
 {
     struct af_job *youngest = NULL;
@@ -66,7 +65,7 @@ static void stop_paused(struct af_governor *governor)
         stop(governor, youngest);
 }
 
-/* Pauses those that must not grow now, and lets them go on. */
+/* Pauses compilers that must not grow now, and resumes those that may. */
 static void pause_and_resume(struct af_governor *governor, double now)
 {
     struct af_deadlock_job rows[AF_DEADLOCK_JOBS_MAX];
@@ -90,34 +89,34 @@ static void pause_and_resume(struct af_governor *governor, double now)
         of[at]->paused = rows[at].paused;
         kill(-of[at]->group, rows[at].paused ? SIGSTOP : SIGCONT);
     }
-    governor->sample_seconds = needs + growth > budget ? LOOK_CLOSE : LOOK;
+    governor->sample_seconds = needs + growth > budget ? SAMPLE_SECONDS_TIGHT : SAMPLE_SECONDS;
     if (governor->headroom.left_bytes < growth)
         stop_paused(governor); /* a prediction was too low */
 }
 
-/* One that has used no processor for long is told of, then stopped; twice, it fails. */
-static void look_for_hanging(struct af_governor *governor, struct af_job *job, double now,
-                             double cpu_seconds)
+/* A compiler without processor time: first a message, then it is stopped. */
+static void check_hang(struct af_governor *governor, struct af_job *job, double now,
+                       double cpu_seconds)
 {
     double limit = governor->options->hang_seconds;
     limit = limit > 0 ? limit : HANG_SECONDS;
-    if (cpu_seconds > job->cpu_seconds + 0.01 || now - governor->looked > PAUSE_SECONDS)
+    if (cpu_seconds > job->cpu_seconds + 0.01 || now - governor->sampled_at > PAUSE_SECONDS)
         job->worked = now;
     job->cpu_seconds = cpu_seconds;
     if (now - job->worked > limit) {
         job->hung = true;
         job->worked = now;
         af_tree_kill(job->group);
-    } else if (now - job->worked > REMARK_SHARE * limit && !job->remarked) {
+    } else if (now - job->worked > WARNING_SHARE * limit && !job->remarked) {
         job->remarked = true;
         af_jobs_message(governor,
-                        "%s has used no processor for %.0f s; after %.0f s it is "
-                        "stopped",
+                        "%s has used no processor time for %.0f s; it will be stopped "
+                        "after %.0f s",
                         job->prediction.file, now - job->worked, limit);
     }
 }
 
-/* What each that runs takes now; which job each is. */
+/* Measures each running compiler; of[i] is the job of trees[i]. */
 static size_t sample_running(struct af_governor *governor,
                              struct af_tree trees[AF_GOVERN_JOBS_MAX],
                              struct af_job *of[AF_GOVERN_JOBS_MAX])
@@ -134,7 +133,7 @@ static size_t sample_running(struct af_governor *governor,
         af_tree_sample(trees, count);
     for (size_t i = 0; i < count; i++) {
         if (trees[i].count == 0)
-            continue; /* it has just ended, or nothing can be read */
+            continue; /* it has just ended, or cannot be read */
         of[i]->resident_bytes = trees[i].resident_bytes;
         if (trees[i].resident_bytes > of[i]->resident_peak)
             of[i]->resident_peak = trees[i].resident_bytes;
@@ -142,7 +141,7 @@ static size_t sample_running(struct af_governor *governor,
     return count;
 }
 
-/* Samples all compilers; the seconds that they worked since the last time. */
+/* Samples all compilers; returns their user seconds since the last sample. */
 static double sample(struct af_governor *governor, double now, bool at_limit,
                      unsigned *running_out)
 {
@@ -162,8 +161,8 @@ static double sample(struct af_governor *governor, double now, bool at_limit,
             worked += trees[i].user_seconds - of[i]->user_seconds;
         of[i]->user_seconds = trees[i].user_seconds;
         if (at_limit || of[i]->paused)
-            of[i]->worked = now; /* it waits for memory: a standstill, no fault of its own */
-        look_for_hanging(governor, of[i], now, cpu_seconds);
+            of[i]->worked = now; /* it waits for memory: that is no hang */
+        check_hang(governor, of[i], now, cpu_seconds);
     }
     *running_out = (unsigned)count;
     return worked;
@@ -175,7 +174,7 @@ void af_jobs_measure(struct af_governor *governor)
     struct af_job *of[AF_GOVERN_JOBS_MAX];
     struct af_headroom_previous before = governor->headroom_previous;
     af_jobs_read_headroom(governor, &governor->headroom);
-    governor->headroom_previous = before; /* the next look measures from the last one */
+    governor->headroom_previous = before; /* the next sample compares with the last one */
     sample_running(governor, trees, of);
     governor->freed = false;
 }
@@ -185,24 +184,24 @@ static bool is_at_limit(const struct af_governor *governor)
     const struct af_headroom *headroom = &governor->headroom;
     return headroom->left_bytes < headroom->limit_bytes / TIGHT_SHARE ||
            headroom->stalled > STALLED || headroom->waits ||
-           (governor->looked > 0 && headroom->limit_hits > governor->hits_seen + HITS);
+           (governor->sampled_at > 0 && headroom->limit_hits > governor->hits_seen + HITS);
 }
 
 void af_jobs_watch(struct af_governor *governor)
 {
     double now = af_govern_now();
-    struct af_stall_sample look = {.now = now, .interval = now - governor->looked};
+    struct af_stall_sample stall = {.now = now, .interval = now - governor->sampled_at};
     af_jobs_read_headroom(governor, &governor->headroom);
     governor->others_cores =
         0.9 * governor->others_cores + 0.1 * governor->headroom.others_cores;
-    look.at_limit = governor->at_limit = is_at_limit(governor);
-    look.user_seconds = sample(governor, now, look.at_limit, &look.running);
+    stall.at_limit = governor->at_limit = is_at_limit(governor);
+    stall.user_seconds = sample(governor, now, stall.at_limit, &stall.running);
     governor->hits_seen = governor->headroom.limit_hits;
     governor->freed = false;
-    if (governor->lost > 0 && now - governor->lost < ORPHAN_SECONDS)
+    if (governor->wrapper_lost_at > 0 && now - governor->wrapper_lost_at < ORPHAN_SECONDS)
         af_tree_kill_orphans(governor->build);
     pause_and_resume(governor, now);
-    if (governor->looked > 0 && af_stall_check(&governor->stall, &look))
+    if (governor->sampled_at > 0 && af_stall_check(&governor->stall, &stall))
         act_on_stall(governor);
-    governor->looked = now;
+    governor->sampled_at = now;
 }

@@ -1,5 +1,5 @@
 /*
- * offer.c: the estimates and command lines of build_offer.h.
+ * offer.c: estimates of builds, and their command lines.
  */
 #include "kit/build/offer/offer.h"
 
@@ -8,13 +8,12 @@
 
 #include "kit/base/shell.h"
 #include "kit/base/text.h"
-#include "kit/build/offer/build_cost.h"
 
-/* Objects, libraries and wheel together, of the wheel alone: none of them is packed. */
+/* Disk for objects, libraries and wheel, as a multiple of the wheel. */
 #define DISK_OF_WHEEL 9
-#define OTHER_WORDS_MAX 8 /* of a command, beside what it builds */
+#define OTHER_WORDS_MAX 8 /* of a command, besides the selection */
 
-/* What the first compilers take together: those admitted before one has ended. */
+/* Memory of the first compilers together: those that start before one has ended. */
 static uint64_t memory_at_once(const struct af_slim *slim, int64_t cores, uint64_t limit)
 {
     struct af_slim_file files[AF_SLIM_FILES_MAX];
@@ -69,7 +68,7 @@ void af_slim_usual(struct af_slim *slim)
     af_slim_add_head_dim(slim, 128);
 }
 
-/* "89,90": the GPUs, else every target of the release. */
+/* "89,90": the GPUs, or else all targets of the release. */
 static const char *arch_option(const struct af_rung *rung, struct af_arena *arena)
 {
     char *list =

@@ -1,7 +1,7 @@
 /*
- * offer.h: what `anyflash build` would make here, for which time, memory
- * and disk, and the line to type: the part that a model needs, and all of it.
- * Pure: estimates from the machine's facts, by slim.h's measured model.
+ * offer.h: what `anyflash build` would build here, in what time, with how much
+ * memory and disk, and the command to type: the part that a model needs, and all of
+ * it. Pure: estimates from the machine's facts, by the measured model of slim.h.
  */
 #ifndef AF_KIT_BUILD_OFFER_OFFER_H
 #define AF_KIT_BUILD_OFFER_OFFER_H
@@ -9,53 +9,71 @@
 #include "kit/build/offer/slim.h"
 #include "kit/fit/fit.h"
 
+#define AF_OFFER_BUILD_FLASH_ATTN "2.8.3.post2" /* the version that is built */
+
+/*
+ * Needs of a build, measured with 2.8.3.post2, CUDA 13.0 and gcc 12: memory of the
+ * largest compiler process of all (backward, head size 256), of the largest of head
+ * size 128, and of the build itself; bytes to download; bytes on disk.
+ */
+#define AF_OFFER_BUILD_JOB_BYTES INT64_C(7194070221)  /* 6.7 GiB */
+#define AF_OFFER_BUILD_SLIM_BYTES INT64_C(6657199308) /* 6.2 GiB */
+#define AF_OFFER_BUILD_BASE_BYTES INT64_C(536870912)  /* 0.5 GiB */
+#define AF_OFFER_BUILD_SDIST_BYTES INT64_C(8400000)
+#define AF_OFFER_BUILD_TOOLS_BYTES INT64_C(3000000)     /* setuptools, ninja, ... */
+#define AF_OFFER_BUILD_TOOLKIT_BYTES INT64_C(103000000) /* of the package index */
+#define AF_OFFER_BUILD_SOURCES_DISK INT64_C(125000000)  /* unpacked */
+#define AF_OFFER_BUILD_TOOLS_DISK INT64_C(30000000)
+#define AF_OFFER_BUILD_TOOLKIT_DISK INT64_C(270000000)
+#define AF_OFFER_BUILD_COMPILER_DISK INT64_C(130000000) /* temporary files of one compiler */
+#define AF_OFFER_BUILD_DISK_BYTES INT64_C(1610612736)   /* a slim build and a margin: 1.5 GiB */
+
 /* A build as numbers. */
 struct af_offer_build_needs {
     size_t file_count;
     double cpu_seconds;
-    double wall_seconds;     /* 0: unknown, or no memory for one compiler */
+    double wall_seconds;     /* 0: unknown, or not enough memory for one compiler */
     uint64_t peak_bytes;     /* of the largest compiler */
-    uint64_t memory_bytes;   /* of all at once, with the build itself */
+    uint64_t memory_bytes;   /* of all at a time, with the build itself */
     uint64_t disk_bytes;     /* while it is built */
-    uint64_t download_bytes; /* sources, tools, the index's compiler */
-    uint64_t wheel_bytes;    /* about */
+    uint64_t download_bytes; /* sources, tools, the package index's compiler */
+    uint64_t wheel_bytes;    /* approximately */
 };
 
 /*
- * For `cores` (0: unknown) and `memory_bytes` (0: unknown). What is kept from
- * an earlier build is not counted off.
+ * For `cores` (0: unknown) and `memory_bytes` (0: unknown), as if the cache were
+ * empty.
  */
 struct af_offer_build_needs af_offer_build_needs_of(const struct af_slim *slim, int64_t cores,
                                                     uint64_t memory_bytes,
                                                     bool toolkit_from_index);
 
-/* Where no model was named: head size 128 in bf16, all features, forward and backward. */
+/* The selection if no model is named: head size 128, bf16, all features, backward. */
 void af_slim_usual(struct af_slim *slim);
 
 struct af_offer_build_offer {
     const char *name;        /* "slim" or "full" */
     const char *holds;       /* of af_slim_text() */
-    const char *const *argv; /* what to type */
+    const char *const *argv; /* the command */
     size_t argc;
     struct af_offer_build_needs needs;
 };
 #define AF_OFFER_BUILD_OFFERS 2
 
 /*
- * The offers of a build rung: `slim`, which the rung's build_words say, for its
- * targets; then everything. Texts in the arena, whose failure is the caller's to
- * look at.
+ * The offers of a build rung, for its targets: `slim`, which the rung's build_words
+ * select, then everything. Texts in the arena; the caller checks arena->failed.
  */
 void af_offer_build_offers(const struct af_rung *rung, const struct af_machine *machine,
                            const struct af_slim *slim, struct af_arena *arena,
                            struct af_offer_build_offer offers_out[AF_OFFER_BUILD_OFFERS]);
 
-/* The command of the rung's slim build, or of the full one; NULL when memory fails. */
+/* The command of the rung's slim build, or of the full one; NULL without memory. */
 const char *const *af_offer_build_command(const struct af_rung *rung,
                                           const struct af_machine *machine, bool full,
                                           struct af_arena *arena, size_t *argc_out);
 
-/* argv of the offer as a line for a POSIX shell; NULL when memory fails. */
+/* The offer's command as a line for a POSIX shell; NULL without memory. */
 const char *af_offer_build_line(const struct af_offer_build_offer *offer,
                                 struct af_arena *arena);
 

@@ -1,15 +1,15 @@
 /*
- * prerequisites.c: the tools and the room that a source build needs.
+ * prerequisites.c: the tools, the memory and the disk space that a source build
+ * needs.
  *
- * Which toolkit is toolkit.c's. nvcc itself refuses host compilers above the
- * limit in its host_config.h; torch's headers need gcc 9 or newer, from torch
- * 2.14 on C++20, which gcc has from 10 on. setup.py asks for C++17: `anyflash
- * build` changes that word in the lists of both compilers.
+ * nvcc refuses host compilers above the limit in its host_config.h. torch's headers
+ * need gcc 9 or newer; from torch 2.14 on they need C++20, which gcc has from 10 on.
+ * setup.py requests C++17; `anyflash build` changes that option for both compilers.
  */
 #include "kit/build/offer/rung_build.h"
 
 #include "kit/base/text.h"
-#include "kit/build/offer/build_cost.h"
+#include "kit/build/offer/offer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,80 @@
 #define GCC_CXX20_MIN 10
 #define GIB 1073741824.0
 
-/* Whether nvcc of this version knows `target`, by the tables. */
+/* The toolkit that torch would use; if that is unknown, the first with a compiler. */
+static const struct af_toolkit *system_toolkit(const struct af_machine *machine)
+{
+    const struct af_toolkit *first = NULL;
+    for (size_t i = 0; i < machine->toolkits.count; i++) {
+        const struct af_toolkit *toolkit = &machine->toolkits.rows[i];
+        if (af_fact_truth(&toolkit->torch_takes_it) == AF_YES)
+            return toolkit;
+        if (first == NULL ||
+            (first->nvcc.state != AF_FACT_KNOWN && toolkit->nvcc.state == AF_FACT_KNOWN))
+            first = toolkit;
+    }
+    return first;
+}
+
+/* Whether the system's toolkit can be used, or the reason why not. */
+static void check_system(const struct af_view *view, struct af_toolkit_choice *choice)
+{
+    const struct af_toolkit *toolkit = choice->here;
+    if (toolkit == NULL) {
+        bool unknown = view->machine->toolkits.state == AF_FACT_UNKNOWN;
+        choice->answer = unknown ? AF_UNKNOWN : AF_NO;
+        choice->id = unknown ? AF_REASON_UNKNOWN_TOOLKIT : AF_REASON_NVCC_MISSING;
+        return;
+    }
+    bool known = af_dotted_parse(af_fact_text_or(&toolkit->version, NULL), &choice->version);
+    bool bare = toolkit->headers.state == AF_FACT_KNOWN && !toolkit->headers.value.truth;
+    choice->answer = AF_NO;
+    if (toolkit->nvcc.state == AF_FACT_ABSENT) {
+        choice->id = AF_REASON_NVCC_MISSING;
+    } else if (!known) {
+        choice->answer = AF_UNKNOWN;
+        choice->id = AF_REASON_UNKNOWN_TOOLKIT;
+    } else if (choice->version.part[0] != view->torch.cuda_major) {
+        choice->id = AF_REASON_NVCC_CUDA;
+    } else if (bare) {
+        choice->id = AF_REASON_CUDA_HEADERS;
+    } else {
+        choice->answer = AF_YES;
+    }
+}
+
+static bool index_has_one(const struct af_view *view)
+{
+    bool platform = view->os != NULL && strcmp(view->os, "linux") == 0 && !view->musl &&
+                    view->arch != NULL &&
+                    (strcmp(view->arch, "x86_64") == 0 || strcmp(view->arch, "aarch64") == 0);
+    return platform && view->torch.cuda_major >= AF_TOOLKIT_INDEX_CUDA_MIN;
+}
+
+/* The toolkit for the torch of the view, whose CUDA is known. */
+static struct af_toolkit_choice choose_toolkit(const struct af_view *view,
+                                               enum af_fit_toolkit_from from)
+{
+    struct af_toolkit_choice choice = {.here = system_toolkit(view->machine)};
+    check_system(view, &choice);
+    if ((choice.answer == AF_YES && from != AF_FIT_TOOLKIT_INDEX) ||
+        from == AF_FIT_TOOLKIT_SYSTEM)
+        return choice;
+    if (!index_has_one(view)) {
+        if (choice.answer == AF_YES) { /* usable, but only the index's was asked for */
+            choice.answer = AF_NO;
+            choice.id = AF_REASON_NO_INDEX_TOOLKIT;
+        }
+        return choice;
+    }
+    choice.answer = AF_YES;
+    choice.from_index = true;
+    choice.version = (struct af_dotted){{view->torch.cuda_major, view->torch.cuda_minor},
+                                        view->torch.cuda_minor >= 0 ? 2 : 1};
+    return choice;
+}
+
+/* Whether the tables say that nvcc of this version supports `target`. */
 static bool knows_target(const struct af_tables *tables, const struct af_dotted *version,
                          int target)
 {
@@ -43,14 +116,14 @@ static void check_targets(struct af_offer_build_target *build)
     }
 }
 
-/* "CUDA 12.8 in /usr/local/cuda", or where it was looked for. */
+/* "CUDA 12.8 in /usr/local/cuda", or where it was searched. */
 static const char *system_text(const struct af_offer_build_target *build)
 {
     struct af_arena *arena = build->context->arena;
     const struct af_toolkit *toolkit = build->toolkit.here;
     const char *source = build->view->machine->toolkits.source;
     if (toolkit == NULL)
-        return af_arena_format(arena, "none known (%s)", source == NULL ? "" : source);
+        return af_arena_format(arena, "none found (%s)", source == NULL ? "" : source);
     return af_arena_format(arena, "CUDA %s in %s", af_fact_text_or(&toolkit->version, "?"),
                            af_fact_text_or(&toolkit->root, "given"));
 }
@@ -74,9 +147,8 @@ static void check_toolkit(struct af_offer_build_target *build)
     const struct af_view_torch *torch = &build->view->torch;
     struct af_arena *arena = build->context->arena;
     if (torch->cuda_major < 0)
-        return; /* torch's row says so; its CUDA decides */
-    build->toolkit =
-        af_toolkit_choose(build->view, build->context->fit->options->build_toolkit);
+        return; /* torch's row says why: without its CUDA nothing can be chosen */
+    build->toolkit = choose_toolkit(build->view, build->context->fit->options->build_toolkit);
     if (build->toolkit.from_index)
         af_offer_build_row(build, "cuda-toolkit", AF_YES, AF_REASON_NVCC_MISSING,
                            index_text(build));
@@ -84,8 +156,8 @@ static void check_toolkit(struct af_offer_build_target *build)
         af_offer_build_row(
             build, "cuda-toolkit", AF_NO, build->toolkit.id,
             af_arena_format(arena,
-                            "%s; torch has CUDA %d, and the package index's compilers "
-                            "begin with CUDA %d",
+                            "%s; torch has CUDA %d, and the package index has compilers "
+                            "from CUDA %d on",
                             system_text(build), torch->cuda_major, AF_TOOLKIT_INDEX_CUDA_MIN));
     else
         af_offer_build_row(build, "cuda-toolkit", build->toolkit.answer, build->toolkit.id,
@@ -144,7 +216,7 @@ static void check_compiler(struct af_offer_build_target *build)
     else if (limit >= 0 && version.part[0] > limit)
         af_offer_build_row(build, "host-compiler", AF_NO, AF_REASON_GCC_NEW,
                            af_arena_format(build->context->arena,
-                                           "%s; this nvcc takes gcc %d at most", evidence,
+                                           "%s; this nvcc accepts gcc up to %d", evidence,
                                            (int)limit));
     else if (version.part[0] < least)
         af_offer_build_row(build, "host-compiler", AF_NO, AF_REASON_GCC_OLD,
@@ -154,7 +226,7 @@ static void check_compiler(struct af_offer_build_target *build)
         af_offer_build_row(build, "host-compiler", AF_YES, AF_REASON_COMPILER_MISSING,
                            limit < 0 ? evidence
                                      : af_arena_format(build->context->arena,
-                                                       "%s; this nvcc takes up to gcc %d",
+                                                       "%s; this nvcc accepts gcc up to %d",
                                                        evidence, (int)limit));
 }
 
@@ -165,9 +237,8 @@ static void check_cxx_standard(struct af_offer_build_target *build)
     af_offer_build_row(
         build, "c++-standard", AF_YES, AF_REASON_BUILD_PREREQUISITE,
         needs_cxx20(build)
-            ? "C++20, which this torch's headers demand, is asked of both compilers "
-              "in place of setup.py's C++17"
-            : "C++17, as setup.py asks for it");
+            ? "C++20, because this torch's headers need it, instead of setup.py's C++17"
+            : "C++17, as setup.py requests it");
 }
 
 void af_offer_rung_build_check_tools(struct af_offer_build_target *build)
@@ -177,7 +248,7 @@ void af_offer_rung_build_check_tools(struct af_offer_build_target *build)
     check_cxx_standard(build);
     af_offer_build_row(
         build, "build-tools", AF_YES, AF_REASON_BUILD_PREREQUISITE,
-        "setuptools, wheel, packaging, psutil and ninja come into the build's own "
+        "setuptools, wheel, packaging, psutil and ninja are installed into the build's own "
         "environment");
     if (build->context->rung->toolkit_from_index)
         build->context->rung->setup_lacks = "there is no CUDA toolkit on the system";
@@ -185,7 +256,7 @@ void af_offer_rung_build_check_tools(struct af_offer_build_target *build)
         build->context->rung->setup_lacks = "this torch's headers need C++20";
 }
 
-/* Memory that a build may take. */
+/* Bytes of memory that a build may use; -1: unknown. */
 static int64_t memory_of(const struct af_resources *resources)
 {
     int64_t available = af_fact_int_or(&resources->memory_available_bytes, -1);
@@ -196,7 +267,7 @@ static int64_t memory_of(const struct af_resources *resources)
     return limit >= 0 && available > limit ? limit : available;
 }
 
-/* The folder builds go to, or NULL when none is known. */
+/* The disk of the builds' folder; NULL: unknown. */
 static const struct af_disk *disk_of(const struct af_machine *machine)
 {
     static const char *const uses[] = {"builds", "cache", "temporary"};
@@ -207,6 +278,15 @@ static const struct af_disk *disk_of(const struct af_machine *machine)
         }
     }
     return NULL;
+}
+
+/* Compilers at a time that memory and cores allow; 0: not even one. */
+static int jobs_of(int64_t memory_bytes, int64_t cores)
+{
+    int64_t jobs = (memory_bytes - AF_OFFER_BUILD_BASE_BYTES) / AF_OFFER_BUILD_JOB_BYTES;
+    if (cores > 0 && jobs > cores)
+        jobs = cores;
+    return jobs < 0 ? 0 : jobs > 512 ? 512 : (int)jobs;
 }
 
 static void check_memory(struct af_offer_build_target *build)
@@ -229,8 +309,7 @@ static void check_memory(struct af_offer_build_target *build)
     af_offer_build_row(build, "memory",
                        memory >= need + AF_OFFER_BUILD_BASE_BYTES ? AF_YES : AF_NO,
                        AF_REASON_OOM, evidence);
-    build->context->rung->jobs =
-        af_offer_build_jobs(memory, af_fact_int_or(&resources->cores, -1));
+    build->context->rung->jobs = jobs_of(memory, af_fact_int_or(&resources->cores, -1));
     build->context->rung->price.memory_bytes = AF_OFFER_BUILD_BASE_BYTES + need;
 }
 
@@ -250,17 +329,17 @@ static void check_disk(struct af_offer_build_target *build)
     const char *evidence =
         af_arena_format(build->context->arena, "%.1f GiB free in %s%s, %.1f GiB needed",
                         (double)free_bytes / GIB, path,
-                        read_only ? ", which cannot be written to" : "", (double)need / GIB);
+                        read_only ? ", which is not writable" : "", (double)need / GIB);
     af_offer_build_row(build, "disk", free_bytes >= need && !read_only ? AF_YES : AF_NO,
                        read_only ? AF_REASON_DISK_READ_ONLY : AF_REASON_DISK, evidence);
     if (disk->in_memory.state == AF_FACT_KNOWN)
-        af_offer_build_row(build, "temporary-folder",
-                           disk->in_memory.value.truth ? AF_NO : AF_YES,
-                           AF_REASON_DISK_IN_MEMORY,
-                           af_arena_format(build->context->arena, "%s, %s", path,
-                                           disk->in_memory.value.truth
-                                               ? "which is memory (tmpfs)"
-                                               : "on a disk: the compilers' files go there"));
+        af_offer_build_row(
+            build, "temporary-folder", disk->in_memory.value.truth ? AF_NO : AF_YES,
+            AF_REASON_DISK_IN_MEMORY,
+            af_arena_format(build->context->arena, "%s, %s", path,
+                            disk->in_memory.value.truth
+                                ? "which is in memory (tmpfs)"
+                                : "on a disk; compilers write their files there"));
 }
 
 void af_offer_rung_build_check_resources(struct af_offer_build_target *build)

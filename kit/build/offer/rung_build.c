@@ -1,17 +1,171 @@
 /*
- * rung_build.c: a source build of the newest flash-attn for the GPUs that are
- * here: what it needs, one by one with evidence, and what it costs.
+ * rung_build.c: the rung of a source build: release, platform, torch and GPUs, and
+ * the commands that fix what is missing, for the machine's distribution.
  *
- * setup.py knows targets 80, 90, 100, 110 and 120 only; a GPU of 8.6 or 8.9 is
- * served by 80. Without a visible GPU the target must be stated.
+ * setup.py has targets 80, 90, 100, 110 and 120 only; 80 serves GPUs of 8.6 and 8.9.
+ * Without a visible GPU the user must state the target.
  */
 #include "kit/build/offer/rung_build.h"
 
 #include "kit/base/text.h"
-#include "kit/build/offer/build_cost.h"
+#include "kit/build/offer/offer.h"
 
 #include <stdio.h>
 #include <string.h>
+
+enum family { UNKNOWN_FAMILY, DEBIAN, RED_HAT, SUSE, ARCH, ALPINE };
+
+static const struct {
+    const char *id; /* start of the id in os-release */
+    enum family family;
+} families[] = {
+    {"debian", DEBIAN},   {"ubuntu", DEBIAN},     {"linuxmint", DEBIAN}, {"pop", DEBIAN},
+    {"raspbian", DEBIAN}, {"fedora", RED_HAT},    {"rhel", RED_HAT},     {"centos", RED_HAT},
+    {"rocky", RED_HAT},   {"almalinux", RED_HAT}, {"amzn", RED_HAT},     {"ol", RED_HAT},
+    {"opensuse", SUSE},   {"sles", SUSE},         {"arch", ARCH},        {"manjaro", ARCH},
+    {"alpine", ALPINE},
+};
+
+static enum family family_of(const struct af_machine *machine)
+{
+    const char *id = af_fact_text_or(&machine->platform.distribution, "");
+    for (size_t i = 0; i < AF_COUNT(families); i++) {
+        if (af_starts_with(id, families[i].id))
+            return families[i].family;
+    }
+    return UNKNOWN_FAMILY;
+}
+
+/* "3.12" of "3.12.7"; "" if unknown. */
+static const char *python_minor(const struct af_machine *machine, struct af_arena *arena)
+{
+    const char *text = af_fact_text_or(&machine->python.version, "");
+    size_t len = strcspn(text, ".");
+    len += text[len] == '.' ? 1 + strcspn(text + len + 1, ".") : 0;
+    const char *minor = af_arena_text_n(arena, text, len);
+    return minor == NULL ? "" : minor;
+}
+
+const char *af_fix_compiler(const struct af_machine *machine)
+{
+    switch (family_of(machine)) {
+    case DEBIAN:
+        return "apt-get install g++";
+    case RED_HAT:
+        return "dnf install gcc-c++";
+    case SUSE:
+        return "zypper install gcc-c++";
+    case ARCH:
+        return "pacman -S gcc";
+    case ALPINE:
+        return "apk add g++";
+    default:
+        return "install g++";
+    }
+}
+
+const char *af_fix_python_headers(const struct af_machine *machine, struct af_arena *arena)
+{
+    const char *minor = python_minor(machine, arena);
+    switch (family_of(machine)) {
+    case DEBIAN:
+        return af_arena_format(arena, "apt-get install python%s-dev", minor);
+    case RED_HAT:
+        return af_arena_format(arena, "dnf install python%s-devel", minor);
+    case SUSE:
+        return af_arena_format(arena, "zypper install python%.1s%s-devel", minor,
+                               minor[0] == '\0' ? "" : minor + 2);
+    case ARCH:
+        return "pacman -S python";
+    case ALPINE:
+        return "apk add python3-dev";
+    default:
+        return "install the headers of this Python, or make the environment with uv, whose "
+               "Pythons include them";
+    }
+}
+
+/* The command with a g++ of at most `major`. */
+static const char *older_compiler(const struct af_offer_build_target *build, int major)
+{
+    struct af_arena *arena = build->context->arena;
+    const struct af_compiler_rows *list = &build->view->machine->compilers;
+    for (size_t i = 1; i < list->count; i++) {
+        struct af_dotted version;
+        const char *path = af_fact_text_or(&list->rows[i].path, NULL);
+        if (path != NULL && af_fact_is(&list->rows[i].family, "gcc") &&
+            af_dotted_parse(af_fact_text_or(&list->rows[i].version, NULL), &version) &&
+            version.part[0] <= major)
+            return af_arena_format(arena, "CXX=%s anyflash build", path);
+    }
+    return af_arena_format(arena, "%sCXX=g++-%d anyflash build",
+                           family_of(build->view->machine) == DEBIAN
+                               ? af_arena_format(arena, "apt-get install g++-%d, then ", major)
+                               : "install an older g++, then ",
+                           major);
+}
+
+/* How to install the toolkit of torch's CUDA. */
+static const char *toolkit_fix(const struct af_offer_build_target *build)
+{
+    const struct af_view_torch *torch = &build->view->torch;
+    struct af_arena *arena = build->context->arena;
+    const char *kind = af_fact_text_or(&build->view->machine->python.kind, "");
+    if (torch->cuda_major < 0 || torch->cuda_minor < 0)
+        return af_reason_hint(AF_REASON_NVCC_MISSING);
+    if (strcmp(kind, "conda") == 0 || strcmp(kind, "pixi") == 0)
+        return af_arena_format(arena, "%s cuda-toolkit=%d.%d",
+                               strcmp(kind, "pixi") == 0 ? "pixi add"
+                                                         : "conda install -c conda-forge",
+                               torch->cuda_major, torch->cuda_minor);
+    switch (family_of(build->view->machine)) {
+    case DEBIAN:
+        return af_arena_format(arena,
+                               "apt-get install cuda-toolkit-%d-%d (from NVIDIA's "
+                               "package source)",
+                               torch->cuda_major, torch->cuda_minor);
+    case RED_HAT:
+        return af_arena_format(arena,
+                               "dnf install cuda-toolkit-%d-%d (from NVIDIA's package "
+                               "source)",
+                               torch->cuda_major, torch->cuda_minor);
+    default:
+        return af_arena_format(arena, "install the CUDA toolkit %d.%d", torch->cuda_major,
+                               torch->cuda_minor);
+    }
+}
+
+/* The command that provides what `id` says is missing here; else its hint, or NULL. */
+static const char *fix_of(const struct af_offer_build_target *build, enum af_reason_id id)
+{
+    struct af_arena *arena = build->context->arena;
+    const char *python = af_fact_text_or(&build->view->machine->python.executable, "python");
+    switch (id) {
+    case AF_REASON_COMPILER_MISSING:
+    case AF_REASON_GCC_OLD:
+        return af_fix_compiler(build->view->machine);
+    case AF_REASON_GCC_NEW:
+        return older_compiler(build, (int)af_offer_build_gcc_limit(build));
+    case AF_REASON_NVCC_MISSING:
+    case AF_REASON_NVCC_CUDA:
+    case AF_REASON_CUDA_HEADERS:
+        return toolkit_fix(build);
+    case AF_REASON_TORCH_MISSING:
+        return af_arena_format(arena, "uv pip install --python %s torch", python);
+    case AF_REASON_TORCH_WITHOUT_CUDA:
+        return af_arena_format(arena,
+                               "uv pip install --python %s --torch-backend auto "
+                               "--reinstall-package torch torch",
+                               python);
+    case AF_REASON_NO_GPU:
+        return "name the GPU to build for: anyflash build --arch 9.0";
+    case AF_REASON_DISK:
+        return "ANYFLASH_CACHE=FOLDER anyflash build, with a folder on a larger disk, or free "
+               "space: anyflash build --clean";
+    default:
+        return af_reason_hint(id);
+    }
+}
 
 void af_offer_build_row(struct af_offer_build_target *build, const char *name,
                         enum af_answer answer, enum af_reason_id id, const char *evidence)
@@ -22,13 +176,13 @@ void af_offer_build_row(struct af_offer_build_target *build, const char *name,
         .name = name,
         .answer = answer,
         .evidence = af_arena_text(build->context->arena, evidence == NULL ? "" : evidence),
-        .fix = answer == AF_YES ? NULL : af_offer_build_fix(build, id),
+        .fix = answer == AF_YES ? NULL : fix_of(build, id),
         .why = answer == AF_YES ? NULL : af_reason_message(id)};
     if (answer != AF_YES)
         af_rung_add_reason(build->context, id, "%s", evidence == NULL ? "" : evidence);
 }
 
-/* The target of setup.py that serves `sm`, 0 when there is none. */
+/* The target of setup.py that serves `sm`; 0: none. */
 static int target_of(int sm)
 {
     int major = sm / 10;
@@ -68,7 +222,7 @@ static const char *arch_list(const struct af_offer_build_target *build)
                : list_of(build->context->arena, build->sms, build->sm_count, ";");
 }
 
-/* Targets that were said stand in place of the GPUs. */
+/* Targets that the user named replace the GPUs. */
 static bool take_targets(struct af_offer_build_target *build)
 {
     const struct af_fit_options *options = build->context->fit->options;
@@ -77,7 +231,7 @@ static bool take_targets(struct af_offer_build_target *build)
     if (build->sm_count > 0)
         af_offer_build_row(build, "gpu", AF_YES, AF_REASON_UNKNOWN_GPU,
                            af_arena_format(build->context->arena,
-                                           "as said, for the target%s %s",
+                                           "as requested, for the target%s %s",
                                            build->sm_count > 1 ? "s" : "", arch_list(build)));
     return build->sm_count > 0;
 }
@@ -118,7 +272,7 @@ static void check_gpus(struct af_offer_build_target *build)
     }
     if (view->gpu == AF_FACT_ABSENT && !view->amd)
         af_offer_build_row(build, "gpu", AF_NO, AF_REASON_NO_GPU,
-                           af_arena_format(arena, "none seen (%s)",
+                           af_arena_format(arena, "none found (%s)",
                                            view->gpu_source == NULL ? "" : view->gpu_source));
     else if (view->amd)
         af_offer_build_row(build, "gpu", AF_NO, AF_REASON_BUILD_ROCM, "an AMD GPU");
@@ -147,7 +301,7 @@ static void check_platform(struct af_offer_build_target *build)
              af_specifier_contains(build->release->python_requires, &python) == AF_NO)
         af_offer_build_row(build, "python", AF_NO, AF_REASON_BUILD_PYTHON,
                            af_arena_format(build->context->arena,
-                                           "flash-attn %s wants Python %s, here: %s",
+                                           "flash-attn %s needs Python %s, this is %s",
                                            build->release->version,
                                            build->release->python_requires, view->python_text));
     else
@@ -170,18 +324,18 @@ static void check_torch(struct af_offer_build_target *build)
         af_offer_build_row(build, "torch", AF_YES, AF_REASON_UNKNOWN_TORCH, torch->text);
 }
 
-/* What is to be built, as words of `anyflash build`; copied. */
+/* Copies the options of `anyflash build` that select what to build. */
 static void take_words(struct af_offer_build_target *build)
 {
     static const char *const usual[] = {"--head-dim", "128", "--dtype", "bf16"};
     const struct af_fit_options *options = build->context->fit->options;
     struct af_rung *rung = build->context->rung;
-    bool said = options->build_word_count > 0;
-    size_t count = said ? options->build_word_count : AF_COUNT(usual);
+    bool is_selected = options->build_word_count > 0;
+    size_t count = is_selected ? options->build_word_count : AF_COUNT(usual);
     const char **words = af_arena_array(build->context->arena, count, sizeof *words);
     for (size_t i = 0; words != NULL && i < count; i++)
-        words[i] =
-            af_arena_text(build->context->arena, said ? options->build_words[i] : usual[i]);
+        words[i] = af_arena_text(build->context->arena,
+                                 is_selected ? options->build_words[i] : usual[i]);
     rung->build_words = words;
     rung->build_word_count = words == NULL ? 0 : count;
 }
@@ -204,7 +358,7 @@ static void fit(struct af_offer_build_target *build)
                                  (rung->toolkit_from_index ? AF_OFFER_BUILD_TOOLKIT_BYTES : 0);
 }
 
-/* The release to build: the one that is asked for, else the newest. */
+/* The release to build: the one that was asked for, else the newest. */
 static const struct af_catalog_flash_release *release_of(const struct af_fit_context *fit)
 {
     const struct af_tables *tables = fit->tables;
@@ -222,7 +376,8 @@ void af_offer_rung_build(struct af_rung_context *context)
     const char *package = context->fit->options->package;
     build.rows = af_arena_array(context->arena, AF_PREREQUISITES_MAX, sizeof *build.rows);
     if (build.release == NULL || (package != NULL && strcmp(package, "flash_attn") != 0))
-        af_rung_add_reason(context, AF_REASON_NO_WHEEL_PACKAGE, "only flash_attn 2 is built");
+        af_rung_add_reason(context, AF_REASON_NO_WHEEL_PACKAGE,
+                           "only flash_attn 2 can be built");
     else if (strcmp(build.release->version, AF_OFFER_BUILD_FLASH_ATTN) != 0)
         af_rung_add_reason(context, AF_REASON_BUILD_VERSION, "%s, not %s",
                            AF_OFFER_BUILD_FLASH_ATTN, build.release->version);
@@ -231,7 +386,7 @@ void af_offer_rung_build(struct af_rung_context *context)
     af_rung_finish(context);
     context->rung->summary =
         context->rung->answer == AF_NO
-            ? "a source build is not possible as things are"
+            ? "a source build is not possible here"
             : af_arena_format(context->arena, "flash-attn %s compiled here for the target%s %s",
                               context->rung->flash_attn, build.sm_count == 1 ? "" : "s",
                               context->rung->arch_list);

@@ -1,23 +1,61 @@
 /*
- * rung_build.h: the prerequisites of a source build; private to rung_build.c,
- * prerequisites.c and build_fix.c.
+ * rung_build.h: whether flash-attn can be built from source on a machine: the
+ * prerequisites one by one, with evidence, and the command that fixes what is
+ * missing.
+ *
+ * The CUDA toolkit comes from the system if torch accepts it, else from the Python
+ * package index; a system without a toolkit is normal. torch's extension builder
+ * refuses a toolkit of another CUDA major version and only warns about another
+ * minor. The package index has complete compilers from CUDA 13 on, for glibc on
+ * x86_64 and aarch64; its packages for CUDA 12 contain no nvcc.
  */
 #ifndef AF_KIT_BUILD_OFFER_RUNG_BUILD_H
 #define AF_KIT_BUILD_OFFER_RUNG_BUILD_H
 
-#include "kit/build/offer/toolkit.h"
+#include "kit/fit/fit.h"
 #include "kit/fit/rung.h"
+#include "kit/fit/view.h"
+
+#define AF_TOOLKIT_INDEX_CUDA_MIN 13
+
+/* Adds the rung of a source build to the decision of the context. */
+void af_offer_rung_build(struct af_rung_context *context);
+
+/*
+ * The rung of a source build alone, on one machine, with all its prerequisites: what
+ * `anyflash build --check` shows. Needs no catalog. Texts in `arena`.
+ */
+enum anyflash_status af_offer_build_rung(const struct af_machine *machine,
+                                         const struct af_fit_options *options,
+                                         struct af_arena *arena, struct af_rung *rung_out,
+                                         struct anyflash_error *err);
+
+/* The package manager's command that installs a C++ compiler. Static text. */
+const char *af_fix_compiler(const struct af_machine *machine);
+
+/* The same for the headers of the environment's Python; in the arena. */
+const char *af_fix_python_headers(const struct af_machine *machine, struct af_arena *arena);
+
+/* Below: shared by rung_build.c and prerequisites.c only. */
 
 #define AF_PREREQUISITES_MAX 16
 
-/* A build being judged: on which machine, for which targets. */
+struct af_toolkit_choice {
+    enum af_answer answer;
+    enum af_reason_id id;          /* if the answer is not YES */
+    const struct af_toolkit *here; /* the system's toolkit that torch would use; NULL: none */
+    bool from_index;               /* if YES: from the package index, not `here` */
+    struct af_dotted version;      /* of the chosen toolkit; count 0: unknown */
+};
+
+/* The build whose prerequisites are checked. */
 struct af_offer_build_target {
     struct af_rung_context *context;
     const struct af_view *view;
-    const struct af_catalog_flash_release *release; /* the newest */
+    const struct af_catalog_flash_release *release; /* to build */
     int sms[AF_VIEW_GPUS_MAX];                      /* targets, 80, 90, ...; each once */
     size_t sm_count;
-    int gpus[AF_VIEW_GPUS_MAX]; /* what they serve, 86, 89, 90, ...; each once */
+    int gpus[AF_VIEW_GPUS_MAX]; /* that they serve, 86, 89, 90, ...; each once */
     size_t gpu_count;
     struct af_toolkit_choice toolkit;
     struct af_prerequisite *rows;
@@ -25,34 +63,19 @@ struct af_offer_build_target {
 };
 
 /*
- * Adds a row. When the answer is not YES, `id` becomes a reason of the rung, and
- * the row's fix is that of af_offer_build_fix(). `evidence` is copied; NULL is none.
+ * Adds a row. If the answer is not YES, `id` becomes a reason of the rung and the
+ * row gets its fix. `evidence` is copied; NULL: none.
  */
 void af_offer_build_row(struct af_offer_build_target *build, const char *name,
                         enum af_answer answer, enum af_reason_id id, const char *evidence);
 
-/* The command that settles `id` on this machine; else its hint, NULL without one. */
-const char *af_offer_build_fix(const struct af_offer_build_target *build, enum af_reason_id id);
-
-/* The toolkit, the compiler, torch's headers and the tools. */
+/* Checks the toolkit, the compiler, torch's headers and the tools. */
 void af_offer_rung_build_check_tools(struct af_offer_build_target *build);
 
-/* The newest gcc that the toolkit's nvcc takes: host_config.h, else the table; -1 unknown. */
+/* The newest gcc that the toolkit's nvcc accepts: host_config.h, else the table; -1 unknown. */
 int64_t af_offer_build_gcc_limit(const struct af_offer_build_target *build);
 
-/* Memory and disk; fills jobs and price of the rung. */
+/* Checks memory and disk; sets jobs and price of the rung. */
 void af_offer_rung_build_check_resources(struct af_offer_build_target *build);
-
-/*
- * The rung of a source build alone, on one machine, with all its prerequisites:
- * what `anyflash build --check` shows. No catalog is needed. Texts in `arena`.
- */
-enum anyflash_status af_offer_build_rung(const struct af_machine *machine,
-                                         const struct af_fit_options *options,
-                                         struct af_arena *arena, struct af_rung *rung_out,
-                                         struct anyflash_error *err);
-
-/* The rung of a source build. Starts and ends its climb; memory failure is the arena's. */
-void af_offer_rung_build(struct af_rung_context *context);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * slim.c: selections and the files they keep.
+ * slim.c: selections: the words that make one, the GPUs it is for, the files it
+ * keeps, and its texts.
  */
 #include "kit/build/offer/slim.h"
 
@@ -11,6 +12,7 @@
 #define ALL_HEAD_DIMS ((1u << AF_SLIM_HEAD_DIMS) - 1)
 #define WORD_BYTES 32
 #define JOIN_KERNELS_MAX 48 /* of both files together */
+#define KIB 1024
 
 static const int head_dims[AF_SLIM_HEAD_DIMS] = {32, 64, 96, 128, 192, 256};
 
@@ -38,6 +40,101 @@ bool af_slim_add_head_dim(struct af_slim *slim, int64_t head_dim)
         }
     }
     return false;
+}
+
+/*
+ * Compute capability of GPUs, their target in setup.py, and shared memory: of a
+ * block at most, and of a multiprocessor. 8.7 has as much as 8.0 but counts as is_sm8x;
+ * so 80 is for all of 8.x with nothing known, 86 for 8.6 and 8.9 alone.
+ */
+static const struct {
+    int arch, target;
+    struct af_slim_gpu gpu;
+} targets[] = {
+    {80, 80, {0, 0, AF_UNKNOWN}},
+    {86, 80, {99 * KIB, 100 * KIB, AF_YES}},
+    {90, 90, {227 * KIB, 228 * KIB, AF_NO}},
+    {100, 100, {227 * KIB, 228 * KIB, AF_NO}},
+    {120, 120, {99 * KIB, 100 * KIB, AF_NO}},
+};
+
+static size_t row_of(int arch)
+{
+    size_t row = 0;
+    while (targets[row].arch != arch)
+        row++;
+    return row;
+}
+
+int af_slim_target(int arch)
+{
+    return targets[row_of(arch)].target;
+}
+
+static int arch_of(int sm)
+{
+    switch (sm / 10) {
+    case 8:
+        return sm == 86 || sm == 89 ? 86 : 80;
+    case 9:
+        return 90;
+    case 10:
+        return 100;
+    case 12:
+        return 120;
+    default:
+        return 0;
+    }
+}
+
+bool af_slim_add_arch(struct af_slim *slim, int sm)
+{
+    int arch = arch_of(sm);
+    size_t at = 0;
+    if (arch == 0)
+        return false;
+    while (at < slim->arch_count && slim->archs[at] < arch)
+        at++;
+    if (at < slim->arch_count && slim->archs[at] == arch)
+        return true;
+    if (at > 0 && arch == 86 && slim->archs[at - 1] == 80)
+        return true;
+    if (at < slim->arch_count && arch == 80 && slim->archs[at] == 86) {
+        slim->archs[at] = arch;
+        return true;
+    }
+    memmove(&slim->archs[at + 1], &slim->archs[at],
+            (slim->arch_count - at) * sizeof slim->archs[0]);
+    slim->archs[at] = arch;
+    slim->arch_count++;
+    return true;
+}
+
+/*
+ * Backward of head size 256 with dropout: for GPUs with little shared memory the
+ * launcher silently launches nothing. A wheel for 8.6 also runs on 8.0, so it must
+ * keep the kernel for much memory.
+ */
+static bool needs_much_memory(const struct af_slim *slim)
+{
+    return slim->backward && (slim->features & AF_FLASH_DROPOUT) != 0 &&
+           (slim->head_dims & 1u << (AF_SLIM_HEAD_DIMS - 1)) != 0;
+}
+
+void af_slim_gpu(const struct af_slim *slim, struct af_slim_gpu *gpu_out)
+{
+    struct af_slim_gpu all = {0, 0, AF_UNKNOWN};
+    for (size_t i = 0; i < slim->arch_count; i++) {
+        const struct af_slim_gpu *one = &targets[row_of(slim->archs[i])].gpu;
+        if (i == 0)
+            all = *one;
+        if (one->smem_per_block != all.smem_per_block ||
+            (slim->archs[i] == 86 && needs_much_memory(slim)))
+            all.smem_per_block = all.smem_per_sm = 0;
+        if (one->is_sm8x != all.is_sm8x)
+            all.is_sm8x = AF_UNKNOWN;
+    }
+    *gpu_out = all;
 }
 
 /* The next word of a list with commas; false at its end. */
@@ -92,7 +189,7 @@ enum anyflash_status af_slim_read_dtypes(const char *list, struct af_slim *slim,
     return slim->dtypes != 0 ? ANYFLASH_OK : refuse(err, "type", "", "bf16 and fp16");
 }
 
-/* The features that can be left out: their words, in the order they are shown. */
+/* The features that can be left out, in the order in which they are shown. */
 static const struct {
     const char *word;
     enum af_flash_feature feature;
@@ -128,13 +225,13 @@ static const struct {
     const char *word;
     enum af_flash_operation pass;
 } passes[] = {
-    /* the longest to compile first; "fwd_split" before "fwd", which begins alike */
+    /* the longest to compile first; "fwd_split" before "fwd", its prefix */
     {"bwd", AF_FLASH_BACKWARD},
     {"fwd_split", AF_FLASH_FORWARD_SPLIT},
     {"fwd", AF_FLASH_FORWARD},
 };
 
-/* Steps over `word` at *at; false when it is not there. */
+/* Skips `word` at *at; false if it is not there. */
 static bool take(const char **at, const char *word)
 {
     if (!af_starts_with(*at, word))
@@ -233,7 +330,7 @@ size_t af_slim_files(const struct af_slim *slim, struct af_slim_file *files_out)
     return count;
 }
 
-/* Both files of a kind are kept or none: the causal one follows the other. */
+/* Of each kind both files are kept or none, and the causal one comes second. */
 size_t af_slim_units(const struct af_slim *slim, struct af_slim_file *units_out)
 {
     size_t files = af_slim_files(slim, units_out);
@@ -262,9 +359,10 @@ void af_slim_macros(const struct af_slim *slim, const char *macros_out[AF_SLIM_M
 
 bool af_slim_is_full(const struct af_slim *slim)
 {
-    struct af_slim full = *slim;
+    struct af_slim full;
     af_slim_full(&full);
-    return memcmp(&full, slim, sizeof full) == 0;
+    return slim->head_dims == full.head_dims && slim->dtypes == full.dtypes &&
+           slim->features == full.features && slim->backward;
 }
 
 /* Adds `text` after `separator`, which the first one does not get. */

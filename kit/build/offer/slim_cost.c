@@ -1,11 +1,11 @@
 /*
- * slim_cost.c: what compiling a selection costs, by a measured model.
+ * slim_cost.c: what compiling a selection costs, by a measured model, and how long
+ * it takes with some cores and memory.
  *
- * A file costs a fixed part and a part for each kernel that its switches make;
- * so the kernels are counted as the templates make them: all combinations of
- * the switches, and of these those that differ. Memory hardly depends on the
- * number of kernels, but on that of tile shapes: it is cicc's front end over the
- * templates.
+ * The time of a file has a fixed part and a part for each kernel, so the kernels are
+ * counted as the templates generate them: the distinct results of all combinations of
+ * the switches. Memory hardly depends on the number of kernels but on the number of
+ * tile shapes: cicc's front end reads the templates for each.
  *
  * Measured on 2.8.3.post2 with CUDA 13.0.88, gcc 12.2, one target, cores of a
  * Zen 5: seconds 35 + 2.4 k (backward, and 12 for each further tile shape),
@@ -28,8 +28,10 @@
 #define KEYS 512 /* TILE_CHOICES << SWITCH_BITS, and more */
 #define MARGIN_PERCENT 3
 #define FEATURES_PERCENT 4
+#define WALL_FACTOR 1.1    /* of CPU seconds, for waiting for files */
+#define SERIAL_SECONDS 8.0 /* configuring, linking, packing */
 
-/* What a kernel was compiled for; each switch one bit of a key. */
+/* The template switches of a kernel. */
 struct switches {
     bool dropout, alibi, softcap, window;
     bool even_mn, even_k, third, fourth; /* the last two: of the pass */
@@ -40,7 +42,7 @@ static bool bit(unsigned value, unsigned at)
     return (value >> at & 1u) != 0;
 }
 
-/* Combination number `index` of the switches; false when it has what `left` lacks. */
+/* Combination `index` of the switches; false if it needs a feature that is not in `left`. */
 static bool switches_of(unsigned index, unsigned left, struct switches *on)
 {
     *on = (struct switches){bit(index, 0), bit(index, 1), bit(index, 2), bit(index, 3),
@@ -129,7 +131,7 @@ static unsigned backward_key(const struct af_slim_file *file, const struct switc
     return key_of(tile, bits);
 }
 
-/* Which of its tile shapes a launcher may choose. */
+/* The tile shapes that a launcher may choose, as bits. */
 enum { FIRST = 1, SECOND = 2, THIRD = 4 };
 
 static unsigned forward_choices(const struct af_slim_gpu *gpu, int head_dim)
@@ -168,10 +170,10 @@ static unsigned tile_choices(const struct af_slim *slim, const struct af_slim_fi
                                                 : backward_choices(&gpu, file->head_dim);
 }
 
-/* What templates make of a file: kernels that differ, and tile shapes, a bit for each. */
+/* What the templates generate from a file. */
 struct made {
-    int kernels;
-    unsigned tiles;
+    int kernels;    /* distinct ones */
+    unsigned tiles; /* tile shapes, one bit each */
 };
 
 static void count_one(const struct af_slim_file *file, unsigned features, unsigned choices,
@@ -183,7 +185,7 @@ static void count_one(const struct af_slim_file *file, unsigned features, unsign
             struct switches on;
             if (!bit(choices, choice) || !switches_of(index, features, &on) ||
                 (choice == 2 && on.dropout))
-                continue; /* the third shape of 256 is the one for little memory */
+                continue; /* the third shape, for little memory, has no dropout */
             unsigned key = file->pass == AF_FLASH_BACKWARD ? backward_key(file, &on, choice)
                            : file->pass == AF_FLASH_FORWARD_SPLIT
                                ? split_key(file, &on)
@@ -279,7 +281,7 @@ void af_slim_total(const struct af_slim *slim, struct af_slim_total *total_out)
     struct af_slim_file files[AF_SLIM_FILES_MAX];
     struct af_slim_total total = {.cpu_seconds = HOST_SECONDS + STUB_SECONDS,
                                   .peak_bytes = HOST_BYTES};
-    int others = 0; /* that prepare and merge */
+    int others = 0; /* small kernels that prepare and merge */
     total.file_count = af_slim_units(slim, files);
     for (size_t i = 0; i < total.file_count; i++) {
         struct af_slim_cost cost = af_slim_file_cost(slim, &files[i]);
@@ -294,4 +296,85 @@ void af_slim_total(const struct af_slim *slim, struct af_slim_total *total_out)
     total.wheel_bytes = MIB + (uint64_t)(total.kernel_count + others) * 32768 *
                                   (slim->arch_count == 0 ? 1 : (uint64_t)slim->arch_count);
     *total_out = total;
+}
+
+/* Running compilers of a schedule. */
+struct running {
+    double left[AF_SLIM_CALLS_MAX];
+    uint64_t bytes[AF_SLIM_CALLS_MAX];
+    size_t count;
+    uint64_t bytes_used;
+};
+
+/* Lets time pass until the first of them has ended; returns that time. */
+static double wait_for_one(struct running *running)
+{
+    size_t first = 0;
+    for (size_t i = 1; i < running->count; i++) {
+        if (running->left[i] < running->left[first])
+            first = i;
+    }
+    double work = running->left[first];
+    for (size_t i = 0; i < running->count; i++)
+        running->left[i] -= work;
+    running->bytes_used -= running->bytes[first];
+    running->count--;
+    running->left[first] = running->left[running->count];
+    running->bytes[first] = running->bytes[running->count];
+    return work;
+}
+
+static void start(struct running *running, const struct af_slim_cost *cost)
+{
+    running->left[running->count] = cost->cpu_seconds;
+    running->bytes[running->count++] = cost->peak_bytes;
+    running->bytes_used += cost->peak_bytes;
+}
+
+/* The longest waiting call that fits; `count` if there is none. */
+static size_t longest_that_fits(const struct af_slim_cost *costs, size_t count,
+                                const bool *started, uint64_t left_bytes)
+{
+    size_t found = count;
+    for (size_t i = 0; i < count; i++) {
+        if (!started[i] && costs[i].peak_bytes <= left_bytes &&
+            (found == count || costs[i].cpu_seconds > costs[found].cpu_seconds))
+            found = i;
+    }
+    return found;
+}
+
+double af_slim_schedule(const struct af_slim_cost *costs, size_t count, int cores,
+                        uint64_t memory_bytes)
+{
+    struct running running = {.count = 0};
+    bool started[AF_SLIM_CALLS_MAX] = {false};
+    double seconds = SERIAL_SECONDS;
+    size_t places = cores < 1 ? 1 : (size_t)cores;
+    for (size_t done = 0; done < count; done++) {
+        while (running.count < places) {
+            size_t next =
+                longest_that_fits(costs, count, started, memory_bytes - running.bytes_used);
+            if (next == count)
+                break;
+            started[next] = true;
+            start(&running, &costs[next]);
+        }
+        if (running.count == 0)
+            return 0; /* the memory is too small for any of them */
+        seconds += wait_for_one(&running) * WALL_FACTOR;
+    }
+    return seconds;
+}
+
+double af_slim_wall_seconds(const struct af_slim *slim, int cores, uint64_t memory_bytes)
+{
+    struct af_slim_file units[AF_SLIM_FILES_MAX];
+    struct af_slim_cost costs[AF_SLIM_CALLS_MAX];
+    size_t count = af_slim_units(slim, units);
+    for (size_t i = 0; i < count; i++)
+        costs[i] = af_slim_file_cost(slim, &units[i]);
+    costs[count++] = af_slim_host_cost();
+    costs[count++] = af_slim_stubs_cost();
+    return af_slim_schedule(costs, count, cores, memory_bytes);
 }

@@ -1,11 +1,11 @@
 /*
- * slim_model.c: what a model needs of flash-attn, from its Hugging Face
+ * slim_model.c: which parts of flash-attn a model needs, from its Hugging Face
  * config.json.
  *
- * A configuration is a tree: a model of text and images has one part for each
- * ("text_config", "vision_config"). Each part that states a head size, or sizes
- * from which it follows, is taken. Key names: transformers 5, with those that
- * older models use (n_embd, n_head, attn_pdrop, alibi in attn_config).
+ * A configuration is a tree: a model of text and images has a part for each
+ * ("text_config", "vision_config"). Every part that states a head size, or sizes from
+ * which it follows, counts. Key names are those of transformers 5 and of older models
+ * (n_embd, n_head, attn_pdrop, alibi in attn_config).
  */
 #include "kit/build/offer/slim.h"
 
@@ -23,11 +23,11 @@ struct model {
     bool training;
     bool any_size;
     bool is_float32;
-    bool is_other; /* of a type that flash-attn does not compute either */
+    bool is_other; /* another type that flash-attn does not support */
     const char *remark;
 };
 
-/* The first of `keys` (ended by NULL) that is a number of at least 1, else 0. */
+/* The first of `keys` (NULL-terminated) whose value is a whole number of at least 1; else 0. */
 static json_int_t number_of(const json_t *part, const char *const *keys)
 {
     for (; *keys != NULL; keys++) {
@@ -54,7 +54,7 @@ static enum anyflash_status read_sizes(struct model *model, const json_t *part,
 {
     static const char *const stated[] = {"head_dim", "attention_head_dim", "d_kv",
                                          "kv_channels", NULL};
-    /* embed_dim before hidden_size, which Qwen2-VL's vision part has for its output. */
+    /* embed_dim first: in Qwen2-VL's vision part hidden_size is the size of its output. */
     static const char *const hidden[] = {"embed_dim", "hidden_size", "n_embd",
                                          "d_model",   "dim",         NULL};
     static const char *const heads[] = {
@@ -67,7 +67,7 @@ static enum anyflash_status read_sizes(struct model *model, const json_t *part,
     json_int_t size = number_of(part, stated);
     json_int_t count = number_of(part, heads);
     enum anyflash_status status = ANYFLASH_OK;
-    if (number_of(part, nope) > 0) /* queries and keys of both parts; values are padded */
+    if (number_of(part, nope) > 0) /* heads have both parts; values are padded */
         return add_size(model, "qk_nope_head_dim + qk_rope_head_dim",
                         number_of(part, nope) + number_of(part, rope), err);
     if (size > 0)
@@ -77,8 +77,8 @@ static enum anyflash_status read_sizes(struct model *model, const json_t *part,
                           number_of(part, hidden) / count, err);
     else if (number_of(part, hidden) > 0 && number_of(part, layers) > 0)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "%s: a part has hidden_size but no number of heads, which its model's "
-                       "code fills in: give --head-dim in place of --for",
+                       "%s: a part has hidden_size but no number of heads (the model's code "
+                       "sets it): use --head-dim instead of --for",
                        model->name);
     if (status == ANYFLASH_OK && number_of(part, other) > 0)
         status = add_size(model, "global_head_dim", number_of(part, other), err);
@@ -124,7 +124,7 @@ static bool has_window(const json_t *part)
            above_zero(part, "local_attention") || above_zero(part, "window_size");
 }
 
-/* T5's and Swin's kind: a learned bias, or one of positions, is added to the scores. */
+/* Whether a learned or relative position bias is added to the scores, as in T5 and Swin. */
 static bool has_bias(const json_t *part)
 {
     const char *position = json_string_value(json_object_get(part, "position_embedding_type"));
@@ -158,7 +158,7 @@ static void read_features(struct model *model, const json_t *part)
     }
 }
 
-/* Every part of the tree: objects within objects, each once. */
+/* Visits every part of the tree. */
 static enum anyflash_status read_parts(struct model *model, const json_t *root,
                                        struct anyflash_error *err)
 {
@@ -172,7 +172,7 @@ static enum anyflash_status read_parts(struct model *model, const json_t *root,
         if (has_bias(waiting[at]))
             return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                            "%s: the model adds a relative position bias to its scores, which "
-                           "flash-attn 2 cannot do",
+                           "flash-attn 2 does not support",
                            model->name);
         read_dtype(model, waiting[at]);
         read_features(model, waiting[at]);
@@ -197,18 +197,18 @@ static enum anyflash_status finish(struct model *model, struct anyflash_error *e
 {
     if (!model->any_size)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "%s: neither head_dim nor hidden_size with num_attention_heads as whole "
-                       "numbers: is it a model's config.json?",
+                       "%s: has neither head_dim nor hidden_size and num_attention_heads as "
+                       "whole numbers: is it a model's config.json?",
                        model->name);
     if (model->slim.dtypes == 0) {
         model->slim.dtypes = AF_SLIM_BF16;
         model->remark =
             model->is_float32 ? "the model is stored in float32, which flash-attn does not "
-                                "compute: built for bf16 (--dtype changes it)"
-            : model->is_other ? "the type that the configuration names is none that flash-attn "
-                                "computes: built for bf16 (--dtype changes it)"
-                              : "the configuration names no type: built for bf16 (--dtype "
-                                "changes it)";
+                                "support: building for bf16 (change it with --dtype)"
+            : model->is_other ? "flash-attn does not support the type that the configuration "
+                                "names: building for bf16 (change it with --dtype)"
+                              : "the configuration names no type: building for bf16 (change it "
+                                "with --dtype)";
     }
     model->slim.backward = model->training;
     return ANYFLASH_OK;

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "kit/build/parts.h"
+#include "kit/build/build_steps.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 #include "tests/unit/own_folder.h"

@@ -44,7 +44,7 @@ static const struct {
     {"anyflash: error: flash_bwd_hdim64_bf16_sm80_x.cu hangs\n[2/2] nvcc b\n" ONE
      "cicc: error: odd\n",
      "cicc: error: odd"},
-    {"anyflash: error: link hangs: it used no processor, 2 times\n", "link hangs"},
+    {"anyflash: error: link hangs: it used no processor time, 2 times\n", "link hangs"},
     {"[2/2] nvcc b\nFAILED: b.o \nnvcc b\nptxas fatal   : Could not open output file\n",
      "ptxas fatal"},
     {"FAILED: ", "FAILED: "},

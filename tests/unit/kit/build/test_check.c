@@ -3,8 +3,6 @@
  */
 #include "build_world.h"
 
-#include "kit/build/preflight.h"
-
 static struct af_build_check check;
 
 static const struct af_prerequisite *row(const char *name)

@@ -105,7 +105,7 @@ static void test_remove__leaves_a_folder_in_which_a_build_works(void **state)
     assert_true(lock >= 0);
     assert_int_equal(flock(lock, LOCK_EX), 0);
     assert_int_equal(af_build_remove(kept, &world.err), ANYFLASH_E_IO);
-    assert_non_null(strstr(world.err.message, "a build works in"));
+    assert_non_null(strstr(world.err.message, "a build is using"));
     assert_true(af_file_is_folder(kept->path));
     close(lock);
     assert_int_equal(af_build_remove(kept, &world.err), ANYFLASH_OK);

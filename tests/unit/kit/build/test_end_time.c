@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "kit/build/end_time.h"
+#include "kit/build/build.h"
 
 static const struct af_prediction minute = {.file = "a.cu", .seconds = 60};
 static const struct af_prediction half = {.file = "b.cu", .seconds = 30};

@@ -207,7 +207,7 @@ static void test_toolkit__must_have_torchs_major(void **state)
     struct anyflash_error err;
     (void)state;
     begin(&world);
-    world.build.toolkit = AF_BUILD_TOOLKIT_SYSTEM;
+    world.build.toolkit = AF_FIT_TOOLKIT_SYSTEM;
     folder(&world);
     assert_false(world.place.cuda_from_index);
     set(&world, &toolkit(&world)->version, "12.8");
@@ -223,14 +223,14 @@ static void test_toolkit__of_the_index_is_torchs_version_where_nothing_pins_it(v
     struct anyflash_error err;
     (void)state;
     begin(&world);
-    world.build.toolkit = AF_BUILD_TOOLKIT_INDEX;
+    world.build.toolkit = AF_FIT_TOOLKIT_INDEX;
     folder(&world);
     assert_true(world.place.cuda_from_index);
     assert_string_equal(world.place.cuda_version, "13.0.*");
     set(&world, &world.machine.torch.cuda, "12.8");
     assert_int_equal(af_build_find_place(&world.build, &world.place, &err),
                      ANYFLASH_E_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "begin with CUDA 13"));
+    assert_non_null(strstr(err.message, "from CUDA 13 on"));
     end(&world);
 }
 

@@ -42,7 +42,7 @@ static void test_npy__reads_versions_1_to_3(void **state)
         struct af_npy_array array;
         struct af_span bytes = make(file, version, HEAD("<f4", "(2, 3)"), 24);
         assert_int_equal(af_npy_read(bytes, "x.npy", &array, NULL), ANYFLASH_OK);
-        assert_int_equal(array.element, AF_ELEMENT_F32);
+        assert_int_equal(array.element, AF_NPY_F32);
         assert_int_equal(array.dim_count, 2);
         assert_int_equal(array.dims[0], 2);
         assert_int_equal(array.dims[1], 3);
@@ -56,11 +56,11 @@ static void test_npy__reads_16_bit_types(void **state)
     (void)state;
     struct af_npy_array array;
     assert_int_equal(read_head(HEAD("<f2", "(4,)"), 8, &array), ANYFLASH_OK);
-    assert_int_equal(array.element, AF_ELEMENT_F16);
+    assert_int_equal(array.element, AF_NPY_F16);
     assert_int_equal(read_head(HEAD("<V2", "(4,)"), 8, &array), ANYFLASH_OK);
-    assert_int_equal(array.element, AF_ELEMENT_RAW16);
+    assert_int_equal(array.element, AF_NPY_RAW16);
     assert_int_equal(read_head(HEAD("<u2", "()"), 2, &array), ANYFLASH_OK);
-    assert_int_equal(array.element, AF_ELEMENT_RAW16);
+    assert_int_equal(array.element, AF_NPY_RAW16);
     assert_int_equal(array.dim_count, 0);
 }
 
@@ -124,18 +124,17 @@ static void test_npy__reads_the_head_that_it_writes(void **state)
 {
     (void)state;
     char file[FILE_BYTES] = {0};
-    struct af_npy_array array = {
-        .element = AF_ELEMENT_BF16, .dim_count = 4, .dims = {1, 2, 3, 4}};
+    struct af_npy_array array = {.element = AF_NPY_BF16, .dim_count = 4, .dims = {1, 2, 3, 4}};
     struct af_npy_array back;
     size_t len = af_npy_head(&array, file);
     assert_int_equal(len % 64, 0);
     assert_int_equal(af_npy_read((struct af_span){file, len + 48}, "x", &back, NULL),
                      ANYFLASH_OK);
-    assert_int_equal(back.element, AF_ELEMENT_RAW16);
+    assert_int_equal(back.element, AF_NPY_RAW16);
     assert_memory_equal(back.dims, array.dims, sizeof array.dims);
-    for (size_t i = 0; i < AF_FORMATS_ARRAY_DIMS_MAX; i++)
+    for (size_t i = 0; i < AF_NPY_DIMS_MAX; i++)
         array.dims[i] = INT64_MAX;
-    array.dim_count = AF_FORMATS_ARRAY_DIMS_MAX;
+    array.dim_count = AF_NPY_DIMS_MAX;
     assert_true(af_npy_head(&array, file) <= AF_NPY_WRITTEN_BYTES_MAX);
 }
 

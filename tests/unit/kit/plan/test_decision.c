@@ -269,7 +269,7 @@ static void test_build__for_cuda_12_needs_the_systems(void **state)
 {
     (void)state;
     assert_row(CU128 "gcc=12 cuda_toolkit=none distribution=ubuntu", "cuda-toolkit", AF_NO,
-               "begin with CUDA 13", "cuda-toolkit-12-8");
+               "from CUDA 13 on", "cuda-toolkit-12-8");
     assert_row(CU128 "gcc=12 cuda_toolkit=13.0", "cuda-toolkit", AF_NO, "torch has CUDA 12",
                "12.8");
 }
@@ -277,7 +277,7 @@ static void test_build__for_cuda_12_needs_the_systems(void **state)
 static void test_build__knows_the_host_compilers_it_may_take(void **state)
 {
     (void)state;
-    assert_row(CU132 "cuda_toolkit=none gcc=16", "host-compiler", AF_NO, "takes gcc 15 at most",
+    assert_row(CU132 "cuda_toolkit=none gcc=16", "host-compiler", AF_NO, "accepts gcc up to 15",
                "CXX=g++-15");
     assert_row(CU132 "cuda_toolkit=none gcc=9", "host-compiler", AF_NO, "gcc 10 or newer",
                "g++");

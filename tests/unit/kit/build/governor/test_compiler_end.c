@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "kit/build/governor/compiler_end.h"
+#include "kit/build/governor/compiler_state.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -16,10 +16,10 @@
 
 #include <cmocka.h>
 
+#include "kit/build/governor/compiler_state.h"
 #include "kit/build/governor/costs.h"
 #include "kit/build/governor/headroom.h"
 #include "kit/build/governor/object_stamp.h"
-#include "kit/build/governor/stall.h"
 
 #include "tests/unit/own_folder.h"
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "kit/build/governor/demand.h"
+#include "kit/build/governor/compiler_state.h"
 
 #define FILES 6
 #define MIB (UINT64_C(1) << 20)

@@ -14,7 +14,6 @@
 #include <cmocka.h>
 
 #include "kit/build/governor/build_cgroup.h"
-#include "kit/build/governor/systemd_scope.h"
 
 #define USERS "/user.slice/user-7.slice/user@7.service/app.slice"
 
@@ -98,9 +97,9 @@ static void test_what_systemd_refused_is_told(void **state)
     af_govern_build_cgroup_use_scope(&cgroup, &refused);
     assert_false(cgroup.scope);
     af_govern_build_cgroup_text(&cgroup, 1, text, sizeof text);
-    assert_string_equal(text,
-                        "the build has no control group of its own (this system has none; "
-                        "systemd-run: Failed to connect to bus)");
+    assert_string_equal(
+        text, "the build has no control group of its own (this system has no control groups; "
+              "systemd-run: Failed to connect to bus)");
 }
 
 static void test_scope_that_limits_nothing_is_not_said_to_limit(void **state)

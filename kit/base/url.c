@@ -1,0 +1,196 @@
+/*
+ * url.c: URLs as text.
+ */
+#include "kit/base/url.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "kit/base/path.h"
+#include "kit/base/text.h"
+
+bool af_url_is_secure(const char *url)
+{
+    return strncasecmp(url, "https://", 8) == 0;
+}
+
+/* The part behind "http://" or "https://", or NULL. */
+static const char *host_of(const char *url)
+{
+    if (af_url_is_secure(url))
+        return url + 8;
+    return strncasecmp(url, "http://", 7) == 0 ? url + 7 : NULL;
+}
+
+bool af_url_is_http(const char *text)
+{
+    const char *host = host_of(text);
+    return host != NULL && strcspn(host, "/?#") > 0;
+}
+
+char *af_url_show(char *buffer, size_t size_bytes, const char *url)
+{
+    char plain[AF_URL_BYTES_MAX];
+    const char *host = host_of(url);
+    if (host == NULL)
+        return af_text_quote(buffer, size_bytes, url, strcspn(url, "?#"));
+    size_t host_len = strcspn(host, "/?#");
+    size_t user_len = 0; /* user and password end at the last '@' */
+    for (size_t i = 0; i < host_len; i++)
+        if (host[i] == '@')
+            user_len = i + 1;
+    size_t scheme_len = (size_t)(host - url);
+    size_t rest_len = strcspn(host + user_len, "?#");
+    size_t capacity = sizeof plain - scheme_len;
+    rest_len = rest_len < capacity ? rest_len : capacity;
+    memcpy(plain, url, scheme_len);
+    memcpy(plain + scheme_len, host + user_len, rest_len);
+    return af_text_quote(buffer, size_bytes, plain, scheme_len + rest_len);
+}
+
+enum anyflash_status af_url_check(const char *url, bool allow_http, struct anyflash_error *err)
+{
+    char shown[AF_URL_SHOWN_BYTES];
+    af_url_show(shown, sizeof shown, url);
+    if (!af_url_is_http(url))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'%s' is not an http address", shown);
+    if (strlen(url) >= AF_URL_BYTES_MAX)
+        return af_fail(err, ANYFLASH_E_LIMIT, "the address '%s' is too long", shown);
+    for (const char *at = url; *at != '\0'; at++)
+        if (*at <= ' ' || *at > '~')
+            return af_fail(err, ANYFLASH_E_ARGUMENT,
+                           "the address '%s' has characters that must be written as %%XX",
+                           shown);
+    if (!allow_http && !af_url_is_secure(url))
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "'%s' is plain http, which anybody on the way can change; only https "
+                       "is used",
+                       shown);
+    return ANYFLASH_OK;
+}
+
+const char *af_url_without_secrets(struct af_arena *arena, const char *url)
+{
+    const char *scheme = strstr(url, "://");
+    const char *host = scheme == NULL ? url : scheme + 3;
+    size_t host_len = strcspn(host, "/?#");
+    for (size_t i = host_len; scheme != NULL && i > 0; i--) {
+        if (host[i - 1] == '@') {
+            host += i;
+            break;
+        }
+    }
+    int scheme_len = scheme == NULL ? 0 : (int)(scheme + 3 - url);
+    int path_len = (int)strcspn(host, "?");
+    const char *fragment = strchr(host + path_len, '#');
+    return af_arena_format(arena, "%.*s%.*s%s", scheme_len, url, path_len, host,
+                           fragment == NULL ? "" : fragment);
+}
+
+/* The bytes of `text` that are in `plain`, the others as %XX. */
+static const char *encode(struct af_arena *arena, const char *text, const char *plain,
+                          bool is_plain)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    char *made = text == NULL ? NULL : af_arena_alloc(arena, 3 * strlen(text) + 1);
+    char *to = made;
+    for (const char *at = text; made != NULL && *at != '\0'; at++) {
+        unsigned char byte = (unsigned char)*at;
+        if ((strchr(plain, *at) != NULL) == is_plain) {
+            *to++ = *at;
+        } else {
+            *to++ = '%';
+            *to++ = digits[byte >> 4];
+            *to++ = digits[byte & 15];
+        }
+    }
+    return made;
+}
+
+const char *af_url_encode_plus(struct af_arena *arena, const char *url)
+{
+    return encode(arena, url, "+", false);
+}
+
+const char *af_url_encode_path(struct af_arena *arena, const char *path)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789-._~/";
+    return encode(arena, path, plain, true);
+}
+
+static int hex_value(char digit)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *found = digit == '\0' ? NULL : strchr(digits, digit | 0x20);
+    return found == NULL ? -1 : (int)(found - digits);
+}
+
+int af_url_escape_at(const char *at, size_t len)
+{
+    int high = len >= 3 && at[0] == '%' ? hex_value(at[1]) : -1;
+    int low = high < 0 ? -1 : hex_value(at[2]);
+    return low < 0 ? -1 : 16 * high + low;
+}
+
+bool af_url_equal(const char *a, const char *b)
+{
+    while (*a != '\0' && *b != '\0') {
+        bool plus_a = *a == '+' || af_url_escape_at(a, strnlen(a, 3)) == '+';
+        bool plus_b = *b == '+' || af_url_escape_at(b, strnlen(b, 3)) == '+';
+        if (plus_a != plus_b || (!plus_a && *a != *b))
+            return false;
+        a += *a == '%' && plus_a ? 3 : 1;
+        b += *b == '%' && plus_b ? 3 : 1;
+    }
+    return *a == *b;
+}
+
+/* The next byte of a file name, which may be escaped; moves *at behind it. */
+static char next_of_name(const char **at)
+{
+    int byte = af_url_escape_at(*at, strnlen(*at, 3));
+    bool is_escaped = byte > ' ' && byte <= '~' && byte != '/';
+    char letter = is_escaped ? (char)byte : **at;
+    *at += is_escaped ? 3 : 1;
+    return letter;
+}
+
+const char *af_url_file_name(struct af_arena *arena, const char *url)
+{
+    const char *path = af_arena_text_n(arena, url, strcspn(url, "?#"));
+    char *name = path == NULL ? NULL : af_arena_text(arena, af_path_name(path));
+    char *to = name;
+    for (const char *at = name; at != NULL && *at != '\0';)
+        *to++ = next_of_name(&at);
+    if (to != NULL)
+        *to = '\0';
+    return name;
+}
+
+bool af_url_names_file(const char *url, const char *name)
+{
+    size_t len = strcspn(url, "?#");
+    const char *slash = memrchr(url, '/', len);
+    const char *at = slash == NULL ? url : slash + 1;
+    while (at < url + len && *name != '\0')
+        if (next_of_name(&at) != *name++)
+            return false;
+    return at == url + len && *name == '\0';
+}
+
+const char *af_url_file_path(struct af_arena *arena, const char *url)
+{
+    static const char scheme[] = "file://";
+    char *path =
+        af_starts_with(url, scheme) ? af_arena_text(arena, url + strlen(scheme)) : NULL;
+    char *to = path;
+    for (const char *at = path; at != NULL && *at != '\0';) {
+        int byte = af_url_escape_at(at, strnlen(at, 3));
+        *to++ = byte > 0 ? (char)byte : *at;
+        at += byte > 0 ? 3 : 1;
+    }
+    if (to != NULL)
+        *to = '\0';
+    return path;
+}

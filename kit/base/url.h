@@ -1,0 +1,64 @@
+/*
+ * url.h: URLs as text: what may be asked for, how they are shown, percent
+ * signs. Source: RFC 3986.
+ *
+ * In the names of wheels only '+' needs an escape: indexes and lock files write
+ * it as %2B in paths, people write both. Results are in the arena, or NULL when
+ * it failed.
+ */
+#ifndef AF_KIT_BASE_URL_H
+#define AF_KIT_BASE_URL_H
+
+#include "engine/base/mem.h"
+
+#define AF_URL_BYTES_MAX 4096u
+#define AF_URL_SHOWN_BYTES 200
+
+/* Starts with https://, in either case. */
+bool af_url_is_secure(const char *url);
+
+/* http:// or https:// and a host. */
+bool af_url_is_http(const char *text);
+
+/*
+ * Whether the URL may be fetched. Fails with ARGUMENT (not http, characters that
+ * need an escape), LIMIT (AF_URL_BYTES_MAX) or UNSUPPORTED (plain http without
+ * `allow_http`).
+ */
+enum anyflash_status af_url_check(const char *url, bool allow_http, struct anyflash_error *err);
+
+/*
+ * `url` for people: printable, without user, password, query and fragment, at
+ * most size_bytes. Returns `buffer`.
+ */
+char *af_url_show(char *buffer, size_t size_bytes, const char *url);
+
+/* The URL without "user:password@" and "?query"; its fragment stays. */
+const char *af_url_without_secrets(struct af_arena *arena, const char *url);
+
+/* Each '+' as %2B; NULL for NULL. */
+const char *af_url_encode_plus(struct af_arena *arena, const char *url);
+
+/* The same but for '+' and %2B. */
+bool af_url_equal(const char *a, const char *b);
+
+/* Everything but letters, digits and "-._~/" as %XX. */
+const char *af_url_encode_path(struct af_arena *arena, const char *path);
+
+/* The byte that "%XX" at `at` stands for; -1 when it is no escape. */
+int af_url_escape_at(const char *at, size_t len);
+
+/*
+ * The file name at the end of a URL or a path, without query and fragment, its
+ * escapes decoded but for those of '/', blanks and bytes that are not printable
+ * ASCII.
+ */
+const char *af_url_file_name(struct af_arena *arena, const char *url);
+
+/* Whether the file name at the end of `url` is `name`, as af_url_file_name() decodes it. */
+bool af_url_names_file(const char *url, const char *name);
+
+/* The path of "file:///a%20b"; NULL for every other URL. */
+const char *af_url_file_path(struct af_arena *arena, const char *url);
+
+#endif

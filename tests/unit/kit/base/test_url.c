@@ -1,0 +1,105 @@
+/*
+ * test_url.c: URLs as text.
+ */
+#include "kit/base/url.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct af_arena arena;
+
+static void test_url__tells_what_may_be_fetched(void **state)
+{
+    (void)state;
+    char url[AF_URL_BYTES_MAX + 16] = "https://host/";
+    assert_int_equal(af_url_check("https://host/a", false, NULL), ANYFLASH_OK);
+    assert_int_equal(af_url_check("HTTPS://host", false, NULL), ANYFLASH_OK);
+    assert_int_equal(af_url_check("http://host/a", true, NULL), ANYFLASH_OK);
+    assert_int_equal(af_url_check("http://host/a", false, NULL), ANYFLASH_E_UNSUPPORTED);
+    assert_int_equal(af_url_check("https:///a", false, NULL), ANYFLASH_E_ARGUMENT);
+    assert_int_equal(af_url_check("ftp://host/a", true, NULL), ANYFLASH_E_ARGUMENT);
+    assert_int_equal(af_url_check("https://host/a b", false, NULL), ANYFLASH_E_ARGUMENT);
+    memset(url + strlen(url), 'a', AF_URL_BYTES_MAX - strlen(url));
+    assert_int_equal(af_url_check(url, false, NULL), ANYFLASH_E_LIMIT);
+}
+
+static void test_url__shows_no_secrets(void **state)
+{
+    (void)state;
+    char shown[AF_URL_SHOWN_BYTES];
+    assert_string_equal(af_url_show(shown, sizeof shown, "https://u:p@x@host/a?token=1#f"),
+                        "https://host/a");
+    assert_string_equal(af_url_without_secrets(&arena, "git+https://u:p@host/a?token=1#egg=b"),
+                        "git+https://host/a#egg=b");
+    assert_string_equal(af_url_without_secrets(&arena, "a@b"), "a@b");
+}
+
+static void test_url__writes_plus_as_an_escape(void **state)
+{
+    (void)state;
+    assert_string_equal(af_url_encode_plus(&arena, "https://h/a+b+c%2Bd"),
+                        "https://h/a%2Bb%2Bc%2Bd");
+    assert_string_equal(af_url_encode_plus(&arena, ""), "");
+    assert_null(af_url_encode_plus(&arena, NULL));
+    assert_string_equal(af_url_encode_path(&arena, "/srv/a b+ü"), "/srv/a%20b%2B%C3%BC");
+}
+
+static void test_url__compares_with_either_spelling_of_plus(void **state)
+{
+    (void)state;
+    assert_true(af_url_equal("https://h/a+b", "https://h/a%2Bb"));
+    assert_true(af_url_equal("a%2bb", "a%2Bb"));
+    assert_false(af_url_equal("a+b", "a%20b"));
+    assert_false(af_url_equal("a+", "a"));
+    assert_false(af_url_equal("a%2", "a+"));
+}
+
+static void test_url__finds_the_file_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url;
+        const char *name;
+    } cases[] = {
+        {"https://h/d/f-1%2bcu12.whl#sha256=0/1", "f-1+cu12.whl"},
+        {"https://h/f.whl?a=/b", "f.whl"},
+        {"f.whl", "f.whl"},
+        {"https://h/", ""},
+        {"https://h/a%2Fb%00%0a%20%zz%4", "a%2Fb%00%0a%20%zz%4"},
+    };
+    for (size_t i = 0; i < AF_COUNT(cases); i++) {
+        assert_string_equal(af_url_file_name(&arena, cases[i].url), cases[i].name);
+        assert_true(af_url_names_file(cases[i].url, cases[i].name));
+        assert_false(af_url_names_file(cases[i].url, "other.whl"));
+    }
+    assert_false(af_url_names_file("https://h/f.whl", "f.wh"));
+    assert_false(af_url_names_file("https://h/f.whl", "f.whl2"));
+}
+
+static void test_url__finds_the_path_of_a_local_file(void **state)
+{
+    (void)state;
+    assert_string_equal(af_url_file_path(&arena, "file:///a%20b/c%2"), "/a b/c%2");
+    assert_string_equal(af_url_file_path(&arena, "file:///a%00b"), "/a%00b");
+    assert_null(af_url_file_path(&arena, "https://h/a"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_url__tells_what_may_be_fetched),
+        cmocka_unit_test(test_url__shows_no_secrets),
+        cmocka_unit_test(test_url__writes_plus_as_an_escape),
+        cmocka_unit_test(test_url__compares_with_either_spelling_of_plus),
+        cmocka_unit_test(test_url__finds_the_file_name),
+        cmocka_unit_test(test_url__finds_the_path_of_a_local_file),
+    };
+    af_arena_init(&arena);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    af_arena_release(&arena);
+    return failed;
+}
