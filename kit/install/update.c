@@ -129,8 +129,8 @@ static enum anyflash_status get_pages(struct updating *updating,
         enum anyflash_status status = af_http_get_bytes(
             updating->http, url, ACCEPT, AF_LISTING_BYTES_MAX, &text, &bytes, &answer, err);
         if (status == ANYFLASH_OK)
-            status = af_listing_read(bytes, af_url_show(shown, sizeof shown, url), source, rows,
-                                     counts, err);
+            status = af_listing_read(bytes, af_url_show(shown, sizeof shown, url), source,
+                                     rows, counts, err);
         else
             updating->stopped = answer.rate_limited || answer.status == 0;
         af_arena_release(&text);
