@@ -21,7 +21,7 @@
 #include "kit/system/file.h"
 #include "kit/system/file_source.h"
 #include "kit/system/http.h"
-#include "kit/system/progress.h"
+#include "kit/system/interrupt.h"
 
 #define SENTENCE_BYTES 400
 #define NEEDS_MAX 8

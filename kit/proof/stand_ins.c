@@ -1,12 +1,15 @@
 /*
- * torch_table_libraries.c: torch's libraries from the table: which there are, what they
- * ask for, and what they answer when the loader looks a symbol up.
+ * stand_ins.c: first torch's libraries from the table: which there are, what they
+ * need, and which symbols they define; then the interpreter and the system libraries
+ * of a recorded machine.
  */
-#include "kit/proof/torch_table_libraries.h"
+#include "kit/proof/stand_ins.h"
 
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/fit/view.h"
+#include "kit/proof/dating.h"
 
 /* A library from the table that is loaded. `module` is first: the loader casts to it. */
 struct stocked {
@@ -183,4 +186,150 @@ struct af_module *af_proof_torch_table_library_new(
         return &self->module;
     }
     return NULL;
+}
+
+/* A library that the record speaks of. `module` is first: the loader casts to it. */
+struct named {
+    struct af_module module;
+    const struct af_machine *machine;
+    bool is_system;  /* glibc's or GCC's */
+    bool is_foreign; /* of CUDA or so: whatever it defines, nothing of torch */
+};
+
+/*
+ * Which GLIBCXX_ came with a CXXABI_: the lowest of the GCC release that brought it.
+ * Source: the libstdc++ manual, "ABI Policy and Guidelines" (GCC 4.8 to 15).
+ */
+static const struct {
+    const char *cxxabi;
+    const char *glibcxx;
+} cxxabi_of[] = {{"1.3.7", "3.4.18"},  {"1.3.8", "3.4.20"},  {"1.3.9", "3.4.21"},
+                 {"1.3.10", "3.4.22"}, {"1.3.11", "3.4.23"}, {"1.3.12", "3.4.26"},
+                 {"1.3.13", "3.4.29"}, {"1.3.14", "3.4.31"}, {"1.3.15", "3.4.33"},
+                 {"1.3.16", "3.4.34"}};
+
+static enum af_answer is_reached(const struct af_fact *fact, const char *number)
+{
+    struct af_dotted needed;
+    struct af_dotted there;
+    if (fact->state != AF_FACT_KNOWN || !af_dotted_parse(number, &needed) ||
+        !af_dotted_parse(fact->value.text, &there))
+        return AF_UNKNOWN;
+    return af_dotted_compare(&needed, &there) <= 0 ? AF_YES : AF_NO;
+}
+
+/* The GLIBCXX_ number that a CXXABI_ number stands for; NULL: newer than the table. */
+static const char *glibcxx_for(const char *cxxabi)
+{
+    struct af_dotted needed;
+    struct af_dotted row;
+    if (!af_dotted_parse(cxxabi, &needed))
+        return NULL;
+    for (size_t i = 0; i < AF_COUNT(cxxabi_of); i++) {
+        if (af_dotted_parse(cxxabi_of[i].cxxabi, &row) && af_dotted_compare(&needed, &row) <= 0)
+            return cxxabi_of[i].glibcxx;
+    }
+    return NULL;
+}
+
+enum af_answer af_system_has_version(const struct af_machine *machine, const char *version)
+{
+    const struct af_fact *glibcxx = &machine->platform.glibcxx;
+    if (af_starts_with(version, "GLIBC_"))
+        return is_reached(&machine->platform.libc_version, version + strlen("GLIBC_"));
+    if (af_starts_with(version, "GLIBCXX_"))
+        return is_reached(glibcxx, version + strlen("GLIBCXX_"));
+    if (af_starts_with(version, "CXXABI_")) {
+        const char *number = glibcxx_for(version + strlen("CXXABI_"));
+        return number == NULL ? AF_UNKNOWN : is_reached(glibcxx, number);
+    }
+    /* libgcc has had these since before any torch. */
+    if (af_starts_with(version, "GCC_3.") || af_starts_with(version, "GCC_4."))
+        return AF_YES;
+    return AF_UNKNOWN;
+}
+
+static const struct named *named_of(const struct af_library *library)
+{
+    return library->source;
+}
+
+static enum af_answer named_has_version(const struct af_library *library, const char *version)
+{
+    const struct named *self = named_of(library);
+    return self->is_system ? af_system_has_version(self->machine, version) : AF_UNKNOWN;
+}
+
+/*
+ * A program linked with glibc or libstdc++ asks for versions of what it takes of
+ * them, so a name without version is none of theirs.
+ */
+static enum af_answer named_defines(const struct af_library *library, const char *name,
+                                    const char *version)
+{
+    const struct named *self = named_of(library);
+    if ((self->is_system || self->is_foreign) && af_proof_name_is_torch(name))
+        return AF_NO;
+    if (!self->is_system)
+        return AF_UNKNOWN;
+    if (version == NULL)
+        return AF_NO;
+    return af_system_has_version(self->machine, version);
+}
+
+static enum af_answer program_defines(const struct af_library *library, const char *name,
+                                      const char *version)
+{
+    (void)library;
+    bool is_python = af_starts_with(name, "Py") || af_starts_with(name, "_Py");
+    return is_python && version == NULL ? AF_YES : AF_NO;
+}
+
+static enum af_answer program_has_version(const struct af_library *library, const char *version)
+{
+    (void)library;
+    (void)version;
+    return AF_NO;
+}
+
+static const struct af_library_kind named_kind = {named_defines, named_has_version};
+static const struct af_library_kind program_kind = {program_defines, program_has_version};
+
+static struct af_module *make(struct af_arena *arena, const struct af_machine *machine,
+                              const char *name, const struct af_library_kind *kind)
+{
+    struct named *self = af_arena_alloc(arena, sizeof *self);
+    if (self == NULL)
+        return NULL;
+    self->module.library =
+        (struct af_library){.name = af_arena_text(arena, name), .kind = kind, .source = self};
+    self->machine = machine;
+    return self->module.library.name == NULL ? NULL : &self->module;
+}
+
+struct af_module *af_system_program(struct af_arena *arena, const struct af_machine *machine)
+{
+    return make(arena, machine, "python", &program_kind);
+}
+
+struct af_module *af_foreign_library(struct af_arena *arena, const char *name)
+{
+    struct af_module *module = make(arena, NULL, name, &named_kind);
+    if (module != NULL)
+        ((struct named *)module->library.source)->is_foreign = true;
+    return module;
+}
+
+struct af_module *af_system_library(struct af_arena *arena, const struct af_machine *machine,
+                                    const char *name)
+{
+    static const char *const starts[] = {"libc.so.",       "libm.so.",      "libdl.so.",
+                                         "libpthread.so.", "librt.so.",     "libutil.so.",
+                                         "ld-linux",       "libstdc++.so.", "libgcc_s.so."};
+    struct af_module *module = make(arena, machine, name, &named_kind);
+    for (size_t i = 0; module != NULL && i < AF_COUNT(starts); i++) {
+        if (af_starts_with(name, starts[i]))
+            ((struct named *)module->library.source)->is_system = true;
+    }
+    return module;
 }

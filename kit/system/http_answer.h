@@ -1,20 +1,22 @@
 /*
- * http_parts.h: what the files of http share. Own to http*.c.
+ * http_answer.h: the parts of HTTP that need no connection: which addresses are
+ * allowed, what a response's head says, and what failure it is. Private to
+ * kit/system and to readers of ranges (proof/remote.c).
  */
-#ifndef AF_KIT_SYSTEM_HTTP_PARTS_H
-#define AF_KIT_SYSTEM_HTTP_PARTS_H
+#ifndef AF_KIT_SYSTEM_HTTP_ANSWER_H
+#define AF_KIT_SYSTEM_HTTP_ANSWER_H
 
 #include "kit/system/http.h"
 
-/* An answer of which nothing is known. */
+/* Clears it: nothing is known yet. */
 void af_http_answer_init(struct af_http_answer *answer);
 
-/* Takes one line of a head, as libcurl gives it; a status line begins anew. */
+/* Adds one line of a response's head, as libcurl passes it; a status line starts anew. */
 void af_http_answer_line(struct af_http_answer *answer, const char *line, size_t len);
 
 /*
- * The failure that a status other than 200 and 206 is. `body` is the first of
- * the body, which may speak of a rate limit. Sets rate_limited and may_pass.
+ * Fails as the status says, which is neither 200 nor 206. `body` is the start of the
+ * body, which may mention a rate limit. Sets rate_limited and may_pass.
  */
 enum anyflash_status af_http_answer_fail(struct af_http_answer *answer, const char *shown_url,
                                          struct af_span body, struct anyflash_error *err);
