@@ -11,8 +11,8 @@
 
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
-#include "kit/formats/wheel_name.h"
 #include "kit/formats/version.h"
+#include "kit/formats/wheel_name.h"
 #include "kit/plan/config_parts.h"
 
 #define ERROR_NAME_BYTES 160
