@@ -36,7 +36,7 @@ void af_torch_flash_call_open(const struct af_torch_shim *shim,
                               enum af_torch_flash_operator operation, const uint64_t *stack,
                               uint64_t count, struct af_torch_flash_call *call);
 
-/* The tensor as the engine takes it: [B, S, H, D] or [total, H, D]. */
+/* The tensor in the engine's form: [B, S, H, D] or [total, H, D]. */
 struct anyflash_tensor af_torch_flash_tensor(const struct af_torch_view *view);
 
 /* Looks at a CPU tensor of `dim` dimensions, the last one contiguous; fails with ARGUMENT. */

@@ -40,7 +40,7 @@ static void call_open(const struct af_torch_shim *shim, const uint64_t *stack,
     call->scale = af_torch_float_at(&call->arguments, tensor_count + 3, 0.0);
 }
 
-/* The tensor as the engine takes it; [B, H, S, D]. */
+/* The tensor in the engine's form: [B, H, S, D]. */
 static struct anyflash_tensor tensor_of(const struct af_torch_view *view)
 {
     struct anyflash_tensor tensor = ANYFLASH_TENSOR_NONE;

@@ -28,7 +28,8 @@ struct af_torch_shim {
     /* c10::detail::torchCheckFail(), which throws; NULL without `registry` */
     void (*check_fail)(const char *function, const char *file, uint32_t line,
                        const char *message);
-    bool outputs_bshd; /* torch's own output lies as [B, S, H, D], not as the query does */
+    bool
+        outputs_bshd; /* torch's own output has the memory order [B, S, H, D], not the query's */
     int32_t cpu;
     int32_t i32;
     int32_t i64;

@@ -1,16 +1,17 @@
 /*
- * attend.c: one forward call from arguments to results. Each step is a call
- * into a file of its own; after problem.c nobody looks at arguments again.
+ * attend.c: one forward call from arguments to results, one function call a step:
+ * problem.c checks, forward_plan.c plans, prepare.c appends to caches, kernels
+ * compute, forward_plan.c merges.
  */
 #include "engine/attn/context.h"
 #include "engine/attn/forward_plan.h"
 #include "engine/attn/prepare.h"
 #include "engine/attn/rows.h"
 
-/* Below this many operations the caller computes alone: waking others costs more. */
+/* With fewer operations than this the calling thread computes alone: waking costs more. */
 #define ALONE_FLOPS 1.0e6
 
-/* A call at work. */
+/* One call. */
 struct call {
     struct af_problem problem;
     struct af_forward_plan plan;
@@ -89,7 +90,7 @@ static void run_pieces(struct anyflash_context *context, struct call *call, int6
         body(call, (struct af_piece){index, index + 1, 0});
 }
 
-/* Computes in the context, whose turn the caller holds. */
+/* Computes; the caller has locked context->turn. */
 static enum anyflash_status run(struct anyflash_context *context, struct call *call,
                                 struct anyflash_error *err)
 {

@@ -1,6 +1,6 @@
 /*
- * backward.c: one backward call from arguments to gradients. After
- * backward_problem.c nobody looks at the arguments again.
+ * backward.c: one backward call from arguments to gradients.
+ * backward_problem.c checks the arguments.
  *
  * The work is cut into tasks: a key head of a sequence and a chunk of its keys.
  * Cuts depend on shapes only, never on the number of threads. Tasks that add to
@@ -14,7 +14,7 @@
 #include "engine/attn/context.h"
 #include "engine/attn/rows.h"
 
-/* Below this many operations the caller computes alone: waking others costs more. */
+/* With fewer operations than this the calling thread computes alone: waking costs more. */
 #define ALONE_FLOPS 1.0e6
 #define ENOUGH_TASKS 16
 #define CHUNK_KEYS_MIN 384
@@ -245,7 +245,7 @@ static void add_sink(const struct af_backward_problem *problem, int64_t head)
     problem->dsinks[head] = (float)sum;
 }
 
-/* A call at work. */
+/* One call. */
 struct call {
     struct af_backward_problem problem;
     struct backward_cut cut;
@@ -324,7 +324,7 @@ static void run_pieces(struct anyflash_context *context, struct call *call, int6
         body(call, (struct af_piece){index, index + 1, 0});
 }
 
-/* Computes in the context, whose turn the caller holds. */
+/* Computes; the caller has locked context->turn. */
 static enum anyflash_status run(struct anyflash_context *context, struct call *call,
                                 struct anyflash_error *err)
 {

@@ -19,8 +19,8 @@ struct anyflash_context {
 };
 
 /*
- * At least `size_bytes`, aligned to 64, valid until the next call; NULL when
- * refused. The turn is held by the caller.
+ * At least `size_bytes` of scratch memory, aligned to 64 bytes and valid until the
+ * next call; NULL without memory. The caller has locked context->turn.
  */
 void *af_context_memory(struct anyflash_context *context, size_t size_bytes);
 

@@ -1,6 +1,6 @@
 /*
  * explain.c: what a call would do, without doing it: its memory and its
- * kernels, and why the better ones decline. Called by users.
+ * kernels, and why faster ones decline the problem.
  */
 #include "engine/attn/context.h"
 #include "engine/attn/forward_plan.h"
@@ -51,7 +51,7 @@ static void add_operation(struct page *page, const char *label,
     }
 }
 
-/* Whether some sequence's work falls to `wanted`. */
+/* Whether `wanted` computes any of the sequences. */
 static bool any_work_for(const struct af_schedule *schedule, const struct af_kernel *wanted)
 {
     const struct anyflash_attend_args *a = &schedule->problem->a;

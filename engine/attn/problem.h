@@ -1,6 +1,6 @@
 /*
- * problem.h: one attention problem, checked once. Behind this header nobody
- * looks at the caller's arguments again.
+ * problem.h: one attention problem, checked once. Code that has a struct
+ * af_problem never looks at the caller's arguments again.
  *
  * A problem is a copy of the arguments with defaults resolved (scale, windows,
  * strides of packed and paged tensors) and the few numbers every kernel needs.
@@ -13,7 +13,7 @@
 
 #define AF_DIM_MAX 512
 
-/* What a problem asks for beyond plain attention; kernels decline by these. */
+/* Features beyond plain attention; a kernel declines a problem with one that it lacks. */
 enum af_feature {
     AF_FEATURE_CAUSAL = 1u << 0, /* causal or window_right */
     AF_FEATURE_WINDOW = 1u << 1, /* window_left */
@@ -54,8 +54,8 @@ struct af_sequence {
 
 /*
  * Checks everything and fills *problem. Fails with ARGUMENT or UNSUPPORTED; the
- * sentence names the argument and its value. Reads the index arrays (cu_seqlens,
- * block_table, ...), never the tensors.
+ * message names the argument and its value. Reads the index arrays (cu_seqlens,
+ * block_table, ...), but not the tensors.
  */
 enum anyflash_status af_problem_init(struct af_problem *problem,
                                      const struct anyflash_attend_args *args,

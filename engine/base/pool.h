@@ -2,9 +2,9 @@
  * pool.h: threads that share numbered pieces of work.
  *
  * Pieces are handed out by one atomic counter in rising order, a few neighbours
- * at a time while there are many, so results must not depend on who computes
- * what. The caller works too. One call at a time uses the pool; another call
- * from a second thread waits for it.
+ * at a time while there are many; results must not depend on which worker
+ * computes which piece. The calling thread is a worker, too. One call at a time
+ * uses the pool; a call from a second thread waits for it.
  */
 #ifndef AF_ENGINE_BASE_POOL_H
 #define AF_ENGINE_BASE_POOL_H
