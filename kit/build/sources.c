@@ -15,7 +15,7 @@
 #include "kit/formats/toml.h"
 #include "kit/system/download.h"
 #include "kit/system/file.h"
-#include "kit/system/hash_file.h"
+#include "kit/system/interrupt.h"
 #include "kit/system/output.h"
 
 #define LOCK_BYTES_MAX 65536u

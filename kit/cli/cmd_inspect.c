@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "kit/base/url.h"
-#include "kit/proof/torch_fitting.h"
 #include "kit/system/file.h"
 
 #define STARTS_MAX 32u /* starts that are kept of what is far away */
@@ -17,38 +16,17 @@ const struct af_machine *af_inspection_machine(const struct af_inspection *inspe
     return inspection->machines.pointers[0];
 }
 
-/* The build of the table that stands for --torch. */
-static enum anyflash_status choose_torch(struct af_cli *cli, struct af_inspection *inspection,
-                                         struct anyflash_error *err)
+static enum anyflash_status open_prover(struct af_cli *cli, struct af_inspection *inspection,
+                                        struct anyflash_error *err)
 {
-    const struct af_machine *machine = af_inspection_machine(inspection);
-    const char *arch = af_fact_text_or(&machine->platform.arch, "x86_64");
-    const char *platform = af_arena_format(&cli->arena, "linux_%s", arch);
-    if (platform == NULL)
-        return af_fail_memory(err);
-    return af_catalog_torch_symbols_choose(&inspection->symbols,
-                                           cli->options.values[AF_OPTION_TORCH], platform,
-                                           &cli->arena, &inspection->choice, err);
-}
-
-/* The libraries of the environment, of --torch, or none where neither can be known. */
-static enum anyflash_status load_scope(struct af_cli *cli, struct af_inspection *inspection,
-                                       struct anyflash_error *err)
-{
-    const struct af_machine *machine = af_inspection_machine(inspection);
-    bool is_here = cli->options.machines.count == 0 && cli->options.givens.count == 0;
-    enum anyflash_status status = ANYFLASH_OK;
-    if (af_option_given(&cli->options, AF_OPTION_TORCH)) {
-        status = choose_torch(cli, inspection, err);
-        inspection->has_scope = status == ANYFLASH_OK && inspection->choice.build != NULL;
-        if (inspection->has_scope)
-            status = af_scope_of_torch(&inspection->symbols, &inspection->choice, machine,
-                                       is_here, &inspection->scope, err);
-    } else if (is_here) {
-        inspection->has_scope = true;
-        status = af_scope_installed(machine, &inspection->scope, err);
-    }
-    return status;
+    const struct af_prover_options options = {
+        .machine = af_inspection_machine(inspection),
+        .is_here = cli->options.machines.count == 0 && cli->options.givens.count == 0,
+        .torch = cli->options.values[AF_OPTION_TORCH],
+        .arch = cli->options.values[AF_OPTION_ARCH],
+        .reads_kernels = true,
+    };
+    return af_prover_open(&options, &cli->arena, &inspection->prover, err);
 }
 
 /* What is known of earlier times; without it everything is read. */
@@ -70,57 +48,9 @@ static enum anyflash_status load(struct af_inspection *inspection, struct af_cli
                                  struct anyflash_error *err)
 {
     enum anyflash_status status = af_machines_load(cli, &inspection->machines, err);
-    if (status == ANYFLASH_OK) {
-        status = af_tables_load(&inspection->tables, err);
-        inspection->has_tables = status == ANYFLASH_OK;
-    }
-    if (status == ANYFLASH_OK) {
-        status = af_catalog_torch_symbols_load(&inspection->symbols, err);
-        inspection->has_symbols = status == ANYFLASH_OK;
-    }
     if (status == ANYFLASH_OK)
         status = open_state(cli, inspection, err);
-    return status == ANYFLASH_OK ? load_scope(cli, inspection, err) : status;
-}
-
-/* Whether the file lies in the folder of the torch that is installed there. */
-static bool is_part_of_torch(const struct af_machine *machine, const char *file)
-{
-    const char *folder = af_fact_text_or(&machine->torch.path, NULL);
-    size_t len = folder == NULL ? 0 : strlen(folder);
-    return file != NULL && len > 0 && strncmp(file, folder, len) == 0 && file[len] == '/';
-}
-
-static enum anyflash_status prove_one(struct af_cli *cli, struct af_inspection *inspection,
-                                      const struct af_inspect_extension *extension,
-                                      struct af_proof *proof, struct anyflash_error *err)
-{
-    struct af_load load;
-    const struct af_inspect_wheel *wheel = inspection->target.wheel;
-    /* The wheel's tags speak of its modules, not of the libraries beside them. */
-    bool has_tags = wheel != NULL && wheel->has_name && !extension->is_bundled;
-    struct af_proof_question question = {
-        .binary = &extension->facts.binary,
-        .gpu_code = extension->facts.gpu_code,
-        .kernels = extension->facts.kernels,
-        .arch = cli->options.values[AF_OPTION_ARCH],
-        .machine = af_inspection_machine(inspection),
-        .tables = &inspection->tables,
-        .stated_torch = wheel != NULL ? wheel->stated_torch : NULL,
-        .wheel = has_tags ? &wheel->name : NULL,
-        .is_torch = is_part_of_torch(af_inspection_machine(inspection), extension->file),
-        .fitting_torch = af_proof_torch_fitting(&inspection->symbols, &inspection->tables,
-                                                &extension->facts.binary),
-    };
-    enum anyflash_status status = ANYFLASH_OK;
-    if (inspection->has_scope) {
-        inspection->scope.takes_siblings = inspection->target.is_package;
-        status = af_scope_load(&inspection->scope, &extension->facts.binary, extension->folder,
-                               &cli->arena, &load, err);
-        question.scope = &inspection->scope;
-        question.load = &load;
-    }
-    return status == ANYFLASH_OK ? af_proof_make(&question, &cli->arena, proof, err) : status;
+    return status == ANYFLASH_OK ? open_prover(cli, inspection, err) : status;
 }
 
 /* A wheel behind an address: only the parts that are asked for are fetched. */
@@ -167,38 +97,14 @@ static enum anyflash_status open_target(struct af_inspection *inspection, struct
     return status;
 }
 
-/*
- * From the start of its bytes: most that do not load show it there. What is
- * known whole is proved later, beside the libraries that it brings.
- */
-static enum anyflash_status examine_start(struct af_cli *cli, struct af_inspection *inspection,
-                                          size_t index, struct anyflash_error *err)
-{
-    struct af_inspect_extension *extension = &inspection->target.extensions[index];
-    enum anyflash_status status =
-        af_inspect_target_read_start(&inspection->target, index, &cli->arena, err);
-    return status == ANYFLASH_OK && extension->has_facts && !extension->facts.binary.is_complete
-               ? prove_one(cli, inspection, extension, &inspection->proofs[index], err)
-               : status;
-}
-
 /* From all of its bytes, unless their start was enough. */
-static enum anyflash_status examine(struct af_cli *cli, struct af_inspection *inspection,
-                                    size_t index, struct anyflash_error *err)
+static enum anyflash_status examine(struct af_inspection *inspection, size_t index,
+                                    struct anyflash_error *err)
 {
-    struct af_inspect_target *target = &inspection->target;
-    struct af_inspect_extension *extension = &target->extensions[index];
     struct af_proof *proof = &inspection->proofs[index];
     if (proof->check_count > 0 && proof->answer == AF_NO)
         return ANYFLASH_OK;
-    enum anyflash_status status = af_inspect_target_read(target, index, &cli->arena, err);
-    if (status == ANYFLASH_OK &&
-        !is_part_of_torch(af_inspection_machine(inspection), extension->file))
-        status = af_inspect_target_read_kernels(target, index, &cli->arena, err);
-    if (status == ANYFLASH_OK && extension->problem == NULL)
-        return prove_one(cli, inspection, extension, proof, err);
-    proof->answer = AF_NO;
-    return status;
+    return af_prover_prove(&inspection->prover, &inspection->target, index, NULL, proof, err);
 }
 
 /*
@@ -227,11 +133,12 @@ static enum anyflash_status leave_others(struct af_cli *cli, struct af_inspectio
 static enum anyflash_status examine_starts(struct af_cli *cli, struct af_inspection *inspection,
                                            bool *stop_out, struct anyflash_error *err)
 {
-    const struct af_inspect_target *target = &inspection->target;
+    struct af_inspect_target *target = &inspection->target;
     enum anyflash_status status = ANYFLASH_OK;
     *stop_out = false;
     for (size_t i = 0; i < target->count && i < STARTS_MAX; i++) {
-        status = examine_start(cli, inspection, i, err);
+        status =
+            af_prover_prove_start(&inspection->prover, target, i, &inspection->proofs[i], err);
         *stop_out =
             inspection->proofs[i].check_count > 0 && inspection->proofs[i].loads == AF_NO;
         if (status == ANYFLASH_OK && *stop_out)
@@ -270,7 +177,7 @@ static enum af_answer join_answers(const struct af_inspection *inspection)
 static enum anyflash_status prove(struct af_inspection *inspection, struct af_cli *cli,
                                   struct anyflash_error *err)
 {
-    const struct af_inspect_target *target = &inspection->target;
+    struct af_inspect_target *target = &inspection->target;
     enum anyflash_status status = ANYFLASH_OK;
     inspection->proofs =
         af_arena_array(&cli->arena, target->count + 1, sizeof(struct af_proof));
@@ -282,9 +189,10 @@ static enum anyflash_status prove(struct af_inspection *inspection, struct af_cl
         status = examine_starts(cli, inspection, &stop, err);
     for (size_t i = 0; status == ANYFLASH_OK && !stop && i < target->count; i++) {
         if (!is_far)
-            status = examine_start(cli, inspection, i, err);
+            status = af_prover_prove_start(&inspection->prover, target, i,
+                                           &inspection->proofs[i], err);
         if (status == ANYFLASH_OK)
-            status = examine(cli, inspection, i, err);
+            status = examine(inspection, i, err);
     }
     inspection->answer = join_answers(inspection);
     return status;
@@ -296,12 +204,7 @@ static void release(struct af_inspection *inspection)
     af_state_close(inspection->state);
     if (inspection->http != NULL)
         af_http_close(inspection->http);
-    if (inspection->has_scope)
-        af_scope_release(&inspection->scope);
-    if (inspection->has_symbols)
-        af_catalog_torch_symbols_release(&inspection->symbols);
-    if (inspection->has_tables)
-        af_tables_release(&inspection->tables);
+    af_prover_release(&inspection->prover);
     af_machines_release(&inspection->machines);
 }
 
@@ -333,7 +236,7 @@ static enum anyflash_status write_answer(struct af_cli *cli,
 enum anyflash_status af_cmd_inspect(struct af_cli *cli, enum af_exit *exit_out,
                                     struct anyflash_error *err)
 {
-    struct af_inspection inspection = {.has_scope = false};
+    struct af_inspection inspection = {.state = NULL};
     enum anyflash_status status = check_words(cli, err);
     if (status == ANYFLASH_OK)
         status = load(&inspection, cli, err);

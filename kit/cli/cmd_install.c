@@ -11,7 +11,6 @@
 #include "kit/plan/plan_answer.h"
 #include "kit/plan/saved.h"
 #include "kit/system/file.h"
-#include "kit/system/json_file.h"
 
 #define KEPT_BYTES_TOLD (UINT64_C(1) << 30)
 

@@ -14,7 +14,6 @@
 #include "kit/plan/decide.h"
 #include "kit/system/file.h"
 #include "kit/system/file_source.h"
-#include "kit/system/hash_file.h"
 
 #define METADATA_BYTES_MAX (1u << 20)
 #define REQUIRES_MAX 64u

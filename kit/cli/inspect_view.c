@@ -75,7 +75,7 @@ static void view_proof(struct af_page *page, const char *name, const struct af_p
         af_page_format(page, 2, "  ", AF_TONE_PLAIN, "built for %s (%s)", proof->built_for,
                        proof->built_for_source);
     if (proof->stated_torch_is_wrong)
-        af_page_add(page, 2, "  ", AF_TONE_BAD, "the name lies: it states another torch");
+        af_page_add(page, 2, "  ", AF_TONE_BAD, "the name is wrong: it states another torch");
     for (size_t i = 0; i < proof->check_count; i++) {
         const struct af_proof_check *check = &proof->checks[i];
         if (all || (alone && check->answer == AF_YES) || is_shown(proof, check, all))
@@ -154,7 +154,8 @@ static const char *python_and_torch(struct af_cli *cli, const struct af_inspecti
     const char *dot = strchr(python, '.');
     size_t minor = dot == NULL ? strlen(python) : (size_t)(dot - python) + 1;
     minor += dot == NULL ? 0 : strcspn(dot + 1, ".");
-    const char *torch = inspection->has_scope ? inspection->scope.torch.version : NULL;
+    const char *torch =
+        inspection->prover.has_scope ? inspection->prover.scope.torch.version : NULL;
     return af_arena_format(&cli->arena, "Python %.*s%s%s", (int)minor, python,
                            torch == NULL ? "" : " and torch ", torch == NULL ? "" : torch);
 }
@@ -203,7 +204,7 @@ static const char *after_no(struct af_cli *cli, const struct af_inspection *insp
 static bool can_install(const struct af_cli *cli, const struct af_inspection *inspection)
 {
     return inspection->target.wheel != NULL && inspection->target.wheel->has_name &&
-           inspection->target.wheel->lies.count == 0 &&
+           inspection->target.wheel->contradictions.count == 0 &&
            cli->options.values[AF_OPTION_TORCH] == NULL && cli->options.machines.count == 0 &&
            cli->options.givens.count == 0;
 }
@@ -224,7 +225,7 @@ static const char *install_text(struct af_cli *cli)
 /* What would settle what is open. */
 static const char *after_unknown(struct af_cli *cli, const struct af_inspection *inspection)
 {
-    if (!inspection->has_scope)
+    if (!inspection->prover.has_scope)
         return "name a torch by --torch VERSION, or an environment by --against PYTHON";
     if (!can_install(cli, inspection))
         return NULL;
@@ -249,8 +250,9 @@ static const char *place_text(struct af_cli *cli, const struct af_inspection *in
     const struct af_machine *machine = af_inspection_machine(inspection);
     const char *torch = af_fact_text_or(&machine->torch.version, NULL);
     if (af_option_given(&cli->options, AF_OPTION_TORCH))
-        torch = inspection->choice.version != NULL ? inspection->choice.version
-                                                   : cli->options.values[AF_OPTION_TORCH];
+        torch = inspection->prover.choice.version != NULL
+                    ? inspection->prover.choice.version
+                    : cli->options.values[AF_OPTION_TORCH];
     return af_arena_format(&cli->arena, "%s: Python %s, %s%s",
                            af_fact_text_or(&machine->python.prefix, machine->name),
                            af_fact_text_or(&machine->python.version, "not known"),
@@ -264,7 +266,7 @@ static uint64_t bytes_read(const struct af_inspect_target *target)
     return source->bytes_read < source->size_bytes ? source->bytes_read : source->size_bytes;
 }
 
-/* What the wheel says about itself, and where it lies. */
+/* What the wheel says about itself, and how much of it was fetched. */
 static void view_wheel(struct af_page *page, const struct af_inspection *inspection)
 {
     const struct af_inspect_target *target = &inspection->target;
@@ -276,8 +278,9 @@ static void view_wheel(struct af_page *page, const struct af_inspection *inspect
         af_page_format(page, 9, "", AF_TONE_PLAIN, "%.1f of %.1f MB were fetched",
                        (double)bytes_read(target) / 1e6,
                        (double)target->source->size_bytes / 1e6);
-    for (size_t i = 0; i < wheel->lies.count; i++)
-        af_page_format(page, 9, "", AF_TONE_BAD, "it lies: %s", wheel->lies.items[i]);
+    for (size_t i = 0; i < wheel->contradictions.count; i++)
+        af_page_format(page, 9, "", AF_TONE_BAD, "contradiction: %s",
+                       wheel->contradictions.items[i]);
 }
 
 /* GPU code is shown of what is alone on the page or with `all`, if it is of use here. */
@@ -353,8 +356,8 @@ void af_cli_inspect_view(struct af_cli *cli, const struct af_inspection *inspect
     size_t hidden = 0;
     af_page_format(&page, 9, "against", AF_TONE_PLAIN, "%s", place_text(cli, inspection));
     view_wheel(&page, inspection);
-    if (inspection->choice.note != NULL)
-        af_page_add(&page, 9, "", AF_TONE_PLAIN, inspection->choice.note);
+    if (inspection->prover.choice.note != NULL)
+        af_page_add(&page, 9, "", AF_TONE_PLAIN, inspection->prover.choice.note);
     if (target->count == 0)
         af_page_add(&page, 0, "", AF_TONE_PLAIN, nothing_text(inspection));
     for (size_t i = 0; i < target->count; i++)
@@ -395,8 +398,8 @@ static json_t *wheel_json(const struct af_inspect_target *target)
     if (wheel == NULL)
         return json_null();
     json_t *lies = json_array();
-    for (size_t i = 0; i < wheel->lies.count; i++)
-        lies = af_json_append(lies, json_string(wheel->lies.items[i]));
+    for (size_t i = 0; i < wheel->contradictions.count; i++)
+        lies = af_json_append(lies, json_string(wheel->contradictions.items[i]));
     return json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "filename",
                      wheel->filename, "size_bytes", (json_int_t)target->source->size_bytes,
                      "bytes_read", (json_int_t)bytes_read(target), "metadata_name",
@@ -409,7 +412,7 @@ static json_t *wheel_json(const struct af_inspect_target *target)
 /* The torch that the proofs are about; NULL: none is known. */
 static const char *torch_of(const struct af_inspection *inspection)
 {
-    return inspection->has_scope ? inspection->scope.torch.version : NULL;
+    return inspection->prover.has_scope ? inspection->prover.scope.torch.version : NULL;
 }
 
 enum anyflash_status af_cli_inspect_json(struct af_cli *cli,
@@ -426,7 +429,7 @@ enum anyflash_status af_cli_inspect_json(struct af_cli *cli,
         json_pack("{s:s, s:s, s:o, s:o, s:s?, s:s?, s:o, s:o}", "schema", "anyflash-inspect/1",
                   "name", target->name, "wheel", wheel_json(target), "machine",
                   af_fit_json_machine(af_inspection_machine(inspection)), "torch",
-                  torch_of(inspection), "torch_note", inspection->choice.note, "verdict",
+                  torch_of(inspection), "torch_note", inspection->prover.choice.note, "verdict",
                   af_json_answer(inspection->answer), "extensions", list),
         err);
 }

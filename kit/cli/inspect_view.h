@@ -5,23 +5,14 @@
 #ifndef AF_KIT_CLI_INSPECT_VIEW_H
 #define AF_KIT_CLI_INSPECT_VIEW_H
 
-#include "kit/catalog/tables.h"
-#include "kit/catalog/torch_symbols.h"
 #include "kit/cli/load.h"
-#include "kit/proof/inspect_target.h"
-#include "kit/proof/proof.h"
+#include "kit/proof/prover.h"
 #include "kit/proof/remote.h"
 
 /* All that one inspection holds. Zero-initialised it is empty. */
 struct af_inspection {
     struct af_machines machines;
-    struct af_tables tables;
-    bool has_tables;
-    struct af_catalog_torch_symbols symbols;
-    bool has_symbols;
-    struct af_catalog_torch_choice choice; /* of --torch; without it empty */
-    struct af_scope scope;
-    bool has_scope;
+    struct af_prover prover;
     struct af_state *state; /* NULL: nothing is known or kept */
     struct af_inspect_target target;
     struct af_http *http;    /* NULL: nothing is far away */

@@ -13,7 +13,6 @@
 #include "kit/base/text.h"
 #include "kit/formats/marker.h"
 #include "kit/formats/metadata.h"
-#include "kit/formats/names.h"
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_archive.h"
 #include "kit/formats/wheel_name.h"
@@ -22,7 +21,7 @@
 #include "kit/system/file.h"
 #include "kit/system/file_source.h"
 #include "kit/system/http.h"
-#include "kit/system/progress.h"
+#include "kit/system/interrupt.h"
 
 #define SENTENCE_BYTES 400
 #define NEEDS_MAX 8

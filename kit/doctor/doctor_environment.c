@@ -60,7 +60,7 @@ void af_examine_driver(struct af_examination *examination)
     int64_t wanted = major_of(af_fact_text_or(&machine->torch.cuda, NULL));
     if (served >= 0 && wanted > served)
         af_examination_add(examination, AF_REASON_DRIVER,
-                           "the driver serves CUDA %s, torch is built for CUDA %s",
+                           "the driver supports CUDA %s, torch is built for CUDA %s",
                            driver->cuda_api.value.text, machine->torch.cuda.value.text);
 }
 
