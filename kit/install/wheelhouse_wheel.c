@@ -6,9 +6,10 @@
 
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
-#include "kit/formats/wheel_name.h"
 #include "kit/formats/wheel_archive.h"
+#include "kit/formats/wheel_name.h"
 #include "kit/install/wheelhouse.h"
+#include "kit/system/file.h"
 #include "kit/system/file_source.h"
 
 #define METADATA_BYTES_MAX (1u << 20)
