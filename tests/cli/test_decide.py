@@ -467,7 +467,7 @@ def test_plan_offers_no_build_where_none_can_be(anyflash):
     (["--head-dim", "64", "--memory", "lots"], "--memory takes a size"),
     (["--head-dim", "64", "--jobs", "0"], "--jobs takes a number"),
     (["--head-dim", "64", "--toolkit", "conda"], "--toolkit takes auto, system or index"),
-    (["--head-dim", "64", "--arch", "75"], "compute capability 8.0 and newer"),
+    (["--head-dim", "64", "--arch", "75"], "compute capability 8.0 or newer"),
     ([], "say what to build: --for MODEL/config.json"),
 ])
 def test_build_refuses_words_that_it_does_not_know(anyflash, words, text):

@@ -9,7 +9,7 @@ import yaml
 SLIM = ("--head-dim", "128", "--dtype", "bf16", "--features", "none")
 SCRIPT = """\
 #!/bin/sh
-# One task a wheel: sbatch THIS-FILE
+# One task per wheel: sbatch THIS-FILE
 # Nodes need uv, anyflash and a C++ compiler; jobs of CUDA 12 or older
 # also that CUDA toolkit, with nvcc.
 #SBATCH --job-name=anyflash-build
