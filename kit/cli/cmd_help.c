@@ -155,7 +155,7 @@ static void add_overview(struct af_text *out)
                      "Commands:\n");
     for (size_t i = 0; i < AF_COMMAND_COUNT; i++)
         if (af_command_rows[i].listed)
-            af_text_format(out, "  %-9s %s\n", af_command_rows[i].name,
+            af_text_format(out, "  %-10s %s\n", af_command_rows[i].name,
                            af_command_rows[i].line);
     af_text_add(out, "\nExamples:\n"
                      "  anyflash                                what is here, and what to do\n"

@@ -15,7 +15,7 @@
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
-#include "kit/formats/names.h"
+#include "kit/formats/wheel_name.h"
 #include "kit/system/file.h"
 
 /* All folders on the way to `path` below `root`; zip.h vouches for the name. */
