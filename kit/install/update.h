@@ -49,7 +49,7 @@ enum anyflash_status af_update_fetch(struct af_http *http, const struct af_span 
                                      struct af_update *update_out, struct anyflash_error *err);
 
 /*
- * The file in `folder`, that of the state (run/state.h); NULL without a folder or memory.
+ * The file in `folder`, that of the state (system/state.h); NULL without a folder or memory.
  */
 const char *af_update_path(struct af_arena *arena, const char *folder);
 

@@ -197,7 +197,7 @@ static const char *list_of(struct af_arena *arena, const char *const *items, siz
     return af_arena_format(arena, "%s, %s and %zu more", items[0], items[1], count - 2);
 }
 
-/* Each once, whoever asked for it. */
+/* Each library once, however many need it. */
 static void publish_missing_libraries(struct af_proof_draft *draft)
 {
     const struct af_load *load = draft->question->load;
@@ -261,7 +261,7 @@ static enum af_answer is_defined(const struct af_proof_draft *draft,
     return af_load_defines(draft->question->load, wanted->name, any ? NULL : wanted->version);
 }
 
-/* Mangled names that nothing defines, into the proof; how many nobody knows. */
+/* Stores mangled names that no library defines in the proof; returns how many are unknown. */
 static size_t collect_missing(struct af_proof_draft *draft)
 {
     const struct af_binary *binary = draft->question->binary;

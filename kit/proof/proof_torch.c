@@ -175,7 +175,7 @@ static bool counts_differ(const struct af_proof_draft *draft)
            c10->kind->defines(c10, "_ZNK3c1010TensorImpl15incref_pyobjectEv", NULL) == AF_YES;
 }
 
-/* Whether registering its operators goes well; nobody tried it across untried minors. */
+/* Whether registering its operators succeeds; not known for minors that were not tried. */
 static enum af_answer check_registration(const struct af_proof_draft *draft,
                                          const struct tally *tally)
 {

@@ -430,7 +430,10 @@ static void load_files(struct af_scope *scope, struct af_arena *arena, struct af
         list->items[i]->is_new = true;
 }
 
-/* Adds what one library that is new wants in vain: the loader looks it up at once, too. */
+/*
+ * Adds the symbols that a new library needs and nothing defines: the loader resolves
+ * them at once, too.
+ */
 static void find_unresolved(const struct af_load *load, const struct af_library *library,
                             struct af_arena *arena, struct load_work *work, size_t *count)
 {

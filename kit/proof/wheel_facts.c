@@ -1,6 +1,6 @@
 /*
  * wheel_facts.c: facts of libraries as JSON in the state, and the identities by which
- * bytes are known again. Called by subject.c, which reads what is not known.
+ * bytes are known again. Called by inspect_target.c, which reads what is not known.
  */
 #include "kit/proof/wheel_facts.h"
 

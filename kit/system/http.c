@@ -1,6 +1,6 @@
 /*
  * http.c: requests by libcurl, one hop at a time: redirects are followed here,
- * so that every address on the way is judged. Addresses are in http_url.c,
+ * so that every address on the way is checked. Addresses are in base/url.c,
  * answers in http_answer.c.
  */
 #include "kit/system/http.h"
