@@ -15,7 +15,6 @@
 #include "kit/catalog/catalog_pack.h"
 #include "kit/catalog/catalog_rows.h"
 #include "kit/system/file.h"
-#include "kit/system/json_file.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -101,16 +101,21 @@ const char *af_url_encode_plus(struct af_arena *arena, const char *url)
     return made;
 }
 
-void af_url_add_path(struct af_text *url, const char *path)
+const char *af_url_encode_path(struct af_arena *arena, const char *path)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                 "0123456789-._~/";
+    struct af_text url = {0};
     for (const char *at = path; *at != '\0'; at++) {
         if (strchr(plain, *at) != NULL)
-            af_text_add_n(url, at, 1);
+            af_text_add_n(&url, at, 1);
         else
-            af_text_format(url, "%%%02X", (unsigned)(unsigned char)*at);
+            af_text_format(&url, "%%%02X", (unsigned)(unsigned char)*at);
     }
+    const char *copy = url.failed ? NULL : af_arena_text(arena, af_text_get(&url));
+    arena->failed |= url.failed;
+    af_text_release(&url);
+    return copy;
 }
 
 static int hex_value(char digit)

@@ -42,8 +42,8 @@ const char *af_url_encode_plus(struct af_arena *arena, const char *url);
 /* The same but for '+' and %2B. */
 bool af_url_equal(const char *a, const char *b);
 
-/* Adds the path; everything but letters, digits and "-._~/" becomes %XX. */
-void af_url_add_path(struct af_text *url, const char *path);
+/* The path with everything but letters, digits and "-._~/" as %XX. */
+const char *af_url_encode_path(struct af_arena *arena, const char *path);
 
 /* The byte that "%XX" at `at` stands for; -1 when it is no escape. */
 int af_url_escape_at(const char *at, size_t len);

@@ -9,7 +9,7 @@
 #include "kit/build/build_steps.h"
 #include "kit/build/offer/rung_build.h"
 #include "kit/system/file.h"
-#include "kit/system/program.h"
+#include "kit/system/process.h"
 
 #define ANSWER_MS 20000
 #define LINE_BYTES 300

@@ -5,17 +5,17 @@
  * uv gets the release's requirements (none) from us, so it does not run setup.py to
  * find them.
  */
-#include "kit/base/url.h"
 #include "kit/build/build_steps.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/formats/toml.h"
 #include "kit/system/download.h"
 #include "kit/system/file.h"
-#include "kit/system/hash_file.h"
+#include "kit/system/interrupt.h"
 #include "kit/system/output.h"
 
 #define LOCK_BYTES_MAX 65536u

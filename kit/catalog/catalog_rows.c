@@ -1,24 +1,101 @@
 /*
- * catalog_rows.c: one JSON object a line becomes one struct af_catalog_wheel.
+ * catalog_rows.c: JSON lines to wheels, and back.
  *
- * Everything is checked here, once: what installers and terminals are handed
- * later comes out of these texts. Unknown keys are a newer file's and are passed
- * over. Called by catalog.c and, at build time, by tools/pack_data.c.
+ * Every text is checked here, once, because installers and terminals receive them
+ * later. Unknown keys (of a newer file) are ignored. Used by catalog.c and the
+ * update, and at build time by tools/pack_data.c.
  */
 #include "kit/catalog/catalog_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 #include "kit/base/json.h"
 #include "kit/base/text.h"
 #include "kit/catalog/intern.h"
 #include "kit/formats/version.h"
 
-#include <stdlib.h>
-#include <string.h>
+void af_catalog_write_date(struct af_text *rows, const char *date)
+{
+    af_text_format(rows, "{\"catalog_date\": \"%s\"}\n", date);
+}
+
+/* row under construction; `json` is NULL after an allocation failure */
+struct row {
+    json_t *json;
+    bool failed;
+};
+
+static void set(struct row *row, const char *key, json_t *value)
+{
+    row->failed |= json_object_set_new(row->json, key, value) != 0;
+}
+
+static void set_text(struct row *row, const char *key, const char *text)
+{
+    if (text != NULL)
+        set(row, key, json_string(text));
+}
+
+static void set_answer(struct row *row, const char *key, enum af_answer answer)
+{
+    if (answer != AF_UNKNOWN)
+        set(row, key, json_boolean(answer == AF_YES));
+}
+
+/* "8.0 9.0" as a list of texts. */
+static void set_joined(struct row *row, const char *key, const char *text)
+{
+    json_t *list = json_array();
+    while (text != NULL && *text != '\0') {
+        size_t len = strcspn(text, " ");
+        row->failed |= json_array_append_new(list, json_stringn(text, len)) != 0;
+        text += len;
+        text += strspn(text, " ");
+    }
+    if (text != NULL)
+        set(row, key, list);
+    else
+        json_decref(list);
+}
+
+enum anyflash_status af_catalog_write_row(struct af_text *rows,
+                                          const struct af_catalog_wheel *wheel,
+                                          struct anyflash_error *err)
+{
+    struct row row = {json_object(), false};
+#define AF_CATALOG_WHEEL_TEXT(member, needed) set_text(&row, #member, wheel->member);
+#define AF_CATALOG_WHEEL_LONG(member, needed) set_text(&row, #member, wheel->member);
+#define AF_CATALOG_WHEEL_JOINED(member) set_joined(&row, #member, wheel->member);
+#define AF_CATALOG_WHEEL_ANSWER(member) set_answer(&row, #member, wheel->member);
+#define AF_CATALOG_WHEEL_NUMBER(member, type)
+#define AF_CATALOG_WHEEL_FLAG(member)
+#include "kit/catalog/wheel_fields.inc"
+#undef AF_CATALOG_WHEEL_TEXT
+#undef AF_CATALOG_WHEEL_LONG
+#undef AF_CATALOG_WHEEL_JOINED
+#undef AF_CATALOG_WHEEL_ANSWER
+#undef AF_CATALOG_WHEEL_NUMBER
+#undef AF_CATALOG_WHEEL_FLAG
+    set_text(&row, "kind", wheel->official ? "official" : "community");
+    set_text(&row, "gpu", wheel->rocm ? "rocm" : "cuda");
+    set_text(&row, "evidence", wheel->listed ? "listed" : "matrix");
+    set_answer(&row, "valid_name", wheel->valid_name ? AF_UNKNOWN : AF_NO);
+    char *line = json_dumps(row.json, JSON_COMPACT);
+    if (line != NULL) {
+        af_text_add(rows, line);
+        af_text_add(rows, "\n");
+    }
+    bool good = line != NULL && !row.failed && !rows->failed;
+    af_mem_free(line);
+    json_decref(row.json);
+    return good ? ANYFLASH_OK : af_fail_memory(err);
+}
 
 #define NUMBER_MAX 9999
 #define SM_MAX 32
 
-/* What one reading carries along; `status` is the first failure. */
+/* State of one reading; `status` is the first failure. */
 struct reading {
     struct af_arena *arena;
     struct af_intern texts;
@@ -57,7 +134,7 @@ static const char *intern(struct reading *reading, const char *text)
     return NULL;
 }
 
-/* Letters that a terminal shows as they are: what af_text_quote() keeps. */
+/* Characters that a terminal shows unchanged: those that af_text_quote() keeps. */
 static bool is_plain(const char *text)
 {
     char quoted[AF_CATALOG_LINE_BYTES_MAX];
@@ -158,14 +235,14 @@ static bool read_numbers(struct reading *reading, struct af_catalog_wheel *wheel
     int16_t glibc_major;
     if (!split_numbers(wheel->torch, (int16_t *[3]){&wheel->torch_major, &wheel->torch_minor,
                                                     &wheel->torch_patch}))
-        return bad(reading, "torch", "is no version like 2.8 or 2.8.1");
+        return bad(reading, "torch", "is not a version like 2.8 or 2.8.1");
     if (!split_numbers(wheel->cuda,
                        (int16_t *[3]){&wheel->cuda_major, &wheel->cuda_minor, &unused}))
-        return bad(reading, "cuda", "is no version like 12 or 12.8");
+        return bad(reading, "cuda", "is not a version like 12 or 12.8");
     if (!split_numbers(wheel->glibc_min,
                        (int16_t *[3]){&glibc_major, &wheel->glibc_minor, &unused}) ||
         (wheel->glibc_min != NULL && (glibc_major != 2 || wheel->glibc_minor < 0)))
-        return bad(reading, "glibc_min", "is no version like 2.28");
+        return bad(reading, "glibc_min", "is not a version like 2.28");
     int64_t tag = -1;
     bool single = af_starts_with(wheel->python, "cp3") &&
                   af_parse_i64(wheel->python + 3, 0, NUMBER_MAX, &tag);
@@ -183,7 +260,7 @@ static bool read_sms(struct reading *reading, const json_t *row, const char *fie
     if (list == NULL || json_is_null(list))
         return true;
     if (!json_is_array(list) || json_array_size(list) == 0 || json_array_size(list) > SM_MAX)
-        return bad(reading, field, "is no list of compute capabilities");
+        return bad(reading, field, "is not a list of compute capabilities");
     for (size_t i = 0; good && i < json_array_size(list); i++) {
         int16_t major, minor, patch;
         const char *sm = json_string_value(json_array_get(list, i));
@@ -215,13 +292,13 @@ static bool read_version(struct reading *reading, struct af_catalog_wheel *wheel
     return true;
 }
 
-/* Names and addresses are handed to installers: nothing that reads as an option or path. */
+/* Names and addresses are passed to installers: none may read as an option or a path. */
 static bool check_handles(struct reading *reading, const struct af_catalog_wheel *wheel)
 {
     if (wheel->filename[0] == '-' || strpbrk(wheel->filename, "/\\ ") != NULL ||
         !af_ends_with(wheel->filename, ".whl"))
-        return bad(reading, "filename", "is no wheel's file name");
-    /* Without encryption only on this very machine: a server of one's own, or a test's. */
+        return bad(reading, "filename", "is not a wheel's file name");
+    /* Plain http only to this machine: a server of one's own, or a test's. */
     if (wheel->url != NULL && ((!af_starts_with(wheel->url, "https://") &&
                                 !af_starts_with(wheel->url, "http://127.0.0.1:")) ||
                                strpbrk(wheel->url, " \"'`$\\") != NULL))
@@ -319,7 +396,7 @@ static bool read_line(struct reading *reading, struct af_span line,
         return false;
     bool good;
     if (!json_is_object(row))
-        good = bad(reading, "", "the line is no JSON object");
+        good = bad(reading, "", "the line is not a JSON object");
     else if (reading->line == 1 && json_object_get(row, "catalog_date") != NULL)
         good = read_long(reading, row, "catalog_date", true, date);
     else

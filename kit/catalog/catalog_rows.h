@@ -1,10 +1,11 @@
 /*
- * catalog_rows.h: wheels from JSON lines, the form of data/wheels.jsonl. Used
- * when the program is built and when a newer catalog file is given.
+ * catalog_rows.h: wheels as JSON lines, the form of data/wheels.jsonl: read when the
+ * program is built and when a newer catalog file is given, written by the update.
  */
 #ifndef AF_KIT_CATALOG_CATALOG_ROWS_H
 #define AF_KIT_CATALOG_CATALOG_ROWS_H
 
+#include "kit/base/text.h"
 #include "kit/catalog/catalog.h"
 
 /*
@@ -17,6 +18,14 @@ enum anyflash_status af_catalog_rows_read(struct af_span bytes, const char *name
                                           struct af_arena *arena,
                                           const struct af_catalog_wheel **wheels_out,
                                           size_t *count_out, const char **date_out,
+                                          struct anyflash_error *err);
+
+/* Appends the first line: the date of the sources, as "2026-11-21". */
+void af_catalog_write_date(struct af_text *rows, const char *date);
+
+/* Appends one line. Reading it back gives the same wheel. Fails with NO_MEMORY only. */
+enum anyflash_status af_catalog_write_row(struct af_text *rows,
+                                          const struct af_catalog_wheel *wheel,
                                           struct anyflash_error *err);
 
 #endif

@@ -1,7 +1,4 @@
-/*
- * catalog_stored.c: writes and reads a catalog file of our own form. Called by
- * the update and by whoever loads a catalog.
- */
+/* catalog_stored.c: writes and reads the file of an updated catalog. */
 #include "kit/catalog/catalog_stored.h"
 
 #include <string.h>
@@ -57,7 +54,7 @@ static enum anyflash_status load(struct af_catalog *catalog, struct af_span file
     struct af_span bytes;
     make_head(head);
     if (file.len < HEAD_BYTES || memcmp(file.data, MAGIC, sizeof MAGIC - 1) != 0)
-        return af_fail(err, ANYFLASH_E_DATA, "'%s' is no catalog of anyflash", shown);
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' is not a catalog of anyflash", shown);
     if (memcmp(file.data, head, HEAD_BYTES) != 0)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        "'%s' was made by another version of anyflash", shown);

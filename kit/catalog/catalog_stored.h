@@ -1,10 +1,10 @@
 /*
- * catalog_stored.h: a catalog that was brought up to date, as a file: packed and
- * compressed as the embedded one is, so that loading it takes no longer.
+ * catalog_stored.h: an updated catalog as a file: packed and compressed like the
+ * embedded one, so that loading it is as fast.
  *
  * It starts with "AFU1" and the SHA-256 of the embedded catalog that it was made
- * from: a newer program, with a newer catalog of its own or other columns, does
- * not take it.
+ * from: a newer program, with a newer catalog of its own or other columns, rejects
+ * it.
  */
 #ifndef AF_KIT_CATALOG_CATALOG_STORED_H
 #define AF_KIT_CATALOG_CATALOG_STORED_H

@@ -16,7 +16,7 @@
 static enum anyflash_status no_listing(const char *name, const char *what,
                                        struct anyflash_error *err)
 {
-    return af_fail(err, ANYFLASH_E_DATA, "'%s' is no list of releases: %s", name, what);
+    return af_fail(err, ANYFLASH_E_DATA, "'%s' is not a list of releases: %s", name, what);
 }
 
 /* A flash-attn of some kind, by the name of its file. */
@@ -28,7 +28,7 @@ static bool is_ours(const struct af_wheel_name *wheel)
            af_starts_with(normal, PACKAGE_START);
 }
 
-/* A row that is being made; without memory it is no row. */
+/* row under construction; `json` is NULL after an allocation failure */
 struct row {
     json_t *json;
     bool failed;

@@ -1,10 +1,10 @@
 /*
- * listing.h: wheels from a page of a repository's releases, as GitHub's API
- * writes it, in the form of data/wheels.jsonl. Only what file names say is known
- * of them; the rest is for the proof.
+ * listing.h: wheels from a page of a repository's releases, as GitHub's API returns
+ * it, in the form of data/wheels.jsonl. Only what file names say is known of them; a
+ * proof shows the rest.
  *
- * Source: GitHub REST API, "List releases": an array of releases, each with
- * tag_name and assets, each of those with name, state and browser_download_url.
+ * Source: GitHub REST API, "List releases": an array of releases, each with tag_name
+ * and assets, each of those with name, state and browser_download_url.
  */
 #ifndef AF_KIT_CATALOG_LISTING_H
 #define AF_KIT_CATALOG_LISTING_H
@@ -27,8 +27,9 @@ struct af_listing_counts {
 };
 
 /*
- * Appends one row a line to `rows` and adds to *counts. `name` is for errors.
- * Fails with DATA when the page is not such a list, or a file lies elsewhere.
+ * Appends one row a line to `rows` and adds to *counts. `name` is for errors. Fails
+ * with DATA when the page is not such a list, or a file is not at the address of a
+ * release.
  */
 enum anyflash_status af_listing_read(struct af_span page, const char *name,
                                      const struct af_listing_source *source,

@@ -1,18 +1,305 @@
 /*
- * query.c: which wheels a query is about, and in which order they are shown.
- * The words are read in query_words.c.
+ * query.c: reads the words of `anyflash find`, and says which wheels match them, in
+ * which order. A word is KEY OPERATOR VALUE, or text that must occur in the file
+ * name.
  *
  * What a wheel does not say matches nothing, with one exception: pure Python
  * wheels are bound to no torch, CUDA, ABI, GPU or glibc.
  */
-#include "kit/catalog/query_word.h"
+#include "kit/catalog/query.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "kit/base/sort.h"
 #include "kit/base/text.h"
 #include "kit/formats/tags.h"
+#include "kit/formats/version.h"
 
-#include <stdlib.h>
-#include <string.h>
+#define AF_QUERY_PARTS_MAX 3
+
+enum af_query_key {
+    AF_QUERY_TORCH,
+    AF_QUERY_PYTHON,
+    AF_QUERY_CUDA,
+    AF_QUERY_ABI,
+    AF_QUERY_PLATFORM,
+    AF_QUERY_PACKAGE,
+    AF_QUERY_VERSION,
+    AF_QUERY_SOURCE,
+    AF_QUERY_SM,
+    AF_QUERY_GLIBC,
+    AF_QUERY_GPU,
+    AF_QUERY_KEY_COUNT,
+    AF_QUERY_FREE = AF_QUERY_KEY_COUNT /* text of the file name */
+};
+
+enum af_query_operator {
+    AF_QUERY_IS,
+    AF_QUERY_IS_NOT,
+    AF_QUERY_AT_LEAST,
+    AF_QUERY_AT_MOST,
+    AF_QUERY_ABOVE,
+    AF_QUERY_BELOW
+};
+
+struct af_query_word {
+    enum af_query_key key;
+    enum af_query_operator operator;
+    const char *text;              /* the value; of a version: its specifier */
+    int parts[AF_QUERY_PARTS_MAX]; /* of numbers, "12.8" */
+    int part_count;
+    bool free_threaded;    /* of python, "3.13t" */
+    enum af_answer answer; /* of abi */
+};
+
+#define WORD_BYTES_MAX 256
+#define KEYS_TEXT_BYTES 160
+
+enum kind { NUMBERS, PYTHON, SM, ANSWER, TEXT, VERSION };
+
+static const struct {
+    const char *name;
+    enum kind kind;
+    bool ordered; /* takes <, <=, >, >= */
+} keys[AF_QUERY_KEY_COUNT] = {
+    [AF_QUERY_TORCH] = {"torch", NUMBERS, true},
+    [AF_QUERY_PYTHON] = {"python", PYTHON, false},
+    [AF_QUERY_CUDA] = {"cuda", NUMBERS, true},
+    [AF_QUERY_ABI] = {"abi", ANSWER, false},
+    [AF_QUERY_PLATFORM] = {"platform", TEXT, false},
+    [AF_QUERY_PACKAGE] = {"package", TEXT, false},
+    [AF_QUERY_VERSION] = {"version", VERSION, true},
+    [AF_QUERY_SOURCE] = {"source", TEXT, false},
+    [AF_QUERY_SM] = {"sm", SM, false},
+    [AF_QUERY_GLIBC] = {"glibc", NUMBERS, true},
+    [AF_QUERY_GPU] = {"gpu", TEXT, false},
+};
+
+/* Longer operators stand before those that they start with. */
+static const struct {
+    const char *text;
+    enum af_query_operator operator;
+} operators[] = {
+    {"!=", AF_QUERY_IS_NOT}, {">=", AF_QUERY_AT_LEAST}, {"<=", AF_QUERY_AT_MOST},
+    {"=", AF_QUERY_IS},      {">", AF_QUERY_ABOVE},     {"<", AF_QUERY_BELOW},
+};
+
+/* One word on its way to being parsed. */
+struct input {
+    const char *word;
+    struct af_arena *arena;
+    struct anyflash_error *err;
+};
+
+static enum anyflash_status refuse(const struct input *input, const char *problem)
+{
+    char shown[80];
+    af_text_quote(shown, sizeof shown, input->word, strlen(input->word));
+    return af_fail(input->err, ANYFLASH_E_ARGUMENT, "'%s': %s", shown, problem);
+}
+
+static enum anyflash_status refuse_key(const struct input *input)
+{
+    char problem[64 + KEYS_TEXT_BYTES] = "no such key; keys are";
+    for (size_t i = 0; i < AF_QUERY_KEY_COUNT; i++) {
+        size_t used = strlen(problem);
+        snprintf(problem + used, sizeof problem - used, "%s %s", i == 0 ? "" : ",",
+                 keys[i].name);
+    }
+    return refuse(input, problem);
+}
+
+/* "12.8" as parts; false when it is anything else. */
+static bool read_parts(const char *value, struct af_query_word *word)
+{
+    struct af_version version;
+    if (value[strspn(value, "0123456789.")] != '\0' ||
+        !af_version_parse(value, strlen(value), &version) ||
+        version.release_count > AF_QUERY_PARTS_MAX)
+        return false;
+    for (int i = 0; i < version.release_count; i++) {
+        if (version.release[i] > INT16_MAX)
+            return false;
+        word->parts[i] = (int)version.release[i];
+    }
+    word->part_count = version.release_count;
+    return true;
+}
+
+/* "3.12", "3.13t", "cp312", "cp313t", "3". */
+static bool read_python(const struct input *input, const char *value,
+                        struct af_query_word *word)
+{
+    size_t len = strlen(value);
+    word->free_threaded = len > 1 && value[len - 1] == 't';
+    char *text = af_arena_text_n(input->arena, value, len - word->free_threaded);
+    if (text == NULL)
+        return true; /* the arena has failed; said at the end */
+    if (af_starts_with(text, "cp") && strchr(text, '.') == NULL && strlen(text) > 3)
+        text = af_arena_format(input->arena, "%c.%s", text[2], text + 3);
+    return text == NULL || (read_parts(text, word) && word->part_count <= 2);
+}
+
+/* "9.0", "90", "sm_90", "sm90": the last digit is the minor. */
+static bool read_sm(const char *value, struct af_query_word *word)
+{
+    int64_t digits;
+    if (af_starts_with(value, "sm"))
+        value += value[2] == '_' ? 3 : 2;
+    if (af_parse_i64(value, 20, 999, &digits)) {
+        word->parts[0] = (int)(digits / 10);
+        word->parts[1] = (int)(digits % 10);
+        word->part_count = 2;
+        return true;
+    }
+    return read_parts(value, word) && word->part_count == 2;
+}
+
+static bool read_answer(const char *value, struct af_query_word *word)
+{
+    static const struct {
+        const char *text;
+        enum af_answer answer;
+    } answers[] = {{"true", AF_YES}, {"false", AF_NO}, {"unknown", AF_UNKNOWN}};
+    for (size_t i = 0; i < AF_COUNT(answers); i++) {
+        if (af_equal_fold(answers[i].text, value)) {
+            word->answer = answers[i].answer;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The value as a specifier; "2.8" alone is every 2.8.x, "2.8.3" is itself. */
+static bool read_version(const struct input *input, const char *value,
+                         struct af_query_word *word)
+{
+    static const char *const signs[] = {
+        [AF_QUERY_IS] = "==",      [AF_QUERY_IS_NOT] = "!=", [AF_QUERY_AT_LEAST] = ">=",
+        [AF_QUERY_AT_MOST] = "<=", [AF_QUERY_ABOVE] = ">",   [AF_QUERY_BELOW] = "<",
+    };
+    struct af_version version;
+    bool exact = word->operator== AF_QUERY_IS || word->operator== AF_QUERY_IS_NOT;
+    bool plain = af_version_parse(value, strlen(value), &version);
+    bool any_below = exact && plain && version.release_count <= 2 &&
+                     !af_version_is_prerelease(&version) && version.post < 0 &&
+                     version.local[0] == '\0';
+    if (strchr(value, ',') != NULL)
+        return false;
+    word->text = af_arena_format(input->arena, "%s%s%s", signs[word->operator], value,
+                                 any_below ? ".*" : "");
+    af_version_parse("0", 1, &version);
+    return word->text == NULL || af_specifier_contains(word->text, &version) != AF_UNKNOWN;
+}
+
+static enum anyflash_status read_value(const struct input *input, const char *value,
+                                       struct af_query_word *word)
+{
+    word->text = af_arena_text(input->arena, value);
+    switch (keys[word->key].kind) {
+    case NUMBERS:
+        return read_parts(value, word)
+                   ? ANYFLASH_OK
+                   : refuse(input, "the value is not a number like 12 or 12.8");
+    case PYTHON:
+        return read_python(input, value, word)
+                   ? ANYFLASH_OK
+                   : refuse(input, "the value is not a Python version like 3.12 or 3.13t");
+    case SM:
+        return read_sm(value, word) ? ANYFLASH_OK
+                                    : refuse(input, "the value is not a GPU like 9.0 or sm_90");
+    case ANSWER:
+        return read_answer(value, word)
+                   ? ANYFLASH_OK
+                   : refuse(input, "the value is not one of true, false, unknown");
+    case VERSION:
+        return read_version(input, value, word)
+                   ? ANYFLASH_OK
+                   : refuse(input, "the value is not a version like 2.8 or 2.8.3.post1");
+    case TEXT:
+        break;
+    }
+    return ANYFLASH_OK;
+}
+
+static bool find_key(const char *text, size_t len, enum af_query_key *key_out)
+{
+    for (size_t i = 0; i < AF_QUERY_KEY_COUNT; i++) {
+        if (strlen(keys[i].name) == len && strncasecmp(keys[i].name, text, len) == 0) {
+            *key_out = (enum af_query_key)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The operator at `at`; its length, or 0. */
+static size_t find_operator(const char *at, enum af_query_operator *operator_out)
+{
+    for (size_t i = 0; i < AF_COUNT(operators); i++) {
+        if (af_starts_with(at, operators[i].text)) {
+            *operator_out = operators[i].operator;
+            return strlen(operators[i].text);
+        }
+    }
+    return 0;
+}
+
+/* Why the key does not take the operator, or NULL. */
+static const char *operator_problem(const struct af_query_word *word)
+{
+    if (word->operator== AF_QUERY_IS || word->operator== AF_QUERY_IS_NOT)
+        return NULL;
+    if (!keys[word->key].ordered)
+        return "this key takes = and != only";
+    return NULL;
+}
+
+static enum anyflash_status read_word(const struct input *input, struct af_query_word *word)
+{
+    size_t key_len = strcspn(input->word, "=!<>");
+    const char *at = input->word + key_len;
+    word->key = AF_QUERY_FREE;
+    if (strlen(input->word) > WORD_BYTES_MAX)
+        return refuse(input, "the word is too long");
+    if (*input->word == '\0')
+        return refuse(input, "an empty word");
+    if (*at == '\0') {
+        word->text = af_arena_text(input->arena, input->word);
+        return ANYFLASH_OK;
+    }
+    if (!find_key(input->word, key_len, &word->key))
+        return refuse_key(input);
+    size_t len = find_operator(at, &word->operator);
+    if (len == 0)
+        return refuse(input, "operators are =, !=, <, <=, >, >=");
+    if (operator_problem(word) != NULL)
+        return refuse(input, operator_problem(word));
+    if (at[len] == '\0')
+        return refuse(input, "the value is missing");
+    return read_value(input, at + len, word);
+}
+
+enum anyflash_status af_query_parse(const char *const *words, size_t word_count,
+                                    struct af_arena *arena, struct af_query *query_out,
+                                    struct anyflash_error *err)
+{
+    if (word_count > AF_QUERY_WORDS_MAX)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "more than %d words", AF_QUERY_WORDS_MAX);
+    struct af_query_word *parsed = af_arena_array(arena, word_count, sizeof *parsed);
+    for (size_t i = 0; parsed != NULL && i < word_count; i++) {
+        struct input input = {words[i], arena, err};
+        enum anyflash_status status = read_word(&input, &parsed[i]);
+        if (status != ANYFLASH_OK)
+            return status;
+    }
+    if (arena->failed)
+        return af_fail_memory(err);
+    *query_out = (struct af_query){parsed, word_count};
+    return ANYFLASH_OK;
+}
 
 static bool is_pure(const struct af_catalog_wheel *wheel)
 {
@@ -44,8 +331,6 @@ static bool holds_order(enum af_query_operator operator, int order)
         return order > 0;
     case AF_QUERY_BELOW:
         return order < 0;
-    case AF_QUERY_COMPATIBLE:
-        break;
     }
     return false;
 }

@@ -2,7 +2,7 @@
  * query.h: the language of `anyflash find`: words that all must hold.
  *
  * "torch=2.9 python=3.12 cuda=12 abi=true platform=linux_x86_64 version>=2.8" or
- * a free word that must occur in the file name. af_query_key() lists the keys.
+ * a word without a key, which must occur in the file name.
  *
  * A number matches what begins with it: torch=2.9 is 2.9 and 2.9.1; and what is
  * said less exactly: cuda=12.8 is also 12. What a name does not say matches
@@ -15,8 +15,7 @@
 
 #define AF_QUERY_WORDS_MAX 64
 
-/* One parsed word; see query_word.h. */
-struct af_query_word;
+struct af_query_word; /* one parsed word */
 
 /* Texts belong to the arena that was passed to af_query_parse(). */
 struct af_query {
@@ -41,9 +40,5 @@ enum anyflash_status af_query_run(const struct af_query *query,
                                   const struct af_catalog *catalog, struct af_arena *arena,
                                   const struct af_catalog_wheel *const **wheels_out,
                                   size_t *count_out, struct anyflash_error *err);
-
-/* The keys, in table order, each with one line of help; NULL past the last. */
-const char *af_query_key(size_t index);
-const char *af_query_key_help(size_t index);
 
 #endif

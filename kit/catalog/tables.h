@@ -1,10 +1,10 @@
 /*
- * tables.h: what is known about torch releases, CUDA toolkits, flash-attn
- * releases and the wheels that do not do what their name says.
+ * tables.h: what is known about torch releases, CUDA toolkits, flash-attn releases,
+ * and wheels that do not do what their name says.
  *
- * The data is data/torch.json, cuda.json, flash_attn_releases.json and
- * traps.json, each row with source and date; embedded at build time. Texts and
- * lists belong to the tables. NULL and -1 are unknown.
+ * The data is data/torch.json, cuda.json, flash_attn_releases.json and traps.json,
+ * each row with source and date; embedded at build time. Texts and lists belong to
+ * the tables. NULL and -1 are unknown.
  */
 #ifndef AF_KIT_CATALOG_TABLES_H
 #define AF_KIT_CATALOG_TABLES_H
@@ -79,7 +79,7 @@ struct af_catalog_flash_release {
     const char *date;
     const char *python_requires;  /* ">=3.9" */
     const char *nvcc_min;         /* "11.7" */
-    const char *gpu_check;        /* what its own code demands of a GPU, in words */
+    const char *gpu_check;        /* what its own code requires of a GPU, in words */
     const char *archs;            /* default of FLASH_ATTN_CUDA_ARCHS; NULL: has none */
     struct af_words sm_cuda128;   /* default targets of a build with nvcc 12.8 or newer */
     struct af_words sm_cuda124;   /* the same with an older one */
@@ -89,9 +89,9 @@ struct af_catalog_flash_release {
     int wheels_published;
 };
 
-/* What a trap does to the wheels it matches; `value` holds the figure. */
+/* What is wrong with the wheels that the trap matches; `value` is the detail. */
 enum af_trap_effect {
-    AF_TRAP_NOTE,           /* the reader should know; value NULL */
+    AF_TRAP_NOTE,           /* a note for the user; value NULL */
     AF_TRAP_ABI,            /* really has the C++ ABI "true" or "false" */
     AF_TRAP_GLIBC,          /* really needs glibc `value` */
     AF_TRAP_SM_MAX,         /* refuses GPUs above SM `value` in its own code */
@@ -101,7 +101,7 @@ enum af_trap_effect {
     AF_TRAP_NOT_INSTALLABLE /* installers refuse the file as it is */
 };
 
-/* Wheels that lie. NULL and empty conditions match every wheel. */
+/* Wheels whose name or tags are wrong. NULL and empty conditions match every wheel. */
 struct af_trap {
     const char *id;     /* unique row name */
     const char *reason; /* text id of reason.h */

@@ -67,8 +67,8 @@ uint64_t af_catalog_torch_symbols_in(const struct af_catalog_torch_symbols *symb
                                      const char *name);
 
 /*
- * The build that stands for a torch, which the table may hold or not. Where it
- * is another one, `note` says so and why it may stand for it.
+ * The build used for a torch that the table may or may not have. If it is another
+ * build, `note` says so and why it can be used.
  */
 struct af_catalog_torch_choice {
     const struct af_catalog_symbol_build
@@ -83,13 +83,12 @@ struct af_catalog_torch_choice {
 };
 
 /*
- * Chooses for `version` ("2.9.1+cu128"; without local part the build that the
- * Python package index has; "2.9": its newest patch release). Another patch
- * release of the minor may stand for one that is not there; another minor may
- * not. Another CUDA variant's torch libraries may, with the CUDA libraries of a
- * build that has that CUDA version, or that major. A ROCm build, a pre-release
- * and what is no version have no build. Texts are in `arena`. Fails with
- * NO_MEMORY only.
+ * Chooses the build for `version` ("2.9.1+cu128"; without local part the build on
+ * the Python package index; "2.9": its newest patch release). Another patch release
+ * of the minor can be used instead of a missing one; another minor cannot. The torch
+ * libraries of another CUDA variant can be used, with the CUDA libraries of a build
+ * that has that CUDA version, or that major. ROCm builds, pre-releases and invalid
+ * versions have no build. Texts are in `arena`. Fails with NO_MEMORY only.
  */
 enum anyflash_status af_catalog_torch_symbols_choose(
     const struct af_catalog_torch_symbols *symbols, const char *version, const char *platform,

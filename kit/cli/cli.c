@@ -13,7 +13,7 @@
 #include "kit/build/governor/compiler_wrapper.h"
 #include "kit/cli/commands.h"
 #include "kit/cli/environment_change.h"
-#include "kit/system/progress.h"
+#include "kit/system/interrupt.h"
 
 #define AF_COMMAND(id, name, listed, arguments, line, doc) af_cmd_##name,
 static enum anyflash_status (*const command_functions[])(struct af_cli *, enum af_exit *,

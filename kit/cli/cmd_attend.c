@@ -6,12 +6,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "kit/base/json.h"
 #include "kit/cli/commands.h"
-#include "kit/cli/file_output.h"
-#include "kit/cli/json_parts.h"
 #include "kit/cli/numbers.h"
 #include "kit/formats/npy.h"
 #include "kit/system/file.h"
+#include "kit/system/output.h"
 
 #define ROLES 3
 #define SHOWN_BYTES 160
@@ -313,13 +313,25 @@ static enum anyflash_status compute(struct attend *attend, struct anyflash_error
     return status;
 }
 
+static enum anyflash_status write_array(struct af_arena *arena, const char *path,
+                                        const struct af_npy_array *array,
+                                        struct anyflash_error *err)
+{
+    char head[AF_NPY_WRITTEN_BYTES_MAX];
+    const struct af_span pieces[] = {
+        {head, af_npy_head(array, head)},
+        {(const char *)array->data, array->len},
+    };
+    return af_file_write(arena, path, pieces, AF_COUNT(pieces), err);
+}
+
 static enum anyflash_status write_outputs(struct af_cli *cli, const struct attend *attend,
                                           struct anyflash_error *err)
 {
     enum anyflash_status status =
-        af_cli_npy_write(&cli->arena, value_of(cli, AF_OPTION_OUTPUT), &attend->o, err);
+        write_array(&cli->arena, value_of(cli, AF_OPTION_OUTPUT), &attend->o, err);
     if (status == ANYFLASH_OK && attend->lse_memory != NULL)
-        status = af_cli_npy_write(&cli->arena, value_of(cli, AF_OPTION_LSE), &attend->lse, err);
+        status = write_array(&cli->arena, value_of(cli, AF_OPTION_LSE), &attend->lse, err);
     return status;
 }
 
@@ -330,7 +342,7 @@ static json_t *json_file(struct af_cli *cli, enum af_option_id id,
     if (!af_option_given(&cli->options, id))
         return json_null();
     for (size_t i = 0; i < array->dim_count; i++)
-        shape = af_cli_json_append(shape, json_integer(array->dims[i]));
+        shape = af_json_append(shape, json_integer(array->dims[i]));
     return json_pack("{s:s, s:s, s:o}", "file",
                      af_text_scrub(&cli->arena, value_of(cli, id), 4096), "dtype",
                      af_npy_element_text(array->element), "shape", shape);

@@ -10,9 +10,8 @@
 
 #include "kit/cli/config_job.h"
 #include "kit/cli/diff.h"
-#include "kit/cli/json_parts.h"
 #include "kit/cli/page.h"
-#include "kit/cli/wheel_file.h"
+#include "kit/fit/fit_json.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 
@@ -197,13 +196,13 @@ static json_t *pins_json(const struct af_config_lock *lock)
     json_t *list = json_array();
     for (size_t i = 0; i < lock->pin_count; i++) {
         const struct af_pin *pin = &lock->pins[i];
-        list = af_cli_json_append(
-            list, json_pack("{s:s, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "version", pin->version,
-                            "filename", af_cli_json_text(pin->file), "url",
-                            af_cli_json_text(pin->url), "path", af_cli_json_text(pin->path),
-                            "sha256", af_cli_json_text(pin->facts.sha256), "marker",
-                            pin->marker, "torch", af_cli_json_text(pin->torch), "machine",
-                            af_fit_json_machine(pin->machine)));
+        list = af_json_append(
+            list,
+            json_pack("{s:s, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "version", pin->version,
+                      "filename", af_json_text(pin->file), "url", af_json_text(pin->url),
+                      "path", af_json_text(pin->path), "sha256",
+                      af_json_text(pin->facts.sha256), "marker", pin->marker, "torch",
+                      af_json_text(pin->torch), "machine", af_fit_json_machine(pin->machine)));
     }
     return list;
 }
@@ -212,10 +211,10 @@ static json_t *checks_json(const struct config *config)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < config->check_count; i++)
-        list = af_cli_json_append(list, json_pack("{s:o, s:s, s:s}", "answer",
-                                                  af_cli_json_answer(config->checks[i].answer),
-                                                  "what", config->checks[i].what, "evidence",
-                                                  config->checks[i].evidence));
+        list = af_json_append(list, json_pack("{s:o, s:s, s:s}", "answer",
+                                              af_json_answer(config->checks[i].answer), "what",
+                                              config->checks[i].what, "evidence",
+                                              config->checks[i].evidence));
     return list;
 }
 
@@ -223,7 +222,7 @@ static json_t *notes_json(const struct af_config_lock *lock)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < lock->note_count; i++)
-        list = af_cli_json_append(list, json_string(lock->notes[i]));
+        list = af_json_append(list, json_string(lock->notes[i]));
     return list;
 }
 
@@ -234,12 +233,11 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct config *
     json_t *text = config->made.data == NULL
                        ? json_null()
                        : json_stringn(config->made.data, config->made.len);
-    json_t *json =
-        json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o, s:o}", "schema",
-                  "anyflash-config/1", "kind", config->kind->name, "file", job->shown, "pins",
-                  pins_json(job->lock), "marker", af_cli_json_text(job->lock->marker), "text",
-                  text, "changed", config->is_changed, "written", config->is_written, "checks",
-                  checks_json(config), "notes", notes_json(job->lock));
+    json_t *json = json_pack(
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o, s:o}", "schema", "anyflash-config/1",
+        "kind", config->kind->name, "file", job->shown, "pins", pins_json(job->lock), "marker",
+        af_json_text(job->lock->marker), "text", text, "changed", config->is_changed, "written",
+        config->is_written, "checks", checks_json(config), "notes", notes_json(job->lock));
     return af_cli_json_take(cli, json, err);
 }
 
@@ -286,8 +284,7 @@ static enum anyflash_status refuse(struct af_cli *cli, const struct config *conf
         return af_cli_json_take(cli,
                                 json_pack("{s:s, s:s, s:n, s:s, s:o}", "schema",
                                           "anyflash-config/1", "kind", config->kind->name,
-                                          "text", "reason", reason, "hint",
-                                          af_cli_json_text(hint)),
+                                          "text", "reason", reason, "hint", af_json_text(hint)),
                                 err);
     fprintf(stderr, "no: %s\n", reason);
     if (hint != NULL)

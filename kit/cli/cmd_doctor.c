@@ -6,8 +6,9 @@
 
 #include "kit/cli/decision_view.h"
 #include "kit/cli/facts_view.h"
-#include "kit/cli/json_parts.h"
 #include "kit/doctor/doctor.h"
+#include "kit/fit/fit_json.h"
+#include "kit/plan/plan_answer.h"
 #include "kit/plan/saved.h"
 
 /* Notes beyond these are only counted, unless --verbose. */
@@ -35,11 +36,11 @@ static void view_findings(struct af_page *page, const struct doctor *doctor, boo
     for (size_t i = 0; i < shown; i++) {
         const struct af_finding *finding = &doctor->findings[i];
         char lead[16];
-        enum af_severity severity = af_cause_severity(finding->cause);
+        enum af_severity severity = af_reason_severity(finding->cause);
         snprintf(lead, sizeof lead, "  %s", af_severity_text(severity));
         af_page_add(page, FINDING_COLUMNS, lead,
                     severity == AF_SEVERITY_BROKEN ? AF_TONE_BAD : AF_TONE_PLAIN,
-                    af_cause_message(finding->cause));
+                    af_reason_finding(finding->cause));
         if (finding->detail != NULL && finding->detail[0] != '\0')
             af_page_add(page, FINDING_COLUMNS, "", AF_TONE_PLAIN, finding->detail);
         if (finding->hint != NULL)
@@ -99,7 +100,7 @@ static void view_next(struct af_page *page, const struct doctor *doctor, struct 
         af_page_add(page, 2, "  ", AF_TONE_PLAIN,
                     doctor->next.finding->hint != NULL
                         ? doctor->next.finding->hint
-                        : af_cause_message(doctor->next.finding->cause));
+                        : af_reason_finding(doctor->next.finding->cause));
         return;
     case AF_NEXT_NO_WAY:
         view_no_way(page, &doctor->answer.decision);
@@ -150,12 +151,12 @@ static json_t *findings_json(const struct doctor *doctor)
     json_t *list = json_array();
     for (size_t i = 0; i < doctor->count; i++) {
         const struct af_finding *finding = &doctor->findings[i];
-        list = af_cli_json_append(
-            list, json_pack("{s:s, s:s, s:s, s:o, s:o}", "id", af_cause_text_id(finding->cause),
-                            "severity", af_severity_text(af_cause_severity(finding->cause)),
-                            "message", af_cause_message(finding->cause), "detail",
-                            af_cli_json_text(finding->detail), "hint",
-                            af_cli_json_text(finding->hint)));
+        list = af_json_append(
+            list,
+            json_pack("{s:s, s:s, s:s, s:o, s:o}", "id", af_reason_text_id(finding->cause),
+                      "severity", af_severity_text(af_reason_severity(finding->cause)),
+                      "message", af_reason_finding(finding->cause), "detail",
+                      af_json_text(finding->detail), "hint", af_json_text(finding->hint)));
     }
     return list;
 }
@@ -164,11 +165,11 @@ static json_t *next_json(const struct doctor *doctor, struct af_arena *arena)
 {
     static const char *const kinds[] = {"nothing", "finding", "plan", "no-way"};
     const struct af_finding *finding = doctor->next.finding;
-    return json_pack(
-        "{s:s, s:o, s:o}", "kind", kinds[doctor->next.kind], "finding",
-        af_cli_json_text(finding != NULL ? af_cause_text_id(finding->cause) : NULL), "steps",
-        doctor->answer.has_plan ? af_plan_steps_json(&doctor->answer.plan, arena)
-                                : json_array());
+    return json_pack("{s:s, s:o, s:o}", "kind", kinds[doctor->next.kind], "finding",
+                     af_json_text(finding != NULL ? af_reason_text_id(finding->cause) : NULL),
+                     "steps",
+                     doctor->answer.has_plan ? af_plan_steps_json(&doctor->answer.plan, arena)
+                                             : json_array());
 }
 
 static enum anyflash_status write_json(struct af_cli *cli, const struct doctor *doctor,
@@ -180,7 +181,7 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct doctor *
         af_fit_json_machine(patient(doctor)), "facts", af_cli_facts_json(patient(doctor)),
         "findings", findings_json(doctor), "decision", af_fit_json_decision(decision), "rungs",
         af_fit_json_rungs(decision), "next", next_json(doctor, &cli->arena), "catalog",
-        af_cli_json_catalog(&doctor->inputs.catalog));
+        af_fit_json_catalog(&doctor->inputs.catalog));
     return af_cli_json_take(cli, json, err);
 }
 

@@ -1,10 +1,152 @@
 /*
- * cmd_help.c: `anyflash help [COMMAND]`: the overview, or one command's help.
+ * cmd_help.c: `anyflash help [COMMAND]`: the overview, one command's help, or the
+ * source of the man page, out of the tables of commands and options.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "kit/cli/commands.h"
-#include "kit/cli/manual.h"
+#include "kit/cli/page.h"
+
+#define HELP_INDENT 26
+
+static void add_option(struct af_page *page, const struct af_option_row *option)
+{
+    char lead[HELP_INDENT + 64];
+    char letter[8] = "    ";
+    if (option->letter != 0)
+        snprintf(letter, sizeof letter, "-%c, ", option->letter);
+    snprintf(lead, sizeof lead, "  %s--%s%s%s", letter, option->name,
+             option->argument != NULL ? " " : "",
+             option->argument != NULL ? option->argument : "");
+    if (strlen(lead) + 2 > HELP_INDENT) {
+        af_text_format(page->out, "%s\n", lead);
+        lead[0] = '\0';
+    }
+    af_page_add(page, HELP_INDENT, lead, AF_TONE_PLAIN, option->help);
+}
+
+static void add_group(struct af_page *page, enum af_command_id command,
+                      enum af_option_group group, const char *heading)
+{
+    bool is_first = true;
+    for (size_t id = 0; id < AF_OPTION_COUNT; id++) {
+        const struct af_option_row *option = &af_option_rows[id];
+        if (option->group != group || (option->commands & (1u << command)) == 0)
+            continue;
+        if (is_first)
+            af_text_format(page->out, "\n%s:\n", heading);
+        is_first = false;
+        add_option(page, option);
+    }
+}
+
+enum anyflash_status af_options_help(enum af_command_id command, struct af_text *out,
+                                     struct anyflash_error *err)
+{
+    struct af_page page = {out, AF_HELP_COLUMNS, false};
+    const struct af_command_row *row = &af_command_rows[command];
+    af_text_format(out, "usage: anyflash %s [OPTION...]%s%s\n\n", row->name,
+                   row->arguments[0] != '\0' ? " " : "", row->arguments);
+    af_page_add(&page, 0, "", AF_TONE_PLAIN, row->doc);
+    add_group(&page, command, AF_CLI_GROUP_OWN, "Options");
+    add_group(&page, command, AF_CLI_GROUP_MACHINE, "The machine and the catalog");
+    add_group(&page, command, AF_CLI_GROUP_OUTPUT, "Output");
+    return out->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
+/* Text with what troff would take for commands defused. */
+static void add_troff(struct af_text *out, const char *text)
+{
+    bool at_start = true;
+    for (const char *at = text; *at != '\0'; at++) {
+        if (at_start && (*at == '.' || *at == '\''))
+            af_text_add(out, "\\&");
+        at_start = *at == '\n';
+        if (*at == '\\')
+            af_text_add(out, "\\e");
+        else if (*at == '-')
+            af_text_add(out, "\\-");
+        else if (at[0] == '\n' && at[1] == '\n')
+            af_text_add(out, "\n.PP");
+        else
+            af_text_add_n(out, at, 1);
+    }
+    af_text_add(out, "\n");
+}
+
+static void add_commands(struct af_text *out)
+{
+    for (size_t i = 0; i < AF_COMMAND_COUNT; i++) {
+        const struct af_command_row *row = &af_command_rows[i];
+        if (!row->listed)
+            continue;
+        af_text_format(out, ".SS \"%s %s\"\n", row->name, row->arguments);
+        add_troff(out, row->doc);
+    }
+}
+
+static void add_option_commands(struct af_text *out, const struct af_option_row *option)
+{
+    if (option->commands == AF_ON_ALL)
+        return;
+    const char *separator = "Commands: ";
+    for (size_t i = 0; i < AF_COMMAND_COUNT; i++) {
+        if ((option->commands & (1u << i)) == 0 || !af_command_rows[i].listed)
+            continue;
+        af_text_format(out, "%s%s", separator, af_command_rows[i].name);
+        separator = ", ";
+    }
+    af_text_add(out, ".\n");
+}
+
+static void add_manual_option(struct af_text *out, const struct af_option_row *option)
+{
+    af_text_add(out, ".TP\n");
+    if (option->letter != 0)
+        af_text_format(out, "\\fB\\-%c\\fR, ", option->letter);
+    af_text_add(out, "\\fB\\-\\-");
+    for (const char *at = option->name; *at != '\0'; at++)
+        af_text_add(out, *at == '-' ? "\\-" : (const char[]){*at, '\0'});
+    af_text_add(out, "\\fR");
+    if (option->argument != NULL)
+        af_text_format(out, "=\\fI%s\\fR", option->argument);
+    af_text_add(out, "\n");
+    add_troff(out, option->help);
+    af_text_add(out, ".br\n");
+    add_option_commands(out, option);
+}
+
+static void add_manual(struct af_text *out)
+{
+    af_text_format(out, ".TH ANYFLASH 1 \"\" \"anyflash %s\" \"User Commands\"\n",
+                   anyflash_version_text());
+    af_text_add(out,
+                ".SH NAME\nanyflash \\- the flash\\-attn that fits this machine, and why\n"
+                ".SH SYNOPSIS\n.B anyflash\n[\\fICOMMAND\\fR] [\\fIOPTION\\fR...] "
+                "[\\fIWORD\\fR...]\n"
+                ".SH DESCRIPTION\n"
+                "Reads the facts of this machine and its Python environment from files, "
+                "compares them with every published wheel of flash\\-attn, and prints what "
+                "fits, what does not and why, and the steps to take. Nothing is installed or "
+                "changed, torch is never imported, and no network is used unless asked.\n"
+                "Without a command it is \\fBanyflash doctor\\fR.\n"
+                ".SH COMMANDS\n");
+    add_commands(out);
+    af_text_add(out, ".SH OPTIONS\n");
+    for (size_t id = 0; id < AF_OPTION_COUNT; id++)
+        if (af_option_rows[id].group != AF_CLI_GROUP_HIDDEN)
+            add_manual_option(out, &af_option_rows[id]);
+    af_text_add(out, ".SH EXIT STATUS\n"
+                     ".TP\n0\nyes, or done\n.TP\n1\nthe answer is no\n"
+                     ".TP\n2\nthe command line is wrong\n"
+                     ".TP\n3\na file, the system or the network failed\n"
+                     ".TP\n4\na bug of this program\n.TP\n130\ninterrupted\n"
+                     ".SH ENVIRONMENT\n"
+                     ".TP\n.B ANYFLASH_CATALOG\na catalog file to read in place of the "
+                     "embedded one\n"
+                     ".TP\n.B NO_COLOR\nwhen set, no colour is used\n");
+}
 
 static void add_overview(struct af_text *out)
 {
@@ -13,7 +155,7 @@ static void add_overview(struct af_text *out)
                      "Commands:\n");
     for (size_t i = 0; i < AF_COMMAND_COUNT; i++)
         if (af_command_rows[i].listed)
-            af_text_format(out, "  %-9s %s\n", af_command_rows[i].name,
+            af_text_format(out, "  %-10s %s\n", af_command_rows[i].name,
                            af_command_rows[i].line);
     af_text_add(out, "\nExamples:\n"
                      "  anyflash                                what is here, and what to do\n"
@@ -32,7 +174,7 @@ enum anyflash_status af_cmd_help(struct af_cli *cli, enum af_exit *exit_out,
     (void)exit_out;
     const struct af_word_list *words = &cli->options.words;
     if (af_option_given(&cli->options, AF_OPTION_MAN)) {
-        af_manual_page(&cli->out);
+        add_manual(&cli->out);
         return af_cli_finish(cli, err);
     }
     if (words->count == 0) {

@@ -1,8 +1,212 @@
 /*
- * cmd_inspect.c: `anyflash inspect WHAT`: proves each extension of it against
- * the libraries that a Python process would have there.
+ * cmd_inspect.c: `anyflash inspect WHAT`: opens it, works out which libraries a
+ * Python process would have there, and proves each extension against them.
  */
 #include "kit/cli/inspect_view.h"
+
+#include <string.h>
+
+#include "kit/base/url.h"
+#include "kit/system/file.h"
+
+#define STARTS_MAX 32u /* starts that are kept of what is far away */
+
+const struct af_machine *af_inspection_machine(const struct af_inspection *inspection)
+{
+    return inspection->machines.pointers[0];
+}
+
+static enum anyflash_status open_prover(struct af_cli *cli, struct af_inspection *inspection,
+                                        struct anyflash_error *err)
+{
+    const struct af_prover_options options = {
+        .machine = af_inspection_machine(inspection),
+        .is_here = cli->options.machines.count == 0 && cli->options.givens.count == 0,
+        .torch = cli->options.values[AF_OPTION_TORCH],
+        .arch = cli->options.values[AF_OPTION_ARCH],
+        .reads_kernels = true,
+    };
+    return af_prover_open(&options, &cli->arena, &inspection->prover, err);
+}
+
+/* What is known of earlier times; without it everything is read. */
+static enum anyflash_status open_state(struct af_cli *cli, struct af_inspection *inspection,
+                                       struct anyflash_error *err)
+{
+    const char *remark;
+    struct anyflash_error why;
+    enum anyflash_status status =
+        af_state_open(AF_STATE_FACTS, &cli->arena, &inspection->state, &remark, &why);
+    if (status == ANYFLASH_E_NO_MEMORY)
+        return af_fail_memory(err);
+    if (status != ANYFLASH_OK && af_option_given(&cli->options, AF_OPTION_VERBOSE))
+        af_cli_remark(cli, why.message);
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status load(struct af_inspection *inspection, struct af_cli *cli,
+                                 struct anyflash_error *err)
+{
+    enum anyflash_status status = af_machines_load(cli, &inspection->machines, err);
+    if (status == ANYFLASH_OK)
+        status = open_state(cli, inspection, err);
+    return status == ANYFLASH_OK ? open_prover(cli, inspection, err) : status;
+}
+
+/* A wheel behind an address: only the parts that are asked for are fetched. */
+static enum anyflash_status open_remote(struct af_cli *cli, struct af_inspection *inspection,
+                                        const char *address, struct anyflash_error *err)
+{
+    struct af_source source = {0};
+    struct af_place place = {0};
+    const struct af_http_options options = {
+        .allow_http = af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
+        .offline = af_option_given(&cli->options, AF_OPTION_OFFLINE)};
+    const char *name = af_url_file_name(&cli->arena, address);
+    if (name == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status = af_http_open(&options, &inspection->http, err);
+    if (status == ANYFLASH_OK)
+        status = af_remote_open(inspection->http, address, &source, err);
+    else
+        cli->hint = af_http_hint();
+    if (status == ANYFLASH_OK)
+        place = af_remote_place(&source, &cli->arena);
+    if (status == ANYFLASH_E_UNSUPPORTED && inspection->http != NULL)
+        status = af_remote_download(&options, address, &cli->arena, &source, &place, err);
+    if (status == ANYFLASH_OK)
+        status = af_inspect_target_open_source(&source, name, &place, inspection->state,
+                                               &cli->arena, &inspection->target, err);
+    return status;
+}
+
+static enum anyflash_status open_target(struct af_inspection *inspection, struct af_cli *cli,
+                                        struct anyflash_error *err)
+{
+    const char *what = cli->options.words.items[0];
+    if (af_url_is_http(what))
+        return open_remote(cli, inspection, what, err);
+    if (strcmp(what, "installed") == 0)
+        return af_inspect_target_open_installed(af_inspection_machine(inspection),
+                                                inspection->state, &cli->arena,
+                                                &inspection->target, err);
+    enum anyflash_status status =
+        af_inspect_target_open(what, inspection->state, &cli->arena, &inspection->target, err);
+    if (status == ANYFLASH_E_DATA && cli->hint == NULL)
+        cli->hint = "get the file again; `--sha256` of `anyflash install` compares its hash";
+    return status;
+}
+
+/* From all of its bytes, unless their start was enough. */
+static enum anyflash_status examine(struct af_inspection *inspection, size_t index,
+                                    struct anyflash_error *err)
+{
+    struct af_proof *proof = &inspection->proofs[index];
+    if (proof->check_count > 0 && proof->answer == AF_NO)
+        return ANYFLASH_OK;
+    return af_prover_prove(&inspection->prover, &inspection->target, index, NULL, proof, err);
+}
+
+/*
+ * After extension `index`, which does not load, the rest is not worth its
+ * download; their starts alone prove no more than a no.
+ */
+static enum anyflash_status leave_others(struct af_cli *cli, struct af_inspection *inspection,
+                                         size_t index, struct anyflash_error *err)
+{
+    struct af_inspect_target *target = &inspection->target;
+    const char *why = af_arena_format(&cli->arena, "not read, because %s does not load",
+                                      target->extensions[index].path);
+    if (why == NULL)
+        return af_fail_memory(err);
+    for (size_t i = 0; i < target->count; i++) {
+        struct af_proof *proof = &inspection->proofs[i];
+        if (proof->check_count == 0 || proof->answer != AF_NO) {
+            target->extensions[i].unread = why;
+            proof->answer = AF_UNKNOWN;
+        }
+    }
+    return ANYFLASH_OK;
+}
+
+/* Starts of what is far away: true with the first that does not load. */
+static enum anyflash_status examine_starts(struct af_cli *cli, struct af_inspection *inspection,
+                                           bool *stop_out, struct anyflash_error *err)
+{
+    struct af_inspect_target *target = &inspection->target;
+    enum anyflash_status status = ANYFLASH_OK;
+    *stop_out = false;
+    for (size_t i = 0; i < target->count && i < STARTS_MAX; i++) {
+        status =
+            af_prover_prove_start(&inspection->prover, target, i, &inspection->proofs[i], err);
+        *stop_out =
+            inspection->proofs[i].check_count > 0 && inspection->proofs[i].loads == AF_NO;
+        if (status == ANYFLASH_OK && *stop_out)
+            status = leave_others(cli, inspection, i, err);
+        if (status != ANYFLASH_OK || *stop_out)
+            break;
+    }
+    return status;
+}
+
+bool af_inspection_is_pure(const struct af_inspection *inspection)
+{
+    const struct af_inspect_wheel *wheel = inspection->target.wheel;
+    return inspection->target.count == 0 && wheel != NULL && wheel->has_name &&
+           strcmp(wheel->name.platform, "any") == 0;
+}
+
+/*
+ * All extensions together: one no is no, else one unknown unknown. Where there
+ * is none, that is right for a wheel of Python code only.
+ */
+static enum af_answer join_answers(const struct af_inspection *inspection)
+{
+    bool has_answer = inspection->target.count > 0 || af_inspection_is_pure(inspection);
+    enum af_answer all = has_answer ? AF_YES : AF_NO;
+    for (size_t i = 0; i < inspection->target.count; i++) {
+        enum af_answer answer = inspection->proofs[i].answer;
+        if (answer == AF_NO || all == AF_NO)
+            all = AF_NO;
+        else if (answer == AF_UNKNOWN)
+            all = AF_UNKNOWN;
+    }
+    return all;
+}
+
+static enum anyflash_status prove(struct af_inspection *inspection, struct af_cli *cli,
+                                  struct anyflash_error *err)
+{
+    struct af_inspect_target *target = &inspection->target;
+    enum anyflash_status status = ANYFLASH_OK;
+    inspection->proofs =
+        af_arena_array(&cli->arena, target->count + 1, sizeof(struct af_proof));
+    if (inspection->proofs == NULL)
+        return af_fail_memory(err);
+    bool is_far = inspection->http != NULL;
+    bool stop = false;
+    if (is_far)
+        status = examine_starts(cli, inspection, &stop, err);
+    for (size_t i = 0; status == ANYFLASH_OK && !stop && i < target->count; i++) {
+        if (!is_far)
+            status = af_prover_prove_start(&inspection->prover, target, i,
+                                           &inspection->proofs[i], err);
+        if (status == ANYFLASH_OK)
+            status = examine(inspection, i, err);
+    }
+    inspection->answer = join_answers(inspection);
+    return status;
+}
+
+static void release(struct af_inspection *inspection)
+{
+    af_inspect_target_close(&inspection->target);
+    af_state_close(inspection->state);
+    if (inspection->http != NULL)
+        af_http_close(inspection->http);
+    af_prover_release(&inspection->prover);
+    af_machines_release(&inspection->machines);
+}
 
 static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_error *err)
 {
@@ -32,19 +236,19 @@ static enum anyflash_status write_answer(struct af_cli *cli,
 enum anyflash_status af_cmd_inspect(struct af_cli *cli, enum af_exit *exit_out,
                                     struct anyflash_error *err)
 {
-    struct af_inspection inspection = {.has_scope = false};
+    struct af_inspection inspection = {.state = NULL};
     enum anyflash_status status = check_words(cli, err);
     if (status == ANYFLASH_OK)
-        status = af_inspection_load(&inspection, cli, err);
+        status = load(&inspection, cli, err);
     if (status == ANYFLASH_OK)
-        status = af_inspection_open(&inspection, cli, err);
+        status = open_target(&inspection, cli, err);
     if (status == ANYFLASH_OK)
-        status = af_inspection_prove(&inspection, cli, err);
+        status = prove(&inspection, cli, err);
     if (status == ANYFLASH_OK)
         status = write_answer(cli, &inspection, err);
     if (status == ANYFLASH_OK)
         af_inspect_target_store_facts(&inspection.target, &cli->arena);
     *exit_out = inspection.answer == AF_YES ? AF_EXIT_YES : AF_EXIT_NO;
-    af_inspection_release(&inspection);
+    release(&inspection);
     return status;
 }

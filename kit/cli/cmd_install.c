@@ -4,13 +4,13 @@
  */
 #include <string.h>
 
+#include "kit/base/json.h"
 #include "kit/cli/decision_view.h"
 #include "kit/cli/environment_change.h"
-#include "kit/cli/json_parts.h"
 #include "kit/cli/named_wheel.h"
+#include "kit/plan/plan_answer.h"
 #include "kit/plan/saved.h"
 #include "kit/system/file.h"
-#include "kit/system/json_file.h"
 
 #define KEPT_BYTES_TOLD (UINT64_C(1) << 30)
 
@@ -189,10 +189,9 @@ static json_t *verified_json(const struct af_verify_report *report)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < report->row_count; i++)
-        list = af_cli_json_append(list, json_pack("{s:s, s:o, s:s}", "name",
-                                                  report->rows[i].name, "answer",
-                                                  af_cli_json_answer(report->rows[i].answer),
-                                                  "evidence", report->rows[i].evidence));
+        list = af_json_append(list, json_pack("{s:s, s:o, s:s}", "name", report->rows[i].name,
+                                              "answer", af_json_answer(report->rows[i].answer),
+                                              "evidence", report->rows[i].evidence));
     return list;
 }
 
@@ -203,10 +202,10 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct install 
     return af_cli_json_take(
         cli,
         json_pack("{s:s, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
-                  "anyflash-install/1", "answer", af_cli_json_answer(done->answer), "changed",
+                  "anyflash-install/1", "answer", af_json_answer(done->answer), "changed",
                   done->changed, "id", done->id > 0 ? json_integer(done->id) : json_null(),
-                  "title", af_cli_json_text(done->title), "reason",
-                  af_cli_json_text(done->reason), "hint", af_cli_json_text(done->hint), "steps",
+                  "title", af_json_text(done->title), "reason", af_json_text(done->reason),
+                  "hint", af_json_text(done->hint), "steps",
                   install->plan != NULL ? af_plan_steps_json(install->plan, &cli->arena)
                                         : json_array(),
                   "verified", verified_json(&done->verified)),

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kit/cli/json_parts.h"
+#include "kit/base/json.h"
 #include "kit/cli/load.h"
 #include "kit/formats/tags.h"
 #include "kit/formats/version.h"
@@ -33,13 +33,13 @@ static enum anyflash_status write_schema(struct af_cli *cli, struct anyflash_err
         json_t *fields = json_array();
         for (size_t j = 0; j < groups[i].field_count; j++) {
             const struct af_field *field = &groups[i].fields[j];
-            fields = af_cli_json_append(
-                fields, json_pack("{s:s, s:s, s:s}", "name", field->name, "type",
-                                  type_text(field->type), "doc", field->doc));
+            fields =
+                af_json_append(fields, json_pack("{s:s, s:s, s:s}", "name", field->name, "type",
+                                                 type_text(field->type), "doc", field->doc));
         }
-        list = af_cli_json_append(
-            list, json_pack("{s:s, s:s, s:b, s:o}", "name", groups[i].name, "doc",
-                            groups[i].doc, "is_list", groups[i].is_list, "facts", fields));
+        list = af_json_append(list, json_pack("{s:s, s:s, s:b, s:o}", "name", groups[i].name,
+                                              "doc", groups[i].doc, "is_list",
+                                              groups[i].is_list, "facts", fields));
     }
     return af_cli_json_take(
         cli, json_pack("{s:s, s:o}", "schema", AF_MACHINE_SCHEMA, "groups", list), err);

@@ -2,9 +2,9 @@
  * cmd_undo.c: `anyflash undo`: undoes an installation, lists those that can be
  * undone, or repairs what an interrupted run left.
  */
+#include "kit/base/json.h"
 #include "kit/cli/environment_change.h"
 #include "kit/cli/facts_view.h"
-#include "kit/cli/json_parts.h"
 #include "kit/cli/page.h"
 
 static enum anyflash_status read_id(const struct af_cli *cli, int64_t *id_out,
@@ -54,7 +54,7 @@ static enum anyflash_status list(struct af_cli *cli, struct af_change *change,
     if (af_option_given(&cli->options, AF_OPTION_JSON)) {
         json_t *items = json_array();
         for (size_t i = 0; i < count; i++)
-            items = af_cli_json_append(items, operation_json(&operations[i], &cli->arena));
+            items = af_json_append(items, operation_json(&operations[i], &cli->arena));
         return af_cli_json_take(
             cli,
             json_pack("{s:s, s:o}", "schema", "anyflash-undo-list/1", "installations", items),
@@ -75,8 +75,8 @@ static enum anyflash_status list(struct af_cli *cli, struct af_change *change,
 static json_t *forget_json(const struct af_install_result *done)
 {
     return json_pack("{s:s, s:o, s:I, s:o}", "schema", "anyflash-undo-forget/1", "answer",
-                     af_cli_json_answer(done->answer), "count", (json_int_t)done->id, "reason",
-                     af_cli_json_text(done->reason));
+                     af_json_answer(done->answer), "count", (json_int_t)done->id, "reason",
+                     af_json_text(done->reason));
 }
 
 static enum anyflash_status report(struct af_cli *cli, const struct af_install_result *done,
@@ -90,10 +90,10 @@ static enum anyflash_status report(struct af_cli *cli, const struct af_install_r
         return af_cli_json_take(
             cli,
             json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "schema", "anyflash-undo/1", "answer",
-                      af_cli_json_answer(done->answer), "id",
+                      af_json_answer(done->answer), "id",
                       done->id > 0 ? json_integer(done->id) : json_null(), "title",
-                      af_cli_json_text(done->title), "reason", af_cli_json_text(done->reason),
-                      "hint", af_cli_json_text(done->hint)),
+                      af_json_text(done->title), "reason", af_json_text(done->reason), "hint",
+                      af_json_text(done->hint)),
             err);
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     if (done->answer == AF_YES && forgets && done->id == 1)

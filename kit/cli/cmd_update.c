@@ -2,9 +2,9 @@
  * cmd_update.c: `anyflash update`: brings the catalog up to date from the release
  * listings; --check only looks, --undo goes back to the embedded one.
  */
-#include "kit/cli/json_parts.h"
 #include "kit/cli/load.h"
 #include "kit/cli/page.h"
+#include "kit/fit/fit_json.h"
 #include "kit/install/update.h"
 #include "kit/system/file.h"
 #include "kit/system/state.h"
@@ -31,10 +31,10 @@ static json_t *source_json(const struct af_update_source *source)
 {
     return json_pack(
         "{s:s, s:o, s:o, s:o, s:o, s:o}", "source", source->source, "known",
-        af_cli_json_count((int64_t)source->known), "listed",
-        source->problem != NULL ? json_null() : af_cli_json_count((int64_t)source->listed),
-        "added", af_cli_json_count((int64_t)source->added), "gone",
-        af_cli_json_count((int64_t)source->gone), "problem", af_cli_json_text(source->problem));
+        af_json_count((int64_t)source->known), "listed",
+        source->problem != NULL ? json_null() : af_json_count((int64_t)source->listed), "added",
+        af_json_count((int64_t)source->added), "gone", af_json_count((int64_t)source->gone),
+        "problem", af_json_text(source->problem));
 }
 
 static enum anyflash_status write_json(struct af_cli *cli, const struct af_update *update,
@@ -43,15 +43,15 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct af_updat
 {
     json_t *sources = json_array();
     for (size_t i = 0; i < update->source_count; i++)
-        sources = af_cli_json_append(sources, source_json(&update->sources[i]));
-    return af_cli_json_take(
-        cli,
-        json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "schema", "anyflash-update/1", "saved",
-                  saved, "before", af_cli_json_catalog(current), "after",
-                  af_cli_json_catalog(&update->catalog), "added",
-                  af_cli_json_count((int64_t)update->added), "gone",
-                  af_cli_json_count((int64_t)update->gone), "sources", sources),
-        err);
+        sources = af_json_append(sources, source_json(&update->sources[i]));
+    return af_cli_json_take(cli,
+                            json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "schema",
+                                      "anyflash-update/1", "saved", saved, "before",
+                                      af_fit_json_catalog(current), "after",
+                                      af_fit_json_catalog(&update->catalog), "added",
+                                      af_json_count((int64_t)update->added), "gone",
+                                      af_json_count((int64_t)update->gone), "sources", sources),
+                            err);
 }
 
 static void write_text(struct af_cli *cli, const struct af_update *update, bool saved)

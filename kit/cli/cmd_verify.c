@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "kit/cli/json_parts.h"
+#include "kit/base/json.h"
 #include "kit/cli/load.h"
 #include "kit/cli/page.h"
 #include "kit/formats/wheel_name.h"
@@ -174,9 +174,9 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct verify *
     json_t *rows = json_array();
     for (size_t i = 0; i < verify->report.row_count; i++) {
         const struct af_verify_row *row = &verify->report.rows[i];
-        rows = af_cli_json_append(rows, json_pack("{s:s, s:s, s:s}", "check", row->name,
-                                                  "answer", af_answer_text(row->answer),
-                                                  "evidence", row->evidence));
+        rows = af_json_append(rows, json_pack("{s:s, s:s, s:s}", "check", row->name, "answer",
+                                              af_answer_text(row->answer), "evidence",
+                                              row->evidence));
     }
     return af_cli_json_take(
         cli,

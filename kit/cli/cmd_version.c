@@ -1,8 +1,8 @@
 /*
  * cmd_version.c: `anyflash version`: the program and its catalog.
  */
-#include "kit/cli/json_parts.h"
 #include "kit/cli/load.h"
+#include "kit/fit/fit_json.h"
 
 enum anyflash_status af_cmd_version(struct af_cli *cli, enum af_exit *exit_out,
                                     struct anyflash_error *err)
@@ -15,7 +15,7 @@ enum anyflash_status af_cmd_version(struct af_cli *cli, enum af_exit *exit_out,
     if (af_option_given(&cli->options, AF_OPTION_JSON)) {
         json_t *json =
             json_pack("{s:s, s:s, s:o}", "schema", "anyflash-version/1", "version",
-                      anyflash_version_text(), "catalog", af_cli_json_catalog(&catalog));
+                      anyflash_version_text(), "catalog", af_fit_json_catalog(&catalog));
         status = af_cli_json_take(cli, json, err);
     } else if (af_option_given(&cli->options, AF_OPTION_QUIET)) {
         af_text_format(&cli->out, "%s\n", anyflash_version_text());

@@ -4,7 +4,7 @@
  */
 #include "kit/cli/gpu_code_view.h"
 
-#include "kit/cli/json_parts.h"
+#include "kit/base/json.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -151,7 +151,7 @@ static json_t *features_json(unsigned bits)
     json_t *list = json_array();
     for (size_t i = 0; i < AF_COUNT(features); i++) {
         if ((bits & features[i].bit) != 0)
-            list = af_cli_json_append(list, json_string(features[i].text));
+            list = af_json_append(list, json_string(features[i].text));
     }
     return list;
 }
@@ -161,12 +161,11 @@ static json_t *family_json(const struct af_flash_family *family)
     const struct af_flash_kernel *kernel = &family->kernel;
     return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "operation",
                      af_flash_operation_text(kernel->operation), "generation",
-                     kernel->generation, "head_dim", af_cli_json_count(kernel->head_dim),
-                     "dtype", af_cli_json_text(kernel->dtype), "features",
-                     features_json(kernel->features), "sm_min",
-                     kernel->sm_max > 0 ? json_integer(kernel->sm_min) : json_null(), "sm_max",
-                     kernel->sm_max > 0 ? json_integer(kernel->sm_max) : json_null(), "kernels",
-                     (json_int_t)family->kernel_count, "translation_units",
+                     kernel->generation, "head_dim", af_json_count(kernel->head_dim), "dtype",
+                     af_json_text(kernel->dtype), "features", features_json(kernel->features),
+                     "sm_min", kernel->sm_max > 0 ? json_integer(kernel->sm_min) : json_null(),
+                     "sm_max", kernel->sm_max > 0 ? json_integer(kernel->sm_max) : json_null(),
+                     "kernels", (json_int_t)family->kernel_count, "translation_units",
                      (json_int_t)family->container_count);
 }
 
@@ -176,7 +175,7 @@ static json_t *families_json(const struct af_flash_kernels *kernels)
         return json_null();
     json_t *list = json_array();
     for (size_t i = 0; i < kernels->family_count; i++)
-        list = af_cli_json_append(list, family_json(&kernels->families[i]));
+        list = af_json_append(list, family_json(&kernels->families[i]));
     return list;
 }
 
@@ -185,16 +184,16 @@ json_t *af_cli_gpu_code_json(const struct af_gpu_code *code,
 {
     json_t *targets = json_array();
     for (size_t i = 0; i < code->target_count; i++)
-        targets = af_cli_json_append(targets, target_json(&code->targets[i]));
-    json_t *problem = af_cli_json_text(code->problem != NULL ? code->problem
-                                       : kernels != NULL     ? kernels->problem
-                                                             : NULL);
+        targets = af_json_append(targets, target_json(&code->targets[i]));
+    json_t *problem = af_json_text(code->problem != NULL ? code->problem
+                                   : kernels != NULL     ? kernels->problem
+                                                         : NULL);
     return json_pack("{s:I, s:o, s:I, s:{s:I, s:I}, s:o, s:o, s:o}", "translation_units",
                      (json_int_t)(code->container_count - code->relocatable_container_count),
                      "targets", targets, "empty_images", (json_int_t)code->empty_count,
                      "relocatable", "translation_units",
                      (json_int_t)code->relocatable_container_count, "images",
                      (json_int_t)code->relocatable_image_count, "registered",
-                     af_cli_json_count(code->wrapper_count), "flash_kernels",
+                     af_json_count(code->wrapper_count), "flash_kernels",
                      families_json(kernels), "problem", problem);
 }

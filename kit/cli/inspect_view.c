@@ -1,21 +1,258 @@
 /*
- * inspect_view.c: an inspection as a page for people and as JSON.
+ * inspect_view.c: an inspection as a page for people and as JSON: the proof of each
+ * extension, and the one next step by the first check that says no, else by the
+ * first that is open.
  */
 #include "kit/cli/inspect_view.h"
 
+#include <stdio.h>
+#include <string.h>
+
+#include "kit/base/text.h"
 #include "kit/cli/gpu_code_view.h"
-#include "kit/cli/inspect_next.h"
-#include "kit/cli/json_parts.h"
 #include "kit/cli/page.h"
-#include "kit/cli/proof_view.h"
+#include "kit/fit/fit_json.h"
+
+#define CHECK_COLUMNS 10
+#define MISSING_SHOWN 3
+
+static const char *headline(const struct af_proof *proof)
+{
+    if (proof->imports == AF_NO)
+        return "does not load";
+    if (proof->loads == AF_NO)
+        return "must not be used here";
+    if (proof->runs == AF_NO)
+        return "loads, but does not run on this GPU";
+    if (proof->loads == AF_UNKNOWN)
+        return "not proven";
+    return "loads";
+}
+
+static enum af_tone tone_of(enum af_answer answer)
+{
+    return answer == AF_YES ? AF_TONE_GOOD : answer == AF_NO ? AF_TONE_BAD : AF_TONE_PLAIN;
+}
+
+static void view_check(struct af_page *page, const struct af_proof_check *check)
+{
+    char lead[16];
+    snprintf(lead, sizeof lead, "  %s", af_answer_text(check->answer));
+    af_page_format(page, CHECK_COLUMNS, lead, tone_of(check->answer), "%s: %s",
+                   af_proof_check_title(check->id), check->evidence);
+}
+
+static void view_missing(struct af_page *page, const struct af_proof *proof, bool all)
+{
+    size_t shown =
+        all || proof->missing.count < MISSING_SHOWN ? proof->missing.count : MISSING_SHOWN;
+    for (size_t i = 0; i < shown; i++)
+        af_page_format(page, CHECK_COLUMNS, "", AF_TONE_DIM, "%s", proof->missing.items[i]);
+    if (shown < proof->missing.count)
+        af_page_format(page, CHECK_COLUMNS, "", AF_TONE_DIM, "and %zu more (-v shows them)",
+                       proof->missing.count - shown);
+}
+
+/* What is worth a line: where it does not load, nobody asks about its GPU code. */
+static bool is_shown(const struct af_proof *proof, const struct af_proof_check *check, bool all)
+{
+    if (check->answer == AF_YES)
+        return false;
+    return all || proof->loads != AF_NO || af_proof_check_is_about_loading(check->id);
+}
+
+static void view_proof(struct af_page *page, const char *name, const struct af_proof *proof,
+                       bool alone, bool all)
+{
+    if (proof->answer == AF_YES && !alone && !all) {
+        af_page_format(page, 2, "", AF_TONE_PLAIN, "%s: %s", name, headline(proof));
+        return;
+    }
+    af_page_gap(page);
+    af_page_add(page, 0, "", AF_TONE_STRONG, name);
+    af_page_format(page, 2, "  ", tone_of(proof->answer), "%s", headline(proof));
+    if (proof->built_for != NULL)
+        af_page_format(page, 2, "  ", AF_TONE_PLAIN, "built for %s (%s)", proof->built_for,
+                       proof->built_for_source);
+    if (proof->stated_torch_is_wrong)
+        af_page_add(page, 2, "  ", AF_TONE_BAD, "the name is wrong: it states another torch");
+    for (size_t i = 0; i < proof->check_count; i++) {
+        const struct af_proof_check *check = &proof->checks[i];
+        if (all || (alone && check->answer == AF_YES) || is_shown(proof, check, all))
+            view_check(page, check);
+        if (check->id == AF_CHECK_SYMBOLS)
+            view_missing(page, proof, all);
+    }
+}
+
+static json_t *texts_json(struct af_texts texts)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < texts.count; i++)
+        list = af_json_append(list, json_string(texts.items[i]));
+    return list;
+}
+
+static json_t *checks_json(const struct af_proof *proof)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < proof->check_count; i++) {
+        const struct af_proof_check *check = &proof->checks[i];
+        list = af_json_append(
+            list, json_pack("{s:s, s:o, s:s, s:s}", "id", af_proof_check_name(check->id),
+                            "answer", af_json_answer(check->answer), "title",
+                            af_proof_check_title(check->id), "evidence", check->evidence));
+    }
+    return list;
+}
+
+static json_t *proof_json(const char *name, const struct af_proof *proof, json_t *gpu_code)
+{
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
+                     name, "verdict", af_json_answer(proof->answer), "imports",
+                     af_json_answer(proof->imports), "loads", af_json_answer(proof->loads),
+                     "runs", af_json_answer(proof->runs), "headline", headline(proof),
+                     "built_for", af_json_text(proof->built_for), "built_for_source",
+                     af_json_text(proof->built_for_source), "checks", checks_json(proof),
+                     "missing", texts_json(proof->missing), "missing_libraries",
+                     texts_json(proof->missing_libraries), "gpu_code", gpu_code);
+}
+
+#define SHOWN_BYTES 2000u
+
+/* The proof that decides: the first that says no, else the first that is open. */
+static const struct af_proof *deciding(const struct af_inspection *inspection)
+{
+    const struct af_proof *open = NULL;
+    for (size_t i = 0; i < inspection->target.count; i++) {
+        const struct af_proof *proof = &inspection->proofs[i];
+        if (proof->check_count > 0 && proof->answer == AF_NO)
+            return proof;
+        if (open == NULL && proof->check_count > 0 && proof->answer == AF_UNKNOWN)
+            open = proof;
+    }
+    return open;
+}
+
+static bool says(const struct af_proof *proof, enum af_proof_check_id id, enum af_answer answer)
+{
+    return proof->checks[id].answer == answer;
+}
+
+static bool is_flash(const struct af_inspection *inspection)
+{
+    const struct af_inspect_wheel *wheel = inspection->target.wheel;
+    return wheel != NULL && wheel->has_name &&
+           af_starts_with(wheel->name.package, "flash_attn");
+}
+
+/* "Python 3.12 and torch 2.15.0+cu132" */
+static const char *python_and_torch(struct af_cli *cli, const struct af_inspection *inspection)
+{
+    const struct af_machine *machine = af_inspection_machine(inspection);
+    const char *python = af_fact_text_or(&machine->python.version, "of another version");
+    const char *dot = strchr(python, '.');
+    size_t minor = dot == NULL ? strlen(python) : (size_t)(dot - python) + 1;
+    minor += dot == NULL ? 0 : strcspn(dot + 1, ".");
+    const char *torch =
+        inspection->prover.has_scope ? inspection->prover.scope.torch.version : NULL;
+    return af_arena_format(&cli->arena, "Python %.*s%s%s", (int)minor, python,
+                           torch == NULL ? "" : " and torch ", torch == NULL ? "" : torch);
+}
+
+/* Whether torch is what does not fit: another one may. */
+static bool is_about_torch(const struct af_proof *proof)
+{
+    return proof->built_for != NULL &&
+           (says(proof, AF_CHECK_SYMBOLS, AF_NO) || says(proof, AF_CHECK_LAYOUT, AF_NO) ||
+            says(proof, AF_CHECK_CXX_ABI, AF_NO) || says(proof, AF_CHECK_CUDA_RUNTIME, AF_NO));
+}
+
+static const char *after_no(struct af_cli *cli, const struct af_inspection *inspection,
+                            const struct af_proof *proof)
+{
+    struct af_arena *arena = &cli->arena;
+    if (says(proof, AF_CHECK_FORMAT, AF_NO) || says(proof, AF_CHECK_MACHINE, AF_NO))
+        return "take a file that was built for this system";
+    if (is_flash(inspection))
+        return "`anyflash plan` shows what fits here";
+    if (is_about_torch(proof))
+        return af_arena_format(arena,
+                               "take a file built for %s; this one belongs to %s (`--torch "
+                               "VERSION` proves it against another torch)",
+                               python_and_torch(cli, inspection), proof->built_for);
+    if (says(proof, AF_CHECK_PYTHON, AF_NO))
+        return af_arena_format(arena, "take a file built for %s",
+                               python_and_torch(cli, inspection));
+    if (proof->runs == AF_NO)
+        return "take a build that has code for this GPU";
+    if (says(proof, AF_CHECK_SYMBOL_VERSIONS, AF_NO))
+        return "take a file built for an older system (a lower manylinux), or another image";
+    if (says(proof, AF_CHECK_CUDA_RUNTIME, AF_NO))
+        return af_arena_format(arena, "take a file built for %s and its CUDA",
+                               python_and_torch(cli, inspection));
+    if (proof->missing_libraries.count > 0)
+        return af_arena_format(arena, "install what brings %s",
+                               proof->missing_libraries.items[0]);
+    if (says(proof, AF_CHECK_SYMBOLS, AF_NO))
+        return af_arena_format(arena, "take a file built for %s",
+                               python_and_torch(cli, inspection));
+    return NULL;
+}
+
+/* Whether the wheel could go into the environment that it was judged for. */
+static bool can_install(const struct af_cli *cli, const struct af_inspection *inspection)
+{
+    return inspection->target.wheel != NULL && inspection->target.wheel->has_name &&
+           inspection->target.wheel->contradictions.count == 0 &&
+           cli->options.values[AF_OPTION_TORCH] == NULL && cli->options.machines.count == 0 &&
+           cli->options.givens.count == 0;
+}
+
+/* "anyflash install FILE", into the environment that was asked about. */
+static const char *install_text(struct af_cli *cli)
+{
+    struct af_arena *arena = &cli->arena;
+    const char *against = cli->options.values[AF_OPTION_AGAINST];
+    return af_arena_format(
+        arena, "anyflash install %s%s%s%s",
+        af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP) ? "--allow-http " : "",
+        af_text_scrub(arena, cli->options.words.items[0], SHOWN_BYTES),
+        against == NULL ? "" : " --python ",
+        against == NULL ? "" : af_text_scrub(arena, against, SHOWN_BYTES));
+}
+
+/* What would settle what is open. */
+static const char *after_unknown(struct af_cli *cli, const struct af_inspection *inspection)
+{
+    if (!inspection->prover.has_scope)
+        return "name a torch by --torch VERSION, or an environment by --against PYTHON";
+    if (!can_install(cli, inspection))
+        return NULL;
+    return af_arena_format(&cli->arena, "`%s` tries the import before anything is final",
+                           install_text(cli));
+}
+
+static const char *next_step(struct af_cli *cli, const struct af_inspection *inspection)
+{
+    const struct af_proof *proof = deciding(inspection);
+    if (proof != NULL && proof->answer == AF_NO)
+        return after_no(cli, inspection, proof);
+    if (inspection->answer == AF_UNKNOWN)
+        return after_unknown(cli, inspection);
+    if (inspection->answer == AF_YES && can_install(cli, inspection))
+        return af_arena_format(&cli->arena, "`%s`", install_text(cli));
+    return NULL;
+}
 
 static const char *place_text(struct af_cli *cli, const struct af_inspection *inspection)
 {
     const struct af_machine *machine = af_inspection_machine(inspection);
     const char *torch = af_fact_text_or(&machine->torch.version, NULL);
     if (af_option_given(&cli->options, AF_OPTION_TORCH))
-        torch = inspection->choice.version != NULL ? inspection->choice.version
-                                                   : cli->options.values[AF_OPTION_TORCH];
+        torch = inspection->prover.choice.version != NULL
+                    ? inspection->prover.choice.version
+                    : cli->options.values[AF_OPTION_TORCH];
     return af_arena_format(&cli->arena, "%s: Python %s, %s%s",
                            af_fact_text_or(&machine->python.prefix, machine->name),
                            af_fact_text_or(&machine->python.version, "not known"),
@@ -29,7 +266,7 @@ static uint64_t bytes_read(const struct af_inspect_target *target)
     return source->bytes_read < source->size_bytes ? source->bytes_read : source->size_bytes;
 }
 
-/* What the wheel says about itself, and where it lies. */
+/* What the wheel says about itself, and how much of it was fetched. */
 static void view_wheel(struct af_page *page, const struct af_inspection *inspection)
 {
     const struct af_inspect_target *target = &inspection->target;
@@ -41,15 +278,16 @@ static void view_wheel(struct af_page *page, const struct af_inspection *inspect
         af_page_format(page, 9, "", AF_TONE_PLAIN, "%.1f of %.1f MB were fetched",
                        (double)bytes_read(target) / 1e6,
                        (double)target->source->size_bytes / 1e6);
-    for (size_t i = 0; i < wheel->lies.count; i++)
-        af_page_format(page, 9, "", AF_TONE_BAD, "it lies: %s", wheel->lies.items[i]);
+    for (size_t i = 0; i < wheel->contradictions.count; i++)
+        af_page_format(page, 9, "", AF_TONE_BAD, "contradiction: %s",
+                       wheel->contradictions.items[i]);
 }
 
 /* GPU code is shown of what is alone on the page or with `all`, if it is of use here. */
 static void view_extension(struct af_page *page, const struct af_inspect_extension *extension,
                            const struct af_proof *proof, bool alone, bool all)
 {
-    af_cli_proof_view(page, extension->path, proof, alone, all);
+    view_proof(page, extension->path, proof, alone, all);
     if (extension->facts.gpu_code != NULL && (all || (alone && proof->loads != AF_NO)))
         af_cli_gpu_code_show(page, 2, extension->facts.gpu_code, extension->facts.kernels);
 }
@@ -71,7 +309,7 @@ static const char *nothing_text(const struct af_inspection *inspection)
 static void view_next(struct af_page *page, struct af_cli *cli,
                       const struct af_inspection *inspection)
 {
-    const char *next = af_cli_inspect_next(cli, inspection);
+    const char *next = next_step(cli, inspection);
     if (next == NULL)
         return;
     af_page_gap(page);
@@ -118,8 +356,8 @@ void af_cli_inspect_view(struct af_cli *cli, const struct af_inspection *inspect
     size_t hidden = 0;
     af_page_format(&page, 9, "against", AF_TONE_PLAIN, "%s", place_text(cli, inspection));
     view_wheel(&page, inspection);
-    if (inspection->choice.note != NULL)
-        af_page_add(&page, 9, "", AF_TONE_PLAIN, inspection->choice.note);
+    if (inspection->prover.choice.note != NULL)
+        af_page_add(&page, 9, "", AF_TONE_PLAIN, inspection->prover.choice.note);
     if (target->count == 0)
         af_page_add(&page, 0, "", AF_TONE_PLAIN, nothing_text(inspection));
     for (size_t i = 0; i < target->count; i++)
@@ -142,7 +380,7 @@ static json_t *extension_json(const struct af_inspect_extension *extension,
 {
     bool is_unread = extension->unread != NULL;
     if (extension->problem == NULL && !is_unread)
-        return af_cli_proof_json(
+        return proof_json(
             extension->path, proof,
             extension->facts.gpu_code != NULL
                 ? af_cli_gpu_code_json(extension->facts.gpu_code, extension->facts.kernels)
@@ -160,21 +398,21 @@ static json_t *wheel_json(const struct af_inspect_target *target)
     if (wheel == NULL)
         return json_null();
     json_t *lies = json_array();
-    for (size_t i = 0; i < wheel->lies.count; i++)
-        lies = af_cli_json_append(lies, json_string(wheel->lies.items[i]));
-    return json_pack(
-        "{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "filename", wheel->filename,
-        "size_bytes", (json_int_t)target->source->size_bytes, "bytes_read",
-        (json_int_t)bytes_read(target), "metadata_name", af_cli_json_text(wheel->metadata_name),
-        "metadata_version", af_cli_json_text(wheel->metadata_version), "tag",
-        af_cli_json_text(wheel->tag), "needs_torch", af_cli_json_text(wheel->needs_torch),
-        "stated_torch", af_cli_json_text(wheel->stated_torch), "lies", lies);
+    for (size_t i = 0; i < wheel->contradictions.count; i++)
+        lies = af_json_append(lies, json_string(wheel->contradictions.items[i]));
+    return json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "filename",
+                     wheel->filename, "size_bytes", (json_int_t)target->source->size_bytes,
+                     "bytes_read", (json_int_t)bytes_read(target), "metadata_name",
+                     af_json_text(wheel->metadata_name), "metadata_version",
+                     af_json_text(wheel->metadata_version), "tag", af_json_text(wheel->tag),
+                     "needs_torch", af_json_text(wheel->needs_torch), "stated_torch",
+                     af_json_text(wheel->stated_torch), "lies", lies);
 }
 
 /* The torch that the proofs are about; NULL: none is known. */
 static const char *torch_of(const struct af_inspection *inspection)
 {
-    return inspection->has_scope ? inspection->scope.torch.version : NULL;
+    return inspection->prover.has_scope ? inspection->prover.scope.torch.version : NULL;
 }
 
 enum anyflash_status af_cli_inspect_json(struct af_cli *cli,
@@ -184,14 +422,14 @@ enum anyflash_status af_cli_inspect_json(struct af_cli *cli,
     const struct af_inspect_target *target = &inspection->target;
     json_t *list = json_array();
     for (size_t i = 0; i < target->count; i++)
-        list = af_cli_json_append(
-            list, extension_json(&target->extensions[i], &inspection->proofs[i]));
+        list = af_json_append(list,
+                              extension_json(&target->extensions[i], &inspection->proofs[i]));
     return af_cli_json_take(
         cli,
         json_pack("{s:s, s:s, s:o, s:o, s:s?, s:s?, s:o, s:o}", "schema", "anyflash-inspect/1",
                   "name", target->name, "wheel", wheel_json(target), "machine",
                   af_fit_json_machine(af_inspection_machine(inspection)), "torch",
-                  torch_of(inspection), "torch_note", inspection->choice.note, "verdict",
-                  af_cli_json_answer(inspection->answer), "extensions", list),
+                  torch_of(inspection), "torch_note", inspection->prover.choice.note, "verdict",
+                  af_json_answer(inspection->answer), "extensions", list),
         err);
 }

@@ -1,10 +1,30 @@
 /*
- * inspect_view.h: an inspection as a page for people and as JSON.
+ * inspect_view.h: one `anyflash inspect`: what is inspected, beside which libraries,
+ * and the proof of each of its extensions. Made by cmd_inspect.c, shown here.
  */
 #ifndef AF_KIT_CLI_INSPECT_VIEW_H
 #define AF_KIT_CLI_INSPECT_VIEW_H
 
-#include "kit/cli/inspection.h"
+#include "kit/cli/load.h"
+#include "kit/proof/prover.h"
+#include "kit/proof/remote.h"
+
+/* All that one inspection holds. Zero-initialised it is empty. */
+struct af_inspection {
+    struct af_machines machines;
+    struct af_prover prover;
+    struct af_state *state; /* NULL: nothing is known or kept */
+    struct af_inspect_target target;
+    struct af_http *http;    /* NULL: nothing is far away */
+    struct af_proof *proofs; /* one an extension; check_count 0: could not be read */
+    enum af_answer answer;   /* of all extensions together */
+};
+
+/* The machine that the proofs are about. */
+const struct af_machine *af_inspection_machine(const struct af_inspection *inspection);
+
+/* Whether it is a wheel of Python code only: for every platform, with no extension. */
+bool af_inspection_is_pure(const struct af_inspection *inspection);
 
 /* Writes the page to cli->out. */
 void af_cli_inspect_view(struct af_cli *cli, const struct af_inspection *inspection);

@@ -1,17 +1,18 @@
 /*
- * wheel_table.h: wheels as rows of a table, and judged wheels as JSON.
+ * wheel_table.h: wheels as rows of a table.
  */
 #ifndef AF_KIT_CLI_WHEEL_TABLE_H
 #define AF_KIT_CLI_WHEEL_TABLE_H
 
-#include "kit/cli/json_parts.h"
+#include "kit/base/json.h"
 #include "kit/cli/page.h"
+#include "kit/fit/fit.h"
 
-/* `judged`: with a column for the verdict. */
+/* with_verdict: with a column for the verdict. */
 void af_cli_wheel_table_head(struct af_text *out, bool with_verdict);
 
 /*
- * One row of at most 96 columns. `judged`: with its verdict, "-" when that is
+ * One row of at most 96 columns. with_verdict: with its verdict, "-" when that is
  * NULL because another package was decided about. `verbose` adds the file name,
  * and the ids of the verdict's reasons, below it.
  */

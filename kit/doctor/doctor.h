@@ -1,38 +1,17 @@
 /*
  * doctor.h: what is wrong with this environment, from facts alone, and the one
- * next step. Logs come later.
+ * next step.
  */
 #ifndef AF_KIT_DOCTOR_DOCTOR_H
 #define AF_KIT_DOCTOR_DOCTOR_H
 
 #include "kit/fit/fit.h"
 
-enum af_severity { AF_SEVERITY_BROKEN, AF_SEVERITY_RISK, AF_SEVERITY_NOTE };
-
-/* One row of causes.inc: AF_CAUSE(ID, "text-id", SEVERITY, "message", "hint"). */
-#define AF_CAUSE(id, text_id, severity, message, hint) AF_CAUSE_##id,
-enum af_cause_id {
-#include "kit/doctor/causes.inc"
-    AF_CAUSE_COUNT
-};
-#undef AF_CAUSE
-
 struct af_finding {
-    enum af_cause_id cause;
+    enum af_reason_id cause;
     const char *detail; /* the values at hand and where they were read */
     const char *hint;   /* one action; NULL: nothing to do about it */
 };
-
-const char *af_cause_text_id(enum af_cause_id cause);
-enum af_severity af_cause_severity(enum af_cause_id cause);
-const char *af_cause_message(enum af_cause_id cause);
-const char *af_cause_hint(enum af_cause_id cause); /* or NULL */
-
-/* The cause called `text_id`, or false. */
-bool af_cause_parse(const char *text_id, enum af_cause_id *cause_out);
-
-/* "broken", "risk" or "note". */
-const char *af_severity_text(enum af_severity severity);
 
 /*
  * Findings for one machine, worst first, in `arena`: first about the installed

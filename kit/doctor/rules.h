@@ -23,7 +23,7 @@ struct af_examination {
 };
 
 /* Adds a finding with the cause's own hint; past the maximum it is dropped. */
-void af_examination_add(struct af_examination *examination, enum af_cause_id cause,
+void af_examination_add(struct af_examination *examination, enum af_reason_id cause,
                         const char *format, ...) AF_PRINTF(3, 4);
 
 /* Gives the newest finding another hint (arena text or static). */
@@ -32,28 +32,22 @@ void af_examination_hint(struct af_examination *examination, const char *hint);
 /* The variable's value in force, or NULL. */
 const char *af_examination_variable(const struct af_examination *examination, const char *name);
 
-/* installed.c: the flash-attn of the environment, by its own files */
+/* installed.c: the flash-attn of the environment, by its own files and as a wheel */
 void af_examine_source_tree(struct af_examination *examination);
 void af_examine_shim(struct af_examination *examination);
 void af_examine_installed_files(struct af_examination *examination);
 void af_examine_installed_torch(struct af_examination *examination);
 void af_examine_other_generations(struct af_examination *examination);
-
-/* installed_wheel.c: which published wheel it is, and whether that fits */
 void af_examine_installed_wheel(struct af_examination *examination);
 
-/* peers.c: packages that accept or refuse it, double installs */
+/* doctor_environment.c */
 void af_examine_peers(struct af_examination *examination);
 void af_examine_double_installs(struct af_examination *examination);
-
-/* torch.c: builds of torch that no wheel belongs to */
 void af_examine_torch(struct af_examination *examination);
-
-/* gpu.c: driver and devices */
 void af_examine_driver(struct af_examination *examination);
 void af_examine_devices(struct af_examination *examination);
 
-/* variables.c, project.c, building.c */
+/* doctor_settings.c; building is in doctor_environment.c */
 void af_examine_variables(struct af_examination *examination);
 void af_examine_project(struct af_examination *examination);
 void af_examine_environment(struct af_examination *examination);

@@ -10,9 +10,12 @@ struct row {
     enum af_reason_effect effect;
     const char *message;
     const char *hint;
+    enum af_severity severity;
+    const char *finding; /* NULL: `message` and `hint` say it */
+    const char *finding_hint;
 };
 
-#define AF_REASON(id, text_id, effect, message, hint) {text_id, effect, message, hint},
+#define AF_REASON(id, text, effect_of, ...) {.text_id = text, .effect = effect_of, __VA_ARGS__},
 static const struct row rows[] = {
 #include "kit/fit/reasons.inc"
 };
@@ -39,6 +42,27 @@ const char *af_reason_message(enum af_reason_id id)
 const char *af_reason_hint(enum af_reason_id id)
 {
     return rows[id].hint;
+}
+
+enum af_severity af_reason_severity(enum af_reason_id id)
+{
+    return rows[id].severity;
+}
+
+const char *af_reason_finding(enum af_reason_id id)
+{
+    return rows[id].finding != NULL ? rows[id].finding : rows[id].message;
+}
+
+const char *af_reason_finding_hint(enum af_reason_id id)
+{
+    return rows[id].finding != NULL ? rows[id].finding_hint : rows[id].hint;
+}
+
+const char *af_severity_text(enum af_severity severity)
+{
+    static const char *const texts[] = {"none", "broken", "risk", "note"};
+    return texts[severity];
 }
 
 bool af_reason_parse(const char *text_id, enum af_reason_id *id_out)

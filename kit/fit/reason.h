@@ -1,7 +1,6 @@
 /*
- * reason.h: the closed list of reasons a verdict can have; the rows are in
- * reasons.inc. A row's number never changes meaning within a release; its id
- * text is stable for good.
+ * reason.h: the closed list of reasons that a verdict can have and of what the
+ * doctor can find; the rows are in reasons.inc. A text id never changes.
  */
 #ifndef AF_KIT_FIT_REASON_H
 #define AF_KIT_FIT_REASON_H
@@ -15,7 +14,15 @@ enum af_reason_effect {
     AF_REASON_NOTE    /* the answer stays; the reader should know */
 };
 
-#define AF_REASON(id, text_id, effect, message, hint) AF_REASON_##id,
+/* How bad it is where the doctor finds it; worst first. */
+enum af_severity {
+    AF_SEVERITY_NONE, /* a reason of verdicts only */
+    AF_SEVERITY_BROKEN,
+    AF_SEVERITY_RISK,
+    AF_SEVERITY_NOTE
+};
+
+#define AF_REASON(id, text_id, effect, ...) AF_REASON_##id,
 enum af_reason_id {
 #include "kit/fit/reasons.inc"
     AF_REASON_COUNT
@@ -32,6 +39,14 @@ const char *af_reason_text_id(enum af_reason_id id);
 enum af_reason_effect af_reason_effect(enum af_reason_id id);
 const char *af_reason_message(enum af_reason_id id);
 const char *af_reason_hint(enum af_reason_id id); /* NULL: nothing to do about it */
+
+/* As a finding of the doctor. */
+enum af_severity af_reason_severity(enum af_reason_id id);
+const char *af_reason_finding(enum af_reason_id id);
+const char *af_reason_finding_hint(enum af_reason_id id); /* NULL: nothing to do about it */
+
+/* "broken", "risk" or "note". */
+const char *af_severity_text(enum af_severity severity);
 
 /* The id called `text_id`, or false. */
 bool af_reason_parse(const char *text_id, enum af_reason_id *id_out);

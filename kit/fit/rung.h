@@ -42,9 +42,6 @@ void af_rung_torch_kernels(struct af_rung_context *context);
 void af_rung_torch_change(struct af_rung_context *context);
 void af_rung_engine(struct af_rung_context *context);
 
-/* The near misses of a decision without a fitting wheel. */
-void af_near_misses(struct af_rung_context *context);
-
 /* "official", or who published the wheel: "mjun0812"; in the arena. */
 const char *af_fit_publisher(struct af_arena *arena, const struct af_catalog_wheel *wheel);
 

@@ -1,5 +1,88 @@
 /*
- * rung_torch_change.c: the smallest change of torch after which a wheel fits:
+ * rung_torch_change.c: the smallest change of torch after which a wheel fits, and
+ * what else has to change with it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kit/base/sort.h"
+#include "kit/base/text.h"
+#include "kit/fit/gpu_targets.h"
+#include "kit/fit/rank.h"
+#include "kit/fit/rung.h"
+
+/*
+ * Torch does not move alone. torchvision and torchaudio are compiled
+ * against one torch each; other packages say which torch they need.
+ */
+
+static bool moves_along(const char *name)
+{
+    return af_equal(name, "torchvision") || af_equal(name, "torchaudio");
+}
+
+static bool runtime_of_torch(const char *name)
+{
+    return af_starts_with(name, "nvidia-") || af_equal(name, "triton");
+}
+
+/* Whether `package` has a word on torch that `version` breaks. */
+static bool breaks(const struct af_package *package, const struct af_version *version)
+{
+    const char *needs = af_fact_text_or(&package->needs_torch, "");
+    return needs[0] != '\0' && af_specifier_contains(needs, version) == AF_NO;
+}
+
+static struct af_fit_package_change move_of(struct af_rung_context *context,
+                                            const struct af_package *package,
+                                            const char *version)
+{
+    const char *name = package->name.value.text;
+    struct af_fit_package_change move = {
+        .name = af_arena_text(context->arena, name),
+        .from = af_arena_text(context->arena, af_fact_text_or(&package->version, NULL))};
+    if (moves_along(name)) {
+        move.to = af_arena_format(context->arena, "the release for torch %s", version);
+        move.why = "is compiled against one torch";
+    } else {
+        move.why = af_arena_format(context->arena, "needs torch %s",
+                                   af_fact_text_or(&package->needs_torch, ""));
+        af_rung_add_reason(context, AF_REASON_TORCH_PINNED, "%s %s", name, move.why);
+    }
+    return move;
+}
+
+static void add_package_changes(struct af_rung_context *context, const char *version,
+                                const char *cuda)
+{
+    const struct af_view *view = &context->fit->views[0];
+    const struct af_machine *machine = view->machine;
+    struct af_version parsed;
+    size_t count = 0;
+    struct af_fit_package_change *moves =
+        af_arena_array(context->arena, machine->packages.count + 1, sizeof *moves);
+    if (moves == NULL || !af_version_parse(version, strlen(version), &parsed))
+        return;
+    moves[count++] = (struct af_fit_package_change){
+        .name = "torch",
+        .from = view->torch.state == AF_FACT_KNOWN
+                    ? af_arena_text(context->arena, view->torch.text)
+                    : NULL,
+        .to = af_arena_format(context->arena, "%s+%s", version, cuda)};
+    for (size_t i = 0; i < machine->packages.count; i++) {
+        const struct af_package *package = &machine->packages.rows[i];
+        const char *name = af_fact_text_or(&package->name, NULL);
+        if (name == NULL || strcmp(name, "torch") == 0 || runtime_of_torch(name) ||
+            (!moves_along(name) && !breaks(package, &parsed)))
+            continue;
+        moves[count++] = move_of(context, package, version);
+    }
+    context->rung->moves = moves;
+    context->rung->move_count = count;
+}
+
+/*
+ * The smallest change of torch after which a wheel fits:
  * the same minor in another build, then newer minors, nearest first, then older
  * ones. A torch counts when PyTorch publishes it for this Python and platform,
  * and glibc, driver and GPUs take it; then the catalog is judged against it.
@@ -7,15 +90,6 @@
  * Where no torch is installed yet: the newest one with an official wheel, else
  * the newest with any.
  */
-#include "kit/base/sort.h"
-#include "kit/base/text.h"
-#include "kit/fit/gpu_targets.h"
-#include "kit/fit/package_changes.h"
-#include "kit/fit/rank.h"
-#include "kit/fit/rung.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #define TORCH_DISK_BYTES INT64_C(5000000000) /* torch with its CUDA libraries, unpacked */
 #define CHOICES_MAX 256
@@ -250,7 +324,7 @@ static void say_found(struct af_rung_context *context, const struct found *found
     rung->torch_version = af_arena_text(context->arena, version);
     rung->torch_cuda = af_arena_text(context->arena, cuda);
     say_open(context, found->candidate.reason_bits);
-    af_fit_package_changes_of_torch(context, version, cuda);
+    add_package_changes(context, version, cuda);
     rung->price = (struct af_rung_cost){-1, 10, 0, TORCH_DISK_BYTES};
     rung->summary = af_arena_format(context->arena, "torch %s+%s has %s %s (%s)", version, cuda,
                                     rung->wheel->package, rung->wheel->version,

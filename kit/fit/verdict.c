@@ -41,13 +41,13 @@ static const enum af_reason_id stage_ends[AF_FIT_STAGE_COUNT] = {
 /* clang-format off */
 #define BIT_IF(id, condition) \
     | ((int)(id) < REASONS_MAX && (condition) ? UINT64_C(1) << ((int)(id) & 63) : 0)
-#define AF_REASON(id, text_id, effect, message, hint) \
+#define AF_REASON(id, text_id, effect, ...) \
     BIT_IF(AF_REASON_##id, (effect) == AF_REASON_BLOCKS)
 static const uint64_t blocking = 0
 #include "kit/fit/reasons.inc"
     ;
 #undef AF_REASON
-#define AF_REASON(id, text_id, effect, message, hint) \
+#define AF_REASON(id, text_id, effect, ...) \
     BIT_IF(AF_REASON_##id, (effect) == AF_REASON_OPEN)
 static const uint64_t opening = 0
 #include "kit/fit/reasons.inc"

@@ -105,14 +105,14 @@ enum anyflash_status af_fit_context_open(struct af_fit_context *fit, struct af_t
                                          struct af_arena *arena, struct anyflash_error *err);
 
 /* The rules, by file. */
-void af_rule_file(struct af_fit_wheel_check *check);     /* rules_file.c */
-void af_rule_traps(struct af_fit_wheel_check *check);    /* rules_file.c: notes */
-void af_rule_platform(struct af_fit_wheel_check *check); /* rules_python.c */
+void af_rule_file(struct af_fit_wheel_check *check);  /* rules_platform.c */
+void af_rule_traps(struct af_fit_wheel_check *check); /* notes */
+void af_rule_platform(struct af_fit_wheel_check *check);
 void af_rule_python(struct af_fit_wheel_check *check);
 void af_rule_torch(struct af_fit_wheel_check *check); /* rules_torch.c */
 void af_rule_cuda(struct af_fit_wheel_check *check);
 void af_rule_abi(struct af_fit_wheel_check *check);
-void af_rule_system(struct af_fit_wheel_check *check); /* rules_system.c */
+void af_rule_system(struct af_fit_wheel_check *check);
 void af_rule_driver(struct af_fit_wheel_check *check);
 void af_rule_peers(struct af_fit_wheel_check *check);
 void af_rule_gpu(struct af_fit_wheel_check *check); /* rules_gpu.c */

@@ -1,14 +1,204 @@
 /*
- * view.c: parses the facts of a machine for the rules. Platform, interpreter
- * and GPUs here; torch in view_torch.c.
+ * view.c: parses the facts of a machine for the rules: torch, platform, interpreter
+ * and GPUs.
  */
 #include "kit/fit/view.h"
 
-#include "kit/base/text.h"
-#include "kit/fit/view_torch.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "kit/base/text.h"
+
+/*
+ * What is certain about the torch of a machine.
+ *
+ * Facts first. What they leave open is taken from the release tables, and only
+ * where all builds that the torch could be agree: 2.7 has the new C++ ABI in
+ * every build, 2.6.0 without "+cu124" or "+cu126" has both.
+ */
+
+#define TORCH_NUMBER_MAX 9999
+
+static const char *local_of(const char *version)
+{
+    const char *plus = version == NULL ? NULL : strchr(version, '+');
+    return plus == NULL ? "" : plus + 1;
+}
+
+/* A build that PyTorch's own indexes hand out: no local part but cuXYZ or cpu. */
+static bool is_public_local(const char *local)
+{
+    size_t len = strlen(local);
+    if (len == 0 || strcmp(local, "cpu") == 0 || af_starts_with(local, "rocm"))
+        return true;
+    return len >= 4 && len <= 5 && af_starts_with(local, "cu") &&
+           strspn(local + 2, "0123456789") == len - 2;
+}
+
+static enum af_fit_torch_build build_of(const struct af_torch *torch,
+                                        const struct af_version *version)
+{
+    const char *build = af_fact_text_or(&torch->build, NULL);
+    if (af_equal(build, "vendor"))
+        return AF_FIT_TORCH_VENDOR;
+    if (af_equal(build, "prerelease"))
+        return AF_FIT_TORCH_PRERELEASE;
+    if (af_version_is_prerelease(version))
+        return version->pre_kind == 'a' && version->local[0] != '\0' ? AF_FIT_TORCH_VENDOR
+                                                                     : AF_FIT_TORCH_PRERELEASE;
+    if (af_equal(build, "release"))
+        return AF_FIT_TORCH_RELEASE;
+    if (build != NULL)
+        return AF_FIT_TORCH_OTHER;
+    return is_public_local(version->local) ? AF_FIT_TORCH_RELEASE : AF_FIT_TORCH_OTHER;
+}
+
+static void read_version(const struct af_torch *torch, struct af_view_torch *view)
+{
+    struct af_version version;
+    if (torch->version.state != AF_FACT_KNOWN) {
+        view->state = torch->version.state;
+        return;
+    }
+    view->text = torch->version.value.text;
+    if (!af_version_parse(view->text, strlen(view->text), &version) ||
+        version.release_count < 2 || version.release[0] > TORCH_NUMBER_MAX ||
+        version.release[1] > TORCH_NUMBER_MAX || version.release[2] > TORCH_NUMBER_MAX)
+        return;
+    view->state = AF_FACT_KNOWN;
+    view->major = (int)version.release[0];
+    view->minor = (int)version.release[1];
+    view->patch = version.release_count > 2 ? (int)version.release[2] : -1;
+    view->build = build_of(torch, &version);
+}
+
+/* "cu128" is 12.8 and "cu118" 11.8: the last digit is the minor. */
+static void read_cuda_of_local(const char *local, struct af_view_torch *view)
+{
+    size_t digits = strlen(local) - 2;
+    view->cuda = AF_FACT_KNOWN;
+    view->cuda_major = 0;
+    for (size_t i = 0; i + 1 < digits; i++)
+        view->cuda_major = view->cuda_major * 10 + (local[2 + i] - '0');
+    view->cuda_minor = local[1 + digits] - '0';
+}
+
+static void read_cuda(const struct af_torch *torch, struct af_view_torch *view)
+{
+    struct af_dotted cuda;
+    const char *local = local_of(view->text);
+    view->rocm = torch->hip.state == AF_FACT_KNOWN || af_starts_with(local, "rocm");
+    if (af_dotted_parse(af_fact_text_or(&torch->cuda, NULL), &cuda)) {
+        view->cuda = AF_FACT_KNOWN;
+        view->cuda_major = cuda.part[0];
+        view->cuda_minor = cuda.count > 1 ? cuda.part[1] : -1;
+    } else if (torch->cuda.state == AF_FACT_ABSENT || view->rocm || strcmp(local, "cpu") == 0) {
+        view->cuda = AF_FACT_ABSENT;
+    } else if (view->build == AF_FIT_TORCH_RELEASE && af_starts_with(local, "cu")) {
+        read_cuda_of_local(local, view);
+    }
+    const char *soname = af_fact_text_or(&torch->cudart_soname, "");
+    if (af_starts_with(soname, "libcudart.so.") && af_dotted_parse(soname + 13, &cuda)) {
+        view->cuda = AF_FACT_KNOWN;
+        view->cuda_minor = cuda.part[0] == view->cuda_major ? view->cuda_minor : -1;
+        view->cuda_major = cuda.part[0];
+    }
+}
+
+static const struct af_catalog_torch_variant *variant_of(const struct af_view_torch *torch,
+                                                         const char *platform)
+{
+    if (torch->release == NULL || platform == NULL || torch->build != AF_FIT_TORCH_RELEASE)
+        return NULL;
+    for (size_t i = 0; i < torch->release->variant_count; i++) {
+        const struct af_catalog_torch_variant *variant = &torch->release->variants[i];
+        bool cuda = torch->cuda == AF_FACT_KNOWN && variant->cuda_major == torch->cuda_major &&
+                    variant->cuda_minor == torch->cuda_minor;
+        bool cpu = torch->cuda == AF_FACT_ABSENT && !torch->rocm && variant->cuda_major < 0;
+        if (strcmp(variant->platform, platform) == 0 && (cuda || cpu))
+            return variant;
+    }
+    return NULL;
+}
+
+/* The ABI that all builds of the release have on this platform, else UNKNOWN. */
+static enum af_answer abi_of_release(const struct af_catalog_torch_release *release,
+                                     const char *platform)
+{
+    enum af_answer abi = AF_UNKNOWN;
+    bool first = true;
+    for (size_t i = 0; i < release->variant_count; i++) {
+        const struct af_catalog_torch_variant *variant = &release->variants[i];
+        if (platform == NULL || strcmp(variant->platform, platform) != 0)
+            continue;
+        if (!first && variant->cxx11abi != abi)
+            return AF_UNKNOWN;
+        abi = variant->cxx11abi;
+        first = false;
+    }
+    return abi;
+}
+
+static void read_abi(const struct af_torch *facts, const char *platform,
+                     struct af_view_torch *torch)
+{
+    torch->abi =
+        facts->cxx11abi.state == AF_FACT_KNOWN ? af_fact_truth(&facts->cxx11abi) : AF_UNKNOWN;
+    torch->abi_source = facts->cxx11abi.source;
+    if (torch->abi != AF_UNKNOWN || torch->build != AF_FIT_TORCH_RELEASE)
+        return;
+    if (torch->variant != NULL)
+        torch->abi = torch->variant->cxx11abi;
+    else if (torch->release != NULL)
+        torch->abi = abi_of_release(torch->release, platform);
+    torch->abi_source = "PyTorch's release table";
+}
+
+static void read_torch(const struct af_machine *machine, const struct af_tables *tables,
+                       struct af_view *view)
+{
+    struct af_view_torch *torch = &view->torch;
+    *torch = (struct af_view_torch){.major = -1,
+                                    .minor = -1,
+                                    .patch = -1,
+                                    .cuda_major = -1,
+                                    .cuda_minor = -1,
+                                    .own_sonames = AF_UNKNOWN,
+                                    .abi = AF_UNKNOWN};
+    read_version(&machine->torch, torch);
+    if (torch->state != AF_FACT_KNOWN)
+        return;
+    if (machine->torch.c10_soname.state == AF_FACT_KNOWN)
+        torch->own_sonames =
+            af_fact_is(&machine->torch.c10_soname, "libc10.so") ? AF_YES : AF_NO;
+    torch->release = af_tables_torch(tables, torch->major, torch->minor);
+    read_cuda(&machine->torch, torch);
+    torch->variant = variant_of(torch, view->platform);
+    read_abi(&machine->torch, view->platform, torch);
+}
+
+void af_view_change_torch(struct af_view *view, const struct af_catalog_torch_release *release,
+                          const struct af_catalog_torch_variant *variant,
+                          struct af_arena *arena)
+{
+    struct af_dotted latest = {.count = 0};
+    af_dotted_parse(release->latest, &latest);
+    view->torch = (struct af_view_torch){
+        .state = AF_FACT_KNOWN,
+        .text = af_arena_format(arena, "%s+%s", release->latest, variant->cuda),
+        .major = release->major_number,
+        .minor = release->minor_number,
+        .patch = latest.count > 2 ? latest.part[2] : 0,
+        .build = AF_FIT_TORCH_RELEASE,
+        .own_sonames = AF_YES,
+        .cuda = variant->cuda_major < 0 ? AF_FACT_ABSENT : AF_FACT_KNOWN,
+        .cuda_major = variant->cuda_major,
+        .cuda_minor = variant->cuda_minor,
+        .abi = variant->cxx11abi,
+        .abi_source = "PyTorch's release table",
+        .release = release,
+        .variant = variant};
+}
 
 #define NUMBER_MAX 1000000
 
@@ -160,7 +350,7 @@ void af_view_make(const struct af_machine *machine, const struct af_tables *tabl
     *view = (struct af_view){.machine = machine};
     read_platform(machine, view);
     read_python(machine, arena, view);
-    af_view_read_torch(machine, tables, view);
+    read_torch(machine, tables, view);
     if (arch != NULL) {
         state_gpu(view, arch);
         return; /* the driver of another node is not this one's */

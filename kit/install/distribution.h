@@ -1,6 +1,6 @@
 /*
- * distribution.h: installed distributions by their dist-info folders: which are
- * there and which files they claim. (Whether these are as RECORD says: run/record.h.)
+ * distribution.h: installed distributions by their dist-info folders: which there
+ * are and which files they own. (record.h checks the files.)
  */
 #ifndef AF_KIT_INSTALL_DISTRIBUTION_H
 #define AF_KIT_INSTALL_DISTRIBUTION_H
@@ -19,15 +19,15 @@ struct af_distribution {
     bool egg;            /* egg-info or egg: no RECORD */
 };
 
-/* All of `site`, sorted by folder. A site that is not there has none. */
+/* All distributions of `site`, sorted by folder. A missing site has none. */
 enum anyflash_status af_distributions_list(struct af_arena *arena, const char *site,
                                            struct af_distribution **list_out, size_t *count_out,
                                            struct anyflash_error *err);
 
 /*
- * The paths of a distribution's RECORD, relative to `site`, in the arena; none
- * when there is no RECORD. Paths that are absolute or climb in their middle are
- * left out, and *odd_out (unless NULL) tells the first of them.
+ * The paths of a distribution's RECORD, relative to `site`, in the arena; none when
+ * there is no RECORD. Paths that are absolute, or have ".." in their middle, are
+ * left out, and *odd_out (unless NULL) is the first of them.
  */
 enum anyflash_status af_distribution_files(struct af_arena *arena, const char *site,
                                            const struct af_distribution *distribution,

@@ -1,10 +1,10 @@
 /*
- * entries.c: the pieces an installation moves.
+ * entries.c: which files and folders an installation moves.
  *
- * All files of RECORD, old and new, are sorted; a folder whose files are ours
- * alone is one piece, whatever else lies in it (caches of Python, a user's own
- * files: they go and come back with it). A folder that other distributions have
- * files in, as `nvidia` or `bin`, is looked into, level by level.
+ * All files of RECORD, old and new, are sorted; a folder that holds files of no
+ * other package is moved as a whole, with everything in it (Python's caches, the
+ * user's own files: they are moved aside and come back with it). A folder that other
+ * distributions have files in, such as `nvidia` or `bin`, is split, level by level.
  */
 #include "kit/install/entries.h"
 
@@ -15,7 +15,6 @@
 
 #include "kit/base/text.h"
 #include "kit/system/file.h"
-#include "kit/system/hash_file.h"
 
 #define PATH_BYTES 8192
 
@@ -32,8 +31,8 @@ struct search {
     const char *site;
     const char *fresh;
     const struct af_progress *progress;
-    struct paths wanted; /* files of ours: unpacked ones, and those that are to go */
-    struct paths old;    /* of these the ones that are to go */
+    struct paths wanted; /* our files: unpacked ones, and those to be replaced */
+    struct paths old;    /* of these the ones to be replaced */
     struct paths others; /* files that other distributions claim */
     struct af_entry *entries;
     size_t count;
@@ -80,13 +79,13 @@ static void sort(struct paths *paths)
     paths->count = kept;
 }
 
-/* Whether `path` is `prefix` or lies in it. */
+/* Whether `path` is `prefix` or inside it. */
 static bool is_within(const char *path, const char *prefix, size_t len)
 {
     return strncmp(path, prefix, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
 
-/* Whether some path of the sorted list is `prefix` or lies in it. */
+/* Whether some path of the sorted list is `prefix` or inside it. */
 static bool has_within(const struct paths *paths, const char *prefix)
 {
     size_t low = 0;
@@ -113,7 +112,7 @@ static enum anyflash_status add_files(struct search *search, const char *site,
                                                         &files, &count, &odd, search->err);
     if (status == ANYFLASH_OK && strict && odd != NULL)
         status = af_fail(search->err, ANYFLASH_E_DATA,
-                         "RECORD of '%s' names '%s', which leaves the folder",
+                         "RECORD of '%s' names '%s', which is outside the environment",
                          distribution->folder, odd);
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
         add(paths, files[i]);
@@ -196,7 +195,7 @@ static void add_entry(struct search *search, const char *path, bool has_old, boo
 {
     if (has_old && !has_within(&search->old, path))
         af_progress_message(search->progress,
-                            "'%s' lies in the way and belongs to no package: it goes aside",
+                            "'%s' is in the way and belongs to no package: it is moved aside",
                             path);
     if (has_old || has_new)
         search->entries[search->count++] = (struct af_entry){path, has_old, has_new};
@@ -214,21 +213,18 @@ static bool same_bytes(const struct search *search, const char *path)
            af_file_sha256(b, hex_b, NULL, NULL) == ANYFLASH_OK && strcmp(hex_a, hex_b) == 0;
 }
 
-/* A file that another distribution claims too: stays, unless another would come. */
+/* A file that another distribution has too: it stays, unless ours differs. */
 static enum anyflash_status take_shared(struct search *search, const char *path, bool has_new)
 {
     if (!has_new || same_bytes(search, path))
         return ANYFLASH_OK;
     char shown[200];
     return af_fail(search->err, ANYFLASH_E_UNSUPPORTED,
-                   "'%s' is there already and belongs to another package",
+                   "'%s' already exists and belongs to another package",
                    af_text_quote(shown, sizeof shown, path, strlen(path)));
 }
 
-/*
- * What becomes of `prefix`, a file or folder of ours: one piece, or
- * *deeper_out: to be looked into.
- */
+/* Decides about `prefix`, a file or folder of ours: one entry, or *deeper_out: to be split. */
 static enum anyflash_status decide(struct search *search, const char *prefix, bool *deeper_out)
 {
     struct stat in_site;
@@ -273,7 +269,7 @@ static size_t range_end(const struct paths *paths, size_t first, size_t last, si
     return end;
 }
 
-/* Decides each part one level below `range`; what is to be looked into is pushed. */
+/* Decides about each part one level below `range`; folders to be split are pushed. */
 static enum anyflash_status split(struct search *search, struct range range,
                                   struct range *stack, size_t *depth)
 {
@@ -331,7 +327,7 @@ enum anyflash_status af_entries_find(struct af_arena *arena, const char *site,
     af_mem_free(search.old.items);
     af_mem_free(search.others.items);
     if (status == ANYFLASH_OK && search.count > AF_ENTRIES_MAX)
-        status = af_fail(err, ANYFLASH_E_LIMIT, "too many pieces would be moved");
+        status = af_fail(err, ANYFLASH_E_LIMIT, "too many files and folders would be moved");
     if (status != ANYFLASH_OK)
         return status;
     *entries_out = search.entries;

@@ -1,17 +1,22 @@
 /*
- * fetch.c: where the exact file of a step comes from.
+ * fetch.c: gets the exact file of a step; and `--download-only`, which gets all
+ * files of a plan.
  */
 #include "kit/install/fetch.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "kit/base/text.h"
+#include "kit/install/stage.h"
+#include "kit/plan/saved.h"
 #include "kit/system/download.h"
 #include "kit/system/file.h"
-#include "kit/system/hash_file.h"
+#include "kit/system/interrupt.h"
 #include "kit/system/output.h"
+#include "kit/system/state.h"
 
 struct reporter {
     const struct af_progress *progress;
@@ -53,7 +58,7 @@ static enum anyflash_status download(struct af_run *run, const struct af_step_wh
     return status;
 }
 
-/* A file that is there already: only its hash is wanted. */
+/* An existing file: only its hash is needed. */
 static enum anyflash_status take(const struct af_step_wheel *wheel, const char *path,
                                  struct af_fetched *fetched, struct anyflash_error *err)
 {
@@ -61,7 +66,7 @@ static enum anyflash_status take(const struct af_step_wheel *wheel, const char *
     if (status == ANYFLASH_OK && wheel->sha256 != NULL &&
         !af_sha256_equal(fetched->sha256, wheel->sha256))
         status = af_fail(err, ANYFLASH_E_DATA,
-                         "'%s' is another file than the plan's: its SHA-256 is %s, not %s",
+                         "'%s' is not the file of the plan: its SHA-256 is %s, not %s",
                          af_path_name(path), fetched->sha256, wheel->sha256);
     return status;
 }
@@ -78,7 +83,7 @@ enum anyflash_status af_fetch(struct af_run *run, const struct af_step_wheel *wh
         here = true;
     }
     if (!here && folder == NULL) {
-        status = af_download_folder(run->arena, wheel->url, &folder, err);
+        status = af_cache_wheel_folder(run->arena, wheel->url, &folder, err);
         fetched.ours = true;
     }
     if (!here && status == ANYFLASH_OK) {
@@ -93,5 +98,88 @@ enum anyflash_status af_fetch(struct af_run *run, const struct af_step_wheel *wh
                   : download(run, wheel, fetched.path, &fetched, err);
     if (status == ANYFLASH_OK)
         *fetched_out = fetched;
+    return status;
+}
+
+#define REQUIREMENTS_FILE ".anyflash-requirements.txt"
+
+static enum anyflash_status get_requirement(struct af_run *run, const struct af_plan *plan,
+                                            const char *requirement, const char *folder,
+                                            struct anyflash_error *err)
+{
+    struct af_fetched fetched;
+    struct af_step_wheel wheel;
+    const char *file = af_path_join(run->arena, folder, REQUIREMENTS_FILE);
+    if (file == NULL)
+        return af_fail_memory(err);
+    struct af_stage stage = {.run = run, .python = plan->python, .uv = plan->uv, .root = file};
+    enum anyflash_status status = af_file_write_text(run->arena, file, requirement, err);
+    if (status == ANYFLASH_OK)
+        status = af_stage_locate(&stage, requirement, &wheel, err);
+    unlink(file);
+    return status == ANYFLASH_OK ? af_fetch(run, &wheel, folder, &fetched, err) : status;
+}
+
+/* The plan with the hashes that the files have. */
+static enum anyflash_status write_plan(struct af_run *run, const struct af_plan *plan,
+                                       const char *const *hashes, const char *folder,
+                                       struct anyflash_error *err)
+{
+    const char *path = af_path_join(run->arena, folder, AF_INSTALL_DOWNLOAD_PLAN);
+    json_t *steps = af_plan_steps_json(plan, run->arena);
+    bool good = steps != NULL && path != NULL;
+    for (size_t i = 0; good && i < plan->step_count; i++) {
+        json_t *wheel = json_object_get(json_array_get(steps, i), "wheel");
+        if (hashes[i] != NULL)
+            good = json_object_set_new(wheel, "sha256", json_string(hashes[i])) == 0;
+    }
+    json_t *json = json_pack("{s:s, s:o, s:o}", "schema", AF_PLAN_SCHEMA, "facts",
+                             af_plan_facts_json(run->machine), "steps", steps);
+    char *text = good && json != NULL ? json_dumps(json, JSON_INDENT(1)) : NULL;
+    json_decref(json);
+    if (text == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status = af_file_write_text(run->arena, path, text, err);
+    af_mem_free(text);
+    return status;
+}
+
+static enum anyflash_status get_step(struct af_run *run, const struct af_plan *plan,
+                                     const struct af_step *step, const char *folder,
+                                     const char **hash_out, struct anyflash_error *err)
+{
+    struct af_fetched fetched;
+    enum anyflash_status status = ANYFLASH_OK;
+    if (step->kind == AF_STEP_TORCH || step->kind == AF_STEP_BUILD ||
+        step->kind == AF_STEP_TOOL)
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "only wheels can be downloaded, not: %s",
+                       step->title);
+    if (step->wheel != NULL) {
+        status = af_fetch(run, step->wheel, folder, &fetched, err);
+        if (status == ANYFLASH_OK)
+            *hash_out = af_arena_text(run->arena, fetched.sha256);
+    }
+    for (size_t i = 0; status == ANYFLASH_OK && i < step->requirement_count; i++)
+        status = get_requirement(run, plan, step->requirements[i], folder, err);
+    return status;
+}
+
+enum anyflash_status af_install_download(struct af_run *run, const struct af_plan *plan,
+                                         const char *folder, struct af_install_result *done,
+                                         struct anyflash_error *err)
+{
+    const char **hashes = af_arena_array(run->arena, plan->step_count + 1, sizeof *hashes);
+    if (hashes == NULL)
+        return af_fail_memory(err);
+    if (mkdir(folder, 0755) != 0 && errno != EEXIST)
+        return af_fail(err, ANYFLASH_E_IO, "cannot create the folder '%s': %s", folder,
+                       strerror(errno));
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; status == ANYFLASH_OK && i < plan->step_count; i++)
+        status = get_step(run, plan, &plan->steps[i], folder, &hashes[i], err);
+    if (status == ANYFLASH_OK)
+        status = write_plan(run, plan, hashes, folder, err);
+    if (status == ANYFLASH_OK)
+        *done = (struct af_install_result){.answer = AF_YES, .title = folder};
     return status;
 }

@@ -1,6 +1,6 @@
 /*
- * install.c: a plan, step by step: everything is unpacked first, then moved into
- * place at once, so that a plan is done whole or not at all.
+ * install.c: carries out a plan: everything is unpacked first, then moved into place
+ * at once, so that a plan is done completely or not at all.
  */
 #include "kit/install/install.h"
 
@@ -15,7 +15,8 @@
 #include "kit/install/stage.h"
 #include "kit/proof/inspect_target.h"
 #include "kit/system/file.h"
-#include "kit/system/program.h"
+#include "kit/system/interrupt.h"
+#include "kit/system/process.h"
 
 #define TRY_LIMIT_MS 300000
 #define WHEELS_MAX 16
@@ -46,7 +47,7 @@ static void refuse(struct job *job, const char *reason, const char *hint)
     job->hint = hint;
 }
 
-/* A torch that would change must have been named. */
+/* A change of torch must have been allowed by name. */
 static void check_torch(struct job *job, const struct af_step *step)
 {
     struct af_arena *arena = job->run->arena;
@@ -64,12 +65,12 @@ static void check_torch(struct job *job, const struct af_step *step)
     else
         refuse(job, af_arena_format(arena, "the plan would change torch: %s", wanted),
                af_arena_format(arena,
-                               "read the plan's list of what moves with it; then add "
+                               "check which packages change with it, then add "
                                "--allow-torch-change %s",
                                version));
 }
 
-/* What is not done by us, before anything is done. */
+/* Refuses what we do not do, before anything is done. */
 static void check_step(struct job *job, const struct af_step *step)
 {
     struct af_arena *arena = job->run->arena;
@@ -80,7 +81,7 @@ static void check_step(struct job *job, const struct af_step *step)
                "packages cannot be installed into this Python: its distribution manages it, "
                "or its folder is not writable",
                af_arena_format(arena,
-                               "make an environment first: %s; then install with "
+                               "create an environment first: %s; then install with "
                                "--python .venv",
                                command == NULL ? "" : command));
         break;
@@ -172,7 +173,10 @@ static enum anyflash_status bring(struct job *job, const struct af_step *step,
                                  job->run->from, err);
 }
 
-/* Origins can be written once all is unpacked and the site folder is known. */
+/*
+ * Writes where packages came from, which needs everything unpacked and the site
+ * folder known.
+ */
 static enum anyflash_status write_origins(struct job *job, struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
@@ -204,7 +208,7 @@ static const char *stated_torch(struct job *job)
     return stated;
 }
 
-/* What is inspected is known to `plan` from then on. */
+/* The next `plan` knows what was inspected here. */
 static const char *inspect_hint(const struct job *job)
 {
     for (size_t i = 0; i < job->plan->step_count; i++) {
@@ -214,14 +218,14 @@ static const char *inspect_hint(const struct job *job)
         return af_arena_format(
             job->run->arena, "`anyflash inspect %s` shows every check%s",
             wheel->path != NULL ? wheel->path : wheel->url,
-            wheel->path != NULL ? "" : ", and `anyflash plan` passes over it from then on");
+            wheel->path != NULL ? "" : ", and `anyflash plan` skips it from then on");
     }
     return "`anyflash inspect` shows every check";
 }
 
 /*
- * Extensions against the torch that is here; where torch itself changes only
- * trying can tell, which happens before the change is final, too.
+ * Proves the extensions against the installed torch. Where torch itself changes only
+ * a trial import can show it; that happens before the change is final.
  */
 static enum anyflash_status prove(struct job *job, struct anyflash_error *err)
 {
@@ -241,7 +245,7 @@ static enum anyflash_status prove(struct job *job, struct anyflash_error *err)
     return status;
 }
 
-/* Everything into our folder; nothing of the environment is touched. */
+/* Unpacks everything into our folder; the environment is not touched. */
 static enum anyflash_status unpack(struct job *job, struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
@@ -260,7 +264,7 @@ static enum anyflash_status unpack(struct job *job, struct anyflash_error *err)
     return status;
 }
 
-/* The place of old files: as deep in its root as the fresh ones are in theirs. */
+/* The folder for old files: as deep in its root as the new ones are in theirs. */
 static enum anyflash_status find_entries(struct job *job, struct anyflash_error *err)
 {
     struct af_operation *operation = &job->operation;
@@ -287,7 +291,10 @@ static bool go_on(void *context)
 static enum anyflash_status try_one(struct job *job, const struct af_step *step,
                                     struct anyflash_error *err)
 {
-    /* In a folder where nothing of the user's is in the way, and leaving no caches. */
+    /*
+     * Verifies in an empty folder, so that no file of the user's is imported, and
+     * leaves no caches.
+     */
     static const char *const environment[] = {"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH",
                                               "PYTHONHOME", NULL};
     const char *words[40] = {NULL};
@@ -351,8 +358,8 @@ static enum anyflash_status change(struct job *job, struct anyflash_error *err)
 }
 
 /*
- * A known answer, where there is one; else all that was proved to load is
- * loaded. It is installed already, and stays.
+ * Calls the package if its answer is known; else loads everything that was proved to
+ * load. It is installed already, and stays.
  */
 static enum anyflash_status verify(const struct job *job, struct af_install_result *done,
                                    struct anyflash_error *err)
@@ -375,7 +382,7 @@ static enum anyflash_status verify(const struct job *job, struct af_install_resu
                                 run->arena, &done->verified, err);
 }
 
-/* Our copies of what is installed now; a failed run keeps them for the next. */
+/* Removes our copies of installed files; a failed run keeps them for the next. */
 static void remove_copies(const struct job *job)
 {
     for (size_t i = 0; i < job->fetched_count; i++) {

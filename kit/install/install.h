@@ -1,14 +1,13 @@
 /*
- * install.h: does what a plan says, and takes it back.
+ * install.h: carries out a plan, and undoes it.
  *
- * A plan (plan/plan.h) is a list of steps as data. Each step that brings files
- * is done so: exact file (downloaded and hashed, or found in a folder), proof
- * from its bytes, uv or pip unpack it into a folder of ours inside the site
- * folder, RECORD is checked line by line, the journal is written, entries are
- * renamed into place, and what lay there is kept for undo. Until the first
- * rename nothing of the environment has changed; from then on a failure, a
- * signal or a power cut leaves the old state or the new one after the next
- * run (af_recover()).
+ * A plan (plan/plan.h) is a list of steps as data. Each step that installs files is
+ * done in this order: get the exact file (downloaded and hashed, or found in a
+ * folder), prove its extensions, let uv or pip unpack it into a folder of ours
+ * inside the site folder, check every line of RECORD, write the journal, rename the
+ * entries into place, keep the old ones for undo. Until the first rename the
+ * environment is unchanged; from then on, after a failure, a signal or a power cut,
+ * af_recover() restores the old state or completes the new one.
  */
 #ifndef AF_KIT_INSTALL_INSTALL_H
 #define AF_KIT_INSTALL_INSTALL_H
@@ -20,7 +19,7 @@
 #include "kit/system/progress.h"
 #include "kit/system/state.h"
 
-/* The caller holds the lock of `site` (run/lock.h), and read the machine under it. */
+/* The caller holds the lock of `site` (system/lock.h) and read the machine while holding it. */
 struct af_run {
     struct af_state *state; /* opened with AF_STATE_WRITE */
     const struct af_machine *machine;
@@ -29,36 +28,38 @@ struct af_run {
     struct af_arena *arena; /* for all results */
     bool offline;
     bool allow_http;
-    const char *from;         /* folder to take files from, in place of the network; or NULL */
-    const char *torch_change; /* --allow-torch-change: the version that may come; or NULL */
+    const char *from; /* folder to read files from, instead of the network; or NULL */
+    const char
+        *torch_change; /* --allow-torch-change: the version of torch that is allowed; or NULL */
 };
 
 /* What a run did. Texts in the run's arena. */
 struct af_install_result {
-    enum af_answer answer; /* NO: refused, see `reason`; nothing has changed */
+    enum af_answer answer; /* NO: refused, see `reason`; nothing was changed */
     const char *reason;
-    const char *hint;  /* the one thing to do about it; or NULL */
+    const char *hint;  /* what the user can do about it; or NULL */
     const char *title; /* of what was done, as in the journal */
     bool changed;
     int64_t id; /* of the operation in the journal; 0: none was needed */
-    /* What was installed, imported and called: row_count 0 where that is not known how. */
+    /* The check after the installation: row_count 0 if there is none for these packages. */
     struct af_verify_report verified;
 };
 
 /*
- * Does the plan. A refusal that is an answer (a proof that says no, a torch
- * that would change, an environment that the distribution manages) is no
- * failure: done->answer is NO. Else fails as the world does (IO, NOT_FOUND,
- * TIMEOUT, DATA, UNSUPPORTED, NO_MEMORY); what was done before is taken back.
+ * Carries out the plan. A refusal (a proof answers no, torch would change, the
+ * environment is managed by the distribution) is not a failure: done->answer is NO.
+ * Fails with IO, NOT_FOUND, TIMEOUT, DATA, UNSUPPORTED or NO_MEMORY; then what was
+ * done before is rolled back.
  */
 enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,
                                 struct af_install_result *done, struct anyflash_error *err);
 
 /*
- * Only gets the files of the plan, also those that uv or pip would choose, into
- * `folder`, which is made, and writes the plan with their hashes beside them
- * (AF_INSTALL_DOWNLOAD_PLAN): run->from and the plan do the rest elsewhere. Needs
- * neither lock nor state. Requirements must have wheels for every platform.
+ * Only downloads the files of the plan, and those that uv or pip would choose, into
+ * `folder`, which is created, and writes the plan with their hashes beside them
+ * (AF_INSTALL_DOWNLOAD_PLAN): with that plan and run->from they can be installed on
+ * another machine. Needs neither lock nor state. Requirements must have pure Python
+ * wheels.
  */
 #define AF_INSTALL_DOWNLOAD_PLAN "plan.json"
 enum anyflash_status af_install_download(struct af_run *run, const struct af_plan *plan,
@@ -72,16 +73,16 @@ enum anyflash_status af_install_download(struct af_run *run, const struct af_pla
 const char *af_install_site(const struct af_machine *machine, struct af_arena *arena);
 
 /*
- * Takes back installation `id` (0: the last one) of run->site. Refuses (answer NO)
- * when a later one lies on top of it, or when files changed since, unless
- * `force`.
+ * Undoes installation `id` (0: the last one) of run->site. Refuses (answer NO) when
+ * a later one changed the same files, or when files were changed since, unless
+ * `force` is set.
  */
 enum anyflash_status af_undo(struct af_run *run, int64_t id, bool force,
                              struct af_install_result *done, struct anyflash_error *err);
 
 /*
- * Gives up what is kept for undo of installation `id` (0: of all) of run->site:
- * the old files are removed, what is installed stays. done->id counts them.
+ * Discards what is kept for undoing installation `id` (0: all) of run->site: the old
+ * files are removed, what is installed stays. done->id counts them.
  */
 enum anyflash_status af_forget(struct af_run *run, int64_t id, struct af_install_result *done,
                                struct anyflash_error *err);
@@ -90,22 +91,26 @@ enum anyflash_status af_forget(struct af_run *run, int64_t id, struct af_install
 uint64_t af_undo_bytes(const struct af_operation *operation, struct af_arena *arena);
 
 /*
- * What killed runs left unfinished in environments that no process is changing
- * now, newest first, in `arena`. Only reads. Fails when the state cannot be read.
+ * Installations that a killed process left unfinished, in environments that no
+ * process is changing now, newest first, in `arena`. Only reads. Fails when the
+ * state cannot be read.
  */
 enum anyflash_status af_recover_list(struct af_state *state, struct af_arena *arena,
                                      struct af_operation **list_out, size_t *count_out,
                                      struct anyflash_error *err);
 
 /*
- * Finishes or takes back what a killed run left, in every environment of the
- * journal whose lock is free. Cheap when there is nothing to do. One sentence
- * for each by `progress`; fails only when the state cannot be read.
+ * Finishes or rolls back what a killed process left, in every environment of the
+ * journal whose lock is free. Fast when there is nothing to do. Reports each one by
+ * `progress`; fails only when the state cannot be read.
  */
 enum anyflash_status af_recover(struct af_state *state, const struct af_progress *progress,
                                 struct anyflash_error *err);
 
-/* The same for one environment whose lock the caller holds; failing is a failure. */
+/*
+ * The same for one environment whose lock the caller holds; a failure there is a
+ * failure here.
+ */
 enum anyflash_status af_recover_held(struct af_state *state, const char *site,
                                      const struct af_progress *progress,
                                      struct anyflash_error *err);

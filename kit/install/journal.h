@@ -1,22 +1,22 @@
 /*
  * journal.h: every change of an environment, written down before it is made.
  *
- * An operation (an installation, or its undoing) moves entries of a site
- * folder: for each, what lies there goes aside, and what was prepared takes
+ * An operation (an installation, or undoing one) moves entries of a site
+ * folder: the old file or folder is moved aside, and the new one is moved into
  * its place. All entries are in the journal before the first is moved, each
- * move is one rename(2), and where an entry is tells whether it was moved. So
- * whatever kills the process, recovery looks at the phase and at the files and
- * goes back (before COMMITTED) or only cleans up (from there on).
+ * move is one rename(2), and the place of an entry shows whether it was moved.
+ * So whatever kills the process, recovery looks at the phase and at the files
+ * and moves them back (before COMMITTED) or only cleans up (from there on).
  *
- *   PREPARING   the operation's own folders are made: recovery removes them
+ *   PREPARING   the operation's own folders exist: recovery removes them
  *   MOVING      entries are being moved: recovery moves them back
  *   COMMITTED   all are moved and on disk: recovery removes what is not needed
  *   DONE        an installation that can be undone
- *   GONE        rolled back, undone, or its old files were given up
+ *   GONE        rolled back, undone, or its old files were discarded
  *
  * Paths of entries are relative to the site folder, as those of RECORD are;
  * they may begin with "../" (scripts). Nothing here touches an environment:
- * that is run/swap.h.
+ * swap.h does that.
  */
 #ifndef AF_KIT_INSTALL_JOURNAL_H
 #define AF_KIT_INSTALL_JOURNAL_H
@@ -40,8 +40,8 @@ enum af_phase {
 /* One file or folder that is replaced as a whole. */
 struct af_entry {
     const char *path;
-    bool has_old; /* something lay there before and goes to `aside` */
-    bool has_new; /* something from `fresh` comes there */
+    bool has_old; /* there is an old one, which is moved to `aside` */
+    bool has_new; /* there is a new one, from `fresh` */
 };
 
 /*
@@ -53,7 +53,7 @@ struct af_operation {
     int64_t id; /* 0: not in the journal yet */
     enum af_operation_kind kind;
     enum af_phase phase;
-    int64_t undoes;    /* the id of the installation that this one takes back; else 0 */
+    int64_t undoes;    /* the id of the installation that this one undoes; else 0 */
     const char *title; /* "flash-attn 2.8.3 from ..." */
     const char *time;  /* when it began, "2026-08-22T10:00:00Z" */
     const char *site;
@@ -81,7 +81,7 @@ enum anyflash_status af_journal_moving(struct af_state *state,
 
 /*
  * Writes phase and fingerprint. With GONE its entries are deleted. When an undo
- * becomes COMMITTED, the installation it takes back becomes GONE with it.
+ * becomes COMMITTED, the installation that it undoes becomes GONE with it.
  */
 enum anyflash_status af_journal_phase(struct af_state *state, struct af_operation *operation,
                                       enum af_phase phase, struct anyflash_error *err);
@@ -96,5 +96,12 @@ enum anyflash_status af_journal_list(struct af_state *state, enum af_phase first
                                      size_t *count_out, struct anyflash_error *err);
 enum anyflash_status af_journal_entries(struct af_state *state, struct af_operation *operation,
                                         struct af_arena *arena, struct anyflash_error *err);
+
+/*
+ * Called after every write to the journal and every rename. In builds with
+ * AF_TEST_HOOKS the ANYFLASH_KILL_AT-th call (1 = the first) kills the process
+ * with SIGKILL; in others it does nothing.
+ */
+void af_install_step_hook(void);
 
 #endif

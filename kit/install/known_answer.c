@@ -1,6 +1,4 @@
-/*
- * known_answer.c: the problem of known_answer.py once more, by the engine.
- */
+/* known_answer.c: computes the problem of known_answer.py with the engine. */
 #include "kit/install/known_answer.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /*
- * known_answer.h: the answer that known_answer.py's problem must have, by the
- * engine in f32. Private to this module.
+ * known_answer.h: the correct result of known_answer.py's problem, computed by the
+ * engine in f32. Private to verify.c.
  */
 #ifndef AF_KIT_INSTALL_KNOWN_ANSWER_H
 #define AF_KIT_INSTALL_KNOWN_ANSWER_H

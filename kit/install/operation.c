@@ -7,13 +7,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "kit/install/step_hook.h"
+#include "kit/install/journal.h"
 #include "kit/install/swap.h"
 
 static enum anyflash_status make_root(const char *root, struct anyflash_error *err)
 {
     if (mkdir(root, 0755) != 0)
-        return af_fail(err, ANYFLASH_E_IO, "cannot make the folder '%s': %s", root,
+        return af_fail(err, ANYFLASH_E_IO, "cannot create the folder '%s': %s", root,
                        strerror(errno));
     af_install_step_hook();
     return ANYFLASH_OK;
@@ -45,7 +45,7 @@ enum anyflash_status af_operation_move(struct af_run *run, struct af_operation *
     enum anyflash_status status = af_swap_prepare(operation, err);
     if (status != ANYFLASH_OK)
         return status;
-    af_swap_flush(run->site); /* what will be seen must not be lost by a power cut */
+    af_swap_flush(run->site); /* what becomes visible must survive a power cut */
     status = af_journal_moving(run->state, operation, err);
     if (status != ANYFLASH_OK)
         return status;
@@ -68,7 +68,7 @@ static enum anyflash_status remove_root(const char *root, struct anyflash_error 
     return gone ? ANYFLASH_OK : af_fail(err, ANYFLASH_E_IO, "cannot remove all of '%s'", root);
 }
 
-/* Nothing has happened: an undo leaves what it wanted to bring back where it was. */
+/* Rolled back: an undo leaves the files that it would have restored where they were. */
 static enum anyflash_status abandon(struct af_state *state, struct af_operation *operation,
                                     struct anyflash_error *err)
 {
@@ -86,7 +86,7 @@ static enum anyflash_status abandon(struct af_state *state, struct af_operation 
     return status;
 }
 
-/* All is in place: an installation keeps what it put aside, an undo nothing. */
+/* Committed: an installation keeps what it moved aside, an undo keeps nothing. */
 static enum anyflash_status complete(struct af_state *state, struct af_operation *operation,
                                      struct anyflash_error *err)
 {

@@ -1,6 +1,6 @@
 /*
- * operation.h: one operation from its first line in the journal to its last,
- * and back when something fails. Private to this module.
+ * operation.h: one operation from its first line in the journal to its last, and its
+ * rollback when something fails. Private to install.c and undo.c.
  */
 #ifndef AF_KIT_INSTALL_OPERATION_H
 #define AF_KIT_INSTALL_OPERATION_H
@@ -8,15 +8,15 @@
 #include "kit/install/install.h"
 
 /*
- * Begins an installation: names for fresh_root and aside_root are chosen,
- * written to the journal, then the folders are made. operation->title is set.
+ * Begins an installation: chooses names for fresh_root and aside_root, writes them
+ * to the journal, then creates the folders. operation->title must be set.
  */
 enum anyflash_status af_operation_begin(struct af_run *run, struct af_operation *operation,
                                         struct anyflash_error *err);
 
 /*
- * Moves the entries: on disk, journal, renames. Then `look` (may be NULL)
- * examines the result, and unless it fails the operation is committed.
+ * Moves the entries: flushes files to disk, writes the journal, renames. Then `look`
+ * (may be NULL) examines the result, and unless it fails the operation is committed.
  */
 enum anyflash_status af_operation_move(struct af_run *run, struct af_operation *operation,
                                        enum anyflash_status (*look)(void *context,
@@ -24,9 +24,9 @@ enum anyflash_status af_operation_move(struct af_run *run, struct af_operation *
                                        void *context, struct anyflash_error *err);
 
 /*
- * Ends an operation in whatever phase it is: before COMMITTED all is as it was
- * before, from there on all is as it shall be. Folders that are not needed are
- * removed. Also what recovery does.
+ * Ends an operation, in whatever phase it is: before COMMITTED the old state is
+ * restored, from there on the new state is completed. Folders that are not needed
+ * are removed. Recovery calls this, too.
  */
 enum anyflash_status af_operation_end(struct af_state *state, struct af_operation *operation,
                                       struct anyflash_error *err);

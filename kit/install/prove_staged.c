@@ -1,17 +1,14 @@
 /*
- * prove_staged.c: proofs (fit/proof.h) of what lies unpacked and is not in place yet.
+ * prove_staged.c: proofs (proof/prover.h) of extensions that are unpacked and not in
+ * place yet.
  */
 #include "kit/install/prove_staged.h"
 
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/catalog/tables.h"
 #include "kit/formats/metadata.h"
-#include "kit/proof/inspect_target.h"
-#include "kit/proof/proof.h"
-#include "kit/proof/symbol_scope.h"
-#include "kit/proof/torch_fitting.h"
+#include "kit/proof/prover.h"
 #include "kit/system/file.h"
 
 #define RECORD_BYTES_MAX (64u << 20)
@@ -21,9 +18,7 @@ struct proving {
     struct af_run *run;
     const char *fresh;
     const char *stated_torch;
-    struct af_scope scope;
-    struct af_tables tables;
-    struct af_catalog_torch_symbols symbols;
+    struct af_prover prover;
     struct af_install_proved *proved;
     size_t bad_count;
     size_t torch_count; /* those that use torch */
@@ -50,7 +45,7 @@ static void take_bad(struct proving *proving, const char *path, const char *why)
     af_progress_message(&proving->run->progress, "%s", sentence == NULL ? why : sentence);
 }
 
-/* Of libraries that a wheel brings for its own use only what is wrong is told. */
+/* Reports the proof; of libraries that a wheel ships for its own use only failures. */
 static void tell(struct proving *proving, const char *path, bool is_bundled,
                  const struct af_proof *proof)
 {
@@ -68,10 +63,10 @@ static void tell(struct proving *proving, const char *path, bool is_bundled,
     else
         af_progress_message(progress, "not proved: '%s': %s: %s", path,
                             unknown == NULL ? "unknown" : af_proof_check_title(unknown->id),
-                            unknown == NULL ? "nobody can tell" : unknown->evidence);
+                            unknown == NULL ? "not known" : unknown->evidence);
 }
 
-/* A library of operators, which packages load by torch. */
+/* Whether it is a library of operators, which packages load through torch. */
 static bool uses_torch(const struct af_binary *binary)
 {
     for (size_t i = 0; i < binary->needed.count; i++)
@@ -91,7 +86,7 @@ static void add_loadable(struct proving *proving, const char *word)
         proved->loadable[proved->loadable_count++] = word;
 }
 
-/* "a/b/c.so" as "module:a.b.c", after "package:a"; a library by its file. */
+/* Adds "module:a.b.c" for "a/b/c.so", after "package:a"; a library by its file. */
 static void take_loadable(struct proving *proving, const char *path,
                           const struct af_binary *binary)
 {
@@ -116,45 +111,31 @@ static void take_loadable(struct proving *proving, const char *path,
     add_loadable(proving, word);
 }
 
-static enum anyflash_status prove_one(struct proving *proving,
-                                      const struct af_inspect_extension *extension,
-                                      struct anyflash_error *err)
+static enum anyflash_status prove_one(struct proving *proving, struct af_inspect_target *target,
+                                      size_t index, struct anyflash_error *err)
 {
-    struct af_load load;
-    struct af_proof proof;
-    struct af_arena *arena = proving->run->arena;
+    const struct af_inspect_extension *extension = &target->extensions[index];
     const char *path = extension->path;
+    struct af_proof proof;
+    enum anyflash_status status =
+        af_prover_prove(&proving->prover, target, index, proving->stated_torch, &proof, err);
+    if (status != ANYFLASH_OK)
+        return status;
     if (extension->problem != NULL) {
         take_bad(proving, path, extension->problem);
         return ANYFLASH_OK;
     }
-    enum anyflash_status status = af_scope_load(&proving->scope, &extension->facts.binary,
-                                                extension->folder, arena, &load, err);
-    struct af_proof_question question = {
-        .binary = &extension->facts.binary,
-        .gpu_code = extension->facts.gpu_code,
-        .kernels = extension->facts.kernels,
-        .scope = &proving->scope,
-        .load = &load,
-        .machine = proving->run->machine,
-        .tables = &proving->tables,
-        .stated_torch = proving->stated_torch,
-        .fitting_torch = af_proof_torch_fitting(&proving->symbols, &proving->tables,
-                                                &extension->facts.binary)};
-    if (status == ANYFLASH_OK)
-        status = af_proof_make(&question, arena, &proof, err);
-    if (status == ANYFLASH_OK)
-        tell(proving, path, extension->is_bundled, &proof);
-    if (status == ANYFLASH_OK && uses_torch(&extension->facts.binary)) {
+    tell(proving, path, extension->is_bundled, &proof);
+    if (uses_torch(&extension->facts.binary)) {
         proving->torch_count++;
         proving->torch_bad_count += proof.answer == AF_NO;
     }
-    if (status == ANYFLASH_OK && proof.loads == AF_YES && !extension->is_bundled)
+    if (proof.loads == AF_YES && !extension->is_bundled)
         take_loadable(proving, path, &extension->facts.binary);
-    return status;
+    return ANYFLASH_OK;
 }
 
-/* The hashes of one RECORD, with which the files have been compared. */
+/* Uses the hashes of one RECORD, which the files have been compared with. */
 static void take_record(struct proving *proving, const char *path,
                         struct af_inspect_target *target)
 {
@@ -190,30 +171,21 @@ static void take_records(struct proving *proving, struct af_inspect_target *targ
 static enum anyflash_status prove_all(struct proving *proving, struct af_inspect_target *target,
                                       struct anyflash_error *err)
 {
-    enum anyflash_status status = af_tables_load(&proving->tables, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    status = af_catalog_torch_symbols_load(&proving->symbols, err);
-    if (status != ANYFLASH_OK) {
-        af_tables_release(&proving->tables);
-        return status;
-    }
-    status = af_scope_installed(proving->run->machine, &proving->scope, err);
-    proving->scope.takes_siblings = true;
+    const struct af_machine *machine = proving->run->machine;
+    const struct af_prover_options options = {
+        .machine = machine,
+        .is_here = true,
+        .in_packages = true,
+        .reads_kernels = machine->gpus.count > 0,
+    };
+    enum anyflash_status status =
+        af_prover_open(&options, proving->run->arena, &proving->prover, err);
     take_records(proving, target);
-    for (size_t i = 0; status == ANYFLASH_OK && i < target->count; i++) {
-        status = af_inspect_target_read(target, i, proving->run->arena, err);
-        /* Their names matter only where there is a GPU to run them. */
-        if (status == ANYFLASH_OK && proving->run->machine->gpus.count > 0)
-            status = af_inspect_target_read_kernels(target, i, proving->run->arena, err);
-        if (status == ANYFLASH_OK)
-            status = prove_one(proving, &target->extensions[i], err);
-    }
+    for (size_t i = 0; status == ANYFLASH_OK && i < target->count; i++)
+        status = prove_one(proving, target, i, err);
     if (status == ANYFLASH_OK)
         af_inspect_target_store_facts(target, proving->run->arena);
-    af_scope_release(&proving->scope);
-    af_catalog_torch_symbols_release(&proving->symbols);
-    af_tables_release(&proving->tables);
+    af_prover_release(&proving->prover);
     return status;
 }
 

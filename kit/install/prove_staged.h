@@ -1,6 +1,6 @@
 /*
- * prove_staged.h: the extensions of what was unpacked, proved against the environment
- * before anything of it is moved there. Private to this module.
+ * prove_staged.h: proves the extensions that were unpacked against the environment,
+ * before any of them is moved there. Private to install.c.
  */
 #ifndef AF_KIT_INSTALL_PROVE_STAGED_H
 #define AF_KIT_INSTALL_PROVE_STAGED_H
@@ -12,18 +12,18 @@
 /* Texts in the run's arena. */
 struct af_install_proved {
     const char *refusal; /* a sentence; NULL: none */
-    /* What was proved to load, once it is in place: words of af_verify_extensions(). */
+    /* What was proved to load, once it is in place: words for af_verify_extensions(). */
     const char *loadable[AF_LOADABLE_MAX];
     size_t loadable_count;
 };
 
 /*
  * Proves each extension below `fresh`, of a wheel that says it was built for
- * `stated_torch` ("2.8"; NULL: it says nothing), and tells the outcome by
- * run->talk. With `strict` one that would not load is a refusal; else only when
- * none would, or none of those that use torch: packages of others bring
- * libraries for several versions of their neighbours. What is unknown is told,
- * and no refusal.
+ * `stated_torch` ("2.8"; NULL: it says nothing), and reports each outcome by
+ * run->progress. With `strict` one extension that would not load is a refusal; else
+ * only if none would load, or none of those that use torch: third-party packages
+ * ship libraries for several versions of their dependencies. An unknown answer is
+ * reported and is not a refusal.
  */
 enum anyflash_status af_install_prove(struct af_run *run, const char *fresh, bool strict,
                                       const char *stated_torch,

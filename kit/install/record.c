@@ -4,17 +4,16 @@
  */
 #include "kit/install/record.h"
 
-#include "kit/base/text.h"
-#include "kit/formats/metadata.h"
-#include "kit/system/file.h"
-#include "kit/system/hash_file.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "kit/base/text.h"
+#include "kit/formats/metadata.h"
+#include "kit/system/file.h"
+
 #define RECORD_BYTES_MAX (64u * 1024u * 1024u)
-/* site-packages lies at most so deep in an environment: lib64/python3.12/site-packages. */
+/* How deep site-packages is in an environment at most: lib64/python3.12/site-packages. */
 #define STEPS_UP_MAX 4
 #define PATH_BYTES (2 * AF_FORMATS_RECORD_PATH_BYTES)
 
@@ -29,8 +28,8 @@ const char *af_record_fault_text(enum af_record_fault_kind kind)
 {
     static const char *const texts[] = {
         [AF_RECORD_FILE_MISSING] = "missing",
-        [AF_RECORD_FILE_SIZE] = "another size than recorded",
-        [AF_RECORD_FILE_CHANGED] = "another content than recorded",
+        [AF_RECORD_FILE_SIZE] = "its size differs from RECORD",
+        [AF_RECORD_FILE_CHANGED] = "its content differs from RECORD",
         [AF_RECORD_FILE_OUTSIDE] = "outside the environment",
         [AF_RECORD_FILE_UNREAD] = "not readable",
     };
@@ -59,7 +58,7 @@ static bool stays_inside(const char *path)
     return steps_up <= STEPS_UP_MAX && strstr(path, "/../") == NULL && strcmp(path, "..") != 0;
 }
 
-/* Byte code is made and removed by the interpreter as it likes. */
+/* Byte code is created and removed by the interpreter at any time. */
 static bool may_be_absent(const struct af_formats_record_line *line)
 {
     return line->sha256[0] == '\0' && af_ends_with(line->path, ".pyc");

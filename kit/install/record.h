@@ -1,10 +1,9 @@
 /*
- * record.h: an installed distribution against its RECORD, line by line.
+ * record.h: checks an installed distribution against its RECORD, line by line.
  *
- * uv and pip take an install that was killed half-way for complete: METADATA
- * is there, files are not. Only RECORD against the files shows it.
- *
- * Source: "Recording installed projects" (Python packaging specifications).
+ * uv and pip consider an installation complete that was killed half-way: METADATA
+ * exists, files are missing. Only comparing RECORD with the files shows it. Source:
+ * "Recording installed projects" (Python packaging specifications).
  */
 #ifndef AF_KIT_INSTALL_RECORD_H
 #define AF_KIT_INSTALL_RECORD_H
@@ -15,10 +14,10 @@
 #define AF_RECORD_FAULTS_MAX 16u
 
 enum af_record_fault_kind {
-    AF_RECORD_FILE_MISSING, /* not there, or not a regular file */
+    AF_RECORD_FILE_MISSING, /* missing, or not a regular file */
     AF_RECORD_FILE_SIZE,    /* another size than RECORD says */
-    AF_RECORD_FILE_CHANGED, /* another SHA-256 than RECORD says */
-    AF_RECORD_FILE_OUTSIDE, /* the line names a place outside the environment */
+    AF_RECORD_FILE_CHANGED, /* its SHA-256 differs from RECORD */
+    AF_RECORD_FILE_OUTSIDE, /* the line names a path outside the environment */
     AF_RECORD_FILE_UNREAD   /* there, but not readable */
 };
 

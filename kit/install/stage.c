@@ -1,7 +1,7 @@
 /*
- * stage.c: the commands that unpack, and what comes of them.
+ * stage.c: the commands that unpack, and checks of their result.
  *
- * `--prefix` gives the layout of an environment (scripts with the right first
+ * `--prefix` creates the layout of an environment (scripts with the right first
  * line, RECORD with the right paths) below a folder of ours.
  */
 #include "kit/install/stage.h"
@@ -11,12 +11,116 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "kit/base/json.h"
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/install/distribution.h"
 #include "kit/install/record.h"
 #include "kit/system/file.h"
-#include "kit/system/program.h"
+#include "kit/system/interrupt.h"
+#include "kit/system/output.h"
+#include "kit/system/process.h"
+
+static int digit(char letter)
+{
+    return letter <= '9' ? letter - '0' : letter - 'a' + 10;
+}
+
+/* The hash as RECORD writes it: base64url without padding (PEP 376). */
+static void record_hash(const char *hex, char text[44])
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    for (size_t i = 0; i < 43; i++) {
+        size_t bit = i * 6;
+        unsigned pair = 0;
+        for (size_t j = 0; j < 3; j++) { /* the twelve bits from the digit of `bit` on */
+            size_t at = bit / 4 + j;
+            pair = pair << 4 | (unsigned)(at < 64 ? digit(hex[at]) : 0);
+        }
+        text[i] = letters[pair >> (12 - 6 - bit % 4) & 63];
+    }
+    text[43] = '\0';
+}
+
+static bool starts_with(struct af_span line, const char *start)
+{
+    size_t len = strlen(start);
+    return line.len >= len && memcmp(line.data, start, len) == 0;
+}
+
+/* RECORD with the line of direct_url.json anew, at its end, and none of uv_cache.json. */
+static enum anyflash_status rewrite_record(struct af_arena *arena, const char *info,
+                                           const char *folder, const char *text,
+                                           struct anyflash_error *err)
+{
+    char hex[AF_SHA256_HEX_BYTES];
+    char hash[44];
+    struct af_span record;
+    struct af_span line;
+    struct af_text made = {0};
+    const char *path = af_path_join(arena, info, "RECORD");
+    const char *start = af_arena_format(arena, "%s/direct_url.json,", folder);
+    const char *cache = af_arena_format(arena, "%s/uv_cache.json,", folder);
+    if (arena->failed)
+        return af_fail_memory(err);
+    enum anyflash_status status = af_file_read(arena, path, AF_RECORD_BYTES_MAX, &record, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    while (af_text_line(&record, &line)) {
+        if (starts_with(line, start) || starts_with(line, cache))
+            continue;
+        af_text_add_n(&made, line.data, line.len);
+        af_text_add(&made, "\n");
+    }
+    af_sha256_bytes((struct af_span){text, strlen(text)}, hex);
+    record_hash(hex, hash);
+    af_text_format(&made, "%ssha256=%s,%zu\n", start, hash, strlen(text));
+    status = made.failed ? af_fail_memory(err)
+                         : af_file_write_text(arena, path, af_text_get(&made), err);
+    af_text_release(&made);
+    return status;
+}
+
+static enum anyflash_status write_origin(struct af_arena *arena, const char *fresh,
+                                         const char *folder, const char *url,
+                                         const char *sha256, struct anyflash_error *err)
+{
+    const char *info = af_path_join(arena, fresh, folder);
+    const char *path = af_path_join(arena, info, "direct_url.json");
+    json_t *json = json_pack("{s:s, s:{s:o, s:{s:s}}}", "url", url, "archive_info", "hash",
+                             json_sprintf("sha256=%s", sha256), "hashes", "sha256", sha256);
+    char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    if (text == NULL || path == NULL) {
+        af_mem_free(text);
+        return af_fail_memory(err);
+    }
+    enum anyflash_status status = af_file_write_text(arena, path, text, err);
+    if (status == ANYFLASH_OK)
+        status = rewrite_record(arena, info, folder, text, err);
+    /* uv_cache.json records the file that uv unpacked, which is our copy. */
+    const char *cache = af_path_join(arena, info, "uv_cache.json");
+    if (status == ANYFLASH_OK && cache != NULL)
+        unlink(cache);
+    af_mem_free(text);
+    return status;
+}
+
+enum anyflash_status af_stage_origin(struct af_stage *stage, const char *package,
+                                     const char *url, const char *sha256,
+                                     struct anyflash_error *err)
+{
+    struct af_distribution *list;
+    size_t count;
+    enum anyflash_status status =
+        af_distributions_list(stage->run->arena, stage->fresh, &list, &count, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
+        if (strcmp(list[i].name, package) == 0)
+            return write_origin(stage->run->arena, stage->fresh, list[i].folder, url, sha256,
+                                err);
+    return status;
+}
 
 #define WORDS_MAX 512
 #define SAID_LINES_MAX 12
@@ -62,7 +166,7 @@ static void into_root(const struct af_stage *stage, struct words *words)
     word(words, stage->root);
     if (stage->uv)
         return;
-    /* What is in the environment shall neither be removed nor be enough. */
+    /* Installed packages must neither be removed nor satisfy the requirements. */
     word(words, "--ignore-installed");
     word(words, "--no-compile");
     word(words, "--no-warn-script-location");
@@ -74,7 +178,7 @@ static bool go_on(void *context)
     return !af_interrupted();
 }
 
-/* A line as one can read it: the reason stands at its end, paths in its middle. */
+/* A line shortened for people: the reason is at its end, long paths in its middle. */
 static void tell_line(const struct af_stage *stage, struct af_span line)
 {
     char start[400];
@@ -87,7 +191,7 @@ static void tell_line(const struct af_stage *stage, struct af_span line)
                         end_len > 0 ? " ... " : "", end);
 }
 
-/* The last lines that a program said, each a sentence. */
+/* Reports the last lines that a program printed. */
 static void tell(const struct af_stage *stage, struct af_span text)
 {
     struct af_span lines[SAID_LINES_MAX];
@@ -104,7 +208,7 @@ static void tell(const struct af_stage *stage, struct af_span text)
     }
 }
 
-/* Bytes that are free where we unpack; installers say it in many ways, or not. */
+/* Free bytes where we unpack; installers report a full disk in many ways, or not at all. */
 static uint64_t free_bytes(const struct af_stage *stage)
 {
     struct statvfs facts;
@@ -146,7 +250,7 @@ static enum anyflash_status run(struct af_stage *stage, struct words *words,
 enum anyflash_status af_stage_file(struct af_stage *stage, const char *path,
                                    struct anyflash_error *err)
 {
-    /* One exact file: nobody's settings may change what is done with it. */
+    /* One exact file: no configuration may change what is done with it. */
     static const char *const uv_environment[] = {
         "UV_REQUIRE_HASHES", "UV_TARGET",   "UV_PREFIX",           "UV_BREAK_SYSTEM_PACKAGES",
         "UV_CONSTRAINT",     "UV_OVERRIDE", "UV_BUILD_CONSTRAINT", "UV_NO_BINARY*",
@@ -166,7 +270,7 @@ enum anyflash_status af_stage_file(struct af_stage *stage, const char *path,
                &result, err);
 }
 
-/* The user's index is wanted, but not the user's folder to install to. */
+/* The user's index is used, but not the user's choice of an installation folder. */
 static const char *const own_target[] = {
     "UV_TARGET",  "UV_PREFIX",          "UV_DRY_RUN",  "UV_PYTHON",   "PIP_TARGET",
     "PIP_PREFIX", "PIP_USER",           "PIP_ROOT",    "PIP_DRY_RUN", "PIP_REPORT",
@@ -350,7 +454,7 @@ static enum anyflash_status find_fresh(struct af_stage *stage, struct anyflash_e
                : af_fail(err, ANYFLASH_E_DATA, "%s unpacked nothing", stage->uv ? "uv" : "pip");
 }
 
-/* Every line of RECORD; and INSTALLER, which installers write near their end. */
+/* Checks every line of RECORD, and INSTALLER, which installers write near the end. */
 static enum anyflash_status check_one(struct af_stage *stage,
                                       const struct af_distribution *distribution,
                                       struct anyflash_error *err)
@@ -370,7 +474,7 @@ static enum anyflash_status check_one(struct af_stage *stage,
                        af_record_fault_text(result.faults[0].kind));
     if (status == ANYFLASH_OK && !result.has_installer)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "'%s' has no INSTALLER: it was not unpacked to its end",
+                       "'%s' has no INSTALLER: it was not unpacked completely",
                        distribution->folder);
     return status;
 }

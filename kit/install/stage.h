@@ -1,6 +1,6 @@
 /*
- * stage.h: uv or pip unpack packages into a folder of ours, in the layout of the
- * environment, and touch nothing else. Private to this module.
+ * stage.h: lets uv or pip unpack packages into a folder of ours, in the layout of
+ * the environment, without touching anything else. Private to install.c and fetch.c.
  */
 #ifndef AF_KIT_INSTALL_STAGE_H
 #define AF_KIT_INSTALL_STAGE_H
@@ -13,20 +13,20 @@ struct af_stage {
     const char *python; /* of the environment */
     bool uv;
     const char *root;  /* our folder; exists */
-    const char *fresh; /* the site folder inside it, once something was unpacked */
+    const char *fresh; /* the site folder in it, once something was unpacked */
 };
 
 /*
- * Unpacks the wheel at `path`, without dependencies, network or anybody's
- * configuration. Fails with NOT_FOUND (no uv, no pip), DATA (they refuse; what
- * they said goes to talk->say), TIMEOUT (interrupted), IO.
+ * Unpacks the wheel at `path`, without dependencies, network or any configuration
+ * files. Fails with NOT_FOUND (no uv, no pip), DATA (they refuse; their last lines
+ * are reported by `progress`), TIMEOUT (interrupted), IO.
  */
 enum anyflash_status af_stage_file(struct af_stage *stage, const char *path,
                                    struct anyflash_error *err);
 
 /*
- * Unpacks requirements, by the user's own index configuration, or with `from`
- * only from files in that folder; without their dependencies.
+ * Unpacks requirements without their dependencies: through the user's own index
+ * configuration, or with `from` only from files in that folder.
  */
 enum anyflash_status af_stage_requirements(struct af_stage *stage,
                                            const char *const *requirements, size_t count,
@@ -34,8 +34,8 @@ enum anyflash_status af_stage_requirements(struct af_stage *stage,
                                            struct anyflash_error *err);
 
 /*
- * What uv would install for the requirements with their dependencies, beside
- * what is there: "name==version" each. Only uv can say it.
+ * What uv would install for the requirements and their dependencies, given what is
+ * installed: "name==version" each. Only uv can report this.
  */
 enum anyflash_status af_stage_resolve(struct af_stage *stage, const char *const *requirements,
                                       size_t count, const char *torch_backend,
@@ -43,22 +43,22 @@ enum anyflash_status af_stage_resolve(struct af_stage *stage, const char *const 
                                       struct anyflash_error *err);
 
 /*
- * The address and hash of the wheel that uv or pip would take for one
- * requirement; only wheels for every platform ("-none-any.whl") are taken.
+ * The address and hash of the wheel that uv or pip would choose for one requirement;
+ * only pure Python wheels ("-none-any.whl") are accepted.
  */
 enum anyflash_status af_stage_locate(struct af_stage *stage, const char *requirement,
                                      struct af_step_wheel *wheel_out,
                                      struct anyflash_error *err);
 
 /*
- * Looks for the site folder (stage->fresh) and compares every distribution in
- * it with its RECORD. Fails with DATA.
+ * Finds the site folder (stage->fresh) and compares every distribution in it with
+ * its RECORD. Fails with DATA.
  */
 enum anyflash_status af_stage_check(struct af_stage *stage, struct anyflash_error *err);
 
 /*
- * Writes into the dist-info of `package` where it came from, as pip does (PEP
- * 610): installers else name our local copy.
+ * Records in the dist-info of `package` where it came from, as pip does (PEP 610);
+ * otherwise installers would record our local copy.
  */
 enum anyflash_status af_stage_origin(struct af_stage *stage, const char *package,
                                      const char *url, const char *sha256,

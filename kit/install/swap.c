@@ -20,7 +20,7 @@
 
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
-#include "kit/install/step_hook.h"
+#include "kit/install/journal.h"
 #include "kit/system/file.h"
 
 #define PATH_BYTES 8192

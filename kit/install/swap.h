@@ -1,7 +1,7 @@
 /*
- * swap.h: the moves of an operation, forward and back, and the folders they
- * need. Every function can be called again after it was cut off anywhere: where
- * an entry lies tells what was done. Private to this module.
+ * swap.h: the renames of an operation, forward and back, and the folders they need.
+ * Every function can be called again after it was interrupted anywhere: where an
+ * entry is shows what was done. Private to operation.c and undo.c.
  */
 #ifndef AF_KIT_INSTALL_SWAP_H
 #define AF_KIT_INSTALL_SWAP_H
@@ -16,7 +16,7 @@
  */
 const char *af_swap_name(struct af_arena *arena, const char *site, const char *word);
 
-/* Makes the folders that entries of `aside` and `site` need before the moves. */
+/* Creates the folders that entries of `aside` and `site` need before the renames. */
 enum anyflash_status af_swap_prepare(const struct af_operation *operation,
                                      struct anyflash_error *err);
 
@@ -24,22 +24,22 @@ enum anyflash_status af_swap_prepare(const struct af_operation *operation,
 enum anyflash_status af_swap_forward(const struct af_operation *operation,
                                      struct anyflash_error *err);
 
-/* As if af_swap_forward() had never been called. */
+/* Moves everything back, as if af_swap_forward() had never been called. */
 enum anyflash_status af_swap_back(const struct af_operation *operation,
                                   struct anyflash_error *err);
 
-/* Writes to disk what lies in the file system of `folder`. */
+/* Flushes the file system of `folder` to disk. */
 void af_swap_flush(const char *folder);
 
 /*
- * Removes a folder of ours and all in it; its name must start with
- * AF_OWN_PREFIX. That it is not there is fine. False when something is left.
+ * Removes a folder of ours and everything in it; its name must start with
+ * AF_OWN_PREFIX. A missing folder counts as removed. False when something is left.
  */
 bool af_swap_remove(const char *root);
 
 /*
- * A digest of what lies at the entries now: names, kinds, sizes, times of
- * change, link texts; without what Python writes by itself (__pycache__).
+ * A digest of what the entries are now: names, kinds, sizes, times of change, link
+ * texts; without what Python writes by itself (__pycache__).
  */
 enum anyflash_status af_swap_fingerprint(const struct af_operation *operation,
                                          struct af_arena *arena, const char **hex_out,

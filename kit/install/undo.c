@@ -1,6 +1,4 @@
-/*
- * undo.c: an installation taken back, and what a killed run left.
- */
+/* undo.c: undoes an installation, and cleans up after killed processes. */
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +32,7 @@ static bool overlap(const struct af_entry *entry, const struct af_operation *lat
     return false;
 }
 
-/* Later installations over the same files: they must go first. */
+/* Refuses if a later installation changed the same files: it must be undone first. */
 static enum anyflash_status check_later(struct af_run *run, struct af_operation *list,
                                         const struct af_operation *chosen,
                                         struct af_install_result *done,
@@ -52,7 +50,7 @@ static enum anyflash_status check_later(struct af_run *run, struct af_operation 
                                            "installation %jd (%s) came later over the same "
                                            "files",
                                            (intmax_t)later->id, later->title);
-            done->hint = af_arena_format(run->arena, "take that back first: anyflash undo %jd",
+            done->hint = af_arena_format(run->arena, "undo that one first: anyflash undo %jd",
                                          (intmax_t)later->id);
             return ANYFLASH_OK;
         }
@@ -60,7 +58,7 @@ static enum anyflash_status check_later(struct af_run *run, struct af_operation 
     return ANYFLASH_OK;
 }
 
-/* What was installed must still lie there as it was; and the old files aside. */
+/* The installed files must be unchanged, and the old files still there. */
 static enum anyflash_status check_files(struct af_run *run, const struct af_operation *chosen,
                                         bool force, struct af_install_result *done,
                                         struct anyflash_error *err)
@@ -82,11 +80,11 @@ static enum anyflash_status check_files(struct af_run *run, const struct af_oper
     done->answer = AF_NO;
     done->reason = af_arena_format(
         run->arena, "files of '%s' changed since they were installed", chosen->title);
-    done->hint = "--force takes it back all the same; what is there now is removed";
+    done->hint = "--force undoes it anyway and removes what is there now";
     return ANYFLASH_OK;
 }
 
-/* The same entries the other way round: what was put aside is fresh now. */
+/* The same entries in the other direction: what was moved aside is the new state now. */
 static enum anyflash_status make_entries(struct af_run *run, const struct af_operation *chosen,
                                          struct af_operation *operation,
                                          struct anyflash_error *err)
@@ -151,7 +149,7 @@ enum anyflash_status af_undo(struct af_run *run, int64_t id, bool force,
     struct af_operation *chosen = find_id(list, count, id);
     if (chosen == NULL) {
         done->answer = AF_NO;
-        done->reason = id == 0 ? "nothing was installed here that could be taken back"
+        done->reason = id == 0 ? "there is no installation to undo here"
                                : "no installation of this environment has that number";
         return ANYFLASH_OK;
     }
@@ -166,8 +164,8 @@ enum anyflash_status af_undo(struct af_run *run, int64_t id, bool force,
 }
 
 /*
- * An undo that moves nothing: it owns the old files from its first line in the
- * journal on, and once it is committed they go, whatever kills this process.
+ * An undo that moves nothing: from its first line in the journal on it owns the old
+ * files, and once it is committed they are removed, even if this process is killed.
  */
 static enum anyflash_status forget_one(struct af_run *run, const struct af_operation *chosen,
                                        struct anyflash_error *err)
@@ -175,7 +173,7 @@ static enum anyflash_status forget_one(struct af_run *run, const struct af_opera
     struct af_operation operation = {
         .kind = AF_OPERATION_UNDO,
         .undoes = chosen->id,
-        .title = af_arena_format(run->arena, "giving up the old files of %s", chosen->title),
+        .title = af_arena_format(run->arena, "discarding the old files of %s", chosen->title),
         .fresh_root = chosen->aside_root,
     };
     enum anyflash_status status = af_operation_begin(run, &operation, err);
@@ -241,7 +239,7 @@ enum anyflash_status af_recover_list(struct af_state *state, struct af_arena *ar
     return ANYFLASH_OK;
 }
 
-/* One operation of a process that is gone: its lock was free. */
+/* Cleans up one operation of a process that is gone: its lock was free. */
 static enum anyflash_status recover_one(struct af_state *state, struct af_operation *operation,
                                         struct af_arena *arena,
                                         const struct af_progress *progress,
@@ -260,8 +258,8 @@ static enum anyflash_status recover_one(struct af_state *state, struct af_operat
         status = af_operation_end(state, operation, err);
     if (status == ANYFLASH_OK)
         af_progress_message(progress,
-                            back ? "'%s' was cut off: everything is as before it"
-                                 : "'%s' was cut off after it was done: cleaned up",
+                            back ? "'%s' was interrupted: everything is as it was before"
+                                 : "'%s' was interrupted after it was done: cleaned up",
                             operation->title);
     return status;
 }
@@ -282,7 +280,7 @@ enum anyflash_status af_recover_held(struct af_state *state, const char *site,
     return status;
 }
 
-/* An environment with something unfinished, unless its process is at work. */
+/* Recovers an environment with something unfinished, unless a process is working in it. */
 static void recover_site(struct af_state *state, const char *site, struct af_arena *arena,
                          const struct af_progress *progress)
 {
@@ -296,8 +294,8 @@ static void recover_site(struct af_state *state, const char *site, struct af_are
     if (status == ANYFLASH_OK)
         status = af_recover_held(state, site, progress, &err);
     if (status != ANYFLASH_OK)
-        af_progress_message(progress, "an unfinished installation cannot be taken back yet: %s",
-                            err.message);
+        af_progress_message(
+            progress, "an unfinished installation cannot be rolled back yet: %s", err.message);
     af_lock_release(&lock);
 }
 

@@ -1,21 +1,82 @@
 /*
- * update.c: asks one source after the other, compares with what is known, and
- * puts the rows of a new catalog together. Listings are read in fit/listing.c,
- * the file is written in update_file.c.
+ * update.c: reads the listing of one source after the other, compares it with what
+ * is known, and writes the rows of a new catalog. Listings are parsed in
+ * catalog/listing.c.
  */
 #include "kit/install/update.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "kit/base/json.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/catalog/catalog_rows.h"
-#include "kit/catalog/catalog_write.h"
+#include "kit/catalog/catalog_stored.h"
 #include "kit/catalog/listing.h"
+#include "kit/system/file.h"
+#include "kit/system/output.h"
+
+#define FILE_NAME "catalog.afu"
+
+const char *af_update_path(struct af_arena *arena, const char *folder)
+{
+    return folder == NULL ? NULL : af_path_join(arena, folder, FILE_NAME);
+}
+
+static enum anyflash_status fail_system(const char *what, const char *path,
+                                        struct anyflash_error *err)
+{
+    char shown[300];
+    int number = errno;
+    af_text_quote(shown, sizeof shown, path, strlen(path));
+    return af_fail(err, ANYFLASH_E_IO, "cannot %s '%s': %s", what, shown, strerror(number));
+}
+
+enum anyflash_status af_update_save(const struct af_update *update, const char *folder,
+                                    struct anyflash_error *err)
+{
+    struct af_arena arena;
+    struct af_text bytes = {0};
+    if (folder == NULL)
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "no folder for the catalog: HOME is not set");
+    af_arena_init(&arena);
+    const char *path = af_update_path(&arena, folder);
+    enum anyflash_status status = path == NULL
+                                      ? af_fail_memory(err)
+                                      : af_catalog_stored_write(&update->catalog, &bytes, err);
+    if (status == ANYFLASH_OK)
+        status = af_folder_make(folder, 0700, err);
+    if (status == ANYFLASH_OK) {
+        const struct af_span piece = {bytes.data, bytes.len};
+        status = af_file_write(&arena, path, &piece, 1, err);
+    }
+    af_text_release(&bytes);
+    af_arena_release(&arena);
+    return status;
+}
+
+enum anyflash_status af_update_undo(const char *folder, bool *there_out,
+                                    struct anyflash_error *err)
+{
+    struct af_arena arena;
+    enum anyflash_status status = ANYFLASH_OK;
+    af_arena_init(&arena);
+    const char *path = af_update_path(&arena, folder);
+    *there_out = false;
+    if (arena.failed)
+        status = af_fail_memory(err);
+    else if (path != NULL && unlink(path) == 0)
+        *there_out = true;
+    else if (path != NULL && errno != ENOENT && errno != ENOTDIR)
+        status = fail_system("remove", path, err);
+    af_arena_release(&arena);
+    return status;
+}
 
 /* data/sources.json */
 extern const char af_sources[];
@@ -33,7 +94,7 @@ struct sources {
     int64_t pages_max;
 };
 
-/* What becomes of a wheel of the embedded catalog. */
+/* What happens to a wheel of the embedded catalog. */
 enum fate { AS_IT_WAS, IS_LISTED, IS_GONE };
 
 struct updating {
@@ -48,7 +109,7 @@ struct updating {
     struct af_update *update;
     enum anyflash_status first_status; /* of the first source that failed */
     struct anyflash_error first_problem;
-    bool stopped; /* asking others is useless: rate limit, no network */
+    bool stopped; /* the other sources would fail, too: rate limit, no network */
 };
 
 /* Wheels of one listing, sorted by address. */
@@ -129,8 +190,8 @@ static enum anyflash_status get_pages(struct updating *updating,
         enum anyflash_status status = af_http_get_bytes(
             updating->http, url, ACCEPT, AF_LISTING_BYTES_MAX, &text, &bytes, &answer, err);
         if (status == ANYFLASH_OK)
-            status = af_listing_read(bytes, af_url_show(shown, sizeof shown, url), source,
-                                     rows, counts, err);
+            status = af_listing_read(bytes, af_url_show(shown, sizeof shown, url), source, rows,
+                                     counts, err);
         else
             updating->stopped = answer.rate_limited || answer.status == 0;
         af_arena_release(&text);
@@ -190,7 +251,7 @@ static enum anyflash_status compare(const struct updating *updating,
                                     struct listed *listed, struct af_update_source *result,
                                     struct anyflash_error *err)
 {
-    size_t counted = 0; /* known because a page named them, and gone */
+    size_t counted = 0; /* known from a page, and no longer listed */
     for (size_t i = 0; i < updating->embedded->count; i++) {
         const struct af_catalog_wheel *wheel = &updating->embedded->wheels[i];
         if (!is_of(wheel, source) || find_listed(listed, wheel))
@@ -206,7 +267,7 @@ static enum anyflash_status compare(const struct updating *updating,
     return ANYFLASH_OK;
 }
 
-/* Settles what becomes of the source's known wheels, and notes the new ones. */
+/* Decides about the source's known wheels, and notes the new ones. */
 static enum anyflash_status apply(struct updating *updating,
                                   const struct af_listing_source *source, struct listed *listed,
                                   struct anyflash_error *err)
@@ -281,7 +342,7 @@ static enum anyflash_status keep_current(struct updating *updating,
     return status;
 }
 
-/* Leaves a source as it was; only lack of memory ends the whole. */
+/* Keeps a source unchanged; only lack of memory ends the whole update. */
 static enum anyflash_status leave(struct updating *updating,
                                   const struct af_listing_source *source,
                                   struct af_update_source *result, enum anyflash_status status,
@@ -329,7 +390,7 @@ static enum anyflash_status update_source(struct updating *updating,
                                         .known = count_of(updating->embedded, source)};
     enum anyflash_status status =
         updating->stopped
-            ? af_fail(&problem, ANYFLASH_E_IO, "not asked after the failure of the one before")
+            ? af_fail(&problem, ANYFLASH_E_IO, "skipped, because the source before it failed")
             : take_listing(updating, source, result, &problem);
     if (status != ANYFLASH_OK)
         return leave(updating, source, result, status, &problem, err);
@@ -342,7 +403,7 @@ static enum anyflash_status update_source(struct updating *updating,
     return ANYFLASH_OK;
 }
 
-/* Nothing was read at all: what the first source failed with is the answer. */
+/* Nothing could be read: fails as the first source did. */
 static enum anyflash_status fail_first(const struct updating *updating,
                                        struct anyflash_error *err)
 {

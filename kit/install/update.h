@@ -1,12 +1,11 @@
 /*
- * update.h: the catalog brought up to date from the listings of the repositories
- * that publish wheels (data/sources.json), and taken back.
+ * update.h: updates the catalog from the listings of the repositories that publish
+ * wheels (data/sources.json), and reverts it.
  *
- * What is known of a wheel is kept: a listing only adds wheels and takes away
- * those that are no longer published. A source that cannot be read, or whose
- * listing lacks more than a tenth of what is known, is left as it was. The
- * result is a file in the state folder that loading prefers to the embedded
- * catalog.
+ * What is known about a wheel is kept: a listing only adds wheels and removes those
+ * that are no longer published. A source that cannot be read, or whose listing lacks
+ * more than a tenth of its known wheels, stays unchanged. The result is a file in
+ * the state folder, which is then loaded instead of the embedded catalog.
  */
 #ifndef AF_KIT_INSTALL_UPDATE_H
 #define AF_KIT_INSTALL_UPDATE_H
@@ -24,7 +23,7 @@ struct af_update_source {
     size_t listed;       /* wheels in its listing */
     size_t added;        /* that the embedded catalog has not */
     size_t gone;         /* known, but published no more */
-    const char *problem; /* why it was left as it was; NULL: it was read */
+    const char *problem; /* why it stayed unchanged; NULL: it was read */
 };
 
 /* Texts in the arena that was given; the catalog is released by the caller. */
@@ -38,10 +37,10 @@ struct af_update {
 };
 
 /*
- * Asks all sources of `sources` (NULL: the embedded data/sources.json).
- * `embedded` has the facts, `current` (may be the same) what sources that cannot
- * be read keep. Fails with what the first source failed with when none could be
- * read, DATA when `sources` is malformed, or NO_MEMORY.
+ * Reads the listings of all `sources` (NULL: the embedded data/sources.json). Facts
+ * come from `embedded`; sources that cannot be read keep their rows of `current`
+ * (which may be the same). Fails with the failure of the first source when none
+ * could be read, DATA when `sources` is malformed, or NO_MEMORY.
  */
 enum anyflash_status af_update_fetch(struct af_http *http, const struct af_span *sources,
                                      const struct af_catalog *embedded,
@@ -54,11 +53,11 @@ enum anyflash_status af_update_fetch(struct af_http *http, const struct af_span 
  */
 const char *af_update_path(struct af_arena *arena, const char *folder);
 
-/* Writes the new catalog in place of an older one; the folder is made. */
+/* Writes the new catalog over an older one; the folder is created. */
 enum anyflash_status af_update_save(const struct af_update *update, const char *folder,
                                     struct anyflash_error *err);
 
-/* Removes the file: the embedded catalog counts again. *there_out: there was one. */
+/* Removes the file, so that the embedded catalog is used again. *there_out: it existed. */
 enum anyflash_status af_update_undo(const char *folder, bool *there_out,
                                     struct anyflash_error *err);
 

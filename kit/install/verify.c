@@ -1,15 +1,129 @@
 /*
- * verify.c: starts known_answer.py in the environment's interpreter and makes
- * rows of what it says.
+ * verify.c: starts known_answer.py in the environment's interpreter and turns its
+ * output into rows; then loads compiled parts of a package one by one
+ * (load_extensions.py).
  */
 #include "kit/install/verify.h"
+
+#include <stdio.h>
+#include <string.h>
 
 #include "kit/base/json.h"
 #include "kit/base/text.h"
 #include "kit/install/known_answer.h"
 #include "kit/system/process.h"
 
-#include <string.h>
+#define FAULTS_SHOWN_MAX 8
+#define TEXT_SHOWN 300
+
+extern const char af_load_extensions_script[];
+
+struct loading {
+    const char *const *words;
+    size_t count;
+    struct af_arena *arena;
+    struct af_verify_report *report;
+    size_t fault_count;
+    size_t begun; /* number of the part that was begun last; count: none */
+    bool done;
+};
+
+/* "xformers._C" of "module:xformers._C", "xformers/_C.so" of a library. */
+static const char *part_name(const char *word)
+{
+    static const char site[] = "-packages/";
+    const char *below = strstr(word, site);
+    return below != NULL ? below + strlen(site) : strchr(word, ':') + 1;
+}
+
+static void take_fault(struct loading *loading, size_t number, const char *why)
+{
+    if (loading->fault_count++ < FAULTS_SHOWN_MAX)
+        af_verify_row_add(
+            loading->report, "extension", AF_NO,
+            af_arena_format(loading->arena, "%s: %s", part_name(loading->words[number]), why));
+}
+
+/* The number after `word` in the line, within the list; *rest_out is what follows. */
+static bool read_number(const struct loading *loading, const char *line, const char *word,
+                        size_t *number_out, const char **rest_out)
+{
+    char digits[8];
+    int64_t number;
+    if (!af_starts_with(line, word))
+        return false;
+    line += strlen(word);
+    snprintf(digits, sizeof digits, "%.*s", (int)strcspn(line, " "), line);
+    if (!af_parse_i64(digits, 0, (int64_t)loading->count - 1, &number))
+        return false;
+    *number_out = (size_t)number;
+    *rest_out = line + strcspn(line, " ") + strspn(line + strcspn(line, " "), " ");
+    return true;
+}
+
+static void read_answer(struct loading *loading, struct af_span output)
+{
+    static const char mark[] = "anyflash-verify ";
+    struct af_span span;
+    while (af_text_line(&output, &span)) {
+        const char *line = af_arena_text_n(loading->arena, span.data, span.len);
+        const char *rest;
+        size_t number;
+        if (line == NULL || !af_starts_with(line, mark))
+            continue;
+        line += strlen(mark);
+        if (read_number(loading, line, "begin ", &number, &rest))
+            loading->begun = number;
+        else if (read_number(loading, line, "fault ", &number, &rest))
+            take_fault(loading, number, af_text_scrub(loading->arena, rest, TEXT_SHOWN));
+        loading->done = loading->done || strcmp(line, "done") == 0;
+    }
+}
+
+static const char *names_text(const struct loading *loading)
+{
+    const char *text = "";
+    for (size_t i = 0; i < loading->count && i < FAULTS_SHOWN_MAX && text != NULL; i++)
+        text = af_arena_format(loading->arena, "%s%s%s", text, i > 0 ? ", " : "",
+                               part_name(loading->words[i]));
+    return text;
+}
+
+enum anyflash_status af_verify_extensions(const char *python, const char *const *words,
+                                          size_t count, struct af_arena *arena,
+                                          struct af_verify_report *report,
+                                          struct anyflash_error *err)
+{
+    struct loading loading = {
+        .words = words, .count = count, .arena = arena, .report = report, .begun = count};
+    struct af_child child = {0};
+    struct af_span output = {0};
+    struct anyflash_error problem = {.message = "it ended early"};
+    int code = 0;
+    const char **argv = af_arena_array(arena, count + 4, sizeof *argv);
+    if (argv == NULL)
+        return af_fail_memory(err);
+    argv[0] = python;
+    argv[1] = "-c";
+    argv[2] = af_load_extensions_script;
+    memcpy(argv + 3, words, count * sizeof *words);
+    argv[count + 3] = NULL;
+    enum anyflash_status status = af_child_start_program(argv, &child, &problem);
+    if (status == ANYFLASH_OK)
+        status = af_child_collect(&child, AF_VERIFY_LIMIT_MS, arena, &output, &code, &problem);
+    read_answer(&loading, output);
+    if (!loading.done && loading.begun < count)
+        take_fault(&loading, loading.begun, af_arena_text(arena, problem.message));
+    else if (!loading.done)
+        af_verify_row_add(report, "extensions", AF_UNKNOWN,
+                          af_arena_text(arena, problem.message));
+    else if (loading.fault_count == 0)
+        af_verify_row_add(report, "extensions", AF_YES,
+                          af_arena_format(arena, "%zu loaded beside torch: %s%s", count,
+                                          names_text(&loading),
+                                          count > FAULTS_SHOWN_MAX ? ", ..." : ""));
+    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
 
 #define MARK "anyflash-verify "
 #define TEXT_SHOWN 300
@@ -25,7 +139,7 @@ struct verify {
     const char *devices[AF_VERIFY_DEVICES_MAX];
 };
 
-/* What a child said, put together: keys of later lines replace earlier ones. */
+/* What a child printed, as one object: keys of later lines replace earlier ones. */
 struct answer {
     json_t *said;
     enum anyflash_status status; /* of the child */
@@ -59,7 +173,7 @@ static void row(struct verify *verify, const char *name, enum af_answer answer,
     af_verify_row_add(verify->report, name, answer, evidence);
 }
 
-/* Text that the child said under `key`, scrubbed; NULL when it did not. */
+/* Text that the child printed under `key`, scrubbed; NULL if it did not. */
 static const char *said_text(const struct verify *verify, const struct answer *answer,
                              const char *key)
 {
@@ -106,10 +220,7 @@ static struct answer ask(struct verify *verify, const char *mode, const char *de
     return answer;
 }
 
-/*
- * Why a child did not come to its end: "import of flash_attn: ended by signal
- * 11"; NULL when it did.
- */
+/* Why a child did not finish: "import of flash_attn: ended by signal 11"; NULL if it did. */
 static const char *broke_off(const struct verify *verify, const struct answer *answer)
 {
     if (json_is_true(json_object_get(answer->said, "done")))
@@ -146,17 +257,19 @@ static void take_call(struct verify *verify, const struct answer *answer)
         return;
     if (strcmp(outcome, "alien") == 0)
         row(verify, "call", AF_NO,
-            af_arena_format(verify->arena, "Python files and extension do not fit: %s", error));
+            af_arena_format(verify->arena,
+                            "its Python files and its extension do not match: %s", error));
     else if (strcmp(outcome, "stopped") == 0)
         row(verify, "call", AF_UNKNOWN,
-            "torch's operator takes CUDA tensors only and stopped the call before the "
-            "extension was entered");
+            "torch's operator accepts CUDA tensors only and stopped the call before the "
+            "extension was reached");
     else if (strcmp(outcome, "refused") == 0)
         row(verify, "call", AF_YES,
             af_arena_format(verify->arena,
-                            "the extension was entered and refused CPU tensors: %s", error));
+                            "the call reached the extension, which refused CPU tensors: %s",
+                            error));
     else
-        row(verify, "call", AF_YES, "a call with CPU tensors is answered");
+        row(verify, "call", AF_YES, "a call with CPU tensors succeeded");
 }
 
 static void take_devices(struct verify *verify, const struct answer *answer)
@@ -171,7 +284,7 @@ static void take_devices(struct verify *verify, const struct answer *answer)
         verify->devices[verify->device_count++] = af_arena_format(verify->arena, "cuda:%zu", i);
     if (count == 0)
         row(verify, "kernels", AF_UNKNOWN,
-            "torch sees no GPU here: whether the kernels run and are right could not be shown");
+            "torch sees no GPU here: the kernels could not be run and compared");
 }
 
 static void verify_import(struct verify *verify)
@@ -212,7 +325,7 @@ static void fit(struct verify *verify, const char *what, const char *device, boo
 {
     const char *name = af_arena_format(verify->arena, "%s on %s", what, device);
     if (!is_whole)
-        row(verify, name, AF_NO, "the answer has another shape than asked");
+        row(verify, name, AF_NO, "the result has the wrong shape");
     else
         row(verify, name, distance <= bound ? AF_YES : AF_NO,
             af_arena_format(

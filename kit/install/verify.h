@@ -1,12 +1,12 @@
 /*
- * verify.h: an installed FlashAttention, imported and called.
+ * verify.h: imports and calls an installed FlashAttention.
  *
- * Each attempt is a child process with a time limit: a crash, a hang or a
- * flood of output of the package becomes a row of the answer. On each GPU that
- * torch sees, one causal problem with grouped heads is computed forward and
- * backward in bf16 and compared with the engine in f32 on the same inputs.
- * Without a GPU the call with CPU tensors shows at least that Python files and
- * extension belong together; the rest is said to be unknown.
+ * Each attempt is a child process with a time limit: a crash, a hang or endless
+ * output of the package becomes a row of the answer. On each GPU that torch sees,
+ * one causal problem with grouped heads is computed forward and backward in bf16 and
+ * compared with the engine in f32 on the same inputs. Without a GPU a call with CPU
+ * tensors shows at least that the Python files match the extension; the rest is
+ * reported as unknown.
  */
 #ifndef AF_KIT_INSTALL_VERIFY_H
 #define AF_KIT_INSTALL_VERIFY_H
@@ -20,8 +20,8 @@
 #define AF_VERIFY_ROWS_MAX (4u + 2u * AF_VERIFY_DEVICES_MAX)
 
 /*
- * What may differ, of the largest value of the answer: bf16 rounds the output,
- * the probabilities and the gradients to 8 bits.
+ * Largest difference allowed, relative to the largest expected value: bf16 rounds
+ * the output, the probabilities and the gradients to 8 bits.
  */
 #define AF_VERIFY_BOUND_FORWARD (1.0 / 64)
 #define AF_VERIFY_BOUND_BACKWARD (1.0 / 32)
@@ -50,12 +50,12 @@ struct af_verify_options {
 bool af_verify_row_add(struct af_verify_report *report, const char *name, enum af_answer answer,
                        const char *evidence);
 
-/* No when a row says no; else unknown when one is; else yes. */
+/* NO when a row is NO; else UNKNOWN when one is; else YES. */
 enum af_answer af_verify_answer(const struct af_verify_report *report);
 
 /*
- * Imports and calls; appends rows to *report. Fails only with NO_MEMORY: what
- * the package does wrong is in the rows.
+ * Imports and calls; appends rows to *report. Fails only with NO_MEMORY: errors of
+ * the package are rows.
  */
 enum anyflash_status af_verify_calls(const struct af_verify_options *options,
                                      struct af_arena *arena, struct af_verify_report *report,

@@ -5,14 +5,11 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/base/url.h"
 #include "kit/formats/metadata.h"
-#include "kit/formats/wheel_archive.h"
 #include "kit/formats/wheel_name.h"
+#include "kit/formats/wheel_archive.h"
 #include "kit/install/wheelhouse.h"
-#include "kit/system/file.h"
 #include "kit/system/file_source.h"
-#include "kit/system/hash_file.h"
 
 #define METADATA_BYTES_MAX (1u << 20)
 #define PIECE_BYTES 65536
@@ -40,6 +37,7 @@ static void read_name(struct opened *opened, const char *file)
     char version[NAME_BYTES];
     struct af_wheelhouse_wheel *wheel = opened->wheel;
     struct af_wheel_name *name = &opened->name;
+    char *filename = af_arena_text(opened->arena, file);
     enum af_wheel_name_problem problem = af_wheel_name_parse(file, strlen(file), name);
     bool valid = problem == AF_WHEEL_NAME_VALID;
     const struct af_span package = {name->package, valid ? strlen(name->package) : 0};
@@ -52,7 +50,11 @@ static void read_name(struct opened *opened, const char *file)
         leave_out(opened, "its name is too long");
     if (wheel->reason != NULL || opened->arena->failed)
         return;
-    wheel->filename = af_url_file_name(opened->arena, file);
+    for (char *at = filename; (at = strchr(at, '%')) != NULL; at++) {
+        *at = '+'; /* "%2B" is the only escape that a valid name has */
+        memmove(at + 1, at + 3, strlen(at + 3) + 1);
+    }
+    wheel->filename = filename;
     wheel->project = af_arena_text(opened->arena, project);
     wheel->version = af_arena_text(
         opened->arena, af_version_format(&name->version, true, version, sizeof version));
@@ -123,20 +125,18 @@ static void check_metadata(struct opened *opened, bool inconsistent)
 static enum anyflash_status read_inside(struct opened *opened, bool inconsistent,
                                         struct anyflash_error *err)
 {
-    static const char *const needed[] = {"RECORD", "WHEEL", "METADATA"}; /* which stays */
-    const struct af_zip_member *member = NULL;
+    static const char *const needed[] = {"METADATA", "WHEEL", "RECORD"};
     if (opened->archive.info_count != 1)
         leave_out(opened, "it has no dist-info folder, or several");
     for (size_t i = 0; i < AF_COUNT(needed) && opened->wheel->reason == NULL; i++) {
-        member = af_wheel_archive_info(&opened->archive, needed[i]);
-        if (member == NULL)
+        if (af_wheel_archive_info(&opened->archive, needed[i]) == NULL)
             opened->wheel->reason =
                 af_arena_format(opened->arena, "its dist-info has no %s", needed[i]);
     }
     if (opened->arena->failed || opened->wheel->reason != NULL)
         return opened->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
-    enum anyflash_status status = af_zip_read(&opened->archive.zip, member, opened->arena,
-                                              METADATA_BYTES_MAX, &opened->metadata, err);
+    enum anyflash_status status = af_wheel_archive_read_info(
+        &opened->archive, needed[0], opened->arena, METADATA_BYTES_MAX, &opened->metadata, err);
     if (status == ANYFLASH_OK)
         check_metadata(opened, inconsistent);
     return status == ANYFLASH_OK && opened->wheel->reason == NULL ? check_bytes(opened, err)

@@ -1,7 +1,7 @@
 /*
- * given.c: "key=value" words of --given over a machine: the table of keys and
- * what all of them share. The values are understood in given_*.c. A key with a
- * dot names a fact of fields.inc itself: platform.kernel=6.1.
+ * given.c: applies "key=value" words of --given to a machine: the table of keys and
+ * what all of them share. given_*.c parse the values. A key with a dot names a fact
+ * of fields.inc itself: platform.kernel=6.1.
  */
 #include "kit/machine/given.h"
 
@@ -203,7 +203,7 @@ static void copy_rows(struct af_machine *machine)
         struct af_rows *list = af_machine_rows(machine, &groups[g]);
         if (!groups[g].is_list || list->count == 0)
             continue;
-        /* twice the rows: room up to the next power of two, as row_add expects */
+        /* twice as many: row_add expects room up to the next power of two */
         void *rows = af_arena_array(&machine->arena, 2 * list->count, groups[g].row_bytes);
         if (rows == NULL)
             return;
@@ -253,7 +253,8 @@ enum anyflash_status af_machine_given(struct af_machine *machine, const char *wo
 {
     const char *equals = strchr(word, '=');
     if (equals == NULL)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--given: expected key=value, as torch=2.9.1");
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "--given: expected key=value, for example torch=2.9.1");
     struct af_machine made = *machine;
     struct af_given given = {.machine = &made, .arena = &made.arena};
     struct af_span value = af_text_trim((struct af_span){equals + 1, strlen(equals + 1)});

@@ -1,8 +1,7 @@
 /*
- * given.h: what the key handlers of --given share. Private to this module.
- * given.c holds the table of keys; given_*.c understand the values as people
- * write them. A handler never fails: what it does not understand becomes
- * unknown, with a remark.
+ * given.h: what the key handlers of --given share. Private to kit/machine. given.c
+ * holds the table of keys; given_*.c parse values as people write them. A handler
+ * never fails: a value that it does not understand becomes unknown, with a remark.
  */
 #ifndef AF_KIT_MACHINE_GIVEN_H
 #define AF_KIT_MACHINE_GIVEN_H
@@ -16,7 +15,7 @@ struct af_given {
     const char *value;  /* scrubbed, trimmed */
     const char *lower;  /* value in lower case */
     const char *source; /* "--given key=value" */
-    const char *remark; /* NULL while everything was understood */
+    const char *remark; /* NULL: everything was understood so far */
 };
 
 /* Replaces the remark by "key=value: " and the sentence. */

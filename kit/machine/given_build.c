@@ -171,7 +171,7 @@ void af_given_toolkit(struct af_given *given)
     if (af_machine_libc_version_parse(version, &major, &minor))
         af_fact_text(given->arena, &toolkit->version, version, given->source);
     else
-        af_given_unclear(given, &toolkit->version, "not a CUDA version as 12.8");
+        af_given_unclear(given, &toolkit->version, "not a CUDA version such as 12.8");
     af_fact_text(given->arena, &toolkit->nvcc, "nvcc", given->source);
     af_fact_text(given->arena, &toolkit->found_by, "--given", given->source);
     af_fact_bool(given->arena, &toolkit->torch_takes_it, true, given->source);
@@ -196,7 +196,7 @@ void af_given_compiler(struct af_given *given)
     if (version != NULL)
         af_fact_text(given->arena, &compiler->version, version, given->source);
     else
-        af_given_unclear(given, &compiler->version, "not a compiler version as 12.2");
+        af_given_unclear(given, &compiler->version, "not a compiler version such as 12.2");
 }
 
 /* A number of GiB in bytes: "16", "0.5", "16 GB". */

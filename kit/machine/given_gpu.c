@@ -98,7 +98,7 @@ static void describe(struct af_given *given, size_t index, const char *name, con
     if (sm != NULL)
         af_fact_text(given->arena, &gpu->sm, sm, source);
     else
-        af_given_unclear(given, &gpu->sm, "no product known here; say sm=8.9 or the like");
+        af_given_unclear(given, &gpu->sm, "not a known product; give sm=8.9, for example");
 }
 
 /* "8x A100" is 8 of "A100"; *text_out is what follows. */
@@ -157,7 +157,7 @@ void af_given_sm(struct af_given *given)
         if (gpu == NULL)
             return;
         if (!af_machine_gpu_sm_parse(word, sm, sizeof sm)) {
-            af_given_unclear(given, &gpu->sm, "not a compute capability as 8.9 or gfx942");
+            af_given_unclear(given, &gpu->sm, "not a compute capability such as 8.9 or gfx942");
             return;
         }
         af_fact_text(given->arena, &gpu->sm, sm, given->source);
@@ -197,7 +197,8 @@ void af_given_driver(struct af_given *given)
     }
     const char *version = af_given_version(given);
     if (version == NULL) {
-        af_given_unclear(given, &driver->kernel_version, "not a driver version as 580.95.05");
+        af_given_unclear(given, &driver->kernel_version,
+                         "not a driver version such as 580.95.05");
         return;
     }
     const char *cuda = af_machine_gpu_driver_cuda(given->arena, version);
@@ -219,7 +220,7 @@ void af_given_cuda_api(struct af_given *given)
     if (version != NULL)
         af_fact_text(given->arena, &given->machine->driver.cuda_api, version, given->source);
     else
-        af_given_unclear(given, &given->machine->driver.cuda_api, "not a version as 13.0");
+        af_given_unclear(given, &given->machine->driver.cuda_api, "not a version such as 13.0");
 }
 
 void af_given_rocm(struct af_given *given)

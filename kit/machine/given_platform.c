@@ -127,7 +127,7 @@ void af_given_distribution(struct af_given *given)
 {
     struct af_platform *platform = &given->machine->platform;
     if (!give_distribution(given)) {
-        af_given_unclear(given, &platform->distribution, "not a distribution known here");
+        af_given_unclear(given, &platform->distribution, "not a known distribution");
         return;
     }
     if (platform->os.state != AF_FACT_KNOWN)
@@ -156,7 +156,7 @@ static void set_libc(struct af_given *given, const char *libc, const char *versi
     int major;
     int minor;
     if (!af_machine_libc_version_parse(version, &major, &minor)) {
-        af_given_unclear(given, &platform->libc_version, "not a version as 2.35");
+        af_given_unclear(given, &platform->libc_version, "not a version such as 2.35");
         return;
     }
     af_fact_text(given->arena, &platform->libc, libc, given->source);
@@ -195,7 +195,8 @@ void af_given_glibcxx(struct af_given *given)
     if (*digits != '\0')
         af_fact_text(given->arena, &given->machine->platform.glibcxx, digits, given->source);
     else
-        af_given_unclear(given, &given->machine->platform.glibcxx, "not a version as 3.4.30");
+        af_given_unclear(given, &given->machine->platform.glibcxx,
+                         "not a version such as 3.4.30");
 }
 
 void af_given_wsl(struct af_given *given)

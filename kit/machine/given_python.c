@@ -38,7 +38,7 @@ void af_given_python(struct af_given *given)
     int major;
     int minor;
     if (!af_machine_libc_version_parse(version, &major, &minor) || digits[len] == 'x') {
-        af_given_unclear(given, &python->version, "not a Python version as 3.12 or 3.13t");
+        af_given_unclear(given, &python->version, "not a Python version such as 3.12 or 3.13t");
         return;
     }
     const char *implementation = strstr(given->lower, "pypy") != NULL    ? "pypy"
@@ -163,7 +163,7 @@ void af_given_torch_cuda(struct af_given *given)
     if (version == NULL)
         version = af_given_version(given);
     if (!af_machine_libc_version_parse(version, &major, &minor)) {
-        af_given_unclear(given, &torch->cuda, "not a CUDA version as 12.8");
+        af_given_unclear(given, &torch->cuda, "not a CUDA version such as 12.8");
         return;
     }
     version = af_arena_format(given->arena, "%d.%d", major, minor);

@@ -1,7 +1,7 @@
 /*
- * gpu_facts.h: rules about GPUs that need no GPU: what CUDA_VISIBLE_DEVICES
- * leaves, which CUDA a driver serves, how people write a compute capability.
- * Private to this module: the GPU probe and --given share them.
+ * gpu_facts.h: rules about GPUs that need no GPU: which GPUs CUDA_VISIBLE_DEVICES
+ * leaves visible, which CUDA a driver supports, how people write a compute
+ * capability. Shared by the GPU probe and --given.
  */
 #ifndef AF_KIT_MACHINE_GPU_FACTS_H
 #define AF_KIT_MACHINE_GPU_FACTS_H
@@ -17,7 +17,7 @@
 void af_machine_gpu_visibility(struct af_machine *machine, const char *value,
                                const char *source);
 
-/* The CUDA that a driver "580.95.05" serves, as "13.0", in the arena; or NULL. */
+/* The CUDA that a driver "580.95.05" supports, as "13.0", in the arena; or NULL. */
 const char *af_machine_gpu_driver_cuda(struct af_arena *arena, const char *driver_version);
 
 /* "sm_90a", "90", "9.0", "compute_120" as "9.0"; "gfx942" as it is; else false. */

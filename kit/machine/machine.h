@@ -1,15 +1,14 @@
 /*
  * machine.h: all that is known about one machine, as data.
  *
- * A machine comes from probing this one, from a JSON record (possibly
- * partial), from `key=value` words, or from these on top of each other.
- * Whoever decides sees no difference. The facts are listed in fields.inc; a
- * record holds facts only, so that fact i of a record is fact i of its field
- * table.
+ * A machine comes from probing this one, from a JSON record (possibly partial), from
+ * `key=value` words, or from these on top of each other; the rooms that decide see
+ * no difference. The facts are listed in fields.inc; a record holds facts only, so
+ * that fact i of a record is fact i of its field table.
  *
- * Everything a machine points to lives in its arena. Fields of a partial
- * record that were not given are unknown. A list of rows has a state of its
- * own: KNOWN (the rows are all there are), or UNKNOWN with the reason.
+ * Everything a machine points to is in its arena. Fields of a partial record that
+ * were not given are unknown. A list of rows has a state of its own: KNOWN (the rows
+ * are all there are), or UNKNOWN with the reason.
  */
 #ifndef AF_KIT_MACHINE_MACHINE_H
 #define AF_KIT_MACHINE_MACHINE_H
@@ -17,11 +16,62 @@
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
 #include "kit/base/text.h"
-#include "kit/machine/fact.h"
 
 #define AF_MACHINE_SCHEMA "anyflash-machine/1"
 #define AF_MACHINE_BYTES_MAX (4u * 1024u * 1024u)
 #define AF_MACHINE_ROWS_MAX 4096u
+
+enum af_fact_state { AF_FACT_UNKNOWN = 0, AF_FACT_ABSENT, AF_FACT_KNOWN };
+enum af_fact_type { AF_FACT_TEXT, AF_FACT_INT, AF_FACT_BOOL, AF_FACT_LIST };
+
+/*
+ * One fact: a value with its source, or unknown with the reason.
+ *
+ * Invariants. UNKNOWN: no value; `source` says why, never NULL after
+ * af_fact_*(). ABSENT: known not to be there (no torch installed, no memory
+ * limit); `source` says where that was seen. KNOWN: the value of `type`, and
+ * `source` names the file or the call it was read from. Texts belong to the
+ * arena that was passed, and are UTF-8 or were scrubbed.
+ */
+struct af_fact {
+    enum af_fact_state state;
+    union {
+        const char *text;
+        int64_t number;
+        bool truth;
+        struct {
+            const char *const *items;
+            size_t count;
+        } list;
+    } value;
+    const char *source;
+};
+
+/*
+ * Setters. Texts are copied into the arena and scrubbed for printing; a text
+ * or list of NULL sets nothing. `source` is a path or a call and is copied.
+ * When the arena has failed the fact stays as it was: look at arena->failed
+ * once, at the end.
+ */
+void af_fact_text(struct af_arena *arena, struct af_fact *fact, const char *text,
+                  const char *source);
+void af_fact_int(struct af_arena *arena, struct af_fact *fact, int64_t number,
+                 const char *source);
+void af_fact_bool(struct af_arena *arena, struct af_fact *fact, bool truth, const char *source);
+void af_fact_list(struct af_arena *arena, struct af_fact *fact, const char *const *items,
+                  size_t count, const char *source);
+void af_fact_absent(struct af_arena *arena, struct af_fact *fact, const char *source);
+void af_fact_unknown(struct af_arena *arena, struct af_fact *fact, const char *format, ...)
+    AF_PRINTF(3, 4);
+
+/* Getters for code that only cares about known values. */
+const char *af_fact_text_or(const struct af_fact *fact, const char *fallback);
+int64_t af_fact_int_or(const struct af_fact *fact, int64_t fallback);
+
+/* YES or NO for a known truth, NO when absent, else UNKNOWN. */
+enum af_answer af_fact_truth(const struct af_fact *fact);
+
+bool af_fact_is(const struct af_fact *fact, const char *text);
 
 /* struct af_platform { struct af_fact os; ... }; and so on */
 #define AF_MACHINE_RECORD(name, doc) struct af_##name {

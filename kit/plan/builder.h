@@ -72,10 +72,4 @@ void af_plan_file(struct af_builder *builder, const struct af_step_wheel *wheel)
 void af_plan_try(struct af_builder *builder, const char *code, const char *module);
 void af_plan_check(struct af_builder *builder, const char *package);
 
-/* The steps of each kind of rung. */
-void af_plan_wheel(struct af_builder *builder);
-void af_plan_torch(struct af_builder *builder);
-void af_plan_build(struct af_builder *builder);
-void af_plan_sdpa(struct af_builder *builder);
-
 #endif

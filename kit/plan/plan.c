@@ -1,11 +1,335 @@
 /*
- * plan.c: which steps belong to which rung, and for which environment.
+ * plan.c: a decision as steps: which belong to which rung, and for which
+ * environment.
  */
 #include "kit/plan/plan.h"
 
+#include <string.h>
+
 #include "kit/base/shell.h"
 #include "kit/base/text.h"
+#include "kit/base/url.h"
+#include "kit/build/offer/offer.h"
 #include "kit/plan/builder.h"
+
+/*
+ * Installing one exact file by its address, without letting the
+ * installer choose or pull a torch: upstream's metadata pins none. einops, the
+ * other dependency, by itself.
+ */
+
+/* "flash_attn" as installers list it: "flash-attn". */
+static const char *listed_name(struct af_arena *arena, const char *package)
+{
+    char *name = af_arena_text(arena, package);
+    for (char *at = name; at != NULL && *at != '\0'; at++)
+        *at = *at == '_' ? '-' : *at;
+    return name;
+}
+
+/* Whether this very file is installed, with nothing missing. */
+static bool is_installed(const struct af_builder *builder, const char *name, const char *url)
+{
+    const struct af_package *package = af_builder_package(builder, name);
+    if (package == NULL || package->origin.state != AF_FACT_KNOWN ||
+        (package->missing_files.state == AF_FACT_KNOWN &&
+         package->missing_files.value.list.count > 0))
+        return false;
+    return af_equal(af_url_encode_plus(builder->arena, package->origin.value.text), url);
+}
+
+static const char *full_version(struct af_arena *arena, const struct af_catalog_wheel *wheel)
+{
+    return wheel->local == NULL ? af_arena_text(arena, wheel->version)
+                                : af_arena_format(arena, "%s+%s", wheel->version, wheel->local);
+}
+
+void af_plan_file(struct af_builder *builder, const struct af_step_wheel *wheel)
+{
+    bool uv = builder->target.uv;
+    struct af_step_wheel *kept = af_arena_alloc(builder->arena, sizeof *kept);
+    if (kept == NULL)
+        return;
+    *kept = *wheel;
+    af_builder_install(builder);
+    af_builder_word(builder, "--no-deps");
+    if (af_builder_package(builder, wheel->package) != NULL) {
+        af_builder_word(builder, uv ? "--reinstall-package" : "--force-reinstall");
+        if (uv)
+            af_builder_word(builder, wheel->package);
+    }
+    af_builder_word(builder, wheel->path != NULL ? wheel->path : wheel->url);
+    af_builder_end(builder, AF_STEP_WHEEL,
+                   wheel->path != NULL ? "install the wheel from this file"
+                                       : "install the wheel by its exact address");
+    if (af_builder_last(builder) != NULL)
+        af_builder_last(builder)->wheel = kept;
+}
+
+static void install_wheel(struct af_builder *builder, const struct af_catalog_wheel *wheel,
+                          const char *name, const char *url)
+{
+    const struct af_step_wheel file = {.package = name,
+                                       .filename =
+                                           af_arena_text(builder->arena, wheel->filename),
+                                       .url = url,
+                                       .version = full_version(builder->arena, wheel)};
+    af_plan_file(builder, &file);
+}
+
+static void install_einops(struct af_builder *builder)
+{
+    if (af_builder_package(builder, "einops") != NULL)
+        return;
+    af_builder_install(builder);
+    af_builder_word(builder, "einops");
+    af_builder_end(builder, AF_STEP_PACKAGES, "install einops, which flash-attn needs");
+    af_builder_require(builder, "einops");
+}
+
+void af_plan_try(struct af_builder *builder, const char *code, const char *module)
+{
+    af_builder_start(builder);
+    af_builder_word(builder, builder->target.python);
+    af_builder_word(builder, "-c");
+    af_builder_word(builder, code);
+    af_builder_end(builder, AF_STEP_TRY, "see that it loads");
+    if (af_builder_last(builder) != NULL)
+        af_builder_last(builder)->module = af_arena_text(builder->arena, module);
+}
+
+void af_plan_check(struct af_builder *builder, const char *package)
+{
+    if (af_equal(package, "flash_attn") || af_equal(package, "flash-attn"))
+        af_plan_try(builder, "import torch, flash_attn; print(flash_attn.__version__)",
+                    "flash_attn");
+    else if (af_starts_with(package, "flash_attn_3") || af_starts_with(package, "flash-attn-3"))
+        af_plan_try(builder, "import torch, flash_attn_interface", "flash_attn_interface");
+}
+
+/* Projects and environments whose manager would undo an install by hand. */
+static void advise(struct af_builder *builder)
+{
+    const struct af_machine *machine = builder->target.machine;
+    for (size_t i = 0; i < machine->project_files.count; i++) {
+        const struct af_project_file *file = &machine->project_files.rows[i];
+        if (!af_fact_is(&file->tool, "uv"))
+            continue;
+        af_builder_advice(builder, "add it to the project, or the next `uv sync` removes it: "
+                                   "`anyflash config uv --write`");
+        break;
+    }
+    if (builder->target.conda)
+        af_builder_advice(
+            builder, "if torch is from conda-forge, install conda-forge's flash-attn instead");
+}
+
+static void add_wheel(struct af_builder *builder)
+{
+    const struct af_catalog_wheel *wheel = builder->rung->wheel;
+    if (wheel == NULL || wheel->url == NULL)
+        return;
+    const char *url = af_url_encode_plus(builder->arena, wheel->url);
+    const char *name = listed_name(builder->arena, wheel->package);
+    if (url == NULL || name == NULL)
+        return;
+    if (is_installed(builder, name, url))
+        af_builder_advice(builder, "nothing to install: this file is installed already");
+    else
+        install_wheel(builder, wheel, name, url);
+    if (builder->rung->prove_first)
+        af_builder_advice(builder,
+                          "it is not proved that it loads: `anyflash install %s` checks that "
+                          "first and installs nothing that does not load",
+                          url);
+    install_einops(builder);
+    af_plan_check(builder, wheel->package);
+    advise(builder);
+}
+
+/*
+ * Moving torch, and what moves with it, in one command, then the
+ * wheel. The CUDA build is chosen by uv's --torch-backend and pinned by its
+ * local version: "torch==2.9.1" alone would be content with another build. pip
+ * has no such option, so uv is installed where it is missing.
+ */
+
+static void get_uv(struct af_builder *builder)
+{
+    if (builder->target.uv)
+        return;
+    af_builder_install(builder);
+    af_builder_word(builder, "uv");
+    af_builder_end(builder, AF_STEP_TOOL,
+                   "install uv, which can choose the CUDA build of torch");
+}
+
+/* "uv pip install --python P", with uv as a module where it was just installed. */
+static void start(struct af_builder *builder, bool as_module)
+{
+    if (!as_module) {
+        af_builder_install(builder);
+        return;
+    }
+    static const char *const words[] = {"-m", "uv", "pip", "install", "--python"};
+    af_builder_start(builder);
+    af_builder_word(builder, builder->target.python);
+    for (size_t i = 0; i < AF_COUNT(words); i++)
+        af_builder_word(builder, words[i]);
+    af_builder_word(builder, builder->target.python);
+}
+
+/* A package that must move because torch does. */
+static bool moves_with(const struct af_fit_package_change *move)
+{
+    return move->to != NULL && strcmp(move->name, "torch") != 0;
+}
+
+static void add_torch(struct af_builder *builder)
+{
+    const struct af_rung *rung = builder->rung;
+    bool as_module = !builder->target.uv;
+    if (rung->torch_version == NULL || rung->torch_cuda == NULL)
+        return;
+    get_uv(builder);
+    start(builder, as_module);
+    af_builder_word(builder, "--torch-backend");
+    af_builder_word(builder, rung->torch_cuda);
+    const char *torch =
+        af_arena_format(builder->arena, "torch==%s+%s", rung->torch_version, rung->torch_cuda);
+    af_builder_word(builder, torch);
+    for (size_t i = 0; i < rung->move_count; i++)
+        if (moves_with(&rung->moves[i]))
+            af_builder_word(builder, rung->moves[i].name);
+    af_builder_end(builder, AF_STEP_TORCH, "install the torch that the wheel was built for");
+    af_builder_require(builder, torch);
+    for (size_t i = 0; i < rung->move_count; i++)
+        if (moves_with(&rung->moves[i]))
+            af_builder_require(builder, rung->moves[i].name);
+    if (af_builder_last(builder) != NULL)
+        af_builder_last(builder)->torch_backend = rung->torch_cuda;
+    for (size_t i = 0; i < rung->move_count; i++) {
+        if (rung->moves[i].to == NULL)
+            af_builder_advice(builder, "%s %s breaks: it %s", rung->moves[i].name,
+                              rung->moves[i].from == NULL ? "" : rung->moves[i].from,
+                              rung->moves[i].why);
+    }
+    add_wheel(builder);
+}
+
+/*
+ * A source build as steps: `anyflash build` makes the wheel, in
+ * an environment of its own and as memory allows; then the wheel is installed.
+ * Its name ends with the glibc that it turns out to need, so the build's last
+ * line is the command that installs it.
+ */
+
+static void add_build(struct af_builder *builder)
+{
+    size_t count;
+    const char *const *words;
+    if (builder->rung->flash_attn == NULL || builder->rung->arch_list == NULL)
+        return;
+    words = af_offer_build_command(builder->rung, builder->target.machine, false,
+                                   builder->arena, &count);
+    af_builder_start(builder);
+    for (size_t i = 0; words != NULL && i < count; i++)
+        af_builder_word(builder, words[i]);
+    af_builder_end(builder, AF_STEP_BUILD,
+                   "compile the part of flash-attn that is needed (--full: all of it); "
+                   "--check says whether it can start, --dry-run what it takes");
+    af_builder_advice(builder, "install the wheel: the build ends with the command for it");
+}
+
+/*
+ * No flash-attn: torch's attention, which uses the FlashAttention
+ * kernels inside torch where it has them for the GPU, and on CPUs the engine of
+ * this project where its Python package is there.
+ */
+
+static void install_torch(struct af_builder *builder)
+{
+    const struct af_machine *machine = builder->target.machine;
+    if (machine->torch.version.state != AF_FACT_ABSENT ||
+        af_fact_is(&machine->platform.libc, "musl"))
+        return; /* no torch is published for musl */
+    af_builder_install(builder);
+    if (builder->target.uv) {
+        af_builder_word(builder, "--torch-backend");
+        af_builder_word(builder, "auto");
+    }
+    af_builder_word(builder, "torch");
+    af_builder_end(builder, AF_STEP_TORCH, "install torch");
+    af_builder_require(builder, "torch");
+    if (builder->target.uv && af_builder_last(builder) != NULL)
+        af_builder_last(builder)->torch_backend = "auto";
+}
+
+static void try_kernels(struct af_builder *builder)
+{
+    af_builder_start(builder);
+    af_builder_word(builder, builder->target.python);
+    af_builder_word(builder, "-c");
+    af_builder_word(
+        builder, "import torch; from torch.nn.attention import sdpa_kernel, SDPBackend as B; "
+                 "q = torch.ones(1, 1, 64, 64, device=\"cuda\", dtype=torch.half); "
+                 "c = sdpa_kernel(B.FLASH_ATTENTION); c.__enter__(); "
+                 "print(torch.nn.functional.scaled_dot_product_attention(q, q, q).shape)");
+    af_builder_end(builder, AF_STEP_TRY, "see that torch's FlashAttention kernels run here");
+}
+
+static bool takes_package(const struct af_rung *rung)
+{
+    for (size_t i = 0; i < rung->reason_count; i++) {
+        if (rung->reasons[i].id == AF_REASON_ENGINE_BY_PACKAGE)
+            return true;
+    }
+    return false;
+}
+
+static void add_sdpa(struct af_builder *builder)
+{
+    install_torch(builder);
+    af_builder_advice(builder,
+                      "in programs, call torch.nn.functional.scaled_dot_product_attention; in "
+                      "transformers, pass attn_implementation=\"sdpa\"");
+    if (builder->rung->kind == AF_RUNG_TORCH_KERNELS)
+        try_kernels(builder);
+    if (takes_package(builder->rung))
+        af_builder_advice(builder,
+                          "for tensors on the CPU, let the engine of this project compute it: "
+                          "pip install . in the folder of anyflash's sources, then in "
+                          "programs: import anyflash.torch; anyflash.torch.enable()");
+}
+
+/*
+ * What one types to prove a wheel whose name leaves open whether
+ * it loads: `inspect` reads its bytes, `install` does so too before it changes
+ * anything, and tries it afterwards.
+ */
+
+static const char *command(const char *const *words, size_t count, struct af_arena *arena)
+{
+    const struct af_step step = {.kind = AF_STEP_ADVICE, .argv = words, .argc = count};
+    return af_step_command(&step, arena);
+}
+
+bool af_plan_proof_make(const struct af_rung *rung, const struct af_machine *machine,
+                        struct af_arena *arena, struct af_plan_proof *proof_out)
+{
+    if (!rung->prove_first || rung->wheel == NULL || rung->wheel->url == NULL)
+        return false;
+    const char *url = af_url_encode_plus(arena, rung->wheel->url);
+    const char *prefix = af_fact_text_or(&machine->python.prefix, NULL);
+    const char *inspect[] = {"anyflash", "inspect", url, "--against", prefix};
+    const char *install[] = {"anyflash", "install", url, "--python", prefix};
+    size_t count = prefix == NULL ? 3 : 5;
+    if (url == NULL)
+        return false;
+    *proof_out =
+        (struct af_plan_proof){command(inspect, count, arena), command(install, count, arena)};
+    return proof_out->inspect != NULL && proof_out->install != NULL;
+}
 
 static bool has_tool(const struct af_machine *machine, const char *name)
 {
@@ -37,18 +361,18 @@ static void make_steps(struct af_builder *builder)
     switch (builder->rung->kind) {
     case AF_RUNG_WHEEL:
         af_plan_prepare(builder);
-        af_plan_wheel(builder);
+        add_wheel(builder);
         break;
     case AF_RUNG_TORCH_CHANGE:
         af_plan_prepare(builder);
-        af_plan_torch(builder);
+        add_torch(builder);
         break;
     case AF_RUNG_BUILD:
         af_plan_prepare(builder);
-        af_plan_build(builder);
+        add_build(builder);
         break;
     default:
-        af_plan_sdpa(builder);
+        add_sdpa(builder);
         break;
     }
 }

@@ -143,7 +143,7 @@ json_t *af_plan_answer_json(struct af_plan_answer *answer)
     const struct af_decision *decision = &answer->decision;
     const struct af_plan_request *request = answer->request;
     const struct af_rung *rung = af_plan_answer_rung(answer);
-    return json_pack(
+    json_t *json = json_pack(
         "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
         AF_PLAN_SCHEMA, "machines", machines_json(request), "facts",
         af_plan_facts_json(request->machines[0]), "decision", af_fit_json_decision(decision),
@@ -157,4 +157,8 @@ json_t *af_plan_answer_json(struct af_plan_answer *answer)
                   (json_int_t)decision->fitting_count, "unknown",
                   (json_int_t)decision->unknown_count),
         "catalog", af_fit_json_catalog(request->catalog));
+    if (!answer->arena.failed)
+        return json;
+    json_decref(json); /* a command line is missing in it */
+    return NULL;
 }

@@ -38,7 +38,7 @@ void af_plan_answer_release(struct af_plan_answer *answer);
 /* The recommended rung, or NULL when none is possible. */
 const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer);
 
-/* "anyflash-plan/1", a new object; NULL when memory runs out (arena.failed may be set). */
+/* "anyflash-plan/1", a new object; NULL when memory runs out. */
 json_t *af_plan_answer_json(struct af_plan_answer *answer);
 
 /* The numbers of a build; a new object. */

@@ -1,6 +1,6 @@
 /*
- * cgroup.h: the control groups that this process stands in, from its own up to
- * the mount's root. For this module and `govern`.
+ * cgroup.h: the control groups of this process, from its own up to the mount's root.
+ * For kit/probe and kit/build/governor.
  */
 #ifndef AF_KIT_PROBE_CGROUP_H
 #define AF_KIT_PROBE_CGROUP_H

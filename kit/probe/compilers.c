@@ -57,7 +57,7 @@ static const char *version_folder(struct af_probe *probe, const char *folder, lo
     return best;
 }
 
-/* Looks through lib/gcc/TRIPLE of the prefix that the program lies in. */
+/* Searches lib/gcc/TRIPLE of the prefix that the program is in. */
 static const char *gcc_folder_version(struct af_probe *probe, const char *prefix, long major)
 {
     const char *gcc = af_path_join(probe->arena, prefix, "lib/gcc");

@@ -1,7 +1,7 @@
 /*
- * cuda_child.c: the child that loads libcuda and writes down what it says. It
- * removes CUDA_VISIBLE_DEVICES first: what that hides is worked out later, so
- * that hidden devices are known too. Called by the GPU probe alone.
+ * cuda_child.c: the child that loads libcuda and prints what it reports. It unsets
+ * CUDA_VISIBLE_DEVICES first: which devices that hides is worked out later, so that
+ * hidden devices are known too. Used by the GPU probe only.
  *
  * Source: CUDA driver API; attribute numbers as in cuda.h of CUDA 13.0.
  */
@@ -163,7 +163,7 @@ static void add_candidate(struct af_probe *probe, struct candidates *candidates,
         candidates->paths[candidates->count++] = path;
 }
 
-/* As the loader searches, then where it is not told to look. */
+/* The names that the loader searches, then folders that it does not. */
 static void find_candidates(struct af_probe *probe, struct candidates *candidates)
 {
     static const char *const folders[] = {"/usr/lib/x86_64-linux-gnu",

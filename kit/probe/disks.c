@@ -1,6 +1,7 @@
 /*
- * disks.c: the probe of the places that an install or a build fills: temporary
- * files, the caches of the installer and of builds, the environment and home.
+ * disks.c: the probe of the disks that an installation or a build writes to:
+ * temporary files, the caches of the installer and of builds, the environment and
+ * home.
  */
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
@@ -15,7 +16,7 @@
 #define RAMFS_MAGIC_NUMBER 0x858458f6
 #define FOLDERS_UP_MAX 64
 
-/* The nearest folder on the way up that is there. */
+/* The nearest existing folder above the path. */
 static const char *existing(struct af_probe *probe, const char *path)
 {
     for (int i = 0; i < FOLDERS_UP_MAX && path != NULL && !af_file_is_folder(path); i++)
@@ -65,7 +66,7 @@ static void add_cache(struct af_probe *probe, const char *home)
         add_disk(probe, "cache", af_path_join(probe->arena, home, ".cache"), "HOME");
 }
 
-/* ANYFLASH_CACHE, XDG_CACHE_HOME or ~/.cache: where builds from source lie. */
+/* ANYFLASH_CACHE, XDG_CACHE_HOME or ~/.cache: where source builds are. */
 static void add_builds(struct af_probe *probe, const char *home)
 {
     static const char *const names[] = {"ANYFLASH_CACHE", "XDG_CACHE_HOME"};

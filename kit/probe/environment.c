@@ -53,9 +53,9 @@ static void take_prefix(const struct af_probe *probe, const char *prefix, const 
 }
 
 /*
- * `program` is an interpreter: its environment is the folder above when that
- * has a pyvenv.cfg (links not followed, as Python itself looks), else the
- * installation that the link chain ends in.
+ * `program` is an interpreter: its environment is the folder above it if that has a
+ * pyvenv.cfg (links not followed, as Python itself does), else the installation at
+ * the end of the chain of links.
  */
 static void take_program(const struct af_probe *probe, const char *program,
                          const char *chosen_by, struct af_environment *environment)
@@ -118,7 +118,7 @@ static const char *pyenv_version(const struct af_probe *probe, const char *wante
     return program != NULL && af_file_is_executable(program) ? program : NULL;
 }
 
-/* The first of the versions in `words` (blanks or colons between) that is there. */
+/* The first existing one of the versions in `words` (separated by blanks or colons). */
 static const char *pyenv_first(const struct af_probe *probe, struct af_span words,
                                const char *shims)
 {
@@ -161,7 +161,10 @@ static bool find_upward(const struct af_probe *probe, const char *name,
     return false;
 }
 
-/* What a shim of pyenv would start; source: pyenv's README, "Understanding Python version". */
+/*
+ * The interpreter that a shim of pyenv would start; source: pyenv's README,
+ * "Understanding Python version".
+ */
 static const char *resolve_shim(const struct af_probe *probe, const char *shims)
 {
     struct af_span words;

@@ -1,7 +1,6 @@
 /*
- * environment.h: the Python environment that the probes look at, and its
- * interpreter's files. Private to this module: python.c makes one and hands it
- * to interpreter.c and site.c.
+ * environment.h: the Python environment that is probed, and its interpreter's files.
+ * Private to kit/probe: python.c chooses one, interpreter.c and site.c read it.
  */
 #ifndef AF_KIT_PROBE_ENVIRONMENT_H
 #define AF_KIT_PROBE_ENVIRONMENT_H
@@ -21,7 +20,7 @@ struct af_environment {
     struct af_span cfg;     /* pyvenv.cfg; empty with `problem` when unreadable */
 };
 
-/* What interpreter.c found; what stays NULL or -1 is unknown for `problem`. */
+/* Filled by interpreter.c; NULL or -1 is unknown because of `problem`. */
 struct af_probe_interpreter_files {
     const char *base_executable; /* the real binary */
     const char *base_prefix;

@@ -1,20 +1,165 @@
 /*
- * gpu.c: the probe of the driver and its GPUs. libcuda is asked in a child
- * (cuda_child.c); where it gives no answer, nvidia-smi, and then files
- * (gpu_files.c) say at least what is there and why more is not known.
+ * gpu.c: the probe of the driver and its GPUs. A child asks libcuda (cuda_child.c);
+ * if that fails, nvidia-smi and then files of /proc and /sys show at least which
+ * devices there are, and the reason why more is not known.
  */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "kit/machine/gpu_facts.h"
 #include "kit/probe/cuda_child.h"
-#include "kit/probe/gpu_files.h"
 #include "kit/system/file.h"
 
-#include <stdio.h>
-#include <string.h>
+#define SMALL_FILE_BYTES 65536u
+#define DEVICES_MAX 4096u
+
+/* A small file's trimmed text, or NULL. */
+static const char *small_text(struct af_probe *probe, const char *path)
+{
+    struct af_span bytes;
+    if (path == NULL ||
+        af_file_read(probe->arena, path, SMALL_FILE_BYTES, &bytes, NULL) != ANYFLASH_OK)
+        return NULL;
+    bytes = af_text_trim(bytes);
+    return af_arena_text_n(probe->arena, bytes.data, bytes.len);
+}
+
+/* The first "580.95.05" after "Kernel Module"; wordings differ around it. */
+static const char *version_in_banner(struct af_probe *probe, const char *banner)
+{
+    const char *at = strstr(banner, "Kernel Module");
+    while (at != NULL && *at != '\0') {
+        at += strcspn(at, " \t");
+        at += strspn(at, " \t");
+        size_t len = strspn(at, "0123456789.");
+        if (len > 3 && memchr(at, '.', len) != NULL &&
+            (isspace((unsigned char)at[len]) || at[len] == '\0'))
+            return af_arena_text_n(probe->arena, at, len);
+    }
+    return NULL;
+}
+
+static void read_kernel_driver(struct af_probe *probe)
+{
+    struct af_fact *fact = &probe->machine->driver.kernel_version;
+    const char *module = af_probe_path(probe, "/sys/module/nvidia/version");
+    const char *proc = af_probe_path(probe, "/proc/driver/nvidia/version");
+    const char *version = small_text(probe, module);
+    if (version != NULL && version[0] != '\0') {
+        af_fact_text(probe->arena, fact, version, module);
+        return;
+    }
+    const char *banner = small_text(probe, proc);
+    version = banner == NULL ? NULL : version_in_banner(probe, banner);
+    if (version != NULL)
+        af_fact_text(probe->arena, fact, version, proc);
+    else if (banner != NULL)
+        af_fact_unknown(probe->arena, fact, "no version in '%s'", proc);
+    else if (af_fact_truth(&probe->machine->platform.wsl) == AF_YES)
+        af_fact_unknown(probe->arena, fact, "WSL keeps the kernel driver on the Windows side");
+    else
+        af_fact_absent(probe->arena, fact,
+                       "no /sys/module/nvidia/version or /proc/driver/nvidia/version");
+}
+
+/* "Model: ..." or "GPU UUID: ..." of the driver's file about a device. */
+static const char *information(struct af_probe *probe, const char *text, const char *key)
+{
+    const char *found = text == NULL ? NULL : strstr(text, key);
+    if (found == NULL)
+        return NULL;
+    found += strlen(key);
+    struct af_span value = af_text_trim((struct af_span){found, strcspn(found, "\n")});
+    return af_arena_text_n(probe->arena, value.data, value.len);
+}
+
+static void add_nvidia(struct af_probe *probe, const char *address, const char *folder,
+                       const char *why)
+{
+    struct af_gpu *gpu =
+        af_machine_row_add(probe->machine, offsetof(struct af_machine, gpus), why);
+    const char *path = af_probe_path(
+        probe,
+        af_arena_format(probe->arena, "/proc/driver/nvidia/gpus/%s/information", address));
+    const char *text = small_text(probe, path);
+    if (gpu == NULL)
+        return;
+    af_fact_text(probe->arena, &gpu->vendor, "nvidia", folder);
+    af_fact_text(probe->arena, &gpu->pci, address, folder);
+    af_fact_text(probe->arena, &gpu->name, information(probe, text, "Model:"), path);
+    af_fact_text(probe->arena, &gpu->uuid, information(probe, text, "GPU UUID:"), path);
+}
+
+static size_t add_nvidia_from_files(struct af_probe *probe, const char *why)
+{
+    const char *bus = af_probe_path(probe, "/sys/bus/pci/devices");
+    const char **names;
+    size_t count;
+    size_t found = 0;
+    if (bus == NULL || af_folder_list(probe->arena, bus, DEVICES_MAX, &names, &count, NULL,
+                                      NULL) != ANYFLASH_OK)
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *folder = af_path_join(probe->arena, bus, names[i]);
+        if (folder == NULL)
+            return found;
+        const char *vendor = small_text(probe, af_path_join(probe->arena, folder, "vendor"));
+        if (!af_equal(vendor, "0x10de"))
+            continue;
+        const char *kind = small_text(probe, af_path_join(probe->arena, folder, "class"));
+        if (kind == NULL || !af_starts_with(kind, "0x03")) /* its audio part is a device too */
+            continue;
+        add_nvidia(probe, names[i], folder, why);
+        found++;
+    }
+    return found;
+}
+
+/* gfx_target_version 90402 is gfx942, 110000 gfx1100: MMmmss, the last hexadecimal. */
+static const char *gfx_of(struct af_arena *arena, long number)
+{
+    return af_arena_format(arena, "gfx%ld%ld%lx", number / 10000, number / 100 % 100,
+                           (unsigned long)(number % 100));
+}
+
+static void add_amd_from_files(struct af_probe *probe)
+{
+    const char *info = af_probe_path(probe, "/opt/rocm/.info/version");
+    const char *nodes = af_probe_path(probe, "/sys/class/kfd/kfd/topology/nodes");
+    const char *rocm = small_text(probe, info);
+    const char **names;
+    size_t count;
+    if (rocm != NULL)
+        af_fact_text(probe->arena, &probe->machine->driver.rocm, rocm, info);
+    else
+        af_fact_absent(probe->arena, &probe->machine->driver.rocm,
+                       "no /opt/rocm/.info/version");
+    if (nodes == NULL || af_folder_list(probe->arena, nodes, DEVICES_MAX, &names, &count, NULL,
+                                        NULL) != ANYFLASH_OK)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const char *path = af_arena_format(probe->arena, "%s/%s/properties", nodes, names[i]);
+        const char *text = small_text(probe, path);
+        const char *found = text == NULL ? NULL : strstr(text, "gfx_target_version ");
+        long number = found == NULL ? 0 : strtol(strchr(found, ' '), NULL, 10);
+        struct af_gpu *gpu =
+            number < 10000 || number > 999999
+                ? NULL /* a processor's node says 0 */
+                : af_machine_row_add(probe->machine, offsetof(struct af_machine, gpus),
+                                     "not read for AMD GPUs");
+        if (gpu == NULL)
+            continue;
+        af_fact_text(probe->arena, &gpu->vendor, "amd", path);
+        af_fact_text(probe->arena, &gpu->sm, gfx_of(probe->arena, number), path);
+    }
+}
 
 #define DEFAULT_LIMIT_MS 3000
 #define WORDS_MAX 8
 
-/* What the child said, and why nothing more when it did not say all. */
+/* What the child reported, and the reason if something is missing. */
 struct answer {
     const char *library;
     int64_t driver;
@@ -45,7 +190,7 @@ static const char *init_problem(struct af_probe *probe, int64_t result)
         int64_t result;
         const char *meaning;
     } meanings[] = {
-        {34, "it is the toolkit's stub, no driver"},
+        {34, "it is the toolkit's stub, not a driver"},
         {46, "devices are busy or exclusive"},
         {100, "no device, or none that this process may open"},
         {802, "the system is not ready (is the fabric manager running?)"},
@@ -137,7 +282,7 @@ static void collect(struct af_probe *probe, struct af_child *child, struct answe
     if (exit_code != 0)
         answer->why = "libcuda lacks calls that every driver has";
     else if (answer->init == 0)
-        answer->why = "the driver counts no devices";
+        answer->why = "the driver reports no devices";
     else if (answer->init > 0)
         answer->why = init_problem(probe, answer->init);
     if (answer->why == NULL)
@@ -214,7 +359,7 @@ static size_t read_smi(struct af_probe *probe, struct af_span output)
     return count;
 }
 
-/* Only worth a process where a driver is there and libcuda did not answer. */
+/* Starts nvidia-smi only if a driver is there and libcuda did not answer. */
 static size_t ask_smi(struct af_probe *probe)
 {
     struct af_child child = {0};
@@ -261,7 +406,7 @@ void af_probe_gpu_finish(struct af_probe *probe, struct af_child *child)
     struct answer answer;
     const char *visible = visible_devices(probe);
     collect(probe, child, &answer);
-    af_probe_gpu_files_driver(probe);
+    read_kernel_driver(probe);
     set_user_version(probe, &answer);
     set_cuda_api(probe, &answer);
     bool driver_there = machine->driver.kernel_version.state == AF_FACT_KNOWN ||
@@ -273,12 +418,12 @@ void af_probe_gpu_finish(struct af_probe *probe, struct af_child *child)
         af_machine_gpu_visibility(machine, visible,
                                   visible == NULL ? "CUDA_VISIBLE_DEVICES is not set"
                                                   : "CUDA_VISIBLE_DEVICES");
-    } else if (af_probe_gpu_files_nvidia(probe, answer.why) > 0) {
+    } else if (add_nvidia_from_files(probe, answer.why) > 0) {
         bool refused = answer.init > 0 || !driver_there; /* else it did not answer in time */
         for (size_t i = 0; refused && i < machine->gpus.count; i++)
             af_fact_bool(probe->arena, &machine->gpus.rows[i].visible, false, answer.why);
     }
-    af_probe_gpu_files_amd(probe);
+    add_amd_from_files(probe);
     set_no_devices(probe, &answer);
     if (visible == NULL)
         af_fact_absent(probe->arena, &machine->driver.visible_devices, "environment");

@@ -7,15 +7,14 @@
  * come from build-details.json (PEP 739, since 3.14), else from the
  * _sysconfigdata module, which is a plain dict of one entry a line.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
 #include "kit/probe/elf_file.h"
 #include "kit/probe/environment.h"
 #include "kit/system/file.h"
-#include "kit/system/json_file.h"
-
-#include <stdio.h>
-#include <string.h>
 
 #define NAMES_MAX 4096u
 #define SYSCONFIG_BYTES_MAX (1u * 1024u * 1024u)
@@ -119,7 +118,7 @@ static bool find_stdlib(const struct af_probe *probe, const struct af_dynamic *e
     names[0] = af_path_name(files->base_executable);
     names[1] = library_by_needs(probe, elf);
     names[2] = NULL;
-    /* A program by another name may be anything: it must at least need libpython. */
+    /* A program with another name may be anything: it must at least need libpython. */
     if (af_starts_with(names[0], "python") || names[1] != NULL)
         names[2] = only_library(probe, files->base_prefix, true);
     for (size_t i = 0; i < AF_COUNT(names); i++) {
@@ -253,9 +252,9 @@ static const char *sysconfig_value(const struct af_probe *probe, struct af_span 
 }
 
 /*
- * _sysconfigdata_<flags>_linux_<machine>.py of the standard library. A debug
- * build may be called python3.12 like any other, and before 3.8 the m flag is
- * in no name: then the only such file there is tells the flags.
+ * _sysconfigdata_<flags>_linux_<machine>.py of the standard library. A debug build
+ * may be called python3.12 like any other, and before 3.8 the m flag is in no name:
+ * then the only such file shows the flags.
  */
 static void find_sysconfig(const struct af_probe *probe,
                            struct af_probe_interpreter_files *files)
@@ -368,7 +367,7 @@ static const char *implementation_of(const struct af_environment *environment,
     return "cpython";
 }
 
-/* Where a link chain that leads nowhere breaks, in words. */
+/* Where a broken chain of links ends, in words. */
 static const char *explain_missing(const struct af_probe *probe, const char *executable)
 {
     const char *target =
@@ -381,7 +380,7 @@ static const char *explain_missing(const struct af_probe *probe, const char *exe
     return af_arena_format(probe->arena, "'%s' is missing or cannot be reached", executable);
 }
 
-/* Everything the binary and its standard library say. */
+/* Reads everything that the binary and its standard library show. */
 static void read_binary(const struct af_probe *probe, const struct af_dynamic *elf,
                         struct af_probe_interpreter_files *files)
 {
@@ -445,7 +444,7 @@ void af_probe_interpreter_probe(const struct af_probe *probe,
         files.problem = problem;
         set_all_unknown(probe, problem);
     }
-    /* A venv whose interpreter is gone still shows where its packages lie. */
+    /* A venv whose interpreter is missing still shows where its packages are. */
     if (files.library_name == NULL && environment->is_venv)
         files.library_name = only_library(probe, environment->prefix, false);
     *files_out = files;

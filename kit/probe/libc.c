@@ -1,7 +1,7 @@
 /*
- * libc.c: which C library, and which version of it, a program would run with.
- * The loader that the program names decides, not the one that we run with: a
- * container's or conda's interpreter may use another.
+ * libc.c: the C library that a program would run with, and its version. The loader
+ * that the program names decides, not the one of this process: a container's or
+ * conda's interpreter may use another.
  */
 #include "kit/probe/libc.h"
 

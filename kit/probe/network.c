@@ -1,6 +1,6 @@
 /*
- * network.c: whether the host of the release wheels answers. Only when asked
- * for, in a child with a time limit, because name resolution has none.
+ * network.c: whether the host of the release wheels can be reached. Only with
+ * --probe-network, in a child with a time limit, because name resolution has none.
  */
 #include "kit/probe/probes.h"
 

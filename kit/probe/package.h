@@ -1,6 +1,4 @@
-/*
- * package.h: the parts of the packages probe. Private to this module.
- */
+/* package.h: facts of one installed package. Private to packages.c and package.c. */
 #ifndef AF_KIT_PROBE_PACKAGE_H
 #define AF_KIT_PROBE_PACKAGE_H
 

@@ -211,7 +211,7 @@ static bool has_row(const struct rows *rows, const char *name)
     return false;
 }
 
-/* Every fact that nobody set gets the same reason. */
+/* Every fact that was not set gets the same reason. */
 static void set_rest(const struct af_probe *probe, struct af_package *row,
                      enum af_fact_state state, const char *why)
 {
@@ -241,7 +241,7 @@ static const char *source_version(const struct af_probe *probe, const char *path
                                            (size_t)(quote - value.data) - 1);
 }
 
-/* A flash_attn that can be imported though nobody installed it: a source tree. */
+/* A flash_attn that can be imported but was not installed: a source tree. */
 static void visit_source_tree(const struct af_probe *probe, const char *site, struct rows *rows)
 {
     const char *path = af_path_join(probe->arena, site, "flash_attn/__init__.py");
@@ -304,7 +304,7 @@ static void visit_conda(const struct af_probe *probe, struct rows *rows)
     }
 }
 
-/* Hands the rows over to the machine, the broken ones last. */
+/* Moves the rows into the machine, the broken ones last. */
 static void publish(const struct af_probe *probe, struct rows *rows, struct rows *broken)
 {
     struct af_package_rows *packages = &probe->machine->packages;

@@ -1,24 +1,28 @@
 /*
- * probe.c: looks at this machine: one probe after another, each in a file of
- * its own. The GPU driver may take long to answer, so it is asked first, in a
- * child, and heard last.
+ * probe.c: probes this machine: one probe after the other, each in its own file. The
+ * GPU driver may be slow, so the child that asks it starts first and is read last;
+ * and machines from records.
  */
-#include "kit/probe/probes.h"
+#include "kit/probe/probe.h"
 
 #include <limits.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "kit/probe/probes.h"
+#include "kit/system/file.h"
 
 static enum anyflash_status look(struct af_probe *probe, struct anyflash_error *err)
 {
     enum anyflash_status status = af_probe_python(probe, err);
     if (status != ANYFLASH_OK)
         return status;
-    af_probe_platform(probe); /* its C library is the interpreter's */
+    af_probe_platform(probe); /* its C library is that of the interpreter */
     af_probe_torch(probe);
     af_probe_packages(probe);
     af_probe_shadow(probe);
     af_probe_resources(probe);
-    af_probe_disks(probe); /* the environment's disk among them */
+    af_probe_disks(probe); /* includes the environment's disk */
     af_probe_toolkits(probe);
     af_probe_compilers(probe);
     af_probe_tools(probe);
@@ -46,5 +50,21 @@ enum anyflash_status af_probe_machine(struct af_machine *machine,
     af_probe_gpu_finish(&probe, &child);
     if (af_mem_failure_count() != failure_count) /* what seems missing or unknown may not be */
         status = af_fail_memory(err);
+    return status;
+}
+
+enum anyflash_status af_probe_record(struct af_machine *machine, const char *path,
+                                     struct anyflash_error *err)
+{
+    struct af_arena arena;
+    struct af_span bytes;
+    bool is_stdin = strcmp(path, "-") == 0;
+    af_arena_init(&arena);
+    enum anyflash_status status =
+        is_stdin ? af_stdin_read(&arena, AF_MACHINE_BYTES_MAX, &bytes, err)
+                 : af_file_read(&arena, path, AF_MACHINE_BYTES_MAX, &bytes, err);
+    if (status == ANYFLASH_OK)
+        status = af_machine_parse(machine, bytes, is_stdin ? "stdin" : path, err);
+    af_arena_release(&arena);
     return status;
 }

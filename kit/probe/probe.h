@@ -17,8 +17,8 @@ struct af_probe_options {
 };
 
 /*
- * Looks at this machine. Facts that could not be read are unknown; only lack
- * of memory or an unusable --python fails. `machine` must be initialised.
+ * Probes this machine. Facts that cannot be read are unknown; only lack of memory or
+ * an unusable --python fails. `machine` must be initialised.
  */
 enum anyflash_status af_probe_machine(struct af_machine *machine,
                                       const struct af_probe_options *options,

@@ -19,12 +19,12 @@ struct af_probe {
     const struct af_probe_options *options; /* folder and environment are set */
 };
 
-/* The variable's value in force, or NULL when it is not set or empty. */
+/* The variable's value, or NULL when it is not set or empty. */
 const char *af_probe_variable(const struct af_probe *probe, const char *name);
 
 /*
- * `path` under options->root when there is one and it is absolute and not
- * there already; in the arena. For paths of the system and of variables alike.
+ * `path` under options->root if that is set and `path` is absolute and not below it
+ * already; in the arena. For paths of the system and of variables alike.
  */
 const char *af_probe_path(const struct af_probe *probe, const char *path);
 
@@ -34,6 +34,9 @@ const char *af_probe_on_path(const struct af_probe *probe, const char *name);
 /* As af_probe_on_path() without the folder `skipped` (NULL: none). */
 const char *af_probe_on_path_except(const struct af_probe *probe, const char *name,
                                     const char *skipped);
+
+/* Whether the TOML file has a table that starts with `table`, as "[tool.uv". */
+bool af_probe_toml_has_table(const char *path, const char *table);
 
 /*
  * The environment and its interpreter. Fails only when options->python names

@@ -2,10 +2,10 @@
  * project_files.c: the probe of files that fix what a project installs, in the
  * nearest folder upward that has any, and whether they name flash-attn.
  */
-#include "kit/probe/tools.h"
-#include "kit/system/file.h"
-
 #include <string.h>
+
+#include "kit/probe/probes.h"
+#include "kit/system/file.h"
 
 #define FILE_BYTES (8u * 1024u * 1024u)
 #define ENTRIES_MAX 4096u

@@ -2,11 +2,13 @@
  * surroundings.c: variables, paths and PATH as the probes see them, so that a
  * test can put a whole machine into a folder. Used by every probe.
  */
+#include <string.h>
+
 #include "kit/base/text.h"
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
-#include <string.h>
+#define TOML_BYTES (1024u * 1024u)
 
 const char *af_probe_variable(const struct af_probe *probe, const char *name)
 {
@@ -19,7 +21,7 @@ const char *af_probe_variable(const struct af_probe *probe, const char *name)
     return NULL;
 }
 
-/* A path that lies under the root already stays as it is. */
+/* A path that is below the root already is kept. */
 const char *af_probe_path(const struct af_probe *probe, const char *path)
 {
     const char *root = probe->options->root;
@@ -52,4 +54,27 @@ const char *af_probe_on_path_except(const struct af_probe *probe, const char *na
 const char *af_probe_on_path(const struct af_probe *probe, const char *name)
 {
     return af_probe_on_path_except(probe, name, NULL);
+}
+
+bool af_probe_toml_has_table(const char *path, const char *table)
+{
+    struct af_arena arena;
+    struct af_span rest;
+    struct af_span line;
+    bool found = false;
+    size_t len = strlen(table);
+    af_arena_init(&arena);
+    if (af_file_read_start(&arena, path, TOML_BYTES, &rest, NULL) == ANYFLASH_OK) {
+        while (!found && af_text_line(&rest, &line)) {
+            line = af_text_trim(line);
+            while (line.len > 1 && line.data[0] == '[' && line.data[1] == '[') {
+                line.data++;
+                line.len--;
+            }
+            found = line.len > len && strncmp(line.data, table, len) == 0 &&
+                    (line.data[len] == ']' || line.data[len] == '.');
+        }
+    }
+    af_arena_release(&arena);
+    return found;
 }

@@ -4,13 +4,12 @@
  * others that are there. Versions and limits are read from headers; no compiler
  * is run. Runs after torch and python.
  */
-#include "kit/probe/probes.h"
-#include "kit/system/file.h"
-#include "kit/system/json_file.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "kit/probe/probes.h"
+#include "kit/system/file.h"
 
 #define HEADER_BYTES (128u * 1024u) /* what is looked for stands in the first 16 KiB */
 #define SMALL_FILE_BYTES 65536u

@@ -2,13 +2,144 @@
  * tools.c: the probe of installers and build tools: where they are and which
  * version, from the files beside them; none of them is run.
  */
-#include "kit/probe/tools.h"
-
-#include "kit/system/file.h"
-#include "kit/system/json_file.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "kit/probe/probes.h"
+#include "kit/system/file.h"
+
+#define FILES_MAX 16
+#define FOLDERS_UP_MAX 64
+
+struct files {
+    struct af_probe *probe;
+    const char *paths[FILES_MAX];
+    size_t count;
+};
+
+/* Adds folder/name when it is a file. */
+static bool add_file(struct files *files, const char *folder, const char *name)
+{
+    struct af_probe *probe = files->probe;
+    const char *path =
+        folder == NULL ? NULL : af_path_join(probe->arena, af_probe_path(probe, folder), name);
+    if (path == NULL || !af_file_is_regular(path) || files->count == FILES_MAX)
+        return false;
+    files->paths[files->count++] = path;
+    return true;
+}
+
+/* $XDG_CONFIG_HOME or ~/.config. */
+static const char *config_home(const struct af_probe *probe)
+{
+    const char *folder = af_probe_variable(probe, "XDG_CONFIG_HOME");
+    const char *home = af_probe_variable(probe, "HOME");
+    if (folder != NULL || home == NULL)
+        return folder;
+    return af_path_join(probe->arena, home, ".config");
+}
+
+/* The nearest folder upward decides: uv.toml, or pyproject.toml with [tool.uv]. */
+static void add_uv_project(struct files *files)
+{
+    const char *folder = files->probe->options->folder;
+    for (int i = 0; i < FOLDERS_UP_MAX && folder != NULL; i++) {
+        const char *project = af_path_join(files->probe->arena, folder, "pyproject.toml");
+        if (add_file(files, folder, "uv.toml"))
+            return;
+        if (project != NULL && af_file_is_regular(project) &&
+            af_probe_toml_has_table(project, "[tool.uv")) {
+            add_file(files, folder, "pyproject.toml");
+            return;
+        }
+        if (folder[0] == '\0' || strcmp(folder, "/") == 0 || strcmp(folder, ".") == 0)
+            return;
+        folder = af_path_folder(files->probe->arena, folder);
+    }
+}
+
+static void uv_files(struct files *files)
+{
+    const char *only = af_probe_variable(files->probe, "UV_CONFIG_FILE");
+    if (af_probe_variable(files->probe, "UV_NO_CONFIG") != NULL)
+        return;
+    if (only != NULL) {
+        files->paths[files->count++] = af_probe_path(files->probe, only);
+        return;
+    }
+    add_uv_project(files);
+    add_file(files, config_home(files->probe), "uv/uv.toml");
+    if (!add_file(files, "/etc/xdg", "uv/uv.toml"))
+        add_file(files, "/etc/uv", "uv.toml");
+}
+
+static void pip_files(struct files *files)
+{
+    const char *only = af_probe_variable(files->probe, "PIP_CONFIG_FILE");
+    if (af_equal(only, "/dev/null")) /* pip's way to say: none at all */
+        return;
+    if (only != NULL)
+        files->paths[files->count++] = af_probe_path(files->probe, only);
+    add_file(files, af_fact_text_or(&files->probe->machine->python.prefix, NULL), "pip.conf");
+    add_file(files, config_home(files->probe), "pip/pip.conf");
+    add_file(files, af_probe_variable(files->probe, "HOME"), ".pip/pip.conf");
+    add_file(files, "/etc", "pip.conf");
+    add_file(files, "/etc/xdg", "pip/pip.conf");
+}
+
+static void conda_files(struct files *files)
+{
+    const char *home = af_probe_variable(files->probe, "HOME");
+    const char *only = af_probe_variable(files->probe, "CONDARC");
+    if (only != NULL)
+        files->paths[files->count++] = af_probe_path(files->probe, only);
+    add_file(files, af_probe_variable(files->probe, "CONDA_PREFIX"), ".condarc");
+    add_file(files, home, ".condarc");
+    add_file(files, config_home(files->probe), "conda/.condarc");
+    add_file(files, "/etc/conda", ".condarc");
+}
+
+static void pixi_files(struct files *files)
+{
+    add_file(files, files->probe->options->folder, ".pixi/config.toml");
+    add_file(files, af_probe_variable(files->probe, "HOME"), ".pixi/config.toml");
+    add_file(files, config_home(files->probe), "pixi/config.toml");
+    add_file(files, "/etc/pixi", "config.toml");
+}
+
+static void poetry_files(struct files *files)
+{
+    add_file(files, files->probe->options->folder, "poetry.toml");
+    add_file(files, config_home(files->probe), "pypoetry/config.toml");
+}
+
+static void pdm_files(struct files *files)
+{
+    add_file(files, files->probe->options->folder, "pdm.toml");
+    add_file(files, config_home(files->probe), "pdm/config.toml");
+    add_file(files, "/etc/xdg/pdm", "config.toml");
+}
+
+static void find_config_files(struct af_probe *probe, const char *name,
+                              struct af_fact *config_files)
+{
+    static const struct {
+        const char *name;
+        void (*collect)(struct files *files);
+    } tools[] = {{"uv", uv_files},       {"pip", pip_files},   {"conda", conda_files},
+                 {"mamba", conda_files}, {"pixi", pixi_files}, {"poetry", poetry_files},
+                 {"pdm", pdm_files}};
+    struct files files = {.probe = probe};
+    for (size_t i = 0; i < AF_COUNT(tools); i++) {
+        if (strcmp(name, tools[i].name) == 0) {
+            tools[i].collect(&files);
+            af_fact_list(probe->arena, config_files, files.paths, files.count,
+                         "where it looks, strongest first");
+            return;
+        }
+    }
+    af_fact_absent(probe->arena, config_files, "it has none");
+}
 
 #define ENTRIES_MAX 4096u
 #define SMALL_FILE_BYTES 65536u
@@ -108,13 +239,13 @@ static void add(struct af_probe *probe, const char *name, const char *path, cons
                 const char *version, const char *version_source)
 {
     struct af_tool *tool = af_machine_row_add(
-        probe->machine, offsetof(struct af_machine, tools), "only running it would tell");
+        probe->machine, offsetof(struct af_machine, tools), "only running it would show");
     if (tool == NULL)
         return;
     af_fact_text(probe->arena, &tool->name, name, source);
     af_fact_text(probe->arena, &tool->path, path, source);
     af_fact_text(probe->arena, &tool->version, version, version_source);
-    af_tool_config_files(probe, name, &tool->config_files);
+    find_config_files(probe, name, &tool->config_files);
 }
 
 /* The version of the environment's own package `name`, or NULL. */

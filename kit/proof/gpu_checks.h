@@ -2,14 +2,15 @@
  * gpu_checks.h: does this GPU code run on these GPUs with this driver? The last
  * three checks of a proof: gpu-code, ptx-driver, compression-driver.
  *
- * A GPU is served when every translation unit that holds kernels has an image
- * that it can load: SASS of its own or a compatible SM, else PTX that the
- * driver can compile. Units whose code is all for one other SM or family
- * ("sm_90a" alone) are not meant for it and do not count, unless all are such.
- * Where the kernels' names are known, FlashAttention kernels are judged family
- * by family (FlashAttention 3 has units for one architecture only, by design):
- * a family is served when one unit that holds it has a fitting image whose code
- * is no empty shell. Which image runs where: fit/gpu.h.
+ * A GPU is served when every translation unit that holds kernels has an image that
+ * the GPU can load: SASS of its own or a compatible SM, else PTX that the driver can
+ * compile. Units whose code is all for one other SM or family ("sm_90a" alone) are
+ * not meant for it and do not count, unless all are such.
+ *
+ * Where the kernels' names are known, FlashAttention kernels are checked family by
+ * family (FlashAttention 3 has units for one architecture only, by design): a family
+ * is served when one unit that holds it has a fitting image whose code is not empty.
+ * Which image runs where: fit/gpu_targets.h.
  */
 #ifndef AF_KIT_PROOF_GPU_CHECKS_H
 #define AF_KIT_PROOF_GPU_CHECKS_H
@@ -26,7 +27,7 @@ struct af_proof_gpu_coverage {
     enum af_answer runs;
     size_t sass_count;    /* translation units served by SASS */
     size_t ptx_count;     /* by PTX only */
-    size_t open_count;    /* not settled, see fit/gpu.h */
+    size_t open_count;    /* not decided, see fit/gpu_targets.h */
     size_t lacking_count; /* not at all */
     size_t unit_count;    /* all that hold kernels, without the next */
     size_t special_count; /* meant for other GPUs: all code is for one SM or family */

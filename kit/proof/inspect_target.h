@@ -1,13 +1,12 @@
 /*
- * inspect_target.h: what is to be inspected, opened: a file, a folder, a wheel, the
- * installed packages; and the facts of every extension in it.
+ * inspect_target.h: what is inspected: a file, a folder, a wheel, or the installed
+ * packages; and the facts of every extension in it.
  *
- * Of a wheel only the list of members is read at first. The facts of an
- * extension come in two steps: from the start of its bytes, which is enough to
- * see that it does not load, then from all of it, unpacked to a temporary
- * folder beside the other libraries of the wheel. Facts that the state knows
- * (run/facts.h) are not read again; then of a wheel only those libraries are
- * unpacked that others need.
+ * Opening a wheel reads only its list of members. The facts of an extension are read
+ * in two steps: from its first bytes, which is enough to see that it does not load;
+ * then from all of it, unpacked to a temporary folder beside the other libraries of
+ * the wheel. Facts that are in the state (wheel_facts.h) are not read again; then
+ * only those libraries of the wheel are unpacked that others need.
  */
 #ifndef AF_KIT_PROOF_INSPECT_TARGET_H
 #define AF_KIT_PROOF_INSPECT_TARGET_H
@@ -19,24 +18,25 @@
 
 #define AF_INSPECT_EXTENSIONS_MAX 2000u
 
-/* One shared library of the subject. Texts in the arena of the call. */
+/* One shared library of the target. Texts in the arena of the call. */
 struct af_inspect_extension {
-    const char *path;    /* within the subject, or the file itself */
+    const char *path;    /* within the target, or the file itself */
     const char *file;    /* the file on disk; NULL: still packed */
-    const char *folder;  /* where it lies or will lie, for $ORIGIN; NULL: not known */
-    bool is_bundled;     /* in NAME.libs: a library that a package brings for its own use */
+    const char *folder;  /* the folder it is in, or will be in, for $ORIGIN; NULL: not known */
+    bool is_bundled;     /* in NAME.libs: a library that a package ships for its own use */
     const char *problem; /* why there are no facts; NULL: there are, or not yet */
-    const char *unread;  /* why nobody looked at it (any more); NULL: somebody did */
+    const char *unread;  /* why it was not examined (to the end); NULL: it was */
     bool has_facts;      /* `facts` are filled */
     struct af_facts facts;
     const struct af_zip_member *member; /* of a wheel */
     /*
-     * For the state: where its bytes lie, and their hash or what stands for it.
-     * Who has hashed a file says so here before its facts are read.
+     * For the state: where its bytes are, and their hash or its replacement
+     * (af_place_hash()). Whoever has hashed the file sets `sha256` before its facts
+     * are read.
      */
     struct af_place place;
     const char *sha256;
-    bool was_asked;       /* whether the state knows its facts */
+    bool was_asked;       /* whether the state was asked for its facts */
     bool is_new_to_state; /* the state does not know these facts */
 };
 
@@ -50,7 +50,8 @@ struct af_inspect_wheel {
     const char *needs_torch;      /* specifier of its Requires-Dist on torch, or NULL */
     const char *tag;              /* first Tag of WHEEL, or NULL */
     const char *stated_torch; /* "2.8", by its local version or by "torch==2.8.0"; or NULL */
-    struct af_texts lies;     /* sentences: where name and content contradict */
+    struct af_texts
+        contradictions; /* sentences: contradictions between its name and its content */
 };
 
 struct af_inspect_target {
@@ -71,10 +72,10 @@ struct af_inspect_target {
 
 /*
  * Opens `what`: a shared library, a wheel, or a folder that is searched for
- * libraries. What is there but cannot be read becomes an extension with a
- * `problem`. `state` is borrowed until the subject is closed. Fails with
- * NOT_FOUND, IO, DATA (a page or a Git LFS pointer in place of a wheel) or
- * NO_MEMORY for the subject as a whole.
+ * libraries. A library that cannot be read becomes an extension with a `problem`.
+ * `state` is borrowed until the target is closed. Fails with NOT_FOUND, IO, DATA (a
+ * web page or a Git LFS pointer instead of a wheel) or NO_MEMORY when the target as
+ * a whole cannot be opened.
  */
 enum anyflash_status af_inspect_target_open(const char *what, struct af_state *state,
                                             struct af_arena *arena,
@@ -89,8 +90,8 @@ enum anyflash_status af_inspect_target_open_installed(const struct af_machine *m
                                                       struct anyflash_error *err);
 
 /*
- * A wheel in a source that is open and that was found at `place` (zero: nowhere);
- * takes the source over, also when it fails.
+ * A wheel in a source that is open and that was found at `place` (zero: not known).
+ * The source is closed with the target, and also when this fails.
  */
 enum anyflash_status af_inspect_target_open_source(
     struct af_source *source, const char *filename, const struct af_place *place,
@@ -98,18 +99,18 @@ enum anyflash_status af_inspect_target_open_source(
     struct anyflash_error *err);
 
 /*
- * Facts of extension `index` of a wheel: those that are known, else from the start
- * of its bytes, when they are packed and many; else nothing is done and it has
- * no facts yet.
+ * Reads facts of extension `index` of a wheel: those that are known, else from its
+ * first bytes, if it is packed and large; else does nothing, and it has no facts
+ * yet.
  */
 enum anyflash_status af_inspect_target_read_start(struct af_inspect_target *target,
                                                   size_t index, struct af_arena *arena,
                                                   struct anyflash_error *err);
 
 /*
- * All facts of extension `index`, its GPU code too; a wheel's libraries are
- * unpacked as far as that takes. What keeps this one from being read becomes its
- * `problem`.
+ * Reads all facts of extension `index`, its GPU code too; libraries of a wheel are
+ * unpacked as far as needed. If the extension cannot be read, its `problem` says
+ * why.
  */
 enum anyflash_status af_inspect_target_read(struct af_inspect_target *target, size_t index,
                                             struct af_arena *arena, struct anyflash_error *err);
@@ -123,10 +124,13 @@ enum anyflash_status af_inspect_target_read_kernels(struct af_inspect_target *ta
                                                     size_t index, struct af_arena *arena,
                                                     struct anyflash_error *err);
 
-/* Keeps what was read in the state; once, when the answer has been given. */
+/* Stores what was read in the state. Call it once, after the answer was printed. */
 void af_inspect_target_store_facts(struct af_inspect_target *target, struct af_arena *arena);
 
-/* Removes what was unpacked and closes the wheel. A zero-initialised one is nothing. */
+/*
+ * Removes the unpacked files and closes the wheel. Does nothing to a
+ * zero-initialised target.
+ */
 void af_inspect_target_close(struct af_inspect_target *target);
 
 #endif

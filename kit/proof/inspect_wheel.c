@@ -4,18 +4,170 @@
  */
 #include "kit/proof/inspect_wheel.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/system/file.h"
 
+/* All folders on the way to `path` below `root`; zip.h vouches for the name. */
+static bool make_folders(char *path, size_t root_len)
+{
+    for (char *at = path + root_len + 1; (at = strchr(at, '/')) != NULL; at++) {
+        *at = '\0';
+        bool made = mkdir(path, 0700) == 0 || errno == EEXIST;
+        *at = '/';
+        if (!made)
+            return false;
+    }
+    return true;
+}
+
+static enum anyflash_status write_all(void *context, const void *bytes, size_t len,
+                                      struct anyflash_error *err)
+{
+    const int *fd = context;
+    for (size_t done = 0; done < len;) {
+        ssize_t got = write(*fd, (const char *)bytes + done, len - done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return af_fail(err, ANYFLASH_E_IO, "cannot write an unpacked library: %s",
+                           strerror(errno));
+        done += (size_t)got;
+    }
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status unpack_one(struct af_inspect_target *target, struct af_arena *arena,
+                                       struct af_inspect_extension *one,
+                                       struct anyflash_error *err)
+{
+    struct anyflash_error why = {0};
+    char *path = af_arena_format(arena, "%s/%s", target->unpacked, one->member->name);
+    if (path == NULL)
+        return af_fail_memory(err);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return af_fail(err, ANYFLASH_E_IO, "cannot create '%s': %s", path, strerror(errno));
+    char hex[AF_SHA256_HEX_BYTES];
+    enum anyflash_status status =
+        af_zip_extract(&target->archive->zip, one->member, write_all, &fd, hex, &why);
+    close(fd);
+    one->file = path;
+    if (status == ANYFLASH_E_DATA)
+        one->problem = af_arena_text(arena, why.message);
+    else if (status != ANYFLASH_OK)
+        return af_fail(err, status, "%s", why.message);
+    else
+        one->sha256 = af_arena_text(arena, hex);
+    return ANYFLASH_OK;
+}
+
+/* Whether one of the libraries asks for a file of that name. */
+static bool is_needed(const struct af_inspect_target *target, const char *name)
+{
+    for (size_t i = 0; i < target->count; i++) {
+        const struct af_texts *needed = &target->extensions[i].facts.binary.needed;
+        for (size_t n = 0; n < needed->count; n++) {
+            if (strcmp(needed->items[n], name) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The temporary folder, and in it those of all libraries: paths may lead through them. */
+static enum anyflash_status make_place(struct af_inspect_target *target, struct af_arena *arena,
+                                       struct anyflash_error *err)
+{
+    const char *place = getenv("TMPDIR");
+    char *folder = af_arena_format(arena, "%s/anyflash-inspect-XXXXXX",
+                                   place != NULL && place[0] == '/' ? place : "/tmp");
+    if (folder == NULL)
+        return af_fail_memory(err);
+    if (mkdtemp(folder) == NULL)
+        return af_fail(err, ANYFLASH_E_IO, "cannot create a temporary folder '%s': %s", folder,
+                       strerror(errno));
+    target->unpacked = folder;
+    for (size_t i = 0; i < target->count; i++) {
+        struct af_inspect_extension *one = &target->extensions[i];
+        char *path = af_arena_format(arena, "%s/%s", folder, one->member->name);
+        one->folder = af_path_folder(arena, path);
+        if (arena->failed)
+            return af_fail_memory(err);
+        if (!make_folders(path, strlen(folder)))
+            return af_fail(err, ANYFLASH_E_IO, "cannot create a folder below '%s': %s", folder,
+                           strerror(errno));
+    }
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_inspect_target_unpack(struct af_inspect_target *target,
+                                              bool only_needed, struct af_arena *arena,
+                                              struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    if (target->has_unpacked_all || (only_needed && target->has_unpacked_needed))
+        return ANYFLASH_OK;
+    for (size_t i = 0; status == ANYFLASH_OK && i < target->count; i++) {
+        struct af_inspect_extension *one = &target->extensions[i];
+        if (one->file != NULL ||
+            (only_needed && !is_needed(target, af_path_name(one->member->name))))
+            continue;
+        if (target->unpacked == NULL)
+            status = make_place(target, arena, err);
+        if (status == ANYFLASH_OK)
+            status = unpack_one(target, arena, one, err);
+    }
+    target->has_unpacked_needed = status == ANYFLASH_OK;
+    target->has_unpacked_all = status == ANYFLASH_OK && !only_needed;
+    return status;
+}
+
+/* Removes the files, then the folders on their way, deepest first. */
+static void remove_unpacked(struct af_inspect_target *target)
+{
+    size_t root_len = strlen(target->unpacked);
+    for (size_t i = 0; i < target->count; i++) {
+        const struct af_inspect_extension *one = &target->extensions[i];
+        char folder[4200];
+        if (one->file != NULL)
+            unlink(one->file);
+        if (one->folder == NULL || strlen(one->folder) >= sizeof folder)
+            continue;
+        memcpy(folder, one->folder, strlen(one->folder) + 1);
+        while (strlen(folder) > root_len) {
+            rmdir(folder); /* fails while it has more in it */
+            *strrchr(folder, '/') = '\0';
+        }
+    }
+    rmdir(target->unpacked);
+}
+
+void af_inspect_target_close(struct af_inspect_target *target)
+{
+    if (target->unpacked != NULL)
+        remove_unpacked(target);
+    if (target->archive != NULL)
+        af_wheel_archive_close(target->archive);
+    if (target->source != NULL)
+        af_source_close(target->source);
+    *target = (struct af_inspect_target){0};
+}
+
 #define TEXT_BYTES_MAX (4u << 20)
 #define RECORD_BYTES_MAX (64u << 20)
 #define SHOWN_BYTES 400u
-#define LIES_MAX 16u
+#define CONTRADICTIONS_MAX 16u
 
 const char *af_inspect_not_a_wheel(struct af_span start)
 {
@@ -30,16 +182,16 @@ const char *af_inspect_not_a_wheel(struct af_span start)
 }
 
 /* Sentences about contradictions, collected. */
-struct lies {
+struct contradictions {
     struct af_arena *arena;
     const char **items;
     size_t count;
 };
 
-static void add_lie(struct lies *lies, const char *text)
+static void add_contradiction(struct contradictions *found, const char *text)
 {
-    if (text != NULL && lies->count < LIES_MAX)
-        lies->items[lies->count++] = text;
+    if (text != NULL && found->count < CONTRADICTIONS_MAX)
+        found->items[found->count++] = text;
 }
 
 static const char *keep_span(struct af_arena *arena, struct af_span span)
@@ -115,8 +267,9 @@ static bool has_tag(const struct af_wheel_name *name, const char *tag)
 }
 
 /*
- * Whether METADATA has the version of the name. The label of the name alone,
- * "+cu12torch2.8cxx11abiTRUE" as the official wheels of flash-attn have it, is no lie.
+ * Whether METADATA has the version of the name. A local version that only the name
+ * has, as "+cu12torch2.8cxx11abiTRUE" of flash-attn's official wheels, is no
+ * contradiction.
  */
 static bool has_version(const struct af_wheel_name *name, const char *said)
 {
@@ -127,34 +280,39 @@ static bool has_version(const struct af_wheel_name *name, const char *said)
                                     : af_version_compare(&version, &name->version) == 0;
 }
 
-static void compare_name(const struct af_inspect_wheel *wheel, struct lies *lies)
+static void compare_name(const struct af_inspect_wheel *wheel, struct contradictions *found)
 {
     const struct af_wheel_name *name = &wheel->name;
     const char *said = wheel->metadata_version;
     if (!wheel->has_name) {
-        add_lie(lies, "its file name is no wheel's name: installers refuse it");
+        add_contradiction(found,
+                          "its file name is not a valid wheel name: installers refuse it");
         return;
     }
     if (wheel->metadata_name == NULL)
-        add_lie(lies, "it has no METADATA that can be read: installers refuse it");
+        add_contradiction(found, "its METADATA cannot be read: installers refuse it");
     else if (!same_project(name->package, wheel->metadata_name))
-        add_lie(lies, af_arena_format(lies->arena, "the name says '%s', METADATA says '%s'",
-                                      name->package, wheel->metadata_name));
+        add_contradiction(found, af_arena_format(found->arena,
+                                                 "the file name says '%s', METADATA says '%s'",
+                                                 name->package, wheel->metadata_name));
     if (said != NULL && !has_version(name, said))
-        add_lie(lies, af_arena_format(lies->arena,
-                                      "the name says version %s, METADATA says %s: installers "
-                                      "refuse such a file or take it for the other",
-                                      name->version_text, said));
+        add_contradiction(
+            found,
+            af_arena_format(found->arena,
+                            "the file name says version %s, METADATA says %s: installers "
+                            "refuse such a file or take it for the other",
+                            name->version_text, said));
     if (wheel->tag != NULL && !has_tag(name, wheel->tag))
-        add_lie(lies, af_arena_format(lies->arena, "the name says %s-%s-%s, WHEEL says %s",
-                                      name->python, name->abi, name->platform, wheel->tag));
+        add_contradiction(
+            found, af_arena_format(found->arena, "the file name says %s-%s-%s, WHEEL says %s",
+                                   name->python, name->abi, name->platform, wheel->tag));
 }
 
 /* Members of the archive that RECORD lists with another size, or not at all. */
-static void compare_record(struct af_inspect_target *target, struct lies *lies)
+static void compare_record(struct af_inspect_target *target, struct contradictions *found)
 {
-    struct af_span rest = read_info(target, lies->arena, "RECORD", RECORD_BYTES_MAX);
-    struct af_formats_record_line *line = af_arena_alloc(lies->arena, sizeof *line);
+    struct af_span rest = read_info(target, found->arena, "RECORD", RECORD_BYTES_MAX);
+    struct af_formats_record_line *line = af_arena_alloc(found->arena, sizeof *line);
     size_t listed = 0;
     size_t wrong = 0;
     const char *first = NULL;
@@ -166,20 +324,20 @@ static void compare_record(struct af_inspect_target *target, struct lies *lies)
         listed += member != NULL;
         wrong += !same;
         if (!same && first == NULL)
-            first = af_text_scrub(lies->arena, line->path, SHOWN_BYTES);
+            first = af_text_scrub(found->arena, line->path, SHOWN_BYTES);
     }
     size_t files = 0;
     for (size_t i = 0; i < target->archive->zip.member_count; i++)
         files += !target->archive->zip.members[i].is_folder;
     if (!has_record)
-        add_lie(lies, "it has no RECORD: installers refuse it");
+        add_contradiction(found, "it has no RECORD: installers refuse it");
     else if (wrong > 0)
-        add_lie(lies,
-                af_arena_format(lies->arena, "RECORD does not agree with %zu files, as %s",
-                                wrong, first));
+        add_contradiction(found, af_arena_format(found->arena,
+                                                 "RECORD does not agree with %zu files, as %s",
+                                                 wrong, first));
     else if (listed < files)
-        add_lie(lies,
-                af_arena_format(lies->arena, "%zu files are not in RECORD", files - listed));
+        add_contradiction(found, af_arena_format(found->arena, "%zu files are not in RECORD",
+                                                 files - listed));
 }
 
 /* torch by the local version of name or METADATA, else by "==2.8.0". */
@@ -220,7 +378,8 @@ enum anyflash_status af_inspect_target_read_wheel(struct af_inspect_target *targ
                                                   struct af_arena *arena,
                                                   struct anyflash_error *err)
 {
-    struct lies lies = {arena, af_arena_array(arena, LIES_MAX, sizeof(char *)), 0};
+    struct contradictions found = {
+        arena, af_arena_array(arena, CONTRADICTIONS_MAX, sizeof(char *)), 0};
     struct af_inspect_wheel *wheel = af_arena_alloc(arena, sizeof *wheel);
     if (arena->failed)
         return af_fail_memory(err);
@@ -230,10 +389,10 @@ enum anyflash_status af_inspect_target_read_wheel(struct af_inspect_target *targ
     wheel->has_name =
         af_wheel_name_parse(filename, strlen(filename), &wheel->name) == AF_WHEEL_NAME_VALID;
     read_metadata(target, arena);
-    compare_name(wheel, &lies);
-    compare_record(target, &lies);
+    compare_name(wheel, &found);
+    compare_record(target, &found);
     wheel->stated_torch = stated_torch(arena, wheel);
-    wheel->lies = (struct af_texts){lies.items, lies.count};
+    wheel->contradictions = (struct af_texts){found.items, found.count};
     add_members(target, arena);
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

@@ -1,6 +1,6 @@
 /*
- * inspect_wheel.h: the parts of subject.h that concern wheels and kept facts.
- * Private to it.
+ * inspect_wheel.h: the part of inspect_target.h that is about wheels. Private to
+ * inspect_target.c and inspect_wheel.c.
  */
 #ifndef AF_KIT_PROOF_INSPECT_WHEEL_H
 #define AF_KIT_PROOF_INSPECT_WHEEL_H
@@ -14,7 +14,10 @@ bool af_proof_path_is_shared_library(const char *path);
 struct af_inspect_extension *af_inspect_target_add(struct af_inspect_target *target,
                                                    const char *path);
 
-/* What stands in place of a wheel: "a web page", "a Git LFS pointer"; NULL: neither. */
+/*
+ * What the bytes are instead of a wheel: "a web page ...", "a Git LFS pointer ...";
+ * NULL: neither.
+ */
 const char *af_inspect_not_a_wheel(struct af_span start);
 
 /* From the open archive: the extensions, and what the wheel says about itself. */
@@ -30,12 +33,5 @@ enum anyflash_status af_inspect_target_read_wheel(struct af_inspect_target *targ
 enum anyflash_status af_inspect_target_unpack(struct af_inspect_target *target,
                                               bool only_needed, struct af_arena *arena,
                                               struct anyflash_error *err);
-
-/* From the state: which bytes the libraries of the wheel have. */
-void af_inspect_target_load_places(struct af_inspect_target *target, struct af_arena *arena);
-
-/* Whether it has facts, if the state knows them: it is asked once. */
-bool af_inspect_target_load_facts(struct af_inspect_target *target,
-                                  struct af_inspect_extension *one, struct af_arena *arena);
 
 #endif

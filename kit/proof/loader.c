@@ -11,8 +11,7 @@
 
 #include "kit/base/text.h"
 #include "kit/formats/ld_cache.h"
-#include "kit/proof/system_names.h"
-#include "kit/proof/torch_table_libraries.h"
+#include "kit/proof/stand_ins.h"
 
 static const char *const default_folders[] = {"/lib/x86_64-linux-gnu",
                                               "/usr/lib/x86_64-linux-gnu",
@@ -59,7 +58,7 @@ static void read_mapped(struct af_loader *loader, struct af_mapped *mapped)
         dynamic->elf.machine == loader->machine && dynamic->elf.is_64 == loader->is_64;
 }
 
-struct af_mapped *af_loader_open(struct af_loader *loader, const char *path)
+static struct af_mapped *open_mapped(struct af_loader *loader, const char *path)
 {
     struct stat facts;
     if (stat(path, &facts) != 0 || !S_ISREG(facts.st_mode))
@@ -129,7 +128,7 @@ struct af_library *af_loader_add(struct af_loader *loader, struct af_arena *aren
                                  const char *path, const struct af_library *asked_by,
                                  struct af_module_list *list)
 {
-    const struct af_mapped *mapped = af_loader_open(loader, path);
+    const struct af_mapped *mapped = open_mapped(loader, path);
     return mapped == NULL ? NULL : add_mapped(loader, arena, mapped, asked_by, list);
 }
 
@@ -166,7 +165,7 @@ static struct af_mapped *find_in_list(struct af_loader *loader, const char *fold
     const char *folder;
     while ((folder = next_folder(loader->arena, &folders, origin)) != NULL) {
         const char *path = af_path_join(loader->arena, folder, name);
-        struct af_mapped *found = path == NULL ? NULL : af_loader_open(loader, path);
+        struct af_mapped *found = path == NULL ? NULL : open_mapped(loader, path);
         if (found != NULL)
             return found;
     }
@@ -197,7 +196,7 @@ static struct af_mapped *find_in_folders(struct af_loader *loader, const char *c
 {
     for (size_t i = 0; i < count; i++) {
         const char *path = af_path_join(loader->arena, folders[i], name);
-        struct af_mapped *found = path == NULL ? NULL : af_loader_open(loader, path);
+        struct af_mapped *found = path == NULL ? NULL : open_mapped(loader, path);
         if (found != NULL)
             return found;
     }
@@ -214,7 +213,7 @@ static struct af_mapped *find_sibling(struct af_loader *loader, const struct af_
     if (!loader->use_siblings || module->file != NULL || module->origin == NULL)
         return NULL;
     const char *path = af_path_join(loader->arena, module->origin, name);
-    struct af_mapped *found = path == NULL ? NULL : af_loader_open(loader, path);
+    struct af_mapped *found = path == NULL ? NULL : open_mapped(loader, path);
     if (found == NULL || found->dynamic.soname == NULL ||
         strcmp(found->dynamic.soname, name) != 0)
         return NULL;
@@ -226,7 +225,7 @@ static struct af_mapped *find_sibling(struct af_loader *loader, const struct af_
 static struct af_mapped *find_in_system(struct af_loader *loader, const char *name)
 {
     const char *cached = af_ld_cache_find(loader->cache, loader->machine, name);
-    struct af_mapped *found = cached == NULL ? NULL : af_loader_open(loader, cached);
+    struct af_mapped *found = cached == NULL ? NULL : open_mapped(loader, cached);
     if (found == NULL)
         found = find_in_folders(loader, default_folders, AF_COUNT(default_folders), name);
     if (found == NULL && loader->use_fallbacks)
@@ -239,7 +238,7 @@ static struct af_mapped *find_file(struct af_loader *loader, const struct af_mod
 {
     if (strchr(name, '/') != NULL) {
         const char *path = replace(loader->arena, name, "$ORIGIN", module->origin);
-        return path == NULL ? NULL : af_loader_open(loader, path);
+        return path == NULL ? NULL : open_mapped(loader, path);
     }
     struct af_mapped *found = find_by_rpath(loader, module, name);
     if (found == NULL && loader->record == NULL)

@@ -1,7 +1,6 @@
 /*
- * loader.h: where ld.so finds a library, and the order in which libraries are
- * loaded; nothing is loaded. Private to scope.c, scope_load.c and to those who
- * stand in for files: torch_stock.c, system_names.c.
+ * loader.h: where ld.so finds a library, and in which order libraries are loaded;
+ * nothing is loaded. Private to symbol_scope.c and stand_ins.c.
  *
  * Not modelled: LD_PRELOAD, LD_AUDIT, glibc-hwcaps subfolders (their libraries
  * define the same symbols).
@@ -51,7 +50,7 @@ struct af_loader {
     size_t fallback_count;
     bool use_fallbacks;
     const char *torch_folder; /* files below it are torch's */
-    /* Libraries of a torch that is not installed; NULL: all are files. */
+    /* From the table, for a torch that is not installed; NULL: all libraries are files. */
     const struct af_proof_torch_table_libraries *stock;
     bool use_stock; /* while torch itself is loaded */
     /*
@@ -70,9 +69,6 @@ struct af_missing_list {
     struct af_missing_library items[AF_SCOPE_LIBRARIES_MAX];
     size_t count;
 };
-
-/* The mapped file, opened at the first call; NULL when it cannot be used. */
-struct af_mapped *af_loader_open(struct af_loader *loader, const char *path);
 
 /* Adds the module to the list as asked for by `asked_by`; NULL when that cannot be done. */
 struct af_library *af_loader_put(struct af_module *module, const struct af_library *asked_by,

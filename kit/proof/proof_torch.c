@@ -3,10 +3,11 @@
  * names: the ABI of std::string, the CUDA runtime, where the members of
  * torch's objects lie. A file that uses nothing of torch passes them.
  */
+#include "kit/proof/proof_torch.h"
+
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/proof/proof_rules.h"
 
 /*
  * Generations of tables->torch whose objects are laid out alike though they
@@ -18,27 +19,27 @@ static const struct {
     int after;
 } registration_only[] = {{3, 4}};
 
-static bool has_torch(const struct af_prover *prover)
+static bool has_torch(const struct af_proof_draft *draft)
 {
-    return prover->question->scope != NULL && prover->question->scope->torch.version != NULL;
+    return draft->question->scope != NULL && draft->question->scope->torch.version != NULL;
 }
 
-void af_prove_cxx_abi(struct af_prover *prover)
+void af_prove_cxx_abi(struct af_proof_draft *draft)
 {
     static const char *const names[] = {"old (before C++11)", "new (C++11)"};
-    const struct af_proof_symbol_needs *wants = &prover->wants;
+    const struct af_proof_symbol_needs *wants = &draft->wants;
     enum af_answer here =
-        has_torch(prover) ? prover->question->scope->torch.cxx11abi : AF_UNKNOWN;
+        has_torch(draft) ? draft->question->scope->torch.cxx11abi : AF_UNKNOWN;
     if (wants->cxx11abi == AF_UNKNOWN)
-        af_prover_set(prover, AF_CHECK_CXX_ABI, AF_YES, "passes no std::string to torch");
+        af_proof_set(draft, AF_CHECK_CXX_ABI, AF_YES, "passes no std::string to torch");
     else if (here == AF_UNKNOWN)
-        af_prover_set(prover, AF_CHECK_CXX_ABI, AF_UNKNOWN,
-                      "built with the %s; torch's is not known", names[wants->cxx11abi]);
+        af_proof_set(draft, AF_CHECK_CXX_ABI, AF_UNKNOWN,
+                     "built with the %s; torch's is not known", names[wants->cxx11abi]);
     else if (here == wants->cxx11abi)
-        af_prover_set(prover, AF_CHECK_CXX_ABI, AF_YES, "both %s", names[here]);
+        af_proof_set(draft, AF_CHECK_CXX_ABI, AF_YES, "both %s", names[here]);
     else
-        af_prover_set(prover, AF_CHECK_CXX_ABI, AF_NO, "built with the %s; torch has the %s",
-                      names[wants->cxx11abi], names[here]);
+        af_proof_set(draft, AF_CHECK_CXX_ABI, AF_NO, "built with the %s; torch has the %s",
+                     names[wants->cxx11abi], names[here]);
 }
 
 /* "12" of "libcudart.so.12"; NULL when it is another library. */
@@ -49,10 +50,10 @@ static const char *cudart_major(const char *name)
 }
 
 /* The CUDA runtime that the extension brings into the process: its own or a library's. */
-static const char *wanted_cudart(const struct af_prover *prover)
+static const char *wanted_cudart(const struct af_proof_draft *draft)
 {
-    const struct af_binary *binary = prover->question->binary;
-    const struct af_load *load = prover->question->load;
+    const struct af_binary *binary = draft->question->binary;
+    const struct af_load *load = draft->question->load;
     for (size_t i = 0; i < binary->needed.count; i++) {
         if (cudart_major(binary->needed.items[i]) != NULL)
             return binary->needed.items[i];
@@ -64,35 +65,35 @@ static const char *wanted_cudart(const struct af_prover *prover)
     return NULL;
 }
 
-void af_prove_cuda_runtime(struct af_prover *prover)
+void af_prove_cuda_runtime(struct af_proof_draft *draft)
 {
-    const char *wanted = wanted_cudart(prover);
+    const char *wanted = wanted_cudart(draft);
     if (wanted == NULL) {
-        af_prover_set(prover, AF_CHECK_CUDA_RUNTIME, AF_YES,
-                      prover->question->binary->has_gpu_code
-                          ? "the CUDA runtime is linked into it"
-                          : "does not use the CUDA runtime");
+        af_proof_set(draft, AF_CHECK_CUDA_RUNTIME, AF_YES,
+                     draft->question->binary->has_gpu_code
+                         ? "the CUDA runtime is linked into it"
+                         : "does not use the CUDA runtime");
         return;
     }
-    if (!has_torch(prover)) {
-        af_prover_set(prover, AF_CHECK_CUDA_RUNTIME, AF_UNKNOWN,
-                      "needs %s; torch's is not known", wanted);
+    if (!has_torch(draft)) {
+        af_proof_set(draft, AF_CHECK_CUDA_RUNTIME, AF_UNKNOWN, "needs %s; torch's is not known",
+                     wanted);
         return;
     }
-    const char *here = prover->question->scope->torch.cudart;
+    const char *here = draft->question->scope->torch.cudart;
     if (here == NULL)
-        af_prover_set(prover, AF_CHECK_CUDA_RUNTIME,
-                      prover->question->scope->torch.has_cuda ? AF_UNKNOWN : AF_NO,
-                      prover->question->scope->torch.has_cuda
-                          ? "needs %s; torch's is not known"
-                          : "needs %s; the torch here is without CUDA",
-                      wanted);
+        af_proof_set(draft, AF_CHECK_CUDA_RUNTIME,
+                     draft->question->scope->torch.has_cuda ? AF_UNKNOWN : AF_NO,
+                     draft->question->scope->torch.has_cuda
+                         ? "needs %s; torch's is not known"
+                         : "needs %s; this torch has no CUDA",
+                     wanted);
     else if (strcmp(cudart_major(wanted), cudart_major(here)) == 0)
-        af_prover_set(prover, AF_CHECK_CUDA_RUNTIME, AF_YES, "both use %s", here);
+        af_proof_set(draft, AF_CHECK_CUDA_RUNTIME, AF_YES, "both use %s", here);
     else
-        af_prover_set(prover, AF_CHECK_CUDA_RUNTIME, AF_NO,
-                      "needs %s; torch uses %s, and one process must have one runtime", wanted,
-                      here);
+        af_proof_set(draft, AF_CHECK_CUDA_RUNTIME, AF_NO,
+                     "needs %s; torch uses %s, and a process can use only one CUDA runtime",
+                     wanted, here);
 }
 
 /* How the objects of two generations relate. */
@@ -130,10 +131,10 @@ struct tally {
     size_t aborting; /* of the bad: registering operators ends the process */
 };
 
-static void count_minor(const struct af_prover *prover, size_t row, struct tally *tally)
+static void count_minor(const struct af_proof_draft *draft, size_t row, struct tally *tally)
 {
-    const struct af_tables *tables = prover->question->tables;
-    const struct af_scope_torch *torch = &prover->question->scope->torch;
+    const struct af_tables *tables = draft->question->tables;
+    const struct af_scope_torch *torch = &draft->question->scope->torch;
     const struct af_catalog_torch_release *built = &tables->torch[row];
     const struct af_catalog_torch_release *here =
         af_tables_torch(tables, torch->major_number, torch->minor_number);
@@ -146,14 +147,14 @@ static void count_minor(const struct af_prover *prover, size_t row, struct tally
         tally->good++;
         break;
     case ONLY_REGISTRATION:
-        tally->good += !prover->wants.registers;
-        tally->bad += prover->wants.registers;
-        tally->aborting += prover->wants.registers;
+        tally->good += !draft->wants.registers;
+        tally->bad += draft->wants.registers;
+        tally->aborting += draft->wants.registers;
         break;
     case DIFFERENT:
         tally->bad++;
         tally->aborting +=
-            prover->wants.registers && registers_otherwise(built->layout, here->layout);
+            draft->wants.registers && registers_otherwise(built->layout, here->layout);
         break;
     case NOT_TRIED:
         tally->untried++;
@@ -166,61 +167,63 @@ static void count_minor(const struct af_prover *prover, size_t row, struct tally
  * and later) and an extension that gives references to tensors back but does
  * not know of it are of different generations.
  */
-static bool counts_differ(const struct af_prover *prover)
+static bool counts_differ(const struct af_proof_draft *draft)
 {
-    const struct af_library *c10 = af_scope_library(prover->question->scope, "libc10.so");
-    return c10 != NULL && prover->wants.owns_tensors && !prover->wants.tensor_counts &&
-           prover->question->binary->is_complete &&
+    const struct af_library *c10 = af_scope_library(draft->question->scope, "libc10.so");
+    return c10 != NULL && draft->wants.owns_tensors && !draft->wants.tensor_counts &&
+           draft->question->binary->is_complete &&
            c10->kind->defines(c10, "_ZNK3c1010TensorImpl15incref_pyobjectEv", NULL) == AF_YES;
 }
 
 /* Whether registering its operators goes well; nobody tried it across untried minors. */
-static enum af_answer check_registration(const struct af_prover *prover,
+static enum af_answer check_registration(const struct af_proof_draft *draft,
                                          const struct tally *tally)
 {
-    if (!prover->wants.registers || (tally->aborting == 0 && tally->untried == 0))
+    if (!draft->wants.registers || (tally->aborting == 0 && tally->untried == 0))
         return AF_YES;
     return tally->good == 0 && tally->untried == 0 && tally->aborting == tally->bad
                ? AF_NO
                : AF_UNKNOWN;
 }
 
-void af_prove_layout(struct af_prover *prover)
+void af_prove_layout(struct af_proof_draft *draft)
 {
     struct tally tally = {0, 0, 0, 0};
-    if (prover->question->is_torch) {
-        af_prover_set(prover, AF_CHECK_LAYOUT, AF_YES, "a part of this torch itself");
+    if (draft->question->is_torch) {
+        af_proof_set(draft, AF_CHECK_LAYOUT, AF_YES, "part of this torch itself");
         return;
     }
-    if (!prover->wants.objects) {
-        af_prover_set(prover, AF_CHECK_LAYOUT, AF_YES, "%s",
-                      prover->wants.stable_torch ? "uses torch's stable C functions only"
-                                                 : "touches no object of torch's C++");
+    if (!draft->wants.objects) {
+        af_proof_set(draft, AF_CHECK_LAYOUT, AF_YES, "%s",
+                     draft->wants.stable_torch ? "uses torch's stable C functions only"
+                                               : "uses no C++ objects of torch");
         return;
     }
-    if (!has_torch(prover)) {
-        af_prover_set(prover, AF_CHECK_LAYOUT, AF_UNKNOWN, "which torch is there is not known");
+    if (!has_torch(draft)) {
+        af_proof_set(draft, AF_CHECK_LAYOUT, AF_UNKNOWN, "the version of torch is not known");
         return;
     }
-    for (size_t i = 0; i < prover->question->tables->torch_count && i < AF_PROOF_TORCH_SET_MAX;
+    for (size_t i = 0; i < draft->question->tables->torch_count && i < AF_PROOF_TORCH_SET_MAX;
          i++) {
-        if ((prover->dating.minors >> i & 1) != 0)
-            count_minor(prover, i, &tally);
+        if ((draft->dating.minors >> i & 1) != 0)
+            count_minor(draft, i, &tally);
     }
-    const char *here = prover->question->scope->torch.version;
-    prover->registers = check_registration(prover, &tally);
-    if (counts_differ(prover) || (tally.good == 0 && tally.untried == 0))
-        af_prover_set(prover, AF_CHECK_LAYOUT, AF_NO,
-                      prover->registers == AF_NO
-                          ? "built for a torch that registers operators otherwise than %s: "
-                            "the import ends the process"
-                          : "built for a torch whose objects differ from those of %s: in use "
-                            "it would crash or compute wrong numbers",
-                      here);
+    const char *here = draft->question->scope->torch.version;
+    draft->registers = check_registration(draft, &tally);
+    if (counts_differ(draft) || (tally.good == 0 && tally.untried == 0))
+        af_proof_set(draft, AF_CHECK_LAYOUT, AF_NO,
+                     draft->registers == AF_NO
+                         ? "built for a torch that registers operators otherwise than %s: "
+                           "the import ends the process"
+                         : "built for a torch whose objects differ from those of %s: in use "
+                           "it would crash or compute wrong numbers",
+                     here);
     else if (tally.bad == 0 && tally.untried == 0)
-        af_prover_set(prover, AF_CHECK_LAYOUT, AF_YES, "objects are laid out as in torch %s",
-                      here);
+        af_proof_set(draft, AF_CHECK_LAYOUT, AF_YES, "objects are laid out as in torch %s",
+                     here);
     else
-        af_prover_set(prover, AF_CHECK_LAYOUT, AF_UNKNOWN,
-                      "which torch it was built for is open: it may not match torch %s", here);
+        af_proof_set(
+            draft, AF_CHECK_LAYOUT, AF_UNKNOWN,
+            "it is not known exactly which torch it was built for: it may not match torch %s",
+            here);
 }

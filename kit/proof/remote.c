@@ -9,10 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "kit/base/text.h"
 #include "kit/system/download.h"
-#include "kit/system/http_parts.h"
+#include "kit/system/file.h"
+#include "kit/system/file_source.h"
+#include "kit/system/http_answer.h"
+#include "kit/system/output.h"
+#include "kit/system/state.h"
 
 #define BLOCK AF_REMOTE_BLOCK_BYTES
 #define SLOTS 128u
@@ -56,7 +61,7 @@ static enum anyflash_status refuse_start(const char *name, struct af_span start,
     const char *what = af_download_not_a_wheel(start);
     if (what == NULL)
         return ANYFLASH_OK;
-    return af_fail(err, ANYFLASH_E_DATA, "'%s' gives %s", name, what);
+    return af_fail(err, ANYFLASH_E_DATA, "'%s' is %s", name, what);
 }
 
 /* Only in the first answer size and validators are news. */
@@ -79,7 +84,7 @@ static enum anyflash_status check_answer(void *context, const struct af_http_ans
     if (fetch->whole || answer->range_total != first->range_total ||
         strcmp(answer->etag, first->etag) != 0 ||
         strcmp(answer->last_modified, first->last_modified) != 0)
-        return af_fail(err, ANYFLASH_E_DATA, "'%s' has changed while it was read",
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' changed while it was being read",
                        remote->name);
     return ANYFLASH_OK;
 }
@@ -106,8 +111,7 @@ static enum anyflash_status take_part(void *context, const void *bytes, size_t l
     if (fetch->whole)
         return take_whole(fetch, from, len, err);
     if (len > fetch->want - fetch->got)
-        return af_fail(err, ANYFLASH_E_DATA,
-                       "'%s': the server sends more than it was asked for",
+        return af_fail(err, ANYFLASH_E_DATA, "'%s': the server sent more than was requested",
                        fetch->remote->name);
     while (len > 0) {
         size_t at = (size_t)(fetch->got % BLOCK);
@@ -126,9 +130,10 @@ static enum anyflash_status explain_whole(const struct fetch *fetch, struct anyf
     enum anyflash_status status = refuse_start(fetch->remote->name, start, err);
     if (status != ANYFLASH_OK)
         return status;
-    return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                   "'%s': the server gives no parts of files; it must be downloaded as a whole",
-                   fetch->remote->name);
+    return af_fail(
+        err, ANYFLASH_E_UNSUPPORTED,
+        "'%s': the server does not support range requests; the whole file must be downloaded",
+        fetch->remote->name);
 }
 
 /* One try. The address after redirects is asked first; it may have expired. */
@@ -313,4 +318,49 @@ struct af_place af_remote_place(const struct af_source *source, struct af_arena 
     const struct remote *remote = source->context;
     return af_place_of_address(arena, remote->url, remote->first.etag,
                                remote->first.last_modified, source->size_bytes);
+}
+
+/* The address may end in any name; the folder is of its hash alone. */
+static enum anyflash_status download(const struct af_http_options *options, const char *url,
+                                     const char *path, struct af_download_result *result,
+                                     struct anyflash_error *err)
+{
+    struct af_http *http;
+    const struct af_download order = {
+        .url = url, .path = path, .size_bytes = -1, .wheel = true};
+    enum anyflash_status status = af_http_open(options, &http, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = af_download_run(http, &order, result, err);
+    af_http_close(http);
+    return status;
+}
+
+enum anyflash_status af_remote_download(const struct af_http_options *options, const char *url,
+                                        struct af_arena *arena, struct af_source *source_out,
+                                        struct af_place *place_out, struct anyflash_error *err)
+{
+    struct af_download_result result;
+    const char *folder;
+    enum anyflash_status status = af_cache_wheel_folder(arena, url, &folder, err);
+    if (status == ANYFLASH_OK)
+        status = af_folder_make(folder, 0755, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    const char *path = af_path_join(arena, folder, "inspected.whl");
+    if (path == NULL)
+        return af_fail_memory(err);
+    status = download(options, url, path, &result, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = af_file_source_open(path, source_out, err);
+    unlink(path);
+    rmdir(folder);
+    if (status != ANYFLASH_OK)
+        return status;
+    source_out->bytes_read = source_out->size_bytes;
+    const char *tag = af_arena_format(arena, "\"sha256 %s\"", result.sha256);
+    if (tag != NULL)
+        *place_out = af_place_of_address(arena, url, tag, "", source_out->size_bytes);
+    return ANYFLASH_OK;
 }

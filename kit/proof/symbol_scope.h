@@ -1,16 +1,15 @@
 /*
- * symbol_scope.h: where an extension's symbols will come from: the libraries of a
- * Python process after `import torch`, in the order in which the loader asks
- * them.
+ * symbol_scope.h: where an extension's symbols come from: the libraries of a Python
+ * process after `import torch`, in the order in which the loader searches them.
  *
- * A scope is made from an installed environment (its files are mapped, the
- * closure over DT_NEEDED is walked as ld.so walks it), or from the table of a
- * torch release that is not installed. Then af_scope_load() answers what
- * dlopen() of one extension would do, without doing it.
+ * A scope is made from an installed environment (its files are mapped, and the
+ * closure over DT_NEEDED is walked as ld.so walks it), or from the table of a torch
+ * release that is not installed. Then af_scope_load() says what dlopen() of one
+ * extension would do, without doing it.
  *
- * Of the process: first the program and its libraries, then libtorch_global_deps
- * and its libraries (torch makes them global), then those that only
- * libtorch_python brings: they are loaded, but seen by an extension only when
+ * Order in the process: first the program and its libraries, then
+ * libtorch_global_deps and its libraries (torch makes them global), then those that
+ * only libtorch_python brings: they are loaded, but an extension sees them only if
  * its own DT_NEEDED closure names them.
  *
  * Source: ld.so(8), dlopen(3), gABI chapter 5 "Shared Object Dependencies".
@@ -42,7 +41,7 @@ struct af_library {
     const char *path; /* file; without folder: of a table; NULL: known by name only */
     const struct af_library *asked_by; /* whose DT_NEEDED brought it; NULL: a root */
     bool is_torch;                     /* a part of torch itself */
-    bool is_new; /* not there after `import torch`: the extension brings it */
+    bool is_new; /* not loaded by `import torch`: the extension brings it */
     const struct af_library_kind *kind;
     void *source;              /* the kind's own */
     struct af_library **needs; /* of its DT_NEEDED those that are found, in order */
@@ -67,7 +66,7 @@ struct af_scope_torch {
 
 struct af_scope {
     struct af_arena arena;
-    const char *name; /* for the reader: the environment's folder, or "torch 2.9.1+cu128" */
+    const char *name; /* name for people: the environment's folder, or "torch 2.9.1+cu128" */
     struct af_scope_torch torch;
     struct af_library **libraries; /* all that are loaded after `import torch` */
     size_t count;
@@ -76,8 +75,9 @@ struct af_scope {
     size_t missing_count;
     const char *problem; /* why the scope is not complete (and answers are unknown); or NULL */
     /*
-     * Set by who asks about extensions of packages: a library beside an extension
-     * that nothing else finds is there, because its package loads it before.
+     * Set by callers that ask about extensions of packages: a library beside an
+     * extension that nothing else finds counts as found, because the package loads
+     * it first.
      */
     bool takes_siblings;
     struct af_loader *loader; /* private: finds files; NULL: none can be looked for */
@@ -106,16 +106,10 @@ void af_scope_release(struct af_scope *scope);
 /* The loaded library called `name`, or NULL. */
 const struct af_library *af_scope_library(const struct af_scope *scope, const char *name);
 
-/*
- * Fills scope->torch from `version` (NULL: no torch) and the libraries; for who
- * makes a scope from something else than files.
- */
-void af_scope_read_torch(struct af_scope *scope, const char *version);
-
 /* Whether `name` is its SONAME or its file's name: the loader takes either. */
 bool af_library_is_called(const struct af_library *library, const char *name);
 
-/* A symbol that a library wants and nothing defines. */
+/* A symbol that a library needs and no library defines. */
 struct af_unresolved {
     const char *name; /* mangled */
     const char *library;

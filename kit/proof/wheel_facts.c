@@ -12,7 +12,7 @@
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/system/file.h"
-#include "kit/system/http_parts.h"
+#include "kit/system/http_answer.h"
 #include "kit/system/state_facts.h"
 
 #define SETTLED_NS INT64_C(100000000) /* clocks of file systems tick more often than that */

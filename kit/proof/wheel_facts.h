@@ -1,16 +1,17 @@
 /*
- * wheel_facts.h: what was read of libraries before, so that nobody reads them twice.
+ * wheel_facts.h: facts of libraries that were read before, so that no library is
+ * read twice.
  *
- * Facts are kept in the state (run/state.h) by the SHA-256 of a library's bytes.
- * Beside them stands where such bytes were seen: a file by its path, device,
- * inode, size and times of change (so a file that was touched is read again), a
- * wheel behind an address by its ETag or date and its size; of a wheel each
- * library by its name in it. Bytes that were not hashed (only the start of a
- * library was read, or hashing a large file would take longer than reading it)
- * have the hash of that identity in place of their own.
+ * Facts are kept in the state (system/state.h) under the SHA-256 of a library's
+ * bytes. The state also records where such bytes were seen: a file by its path,
+ * device, inode, size and times of change (so a changed file is read again), a wheel
+ * behind an address by its ETag or date and its size; for a wheel, each library by
+ * its name in it. Bytes that were not hashed (only the start of a library was read,
+ * or hashing a large file would take longer than reading it) are kept under the hash
+ * of that identity instead.
  *
- * What is kept is checked as strictly as a file; what is damaged is passed over.
- * All of this only saves time: a NULL state knows nothing.
+ * Kept facts are checked as strictly as a file; damaged ones are ignored. All of
+ * this only saves time: a NULL state has no facts.
  */
 #ifndef AF_KIT_PROOF_WHEEL_FACTS_H
 #define AF_KIT_PROOF_WHEEL_FACTS_H
@@ -41,8 +42,9 @@ enum anyflash_status af_facts_from_json(struct af_arena *arena, const json_t *js
                                         struct af_facts *out);
 
 /*
- * Where bytes lie: a file or an address, and what tells whether they are still
- * the same. Zero-initialised it is nowhere: nothing is known of it or kept.
+ * Where bytes are: a file or an address, and an identity that changes when they
+ * change. Zero-initialised it is no place: nothing is known about it, and nothing is
+ * kept.
  */
 struct af_place {
     const char *name;     /* real path, or address without user, query and fragment */
@@ -52,22 +54,22 @@ struct af_place {
     bool is_settled; /* a change from now on would change the identity */
 };
 
-/* The file's place; nowhere when it is no regular file or its status cannot be read. */
+/* The file's place; zero when it is not a regular file or its status cannot be read. */
 struct af_place af_place_of_file(struct af_arena *arena, const char *path);
 
 /*
- * The place of what an address gave with these validators of HTTP ("" for none)
- * and that size; nowhere when none of them would tell a change.
+ * The place of the bytes that an address returned with these HTTP validators ("" for
+ * none) and that size; zero when no validator would show a change.
  */
 struct af_place af_place_of_address(struct af_arena *arena, const char *url, const char *etag,
                                     const char *last_modified, uint64_t size_bytes);
 
-/* Whether what is read of the place may be kept: a file must not have changed since. */
+/* Whether facts read at the place may be kept: a file must not have changed since. */
 bool af_place_holds(struct af_arena *arena, const struct af_place *place);
 
 /*
- * In place of the hash of bytes that nobody hashed: 64 hexadecimal digits for
- * `member` of the place ("" for the file itself). NULL without memory.
+ * A replacement for the hash of bytes that were not hashed: 64 hexadecimal digits
+ * for `member` of the place ("" for the file itself). NULL without memory.
  */
 const char *af_place_hash(struct af_arena *arena, const struct af_place *place,
                           const char *member);
@@ -96,16 +98,15 @@ struct af_proof_known {
 };
 
 /*
- * What is known of `where`, a file (a wheel or a library) or an address; nothing
- * is read but the state, and the file's status. Of an address it is what lay
- * there when it was last inspected: a hint, to be proved again before it is
- * relied on. False when nothing is known. Texts are in the arena, whose failure
- * is the caller's to look at.
+ * What is known about `where`, a file (a wheel or a library) or an address; only the
+ * state and the file's status are read. For an address it is what was there when it
+ * was last inspected: a hint, to be proved again before it is relied on. False when
+ * nothing is known. Texts are in the arena; check arena->failed.
  */
 bool af_facts_find(struct af_state *state, const char *where, struct af_arena *arena,
                    struct af_proof_known *out);
 
-/* The addresses that something is known of, at most 4096, latest first; in the arena. */
+/* The addresses with known facts, at most 4096, latest first; in the arena. */
 void af_facts_addresses(struct af_state *state, struct af_arena *arena,
                         const char ***addresses_out, size_t *count_out);
 

@@ -1,6 +1,6 @@
 /*
- * database.h: what the files of the state share about SQLite. Private to this
- * module.
+ * database.h: what the users of the state file share about SQLite. Private to the
+ * journal, the kept facts and the learned build costs.
  */
 #ifndef AF_KIT_SYSTEM_DATABASE_H
 #define AF_KIT_SYSTEM_DATABASE_H

@@ -1,29 +1,247 @@
 /*
- * download.c: gets a file whole: resumes, tries again, checks, renames. The
- * unfinished file is in download_part.c.
+ * download.c: downloads a file: resumes, tries again, checks, renames. The
+ * unfinished file comes first ("part"), then the requests ("transfer").
  */
 #include "kit/system/download.h"
-#include "kit/system/hash_file.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "kit/base/json.h"
+#include "kit/base/sha256.h"
 #include "kit/base/text.h"
-#include "kit/system/download_part.h"
 #include "kit/system/file.h"
-#include "kit/system/http_parts.h"
+#include "kit/system/http_answer.h"
 
 #define TRIES_MAX 5 /* in a row without a new byte */
 #define ATTEMPTS_MAX 1000
 #define START_BYTES 512u
 #define PROGRESS_MS 100
+#define IDENTITY_BYTES_MAX 65536u
+#define DISK_SPARE_BYTES (1u << 20) /* that a disk should have left */
+
+/* What the bytes of a part belong to. */
+struct part_identity {
+    char url_sha256[AF_SHA256_HEX_BYTES]; /* an address may hold secrets: not kept itself */
+    char etag[AF_HTTP_HEADER_BYTES];
+    char last_modified[AF_HTTP_HEADER_BYTES];
+    int64_t total_bytes; /* -1: not known */
+};
+
+/* An open part, locked against other downloads to the same place. */
+struct part {
+    int fd;
+    uint64_t len;
+    bool is_same; /* identity was read and is of this address: may be continued */
+    struct part_identity identity;
+    const char *path;          /* of the finished file */
+    const char *part_path;     /* NAME.part */
+    const char *identity_path; /* NAME.part.json */
+    char shown[300];           /* of the finished file, for errors */
+    struct af_arena arena;
+};
+
+static enum anyflash_status fail_system(const struct part *part, const char *what,
+                                        struct anyflash_error *err)
+{
+    if (errno == ENOSPC || errno == EDQUOT)
+        return af_fail(err, ANYFLASH_E_IO, "the disk is full: cannot %s '%s'", what,
+                       part->shown);
+    return af_fail(err, ANYFLASH_E_IO, "cannot %s '%s': %s", what, part->shown,
+                   strerror(errno));
+}
+
+static void copy_text(char *to, size_t size_bytes, const json_t *value)
+{
+    const char *text = json_string_value(value);
+    if (text != NULL && strlen(text) < size_bytes)
+        memcpy(to, text, strlen(text) + 1);
+}
+
+/* What was written down, when it is of the same address. */
+static bool read_identity(struct part *part, const char *url_sha256)
+{
+    struct af_span bytes;
+    struct af_arena text;
+    json_t *json = NULL;
+    af_arena_init(&text);
+    if (af_file_read(&text, part->identity_path, IDENTITY_BYTES_MAX, &bytes, NULL) ==
+        ANYFLASH_OK)
+        af_json_parse(bytes, IDENTITY_BYTES_MAX, "part", &json, NULL);
+    af_arena_release(&text);
+    struct part_identity read = {.total_bytes = -1};
+    copy_text(read.url_sha256, sizeof read.url_sha256, json_object_get(json, "url_sha256"));
+    copy_text(read.etag, sizeof read.etag, json_object_get(json, "etag"));
+    copy_text(read.last_modified, sizeof read.last_modified,
+              json_object_get(json, "last_modified"));
+    json_t *total = json_object_get(json, "total_bytes");
+    if (json_is_integer(total))
+        read.total_bytes = json_integer_value(total);
+    json_decref(json);
+    if (!af_sha256_equal(read.url_sha256, url_sha256) || read.total_bytes < 0)
+        return false;
+    part->identity = read;
+    return true;
+}
+
+static enum anyflash_status open_file(struct part *part, struct anyflash_error *err)
+{
+    struct stat about;
+    part->fd =
+        open(part->part_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
+    if (part->fd < 0)
+        return fail_system(part, "write", err);
+    if (fstat(part->fd, &about) != 0 || !S_ISREG(about.st_mode))
+        return af_fail(err, ANYFLASH_E_IO, "'%s.part' is not a regular file", part->shown);
+    if (flock(part->fd, LOCK_EX | LOCK_NB) != 0)
+        return errno == EWOULDBLOCK
+                   ? af_fail(err, ANYFLASH_E_IO, "'%s' is being downloaded by another process",
+                             part->shown)
+                   : fail_system(part, "lock", err);
+    return ANYFLASH_OK;
+}
+
+/* Whether the locked file still is NAME.part: another download may have finished it. */
+static bool is_current(const struct part *part)
+{
+    struct stat opened, named;
+    return fstat(part->fd, &opened) == 0 && lstat(part->part_path, &named) == 0 &&
+           opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+static void part_close(struct part *part)
+{
+    if (part->fd >= 0)
+        close(part->fd);
+    part->fd = -1;
+    af_arena_release(&part->arena);
+}
+
+static enum anyflash_status part_empty(struct part *part, struct anyflash_error *err)
+{
+    if (ftruncate(part->fd, 0) != 0 || lseek(part->fd, 0, SEEK_SET) != 0)
+        return fail_system(part, "empty", err);
+    part->len = 0;
+    part->is_same = false;
+    part->identity.etag[0] = '\0';
+    part->identity.last_modified[0] = '\0';
+    part->identity.total_bytes = -1;
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status part_open(const char *path, const char *url, struct part *part_out,
+                                      struct anyflash_error *err)
+{
+    struct part part = {.fd = -1, .identity = {.total_bytes = -1}};
+    char url_sha256[AF_SHA256_HEX_BYTES];
+    af_arena_init(&part.arena);
+    af_text_quote(part.shown, sizeof part.shown, path, strlen(path));
+    part.path = af_arena_text(&part.arena, path);
+    part.part_path = af_arena_format(&part.arena, "%s.part", path);
+    part.identity_path = af_arena_format(&part.arena, "%s.part.json", path);
+    af_sha256_bytes((struct af_span){url, strlen(url)}, url_sha256);
+    enum anyflash_status status =
+        part.arena.failed ? af_fail_memory(err) : open_file(&part, err);
+    if (status == ANYFLASH_OK && !is_current(&part)) {
+        close(part.fd);
+        status = open_file(&part, err);
+    }
+    if (status != ANYFLASH_OK) {
+        part_close(&part);
+        return status;
+    }
+    part.is_same = read_identity(&part, url_sha256);
+    memcpy(part.identity.url_sha256, url_sha256, sizeof url_sha256);
+    off_t len = lseek(part.fd, 0, SEEK_END);
+    part.len = len > 0 ? (uint64_t)len : 0;
+    if (!part.is_same && part.len > 0)
+        status = part_empty(&part, err);
+    if (status == ANYFLASH_OK)
+        *part_out = part;
+    else
+        part_close(&part);
+    return status;
+}
+
+static void part_remember(struct part *part)
+{
+    const struct part_identity *identity = &part->identity;
+    const char *fresh = af_arena_format(&part->arena, "%s.new", part->identity_path);
+    json_t *json = json_pack("{s:s, s:s, s:s, s:I}", "url_sha256", identity->url_sha256, "etag",
+                             identity->etag, "last_modified", identity->last_modified,
+                             "total_bytes", (json_int_t)identity->total_bytes);
+    if (fresh != NULL && json != NULL && json_dump_file(json, fresh, JSON_INDENT(1)) == 0)
+        part->is_same = rename(fresh, part->identity_path) == 0;
+    json_decref(json);
+}
+
+static enum anyflash_status part_add(struct part *part, const void *bytes, size_t len,
+                                     struct anyflash_error *err)
+{
+    for (size_t done = 0; done < len;) {
+        ssize_t got = write(part->fd, (const char *)bytes + done, len - done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fail_system(part, "write", err);
+        done += (size_t)got;
+        part->len += (uint64_t)got;
+    }
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status part_check_disk_space(const struct part *part, uint64_t more_bytes,
+                                                  struct anyflash_error *err)
+{
+    struct statvfs disk;
+    if (fstatvfs(part->fd, &disk) != 0)
+        return ANYFLASH_OK; /* writing will tell */
+    uint64_t free_bytes = (uint64_t)disk.f_bavail * (uint64_t)disk.f_frsize;
+    if (disk.f_blocks == 0 || free_bytes > more_bytes + DISK_SPARE_BYTES)
+        return ANYFLASH_OK;
+    return af_fail(err, ANYFLASH_E_IO,
+                   "the disk is full: '%s' needs %llu MB more, and %llu MB are free",
+                   part->shown, (unsigned long long)(more_bytes / 1000000 + 1),
+                   (unsigned long long)(free_bytes / 1000000));
+}
+
+static void part_remove(struct part *part)
+{
+    unlink(part->part_path);
+    unlink(part->identity_path);
+}
+
+/* The new name must survive a power cut, too. */
+static void sync_folder(struct part *part)
+{
+    const char *folder = af_path_folder(&part->arena, part->path);
+    int fd = folder != NULL ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return;
+    fsync(fd);
+    close(fd);
+}
+
+static enum anyflash_status part_finish(struct part *part, struct anyflash_error *err)
+{
+    if (fsync(part->fd) != 0 || rename(part->part_path, part->path) != 0)
+        return fail_system(part, "finish", err);
+    unlink(part->identity_path);
+    sync_folder(part);
+    return ANYFLASH_OK;
+}
 
 struct transfer {
     const struct af_download *download;
-    struct af_part *part;
+    struct part *part;
     struct af_download_result *result;
     uint64_t max_bytes;
     int64_t progress_ms; /* when it was told last */
@@ -69,9 +287,9 @@ static enum anyflash_status tell(struct transfer *transfer, bool always,
 }
 
 /* Whether a 206 goes on where the part ends, in the same file. */
-static bool goes_on(const struct af_part *part, const struct af_http_answer *answer)
+static bool goes_on(const struct part *part, const struct af_http_answer *answer)
 {
-    const struct af_part_identity *identity = &part->identity;
+    const struct part_identity *identity = &part->identity;
     return answer->range_total == identity->total_bytes &&
            strcmp(answer->etag, identity->etag) == 0 &&
            strcmp(answer->last_modified, identity->last_modified) == 0;
@@ -85,7 +303,7 @@ static enum anyflash_status check_size(const struct transfer *transfer, int64_t 
         return af_fail(err, ANYFLASH_E_DATA, "'%s' has %lld bytes; %lld were expected",
                        transfer->shown, (long long)total, (long long)expected);
     if (total >= 0 && (uint64_t)total > transfer->max_bytes)
-        return af_fail(err, ANYFLASH_E_LIMIT, "'%s' has %lld bytes; at most %llu are taken",
+        return af_fail(err, ANYFLASH_E_LIMIT, "'%s' has %lld bytes; at most %llu are accepted",
                        transfer->shown, (long long)total,
                        (unsigned long long)transfer->max_bytes);
     return ANYFLASH_OK;
@@ -95,19 +313,19 @@ static enum anyflash_status take_head(void *context, const struct af_http_answer
                                       struct anyflash_error *err)
 {
     struct transfer *transfer = context;
-    struct af_part *part = transfer->part;
+    struct part *part = transfer->part;
     if (answer->status == 206) {
         transfer->restart = !goes_on(part, answer);
         return transfer->restart
                    ? af_fail(err, ANYFLASH_E_DATA, "'%s' has changed", transfer->shown)
-                   : af_part_check_disk_space(
+                   : part_check_disk_space(
                          part, (uint64_t)part->identity.total_bytes - part->len, err);
     }
-    enum anyflash_status status = af_part_empty(part, err);
+    enum anyflash_status status = part_empty(part, err);
     if (status == ANYFLASH_OK)
         status = check_size(transfer, answer->length_bytes, err);
     if (status == ANYFLASH_OK && answer->length_bytes > 0)
-        status = af_part_check_disk_space(part, (uint64_t)answer->length_bytes, err);
+        status = part_check_disk_space(part, (uint64_t)answer->length_bytes, err);
     if (status != ANYFLASH_OK)
         return status;
     transfer->result->resumed_bytes = 0;
@@ -118,7 +336,7 @@ static enum anyflash_status take_head(void *context, const struct af_http_answer
     /* Without one of them nothing tells later whether the file is still the same. */
     if (answer->length_bytes >= 0 &&
         (af_http_etag_is_strong(answer->etag) || answer->last_modified[0] != '\0'))
-        af_part_remember(part);
+        part_remember(part);
     return ANYFLASH_OK;
 }
 
@@ -127,10 +345,10 @@ static enum anyflash_status refuse_start(const struct transfer *transfer, struct
 {
     const char *what = af_download_not_a_wheel(start);
     if (what != NULL)
-        return af_fail(err, ANYFLASH_E_DATA, "'%s' gives %s", transfer->shown, what);
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' is %s", transfer->shown, what);
     if (start.len >= 4 && memcmp(start.data, "PK\3\4", 4) != 0)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "'%s' gives no wheel: it does not start as a zip "
+                       "'%s' is not a wheel: it does not start as a zip "
                        "archive",
                        transfer->shown);
     return ANYFLASH_OK;
@@ -140,7 +358,7 @@ static enum anyflash_status take_body(void *context, const void *bytes, size_t l
                                       struct anyflash_error *err)
 {
     struct transfer *transfer = context;
-    struct af_part *part = transfer->part;
+    struct part *part = transfer->part;
     enum anyflash_status status = ANYFLASH_OK;
     /* A first piece that is too short to judge is judged at the end. */
     if (transfer->download->wheel && part->len == 0 && len >= 16)
@@ -149,7 +367,7 @@ static enum anyflash_status take_body(void *context, const void *bytes, size_t l
         status = af_fail(err, ANYFLASH_E_LIMIT, "'%s' has more than %llu bytes",
                          transfer->shown, (unsigned long long)transfer->max_bytes);
     if (status == ANYFLASH_OK)
-        status = af_part_add(part, bytes, len, err);
+        status = part_add(part, bytes, len, err);
     if (status == ANYFLASH_OK)
         transfer->result->received_bytes += len;
     return status == ANYFLASH_OK ? tell(transfer, false, err) : status;
@@ -165,8 +383,8 @@ static bool is_whole(const struct transfer *transfer)
 static enum anyflash_status try_once(struct af_http *http, struct transfer *transfer,
                                      struct af_http_answer *answer, struct anyflash_error *err)
 {
-    const struct af_part *part = transfer->part;
-    const struct af_part_identity *identity = &part->identity;
+    const struct part *part = transfer->part;
+    const struct part_identity *identity = &part->identity;
     bool resume = part->len > 0 && part->is_same;
     char validator[AF_HTTP_HEADER_BYTES];
     snprintf(validator, sizeof validator, "%s",
@@ -191,7 +409,7 @@ static enum anyflash_status try_once(struct af_http *http, struct transfer *tran
 static enum anyflash_status get_all(struct af_http *http, struct transfer *transfer,
                                     struct anyflash_error *err)
 {
-    struct af_part *part = transfer->part;
+    struct part *part = transfer->part;
     struct af_http_answer answer;
     for (int tries = 1; !is_whole(transfer); tries++) {
         uint64_t before = part->len;
@@ -216,14 +434,15 @@ static enum anyflash_status get_all(struct af_http *http, struct transfer *trans
 static enum anyflash_status check_content(struct transfer *transfer, struct anyflash_error *err)
 {
     const struct af_download *download = transfer->download;
-    struct af_part *part = transfer->part;
+    struct part *part = transfer->part;
     char start[START_BYTES];
     ssize_t len = pread(part->fd, start, sizeof start, 0);
     enum anyflash_status status = check_size(transfer, (int64_t)part->len, err);
     if (status == ANYFLASH_OK && download->wheel)
-        status = len >= 4 ? refuse_start(transfer, (struct af_span){start, (size_t)len}, err)
-                          : af_fail(err, ANYFLASH_E_DATA, "'%s' gives %zd bytes, no wheel",
-                                    transfer->shown, len);
+        status = len >= 4
+                     ? refuse_start(transfer, (struct af_span){start, (size_t)len}, err)
+                     : af_fail(err, ANYFLASH_E_DATA, "'%s' has %zd bytes and is not a wheel",
+                               transfer->shown, len);
     if (status != ANYFLASH_OK)
         return status;
     lseek(part->fd, 0, SEEK_SET);
@@ -240,19 +459,19 @@ static enum anyflash_status check_content(struct transfer *transfer, struct anyf
 static enum anyflash_status download_part(struct af_http *http, struct transfer *transfer,
                                           struct anyflash_error *err)
 {
-    struct af_part *part = transfer->part;
+    struct part *part = transfer->part;
     transfer->result->resumed_bytes = part->len;
     enum anyflash_status status = get_all(http, transfer, err);
     if (status != ANYFLASH_OK) {
         if (status == ANYFLASH_E_DATA || part->len == 0)
-            af_part_remove(part); /* nothing to go on from */
+            part_remove(part); /* nothing to go on from */
         return status;
     }
     status = check_content(transfer, err);
     if (status == ANYFLASH_OK)
-        return af_part_finish(part, err);
+        return part_finish(part, err);
     if (status == ANYFLASH_E_DATA)
-        af_part_remove(part);
+        part_remove(part);
     return status;
 }
 
@@ -270,7 +489,7 @@ enum anyflash_status af_download_run(struct af_http *http, const struct af_downl
                                      struct anyflash_error *err)
 {
     struct af_download_result result = {.attempts = 0};
-    struct af_part part;
+    struct part part;
     struct transfer transfer = {.download = download,
                                 .part = &part,
                                 .result = &result,
@@ -283,13 +502,13 @@ enum anyflash_status af_download_run(struct af_http *http, const struct af_downl
     }
     if (download->sha256 != NULL && !af_sha256_is_hex(download->sha256))
         return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "the expected sha256 has not 64 hexadecimal "
+                       "the expected sha256 does not have 64 hexadecimal "
                        "digits");
-    enum anyflash_status status = af_part_open(download->path, download->url, &part, err);
+    enum anyflash_status status = part_open(download->path, download->url, &part, err);
     if (status != ANYFLASH_OK)
         return status;
     status = download_part(http, &transfer, err);
-    af_part_close(&part);
+    part_close(&part);
     if (status == ANYFLASH_OK)
         *result_out = result;
     return status;

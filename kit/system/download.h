@@ -1,12 +1,11 @@
 /*
- * download.h: a file from an address to a place, whole and checked, or not at
- * all.
+ * download.h: downloads a file completely and checked, or not at all.
  *
- * Bytes go to NAME.part, what they are part of to NAME.part.json (address, size,
- * ETag). A download that was cut, by the network, a signal or a crash, goes on
- * where it stopped, if the server still has the same file; else it begins anew.
- * Only a file with the right size and SHA-256 is renamed to NAME. Who downloads
- * to the same place at the same time is told so.
+ * Bytes go to NAME.part; what they belong to (address, size, ETag) goes to
+ * NAME.part.json. A download that was interrupted, by the network, a signal or a
+ * crash, is resumed if the server still has the same file; else it starts again.
+ * Only a file with the right size and SHA-256 is renamed to NAME. A second download
+ * to the same place at the same time fails and says so.
  */
 #ifndef AF_KIT_SYSTEM_DOWNLOAD_H
 #define AF_KIT_SYSTEM_DOWNLOAD_H
@@ -22,10 +21,10 @@ struct af_download {
     const char *sha256; /* expected, hexadecimal; NULL: not known */
     int64_t size_bytes; /* expected; -1: not known */
     uint64_t max_bytes; /* 0: AF_DOWNLOAD_BYTES_MAX */
-    bool wheel;         /* must start as a zip archive; pages and pointers are named */
+    bool wheel; /* must start as a zip archive; web pages and Git LFS pointers are named */
     /*
-     * Called now and then with the bytes that are there and the whole (-1: not
-     * known). False ends the download with IO; the part stays for the next time.
+     * Called now and then with the bytes received and the total (-1: not known).
+     * Returning false ends the download with IO; the part is kept for the next time.
      */
     bool (*progress)(void *context, uint64_t done_bytes, int64_t total_bytes);
     void *context;
@@ -41,11 +40,11 @@ struct af_download_result {
 };
 
 /*
- * Downloads. A file that is there already with the expected hash is taken as it
- * is. A cut connection is tried again as long as bytes come. Fails as
- * af_http_get(), and with IO (full disk: says how much is needed; folder not
- * writable; another download runs; wrong hash, with both hashes: the part is
- * removed then), DATA (not a wheel), LIMIT, or TIMEOUT.
+ * Downloads. A file that exists already and has the expected hash is used as it is.
+ * An interrupted connection is retried as long as bytes arrive. Fails as
+ * af_http_get(), and with IO (full disk: the message says how much is needed; folder
+ * not writable; another download runs), DATA (not a wheel, or the wrong hash or
+ * size; the part is removed then), LIMIT, or TIMEOUT.
  */
 enum anyflash_status af_download_run(struct af_http *http, const struct af_download *download,
                                      struct af_download_result *result_out,
@@ -57,13 +56,5 @@ enum anyflash_status af_download_run(struct af_http *http, const struct af_downl
  * be an archive.
  */
 const char *af_download_not_a_wheel(struct af_span start);
-
-/*
- * CACHE/wheels/HASH, where HASH is of the address, so that equal file names of
- * different publishers do not meet. The folder is not made. Fails with
- * NOT_FOUND without a home, or NO_MEMORY.
- */
-enum anyflash_status af_download_folder(struct af_arena *arena, const char *url,
-                                        const char **folder_out, struct anyflash_error *err);
 
 #endif

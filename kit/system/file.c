@@ -4,8 +4,6 @@
  */
 #include "kit/system/file.h"
 
-#include "kit/base/text.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +12,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "engine/base/mem.h"
+#include "kit/base/text.h"
 
 #define FIRST_BYTES 4096u
 
@@ -290,5 +291,70 @@ enum anyflash_status af_folder_list(struct af_arena *arena, const char *folder,
     if (status == ANYFLASH_E_NO_MEMORY)
         arena->failed = true;
     af_mem_free(names);
+    return status;
+}
+
+#define PIECE_BYTES (256u << 10)
+
+enum anyflash_status af_file_sha256_fd(int fd, const char *name, char hex[AF_SHA256_HEX_BYTES],
+                                       uint64_t *size_out, struct anyflash_error *err)
+{
+    char shown[300];
+    struct af_sha256 hash;
+    uint64_t size = 0;
+    ssize_t got;
+    char *piece = af_mem_alloc(PIECE_BYTES);
+    if (piece == NULL)
+        return af_fail_memory(err);
+    af_sha256_init(&hash);
+    while ((got = read(fd, piece, PIECE_BYTES)) > 0 || (got < 0 && errno == EINTR)) {
+        if (got > 0) {
+            af_sha256_add(&hash, piece, (size_t)got);
+            size += (uint64_t)got;
+        }
+    }
+    int failed = got < 0 ? errno : 0;
+    af_mem_free(piece);
+    if (failed != 0)
+        return af_fail(err, ANYFLASH_E_IO, "cannot read '%s': %s",
+                       af_text_quote(shown, sizeof shown, name, strlen(name)),
+                       strerror(failed));
+    af_sha256_finish(&hash, hex);
+    if (size_out != NULL)
+        *size_out = size;
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_file_sha256(const char *path, char hex[AF_SHA256_HEX_BYTES],
+                                    uint64_t *size_out, struct anyflash_error *err)
+{
+    char shown[300];
+    struct stat about;
+    af_text_quote(shown, sizeof shown, path, strlen(path));
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return af_fail(err, errno == ENOENT ? ANYFLASH_E_NOT_FOUND : ANYFLASH_E_IO,
+                       "cannot open '%s': %s", shown, strerror(errno));
+    enum anyflash_status status;
+    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
+        status = af_fail(err, ANYFLASH_E_IO, "'%s' is not a regular file", shown);
+    else
+        status = af_file_sha256_fd(fd, path, hex, size_out, err);
+    close(fd);
+    return status;
+}
+
+enum anyflash_status af_file_read_json(const char *path, size_t max_bytes, json_t **json_out,
+                                       struct anyflash_error *err)
+{
+    struct af_arena arena;
+    struct af_span bytes;
+    af_arena_init(&arena);
+    enum anyflash_status status = strcmp(path, "-") == 0
+                                      ? af_stdin_read(&arena, max_bytes, &bytes, err)
+                                      : af_file_read(&arena, path, max_bytes, &bytes, err);
+    if (status == ANYFLASH_OK)
+        status = af_json_parse(bytes, max_bytes, path, json_out, err);
+    af_arena_release(&arena);
     return status;
 }

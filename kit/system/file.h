@@ -1,15 +1,19 @@
 /*
- * file.h: bounded reading of files and folders that may be hostile.
+ * file.h: reading files and folders that may be hostile: bounded sizes, hashes,
+ * JSON.
  *
- * Only regular files are read (a FIFO or device never blocks us); sizes have
- * caps; links are followed by the kernel, whose own loop limit ends in ELOOP.
+ * Only regular files are read (a FIFO or device never blocks the program); sizes
+ * have caps; links are followed by the kernel, whose own loop limit ends in ELOOP.
+ * Writing is in output.h.
  */
 #ifndef AF_KIT_SYSTEM_FILE_H
 #define AF_KIT_SYSTEM_FILE_H
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
+#include "kit/base/json.h"
 #include "kit/base/path.h"
+#include "kit/base/sha256.h"
 
 /*
  * Reads a whole regular file of at most `max_bytes` into the arena, followed
@@ -31,9 +35,9 @@ enum anyflash_status af_stdin_read(struct af_arena *arena, size_t max_bytes,
                                    struct af_span *content_out, struct anyflash_error *err);
 
 /*
- * Maps a regular file read-only. Release with af_file_unmap(). A file that is
- * cut while mapped raises SIGBUS; use it for binaries only, never for files
- * that a stranger may be writing.
+ * Maps a regular file read-only. Release with af_file_unmap(). If the file is
+ * truncated while it is mapped, reading raises SIGBUS: use this for binaries only,
+ * not for files that others may be writing.
  */
 struct af_mapping {
     const unsigned char *data;
@@ -65,5 +69,20 @@ enum anyflash_status af_folder_list(struct af_arena *arena, const char *folder,
                                     size_t max_count, const char ***names_out,
                                     size_t *count_out, bool *cut_out,
                                     struct anyflash_error *err);
+
+/*
+ * The hash of a regular file, read in pieces; *size_out, unless NULL, becomes
+ * its size. Fails with NOT_FOUND or IO, naming the path.
+ */
+enum anyflash_status af_file_sha256(const char *path, char hex[AF_SHA256_HEX_BYTES],
+                                    uint64_t *size_out, struct anyflash_error *err);
+
+/* As af_file_sha256() from where `fd` stands to its end; `name` is for errors. */
+enum anyflash_status af_file_sha256_fd(int fd, const char *name, char hex[AF_SHA256_HEX_BYTES],
+                                       uint64_t *size_out, struct anyflash_error *err);
+
+/* af_file_read() and af_json_parse(); "-" reads stdin. */
+enum anyflash_status af_file_read_json(const char *path, size_t max_bytes, json_t **json_out,
+                                       struct anyflash_error *err);
 
 #endif

@@ -60,7 +60,7 @@ enum anyflash_status af_file_source_open(const char *path, struct af_source *sou
                        "cannot open '%s': %s", shown, strerror(errno));
     if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) {
         close(fd);
-        return af_fail(err, ANYFLASH_E_IO, "'%s' is no regular file", shown);
+        return af_fail(err, ANYFLASH_E_IO, "'%s' is not a regular file", shown);
     }
     struct file_source *file = af_mem_alloc(sizeof *file);
     if (file == NULL) {

@@ -11,7 +11,7 @@
 
 #include "kit/base/text.h"
 #include "kit/system/curl.h"
-#include "kit/system/http_parts.h"
+#include "kit/system/http_answer.h"
 
 #define BODY_KEPT_BYTES 2048u         /* of an answer that is no success */
 #define BODY_SKIPPED_BYTES (1u << 20) /* of it, before the connection is given up */
@@ -44,11 +44,6 @@ const char *af_http_hint(void)
 {
     return "install libcurl (Debian, Ubuntu: apt-get install libcurl4; Fedora: dnf install "
            "libcurl), or download the file by other means and name it in place of the address";
-}
-
-const char *af_http_library(const struct af_http *http)
-{
-    return http->handle != NULL ? http->curl.version() : "";
 }
 
 static void set_number(struct af_http *http, enum af_curl_option option, long number)
@@ -87,13 +82,13 @@ static enum anyflash_status check_head(const struct exchange *exchange)
     const struct af_http_answer *answer = exchange->answer;
     if (answer->length_bytes > 0 && (uint64_t)answer->length_bytes > request->max_bytes)
         return af_fail(exchange->err, ANYFLASH_E_LIMIT,
-                       "'%s' has %lld bytes; at most %llu are taken", exchange->shown,
+                       "'%s' has %lld bytes; at most %llu are accepted", exchange->shown,
                        (long long)answer->length_bytes, (unsigned long long)request->max_bytes);
     if (answer->status == 206 && (request->first < 0 || answer->range_first != request->first ||
                                   answer->range_last < answer->range_first ||
                                   (request->last >= 0 && answer->range_last > request->last)))
         return af_fail(exchange->err, ANYFLASH_E_DATA,
-                       "'%s': the server gave another part of the file than it was asked for",
+                       "'%s': the server sent another part of the file than was requested",
                        exchange->shown);
     return ANYFLASH_OK;
 }
@@ -106,7 +101,7 @@ static size_t take_head(char *bytes, size_t size, size_t count, void *context)
     exchange->head_bytes += len;
     if (exchange->head_bytes > HEAD_BYTES_MAX) {
         exchange->status = af_fail(exchange->err, ANYFLASH_E_LIMIT,
-                                   "'%s': the answer's head has no end", exchange->shown);
+                                   "'%s': the response headers do not end", exchange->shown);
         return 0;
     }
     af_http_answer_line(answer, bytes, len);
@@ -268,7 +263,7 @@ static enum anyflash_status follow(struct af_http *http, struct exchange *exchan
     const char *next = NULL;
     http->curl.easy_getinfo(http->handle, AF_CURL_INFO_REDIRECT_URL, &next);
     if (next == NULL || !af_url_is_http(next))
-        return af_fail(err, ANYFLASH_E_IO, "'%s' redirects to nowhere (HTTP %d)",
+        return af_fail(err, ANYFLASH_E_IO, "'%s' redirects without an address (HTTP %d)",
                        exchange->shown, answer->status);
     if (af_url_is_secure(answer->url) && !af_url_is_secure(next))
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
@@ -314,8 +309,9 @@ enum anyflash_status af_http_get(struct af_http *http, const struct af_http_requ
     af_http_answer_init(&answer);
     enum anyflash_status status = af_url_check(request->url, http->options.allow_http, err);
     if (status == ANYFLASH_OK && http->options.offline)
-        status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' is not asked: --offline was given",
-                         af_url_show(shown, sizeof shown, request->url));
+        status =
+            af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' was not requested: --offline was given",
+                    af_url_show(shown, sizeof shown, request->url));
     if (status == ANYFLASH_OK)
         status = run_request(http, request, &answer, err);
     if (answer_out != NULL)

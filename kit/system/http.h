@@ -1,14 +1,13 @@
 /*
- * http.h: one bounded GET, by libcurl, which is opened when it is first needed
- * and need not be there.
+ * http.h: one bounded GET over libcurl, which is loaded when it is first needed and
+ * need not be installed.
  *
- * https only, unless `allow_http` says otherwise; certificates are always
- * checked. At most AF_HTTP_REDIRECTS_MAX redirects, never from https to http.
- * Proxies are libcurl's matter (https_proxy, no_proxy, ...), certificates are
- * those of SSL_CERT_FILE and SSL_CERT_DIR, else the system's. $ANYFLASH_LIBCURL names a
- * libcurl in place of the system's. What is slower
- * than the limits ends. Addresses in messages are scrubbed and stripped of
- * user, password and query.
+ * Only https, unless `allow_http` is set; certificates are always checked. At most
+ * AF_HTTP_REDIRECTS_MAX redirects, never from https to http. libcurl handles proxies
+ * (https_proxy, no_proxy, ...); certificates are those of SSL_CERT_FILE and
+ * SSL_CERT_DIR, else the system's. $ANYFLASH_LIBCURL names a libcurl to use instead
+ * of the system's. Requests slower than the limits fail. Addresses in messages are
+ * scrubbed and shown without user, password and query.
  */
 #ifndef AF_KIT_SYSTEM_HTTP_H
 #define AF_KIT_SYSTEM_HTTP_H
@@ -22,15 +21,15 @@
 #define AF_HTTP_STALL_S 60
 
 struct af_http_options {
-    bool allow_http; /* plain http, as to a server of one's own */
+    bool allow_http; /* also plain http, for example to a server of one's own */
     bool offline;    /* every request fails with UNSUPPORTED and says why */
     int connect_ms;  /* 0: AF_HTTP_CONNECT_MS */
     int stall_s;     /* no byte for so long ends the request; 0: AF_HTTP_STALL_S */
-    /* Asked at least once a second; true ends the request with IO. NULL: never. */
+    /* Called at least once a second; true ends the request with IO. NULL: never. */
     bool (*interrupted)(void);
 };
 
-/* A connection to the world; keeps connections open between requests. One thread. */
+/* A client that keeps connections open between requests. Used by one thread. */
 struct af_http;
 
 /*
@@ -41,17 +40,14 @@ enum anyflash_status af_http_open(const struct af_http_options *options,
                                   struct af_http **http_out, struct anyflash_error *err);
 void af_http_close(struct af_http *http);
 
-/* What to do where libcurl is absent; static text. */
+/* What to do when libcurl is not installed; static text. */
 const char *af_http_hint(void);
-
-/* "curl 7.88.1 (OpenSSL/3.0)"-like text of what was opened; static storage of libcurl. */
-const char *af_http_library(const struct af_http *http);
 
 #define AF_HTTP_HEADER_BYTES 256
 
 /*
- * The answer's head. Texts are "" when absent; numbers -1 when not said, `status`
- * 0 when there was no answer.
+ * The response's head. Texts are "" and numbers -1 when absent; `status` is 0 when
+ * there was no response.
  */
 struct af_http_answer {
     int status;           /* 200, 206, ... of the last hop */
@@ -60,8 +56,8 @@ struct af_http_answer {
     int64_t range_last;
     int64_t range_total;             /* whole size, of a 206 or 416 */
     int64_t retry_after_s;           /* Retry-After, or until a rate limit ends */
-    bool rate_limited;               /* 403 or 429 that speak of a rate limit */
-    bool may_pass;                   /* a failure that may not come again: cut, slow, 5xx */
+    bool rate_limited;               /* 403 or 429 that mention a rate limit */
+    bool may_pass;                   /* a temporary failure: connection cut, too slow, 5xx */
     char etag[AF_HTTP_HEADER_BYTES]; /* as sent, with quotes and W/ */
     char last_modified[AF_HTTP_HEADER_BYTES];
     char content_type[AF_HTTP_HEADER_BYTES];
@@ -69,9 +65,9 @@ struct af_http_answer {
 };
 
 /*
- * What to get. `head`, unless NULL, is called once with the last hop's head
- * before its body; `body` with each piece of it. Either returning a failure
- * ends the request with it.
+ * What to get. `head`, unless NULL, is called once with the final response's head
+ * before its body, `body` with each piece of the body. A failure returned by either
+ * ends the request with that failure.
  */
 struct af_http_request {
     const char *url;
@@ -88,10 +84,10 @@ struct af_http_request {
 };
 
 /*
- * Runs it. Statuses 200 and 206 are OK; any other answer has its body
- * thrown away and fails: NOT_FOUND (404, 410), UNSUPPORTED (416), IO (others; the
- * sentence names the number and what it means, *answer_out is filled). Without
- * an answer: IO (name not found, refused, cut, certificate), TIMEOUT, LIMIT.
+ * Runs the request. Statuses 200 and 206 are OK; for any other response the body is
+ * discarded and the call fails: NOT_FOUND (404, 410), UNSUPPORTED (416), IO (others;
+ * the message names the number and its meaning, *answer_out is filled). Without a
+ * response: IO (name not found, refused, cut, certificate), TIMEOUT, LIMIT.
  * `answer_out` may be NULL.
  */
 enum anyflash_status af_http_get(struct af_http *http, const struct af_http_request *request,

@@ -2,7 +2,7 @@
  * http_answer.c: the head of an answer, and what a status that is no success
  * means. Source: RFC 9110; the rate limit headers are those of GitHub's API.
  */
-#include "kit/system/http_parts.h"
+#include "kit/system/http_answer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,9 +138,9 @@ static const char *meaning(int status)
 {
     switch (status) {
     case 400:
-        return "the request is not understood";
+        return "the server did not understand the request";
     case 401:
-        return "a user name and a password are asked for";
+        return "the server asks for a user name and a password";
     case 403:
         return "access is refused";
     case 407:
@@ -150,7 +150,7 @@ static const char *meaning(int status)
     case 408:
         return "the server waited too long";
     case 410:
-        return "the file was taken away";
+        return "the file was removed";
     case 416:
         return "the file has no such part";
     case 451:
@@ -158,9 +158,9 @@ static const char *meaning(int status)
     case 502:
     case 503:
     case 504:
-        return "the server cannot answer now";
+        return "the server is not available now";
     default:
-        return status >= 500 ? "the server failed" : "the answer is no file";
+        return status >= 500 ? "the server failed" : "the response is not a file";
     }
 }
 
@@ -169,10 +169,10 @@ static enum anyflash_status fail_limited(const struct af_http_answer *answer,
 {
     char when[64] = "";
     if (answer->retry_after_s >= 0)
-        snprintf(when, sizeof when, "; it answers again in %lld minutes",
+        snprintf(when, sizeof when, "; try again in %lld minutes",
                  (long long)((answer->retry_after_s + 59) / 60));
     return af_fail(err, ANYFLASH_E_IO,
-                   "'%s': the server limits how often it is asked (HTTP %d)%s", shown_url,
+                   "'%s': the server limits the number of requests (HTTP %d)%s", shown_url,
                    answer->status, when);
 }
 

@@ -17,6 +17,7 @@
 
 #include "kit/base/text.h"
 #include "kit/system/file.h"
+#include "kit/system/interrupt.h"
 
 #define POLL_NANOSECONDS 100000000L
 #define HOLDER_BYTES 400
@@ -136,7 +137,7 @@ enum anyflash_status af_lock_take(struct af_lock *lock, const char *site, const 
     while (fd < 0) {
         enum anyflash_status status = try_once(lock, &fd, holder, err);
         if (status == ANYFLASH_E_TIMEOUT && wait != AF_LOCK_WAIT)
-            return af_fail(err, status, "the environment is held by %s", holder);
+            return af_fail(err, status, "the environment is in use by %s", holder);
         if (status == ANYFLASH_E_TIMEOUT && !told)
             af_progress_message(progress, "waiting for %s", holder);
         if (status == ANYFLASH_E_TIMEOUT) {

@@ -1,10 +1,10 @@
 /*
  * lock.h: one change of an environment at a time.
  *
- * The lock is a record lock on SITE/.anyflash.lock: the kernel lets go of it
- * when its process ends, however it ends, so a stale lock cannot be. The file
- * lies in the environment, because two users or two hosts with different state
- * files may share it; it says who holds the lock, and goes with the holder.
+ * The lock is a record lock on SITE/.anyflash.lock: the kernel releases it when its
+ * process ends, however it ends, so there are no stale locks. The file is in the
+ * environment, because two users or two hosts with different state files may share
+ * it; it names the holder, and is removed with the lock.
  */
 #ifndef AF_KIT_SYSTEM_LOCK_H
 #define AF_KIT_SYSTEM_LOCK_H
@@ -18,20 +18,20 @@ struct af_lock {
     int fd;
     const char *path;
     bool held;
-    bool unsupported; /* the file system cannot lock: nobody is kept out */
+    bool unsupported; /* the file system does not support locks: others are not kept out */
 };
 
 enum af_lock_wait {
-    AF_LOCK_WAIT,    /* waits, after saying who holds it */
-    AF_LOCK_NO_WAIT, /* fails with TIMEOUT, saying who holds it */
-    AF_LOCK_TRY      /* as NO_WAIT, for those who only ask */
+    AF_LOCK_WAIT,    /* wait, after a message that names the holder */
+    AF_LOCK_NO_WAIT, /* fail with TIMEOUT and name the holder */
+    AF_LOCK_TRY      /* as NO_WAIT, for callers that only want to know */
 };
 
 /*
- * Locks `site`. `command` is what others are told ("install"). Fails with
- * TIMEOUT (held by another; the sentence names pid, host, command and since
- * when), IO (read-only, no permission) or NO_MEMORY; and with TIMEOUT when
- * af_interrupted() while waiting.
+ * Locks `site`. `command` ("install") is shown to others that wait. Fails with
+ * TIMEOUT (in use; the message names pid, host, command and start time), IO
+ * (read-only, no permission) or NO_MEMORY; and with TIMEOUT when af_interrupted()
+ * becomes true while waiting.
  */
 enum anyflash_status af_lock_take(struct af_lock *lock, const char *site, const char *command,
                                   enum af_lock_wait wait, const struct af_progress *progress,

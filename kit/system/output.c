@@ -49,6 +49,8 @@ enum anyflash_status af_file_write(struct af_arena *arena, const char *path,
         return fail_errno(path, errno, err);
     for (size_t i = 0; i < count && number == 0; i++)
         number = write_all(fd, pieces[i].data, pieces[i].len);
+    if (number == 0 && fsync(fd) != 0 && errno != EINVAL)
+        number = errno;
     if (close(fd) != 0 && number == 0)
         number = errno;
     if (number == 0 && rename(part, path) != 0)
@@ -118,7 +120,7 @@ enum anyflash_status af_folder_make(const char *path, unsigned mode, struct anyf
         part[i] = '\0';
         if (mkdir(part, path[i] == '/' ? 0755 : (mode_t)mode) != 0 && errno != EEXIST &&
             !af_file_exists(part))
-            return af_fail(err, ANYFLASH_E_IO, "cannot make the folder '%s': %s",
+            return af_fail(err, ANYFLASH_E_IO, "cannot create the folder '%s': %s",
                            af_text_quote(shown, sizeof shown, part, strlen(part)),
                            strerror(errno));
         part[i] = path[i];

@@ -1,6 +1,4 @@
-/*
- * output.h: writing files whole or not at all, and making folders.
- */
+/* output.h: writing files completely or not at all, and creating folders. */
 #ifndef AF_KIT_SYSTEM_OUTPUT_H
 #define AF_KIT_SYSTEM_OUTPUT_H
 
@@ -8,18 +6,18 @@
 #include "engine/base/mem.h"
 
 /*
- * Writes `count` pieces, one behind the other, to `path`: first to a new file
- * beside it, which then takes its name, so that `path` is never half written.
- * Fails with IO, naming the path, or NO_MEMORY; then no file of ours is left.
+ * Writes `count` pieces, one after the other, to `path`: first to a new file beside
+ * it, which is then renamed, so that `path` is never half written. Fails with IO,
+ * naming the path, or NO_MEMORY; then the new file is removed.
  */
 enum anyflash_status af_file_write(struct af_arena *arena, const char *path,
                                    const struct af_span *pieces, size_t count,
                                    struct anyflash_error *err);
 
 /*
- * Puts the file `from` at `to`, whose folder is made where it is missing: a
- * hard link, or else a copy. A file that is there already is replaced. Fails
- * with IO or NO_MEMORY; then nothing of ours is left at `to`.
+ * Makes the file `from` available at `to`, whose folder is created if missing: as a
+ * hard link, else as a copy. An existing file is replaced. Fails with IO or
+ * NO_MEMORY; then nothing is left at `to`.
  */
 enum anyflash_status af_file_place(struct af_arena *arena, const char *from, const char *to,
                                    struct anyflash_error *err);
@@ -29,8 +27,8 @@ enum anyflash_status af_file_write_text(struct af_arena *arena, const char *path
                                         const char *text, struct anyflash_error *err);
 
 /*
- * Makes the folder `path` with `mode` and those above it (0755) where they are
- * missing. Fails with IO, naming the folder, or LIMIT for a path that is too long.
+ * Creates the folder `path` with `mode`, and missing folders above it with 0755.
+ * Fails with IO, naming the folder, or LIMIT for a path that is too long.
  */
 enum anyflash_status af_folder_make(const char *path, unsigned mode,
                                     struct anyflash_error *err);

@@ -1,5 +1,6 @@
 /*
- * process.c: children with a time limit.
+ * process.c: children with a time limit and a short answer; then long-running
+ * programs whose output is kept while they run.
  */
 #include "kit/system/process.h"
 
@@ -13,6 +14,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "kit/base/text.h"
 
 struct program_call {
     const char *const *argv;
@@ -47,7 +50,7 @@ enum anyflash_status af_child_start_fork(int (*body)(int out_fd, void *context),
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return af_fail(err, ANYFLASH_E_IO, "cannot make a pipe: %s", strerror(errno));
+        return af_fail(err, ANYFLASH_E_IO, "cannot create a pipe: %s", strerror(errno));
     int parent = getpid();
     pid_t pid = fork();
     if (pid < 0) {
@@ -136,7 +139,8 @@ enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
     char *copy = af_arena_text_n(arena, buffer, len);
     *output_out = (struct af_span){copy, copy != NULL ? len : 0};
     if (len == AF_CHILD_OUTPUT_BYTES)
-        return af_fail(err, ANYFLASH_E_LIMIT, "said more than %u bytes", AF_CHILD_OUTPUT_BYTES);
+        return af_fail(err, ANYFLASH_E_LIMIT, "printed more than %u bytes",
+                       AF_CHILD_OUTPUT_BYTES);
     if (!in_time)
         return af_fail(err, ANYFLASH_E_TIMEOUT, "no answer within %d ms", limit_ms);
     if (!WIFEXITED(wait_status))
@@ -144,5 +148,181 @@ enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
     if (copy == NULL)
         return af_fail_memory(err);
     *exit_code_out = WEXITSTATUS(wait_status);
+    return ANYFLASH_OK;
+}
+
+#define POLL_MS 100
+#define READ_BYTES 16384
+
+struct stream {
+    int fd; /* -1: at its end */
+    struct af_text text;
+};
+
+/* Whether `change` sets or removes the variable of `word` ("NAME=value"). */
+static bool concerns(const char *change, const char *word)
+{
+    size_t name_len = strcspn(word, "=");
+    size_t len = strcspn(change, "=*");
+    return strncmp(change, word, len) == 0 && (change[len] == '*' || len == name_len);
+}
+
+static const char **make_environment(struct af_arena *arena, const char *const *changes)
+{
+    size_t count = 0;
+    size_t change_count = 0;
+    while (environ[count] != NULL)
+        count++;
+    while (changes != NULL && changes[change_count] != NULL)
+        change_count++;
+    const char **made = af_arena_array(arena, count + change_count + 1, sizeof *made);
+    size_t made_count = 0;
+    for (size_t i = 0; made != NULL && i < count; i++) {
+        bool kept = true;
+        for (size_t j = 0; j < change_count; j++)
+            kept = kept && !concerns(changes[j], environ[i]);
+        if (kept)
+            made[made_count++] = environ[i];
+    }
+    for (size_t j = 0; made != NULL && j < change_count; j++)
+        if (strchr(changes[j], '=') != NULL)
+            made[made_count++] = changes[j];
+    return made;
+}
+
+/* In the child; never returns. */
+static void become(const struct af_program *program, const char **environment, int parent,
+                   const int *outputs)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null_fd >= 0)
+        dup2(null_fd, STDIN_FILENO);
+    dup2(outputs[0], STDOUT_FILENO);
+    dup2(outputs[1], STDERR_FILENO);
+    if (program->folder != NULL && chdir(program->folder) != 0)
+        _exit(126);
+    execvpe(program->argv[0], (char *const *)(uintptr_t)program->argv,
+            (char *const *)(uintptr_t)environment);
+    _exit(127);
+}
+
+static enum anyflash_status start(const struct af_program *program, const char **environment,
+                                  pid_t *pid_out, struct stream streams[2],
+                                  struct anyflash_error *err)
+{
+    int out[2];
+    int errors[2];
+    if (pipe2(out, O_CLOEXEC) != 0)
+        return af_fail(err, ANYFLASH_E_IO, "cannot create a pipe: %s", strerror(errno));
+    if (pipe2(errors, O_CLOEXEC) != 0) {
+        close(out[0]);
+        close(out[1]);
+        return af_fail(err, ANYFLASH_E_IO, "cannot create a pipe: %s", strerror(errno));
+    }
+    int parent = getpid();
+    pid_t pid = fork();
+    int number = errno;
+    if (pid == 0)
+        become(program, environment, parent, (const int[]){out[1], errors[1]});
+    close(out[1]);
+    close(errors[1]);
+    if (pid < 0) {
+        close(out[0]);
+        close(errors[0]);
+        return af_fail(err, ANYFLASH_E_IO, "cannot start a child: %s", strerror(number));
+    }
+    setpgid(pid, pid);
+    streams[0].fd = out[0];
+    streams[1].fd = errors[0];
+    *pid_out = pid;
+    return ANYFLASH_OK;
+}
+
+/* One piece of what it says; only the end of a long text is kept. */
+static void take(struct stream *stream)
+{
+    char bytes[READ_BYTES];
+    struct af_text *text = &stream->text;
+    ssize_t got = read(stream->fd, bytes, sizeof bytes);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (got <= 0) {
+        close(stream->fd);
+        stream->fd = -1;
+        return;
+    }
+    if (text->len + (size_t)got > AF_PROGRAM_OUTPUT_BYTES) {
+        size_t kept = AF_PROGRAM_OUTPUT_BYTES / 2;
+        memmove(text->data, text->data + text->len - kept, kept + 1);
+        text->len = kept;
+    }
+    af_text_add_n(text, bytes, (size_t)got);
+}
+
+/* True when both ended, false when it must be killed. */
+static bool attend(const struct af_program *program, struct stream streams[2])
+{
+    int64_t deadline_ms = program->limit_ms > 0 ? now_ms() + program->limit_ms : INT64_MAX;
+    while (streams[0].fd >= 0 || streams[1].fd >= 0) {
+        struct pollfd waiting[] = {{.fd = streams[0].fd, .events = POLLIN},
+                                   {.fd = streams[1].fd, .events = POLLIN}};
+        if (now_ms() >= deadline_ms ||
+            (program->go_on != NULL && !program->go_on(program->context)))
+            return false;
+        if (poll(waiting, 2, POLL_MS) <= 0)
+            continue;
+        for (size_t i = 0; i < 2; i++)
+            if (streams[i].fd >= 0 && waiting[i].revents != 0)
+                take(&streams[i]);
+    }
+    return true;
+}
+
+static bool keep(struct stream *stream, struct af_arena *arena, struct af_span *span_out)
+{
+    const char *copy = af_arena_text_n(arena, af_text_get(&stream->text), stream->text.len);
+    *span_out = (struct af_span){copy, stream->text.len};
+    if (stream->fd >= 0)
+        close(stream->fd);
+    bool good = copy != NULL && !stream->text.failed;
+    af_text_release(&stream->text);
+    return good;
+}
+
+enum anyflash_status af_program_run(const struct af_program *program, struct af_arena *arena,
+                                    struct af_program_result *result_out,
+                                    struct anyflash_error *err)
+{
+    struct stream streams[2] = {{.fd = -1}, {.fd = -1}};
+    struct af_program_result result = {0};
+    pid_t pid = 0;
+    int wait_status = 0;
+    const char **environment = make_environment(arena, program->environment);
+    if (environment == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status = start(program, environment, &pid, streams, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    bool ended = attend(program, streams);
+    if (!ended)
+        kill(-pid, SIGKILL);
+    while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR)
+        continue;
+    kill(-pid, SIGKILL); /* whatever it left behind */
+    bool good = keep(&streams[0], arena, &result.output);
+    good = keep(&streams[1], arena, &result.errors) && good;
+    if (!good)
+        return af_fail_memory(err);
+    if (!ended)
+        return af_fail(err, ANYFLASH_E_TIMEOUT, "'%s' was stopped", program->argv[0]);
+    if (!WIFEXITED(wait_status))
+        return af_fail(err, ANYFLASH_E_IO, "'%s' was ended by signal %d", program->argv[0],
+                       WTERMSIG(wait_status));
+    result.exit_code = WEXITSTATUS(wait_status);
+    *result_out = result;
     return ANYFLASH_OK;
 }

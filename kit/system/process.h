@@ -1,8 +1,13 @@
 /*
- * process.h: a child process with a time limit and a bounded answer.
+ * process.h: running other programs, without a shell. Three ways:
  *
- * The child runs in its own process group, which is killed as a whole at the
- * limit; nothing outlives the call. No shell is involved.
+ * af_child_* starts a program or a fork of this process for a short answer, so that
+ * several can run while the caller goes on; af_child_collect() waits with a time
+ * limit. af_program_run() runs a program that takes long and prints a lot, such as
+ * an installer, and waits for it.
+ *
+ * Every child runs in its own process group, which is killed as a whole at the end;
+ * nothing outlives the call. If this process dies, its children are killed.
  */
 #ifndef AF_KIT_SYSTEM_PROCESS_H
 #define AF_KIT_SYSTEM_PROCESS_H
@@ -12,10 +17,7 @@
 
 #define AF_CHILD_OUTPUT_BYTES 262144u
 
-/*
- * A started child. Zero-initialised it is none. Start several, then collect
- * each: they run while the caller goes on.
- */
+/* A started child; zero-initialised: none. Start several, then collect each one. */
 struct af_child {
     int pid;
     int out_fd;
@@ -47,5 +49,34 @@ enum anyflash_status af_child_start_fork(int (*body)(int out_fd, void *context),
 enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
                                       struct af_arena *arena, struct af_span *output_out,
                                       int *exit_code_out, struct anyflash_error *err);
+
+#define AF_PROGRAM_OUTPUT_BYTES (4u * 1024u * 1024u)
+
+struct af_program {
+    const char *const *argv; /* argv[0] searched on PATH; NULL-terminated */
+    /* "NAME=value" sets, "NAME" removes, "NAME*" removes all that start so; NULL-terminated. */
+    const char *const *environment;
+    const char *folder; /* to run in; NULL: ours */
+    int limit_ms;       /* 0: none */
+    /* Called about ten times a second while it runs; returning false kills it. May be NULL. */
+    bool (*go_on)(void *context);
+    void *context;
+};
+
+/* What it printed: the last AF_PROGRAM_OUTPUT_BYTES of each stream, in the arena. */
+struct af_program_result {
+    int exit_code; /* 127: no such program */
+    struct af_span output;
+    struct af_span errors;
+};
+
+/*
+ * Runs the program and waits until it ends, with stdin on /dev/null. OK whatever its
+ * exit code is. TIMEOUT when it was killed at the limit or because go_on() returned
+ * false, IO when a signal ended it or the system cannot start it.
+ */
+enum anyflash_status af_program_run(const struct af_program *program, struct af_arena *arena,
+                                    struct af_program_result *result_out,
+                                    struct anyflash_error *err);
 
 #endif

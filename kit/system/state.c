@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/system/database.h"
 #include "kit/system/file.h"
@@ -67,6 +68,23 @@ const char *af_cache_folder(struct af_arena *arena)
         return af_arena_text(arena, own);
     const char *folder = folder_of(arena, "XDG_CACHE_HOME", "anyflash");
     return folder != NULL ? folder : folder_of(arena, "HOME", ".cache/anyflash");
+}
+
+enum anyflash_status af_cache_wheel_folder(struct af_arena *arena, const char *url,
+                                           const char **folder_out, struct anyflash_error *err)
+{
+    char hex[AF_SHA256_HEX_BYTES];
+    af_sha256_bytes((struct af_span){url, strlen(url)}, hex);
+    const char *cache = af_cache_folder(arena);
+    if (cache == NULL)
+        return arena->failed ? af_fail_memory(err)
+                             : af_fail(err, ANYFLASH_E_NOT_FOUND,
+                                       "no folder for downloads: HOME is not set");
+    const char *folder = af_arena_format(arena, "%s/wheels/%.16s", cache, hex);
+    if (folder == NULL)
+        return af_fail_memory(err);
+    *folder_out = folder;
+    return ANYFLASH_OK;
 }
 
 static enum anyflash_status fail_path(const char *what, const char *path,
@@ -247,12 +265,13 @@ enum anyflash_status af_state_open(enum af_state_use use, struct af_arena *arena
     if (path == NULL)
         return arena->failed ? af_fail_memory(err)
                              : af_fail(err, ANYFLASH_E_NOT_FOUND,
-                                       "nowhere to keep a state: HOME is not set (set "
+                                       "no folder for the state file: HOME is not set (set "
                                        "ANYFLASH_STATE to a folder)");
     if (use == AF_STATE_READ && af_file_is_absent(path))
         return ANYFLASH_OK;
     if (use == AF_STATE_FACTS && af_file_is_absent(path) && is_guest(arena, folder))
-        return af_fail(err, ANYFLASH_E_NOT_FOUND, "no state is made in another user's home");
+        return af_fail(err, ANYFLASH_E_NOT_FOUND,
+                       "no state file is created in another user's home");
     af_database_start();
     enum anyflash_status status =
         use == AF_STATE_READ ? ANYFLASH_OK : af_folder_make(folder, 0700, err);

@@ -1,9 +1,10 @@
 /*
- * state_facts.h: the rows of the state file that only save time: facts of
- * libraries by the hash of their bytes, and places where such bytes were seen.
- * Facts not used for long make room for new ones. Private to facts.c.
+ * state_facts.h: the rows of the state file that only save time: facts of libraries
+ * by the hash of their bytes, and places where such bytes were seen. Facts that were
+ * not used for long are deleted when space is needed. Private to proof/wheel_facts.c
+ * and proof/inspect_target.c.
  *
- * Nothing here fails: what cannot be read is not there, what cannot be written
+ * Nothing here fails: what cannot be read counts as absent, what cannot be written
  * is lost. A NULL state is empty.
  */
 #ifndef AF_KIT_SYSTEM_STATE_FACTS_H
@@ -34,9 +35,9 @@ struct af_state_seen {
 };
 
 /*
- * What was seen at `place` (a path or an address) while it had that identity;
- * NULL: whenever it was last looked at. *whole_count_out is how many libraries
- * there are in it. False: nothing.
+ * What was seen at `place` (a path or an address) while it had that identity; NULL:
+ * whenever it was last inspected. *whole_count_out is the number of libraries in it.
+ * False: nothing is known.
  */
 bool af_state_place_get(struct af_state *state, const char *place, const char *identity,
                         struct af_arena *arena, struct af_state_seen **rows_out,
@@ -46,7 +47,7 @@ bool af_state_place_get(struct af_state *state, const char *place, const char *i
 void af_state_addresses(struct af_state *state, struct af_arena *arena,
                         const char ***addresses_out, size_t *count_out);
 
-/* Adds one; what was seen there under another identity is forgotten. */
+/* Adds one row; rows of the place with another identity are deleted. */
 void af_state_place_put(struct af_state *state, const char *place, const char *identity,
                         const struct af_state_seen *seen, size_t whole_count);
 

@@ -13,6 +13,7 @@
 #include "engine/base/mem.h"
 
 #include "small_call.h"
+#include "tests/unit/every_allocation.h"
 
 /* An allocator that counts, and refuses from the request `refuse_at` on. */
 struct counted {
@@ -114,46 +115,44 @@ static void test_scratch__refused_is_a_status_and_the_context_lives_on(void **st
 static void test_attend__survives_each_failed_allocation(void **state)
 {
     (void)state;
-    size_t failed = 0, requests = 1;
+    struct every_allocation each = {.at_least = 1};
     call_init(&call, 1, CALL_ROWS);
     want = call;
     assert_int_equal(anyflash_attend(NULL, &want.args, NULL), ANYFLASH_OK);
     assert_int_equal(anyflash_attend(NULL, &call.args, NULL), ANYFLASH_OK);
     want = call;
-    for (size_t nth = 1; nth <= requests; nth++) {
+    size_t refused = 0;
+    while (every_allocation_next(&each)) {
         struct anyflash_error err = {ANYFLASH_OK, ""};
         call_clear(&call);
-        af_mem_fail_nth(nth, false);
+        every_allocation_begin(&each);
         enum anyflash_status status = anyflash_attend(NULL, &call.args, &err);
-        requests = af_mem_request_count();
-        af_mem_fail_nth(0, false);
+        every_allocation_end(&each);
         if (status == ANYFLASH_OK) {
             assert_memory_equal(call.o, want.o, sizeof call.o);
             continue;
         }
         assert_int_equal(status, ANYFLASH_E_NO_MEMORY);
         assert_int_equal(((const unsigned char *)call.o)[0], 0x5A);
-        failed++;
-        requests = nth + 1;
+        assert_true(each.failed);
+        refused++;
     }
-    assert_true(failed > 0);
+    assert_true(refused > 0);
 }
 
 static void test_context__survives_each_failed_allocation(void **state)
 {
     (void)state;
-    enum anyflash_status status = ANYFLASH_E_NO_MEMORY;
-    size_t nth = 0;
-    while (status != ANYFLASH_OK) {
+    struct every_allocation each = {.at_least = 1};
+    while (every_allocation_next(&each)) {
         struct anyflash_context *context = NULL;
-        af_mem_fail_nth(++nth, false);
-        status = anyflash_context_new(NULL, &context, NULL);
-        af_mem_fail_nth(0, false);
-        assert_true(status == ANYFLASH_OK || status == ANYFLASH_E_NO_MEMORY);
+        every_allocation_begin(&each);
+        enum anyflash_status status = anyflash_context_new(NULL, &context, NULL);
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, NULL);
         assert_int_equal(context != NULL, status == ANYFLASH_OK);
         anyflash_context_free(context);
     }
-    assert_true(nth > 1);
 }
 
 int main(void)

@@ -42,7 +42,7 @@ def test_without_a_state_everything_is_read_again(anyflash, tmp_path):
     assert first == second
     answer = anyflash("inspect", str(path), "--against", sys.executable,
                       env={"ANYFLASH_STATE": "/dev/null/none", **nowhere_to_unpack(tmp_path)})
-    assert answer.code == 3 and "no temporary folder" in answer.err
+    assert answer.code == 3 and "cannot create a temporary folder" in answer.err
 
 
 def test_a_state_that_cannot_be_used_is_told_only_when_asked(anyflash, tmp_path):

@@ -92,7 +92,7 @@ def test_a_changed_file_is_named(environment, verify):
     environment.put("flash_attn/__init__.py", REFUSES.replace("on CUDA", "on ROCm"))
     answer, rows, verdict = verify()
     assert answer.code == 1 and verdict == "no"
-    assert "flash_attn/__init__.py: another content" in rows["files"]["evidence"]
+    assert "flash_attn/__init__.py: its content differs from RECORD" in rows["files"]["evidence"]
 
 
 def test_an_import_error_is_the_cause_shown(environment, verify):

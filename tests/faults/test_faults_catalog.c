@@ -12,6 +12,7 @@
 #include "kit/catalog/catalog.h"
 #include "kit/catalog/tables.h"
 #include "kit/probe/catalog_file.h"
+#include "tests/unit/every_allocation.h"
 
 #include <string.h>
 
@@ -48,19 +49,13 @@ static enum anyflash_status load_tables(struct anyflash_error *err)
 /* Fails request after request until the attempt no longer notices. */
 static void fail_everywhere(attempt *try, bool all_after)
 {
-    for (size_t nth = 1;; nth++) {
+    struct every_allocation each = {.all_after = all_after};
+    while (every_allocation_next(&each)) {
         struct anyflash_error problem = {0};
-        af_mem_fail_nth(nth, all_after);
+        every_allocation_begin(&each);
         enum anyflash_status status = try(&problem);
-        bool reached = af_mem_request_count() >= nth;
-        af_mem_fail_nth(0, false);
-        if (!reached) {
-            assert_int_equal(status, ANYFLASH_OK);
-            assert_true(nth > 1);
-            return;
-        }
-        if (status != ANYFLASH_E_NO_MEMORY)
-            fail_msg("request %zu: status %d, '%s'", nth, (int)status, problem.message);
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, &problem);
     }
 }
 

@@ -19,6 +19,7 @@
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
 #include "kit/cli/cli.h"
+#include "tests/unit/every_allocation.h"
 
 #define WORDS_MAX 12
 
@@ -79,31 +80,26 @@ static const char *const lines[][WORDS_MAX] = {
     {"anyflash", "nosuchcommand"},
 };
 
-/* Lets allocation `nth` and, with `all_after`, every later one fail. */
-static void fail_at(const char *const *words, size_t nth, bool all_after)
+static void fail_everywhere(const char *const *words, bool all_after)
 {
-    off_t len = 0;
-    af_mem_fail_nth(nth, all_after);
-    int code = run(words, &len);
-    af_mem_fail_nth(0, false);
-    if (code != AF_EXIT_WORLD || len != 0)
-        fail_msg("%s %s: allocation %zu fails: exit %d, %ld bytes", words[1],
-                 words[2] != NULL ? words[2] : "", nth, code, (long)len);
+    struct every_allocation each = {.all_after = all_after};
+    while (every_allocation_next(&each)) {
+        off_t len = 0;
+        every_allocation_begin(&each);
+        int code = run(words, &len);
+        every_allocation_end(&each);
+        if (each.failed && (code != AF_EXIT_WORLD || len != 0))
+            fail_msg("%s %s: allocation %zu fails: exit %d, %ld bytes", words[1],
+                     words[2] != NULL ? words[2] : "", each.nth, code, (long)len);
+    }
 }
 
 static void test_cli__lack_of_memory_exits_3_without_half_answers(void **state)
 {
     (void)state;
     for (size_t i = 0; i < AF_COUNT(lines); i++) {
-        off_t len = 0;
-        af_mem_fail_nth(0, false);
-        run(lines[i], &len);
-        size_t count = af_mem_request_count();
-        assert_true(count > 0);
-        for (size_t nth = 1; nth <= count; nth++) {
-            fail_at(lines[i], nth, false);
-            fail_at(lines[i], nth, true);
-        }
+        fail_everywhere(lines[i], false);
+        fail_everywhere(lines[i], true);
     }
 }
 

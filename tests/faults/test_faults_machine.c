@@ -12,6 +12,7 @@
 
 #include "kit/machine/machine.h"
 #include "kit/system/file.h"
+#include "tests/unit/every_allocation.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -70,22 +71,16 @@ static enum anyflash_status state_by_hand(struct af_machine *machine,
 /* Fails request after request until the attempt no longer notices. */
 static void fail_everywhere(attempt *try, bool all_after)
 {
-    for (size_t nth = 1;; nth++) {
-        struct af_machine machine;
+    struct every_allocation each = {.all_after = all_after};
+    while (every_allocation_next(&each)) {
         struct anyflash_error problem = {0};
+        struct af_machine machine;
         af_machine_init(&machine, "test", "not said");
-        af_mem_fail_nth(nth, all_after);
+        every_allocation_begin(&each);
         enum anyflash_status status = try(&machine, &problem);
-        bool reached = af_mem_request_count() >= nth;
-        af_mem_fail_nth(0, false);
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, &problem);
         af_machine_release(&machine);
-        if (!reached) {
-            assert_int_equal(status, ANYFLASH_OK);
-            assert_true(nth > 1);
-            return;
-        }
-        if (status != ANYFLASH_E_NO_MEMORY)
-            fail_msg("request %zu: status %d, '%s'", nth, (int)status, problem.message);
     }
 }
 

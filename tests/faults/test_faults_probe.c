@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/unit/every_allocation.h"
 #include "tests/unit/own_folder.h"
 
 #define PYTHON_MADE AF_TEST_DATA "/unit/kit/probe/elf/python-3.13"
@@ -99,23 +100,17 @@ static enum anyflash_status probe(struct af_machine *machine, struct anyflash_er
 
 static void fail_everywhere(bool all_after)
 {
-    for (size_t nth = 1;; nth++) {
-        struct af_machine machine;
+    struct every_allocation each = {.all_after = all_after};
+    while (every_allocation_next(&each)) {
         struct anyflash_error problem = {0};
+        struct af_machine machine;
         af_machine_init(&machine, "test", "not looked at");
-        af_mem_fail_nth(nth, all_after);
+        every_allocation_begin(&each);
         enum anyflash_status status = probe(&machine, &problem);
-        bool reached = af_mem_request_count() >= nth;
-        af_mem_fail_nth(0, false);
-        bool found = af_fact_is(&machine.torch.version, "2.8.0+cu128");
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, &problem);
+        assert_true(each.failed || af_fact_is(&machine.torch.version, "2.8.0+cu128"));
         af_machine_release(&machine);
-        if (!reached) {
-            assert_int_equal(status, ANYFLASH_OK);
-            assert_true(found && nth > 1);
-            return;
-        }
-        if (status != ANYFLASH_E_NO_MEMORY)
-            fail_msg("request %zu: status %d, '%s'", nth, (int)status, problem.message);
     }
 }
 

@@ -5,8 +5,8 @@
 #ifndef AF_TEST_WHOLE_COMMAND_H
 #define AF_TEST_WHOLE_COMMAND_H
 
-#include "engine/base/mem.h"
 #include "kit/cli/cli.h"
+#include "tests/unit/every_allocation.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,6 +14,10 @@
 #include <unistd.h>
 
 #define WORDS_MAX 12
+/* The program; another one's tests define it before. */
+#ifndef PROGRAM_MAIN
+#define PROGRAM_MAIN af_cli_main
+#endif
 
 /* Runs the program's main with `words` (NULL-terminated), its output thrown away. */
 static inline int run_command(const char *const *words)
@@ -25,7 +29,7 @@ static inline int run_command(const char *const *words)
         snprintf(copies[argc], sizeof copies[argc], "%s", words[argc]);
         argv[argc] = copies[argc];
     }
-    return af_cli_main(argc, argv);
+    return PROGRAM_MAIN(argc, argv);
 }
 
 /* Sends standard output and error to /dev/null; gives back what they were. */
@@ -55,22 +59,19 @@ static inline void speak(const int saved[2])
 static inline void fail_everywhere(const char *const *words, bool all_after,
                                    void (*after)(void))
 {
-    for (size_t nth = 1;; nth++) {
+    struct every_allocation each = {.all_after = all_after};
+    while (every_allocation_next(&each)) {
         int saved[2];
         silence(saved);
-        af_mem_fail_nth(nth, all_after);
+        every_allocation_begin(&each);
         int code = run_command(words);
-        bool reached = af_mem_request_count() >= nth;
-        af_mem_fail_nth(0, false);
+        every_allocation_end(&each);
         speak(saved);
-        if (!reached) {
+        if (!each.failed)
             assert_true(code == AF_EXIT_YES || code == AF_EXIT_NO);
-            assert_true(nth > 1);
-            return;
-        }
-        if (code != AF_EXIT_WORLD)
-            fail_msg("'%s': request %zu: exit code %d", words[1], nth, code);
-        if (after != NULL)
+        else if (code != AF_EXIT_WORLD)
+            fail_msg("'%s': allocation %zu failed: exit code %d", words[1], each.nth, code);
+        if (each.failed && after != NULL)
             after();
     }
 }

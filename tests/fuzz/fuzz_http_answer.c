@@ -3,7 +3,7 @@
  * for people; what comes out of both must be printable.
  */
 #include "kit/system/download.h"
-#include "kit/system/http_parts.h"
+#include "kit/system/http_answer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
  * be rows of a catalog, or be refused with a sentence.
  */
 #include "kit/catalog/catalog_rows.h"
-#include "kit/catalog/catalog_write.h"
 #include "kit/catalog/listing.h"
 
 #include <stdlib.h>

@@ -63,7 +63,7 @@ def test_a_file_of_another_package_is_not_replaced(quick_place, tmp_path):
     before = place.tree()
     done = place.run("install", make_wheel(tmp_path, name="two", files={"common.py": b"2"}))
     assert done.returncode == 3
-    assert "'common.py' is there already and belongs to another package" in done.stderr
+    assert "'common.py' already exists and belongs to another package" in done.stderr
     assert place.tree() == before
 
 

@@ -38,7 +38,7 @@ def test_no_wait_says_who_holds_it(quick_place, tmp_path):
     lock = hold(quick_place)
     done = quick_place.run("install", make_wheel(tmp_path), "--no-wait")
     assert done.returncode == 3
-    assert "the environment is held by process 1 on elsewhere" in done.stderr
+    assert "the environment is in use by process 1 on elsewhere" in done.stderr
     lock.close()
 
 

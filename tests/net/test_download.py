@@ -181,7 +181,7 @@ def test_a_cap_holds_said_or_not(server, net_try, wheel, tmp_path):
     (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n", "Git LFS pointer"),
     (b'{"message": "Not Found"}', "JSON"),
     (b"\x7fELF" + bytes(100), "does not start as a zip"),
-    (b"", "0 bytes, no wheel"), (b"PK", "2 bytes, no wheel")])
+    (b"", "0 bytes and is not a wheel"), (b"PK", "2 bytes, no wheel")])
 def test_what_is_no_wheel_is_named(server, net_try, tmp_path, content, words):
     server.files["a.whl"] = File(content)
     done = net_try("download", server.url("a.whl"), "a.whl", "-", "-")

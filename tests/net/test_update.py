@@ -191,7 +191,7 @@ def test_a_rate_limit_ends_the_asking_and_keeps_what_an_update_brought(update, s
     server.files[f"{SMALL}/1"] = limit
     server.requests.clear()
     done = update()
-    assert done.code == 3 and "limits how often" in done.err and len(server.requests) == 1
+    assert done.code == 3 and "limits the number of requests" in done.err and len(server.requests) == 1
     assert "8140 wheels" in update(command="version").out
 
 

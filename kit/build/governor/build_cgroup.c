@@ -21,7 +21,7 @@
 #include "kit/base/text.h"
 #include "kit/probe/cgroup.h"
 #include "kit/system/file.h"
-#include "kit/system/program.h"
+#include "kit/system/process.h"
 
 #define NAME "anyflash-build-"
 #define PATH_BYTES (AF_GOVERN_BUILD_CGROUP_BYTES + 64)

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "kit/base/json.h"
+#include "tests/unit/every_allocation.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -61,13 +62,12 @@ static void test_json__refuses_what_is_too_large(void **state)
 static void test_json__survives_each_failing_allocation(void **state)
 {
     (void)state;
-    enum anyflash_status status = ANYFLASH_E_NO_MEMORY;
-    for (size_t nth = 1; status != ANYFLASH_OK; nth++) {
-        af_mem_fail_nth(nth, false);
-        status = parse("{\"a\": [1, \"text\", {\"b\": null}]}", NULL);
-        af_mem_fail_nth(0, false);
-        assert_true(status == ANYFLASH_OK || status == ANYFLASH_E_NO_MEMORY);
-        assert_true(nth < 200);
+    struct every_allocation each = {.nth = 0};
+    while (every_allocation_next(&each)) {
+        every_allocation_begin(&each);
+        enum anyflash_status status = parse("{\"a\": [1, \"text\", {\"b\": null}]}", NULL);
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, NULL);
     }
 }
 

@@ -19,6 +19,7 @@
 #include "kit/build/build_steps.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
+#include "tests/unit/every_allocation.h"
 #include "tests/unit/own_folder.h"
 
 struct world {
@@ -107,25 +108,18 @@ static inline const char *world_text(struct world *world, const char *path)
 static inline void world_starve(struct world *world,
                                 enum anyflash_status (*step)(struct world *world))
 {
-    for (size_t nth = 1; nth < 5000; nth++) {
+    struct every_allocation each = {.nth = 0};
+    while (every_allocation_next(&each)) {
         struct af_arena own;
         af_arena_init(&own);
         world->build.arena = &own;
-        af_mem_fail_nth(nth, false);
+        every_allocation_begin(&each);
         enum anyflash_status status = step(world);
-        bool reached = af_mem_request_count() >= nth;
-        af_mem_fail_nth(0, false);
+        every_allocation_end(&each);
         world->build.arena = &world->arena;
         af_arena_release(&own);
-        if (!reached) {
-            assert_int_equal(status, ANYFLASH_OK);
-            return;
-        }
-        if (status != ANYFLASH_E_NO_MEMORY)
-            fail_msg("allocation %zu failed, and the status is %d: %s", nth, (int)status,
-                     world->err.message);
+        every_allocation_check(&each, status, &world->err);
     }
-    fail_msg("it never ends");
 }
 
 #endif

@@ -4,7 +4,7 @@
  */
 #include "build_world.h"
 
-#include "kit/system/hash_file.h"
+#include "kit/system/file.h"
 
 /* An archive of flash-attn and the lock that names it, as an earlier build left them. */
 static void keep_sources(struct world *world, const char *sha256)

@@ -13,6 +13,7 @@
 #include "kit/base/json.h"
 #include "kit/base/text.h"
 #include "kit/build/matrix.h"
+#include "tests/unit/every_allocation.h"
 
 static struct af_tables tables;
 
@@ -98,20 +99,18 @@ static void test_targets__are_those_of_the_toolkit(void **state)
 static void test_matrix__survives_lack_of_memory(void **state)
 {
     (void)state;
-    for (size_t nth = 1;; nth++) {
+    struct every_allocation each = {.nth = 0};
+    while (every_allocation_next(&each)) {
         struct af_arena arena;
         struct af_matrix matrix = {0};
         af_arena_init(&arena);
-        af_mem_fail_nth(nth, false);
+        every_allocation_begin(&each);
         enum anyflash_status status =
             make(&arena, "torch=2.9,2.15", "python=3.10,3.12", "arch=80,90", &matrix);
-        bool reached = af_mem_request_count() >= nth;
-        af_mem_fail_nth(0, false);
-        assert_int_equal(status, reached ? ANYFLASH_E_NO_MEMORY : ANYFLASH_OK);
-        assert_true(!reached || matrix.jobs == NULL);
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, NULL);
+        assert_true(!each.failed || matrix.jobs == NULL);
         af_arena_release(&arena);
-        if (!reached)
-            return;
     }
 }
 

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "kit/build/build.h"
+#include "tests/unit/every_allocation.h"
 
 /* A machine with a system toolkit, and a build on it. */
 struct world {
@@ -252,15 +253,15 @@ static void test_place__survives_lack_of_memory(void **state)
     struct world world;
     (void)state;
     begin(&world);
-    for (size_t nth = 1;; nth++) {
+    struct every_allocation each = {.nth = 0};
+    while (every_allocation_next(&each)) {
         struct af_build_place place = {0};
-        af_mem_fail_nth(nth, false);
+        every_allocation_begin(&each);
         enum anyflash_status status = af_build_find_place(&world.build, &place, NULL);
-        bool reached = af_mem_request_count() >= nth;
-        af_mem_fail_nth(0, false);
-        assert_int_equal(status, reached ? ANYFLASH_E_NO_MEMORY : ANYFLASH_OK);
-        if (!reached)
-            break;
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, NULL);
+        if (!each.failed)
+            continue;
         assert_null(place.folder);
         af_arena_release(&world.arena);
         af_arena_init(&world.arena);

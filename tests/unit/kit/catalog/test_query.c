@@ -178,7 +178,6 @@ static void test_query__versions(void **state)
     size_t all = find(state, "version=2.8 package=flash_attn")->count;
     assert_true(all > one);
     assert_int_equal(find(state, "version>=2.8 version<2.9 package=flash_attn")->count, all);
-    assert_int_equal(find(state, "version~=2.8.0 package=flash_attn")->count, all);
 }
 
 static void test_query__sources(void **state)
@@ -236,29 +235,19 @@ static void test_query__says_which_word_is_wrong(void **state)
                                "platform, package, version, source, sm, glibc, gpu");
     assert_refused("=12", "no such key");
     assert_refused("cuda=", "the value is missing");
-    assert_refused("cuda=twelve", "no number");
-    assert_refused("cuda=1.2.3.4", "no number");
-    assert_refused("cuda=99999999999999999999", "no number");
+    assert_refused("cuda=twelve", "not a number");
+    assert_refused("cuda=1.2.3.4", "not a number");
+    assert_refused("cuda=99999999999999999999", "not a number");
     assert_refused("python>=3.9", "takes = and != only");
-    assert_refused("torch~=2.9", "only version takes ~=");
-    assert_refused("python=three", "no Python");
+    assert_refused("torch==2.9", "not a number");
+    assert_refused("python=three", "not a Python");
     assert_refused("abi=maybe", "true, false, unknown");
-    assert_refused("sm=hopper", "no GPU");
-    assert_refused("version=new", "no version");
-    assert_refused("version>=2.8,<3", "no version");
+    assert_refused("sm=hopper", "not a GPU");
+    assert_refused("version=new", "not a version");
+    assert_refused("version>=2.8,<3", "not a version");
     assert_refused("torch!2.9", "operators are");
     assert_refused("", "empty");
     assert_refused("\x1b[31m=1", "\\x1b");
-}
-
-static void test_query__keys_are_listed_with_help(void **state)
-{
-    size_t count = 0;
-    (void)state;
-    for (; af_query_key(count) != NULL; count++)
-        assert_non_null(af_query_key_help(count));
-    assert_int_equal(count, 11);
-    assert_null(af_query_key_help(count));
 }
 
 static void test_query__every_failed_allocation_is_reported(void **state)
@@ -302,7 +291,6 @@ int main(void)
         cmocka_unit_test(test_query__free_words_are_in_the_name),
         cmocka_unit_test(test_query__package_by_package_newest_first_then_official),
         cmocka_unit_test(test_query__says_which_word_is_wrong),
-        cmocka_unit_test(test_query__keys_are_listed_with_help),
         cmocka_unit_test(test_query__every_failed_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, load, unload);

@@ -47,7 +47,7 @@ static const char *found(const char *groups)
                      ANYFLASH_OK);
     for (size_t i = 0; i < patient.count; i++)
         af_text_format(&ids, "%s%s", i > 0 ? " " : "",
-                       af_cause_text_id(patient.findings[i].cause));
+                       af_reason_text_id(patient.findings[i].cause));
     const char *copy = af_arena_text(&patient.arena, af_text_get(&ids));
     af_text_release(&ids);
     return copy;
@@ -264,7 +264,7 @@ static void test_next__a_broken_driver_comes_before_the_plan(void **state)
         af_doctor_next(&patient.machine, &patient.decision, patient.findings, patient.count);
     patient.decision.possible = false;
     assert_int_equal(next.kind, AF_NEXT_FINDING);
-    assert_int_equal(next.finding->cause, AF_CAUSE_DRIVER_MISSING);
+    assert_int_equal(next.finding->cause, AF_REASON_DRIVER_MISSING);
 }
 
 static void test_next__a_good_install_needs_nothing(void **state)
@@ -292,11 +292,11 @@ static void test_next__a_bad_install_leads_to_the_plan(void **state)
 static void test_causes__have_unique_ids_and_texts(void **state)
 {
     (void)state;
-    for (int i = 0; i < AF_CAUSE_COUNT; i++) {
-        enum af_cause_id cause = AF_CAUSE_COUNT;
-        assert_true(af_cause_parse(af_cause_text_id((enum af_cause_id)i), &cause));
+    for (int i = 0; i < AF_REASON_COUNT; i++) {
+        enum af_reason_id cause = AF_REASON_COUNT;
+        assert_true(af_reason_parse(af_reason_text_id((enum af_reason_id)i), &cause));
         assert_int_equal((int)cause, i);
-        assert_true(strlen(af_cause_message((enum af_cause_id)i)) > 10);
+        assert_true(strlen(af_reason_finding((enum af_reason_id)i)) > 10);
     }
 }
 

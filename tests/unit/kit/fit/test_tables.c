@@ -7,6 +7,7 @@
 #include "kit/catalog/tables.h"
 #include "kit/fit/reason.h"
 #include "kit/formats/version.h"
+#include "tests/unit/every_allocation.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -240,19 +241,19 @@ static void test_traps__nightly_rows_cover_the_releases_that_used_them(void **st
 
 static void test_tables__every_failed_allocation_is_reported(void **state)
 {
-    bool reached = true;
     (void)state;
-    for (size_t nth = 1; reached; nth += nth < 200 ? 1 : 97) {
+    struct every_allocation each = {.nth = 0};
+    while (every_allocation_next(&each)) {
         struct af_tables tables = {.date = "untouched"};
-        af_mem_fail_nth(nth, false);
+        every_allocation_begin(&each);
         enum anyflash_status status = af_tables_load(&tables, NULL);
-        reached = af_mem_request_count() >= nth;
-        af_mem_fail_nth(0, false);
-        assert_int_equal(status, reached ? ANYFLASH_E_NO_MEMORY : ANYFLASH_OK);
-        if (reached)
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, NULL);
+        if (each.failed)
             assert_string_equal(tables.date, "untouched");
         else
             af_tables_release(&tables);
+        each.nth += each.nth < 200 ? 0 : 96;
     }
 }
 

@@ -12,6 +12,7 @@
 
 #include "kit/formats/elf.h"
 #include "tests/unit/compile_library.h"
+#include "tests/unit/every_allocation.h"
 #include "tests/unit/kit/binary_file.h"
 #include "tests/unit/own_folder.h"
 
@@ -288,23 +289,20 @@ static void test_binary__every_changed_byte_is_harmless(void **state)
 static void test_binary__every_failed_allocation_is_reported(void **state)
 {
     (void)state;
-    bool failed = true;
-    for (size_t nth = 1; failed && nth < 2000; nth++) {
+    struct every_allocation each = {.all_after = true};
+    while (every_allocation_next(&each)) {
         struct af_arena work;
         struct af_binary binary = {.name = "untouched"};
         af_arena_init(&work);
-        af_mem_fail_nth(nth, true);
+        every_allocation_begin(&each);
         enum anyflash_status status =
             af_binary_read(&work, extension_bytes, "ext.so", &binary, NULL);
-        af_mem_fail_nth(0, false);
-        failed = status != ANYFLASH_OK;
-        if (failed) {
-            assert_int_equal(status, ANYFLASH_E_NO_MEMORY);
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, NULL);
+        if (each.failed)
             assert_string_equal(binary.name, "untouched");
-        }
         af_arena_release(&work);
     }
-    assert_false(failed);
 }
 
 static void test_binary__refuses_what_is_no_library(void **state)

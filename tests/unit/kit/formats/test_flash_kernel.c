@@ -6,6 +6,7 @@
 #include "kit/formats/flash_kernel.h"
 #include "kit/system/file.h"
 #include "kit/system/file_source.h"
+#include "tests/unit/every_allocation.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -216,7 +217,8 @@ static void test_flash_kernel__every_truncation_of_a_cubin_is_survived(void **st
 static void test_flash_kernel__survives_every_failing_allocation(void **state)
 {
     (void)state;
-    for (size_t nth = 1; nth < 1000; nth++) {
+    struct every_allocation each = {.all_after = true};
+    while (every_allocation_next(&each)) {
         struct af_arena arena;
         struct af_source source;
         struct af_gpu_code code;
@@ -224,21 +226,16 @@ static void test_flash_kernel__survives_every_failing_allocation(void **state)
         af_arena_init(&arena);
         assert_int_equal(af_file_source_open(DATA "linked.so", &source, NULL), ANYFLASH_OK);
         assert_int_equal(af_gpu_code_read(&arena, &source, &code, NULL), ANYFLASH_OK);
-        af_mem_fail_nth(nth, true);
+        every_allocation_begin(&each);
         enum anyflash_status status =
             af_flash_kernels_read(&arena, &source, &code, &kernels, NULL);
-        bool was_enough = af_mem_request_count() < nth;
-        af_mem_fail_nth(0, false);
+        every_allocation_end(&each);
         af_source_close(&source);
         af_arena_release(&arena);
-        if (was_enough) {
-            assert_int_equal(status, ANYFLASH_OK);
-            return;
-        }
-        assert_int_equal(status, ANYFLASH_E_NO_MEMORY);
-        assert_int_equal(kernels.kernel_count, 77);
+        every_allocation_check(&each, status, NULL);
+        if (each.failed)
+            assert_int_equal(kernels.kernel_count, 77);
     }
-    fail_msg("an allocation fails for ever");
 }
 
 int main(void)

@@ -4,6 +4,7 @@
  */
 #include "kit/base/text.h"
 #include "kit/formats/toml.h"
+#include "tests/unit/every_allocation.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -390,17 +391,15 @@ static enum anyflash_status edit_much(struct af_arena *arena)
 static void test_toml__survives_lack_of_memory_anywhere(void **state)
 {
     (void)state;
-    for (size_t nth = 1;; nth++) {
+    struct every_allocation each = {.nth = 0};
+    while (every_allocation_next(&each)) {
         struct af_arena arena;
         af_arena_init(&arena);
-        af_mem_fail_nth(nth, false);
+        every_allocation_begin(&each);
         enum anyflash_status status = edit_much(&arena);
-        bool reached = af_mem_request_count() >= nth;
-        af_mem_fail_nth(0, false);
+        every_allocation_end(&each);
         af_arena_release(&arena);
-        assert_int_equal(status, reached ? ANYFLASH_E_NO_MEMORY : ANYFLASH_OK);
-        if (!reached)
-            return;
+        every_allocation_check(&each, status, NULL);
     }
 }
 

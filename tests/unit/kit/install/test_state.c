@@ -20,6 +20,7 @@
 #include "kit/install/swap.h"
 #include "kit/system/database.h"
 #include "kit/system/state_facts.h"
+#include "tests/unit/every_allocation.h"
 
 #define SHA "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -337,19 +338,18 @@ static void test_state__survives_every_lack_of_memory(void **unused)
     struct anyflash_error err = {0};
     (void)unused;
     /* Every request of the first, then ever larger steps: the later ones are alike. */
-    for (size_t nth = 1; nth < 100000; nth += 1 + nth / 40) {
-        af_mem_fail_nth(nth, nth % 2 == 0);
+    struct every_allocation each = {.nth = 0};
+    while (every_allocation_next(&each)) {
+        each.all_after = each.nth % 2 == 0;
+        every_allocation_begin(&each);
         enum anyflash_status status = use_everything(&err);
-        size_t asked = af_mem_request_count();
-        af_mem_fail_nth(0, false);
+        every_allocation_end(&each);
         if (status != ANYFLASH_OK && status != ANYFLASH_E_NO_MEMORY)
-            fail_msg("request %zu: %s", nth, err.message);
+            fail_msg("request %zu: %s", each.nth, err.message);
         assert_int_equal(use_everything(&err), ANYFLASH_OK); /* nothing is broken for later */
         remove_file();
-        if (asked < nth)
-            return;
+        each.nth += each.nth / 40;
     }
-    fail_msg("no end");
 }
 
 int main(void)

@@ -11,6 +11,7 @@
 
 #include "kit/base/json.h"
 #include "kit/machine/machine.h"
+#include "tests/unit/every_allocation.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -240,25 +241,22 @@ static void test_record__every_failed_allocation_is_reported(void **state)
     (void)state;
     const char *text = "{\"remark\":\"r\",\"gpus\":[{\"sm\":\"8.9\"},{}],"
                        "\"torch\":{\"gpu_targets\":[\"a\"]},\"platform\":{\"os\":null}}";
-    size_t nth = 0;
-    enum anyflash_status status;
-    do {
+    struct every_allocation each = {.all_after = true, .at_least = 5};
+    while (every_allocation_next(&each)) {
         struct af_machine machine;
         struct af_text out = {0};
         af_machine_init(&machine, "test", "not said");
-        af_mem_fail_nth(++nth, true);
-        status = parse(&machine, text);
+        every_allocation_begin(&each);
+        enum anyflash_status status = parse(&machine, text);
         if (status == ANYFLASH_OK)
             status = af_machine_write(&machine, &out, NULL);
         else
             assert_int_equal(machine.gpus.count, 0);
-        af_mem_fail_nth(0, false);
-        assert_true(status == ANYFLASH_OK || status == ANYFLASH_E_NO_MEMORY);
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, NULL);
         af_text_release(&out);
         af_machine_release(&machine);
-    } while (status != ANYFLASH_OK && nth < 10000);
-    assert_true(nth > 5);
-    assert_int_equal(status, ANYFLASH_OK);
+    }
 }
 
 int main(void)

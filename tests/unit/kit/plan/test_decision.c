@@ -6,6 +6,7 @@
 
 #include "kit/catalog/tables.h"
 #include "kit/plan/decide.h"
+#include "tests/unit/every_allocation.h"
 
 #define LINUX "os=linux arch=x86_64 glibc=2.35 "
 #define GPU "sm=8.9 driver=580.65.06 "
@@ -379,18 +380,18 @@ static void survive(const char *words)
     struct anyflash_error err;
     struct af_machine machine;
     struct af_decision decision;
-    enum anyflash_status status = ANYFLASH_E_NO_MEMORY;
     machine_of(&machine, words);
     const struct af_machine *machines[] = {&machine};
-    for (size_t nth = table_allocations(); status != ANYFLASH_OK; nth++) {
+    struct every_allocation each = {.nth = table_allocations() - 1};
+    while (every_allocation_next(&each)) {
         memset(&decision, 0x5a, sizeof decision);
-        af_mem_fail_nth(nth, false);
-        status = af_plan_decide(&catalog, machines, 1, NULL, &decision, &err);
-        af_mem_fail_nth(0, false);
-        if (status == ANYFLASH_OK)
-            break;
-        assert_int_equal(status, ANYFLASH_E_NO_MEMORY);
-        assert_int_equal(decision.recommended, 0x5a5a5a5a);
+        every_allocation_begin(&each);
+        enum anyflash_status status =
+            af_plan_decide(&catalog, machines, 1, NULL, &decision, &err);
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, &err);
+        if (each.failed)
+            assert_int_equal(decision.recommended, 0x5a5a5a5a);
     }
     af_decision_release(&decision);
     af_machine_release(&machine);

@@ -6,6 +6,7 @@
 
 #include "engine/base/mem.h"
 #include "kit/plan/decide.h"
+#include "tests/unit/every_allocation.h"
 
 #define HERE "os=linux arch=x86_64 glibc=2.35 sm=8.9 driver=580.65.06 python=3.13 "
 #define MADE_FOR_25                                                                            \
@@ -219,16 +220,16 @@ static void test_known__survives_each_failed_allocation(void **state)
     machine_of(&machine, HERE TORCH_24);
     const struct af_machine *machines[] = {&machine};
     const struct af_fit_options options = {.known = &known, .known_count = 1};
-    enum anyflash_status status = ANYFLASH_E_NO_MEMORY;
-    for (size_t nth = 1; status != ANYFLASH_OK; nth++) {
+    struct every_allocation each = {.nth = 0};
+    while (every_allocation_next(&each)) {
         struct af_decision decision;
-        af_mem_fail_nth(nth, false);
-        status = af_plan_decide(&catalog, machines, 1, &options, &decision, NULL);
-        af_mem_fail_nth(0, false);
-        if (status == ANYFLASH_OK)
+        every_allocation_begin(&each);
+        enum anyflash_status status =
+            af_plan_decide(&catalog, machines, 1, &options, &decision, NULL);
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, NULL);
+        if (!each.failed)
             af_decision_release(&decision);
-        else
-            assert_int_equal(status, ANYFLASH_E_NO_MEMORY);
     }
     af_machine_release(&machine);
 }

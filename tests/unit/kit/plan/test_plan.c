@@ -5,6 +5,7 @@
 
 #include "kit/plan/decide.h"
 #include "kit/plan/plan.h"
+#include "tests/unit/every_allocation.h"
 
 #define LINUX "os=linux arch=x86_64 glibc=2.35 "
 #define GPU "sm=8.9 driver=580.65.06 "
@@ -182,16 +183,16 @@ static void test_plan__survives_each_failed_allocation(void **state)
     struct af_machine machine;
     struct af_decision decision;
     struct af_plan plan;
-    enum anyflash_status status = ANYFLASH_E_NO_MEMORY;
     (void)state;
     machine_of(&machine, LINUX GPU "python=3.11 torch=2.8.0+cpu uv=0.13.8");
     const struct af_machine *machines[] = {&machine};
     assert_int_equal(af_plan_decide(&catalog, machines, 1, NULL, &decision, &err), ANYFLASH_OK);
-    for (size_t nth = 1; status != ANYFLASH_OK; nth++) {
-        af_mem_fail_nth(nth, false);
-        status = af_plan_make(&decision, machines, 1, &plan, &err);
-        af_mem_fail_nth(0, false);
-        assert_true(status == ANYFLASH_OK || status == ANYFLASH_E_NO_MEMORY);
+    struct every_allocation each = {.nth = 0};
+    while (every_allocation_next(&each)) {
+        every_allocation_begin(&each);
+        enum anyflash_status status = af_plan_make(&decision, machines, 1, &plan, &err);
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, &err);
     }
     af_plan_release(&plan);
     af_decision_release(&decision);

@@ -9,6 +9,7 @@
 #include "kit/catalog/catalog_rows.h"
 #include "kit/probe/catalog_file.h"
 #include "kit/system/file.h"
+#include "tests/unit/every_allocation.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -339,19 +340,17 @@ static void test_catalog__one_without_rows_packs_and_unpacks(void **state)
 static void test_catalog__every_failed_allocation_is_reported(void **state)
 {
     (void)state;
-    for (size_t nth = 1;; nth++) {
+    struct every_allocation each = {.nth = 0};
+    while (every_allocation_next(&each)) {
         struct af_catalog catalog = {.name = "untouched"};
-        af_mem_fail_nth(nth, false);
+        every_allocation_begin(&each);
         enum anyflash_status status = af_catalog_load_embedded(&catalog, NULL);
-        bool reached = af_mem_request_count() >= nth;
-        af_mem_fail_nth(0, false);
-        if (status == ANYFLASH_OK) {
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, NULL);
+        if (each.failed)
+            assert_string_equal(catalog.name, "untouched");
+        else
             af_catalog_release(&catalog);
-            assert_false(reached);
-            return;
-        }
-        assert_int_equal(status, ANYFLASH_E_NO_MEMORY);
-        assert_string_equal(catalog.name, "untouched");
     }
 }
 
@@ -360,16 +359,12 @@ static void test_catalog__every_failed_allocation_of_rows_is_reported(void **sta
     static const char rows[] =
         GOOD_ROW "{\"torch\":\"2.8\",\"sm\":[\"8.0\",\"9.0\"]," GOOD_ROW_TAIL;
     (void)state;
-    for (size_t nth = 1;; nth++) {
-        af_mem_fail_nth(nth, true);
+    struct every_allocation each = {.all_after = true};
+    while (every_allocation_next(&each)) {
+        every_allocation_begin(&each);
         enum anyflash_status status = read_rows(rows, NULL);
-        bool reached = af_mem_request_count() >= nth;
-        af_mem_fail_nth(0, false);
-        if (!reached) {
-            assert_int_equal(status, ANYFLASH_OK);
-            return;
-        }
-        assert_int_equal(status, ANYFLASH_E_NO_MEMORY);
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, NULL);
     }
 }
 

@@ -2,6 +2,7 @@
  * test_packages.c: installed packages that matter, from folders made of files.
  */
 #include "fake.h"
+#include "tests/unit/every_allocation.h"
 
 #define SITE "/venv/lib/python3.12/site-packages"
 #define INFO SITE "/flash_attn-2.8.3.dist-info"
@@ -278,22 +279,20 @@ static void test_packages__unknown_folders_make_the_list_unknown(void **state)
 static void test_packages__lack_of_memory_shows_in_the_arena(void **state)
 {
     struct fake fake;
-    size_t nth = 0;
-    bool failed = true;
     (void)state;
     fake_start(&fake);
     make_flash_attn(&fake);
     fake_file(&fake, INFO "/uv_build.json", "{\"extra_build_requires\":[]}");
-    while (failed && ++nth < 3000) {
+    struct every_allocation each = {.nth = 0};
+    while (every_allocation_next(&each)) {
         af_machine_release(&fake.machine);
         fake_probe_reset(&fake);
         set_site(&fake);
-        af_mem_fail_nth(nth, false);
+        every_allocation_begin(&each);
         af_probe_packages(&fake.probe);
-        failed = af_mem_request_count() >= nth;
-        af_mem_fail_nth(0, false);
-        if (failed && !fake.machine.arena.failed)
-            fail_msg("request %zu of memory was lost", nth);
+        every_allocation_end(&each);
+        if (each.failed && !fake.machine.arena.failed)
+            fail_msg("request %zu of memory was lost", each.nth);
     }
     assert_int_equal(fake.machine.packages.count, 1);
     fake_end(&fake);

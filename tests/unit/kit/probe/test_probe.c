@@ -10,6 +10,7 @@
 
 #include "kit/base/json.h"
 #include "kit/probe/probe.h"
+#include "tests/unit/every_allocation.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,16 +59,16 @@ static void test_probe__lack_of_memory_is_reported_and_nothing_is_left_running(v
 {
     (void)state;
     struct af_probe_options options = {.gpu_limit_ms = 20000};
-    for (size_t nth = 1; nth < 20000; nth += 1 + nth / 32) {
+    struct every_allocation each = {.all_after = true};
+    while (every_allocation_next(&each)) {
         struct af_machine machine;
         af_machine_init(&machine, "this machine", "not looked at");
-        af_mem_fail_nth(nth, true);
+        every_allocation_begin(&each);
         enum anyflash_status status = af_probe_machine(&machine, &options, &problem);
-        af_mem_fail_nth(0, false);
+        every_allocation_end(&each);
         af_machine_release(&machine);
-        if (status == ANYFLASH_OK)
-            return;
-        assert_int_equal(status, ANYFLASH_E_NO_MEMORY);
+        every_allocation_check(&each, status, &problem);
+        each.nth += each.nth / 32; /* every one of the first, then larger steps */
     }
 }
 

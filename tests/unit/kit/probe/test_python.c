@@ -3,6 +3,7 @@
  * files, sound and broken ones.
  */
 #include "fake.h"
+#include "tests/unit/every_allocation.h"
 
 #define SYSCONFIG(flags, minor)                                                                \
     "# system configuration\nbuild_time_vars = {'ABIFLAGS': '" flags "',\n"                    \
@@ -446,22 +447,20 @@ static void test_python__debug_build_is_seen_by_its_only_sysconfig_file(void **s
 static void test_python__every_lack_of_memory_is_reported(void **state)
 {
     struct fake fake;
-    size_t nth = 0;
-    bool failed = true;
     (void)state;
     fake_start(&fake);
     make_python(&fake);
     make_venv(&fake, "/venv");
     fake_file(&fake, "/opt/python/lib/python3.13/build-details.json", "{\"abi\":{}}");
     fake_variable(&fake, "VIRTUAL_ENV=/venv");
-    while (failed && ++nth < 3000) {
+    struct every_allocation each = {.nth = 0};
+    while (every_allocation_next(&each)) {
         af_machine_release(&fake.machine);
         fake_probe_reset(&fake);
-        af_mem_fail_nth(nth, false);
+        every_allocation_begin(&each);
         enum anyflash_status status = af_probe_python(&fake.probe, NULL);
-        failed = af_mem_request_count() >= nth;
-        af_mem_fail_nth(0, false);
-        assert_int_equal(status, failed ? ANYFLASH_E_NO_MEMORY : ANYFLASH_OK);
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, NULL);
     }
     fake_end(&fake);
 }

@@ -2,6 +2,7 @@
  * test_torch.c: the torch probe on package folders made of tiny files.
  */
 #include "fake.h"
+#include "tests/unit/every_allocation.h"
 
 #define SITE "/venv/lib/python3.12/site-packages"
 #define VERSION_PY                                                                             \
@@ -233,20 +234,18 @@ static void test_torch__not_installed_is_absent_and_unknown_site_is_unknown(void
 static void test_torch__lack_of_memory_shows_in_the_arena(void **state)
 {
     struct fake fake;
-    size_t nth = 0;
-    bool failed = true;
     (void)state;
     fake_start(&fake);
     make_torch(&fake, VERSION_PY);
-    while (failed && ++nth < 2000) {
+    struct every_allocation each = {.nth = 0};
+    while (every_allocation_next(&each)) {
         af_machine_release(&fake.machine);
         fake_probe_reset(&fake);
         set_site(&fake);
-        af_mem_fail_nth(nth, false);
+        every_allocation_begin(&each);
         af_probe_torch(&fake.probe);
-        failed = af_mem_request_count() >= nth;
-        af_mem_fail_nth(0, false);
-        if (failed)
+        every_allocation_end(&each);
+        if (each.failed)
             assert_true(fake.machine.arena.failed);
     }
     assert_fact(fake.machine.torch.version, "2.8.0+cu128");

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "kit/proof/symbol_needs.h"
+#include "kit/proof/dating.h"
 
 static struct af_arena arena;
 static struct af_tables tables;

@@ -21,8 +21,8 @@
 #include "kit/proof/wheel_facts.h"
 #include "kit/system/database.h"
 #include "kit/system/file.h"
-#include "kit/system/json_file.h"
 #include "kit/system/state_facts.h"
+#include "tests/unit/every_allocation.h"
 #include "tests/unit/kit/binary_file.h"
 
 #define SHA "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -444,12 +444,13 @@ static void test_facts__survive_every_lack_of_memory(void **unused)
     (void)unused;
     struct af_facts facts = read_facts("linked.so");
     const char *path = write_file("a.so", "one");
-    bool reached = true;
-    for (size_t nth = 1; reached; nth++) {
+    struct every_allocation each = {.nth = 0};
+    while (every_allocation_next(&each)) {
+        each.all_after = each.nth % 2 == 0;
         struct af_arena own;
         struct af_state *state = open_state(AF_STATE_FACTS);
         af_arena_init(&own);
-        af_mem_fail_nth(nth, nth % 2 == 0);
+        every_allocation_begin(&each);
         struct af_place place = af_place_of_file(&own, path);
         const char *hash =
             place.identity == NULL ? NULL : af_place_hash(&own, &place, "small.so");
@@ -460,11 +461,10 @@ static void test_facts__survive_every_lack_of_memory(void **unused)
             af_state_facts_commit(state);
         }
         bool found = af_facts_find(state, path, &own, &known);
-        reached = af_mem_request_count() >= nth;
-        af_mem_fail_nth(0, false);
+        every_allocation_end(&each);
         if (found && known.is_whole)
             assert_same(&known.libraries[0].facts, &facts);
-        assert_true(found || reached);
+        assert_true(found || each.failed);
         af_state_close(state);
         af_arena_release(&own);
     }

@@ -19,6 +19,7 @@
 #include "kit/proof/inspect_target.h"
 #include "kit/system/database.h"
 #include "kit/system/file.h"
+#include "tests/unit/every_allocation.h"
 #include "tests/unit/kit/formats/zip_build.h"
 
 #define CORPUS AF_TEST_DATA "/fuzz/corpus/fuzz_binary/"
@@ -181,11 +182,11 @@ static void test_target__believes_no_name(void **unused)
     write_wheel("other-2.0-cp311-cp311-linux_x86_64.whl", metadata, "demo/small.so,,7\n");
     struct af_inspect_target target =
         open_target("other-2.0-cp311-cp311-linux_x86_64.whl", NULL);
-    assert_int_equal(target.wheel->lies.count, 4);
+    assert_int_equal(target.wheel->contradictions.count, 4);
     assert_string_equal(target.wheel->stated_torch, "2.8.0");
     af_inspect_target_close(&target);
     target = open_target(WHEEL, NULL);
-    assert_int_equal(target.wheel->lies.count, 0);
+    assert_int_equal(target.wheel->contradictions.count, 0);
     af_inspect_target_close(&target);
 }
 
@@ -250,18 +251,18 @@ static void lack_memory(const char *name, bool with_state)
 {
     struct anyflash_error err = {0};
     const char *path = path_of(name);
-    bool reached = true;
-    for (size_t nth = 1; reached; nth++) {
-        if (nth % 2 == 0)
+    struct every_allocation each = {.nth = 0};
+    while (every_allocation_next(&each)) {
+        each.all_after = each.nth % 4 < 2;
+        if (each.nth % 2 == 0)
             unlink(path_of("state/state.db"));
-        af_mem_fail_nth(nth, nth % 4 < 2);
+        every_allocation_begin(&each);
         enum anyflash_status status = use_everything(path, with_state, &err);
-        reached = af_mem_request_count() >= nth;
-        af_mem_fail_nth(0, false);
+        every_allocation_end(&each);
         if (status != ANYFLASH_OK && status != ANYFLASH_E_NO_MEMORY)
-            fail_msg("request %zu: %s", nth, err.message);
-        if (!with_state && reached && status == ANYFLASH_OK)
-            fail_msg("request %zu went unnoticed", nth);
+            fail_msg("request %zu: %s", each.nth, err.message);
+        if (!with_state && each.failed && status == ANYFLASH_OK)
+            fail_msg("request %zu went unnoticed", each.nth);
     }
 }
 

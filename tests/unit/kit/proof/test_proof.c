@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/compile_library.h"
+#include "tests/unit/every_allocation.h"
 #include "tests/unit/kit/binary_file.h"
 #include "tests/unit/own_folder.h"
 
@@ -371,16 +372,16 @@ static void test_proof__survives_every_failed_allocation(void **state)
     static const char *const wants[] = {CHECK_FAIL_NEW, "PyLong_FromLong", OTHER, NULL};
     struct af_proof proof;
     struct af_binary binary;
-    bool failed = true;
     (void)state;
     prove(wants, with_torch(), NULL, &proof);
     const char *path = path_of("pkg/ext.cpython-312-x86_64-linux-gnu.so");
-    for (size_t nth = 1; failed && nth < 5000; nth++) {
+    struct every_allocation each = {.all_after = true};
+    while (every_allocation_next(&each)) {
         struct af_arena work;
         struct af_scope other;
         struct af_load load;
         af_arena_init(&work);
-        af_mem_fail_nth(nth, true);
+        every_allocation_begin(&each);
         enum anyflash_status status = af_scope_installed(&machine, &other, NULL);
         if (status == ANYFLASH_OK)
             status = read_binary_file(&work, path, &binary, NULL);
@@ -393,14 +394,11 @@ static void test_proof__survives_every_failed_allocation(void **state)
                                              .tables = &tables};
         if (status == ANYFLASH_OK)
             status = af_proof_make(&question, &work, &proof, NULL);
-        af_mem_fail_nth(0, false);
-        failed = status != ANYFLASH_OK;
-        if (failed)
-            assert_int_equal(status, ANYFLASH_E_NO_MEMORY);
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, NULL);
         af_scope_release(&other);
         af_arena_release(&work);
     }
-    assert_false(failed);
 }
 
 int main(void)

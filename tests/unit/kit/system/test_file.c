@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/unit/every_allocation.h"
 #include "tests/unit/own_folder.h"
 
 struct place {
@@ -145,17 +146,17 @@ static void test_read__survives_each_failing_allocation(void **state)
 {
     struct place *place = *state;
     const char *path = put(place, "a", "hello");
-    enum anyflash_status status = ANYFLASH_E_NO_MEMORY;
-    for (size_t nth = 1; status != ANYFLASH_OK; nth++) {
+    struct every_allocation each = {.nth = 0};
+    while (every_allocation_next(&each)) {
         struct af_arena arena;
         struct af_span content;
         af_arena_init(&arena);
-        af_mem_fail_nth(nth, false);
-        status = af_file_read(&arena, path, 100, &content, NULL);
-        af_mem_fail_nth(0, false);
-        assert_true(status == ANYFLASH_OK || status == ANYFLASH_E_NO_MEMORY);
+        every_allocation_begin(&each);
+        enum anyflash_status status = af_file_read(&arena, path, 100, &content, NULL);
+        every_allocation_end(&each);
+        every_allocation_check(&each, status, NULL);
         af_arena_release(&arena);
-        assert_true(nth < 10);
+        assert_true(each.nth < 10);
     }
 }
 

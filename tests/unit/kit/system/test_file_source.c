@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
+#include "kit/system/file.h"
 #include "kit/system/file_source.h"
-#include "kit/system/hash_file.h"
 #include "tests/unit/own_folder.h"
 
 static char path[OWN_FOLDER_BYTES + 8];

@@ -1,0 +1,276 @@
+/*
+ * table.c: the report as a table within the columns of the terminal, at most 96.
+ */
+#include "bench/report.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define FACT_INDENT 11
+#define COLUMNS 96
+#define COLUMNS_MIN 60
+#define PARAGRAPH_BYTES 600
+
+static int columns_of_output(void)
+{
+    struct winsize size;
+    if (isatty(STDOUT_FILENO) != 1 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 ||
+        size.ws_col == 0 || size.ws_col >= COLUMNS)
+        return COLUMNS;
+    return size.ws_col < COLUMNS_MIN ? COLUMNS_MIN : size.ws_col;
+}
+
+/* `label` and words of a formatted text, wrapped and indented by `indent` columns. */
+static AF_PRINTF(4, 5) void add_wrapped(struct af_text *out, int indent, const char *label,
+                                        const char *format, ...)
+{
+    char text[PARAGRAPH_BYTES];
+    const int columns = columns_of_output();
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    af_text_format(out, "%-*s", indent, label);
+    int at = indent;
+    for (const char *word = text; *word != '\0';) {
+        int len = (int)strcspn(word, " ");
+        if (at > indent && at + 1 + len > columns) {
+            af_text_format(out, "\n%*s", indent, "");
+            at = indent;
+        } else if (at > indent) {
+            af_text_add(out, " ");
+            at++;
+        }
+        af_text_add_n(out, word, (size_t)len);
+        at += len;
+        word += len + (word[len] == ' ');
+    }
+    af_text_add(out, "\n");
+}
+
+static void add_facts(const struct af_bench_report *report, struct af_text *out)
+{
+    const struct af_bench_facts *facts = &report->facts;
+    add_wrapped(out, FACT_INDENT, "machine", "%s, %s%s%s", facts->cpu, facts->features,
+                facts->caches[0] != '\0' ? ", " : "", facts->caches);
+    add_wrapped(out, FACT_INDENT, "runs on", "%d of %d cores, %s", facts->threads, facts->cores,
+                facts->os);
+    add_wrapped(out, FACT_INDENT, "built by", "%s", facts->compiler);
+    for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->python != NULL; i++) {
+        const struct af_bench_peer *peer = &report->peers[i];
+        add_wrapped(out, FACT_INDENT, i == 0 ? "peers" : "", "%s %s", peer->name,
+                    peer->version != NULL   ? peer->version
+                    : peer->absence != NULL ? peer->absence
+                                            : "not there");
+    }
+}
+
+static bool is_memory(const struct af_bench_line *line)
+{
+    return line->row->operation == AF_BENCH_MEMORY;
+}
+
+static bool is_there(const struct af_bench_report *report, size_t peer)
+{
+    return report->python != NULL && report->peers[peer].version != NULL;
+}
+
+/* "forward", "forward, AVX2 level". */
+static void add_group(const struct af_bench_case *row, struct af_text *out)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%s%s", af_bench_operation_text(row->operation),
+             row->level == ANYFLASH_CPU_ALL ? "" : ", AVX2 level");
+    af_text_format(out, "\n%-27s", text);
+}
+
+static void add_heading(const struct af_bench_case *row, struct af_text *out)
+{
+    add_group(row, out);
+    if (row->operation == AF_BENCH_MEMORY)
+        af_text_format(out, " %14s %14s\n", "scratch MiB", "growth MiB");
+    else
+        af_text_format(out, " %9s %9s %6s %8s %7s  %s\n", "median ms", "min ms", "spread",
+                       af_bench_reads(row) ? "GB/s" : "GFLOP/s",
+                       row->operation == AF_BENCH_CALL ? "over us" : "roof", "kernel");
+}
+
+/* Three or four digits, whatever the size. */
+static void add_ms(struct af_text *out, double ms)
+{
+    af_text_format(out, " %9.*f", ms < 0.1 ? 5 : ms < 10 ? 3 : ms < 100 ? 2 : 1, ms);
+}
+
+/* The part of a kernel's name that operation and type do not say: after "__". */
+static const char *level_and_tile(const char *kernel)
+{
+    const char *at = strstr(kernel, "__");
+    return at != NULL ? at + 2 : kernel;
+}
+
+static void add_shape(const struct af_bench_line *line, struct af_text *out)
+{
+    char shape[AF_BENCH_NAME_BYTES];
+    af_bench_shape(line->row, shape);
+    af_text_format(out, "  %-25s", shape);
+}
+
+static void add_memory(const struct af_bench_line *line, struct af_text *out)
+{
+    const struct af_bench_memory *memory = &line->memory;
+    add_shape(line, out);
+    af_text_format(out, " %14.2f", memory->scratch_bytes / (1 << 20));
+    if (memory->peak_bytes < 0)
+        af_text_format(out, " %14s\n", "unknown");
+    else
+        af_text_format(out, " %14.2f\n", memory->peak_bytes / (1 << 20));
+}
+
+static void add_line(const struct af_bench_line *line, struct af_text *out)
+{
+    add_shape(line, out);
+    add_ms(out, af_bench_line_ms(line));
+    add_ms(out, af_bench_samples_at(&line->timing.ms, 0));
+    af_text_format(out, " %4.0f %% %8.1f", af_bench_samples_spread(&line->timing.ms) * 100,
+                   af_bench_line_rate(line));
+    if (line->row->operation == AF_BENCH_CALL)
+        af_text_format(out, " %7.2f", af_bench_line_overhead_us(line));
+    else
+        af_text_format(out, " %5.0f %%", af_bench_line_part(line) * 100);
+    af_text_format(out, "  %s\n", level_and_tile(line->timing.kernel));
+}
+
+/* Columns of a peer: room for its name and for "differs". */
+static int peer_width(const struct af_bench_report *report, size_t peer)
+{
+    return (int)fmax(8, (double)strlen(report->peers[peer].name));
+}
+
+static void add_peers_heading(const struct af_bench_report *report,
+                              const struct af_bench_case *row, struct af_text *out)
+{
+    add_group(row, out);
+    for (size_t i = 0; i < AF_BENCH_PEER_COUNT; i++)
+        if (is_there(report, i))
+            af_text_format(out, " %*s", peer_width(report, i), report->peers[i].name);
+    af_text_format(out, " %8s\n", "best");
+}
+
+/* A ratio, a star where the peer computed in another type, or why there is none. */
+static void add_peer(const struct af_bench_report *report, const struct af_bench_line *line,
+                     size_t i, struct af_text *out)
+{
+    const struct af_bench_peer_timing *peer = &line->peers[i];
+    double ratio = af_bench_line_ratio(line, i);
+    char text[32] = "-";
+    if (ratio > 0 && !af_bench_peer_agrees(line->row, peer->difference))
+        snprintf(text, sizeof text, "differs");
+    else if (ratio > 0)
+        snprintf(text, sizeof text, "%s%.*fx",
+                 af_equal(peer->dtype, af_bench_dtype_text(line->row)) ? "" : "*",
+                 ratio < 100 ? 2 : 0, ratio);
+    af_text_format(out, " %*s", peer_width(report, i), text);
+}
+
+static void add_peers_line(const struct af_bench_report *report,
+                           const struct af_bench_line *line, struct af_text *out)
+{
+    double best = af_bench_line_best_ratio(line);
+    add_shape(line, out);
+    for (size_t i = 0; i < AF_BENCH_PEER_COUNT; i++)
+        if (is_there(report, i))
+            add_peer(report, line, i, out);
+    if (best > 0)
+        af_text_format(out, " %7.2fx\n", best);
+    else
+        af_text_format(out, " %8s\n", "-");
+}
+
+static void add_peers(const struct af_bench_report *report, struct af_text *out)
+{
+    af_text_add(out, "\n");
+    add_wrapped(out, 0, "", "How many times as long the peers take on the same inputs");
+    for (size_t i = 0; i < report->count; i++) {
+        const struct af_bench_line *line = &report->lines[i];
+        if (!af_bench_has_peers(line->row))
+            continue;
+        if (af_bench_starts_group(report, i))
+            add_peers_heading(report, line->row, out);
+        add_peers_line(report, line, out);
+    }
+}
+
+static bool any_peer(const struct af_bench_report *report)
+{
+    for (size_t i = 0; i < AF_BENCH_PEER_COUNT; i++)
+        if (is_there(report, i))
+            return true;
+    return false;
+}
+
+static bool any_of(const struct af_bench_report *report, enum af_bench_operation operation)
+{
+    for (size_t i = 0; i < report->count; i++)
+        if (report->lines[i].row->operation == operation)
+            return true;
+    return false;
+}
+
+static void add_peers_note(const struct af_bench_report *report, struct af_text *out)
+{
+    double difference = 0;
+    for (size_t i = 0; i < report->count; i++)
+        for (size_t p = 0; p < AF_BENCH_PEER_COUNT; p++)
+            if (af_bench_peer_agrees(report->lines[i].row,
+                                     report->lines[i].peers[p].difference))
+                difference = fmax(difference, report->lines[i].peers[p].difference);
+    add_wrapped(out, 2, "",
+                "best: the fastest of them. *: it computed in another type, - : not done by "
+                "it, differs: its results are not the engine's. All others' are, at most "
+                "%.1e of the largest apart.",
+                difference);
+}
+
+/* What the table's words mean; the reader needs no manual. */
+static void add_notes(const struct af_bench_report *report, struct af_text *out)
+{
+    af_text_add(out, "\n");
+    add_wrapped(
+        out, 2, "",
+        "roof: the part that was reached of multiply-adds in registers (%s, and %s for "
+        "bf16; those of the level where a level is named), for decode of a plain read of "
+        "the same keys and values, measured around each sample. spread: width of the "
+        "middle half.",
+        report->facts.roof_f32, report->facts.roof_bf16);
+    if (any_of(report, AF_BENCH_CALL))
+        add_wrapped(out, 2, "",
+                    "over us: microseconds beyond a plain read of the keys and values by one "
+                    "thread; with one key that is the whole call.");
+    if (any_of(report, AF_BENCH_MEMORY))
+        add_wrapped(out, 2, "",
+                    "memory: beyond the tensors, for each thread: what the engine announces, "
+                    "and by how much the process grew during the call.");
+    if (any_peer(report))
+        add_peers_note(report, out);
+}
+
+void af_bench_table(const struct af_bench_report *report, struct af_text *out)
+{
+    add_facts(report, out);
+    for (size_t i = 0; i < report->count; i++) {
+        const struct af_bench_line *line = &report->lines[i];
+        if (af_bench_starts_group(report, i))
+            add_heading(line->row, out);
+        if (is_memory(line))
+            add_memory(line, out);
+        else
+            add_line(line, out);
+    }
+    if (any_peer(report))
+        add_peers(report, out);
+    add_notes(report, out);
+}

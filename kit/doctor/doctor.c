@@ -1,0 +1,149 @@
+/*
+ * doctor.c: runs every rule, puts the worst findings first, and chooses the one next
+ * step: what keeps every CUDA program or every install from working comes first,
+ * then the plan; a flash-attn that nothing speaks against is left alone.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "kit/doctor/doctor.h"
+#include "kit/doctor/rules.h"
+
+#define DETAIL_BYTES 1200
+
+typedef void rule_function(struct af_examination *examination);
+
+/* In the order in which findings of one severity are read. */
+static rule_function *const rules[] = {
+    af_examine_source_tree,       /* what Python really imports */
+    af_examine_shim,              /* or stands anyflash in for it */
+    af_examine_installed_files,   /* is it complete */
+    af_examine_installed_torch,   /* is it for this torch, by its own files */
+    af_examine_installed_wheel,   /* is it for this machine, by the catalog */
+    af_examine_other_generations, /* or is it another FlashAttention */
+    af_examine_driver,
+    af_examine_devices,
+    af_examine_torch,
+    af_examine_double_installs,
+    af_examine_peers,
+    af_examine_environment,
+    af_examine_variables,
+    af_examine_project,
+    af_examine_building,
+};
+
+void af_examination_add(struct af_examination *examination, enum af_reason_id cause,
+                        const char *format, ...)
+{
+    char text[DETAIL_BYTES];
+    va_list arguments;
+    if (examination->count == AF_FINDINGS_MAX)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    struct af_finding *finding = &examination->findings[examination->count++];
+    finding->cause = cause;
+    finding->detail = af_arena_text(examination->arena, text);
+    finding->hint = af_reason_finding_hint(cause);
+}
+
+void af_examination_hint(struct af_examination *examination, const char *hint)
+{
+    if (examination->count > 0)
+        examination->findings[examination->count - 1].hint = hint;
+}
+
+const char *af_examination_variable(const struct af_examination *examination, const char *name)
+{
+    const struct af_variable_rows *variables = &examination->machine->variables;
+    for (size_t i = 0; i < variables->count; i++)
+        if (af_fact_is(&variables->rows[i].name, name))
+            return af_fact_text_or(&variables->rows[i].value, NULL);
+    return NULL;
+}
+
+/* Stable: findings of one severity stay in the order of the rules. */
+static void sort_by_severity(struct af_finding *findings, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        struct af_finding moved = findings[i];
+        size_t at = i;
+        for (; at > 0 &&
+               af_reason_severity(findings[at - 1].cause) > af_reason_severity(moved.cause);
+             at--)
+            findings[at] = findings[at - 1];
+        findings[at] = moved;
+    }
+}
+
+enum anyflash_status af_doctor_examine(const struct af_catalog *catalog,
+                                       const struct af_machine *machine,
+                                       const struct af_decision *decision,
+                                       struct af_arena *arena,
+                                       const struct af_finding **findings_out,
+                                       size_t *count_out, struct anyflash_error *err)
+{
+    struct af_examination examination = {
+        .catalog = catalog,
+        .machine = machine,
+        .decision = decision,
+        .arena = arena,
+        .findings = af_arena_array(arena, AF_FINDINGS_MAX, sizeof(struct af_finding)),
+        .err = err,
+    };
+    if (examination.findings == NULL)
+        return af_fail_memory(err);
+    for (size_t i = 0; i < AF_COUNT(rules) && examination.status == ANYFLASH_OK; i++)
+        rules[i](&examination);
+    if (examination.status != ANYFLASH_OK)
+        return examination.status;
+    if (arena->failed)
+        return af_fail_memory(err);
+    sort_by_severity(examination.findings, examination.count);
+    *findings_out = examination.findings;
+    *count_out = examination.count;
+    return ANYFLASH_OK;
+}
+
+/* Installing is useless, or refused, until this is put right. */
+static bool comes_first(enum af_reason_id cause)
+{
+    switch (cause) {
+    case AF_REASON_SOURCE_TREE:
+    case AF_REASON_DRIVER_MISSING:
+    case AF_REASON_DRIVER_MISMATCH:
+    case AF_REASON_DRIVER:
+    case AF_REASON_GPU_HIDDEN:
+    case AF_REASON_TORCH_OTHER_GPU:
+    case AF_REASON_TWO_TORCH:
+    case AF_REASON_MANAGED:
+    case AF_REASON_READ_ONLY:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The finding says that the installed flash-attn should not stay as it is. */
+static bool speaks_against_installed(enum af_reason_id cause)
+{
+    return cause == AF_REASON_ORIGIN_UNKNOWN || cause == AF_REASON_PEER_WINDOW ||
+           cause == AF_REASON_TWO_INSTALLS || af_reason_severity(cause) == AF_SEVERITY_BROKEN;
+}
+
+struct af_next af_doctor_next(const struct af_machine *machine,
+                              const struct af_decision *decision,
+                              const struct af_finding *findings, size_t count)
+{
+    bool is_installed =
+        af_machine_flash_attn(machine) != NULL && machine->torch.version.state == AF_FACT_KNOWN;
+    for (size_t i = 0; i < count; i++) {
+        if (comes_first(findings[i].cause))
+            return (struct af_next){AF_NEXT_FINDING, &findings[i]};
+        is_installed = is_installed && !speaks_against_installed(findings[i].cause);
+    }
+    if (is_installed)
+        return (struct af_next){AF_NEXT_NOTHING, NULL};
+    return (struct af_next){decision->possible ? AF_NEXT_PLAN : AF_NEXT_NO_WAY, NULL};
+}

@@ -1,0 +1,310 @@
+/*
+ * rules_platform.c: rules about the file itself, its tags against platform and
+ * interpreter, and the libraries, driver and packages around it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "kit/base/text.h"
+#include "kit/fit/gpu_targets.h"
+#include "kit/fit/verdict.h"
+
+/*
+ * Rules about the file itself: can it be had and installed at
+ * all, is it for this kind of GPU, and what a reader should know about it.
+ */
+
+void af_rule_file(struct af_fit_wheel_check *check)
+{
+    const struct af_catalog_wheel *wheel = check->wheel;
+    const struct af_view *view = check->view;
+    if (!wheel->valid_name)
+        af_fit_wheel_check_add_reason(check, AF_REASON_INVALID_NAME, "rename it first");
+    if (wheel->url == NULL)
+        af_fit_wheel_check_add_reason(check, AF_REASON_NO_ADDRESS, "%s", wheel->source);
+    if (check->fit->options->version == NULL && wheel->version[1] == '.' &&
+        wheel->version[0] < '2')
+        af_fit_wheel_check_add_reason(check, AF_REASON_FLASH_ATTN_OLD, "wheel: %s",
+                                      wheel->version);
+    bool rocm_here = view->amd || view->torch.rocm;
+    if (wheel->rocm && !rocm_here)
+        af_fit_wheel_check_add_reason(check, AF_REASON_MACHINE_ROCM, "made for ROCm");
+    if (!wheel->rocm && rocm_here && !af_fit_wheel_is_pure(wheel))
+        af_fit_wheel_check_add_reason(
+            check, AF_REASON_MACHINE_ROCM, "%s; the wheel is made for CUDA",
+            view->torch.rocm ? view->torch.text : "the GPU here is AMD's");
+}
+
+static void note_installed(struct af_fit_wheel_check *check)
+{
+    const struct af_package *own = af_view_package(check->view, "flash-attn");
+    const char *origin = own == NULL ? NULL : af_fact_text_or(&own->origin, NULL);
+    if (check->wheel->url != NULL && af_equal(origin, check->wheel->url))
+        af_fit_wheel_check_add_reason(check, AF_REASON_ALREADY_INSTALLED, "%s",
+                                      own->origin.source);
+    if (strcmp(check->wheel->package, "flash_attn") == 0 &&
+        af_view_package(check->view, "flash-attn-4") != NULL)
+        af_fit_wheel_check_add_reason(check, AF_REASON_FA4_NAMESPACE, "%s", "");
+}
+
+/* Which note a trap stands for; AF_REASON_COUNT: another rule speaks for it. */
+static enum af_reason_id note_of(const struct af_trap *trap)
+{
+    enum af_reason_id id;
+    if (trap->effect != AF_TRAP_NOTE && trap->effect != AF_TRAP_ABI)
+        return AF_REASON_COUNT;
+    if (strcmp(trap->reason, "mislabelled-wheel") == 0)
+        return AF_REASON_LABEL_UNTRUE;
+    if (!af_reason_parse(trap->reason, &id) || af_reason_effect(id) != AF_REASON_NOTE)
+        return AF_REASON_COUNT;
+    return id;
+}
+
+void af_rule_traps(struct af_fit_wheel_check *check)
+{
+    const struct af_tables *tables = check->fit->tables;
+    note_installed(check);
+    if (!check->wheel->listed)
+        af_fit_wheel_check_add_reason(check, AF_REASON_DERIVED, "%s", check->wheel->source);
+    if (check->arena == NULL)
+        return; /* notes do not change the answer */
+    for (size_t i = 0; i < tables->trap_count; i++) {
+        enum af_reason_id id = note_of(&tables->traps[i]);
+        bool spoken = id == AF_REASON_METADATA || id == AF_REASON_LOCAL_ORDER; /* its message */
+        if (id != AF_REASON_COUNT && af_trap_matches(&tables->traps[i], check->wheel))
+            af_fit_wheel_check_add_reason(check, id, "%s",
+                                          spoken ? "" : tables->traps[i].detail);
+    }
+}
+
+/*
+ * The tags of a wheel's name against platform and interpreter.
+ *
+ * Where the interpreter's own list of platform tags is known it decides, as it
+ * does for installers; else the tag is read. On musl nothing loads: published
+ * wheels are linked to glibc, though "linux_x86_64" does not say so.
+ * Source: PEP 425, PEP 513, PEP 571, PEP 599, PEP 600.
+ */
+
+static const struct {
+    const char *start;
+    int glibc_minor;
+} legacy[] = {{"manylinux1_", 5}, {"manylinux2010_", 12}, {"manylinux2014_", 17}};
+
+/* The glibc 2.N that a manylinux tag promises to need at most; -1 for another tag. */
+static int manylinux_glibc(const char *tag)
+{
+    struct af_dotted minor;
+    for (size_t i = 0; i < AF_COUNT(legacy); i++) {
+        if (af_starts_with(tag, legacy[i].start))
+            return legacy[i].glibc_minor;
+    }
+    bool perennial = af_starts_with(tag, "manylinux_2_") &&
+                     af_dotted_parse(tag + strlen("manylinux_2_"), &minor);
+    return perennial ? minor.part[0] : -1;
+}
+
+static enum af_answer linux_tag(const struct af_view *view, const char *tag)
+{
+    int need = manylinux_glibc(tag);
+    if (need < 0 && !af_starts_with(tag, "linux_"))
+        return AF_NO;
+    if (view->arch == NULL)
+        return AF_UNKNOWN;
+    if (!af_ends_with(tag, view->arch))
+        return AF_NO;
+    if (need < 0)
+        return AF_YES;
+    if (view->glibc.count == 0)
+        return AF_YES; /* the glibc rule asks for it */
+    return af_dotted_compare(&view->glibc, &(struct af_dotted){{2, need}, 2}) >= 0 ? AF_YES
+                                                                                   : AF_NO;
+}
+
+static enum af_answer tag_answer(const struct af_view *view, const char *tag)
+{
+    if (strcmp(tag, "any") == 0)
+        return AF_YES;
+    if (view->os == NULL)
+        return AF_UNKNOWN;
+    if (strcmp(view->os, "linux") == 0)
+        return linux_tag(view, tag);
+    if (strcmp(view->os, "windows") != 0 || !af_starts_with(tag, "win_"))
+        return AF_NO;
+    if (view->arch == NULL)
+        return AF_UNKNOWN;
+    return view->platform != NULL && strcmp(tag, view->platform) == 0 ? AF_YES : AF_NO;
+}
+
+/* The best answer of a compressed set "manylinux_2_24_x86_64.manylinux_2_28_x86_64". */
+static enum af_answer set_answer(const struct af_view *view, const char *tags)
+{
+    enum af_answer best = AF_NO;
+    const char *at = tags;
+    while (*at != '\0' && best != AF_YES) {
+        char tag[80];
+        size_t len = strcspn(at, ".");
+        snprintf(tag, sizeof tag, "%.*s", (int)(len < 79 ? len : 79), at);
+        enum af_answer answer = tag_answer(view, tag);
+        best = answer == AF_NO ? best : answer;
+        at += len + (at[len] == '.' ? 1 : 0);
+    }
+    return best;
+}
+
+static enum af_answer platform_answer(const struct af_view *view, const char *tags)
+{
+    if (view->interpreter.platform_count > 0)
+        return af_tags_platform_accepted(&view->interpreter, tags) ? AF_YES : AF_NO;
+    return set_answer(view, tags);
+}
+
+void af_rule_platform(struct af_fit_wheel_check *check)
+{
+    const struct af_view *view = check->view;
+    const char *tags = check->wheel->platform;
+    if (check->platform != tags) {
+        check->platform = tags;
+        check->platform_answer = platform_answer(view, tags);
+    }
+    if (view->musl && !af_fit_wheel_is_pure(check->wheel))
+        af_fit_wheel_check_add_reason(check, AF_REASON_PLATFORM_TAG,
+                                      "wheel: glibc, here: musl");
+    else if (check->platform_answer == AF_NO)
+        af_fit_wheel_check_add_reason(check, AF_REASON_PLATFORM_TAG, "wheel: %s, here: %s %s",
+                                      tags, view->os == NULL ? "other tags" : view->os,
+                                      view->arch == NULL ? "" : view->arch);
+    else if (check->platform_answer == AF_UNKNOWN)
+        af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_PLATFORM, "wheel: %s", tags);
+}
+
+static bool python_accepted(const struct af_view *view, const struct af_catalog_wheel *wheel)
+{
+    if (wheel->python_minor >= 0 && wheel->python_minor != view->interpreter.minor &&
+        !af_starts_with(wheel->abi, "abi3"))
+        return false; /* what the next line would find, at less cost */
+    return af_tags_python_accepted(&view->interpreter, wheel->python, wheel->abi);
+}
+
+void af_rule_python(struct af_fit_wheel_check *check)
+{
+    const struct af_view *view = check->view;
+    const struct af_catalog_wheel *wheel = check->wheel;
+    if (!view->cpython)
+        af_fit_wheel_check_add_reason(
+            check, AF_REASON_PYTHON_NOT_CPYTHON, "here: %s",
+            af_fact_text_or(&view->machine->python.implementation, "another"));
+    else if (!view->python_known)
+        af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_PYTHON, "wheel: %s-%s",
+                                      wheel->python, wheel->abi);
+    else if (!python_accepted(view, wheel))
+        af_fit_wheel_check_add_reason(check, AF_REASON_PYTHON_TAG,
+                                      "wheel: %s-%s, here: Python %s", wheel->python,
+                                      wheel->abi, view->python_text);
+}
+
+/*
+ * What the wheel needs around it: glibc and libstdc++, a driver
+ * that serves its CUDA, and packages that accept its version.
+ */
+
+/* The oldest libstdc++ that wheels from Ubuntu 20.04 and newer were seen to need. */
+static const struct af_dotted glibcxx_seen = {{3, 4, 26}, 3};
+
+/* Whether the torch that is here needs as much glibc itself, so that it is there. */
+static bool torch_needs_as_much(const struct af_view *view, const struct af_dotted *need)
+{
+    struct af_dotted own;
+    const struct af_catalog_torch_variant *variant = view->torch.variant;
+    return variant != NULL && af_dotted_parse(variant->glibc_min, &own) &&
+           af_dotted_compare(&own, need) >= 0;
+}
+
+static void need_glibc(struct af_fit_wheel_check *check, const struct af_dotted *need)
+{
+    const struct af_view *view = check->view;
+    const struct af_catalog_wheel *wheel = check->wheel;
+    bool bound = af_equal(wheel->glibc_basis, "build_image_upper_bound");
+    if (view->glibc.count == 0) {
+        if (!torch_needs_as_much(view, need))
+            af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_GLIBC, "wheel: glibc %s%s",
+                                          wheel->glibc_min, bound ? " or less" : "");
+        return;
+    }
+    if (af_dotted_compare(&view->glibc, need) >= 0)
+        return;
+    af_fit_wheel_check_add_reason(check, bound ? AF_REASON_GLIBC_MAYBE : AF_REASON_GLIBC,
+                                  "wheel: glibc %s%s, here: %d.%d", wheel->glibc_min,
+                                  bound ? " where it was built" : "", view->glibc.part[0],
+                                  view->glibc.part[1]);
+}
+
+void af_rule_system(struct af_fit_wheel_check *check)
+{
+    const struct af_catalog_wheel *wheel = check->wheel;
+    struct af_dotted need;
+    struct af_dotted glibcxx;
+    const char *here = af_fact_text_or(&check->view->machine->platform.glibcxx, NULL);
+    if (!af_dotted_parse(wheel->glibc_min, &need))
+        return;
+    need_glibc(check, &need);
+    if (here != NULL && af_starts_with(here, "GLIBCXX_"))
+        here += strlen("GLIBCXX_");
+    if (af_dotted_parse(here, &glibcxx) && !af_equal(wheel->glibc_basis, "platform_tag") &&
+        af_dotted_compare(&glibcxx, &glibcxx_seen) < 0)
+        af_fit_wheel_check_add_reason(
+            check, AF_REASON_LIBSTDCXX,
+            "here: GLIBCXX_%s; such wheels were seen to need GLIBCXX_3.4.26", here);
+}
+
+void af_rule_driver(struct af_fit_wheel_check *check)
+{
+    const struct af_view *view = check->view;
+    int major = af_fit_wheel_cuda_major(check->wheel);
+    const char *need;
+    if (view->gpu == AF_FACT_KNOWN &&
+        af_driver_serves(view, check->fit->tables, major, &need) == AF_NO)
+        af_fit_wheel_check_add_reason(
+            check, AF_REASON_DRIVER, "CUDA %d needs driver %s or newer, here: %s", major, need,
+            view->driver_text == NULL ? "of another CUDA" : view->driver_text);
+}
+
+/* Whether `fact`, when known, lies on the wanted side of `version`. */
+static bool within(const struct af_fact *fact, const struct af_version *version, int side)
+{
+    struct af_version bound;
+    const char *text = af_fact_text_or(fact, NULL);
+    if (text == NULL || !af_version_parse(text, strlen(text), &bound))
+        return true;
+    int order = af_version_compare_public(&bound, version);
+    return order == 0 || order == side;
+}
+
+static void ask_peer(struct af_fit_wheel_check *check, const struct af_package *peer,
+                     const struct af_version *version)
+{
+    const char *needs = af_fact_text_or(&peer->needs_flash_attn, "");
+    const char *name = af_fact_text_or(&peer->name, "a package");
+    const char *peer_version = af_fact_text_or(&peer->version, "");
+    if (!within(&peer->flash_attn_min, version, -1) ||
+        !within(&peer->flash_attn_max, version, 1))
+        af_fit_wheel_check_add_reason(
+            check, AF_REASON_PEER_WINDOW, "%s %s takes %s to %s, wheel: %s", name, peer_version,
+            af_fact_text_or(&peer->flash_attn_min, "any"),
+            af_fact_text_or(&peer->flash_attn_max, "any"), check->wheel->version);
+    else if (needs[0] != '\0' && af_specifier_contains(needs, version) == AF_NO)
+        af_fit_wheel_check_add_reason(check, AF_REASON_PEER_WINDOW,
+                                      "%s %s needs flash-attn %s, wheel: %s", name,
+                                      peer_version, needs, check->wheel->version);
+}
+
+void af_rule_peers(struct af_fit_wheel_check *check)
+{
+    const struct af_machine *machine = check->view->machine;
+    struct af_version version;
+    if (strcmp(check->wheel->package, "flash_attn") != 0 ||
+        !af_version_parse(check->wheel->version, strlen(check->wheel->version), &version))
+        return;
+    for (size_t i = 0; i < machine->packages.count; i++)
+        ask_peer(check, &machine->packages.rows[i], &version);
+}

@@ -1,0 +1,324 @@
+/*
+ * package.c: facts of one installed package: the limits on flash-attn's version in
+ * the code of packages that use it; the small files beside METADATA; and for
+ * flash-attn its RECORD, which its files are checked against. An installation that
+ * was killed half-way looks complete to every installer; only RECORD shows it.
+ */
+#include "kit/probe/package.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "kit/base/text.h"
+#include "kit/formats/metadata.h"
+#include "kit/system/file.h"
+
+#define CODE_BYTES_MAX (1u * 1024u * 1024u)
+#define VALUE_BYTES 48
+
+/*
+ * Where the limits stand. `section` narrows the search to the text from there
+ * to the next function; `open_end` in the text means that the upper limit
+ * itself is refused. Texts of 2024 to 2026 (xformers 0.0.28 to 0.0.35,
+ * transformer_engine 1.13 to 2.20, transformers 4.4x to 5.23).
+ */
+static const struct window {
+    const char *package;
+    const char *file;
+    const char *section;
+    const char *min_key;
+    const char *max_key;
+    const char *open_end;
+} windows[] = {
+    {"xformers", "xformers/ops/fmha/flash.py", NULL,
+     "FLASH_VER_MIN = ", "FLASH_VER_LAST = ", NULL},
+    {"transformer-engine",
+     "transformer_engine/pytorch/attention/dot_product_attention/utils.py", NULL,
+     "version_required = ", "max_version = ", "version < FlashAttentionUtils.max_version"},
+    {"transformer-engine", "transformer_engine/pytorch/attention.py", NULL,
+     "_flash_attn_version_required = ", "_flash_attn_max_version = ", NULL},
+    {"transformers", "transformers/utils/import_utils.py", "def is_flash_attn_2_available(",
+     ">= version.parse(", NULL, NULL},
+};
+
+/* The bytes after `key` where it begins a word, or NULL. */
+static const char *find_key(struct af_span text, const char *key)
+{
+    const char *at = text.data;
+    const char *end = text.data + text.len;
+    size_t len = strlen(key);
+    while (text.len > 0 && (at = memmem(at, (size_t)(end - at), key, len)) != NULL) {
+        bool begins = at == text.data || !(isalnum((unsigned char)at[-1]) || at[-1] == '_');
+        at += len;
+        if (begins)
+            return at;
+    }
+    return NULL;
+}
+
+/* (2, 7, 1) as "2.7.1", or the first quoted text of the line. */
+static bool read_value(const char *at, const char *end, char value[VALUE_BYTES])
+{
+    size_t len = 0;
+    const char *stop = memchr(at, '\n', (size_t)(end - at));
+    stop = stop == NULL ? end : stop;
+    char close = ')';
+    if (at < stop && *at == '(' && at + 1 < stop && isdigit((unsigned char)at[1])) {
+        at++;
+    } else {
+        while (at < stop && *at != '"' && *at != '\'')
+            at++;
+        if (at == stop)
+            return false;
+        close = *at++;
+    }
+    for (; at < stop && *at != close; at++) {
+        if (*at == ' ')
+            continue;
+        if (len + 1 >= VALUE_BYTES ||
+            !(isalnum((unsigned char)*at) || strchr(".,+", *at) != NULL))
+            return false;
+        value[len++] = *at == ',' ? '.' : *at;
+    }
+    value[len] = '\0';
+    return at < stop && len > 0 && isdigit((unsigned char)value[0]);
+}
+
+/* From the section's start to the next function. */
+static struct af_span narrow(struct af_span text, const char *section)
+{
+    static const char next[] = "\ndef ";
+    const char *start =
+        text.len == 0 ? NULL : memmem(text.data, text.len, section, strlen(section));
+    if (start == NULL)
+        return (struct af_span){NULL, 0};
+    size_t len = text.len - (size_t)(start - text.data);
+    const char *end = memmem(start, len, next, sizeof next - 1);
+    return (struct af_span){start, end == NULL ? len : (size_t)(end - start)};
+}
+
+static void set_limit(const struct af_probe *probe, struct af_span text, const char *key,
+                      const char *ending, const char *path, struct af_fact *fact)
+{
+    char value[VALUE_BYTES];
+    const char *at = key == NULL ? NULL : find_key(text, key);
+    if (key == NULL)
+        af_fact_absent(probe->arena, fact, path);
+    else if (at == NULL || !read_value(at, text.data + text.len, value))
+        af_fact_unknown(probe->arena, fact, "'%s' has no '%s' of a known shape", path, key);
+    else
+        af_fact_text(probe->arena, fact, af_arena_format(probe->arena, "%s%s", value, ending),
+                     path);
+}
+
+static void read_window(const struct af_probe *probe, struct af_package *package,
+                        const struct window *window, const char *path)
+{
+    struct anyflash_error err = {0};
+    struct af_arena scratch;
+    struct af_span text;
+    af_arena_init(&scratch);
+    if (af_file_read(&scratch, path, CODE_BYTES_MAX, &text, &err) != ANYFLASH_OK) {
+        af_fact_unknown(probe->arena, &package->flash_attn_min, "%s", err.message);
+        af_fact_unknown(probe->arena, &package->flash_attn_max, "%s", err.message);
+        probe->arena->failed = probe->arena->failed || scratch.failed;
+        af_arena_release(&scratch);
+        return;
+    }
+    /* "before 2.8.4" is "up to 2.8.4.dev0", because no release is below that. */
+    bool open = window->open_end != NULL &&
+                memmem(text.data, text.len, window->open_end, strlen(window->open_end)) != NULL;
+    if (window->section != NULL)
+        text = narrow(text, window->section);
+    set_limit(probe, text, window->min_key, "", path, &package->flash_attn_min);
+    set_limit(probe, text, window->max_key, open ? ".dev0" : "", path,
+              &package->flash_attn_max);
+    af_arena_release(&scratch);
+}
+
+void af_probe_package_read_window(const struct af_probe *probe, struct af_package *package,
+                                  const char *name, const char *site)
+{
+    af_fact_absent(probe->arena, &package->flash_attn_min, "no check of flash-attn's version");
+    af_fact_absent(probe->arena, &package->flash_attn_max, "no check of flash-attn's version");
+    for (size_t i = 0; i < AF_COUNT(windows); i++) {
+        if (strcmp(windows[i].package, name) != 0)
+            continue;
+        const char *path = af_path_join(probe->arena, site, windows[i].file);
+        if (path == NULL || !af_file_exists(path))
+            continue;
+        read_window(probe, package, &windows[i], path);
+        return;
+    }
+}
+
+#define SMALL_BYTES_MAX (64u * 1024u)
+#define RECORD_BYTES_MAX (8u * 1024u * 1024u)
+#define RECORD_LINES_MAX 20000u
+#define EXTENSIONS_MAX 16u
+#define MISSING_MAX 8u
+
+bool af_probe_package_is_flash_attn(const char *name)
+{
+    static const char *const names[] = {"flash-attn", "flash-attn-3", "flash-attn-4",
+                                        "flash-attn4", "flashattn-hopper"};
+    for (size_t i = 0; i < AF_COUNT(names); i++) {
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Reads info/file. A file that is not there makes `fact` absent, an unreadable
+ * one unknown; false in both cases.
+ */
+static bool read_small(const struct af_probe *probe, const char *info, const char *file,
+                       struct af_fact *fact, const char **path_out, struct af_span *text_out)
+{
+    struct anyflash_error err = {0};
+    const char *path = af_path_join(probe->arena, info, file);
+    *path_out = path;
+    if (path == NULL)
+        return false;
+    enum anyflash_status status =
+        af_file_read(probe->arena, path, SMALL_BYTES_MAX, text_out, &err);
+    if (status == ANYFLASH_E_NOT_FOUND)
+        af_fact_absent(probe->arena, fact, path);
+    else if (status != ANYFLASH_OK)
+        af_fact_unknown(probe->arena, fact, "%s", err.message);
+    return status == ANYFLASH_OK;
+}
+
+static void read_installer(const struct af_probe *probe, struct af_package *package,
+                           const char *info)
+{
+    const char *path;
+    struct af_span text;
+    if (!read_small(probe, info, "INSTALLER", &package->installer, &path, &text))
+        return;
+    text = af_text_trim(text);
+    af_fact_text(probe->arena, &package->installer,
+                 af_arena_text_n(probe->arena, text.data, text.len), path);
+}
+
+static void read_wheel(const struct af_probe *probe, struct af_package *package,
+                       const char *info)
+{
+    const char *path;
+    struct af_span text;
+    struct af_header header;
+    if (!read_small(probe, info, "WHEEL", &package->wheel_tag, &path, &text)) {
+        package->purelib = package->wheel_tag;
+        return;
+    }
+    af_fact_unknown(probe->arena, &package->wheel_tag, "'%s' has no Tag", path);
+    af_fact_unknown(probe->arena, &package->purelib, "'%s' has no Root-Is-Purelib", path);
+    while (af_header_next(&text, &header)) {
+        const char *value = af_arena_text_n(probe->arena, header.value.data, header.value.len);
+        if (af_header_is(&header, "Tag") && package->wheel_tag.state != AF_FACT_KNOWN)
+            af_fact_text(probe->arena, &package->wheel_tag, value, path);
+        else if (af_header_is(&header, "Root-Is-Purelib") && value != NULL)
+            af_fact_bool(probe->arena, &package->purelib, af_equal_fold(value, "true"), path);
+    }
+}
+
+typedef enum anyflash_status parse_json(struct af_arena *arena, struct af_span bytes,
+                                        const char *name, const char **text_out,
+                                        struct anyflash_error *err);
+
+/* A fact that is one text of a JSON file. */
+static void read_json(const struct af_probe *probe, const char *info, const char *file,
+                      parse_json *parse, struct af_fact *fact)
+{
+    struct anyflash_error err = {0};
+    const char *path;
+    const char *found = NULL;
+    struct af_span text;
+    if (!read_small(probe, info, file, fact, &path, &text))
+        return;
+    if (parse(probe->arena, text, path, &found, &err) != ANYFLASH_OK)
+        af_fact_unknown(probe->arena, fact, "%s", err.message);
+    else if (found == NULL)
+        af_fact_absent(probe->arena, fact, path);
+    else
+        af_fact_text(probe->arena, fact, found, path);
+}
+
+/* What RECORD shows. */
+struct record {
+    const char *extensions[EXTENSIONS_MAX];
+    size_t extension_count;
+    char sha256[AF_FORMATS_SHA256_BYTES];
+    const char *missing[MISSING_MAX];
+    size_t missing_count;
+};
+
+static bool is_extension(const char *path)
+{
+    return af_ends_with(path, ".so") || af_ends_with(path, ".pyd");
+}
+
+static void take_line(const struct af_probe *probe, const char *site,
+                      const struct af_formats_record_line *line, struct record *record)
+{
+    char full[2 * AF_FORMATS_RECORD_PATH_BYTES];
+    if (is_extension(line->path) && record->extension_count < EXTENSIONS_MAX) {
+        if (record->extension_count == 0)
+            memcpy(record->sha256, line->sha256, sizeof record->sha256);
+        record->extensions[record->extension_count++] = af_arena_text(probe->arena, line->path);
+    }
+    int len = snprintf(full, sizeof full, "%s/%s", site, line->path);
+    if (record->missing_count < MISSING_MAX && line->path[0] != '/' && len > 0 &&
+        (size_t)len < sizeof full && !af_ends_with(line->path, ".pyc") && !af_file_exists(full))
+        record->missing[record->missing_count++] = af_arena_text(probe->arena, line->path);
+}
+
+static void set_record_unknown(const struct af_probe *probe, struct af_package *package,
+                               const char *why)
+{
+    af_fact_unknown(probe->arena, &package->extensions, "%s", why);
+    af_fact_unknown(probe->arena, &package->extension_sha256, "%s", why);
+    af_fact_unknown(probe->arena, &package->missing_files, "%s", why);
+}
+
+static void read_record(const struct af_probe *probe, struct af_package *package,
+                        const char *site, const char *info)
+{
+    struct anyflash_error err = {0};
+    struct record record = {0};
+    struct af_formats_record_line line;
+    struct af_span text;
+    const char *path = af_path_join(probe->arena, info, "RECORD");
+    if (path == NULL)
+        return;
+    if (af_file_read(probe->arena, path, RECORD_BYTES_MAX, &text, &err) != ANYFLASH_OK) {
+        set_record_unknown(probe, package, err.message);
+        return;
+    }
+    for (size_t i = 0; i < RECORD_LINES_MAX && af_formats_record_next(&text, &line); i++)
+        take_line(probe, site, &line, &record);
+    if (probe->arena->failed)
+        return;
+    af_fact_list(probe->arena, &package->extensions, record.extensions, record.extension_count,
+                 path);
+    af_fact_list(probe->arena, &package->missing_files, record.missing, record.missing_count,
+                 path);
+    if (record.sha256[0] != '\0')
+        af_fact_text(probe->arena, &package->extension_sha256, record.sha256, path);
+    else
+        af_fact_absent(probe->arena, &package->extension_sha256, path);
+}
+
+void af_probe_package_read_info(const struct af_probe *probe, struct af_package *package,
+                                const char *name, const char *site, const char *info)
+{
+    read_installer(probe, package, info);
+    read_wheel(probe, package, info);
+    read_json(probe, info, "direct_url.json", af_direct_url_parse, &package->origin);
+    read_json(probe, info, "uv_build.json", af_uv_build_torch, &package->built_for_torch);
+    if (af_probe_package_is_flash_attn(name))
+        read_record(probe, package, site, info);
+    else
+        set_record_unknown(probe, package, "RECORD is read for flash-attn only");
+}

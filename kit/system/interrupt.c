@@ -1,0 +1,33 @@
+/*
+ * interrupt.c: remembers that a signal asked the program to stop.
+ */
+#include "kit/system/interrupt.h"
+
+#include <signal.h>
+
+/* Set by the signal handler and by nothing else: signals have no context. */
+static volatile sig_atomic_t interrupted;
+
+static void note_signal(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+void af_interrupt_catch(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < AF_COUNT(numbers); i++) {
+        struct sigaction before;
+        /* No SA_RESTART: waiting calls return. The second one kills. */
+        struct sigaction action = {.sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND};
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(numbers[i], &action,
+                      NULL); /* ignored signals, as under nohup, stay ignored */
+    }
+}
+
+bool af_interrupted(void)
+{
+    return interrupted != 0;
+}

@@ -1,0 +1,22 @@
+/*
+ * interrupt.h: whether the user asked the program to stop (Ctrl-C, SIGTERM,
+ * SIGHUP). Loops and waits that take long ask af_interrupted() and then end in
+ * order.
+ */
+#ifndef AF_KIT_SYSTEM_INTERRUPT_H
+#define AF_KIT_SYSTEM_INTERRUPT_H
+
+#include "engine/base/base.h"
+
+/*
+ * From this call on, the first SIGINT, SIGTERM or SIGHUP only makes
+ * af_interrupted() true, and waiting system calls return. A second one kills as
+ * usual, which the journal of installations survives. A signal that is ignored,
+ * as under nohup, stays ignored. Call it from the main thread.
+ */
+void af_interrupt_catch(void);
+
+/* Whether one of them has arrived since af_interrupt_catch(). Safe from any thread. */
+bool af_interrupted(void);
+
+#endif
