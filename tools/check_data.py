@@ -26,9 +26,8 @@ def read_lines(name):
 
 
 def check_counts(counts):
-    stated = dict(re.findall(r"^\| (\w+\.(?:jsonl?|tsv)) \| (\d+) \|",
-                             (DATA / "README.md").read_text(),
-                             re.MULTILINE))
+    rows = re.compile(r"^\| (\w+\.(?:jsonl?|tsv)) \| (\d+) \|", re.MULTILINE)
+    stated = dict(rows.findall((DATA / "README.md").read_text()))
     for name, count in counts.items():
         if stated.get(name) != str(count):
             yield f"README.md: {name} has {count} rows, not {stated.get(name)}"

@@ -1,8 +1,10 @@
 /*
  * binary.c: facts of one extension from its bytes. Symbols, versions and needs
- * come from dynamic.h, the way the loader reads them; only the texts that
- * pybind11 and torch leave and the GPU code are looked for by section. JSON is in
- * binary_json.c.
+ * come from the tables of the dynamic loader; only the texts that pybind11 and
+ * torch leave, and GPU code, are looked for by section. An assertion of a torch
+ * header leaves the header's path and line:
+ * "... INTERNAL ASSERT FAILED at \".../torch/include/c10/core/TensorImpl.h\":1332, please
+ * ...". JSON is in stored_json.c.
  */
 #include "kit/formats/binary.h"
 

@@ -1,7 +1,8 @@
 /*
- * cubin.c: kernels by name, from a cubin's symbol table. Of a cubin that lies in
- * the file as it is, only headers, symbols and names are read; a packed one is
- * unpacked first. Called by fatbin.c and flash_families.c.
+ * cubin.c: unpacks an image (an LZ4 block, CUDA 12's default for PTX; an LZ4 frame;
+ * a zstd frame, CUDA 13's default) and reads the kernels' names from a cubin's
+ * symbol table. Of a cubin that is stored unpacked, only headers, symbols and
+ * names are read.
  */
 #include "kit/formats/cubin.h"
 

@@ -84,7 +84,7 @@ static void add_segment(struct af_dynamic *dynamic, const struct af_elf_part *pa
         (struct af_segment){part->address, part->offset, bytes};
 }
 
-/* Keeps the loaded segments; where PT_DYNAMIC lies in the file. */
+/* Keeps the loaded segments. Returns the bytes of PT_DYNAMIC. */
 static struct af_span read_segments(struct af_dynamic *dynamic)
 {
     struct af_span file = dynamic->elf.bytes;

@@ -1,10 +1,10 @@
 /*
  * elf_start.c: the tables of an extension from the first bytes of its file.
- * The dynamic section, which names them, lies behind the code, perhaps behind
- * hundreds of megabytes of GPU code; the tables lie in the first segment, in
+ * The dynamic section, which names them, is behind the code, perhaps behind
+ * hundreds of megabytes of GPU code; the tables are in the first segment, in
  * the order of GNU ld and gold: .gnu.hash, .dynsym, .dynstr, .gnu.version,
- * .gnu.version_r, relocations. Each guess is checked by the hashes that the
- * tables hold: of symbol names, and of version names.
+ * .gnu.version_r, relocations. Each guess is checked by the hashes in the tables:
+ * of symbol names, and of version names.
  */
 #include <string.h>
 

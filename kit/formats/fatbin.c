@@ -1,7 +1,11 @@
 /*
- * fatbin.c: the GPU code of a file: finds where containers lie, has them walked,
- * looks into cubins that may be empty, and sums up by target. Called by the
- * proof and by `inspect`.
+ * fatbin.c: the GPU code of a file: where containers are, their images header by
+ * header, a look into cubins that may be empty, and a summary by target.
+ *
+ * Container: u32 magic, u16 version, u16 header size, u64 bytes of all images.
+ * Image: a header of 64 bytes or more (its size is in it), then the payload; the
+ * next image follows at once, and the last ends where the container does. The
+ * layout with its sources: docs/reference/fatbin.md.
  */
 #include "kit/formats/fatbin.h"
 

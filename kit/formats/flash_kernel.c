@@ -1,6 +1,7 @@
 /*
  * flash_kernel.c: a FlashAttention kernel's mangled name, read as far as it says
- * what the kernel is for. Called by flash_families.c.
+ * what the kernel is for; and which of these kernels a library holds and where:
+ * the names of one image per container, grouped into families.
  *
  * FlashAttention 2: one function template per operation, whose first argument is
  * Flash_{fwd,bwd}_kernel_traits<head_dim, ...>, then switches: Lb0E, Lb1E.

@@ -1,6 +1,5 @@
 /*
- * metadata.c: METADATA, WHEEL, RECORD and their neighbours. Used by the
- * probes of interpreter and packages.
+ * metadata.c: METADATA, WHEEL, RECORD and the other small files of a distribution.
  */
 #include "kit/formats/metadata.h"
 

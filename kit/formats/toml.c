@@ -1,7 +1,7 @@
 /*
  * toml.c: the structure of a document: lines, headers, dotted keys, and values
- * within values, each with its place. Tokens are toml_scan.c's, edits are
- * toml_edit.c's.
+ * within values, each with its place. Tokens are read in toml_scan.c; edits are in
+ * toml_edit.c.
  */
 #include "kit/formats/toml.h"
 

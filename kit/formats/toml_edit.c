@@ -1,6 +1,6 @@
 /*
  * toml_edit.c: edits of a TOML document as pieces put in place of byte ranges.
- * After each the text is read again, which proves that it is still TOML.
+ * After each edit the text is read again, which proves that it is still TOML.
  */
 #include "kit/formats/toml.h"
 

@@ -1,6 +1,5 @@
 /*
- * toml_scan.c: the tokens of TOML. Called by toml.c; the structure of a
- * document is its business.
+ * toml_scan.c: the tokens of TOML. The structure of a document is read in toml.c.
  */
 #include "kit/formats/toml_scan.h"
 

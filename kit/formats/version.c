@@ -1,9 +1,11 @@
 /*
- * version.c: PEP 440 versions: reading, order, normal form.
+ * version.c: versions and specifiers of PEP 440: reading, order, normal form,
+ * and whether a version is in a set.
  *
- * The grammar is that of the packaging library (packaging.version, appendix B of
- * PEP 440), read from left to right without going back. Specifiers are in
- * specifier.c. Called by everything that compares releases.
+ * The grammar of versions is that of the packaging library (packaging.version,
+ * appendix B of PEP 440), read from left to right without going back. Specifiers
+ * are read as packaging.specifiers does: a comma-separated set of clauses that
+ * must all hold. Pre-releases are never left out; that choice is the caller's.
  */
 #include "kit/formats/version.h"
 

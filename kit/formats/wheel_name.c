@@ -1,8 +1,12 @@
 /*
- * wheel_name.c: file names of wheels in parts (PEP 427, PEP 825). The words of
- * a local version are read in wheel_local.c.
+ * wheel_name.c: names of distributions (PEP 503), file names of wheels in parts
+ * (PEP 427, PEP 825), and CUDA, torch and C++ ABI out of the local version of a
+ * flash-attn wheel, in all spellings that publishers use.
  *
- * The name is copied once, decoded and cut at its dashes in place.
+ * The file name is copied once, decoded and cut at its dashes in place. A local
+ * version is read in any order, without case: "cu12torch2.8cxx11abiTRUE",
+ * "cu128torch2.9", "20251124.cu130torch2100cxx11abitrue.ff2241", "cu128.torch29",
+ * "cu.12.8.torch.2.11". The rest is ignored.
  */
 #include "kit/formats/wheel_name.h"
 

@@ -1,6 +1,12 @@
 /*
- * zip.c: opening an archive: its end (zip_end.c), its directory, and whether the
- * list may be trusted (zip_check.c). Members are read in zip_stream.c.
+ * zip.c: opening an archive: its end, its directory, and whether the list of
+ * members may be trusted. Members are read in zip_stream.c.
+ *
+ * The end is found so that no other program can find another one: the archive must
+ * end with its end record and that record's comment, and the directory must end
+ * directly before it, or before the zip64 record and its locator (APPNOTE.TXT 6.3,
+ * 4.3.14 to 4.3.16). Names must stay inside the folder and not contradict each
+ * other, and the bytes of members must not overlap.
  */
 #include "kit/formats/zip.h"
 
