@@ -1,12 +1,13 @@
 /*
- * peers.c: starts the embedded script for one library and one case, reads its
- * one line of JSON, compares results.
+ * peers.c: starts peers/main.py for one library and one case, reads its one line
+ * of JSON, compares results.
  */
 #include "bench/peers.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kit/base/json.h"
 #include "kit/base/text.h"
@@ -15,26 +16,42 @@
 #define FIND_LIMIT_MS 60000
 #define CASE_LIMIT_MS 180000
 #define REASON_BYTES 160
+#define PATH_BYTES 4096
 /* Of the largest result: sums of rounded products in another order. */
 #define F32_TOLERANCE 1e-4
 #define BF16_TOLERANCE 0.04
 
-extern const char af_peers_script[];
-
 static const char *const peer_names[AF_BENCH_PEER_COUNT] = {"torch",    "flex",   "onnxruntime",
                                                             "openvino", "onednn", "openblas"};
+
+/* peers/main.py, in the folder of this program; NULL without memory. */
+static const char *script_path(struct af_arena *arena)
+{
+    char self[PATH_BYTES];
+    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[len > 0 ? len : 0] = '\0';
+    char *slash = strrchr(self, '/');
+    return af_arena_format(arena, "%.*speers/main.py",
+                           slash != NULL ? (int)(slash - self) + 1 : 0, self);
+}
 
 /* Runs the script with two words; its answer is an object, or *json_out is NULL and why. */
 static enum anyflash_status ask(struct af_arena *arena, const char *python, const char *name,
                                 const char *words, int limit_ms, json_t **json_out,
                                 const char **why_out, struct anyflash_error *err)
 {
-    const char *argv[] = {python, "-c", af_peers_script, name, words, NULL};
+    const char *script = script_path(arena);
+    const char *argv[] = {python, "-B", script, name, words, NULL};
     struct anyflash_error problem = {0};
     struct af_child child;
     struct af_span output = {0};
     int code = 0;
     *json_out = NULL;
+    if (script == NULL)
+        return af_fail_memory(err);
+    if (access(script, R_OK) != 0)
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "'%s' is missing from the installation",
+                       script);
     enum anyflash_status status = af_child_start_program(argv, &child, err);
     if (status != ANYFLASH_OK)
         return status;

@@ -1,6 +1,6 @@
 /*
  * peers.h: other libraries on the same inputs, each case in a child process of
- * an interpreter that has them (bench/peers/, embedded).
+ * an interpreter that has them. The scripts are in the folder peers beside the program.
  */
 #ifndef AF_BENCH_PEERS_H
 #define AF_BENCH_PEERS_H

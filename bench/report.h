@@ -6,7 +6,6 @@
 
 #include "bench/bench_host.h"
 #include "bench/measure.h"
-#include "bench/memory.h"
 #include "bench/peers.h"
 #include "kit/base/json.h"
 #include "kit/base/text.h"
@@ -44,6 +43,9 @@ double af_bench_line_overhead_us(const struct af_bench_line *line);
 
 /* Whether a heading stands above line `i`: operation or level are new. */
 bool af_bench_starts_group(const struct af_bench_report *report, size_t i);
+
+/* The report for people; sticky failure of `out` only. */
+void af_bench_table(const struct af_bench_report *report, struct af_text *out);
 
 /* anyflash-bench/1, or NULL without memory. */
 json_t *af_bench_json(const struct af_bench_report *report);

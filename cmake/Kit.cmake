@@ -33,12 +33,11 @@ anyflash_room(kit/build)
 anyflash_embed_text(af_kit_build build_driver_py kit/build/driver.py)
 anyflash_embed_text(af_kit_build build_unpack_py kit/build/unpack.py)
 anyflash_embed_text(af_kit_build build_cuda_home_py kit/build/cuda_home.py)
-anyflash_room(bench LIBRARIES af_engine_attn m)
-anyflash_embed_text(af_bench peers_script bench/peers/common.py bench/peers/torch.py
-                    bench/peers/onnxruntime.py bench/peers/openvino.py bench/peers/onednn.py
-                    bench/peers/openblas.py bench/peers/main.py)
 # The commands use the engine through anyflash.h alone.
 anyflash_room(kit/cli LIBRARIES af_engine_attn m)
+
+target_compile_definitions(af_kit_cli PRIVATE
+                           AF_BENCH_FOLDER="${CMAKE_INSTALL_LIBEXECDIR}/anyflash")
 
 add_executable(anyflash kit/cli/main.c)
 target_link_libraries(anyflash PRIVATE af_kit_cli)
@@ -48,3 +47,14 @@ if(NOT ANYFLASH_FUZZ)
     include(cmake/Wasm.cmake)
     include(cmake/Manual.cmake)
 endif()
+
+# anyflash-bench, which `anyflash bench` starts, with the scripts of its peers beside it.
+anyflash_room(bench LIBRARIES af_engine_attn m)
+add_executable(anyflash_bench bench/bench_main.c)
+set_target_properties(anyflash_bench PROPERTIES OUTPUT_NAME anyflash-bench)
+target_link_libraries(anyflash_bench PRIVATE af_bench)
+anyflash_compile_options(anyflash_bench)
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/bench/peers ${PROJECT_BINARY_DIR}/peers SYMBOLIC)
+install(TARGETS anyflash_bench DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/anyflash)
+install(DIRECTORY bench/peers DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/anyflash
+        FILES_MATCHING PATTERN "*.py")

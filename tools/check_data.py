@@ -26,7 +26,8 @@ def read_lines(name):
 
 
 def check_counts(counts):
-    stated = dict(re.findall(r"^\| (\w+\.(?:jsonl?|tsv)) \| (\d+) \|", (DATA / "README.md").read_text(),
+    stated = dict(re.findall(r"^\| (\w+\.(?:jsonl?|tsv)) \| (\d+) \|",
+                             (DATA / "README.md").read_text(),
                              re.MULTILINE))
     for name, count in counts.items():
         if stated.get(name) != str(count):

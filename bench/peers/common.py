@@ -1,20 +1,10 @@
-"""One attention case with one other library: python -c SCRIPT LIBRARY CASE.
+"""What every peer needs: the inputs of a case, timing, and the numbers that are compared.
 
-`anyflash bench --peers` embeds the files of this folder, joined in the order of
-cmake/Kit.cmake, and starts them once for each library and case. CASE is a JSON
-object; `{}` only asks for the version. The answer is one JSON object on stdout:
-`version`, then `milliseconds` (each run), `dtype` (what was computed in) and
-`results` (numbers at probed places), or `decline` (why not). Inputs are those of
-src/bench/inputs.c, tensors are [1, H, S, D].
+Inputs are those of bench/inputs.c, tensors are [1, H, S, D].
 """
-import sys
-
-# A file torch.py where the user stands is not the library.
-sys.path[:] = [folder for folder in sys.path if folder]
-
-import json
-import os
 import time
+
+import numpy as np
 
 Q, K, V, DOUT = 0, 1, 2, 4
 RUNS_MAX = 40
@@ -25,7 +15,7 @@ class Decline(Exception):
 
 
 def hash32(numbers):
-    """The 32-bit hash of src/bench/inputs.c, in place."""
+    """The 32-bit hash of bench/inputs.c, in place."""
     numbers ^= numbers >> 16
     numbers *= np.uint32(0x7feb352d)
     numbers ^= numbers >> 15

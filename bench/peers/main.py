@@ -1,24 +1,36 @@
-"""Answers for the library and the case that the command line names."""
+"""One attention case with one other library: python -B main.py LIBRARY CASE.
+
+anyflash-bench starts this once for each library and case. CASE is a JSON object; `{}` only
+asks for the version. The answer is one JSON object on stdout: `version`, then `milliseconds`
+(each run), `dtype` (what was computed in) and `results` (numbers at probed places), or
+`decline` (why not).
+"""
+import importlib
+import json
+import os
+import sys
 
 
-def main():
-    library, case = sys.argv[1], json.loads(sys.argv[2])
-    threads = str(case.get("threads", 1))
-    # Each reads its own when it is loaded.
+def answer(library, case):
+    # Each library reads its own when it is loaded.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "DPCPP_CPU_NUM_CUS"):
-        os.environ.setdefault(name, threads)
+        os.environ.setdefault(name, str(case.get("threads", 1)))
     try:
-        global np
-        import numpy as np
-        np.seterr(over="ignore")
-        answer = globals()[f"run_{library}"](case)
+        common = importlib.import_module("common")
     except ImportError as error:
-        answer = {"decline": f"not installed: {error}"}
-    except Decline as reason:
-        answer = {"decline": str(reason)}
+        return {"decline": f"not installed: {error}"}
+    common.np.seterr(over="ignore")
+    try:
+        name = "peer_torch" if library == "flex" else f"peer_{library}"
+        module = importlib.import_module(name)
+        return getattr(module, f"run_{library}")(case)
+    except ImportError as error:
+        return {"decline": f"not installed: {error}"}
+    except common.Decline as reason:
+        return {"decline": str(reason)}
     except Exception as error:  # whatever a library does is an answer about it
-        answer = {"decline": f"{type(error).__name__}: {error}".splitlines()[0][:150]}
-    print(json.dumps(answer))
+        return {"decline": f"{type(error).__name__}: {error}".splitlines()[0][:150]}
 
 
-main()
+if __name__ == "__main__":
+    print(json.dumps(answer(sys.argv[1], json.loads(sys.argv[2]))))

@@ -1,7 +1,18 @@
 /*
- * numpy.c: one attribute read per array. Strides there count bytes.
+ * numpy.c: anyflash.attend() as a builtin of Python. It declines everything that
+ * is unusual or wrong: the Python package then computes it again or raises, so
+ * that errors are worded in one place.
+ *
+ * Arrays of NumPy are read and made without its headers, through the C structure
+ * behind `__array_struct__`, one attribute read per array. Strides in it count
+ * bytes.
  */
-#include "bindings/numpy/numpy.h"
+#include "anyflash/anyflash_python.h"
+
+#include <math.h>
+
+#include "bindings/numpy/arrays.h"
+#include "bindings/numpy/python_api.h"
 
 /* PyArrayInterface of NumPy's manual, "The array interface protocol". */
 struct array_interface {
@@ -67,8 +78,14 @@ static bool take(const struct array_interface *given, bool writable, struct af_a
     return true;
 }
 
-bool af_numpy_read(struct state *state, struct python_object *object, bool writable,
-                   struct af_array *array_out)
+/*
+ * What `object` holds; borrowed for as long as the caller holds `object`. False,
+ * without an exception, for what is no array of at most four dimensions in
+ * native byte order, aligned, with strides in whole elements, or is read-only
+ * where `writable` is asked for.
+ */
+static bool read_array(struct state *state, struct python_object *object, bool writable,
+                       struct af_array *array_out)
 {
     struct python_object *capsule = af_py.PyObject_GetAttr(object, state->array_struct);
     const struct array_interface *given =
@@ -110,8 +127,12 @@ static struct python_object *tuple_of(int32_t rank, const int64_t *sizes)
     return tuple;
 }
 
-struct python_object *af_numpy_new(struct state *state, int32_t rank, const int64_t *sizes,
-                                   struct python_object *dtype, struct af_array *array_out)
+/*
+ * numpy.empty(sizes, dtype), a new reference, and what it holds; NULL, without an
+ * exception, when Python refuses. dtype NULL: float32.
+ */
+static struct python_object *new_array(struct state *state, int32_t rank, const int64_t *sizes,
+                                       struct python_object *dtype, struct af_array *array_out)
 {
     struct python_object *array = NULL;
     struct python_object *shape = find_numpy(state) ? tuple_of(rank, sizes) : NULL;
@@ -119,9 +140,227 @@ struct python_object *af_numpy_new(struct state *state, int32_t rank, const int6
         array = af_py.PyObject_CallFunctionObjArgs(
             state->empty, shape, dtype != NULL ? dtype : state->float32, NULL);
     af_py.Py_DecRef(shape);
-    if (array != NULL && af_numpy_read(state, array, true, array_out))
+    if (array != NULL && read_array(state, array, true, array_out))
         return array;
     af_py.Py_DecRef(array);
     af_py.PyErr_Clear();
     return NULL;
+}
+
+enum argument { Q, K, V, LAYOUT, OUT, RETURN_LSE, CONTEXT, OPTIONS, ARGUMENT_COUNT };
+
+struct call {
+    struct state *state;
+    struct python_object *none;
+    struct python_object *const *given;
+    struct af_arrays arrays;
+    struct anyflash_attend_args args;
+    struct anyflash_context *context;
+    bool return_lse;
+};
+
+/* A number of Python as one of ours; false after an exception, which is gone. */
+static bool take_integer(struct python_object *object, int64_t *out)
+{
+    *out = af_py.PyLong_AsLongLong(object);
+    return *out != -1 || af_py.PyErr_Occurred() == NULL;
+}
+
+static bool take_number(struct python_object *object, float *out)
+{
+    double number = af_py.PyFloat_AsDouble(object);
+    *out = (float)number;
+    return isfinite(*out) && (number != -1.0 || af_py.PyErr_Occurred() == NULL);
+}
+
+static bool take_window(struct call *call, struct python_object *window)
+{
+    return af_py.PyTuple_Size(window) == 2 &&
+           take_integer(af_py.PyTuple_GetItem(window, 0), &call->args.window_left) &&
+           take_integer(af_py.PyTuple_GetItem(window, 1), &call->args.window_right);
+}
+
+static bool take_align(struct call *call, struct python_object *align)
+{
+    bool top_left = af_python_says(align, "top-left");
+    call->args.align = top_left ? ANYFLASH_ALIGN_TOP_LEFT : ANYFLASH_ALIGN_BOTTOM_RIGHT;
+    return top_left || af_python_says(align, "bottom-right");
+}
+
+static bool take_causal(struct call *call, struct python_object *causal)
+{
+    call->args.causal = af_py.PyObject_IsTrue(causal);
+    return call->args.causal >= 0;
+}
+
+static struct af_array *array_of(struct af_arrays *arrays, enum option option)
+{
+    struct af_array *const places[OPTION_COUNT] = {
+        [OPTION_CU_SEQLENS_Q] = &arrays->cu_seqlens_q,
+        [OPTION_CU_SEQLENS_K] = &arrays->cu_seqlens_k,
+        [OPTION_SEQUSED_Q] = &arrays->seqused_q,
+        [OPTION_SEQUSED_K] = &arrays->seqused_k,
+        [OPTION_LEFTPAD_K] = &arrays->leftpad_k,
+        [OPTION_CAUSAL_OFFSETS] = &arrays->causal_offsets,
+        [OPTION_CACHE_BATCH_IDX] = &arrays->cache_batch_idx,
+        [OPTION_BLOCK_TABLE] = &arrays->block_table,
+        [OPTION_ALIBI_SLOPES] = &arrays->alibi_slopes,
+        [OPTION_SINKS] = &arrays->sinks,
+        [OPTION_BIAS] = &arrays->bias,
+        [OPTION_MASK] = &arrays->mask,
+    };
+    return places[option];
+}
+
+static bool take_option(struct call *call, enum option option, struct python_object *value)
+{
+    switch (option) {
+    case OPTION_CAUSAL:
+        return take_causal(call, value);
+    case OPTION_SCALE:
+        return value == call->none || take_number(value, &call->args.scale);
+    case OPTION_SOFTCAP:
+        return take_number(value, &call->args.softcap);
+    case OPTION_WINDOW:
+        return take_window(call, value);
+    case OPTION_ALIGN:
+        return take_align(call, value);
+    case OPTION_MAX_SEQLEN_Q:
+        return take_integer(value, &call->arrays.max_seqlen_q);
+    case OPTION_MAX_SEQLEN_K:
+        return take_integer(value, &call->arrays.max_seqlen_k);
+    default:
+        return value == call->none ||
+               read_array(call->state, value, false, array_of(&call->arrays, option));
+    }
+}
+
+static bool take_options(struct call *call)
+{
+    struct python_object *name = NULL;
+    struct python_object *value = NULL;
+    ptrdiff_t position = 0;
+    while (af_py.PyDict_Next(call->given[OPTIONS], &position, &name, &value)) {
+        int option = 0;
+        while (option < OPTION_COUNT && name != call->state->option_names[option])
+            option++;
+        if (option == OPTION_COUNT || !take_option(call, (enum option)option, value))
+            return false;
+    }
+    return true;
+}
+
+static bool take_arguments(struct call *call)
+{
+    struct python_object *layout = call->given[LAYOUT];
+    call->arrays.heads_first = layout == call->state->bhsd;
+    if (!call->arrays.heads_first && layout != call->state->bshd)
+        return false;
+    int return_lse = af_py.PyObject_IsTrue(call->given[RETURN_LSE]);
+    call->return_lse = return_lse == 1;
+    call->context = af_py.PyLong_AsVoidPtr(call->given[CONTEXT]);
+    return return_lse >= 0 && call->context != NULL &&
+           read_array(call->state, call->given[Q], false, &call->arrays.q) &&
+           read_array(call->state, call->given[K], false, &call->arrays.k) &&
+           read_array(call->state, call->given[V], false, &call->arrays.v) &&
+           take_options(call) &&
+           af_arrays_problem(&call->arrays, &call->args, NULL) == ANYFLASH_OK;
+}
+
+/* The caller's `out`, or a new array of q's type; a new reference either way. */
+static struct python_object *take_out(struct call *call)
+{
+    struct python_object *out = call->given[OUT];
+    struct af_array array = {0};
+    int64_t sizes[AF_ARRAY_RANK_MAX];
+    if (out != call->none) {
+        if (!read_array(call->state, out, true, &array))
+            return NULL;
+        af_py.Py_IncRef(out);
+    } else {
+        int32_t rank = af_arrays_out_sizes(&call->arrays, &call->args, sizes);
+        struct python_object *dtype =
+            af_py.PyObject_GetAttr(call->given[Q], call->state->dtype);
+        out = dtype != NULL ? new_array(call->state, rank, sizes, dtype, &array) : NULL;
+        af_py.Py_DecRef(dtype);
+    }
+    if (out != NULL &&
+        af_arrays_rows(&call->arrays, &call->args, &array, call->args.value_dim, &call->args.o))
+        return out;
+    af_py.Py_DecRef(out);
+    return NULL;
+}
+
+static struct python_object *new_lse(struct call *call)
+{
+    struct af_array array = {0};
+    int64_t sizes[AF_ARRAY_RANK_MAX];
+    int32_t rank = af_arrays_lse_sizes(&call->args, sizes);
+    struct python_object *lse = new_array(call->state, rank, sizes, NULL, &array);
+    if (lse != NULL && af_arrays_set_lse(&array, &call->args))
+        return lse;
+    af_py.Py_DecRef(lse);
+    return NULL;
+}
+
+static bool compute(const struct call *call)
+{
+    void *thread = af_py.PyEval_SaveThread();
+    enum anyflash_status status = anyflash_attend(call->context, &call->args, NULL);
+    af_py.PyEval_RestoreThread(thread);
+    return status == ANYFLASH_OK;
+}
+
+/* (out, lse), or out alone; takes both references. */
+static struct python_object *result_of(struct python_object *out, struct python_object *lse)
+{
+    if (lse == NULL)
+        return out;
+    struct python_object *pair = af_py.PyTuple_New(2);
+    if (pair == NULL) {
+        af_py.Py_DecRef(out);
+        af_py.Py_DecRef(lse);
+        return NULL;
+    }
+    af_py.PyTuple_SetItem(pair, 0, out);
+    af_py.PyTuple_SetItem(pair, 1, lse);
+    return pair;
+}
+
+static struct python_object *attend(struct call *call)
+{
+    struct python_object *lse = NULL;
+    struct python_object *out = take_arguments(call) ? take_out(call) : NULL;
+    if (out != NULL && call->return_lse)
+        lse = new_lse(call);
+    if (out != NULL && (lse != NULL || !call->return_lse) && compute(call))
+        return result_of(out, lse);
+    af_py.Py_DecRef(out);
+    af_py.Py_DecRef(lse);
+    return NULL;
+}
+
+/* METH_FASTCALL. */
+static struct python_object *call_attend(struct python_object *self,
+                                         struct python_object *const *args, ptrdiff_t count)
+{
+    struct call call = {.state = af_python_state(self), .given = args};
+    struct python_object *result = NULL;
+    if (call.state == NULL)
+        return NULL;
+    call.none = call.state->none;
+    call.args = anyflash_attend_args_init();
+    if (count == ARGUMENT_COUNT)
+        result = attend(&call);
+    if (result == NULL) {
+        af_py.PyErr_Clear();
+        result = call.none;
+        af_py.Py_IncRef(result);
+    }
+    return result;
+}
+
+void *anyflash_python_attend(void *python, struct anyflash_error *err)
+{
+    return af_python_builtin(python, "attend", call_attend, err);
 }

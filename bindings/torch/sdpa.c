@@ -10,13 +10,134 @@
  */
 #include "bindings/torch/sdpa.h"
 
-#include "bindings/torch/sdpa_call.h"
+#include <math.h>
+
+#include "bindings/torch/arguments.h"
 #include "bindings/torch/switch.h"
 #include "bindings/torch/tensors.h"
 #include "bindings/torch/threads.h"
 #include "engine/base/mem.h"
 
-#include <math.h>
+struct sdpa_call {
+    struct af_torch_arguments arguments; /* tensors first */
+    af_torch_tensor mask;                /* or NULL */
+    double dropout;
+    double scale; /* when scaled */
+    bool scaled;
+    bool causal;
+};
+
+/* Reads the slots: `tensor_count` tensors, 3 or 6, then dropout, causal, mask and scale. */
+static void call_open(const struct af_torch_shim *shim, const uint64_t *stack,
+                      size_t tensor_count, struct sdpa_call *call)
+{
+    af_torch_arguments_open(shim, tensor_count == 3 ? "TTTFBtf" : "TTTTTTFBtf", stack,
+                            tensor_count + 4, &call->arguments);
+    call->dropout = af_torch_float_at(&call->arguments, tensor_count, 0.0);
+    call->causal = af_torch_bool_at(&call->arguments, tensor_count + 1);
+    call->mask = af_torch_tensor_at(&call->arguments, tensor_count + 2);
+    call->scaled = call->arguments.given[tensor_count + 3];
+    call->scale = af_torch_float_at(&call->arguments, tensor_count + 3, 0.0);
+}
+
+/* The tensor as the engine takes it; [B, H, S, D]. */
+static struct anyflash_tensor tensor_of(const struct af_torch_view *view)
+{
+    struct anyflash_tensor tensor = ANYFLASH_TENSOR_NONE;
+    tensor.data = view->data;
+    tensor.dtype = view->dtype;
+    tensor.batch_stride = view->strides[0];
+    tensor.head_stride = view->strides[1];
+    tensor.row_stride = view->strides[2];
+    return tensor;
+}
+
+/* [B, H, S, D] of a known type with elements side by side, and nothing empty. */
+static bool is_rows(const struct af_torch_view *view)
+{
+    if (view->dim != 4 || view->dtype == 0)
+        return false;
+    for (int i = 0; i < 4; i++)
+        if (view->sizes[i] < 1)
+            return false;
+    return view->strides[3] == 1 || view->sizes[3] == 1;
+}
+
+/* The mask as a bias: [Sq, Sk] or [B or 1, H or 1, Sq or 1, Sk]. */
+static bool take_mask(const struct af_torch_view *mask, struct anyflash_attend_args *args)
+{
+    const int64_t wanted[4] = {args->batch, args->heads, args->q_len, args->k_len};
+    int64_t strides[4] = {0, 0, 0, 0};
+    if ((mask->dim != 2 && mask->dim != 4) || mask->dtype == 0)
+        return false;
+    for (int64_t i = 0; i < mask->dim; i++) {
+        int64_t at = 4 - mask->dim + i;
+        if (mask->sizes[i] != wanted[at] && mask->sizes[i] != 1)
+            return false;
+        strides[at] = mask->sizes[i] == 1 ? 0 : mask->strides[i];
+    }
+    if (mask->sizes[mask->dim - 1] != args->k_len || (args->k_len > 1 && strides[3] != 1))
+        return false;
+    args->bias.data = mask->data;
+    args->bias.dtype = mask->dtype;
+    args->bias.batch_stride = strides[0];
+    args->bias.head_stride = strides[1];
+    args->bias.row_stride = strides[2];
+    return true;
+}
+
+static bool sizes_agree(const struct af_torch_view *q, const struct af_torch_view *k,
+                        const struct af_torch_view *v)
+{
+    return k->dtype == q->dtype && v->dtype == q->dtype && k->sizes[0] == q->sizes[0] &&
+           v->sizes[0] == q->sizes[0] && v->sizes[1] == k->sizes[1] &&
+           v->sizes[2] == k->sizes[2] && k->sizes[3] == q->sizes[3] &&
+           q->sizes[1] % k->sizes[1] == 0;
+}
+
+static bool view_at(const struct sdpa_call *call, size_t index, struct af_torch_view *view)
+{
+    return af_torch_view_of(call->arguments.shim, af_torch_tensor_at(&call->arguments, index),
+                            view);
+}
+
+/*
+ * The problem of q, k, v, which are tensor `first` and the two after it, without
+ * outputs. False for what the engine does not compute here: another type, rank
+ * or head count, a last dimension with a stride, an empty dimension, a mask that
+ * is broadcast over keys.
+ */
+static bool call_problem(const struct sdpa_call *call, size_t first,
+                         struct anyflash_attend_args *args)
+{
+    struct af_torch_view q;
+    struct af_torch_view k;
+    struct af_torch_view v;
+    struct af_torch_view mask;
+    /* A scale of 0 would mean the default to the engine. */
+    if (call->dropout != 0.0 || (call->scaled && call->scale == 0.0))
+        return false;
+    if (!view_at(call, first, &q) || !view_at(call, first + 1, &k) ||
+        !view_at(call, first + 2, &v))
+        return false;
+    if (!is_rows(&q) || !is_rows(&k) || !is_rows(&v) || !sizes_agree(&q, &k, &v))
+        return false;
+    args->batch = q.sizes[0];
+    args->heads = q.sizes[1];
+    args->kv_heads = k.sizes[1];
+    args->q_len = q.sizes[2];
+    args->k_len = k.sizes[2];
+    args->head_dim = q.sizes[3];
+    args->value_dim = v.sizes[3];
+    args->q = tensor_of(&q);
+    args->k = tensor_of(&k);
+    args->v = tensor_of(&v);
+    args->scale = (float)call->scale; /* 0: 1 / sqrt(D), as torch has it */
+    args->causal = call->causal;
+    args->align = ANYFLASH_ALIGN_TOP_LEFT;
+    return call->mask == NULL || (af_torch_view_of(call->arguments.shim, call->mask, &mask) &&
+                                  take_mask(&mask, args));
+}
 
 static void drop(af_torch_tensor tensor)
 {
@@ -117,10 +238,10 @@ static bool attend(struct anyflash_attend_args *args, af_torch_tensor o, af_torc
     return done;
 }
 
-static bool forward(const struct af_sdpa_call *call, af_torch_tensor out[2])
+static bool forward(const struct sdpa_call *call, af_torch_tensor out[2])
 {
     struct anyflash_attend_args args = ANYFLASH_ATTEND_ARGS_INIT;
-    if (!af_sdpa_call_problem(call, 0, &args))
+    if (!call_problem(call, 0, &args))
         return false;
     const int64_t lse_strides[3] = {args.heads * args.q_len, 1, args.heads};
     out[0] = new_output(&args);
@@ -151,7 +272,7 @@ static void finish(const af_torch_tensor *results, size_t count, uint64_t *stack
         af_torch_throw(&af_torch, "torch's attention on the CPU refused its arguments");
 }
 
-static void torch_forward(struct af_sdpa_call *call, af_torch_tensor out[2])
+static void torch_forward(struct sdpa_call *call, af_torch_tensor out[2])
 {
     const struct af_torch_arguments *given = &call->arguments;
     af_torch.aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu(
@@ -163,11 +284,11 @@ static void torch_forward(struct af_sdpa_call *call, af_torch_tensor out[2])
 
 void af_torch_sdpa_forward(uint64_t *stack, uint64_t input_count, uint64_t output_count)
 {
-    struct af_sdpa_call call;
+    struct sdpa_call call;
     af_torch_tensor out[2] = {NULL, NULL};
     (void)input_count;
     (void)output_count;
-    af_sdpa_call_open(&af_torch, stack, 3, &call);
+    call_open(&af_torch, stack, 3, &call);
     bool on = begin();
     if (!on || !forward(&call, out)) {
         if (on)
@@ -188,7 +309,7 @@ static bool same_rows(const struct af_torch_view *view, const struct anyflash_at
            view->sizes[3] == args->value_dim && (view->strides[3] == 1 || view->sizes[3] == 1);
 }
 
-static bool attend_backward(const struct af_sdpa_call *call, struct anyflash_attend_args *args,
+static bool attend_backward(const struct sdpa_call *call, struct anyflash_attend_args *args,
                             af_torch_tensor dout_rows, af_torch_tensor gradients[3])
 {
     struct anyflash_attend_backward_args back = {.struct_size = sizeof back, .forward = args};
@@ -208,10 +329,10 @@ static bool attend_backward(const struct af_sdpa_call *call, struct anyflash_att
     for (int i = 0; i < 3; i++) {
         if (!af_torch_view_of(&af_torch, gradients[i], &gradient))
             return false;
-        *places[i] = af_sdpa_tensor(&gradient);
+        *places[i] = tensor_of(&gradient);
     }
-    back.dout = af_sdpa_tensor(&dout);
-    args->o = af_sdpa_tensor(&o);
+    back.dout = tensor_of(&dout);
+    args->o = tensor_of(&o);
     args->lse = set_lse(args, lse.data, &own);
     if (own != NULL)
         copy_lse(args, lse.data, lse.strides, own, false);
@@ -221,10 +342,10 @@ static bool attend_backward(const struct af_sdpa_call *call, struct anyflash_att
     return done;
 }
 
-static bool backward(const struct af_sdpa_call *call, af_torch_tensor out[3])
+static bool backward(const struct sdpa_call *call, af_torch_tensor out[3])
 {
     struct anyflash_attend_args args = ANYFLASH_ATTEND_ARGS_INIT;
-    if (!af_sdpa_call_problem(call, QUERY, &args))
+    if (!call_problem(call, QUERY, &args))
         return false;
     out[0] = new_gradient(&args, args.heads, args.q_len, args.head_dim);
     out[1] = new_gradient(&args, args.kv_heads, args.k_len, args.head_dim);
@@ -243,7 +364,7 @@ static bool backward(const struct af_sdpa_call *call, af_torch_tensor out[3])
     return done;
 }
 
-static void torch_backward(struct af_sdpa_call *call, af_torch_tensor out[3])
+static void torch_backward(struct sdpa_call *call, af_torch_tensor out[3])
 {
     af_torch_tensor t[BACKWARD_TENSORS];
     for (size_t i = 0; i < BACKWARD_TENSORS; i++)
@@ -256,11 +377,11 @@ static void torch_backward(struct af_sdpa_call *call, af_torch_tensor out[3])
 
 void af_torch_sdpa_backward(uint64_t *stack, uint64_t input_count, uint64_t output_count)
 {
-    struct af_sdpa_call call;
+    struct sdpa_call call;
     af_torch_tensor out[3] = {NULL, NULL, NULL};
     (void)input_count;
     (void)output_count;
-    af_sdpa_call_open(&af_torch, stack, BACKWARD_TENSORS, &call);
+    call_open(&af_torch, stack, BACKWARD_TENSORS, &call);
     bool on = begin();
     if (!on || !backward(&call, out)) {
         if (on)

@@ -1,10 +1,18 @@
 /*
- * switch.c: the few words of state that the kernels share. They are static: the
- * dispatcher calls a kernel with nothing of ours.
+ * switch.c: registers the kernels of attention, switches them on and off, and
+ * counts their calls. The state is static: the dispatcher calls a kernel without
+ * a pointer of ours.
  */
 #include "bindings/torch/switch.h"
 
+#include "anyflash/anyflash_torch.h"
+
+#include <pthread.h>
 #include <stdatomic.h>
+
+#include "bindings/torch/flash.h"
+#include "bindings/torch/sdpa.h"
+#include "bindings/torch/threads.h"
 
 struct af_torch_shim af_torch;
 
@@ -36,4 +44,132 @@ void af_torch_counts(uint64_t *calls_out, uint64_t *passed_on_out)
 {
     *calls_out = atomic_load_explicit(&calls, memory_order_relaxed);
     *passed_on_out = atomic_load_explicit(&passed_on, memory_order_relaxed);
+}
+
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+static bool loaded;            /* the shim, once and for all */
+static bool by_python;         /* nothing is registered: kernels are called by Python */
+static uint32_t registered;    /* ANYFLASH_TORCH_ bits */
+static af_torch_library flash; /* what anyflash_torch_withdraw() takes back, or NULL */
+
+/* What torch has no kernel of its own for. */
+#define FLASH_OPERATORS (ANYFLASH_TORCH_FLASH | ANYFLASH_TORCH_FLASH_OUT)
+
+static const struct {
+    uint32_t operators;
+    const char *name;
+    af_torch_kernel *kernel;
+} kernels[] = {
+    {ANYFLASH_TORCH_SDPA, "_scaled_dot_product_flash_attention_for_cpu", af_torch_sdpa_forward},
+    {ANYFLASH_TORCH_SDPA, "_scaled_dot_product_flash_attention_for_cpu_backward",
+     af_torch_sdpa_backward},
+    {ANYFLASH_TORCH_FLASH, "_flash_attention_forward", af_torch_flash_forward},
+    {ANYFLASH_TORCH_FLASH, "_flash_attention_backward", af_torch_flash_backward},
+    {ANYFLASH_TORCH_FLASH_OUT, "_flash_attention_forward_no_dropout_inplace",
+     af_torch_flash_forward_out},
+};
+
+/* All of `operators` in one library of torch's, or none. */
+static enum anyflash_status enroll(uint32_t operators, af_torch_library *library_out,
+                                   struct anyflash_error *err)
+{
+    af_torch_library library = NULL;
+    if (af_torch.aoti_torch_library_init_impl("aten", "CPU", "anyflash", 1, &library) != 0)
+        return af_fail(err, ANYFLASH_E_IO, "torch refuses a library for aten on the CPU");
+    for (size_t i = 0; i < AF_COUNT(kernels); i++) {
+        if ((kernels[i].operators & operators) == 0)
+            continue;
+        if (af_torch.aoti_torch_library_impl(library, kernels[i].name, kernels[i].kernel) !=
+            0) {
+            af_torch.aoti_torch_delete_library_object(library);
+            return af_fail(err, ANYFLASH_E_IO, "torch refuses a kernel for %s",
+                           kernels[i].name);
+        }
+    }
+    registered |= operators;
+    *library_out = library;
+    return ANYFLASH_OK;
+}
+
+/* Those of `operators` that are not there yet; the library of SDPA's stays for ever. */
+static enum anyflash_status enroll_missing(uint32_t operators, struct anyflash_error *err)
+{
+    uint32_t missing = operators & ~registered;
+    enum anyflash_status status = ANYFLASH_OK;
+    af_torch_library kept = NULL;
+    if ((missing & ANYFLASH_TORCH_SDPA) != 0)
+        status = enroll(ANYFLASH_TORCH_SDPA, &kept, err);
+    if (status == ANYFLASH_OK && (missing & FLASH_OPERATORS) != 0)
+        status = enroll(missing & FLASH_OPERATORS, &flash, err);
+    return status;
+}
+
+static enum anyflash_status load(void *libtorch_cpu, bool registry, struct anyflash_error *err)
+{
+    struct af_torch_shim shim;
+    enum anyflash_status status = af_torch_shim_load(libtorch_cpu, registry, &shim, err);
+    if (status == ANYFLASH_OK)
+        af_torch = shim;
+    loaded = status == ANYFLASH_OK;
+    return status;
+}
+
+enum anyflash_status anyflash_torch_enable(void *libtorch_cpu, uint32_t operators,
+                                           struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    if (libtorch_cpu == NULL)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "libtorch_cpu is NULL");
+    if ((operators & ~(uint32_t)ANYFLASH_TORCH_ALL) != 0)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "operators is 0x%x", (unsigned)operators);
+    pthread_mutex_lock(&turn);
+    if (by_python && operators != 0)
+        status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "the kernels are called by Python");
+    if (status == ANYFLASH_OK && !loaded)
+        status = load(libtorch_cpu, true, err);
+    if (status == ANYFLASH_OK)
+        status = enroll_missing(operators, err);
+    if (status == ANYFLASH_OK)
+        af_torch_switch(true);
+    pthread_mutex_unlock(&turn);
+    return status;
+}
+
+void anyflash_torch_disable(void)
+{
+    af_torch_switch(false);
+}
+
+void anyflash_torch_withdraw(void)
+{
+    pthread_mutex_lock(&turn);
+    if (flash != NULL && !af_torch_is_on()) {
+        af_torch.aoti_torch_delete_library_object(flash);
+        flash = NULL;
+        registered &= ~(uint32_t)FLASH_OPERATORS;
+    }
+    pthread_mutex_unlock(&turn);
+}
+
+enum anyflash_status af_torch_load_for_python(void *libtorch_cpu, struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    pthread_mutex_lock(&turn);
+    if (loaded && !by_python)
+        status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "the kernels are registered already");
+    if (!loaded)
+        status = load(libtorch_cpu, false, err);
+    by_python = by_python || status == ANYFLASH_OK;
+    pthread_mutex_unlock(&turn);
+    return status;
+}
+
+struct anyflash_context *anyflash_torch_context(void *libtorch_cpu)
+{
+    return af_torch_context(libtorch_cpu);
+}
+
+void anyflash_torch_counts(uint64_t *calls_out, uint64_t *passed_on_out)
+{
+    af_torch_counts(calls_out, passed_on_out);
 }

@@ -13,12 +13,21 @@
  * Letters: B batch, H query heads, G key heads, Sq and Sk lengths, D head size,
  * Dv value size.
  *
- * Conventions. Fallible functions return enum anyflash_status and fill the
- * struct anyflash_error that comes last, when it is not NULL; on failure the
- * caller's objects are untouched. Enum numbers never change meaning. Every
+ * Conventions. A function that can fail returns enum anyflash_status and takes a
+ * struct anyflash_error as its last argument, which it fills on failure unless
+ * the pointer is NULL. On failure the caller's objects are not changed. Every
  * function may be called from any thread.
  *
- * C11; clean as C99 and C++11.
+ * Structs of arguments begin with struct_size, which tells the library how many
+ * members the caller's header has: new members are only ever appended, and the
+ * numbers of enums never change their meaning.
+ *
+ * The engine needs libc, libm and threads. A single cc command over all C files of
+ * engine/ builds it, with the kernels of all instruction sets of the architecture
+ * (`tests/run one-line` does that); the fastest that the processor has are chosen
+ * at run time.
+ *
+ * Valid C99, C11 and C++11.
  */
 #ifndef ANYFLASH_ANYFLASH_H
 #define ANYFLASH_ANYFLASH_H
@@ -40,30 +49,31 @@ extern "C" {
 #define ANYFLASH_API
 #endif
 
-/* What became of a call. Zero is success; numbers are part of the ABI. */
+/* The result of a call. 0 is success; the numbers are part of the ABI. */
 enum anyflash_status {
     ANYFLASH_OK = 0,
     ANYFLASH_E_ARGUMENT = 1,    /* an argument is outside its documented range */
     ANYFLASH_E_NO_MEMORY = 2,   /* an allocation failed */
     ANYFLASH_E_IO = 3,          /* a file or a system call failed */
-    ANYFLASH_E_DATA = 4,        /* bytes from outside are malformed */
-    ANYFLASH_E_LIMIT = 5,       /* input is larger than this program accepts */
-    ANYFLASH_E_TIMEOUT = 6,     /* a child or a device did not answer in time */
-    ANYFLASH_E_NOT_FOUND = 7,   /* the thing asked for is not there */
-    ANYFLASH_E_UNSUPPORTED = 8, /* understood, and not something we can do */
-    ANYFLASH_E_INTERNAL = 9     /* our own bug */
+    ANYFLASH_E_DATA = 4,        /* input data is malformed */
+    ANYFLASH_E_LIMIT = 5,       /* input is larger than the library accepts */
+    ANYFLASH_E_TIMEOUT = 6,     /* a process or a device did not answer in time */
+    ANYFLASH_E_NOT_FOUND = 7,   /* something that was asked for does not exist */
+    ANYFLASH_E_UNSUPPORTED = 8, /* valid, but not implemented */
+    ANYFLASH_E_INTERNAL = 9     /* a bug in the library */
 };
 
 /*
- * One sentence that names the thing and the place, lower case, without a full
- * stop, always NUL-terminated. Owned by the caller, who sets it to zero.
+ * What failed: one sentence in lower case without a full stop, always
+ * NUL-terminated, which names the argument and its value. The caller owns the
+ * struct and zeroes it before the call.
  */
 struct anyflash_error {
     enum anyflash_status status;
     char message[400];
 };
 
-/* "0.1.0"; static storage. */
+/* The version of the library, as "0.1.0"; static storage. */
 ANYFLASH_API const char *anyflash_version_text(void);
 
 /* A short English name of `status`; static storage; never NULL. */
@@ -80,22 +90,22 @@ enum anyflash_dtype {
 /*
  * A view of rows: element (b, h, s, d) is at
  *     data + b * batch_stride + h * head_stride + s * row_stride + d
- * elements. Strides count elements, may be 0 (broadcast) for inputs, and the
- * last dimension has stride 1. Outputs must not overlap themselves, another
- * output or an input, and their strides must nest: each spans all that smaller
- * ones do. Two tensors may interleave in one buffer when their strides are the
- * same. data NULL: the tensor is absent.
+ * elements. Strides count elements; the last dimension has stride 1. Inputs may
+ * have strides of 0 (broadcast). An output must not overlap itself, another
+ * output or an input, and its strides must nest: each is at least as long as
+ * everything that the smaller ones cover. Two tensors may be interleaved in one
+ * buffer if they have the same strides. If data is NULL the tensor is absent.
  */
 struct anyflash_tensor {
     void *data;
-    int32_t dtype; /* enum anyflash_dtype */
-    int32_t reserved;
+    int32_t dtype;    /* enum anyflash_dtype */
+    int32_t reserved; /* 0 */
     int64_t batch_stride;
     int64_t head_stride;
     int64_t row_stride;
 };
 
-/* A contiguous [B, S, H, D] or [B, H, S, D] tensor. */
+/* A contiguous tensor in memory order [B, S, H, D], and one in [B, H, S, D]. */
 static inline struct anyflash_tensor anyflash_bshd(void *data, int32_t dtype, int64_t heads,
                                                    int64_t rows, int64_t dim)
 {
@@ -118,7 +128,7 @@ static inline struct anyflash_tensor anyflash_bhsd(void *data, int32_t dtype, in
     return tensor;
 }
 
-/* Where the diagonal of causal and window masks starts. */
+/* Where the diagonal of causal and window masks starts: see `offset` below. */
 enum anyflash_align {
     ANYFLASH_ALIGN_BOTTOM_RIGHT = 0, /* offset = Sk - Sq of each batch (FlashAttention 2) */
     ANYFLASH_ALIGN_TOP_LEFT = 1,     /* offset = 0 (torch's is_causal) */
@@ -126,24 +136,26 @@ enum anyflash_align {
 };
 
 /*
- * One attention problem, forward. Everything that is not set stays zero: start
- * from ANYFLASH_ATTEND_ARGS_INIT. Unset options cost nothing.
+ * One forward attention problem. Start from ANYFLASH_ATTEND_ARGS_INIT, which
+ * switches every option off, and set the members that you need.
  *
- * With p = i + offset for query i of a batch, key j is visible when
+ * Query i of a batch has position p = i + offset. It sees key j if all of these
+ * hold:
  *     j <= p                                   if causal
  *     j >= p - window_left                     if window_left >= 0
  *     j <= p + window_right                    if window_right >= 0
- *     mask(b, h, i, j) is true                 if mask is given
- *     leftpad[b] <= j < used keys of the batch
+ *     mask(b, h, i, j) is true                 if a mask is given
+ *     leftpad_k[b] <= j < number of keys of the batch
  * Scores: s = scale * q.k; s = softcap * tanh(s / softcap) if softcap > 0;
  * s += bias(b, h, i, j); s -= slope * |p - j| (ALiBi). A sink adds exp(sink[h])
- * to the row's sum and no value. A row without visible key and without sink
+ * to the sum of the row, but no value. A row that sees no key and has no sink
  * gives o = 0 and lse = -infinity.
  *
- * NaN and infinity go where the formulas send them. A key that is not visible
- * is not looked at. A visible key counts also where its weight is 0, as with a
- * bias of -infinity: 0 times a value that is not finite is NaN. To keep out
- * what lies in padding use mask or lengths, not a bias.
+ * NaN and infinity propagate as in the formulas. A key that is not visible has
+ * no influence on the result, whatever it contains. A visible key has one even
+ * if its weight is 0, for example because of a bias of -infinity: 0 times a
+ * value that is not finite is NaN. To exclude padding, use a mask or lengths,
+ * not a bias.
  */
 struct anyflash_attend_args {
     size_t struct_size; /* sizeof(struct anyflash_attend_args) */
@@ -152,16 +164,16 @@ struct anyflash_attend_args {
     int64_t heads;     /* H, a multiple of kv_heads */
     int64_t kv_heads;  /* G; query head h reads key head h / (H / G) */
     int64_t q_len;     /* Sq, the largest of the batch */
-    int64_t k_len;     /* Sk, the largest of the batch; of a paged cache: its capacity */
+    int64_t k_len;     /* Sk, the largest of the batch; for a paged cache its capacity */
     int64_t head_dim;  /* D, 1 to 512 */
     int64_t value_dim; /* Dv, 1 to 512 */
 
     struct anyflash_tensor q; /* [B, H, Sq, D]  f32, f16 or bf16 */
-    struct anyflash_tensor k; /* [B, G, Sk, D]  of q's dtype */
-    struct anyflash_tensor v; /* [B, G, Sk, Dv] of q's dtype */
-    struct anyflash_tensor o; /* [B, H, Sq, Dv] of q's dtype, or f32 */
+    struct anyflash_tensor k; /* [B, G, Sk, D]  same dtype as q */
+    struct anyflash_tensor v; /* [B, G, Sk, Dv] same dtype as q */
+    struct anyflash_tensor o; /* [B, H, Sq, Dv] same dtype as q, or f32; output */
 
-    float *lse;               /* [B, H, Sq] natural logarithm of the row's sum, or NULL */
+    float *lse;               /* [B, H, Sq] output: log of the sum of exp(s), or NULL */
     int64_t lse_batch_stride; /* in elements; rows are contiguous */
     int64_t lse_head_stride;
 
@@ -169,8 +181,8 @@ struct anyflash_attend_args {
     float softcap;                 /* 0: none */
     int32_t causal;                /* 0 or 1 */
     int32_t align;                 /* enum anyflash_align, for causal, windows and ALiBi */
-    int64_t window_left;           /* keys visible to the left; -1: all. INIT sets -1 */
-    int64_t window_right;          /* keys visible to the right; -1: all. INIT sets -1 */
+    int64_t window_left;           /* keys visible before p; -1: all. INIT sets -1 */
+    int64_t window_right;          /* keys visible after p; -1: all. INIT sets -1 */
     const int32_t *causal_offsets; /* [B], with ANYFLASH_ALIGN_OFFSETS */
 
     const float *alibi_slopes; /* [H] or [B, H], or NULL */
@@ -181,44 +193,44 @@ struct anyflash_attend_args {
     struct anyflash_tensor mask; /* [B, H, Sq, Sk] bool, true: visible; strides may be 0 */
 
     /*
-     * Variable length: sequence b has rows cu_seqlens[b] to cu_seqlens[b + 1] of
-     * packed tensors, whose batch_stride is then not used. lse rows are packed
-     * alike: [H, total].
+     * Variable length: sequence b has rows cu_seqlens[b] to cu_seqlens[b + 1] - 1
+     * of packed tensors, whose batch_stride is then ignored. The rows of lse are
+     * packed in the same way: [H, total_q].
      */
     const int32_t *cu_seqlens_q; /* [B + 1], or NULL */
     const int32_t *cu_seqlens_k; /* [B + 1], or NULL */
-    int64_t total_q;             /* rows that q, o and lse have, for checking */
-    int64_t total_k;             /* rows that k and v have */
-    const int32_t *seqused_q;    /* [B] used rows of each sequence, or NULL */
-    const int32_t *seqused_k;    /* [B] used keys; without cu_seqlens_k the cache's lengths */
-    const int32_t *leftpad_k;    /* [B] first keys that are padding, or NULL */
+    int64_t total_q;             /* rows of q, o and lse; needed for checks */
+    int64_t total_k;             /* rows of k and v */
+    const int32_t *seqused_q;    /* [B] number of rows used of each sequence, or NULL: all */
+    const int32_t *seqused_k;    /* [B] number of keys used, or NULL: all */
+    const int32_t *leftpad_k;    /* [B] number of leading keys that are padding, or NULL */
 
     /*
-     * Caches. cache_batch_idx[b] is the batch of k and v that b reads. With a
-     * block table k and v are pages [pages, G, page_size, D] (batch_stride is the
-     * page's), and key j of batch b is row j % page_size of page
-     * block_table[b * block_table_stride + j / page_size].
+     * Key-value caches. Batch b reads batch cache_batch_idx[b] of k and v. With a
+     * block table k and v consist of pages, [page_count, G, page_size, D], and
+     * their batch_stride is the stride of a page: key j of batch b is row
+     * j % page_size of page block_table[b * block_table_stride + j / page_size].
      */
     const int32_t *cache_batch_idx; /* [B], or NULL */
-    int64_t cache_batch;            /* batches that k and v have, with cache_batch_idx */
+    int64_t cache_batch;            /* batches of k and v, with cache_batch_idx */
     const int32_t *block_table;     /* [B, block_table_stride], or NULL */
     int64_t block_table_stride;
     int64_t page_size;
     int64_t page_count;
 
     /*
-     * Append: before attending, k_new and v_new are written to the cache at rows
-     * seqused_k[b] to seqused_k[b] + new_len, and the cache then counts that many
-     * more keys. k and v are outputs too.
+     * Append: before attention is computed, k_new and v_new are written to rows
+     * seqused_k[b] to seqused_k[b] + new_len - 1 of the cache, which then has
+     * new_len more keys. k and v are outputs in this case.
      */
     struct anyflash_tensor k_new; /* [B, G, new_len, D] */
     struct anyflash_tensor v_new; /* [B, G, new_len, Dv] */
     int64_t new_len;
 
     /*
-     * Rotary embedding of k_new at position seqused_k[b] + i, and of q at
-     * position seqused_k[b] + i (causal or windowed) or seqused_k[b].
-     * rotary_cos and rotary_sin are [rotary_rows, rotary_dim / 2] f32.
+     * Rotary embedding, or NULL. Row i of k_new has position seqused_k[b] + i; row
+     * i of q has the same with causal or a window, else seqused_k[b]. rotary_cos
+     * and rotary_sin are [rotary_rows, rotary_dim / 2] f32.
      */
     const float *rotary_cos;
     const float *rotary_sin;
@@ -227,9 +239,9 @@ struct anyflash_attend_args {
     int32_t rotary_interleaved; /* 1: pairs (0,1), (2,3), ...; 0: halves */
 
     /*
-     * Dropout: element (b, h, i, j) is kept when the Philox-4x32-10 word that
-     * docs/design/attend.md assigns to it is at least p * 2^32; what is kept is
-     * divided by 1 - p.
+     * Dropout: element (b, h, i, j) is kept if the Philox-4x32-10 word that
+     * docs/design/attend.md assigns to it is at least p * 2^32. Elements that are
+     * kept are divided by 1 - p.
      */
     float dropout; /* p, 0 <= p < 1 */
     uint64_t dropout_seed;
@@ -241,7 +253,7 @@ struct anyflash_attend_args {
 #define ANYFLASH_ATTEND_ARGS_INIT anyflash_attend_args_init()
 /* clang-format on */
 
-/* Everything zero but struct_size and the windows, which are -1. */
+/* All members 0, except struct_size and the windows, which are -1. */
 static inline struct anyflash_attend_args anyflash_attend_args_init(void)
 {
     struct anyflash_attend_args args;
@@ -256,35 +268,37 @@ static inline struct anyflash_attend_args anyflash_attend_args_init(void)
 }
 
 /*
- * The backward of the same problem: `forward` with its o and lse as the forward
- * wrote them; dout given, the others are outputs and overwritten. Gradients of
- * shared key heads are summed over their query heads. Absent outputs (data
- * NULL) are not computed; dq, dk, dv are all needed or none. Caches (paging,
- * append, cache_batch_idx, rotary) have no backward.
+ * The backward pass of a problem. `forward` has the arguments of the forward
+ * call, with the o and lse that it wrote. dout is the input; the other tensors
+ * are outputs and are overwritten. The gradient of a key head that several query
+ * heads share is the sum over them. Outputs that are absent (data NULL) are not
+ * computed; dq, dk and dv must be all present or all absent. There is no backward
+ * with caches (paging, append, cache_batch_idx, rotary).
  */
 struct anyflash_attend_backward_args {
-    size_t struct_size;
+    size_t struct_size; /* sizeof(struct anyflash_attend_backward_args) */
     const struct anyflash_attend_args *forward;
-    struct anyflash_tensor dout;  /* [B, H, Sq, Dv] of o's dtype */
-    struct anyflash_tensor dq;    /* as q */
-    struct anyflash_tensor dk;    /* as k */
-    struct anyflash_tensor dv;    /* as v */
+    struct anyflash_tensor dout;  /* [B, H, Sq, Dv] same dtype as o */
+    struct anyflash_tensor dq;    /* shape and dtype of q */
+    struct anyflash_tensor dk;    /* shape and dtype of k */
+    struct anyflash_tensor dv;    /* shape and dtype of v */
     struct anyflash_tensor dbias; /* [B, H, Sq, Sk] f32, or absent; summed over stride-0 dims */
     float *dsinks;                /* [H], or NULL */
     const float *dlse;            /* [B, H, Sq] gradient of lse, strided as lse, or NULL */
 };
 
 /*
- * Where work runs and memory comes from. A context may be used by several
- * threads at a time; calls then share its thread pool in turn. NULL in place of
- * a context means: all usable cores and malloc.
+ * A context is a thread pool and scratch memory that is kept between calls. It
+ * may be used by several threads; their calls then run one after the other. A
+ * function that is given NULL instead of a context makes one for the call, with
+ * all usable cores and malloc().
  */
 struct anyflash_context;
 
-/* Instruction sets of kernels: those of a level and of the levels before it. */
+/* Limits the kernels to the instruction sets of a level and of the levels before it. */
 enum anyflash_cpu_level {
-    ANYFLASH_CPU_ALL = 0,  /* all that this processor and this system let us use */
-    ANYFLASH_CPU_BASE = 1, /* what every processor of the architecture has */
+    ANYFLASH_CPU_ALL = 0,  /* everything that the processor and the system support */
+    ANYFLASH_CPU_BASE = 1, /* only what every processor of the architecture has */
     ANYFLASH_CPU_NEON = 2,
     ANYFLASH_CPU_AVX2 = 3, /* with FMA and F16C */
     ANYFLASH_CPU_AVX512 = 4,
@@ -292,67 +306,75 @@ enum anyflash_cpu_level {
 };
 
 struct anyflash_context_args {
-    size_t struct_size;
-    int32_t threads; /* 0: all cores that affinity and cgroup leave us */
+    size_t struct_size; /* sizeof(struct anyflash_context_args) */
+    int32_t threads;    /* 0: all cores that affinity and cgroup allow */
     void *(*allocate)(size_t size_bytes, size_t align_bytes, void *user); /* NULL: malloc */
     void (*release)(void *memory, void *user);
     void *user;
-    int32_t cpu_level; /* enum anyflash_cpu_level: use no more than this */
+    int32_t cpu_level; /* enum anyflash_cpu_level */
     int32_t reserved;  /* 0 */
     /*
-     * Threads of the caller's in place of our own: runs body(argument) at least
-     * once and at most `workers` times, on as many threads at the same time, and
-     * returns when all have ended. NULL: a pool of our own.
+     * Lets the caller provide the threads. It runs body(argument) at least once
+     * and at most `workers` times, each on a thread of its own at the same time,
+     * and returns when all have ended. NULL: the context has its own threads.
      */
     void (*parallel)(void (*body)(void *argument), void *argument, int32_t workers, void *user);
 };
 
+/*
+ * Makes a context; args NULL: all defaults. The caller frees it when no call uses
+ * it any more; freeing NULL does nothing. Fails with ARGUMENT or NO_MEMORY.
+ */
 ANYFLASH_API enum anyflash_status anyflash_context_new(const struct anyflash_context_args *args,
                                                        struct anyflash_context **context_out,
                                                        struct anyflash_error *err);
 ANYFLASH_API void anyflash_context_free(struct anyflash_context *context);
 
 /*
- * Attention. Checks the arguments, then computes; outputs are untouched when
- * the status is not ANYFLASH_OK. Results are the same bits for every number of
- * threads. Fails with ARGUMENT (naming the argument and its value),
- * UNSUPPORTED or NO_MEMORY.
+ * Computes attention. All arguments are checked first; if the status is not
+ * ANYFLASH_OK, no output was written. The results are the same bits for every
+ * number of threads. Fails with ARGUMENT (naming the argument and its value),
+ * UNSUPPORTED, LIMIT or NO_MEMORY.
  */
 ANYFLASH_API enum anyflash_status anyflash_attend(struct anyflash_context *context,
                                                   const struct anyflash_attend_args *args,
                                                   struct anyflash_error *err);
 
 /*
- * Gradients. As anyflash_attend() in what is checked, in what fails and in
- * being the same bits for every number of threads. Scratch of a thread: at most
- * 2048 rows of q and dout, packed, and dk and dv of its keys in f32. Where
- * B * G is small keys are cut in chunks, each with its dq in f32: together at
- * most 64 MiB, or four times dq where that is more.
+ * Computes gradients. Checks, failures and the independence of the number of
+ * threads are those of anyflash_attend(). Each thread needs scratch memory for at
+ * most 2048 rows of q and dout, and for dk and dv of its keys in f32. Where B * G
+ * is small the keys are split into chunks, each with a dq of its own in f32: at
+ * most 64 MiB together, or four times dq if that is more.
  */
 ANYFLASH_API enum anyflash_status anyflash_attend_backward(
     struct anyflash_context *context, const struct anyflash_attend_backward_args *args,
     struct anyflash_error *err);
 
 /*
- * Merges `count` partial results over disjoint sets of keys, [rows, Dv] each
- * with its lse [rows], into o and lse: o = sum exp(lse_i - lse) o_i. All f32,
- * contiguous. o and lse may be those of part 0.
+ * Merges results over disjoint sets of keys into the result over all of them:
+ * o = sum exp(lse_i - lse) o_i. There are `count` parts, [rows, value_dim] each,
+ * with an lse of [rows]; everything is f32 and contiguous. o and lse may be those
+ * of part 0. Fails with ARGUMENT.
  */
 ANYFLASH_API enum anyflash_status anyflash_merge(const float *const *parts,
                                                  const float *const *part_lses, int64_t count,
                                                  int64_t rows, int64_t value_dim, float *o,
                                                  float *lse, struct anyflash_error *err);
 
-/* Bytes of scratch that anyflash_attend() will allocate; exact. */
+/*
+ * The bytes of scratch memory that anyflash_attend() needs for `args`; exact.
+ * Nothing is allocated. Fails as anyflash_attend().
+ */
 ANYFLASH_API enum anyflash_status anyflash_workspace_bytes(
     struct anyflash_context *context, const struct anyflash_attend_args *args,
     size_t *needed_bytes_out, struct anyflash_error *err);
 
 /*
- * Writes which kernels would run, forward and backward, and why each better one
- * declined, as lines of text into `text` (cut at size_bytes, always
- * NUL-terminated): "many rows: NAME", "few rows: NAME", "backward: NAME",
- * "OPERATION: not NAME: WHY".
+ * Writes to `text` which kernels would compute `args`, forward and backward, and
+ * why each faster one cannot, as lines: "many rows: NAME", "few rows: NAME",
+ * "backward: NAME", "OPERATION: not NAME: REASON". The text is cut at size_bytes
+ * and always NUL-terminated. Fails as anyflash_attend().
  */
 ANYFLASH_API enum anyflash_status anyflash_explain(struct anyflash_context *context,
                                                    const struct anyflash_attend_args *args,

@@ -7,7 +7,6 @@
 #include <strings.h>
 
 #include "kit/base/path.h"
-#include "kit/base/text.h"
 
 bool af_url_is_secure(const char *url)
 {
@@ -87,36 +86,36 @@ const char *af_url_without_secrets(struct af_arena *arena, const char *url)
                            fragment == NULL ? "" : fragment);
 }
 
-/* The bytes of `text` that are in `plain`, the others as %XX. */
-static const char *encode(struct af_arena *arena, const char *text, const char *plain,
-                          bool is_plain)
+const char *af_url_encode_plus(struct af_arena *arena, const char *url)
 {
-    static const char digits[] = "0123456789ABCDEF";
-    char *made = text == NULL ? NULL : af_arena_alloc(arena, 3 * strlen(text) + 1);
+    char *made = url == NULL ? NULL : af_arena_alloc(arena, 3 * strlen(url) + 1);
     char *to = made;
-    for (const char *at = text; made != NULL && *at != '\0'; at++) {
-        unsigned char byte = (unsigned char)*at;
-        if ((strchr(plain, *at) != NULL) == is_plain) {
-            *to++ = *at;
+    for (const char *at = url; made != NULL && *at != '\0'; at++) {
+        if (*at == '+') {
+            memcpy(to, "%2B", 3);
+            to += 3;
         } else {
-            *to++ = '%';
-            *to++ = digits[byte >> 4];
-            *to++ = digits[byte & 15];
+            *to++ = *at;
         }
     }
     return made;
-}
-
-const char *af_url_encode_plus(struct af_arena *arena, const char *url)
-{
-    return encode(arena, url, "+", false);
 }
 
 const char *af_url_encode_path(struct af_arena *arena, const char *path)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                 "0123456789-._~/";
-    return encode(arena, path, plain, true);
+    struct af_text url = {0};
+    for (const char *at = path; *at != '\0'; at++) {
+        if (strchr(plain, *at) != NULL)
+            af_text_add_n(&url, at, 1);
+        else
+            af_text_format(&url, "%%%02X", (unsigned)(unsigned char)*at);
+    }
+    const char *copy = url.failed ? NULL : af_arena_text(arena, af_text_get(&url));
+    arena->failed |= url.failed;
+    af_text_release(&url);
+    return copy;
 }
 
 static int hex_value(char digit)

@@ -9,7 +9,7 @@
 #ifndef AF_KIT_BASE_URL_H
 #define AF_KIT_BASE_URL_H
 
-#include "engine/base/mem.h"
+#include "kit/base/text.h"
 
 #define AF_URL_BYTES_MAX 4096u
 #define AF_URL_SHOWN_BYTES 200
@@ -42,7 +42,7 @@ const char *af_url_encode_plus(struct af_arena *arena, const char *url);
 /* The same but for '+' and %2B. */
 bool af_url_equal(const char *a, const char *b);
 
-/* Everything but letters, digits and "-._~/" as %XX. */
+/* The path with everything but letters, digits and "-._~/" as %XX. */
 const char *af_url_encode_path(struct af_arena *arena, const char *path);
 
 /* The byte that "%XX" at `at` stands for; -1 when it is no escape. */

@@ -1,8 +1,8 @@
 """Joins folders of a CUDA toolkit into one: python cuda_home.py TARGET FOLDER...
 
-Wheels of the package index split the toolkit: the compiler here, headers and libraries
-beside torch. TARGET gets links to the entries of include and lib of all FOLDERs, the first
-one first, to the first bin and nvvm, and libcudart.so, which no wheel has.
+The wheels of the package index split the toolkit: the compiler in our environment, headers and
+libraries beside torch. TARGET gets links to the entries of include and lib of all FOLDERs (the
+first FOLDER wins), to the first bin and nvvm, and libcudart.so, which no wheel contains.
 """
 
 import os

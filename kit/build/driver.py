@@ -1,16 +1,16 @@
-"""Runs flash-attn's own setup.py, unchanged, for a part of its kernels.
+"""Runs flash-attn's own setup.py, unchanged, for some of its kernels.
 
-    python driver.py SELECTION.json WORDS_OF_SETUP...      in the folder of the sources
+    python driver.py SELECTION.json SETUP_ARGUMENTS...      in the folder of the sources
 
-SELECTION.json has: keep (names of CUDA files), joined (of generated ones: name, includes),
-stubs (for the others: function, type, head_dim, causal, message), macros, std (a C++
-standard in place of setup.py's, or null), requires (what the wheel requires), refusals (of
-flash_api.cpp's checks: text, advice), gpu (what the launchers ask of the GPU, by their
-variable: what every GPU of this build answers, as C++).
+SELECTION.json has: keep (names of CUDA files), joined (generated files: name, includes),
+stubs (for the files left out: function, type, head_dim, causal, message), macros, std (a C++
+standard instead of setup.py's, or null), requires (requirements of the wheel), refusals
+(error messages of flash_api.cpp: text, advice), gpu (properties that all GPUs of this build
+share: the launchers' variable and its value as C++).
 
 torch.utils.cpp_extension.CUDAExtension is replaced before setup.py imports it: sources are
-filtered, one C++ file stands for those that are left out, and the macros go to both
-compilers, because flash_api.cpp holds the checks that refuse what the kernels lack.
+filtered, one C++ file replaces those that are left out, and both compilers get the macros,
+because flash_api.cpp has the checks for features that the kernels lack.
 """
 
 import json
@@ -80,7 +80,7 @@ static std::string with_advice(std::string message)
 
 
 def write(path, text):
-    """A generated file, touched only where its text changes: an old object stays good."""
+    """Writes a generated file only if its text changes, so that its object stays current."""
     try:
         with open(path) as file:
             if file.read() == text:
@@ -93,7 +93,7 @@ def write(path, text):
 
 
 def write_stubs(selection):
-    """The C++ file that stands for the kernels left out."""
+    """The C++ file that replaces the kernels left out."""
     parts = [HEAD]
     for stub in selection["stubs"]:
         backward = stub["function"] == "run_mha_bwd_"
@@ -112,8 +112,8 @@ def write_stubs(selection):
 
 
 def settled(text, gpu):
-    """A launcher's text in which conditions on nothing but these facts of the GPU, numbers and
-    the head size are the compiler's: branches that never run are not instantiated."""
+    """A launcher's text in which conditions on these GPU properties, numbers and the head size
+    alone are evaluated at compile time: branches that never run are not instantiated."""
 
     def replace(match):
         words = set(WORD.findall(match[1]))
@@ -135,9 +135,9 @@ def copy(name, change=lambda text: text):
 
 
 def write_units(selection):
-    """What is compiled of the CUDA files; the paths. Copies find the launchers beside them
-    first. They lie beside src, which setup.py tells compilers to search, so that flash-attn's
-    own folder stays as it came."""
+    """Writes the CUDA files to compile; returns their paths. They are copies, which find the
+    changed launchers beside them first; setup.py lets compilers search src, which stays
+    unchanged."""
     joined = {unit["name"]: unit["includes"] for unit in selection["joined"]}
     for name in LAUNCHERS:
         copy(name, lambda text: settled(text, selection["gpu"]))
@@ -149,7 +149,7 @@ def write_units(selection):
 
 
 def write_checks(selection):
-    """flash_api.cpp as a unit whose refusals tell how to add the feature; its path."""
+    """Wraps flash_api.cpp: its error messages say how to add a feature; returns the path."""
     rows = "".join(
         f"        {{{json.dumps(row['text'])}, {json.dumps(row['advice'])}}},\n"
         for row in selection["refusals"]

@@ -1,6 +1,6 @@
 /*
- * matrix_text.c: the jobs of a matrix as a workflow of GitHub Actions and as an
- * array script of Slurm.
+ * matrix_text.c: the jobs of a matrix as JSON, as a workflow of GitHub Actions, and as
+ * an array script of Slurm.
  */
 #include "kit/build/matrix.h"
 
@@ -8,8 +8,57 @@
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/plan/saved.h"
 
-/* A double-quoted scalar of YAML 1.2; bytes that are no plain ASCII are escaped. */
+static json_t *combination_json(const struct af_matrix_job *job)
+{
+    return json_pack("{s:s, s:s, s:s?, s:s, s:i}", "name", job->name, "torch", job->torch,
+                     "cuda", job->cuda, "python", job->python, "arch", job->sm);
+}
+
+static json_t *job_json(const struct af_matrix_job *job, struct af_arena *arena)
+{
+    const struct af_plan plan = {.steps = job->steps, .step_count = AF_MATRIX_STEPS};
+    json_t *json = combination_json(job);
+    if (json == NULL ||
+        json_object_set_new(json, "environment", json_string(job->environment)) != 0 ||
+        json_object_set_new(json, "steps", af_plan_steps_json(&plan, arena)) != 0) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
+}
+
+static json_t *left_out_json(const struct af_matrix_job *job)
+{
+    json_t *json = combination_json(job);
+    if (json == NULL || json_object_set_new(json, "reason", json_string(job->reason)) != 0) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
+}
+
+json_t *af_matrix_json(const struct af_matrix *matrix,
+                       const struct af_matrix_question *question, struct af_arena *arena)
+{
+    bool good = true;
+    json_t *jobs = json_array();
+    json_t *left_out = json_array();
+    for (size_t i = 0; i < matrix->job_count; i++)
+        good &= json_array_append_new(jobs, job_json(&matrix->jobs[i], arena)) == 0;
+    for (size_t i = 0; i < matrix->left_out_count; i++)
+        good &= json_array_append_new(left_out, left_out_json(&matrix->left_out[i])) == 0;
+    json_t *json = json_pack("{s:s, s:s, s:s, s:o, s:o}", "schema", "anyflash-matrix/1",
+                             "version", question->version, "output", question->output, "jobs",
+                             jobs, "left_out", left_out);
+    if (good)
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+/* A double-quoted scalar of YAML 1.2, with control characters escaped. */
 static void add_scalar(struct af_text *text, const char *value)
 {
     af_text_add(text, "\"");
@@ -32,7 +81,7 @@ static void add_pair(struct af_text *text, const char *before, const char *key,
     af_text_add(text, "\n");
 }
 
-/* The package index has CUDA compilers from 13 on (build/place.c). */
+/* The package index has CUDA compilers from CUDA 13 on. */
 static void add_needs(struct af_text *text, const struct af_matrix *matrix, const char *who)
 {
     bool is_old = false;
@@ -62,14 +111,14 @@ enum anyflash_status af_matrix_github(const struct af_matrix *matrix,
                                       struct af_text *text, struct anyflash_error *err)
 {
     if (matrix->job_count > AF_MATRIX_GITHUB_JOBS_MAX)
-        return af_fail(err, ANYFLASH_E_LIMIT, "%zu jobs: GitHub Actions takes %u a matrix",
+        return af_fail(err, ANYFLASH_E_LIMIT, "%zu jobs: GitHub Actions allows %u in a matrix",
                        matrix->job_count, AF_MATRIX_GITHUB_JOBS_MAX);
     if (strstr(question->output, "${{") != NULL ||
         strpbrk(question->output, "\r\n*?[]!") != NULL ||
         !af_text_is_utf8(question->output, strlen(question->output)))
         return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "GitHub Actions would read that --output folder as a pattern");
-    af_text_add(text, "# One job a wheel.\n");
+                       "GitHub Actions would interpret this --output folder as a pattern");
+    af_text_add(text, "# One job per wheel.\n");
     add_needs(text, matrix, "Runners");
     af_text_add(text, "name: wheels\n"
                       "on: workflow_dispatch\n"
@@ -103,7 +152,7 @@ void af_matrix_slurm(const struct af_matrix *matrix, const struct af_matrix_ques
                      struct af_text *text)
 {
     af_text_add(text, "#!/bin/sh\n"
-                      "# One task a wheel: sbatch THIS-FILE\n");
+                      "# One task per wheel: sbatch THIS-FILE\n");
     add_needs(text, matrix, "Nodes");
     af_text_add(text, "#SBATCH --job-name=anyflash-build\n");
     af_text_format(text, "#SBATCH --array=0-%zu\n", matrix->job_count - 1);

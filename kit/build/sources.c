@@ -5,13 +5,13 @@
  * uv gets the release's requirements (none) from us, so it does not run setup.py to
  * find them.
  */
-#include "kit/base/url.h"
 #include "kit/build/build_steps.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/formats/toml.h"
 #include "kit/system/download.h"
 #include "kit/system/file.h"

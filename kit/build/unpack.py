@@ -1,7 +1,7 @@
 """Unpacks a source archive: python unpack.py ARCHIVE FOLDER
 
-Only plain files and folders that stay within FOLDER, within limits; links, devices and absolute
-names are refused. The archive's one top folder becomes FOLDER, complete or not at all.
+Extracts only plain files and folders inside FOLDER, up to a limit; links, devices and absolute
+names are refused. The archive's single top folder becomes FOLDER, atomically.
 """
 
 import glob
@@ -26,11 +26,12 @@ def members_of(archive):
         if count > FILES_MAX or total > BYTES_MAX:
             raise SystemExit("the archive is larger than a source archive may be")
         if not parts or parts[0] == "/" or ".." in parts:
-            raise SystemExit(f"the archive holds the unsafe name {member.name!r}")
+            raise SystemExit(f"the archive has the unsafe name {member.name!r}")
         if not (member.isfile() or member.isdir()):
-            raise SystemExit(f"the archive holds {member.name!r}, which is no file or folder")
+            raise SystemExit(
+                f"the archive contains {member.name!r}, which is neither a file nor a folder")
         if top not in (None, parts[0]):
-            raise SystemExit("the archive holds more than one top folder")
+            raise SystemExit("the archive has more than one top folder")
         top = parts[0]
         if member.isfile():
             yield os.path.join(*parts[1:]) if len(parts) > 1 else parts[0], member
@@ -38,7 +39,7 @@ def members_of(archive):
 
 def main():
     source, folder = sys.argv[1], sys.argv[2]
-    for left in glob.glob(f"{glob.escape(folder)}.*"):  # by one that was killed
+    for left in glob.glob(f"{glob.escape(folder)}.*"):  # from a killed process
         shutil.rmtree(left, ignore_errors=True)
     staged = f"{folder}.{os.getpid()}"
     try:

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "kit/base/json.h"
-#include "kit/formats/names.h"
 #include "kit/formats/wheel_name.h"
 
 #define PACKAGE_START "flash-attn"

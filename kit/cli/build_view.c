@@ -1,5 +1,5 @@
 /*
- * build_view.c: progress of a build on stderr.
+ * build_view.c: builds, their prerequisites and the kept ones as text and JSON.
  */
 #include "kit/cli/build_view.h"
 
@@ -8,21 +8,109 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "kit/cli/facts_view.h"
+#include "kit/cli/json_parts.h"
+#include "kit/cli/page.h"
+
 #define GIB 1073741824.0
+#define LABEL_COLUMNS 14
+#define NAME_COLUMNS 19
+#define EVIDENCE_COLUMNS 28
 #define PLAIN_SECONDS 30.0
 #define TIME_BYTES 32
 #define LINE_BYTES 200
+
+/* "about 3 minutes (8 files, 4 CPU minutes), up to 3.6 GiB per compiler". */
+static void view_time(struct af_cli *cli, struct af_page *page,
+                      const struct af_build_estimate *estimate)
+{
+    double peak = (double)estimate->peak_bytes / GIB;
+    const char *done = estimate->done_count > 0
+                           ? af_arena_format(&cli->arena, " of %zu",
+                                             estimate->call_count + estimate->done_count)
+                           : "";
+    if (estimate->call_count == 0)
+        af_page_add(page, LABEL_COLUMNS, "  takes", AF_TONE_PLAIN,
+                    "seconds: all files are already compiled");
+    else if (estimate->wall_seconds > 0 && done != NULL)
+        af_page_format(page, LABEL_COLUMNS, "  takes", AF_TONE_PLAIN,
+                       "about %.1f minutes (%zu%s files, %.1f CPU minutes), up to %.1f GiB "
+                       "per compiler",
+                       estimate->wall_seconds / 60, estimate->call_count, done,
+                       estimate->cpu_seconds / 60, peak);
+    else
+        af_page_format(page, LABEL_COLUMNS, "  takes", AF_TONE_BAD,
+                       "one compiler needs %.1f GiB, which is more than the available memory: "
+                       "it may be killed",
+                       peak);
+}
+
+void af_cli_build_view_estimate(struct af_cli *cli, const struct af_build *build,
+                                const struct af_build_place *place,
+                                const struct af_build_estimate *estimate)
+{
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    const struct af_machine *machine = build->machine;
+    af_page_format(&page, 0, "", AF_TONE_STRONG, "flash-attn %s for torch %s, Python %s",
+                   build->version, af_fact_text_or(&machine->torch.version, "?"),
+                   af_fact_text_or(&machine->python.version, "?"));
+    af_page_add(&page, LABEL_COLUMNS, "  holds", AF_TONE_PLAIN,
+                af_slim_text(&build->slim, &cli->arena));
+    af_page_format(&page, LABEL_COLUMNS, "  compiler", AF_TONE_PLAIN, "CUDA %s, %s",
+                   place->cuda_version,
+                   place->cuda_from_index ? "from the Python package index" : place->cuda_home);
+    view_time(cli, &page, estimate);
+    af_page_add(&page, LABEL_COLUMNS, "  in", AF_TONE_PLAIN, place->folder);
+}
+
+void af_cli_build_view_result(struct af_cli *cli, const struct af_build_place *place,
+                              const struct af_build_result *result)
+{
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    af_page_gap(&page);
+    if (result->wheel == NULL) {
+        af_page_format(&page, 0, "", AF_TONE_BAD, "not built: %s", result->reason);
+        af_page_format(&page, 0, "", AF_TONE_PLAIN, "log: %s", place->log);
+        return;
+    }
+    const char *command = af_arena_format(&cli->arena, "anyflash install %s", result->wheel);
+    af_page_format(&page, 0, "", AF_TONE_GOOD, "built in %.1f minutes", result->seconds / 60);
+    if (command != NULL)
+        af_page_command(&page, 2, command);
+}
+
+enum anyflash_status af_cli_build_result_json(struct af_cli *cli, const struct af_build *build,
+                                              const struct af_build_place *place,
+                                              const struct af_build_estimate *estimate,
+                                              const struct af_build_result *result,
+                                              struct anyflash_error *err)
+{
+    struct af_slim_total total;
+    af_slim_total(&build->slim, &total);
+    return af_cli_json_take(
+        cli,
+        json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:f, s:f, s:I, s:s?, s:s?, s:f}",
+                  "schema", "anyflash-build/1", "version", build->version, "holds",
+                  af_slim_local(&build->slim, &cli->arena), "kernels", total.kernel_count,
+                  "folder", place->folder, "files",
+                  (json_int_t)(estimate->call_count + estimate->done_count), "compiled",
+                  (json_int_t)estimate->done_count, "cpu_seconds", estimate->cpu_seconds,
+                  "estimated_seconds", estimate->wall_seconds, "peak_bytes",
+                  (json_int_t)estimate->peak_bytes, "wheel", result->wheel, "reason",
+                  result->reason, "seconds", result->seconds),
+        err);
+}
 
 static const char *why_text(enum af_admit_why why)
 {
     return why == AF_ADMIT_MEMORY       ? "for memory"
            : why == AF_ADMIT_SLOTS      ? "for a core"
-           : why == AF_ADMIT_ALONE_RUNS ? "for the one that must run alone"
-           : why == AF_ADMIT_FOR_ALONE  ? "until one can run alone"
+           : why == AF_ADMIT_ALONE_RUNS ? "for a compiler that must run alone"
+           : why == AF_ADMIT_FOR_ALONE  ? "until a compiler can run alone"
                                         : "";
 }
 
-/* "3 min", "50 s": rounded up to what can be known. */
+/* "3 min", "50 s": rounded up. */
 static const char *left_text(double seconds, char text[TIME_BYTES])
 {
     if (seconds < 90)
@@ -38,14 +126,15 @@ static int terminal_columns(void)
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
 }
 
-static void clear(struct af_cli_build_view *view)
+static void clear(struct af_cli_build_progress *progress)
 {
-    if (view->line_shown)
+    if (progress->line_shown)
         fprintf(stderr, "\r\033[K");
-    view->line_shown = false;
+    progress->line_shown = false;
 }
 
-static void tell(struct af_cli_build_view *view, const struct af_govern_event *event)
+static void show_progress(struct af_cli_build_progress *progress,
+                          const struct af_govern_event *event)
 {
     char left[TIME_BYTES];
     char line[LINE_BYTES];
@@ -56,65 +145,164 @@ static void tell(struct af_cli_build_view *view, const struct af_govern_event *e
     for (size_t i = 0; i < event->row_count; i++)
         running += event->rows[i].state == AF_ADMIT_RUNNING;
     size_t waiting = event->row_count - running;
-    if (event->row_count == 0 || (!terminal && now - view->told < PLAIN_SECONDS))
+    if (event->row_count == 0 || (!terminal && now - progress->shown_at < PLAIN_SECONDS))
         return;
     snprintf(line, sizeof line,
              "%zu done, %zu running, %zu waiting, %.1f of %.1f GiB, about %s left%s%s",
-             view->done_count, running, waiting, (double)event->used_bytes / GIB,
+             progress->done_count, running, waiting, (double)event->used_bytes / GIB,
              (double)event->budget_bytes / GIB,
-             left_text(af_build_end_time_left(&view->end_time, event), left),
-             waiting > 0 && why[0] != '\0' ? "; waits " : "", waiting > 0 ? why : "");
-    clear(view);
+             left_text(af_build_end_time_left(&progress->end_time, event), left),
+             waiting > 0 && why[0] != '\0' ? "; waiting " : "", waiting > 0 ? why : "");
+    clear(progress);
     if (terminal)
-        fprintf(stderr, "%.*s", terminal_columns() - 1, line); /* one line, to be overwritten */
+        fprintf(stderr, "%.*s", terminal_columns() - 1,
+                line); /* one line, which is rewritten */
     else
         fprintf(stderr, "%s\n", line);
     fflush(stderr);
-    view->line_shown = terminal;
-    view->told = now;
+    progress->line_shown = terminal;
+    progress->shown_at = now;
 }
 
-/* A file that ended, or that was killed: a line of its own. */
-static void tell_file(struct af_cli_build_view *view, const struct af_govern_event *event)
+/* A line for a compiler that ended. */
+static void show_file(struct af_cli_build_progress *progress,
+                      const struct af_govern_event *event)
 {
     static const char *const words[] = {
         [AF_GOVERN_ENDED] = "done",
         [AF_GOVERN_FAILED] = "failed",
-        [AF_GOVERN_KILLED] = "killed: memory was too short; again, alone",
-        [AF_GOVERN_STALLED] = "stopped: memory was too short for any to go on; again later",
-        [AF_GOVERN_CRASHED] = "ended by a signal; again",
-        [AF_GOVERN_HUNG] = "stopped: it used no processor; again"};
-    clear(view);
+        [AF_GOVERN_KILLED] = "killed for lack of memory; will be repeated",
+        [AF_GOVERN_STALLED] = "stopped, memory was too short for progress; will be repeated",
+        [AF_GOVERN_CRASHED] = "ended by a signal; will be repeated",
+        [AF_GOVERN_HUNG] = "stopped, it used no processor time; will be repeated"};
+    clear(progress);
     fprintf(stderr, "  %-44s %4.0f s  %4.1f GiB  %s\n", event->file->file, event->seconds,
             (double)event->peak_bytes / GIB, words[event->kind]);
 }
 
-static void tell_remark(struct af_cli_build_view *view, const char *remark)
+static void show_remark(struct af_cli_build_progress *progress, const char *remark)
 {
-    clear(view);
+    clear(progress);
     fprintf(stderr, "  %s\n", remark);
 }
 
 void af_cli_build_view_event(void *context, const struct af_govern_event *event)
 {
-    struct af_cli_build_view *view = context;
+    struct af_cli_build_progress *progress = context;
     if (event->file != NULL && event->file->file[0] == '\0')
-        return; /* a compiler that was only asked for its version */
+        return; /* a call that only prints the compiler's version */
     if (event->kind == AF_GOVERN_ENDED) {
-        view->done_count++;
-        af_build_end_time_add(&view->end_time, event);
+        progress->done_count++;
+        af_build_end_time_add(&progress->end_time, event);
     }
-    if (af_option_given(&view->cli->options, AF_OPTION_QUIET))
+    if (af_option_given(&progress->cli->options, AF_OPTION_QUIET))
         return;
     if (event->kind == AF_GOVERN_TICK)
-        tell(view, event);
+        show_progress(progress, event);
     else if (event->kind == AF_GOVERN_REMARK)
-        tell_remark(view, event->remark);
+        show_remark(progress, event->remark);
     else if (event->kind != AF_GOVERN_STARTED)
-        tell_file(view, event);
+        show_file(progress, event);
 }
 
-void af_cli_build_view_end(struct af_cli_build_view *view)
+void af_cli_build_view_end(struct af_cli_build_progress *progress)
 {
-    clear(view);
+    clear(progress);
+}
+
+const char *af_cli_build_row_text(struct af_arena *arena, const struct af_prerequisite *row)
+{
+    if (row->why == NULL)
+        return row->evidence;
+    const char *text = row->evidence[0] == '\0'
+                           ? row->why
+                           : af_arena_format(arena, "%s: %s", row->why, row->evidence);
+    return text == NULL ? "" : text;
+}
+
+static void view_row(struct af_page *page, const struct af_prerequisite *row,
+                     struct af_arena *arena)
+{
+    char lead[64];
+    snprintf(lead, sizeof lead, "%-*s%s", NAME_COLUMNS, row->name, af_answer_text(row->answer));
+    af_page_format(page, EVIDENCE_COLUMNS, lead,
+                   row->answer == AF_NO ? AF_TONE_BAD : AF_TONE_PLAIN, "%s%s%s",
+                   af_cli_build_row_text(arena, row), row->fix != NULL ? "\nto do: " : "",
+                   row->fix != NULL ? row->fix : "");
+}
+
+void af_cli_build_view_check(struct af_cli *cli, const struct af_build *build,
+                             const struct af_build_check *check)
+{
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    if (!af_option_given(&cli->options, AF_OPTION_QUIET)) {
+        af_page_format(&page, 0, "", AF_TONE_STRONG, "flash-attn %s from source: %s",
+                       build->version, af_slim_text(&build->slim, &cli->arena));
+        for (size_t i = 0; i < check->row_count; i++)
+            view_row(&page, &check->rows[i], &cli->arena);
+    }
+    if (check->can_start)
+        af_page_add(&page, 0, "", AF_TONE_GOOD, "a build can start");
+    else
+        af_page_format(&page, 0, "", AF_TONE_BAD, "a build cannot start: %zu %s missing",
+                       check->missing_count,
+                       check->missing_count == 1 ? "prerequisite is" : "prerequisites are");
+}
+
+enum anyflash_status af_cli_build_check_json(struct af_cli *cli, const struct af_build *build,
+                                             const struct af_build_check *check,
+                                             struct anyflash_error *err)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < check->row_count; i++) {
+        const struct af_prerequisite *row = &check->rows[i];
+        list = af_cli_json_append(list, json_pack("{s:s, s:o, s:o, s:o}", "name", row->name,
+                                                  "verdict", af_cli_json_answer(row->answer),
+                                                  "evidence", af_cli_json_text(row->evidence),
+                                                  "fix", af_cli_json_text(row->fix)));
+    }
+    return af_cli_json_take(
+        cli,
+        json_pack("{s:s, s:s, s:o, s:b, s:o}", "schema", "anyflash-build-check/1", "version",
+                  build->version, "holds",
+                  af_cli_json_text(af_slim_local(&build->slim, &cli->arena)), "can_start",
+                  check->can_start, "prerequisites", list),
+        err);
+}
+
+void af_cli_build_view_kept(struct af_cli *cli, const struct af_cli_build_kept *rows,
+                            size_t count, bool dry)
+{
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct af_build_kept *kept = rows[i].kept;
+        bytes += rows[i].why == NULL ? kept->bytes : 0;
+        af_page_format(&page, 2, "", AF_TONE_PLAIN, "%s %s: %s", rows[i].done,
+                       af_bytes_text(&cli->arena, (int64_t)kept->bytes), kept->title);
+        af_page_add(&page, 4, "    ", AF_TONE_DIM,
+                    rows[i].why != NULL ? rows[i].why : kept->path);
+    }
+    if (count == 0)
+        af_page_add(&page, 0, "", AF_TONE_PLAIN, "the cache has no builds");
+    else
+        af_page_format(&page, 0, "", AF_TONE_STRONG, "%s %s",
+                       dry ? "`anyflash build --clean` would free" : "freed",
+                       af_bytes_text(&cli->arena, (int64_t)bytes));
+}
+
+enum anyflash_status af_cli_build_kept_json(struct af_cli *cli,
+                                            const struct af_cli_build_kept *rows, size_t count,
+                                            struct anyflash_error *err)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        const struct af_build_kept *kept = rows[i].kept;
+        list = af_cli_json_append(
+            list, json_pack("{s:o, s:s, s:I, s:s, s:o}", "path", af_cli_json_text(kept->path),
+                            "title", kept->title, "bytes", (json_int_t)kept->bytes, "done",
+                            rows[i].done, "why", af_cli_json_text(rows[i].why)));
+    }
+    return af_cli_json_take(
+        cli, json_pack("{s:s, s:o}", "schema", "anyflash-build-clean/1", "builds", list), err);
 }

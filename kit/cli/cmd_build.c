@@ -1,6 +1,6 @@
 /*
- * cmd_build.c: `anyflash build`: a wheel of flash-attn from its sources, whole
- * or the part that a model needs.
+ * cmd_build.c: `anyflash build`: builds a wheel of flash-attn, or checks whether it
+ * can be built (--check), removes kept builds (--clean), prints jobs (--matrix).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,28 +10,24 @@
 
 #include "kit/base/text.h"
 #include "kit/build/build.h"
+#include "kit/build/matrix.h"
 #include "kit/build/offer/offer.h"
-#include "kit/cli/build_check.h"
-#include "kit/cli/build_clean.h"
-#include "kit/cli/build_matrix.h"
 #include "kit/cli/build_view.h"
 #include "kit/cli/environment_change.h"
-#include "kit/cli/facts_view.h"
 #include "kit/cli/json_parts.h"
 #include "kit/cli/load.h"
-#include "kit/cli/page.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 
-#define LABEL_COLUMNS 14
-#define GIB 1073741824.0
+/* Combinations left out beyond this number are counted, not named. */
+#define REMARKS_MAX 20u
 
 struct build {
     struct af_change change;
     struct af_build build;
     struct af_build_place place;
     struct af_build_result result;
-    struct af_cli_build_view view;
+    struct af_cli_build_progress progress;
     struct af_build_estimate estimate;
 };
 
@@ -49,7 +45,7 @@ static enum anyflash_status read_memory(const struct af_cli *cli, uint64_t *byte
                                                : 0;
     if (end == text || unit == 0 || !(number * unit >= 1048576.0 && number * unit <= 1e15) ||
         (end[1] != '\0' && strcmp(end + 1, "iB") != 0 && strcmp(end + 1, "B") != 0))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--memory takes a size, as 8G or 6000M");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--memory takes a size, such as 8G or 6000M");
     *bytes_out = (uint64_t)(number * unit);
     return ANYFLASH_OK;
 }
@@ -70,7 +66,7 @@ static enum anyflash_status read_archs(struct af_cli *cli, const struct af_machi
         if (!af_parse_i64(word, 10, 999, &sm) || !af_slim_add_arch(slim, (int)sm))
             return af_fail(
                 err, ANYFLASH_E_ARGUMENT,
-                "--arch %s: flash-attn 2 is for compute capability 8.0 and newer, as "
+                "--arch %s: flash-attn 2 needs compute capability 8.0 or newer, such as "
                 "9.0 or 80,90",
                 word);
         if (at[strcspn(at, ",")] == '\0')
@@ -85,12 +81,13 @@ static enum anyflash_status read_archs(struct af_cli *cli, const struct af_machi
     cli->hint = "--arch 8.0 is for A100, 8.9 for RTX 3090 and 4090, 9.0 for H100, 10.0 and "
                 "12.0 for Blackwell";
     return af_fail(err, ANYFLASH_E_ARGUMENT,
-                   "no GPU that flash-attn serves was seen: say for which to build, by --arch");
+                   "no GPU that flash-attn supports was found: name the target with --arch");
 }
 
 /* --toolkit and --jobs. */
-static enum anyflash_status read_manner(const struct af_cli *cli, struct af_build *build,
-                                        struct anyflash_error *err)
+static enum anyflash_status read_toolkit_and_jobs(const struct af_cli *cli,
+                                                  struct af_build *build,
+                                                  struct anyflash_error *err)
 {
     const char *toolkit = cli->options.values[AF_OPTION_TOOLKIT];
     const char *jobs = cli->options.values[AF_OPTION_JOBS];
@@ -116,9 +113,9 @@ static int slots_of(const struct build *build)
                : (int)af_fact_int_or(&build->change.machine.resources.cores, 1);
 }
 
-/* --check needs no selection, no GPU and no place: it says what of them is missing. */
-static enum anyflash_status ask(struct af_cli *cli, struct build *build, bool checks,
-                                struct anyflash_error *err)
+/* Reads the options. --check works without a selection and without a GPU. */
+static enum anyflash_status read_options(struct af_cli *cli, struct build *build, bool checks,
+                                         struct anyflash_error *err)
 {
     const struct af_machine *machine = &build->change.machine;
     build->build = (struct af_build){.machine = machine,
@@ -126,7 +123,7 @@ static enum anyflash_status ask(struct af_cli *cli, struct build *build, bool ch
                                      .arena = &cli->arena,
                                      .version = AF_OFFER_BUILD_FLASH_ATTN,
                                      .offline = build->change.run.offline};
-    enum anyflash_status status = read_manner(cli, &build->build, err);
+    enum anyflash_status status = read_toolkit_and_jobs(cli, &build->build, err);
     if (status == ANYFLASH_OK)
         status = read_memory(cli, &build->build.memory_bytes, err);
     if (status == ANYFLASH_OK)
@@ -147,89 +144,9 @@ static enum anyflash_status estimate(struct build *build, struct anyflash_error 
                                   (uint64_t)(memory > 0 ? memory : 0), &build->estimate, err);
 }
 
-/* "about 3 minutes here (8 files, 4 CPU minutes), at most 3.6 GiB a compiler". */
-static void view_time(struct af_cli *cli, struct af_page *page,
-                      const struct af_build_estimate *estimate)
-{
-    double peak = (double)estimate->peak_bytes / GIB;
-    const char *done = estimate->done_count > 0
-                           ? af_arena_format(&cli->arena, " of %zu",
-                                             estimate->call_count + estimate->done_count)
-                           : "";
-    if (estimate->call_count == 0)
-        af_page_add(page, LABEL_COLUMNS, "  takes", AF_TONE_PLAIN,
-                    "seconds: all files were compiled before");
-    else if (estimate->wall_seconds > 0 && done != NULL)
-        af_page_format(page, LABEL_COLUMNS, "  takes", AF_TONE_PLAIN,
-                       "about %.1f minutes here (%zu%s files, %.1f CPU minutes), at most "
-                       "%.1f GiB a compiler",
-                       estimate->wall_seconds / 60, estimate->call_count, done,
-                       estimate->cpu_seconds / 60, peak);
-    else
-        af_page_format(page, LABEL_COLUMNS, "  takes", AF_TONE_BAD,
-                       "one compiler needs %.1f GiB, which is more than there is: it may be "
-                       "killed",
-                       peak);
-}
-
-static void view_estimate(struct af_cli *cli, const struct build *build)
-{
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
-    const struct af_machine *machine = &build->change.machine;
-    af_page_format(&page, 0, "", AF_TONE_STRONG, "flash-attn %s for torch %s, Python %s",
-                   build->build.version, af_fact_text_or(&machine->torch.version, "?"),
-                   af_fact_text_or(&machine->python.version, "?"));
-    af_page_add(&page, LABEL_COLUMNS, "  holds", AF_TONE_PLAIN,
-                af_slim_text(&build->build.slim, &cli->arena));
-    af_page_format(&page, LABEL_COLUMNS, "  compiler", AF_TONE_PLAIN, "CUDA %s, %s",
-                   build->place.cuda_version,
-                   build->place.cuda_from_index ? "from the Python package index"
-                                                : build->place.cuda_home);
-    view_time(cli, &page, &build->estimate);
-    af_page_add(&page, LABEL_COLUMNS, "  in", AF_TONE_PLAIN, build->place.folder);
-}
-
-static void view_result(struct af_cli *cli, const struct build *build)
-{
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
-    af_page_gap(&page);
-    if (build->result.wheel == NULL) {
-        af_page_format(&page, 0, "", AF_TONE_BAD, "not built: %s", build->result.reason);
-        af_page_format(&page, 0, "", AF_TONE_PLAIN, "log: %s", build->place.log);
-        return;
-    }
-    const char *command =
-        af_arena_format(&cli->arena, "anyflash install %s", build->result.wheel);
-    af_page_format(&page, 0, "", AF_TONE_GOOD, "built in %.1f minutes",
-                   build->result.seconds / 60);
-    if (command != NULL)
-        af_page_command(&page, 2, command);
-}
-
-static enum anyflash_status write_json(struct af_cli *cli, const struct build *build,
+/* --output: also puts the wheel there, and shows that path. */
+static enum anyflash_status put_output(struct af_cli *cli, struct build *build,
                                        struct anyflash_error *err)
-{
-    const struct af_build_result *result = &build->result;
-    struct af_slim_total total;
-    af_slim_total(&build->build.slim, &total);
-    return af_cli_json_take(
-        cli,
-        json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:f, s:f, s:I, s:s?, s:s?, s:f}",
-                  "schema", "anyflash-build/1", "version", build->build.version, "holds",
-                  af_slim_local(&build->build.slim, &cli->arena), "kernels", total.kernel_count,
-                  "folder", build->place.folder, "files",
-                  (json_int_t)(build->estimate.call_count + build->estimate.done_count),
-                  "compiled", (json_int_t)build->estimate.done_count, "cpu_seconds",
-                  build->estimate.cpu_seconds, "estimated_seconds",
-                  build->estimate.wall_seconds, "peak_bytes",
-                  (json_int_t)build->estimate.peak_bytes, "wheel", result->wheel, "reason",
-                  result->reason, "seconds", result->seconds),
-        err);
-}
-
-/* --output: the wheel is put there too, and that is where it is said to be. */
-static enum anyflash_status give(struct af_cli *cli, struct build *build,
-                                 struct anyflash_error *err)
 {
     const char *folder = cli->options.values[AF_OPTION_OUTPUT];
     if (folder == NULL || build->result.wheel == NULL)
@@ -241,12 +158,12 @@ static enum anyflash_status give(struct af_cli *cli, struct build *build,
     if (status == ANYFLASH_OK)
         build->result.wheel = to;
     else
-        cli->hint = af_arena_format(&cli->arena, "the wheel is built and kept: %s",
-                                    build->result.wheel);
+        cli->hint =
+            af_arena_format(&cli->arena, "the wheel was built: %s", build->result.wheel);
     return status;
 }
 
-/* Before the minutes, not after them. */
+/* Checks --output before the build, not after it. */
 static enum anyflash_status check_output(const struct af_cli *cli, struct anyflash_error *err)
 {
     const char *folder = cli->options.values[AF_OPTION_OUTPUT];
@@ -255,13 +172,13 @@ static enum anyflash_status check_output(const struct af_cli *cli, struct anyfla
         return ANYFLASH_OK;
     enum anyflash_status status = af_folder_make(folder, 0755, err);
     if (status == ANYFLASH_OK && access(folder, W_OK | X_OK) != 0)
-        return af_fail(err, ANYFLASH_E_IO, "cannot write into '%s' of --output: %s",
+        return af_fail(err, ANYFLASH_E_IO, "cannot write to '%s' of --output: %s",
                        af_text_quote(shown, sizeof shown, folder, strlen(folder)),
                        strerror(errno));
     return status;
 }
 
-/* What was learned, and will be; a build does without where that cannot be. */
+/* Opens the database of learned costs; a build works without it. */
 static void open_state(struct af_cli *cli, struct build *build, bool dry)
 {
     struct anyflash_error err = {0};
@@ -269,10 +186,11 @@ static void open_state(struct af_cli *cli, struct build *build, bool dry)
     if (af_state_open(dry ? AF_STATE_READ : AF_STATE_WRITE, &cli->arena, &build->build.state,
                       &remark, &err) != ANYFLASH_OK) {
         build->build.state = NULL;
-        remark = err.status == ANYFLASH_E_NOT_FOUND && dry
-                     ? NULL
-                     : af_arena_format(&cli->arena, "nothing is learned from this build: %s",
-                                       err.message);
+        remark =
+            err.status == ANYFLASH_E_NOT_FOUND && dry
+                ? NULL
+                : af_arena_format(&cli->arena, "nothing will be learned from this build: %s",
+                                  err.message);
     }
     if (remark != NULL)
         af_cli_remark(cli, remark);
@@ -283,15 +201,15 @@ static enum anyflash_status make(struct af_cli *cli, struct build *build,
 {
     bool dry = af_option_given(&cli->options, AF_OPTION_DRY_RUN);
     bool json = af_option_given(&cli->options, AF_OPTION_JSON);
-    build->view = (struct af_cli_build_view){.cli = cli};
+    build->progress = (struct af_cli_build_progress){.cli = cli};
     build->build.event = af_cli_build_view_event;
-    build->build.context = &build->view;
+    build->build.context = &build->progress;
     open_state(cli, build, dry);
     enum anyflash_status status = estimate(build, err);
     if (status == ANYFLASH_OK && !json)
-        view_estimate(cli, build);
+        af_cli_build_view_estimate(cli, &build->build, &build->place, &build->estimate);
     if (status == ANYFLASH_OK && !dry && !json &&
-        !cli->out.failed) { /* before the minutes, not after them */
+        !cli->out.failed) { /* show it before the build */
         fwrite(af_text_get(&cli->out), 1, cli->out.len, stdout);
         fflush(stdout);
         af_text_release(&cli->out);
@@ -299,38 +217,213 @@ static enum anyflash_status make(struct af_cli *cli, struct build *build,
     }
     if (status == ANYFLASH_OK && !dry)
         status = af_build_run(&build->build, &build->place, &build->result, err);
-    af_cli_build_view_end(&build->view);
+    af_cli_build_view_end(&build->progress);
     af_state_close(build->build.state);
     if (status == ANYFLASH_OK)
-        status = give(cli, build, err);
+        status = put_output(cli, build, err);
     if (status != ANYFLASH_OK)
         return status;
     if (!dry && build->result.wheel == NULL)
         *exit_out = AF_EXIT_NO;
     if (json)
-        return write_json(cli, build, err);
+        return af_cli_build_result_json(cli, &build->build, &build->place, &build->estimate,
+                                        &build->result, err);
     if (!dry)
-        view_result(cli, build);
+        af_cli_build_view_result(cli, &build->place, &build->result);
     return af_cli_finish(cli, err);
 }
 
-/* --matrix: nothing is built and no machine is looked at. */
+static struct af_build_resources resources_of(const struct af_build *build, int64_t cores)
+{
+    struct af_offer_build_needs needs = af_offer_build_needs_of(
+        &build->slim, cores, 0, build->toolkit != AF_FIT_TOOLKIT_SYSTEM);
+    return (struct af_build_resources){(int64_t)needs.peak_bytes, (int64_t)needs.disk_bytes};
+}
+
+/* --check: prints the prerequisites; the exit code is NO if one is missing. */
+static enum anyflash_status print_check(struct af_cli *cli, struct af_build *build,
+                                        struct af_build_resources resources,
+                                        enum af_exit *exit_out, struct anyflash_error *err)
+{
+    const char *format = cli->options.values[AF_OPTION_FORMAT];
+    struct af_build_check check;
+    bool json = af_option_given(&cli->options, AF_OPTION_JSON) || af_equal(format, "json");
+    if (format != NULL && !af_equal(format, "json") && !af_equal(format, "text"))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--format of --check takes text or json");
+    enum anyflash_status status = af_build_check(build, resources, &check, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    *exit_out = check.can_start ? AF_EXIT_YES : AF_EXIT_NO;
+    if (json)
+        return af_cli_build_check_json(cli, build, &check, err);
+    af_cli_build_view_check(cli, build, &check);
+    return af_cli_finish(cli, err);
+}
+
+/*
+ * Before a build: fails if a prerequisite without which no build is possible is missing;
+ * warns about the others.
+ */
+static enum anyflash_status refuse(struct af_cli *cli, struct af_build *build,
+                                   struct af_build_resources resources,
+                                   struct anyflash_error *err)
+{
+    struct af_build_check check;
+    enum anyflash_status status = af_build_check(build, resources, &check, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (check.obstacle != NULL) {
+        cli->hint = check.obstacle->fix;
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "a build cannot start: %s: %s",
+                       check.obstacle->name,
+                       af_cli_build_row_text(&cli->arena, check.obstacle));
+    }
+    for (size_t i = 0; i < check.row_count; i++) {
+        if (check.rows[i].answer != AF_NO)
+            continue;
+        const char *remark =
+            af_arena_format(&cli->arena, "%s: %s", check.rows[i].name,
+                            af_cli_build_row_text(&cli->arena, &check.rows[i]));
+        if (remark != NULL)
+            af_cli_remark(cli, remark);
+    }
+    return ANYFLASH_OK;
+}
+
+static void remove_one(struct af_cli *cli, struct af_cli_build_kept *row)
+{
+    struct anyflash_error err = {0};
+    if (af_build_remove(row->kept, &err) == ANYFLASH_OK) {
+        row->done = "removed";
+        return;
+    }
+    row->done = "stays";
+    row->why = af_arena_text(&cli->arena, err.message);
+}
+
+/* --clean: shows what builds keep and removes it; with --dry-run only shows it. */
+static enum anyflash_status clean(struct af_cli *cli, enum af_exit *exit_out,
+                                  struct anyflash_error *err)
+{
+    struct af_build_kept *kept;
+    size_t count;
+    bool dry = af_option_given(&cli->options, AF_OPTION_DRY_RUN);
+    enum anyflash_status status = af_build_list(&cli->arena, &kept, &count, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    struct af_cli_build_kept *rows = af_arena_array(&cli->arena, count + 1, sizeof *rows);
+    if (rows == NULL)
+        return af_fail_memory(err);
+    for (size_t i = 0; i < count; i++) {
+        rows[i] = (struct af_cli_build_kept){&kept[i], "kept", NULL};
+        if (!dry)
+            remove_one(cli, &rows[i]);
+        if (rows[i].why != NULL)
+            *exit_out = AF_EXIT_NO;
+    }
+    if (af_option_given(&cli->options, AF_OPTION_JSON))
+        return af_cli_build_kept_json(cli, rows, count, err);
+    af_cli_build_view_kept(cli, rows, count, dry);
+    return af_cli_finish(cli, err);
+}
+
+static void remark_left_out(struct af_cli *cli, const struct af_matrix *matrix)
+{
+    for (size_t i = 0; i < matrix->left_out_count && i < REMARKS_MAX; i++) {
+        const struct af_matrix_job *job = &matrix->left_out[i];
+        const char *text =
+            af_arena_format(&cli->arena, "left out: %s: %s", job->name, job->reason);
+        if (text != NULL)
+            af_cli_remark(cli, text);
+    }
+    const char *rest = af_arena_format(&cli->arena, "left out: %zu more",
+                                       matrix->left_out_count - REMARKS_MAX);
+    if (matrix->left_out_count > REMARKS_MAX && rest != NULL)
+        af_cli_remark(cli, rest);
+}
+
+/* Refuses options that an axis replaces, and unknown formats. */
+static enum anyflash_status check_matrix(struct af_cli *cli, const char *format,
+                                         struct anyflash_error *err)
+{
+    static const struct {
+        enum af_option_id id;
+        const char *instead;
+    } axes[] = {{AF_OPTION_ARCH, "arch=80,90"}, {AF_OPTION_PYTHON, "python=3.11,3.12"}};
+    for (size_t i = 0; i < AF_COUNT(axes); i++) {
+        if (af_option_given(&cli->options, axes[i].id))
+            return af_fail(err, ANYFLASH_E_ARGUMENT, "with --matrix use %s instead of --%s",
+                           axes[i].instead, af_option_rows[axes[i].id].name);
+    }
+    const char *output = cli->options.values[AF_OPTION_OUTPUT];
+    if (output != NULL && !af_text_is_utf8(output, strlen(output)))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "the --output of a matrix must be UTF-8");
+    if (!af_equal(format, "json") && !af_equal(format, "github") && !af_equal(format, "slurm"))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--format takes json, github or slurm");
+    if (af_option_given(&cli->options, AF_OPTION_JSON) && !af_equal(format, "json"))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--json and --format contradict each other");
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status write_matrix(struct af_cli *cli, const struct af_matrix *matrix,
+                                         const struct af_matrix_question *question,
+                                         const char *format, struct anyflash_error *err)
+{
+    if (af_equal(format, "json"))
+        return af_cli_json_take(cli, af_matrix_json(matrix, question, &cli->arena), err);
+    if (matrix->job_count == 0)
+        return ANYFLASH_OK;
+    enum anyflash_status status = ANYFLASH_OK;
+    if (af_equal(format, "github"))
+        status = af_matrix_github(matrix, question, &cli->out, err);
+    else
+        af_matrix_slurm(matrix, question, &cli->out);
+    return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
+}
+
+/* --matrix: prints jobs; builds nothing and looks at no machine. */
 static enum anyflash_status print_matrix(struct af_cli *cli, enum af_exit *exit_out,
                                          struct anyflash_error *err)
 {
     struct af_build build = {0};
-    enum anyflash_status status = read_manner(cli, &build, err);
+    enum anyflash_status status = read_toolkit_and_jobs(cli, &build, err);
     if (status == ANYFLASH_OK)
         status = read_memory(cli, &build.memory_bytes, err);
     if (status == ANYFLASH_OK)
         status = af_cli_read_selection(cli, true, &build.slim, err);
-    return status == ANYFLASH_OK
-               ? af_cli_build_matrix(cli, &build.slim, AF_OFFER_BUILD_FLASH_ATTN,
-                                     build.memory_bytes, exit_out, err)
-               : status;
+    if (status != ANYFLASH_OK)
+        return status;
+    const struct af_options *options = &cli->options;
+    const char *format = options->values[AF_OPTION_FORMAT];
+    const char *output = options->values[AF_OPTION_OUTPUT];
+    struct af_tables tables = {0};
+    struct af_matrix matrix = {0};
+    const struct af_matrix_question question = {.axes = options->words.items,
+                                                .axis_count = options->words.count,
+                                                .version = AF_OFFER_BUILD_FLASH_ATTN,
+                                                .slim = &build.slim,
+                                                .memory = options->values[AF_OPTION_MEMORY],
+                                                .memory_bytes = build.memory_bytes,
+                                                .slots = options->values[AF_OPTION_JOBS],
+                                                .toolkit = options->values[AF_OPTION_TOOLKIT],
+                                                .output = output != NULL ? output : "wheels"};
+    format = format != NULL ? format : "json";
+    status = check_matrix(cli, format, err);
+    if (status == ANYFLASH_OK)
+        status = af_tables_load(&tables, err);
+    if (status == ANYFLASH_OK)
+        status = af_matrix_make(&question, &tables, &cli->arena, &matrix, err);
+    if (status == ANYFLASH_OK) {
+        remark_left_out(cli, &matrix);
+        if (matrix.job_count == 0)
+            *exit_out = AF_EXIT_NO;
+        status = write_matrix(cli, &matrix, &question, format, err);
+    }
+    af_tables_release(&tables);
+    return status;
 }
 
-/* Options that say what to do in place of building, one at most. */
+/* --matrix, --check and --clean replace the build: at most one of them. */
 static enum anyflash_status check_words(const struct af_options *options,
                                         struct anyflash_error *err)
 {
@@ -350,8 +443,9 @@ static enum anyflash_status check_words(const struct af_options *options,
         (found == NULL || af_option_given(options, AF_OPTION_CLEAN)))
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--format is for --matrix and --check");
     if (options->words.count > 0 && !af_option_given(options, AF_OPTION_MATRIX))
-        return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "'build' takes options only: words as torch=2.9 are for --matrix");
+        return af_fail(
+            err, ANYFLASH_E_ARGUMENT,
+            "'build' takes options only: arguments such as torch=2.9 are for --matrix");
     return ANYFLASH_OK;
 }
 
@@ -359,16 +453,16 @@ static enum anyflash_status work(struct af_cli *cli, struct build *build,
                                  enum af_exit *exit_out, struct anyflash_error *err)
 {
     bool checks = af_option_given(&cli->options, AF_OPTION_CHECK);
-    enum anyflash_status status = ask(cli, build, checks, err);
+    enum anyflash_status status = read_options(cli, build, checks, err);
     struct af_build_resources resources = {0};
     if (status == ANYFLASH_OK)
-        resources = af_cli_build_resources(&build->build, slots_of(build));
+        resources = resources_of(&build->build, slots_of(build));
     if (status == ANYFLASH_OK && checks)
-        return af_cli_build_check(cli, &build->build, resources, exit_out, err);
+        return print_check(cli, &build->build, resources, exit_out, err);
     if (status == ANYFLASH_OK && !af_option_given(&cli->options, AF_OPTION_DRY_RUN))
         status = check_output(cli, err);
     if (status == ANYFLASH_OK && !af_option_given(&cli->options, AF_OPTION_DRY_RUN))
-        status = af_cli_build_refuse(cli, &build->build, resources, err);
+        status = refuse(cli, &build->build, resources, err);
     if (status == ANYFLASH_OK)
         status = af_build_find_place(&build->build, &build->place, err);
     return status == ANYFLASH_OK ? make(cli, build, exit_out, err) : status;
@@ -383,7 +477,7 @@ enum anyflash_status af_cmd_build(struct af_cli *cli, enum af_exit *exit_out,
     if (af_option_given(&cli->options, AF_OPTION_MATRIX))
         return print_matrix(cli, exit_out, err);
     if (af_option_given(&cli->options, AF_OPTION_CLEAN))
-        return af_cli_build_clean(cli, exit_out, err);
+        return clean(cli, exit_out, err);
     struct build *build = af_arena_alloc(&cli->arena, sizeof *build);
     if (build == NULL)
         return af_fail_memory(err);

@@ -8,7 +8,7 @@
 #include "kit/base/json.h"
 #include "kit/cli/load.h"
 #include "kit/cli/page.h"
-#include "kit/formats/names.h"
+#include "kit/formats/wheel_name.h"
 #include "kit/install/record.h"
 #include "kit/install/verify.h"
 #include "kit/system/file.h"

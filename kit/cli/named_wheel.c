@@ -13,7 +13,6 @@
 #include "kit/base/text.h"
 #include "kit/formats/marker.h"
 #include "kit/formats/metadata.h"
-#include "kit/formats/names.h"
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_archive.h"
 #include "kit/formats/wheel_name.h"

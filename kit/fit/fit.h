@@ -115,7 +115,7 @@ struct af_fit_options {
     enum af_rung_kind preference;
     const struct af_proved_wheel *known; /* proofs on the one machine; borrowed */
     size_t known_count;
-    /* Of a source build, what is wanted; 0 and NULL: the default of build_cost.h. */
+    /* Of a source build, what is wanted; 0 and NULL: the default of build/offer/offer.h. */
     int64_t build_peak_bytes; /* of its largest compiler */
     int64_t build_disk_bytes;
     int64_t build_memory_bytes;     /* not more than this; 0: what the machine has */

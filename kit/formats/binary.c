@@ -6,29 +6,123 @@
  */
 #include "kit/formats/binary.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "kit/base/path.h"
 #include "kit/base/text.h"
-#include "kit/formats/assertion_texts.h"
 #include "kit/formats/elf.h"
-#include "kit/formats/stored_json.h"
+
+#define TEXT_BYTES_MAX 65535u
+#define ASSERTIONS_MAX 128u
+#define PATH_BYTES_MAX 512
+#define LINE_DIGITS_MAX 6
+
+static bool is_digit(char c)
+{
+    return isdigit((unsigned char)c) != 0;
+}
+
+/* Where the line number before `end` begins; `end` when there is none. */
+static const char *line_start(const char *start, const char *end)
+{
+    const char *at = end;
+    while (at > start && end - at < LINE_DIGITS_MAX && is_digit(at[-1]))
+        at--;
+    return at;
+}
+
+/* Where the path that ends at `end` begins, behind its quote; NULL when it is none. */
+static const char *path_start(const char *start, const char *end)
+{
+    const char *at = end;
+    while (at > start && end - at < PATH_BYTES_MAX && at[-1] != '"') {
+        at--;
+        if (*at <= ' ' || *at > '~')
+            return NULL;
+    }
+    return at > start && at[-1] == '"' ? at : NULL;
+}
+
+/* The part of torch's header's path behind its last "/include/"; empty for other files. */
+static struct af_span header_name(const char *path, const char *end)
+{
+    static const char torch[] = "/torch/include/";
+    static const char include[] = "/include/";
+    const char *at = memmem(path, (size_t)(end - path), torch, sizeof torch - 1);
+    const char *name = NULL;
+    while (at != NULL && (at = memmem(at, (size_t)(end - at), include, sizeof include - 1))) {
+        at += sizeof include - 1;
+        name = at--;
+    }
+    return name == NULL ? (struct af_span){NULL, 0}
+                        : (struct af_span){name, (size_t)(end - name)};
+}
+
+/* "HEADER:LINE" of the text that goes on at `at`; NULL when it is no assertion of torch. */
+static const char *text_before(struct af_arena *arena, const char *start, const char *at)
+{
+    const char *line = line_start(start, at);
+    if (line == at || line - start < 2 || line[-1] != ':' || line[-2] != '"')
+        return NULL;
+    const char *path_end = line - 2;
+    const char *path = path_start(start, path_end);
+    if (path == NULL)
+        return NULL;
+    struct af_span header = header_name(path, path_end);
+    if (header.len == 0)
+        return NULL;
+    return af_arena_format(arena, "%.*s:%.*s", (int)header.len, header.data, (int)(at - line),
+                           line);
+}
+
+static struct af_texts assertion_texts(struct af_arena *arena, struct af_span bytes)
+{
+    static const char ending[] = ", please report a bug to PyTorch";
+    const char **items = af_arena_array(arena, ASSERTIONS_MAX, sizeof *items);
+    const char *end = bytes.data + bytes.len;
+    const char *at = bytes.data;
+    size_t count = 0;
+    while (items != NULL && count < ASSERTIONS_MAX &&
+           (at = memmem(at, (size_t)(end - at), ending, sizeof ending - 1)) != NULL) {
+        const char *text = text_before(arena, bytes.data, at);
+        bool known = text == NULL;
+        for (size_t i = 0; i < count && !known; i++)
+            known = strcmp(items[i], text) == 0;
+        if (!known)
+            items[count++] = text;
+        at += sizeof ending - 1;
+    }
+    return (struct af_texts){items, items == NULL ? 0 : count};
+}
 
 #define INTERNALS_MAX 16u
 #define INTERNALS_BYTES_MAX 200u
+
+const char *af_binary_text(struct af_arena *arena, const char *text)
+{
+    if (text == NULL)
+        return NULL;
+    size_t len = 0;
+    while (text[len] > ' ' && text[len] < 0x7f && len < TEXT_BYTES_MAX)
+        len++;
+    if (text[len] == '\0')
+        return af_arena_text_n(arena, text, len);
+    return af_text_scrub(arena, text, TEXT_BYTES_MAX);
+}
 
 static void read_names(struct af_arena *arena, const struct af_dynamic *dynamic,
                        struct af_binary *binary)
 {
     const char **needed = af_arena_array(arena, dynamic->needed_count + 1, sizeof *needed);
     binary->is_64 = dynamic->elf.is_64;
-    binary->soname = af_stored_json_copy(arena, dynamic->soname);
-    binary->rpath = af_stored_json_copy(arena, dynamic->rpath);
-    binary->runpath = af_stored_json_copy(arena, dynamic->runpath);
+    binary->soname = af_binary_text(arena, dynamic->soname);
+    binary->rpath = af_binary_text(arena, dynamic->rpath);
+    binary->runpath = af_binary_text(arena, dynamic->runpath);
     if (needed == NULL)
         return;
     for (size_t i = 0; i < dynamic->needed_count; i++)
-        needed[i] = af_stored_json_copy(arena, dynamic->needed[i]);
+        needed[i] = af_binary_text(arena, dynamic->needed[i]);
     binary->needed = (struct af_texts){needed, dynamic->needed_count};
 }
 
@@ -57,9 +151,9 @@ static void read_undefined(struct af_arena *arena, struct af_dynamic *dynamic,
     for (size_t i = 0; i < dynamic->symbol_count; i++) {
         if (is_wanted(dynamic, marks, i, &symbol))
             undefined[count++] = (struct af_undefined){
-                .name = af_stored_json_copy(arena, symbol.name),
-                .version = af_stored_json_copy(arena, symbol.version.name),
-                .library = af_stored_json_copy(arena, symbol.version.library),
+                .name = af_binary_text(arena, symbol.name),
+                .version = af_binary_text(arena, symbol.version.name),
+                .library = af_binary_text(arena, symbol.version.library),
                 .weak = symbol.is_weak,
             };
     }
@@ -77,9 +171,8 @@ static void read_version_needs(struct af_arena *arena, const struct af_dynamic *
     for (size_t i = 0; i < dynamic->version_count; i++) {
         const struct af_symbol_version *version = &dynamic->versions[i];
         if (version->name != NULL && version->library != NULL)
-            needs[binary->version_need_count++] =
-                (struct af_version_need){af_stored_json_copy(arena, version->library),
-                                         af_stored_json_copy(arena, version->name)};
+            needs[binary->version_need_count++] = (struct af_version_need){
+                af_binary_text(arena, version->library), af_binary_text(arena, version->name)};
     }
     binary->version_needs = needs;
 }
@@ -102,7 +195,7 @@ static void read_init(struct af_arena *arena, const struct af_dynamic *dynamic,
         if (is_own)
             break;
     }
-    binary->init_name = af_stored_json_copy(arena, found);
+    binary->init_name = af_binary_text(arena, found);
 }
 
 /* Texts "__pybind11_internals_v..." of the read-only data, each once. */
@@ -162,7 +255,7 @@ static void read_pybind_python(struct af_arena *arena, struct af_span bytes,
             return;
         found = at;
     }
-    binary->pybind_python = af_stored_json_copy(arena, found);
+    binary->pybind_python = af_binary_text(arena, found);
 }
 
 /* What only sections tell; without section headers it stays unknown and empty. */
@@ -174,7 +267,7 @@ static void read_sections(struct af_arena *arena, const struct af_elf *elf,
     if (af_elf_section_bytes(elf, ".rodata", &section)) {
         read_internals(arena, section, binary);
         read_pybind_python(arena, section, binary);
-        binary->assertions = af_assertion_texts(arena, section);
+        binary->assertions = assertion_texts(arena, section);
     }
     for (size_t i = 0; i < AF_COUNT(gpu_sections) && !binary->has_gpu_code; i++)
         binary->has_gpu_code = af_elf_section_bytes(elf, gpu_sections[i], &section);
@@ -199,7 +292,7 @@ enum anyflash_status af_binary_read(struct af_arena *arena, struct af_span bytes
     enum anyflash_status status = af_dynamic_read(arena, bytes, name, &dynamic, err);
     if (status != ANYFLASH_OK)
         return status;
-    struct af_binary binary = {.name = af_stored_json_copy(arena, af_path_name(name)),
+    struct af_binary binary = {.name = af_binary_text(arena, af_path_name(name)),
                                .is_complete = true};
     if (binary.name == NULL)
         return af_fail_memory(err);
@@ -225,7 +318,7 @@ enum anyflash_status af_binary_read_start(struct af_arena *arena, struct af_span
     enum anyflash_status status = af_dynamic_read_start(arena, start, own, &dynamic, err);
     if (status != ANYFLASH_OK)
         return status;
-    struct af_binary binary = {.name = af_stored_json_copy(arena, own)};
+    struct af_binary binary = {.name = af_binary_text(arena, own)};
     if (binary.name == NULL)
         return af_fail_memory(err);
     read_tables(arena, &dynamic, &binary);

@@ -92,6 +92,9 @@ enum anyflash_status af_binary_read_start(struct af_arena *arena, struct af_span
                                           const char *name, struct af_binary *out,
                                           struct anyflash_error *err);
 
+/* A copy that can be printed; names of symbols stay as they are. NULL for NULL. */
+const char *af_binary_text(struct af_arena *arena, const char *text);
+
 /* A new object with all facts, or NULL without memory. */
 json_t *af_binary_to_json(const struct af_binary *binary);
 

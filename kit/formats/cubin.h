@@ -31,4 +31,14 @@ enum anyflash_status af_gpu_image_kernels(struct af_source *file,
                                           af_cubin_visit *visit, void *context,
                                           struct anyflash_error *err);
 
+/*
+ * Reads and unpacks one image into memory that the caller frees by
+ * af_mem_free(). Fails with LIMIT above `max_bytes`, with DATA when it does not
+ * unpack to what its header says, as the source does, and with NO_MEMORY.
+ */
+enum anyflash_status af_gpu_image_unpack(struct af_source *file,
+                                         const struct af_gpu_image *image, size_t max_bytes,
+                                         unsigned char **bytes_out, size_t *len_out,
+                                         struct anyflash_error *err);
+
 #endif

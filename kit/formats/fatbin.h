@@ -110,6 +110,10 @@ enum anyflash_status af_gpu_code_read_bytes(struct af_arena *arena, struct af_sp
                                             struct af_gpu_code *out,
                                             struct anyflash_error *err);
 
+/* Fills targets and counts of `code` from its containers and images. */
+enum anyflash_status af_fatbin_sum_up(struct af_arena *arena, struct af_gpu_code *code,
+                                      struct anyflash_error *err);
+
 /* A new object with all of it, or NULL without memory. */
 json_t *af_gpu_code_to_json(const struct af_gpu_code *code);
 
@@ -124,15 +128,5 @@ enum anyflash_status af_gpu_code_from_json(struct af_arena *arena, const json_t 
 #define AF_GPU_TARGET_TEXT 32u
 const char *af_gpu_target_text(const struct af_gpu_target *target,
                                char text[AF_GPU_TARGET_TEXT]);
-
-/*
- * Reads and unpacks one image into memory that the caller frees by
- * af_mem_free(). Fails with LIMIT above `max_bytes`, with DATA when it does not
- * unpack to what its header says, as the source does, and with NO_MEMORY.
- */
-enum anyflash_status af_gpu_image_unpack(struct af_source *file,
-                                         const struct af_gpu_image *image, size_t max_bytes,
-                                         unsigned char **bytes_out, size_t *len_out,
-                                         struct anyflash_error *err);
 
 #endif

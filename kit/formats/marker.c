@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/formats/names.h"
 #include "kit/formats/version.h"
+#include "kit/formats/wheel_name.h"
 
 #define DEPTH_MAX 16
 #define VALUE_BYTES 256

@@ -7,7 +7,7 @@
 #include "kit/base/json.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
-#include "kit/formats/names.h"
+#include "kit/formats/wheel_name.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -2,23 +2,186 @@
  * toml_edit.c: edits of a TOML document as pieces put in place of byte ranges.
  * After each the text is read again, which proves that it is still TOML.
  */
+#include "kit/formats/toml.h"
+
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/formats/toml_splice.h"
+
+/* `text` in place of the bytes from `at` to `end`. */
+struct splice {
+    size_t at;
+    size_t end;
+    const char *text;
+};
+
+static bool is_crlf(const struct af_toml *toml)
+{
+    const char *end = memchr(toml->text.data, '\n', toml->text.len);
+    return end != NULL && end > toml->text.data && end[-1] == '\r';
+}
+
+static void add_lines(struct af_text *out, const char *text, bool crlf)
+{
+    for (const char *at = text; *at != '\0'; at++)
+        af_text_add_n(out, crlf && *at == '\n' ? "\r\n" : at, crlf && *at == '\n' ? 2 : 1);
+}
+
+/* The splices, in order and apart, make the new document. */
+static enum anyflash_status apply(struct af_toml *toml, const struct splice *splices,
+                                  size_t count, struct anyflash_error *err)
+{
+    struct af_text out = {0};
+    struct af_toml made;
+    bool crlf = is_crlf(toml);
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        af_text_add_n(&out, toml->text.data + at, splices[i].at - at);
+        if (splices[i].text == NULL)
+            out.failed = true;
+        else
+            add_lines(&out, splices[i].text, crlf);
+        at = splices[i].end;
+    }
+    af_text_add_n(&out, toml->text.data + at, toml->text.len - at);
+    struct af_span text = {af_text_get(&out), out.len};
+    enum anyflash_status status =
+        out.failed ? af_fail_memory(err)
+                   : af_toml_parse(&made, toml->arena, text, toml->name, err);
+    af_text_release(&out);
+    if (status == ANYFLASH_E_DATA)
+        return af_fail(err, ANYFLASH_E_INTERNAL, "%s: an edit would have broken it",
+                       toml->name);
+    if (status == ANYFLASH_OK)
+        *toml = made;
+    return status;
+}
+
+static enum anyflash_status splice(struct af_toml *toml, size_t at, size_t end,
+                                   const char *text, struct anyflash_error *err)
+{
+    return apply(toml, &(struct splice){at, end, text}, 1, err);
+}
+
+const char *af_toml_quote(struct af_arena *arena, const char *text)
+{
+    struct af_text out = {0};
+    af_text_add(&out, "\"");
+    for (const char *at = text; *at != '\0'; at++) {
+        unsigned char byte = (unsigned char)*at;
+        if (byte == '"' || byte == '\\')
+            af_text_format(&out, "\\%c", *at);
+        else if (byte < 0x20 || byte == 0x7F)
+            af_text_format(&out, "\\u%04X", byte);
+        else
+            af_text_add_n(&out, at, 1);
+    }
+    af_text_add(&out, "\"");
+    char *quoted = out.failed ? NULL : af_arena_text(arena, out.data);
+    arena->failed |= out.failed;
+    af_text_release(&out);
+    return quoted;
+}
+
+/* A key as it is written: bare where it may be. */
+static const char *key_text(struct af_arena *arena, const char *key)
+{
+    bool bare = key[0] != '\0';
+    for (const char *at = key; *at != '\0'; at++)
+        bare = bare && (strchr("_-", *at) != NULL || (*at >= '0' && *at <= '9') ||
+                        (*at >= 'A' && *at <= 'Z') || (*at >= 'a' && *at <= 'z'));
+    return bare ? key : af_toml_quote(arena, key);
+}
+
+/* "a.b.c"; "" of none. NULL when memory fails. */
+static const char *dotted(struct af_arena *arena, const char *const *keys, size_t count)
+{
+    const char *text = "";
+    for (size_t i = 0; text != NULL && i < count; i++) {
+        const char *key = key_text(arena, keys[i]);
+        text =
+            key == NULL ? NULL : af_arena_format(arena, "%s%s%s", text, i > 0 ? "." : "", key);
+    }
+    return text;
+}
+
+static char byte_at(const struct af_toml *toml, size_t at)
+{
+    return at < toml->text.len ? toml->text.data[at] : '\0';
+}
+
+/* Behind the line's end, or the text's, from a place where no string is open. */
+static size_t line_after(const struct af_toml *toml, size_t at)
+{
+    while (at < toml->text.len && toml->text.data[at] != '\n')
+        at++;
+    return at < toml->text.len ? at + 1 : at;
+}
+
+/* Before the '\n' or "\r\n" of the line. */
+static size_t line_stop(const struct af_toml *toml, size_t at)
+{
+    size_t end = line_after(toml, at);
+    if (end > at && toml->text.data[end - 1] == '\n')
+        end--;
+    return end > at && toml->text.data[end - 1] == '\r' ? end - 1 : end;
+}
+
+static size_t line_start(const struct af_toml *toml, size_t at)
+{
+    while (at > 0 && toml->text.data[at - 1] != '\n')
+        at--;
+    return at;
+}
+
+static size_t skip_space(const struct af_toml *toml, size_t at)
+{
+    while (byte_at(toml, at) == ' ' || byte_at(toml, at) == '\t')
+        at++;
+    return at;
+}
+
+static bool is_line_end(const struct af_toml *toml, size_t at)
+{
+    char byte = byte_at(toml, at);
+    return at >= toml->text.len || byte == '\n' || byte == '\r';
+}
+
+/* From behind a value: the next ',' or bracket, past blanks and comments. */
+static size_t separator(const struct af_toml *toml, size_t at)
+{
+    for (;; at++) {
+        char byte = byte_at(toml, at);
+        if (byte == '#')
+            at = line_stop(toml, at);
+        if (at >= toml->text.len || byte == ',' || byte == ']' || byte == '}')
+            return at;
+    }
+}
+
+static enum anyflash_status taken(const struct af_toml *toml, struct af_toml_path path,
+                                  struct anyflash_error *err)
+{
+    char name[200];
+    const char *text = dotted(toml->arena, path.keys, path.count);
+    if (text == NULL)
+        return af_fail_memory(err);
+    return af_fail(err, ANYFLASH_E_DATA, "%s: '%s' has another form than is understood here",
+                   toml->name, af_text_quote(name, sizeof name, text, strlen(text)));
+}
 
 /* The text's last line lacks its end: what is appended brings it. */
 static const char *opening(const struct af_toml *toml, size_t at)
 {
-    return at > 0 && af_toml_byte(toml, at - 1) != '\n' && at == toml->text.len ? "\n" : "";
+    return at > 0 && byte_at(toml, at - 1) != '\n' && at == toml->text.len ? "\n" : "";
 }
 
 /* The blanks before the first child of an array on a line of its own; else NULL. */
 static const char *child_indent(const struct af_toml *toml, const struct af_toml_item *child)
 {
-    size_t start = af_toml_line_start(toml, child->start);
+    size_t start = line_start(toml, child->start);
     if (child->holder == NULL || start <= child->holder->start ||
-        af_toml_skip_space(toml, start) != child->start)
+        skip_space(toml, start) != child->start)
         return NULL;
     return af_arena_text_n(toml->arena, toml->text.data + start, child->start - start);
 }
@@ -28,23 +191,23 @@ static enum anyflash_status append_after(struct af_toml *toml, const struct af_t
                                          const struct af_toml_item *child, const char *text,
                                          struct anyflash_error *err)
 {
-    size_t at = af_toml_separator(toml, child->end);
-    bool has_comma = af_toml_byte(toml, at) == ',';
+    size_t at = separator(toml, child->end);
+    bool has_comma = byte_at(toml, at) == ',';
     const char *indent = child_indent(toml, open->kind == AF_TOML_ARRAY ? child : open);
     size_t close = open->end - 1;
     if (open->kind == AF_TOML_ARRAY && indent != NULL &&
-        af_toml_skip_space(toml, af_toml_line_start(toml, close)) == close) {
-        size_t stop = af_toml_line_stop(toml, has_comma ? at : child->end);
-        struct af_splice splices[] = {
+        skip_space(toml, line_start(toml, close)) == close) {
+        size_t stop = line_stop(toml, has_comma ? at : child->end);
+        struct splice splices[] = {
             {child->end, child->end, has_comma ? "" : ","},
             {stop, stop,
              af_arena_format(toml->arena, "\n%s%s%s", indent, text, has_comma ? "," : "")}};
-        return af_splice_apply(toml, splices, AF_COUNT(splices), err);
+        return apply(toml, splices, AF_COUNT(splices), err);
     }
     if (has_comma)
-        return af_splice(toml, at + 1, at + 1, af_arena_format(toml->arena, " %s,", text), err);
-    return af_splice(toml, child->end, child->end, af_arena_format(toml->arena, ", %s", text),
-                     err);
+        return splice(toml, at + 1, at + 1, af_arena_format(toml->arena, " %s,", text), err);
+    return splice(toml, child->end, child->end, af_arena_format(toml->arena, ", %s", text),
+                  err);
 }
 
 /* The last value of the bytes of `open`: its last child, or that child's if dotted. */
@@ -79,7 +242,7 @@ static enum anyflash_status append_child(struct af_toml *toml, const struct af_t
                        : open->kind == AF_TOML_ARRAY
                            ? text
                            : af_arena_format(toml->arena, " %s ", text);
-    return af_splice(toml, inner, lines ? inner : af_toml_skip_space(toml, inner), made, err);
+    return splice(toml, inner, lines ? inner : skip_space(toml, inner), made, err);
 }
 
 /* The next header or implied table in the text's order below `top`; NULL at its end. */
@@ -103,9 +266,9 @@ static size_t family_end(const struct af_toml *toml, const struct af_toml_item *
             end = at->end;
     }
     size_t comments = end;
-    while (end > 0 && af_toml_byte(toml, af_toml_skip_space(toml, comments)) == '#')
-        comments = af_toml_line_after(toml, comments);
-    return af_toml_is_line_end(toml, af_toml_skip_space(toml, comments)) ? comments : end;
+    while (end > 0 && byte_at(toml, skip_space(toml, comments)) == '#')
+        comments = line_after(toml, comments);
+    return is_line_end(toml, skip_space(toml, comments)) ? comments : end;
 }
 
 /* The new section "[a.b]" or "[[a.b]]" with its lines, behind its family or at the end. */
@@ -123,17 +286,16 @@ static enum anyflash_status add_section(struct af_toml *toml, struct af_toml_pat
         at = family_end(toml, af_toml_get(toml->root, path.keys[0]));
     if (at == 0)
         at = toml->text.len;
-    const char *name = af_toml_dotted(toml->arena, path.keys, path.count);
+    const char *name = dotted(toml->arena, path.keys, path.count);
     bool is_first = at == 0 || (at == 3 && toml->root->start == 3);
-    bool is_close =
-        at < toml->text.len && !af_toml_is_line_end(toml, af_toml_skip_space(toml, at));
+    bool is_close = at < toml->text.len && !is_line_end(toml, skip_space(toml, at));
     if (name == NULL)
         return af_fail_memory(err);
-    return af_splice(toml, at, at,
-                     af_arena_format(toml->arena, "%s%s%s%s%s\n%s%s", opening(toml, at),
-                                     is_first ? "" : "\n", is_list ? "[[" : "[", name,
-                                     is_list ? "]]" : "]", lines, is_close ? "\n" : ""),
-                     err);
+    return splice(toml, at, at,
+                  af_arena_format(toml->arena, "%s%s%s%s%s\n%s%s", opening(toml, at),
+                                  is_first ? "" : "\n", is_list ? "[[" : "[", name,
+                                  is_list ? "]]" : "]", lines, is_close ? "\n" : ""),
+                  err);
 }
 
 /* How many keys lead from the section or inline table of `table` to it; at most `max`. */
@@ -160,7 +322,7 @@ static enum anyflash_status insert(struct af_toml *toml, const struct af_toml_it
     const char *keys[AF_TOML_PARTS_MAX] = {NULL};
     const struct af_toml_item *base;
     size_t count = dotted_way(table, keys, AF_TOML_PARTS_MAX, &base);
-    const char *way = af_toml_dotted(toml->arena, keys, count);
+    const char *way = dotted(toml->arena, keys, count);
     if (way == NULL)
         return af_fail_memory(err);
     const char *line =
@@ -170,9 +332,9 @@ static enum anyflash_status insert(struct af_toml *toml, const struct af_toml_it
     if (base->kind == AF_TOML_INLINE)
         return append_child(toml, base, line, err);
     const struct af_toml_item *last = count > 0 ? last_value(table) : NULL;
-    size_t at = last != NULL ? af_toml_line_after(toml, last->end) : base->end;
-    return af_splice(toml, at, at,
-                     af_arena_format(toml->arena, "%s%s\n", opening(toml, at), line), err);
+    size_t at = last != NULL ? line_after(toml, last->end) : base->end;
+    return splice(toml, at, at, af_arena_format(toml->arena, "%s%s\n", opening(toml, at), line),
+                  err);
 }
 
 enum anyflash_status af_toml_replace(struct af_toml *toml, const struct af_toml_item *item,
@@ -181,7 +343,7 @@ enum anyflash_status af_toml_replace(struct af_toml *toml, const struct af_toml_
     if (item->kind == AF_TOML_TABLE || item->kind == AF_TOML_TABLES)
         return af_fail(err, ANYFLASH_E_DATA, "%s: '%s' is a table", toml->name,
                        item->key == NULL ? "" : item->key);
-    return af_splice(toml, item->start, item->end, value, err);
+    return splice(toml, item->start, item->end, value, err);
 }
 
 enum anyflash_status af_toml_set_in(struct af_toml *toml, const struct af_toml_item *table,
@@ -189,12 +351,12 @@ enum anyflash_status af_toml_set_in(struct af_toml *toml, const struct af_toml_i
                                     struct anyflash_error *err)
 {
     const struct af_toml_item *item = af_toml_get(table, key);
-    const char *written = af_toml_key_text(toml->arena, key);
+    const char *written = key_text(toml->arena, key);
     if (written == NULL)
         return af_fail_memory(err);
     if (item != NULL && item->origin != AF_TOML_VALUE)
-        return af_toml_taken(toml, (struct af_toml_path){&key, 1}, err);
-    return item != NULL ? af_splice(toml, item->start, item->end, value, err)
+        return taken(toml, (struct af_toml_path){&key, 1}, err);
+    return item != NULL ? splice(toml, item->start, item->end, value, err)
                         : insert(toml, table, written, value, err);
 }
 
@@ -208,7 +370,7 @@ enum anyflash_status af_toml_set(struct af_toml *toml, struct af_toml_path path,
         if (next == NULL)
             break;
         if (next->kind != AF_TOML_TABLE && next->kind != AF_TOML_INLINE)
-            return af_toml_taken(toml, path, err);
+            return taken(toml, path, err);
         table = next;
     }
     size_t rest = path.count - depth;
@@ -216,14 +378,14 @@ enum anyflash_status af_toml_set(struct af_toml *toml, struct af_toml_path path,
                    (rest == 1 && table->origin == AF_TOML_HEADER);
     if (by_line && rest == 1)
         return af_toml_set_in(toml, table, path.keys[depth], value, err);
-    const char *way = af_toml_dotted(toml->arena, path.keys + depth, rest);
-    const char *key = af_toml_dotted(toml->arena, path.keys + path.count - 1, 1);
+    const char *way = dotted(toml->arena, path.keys + depth, rest);
+    const char *key = dotted(toml->arena, path.keys + path.count - 1, 1);
     if (way == NULL || key == NULL)
         return af_fail_memory(err);
     if (by_line)
         return insert(toml, table, way, value, err);
     if (rest == 1 && af_toml_get(table, path.keys[depth]) != NULL)
-        return af_toml_taken(toml, path, err);
+        return taken(toml, path, err);
     const char *line = af_arena_format(toml->arena, "%s = %s\n", key, value);
     if (line == NULL)
         return af_fail_memory(err);
@@ -240,7 +402,7 @@ enum anyflash_status af_toml_append(struct af_toml *toml, struct af_toml_path pa
         return list == NULL ? af_fail_memory(err) : af_toml_set(toml, path, list, err);
     }
     return item->kind == AF_TOML_ARRAY ? append_child(toml, item, value, err)
-                                       : af_toml_taken(toml, path, err);
+                                       : taken(toml, path, err);
 }
 
 /* "{ a = 1, b = 2 }" or "a = 1\nb = 2\n". */
@@ -282,7 +444,7 @@ enum anyflash_status af_toml_append_table(struct af_toml *toml, struct af_toml_p
         return af_fail_memory(err);
     if (item == NULL ? base->kind > AF_TOML_INLINE
                      : item->kind != AF_TOML_ARRAY && item->kind != AF_TOML_TABLES)
-        return af_toml_taken(toml, path, err);
+        return taken(toml, path, err);
     if (is_inline)
         return af_toml_append(toml, path, text, err);
     return add_section(toml, path, true, text, err);
@@ -293,25 +455,25 @@ static enum anyflash_status remove_child(struct af_toml *toml, const struct af_t
                                          struct anyflash_error *err)
 {
     size_t start = item->key_start;
-    size_t end = af_toml_separator(toml, item->end);
-    size_t line = af_toml_line_start(toml, start);
-    bool has_comma = af_toml_byte(toml, end) == ',';
+    size_t end = separator(toml, item->end);
+    size_t line = line_start(toml, start);
+    bool has_comma = byte_at(toml, end) == ',';
     if (has_comma) {
-        end = af_toml_skip_space(toml, end + 1);
-        bool alone = line > item->holder->start && af_toml_skip_space(toml, line) == start;
-        if (alone && (af_toml_is_line_end(toml, end) || af_toml_byte(toml, end) == '#'))
-            return af_splice(toml, line, af_toml_line_after(toml, end), "", err);
-        return af_splice(toml, start, end, "", err);
+        end = skip_space(toml, end + 1);
+        bool alone = line > item->holder->start && skip_space(toml, line) == start;
+        if (alone && (is_line_end(toml, end) || byte_at(toml, end) == '#'))
+            return splice(toml, line, line_after(toml, end), "", err);
+        return splice(toml, start, end, "", err);
     }
     size_t before = start;
     while (before > item->holder->start + 1 &&
-           (af_toml_byte(toml, before - 1) == ' ' || af_toml_byte(toml, before - 1) == '\t'))
+           (byte_at(toml, before - 1) == ' ' || byte_at(toml, before - 1) == '\t'))
         before--;
-    if (af_toml_byte(toml, before - 1) == ',')
-        return af_splice(toml, before - 1, item->end, "", err);
+    if (byte_at(toml, before - 1) == ',')
+        return splice(toml, before - 1, item->end, "", err);
     if (item->holder->kind == AF_TOML_INLINE && before > item->holder->start + 1)
-        return af_toml_taken(toml, (struct af_toml_path){&item->key, 1}, err);
-    return af_splice(toml, before, item->end, "", err);
+        return taken(toml, (struct af_toml_path){&item->key, 1}, err);
+    return splice(toml, before, item->end, "", err);
 }
 
 /* A table of a list whose own tables would become those of its neighbour. */
@@ -332,13 +494,12 @@ enum anyflash_status af_toml_remove(struct af_toml *toml, const struct af_toml_i
         return remove_child(toml, item, err);
     bool is_header = item->origin == AF_TOML_HEADER && item->parent != NULL;
     if ((!is_header && item->origin != AF_TOML_VALUE) || has_sections(item))
-        return af_toml_taken(toml, (struct af_toml_path){&item->key, item->key == NULL ? 0 : 1},
-                             err);
-    size_t start = af_toml_line_start(toml, item->key_start);
-    size_t end = is_header ? item->end : af_toml_line_after(toml, item->end);
-    bool gap_before = start > 0 && start - af_toml_line_start(toml, start - 1) <= 2 &&
-                      af_toml_is_line_end(toml, af_toml_line_start(toml, start - 1));
-    if (is_header && gap_before && (end == toml->text.len || af_toml_is_line_end(toml, end)))
-        start = af_toml_line_start(toml, start - 1); /* of two empty lines one stays */
-    return af_splice(toml, start, end, "", err);
+        return taken(toml, (struct af_toml_path){&item->key, item->key == NULL ? 0 : 1}, err);
+    size_t start = line_start(toml, item->key_start);
+    size_t end = is_header ? item->end : line_after(toml, item->end);
+    bool gap_before = start > 0 && start - line_start(toml, start - 1) <= 2 &&
+                      is_line_end(toml, line_start(toml, start - 1));
+    if (is_header && gap_before && (end == toml->text.len || is_line_end(toml, end)))
+        start = line_start(toml, start - 1); /* of two empty lines one stays */
+    return splice(toml, start, end, "", err);
 }

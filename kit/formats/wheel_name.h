@@ -72,4 +72,13 @@ struct af_wheel_local {
 void af_wheel_local_parse(const char *local, enum af_formats_torch_digits digits,
                           struct af_wheel_local *local_out);
 
+/*
+ * Writes the normalised form of `name`: lower case, every run of '-', '_' and
+ * '.' one '-'. False, and an empty buffer, when it does not fit `size_bytes`.
+ */
+bool af_name_normalise(struct af_span name, char *buffer, size_t size_bytes);
+
+/* Whether `name` normalises to `normalised`. */
+bool af_name_is(struct af_span name, const char *normalised);
+
 #endif

@@ -4,11 +4,327 @@
  */
 #include "kit/formats/zip.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "kit/base/text.h"
-#include "kit/formats/zip_parts.h"
+#include "kit/formats/little.h"
+
+#define ENTRY_BYTES 46u /* of an entry of the directory, without its name */
+#define END_BYTES 22u
+#define LOCATOR_BYTES 20u
+#define END64_BYTES 56u
+#define COMMENT_BYTES_MAX 65535u
+
+/* Where the directory is. */
+struct archive_end {
+    uint64_t directory_at;
+    uint64_t directory_bytes;
+    uint64_t member_count;
+};
+
+static const char end_mark[4] = {'P', 'K', 5, 6};
+static const char locator_mark[4] = {'P', 'K', 6, 7};
+static const char end64_mark[4] = {'P', 'K', 6, 6};
+
+/* The record among the last bytes of the archive. */
+static const unsigned char *scan(const unsigned char *tail, size_t len, bool *ambiguous_out)
+{
+    const unsigned char *found = NULL;
+    *ambiguous_out = false;
+    for (size_t at = len - END_BYTES + 1; at-- > 0;) {
+        if (memcmp(tail + at, end_mark, sizeof end_mark) != 0)
+            continue;
+        bool whole = af_le16(tail + at + 20) == len - at - END_BYTES;
+        if (found != NULL ? whole : !whole)
+            *ambiguous_out = true; /* some programs would take this one */
+        else if (whole)
+            found = tail + at;
+    }
+    return found;
+}
+
+static enum anyflash_status no_archive(struct af_source *source, struct anyflash_error *err)
+{
+    return af_fail(err, ANYFLASH_E_DATA,
+                   "'%s' is no zip archive or is cut short: it does not end as one",
+                   source->name);
+}
+
+static enum anyflash_status ambiguous(struct af_source *source, struct anyflash_error *err)
+{
+    return af_fail(err, ANYFLASH_E_DATA,
+                   "'%s' has more than one end, so that programs see different archives in it",
+                   source->name);
+}
+
+/* Looks for the record with the longest comment there may be. */
+static enum anyflash_status find_commented(struct af_source *source, unsigned char *record,
+                                           uint64_t *at_out, struct anyflash_error *err)
+{
+    uint64_t most = END_BYTES + COMMENT_BYTES_MAX;
+    size_t len = (size_t)(source->size_bytes < most ? source->size_bytes : most);
+    bool two = false;
+    unsigned char *tail = af_mem_alloc(len);
+    if (tail == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status =
+        af_source_read(source, source->size_bytes - len, tail, len, err);
+    const unsigned char *found = status == ANYFLASH_OK ? scan(tail, len, &two) : NULL;
+    if (found != NULL) {
+        memcpy(record, found, END_BYTES);
+        *at_out = source->size_bytes - len + (uint64_t)(found - tail);
+    }
+    af_mem_free(tail);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (found == NULL)
+        return no_archive(source, err);
+    return two ? ambiguous(source, err) : ANYFLASH_OK;
+}
+
+/* The end record and its place: nearly always the last bytes, without a comment. */
+static enum anyflash_status find_record(struct af_source *source, unsigned char *record,
+                                        uint64_t *at_out, struct anyflash_error *err)
+{
+    if (source->size_bytes < END_BYTES)
+        return no_archive(source, err);
+    *at_out = source->size_bytes - END_BYTES;
+    enum anyflash_status status = af_source_read(source, *at_out, record, END_BYTES, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (memcmp(record, end_mark, sizeof end_mark) == 0 && af_le16(record + 20) == 0)
+        return ANYFLASH_OK;
+    return find_commented(source, record, at_out, err);
+}
+
+/* The zip64 record before the end record at `*at`, if its locator is there; moves *at. */
+static enum anyflash_status read_end64(struct af_source *source, uint64_t *at,
+                                       struct archive_end *end, bool *found_out,
+                                       struct anyflash_error *err)
+{
+    unsigned char locator[LOCATOR_BYTES];
+    unsigned char record[END64_BYTES];
+    *found_out = false;
+    if (*at < LOCATOR_BYTES + END64_BYTES)
+        return ANYFLASH_OK;
+    uint64_t locator_at = *at - LOCATOR_BYTES;
+    enum anyflash_status status =
+        af_source_read(source, locator_at, locator, sizeof locator, err);
+    if (status != ANYFLASH_OK || memcmp(locator, locator_mark, sizeof locator_mark) != 0)
+        return status;
+    uint64_t record_at = af_le64(locator + 8);
+    if (af_le32(locator + 4) != 0 || af_le32(locator + 16) > 1 ||
+        record_at > locator_at - END64_BYTES)
+        return ambiguous(source, err);
+    status = af_source_read(source, record_at, record, sizeof record, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (memcmp(record, end64_mark, sizeof end64_mark) != 0 ||
+        af_le64(record + 4) != locator_at - record_at - 12 || af_le64(record + 16) != 0 ||
+        af_le64(record + 24) != af_le64(record + 32))
+        return ambiguous(source, err);
+    *end = (struct archive_end){.member_count = af_le64(record + 32),
+                                .directory_bytes = af_le64(record + 40),
+                                .directory_at = af_le64(record + 48)};
+    *at = record_at;
+    *found_out = true;
+    return ANYFLASH_OK;
+}
+
+/* A number of the end record: what zip64 says too, or a mark that zip64 says it. */
+static bool agrees(uint64_t said, uint64_t mark, uint64_t said64)
+{
+    return said == mark || said == said64;
+}
+
+static enum anyflash_status check_end(struct af_source *source, const struct archive_end *end,
+                                      uint64_t at, struct anyflash_error *err)
+{
+    if (end->directory_bytes > at || end->directory_at != at - end->directory_bytes)
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "'%s' is cut short or has bytes that belong to no archive: its "
+                       "directory is not where its end says",
+                       source->name);
+    if (end->member_count > end->directory_bytes / ENTRY_BYTES)
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "'%s' counts %llu members in a directory of %llu bytes", source->name,
+                       (unsigned long long)end->member_count,
+                       (unsigned long long)end->directory_bytes);
+    if (end->member_count > AF_ZIP_MEMBERS_MAX ||
+        end->directory_bytes > AF_ZIP_DIRECTORY_BYTES_MAX)
+        return af_fail(err, ANYFLASH_E_LIMIT, "'%s' has %llu members; at most %u are read",
+                       source->name, (unsigned long long)end->member_count, AF_ZIP_MEMBERS_MAX);
+    if (end->member_count == 0)
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' is an empty archive", source->name);
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status find_end(struct af_source *source, struct archive_end *end_out,
+                                     struct anyflash_error *err)
+{
+    unsigned char record[END_BYTES];
+    struct archive_end end64 = {0};
+    uint64_t at = 0;
+    bool is_64 = false;
+    enum anyflash_status status = find_record(source, record, &at, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (af_le32(record + 4) != 0 || af_le16(record + 8) != af_le16(record + 10))
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' is one of several disks",
+                       source->name);
+    struct archive_end end = {.member_count = af_le16(record + 10),
+                              .directory_bytes = af_le32(record + 12),
+                              .directory_at = af_le32(record + 16)};
+    status = read_end64(source, &at, &end64, &is_64, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (is_64) {
+        if (!agrees(end.member_count, UINT16_MAX, end64.member_count) ||
+            !agrees(end.directory_bytes, UINT32_MAX, end64.directory_bytes) ||
+            !agrees(end.directory_at, UINT32_MAX, end64.directory_at))
+            return ambiguous(source, err);
+        end = end64;
+    }
+    status = check_end(source, &end, at, err);
+    if (status == ANYFLASH_OK)
+        *end_out = end;
+    return status;
+}
+
+static bool is_plain(const char *name)
+{
+    char quoted[AF_ZIP_NAME_BYTES_MAX * 4 + 1];
+    return strcmp(af_text_quote(quoted, sizeof quoted, name, strlen(name)), name) == 0;
+}
+
+/* One part between slashes. */
+static const char *part_problem(const char *part, size_t len)
+{
+    if (len == 0)
+        return "has an empty part";
+    if (len == 1 && part[0] == '.')
+        return "has '.' as a part";
+    if (len == 2 && part[0] == '.' && part[1] == '.')
+        return "leaves the folder";
+    return NULL;
+}
+
+static const char *name_problem(const char *name)
+{
+    if (name[0] == '\0')
+        return "is empty";
+    if (name[0] == '/')
+        return "is absolute";
+    if (strchr(name, '\\') != NULL)
+        return "has a backslash";
+    if (name[1] == ':')
+        return "names a drive";
+    if (!is_plain(name))
+        return "has characters that cannot be shown";
+    for (const char *part = name; *part != '\0';) {
+        size_t len = strcspn(part, "/");
+        const char *problem = part_problem(part, len);
+        if (problem != NULL)
+            return problem;
+        part += len;
+        part += *part == '/';
+    }
+    return NULL;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(const struct af_zip_member *const *)a)->name,
+                  (*(const struct af_zip_member *const *)b)->name);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    uint64_t one = (*(const struct af_zip_member *const *)a)->header_at;
+    uint64_t two = (*(const struct af_zip_member *const *)b)->header_at;
+    return one < two ? -1 : one > two;
+}
+
+struct start {
+    const char *text;
+    size_t len;
+};
+
+static int compare_start(const void *key, const void *element)
+{
+    const struct start *start = key;
+    const char *name = (*(const struct af_zip_member *const *)element)->name;
+    int order = strncmp(start->text, name, start->len);
+    return order != 0 ? order : name[start->len] == '\0' ? 0 : -1;
+}
+
+/* A file whose name is a folder in `name`, or NULL. */
+static const struct af_zip_member *file_above(struct af_zip_member *const *sorted, size_t count,
+                                              const char *name)
+{
+    for (const char *slash = strchr(name, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        struct start start = {name, (size_t)(slash - name)};
+        struct af_zip_member *const *found =
+            bsearch(&start, sorted, count, sizeof *sorted, compare_start);
+        if (found != NULL)
+            return *found;
+    }
+    return NULL;
+}
+
+static enum anyflash_status check_names(struct af_zip_member **sorted, size_t count,
+                                        const char *name, struct anyflash_error *err)
+{
+    qsort(sorted, count, sizeof *sorted, by_name);
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
+            return af_fail(err, ANYFLASH_E_DATA, "'%s' has two members called '%s'", name,
+                           sorted[i]->name);
+    for (size_t i = 0; i < count; i++)
+        if (file_above(sorted, count, sorted[i]->name) != NULL)
+            return af_fail(err, ANYFLASH_E_DATA,
+                           "'%s' has a file where '%s' needs a folder of that name", name,
+                           sorted[i]->name);
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status check_places(struct af_zip_member **sorted, size_t count,
+                                         const char *name, uint64_t directory_at,
+                                         struct anyflash_error *err)
+{
+    qsort(sorted, count, sizeof *sorted, by_place);
+    if (sorted[0]->header_at != 0)
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' has bytes before its first member", name);
+    for (size_t i = 0; i < count; i++) {
+        struct af_zip_member *member = sorted[i];
+        uint64_t limit = i + 1 < count ? sorted[i + 1]->header_at : directory_at;
+        uint64_t least = AF_ZIP_HEADER_BYTES + strlen(member->name) + member->packed_bytes;
+        if (limit < member->header_at || limit - member->header_at < least)
+            return af_fail(err, ANYFLASH_E_DATA,
+                           "'%s': member '%s' overlaps what comes after it", name,
+                           member->name);
+        member->limit_at = limit;
+    }
+    return ANYFLASH_OK;
+}
+
+static enum anyflash_status check_members(struct af_zip_member *members, size_t count,
+                                          const char *name, uint64_t directory_at,
+                                          struct anyflash_error *err)
+{
+    struct af_zip_member **sorted = af_mem_alloc(count * sizeof *sorted);
+    if (sorted == NULL)
+        return af_fail_memory(err);
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = &members[i];
+    enum anyflash_status status = check_names(sorted, count, name, err);
+    if (status == ANYFLASH_OK)
+        status = check_places(sorted, count, name, directory_at, err);
+    af_mem_free(sorted);
+    return status;
+}
 
 #define FLAG_ENCRYPTED 0x2041u /* encrypted, strongly, or its headers are */
 #define EXTRA_ZIP64 1u
@@ -50,8 +366,8 @@ static bool read_zip64(const unsigned char *extra, size_t len, struct af_zip_mem
     for (size_t i = 0; i < AF_COUNT(numbers); i++)
         needed += *numbers[i] == UINT32_MAX ? 8 : 0;
     for (size_t at = 0; needed > 0 && len - at >= 4;) {
-        size_t field = (size_t)af_zip_number(extra + at + 2, 2);
-        bool found = af_zip_number(extra + at, 2) == EXTRA_ZIP64;
+        size_t field = (size_t)af_le16(extra + at + 2);
+        bool found = af_le16(extra + at) == EXTRA_ZIP64;
         at += 4;
         if (field > len - at || (found && field < needed))
             return false;
@@ -59,7 +375,7 @@ static bool read_zip64(const unsigned char *extra, size_t len, struct af_zip_mem
             for (size_t i = 0; i < AF_COUNT(numbers); i++) {
                 if (*numbers[i] != UINT32_MAX)
                     continue;
-                *numbers[i] = af_zip_number(extra + at, 8);
+                *numbers[i] = af_le64(extra + at);
                 at += 8;
             }
             return true;
@@ -80,7 +396,7 @@ static enum anyflash_status take_name(struct listing *listing, const unsigned ch
     const char *name = af_arena_text_n(listing->arena, (const char *)bytes, len);
     if (name == NULL)
         return af_fail_memory(listing->err);
-    const char *problem = strlen(name) != len ? "has a NUL in it" : af_zip_name_problem(name);
+    const char *problem = strlen(name) != len ? "has a NUL in it" : name_problem(name);
     if (problem != NULL)
         return af_fail(listing->err, ANYFLASH_E_DATA, "'%s': the name of member '%s' %s",
                        listing->source->name, af_text_quote(shown, sizeof shown, name, len),
@@ -94,10 +410,10 @@ static enum anyflash_status check_kind(const struct listing *listing,
                                        const struct af_zip_member *member,
                                        const unsigned char *entry)
 {
-    unsigned type = (unsigned)af_zip_number(entry + 40, 2) & S_IFMT;
-    if ((af_zip_number(entry + 8, 2) & FLAG_ENCRYPTED) != 0)
+    unsigned type = (unsigned)af_le16(entry + 40) & S_IFMT;
+    if ((af_le16(entry + 8) & FLAG_ENCRYPTED) != 0)
         return refuse(listing, member, ANYFLASH_E_UNSUPPORTED, "is encrypted");
-    if (af_zip_number(entry + 34, 2) != 0)
+    if (af_le16(entry + 34) != 0)
         return refuse(listing, member, ANYFLASH_E_UNSUPPORTED, "is on another disk");
     if (type == S_IFLNK)
         return refuse(listing, member, ANYFLASH_E_DATA, "is a symbolic link");
@@ -135,24 +451,24 @@ static enum anyflash_status take_member(struct listing *listing)
 {
     const unsigned char *entry = listing->at;
     size_t left = (size_t)(listing->end - entry);
-    if (left < AF_ZIP_ENTRY_BYTES || memcmp(entry, "PK\1\2", 4) != 0)
+    if (left < ENTRY_BYTES || memcmp(entry, "PK\1\2", 4) != 0)
         return damaged(listing);
-    size_t name_len = (size_t)af_zip_number(entry + 28, 2);
-    size_t extra_len = (size_t)af_zip_number(entry + 30, 2);
-    size_t rest = name_len + extra_len + (size_t)af_zip_number(entry + 32, 2);
-    if (left - AF_ZIP_ENTRY_BYTES < rest)
+    size_t name_len = (size_t)af_le16(entry + 28);
+    size_t extra_len = (size_t)af_le16(entry + 30);
+    size_t rest = name_len + extra_len + (size_t)af_le16(entry + 32);
+    if (left - ENTRY_BYTES < rest)
         return damaged(listing);
-    listing->at += AF_ZIP_ENTRY_BYTES + rest;
+    listing->at += ENTRY_BYTES + rest;
     struct af_zip_member *member = &listing->members[listing->count++];
     *member = (struct af_zip_member){
-        .method = (enum af_zip_method)af_zip_number(entry + 10, 2),
-        .crc32 = (uint32_t)af_zip_number(entry + 16, 4),
-        .packed_bytes = af_zip_number(entry + 20, 4),
-        .size_bytes = af_zip_number(entry + 24, 4),
-        .mode = (uint16_t)(af_zip_number(entry + 40, 2) & 07777u),
-        .header_at = af_zip_number(entry + 42, 4),
+        .method = (enum af_zip_method)af_le16(entry + 10),
+        .crc32 = (uint32_t)af_le32(entry + 16),
+        .packed_bytes = af_le32(entry + 20),
+        .size_bytes = af_le32(entry + 24),
+        .mode = (uint16_t)(af_le16(entry + 40) & 07777u),
+        .header_at = af_le32(entry + 42),
     };
-    const unsigned char *name = entry + AF_ZIP_ENTRY_BYTES;
+    const unsigned char *name = entry + ENTRY_BYTES;
     enum anyflash_status status = take_name(listing, name, name_len, member);
     if (status != ANYFLASH_OK)
         return status;
@@ -162,7 +478,7 @@ static enum anyflash_status take_member(struct listing *listing)
     return status == ANYFLASH_OK ? check_sizes(listing, member) : status;
 }
 
-static enum anyflash_status take_members(struct listing *listing, const struct af_zip_end *end)
+static enum anyflash_status take_members(struct listing *listing, const struct archive_end *end)
 {
     listing->members =
         af_arena_array(listing->arena, (size_t)end->member_count, sizeof *listing->members);
@@ -177,13 +493,13 @@ static enum anyflash_status take_members(struct listing *listing, const struct a
         return af_fail(listing->err, ANYFLASH_E_DATA,
                        "'%s': its directory has more bytes than its %zu members take",
                        listing->source->name, listing->count);
-    return af_zip_check(listing->members, listing->count, listing->source->name,
-                        end->directory_at, listing->err);
+    return check_members(listing->members, listing->count, listing->source->name,
+                         end->directory_at, listing->err);
 }
 
 /* Reads the directory as a whole, for as long as it is taken apart. */
-static enum anyflash_status list_members(struct af_source *source, const struct af_zip_end *end,
-                                         struct listing *listing)
+static enum anyflash_status list_members(struct af_source *source,
+                                         const struct archive_end *end, struct listing *listing)
 {
     size_t len = (size_t)end->directory_bytes;
     unsigned char *directory = af_mem_alloc(len);
@@ -209,8 +525,8 @@ enum anyflash_status af_zip_open(struct af_source *source, struct af_zip *zip_ou
                                  struct anyflash_error *err)
 {
     struct af_zip zip = {.source = source};
-    struct af_zip_end end;
-    enum anyflash_status status = af_zip_end_find(source, &end, err);
+    struct archive_end end = {0};
+    enum anyflash_status status = find_end(source, &end, err);
     if (status != ANYFLASH_OK)
         return status;
     af_arena_init(&zip.arena);

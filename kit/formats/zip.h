@@ -26,6 +26,7 @@
 #define AF_ZIP_DIRECTORY_BYTES_MAX (64u << 20)
 #define AF_ZIP_MEMBER_BYTES_MAX (UINT64_C(16) << 30)
 #define AF_ZIP_TOTAL_BYTES_MAX (UINT64_C(64) << 30)
+#define AF_ZIP_HEADER_BYTES 30u /* of a member's own header, without its name */
 /* A member of more than AF_ZIP_RATIO_FROM bytes may not be packed tighter than this. */
 #define AF_ZIP_RATIO_MAX 250u
 #define AF_ZIP_RATIO_FROM (UINT64_C(16) << 20)

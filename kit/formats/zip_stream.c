@@ -8,7 +8,7 @@
 #include <zlib.h>
 
 #include "kit/base/sha256.h"
-#include "kit/formats/zip_parts.h"
+#include "kit/formats/little.h"
 
 #define PACKED_BYTES (64u << 10)  /* read from the source at a time */
 #define PIECE_BYTES (256u << 10)  /* written to a file at a time */
@@ -47,11 +47,11 @@ static enum anyflash_status check_header(struct af_source *source,
         af_source_read(source, member->header_at, header, AF_ZIP_HEADER_BYTES + name_len, err);
     if (status != ANYFLASH_OK)
         return status;
-    uint64_t head_bytes = AF_ZIP_HEADER_BYTES + name_len + af_zip_number(header + 28, 2);
-    if (memcmp(header, "PK\3\4", 4) != 0 || af_zip_number(header + 8, 2) != member->method ||
+    uint64_t head_bytes = AF_ZIP_HEADER_BYTES + name_len + af_le16(header + 28);
+    if (memcmp(header, "PK\3\4", 4) != 0 || af_le16(header + 8) != member->method ||
         member->limit_at - member->header_at - member->packed_bytes < head_bytes)
         return damaged(source, member, "has a damaged header", err);
-    if (af_zip_number(header + 26, 2) != name_len ||
+    if (af_le16(header + 26) != name_len ||
         memcmp(header + AF_ZIP_HEADER_BYTES, member->name, name_len) != 0)
         return damaged(source, member, "has another name in its own header", err);
     *data_at_out = member->header_at + head_bytes;

@@ -7,7 +7,7 @@
 
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
-#include "kit/formats/names.h"
+#include "kit/formats/wheel_name.h"
 #include "kit/system/file.h"
 
 #define SMALL_BYTES_MAX (64u * 1024u)

@@ -12,6 +12,7 @@
 
 #include "kit/base/json.h"
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 
@@ -111,6 +112,7 @@ static void keep(struct maker *maker, const struct af_wheelhouse_wheel *wheel)
         .file = wheel->file,
         .reason = wheel->reason == NULL ? NULL : af_text_scrub(arena, wheel->reason, 400),
         .filename = af_arena_text(arena, wheel->filename),
+        .url = wheel->filename == NULL ? NULL : af_url_encode_path(arena, wheel->filename),
         .project = af_arena_text(arena, wheel->project),
         .version = af_arena_text(arena, wheel->version),
         .sha256 = af_arena_text(arena, wheel->sha256),
@@ -187,19 +189,6 @@ static size_t project_wheels(const struct af_wheelhouse_wheel *wheels, size_t co
     return n;
 }
 
-/* RFC 3986: `text` with %XX for all but unreserved characters and those of `also`. */
-static void add_url(struct af_text *url, const char *text, const char *also)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                "0123456789-._~";
-    for (const char *c = text; *c != '\0'; c++) {
-        if (strchr(plain, *c) != NULL || strchr(also, *c) != NULL)
-            af_text_add_n(url, c, 1);
-        else
-            af_text_format(url, "%%%02X", (unsigned)(unsigned char)*c);
-    }
-}
-
 /* A specifier in an HTML attribute. Other texts of a page have plain letters only. */
 static void add_escaped(struct af_text *text, const char *value)
 {
@@ -214,9 +203,7 @@ static void add_escaped(struct af_text *text, const char *value)
 
 static void add_html_link(struct af_text *text, const struct af_wheelhouse_wheel *wheel)
 {
-    af_text_add(text, "<a href=\"");
-    add_url(text, wheel->filename, "");
-    af_text_format(text, "#sha256=%s\"", wheel->sha256);
+    af_text_format(text, "<a href=\"%s#sha256=%s\"", wheel->url, wheel->sha256);
     if (wheel->requires_python != NULL) {
         af_text_add(text, " data-requires-python=\"");
         add_escaped(text, wheel->requires_python);
@@ -248,19 +235,10 @@ static void add_html(struct af_text *text, const struct af_wheelhouse_wheel *whe
 
 static json_t *file_json(const struct af_wheelhouse_wheel *wheel)
 {
-    struct af_text url = {0};
-    add_url(&url, wheel->filename, "");
-    json_t *file =
-        json_pack("{s:s, s:s, s:{s:s}, s:I, s:s*, s:{s:s}}", "filename", wheel->filename, "url",
-                  af_text_get(&url), "hashes", "sha256", wheel->sha256, "size",
-                  (json_int_t)wheel->size_bytes, "requires-python", wheel->requires_python,
-                  "core-metadata", "sha256", wheel->metadata_sha256);
-    if (url.failed) {
-        json_decref(file);
-        file = NULL;
-    }
-    af_text_release(&url);
-    return file;
+    return json_pack("{s:s, s:s, s:{s:s}, s:I, s:s*, s:{s:s}}", "filename", wheel->filename,
+                     "url", wheel->url, "hashes", "sha256", wheel->sha256, "size",
+                     (json_int_t)wheel->size_bytes, "requires-python", wheel->requires_python,
+                     "core-metadata", "sha256", wheel->metadata_sha256);
 }
 
 /* Whether an earlier wheel has the version, too. */
@@ -405,19 +383,12 @@ static enum anyflash_status clean(struct maker *maker, struct anyflash_error *er
     return status;
 }
 
-/* "file:///srv/my%20wheels/simple/"; NULL if there is no such folder, or without memory. */
+/* "file:///srv/my%20wheels/simple/"; NULL if there is no such folder. */
 static const char *url_of(struct af_arena *arena, const char *index)
 {
-    struct af_text url = {0};
     const char *folder = af_file_real_path(arena, index);
-    af_text_add(&url, "file://");
-    add_url(&url, folder == NULL ? "" : folder, "/");
-    af_text_add(&url, "/");
-    const char *copy =
-        folder == NULL || url.failed ? NULL : af_arena_text(arena, af_text_get(&url));
-    arena->failed |= url.failed;
-    af_text_release(&url);
-    return copy;
+    const char *path = folder == NULL ? NULL : af_url_encode_path(arena, folder);
+    return path == NULL ? NULL : af_arena_format(arena, "file://%s/", path);
 }
 
 enum anyflash_status af_wheelhouse_make(const struct af_wheelhouse_question *question,

@@ -31,6 +31,7 @@ struct af_wheelhouse_wheel {
     const char *file;     /* its name in the folder, scrubbed */
     const char *reason;   /* why it is left out; NULL: listed, and all below is set */
     const char *filename; /* in the index: "%2B" of `file` is '+' */
+    const char *url;      /* the same, percent-encoded */
     const char *project;  /* normalised: "flash-attn" */
     const char *version;  /* normalised, with the local part */
     const char *sha256;

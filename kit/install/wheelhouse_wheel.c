@@ -6,24 +6,21 @@
 
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
-#include "kit/formats/names.h"
 #include "kit/formats/wheel_name.h"
-#include "kit/formats/zip.h"
+#include "kit/formats/wheel_archive.h"
 #include "kit/install/wheelhouse.h"
-#include "kit/system/file.h"
 #include "kit/system/file_source.h"
 #include "kit/system/hash_file.h"
 
 #define METADATA_BYTES_MAX (1u << 20)
 #define PIECE_BYTES 65536
 #define NAME_BYTES 256
-#define INFO_END ".dist-info/"
 
 /* The wheel while it is read. */
 struct opened {
     struct af_arena *arena;
     struct af_source source;
-    struct af_zip zip;
+    struct af_wheel_archive archive;
     struct af_wheel_name name;
     struct af_wheelhouse_wheel *wheel;
     struct af_span metadata;
@@ -64,24 +61,6 @@ static void read_name(struct opened *opened, const char *file)
         opened->arena, af_version_format(&name->version, true, version, sizeof version));
 }
 
-/* "flash_attn-2.8.3.dist-info/"; NULL unless there is exactly one at the top. */
-static const char *info_folder(struct opened *opened)
-{
-    const char *found = NULL;
-    for (size_t i = 0; i < opened->zip.member_count; i++) {
-        const char *name = opened->zip.members[i].name;
-        const char *end = strstr(name, INFO_END);
-        size_t len = end == NULL ? 0 : (size_t)(end - name) + strlen(INFO_END);
-        if (end == NULL || memchr(name, '/', len - 1) != NULL)
-            continue;
-        if (found == NULL)
-            found = af_arena_text_n(opened->arena, name, len);
-        else if (strncmp(found, name, len) != 0 || found[len] != '\0')
-            return NULL;
-    }
-    return found;
-}
-
 /* Unpacks every member, which checks sizes and CRC-32. */
 static enum anyflash_status check_bytes(struct opened *opened, struct anyflash_error *err)
 {
@@ -89,12 +68,13 @@ static enum anyflash_status check_bytes(struct opened *opened, struct anyflash_e
     char *piece = af_arena_alloc(opened->arena, PIECE_BYTES);
     if (piece == NULL)
         return af_fail_memory(err);
-    for (size_t i = 0; i < opened->zip.member_count && status == ANYFLASH_OK; i++) {
+    for (size_t i = 0; i < opened->archive.zip.member_count && status == ANYFLASH_OK; i++) {
         struct af_zip_stream stream = {0};
         size_t got = PIECE_BYTES;
-        if (opened->zip.members[i].is_folder)
+        if (opened->archive.zip.members[i].is_folder)
             continue;
-        status = af_zip_stream_open(&opened->zip, &opened->zip.members[i], &stream, err);
+        status = af_zip_stream_open(&opened->archive.zip, &opened->archive.zip.members[i],
+                                    &stream, err);
         while (status == ANYFLASH_OK && got == PIECE_BYTES)
             status = af_zip_stream_read(&stream, piece, PIECE_BYTES, &got, err);
         af_zip_stream_close(&stream);
@@ -146,22 +126,18 @@ static void check_metadata(struct opened *opened, bool inconsistent)
 static enum anyflash_status read_inside(struct opened *opened, bool inconsistent,
                                         struct anyflash_error *err)
 {
-    static const char *const needed[] = {"RECORD", "WHEEL", "METADATA"}; /* which stays */
-    const struct af_zip_member *member = NULL;
-    const char *folder = info_folder(opened);
-    if (folder == NULL)
+    static const char *const needed[] = {"METADATA", "WHEEL", "RECORD"};
+    if (opened->archive.info_count != 1)
         leave_out(opened, "it has no dist-info folder, or several");
     for (size_t i = 0; i < AF_COUNT(needed) && opened->wheel->reason == NULL; i++) {
-        const char *path = af_arena_format(opened->arena, "%s%s", folder, needed[i]);
-        member = path == NULL ? NULL : af_zip_find(&opened->zip, path);
-        if (member == NULL)
+        if (af_wheel_archive_info(&opened->archive, needed[i]) == NULL)
             opened->wheel->reason =
                 af_arena_format(opened->arena, "its dist-info has no %s", needed[i]);
     }
     if (opened->arena->failed || opened->wheel->reason != NULL)
         return opened->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
-    enum anyflash_status status = af_zip_read(&opened->zip, member, opened->arena,
-                                              METADATA_BYTES_MAX, &opened->metadata, err);
+    enum anyflash_status status = af_wheel_archive_read_info(
+        &opened->archive, needed[0], opened->arena, METADATA_BYTES_MAX, &opened->metadata, err);
     if (status == ANYFLASH_OK)
         check_metadata(opened, inconsistent);
     return status == ANYFLASH_OK && opened->wheel->reason == NULL ? check_bytes(opened, err)
@@ -186,7 +162,7 @@ enum anyflash_status af_wheelhouse_read(const char *path, const char *file, bool
         return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
     enum anyflash_status status = af_file_source_open(path, &opened->source, &own);
     if (status == ANYFLASH_OK)
-        status = af_zip_open(&opened->source, &opened->zip, &own);
+        status = af_wheel_archive_open(&opened->source, &opened->archive, &own);
     if (status == ANYFLASH_OK)
         status = read_inside(opened, inconsistent, &own);
     if (status == ANYFLASH_OK && wheel->reason == NULL)
@@ -197,7 +173,7 @@ enum anyflash_status af_wheelhouse_read(const char *path, const char *file, bool
         wheel->metadata_sha256 = af_arena_text(arena, hex);
         *metadata_out = opened->metadata;
     }
-    af_zip_close(&opened->zip);
+    af_wheel_archive_close(&opened->archive);
     af_source_close(&opened->source);
     if (status != ANYFLASH_OK && status != ANYFLASH_E_NO_MEMORY)
         leave_out(opened, own.message);

@@ -9,7 +9,7 @@
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/formats/metadata.h"
-#include "kit/formats/names.h"
+#include "kit/formats/wheel_name.h"
 #include "kit/formats/version.h"
 #include "kit/plan/config_parts.h"
 

@@ -5,7 +5,7 @@
 
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
-#include "kit/formats/names.h"
+#include "kit/formats/wheel_name.h"
 #include "kit/plan/config_parts.h"
 
 /*

@@ -9,7 +9,7 @@
 
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
-#include "kit/formats/names.h"
+#include "kit/formats/wheel_name.h"
 #include "kit/system/file.h"
 
 #define TEXT_BYTES_MAX (4u << 20)

@@ -88,18 +88,7 @@ def _has_holes(mask, window):
 
 
 def attend_elsewhere(
-    query,
-    key,
-    value,
-    mask,
-    sinks,
-    scale,
-    causal,
-    left,
-    right,
-    softcap,
-    dropout,
-    seed,
+    query, key, value, mask, sinks, scale, causal, left, right, softcap, dropout, seed
 ):
     """As _masked.attend_masked, for any device."""
     window = window_of(mask, causal) or (left, right)

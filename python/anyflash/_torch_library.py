@@ -23,6 +23,13 @@ def _laid_out_as(model, result):
     return torch.empty_like(model).copy_(result)
 
 
+def _options(query, scale, is_causal, left, right, dropout_p):
+    """The options of anyflash::attend from the scale on, without the seed."""
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    window = (-1 if side is None else side for side in (left, right))
+    return scale, is_causal, *window, 0.0, dropout_p
+
+
 def _flash_forward(
     query,
     key,
@@ -45,28 +52,10 @@ def _flash_forward(
     if return_debug_mask:
         raise RuntimeError("anyflash: return_debug_mask is not supported on the CPU")
     seed = torch.randint(2**62, ()) if dropout_p > 0 else torch.zeros((), dtype=torch.long)
+    packed = (cum_seq_q, cum_seq_k, max_q, max_k, seqused_k, None, None, alibi_slopes, None)
+    options = _options(query, scale, is_causal, window_size_left, window_size_right, dropout_p)
     with torch.no_grad():
-        out, lse = _torch_ops.attend(
-            query,
-            key,
-            value,
-            cum_seq_q,
-            cum_seq_k,
-            max_q,
-            max_k,
-            seqused_k,
-            None,
-            None,
-            alibi_slopes,
-            None,
-            query.shape[-1] ** -0.5 if scale is None else scale,
-            is_causal,
-            -1 if window_size_left is None else window_size_left,
-            -1 if window_size_right is None else window_size_right,
-            0.0,
-            dropout_p,
-            int(seed),
-        )
+        out, lse = _torch_ops.attend(query, key, value, *packed, *options, int(seed))
     lse.masked_fill_(lse == -torch.inf, torch.inf)
     unused = torch.zeros((), dtype=torch.long)
     return _laid_out_as(query, out), lse, seed, unused, query.new_empty(0)
@@ -93,31 +82,12 @@ def _flash_backward(
     window_size_right=None,
 ):
     """aten::_flash_attention_backward of torch 2.4 to 2.6."""
+    packed = (cum_seq_q, cum_seq_k, max_q, max_k, *[None] * 5)
+    options = _options(query, scale, is_causal, window_size_left, window_size_right, dropout_p)
+    seed = int(philox_seed) if dropout_p > 0 else 0
+    tensors = (grad_out, query, key, value, out, logsumexp)
     with torch.no_grad():
-        gradients = torch.ops.anyflash.attend_backward(
-            grad_out,
-            query,
-            key,
-            value,
-            out,
-            logsumexp,
-            cum_seq_q,
-            cum_seq_k,
-            max_q,
-            max_k,
-            None,
-            None,
-            None,
-            None,
-            None,
-            query.shape[-1] ** -0.5 if scale is None else scale,
-            is_causal,
-            -1 if window_size_left is None else window_size_left,
-            -1 if window_size_right is None else window_size_right,
-            0.0,
-            dropout_p,
-            int(philox_seed) if dropout_p > 0 else 0,
-        )
+        gradients = torch.ops.anyflash.attend_backward(*tensors, *packed, *options, seed)
     return tuple(_laid_out_as(*pair) for pair in zip((query, key, value), gradients))
 
 

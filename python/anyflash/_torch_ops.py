@@ -24,8 +24,8 @@ _OPTIONS = (
     "float softcap=0.0, float dropout=0.0, int seed=0"
 )
 _DEFAULTS = (None, None, 0, 0, None, None, None, None, None, 0.0, False, -1, -1, 0.0, 0.0, 0)
-#: Number of _OPTIONS, and index of the sinks.
-_OPTION_COUNT, _SINKS = 16, 8
+_NAMES = [option.split()[1].partition("=")[0] for option in _OPTIONS.split(", ")]
+_OPTION_COUNT, _SINKS = len(_NAMES), _NAMES.index("sinks")
 
 
 class _TorchThreads:
@@ -67,42 +67,12 @@ _library.define(
 )
 
 
-def _named(
-    cu_seqlens_q=None,
-    cu_seqlens_k=None,
-    max_seqlen_q=0,
-    max_seqlen_k=0,
-    seqused_k=None,
-    leftpad_k=None,
-    block_table=None,
-    alibi_slopes=None,
-    sinks=None,
-    scale=0.0,
-    causal=False,
-    window_left=-1,
-    window_right=-1,
-    softcap=0.0,
-    dropout=0.0,
-    seed=0,
-):
+def _named(*options, **named):
     """The options by the names of anyflash.attend()."""
-    return {
-        "cu_seqlens_q": cu_seqlens_q,
-        "cu_seqlens_k": cu_seqlens_k,
-        "max_seqlen_q": max_seqlen_q,
-        "max_seqlen_k": max_seqlen_k,
-        "seqused_k": seqused_k,
-        "leftpad_k": leftpad_k,
-        "block_table": block_table,
-        "alibi_slopes": alibi_slopes,
-        "sinks": sinks,
-        "scale": scale,
-        "causal": causal,
-        "window": (window_left, window_right),
-        "softcap": softcap,
-        "dropout": dropout,
-        "philox": (seed, 0),
-    }
+    found = {**dict(zip(_NAMES, _DEFAULTS)), **dict(zip(_NAMES, options)), **named}
+    found["window"] = found.pop("window_left"), found.pop("window_right")
+    found["philox"] = found.pop("seed"), 0
+    return found
 
 
 def _lse_shape(q, packed):

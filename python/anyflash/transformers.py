@@ -82,19 +82,9 @@ def attention(
         sizes = query.shape[0], query.shape[2], key.shape[2]
         mask = _hf_masks.with_sequences(mask, position_ids, *sizes)
     if position_bias is not None or query.dtype not in _DTYPES:
-        return _with_sdpa(
-            module,
-            query,
-            key,
-            value,
-            mask,
-            causal,
-            window,
-            dropout=dropout,
-            scaling=scaling,
-            softcap=softcap,
-            position_bias=position_bias,
-        )
+        options = {"dropout": dropout, "scaling": scaling, "softcap": softcap}
+        options["position_bias"] = position_bias
+        return _with_sdpa(module, query, key, value, mask, causal, window, **options)
     scale = scaling if scaling is not None else 1.0 / math.sqrt(query.shape[-1])
     softcap = softcap or 0.0
     if mask is None and cu_seq_lens_q is None and s_aux is None:
@@ -107,19 +97,8 @@ def attention(
         starts = cu_seq_lens_q.to(torch.int32), cu_seq_lens_k.to(torch.int32)
         mask = Starts(*starts, getattr(mask, "window", None))
     attend = attend_masked if query.device.type == "cpu" else attend_elsewhere
-    out = attend(
-        query,
-        key,
-        value,
-        mask,
-        sinks,
-        float(scale),
-        bool(causal),
-        *window,
-        float(softcap),
-        float(dropout),
-        seed(dropout),
-    )
+    options = (float(softcap), float(dropout), seed(dropout))
+    out = attend(query, key, value, mask, sinks, float(scale), bool(causal), *window, *options)
     return out, None
 
 

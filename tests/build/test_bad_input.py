@@ -83,7 +83,7 @@ def test_a_cache_that_cannot_be_written_to(world):
     said = world.mounted(f"mount --bind {cache} {cache} && mount -o remount,bind,ro {cache}",
                          *SELECTION)
     assert said.code == 3 and "a build cannot start: disk: " in said.err, said
-    assert "which cannot be written to" in said.err and said.compiled == []
+    assert "which is not writable" in said.err and said.compiled == []
 
 
 def test_no_space_midway_keeps_what_was_built(world):
@@ -166,10 +166,10 @@ HOSTILE = {
     "a name outside": (member("../evil", size=3), "unsafe name"),
     "a name outside, deep": (member(f"{TOP}/a/../../../evil", size=3), "unsafe name"),
     "an absolute name": (member("/evil", size=3), "unsafe name"),
-    "a link": (member(f"{TOP}/evil", tarfile.SYMTYPE, "/etc/passwd"), "no file or folder"),
-    "a hard link": (member(f"{TOP}/evil", tarfile.LNKTYPE, "/etc/passwd"), "no file or folder"),
-    "a device": (member(f"{TOP}/evil", tarfile.CHRTYPE), "no file or folder"),
-    "a FIFO": (member(f"{TOP}/evil", tarfile.FIFOTYPE), "no file or folder"),
+    "a link": (member(f"{TOP}/evil", tarfile.SYMTYPE, "/etc/passwd"), "neither a file"),
+    "a hard link": (member(f"{TOP}/evil", tarfile.LNKTYPE, "/etc/passwd"), "neither a file"),
+    "a device": (member(f"{TOP}/evil", tarfile.CHRTYPE), "neither a file nor a folder"),
+    "a FIFO": (member(f"{TOP}/evil", tarfile.FIFOTYPE), "neither a file nor a folder"),
     "two top folders": (member("evil/setup.py", size=3), "more than one top folder"),
 }
 
@@ -255,7 +255,7 @@ def test_an_attempt_that_was_repeated_is_not_the_cause_of_a_failure(world, fragm
     said = world.run()
     # Where no group limits, the kernel's count of kills is the machine's: memory is told as
     # the reason when another test lets it kill at this time.
-    assert said.code == 1 and "; again" in said.err, said
+    assert said.code == 1 and "will be repeated" in said.err, said
     assert 'not built: b.cu(3): error: expected a ";"' in said.out, said
 
 
@@ -317,7 +317,7 @@ def test_offline_with_all_kept(world):
 
 def test_offline_without_sources(world):
     world.archive.unlink()
-    refused(world, "sources", "--offline forbids getting them", "without --offline")
+    refused(world, "sources", "--offline forbids the download", "without --offline")
 
 
 def test_no_network_without_sources_names_what_was_asked(world):
@@ -353,7 +353,7 @@ def test_check_says_what_is_there_and_what_is_not(world):
     assert rows["host-compiler"]["verdict"] == "no" and rows["host-compiler"]["fix"]
     text = world.run("--check")
     assert "host-compiler      no" in text.out
-    assert "a build cannot start: 1 of these" in text.out
+    assert "a build cannot start: 1 prerequisite is missing" in text.out
     assert max(map(len, text.out.splitlines())) <= 96
 
 
@@ -365,7 +365,7 @@ def test_clean_removes_what_builds_keep(world):
     rows = json.loads(cleaned.out)["builds"]
     assert cleaned.code == 0 and {row["done"] for row in rows} == {"removed"} and len(rows) == 3
     assert not list((world.folder / "cache" / "build").iterdir())
-    assert "nothing of builds is kept" in world.run("--clean").out
+    assert "the cache has no builds" in world.run("--clean").out
 
 
 def test_clean_leaves_a_build_at_work(world):

@@ -142,7 +142,7 @@ def test_what_cannot_be_is_left_out_with_the_reason(anyflash, words, reason):
     (("torch=2.9", "python=3.12", "arch=80", "cuda=x"), "'x'"),
     (("torch=2.9", "python=3.12", "arch=80", "os=mac"), "os=mac"),
     (("torch=2.9", "torch=2.10", "python=3.12", "arch=80"), "twice"),
-    (("torch=2.9", "python=3.12", "arch=80", "--arch", "90"), "in place of --arch"),
+    (("torch=2.9", "python=3.12", "arch=80", "--arch", "90"), "instead of --arch"),
     (("torch=2.9", "python=3.12", "arch=80", "--format", "toml"), "json, github or slurm"),
     (("torch=2.9", "python=3.12", "arch=80", "--json", "--format", "slurm"), "contradict"),
     (("torch=2.9\x1b[31m", "python=3.12", "arch=80"), "\\x1b[31m"),

@@ -1,6 +1,6 @@
 /*
- * test_faults_engine.c: lack of memory at every allocation of the engine's
- * commands, `attend` and `bench`: exit code 3, and whole output files or none.
+ * test_faults_engine.c: each allocation of `anyflash attend` fails in turn:
+ * exit code 3, and whole output files or none.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -91,29 +91,11 @@ static void test_attend__survives_it_with_lse_and_json(void **state)
     fail_everywhere(words, true, check_outputs);
 }
 
-static void test_bench__survives_every_lack_of_memory(void **state)
-{
-    (void)state;
-    static const char *const words[] = {"anyflash", "bench",     "--quick", "--filter",
-                                        "call Sk1", "--threads", "2",       NULL};
-    fail_everywhere(words, false, NULL);
-}
-
-static void test_bench_json__survives_every_lack_of_memory(void **state)
-{
-    (void)state;
-    static const char *const words[] = {"anyflash", "bench",    "--quick", "--json",
-                                        "--filter", "call Sk1", NULL};
-    fail_everywhere(words, true, NULL);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attend__survives_every_lack_of_memory),
         cmocka_unit_test(test_attend__survives_it_with_lse_and_json),
-        cmocka_unit_test(test_bench__survives_every_lack_of_memory),
-        cmocka_unit_test(test_bench_json__survives_every_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

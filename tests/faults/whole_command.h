@@ -14,6 +14,10 @@
 #include <unistd.h>
 
 #define WORDS_MAX 12
+/* The program; another one's tests define it before. */
+#ifndef PROGRAM_MAIN
+#define PROGRAM_MAIN af_cli_main
+#endif
 
 /* Runs the program's main with `words` (NULL-terminated), its output thrown away. */
 static inline int run_command(const char *const *words)
@@ -25,7 +29,7 @@ static inline int run_command(const char *const *words)
         snprintf(copies[argc], sizeof copies[argc], "%s", words[argc]);
         argv[argc] = copies[argc];
     }
-    return af_cli_main(argc, argv);
+    return PROGRAM_MAIN(argc, argv);
 }
 
 /* Sends standard output and error to /dev/null; gives back what they were. */

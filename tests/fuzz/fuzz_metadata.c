@@ -4,7 +4,7 @@
 #include "kit/base/json.h"
 #include "kit/formats/marker.h"
 #include "kit/formats/metadata.h"
-#include "kit/formats/names.h"
+#include "kit/formats/wheel_name.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -140,7 +140,7 @@ def test_an_array_by_dlpack_is_read_without_a_copy():
         (lambda q, k, v: (q, k[:, :5], v), ValueError, "k and v"),
         (lambda q, k, v: (q[..., ::2], k[..., ::2], v), ValueError, "must be contiguous"),
         (lambda q, k, v: (q[:, :, :3], k, v), ValueError, "heads"),
-        (lambda q, k, v: (q, "k", v), TypeError, "k: str is no array"),
+        (lambda q, k, v: (q, "k", v), TypeError, "k: str is not an array"),
     ),
 )
 def test_what_is_wrong_is_named(change, error, word):

@@ -50,8 +50,8 @@ def misaligned(x):
         (lambda x: x.astype(object), TypeError, "object"),
         (lambda x: x.astype(np.complex64), TypeError, "complex64"),
         (lambda x: x.astype(x.dtype.newbyteorder()), TypeError, "f4|float32"),
-        (lambda x: x.tolist(), TypeError, "list is no array"),
-        (lambda x: None, TypeError, "NoneType is no array"),
+        (lambda x: x.tolist(), TypeError, "list is not an array"),
+        (lambda x: None, TypeError, "NoneType is not an array"),
         (lambda x: x[..., ::-1], ValueError, "stride -1"),
         (lambda x: np.repeat(x, 2, -1)[..., ::2], ValueError, "stride 2"),
         (misaligned, ValueError, "align|multiple|address"),
@@ -91,7 +91,7 @@ def test_shapes_that_do_not_agree(changes, words):
         (lambda: np.zeros((2, 9, 4, 32), np.float64), TypeError, "out: .*float64"),
         (lambda: np.zeros((2, 9, 4, 64), np.float32)[..., ::2], ValueError, "out: .*stride 2"),
         (lambda: np.broadcast_to(np.float32(0), (2, 9, 4, 32)), ValueError, "out: "),
-        (lambda: [], TypeError, "out: list is no array"),
+        (lambda: [], TypeError, "out: list is not an array"),
     ),
 )
 def test_an_output_that_cannot_take_the_result(make, error, words):
@@ -191,7 +191,7 @@ def packed(starts=(0, 4, 9), **options):
         ({"starts": np.zeros((3, 1), np.int32)}, ValueError, "cu_seqlens_q: .*one"),
         ({"starts": np.zeros(6, np.int32)[::2]}, ValueError, "cu_seqlens_q: .*contiguous"),
         ({"max_seqlen_q": 3}, ValueError, "max_seqlen_q|cu_seqlens_q"),
-        ({"max_seqlen_q": None}, ValueError, "max_seqlen_q: is needed"),
+        ({"max_seqlen_q": None}, ValueError, "max_seqlen_q: is required"),
         ({"max_seqlen_k": -5}, ValueError, "k_len is -5|max_seqlen_k"),
         ({"seqused_k": integers(5, 5)}, ValueError, r"seqused_k\[0\] is 5"),
         ({"leftpad_k": integers(1)}, ValueError, "leftpad_k: has 1 elements, expected 2"),
@@ -273,7 +273,7 @@ class Hostile:
 
 @pytest.mark.parametrize("answer", (RuntimeError("no"), 5, None, "text", object()))
 def test_an_object_that_lies_is_no_array(answer):
-    refused(TypeError, "q: Hostile is no array", **{**arrays(), "q": Hostile(answer)})
+    refused(TypeError, "q: Hostile is not an array", **{**arrays(), "q": Hostile(answer)})
 
 
 @pytest.mark.parametrize("name", (5, None, "bfloat16", "float64", b"bfloat16"))

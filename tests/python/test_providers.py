@@ -1,4 +1,4 @@
-"""Who computes what: provider order, explain(), forcing one, the table, and an installed
+"""Which provider computes: their order, explain(), forcing one, the table, and an installed
 flash_attn that works, is wrong, dies or hangs."""
 
 import json

@@ -16,11 +16,6 @@
 
 static const int head_dims[AF_SLIM_HEAD_DIMS] = {32, 64, 96, 128, 192, 256};
 
-int af_slim_head_dim(size_t index)
-{
-    return head_dims[index];
-}
-
 void af_slim_full(struct af_slim *slim)
 {
     slim->head_dims = ALL_HEAD_DIMS;

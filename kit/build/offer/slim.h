@@ -1,13 +1,13 @@
 /*
- * slim.h: which part of flash-attn 2 a source build holds: the selection, the
+ * slim.h: which part of flash-attn 2 a source build contains: the selection, the
  * source files that it keeps, and what each file costs to compile.
  *
- * flash-attn 2.8 has one CUDA file for each pass (forward, forward with split
- * keys, backward), head size, data type and causality; macros take features out
- * of all of them. What cannot be left out: the file without causality, because
- * a call with one query is turned into it; the split pass, because forward
- * chooses it when batch times heads is small. So the least is four files for
- * each head size and type, six with backward.
+ * flash-attn 2.8 has one CUDA file for each pass (forward, forward with split keys,
+ * backward), head size, data type and causality; macros remove features from all of
+ * them. Two things cannot be left out: the file without causality, because a call with
+ * one query uses it; and the split pass, because forward chooses it when batch times
+ * heads is small. So the minimum is four files for each head size and type, six with
+ * backward.
  *
  * Sources: csrc/flash_attn/src/ of 2.8.3 (generate_kernels.py, static_switch.h,
  * the launch templates); costs measured with CUDA 13.0 and gcc 12.
@@ -28,7 +28,7 @@ enum af_slim_dtype { AF_SLIM_FP16 = 1, AF_SLIM_BF16 = 2 };
 
 /* A selection. */
 struct af_slim {
-    unsigned head_dims; /* bit i: af_slim_head_dim(i) */
+    unsigned head_dims; /* bit i: the i-th of 32, 64, 96, 128, 192, 256 */
     unsigned dtypes;    /* of enum af_slim_dtype */
     unsigned features;  /* of enum af_flash_feature within AF_SLIM_FEATURES */
     bool backward;
@@ -37,10 +37,7 @@ struct af_slim {
     bool joins; /* two files may be compiled as one: af_slim_units() */
 };
 
-/* The size of kernels number `index`: 32, 64, 96, 128, 192 or 256. */
-int af_slim_head_dim(size_t index);
-
-/* Everything: all head sizes, types and features, with backward. `archs` stay. */
+/* Selects everything: all head sizes, types and features, with backward. `archs` stay. */
 void af_slim_full(struct af_slim *slim);
 
 /* Whether it is everything. */
@@ -59,24 +56,24 @@ bool af_slim_add_arch(struct af_slim *slim, int sm);
 int af_slim_target(int arch);
 
 /*
- * What flash-attn's launchers ask of the GPU before they choose a tile shape: the
- * answers that all GPUs of `archs` give alike, else 0 and AF_UNKNOWN. A choice that
- * they settle is made when it is compiled: kernels that no such GPU would ever run
- * are left out. Sources: flash_fwd_launch_template.h, flash_bwd_launch_template.h;
- * CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
- * Code for 86 runs on 8.0 and 8.7, too, with tiles that are smaller than they need be.
+ * GPU properties by which flash-attn's launchers choose a tile shape: those that all
+ * GPUs of `archs` share, else 0 and AF_UNKNOWN. A choice that they determine is made
+ * at compile time: kernels that no such GPU would run are left out. Code for 86 also
+ * runs on 8.0 and 8.7, with tiles that are smaller than necessary. Sources:
+ * flash_fwd_launch_template.h, flash_bwd_launch_template.h; CUDA C++ Programming
+ * Guide, "Technical Specifications per Compute Capability".
  */
 struct af_slim_gpu {
-    int smem_per_block;     /* bytes that a block may ask for */
+    int smem_per_block;     /* bytes of a block at most */
     int smem_per_sm;        /* bytes of a multiprocessor */
     enum af_answer is_sm8x; /* 8.x, but not 8.0 */
 };
 void af_slim_gpu(const struct af_slim *slim, struct af_slim_gpu *gpu_out);
 
 /*
- * Words of a list separated by commas: "64,128", "bf16,fp16" (also bfloat16,
- * float16), "window,softcap,alibi,dropout" or "none" or "all". Each replaces
- * what `slim` has. Fails with ARGUMENT, naming the word and what is allowed.
+ * Read a comma-separated list: "64,128" or "all"; "bf16,fp16" (also bfloat16, float16);
+ * "window,softcap,alibi,dropout", "none" or "all". The list replaces that part of
+ * `slim`. Fail with ARGUMENT, naming the word and what is allowed.
  */
 enum anyflash_status af_slim_read_head_dims(const char *list, struct af_slim *slim,
                                             struct anyflash_error *err);
@@ -86,12 +83,12 @@ enum anyflash_status af_slim_read_features(const char *list, struct af_slim *sli
                                            struct anyflash_error *err);
 
 /*
- * Adds what the model of a Hugging Face config.json needs: head sizes (of its
- * text, vision and other parts), type, window, softcap, ALiBi, and dropout when
- * `training`, with backward then. `name` is what errors call the file. *remark_out
- * is NULL or a sentence about what was assumed (static). Fails with DATA or
- * LIMIT when it is no such configuration, UNSUPPORTED when flash-attn 2 cannot
- * serve it; the message says which key.
+ * Selects what the model of a Hugging Face config.json needs: head sizes (of its text,
+ * vision and other parts), type, window, softcap and ALiBi; with `training` also
+ * dropout and backward. `name` is the file in error messages. *remark_out is NULL or a
+ * sentence about an assumption (static). Fails with DATA or LIMIT if it is not such a
+ * configuration, UNSUPPORTED if flash-attn 2 does not support the model; the message
+ * names the key.
  */
 enum anyflash_status af_slim_read_model(struct af_span json, const char *name, bool training,
                                         struct af_slim *slim, const char **remark_out,
@@ -103,12 +100,12 @@ struct af_slim_file {
     int head_dim;
     enum af_slim_dtype dtype;
     bool causal;
-    bool joined; /* a unit of af_slim_units(): causal and not; `causal` is false then */
+    bool joined; /* both causal and not, see af_slim_units(); `causal` is false then */
 };
 
 /*
- * From "flash_bwd_hdim128_bf16_causal_sm80.cu", or "..._both_sm80.cu" of a joined
- * unit, with or without folders; else false.
+ * Parses "flash_bwd_hdim128_bf16_causal_sm80.cu", or "..._both_sm80.cu" of a joined
+ * unit, with or without folders; false for other names.
  */
 bool af_slim_file_parse(const char *path, struct af_slim_file *file_out);
 
@@ -117,28 +114,28 @@ const char *af_slim_file_name(const struct af_slim_file *file, struct af_arena *
 
 bool af_slim_keeps(const struct af_slim *slim, const struct af_slim_file *file);
 
-/* The files kept, in an order in which the longest come first; at most AF_SLIM_FILES_MAX. */
+/* The files kept, the longest first; at most AF_SLIM_FILES_MAX. Returns their number. */
 size_t af_slim_files(const struct af_slim *slim, struct af_slim_file *files_out);
 
 /*
- * What is compiled, in the same order: the files kept, but with `joins` the two of
- * one pass, head size and type as one generated unit that includes both, where
- * that pays. Reading the templates is most of the work when few kernels are left,
- * and is done once then. With many kernels the long unit would be the one that
- * all wait for. Which are joined depends on features, size and GPUs alone: a build
- * that grows keeps its objects.
+ * What is compiled, in the same order: the files kept; with `joins`, the two files of
+ * one pass, head size and type become one generated unit that includes both, if that
+ * saves time. With few kernels, reading the templates is most of the work, and a unit
+ * reads them once. With many kernels the unit would be the longest call of the build.
+ * Which files are joined depends only on features, size and GPUs, so a build that
+ * grows keeps its objects.
  */
 size_t af_slim_units(const struct af_slim *slim, struct af_slim_file *units_out);
 
-/* With so few cores units are joined: with more, the longest unit would be the wall. */
+/* Files are joined with at most so many cores; with more, long units cost time. */
 #define AF_SLIM_JOIN_CORES 4
 
-/* Main kernels that the file holds, by features and GPUs: what its time depends on. */
+/* Main kernels in the file, by features and GPUs. The compile time depends on it. */
 int af_slim_kernels(const struct af_slim *slim, const struct af_slim_file *file);
 
-/* What one compiler call takes, with one target compiled after the other. */
+/* What one compiler call takes, with its targets compiled one after the other. */
 struct af_slim_cost {
-    double cpu_seconds; /* user and system, of a core as those it was measured on */
+    double cpu_seconds; /* user and system, on the kind of core of the measurements */
     uint64_t peak_bytes;
 };
 struct af_slim_cost af_slim_file_cost(const struct af_slim *slim,
@@ -155,14 +152,14 @@ struct af_slim_total {
     double cpu_seconds;
     double longest_seconds; /* one file: no build is shorter */
     uint64_t peak_bytes;    /* of the largest single compiler */
-    uint64_t wheel_bytes;   /* about */
+    uint64_t wheel_bytes;   /* approximately */
 };
 void af_slim_total(const struct af_slim *slim, struct af_slim_total *total_out);
 
 /*
- * Wall seconds of compiler calls with `cores` cores and `memory_bytes` for them,
- * admitted longest first while they fit together; at most AF_SLIM_CALLS_MAX. With
- * configuring, linking and packing. 0 when not even one fits.
+ * Wall seconds of at most AF_SLIM_CALLS_MAX compiler calls with `cores` cores and
+ * `memory_bytes`, started longest first while they fit, with configuring, linking and
+ * packing. 0 if not even one fits.
  */
 #define AF_SLIM_CALLS_MAX (AF_SLIM_FILES_MAX + 2)
 double af_slim_schedule(const struct af_slim_cost *costs, size_t count, int cores,

@@ -88,23 +88,11 @@ class _Flash(torch.autograd.Function):
         most, dropout, scale, (causal, left, right), deterministic = ctx.options
         dout = dout.contiguous()
         with _Deterministic(deterministic):
+            tensors = (dout, q, k, v, out, lse, cu_q, cu_k)
+            window = {"window_size_left": left, "window_size_right": right}
+            options = (*most, dropout, causal, seed, offset)
             dq, dk, dv = _ops._flash_attention_backward(
-                dout,
-                q,
-                k,
-                v,
-                out,
-                lse,
-                cu_q,
-                cu_k,
-                *most,
-                dropout,
-                causal,
-                seed,
-                offset,
-                scale=scale,
-                window_size_left=left,
-                window_size_right=right,
+                *tensors, *options, scale=scale, **window
             )
         dsinks = None
         if sinks is not None:
@@ -117,20 +105,9 @@ class _Flash(torch.autograd.Function):
 def _forward(q, k, v, cu_q, cu_k, most, dropout, scale, mask, **more):
     """(out, lse, random state in two tensors)."""
     causal, left, right = mask
+    options = {"window_size_left": left, "window_size_right": right, "scale": scale, **more}
     return _ops._flash_attention_forward(
-        q,
-        k,
-        v,
-        cu_q,
-        cu_k,
-        *most,
-        dropout,
-        causal,
-        False,
-        scale=scale,
-        window_size_left=left,
-        window_size_right=right,
-        **more,
+        q, k, v, cu_q, cu_k, *most, dropout, causal, False, **options
     )[:4]
 
 

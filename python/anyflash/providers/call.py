@@ -13,23 +13,9 @@ OUT, LSE, PROBABILITIES = 0, 1, 2
 
 #: Attributes that have defaults in the class Call.
 _RARE = (
-    "cu_q",
-    "cu_k",
-    "max_q",
-    "max_k",
-    "seqused_k",
-    "block_table",
-    "sinks",
-    "cache",
-    "k_new",
-    "v_new",
-    "rotary_cos",
-    "rotary_sin",
-    "interleaved",
-    "batch_idx",
-    "leftpad",
-    "num_splits",
-)
+    "cu_q cu_k max_q max_k seqused_k block_table sinks cache k_new v_new rotary_cos rotary_sin "
+    "interleaved batch_idx leftpad num_splits"
+).split()
 
 
 def _pair(window):
@@ -77,19 +63,9 @@ class Call:
 
     def but(self, **changes):
         """A copy with these attributes changed."""
-        new = Call(
-            self.q,
-            self.k,
-            self.v,
-            self.dropout,
-            self.scale,
-            self.causal,
-            self.window,
-            self.softcap,
-            self.alibi_slopes,
-            self.deterministic,
-            self.want,
-        )
+        mask = (self.scale, self.causal, self.window, self.softcap, self.alibi_slopes)
+        options = (self.dropout, *mask, self.deterministic, self.want)
+        new = Call(self.q, self.k, self.v, *options)
         for name in _RARE:
             setattr(new, name, getattr(self, name))
         for name, value in changes.items():

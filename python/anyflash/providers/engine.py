@@ -41,27 +41,22 @@ def _float32(tensor):
     return None if tensor is None else tensor.to(torch.float32).contiguous()
 
 
+def _sequences(call):
+    """The options of anyflash::attend up to the sinks."""
+    packed = (call.cu_q, call.cu_k, call.max_q, call.max_k)
+    keys = (call.seqused_k, call.leftpad, call.block_table)
+    return *packed, *keys, _float32(call.alibi_slopes), _float32(call.sinks)
+
+
+def _mask(call):
+    """Its options causal, window_left, window_right, softcap."""
+    return bool(call.causal), *map(operator.index, call.window), float(call.softcap)
+
+
 def _options(call, drawn):
     """The options of anyflash::attend; `drawn` is the seed of dropout."""
-    left, right = call.window
-    return (
-        call.cu_q,
-        call.cu_k,
-        call.max_q,
-        call.max_k,
-        call.seqused_k,
-        None,
-        call.block_table,
-        _float32(call.alibi_slopes),
-        _float32(call.sinks),
-        float(call.softmax_scale),
-        bool(call.causal),
-        operator.index(left),
-        operator.index(right),
-        float(call.softcap),
-        float(call.dropout),
-        drawn,
-    )
+    scale, dropout = float(call.softmax_scale), float(call.dropout)
+    return *_sequences(call), scale, *_mask(call), dropout, drawn
 
 
 def _no_gradient(call):
@@ -77,26 +72,7 @@ def _no_gradient(call):
         if call.want < LSE:
             return _only_out(call.q, call.k, call.v, scale, bool(call.causal)), None
         return _dense(call.q, call.k, call.v, scale, bool(call.causal))
-    left, right = call.window
-    return _forward(
-        call.q,
-        call.k,
-        call.v,
-        call.cu_q,
-        call.cu_k,
-        call.max_q,
-        call.max_k,
-        call.seqused_k,
-        call.leftpad,
-        call.block_table,
-        _float32(call.alibi_slopes),
-        _float32(call.sinks),
-        scale,
-        bool(call.causal),
-        operator.index(left),
-        operator.index(right),
-        float(call.softcap),
-    )
+    return _forward(call.q, call.k, call.v, *_sequences(call), scale, *_mask(call))
 
 
 def _unit_values(k, start, stop, call):
@@ -179,41 +155,18 @@ _CACHE_OPTIONS = (
     "int window_left, int window_right, float softcap"
 )
 _CACHE_NAMES = (
-    "k_new",
-    "v_new",
-    "rotary_cos",
-    "rotary_sin",
-    "rotary_interleaved",
-    "seqused_k",
-    "cache_batch_idx",
-    "leftpad_k",
-    "block_table",
-    "alibi_slopes",
-    "sinks",
-    "scale",
-    "causal",
-)
+    "k_new v_new rotary_cos rotary_sin rotary_interleaved seqused_k cache_batch_idx leftpad_k "
+    "block_table alibi_slopes sinks scale causal"
+).split()
 
 
 def _cache_options(call):
     """The options of the operators on a cache."""
-    return (
-        unit(call.k_new),
-        unit(call.v_new),
-        _float32(call.rotary_cos),
-        _float32(call.rotary_sin),
-        bool(call.interleaved),
-        call.seqused_k,
-        call.batch_idx,
-        call.leftpad,
-        call.block_table,
-        _float32(call.alibi_slopes),
-        _float32(call.sinks),
-        float(call.softmax_scale),
-        bool(call.causal),
-        *map(operator.index, call.window),
-        float(call.softcap),
-    )
+    new = (unit(call.k_new), unit(call.v_new))
+    rotary = (_float32(call.rotary_cos), _float32(call.rotary_sin), bool(call.interleaved))
+    keys = (call.seqused_k, call.batch_idx, call.leftpad, call.block_table)
+    scores = (_float32(call.alibi_slopes), _float32(call.sinks), float(call.softmax_scale))
+    return *new, *rotary, *keys, *scores, *_mask(call)
 
 
 def _named_cache_options(*options):

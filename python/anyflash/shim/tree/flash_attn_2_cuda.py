@@ -53,70 +53,37 @@ def _elsewhere(function, args, out, **options):
 
 @torch.no_grad()
 def fwd(
-    q,
-    k,
-    v,
-    out_,
-    alibi_slopes_,
-    p_dropout,
-    softmax_scale,
-    is_causal,
-    window_size_left,
-    window_size_right,
-    softcap,
-    return_softmax,
-    gen_=None,
+    q, k, v, out, slopes, dropout, scale, causal, left, right, softcap, return_softmax, gen=None
 ):
     """[out, lse [B, H, Sq], S_dmask, rng_state] of q [B, Sq, H, D], k, v [B, Sk, G, D]."""
-    window = (window_size_left, window_size_right)
-    if not _is_engines(q) or (return_softmax and p_dropout > 0.0):
-        mask = (p_dropout, softmax_scale, is_causal, window, softcap, alibi_slopes_)
-        return _elsewhere(flash_attn_func, (q, k, v, *mask), out_)
-    mask = (p_dropout, softmax_scale, is_causal, *window, softcap, seed(p_dropout))
-    return _forward(q, k, v, out_, _options(_DENSE, alibi_slopes_, *mask))
+    if not _is_engines(q) or (return_softmax and dropout > 0.0):
+        mask = (dropout, scale, causal, (left, right), softcap, slopes)
+        return _elsewhere(flash_attn_func, (q, k, v, *mask), out)
+    mask = (dropout, scale, causal, left, right, softcap, seed(dropout))
+    return _forward(q, k, v, out, _options(_DENSE, slopes, *mask))
 
 
 @torch.no_grad()
-def varlen_fwd(
-    q,
-    k,
-    v,
-    out_,
-    cu_seqlens_q,
-    cu_seqlens_k,
-    seqused_k,
-    leftpad_k_,
-    block_table_,
-    alibi_slopes_,
-    max_seqlen_q,
-    max_seqlen_k,
-    p_dropout,
-    softmax_scale,
-    zero_tensors,
-    is_causal,
-    window_size_left,
-    window_size_right,
-    softcap,
-    return_softmax,
-    gen_=None,
-):
-    """[out, lse [H, total_q], S_dmask, rng_state] of packed q, k, v."""
-    window = (window_size_left, window_size_right)
+def varlen_fwd(q, k, v, out, cu_q, cu_k, seqused_k, leftpad_k, block_table, slopes, *options):
+    """[out, lse [H, total_q], S_dmask, rng_state] of packed q, k, v.
+
+    options: max_q, max_k, dropout, scale, zero_tensors, causal, left, right, softcap,
+    return_softmax, generator.
+    """
+    max_q, max_k, dropout, scale, _, causal, left, right, softcap, *_ = options
     if not _is_engines(q):
-        if seqused_k is not None or leftpad_k_ is not None:
+        if seqused_k is not None or leftpad_k is not None:
             raise NotImplementedError(f"seqused_k and leftpad_k on {q.device}")
-        lengths = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
-        mask = (p_dropout, softmax_scale, is_causal, window, softcap, alibi_slopes_)
-        given = (q, k, v, *lengths, *mask)
-        return _elsewhere(flash_attn_varlen_func, given, out_, block_table=block_table_)
-    if block_table_ is not None:
+        mask = (dropout, scale, causal, (left, right), softcap, slopes)
+        given = (q, k, v, cu_q, cu_k, max_q, max_k, *mask)
+        return _elsewhere(flash_attn_varlen_func, given, out, block_table=block_table)
+    if block_table is not None:
         if seqused_k is None:
-            seqused_k = cu_seqlens_k.diff().to(torch.int32)
-        cu_seqlens_k = None
-    lengths = (cu_seqlens_q, cu_seqlens_k, int(max_seqlen_q), int(max_seqlen_k))
-    sequences = (*lengths, seqused_k, leftpad_k_, block_table_)
-    mask = (p_dropout, softmax_scale, is_causal, *window, softcap, seed(p_dropout))
-    return _forward(q, k, v, out_, _options(sequences, alibi_slopes_, *mask))
+            seqused_k = cu_k.diff().to(torch.int32)
+        cu_k = None
+    sequences = (cu_q, cu_k, int(max_q), int(max_k), seqused_k, leftpad_k, block_table)
+    mask = (dropout, scale, causal, left, right, softcap, seed(dropout))
+    return _forward(q, k, v, out, _options(sequences, slopes, *mask))
 
 
 def _backward_by_torch(tensors, lse, options):
@@ -131,21 +98,9 @@ def _backward_by_torch(tensors, lse, options):
     if cu_q is None:
         max_q, max_k = tensors[1].shape[1], tensors[2].shape[1]
     state = torch.zeros(2, dtype=torch.uint64, device=lse.device)
-    return torch.ops.aten._flash_attention_backward(
-        *tensors,
-        lse,
-        cu_q,
-        cu_k,
-        max_q,
-        max_k,
-        0.0,
-        causal,
-        state,
-        state,
-        scale=scale,
-        window_size_left=left,
-        window_size_right=right,
-    )
+    window = {"window_size_left": left, "window_size_right": right}
+    options = (lse, cu_q, cu_k, max_q, max_k, 0.0, causal, state, state)
+    return torch.ops.aten._flash_attention_backward(*tensors, *options, scale=scale, **window)
 
 
 def _backward_by_engine(tensors, lse, options, rng_state):
@@ -169,112 +124,39 @@ def _backward(tensors, lse, gradients, options, rng_state):
 
 
 @torch.no_grad()
-def bwd(
-    dout,
-    q,
-    k,
-    v,
-    out,
-    softmax_lse,
-    dq_,
-    dk_,
-    dv_,
-    alibi_slopes_,
-    p_dropout,
-    softmax_scale,
-    is_causal,
-    window_size_left,
-    window_size_right,
-    softcap,
-    deterministic,
-    gen_=None,
-    rng_state=None,
-):
-    """[dq, dk, dv, softmax_d]; dq_, dk_, dv_ are written where they are given."""
-    mask = (is_causal, window_size_left, window_size_right, softcap)
-    options = _options(_DENSE, alibi_slopes_, p_dropout, softmax_scale, *mask)
-    tensors, given = (dout, q, k, v, out), (dq_, dk_, dv_)
-    return _backward(tensors, softmax_lse, given, options, rng_state)
+def bwd(dout, q, k, v, out, lse, dq, dk, dv, slopes, *options):
+    """[dq, dk, dv, softmax_d]; dq, dk, dv are written to if they are given.
+
+    options: dropout, scale, causal, left, right, softcap, deterministic, generator, and the
+    random state of the forward, which is required with dropout.
+    """
+    state = options[8] if len(options) > 8 else None
+    options = _options(_DENSE, slopes, *options[:6])
+    return _backward((dout, q, k, v, out), lse, (dq, dk, dv), options, state)
 
 
 @torch.no_grad()
-def varlen_bwd(
-    dout,
-    q,
-    k,
-    v,
-    out,
-    softmax_lse,
-    dq_,
-    dk_,
-    dv_,
-    cu_seqlens_q,
-    cu_seqlens_k,
-    alibi_slopes_,
-    max_seqlen_q,
-    max_seqlen_k,
-    p_dropout,
-    softmax_scale,
-    zero_tensors,
-    is_causal,
-    window_size_left,
-    window_size_right,
-    softcap,
-    deterministic,
-    gen_=None,
-    rng_state=None,
-):
-    """bwd() of packed sequences."""
-    lengths = (cu_seqlens_q, cu_seqlens_k, int(max_seqlen_q), int(max_seqlen_k))
-    mask = (is_causal, window_size_left, window_size_right, softcap)
-    sequences = (*lengths, None, None, None)
-    options = _options(sequences, alibi_slopes_, p_dropout, softmax_scale, *mask)
-    tensors, given = (dout, q, k, v, out), (dq_, dk_, dv_)
-    return _backward(tensors, softmax_lse, given, options, rng_state)
+def varlen_bwd(dout, q, k, v, out, lse, dq, dk, dv, cu_q, cu_k, slopes, *options):
+    """bwd() of packed sequences.
+
+    options: max_q, max_k, dropout, scale, zero_tensors, and from causal on those of bwd().
+    """
+    max_q, max_k, dropout, scale, _, *mask = options
+    state = mask[6] if len(mask) > 6 else None
+    sequences = (cu_q, cu_k, int(max_q), int(max_k), None, None, None)
+    options = _options(sequences, slopes, dropout, scale, *mask[:4])
+    return _backward((dout, q, k, v, out), lse, (dq, dk, dv), options, state)
 
 
 def fwd_kvcache(
-    q,
-    kcache,
-    vcache,
-    k_,
-    v_,
-    seqlens_k_,
-    rotary_cos_,
-    rotary_sin_,
-    cache_batch_idx_,
-    leftpad_k_,
-    block_table_,
-    alibi_slopes_,
-    out_,
-    softmax_scale,
-    is_causal,
-    window_size_left,
-    window_size_right,
-    softcap,
-    is_rotary_interleaved,
-    num_splits,
+    q, k_cache, v_cache, k, v, used, cos, sin, index, leftpad, table, slopes, out, *more
 ):
-    """[out, lse] of flash_attn_with_kvcache()."""
-    out, lse = _with_kvcache(
-        q,
-        kcache,
-        vcache,
-        k_,
-        v_,
-        rotary_cos_,
-        rotary_sin_,
-        seqlens_k_,
-        cache_batch_idx_,
-        leftpad_k_,
-        block_table_,
-        softmax_scale,
-        is_causal,
-        (window_size_left, window_size_right),
-        softcap,
-        is_rotary_interleaved,
-        alibi_slopes_,
-        num_splits,
-        True,
-    )
-    return [_given(out_, out), lse]
+    """[out, lse] of flash_attn_with_kvcache().
+
+    more: scale, causal, left, right, softcap, rotary_interleaved, num_splits.
+    """
+    scale, causal, left, right, softcap, interleaved, num_splits = more
+    cache = (q, k_cache, v_cache, k, v, cos, sin, used, index, leftpad, table)
+    mask = (scale, causal, (left, right), softcap)
+    result, lse = _with_kvcache(*cache, *mask, interleaved, slopes, num_splits, True)
+    return [_given(out, result), lse]

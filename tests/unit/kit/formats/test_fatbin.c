@@ -4,7 +4,7 @@
  * every kind only loses facts.
  */
 #include "kit/base/text.h"
-#include "kit/formats/fatbin.h"
+#include "kit/formats/cubin.h"
 #include "kit/system/file.h"
 #include "kit/system/file_source.h"
 

@@ -4,7 +4,7 @@
 #include "kit/base/json.h"
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
-#include "kit/formats/names.h"
+#include "kit/formats/wheel_name.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

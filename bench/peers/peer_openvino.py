@@ -1,4 +1,5 @@
 """Attention by OpenVINO: its ScaledDotProductAttention operation."""
+from common import Decline, bf16_bits, inputs, measure, of_bf16_bits, probe
 
 
 def run_openvino(case):

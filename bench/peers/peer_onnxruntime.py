@@ -1,4 +1,5 @@
 """Attention by onnxruntime: the Attention operator of opset 23."""
+from common import Decline, inputs, measure, np, probe
 
 
 def onnx_model(case, element):

@@ -1,4 +1,7 @@
 """Attention by torch: scaled_dot_product_attention, and flex_attention compiled."""
+import os
+
+from common import DOUT, Decline, fill, inputs, measure, probe
 
 
 def run_torch(case):

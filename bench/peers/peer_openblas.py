@@ -1,4 +1,5 @@
 """Attention by OpenBLAS: matmul, softmax, matmul with the one that numpy uses."""
+from common import Decline, block_rows, folded, measure, np, probe
 
 
 def openblas_version():

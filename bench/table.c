@@ -1,29 +1,71 @@
 /*
- * bench_table.c: the report as a table within 96 columns. Called by cmd_bench.c.
+ * table.c: the report as a table within the columns of the terminal, at most 96.
  */
-#include "kit/cli/bench_table.h"
+#include "bench/report.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #define FACT_INDENT 11
+#define COLUMNS 96
+#define COLUMNS_MIN 60
+#define PARAGRAPH_BYTES 600
 
-static void add_facts(const struct af_bench_report *report, struct af_page *page)
+static int columns_of_output(void)
+{
+    struct winsize size;
+    if (isatty(STDOUT_FILENO) != 1 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 ||
+        size.ws_col == 0 || size.ws_col >= COLUMNS)
+        return COLUMNS;
+    return size.ws_col < COLUMNS_MIN ? COLUMNS_MIN : size.ws_col;
+}
+
+/* `label` and words of a formatted text, wrapped and indented by `indent` columns. */
+static AF_PRINTF(4, 5) void add_wrapped(struct af_text *out, int indent, const char *label,
+                                        const char *format, ...)
+{
+    char text[PARAGRAPH_BYTES];
+    const int columns = columns_of_output();
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    af_text_format(out, "%-*s", indent, label);
+    int at = indent;
+    for (const char *word = text; *word != '\0';) {
+        int len = (int)strcspn(word, " ");
+        if (at > indent && at + 1 + len > columns) {
+            af_text_format(out, "\n%*s", indent, "");
+            at = indent;
+        } else if (at > indent) {
+            af_text_add(out, " ");
+            at++;
+        }
+        af_text_add_n(out, word, (size_t)len);
+        at += len;
+        word += len + (word[len] == ' ');
+    }
+    af_text_add(out, "\n");
+}
+
+static void add_facts(const struct af_bench_report *report, struct af_text *out)
 {
     const struct af_bench_facts *facts = &report->facts;
-    af_page_format(page, FACT_INDENT, "machine", AF_TONE_PLAIN, "%s, %s%s%s", facts->cpu,
-                   facts->features, facts->caches[0] != '\0' ? ", " : "", facts->caches);
-    af_page_format(page, FACT_INDENT, "runs on", AF_TONE_PLAIN, "%d of %d cores, %s",
-                   facts->threads, facts->cores, facts->os);
-    af_page_format(page, FACT_INDENT, "built by", AF_TONE_PLAIN, "%s", facts->compiler);
+    add_wrapped(out, FACT_INDENT, "machine", "%s, %s%s%s", facts->cpu, facts->features,
+                facts->caches[0] != '\0' ? ", " : "", facts->caches);
+    add_wrapped(out, FACT_INDENT, "runs on", "%d of %d cores, %s", facts->threads, facts->cores,
+                facts->os);
+    add_wrapped(out, FACT_INDENT, "built by", "%s", facts->compiler);
     for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->python != NULL; i++) {
         const struct af_bench_peer *peer = &report->peers[i];
-        af_page_format(page, FACT_INDENT, i == 0 ? "peers" : "", AF_TONE_PLAIN, "%s %s",
-                       peer->name,
-                       peer->version != NULL   ? peer->version
-                       : peer->absence != NULL ? peer->absence
-                                               : "not there");
+        add_wrapped(out, FACT_INDENT, i == 0 ? "peers" : "", "%s %s", peer->name,
+                    peer->version != NULL   ? peer->version
+                    : peer->absence != NULL ? peer->absence
+                                            : "not there");
     }
 }
 
@@ -148,18 +190,17 @@ static void add_peers_line(const struct af_bench_report *report,
         af_text_format(out, " %8s\n", "-");
 }
 
-static void add_peers(const struct af_bench_report *report, struct af_page *page)
+static void add_peers(const struct af_bench_report *report, struct af_text *out)
 {
-    af_page_gap(page);
-    af_page_add(page, 0, "", AF_TONE_PLAIN,
-                "How many times as long the peers take on the same inputs");
+    af_text_add(out, "\n");
+    add_wrapped(out, 0, "", "How many times as long the peers take on the same inputs");
     for (size_t i = 0; i < report->count; i++) {
         const struct af_bench_line *line = &report->lines[i];
         if (!af_bench_has_peers(line->row))
             continue;
         if (af_bench_starts_group(report, i))
-            add_peers_heading(report, line->row, page->out);
-        add_peers_line(report, line, page->out);
+            add_peers_heading(report, line->row, out);
+        add_peers_line(report, line, out);
     }
 }
 
@@ -179,7 +220,7 @@ static bool any_of(const struct af_bench_report *report, enum af_bench_operation
     return false;
 }
 
-static void add_peers_note(const struct af_bench_report *report, struct af_page *page)
+static void add_peers_note(const struct af_bench_report *report, struct af_text *out)
 {
     double difference = 0;
     for (size_t i = 0; i < report->count; i++)
@@ -187,49 +228,49 @@ static void add_peers_note(const struct af_bench_report *report, struct af_page 
             if (af_bench_peer_agrees(report->lines[i].row,
                                      report->lines[i].peers[p].difference))
                 difference = fmax(difference, report->lines[i].peers[p].difference);
-    af_page_format(page, 2, "", AF_TONE_DIM,
-                   "best: the fastest of them. *: it computed in another type, - : not done by "
-                   "it, differs: its results are not the engine's. All others' are, at most "
-                   "%.1e of the largest apart.",
-                   difference);
+    add_wrapped(out, 2, "",
+                "best: the fastest of them. *: it computed in another type, - : not done by "
+                "it, differs: its results are not the engine's. All others' are, at most "
+                "%.1e of the largest apart.",
+                difference);
 }
 
 /* What the table's words mean; the reader needs no manual. */
-static void add_notes(const struct af_bench_report *report, struct af_page *page)
+static void add_notes(const struct af_bench_report *report, struct af_text *out)
 {
-    af_page_gap(page);
-    af_page_format(
-        page, 2, "", AF_TONE_DIM,
+    af_text_add(out, "\n");
+    add_wrapped(
+        out, 2, "",
         "roof: the part that was reached of multiply-adds in registers (%s, and %s for "
         "bf16; those of the level where a level is named), for decode of a plain read of "
         "the same keys and values, measured around each sample. spread: width of the "
         "middle half.",
         report->facts.roof_f32, report->facts.roof_bf16);
     if (any_of(report, AF_BENCH_CALL))
-        af_page_add(page, 2, "", AF_TONE_DIM,
+        add_wrapped(out, 2, "",
                     "over us: microseconds beyond a plain read of the keys and values by one "
                     "thread; with one key that is the whole call.");
     if (any_of(report, AF_BENCH_MEMORY))
-        af_page_add(page, 2, "", AF_TONE_DIM,
+        add_wrapped(out, 2, "",
                     "memory: beyond the tensors, for each thread: what the engine announces, "
                     "and by how much the process grew during the call.");
     if (any_peer(report))
-        add_peers_note(report, page);
+        add_peers_note(report, out);
 }
 
-void af_cli_bench_table(const struct af_bench_report *report, struct af_page *page)
+void af_bench_table(const struct af_bench_report *report, struct af_text *out)
 {
-    add_facts(report, page);
+    add_facts(report, out);
     for (size_t i = 0; i < report->count; i++) {
         const struct af_bench_line *line = &report->lines[i];
         if (af_bench_starts_group(report, i))
-            add_heading(line->row, page->out);
+            add_heading(line->row, out);
         if (is_memory(line))
-            add_memory(line, page->out);
+            add_memory(line, out);
         else
-            add_line(line, page->out);
+            add_line(line, out);
     }
     if (any_peer(report))
-        add_peers(report, page);
-    add_notes(report, page);
+        add_peers(report, out);
+    add_notes(report, out);
 }

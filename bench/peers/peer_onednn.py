@@ -1,4 +1,8 @@
 """Attention by oneDNN: matmul, softmax and matmul primitives through its C API (3.x)."""
+import os
+import sys
+
+from common import Decline, bf16_bits, block_rows, folded, measure, np, of_bf16_bits, probe
 
 ONEDNN_F32, ONEDNN_BF16 = 3, 2
 ONEDNN_ALLOCATE = -1

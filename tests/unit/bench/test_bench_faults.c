@@ -1,0 +1,39 @@
+/*
+ * test_bench_faults.c: each allocation of anyflash-bench fails in turn: exit code 3.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "bench/bench_program.h"
+
+#define PROGRAM_MAIN af_bench_program
+#include "tests/faults/whole_command.h"
+
+static void test_bench__survives_every_lack_of_memory(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"anyflash-bench", "--quick", "--filter", "call Sk1",
+                                        "--threads",      "2",       NULL};
+    fail_everywhere(words, false, NULL);
+}
+
+static void test_bench_json__survives_every_lack_of_memory(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"anyflash-bench", "--quick",  "--json",
+                                        "--filter",       "call Sk1", NULL};
+    fail_everywhere(words, true, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bench__survives_every_lack_of_memory),
+        cmocka_unit_test(test_bench_json__survives_every_lack_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
