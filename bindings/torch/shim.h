@@ -29,7 +29,7 @@ struct af_torch_shim {
     void (*check_fail)(const char *function, const char *file, uint32_t line,
                        const char *message);
     bool
-        outputs_bshd; /* torch's own output has the memory order [B, S, H, D], not the query's */
+        outputs_bshd; /* torch's own output has the memory order [B, S, H, D], not q's */
     int32_t cpu;
     int32_t i32;
     int32_t i64;

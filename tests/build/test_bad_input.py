@@ -73,7 +73,8 @@ def test_no_space_before(world):
     said = world.mounted(
         f"cp -a {cache} {cache}.copy && mount -t tmpfs -o size=96m none {cache} && "
         f"cp -a {cache}.copy/. {cache}/", *SELECTION)
-    assert said.code == 3 and "not enough free disk space for a build: 0.1 GiB free" in said.err, said
+    assert said.code == 3, said
+    assert "not enough free disk space for a build: 0.1 GiB free" in said.err, said
     assert "ANYFLASH_CACHE" in said.err and said.compiled == []
 
 
