@@ -63,7 +63,7 @@ struct af_proof_question {
 };
 
 struct af_proof {
-    /* loads and runs: NO if any check is NO, else UNKNOWN if any is UNKNOWN */
+    /* NO if it does not run, else the same as `loads` */
     enum af_answer answer;
     enum af_answer
         /* the import itself succeeds; AF_YES with answer AF_NO: it would crash when used */
