@@ -65,13 +65,12 @@ struct af_proof_question {
 struct af_proof {
     /* NO if it does not run, else the same as `loads` */
     enum af_answer answer;
-    enum af_answer
-        /* the import itself succeeds; AF_YES with answer AF_NO: it would crash when used */
-        imports;
+    /* the import itself succeeds; AF_YES with answer AF_NO: it would crash when used */
+    enum af_answer imports;
     enum af_answer loads; /* it imports, and torch's objects have the layout that it expects */
     enum af_answer runs;  /* its kernels run on every visible GPU; unknown if there is no GPU */
-    const struct af_proof_check
-        *checks; /* AF_PROOF_CHECK_COUNT, in the order of proof_checks.inc */
+    /* AF_PROOF_CHECK_COUNT of them, in the order of proof_checks.inc */
+    const struct af_proof_check *checks;
     size_t check_count;
     struct af_texts missing;           /* mangled names that no library defines */
     struct af_texts missing_libraries; /* SONAMEs of libraries that are not found */
