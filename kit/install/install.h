@@ -31,9 +31,8 @@ struct af_run {
     bool offline;
     bool allow_http;
     const char *from; /* folder to read files from instead of the network; or NULL */
-    const char
-        /* --allow-torch-change: the torch version that may be installed; or NULL */
-        *torch_change;
+    /* --allow-torch-change: the torch version that may be installed; or NULL */
+    const char *torch_change;
 };
 
 /* What a run did. Texts in the run's arena. */
