@@ -205,9 +205,7 @@ static const char *stated_torch(struct job *job)
     return stated;
 }
 
-/*
- * The hint for a refused wheel. `plan` skips a wheel behind an address after it was inspected.
- */
+/* Hint for a refused wheel. `plan` skips a wheel of an address once it was inspected. */
 static const char *inspect_hint(const struct job *job)
 {
     for (size_t i = 0; i < job->plan->step_count; i++) {

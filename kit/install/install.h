@@ -43,9 +43,7 @@ struct af_install_result {
     const char *title; /* what was done, as in the journal */
     bool changed;
     int64_t id; /* the operation's id in the journal; 0: nothing had to be done */
-    /*
-     * The check after the installation; row_count is 0 if there is no check for these packages.
-     */
+    /* Check after the installation; row_count is 0 if these packages have none. */
     struct af_verify_report verified;
 };
 

@@ -89,9 +89,7 @@ static float from_bf16(const uint8_t *bytes)
     return value;
 }
 
-/*
- * Decodes padded base64 (RFC 4648, section 4) of exactly `len` bytes; false for any other text.
- */
+/* Decodes padded base64 (RFC 4648, section 4) of exactly `len` bytes; else false. */
 static bool decode(const char *base64, uint8_t *bytes, size_t len)
 {
     static const char letters[] =

@@ -1,6 +1,4 @@
-/*
- * prove_staged.c: proves (proof/prover.h) extensions that are unpacked, but not in place yet.
- */
+/* prove_staged.c: proves (proof/prover.h) unpacked extensions that are not in place yet. */
 #include "kit/install/prove_staged.h"
 
 #include <string.h>

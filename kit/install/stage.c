@@ -279,9 +279,7 @@ enum anyflash_status af_stage_file(struct af_stage *stage, const char *path,
                &result, err);
 }
 
-/*
- * The user's index configuration is used, but not the user's choice of an installation folder.
- */
+/* Uses the user's index configuration, but not the user's installation folder. */
 static const char *const own_target[] = {
     "UV_TARGET",  "UV_PREFIX",          "UV_DRY_RUN",  "UV_PYTHON",   "PIP_TARGET",
     "PIP_PREFIX", "PIP_USER",           "PIP_ROOT",    "PIP_DRY_RUN", "PIP_REPORT",

@@ -31,9 +31,7 @@ struct af_verify_row {
     const char *evidence; /* one sentence */
 };
 
-/*
- * The rows of a verification; empty when zero-initialised. Texts are in the arena of the call.
- */
+/* Rows of a verification; empty when zero-initialised. Texts are in the call's arena. */
 struct af_verify_report {
     struct af_verify_row rows[AF_VERIFY_ROWS_MAX];
     size_t row_count;

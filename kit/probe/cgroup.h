@@ -28,9 +28,7 @@ bool af_cgroup_up(const struct af_probe *probe, struct af_cgroup *cgroup);
 const char *af_cgroup_text(const struct af_probe *probe, const struct af_cgroup *cgroup,
                            const char *file);
 
-/*
- * A number of the group; false for "max", for a missing file, or for v1's value for no limit.
- */
+/* A number of the group; false for a missing file, "max", or v1's value for no limit. */
 bool af_cgroup_number(const struct af_probe *probe, const struct af_cgroup *cgroup,
                       const char *file, int64_t *number_out);
 

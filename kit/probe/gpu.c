@@ -26,9 +26,7 @@ static const char *small_text(struct af_probe *probe, const char *path)
     return af_arena_text_n(probe->arena, bytes.data, bytes.len);
 }
 
-/*
- * The first version such as "580.95.05" after "Kernel Module"; the rest of the wording varies.
- */
+/* The first version such as "580.95.05" after "Kernel Module"; other words vary. */
 static const char *version_in_banner(struct af_probe *probe, const char *banner)
 {
     const char *at = strstr(banner, "Kernel Module");

@@ -72,9 +72,7 @@ static const char *header(struct af_probe *probe, const char *root, const char *
     return NULL;
 }
 
-/*
- * Reads the version: CUDA_VERSION 12080 is 12.8; an old version.txt has "CUDA Version 10.2.89".
- */
+/* CUDA_VERSION 12080 is 12.8; an old version.txt has "CUDA Version 10.2.89". */
 static void read_version(struct af_probe *probe, struct af_toolkit *toolkit, const char *root)
 {
     if (version_from_json(probe, &toolkit->version,
@@ -152,9 +150,7 @@ static bool is_known(struct af_probe *probe, const char *root)
     return false;
 }
 
-/*
- * A toolkit that is `named` by a variable counts even if it does not exist: torch would use it.
- */
+/* A toolkit `named` by a variable counts even if it is missing: torch would use it. */
 static void add(struct af_probe *probe, const char *root, const char *found_by, bool named)
 {
     root = af_probe_path(probe, root);

@@ -301,9 +301,7 @@ static af_proof_torch_set date_by_rows(const struct af_binary *binary,
     return set;
 }
 
-/*
- * An assertion in torch's headers: bit N of `minors` is set if torch 2.N has it at this line.
- */
+/* An assertion in torch's headers: bit N of `minors` is set if torch 2.N has it here. */
 struct assertion {
     const char *header;
     int line;
@@ -315,9 +313,7 @@ struct assertions {
     size_t count;
 };
 
-/*
- * The rows of data/torch_assertions.tsv; empty if memory runs out (the arena has failed then).
- */
+/* Rows of data/torch_assertions.tsv; empty if memory runs out (see arena->failed). */
 static struct assertions read_assertions(struct af_arena *arena)
 {
     struct af_embedded_rows rows;

@@ -49,9 +49,7 @@ static bool holds_kernels(const struct af_gpu_code *code,
     return has_code && !has_sass;
 }
 
-/*
- * Rank of an image, lower is better: SASS before PTX, a certain answer before an uncertain one.
- */
+/* Rank of an image, lower is better: SASS before PTX, certain before uncertain answers. */
 static int rank_of(const struct af_gpu_image *image, enum af_answer runs)
 {
     return runs == AF_UNKNOWN ? 2 : image->kind == AF_GPU_SASS ? 0 : 1;

@@ -311,9 +311,7 @@ static void compare_name(const struct af_inspect_wheel *wheel, struct contradict
                                    name->python, name->abi, name->platform, wheel->tag));
 }
 
-/*
- * Compares the archive with RECORD: members that are listed with another size, or not at all.
- */
+/* Finds members of the archive that RECORD lists with another size, or not at all. */
 static void compare_record(struct af_inspect_target *target, struct contradictions *found)
 {
     struct af_span rest = read_info(target, found->arena, "RECORD", RECORD_BYTES_MAX);

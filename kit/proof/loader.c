@@ -143,9 +143,7 @@ static const char *replace(struct af_arena *arena, const char *folder, const cha
                            at + strlen(from));
 }
 
-/*
- * The next folder of a list separated by ':' or ';', with its tokens replaced; NULL at the end.
- */
+/* Next folder of a list separated by ':' or ';', with tokens replaced; NULL at the end. */
 static const char *next_folder(struct af_arena *arena, const char **rest, const char *origin)
 {
     const char *at = *rest;

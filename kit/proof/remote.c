@@ -88,9 +88,7 @@ static enum anyflash_status check_answer(void *context, const struct af_http_ans
     return ANYFLASH_OK;
 }
 
-/*
- * Collects the start of a file that is sent whole: it may show why (for example, a web page).
- */
+/* Collects the start of a file that is sent whole: it may show why (a web page). */
 static enum anyflash_status take_whole(struct fetch *fetch, const char *bytes, size_t len,
                                        struct anyflash_error *err)
 {
@@ -277,9 +275,7 @@ static void close_remote(struct af_source *source)
     af_mem_free(remote);
 }
 
-/*
- * Fetches the first block, which shows whether the server supports ranges, and the file's size.
- */
+/* Fetches the first block: it shows the file's size and whether ranges are supported. */
 static enum anyflash_status read_first(struct af_source *source, struct anyflash_error *err)
 {
     struct remote *remote = source->context;

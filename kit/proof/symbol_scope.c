@@ -348,9 +348,7 @@ struct load_work {
     size_t count;
 };
 
-/*
- * Makes the module of the extension that needs libraries; the module itself is not in the list.
- */
+/* Makes a module of the extension, as the root of the walk; it is not in the list. */
 static void make_root(const struct af_binary *binary, const char *folder,
                       struct af_module *root)
 {
@@ -403,9 +401,7 @@ static void add_order(struct load_work *work, const struct af_library *library)
         work->order[work->count++] = library;
 }
 
-/*
- * Writes the lookup order: global libraries, then the closure of the extension breadth first.
- */
+/* Lookup order: global libraries, then the closure of the extension breadth first. */
 static void make_order(const struct af_scope *scope, const struct af_library *root,
                        struct load_work *work)
 {

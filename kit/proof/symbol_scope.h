@@ -39,9 +39,7 @@ struct af_library_kind {
 /* One library, or the program itself. */
 struct af_library {
     const char *name; /* SONAME, or the name by which another library needs it */
-    /*
-     * path of the file; file name without folder if from a table; NULL: only its name is known
-     */
+    /* path; file name without folder if from a table; NULL: only its name is known */
     const char *path;
     const struct af_library *asked_by; /* the library whose DT_NEEDED loaded it; NULL: a root */
     bool is_torch;                     /* a part of torch itself */

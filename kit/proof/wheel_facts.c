@@ -26,9 +26,7 @@ static int64_t nanoseconds(const struct timespec *time)
     return (int64_t)time->tv_sec * SECOND_NS + time->tv_nsec;
 }
 
-/*
- * Whether the last change is so long ago that another change would get a different timestamp.
- */
+/* Whether the last change is old enough that another one gets a different timestamp. */
 static bool is_settled(const struct stat *status)
 {
     struct timespec now;

@@ -62,9 +62,7 @@ struct af_place af_place_of_file(struct af_arena *arena, const char *path);
 struct af_place af_place_of_address(struct af_arena *arena, const char *url, const char *etag,
                                     const char *last_modified, uint64_t size_bytes);
 
-/*
- * Whether facts read at the place may be kept: a file must not have changed since it was read.
- */
+/* Whether facts read at the place may be kept: the file must not have changed since. */
 bool af_place_holds(struct af_arena *arena, const struct af_place *place);
 
 /*

@@ -37,9 +37,7 @@ bool af_database_bind(sqlite3_stmt *statement, int at, const char *text);
 /* A copy of column `at` in the arena; NULL for SQL's NULL, or if memory runs out. */
 const char *af_database_text(sqlite3_stmt *statement, int at, struct af_arena *arena);
 
-/*
- * Steps a statement that returns no rows and finalizes it; false on failure or if it is NULL.
- */
+/* Steps a statement without result rows and finalizes it; false on failure or for NULL. */
 bool af_database_finish(sqlite3_stmt *statement);
 
 #endif

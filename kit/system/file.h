@@ -75,9 +75,7 @@ enum anyflash_status af_folder_list(struct af_arena *arena, const char *folder,
 enum anyflash_status af_file_sha256(const char *path, char hex[AF_SHA256_HEX_BYTES],
                                     uint64_t *size_out, struct anyflash_error *err);
 
-/*
- * As af_file_sha256(), but hashes from the position of `fd` to its end; `name` is for errors.
- */
+/* As af_file_sha256(), from the position of `fd` to its end; `name` is for errors. */
 enum anyflash_status af_file_sha256_fd(int fd, const char *name, char hex[AF_SHA256_HEX_BYTES],
                                        uint64_t *size_out, struct anyflash_error *err);
 

@@ -14,9 +14,7 @@
 
 #define AF_STATE_JSON_BYTES_MAX (4u * 1024u * 1024u)
 
-/*
- * Begins a transaction for several af_state_*_put(), which store nothing outside a transaction.
- */
+/* Begins a transaction; af_state_*_put() store nothing outside of one. */
 bool af_state_facts_begin(struct af_state *state);
 void af_state_facts_commit(struct af_state *state);
 
