@@ -16,7 +16,7 @@ enum anyflash_status af_operation_begin(struct af_run *run, struct af_operation 
 
 /*
  * Moves the entries: flushes files to disk, writes the journal, renames. Then `look` (may be
- * NULL) examines the result; the operation is committed if it succeeds.
+ * NULL) examines the result; unless it fails, the operation is committed.
  */
 enum anyflash_status af_operation_move(struct af_run *run, struct af_operation *operation,
                                        enum anyflash_status (*look)(void *context,

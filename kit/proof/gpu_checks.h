@@ -38,7 +38,7 @@ struct af_proof_gpu_coverage {
     int ptx_minor;
     size_t zstd_count; /* units whose chosen image is compressed with zstd */
     /* Kernel families that no unit covers; texts as from af_flash_family_text(). */
-    struct af_texts lacking_families; /* some of them, from the first on */
+    struct af_texts lacking_families; /* only the first ones; the next field counts all */
     size_t lacking_family_count;
     size_t open_family_count; /* families for which this is not decided */
 };

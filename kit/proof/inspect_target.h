@@ -35,8 +35,8 @@ struct af_inspect_extension {
      */
     struct af_place place;
     const char *sha256;
-    bool was_asked;       /* whether the state was asked for its facts */
-    bool is_new_to_state; /* the state does not know these facts */
+    bool was_asked;       /* its facts were looked up in the state */
+    bool is_new_to_state; /* the facts are not in the state yet */
 };
 
 /* What a wheel's file name and metadata say. */
@@ -128,7 +128,7 @@ enum anyflash_status af_inspect_target_read_kernels(struct af_inspect_target *ta
                                                     size_t index, struct af_arena *arena,
                                                     struct anyflash_error *err);
 
-/* Stores the facts that were read in the state. Call it once, after the answer was printed. */
+/* Stores in the state the facts that were read. Call it once, after the answer was printed. */
 void af_inspect_target_store_facts(struct af_inspect_target *target, struct af_arena *arena);
 
 /*

@@ -248,7 +248,7 @@ enum af_answer af_system_has_version(const struct af_machine *machine, const cha
         const char *number = glibcxx_for(version + strlen("CXXABI_"));
         return number == NULL ? AF_UNKNOWN : is_reached(glibcxx, number);
     }
-    /* Every libgcc that torch has supported defines these versions. */
+    /* libgcc has defined these versions since before the first torch. */
     if (af_starts_with(version, "GCC_3.") || af_starts_with(version, "GCC_4."))
         return AF_YES;
     return AF_UNKNOWN;
