@@ -9,9 +9,9 @@
 
 /*
  * From this call on, the first SIGINT, SIGTERM or SIGHUP only makes af_interrupted() true, and
- * waiting system calls return. A second one kills the process as usual; an
- * interrupted installation is then recovered from the journal. A signal that is ignored, as under nohup, is still ignored.
- * Call it from the main thread.
+ * waiting system calls return. A second one kills the process as usual; an interrupted
+ * installation is then recovered from the journal. A signal that is ignored, as under nohup, is
+ * still ignored. Call it from the main thread.
  */
 void af_interrupt_catch(void);
 

@@ -1,8 +1,8 @@
 /*
  * lock.c: the lock file of an environment, with an open-file-description lock, which also works
- * over NFS and which the kernel releases when the process ends. The holder writes who it is
- * into the file, and removes the file before it unlocks. A process that gets the lock of a removed
- * file tries again.
+ * over NFS and which the kernel releases when the process ends. The holder writes its process,
+ * host and command into the file, and removes the file before it unlocks. A process that gets
+ * the lock of a removed file tries again.
  */
 #include "kit/system/lock.h"
 
