@@ -1,6 +1,6 @@
 /*
- * fetch.c: gets the exact file of a step; and `--download-only`, which gets all
- * files of a plan.
+ * fetch.c: gets the exact file of a step. Also `--download-only`, which gets all files of a
+ * plan.
  */
 #include "kit/install/fetch.h"
 
@@ -58,7 +58,7 @@ static enum anyflash_status download(struct af_run *run, const struct af_step_wh
     return status;
 }
 
-/* An existing file: only its hash is needed. */
+/* Uses an existing file: only its hash is computed. */
 static enum anyflash_status take(const struct af_step_wheel *wheel, const char *path,
                                  struct af_fetched *fetched, struct anyflash_error *err)
 {
@@ -120,7 +120,7 @@ static enum anyflash_status get_requirement(struct af_run *run, const struct af_
     return status == ANYFLASH_OK ? af_fetch(run, &wheel, folder, &fetched, err) : status;
 }
 
-/* The plan with the hashes that the files have. */
+/* Writes the plan with the hashes of the files. */
 static enum anyflash_status write_plan(struct af_run *run, const struct af_plan *plan,
                                        const char *const *hashes, const char *folder,
                                        struct anyflash_error *err)

@@ -9,7 +9,7 @@
 #include "kit/system/file.h"
 #include "kit/system/lock.h"
 
-/* The installation `id` among those that are done, newest first; 0: the first. */
+/* Finds the installation `id` among those that are DONE, newest first; 0: the first. */
 static struct af_operation *find_id(struct af_operation *list, size_t count, int64_t id)
 {
     for (size_t i = 0; i < count; i++)
@@ -18,7 +18,7 @@ static struct af_operation *find_id(struct af_operation *list, size_t count, int
     return NULL;
 }
 
-/* A path that `entry` and an entry of `later` both concern, or NULL. */
+/* A path that both `entry` and an entry of `later` change, or NULL. */
 static bool overlap(const struct af_entry *entry, const struct af_operation *later)
 {
     for (size_t i = 0; i < later->entry_count; i++) {
@@ -84,7 +84,10 @@ static enum anyflash_status check_files(struct af_run *run, const struct af_oper
     return ANYFLASH_OK;
 }
 
-/* The same entries in the other direction: what was moved aside is the new state now. */
+/*
+ * Makes the same entries in the other direction: the files that were moved aside are the new
+ * ones now.
+ */
 static enum anyflash_status make_entries(struct af_run *run, const struct af_operation *chosen,
                                          struct af_operation *operation,
                                          struct anyflash_error *err)
@@ -164,8 +167,8 @@ enum anyflash_status af_undo(struct af_run *run, int64_t id, bool force,
 }
 
 /*
- * An undo that moves nothing: from its first line in the journal on it owns the old
- * files, and once it is committed they are removed, even if this process is killed.
+ * Runs an undo that moves nothing. From its first record in the journal on it owns the old
+ * files; once it is committed they are removed, even if this process is killed.
  */
 static enum anyflash_status forget_one(struct af_run *run, const struct af_operation *chosen,
                                        struct anyflash_error *err)
@@ -239,7 +242,7 @@ enum anyflash_status af_recover_list(struct af_state *state, struct af_arena *ar
     return ANYFLASH_OK;
 }
 
-/* Cleans up one operation of a process that is gone: its lock was free. */
+/* Cleans up one operation of a process that no longer runs: its lock was free. */
 static enum anyflash_status recover_one(struct af_state *state, struct af_operation *operation,
                                         struct af_arena *arena,
                                         const struct af_progress *progress,
@@ -280,7 +283,7 @@ enum anyflash_status af_recover_held(struct af_state *state, const char *site,
     return status;
 }
 
-/* Recovers an environment with something unfinished, unless a process is working in it. */
+/* Recovers an environment that has unfinished operations, unless a process is changing it. */
 static void recover_site(struct af_state *state, const char *site, struct af_arena *arena,
                          const struct af_progress *progress)
 {

@@ -26,7 +26,10 @@ static void *open_library(const char *given)
     return NULL;
 }
 
-/* A function pointer is not an object pointer in ISO C; POSIX says they are alike. */
+/*
+ * ISO C does not convert object pointers to function pointers; POSIX guarantees that they have
+ * the same representation.
+ */
 static bool find(void *library, const char *name, void *function, size_t size)
 {
     void *symbol = dlsym(library, name);
