@@ -1,5 +1,5 @@
 /*
- * sdpa.h: the two kernels behind F.scaled_dot_product_attention on the CPU.
+ * sdpa.h: the two kernels of F.scaled_dot_product_attention on the CPU.
  * Registered by enable.c.
  */
 #ifndef AF_BINDINGS_TORCH_SDPA_H

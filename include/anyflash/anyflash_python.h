@@ -1,8 +1,8 @@
 /*
  * anyflash_python.h: the engine as a builtin function of a running CPython. The
  * functions of the interpreter's stable ABI are found by dlsym() at run time:
- * nothing is compiled against Python and nothing of Python is linked, so one
- * binary serves every version.
+ * nothing is compiled against or linked with Python, so one binary works with
+ * every version.
  */
 #ifndef ANYFLASH_ANYFLASH_PYTHON_H
 #define ANYFLASH_ANYFLASH_PYTHON_H
