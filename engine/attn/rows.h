@@ -92,9 +92,9 @@ static inline float af_alibi_slope(const struct af_problem *problem, int64_t bat
 }
 
 /*
- * Ends a row whose scores had maximum m (log2 units) and sum l of 2^(s - m):
- * a sink joins the sum. Returns what o is multiplied by; 0 where nothing was
- * visible, and lse is then -infinity (or the sink's).
+ * Finishes a row whose scores had maximum m (log2 units) and sum l of
+ * 2^(s - m); adds a sink to the sum. Returns the factor for o: 0 if nothing
+ * was visible, and lse is then -infinity (or the sink's).
  */
 static inline float af_close_row(const struct af_problem *problem, int64_t head, float m,
                                  float l, float *lse_out)
