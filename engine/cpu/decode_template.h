@@ -173,8 +173,7 @@ static size_t AF_FN(scratch_bytes)(const struct af_problem *problem, int64_t row
 static void AF_FN(attend_keys)(struct AF_FN(work) *work, int64_t first, int64_t end)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
-    struct AF_FN(rows) keys[2],
-        values[2]; /* alternates between this block's and the next one's */
+    struct AF_FN(rows) keys[2], values[2]; /* of this block and the next, alternating */
     int now = 0;
     AF_FN(find_rows)
     (work, &a->k, first, end - first < work->block ? end - first : work->block, &keys[now]);
