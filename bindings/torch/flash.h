@@ -1,7 +1,7 @@
 /*
  * flash.h: kernels for torch's FlashAttention operators on the CPU, where torch
  * has none. torch.nn.attention.varlen calls these operators. Registered by
- * enable.c.
+ * switch.c.
  */
 #ifndef AF_BINDINGS_TORCH_FLASH_H
 #define AF_BINDINGS_TORCH_FLASH_H

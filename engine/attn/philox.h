@@ -84,7 +84,7 @@ static inline void af_philox_many(const uint32_t counter[4], uint32_t key0, uint
 
 /*
  * What dropout multiplies elements (sequence, head, i, j) to j + count - 1 by:
- * 1 / (1 - p) where af_dropout_keeps(), else 0. Each call serves four.
+ * 1 / (1 - p) where af_dropout_keeps(), else 0. Each Philox call gives four.
  */
 static inline void af_dropout_factors(const struct af_problem *problem,
                                       const struct af_sequence *sequence, int64_t head,

@@ -105,8 +105,8 @@ static unsigned highest_index(const struct af_dynamic *dynamic, struct af_span n
 /*
  * Whether the span is a table of version indices: 0 for the first symbol, all in
  * range, and a nonzero one for each symbol of the hash table, because these are
- * exported. The last condition rejects an offset too far back, where padding
- * would count as indices.
+ * exported. The last condition rejects a wrong offset, where the padding after
+ * the indices would count as the last ones.
  */
 static bool are_indices(const struct af_dynamic *dynamic, struct af_span span,
                         struct af_span needs)
