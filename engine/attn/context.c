@@ -1,5 +1,5 @@
 /*
- * context.c: making and ending contexts. Called by users and attend.c.
+ * context.c: creates and frees contexts. Called by users and attend.c.
  */
 #include "engine/attn/context.h"
 
@@ -47,7 +47,10 @@ static enum anyflash_status check_args(const struct anyflash_context_args *args,
     return ANYFLASH_OK;
 }
 
-/* What the processor has of a level; bits of enum af_cpu_feature stand in the same order. */
+/*
+ * The processor's features up to a level; bits of enum af_cpu_feature have the
+ * same order.
+ */
 static uint32_t features_of(int32_t cpu_level)
 {
     return cpu_level == ANYFLASH_CPU_ALL ? af_cpu_features()

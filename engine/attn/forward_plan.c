@@ -1,7 +1,7 @@
 /*
- * forward_plan.c: chooses the kernels of a forward problem, cuts it into tasks,
- * adds up the memory, and merges the partial results of chunks of keys. Called
- * by attend.c and explain.c.
+ * forward_plan.c: chooses the kernels of a forward problem, splits it into
+ * tasks, computes its memory, and merges the partial results of chunks of keys.
+ * Called by attend.c and explain.c.
  *
  * Merging, with m the largest maximum of the chunks: o = sum 2^(m_c - m) o_c / l
  * and l = sum 2^(m_c - m) l_c, chunks in rising order.
@@ -11,7 +11,7 @@
 #include "engine/attn/prepare.h"
 #include "engine/attn/rows.h"
 
-/* Fewer tasks than this, and blocks of rows get smaller or keys are split. */
+/* With fewer tasks than this, blocks of rows get smaller or keys are split. */
 #define ENOUGH_TASKS 48
 #define CHUNK_KEYS_MIN 512
 #define CHUNK_KEYS_STEP 128
@@ -32,7 +32,7 @@ static int64_t sequence_rows(const struct af_schedule *schedule,
     return sequence->q_count * schedule->problem->group;
 }
 
-/* The kernel of a sequence, and how many rows its tasks have. */
+/* The kernel of a sequence, and the number of rows per task. */
 static const struct af_kernel *kernel_of(const struct af_schedule *schedule, int64_t rows,
                                          int64_t *rows_per_task_out)
 {
@@ -45,7 +45,7 @@ static const struct af_kernel *kernel_of(const struct af_schedule *schedule, int
     return schedule->tile_kernel;
 }
 
-/* Rows of a task: as many as the kernel likes, fewer where tasks would be few. */
+/* Rows per task: as many as the kernel prefers, fewer if there would be few tasks. */
 static void cut_rows(struct af_schedule *schedule, int64_t longest_rows)
 {
     const struct anyflash_attend_args *a = &schedule->problem->a;
@@ -61,7 +61,7 @@ static void cut_rows(struct af_schedule *schedule, int64_t longest_rows)
     schedule->row_tasks = a->batch * a->kv_heads * schedule->blocks;
 }
 
-/* Chunks of keys, where row tasks alone are too few to share. */
+/* Splits the keys into chunks if there are too few row tasks for all threads. */
 static void cut_keys(struct af_schedule *schedule, int64_t longest_keys)
 {
     int64_t chunks = 1;
@@ -191,7 +191,7 @@ static void add_row(const struct af_forward_task *task, int64_t row, float m, fl
     const int64_t dim = task->problem->a.value_dim;
     const float *o = task->partial_o + row * dim;
     const float *ml = task->partial_ml + row * 2;
-    /* What a part saw with weights of 0 counts: it may be NaN. */
+    /* Parts with a weight of 0 count, too: they may be NaN. */
     float weight = ml[1] != 0 ? exp2f(ml[0] - m) : 0;
     *l += weight * ml[1];
     for (int64_t d = 0; d < dim; d++)

@@ -13,7 +13,7 @@ bool af_url_is_secure(const char *url)
     return strncasecmp(url, "https://", 8) == 0;
 }
 
-/* The part behind "http://" or "https://", or NULL. */
+/* The part after "http://" or "https://", or NULL. */
 static const char *host_of(const char *url)
 {
     if (af_url_is_secure(url))
@@ -145,7 +145,7 @@ bool af_url_equal(const char *a, const char *b)
     return *a == *b;
 }
 
-/* The next byte of a file name, which may be escaped; moves *at behind it. */
+/* Decodes the next byte of a file name and moves *at past it. */
 static char next_of_name(const char **at)
 {
     int byte = af_url_escape_at(*at, strnlen(*at, 3));

@@ -30,7 +30,7 @@ static void add_ended(struct af_text *packed, const char *text)
     af_text_add_n(packed, "", 1);
 }
 
-/* The place + 1 of `text`, which becomes known if it was not; 0 for NULL. */
+/* Index + 1 of `text`, which is added if it is new; 0 for NULL. */
 static uint32_t place_of(struct af_intern *texts, struct af_arena *arena, const char *text)
 {
     size_t number;
@@ -67,7 +67,7 @@ static void add_columns(const struct af_catalog_wheel *wheels, size_t count,
 #undef COLUMN
 }
 
-/* Parts of a packed catalog before they are put one after the other. */
+/* Parts of a packed catalog before they are joined. */
 struct parts {
     struct af_arena arena;
     struct af_intern texts;
@@ -129,7 +129,7 @@ enum anyflash_status af_catalog_pack(const struct af_catalog_wheel *wheels, size
 
 /* ---- unpacking ---- */
 
-/* What is left of the packed bytes. Sticky failure. */
+/* The unread packed bytes. Failure is sticky. */
 struct unpacking {
     const unsigned char *at;
     const unsigned char *end;
@@ -157,7 +157,7 @@ static uint32_t number_at(const unsigned char *bytes, size_t count)
     return number;
 }
 
-/* The next NUL-terminated text of a region, NULL when the region ends first. */
+/* The next NUL-terminated text of a region; NULL if the region ends first. */
 static const char *next_text(const char **at, const char *end)
 {
     const char *text = *at;
@@ -223,7 +223,7 @@ static void take_columns(struct unpacking *left, struct af_catalog_wheel *wheels
 #undef COLUMN
 }
 
-/* Texts that every wheel must have; a reader never looks for NULL there. */
+/* Checks the texts that every wheel must have; readers never check these for NULL. */
 static bool is_complete(const struct af_catalog_wheel *wheel)
 {
     return wheel->source != NULL && wheel->package != NULL && wheel->version != NULL &&

@@ -13,7 +13,7 @@
 #define HEAD_BYTES (sizeof MAGIC - 1 + AF_SHA256_HEX_BYTES - 1)
 #define COMPRESSION_LEVEL 9
 
-/* What the file starts with, for the catalog embedded in this program. */
+/* The start of the file, for the catalog embedded in this program. */
 static void make_head(char head[HEAD_BYTES + 1])
 {
     memcpy(head, MAGIC, sizeof MAGIC - 1);

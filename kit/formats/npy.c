@@ -1,5 +1,5 @@
 /*
- * npy.c: reads the head of a .npy file with a small scanner for the dictionary
+ * npy.c: reads the header of a .npy file with a small scanner for the dictionary
  * that NumPy writes: keys 'descr', 'fortran_order' and 'shape' in any order.
  */
 #include "kit/formats/npy.h"
@@ -14,7 +14,7 @@
 #define ALIGN_BYTES 64
 #define DESCR_BYTES 16
 
-/* The dictionary, as far as it was read. */
+/* The parsed part of the dictionary. */
 struct scan {
     const char *at;
     const char *end;
@@ -73,7 +73,7 @@ static void skip_blanks(struct scan *scan)
         scan->at++;
 }
 
-/* Takes `letter` behind blanks, if it is next. */
+/* Skips blanks, and `letter` if it is next; returns whether it was. */
 static bool take(struct scan *scan, char letter)
 {
     skip_blanks(scan);
@@ -83,7 +83,7 @@ static bool take(struct scan *scan, char letter)
     return true;
 }
 
-/* A quoted text of less than `size_bytes`, without escapes. */
+/* Reads a quoted text of less than `size_bytes`, without escapes. */
 static bool take_text(struct scan *scan, char *text, size_t size_bytes)
 {
     char quote = take(scan, '\'') ? '\'' : take(scan, '"') ? '"' : '\0';
@@ -119,7 +119,7 @@ static bool take_number(struct scan *scan, int64_t *number_out)
             return false;
         number = number * 10 + (*scan->at++ - '0');
     }
-    take(scan, 'L'); /* files of Python 2 */
+    take(scan, 'L'); /* written by Python 2 */
     *number_out = number;
     return digits > 0;
 }
@@ -139,7 +139,7 @@ static bool take_shape(struct scan *scan)
     return true;
 }
 
-/* Each key once; a second one is refused. */
+/* Each key may occur once; a second one is refused. */
 static bool take_value(struct scan *scan, const char *key)
 {
     if (strcmp(key, "descr") == 0 && !scan->has_descr) {
@@ -198,7 +198,7 @@ static enum anyflash_status element_of(const char *descr, const char *name,
                    shown);
 }
 
-/* Where the dictionary and the data start. */
+/* Finds the start of the dictionary and of the data. */
 static enum anyflash_status find_parts(struct af_span bytes, const char *name,
                                        struct af_span *head_out, size_t *data_at_out,
                                        struct anyflash_error *err)

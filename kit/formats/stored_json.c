@@ -1,8 +1,8 @@
 /*
- * stored_json.c: the facts of binary.h, fatbin.h and flash_kernel.h as JSON and
- * back, so that they can be kept in place of a file that takes long to read. What
- * is read back may have been damaged or written by somebody else, so it is
- * checked as a file would be.
+ * stored_json.c: converts the facts of binary.h, fatbin.h and flash_kernel.h to
+ * JSON and back, so that they can be stored in place of a file that is slow to
+ * read. Stored JSON may be damaged or written by another program, so it is
+ * checked as strictly as a file.
  */
 #include <limits.h>
 
@@ -16,7 +16,7 @@
 #define SM_MAX 100000
 #define GENERATION_MAX 9
 
-/* Reading. `bad` is sticky: something was not what we write. */
+/* State of reading. `bad` is sticky: the JSON is not what we write. */
 struct kept {
     struct af_arena *arena;
     bool bad;
@@ -230,7 +230,7 @@ json_t *af_gpu_code_to_json(const struct af_gpu_code *code)
                      "problem", text_to_json(code->problem));
 }
 
-/* Number `at` of the row. */
+/* Reads number `at` of the row. */
 static int64_t take(struct kept *kept, const json_t *row, size_t at, int64_t max)
 {
     return take_number(kept, json_array_get(row, at), 0, max);
@@ -265,7 +265,7 @@ static void take_images(struct kept *kept, const json_t *json, struct af_gpu_cod
     code->image_count = count;
 }
 
-/* Of which the images, taken later, must be consecutive. */
+/* Their images, read later, must be consecutive. */
 static void take_gpu_containers(struct kept *kept, const json_t *json, struct af_gpu_code *code)
 {
     const json_t *list;
@@ -285,7 +285,7 @@ static void take_gpu_containers(struct kept *kept, const json_t *json, struct af
     code->container_count = count;
 }
 
-/* Whether each container has the images that say so, and no image is left over. */
+/* Whether each container has exactly the images that refer to it, and none is left over. */
 static bool agrees(const struct af_gpu_code *code)
 {
     size_t next = 0;
@@ -367,7 +367,7 @@ static const char *take_dtype(struct kept *kept, const json_t *value)
     return text;
 }
 
-/* Indices into the containers of `code`, ascending. */
+/* Reads ascending indices into the containers of `code`. */
 static void take_containers(struct kept *kept, const json_t *json,
                             const struct af_gpu_code *code, struct af_flash_family *family)
 {

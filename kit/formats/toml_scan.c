@@ -47,7 +47,7 @@ void af_toml_space(struct af_toml_scan *scan)
         scan->at++;
 }
 
-/* Control characters may stand nowhere; a tab may. */
+/* Control characters are not allowed anywhere, except tab. */
 static bool is_control(char byte)
 {
     return ((unsigned char)byte < 0x20 && byte != '\t') || byte == 0x7F;
@@ -113,7 +113,7 @@ static void put_code(char **to, uint32_t code)
     *to = at;
 }
 
-/* \xHH, \uHHHH, \UHHHHHHHH: `digits` of them. */
+/* Reads `digits` hexadecimal digits of \xHH, \uHHHH or \UHHHHHHHH. */
 static bool take_hex(struct af_toml_scan *scan, int digits, char **to)
 {
     uint32_t code = 0;
@@ -129,7 +129,7 @@ static bool take_hex(struct af_toml_scan *scan, int digits, char **to)
     return true;
 }
 
-/* A backslash at the end of a line: the blanks up to the next text vanish. */
+/* A backslash at the end of a line removes the blanks up to the next text. */
 static bool take_line_join(struct af_toml_scan *scan)
 {
     af_toml_space(scan);
@@ -141,7 +141,7 @@ static bool take_line_join(struct af_toml_scan *scan)
     return true;
 }
 
-/* Behind a backslash. */
+/* Reads the part of an escape after the backslash. */
 static bool take_escape(struct af_toml_scan *scan, bool is_long, char **to)
 {
     static const char letters[] = "btnfre\"\\";
@@ -162,7 +162,7 @@ static bool take_escape(struct af_toml_scan *scan, bool is_long, char **to)
     return take_hex(scan, digits, to);
 }
 
-/* Whether three quotes end a long string here; up to two more belong to it. */
+/* Whether three quotes end a multi-line string here; up to two more quotes belong to it. */
 static bool ends_long(struct af_toml_scan *scan, char quote, char **to)
 {
     size_t run = 0;
@@ -218,7 +218,7 @@ static bool take_short(struct af_toml_scan *scan, char quote, char **to)
     return af_toml_scan_fail(scan, "the string does not end");
 }
 
-/* How many bytes the string here has at most, quotes and escapes included. */
+/* Upper bound on the bytes of the string here, including quotes and escapes. */
 static size_t string_capacity(const struct af_toml_scan *scan, char quote, bool is_long)
 {
     size_t quotes = is_long ? 3 : 1;
@@ -232,7 +232,7 @@ static size_t string_capacity(const struct af_toml_scan *scan, char quote, bool 
         if (byte == '\\' && quote == '"')
             at++;
     }
-    return at - scan->at + 4; /* two more quotes may end a long one */
+    return at - scan->at + 4; /* a multi-line string may end in two more quotes */
 }
 
 bool af_toml_string(struct af_toml_scan *scan, const char **text_out)
@@ -293,7 +293,10 @@ bool af_toml_key(struct af_toml_scan *scan, const char **parts, size_t *count_ou
     return true;
 }
 
-/* How many digits of `base` stand at `text`, single underscores between them; 0: none. */
+/*
+ * Length of the digits of `base` at `text`, with single underscores between
+ * them; 0: none.
+ */
 static size_t digits(const char *text, size_t len, int base)
 {
     size_t at = 0;
@@ -329,7 +332,7 @@ static bool is_float(const char *text, size_t len, size_t whole)
     return at == len;
 }
 
-/* Of a token without its sign; *is_float_out says which. */
+/* Whether the token, without its sign, is a number; *is_float_out says which kind. */
 static bool is_number(const char *text, size_t len, bool is_signed, bool *is_float_out)
 {
     *is_float_out = true;
@@ -350,7 +353,7 @@ static bool is_number(const char *text, size_t len, bool is_signed, bool *is_flo
     return whole == len || is_float(text, len, whole);
 }
 
-/* Whether `text` has the shape: 'd' is a digit, the rest itself. */
+/* Whether `text` has the shape: 'd' stands for a digit, other characters for themselves. */
 static bool has_shape(const char *text, size_t len, const char *shape)
 {
     size_t size = strlen(shape);
@@ -362,7 +365,7 @@ static bool has_shape(const char *text, size_t len, const char *shape)
     return true;
 }
 
-/* "07:32", "07:32:00", "07:32:00.5", and behind a date an offset. */
+/* "07:32", "07:32:00", "07:32:00.5", with an offset if a date precedes it. */
 static bool is_clock(const char *text, size_t len, bool with_offset)
 {
     if (!has_shape(text, len, "dd:dd"))
@@ -406,7 +409,7 @@ bool af_toml_scalar(struct af_toml_scan *scan, enum af_toml_kind *kind_out)
             break;
         len++;
         if (len == 10 && peek_at(scan, 10) == ' ' && isdigit((unsigned char)peek_at(scan, 11)))
-            len++; /* the one blank a date with a time may have */
+            len++; /* the blank allowed between date and time */
     }
     bool is_signed = len > 0 && (text[0] == '+' || text[0] == '-');
     size_t sign = is_signed ? 1 : 0;
