@@ -35,7 +35,7 @@ bench: build
 # The wheel to hand out: build/wheel/anyflash-*.whl.
 wheel:
 	@tools/packages.sh
-	tools/wheel.sh
+	packaging/wheel.sh
 
 format:
 	@tools/format.sh

@@ -54,7 +54,7 @@ if(ANYFLASH_SANITIZE)
 endif()
 
 include(CMakePackageConfigHelpers)
-configure_file(cmake/anyflash.pc.in anyflash.pc @ONLY)
+configure_file(packaging/anyflash.pc.in anyflash.pc @ONLY)
 write_basic_package_version_file(anyflashConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(TARGETS anyflash_shared anyflash_static EXPORT anyflash)
 install(TARGETS anyflash_python DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -63,7 +63,7 @@ install(FILES include/anyflash/anyflash.h include/anyflash/anyflash_torch.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/anyflash)
 install(EXPORT anyflash NAMESPACE anyflash:: FILE anyflashTargets.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/anyflash)
-install(FILES cmake/anyflashConfig.cmake ${PROJECT_BINARY_DIR}/anyflashConfigVersion.cmake
+install(FILES packaging/anyflashConfig.cmake ${PROJECT_BINARY_DIR}/anyflashConfigVersion.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/anyflash)
 install(FILES ${PROJECT_BINARY_DIR}/anyflash.pc
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
