@@ -25,7 +25,7 @@
 #define WORDS_MAX 32
 #define GLIBC "GLIBC_2."
 
-/* One build works in a folder at a time; the lock goes with the process. */
+/* Only one build works in a folder at a time; the lock ends with the process. */
 static enum anyflash_status lock_folder(const struct af_build *build,
                                         const struct af_build_place *place, int *fd_out,
                                         struct anyflash_error *err)
@@ -261,7 +261,7 @@ static enum anyflash_status tag(struct af_build *build, const struct af_build_pl
                                NULL, NULL, err);
 }
 
-/* Moves the wheel that setup.py made to the output folder, with its real platform tag. */
+/* Moves the wheel from setup.py's folder to the output folder, with its real platform tag. */
 static enum anyflash_status take_wheel(struct af_build *build,
                                        const struct af_build_place *place,
                                        const char **wheel_out, struct anyflash_error *err)

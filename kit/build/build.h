@@ -114,7 +114,7 @@ struct af_build_check {
     const struct af_prerequisite *obstacle;
 };
 
-/* What the selection needs, for the rows on memory and disk; 0: a slim build's. */
+/* The needs of the selection, for the rows on memory and disk; 0: those of a slim build. */
 struct af_build_resources {
     int64_t peak_bytes;
     int64_t disk_bytes;

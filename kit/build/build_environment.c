@@ -52,7 +52,7 @@ static const char *what_of(const struct af_build *build, const char *uv)
                             "another index: PIP_INDEX_URL=URL)";
 }
 
-/* setup.py's tools; also uv, which finds the sources, if there is only pip. */
+/* Installs setup.py's tools; also uv, which finds the sources, if there is only pip. */
 static enum anyflash_status install_tools(struct af_build *build,
                                           const struct af_build_place *place,
                                           struct anyflash_error *err)

@@ -87,7 +87,7 @@ static enum anyflash_status wheel_file_facts(struct af_arena *arena, const char 
 #define FOLDERS_MAX 64
 
 /*
- * Finds the file `name` in the given folder, or in this one and those above;
+ * The path of the file `name` in --project, or in this folder or one above it;
  * NULL: not found.
  */
 static const char *find_file(struct af_cli *cli, const char *name, bool upwards)

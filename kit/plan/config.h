@@ -27,19 +27,17 @@ struct af_pin {
     const struct af_machine *machine;
     const struct af_rung *rung;
     const struct af_catalog_wheel *wheel;
-    const char *version; /* public version, as "2.8.3" */
-    const char *url;     /* '+' as %2B; NULL for a build */
-    const char *file;    /* its name as published */
-    const char *plain;   /* its name without the local version */
-    const char *path;    /* where the plain file lies in the project, as "wheels/..."; NULL:
-                            the address itself is pinned */
-    const char *marker;  /* never empty: the machines that this is for */
+    const char *version;         /* public version, as "2.8.3" */
+    const char *url;             /* '+' as %2B; NULL for a build */
+    const char *file;            /* its name as published */
+    const char *plain;           /* its name without the local version */
+    const char *path;            /* of the plain file, "wheels/..."; NULL: the URL is pinned */
+    const char *marker;          /* never empty: the machines that this is for */
     const char *python_marker;   /* the part about Python, or "" */
     const char *platform_marker; /* the part about the platform, or "" */
     int python_minor;            /* -1: any */
     const char *torch;           /* "2.8"; NULL: any, or unknown */
-    const char
-        *torch_build; /* "cu126" if a plain install brings a torch of another CUDA; or NULL */
+    const char *torch_build;     /* "cu126" if a plain install brings another CUDA; or NULL */
     enum af_answer metadata_has_local; /* the METADATA version has the local part of the name */
     struct af_plan_wheel_facts facts;
 };
@@ -108,9 +106,9 @@ af_config_maker af_config_pylock;     /* pylock.toml */
 af_config_maker af_config_poetry;     /* pyproject.toml */
 af_config_maker af_config_pixi;       /* pixi.toml, or pyproject.toml with tool.pixi */
 af_config_maker af_config_conda;      /* environment.yml: new files only */
-af_config_maker af_config_dockerfile; /* One check of uv.lock. */
+af_config_maker af_config_dockerfile; /* a fragment */
 
-/* One thing asked of uv.lock. */
+/* One check of uv.lock. */
 struct af_config_lock_check {
     enum af_answer answer;
     const char *what;

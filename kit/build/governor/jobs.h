@@ -1,6 +1,6 @@
 /*
  * jobs.h: the governor's state: the connected wrappers, and what their
- * compilers wait for or do. Private to this room.
+ * compilers wait for or do. Private to this module.
  */
 #ifndef AF_KIT_BUILD_GOVERNOR_JOBS_H
 #define AF_KIT_BUILD_GOVERNOR_JOBS_H

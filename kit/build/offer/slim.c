@@ -326,7 +326,7 @@ size_t af_slim_files(const struct af_slim *slim, struct af_slim_file *files_out)
     return count;
 }
 
-/* Of each kind both files are kept or none, and the causal one comes second. */
+/* Of each kind both files are kept or none; the causal one is second. */
 size_t af_slim_units(const struct af_slim *slim, struct af_slim_file *units_out)
 {
     size_t files = af_slim_files(slim, units_out);

@@ -43,7 +43,7 @@ void af_slim_full(struct af_slim *slim);
 /* Whether it is everything. */
 bool af_slim_is_full(const struct af_slim *slim);
 
-/* Adds the kernels that serve `head_dim` (rounded up); false below 1 or above 256. */
+/* Adds the kernels for `head_dim` (rounded up); false below 1 or above 256. */
 bool af_slim_add_head_dim(struct af_slim *slim, int64_t head_dim);
 
 /*
