@@ -1,7 +1,8 @@
 /*
- * build_environment.c: an environment of our own with setup.py's tools and, if the
- * system has no suitable toolkit, the CUDA compiler of the package index. torch is the
- * user's: a .pth file appends its folder to the path, and nothing is written there.
+ * build_environment.c: makes the environment of the build, with setup.py's
+ * tools and, if the system has no suitable toolkit, the CUDA compiler of the
+ * package index. torch stays in the user's environment: a .pth file appends its
+ * folder to the path, and nothing is written there.
  */
 #include "kit/build/build_steps.h"
 
@@ -51,7 +52,7 @@ static const char *what_of(const struct af_build *build, const char *uv)
                             "another index: PIP_INDEX_URL=URL)";
 }
 
-/* setup.py's tools; also uv, which finds the sources, if there is only pip. */
+/* Installs setup.py's tools; also uv, which finds the sources, if there is only pip. */
 static enum anyflash_status install_tools(struct af_build *build,
                                           const struct af_build_place *place,
                                           struct anyflash_error *err)
@@ -147,7 +148,7 @@ static enum anyflash_status fill(struct af_build *build, const struct af_build_p
     return status;
 }
 
-/* The line that is written when the environment is complete. */
+/* The line that marks the environment as complete. */
 static const char *stamp_of(const struct af_build *build, const struct af_build_place *place)
 {
     return af_arena_format(build->arena, "tools of flash-attn builds, torch %s, %s CUDA %s\n",

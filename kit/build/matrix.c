@@ -105,7 +105,7 @@ static bool is_python(const char *word)
            (word[2 + digits] == '\0' || strcmp(word + 2 + digits, "t") == 0);
 }
 
-/* "cu128" of "12.8", "128" or "cu128"; NULL if it is not a CUDA version, or without memory. */
+/* "cu128" of "12.8", "128" or "cu128"; NULL if it is not a CUDA version or memory ran out. */
 static const char *read_cuda(struct maker *maker, const char *word)
 {
     const char *at = strncmp(word, "cu", 2) == 0 ? word + 2 : word;
@@ -189,7 +189,7 @@ static bool takes_python(const struct maker *maker, const char *python)
            af_specifier_contains(flash->python_requires, &version) != AF_NO;
 }
 
-/* Why this combination is impossible; NULL if it is possible, or without memory. */
+/* Why this combination is impossible; NULL if it is possible or memory ran out. */
 static const char *fit(struct maker *maker, const struct af_catalog_torch_release *release,
                        struct af_matrix_job *job)
 {
@@ -256,7 +256,7 @@ static void set_step(struct maker *maker, struct af_matrix_job *job, size_t inde
         maker->arena->failed ? NULL : af_step_command(&job->steps[index], maker->arena);
 }
 
-/* `with_cuda`: an axis names it; else uv takes the build of the package index. */
+/* `with_cuda`: an axis names it; else uv installs the build of the package index. */
 static void write_steps(struct maker *maker, struct af_matrix_job *job, bool with_cuda)
 {
     const struct af_matrix_question *question = maker->question;

@@ -1,5 +1,5 @@
 /*
- * place.c: which toolkit a build takes, and the paths of its folders.
+ * place.c: chooses the toolkit of a build, and the paths of its folders.
  */
 #include "kit/build/build_steps.h"
 

@@ -169,7 +169,7 @@ static bool says_no(const struct af_build_check *check)
     return false;
 }
 
-/* What an earlier build left in the cache: the rest needs the network. */
+/* Reports what an earlier build left in the cache; the rest needs the network. */
 static void check_kept(struct checking *checking)
 {
     struct af_build *build = checking->build;

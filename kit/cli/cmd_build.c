@@ -19,7 +19,7 @@
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 
-/* Combinations left out beyond this number are counted, not named. */
+/* Beyond this number, skipped combinations are counted but not named. */
 #define REMARKS_MAX 20u
 
 struct build {
@@ -31,7 +31,7 @@ struct build {
     struct af_build_estimate estimate;
 };
 
-/* "8G", "512M": bytes. */
+/* Parses "8G" or "512M" as bytes. */
 static enum anyflash_status read_memory(const struct af_cli *cli, uint64_t *bytes_out,
                                         struct anyflash_error *err)
 {
@@ -50,7 +50,7 @@ static enum anyflash_status read_memory(const struct af_cli *cli, uint64_t *byte
     return ANYFLASH_OK;
 }
 
-/* --arch, or the GPUs that are here. */
+/* --arch, or the GPUs of this machine. */
 static enum anyflash_status read_archs(struct af_cli *cli, const struct af_machine *machine,
                                        bool must, struct af_slim *slim,
                                        struct anyflash_error *err)
@@ -105,7 +105,7 @@ static enum anyflash_status read_toolkit_and_jobs(const struct af_cli *cli,
     return ANYFLASH_OK;
 }
 
-/* Compilers at a time: what was asked for, else the cores. */
+/* Compilers at a time: the requested number, else the number of cores. */
 static int slots_of(const struct build *build)
 {
     return build->build.slots > 0
@@ -144,7 +144,7 @@ static enum anyflash_status estimate(struct build *build, struct anyflash_error 
                                   (uint64_t)(memory > 0 ? memory : 0), &build->estimate, err);
 }
 
-/* --output: also puts the wheel there, and shows that path. */
+/* --output: also copies the wheel there, and shows that path. */
 static enum anyflash_status put_output(struct af_cli *cli, struct build *build,
                                        struct anyflash_error *err)
 {
@@ -163,7 +163,7 @@ static enum anyflash_status put_output(struct af_cli *cli, struct build *build,
     return status;
 }
 
-/* Checks --output before the build, not after it. */
+/* Checks --output before the build rather than after it. */
 static enum anyflash_status check_output(const struct af_cli *cli, struct anyflash_error *err)
 {
     const char *folder = cli->options.values[AF_OPTION_OUTPUT];
@@ -178,7 +178,7 @@ static enum anyflash_status check_output(const struct af_cli *cli, struct anyfla
     return status;
 }
 
-/* Opens the database of learned costs; a build works without it. */
+/* Opens the database of measured compile costs; a build works without it. */
 static void open_state(struct af_cli *cli, struct build *build, bool dry)
 {
     struct anyflash_error err = {0};
@@ -261,8 +261,8 @@ static enum anyflash_status print_check(struct af_cli *cli, struct af_build *bui
 }
 
 /*
- * Before a build: fails if a prerequisite without which no build is possible is missing;
- * warns about the others.
+ * Before a build: fails if a prerequisite is missing without which no build is
+ * possible; warns about the others.
  */
 static enum anyflash_status refuse(struct af_cli *cli, struct af_build *build,
                                    struct af_build_resources resources,
@@ -342,7 +342,7 @@ static void remark_left_out(struct af_cli *cli, const struct af_matrix *matrix)
         af_cli_remark(cli, rest);
 }
 
-/* Refuses options that an axis replaces, and unknown formats. */
+/* Rejects options that an axis replaces, and unknown formats. */
 static enum anyflash_status check_matrix(struct af_cli *cli, const char *format,
                                          struct anyflash_error *err)
 {
@@ -381,7 +381,7 @@ static enum anyflash_status write_matrix(struct af_cli *cli, const struct af_mat
     return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
 }
 
-/* --matrix: prints jobs; builds nothing and looks at no machine. */
+/* --matrix: prints jobs. It builds nothing and does not depend on a machine. */
 static enum anyflash_status print_matrix(struct af_cli *cli, enum af_exit *exit_out,
                                          struct anyflash_error *err)
 {
@@ -423,7 +423,7 @@ static enum anyflash_status print_matrix(struct af_cli *cli, enum af_exit *exit_
     return status;
 }
 
-/* --matrix, --check and --clean replace the build: at most one of them. */
+/* --matrix, --check and --clean replace the build; at most one may be given. */
 static enum anyflash_status check_words(const struct af_options *options,
                                         struct anyflash_error *err)
 {

@@ -1,6 +1,7 @@
 /*
- * cmd_help.c: `anyflash help [COMMAND]`: the overview, one command's help, or the
- * source of the man page, out of the tables of commands and options.
+ * cmd_help.c: `anyflash help [COMMAND]`: the overview, one command's help, or
+ * the source of the man page, generated from the tables of commands and
+ * options.
  */
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +56,7 @@ enum anyflash_status af_options_help(enum af_command_id command, struct af_text 
     return out->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
-/* Text with what troff would take for commands defused. */
+/* Appends text with the characters escaped that troff would read as commands. */
 static void add_troff(struct af_text *out, const char *text)
 {
     bool at_start = true;

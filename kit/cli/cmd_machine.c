@@ -1,6 +1,6 @@
 /*
- * cmd_machine.c: `anyflash machine`: the record, its tags, or the list of facts
- * a record can have.
+ * cmd_machine.c: `anyflash machine`: prints the record, its tags, or the list
+ * of facts that a record can have.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
  * cmd_package.c: `anyflash shim` and `anyflash providers`. The Python package
- * does both itself and starts this program for all other commands; here they
- * stand for the help, and say how to reach them.
+ * implements both and starts this program for all other commands. Here they
+ * exist only for the help, and explain how to call them.
  */
 #include "kit/cli/commands.h"
 

@@ -1,7 +1,7 @@
 /*
- * cmd_plan.c: `anyflash plan`: the decision, every way with its price, and the
- * exact steps; or, with --wheel and --all, verdicts on wheels. The answer and its
- * JSON are made in plan/.
+ * cmd_plan.c: `anyflash plan`: the decision, every rung with its cost, and the
+ * exact steps; or, with --wheel and --all, verdicts on wheels. plan/ makes the
+ * answer and its JSON.
  */
 #include "kit/cli/decision_view.h"
 #include "kit/cli/wheel_table.h"
@@ -10,10 +10,10 @@
 struct plan {
     struct af_cli_inputs inputs;
     struct af_plan_answer answer;
-    size_t limit; /* of --all; 0: all of them */
+    size_t limit; /* of --all; 0: all */
 };
 
-/* "sm 8.9", "target sm 9.0" where one was stated, or what is known instead. */
+/* "sm 8.9"; "target sm 9.0" if one was given; else whatever is known. */
 static const char *gpu_text(const struct af_machine *machine, const char *arch,
                             struct af_arena *arena)
 {
@@ -47,7 +47,7 @@ static void view_machines(struct af_page *page, const struct af_machines *machin
     }
 }
 
-/* What the recommended rung means for the reader. */
+/* What the recommended rung means for the user. */
 static const char *answer_start(const struct plan *plan, const struct af_rung *rung)
 {
     switch (rung->kind) {
@@ -84,7 +84,7 @@ static void view_answer(struct af_page *page, const struct plan *plan)
         af_page_add(page, 0, "", AF_TONE_STRONG, "No way is possible on this machine");
 }
 
-/* Steps that `anyflash install` does: not those that are the user's, as a build. */
+/* Whether `anyflash install` can do the steps: some, such as a build, are left to the user. */
 static bool can_install(const struct af_plan *plan)
 {
     bool brings = false;
@@ -97,7 +97,7 @@ static bool can_install(const struct af_plan *plan)
     return brings;
 }
 
-/* The one thing to do now, in one line; NULL: the steps say it. */
+/* What to do now, in one line; NULL: the steps say it. */
 static const char *next_text(struct af_cli *cli, const struct plan *plan)
 {
     const struct af_decision *decision = &plan->answer.decision;
@@ -118,7 +118,7 @@ static const char *next_text(struct af_cli *cli, const struct plan *plan)
     return "`anyflash install` does the steps below; `anyflash undo` undoes them";
 }
 
-/* The best wheel that may load and is not proved to. */
+/* The best wheel that may load but is not proved to. */
 static void view_proof(struct af_page *page, const struct plan *plan)
 {
     const struct af_plan_proof *proof = &plan->answer.proof;
@@ -150,7 +150,7 @@ static void view_near_misses(struct af_page *page, const struct plan *plan, bool
         af_cli_near_misses_short(page, decision);
 }
 
-/* The answer first, then the next step; with -v every way with reasons and cost. */
+/* The answer first, then the next step; with -v every rung with reasons and cost. */
 static void view(struct af_cli *cli, const struct plan *plan)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
@@ -230,7 +230,7 @@ static enum anyflash_status answer_wheel(struct af_cli *cli, const struct plan *
     return status;
 }
 
-/* Every wheel with its verdict, best first; at most --limit of them. */
+/* Every wheel with its verdict, best first; at most --limit wheels. */
 static enum anyflash_status answer_all(struct af_cli *cli, const struct plan *plan,
                                        enum af_exit *exit_out, struct anyflash_error *err)
 {

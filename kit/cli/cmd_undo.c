@@ -115,7 +115,7 @@ static enum anyflash_status report(struct af_cli *cli, const struct af_install_r
     return af_cli_finish(cli, err);
 }
 
-/* --recover: of every environment, whether or not its Python can be found. */
+/* --recover: repairs every environment, even if its Python cannot be found. */
 static enum anyflash_status recover(struct af_cli *cli, enum af_exit *exit_out,
                                     struct anyflash_error *err)
 {

@@ -1,6 +1,6 @@
 /*
- * cmd_verify.c: `anyflash verify`: the installed flash-attn, shown rather than
- * believed: its files against RECORD, then imported, called and compared.
+ * cmd_verify.c: `anyflash verify`: tests the installed flash-attn: compares its
+ * files with RECORD, then imports it, calls it and compares the results.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define LABEL_COLUMNS 20
 
-/* The distributions that bring FlashAttention, and the module each is used by. */
+/* The distributions that provide FlashAttention, and the module to import for each. */
 static const struct {
     const char *package;
     const char *module;

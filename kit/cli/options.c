@@ -1,6 +1,6 @@
 /*
- * options.c: the tables, and argp driven by them. The values of options are
- * judged by the commands that use them; only their presence is judged here.
+ * options.c: the tables of options, and argp driven by them. Only checks which
+ * options are present; the commands that use an option check its value.
  */
 #include "kit/cli/options.h"
 
@@ -26,7 +26,7 @@ const struct af_option_row af_option_rows[] = {
 };
 #undef AF_OPTION
 
-/* argp's keys: the letter, or a number past every letter. */
+/* argp's keys: the letter, or a number above every letter. */
 #define KEY_FIRST 1000
 /* argp rows: every option, three group headings, the end. */
 #define ARGP_ROWS (AF_OPTION_COUNT + 4)
@@ -37,7 +37,7 @@ struct parse {
     struct anyflash_error *err;
     const char *hint;
     bool has_command;
-    int stopped_at; /* index into argv behind the word that argp refused */
+    int stopped_at; /* argv index after the word that argp rejected */
     enum anyflash_status status;
 };
 
@@ -119,7 +119,10 @@ static error_t take(int key, char *argument, struct argp_state *state)
     return ARGP_ERR_UNKNOWN;
 }
 
-/* Options whose name starts with the first `len` bytes of `word`; an exact one is the only. */
+/*
+ * Counts the options that start with the first `len` bytes of `word`; an exact
+ * match is the only one.
+ */
 static size_t named_options(const char *word, size_t len, size_t *last_out)
 {
     size_t count = 0;
@@ -150,7 +153,7 @@ static enum anyflash_status no_such_option(struct parse *parse, const char *word
                    quoted(parse, word));
 }
 
-/* What is wrong with "--word", or OK. `is_last`: nothing follows it. */
+/* Explains what is wrong with "--word", or returns OK. `is_last`: nothing follows it. */
 static enum anyflash_status explain_long(struct parse *parse, const char *word, bool is_last)
 {
     size_t len = strcspn(word, "=");
@@ -171,7 +174,7 @@ static enum anyflash_status explain_long(struct parse *parse, const char *word, 
     return ANYFLASH_OK;
 }
 
-/* What is wrong with the letters of "-word", or OK. */
+/* Explains what is wrong with the letters of "-word", or returns OK. */
 static enum anyflash_status explain_letters(struct parse *parse, const char *letters,
                                             bool is_last)
 {
@@ -202,7 +205,7 @@ static enum anyflash_status explain_word(struct parse *parse, const char *word, 
     return ANYFLASH_OK;
 }
 
-/* argp says only that it stopped; the word is the one before its place, or at it. */
+/* argp only says where it stopped: the bad word is at that place or just before it. */
 static enum anyflash_status explain(struct parse *parse, int argc, char **argv)
 {
     int at = parse->stopped_at;
@@ -216,7 +219,7 @@ static enum anyflash_status explain(struct parse *parse, int argc, char **argv)
     return status;
 }
 
-/* Every option must belong to the command, and words only where it takes some. */
+/* Every option must belong to the command, and words are allowed only if it takes some. */
 static enum anyflash_status check_command(struct parse *parse)
 {
     const struct af_options *options = parse->options;
@@ -257,7 +260,7 @@ enum anyflash_status af_options_parse(int argc, char **argv, struct af_arena *ar
     const struct argp argp = {.options = rows, .parser = take};
     if (!make_lists(&options, argc, arena))
         return af_fail_memory(err);
-    /* `--version` alone is the program's; with a value it is an option of plan. */
+    /* `--version` alone is the program's option; with a value it belongs to plan. */
     bool is_version = argc == 2 && strcmp(argv[1], "--version") == 0;
     error_t failed = 0;
     if (is_version)

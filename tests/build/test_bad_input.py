@@ -1,4 +1,4 @@
-"""What a build says when something is wrong, and that what was built is kept."""
+"""What a build prints when something is wrong, and that finished objects are kept."""
 
 import hashlib
 import json

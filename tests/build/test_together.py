@@ -1,4 +1,4 @@
-"""Builds that share a cache, and what surrounds a build: variables, folders, options."""
+"""Builds that share a cache, and their surroundings: variables, folders, options."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""`anyflash attend`: files in, a file out, and what is refused."""
+"""`anyflash attend`: reads files, writes a file, and rejects bad input."""
 import array
 import json
 import math

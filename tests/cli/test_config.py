@@ -1,4 +1,4 @@
-"""`anyflash config`: what is written for each tool, and that the rest of a file stays.
+"""`anyflash config`: what is written for each tool, and that the rest of a file is kept.
 
 The texts are checked with the real tools by tests/config (tests/run config).
 """

@@ -1,4 +1,5 @@
-"""`anyflash verify`: a package that works, that is damaged, that lies, crashes or floods.
+"""`anyflash verify`: packages that work, are damaged, give wrong answers, crash or write too
+much.
 
 torch is a stand-in with just what the check asks of it, flash_attn a module
 whose function each test chooses; numbers against the engine are in tests/real.

@@ -1,4 +1,4 @@
-"""The command line itself: commands, options, what is refused and how."""
+"""The command line itself: commands, options, what is rejected and with which message."""
 import subprocess
 
 import pytest

@@ -1,4 +1,4 @@
-"""The governor where memory is short, predictions are wrong, and compilers misbehave."""
+"""The governor when memory is short, predictions are wrong, and compilers misbehave."""
 
 import os
 import signal

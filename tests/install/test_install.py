@@ -1,4 +1,4 @@
-"""`install FILE` and `undo`: what comes, what stays, what is refused."""
+"""`install FILE` and `undo`: what is added, what stays, what is rejected."""
 import json
 import os
 

@@ -1,5 +1,5 @@
-"""Whatever kills a run: commands that look change nothing and name the repair, and the repair
-leaves the old state or the new one."""
+"""After a run was killed, commands that only read change nothing and name the repair, and the
+repair restores the old state or completes the new one."""
 import json
 import signal
 import subprocess

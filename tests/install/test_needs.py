@@ -1,4 +1,4 @@
-"""What a wheel needs beside itself: read from its METADATA before anything is downloaded."""
+"""The requirements of a wheel: read from its METADATA before anything is downloaded."""
 import json
 import os
 

@@ -1,4 +1,5 @@
-"""The plan of a catalog, done from a loopback server: what is printed is what is done."""
+"""Carries out the plan of a catalog with a loopback server: the printed steps are those that
+are done."""
 import hashlib
 import http.server
 import json

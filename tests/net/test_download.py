@@ -1,4 +1,4 @@
-"""Downloads: whole and checked, or not at all; resumed after every kind of end."""
+"""Downloads are complete and checked, or fail; they resume after any kind of interruption."""
 import hashlib
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Single requests: what is asked, what is refused, how answers are named."""
+"""Single requests: what is sent, what is rejected, and how responses are named."""
 import hashlib
 
 import pytest

@@ -1,4 +1,4 @@
-"""`anyflash update` against listings shaped as GitHub's API gives them."""
+"""`anyflash update` with listings in the format of GitHub's API."""
 import json
 import os
 import pathlib

@@ -1,6 +1,6 @@
 /*
- * test_build_sources.c: sources that are kept: compared with their hash, and
- * unpacked whole or not at all. No network is asked.
+ * test_build_sources.c: cached sources are compared with their hash, and
+ * unpacked completely or not at all. No network is used.
  */
 #include "build_world.h"
 

@@ -1,6 +1,6 @@
 /*
- * test_zip_tricks.c: archives made to fool who unpacks them are refused when
- * they are opened, each with the sentence that says why.
+ * test_zip_tricks.c: archives that are built to mislead an unpacker are
+ * rejected on opening, each with a message that says why.
  */
 #include "kit/formats/zip.h"
 

@@ -1,6 +1,6 @@
 /*
- * test_record.c: machine records: what is accepted, what is refused and how it
- * is said, and that writing and reading agree.
+ * test_record.c: machine records: what is accepted, what is rejected with which
+ * message, and that writing and reading agree.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /*
- * test_process.c: children that answer, hang, flood, crash or are not there.
+ * test_process.c: child processes that respond, hang, write too much, crash or
+ * do not exist.
  */
 #include <setjmp.h>
 #include <stdarg.h>

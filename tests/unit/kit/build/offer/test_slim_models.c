@@ -1,6 +1,6 @@
 /*
- * test_slim_models.c: what the configurations of published models ask for, to
- * train them; shortened to what concerns attention.
+ * test_slim_models.c: what the configurations of published models need for
+ * training; they are shortened to the keys about attention.
  */
 #include <setjmp.h>
 #include <stdarg.h>
