@@ -65,7 +65,7 @@ static const unsigned char *masks(const struct af_catalog_torch_symbols *symbols
 
 static enum anyflash_status bad_table(struct anyflash_error *err)
 {
-    return af_fail(err, ANYFLASH_E_INTERNAL, "the embedded table of torch's symbols is bad");
+    return af_fail(err, ANYFLASH_E_INTERNAL, "the embedded table of torch symbols is corrupt");
 }
 
 static bool make_starts(struct af_catalog_torch_symbols *symbols)

@@ -48,9 +48,9 @@ static enum anyflash_status choose(const struct af_cli *cli, struct verify *veri
         verify->module = known[i].module;
     }
     if (!is_known)
-        return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "--package takes flash-attn, flash-attn-3, flashattn-hopper or "
-                       "flash-attn-4");
+        return af_fail(
+            err, ANYFLASH_E_ARGUMENT,
+            "--package must be flash-attn, flash-attn-3, flashattn-hopper or flash-attn-4");
     return ANYFLASH_OK;
 }
 
