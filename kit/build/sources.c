@@ -141,8 +141,8 @@ static enum anyflash_status download(struct af_build *build, const struct archiv
         return status;
     if (build->offline)
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
-                       "the sources of flash-attn %s are incomplete in the cache, and "
-                       "--offline forbids the download",
+                       "the sources of flash-attn %s are incomplete in the cache and cannot be "
+                       "downloaded because of --offline",
                        build->version);
     const char *path = af_url_file_path(build->arena, archive->url);
     if (path != NULL || build->arena->failed)

@@ -120,7 +120,7 @@ static enum anyflash_status run_checks(struct af_cli *cli, struct verify *verify
     if (status != ANYFLASH_OK)
         return status;
     if (options.python == NULL) {
-        add(cli, verify, "import", AF_UNKNOWN, "the environment's interpreter is not known");
+        add(cli, verify, "import", AF_UNKNOWN, "cannot find the environment's Python");
         return ANYFLASH_OK;
     }
     return af_verify_calls(&options, &cli->arena, &verify->report, err);

@@ -131,7 +131,8 @@ static enum anyflash_status take_back(struct af_run *run, const struct af_operat
         return status;
     struct anyflash_error later;
     if (af_operation_end(run->state, &operation, &later) != ANYFLASH_OK)
-        af_progress_message(&run->progress, "the next run will clean up: %s", later.message);
+        af_progress_message(&run->progress, "the next run will finish the cleanup: %s",
+                            later.message);
     if (status == ANYFLASH_OK)
         *done = (struct af_install_result){
             .answer = AF_YES, .title = chosen->title, .changed = true, .id = chosen->id};
@@ -185,7 +186,8 @@ static enum anyflash_status forget_one(struct af_run *run, const struct af_opera
         return status;
     struct anyflash_error later;
     if (af_operation_end(run->state, &operation, &later) != ANYFLASH_OK)
-        af_progress_message(&run->progress, "the next run will clean up: %s", later.message);
+        af_progress_message(&run->progress, "the next run will finish the cleanup: %s",
+                            later.message);
     return status;
 }
 
