@@ -144,8 +144,7 @@ static enum anyflash_status check_values(struct maker *maker, struct anyflash_er
         "not a release of torch, such as 2.9 or 2.9.1 (CUDA is another axis: cuda=12.8)",
         "not a Python, such as 3.12 or (free-threaded) 3.13t",
         "not a CUDA version, such as 12.8",
-        "not supported by flash-attn 2, which needs compute capability 8.0 or newer: 80 or "
-        "9.0"};
+        "not supported by flash-attn 2, which needs compute capability 8.0 or newer"};
     for (size_t axis = 0; axis < AXIS_COUNT; axis++) {
         const struct values *values = &maker->axes[axis];
         if (values->count == 0 && axis != CUDA)
