@@ -333,7 +333,7 @@ static const char *refusal(const struct question *question, bool is_version,
 {
     char name[64];
     if (!is_version || question->version.release_count < 2)
-        return "that is no version of torch";
+        return "that is not a version of torch";
     af_version_format(&question->version, true, name, sizeof name);
     if (*question->variant != '\0' && strcmp(question->variant, "cpu") != 0 &&
         cuda_major(question->variant) < 0)

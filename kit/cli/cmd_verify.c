@@ -102,7 +102,9 @@ static enum anyflash_status verify_files(struct af_cli *cli, struct verify *veri
         add(cli, verify, "files", AF_YES,
             af_arena_format(&cli->arena, "all %zu lines of RECORD hold, %.1f MiB hashed%s",
                             result.line_count, (double)result.hashed_bytes / 1048576,
-                            result.has_installer ? "" : "; no INSTALLER: was it cut short?"));
+                            result.has_installer
+                                ? ""
+                                : "; no INSTALLER: was the installation interrupted?"));
     *err = (struct anyflash_error){0};
     return ANYFLASH_OK;
 }

@@ -349,7 +349,7 @@ struct listing {
 
 static enum anyflash_status damaged(const struct listing *listing)
 {
-    return af_fail(listing->err, ANYFLASH_E_DATA, "'%s': its directory is damaged",
+    return af_fail(listing->err, ANYFLASH_E_DATA, "'%s': its directory is corrupt",
                    listing->source->name);
 }
 

@@ -304,7 +304,7 @@ enum anyflash_status af_remote_open(struct af_http *http, const char *url,
     enum anyflash_status status =
         strlen(url) < sizeof remote->url
             ? read_first(&source, err)
-            : af_fail(err, ANYFLASH_E_LIMIT, "the address '%s' is too long", remote->name);
+            : af_fail(err, ANYFLASH_E_LIMIT, "the URL '%s' is too long", remote->name);
     if (status != ANYFLASH_OK) {
         af_source_close(&source);
         return status;

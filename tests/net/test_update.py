@@ -148,10 +148,10 @@ def test_a_listing_that_shrinks_absurdly_is_refused(update):
 
 
 @pytest.mark.parametrize("page, words", [
-    (b"<!DOCTYPE html><html></html>", "line 1"), (b"{}", "no array"), (b"[1]", "no tag"),
+    (b"<!DOCTYPE html><html></html>", "line 1"), (b"{}", "not an array"), (b"[1]", "no tag"),
     (b'[{"tag_name": "v"}]', "no files"), (b'[{"tag_name": "v", "assets": [{}]}]', "no name"),
     (json.dumps([release(asset("evil/other", "v", NEW))]).encode(), "lies elsewhere"),
-    (json.dumps([release(asset(SMALL, "v/`id`", NEW))]).encode(), "no https address"),
+    (json.dumps([release(asset(SMALL, "v/`id`", NEW))]).encode(), "not an https URL"),
     (b"", "line 1")])
 def test_a_page_of_another_shape_is_refused(update, server, page, words):
     small(update)
