@@ -103,7 +103,7 @@ static enum anyflash_status run(struct anyflash_context *context, struct call *c
         return status;
     char *memory = af_context_memory(context, call->plan.total_bytes);
     if (memory == NULL)
-        return af_fail(err, ANYFLASH_E_NO_MEMORY, "cannot allocate %zu bytes of scratch",
+        return af_fail(err, ANYFLASH_E_NO_MEMORY, "cannot allocate %zu bytes of working memory",
                        call->plan.total_bytes);
     af_prepare(&call->problem, memory);
     place(call, memory);

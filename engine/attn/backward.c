@@ -86,7 +86,7 @@ static enum anyflash_status cut_init(struct backward_cut *cut,
         longest_keys = larger(longest_keys, sequence.k_count);
     }
     if (!share_floats(cut, &share) || share > PTRDIFF_MAX / sizeof(float))
-        return af_fail(err, ANYFLASH_E_LIMIT, "the call would need too much memory");
+        return af_fail(err, ANYFLASH_E_LIMIT, "this attention call needs too much memory");
     int64_t chunks = chunks_of(a, longest_keys, (int64_t)(share * sizeof(float)));
     cut->keys_per_chunk =
         divide_up(divide_up(larger(1, longest_keys), chunks), CHUNK_KEYS_STEP) *
@@ -100,7 +100,7 @@ static enum anyflash_status cut_init(struct backward_cut *cut,
         a->batch / cut->batch_links * (a->kv_heads / cut->head_links) * cut->chunks;
     if (cut->chunks > 1 && problem->dq.data != NULL &&
         !af_size_mul(share, (size_t)cut->chunks, &cut->partial_count))
-        return af_fail(err, ANYFLASH_E_LIMIT, "the call would need too much memory");
+        return af_fail(err, ANYFLASH_E_LIMIT, "this attention call needs too much memory");
     return ANYFLASH_OK;
 }
 
@@ -273,7 +273,7 @@ static enum anyflash_status plan(struct call *call, const struct anyflash_contex
 {
     call->kernel = af_kernel_choose(&call->problem.forward, AF_BACKWARD, context->cpu_features);
     if (call->kernel == NULL)
-        return af_fail(err, ANYFLASH_E_INTERNAL, "no kernel computes this backward problem");
+        return af_fail(err, ANYFLASH_E_INTERNAL, "no kernel supports this backward pass");
     enum anyflash_status status = cut_init(&call->cut, &call->problem, err);
     if (status != ANYFLASH_OK)
         return status;
@@ -283,7 +283,7 @@ static enum anyflash_status plan(struct call *call, const struct anyflash_contex
     if (!af_size_mul(call->cut.partial_count, sizeof(float), &call->partial_bytes) ||
         !af_size_mul(call->scratch_bytes, (size_t)af_pool_size(context->pool), &scratch) ||
         !af_size_add(round_up(call->partial_bytes), scratch, &call->total_bytes))
-        return af_fail(err, ANYFLASH_E_LIMIT, "the call would need too much memory");
+        return af_fail(err, ANYFLASH_E_LIMIT, "this attention call needs too much memory");
     return ANYFLASH_OK;
 }
 
@@ -339,7 +339,7 @@ static enum anyflash_status run(struct anyflash_context *context, struct call *c
         return status;
     char *memory = af_context_memory(context, call->total_bytes);
     if (memory == NULL)
-        return af_fail(err, ANYFLASH_E_NO_MEMORY, "cannot allocate %zu bytes of scratch",
+        return af_fail(err, ANYFLASH_E_NO_MEMORY, "cannot allocate %zu bytes of working memory",
                        call->total_bytes);
     call->partials = (float *)(void *)memory;
     call->scratch = memory + round_up(call->partial_bytes);

@@ -101,7 +101,7 @@ enum anyflash_status anyflash_explain(struct anyflash_context *context,
     struct af_problem problem;
     struct af_forward_plan plan;
     if (text == NULL || size_bytes == 0)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "text is NULL or has no room");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "text is NULL or its size is 0");
     enum anyflash_status status = plan_call(context, args, &problem, &plan, err);
     if (status != ANYFLASH_OK)
         return status;

@@ -109,7 +109,7 @@ static enum anyflash_status count_floats(const struct af_schedule *schedule,
     if (!af_size_mul((size_t)schedule->task_count, schedule->partial_rows, &rows) ||
         !af_size_mul(rows, (size_t)schedule->problem->a.value_dim, o_count_out) ||
         !af_size_mul(rows, 2, ml_count_out))
-        return af_fail(err, ANYFLASH_E_LIMIT, "partial results would need too much memory");
+        return af_fail(err, ANYFLASH_E_LIMIT, "the partial results need too much memory");
     return ANYFLASH_OK;
 }
 
@@ -129,7 +129,7 @@ static enum anyflash_status add_up(struct af_forward_plan *plan, int workers,
         !af_size_mul(plan->worker_bytes, (size_t)workers, &scratch) ||
         !af_size_add(plan->prepare_bytes, plan->partial_bytes = round_up(parts), &front) ||
         !af_size_add(front, scratch, &plan->total_bytes))
-        return af_fail(err, ANYFLASH_E_LIMIT, "the call would need too much memory");
+        return af_fail(err, ANYFLASH_E_LIMIT, "this attention call needs too much memory");
     return ANYFLASH_OK;
 }
 
@@ -140,7 +140,7 @@ enum anyflash_status af_forward_plan_init(struct af_forward_plan *plan,
 {
     const struct af_kernel *tile = af_kernel_choose(problem, AF_FORWARD, cpu_features);
     if (tile == NULL)
-        return af_fail(err, ANYFLASH_E_INTERNAL, "no kernel computes this problem");
+        return af_fail(err, ANYFLASH_E_INTERNAL, "no kernel supports this attention call");
     cut(&plan->schedule, problem, tile, af_kernel_choose(problem, AF_DECODE, cpu_features));
     enum anyflash_status status =
         count_floats(&plan->schedule, &plan->o_count, &plan->ml_count, err);

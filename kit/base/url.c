@@ -52,13 +52,13 @@ enum anyflash_status af_url_check(const char *url, bool allow_http, struct anyfl
     char shown[AF_URL_SHOWN_BYTES];
     af_url_show(shown, sizeof shown, url);
     if (!af_url_is_http(url))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "'%s' is not an http address", shown);
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'%s' is not an http or https URL", shown);
     if (strlen(url) >= AF_URL_BYTES_MAX)
-        return af_fail(err, ANYFLASH_E_LIMIT, "the address '%s' is too long", shown);
+        return af_fail(err, ANYFLASH_E_LIMIT, "the URL '%s' is too long", shown);
     for (const char *at = url; *at != '\0'; at++)
         if (*at <= ' ' || *at > '~')
             return af_fail(err, ANYFLASH_E_ARGUMENT,
-                           "the address '%s' has characters that must be written as %%XX",
+                           "the URL '%s' has characters that must be percent-encoded (%%XX)",
                            shown);
     if (!allow_http && !af_url_is_secure(url))
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,

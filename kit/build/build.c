@@ -42,7 +42,7 @@ static enum anyflash_status lock_folder(const struct af_build *build,
     }
     close(fd);
     return af_fail(err, ANYFLASH_E_IO,
-                   "another build is running in '%s': wait until it has ended", place->folder);
+                   "another build is running in '%s': wait until it finishes", place->folder);
 }
 
 /* This program's own file, for the compiler wrappers. */
@@ -276,7 +276,8 @@ static enum anyflash_status take_wheel(struct af_build *build,
         return arena->failed
                    ? af_fail_memory(err)
                    : af_fail(err, ANYFLASH_E_INTERNAL,
-                             "setup.py succeeded but made no wheel: see '%s'", place->log);
+                             "setup.py succeeded but produced no wheel: see the log '%s'",
+                             place->log);
     enum anyflash_status status = tag(build, place, made, glibc, err);
     if (status == ANYFLASH_OK)
         status = af_folder_make(place->output, 0755, err);
@@ -323,7 +324,7 @@ static enum anyflash_status make(struct af_build *build, const struct af_build_p
         status = compile(build, place, result, err);
     if (status == ANYFLASH_OK && result->governed.interrupted != 0)
         status = af_fail(err, ANYFLASH_E_TIMEOUT,
-                         "interrupted: the same command continues where this one stopped");
+                         "interrupted: run the same command again to continue");
     else if (status == ANYFLASH_OK && result->governed.exit_code == 0)
         status = take_wheel(build, place, &result->wheel, err);
     if (tools >= 0)

@@ -111,7 +111,7 @@ static enum anyflash_status join_toolkit(struct af_build *build,
         af_arena_format(arena, "%s/nvidia/cu%.*s", site, major, place->cuda_version);
     if (runtime == NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "the CUDA runtime that this torch loads was not found");
+                       "cannot find the CUDA runtime that this torch uses");
     const char *beside = af_path_folder(arena, af_path_folder(arena, runtime));
     const char *const argv[] = {place->python, "-I",   script, place->cuda_home,
                                 own,           beside, NULL};
@@ -140,8 +140,9 @@ static enum anyflash_status fill(struct af_build *build, const struct af_build_p
                                      : af_arena_format(build->arena, "%s\n",
                                                        af_path_folder(build->arena, torch));
     if (path == NULL || text == NULL)
-        return torch == NULL ? af_fail(err, ANYFLASH_E_UNSUPPORTED, "torch's folder is unknown")
-                             : af_fail_memory(err);
+        return torch == NULL
+                   ? af_fail(err, ANYFLASH_E_UNSUPPORTED, "cannot find torch's folder")
+                   : af_fail_memory(err);
     status = af_build_write_file(build->arena, path, text, 0644, err);
     if (status == ANYFLASH_OK && place->cuda_from_index)
         status = join_toolkit(build, place, site, err);
@@ -182,8 +183,8 @@ enum anyflash_status af_build_prepare_environment(struct af_build *build,
             continue; /* another build completed it meanwhile: share it */
         af_progress_message(&build->progress,
                             place->cuda_from_index
-                                ? "getting setup.py's tools and the CUDA compiler"
-                                : "getting setup.py's tools");
+                                ? "downloading the build tools and the CUDA compiler"
+                                : "downloading the build tools");
         status = fill(build, place, err);
         if (status == ANYFLASH_OK)
             status = af_build_write_file(build->arena, path, stamp, 0644, err);

@@ -196,10 +196,10 @@ enum anyflash_status af_build_lock(struct af_build *build, const char *folder,
         }
         if (!is_announced)
             af_progress_message(&build->progress,
-                                "waiting for another build, which is using '%s'", folder);
+                                "waiting for another build that is using '%s'", folder);
         if (af_interrupted())
             return af_fail(err, ANYFLASH_E_TIMEOUT,
-                           "interrupted while waiting for another build, which is using '%s'",
+                           "interrupted while waiting for another build that is using '%s'",
                            folder);
         nanosleep(&pause, NULL);
     }

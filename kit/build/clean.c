@@ -76,7 +76,8 @@ enum anyflash_status af_build_list(struct af_arena *arena, struct af_build_kept 
             closedir(opened);
         return arena->failed ? af_fail_memory(err)
                              : af_fail(err, ANYFLASH_E_NOT_FOUND,
-                                       "no home folder for the cache: set ANYFLASH_CACHE");
+                                       "no place for the cache: HOME is not set (set "
+                                       "ANYFLASH_CACHE to a folder)");
     }
     while (opened != NULL && count < KEPT_MAX && (entry = readdir(opened)) != NULL) {
         const char *path = af_path_join(arena, root, entry->d_name);

@@ -51,7 +51,7 @@ static enum anyflash_status read_values(const char *list, struct values *values,
         if (len == 0 || len >= WORD_BYTES)
             return fail_word("not a value", list, len, err);
         if (values->count == AF_MATRIX_VALUES_MAX)
-            return af_fail(err, ANYFLASH_E_LIMIT, "--matrix: more than %u values of one axis",
+            return af_fail(err, ANYFLASH_E_LIMIT, "--matrix: more than %u values for one key",
                            AF_MATRIX_VALUES_MAX);
         memcpy(values->words[values->count], list, len);
         values->words[values->count++][len] = '\0';
@@ -72,7 +72,7 @@ static enum anyflash_status read_axis(struct maker *maker, const char *word,
             return fail_word("given twice: separate values by commas", word, len, err);
         return read_values(word + len + 1, &maker->axes[i], err);
     }
-    return fail_word("not an axis: use torch=2.9,2.10 python=3.12 arch=80,90 and cuda=12.8",
+    return fail_word("not a known key: use torch=2.9,2.10 python=3.12 arch=80,90 and cuda=12.8",
                      word, strlen(word), err);
 }
 
@@ -344,8 +344,8 @@ static enum anyflash_status combine(struct maker *maker, struct anyflash_error *
     for (size_t i = 0; i < AXIS_COUNT; i++)
         total *= maker->axes[i].count > 0 ? maker->axes[i].count : 1;
     if (total > AF_MATRIX_JOBS_MAX)
-        return af_fail(err, ANYFLASH_E_LIMIT, "--matrix: %zu jobs, more than %u", total,
-                       AF_MATRIX_JOBS_MAX);
+        return af_fail(err, ANYFLASH_E_LIMIT, "--matrix: %zu jobs, but at most %u are allowed",
+                       total, AF_MATRIX_JOBS_MAX);
     maker->jobs = af_arena_array(maker->arena, total, sizeof *maker->jobs);
     maker->left_out = af_arena_array(maker->arena, total, sizeof *maker->left_out);
     for (size_t n = 0; n < total && !maker->arena->failed; n++) {

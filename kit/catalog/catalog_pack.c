@@ -113,8 +113,8 @@ enum anyflash_status af_catalog_pack(const struct af_catalog_wheel *wheels, size
         parts.columns.failed)
         status = af_fail_memory(err);
     else if (parts.texts.count > TEXTS_MAX)
-        status = af_fail(err, ANYFLASH_E_LIMIT, "the catalog has %zu distinct texts",
-                         parts.texts.count);
+        status = af_fail(err, ANYFLASH_E_LIMIT,
+                         "the catalog has too many distinct strings (%zu)", parts.texts.count);
     else
         join(&parts, count, packed);
     if (status == ANYFLASH_OK && packed->failed)
@@ -239,11 +239,12 @@ enum anyflash_status af_catalog_unpack(struct af_span bytes, struct af_arena *ar
     left.end = left.at + bytes.len;
     const unsigned char *head = take(&left, HEAD_BYTES);
     if (head == NULL || memcmp(head, MAGIC, 4) != 0)
-        return af_fail(err, ANYFLASH_E_DATA, "the packed catalog does not start as one");
+        return af_fail(err, ANYFLASH_E_DATA, "not a packed catalog: the header is wrong");
     size_t count = number_at(head + 4, 4);
     left.text_count = number_at(head + 8, 4);
     if (count > bytes.len || left.text_count > TEXTS_MAX || left.text_count == 0)
-        return af_fail(err, ANYFLASH_E_DATA, "the packed catalog counts more than it holds");
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "the packed catalog is truncated: its counts exceed its size");
     struct af_catalog_wheel *wheels = af_arena_array(arena, count, sizeof *wheels);
     left.texts = af_arena_array(arena, left.text_count, sizeof *left.texts);
     if (wheels == NULL || left.texts == NULL)
@@ -254,7 +255,7 @@ enum anyflash_status af_catalog_unpack(struct af_span bytes, struct af_arena *ar
     for (size_t i = 0; !left.failed && i < count; i++)
         left.failed = !is_complete(&wheels[i]);
     if (left.failed)
-        return af_fail(err, ANYFLASH_E_DATA, "the packed catalog contradicts itself");
+        return af_fail(err, ANYFLASH_E_DATA, "the packed catalog is inconsistent");
     *wheels_out = wheels;
     *count_out = count;
     *date_out = *left.texts[0] == '\0' ? NULL : left.texts[0];

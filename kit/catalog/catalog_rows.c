@@ -161,7 +161,7 @@ static bool get_text(struct reading *reading, const json_t *row, const char *fie
     if (value == NULL || json_is_null(value))
         return needed ? bad(reading, field, "is missing") : true;
     if (!json_is_string(value))
-        return bad(reading, field, "is no text");
+        return bad(reading, field, "is not text");
     if (!is_plain(json_string_value(value)))
         return bad(reading, field, "holds characters that cannot be shown");
     if (json_string_length(value) == 0)
@@ -288,7 +288,7 @@ static bool read_version(struct reading *reading, struct af_catalog_wheel *wheel
     size_t number;
     size_t len = strlen(wheel->version);
     if (!af_version_parse(wheel->version, len, &version) || version.local[0] != '\0')
-        return bad(reading, "version", "is no public version");
+        return bad(reading, "version", "is not a public version");
     if (!af_intern_add(&reading->versions, reading->arena, wheel->version, len, &number))
         return no_memory(reading);
     wheel->version_rank = (int32_t)number;
@@ -305,7 +305,7 @@ static bool check_handles(struct reading *reading, const struct af_catalog_wheel
     if (wheel->url != NULL && ((!af_starts_with(wheel->url, "https://") &&
                                 !af_starts_with(wheel->url, "http://127.0.0.1:")) ||
                                strpbrk(wheel->url, " \"'`$\\") != NULL))
-        return bad(reading, "url", "is no https address");
+        return bad(reading, "url", "is not an https URL");
     return true;
 }
 

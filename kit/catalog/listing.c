@@ -163,7 +163,7 @@ enum anyflash_status af_listing_read(struct af_span page, const char *name,
     enum anyflash_status status =
         af_json_parse(page, AF_LISTING_BYTES_MAX, name, &releases, err);
     if (status == ANYFLASH_OK && !json_is_array(releases))
-        status = no_listing(name, "it is no array", err);
+        status = no_listing(name, "it is not an array", err);
     for (size_t i = 0; status == ANYFLASH_OK && i < json_array_size(releases); i++)
         status = read_release(json_array_get(releases, i), name, source, rows, counts, err);
     json_decref(releases);

@@ -288,7 +288,8 @@ enum anyflash_status af_query_parse(const char *const *words, size_t word_count,
                                     struct anyflash_error *err)
 {
     if (word_count > AF_QUERY_WORDS_MAX)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "more than %d words", AF_QUERY_WORDS_MAX);
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "more than %d search words",
+                       AF_QUERY_WORDS_MAX);
     struct af_query_word *parsed = af_arena_array(arena, word_count, sizeof *parsed);
     for (size_t i = 0; parsed != NULL && i < word_count; i++) {
         struct input input = {words[i], arena, err};

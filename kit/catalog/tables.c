@@ -32,7 +32,7 @@ struct row {
 static void bad(struct row *row, const char *key)
 {
     if (!row->failed)
-        af_fail(row->err, ANYFLASH_E_INTERNAL, "embedded table '%s', row %zu: bad '%s'",
+        af_fail(row->err, ANYFLASH_E_INTERNAL, "embedded table '%s', row %zu: invalid '%s'",
                 row->table, row->number, key);
     row->failed = true;
 }

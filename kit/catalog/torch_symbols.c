@@ -65,7 +65,7 @@ static const unsigned char *masks(const struct af_catalog_torch_symbols *symbols
 
 static enum anyflash_status bad_table(struct anyflash_error *err)
 {
-    return af_fail(err, ANYFLASH_E_INTERNAL, "the embedded table of torch's symbols is bad");
+    return af_fail(err, ANYFLASH_E_INTERNAL, "the embedded table of torch symbols is corrupt");
 }
 
 static bool make_starts(struct af_catalog_torch_symbols *symbols)
@@ -336,7 +336,7 @@ static const char *refusal(const struct question *question, bool is_version,
 {
     char name[64];
     if (!is_version || question->version.release_count < 2)
-        return "that is no version of torch";
+        return "that is not a version of torch";
     af_version_format(&question->version, true, name, sizeof name);
     if (*question->variant != '\0' && strcmp(question->variant, "cpu") != 0 &&
         cuda_major(question->variant) < 0)

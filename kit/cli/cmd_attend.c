@@ -88,9 +88,8 @@ static enum anyflash_status open_input(struct af_cli *cli, const char *path,
     if (input->array.element == AF_NPY_RAW16)
         input->array.element = raw;
     if (input->array.element == AF_NPY_RAW16) {
-        cli->hint = "`--dtype bf16` says that they are bf16";
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "'%s' holds two bytes a number and does not say of which type",
+        cli->hint = "add `--dtype bf16` or `--dtype f16`";
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' holds 2-byte numbers of unknown type",
                        input->shown);
     }
     return align(input, err);
@@ -153,9 +152,8 @@ static enum anyflash_status disagree(struct af_cli *cli, const struct attend *at
                                      struct anyflash_error *err)
 {
     cli->hint = "--layout bhsd or bshd says how the dimensions are ordered (default: bshd)";
-    return af_fail(err, ANYFLASH_E_ARGUMENT, "%s and %s disagree in %s: %s and %s",
-                   role_names[a], role_names[b], what,
-                   describe(&cli->arena, &attend->inputs[a].array),
+    return af_fail(err, ANYFLASH_E_ARGUMENT, "%s and %s differ in %s: %s and %s", role_names[a],
+                   role_names[b], what, describe(&cli->arena, &attend->inputs[a].array),
                    describe(&cli->arena, &attend->inputs[b].array));
 }
 
@@ -216,8 +214,8 @@ static enum anyflash_status read_options(struct af_cli *cli, struct attend *atte
     if (layout != NULL && !attend->is_bhsd && !af_equal(layout, "bshd"))
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--layout takes bshd or bhsd");
     if (!af_option_given(&cli->options, AF_OPTION_OUTPUT)) {
-        cli->hint = "`-o o.npy`";
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "'attend' needs the file to write");
+        cli->hint = "add `-o FILE.npy`";
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'attend' needs an output file");
     }
     enum anyflash_status status = read_mask(cli, &attend->args, err);
     if (status == ANYFLASH_OK)

@@ -81,7 +81,7 @@ static enum anyflash_status read_archs(struct af_cli *cli, const struct af_machi
     cli->hint = "--arch 8.0 is for A100, 8.9 for RTX 3090 and 4090, 9.0 for H100, 10.0 and "
                 "12.0 for Blackwell";
     return af_fail(err, ANYFLASH_E_ARGUMENT,
-                   "no GPU that flash-attn supports was found: name the target with --arch");
+                   "no supported GPU was found: give the target with --arch");
 }
 
 /* --toolkit and --jobs. */
@@ -172,7 +172,7 @@ static enum anyflash_status check_output(const struct af_cli *cli, struct anyfla
         return ANYFLASH_OK;
     enum anyflash_status status = af_folder_make(folder, 0755, err);
     if (status == ANYFLASH_OK && access(folder, W_OK | X_OK) != 0)
-        return af_fail(err, ANYFLASH_E_IO, "cannot write to '%s' of --output: %s",
+        return af_fail(err, ANYFLASH_E_IO, "cannot write to '%s' (from --output): %s",
                        af_text_quote(shown, sizeof shown, folder, strlen(folder)),
                        strerror(errno));
     return status;
@@ -274,7 +274,7 @@ static enum anyflash_status refuse(struct af_cli *cli, struct af_build *build,
         return status;
     if (check.obstacle != NULL) {
         cli->hint = check.obstacle->fix;
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "a build cannot start: %s: %s",
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "cannot start the build: %s: %s",
                        check.obstacle->name,
                        af_cli_build_row_text(&cli->arena, check.obstacle));
     }
@@ -357,11 +357,12 @@ static enum anyflash_status check_matrix(struct af_cli *cli, const char *format,
     }
     const char *output = cli->options.values[AF_OPTION_OUTPUT];
     if (output != NULL && !af_text_is_utf8(output, strlen(output)))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "the --output of a matrix must be UTF-8");
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "with --matrix, the --output path must be valid UTF-8");
     if (!af_equal(format, "json") && !af_equal(format, "github") && !af_equal(format, "slurm"))
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--format takes json, github or slurm");
     if (af_option_given(&cli->options, AF_OPTION_JSON) && !af_equal(format, "json"))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--json and --format contradict each other");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--json cannot be used with --format");
     return ANYFLASH_OK;
 }
 
@@ -435,17 +436,17 @@ static enum anyflash_status check_words(const struct af_options *options,
         if (!af_option_given(options, ways[i]))
             continue;
         if (found != NULL)
-            return af_fail(err, ANYFLASH_E_ARGUMENT, "--%s and --%s exclude each other", found,
+            return af_fail(err, ANYFLASH_E_ARGUMENT, "--%s cannot be used with --%s", found,
                            name);
         found = name;
     }
     if (options->values[AF_OPTION_FORMAT] != NULL &&
         (found == NULL || af_option_given(options, AF_OPTION_CLEAN)))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--format is for --matrix and --check");
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "--format only works with --matrix or --check");
     if (options->words.count > 0 && !af_option_given(options, AF_OPTION_MATRIX))
-        return af_fail(
-            err, ANYFLASH_E_ARGUMENT,
-            "'build' takes options only: arguments such as torch=2.9 are for --matrix");
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "'build' takes no arguments: torch=2.9 and the like need --matrix");
     return ANYFLASH_OK;
 }
 

@@ -54,14 +54,15 @@ static enum anyflash_status check_words(struct af_cli *cli, const struct config 
     bool checks = af_option_given(options, AF_OPTION_CHECK);
     if (checks && (writes || af_option_given(options, AF_OPTION_DIFF)))
         return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "--check goes with neither --write nor --diff");
+                       "--check cannot be used with --write or --diff");
     if (checks && config->kind->make != af_config_uv)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--check reads uv.lock: it is for config uv");
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "--check works only with `config uv`, because it reads uv.lock");
     if (af_option_given(options, AF_OPTION_EXTRA) && config->kind->make != af_config_uv)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--extra is for config uv");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--extra works only with `config uv`");
     if (writes && config->kind->is_fragment)
         return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "config %s prints lines to paste: it does not write",
+                       "`config %s` only prints lines to paste: --write is not supported",
                        config->kind->name);
     return ANYFLASH_OK;
 }
@@ -80,7 +81,8 @@ static enum anyflash_status find_kind(struct af_cli *cli, struct config *config,
     if (names.failed)
         status = af_fail_memory(err);
     else if (config->kind == NULL)
-        status = af_fail(err, ANYFLASH_E_ARGUMENT, "config takes one word: %s", names.data);
+        status =
+            af_fail(err, ANYFLASH_E_ARGUMENT, "'config' takes one argument: %s", names.data);
     af_text_release(&names);
     if (status != ANYFLASH_OK)
         return status;

@@ -209,7 +209,7 @@ enum anyflash_status af_cmd_doctor(struct af_cli *cli, enum af_exit *exit_out,
     struct doctor doctor = {0};
     if (cli->options.machines.count > 1) {
         cli->hint = "`anyflash plan` decides for several machines at once";
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "'doctor' looks at one machine");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'doctor' takes only one --machine");
     }
     enum anyflash_status status = examine(cli, &doctor, err);
     if (status == ANYFLASH_OK) {

@@ -50,9 +50,9 @@ static enum anyflash_status write_answer(struct af_cli *cli,
     else
         write_table(cli, answer);
     if (answer->count == 0)
-        af_cli_remark(cli, "no wheel of the catalog matches all words");
+        af_cli_remark(cli, "no wheel in the catalog matches all of these words");
     else
-        af_cli_remark(cli, "-v shows the file names, -q only the addresses");
+        af_cli_remark(cli, "use -v for file names, -q for URLs only");
     remark_catalog(cli, answer->request->plan.catalog);
     return af_cli_finish(cli, err);
 }

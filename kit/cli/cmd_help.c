@@ -186,6 +186,6 @@ enum anyflash_status af_cmd_help(struct af_cli *cli, enum af_exit *exit_out,
         if (strcmp(words->items[0], af_command_rows[i].name) == 0)
             return af_options_help((enum af_command_id)i, &cli->out, err);
     cli->hint = "`anyflash help` lists the commands";
-    return af_fail(err, ANYFLASH_E_ARGUMENT, "no command is called '%s'",
+    return af_fail(err, ANYFLASH_E_ARGUMENT, "unknown command '%s'",
                    af_text_scrub(&cli->arena, words->items[0], 120));
 }

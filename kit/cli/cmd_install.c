@@ -30,23 +30,25 @@ static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_erro
     const struct af_options *options = &cli->options;
     const char *from = options->values[AF_OPTION_FROM];
     if (from != NULL && !af_file_is_folder(from))
-        return af_fail(err, ANYFLASH_E_NOT_FOUND, "--from: no folder '%s'",
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "--from: folder '%s' does not exist",
                        af_text_scrub(&cli->arena, from, 200));
     if (options->words.count > 1)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "'install' takes one wheel at a time");
     if (options->words.count > 0 && af_option_given(options, AF_OPTION_DOWNLOAD_ONLY) &&
         af_file_is_regular(options->words.items[0])) {
-        cli->hint = "take the file along: `anyflash install FILE` needs no network for it";
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "there is nothing to download: it is a file");
+        cli->hint = "copy the file to the other machine: `anyflash install FILE` needs no "
+                    "network for it";
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "nothing to download: WHEEL is already a local file");
     }
     if (options->words.count > 0 && af_option_given(options, AF_OPTION_PLAN))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "a wheel and --plan exclude each other");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "give either a wheel or --plan, not both");
     if (options->words.count == 0 && af_option_given(options, AF_OPTION_SHA256))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--sha256 is for a wheel that is named");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--sha256 needs a WHEEL argument");
     if (options->givens.count > 0 && !af_option_given(options, AF_OPTION_HERE)) {
         cli->hint = "--here starts from this machine and lets --given change facts";
         return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "'install' acts on this machine: --given alone describes another");
+                       "'install' works on this machine only: add --here to use --given");
     }
     return ANYFLASH_OK;
 }
@@ -150,7 +152,7 @@ static bool answered(struct install *install, bool is_preferred)
     install->done = (struct af_install_result){
         .answer = is_there ? AF_YES : AF_NO,
         .reason = is_there ? NULL : "the decision needs nothing to be installed",
-        .hint = is_there ? NULL : "`anyflash plan` says what to do"};
+        .hint = is_there ? NULL : "run `anyflash plan` to see what to do"};
     return true;
 }
 

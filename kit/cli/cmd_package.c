@@ -8,13 +8,12 @@
 static enum anyflash_status refuse(struct af_cli *cli, const char *name,
                                    struct anyflash_error *err)
 {
-    cli->hint = af_arena_format(&cli->arena,
-                                "`python -m anyflash %s` in an environment that has it "
-                                "(`pip install anyflash`)",
-                                name);
-    return af_fail(
-        err, ANYFLASH_E_UNSUPPORTED,
-        "'%s' is done by the Python package of anyflash, and this is the program alone", name);
+    cli->hint = af_arena_format(
+        &cli->arena, "install it with `pip install anyflash`, then run `python -m anyflash %s`",
+        name);
+    return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                   "'%s' needs anyflash's Python package; this is only the standalone program",
+                   name);
 }
 
 enum anyflash_status af_cmd_shim(struct af_cli *cli, enum af_exit *exit_out,

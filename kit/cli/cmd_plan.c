@@ -268,9 +268,9 @@ static enum anyflash_status check_words(const struct af_cli *cli, struct plan *p
     const struct af_options *options = &cli->options;
     bool lists_all = af_option_given(options, AF_OPTION_ALL);
     if (lists_all && af_option_given(options, AF_OPTION_WHEEL))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--all and --wheel exclude each other");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--all cannot be used with --wheel");
     if (!lists_all && af_option_given(options, AF_OPTION_LIMIT))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--limit is for a list: --all is missing");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--limit needs --all");
     return af_cli_limit(cli, &plan->limit, err);
 }
 

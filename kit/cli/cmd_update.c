@@ -169,7 +169,7 @@ enum anyflash_status af_cmd_update(struct af_cli *cli, enum af_exit *exit_out,
     if (af_option_given(&cli->options, AF_OPTION_UNDO)) {
         if (!af_option_given(&cli->options, AF_OPTION_CHECK))
             return undo(cli, exit_out, err);
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--check and --undo exclude each other");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--check cannot be used with --undo");
     }
     enum anyflash_status status = load_catalogs(cli, &catalogs, err);
     if (status == ANYFLASH_OK)

@@ -252,7 +252,9 @@ enum anyflash_status af_cli_config_settle(struct af_cli *cli, struct af_cli_conf
     if (how == AF_PIN_URL && strcmp(source, "url") != 0)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--source takes auto, path or url");
     if (source != NULL && !by_path)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--source is for uv: others take the address");
+        return af_fail(
+            err, ANYFLASH_E_ARGUMENT,
+            "--source works only with `config uv`: the other kinds always use the URL");
     for (size_t i = 0; i < job->lock->pin_count; i++) {
         const struct af_pin *pin = &job->lock->pins[i];
         const char *path = pin->wheel == NULL ? NULL : af_cli_config_wheel(cli, job, pin);

@@ -73,7 +73,7 @@ enum anyflash_status af_change_begin(struct af_change *change, struct af_cli *cl
     change->run.site = af_install_site(&change->machine, &cli->arena);
     if (change->run.site == NULL)
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
-                       "no folder for packages: no Python environment was found");
+                       "no Python environment was found: name one with --python");
     return ANYFLASH_OK;
 }
 

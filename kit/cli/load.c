@@ -75,11 +75,12 @@ static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_erro
     bool here = options->machines.count == 0 &&
                 (options->givens.count == 0 || af_option_given(options, AF_OPTION_HERE));
     if (af_option_given(options, AF_OPTION_HERE) && options->machines.count > 0)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--here and --machine exclude each other");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--here cannot be used with --machine");
     if (!here && af_option_given(options, AF_OPTION_PYTHON)) {
         cli->hint = "`--given python=3.12` states a version; --here starts from this machine";
-        return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "--python is about this machine, which is not asked about");
+        return af_fail(
+            err, ANYFLASH_E_ARGUMENT,
+            "--python applies to this machine only, but you asked about another one");
     }
     return ANYFLASH_OK;
 }
@@ -160,7 +161,7 @@ enum anyflash_status af_cli_limit(const struct af_cli *cli, size_t *limit_out,
     const char *text = cli->options.values[AF_OPTION_LIMIT];
     int64_t number = 0;
     if (text != NULL && !af_parse_i64(text, 1, INT32_MAX, &number))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--limit takes a number from 1");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--limit takes a number of at least 1");
     *limit_out = (size_t)number;
     return ANYFLASH_OK;
 }

@@ -194,7 +194,7 @@ static enum anyflash_status read_name(struct named *named, struct anyflash_error
     if (problem != AF_WHEEL_NAME_VALID ||
         !af_name_normalise((struct af_span){parts.package, strlen(parts.package)}, normal,
                            sizeof normal))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "'%s' is no wheel: its name %s",
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'%s' is not a wheel: its name %s",
                        af_text_quote(shown, sizeof shown, filename, strlen(filename)),
                        af_wheel_name_problem_text(problem));
     named->wheel.package = af_arena_text(&named->cli->arena, normal);
@@ -264,9 +264,9 @@ static enum anyflash_status check_version(struct named *named, struct af_span me
         !af_version_parse(said, strlen(said), &outside) ||
         af_version_compare_public(&inside, &outside) == 0)
         return ANYFLASH_OK;
-    named->cli->hint = "installers refuse such a file; rename it to what it is";
+    named->cli->hint = "installers reject such a file; rename it to match its metadata";
     return af_fail(err, ANYFLASH_E_DATA,
-                   "the wheel's metadata says version %s, its file name %s",
+                   "the wheel's versions differ: %s in its metadata, %s in its file name",
                    af_text_quote(shown, sizeof shown, version, strlen(version)), said);
 }
 
@@ -327,8 +327,8 @@ static enum anyflash_status read_address(struct named *named, struct anyflash_er
     if (status == ANYFLASH_OK)
         status = read_source(named, &source, err);
     else if (status == ANYFLASH_E_UNSUPPORTED) {
-        af_cli_remark(cli, "the server gives no parts of files: what else the wheel needs is "
-                           "not known before it is here");
+        af_cli_remark(cli, "the server does not support partial downloads: the wheel's "
+                           "dependencies are unknown until it is downloaded");
         status = ANYFLASH_OK;
     }
     af_http_close(http);

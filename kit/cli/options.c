@@ -79,8 +79,8 @@ static bool take_command(struct parse *parse, const char *word)
             return true;
         }
     }
-    parse->status = af_fail(parse->err, ANYFLASH_E_ARGUMENT, "no command is called '%s'",
-                            quoted(parse, word));
+    parse->status =
+        af_fail(parse->err, ANYFLASH_E_ARGUMENT, "unknown command '%s'", quoted(parse, word));
     const char *near = af_nearest(word, names, AF_COMMAND_COUNT);
     parse->hint = near != NULL
                       ? af_arena_format(parse->arena, "did you mean `anyflash %s`?", near)
@@ -149,7 +149,7 @@ static enum anyflash_status no_such_option(struct parse *parse, const char *word
     const char *near = af_nearest(typed, names, AF_OPTION_COUNT);
     parse->hint = near != NULL ? af_arena_format(parse->arena, "did you mean '--%s'?", near)
                                : "`anyflash help COMMAND` lists the options of a command";
-    return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "no option is called '--%s'",
+    return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "unknown option '--%s'",
                    quoted(parse, word));
 }
 
@@ -163,7 +163,7 @@ static enum anyflash_status explain_long(struct parse *parse, const char *word, 
         return no_such_option(parse, word, len);
     const struct af_option_row *option = &af_option_rows[id];
     if (count > 1)
-        return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "'--%s' may mean several options",
+        return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "'--%s' is ambiguous",
                        quoted(parse, word));
     if (option->argument == NULL && word[len] == '=')
         return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "option '--%s' takes no value",
@@ -184,7 +184,7 @@ static enum anyflash_status explain_letters(struct parse *parse, const char *let
             if (af_option_rows[id].letter == *at)
                 option = &af_option_rows[id];
         if (option == NULL)
-            return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "no option is called '-%s'",
+            return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "unknown option '-%s'",
                            quoted(parse, at));
         if (option->argument == NULL)
             continue;
@@ -215,7 +215,7 @@ static enum anyflash_status explain(struct parse *parse, int argc, char **argv)
     if (status == ANYFLASH_OK && at < argc)
         status = explain_word(parse, argv[at], at + 1 == argc);
     if (status == ANYFLASH_OK)
-        status = af_fail(parse->err, ANYFLASH_E_ARGUMENT, "the options cannot be read");
+        status = af_fail(parse->err, ANYFLASH_E_ARGUMENT, "cannot parse the options");
     return status;
 }
 
@@ -234,7 +234,7 @@ static enum anyflash_status check_command(struct parse *parse)
                        command->name, af_option_rows[id].name);
     }
     if (command->arguments[0] == '\0' && options->words.count > 0)
-        return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "'%s' takes no word, but '%s' is there",
+        return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "'%s' takes no arguments, but got '%s'",
                        command->name, quoted(parse, options->words.items[0]));
     return ANYFLASH_OK;
 }

@@ -88,7 +88,7 @@ enum anyflash_status af_gpu_image_unpack(struct af_source *file,
                  (image->packing == AF_GPU_LZ4 ? unpack_lz4(stored, stored_len, raw, len)
                                                : unpack_zstd(stored, stored_len, raw, len)));
     if (status == ANYFLASH_OK && !good)
-        status = af_fail(err, ANYFLASH_E_DATA, "'%s' has a GPU image that does not unpack",
+        status = af_fail(err, ANYFLASH_E_DATA, "'%s' has a GPU image that cannot be unpacked",
                          file->name);
     unsigned char *result = raw == NULL ? stored : raw;
     if (raw != NULL)
@@ -110,7 +110,7 @@ enum anyflash_status af_gpu_image_unpack(struct af_source *file,
 static enum anyflash_status not_a_cubin(const struct af_source *source,
                                         struct anyflash_error *err)
 {
-    return af_fail(err, ANYFLASH_E_DATA, "'%s' holds a GPU image that is no cubin",
+    return af_fail(err, ANYFLASH_E_DATA, "'%s' has a GPU image that is not a cubin",
                    source->name);
 }
 

@@ -73,7 +73,7 @@ static enum anyflash_status read_at(const struct af_elf *elf, uint64_t offset, v
     if (elf->source != NULL)
         return af_source_read(elf->source, offset, to, len, err);
     if (!af_elf_contains(elf->bytes, offset, len))
-        return af_fail(err, ANYFLASH_E_DATA, "an ELF file is cut short");
+        return af_fail(err, ANYFLASH_E_DATA, "an ELF file is truncated");
     memcpy(to, elf->bytes.data + offset, len);
     return ANYFLASH_OK;
 }

@@ -215,7 +215,7 @@ enum anyflash_status af_dynamic_read_start(struct af_arena *arena, struct af_spa
     }
     if (end == 0)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "the start of the file does not show its tables");
+                       "the beginning of the file does not contain its ELF tables");
     find_relocations(&dynamic, end);
     find_needed(&dynamic, name);
     enum anyflash_status status = af_elf_read_versions(arena, &dynamic, err);

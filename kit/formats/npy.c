@@ -204,7 +204,7 @@ static enum anyflash_status find_parts(struct af_span bytes, const char *name,
                                        struct anyflash_error *err)
 {
     if (!has_magic(bytes))
-        return af_fail(err, ANYFLASH_E_DATA, "'%s' is no .npy file", name);
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' is not a .npy file", name);
     const unsigned char *raw = (const unsigned char *)bytes.data;
     unsigned version = bytes.len > MAGIC_BYTES ? raw[MAGIC_BYTES] : 0;
     size_t length_bytes = version == 1 ? 2 : 4;
@@ -213,8 +213,8 @@ static enum anyflash_status find_parts(struct af_span bytes, const char *name,
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' has .npy version %u; 1 to 3 are read",
                        name, version);
     if (bytes.len < head_at)
-        return af_fail(err, ANYFLASH_E_DATA, "'%s' is cut short in its head (%zu bytes)", name,
-                       bytes.len);
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' is truncated inside its header (%zu bytes)",
+                       name, bytes.len);
     size_t len = 0;
     for (size_t i = 0; i < length_bytes; i++)
         len |= (size_t)raw[MAGIC_BYTES + 2 + i] << 8 * i;
@@ -223,8 +223,8 @@ static enum anyflash_status find_parts(struct af_span bytes, const char *name,
                        "'%s' has a head of %zu bytes; at most %u are read", name, len,
                        AF_NPY_HEAD_BYTES_MAX);
     if (len > bytes.len - head_at)
-        return af_fail(err, ANYFLASH_E_DATA, "'%s' is cut short in its head (%zu bytes)", name,
-                       bytes.len);
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' is truncated inside its header (%zu bytes)",
+                       name, bytes.len);
     *head_out = (struct af_span){bytes.data + head_at, len};
     *data_at_out = head_at + len;
     return ANYFLASH_OK;
@@ -240,8 +240,7 @@ enum anyflash_status af_npy_read(struct af_span bytes, const char *name,
         return status;
     struct scan scan = {.at = head.data, .end = head.data + head.len};
     if (!take_dictionary(&scan))
-        return af_fail(err, ANYFLASH_E_DATA, "the head of '%s' is not one that NumPy writes",
-                       name);
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' has an invalid .npy header", name);
     struct af_npy_array array = {.dim_count = scan.dim_count};
     status = element_of(scan.descr, name, &array.element, err);
     if (status != ANYFLASH_OK)
@@ -254,7 +253,7 @@ enum anyflash_status af_npy_read(struct af_span bytes, const char *name,
         return af_fail(err, ANYFLASH_E_DATA, "the shape of '%s' is too large", name);
     if (array.len > bytes.len - data_at)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "'%s' is cut short: its shape needs %zu bytes and %zu are there", name,
+                       "'%s' is truncated: its shape needs %zu bytes but it has %zu", name,
                        array.len, bytes.len - data_at);
     array.data = (const unsigned char *)bytes.data + data_at;
     *array_out = array;

@@ -169,7 +169,8 @@ enum anyflash_status af_binary_from_json(struct af_arena *arena, const json_t *j
 {
     struct kept kept = {arena, false};
     if (json_integer_value(json_object_get(json, "schema")) != AF_BINARY_SCHEMA)
-        return af_fail(err, ANYFLASH_E_DATA, "kept facts of a binary have another schema");
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "cached data about a binary has a different schema");
     struct af_binary binary = {
         .name = take_text(&kept, json_object_get(json, "name"), false),
         .machine = take_text(&kept, json_object_get(json, "machine"), true),
@@ -190,7 +191,7 @@ enum anyflash_status af_binary_from_json(struct af_arena *arena, const json_t *j
     if (arena->failed)
         return af_fail_memory(err);
     if (kept.bad)
-        return af_fail(err, ANYFLASH_E_DATA, "kept facts of a binary are damaged");
+        return af_fail(err, ANYFLASH_E_DATA, "cached data about a binary is corrupt");
     *out = binary;
     return ANYFLASH_OK;
 }
@@ -315,7 +316,7 @@ enum anyflash_status af_gpu_code_from_json(struct af_arena *arena, const json_t 
     if (arena->failed)
         return af_fail_memory(err);
     if (kept.bad || !agrees(&code))
-        return af_fail(err, ANYFLASH_E_DATA, "kept facts of GPU code are damaged");
+        return af_fail(err, ANYFLASH_E_DATA, "cached data about GPU code is corrupt");
     enum anyflash_status status = af_fatbin_sum_up(arena, &code, err);
     if (status == ANYFLASH_OK)
         *out = code;
@@ -428,7 +429,7 @@ enum anyflash_status af_flash_kernels_from_json(struct af_arena *arena, const js
     if (arena->failed)
         return af_fail_memory(err);
     if (kept.bad)
-        return af_fail(err, ANYFLASH_E_DATA, "kept facts of kernels are damaged");
+        return af_fail(err, ANYFLASH_E_DATA, "cached data about kernels is corrupt");
     *out = kernels;
     return ANYFLASH_OK;
 }

@@ -77,14 +77,14 @@ static struct af_toml_item *place_key(struct parser *parser, struct af_toml_item
         if (next == NULL)
             next = add_table(parser, table, parts[i], AF_TOML_DOTTED);
         else if (next->origin != AF_TOML_DOTTED)
-            af_toml_scan_fail(&parser->scan, "the key goes through what is there already");
+            af_toml_scan_fail(&parser->scan, "part of the key is already defined elsewhere");
         if (parser->scan.status != ANYFLASH_OK)
             return NULL;
         next->holder = holder;
         table = next;
     }
     if (af_toml_get(table, parts[count - 1]) != NULL) {
-        af_toml_scan_fail(&parser->scan, "the key is there already");
+        af_toml_scan_fail(&parser->scan, "duplicate key");
         return NULL;
     }
     struct af_toml_item *item = add_child(parser, table, parts[count - 1]);
@@ -176,7 +176,8 @@ static bool read_value(struct parser *parser, struct af_toml_item *item)
             af_toml_blank(&parser->scan);
             if (!take_close(parser, open)) {
                 if (!is_fresh && !has_comma)
-                    return af_toml_scan_fail(&parser->scan, "',' or the end is missing");
+                    return af_toml_scan_fail(&parser->scan,
+                                             "expected ',' or a closing bracket");
                 break;
             }
             open = open == item ? NULL : open->holder;
@@ -202,7 +203,7 @@ static struct af_toml_item *step(struct parser *parser, struct af_toml_item *tab
         return next->last;
     if (next->kind == AF_TOML_TABLE)
         return next;
-    af_toml_scan_fail(&parser->scan, "the header goes through a value");
+    af_toml_scan_fail(&parser->scan, "part of the table name is already defined as a value");
     return NULL;
 }
 
@@ -217,7 +218,7 @@ static struct af_toml_item *open_table(struct parser *parser, struct af_toml_ite
         table->origin = AF_TOML_HEADER;
         return table;
     }
-    af_toml_scan_fail(&parser->scan, "the table is there already");
+    af_toml_scan_fail(&parser->scan, "duplicate table");
     return NULL;
 }
 
@@ -232,7 +233,7 @@ static struct af_toml_item *add_element(struct parser *parser, struct af_toml_it
             return NULL;
         list->kind = AF_TOML_TABLES;
     } else if (list->kind != AF_TOML_TABLES) {
-        af_toml_scan_fail(&parser->scan, "the key is there already");
+        af_toml_scan_fail(&parser->scan, "duplicate key");
         return NULL;
     }
     return add_table(parser, list, NULL, AF_TOML_HEADER);
@@ -289,7 +290,7 @@ enum anyflash_status af_toml_parse(struct af_toml *toml_out, struct af_arena *ar
         return af_fail(err, ANYFLASH_E_LIMIT, "%s: larger than %u MiB", name,
                        AF_TOML_BYTES_MAX >> 20);
     if (!af_text_is_utf8(text.data, text.len))
-        return af_fail(err, ANYFLASH_E_DATA, "%s: no UTF-8 text", name);
+        return af_fail(err, ANYFLASH_E_DATA, "%s: not valid UTF-8", name);
     char *copy = af_arena_text_n(arena, text.len > 0 ? text.data : "", text.len);
     struct parser parser = {.scan = {arena, name, copy, text.len, 0, err, ANYFLASH_OK}};
     parser.root = af_arena_alloc(arena, sizeof *parser.root);

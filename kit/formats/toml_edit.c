@@ -50,7 +50,8 @@ static enum anyflash_status apply(struct af_toml *toml, const struct splice *spl
                    : af_toml_parse(&made, toml->arena, text, toml->name, err);
     af_text_release(&out);
     if (status == ANYFLASH_E_DATA)
-        return af_fail(err, ANYFLASH_E_INTERNAL, "%s: an edit would have broken it",
+        return af_fail(err, ANYFLASH_E_INTERNAL,
+                       "%s: not changed, because the edit would have made it invalid",
                        toml->name);
     if (status == ANYFLASH_OK)
         *toml = made;
@@ -166,8 +167,9 @@ static enum anyflash_status taken(const struct af_toml *toml, struct af_toml_pat
     const char *text = dotted(toml->arena, path.keys, path.count);
     if (text == NULL)
         return af_fail_memory(err);
-    return af_fail(err, ANYFLASH_E_DATA, "%s: '%s' has another form than is understood here",
-                   toml->name, af_text_quote(name, sizeof name, text, strlen(text)));
+    return af_fail(err, ANYFLASH_E_DATA,
+                   "%s: '%s' is written in a form that anyflash cannot edit", toml->name,
+                   af_text_quote(name, sizeof name, text, strlen(text)));
 }
 
 /* A line end if the text's last line lacks one, to put before appended text. */
@@ -347,7 +349,7 @@ enum anyflash_status af_toml_replace(struct af_toml *toml, const struct af_toml_
                                      const char *value, struct anyflash_error *err)
 {
     if (item->kind == AF_TOML_TABLE || item->kind == AF_TOML_TABLES)
-        return af_fail(err, ANYFLASH_E_DATA, "%s: '%s' is a table", toml->name,
+        return af_fail(err, ANYFLASH_E_DATA, "%s: '%s' is a table, not a value", toml->name,
                        item->key == NULL ? "" : item->key);
     return splice(toml, item->start, item->end, value, err);
 }

@@ -88,7 +88,7 @@ bool af_toml_line_end(struct af_toml_scan *scan)
     take_comment(scan);
     if (scan->at == scan->len || take_newline(scan))
         return true;
-    return af_toml_scan_fail(scan, "the line should end here");
+    return af_toml_scan_fail(scan, "expected the end of the line");
 }
 
 /* Appends a code point as UTF-8 to *to. */
@@ -124,7 +124,7 @@ static bool take_hex(struct af_toml_scan *scan, int digits, char **to)
         code = code << 4 | (uint32_t)(isdigit(byte) ? byte - '0' : tolower(byte) - 'a' + 10);
     }
     if (code == 0 || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000))
-        return af_toml_scan_fail(scan, "this escape is no character that can stand here");
+        return af_toml_scan_fail(scan, "this escape is not an allowed character");
     put_code(to, code);
     return true;
 }
@@ -134,7 +134,7 @@ static bool take_line_join(struct af_toml_scan *scan)
 {
     af_toml_space(scan);
     if (!take_newline(scan))
-        return af_toml_scan_fail(scan, "no such escape");
+        return af_toml_scan_fail(scan, "unknown escape sequence");
     do
         af_toml_space(scan);
     while (take_newline(scan));
@@ -157,7 +157,7 @@ static bool take_escape(struct af_toml_scan *scan, bool is_long, char **to)
         return take_line_join(scan);
     int digits = letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0;
     if (digits == 0)
-        return af_toml_scan_fail(scan, "no such escape");
+        return af_toml_scan_fail(scan, "unknown escape sequence");
     scan->at++;
     return take_hex(scan, digits, to);
 }
@@ -195,7 +195,7 @@ static bool take_long(struct af_toml_scan *scan, char quote, char **to)
             *(*to)++ = byte;
         }
     }
-    return af_toml_scan_fail(scan, "the string does not end");
+    return af_toml_scan_fail(scan, "unterminated string");
 }
 
 static bool take_short(struct af_toml_scan *scan, char quote, char **to)
@@ -204,7 +204,7 @@ static bool take_short(struct af_toml_scan *scan, char quote, char **to)
     while (scan->at < scan->len) {
         char byte = scan->data[scan->at];
         if (is_control(byte))
-            return af_toml_scan_fail(scan, "the string does not end on its line");
+            return af_toml_scan_fail(scan, "the string must end on its line");
         scan->at++;
         if (byte == quote)
             return true;
@@ -215,7 +215,7 @@ static bool take_short(struct af_toml_scan *scan, char quote, char **to)
             *(*to)++ = byte;
         }
     }
-    return af_toml_scan_fail(scan, "the string does not end");
+    return af_toml_scan_fail(scan, "unterminated string");
 }
 
 /* Upper bound on the bytes of the string here, including quotes and escapes. */
@@ -262,7 +262,7 @@ static bool take_key_part(struct af_toml_scan *scan, const char **part_out)
     char first = af_toml_peek(scan);
     if (first == '"' || first == '\'') {
         if (peek_at(scan, 1) == first && peek_at(scan, 2) == first)
-            return af_toml_scan_fail(scan, "a key cannot be a string of several lines");
+            return af_toml_scan_fail(scan, "a key cannot be a multi-line string");
         return af_toml_string(scan, part_out);
     }
     size_t start = scan->at;
@@ -421,7 +421,7 @@ bool af_toml_scalar(struct af_toml_scan *scan, enum af_toml_kind *kind_out)
     else if (len > sign && is_number(text + sign, len - sign, is_signed, &is_floating))
         *kind_out = is_floating ? AF_TOML_FLOAT : AF_TOML_INTEGER;
     else
-        return af_toml_scan_fail(scan, len == 0 ? "a value is missing" : "this is no value");
+        return af_toml_scan_fail(scan, len == 0 ? "a value is missing" : "not a valid value");
     scan->at += len;
     return true;
 }

@@ -202,7 +202,7 @@ const char *af_wheel_name_problem_text(enum af_wheel_name_problem problem)
     case AF_WHEEL_NAME_VERSION:
         return "has no PEP 440 version";
     }
-    return "is no wheel name";
+    return "is not a wheel name";
 }
 
 #define LOCAL_BYTES 128

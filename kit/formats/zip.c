@@ -54,15 +54,16 @@ static const unsigned char *scan(const unsigned char *tail, size_t len, bool *am
 static enum anyflash_status no_archive(struct af_source *source, struct anyflash_error *err)
 {
     return af_fail(err, ANYFLASH_E_DATA,
-                   "'%s' is no zip archive or is cut short: it does not end as one",
+                   "'%s' is truncated or not a zip archive: it has no end record",
                    source->name);
 }
 
 static enum anyflash_status ambiguous(struct af_source *source, struct anyflash_error *err)
 {
-    return af_fail(err, ANYFLASH_E_DATA,
-                   "'%s' has more than one end, so that programs see different archives in it",
-                   source->name);
+    return af_fail(
+        err, ANYFLASH_E_DATA,
+        "'%s' has more than one end record, so programs may read different archives from it",
+        source->name);
 }
 
 /* Searches as far back as the longest possible comment. */
@@ -156,13 +157,13 @@ static enum anyflash_status check_end(struct af_source *source, const struct arc
 {
     if (end->directory_bytes > at || end->directory_at != at - end->directory_bytes)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "'%s' is cut short or has bytes that belong to no archive: its "
-                       "directory is not where its end says",
+                       "'%s' is truncated or has extra bytes: its directory is not where the "
+                       "end record says",
                        source->name);
     if (end->member_count > end->directory_bytes / ENTRY_BYTES)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "'%s' counts %llu members in a directory of %llu bytes", source->name,
-                       (unsigned long long)end->member_count,
+                       "'%s' claims %llu members in a directory of only %llu bytes",
+                       source->name, (unsigned long long)end->member_count,
                        (unsigned long long)end->directory_bytes);
     if (end->member_count > AF_ZIP_MEMBERS_MAX ||
         end->directory_bytes > AF_ZIP_DIRECTORY_BYTES_MAX)
@@ -184,7 +185,7 @@ static enum anyflash_status find_end(struct af_source *source, struct archive_en
     if (status != ANYFLASH_OK)
         return status;
     if (af_le32(record + 4) != 0 || af_le16(record + 8) != af_le16(record + 10))
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' is one of several disks",
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' is part of a multi-disk archive",
                        source->name);
     struct archive_end end = {.member_count = af_le16(record + 10),
                               .directory_bytes = af_le32(record + 12),
@@ -297,7 +298,7 @@ static enum anyflash_status check_names(struct af_zip_member **sorted, size_t co
     for (size_t i = 0; i < count; i++)
         if (file_above(sorted, count, sorted[i]->name) != NULL)
             return af_fail(err, ANYFLASH_E_DATA,
-                           "'%s' has a file where '%s' needs a folder of that name", name,
+                           "'%s' has a file that would have to be a folder for '%s'", name,
                            sorted[i]->name);
     return ANYFLASH_OK;
 }
@@ -354,7 +355,7 @@ struct listing {
 
 static enum anyflash_status damaged(const struct listing *listing)
 {
-    return af_fail(listing->err, ANYFLASH_E_DATA, "'%s': its directory is damaged",
+    return af_fail(listing->err, ANYFLASH_E_DATA, "'%s': its directory is corrupt",
                    listing->source->name);
 }
 

@@ -112,7 +112,7 @@ static enum anyflash_status add_files(struct search *search, const char *site,
                                                         &files, &count, &odd, search->err);
     if (status == ANYFLASH_OK && strict && odd != NULL)
         status = af_fail(search->err, ANYFLASH_E_DATA,
-                         "RECORD of '%s' names '%s', which is outside the environment",
+                         "the RECORD of '%s' lists '%s', which is outside the environment",
                          distribution->folder, odd);
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
         add(paths, files[i]);
@@ -129,10 +129,10 @@ static enum anyflash_status add_old(struct search *search,
     const char *installer =
         af_distribution_text(search->arena, search->site, distribution, "INSTALLER");
     if (distribution->egg)
-        return af_fail(search->err, ANYFLASH_E_UNSUPPORTED,
-                       "'%s' was installed by setup.py, which keeps no list of its files: "
-                       "uninstall %s first",
-                       distribution->folder, distribution->name);
+        return af_fail(
+            search->err, ANYFLASH_E_UNSUPPORTED,
+            "'%s' was installed by setup.py, which records no file list: remove %s first",
+            distribution->folder, distribution->name);
     if (af_equal(installer, "conda"))
         return af_fail(search->err, ANYFLASH_E_UNSUPPORTED,
                        "%s was installed by conda: remove it with conda first",
@@ -170,7 +170,7 @@ static enum anyflash_status read_fresh(struct search *search)
     enum anyflash_status status =
         af_distributions_list(search->arena, search->fresh, &list, &count, search->err);
     if (status == ANYFLASH_OK && count == 0)
-        status = af_fail(search->err, ANYFLASH_E_DATA, "nothing was unpacked");
+        status = af_fail(search->err, ANYFLASH_E_DATA, "the installer unpacked nothing");
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
         status = add_files(search, search->fresh, &list[i], true, &search->wanted);
     if (status == ANYFLASH_OK)
@@ -198,7 +198,7 @@ static void add_entry(struct search *search, const char *path, bool has_old, boo
 {
     if (has_old && !has_within(&search->old, path))
         af_progress_message(search->progress,
-                            "'%s' is in the way and belongs to no package: it is moved aside",
+                            "'%s' is in the way and belongs to no package: moving it aside",
                             path);
     if (has_old || has_new)
         search->entries[search->count++] = (struct af_entry){path, has_old, has_new};

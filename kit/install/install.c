@@ -316,9 +316,9 @@ static enum anyflash_status try_one(struct job *job, const struct af_step *step,
         if (af_text_trim(one).len > 0)
             line = af_text_trim(one);
     af_text_quote(shown, sizeof shown, line.data == NULL ? "" : line.data, line.len);
-    refuse(job, af_arena_format(job->run->arena, "it does not load: %s", shown),
+    refuse(job, af_arena_format(job->run->arena, "the wheel does not load here: %s", shown),
            "`anyflash inspect` shows what is missing");
-    return af_fail(err, ANYFLASH_E_UNSUPPORTED, "it does not load: %s", shown);
+    return af_fail(err, ANYFLASH_E_UNSUPPORTED, "the wheel does not load here: %s", shown);
 }
 
 /* Checks that the new files work, now that they are in place. */
@@ -352,7 +352,7 @@ static enum anyflash_status change(struct job *job, struct anyflash_error *err)
     struct anyflash_error later;
     enum anyflash_status ended = af_operation_end(job->run->state, operation, &later);
     if (ended != ANYFLASH_OK)
-        af_progress_message(&job->run->progress, "the next run will clean up: %s",
+        af_progress_message(&job->run->progress, "the next run will finish the cleanup: %s",
                             later.message);
     return status;
 }
@@ -372,12 +372,13 @@ static enum anyflash_status verify(const struct job *job, struct af_install_resu
                                             .module = plan->steps[i].module};
         if (options.module == NULL)
             continue;
-        af_progress_message(&run->progress, "verify: call it and compare with a known answer");
+        af_progress_message(&run->progress,
+                            "verify: running it and comparing with a known result");
         return af_verify_calls(&options, run->arena, &done->verified, err);
     }
     if (proved->loadable_count == 0)
         return ANYFLASH_OK;
-    af_progress_message(&run->progress, "verify: load its extensions");
+    af_progress_message(&run->progress, "verify: loading its extensions");
     return af_verify_extensions(plan->python, proved->loadable, proved->loadable_count,
                                 run->arena, &done->verified, err);
 }

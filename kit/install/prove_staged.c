@@ -57,7 +57,7 @@ static void tell(struct proving *proving, const char *path, bool is_bundled,
     else if (is_bundled)
         return;
     else if (proof->loads == AF_YES)
-        af_progress_message(progress, "proved: '%s' loads here%s%s", path,
+        af_progress_message(progress, "checked: '%s' loads here%s%s", path,
                             proof->built_for == NULL ? "" : "; built for ",
                             proof->built_for == NULL ? "" : proof->built_for);
     else

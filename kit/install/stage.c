@@ -245,7 +245,7 @@ static enum anyflash_status run(struct af_stage *stage, struct words *words,
     if (status != ANYFLASH_OK)
         return status;
     if (result_out->exit_code == 127)
-        return af_fail(err, ANYFLASH_E_NOT_FOUND, "'%s' cannot be started", words->items[0]);
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "cannot start '%s'", words->items[0]);
     if (result_out->exit_code == 0)
         return ANYFLASH_OK;
     tell(stage, result_out->errors);
@@ -417,7 +417,8 @@ enum anyflash_status af_stage_locate(struct af_stage *stage, const char *require
     if (!read_location(arena, stage->uv, result.output.data, &wheel))
         return arena->failed ? af_fail_memory(err)
                              : af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                                       "'%s' has no wheel for every platform: get it by hand",
+                                       "'%s' has no platform-independent wheel: download the "
+                                       "package yourself",
                                        requirement);
     *wheel_out = wheel;
     return ANYFLASH_OK;
@@ -478,12 +479,12 @@ static enum anyflash_status check_one(struct af_stage *stage,
         return af_fail(err, ANYFLASH_E_DATA, "'%s' has no RECORD", distribution->folder);
     if (status == ANYFLASH_OK && result.fault_count > 0)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "what was unpacked is not what RECORD of '%s' says: '%s': %s",
+                       "the unpacked files do not match the RECORD of '%s': '%s': %s",
                        distribution->folder, result.faults[0].path,
                        af_record_fault_text(result.faults[0].kind));
     if (status == ANYFLASH_OK && !result.has_installer)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "'%s' has no INSTALLER: it was not unpacked completely",
+                       "'%s' has no INSTALLER file: it was not unpacked completely",
                        distribution->folder);
     return status;
 }

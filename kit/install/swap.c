@@ -94,8 +94,8 @@ static enum anyflash_status move(const char *from, const char *to, struct anyfla
     if (rename(from, to) != 0) {
         if (errno == EXDEV)
             return af_fail(err, ANYFLASH_E_IO,
-                           "'%s' and '%s' lie on different file systems: nothing can be "
-                           "replaced in one move",
+                           "'%s' and '%s' are on different file systems, so files cannot be "
+                           "replaced atomically",
                            from, to);
         return fail_entry("move", from, err);
     }

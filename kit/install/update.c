@@ -133,8 +133,9 @@ static enum anyflash_status read_sources(const struct af_span *given, struct sou
     sources->pages_max = json_integer_value(json_object_get(sources->json, "pages_max"));
     if (sources->listing == NULL || sources->files == NULL || sources->count < 1 ||
         sources->pages_max < 1 || !json_is_array(json_object_get(sources->json, "sources")))
-        return af_fail(err, ANYFLASH_E_DATA,
-                       "the list of sources lacks listing, files, count, pages_max or sources");
+        return af_fail(
+            err, ANYFLASH_E_DATA,
+            "the list of sources needs listing, files, count, pages_max and sources");
     return ANYFLASH_OK;
 }
 
@@ -261,7 +262,9 @@ static enum anyflash_status compare(const struct updating *updating,
     result->listed = listed->count;
     result->added = listed->count + result->gone - result->known;
     if (result->known >= GONE_MIN && counted > result->known / GONE_PART)
-        return af_fail(err, ANYFLASH_E_DATA, "its listing lacks %zu of %zu known wheels",
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "%zu of %zu known wheels are missing from the release page: the old "
+                       "entries are kept",
                        counted, result->known);
     return ANYFLASH_OK;
 }
@@ -371,7 +374,8 @@ static enum anyflash_status read_source(struct updating *updating, const json_t 
     const char *name = json_string_value(json_object_get(row, "source"));
     const char *kind = json_string_value(json_object_get(row, "kind"));
     if (name == NULL || kind == NULL)
-        return af_fail(err, ANYFLASH_E_DATA, "a source of the list has no source or no kind");
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "an entry in the list of sources lacks source or kind");
     *source =
         (struct af_listing_source){.source = af_text_scrub(updating->arena, name, 200),
                                    .kind = kind,
@@ -407,7 +411,7 @@ static enum anyflash_status fail_first(const struct updating *updating,
                                        struct anyflash_error *err)
 {
     if (updating->first_status == ANYFLASH_OK)
-        return af_fail(err, ANYFLASH_E_DATA, "the list of sources names none");
+        return af_fail(err, ANYFLASH_E_DATA, "the list of sources is empty");
     return af_fail(err, updating->first_status, "%s", updating->first_problem.message);
 }
 

@@ -222,7 +222,7 @@ static struct answer ask(struct verify *verify, const char *mode, const char *de
     return answer;
 }
 
-/* Why a child did not finish: "import of flash_attn: ended by signal 11"; or NULL. */
+/* Why a child did not finish: "import of flash_attn: killed by signal 11"; NULL if it did. */
 static const char *broke_off(const struct verify *verify, const struct answer *answer)
 {
     if (json_is_true(json_object_get(answer->said, "done")))

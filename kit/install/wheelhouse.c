@@ -75,8 +75,8 @@ static enum anyflash_status check_pages(struct maker *maker, const char *folder,
         if (path != NULL && !af_file_is_absent(path) &&
             !is_ours(maker->arena, path, pages[i][1]) && !maker->arena->failed)
             return af_fail(err, ANYFLASH_E_IO,
-                           "'%s' was not written by `anyflash wheelhouse` and is not "
-                           "replaced: choose another --output",
+                           "'%s' was not written by `anyflash wheelhouse` and will not be "
+                           "overwritten: choose another --output",
                            af_text_quote(shown, sizeof shown, path, strlen(path)));
     }
     return maker->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;

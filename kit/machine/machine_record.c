@@ -341,7 +341,7 @@ static enum anyflash_status read_rows(struct reading *reading, const json_t *jso
 {
     size_t count = json_array_size(json);
     if (count > AF_MACHINE_ROWS_MAX)
-        return af_fail(reading->err, ANYFLASH_E_LIMIT, "'%s' %s: more than %u rows",
+        return af_fail(reading->err, ANYFLASH_E_LIMIT, "'%s' %s: more than %u entries",
                        reading->name, reading->where, AF_MACHINE_ROWS_MAX);
     for (size_t i = 0; i < count; i++) {
         char place[80];

@@ -294,7 +294,8 @@ static enum anyflash_status take_named(const struct af_probe *probe, const char 
     af_text_quote(shown, sizeof shown, wanted, strlen(wanted));
     const char *program = named_program(probe, wanted);
     if (program == NULL)
-        return af_fail(err, ANYFLASH_E_NOT_FOUND, "no Python interpreter '%s' is there", shown);
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "Python interpreter '%s' does not exist",
+                       shown);
     if (af_file_is_folder(program))
         take_prefix(probe, program, "--python", environment);
     else
@@ -304,8 +305,8 @@ static enum anyflash_status take_named(const struct af_probe *probe, const char 
     if (environment->executable == NULL || !af_file_is_executable(environment->executable)) {
         const char *tried = environment->executable == NULL ? wanted : environment->executable;
         af_text_quote(shown, sizeof shown, tried, strlen(tried));
-        return af_fail(err, ANYFLASH_E_NOT_FOUND,
-                       "'%s' is no Python interpreter that can be run", shown);
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "'%s' is not a runnable Python interpreter",
+                       shown);
     }
     return ANYFLASH_OK;
 }

@@ -299,7 +299,8 @@ static void abi_by_sysconfig(const struct af_probe *probe,
     struct af_span text;
     const char *path = files->sysconfig;
     if (path == NULL)
-        af_fail(&err, ANYFLASH_E_NOT_FOUND, "no _sysconfigdata_%s_linux_* in '%s'",
+        af_fail(&err, ANYFLASH_E_NOT_FOUND,
+                "cannot read Python's build settings: no _sysconfigdata_%s_linux_* in '%s'",
                 files->flags, files->stdlib);
     if (path == NULL ||
         af_file_read(probe->arena, path, SYSCONFIG_BYTES_MAX, &text, &err) != ANYFLASH_OK) {

@@ -21,7 +21,8 @@ static const char *machine_of(const struct af_probe *probe, const char *program,
     const char *name = af_elf_machine_name(&elf.dynamic.elf);
     af_probe_elf_close(&elf);
     if (name == NULL)
-        af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' is for another kind of machine", program);
+        af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' was built for another architecture",
+                program);
     return name;
 }
 

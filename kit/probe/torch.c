@@ -105,7 +105,7 @@ static void read_version_py(const struct af_probe *probe, const char *folder)
         return;
     if (af_file_read(probe->arena, path, VERSION_PY_BYTES_MAX, &text, &err) == ANYFLASH_OK &&
         memchr(text.data, '\0', text.len) != NULL)
-        af_fail(&err, ANYFLASH_E_DATA, "'%s' is not text", path);
+        af_fail(&err, ANYFLASH_E_DATA, "'%s' is not a text file", path);
     for (size_t i = 0; i < AF_COUNT(wanted); i++) {
         if (err.status != ANYFLASH_OK)
             af_fact_unknown(probe->arena, wanted[i].fact, "%s", err.message);

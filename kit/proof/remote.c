@@ -75,7 +75,7 @@ static enum anyflash_status check_answer(void *context, const struct af_http_ans
         return ANYFLASH_OK;
     if (!fetch->whole && answer->range_total < 0)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "'%s': the server does not say how large the file is", remote->name);
+                       "'%s': the server did not send the file's size", remote->name);
     if (first->status == 0) {
         remote->first = *answer;
         return ANYFLASH_OK;
@@ -159,7 +159,7 @@ static enum anyflash_status try_fetch(struct fetch *fetch, bool directly, bool *
     uint64_t left = status == ANYFLASH_OK ? there - fetch->block * BLOCK : 0;
     if (status == ANYFLASH_OK && fetch->got != (left < fetch->want ? left : fetch->want))
         status = af_fail(err, ANYFLASH_E_DATA,
-                         "'%s': the server sent %llu bytes of a part of %llu", remote->name,
+                         "'%s': the server sent %llu of %llu requested bytes", remote->name,
                          (unsigned long long)fetch->got, (unsigned long long)fetch->want);
     return status;
 }
@@ -304,7 +304,7 @@ enum anyflash_status af_remote_open(struct af_http *http, const char *url,
     enum anyflash_status status =
         strlen(url) < sizeof remote->url
             ? read_first(&source, err)
-            : af_fail(err, ANYFLASH_E_LIMIT, "the address '%s' is too long", remote->name);
+            : af_fail(err, ANYFLASH_E_LIMIT, "the URL '%s' is too long", remote->name);
     if (status != ANYFLASH_OK) {
         af_source_close(&source);
         return status;

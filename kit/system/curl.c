@@ -59,11 +59,10 @@ enum anyflash_status af_curl_open(struct af_curl *curl_out, struct anyflash_erro
                        af_text_quote(shown, sizeof shown, given, strlen(given)));
     if (library == NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "the network needs libcurl, and neither libcurl.so.4 nor "
-                       "libcurl-gnutls.so.4 is installed");
+                       "anyflash needs libcurl for downloads: install libcurl.so.4 or "
+                       "libcurl-gnutls.so.4");
     if (!find_all(library, &curl) || curl.global_init(GLOBAL_ALL) != AF_CURL_OK)
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "the libcurl that was found cannot be used");
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "the installed libcurl is unusable");
     *curl_out = curl;
     return ANYFLASH_OK;
 }

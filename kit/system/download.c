@@ -209,7 +209,7 @@ static enum anyflash_status part_check_disk_space(const struct part *part, uint6
     if (disk.f_blocks == 0 || free_bytes > more_bytes + DISK_SPARE_BYTES)
         return ANYFLASH_OK;
     return af_fail(err, ANYFLASH_E_IO,
-                   "the disk is full: '%s' needs %llu MB more, and %llu MB are free",
+                   "not enough disk space: '%s' needs %llu MB more, but only %llu MB are free",
                    part->shown, (unsigned long long)(more_bytes / 1000000 + 1),
                    (unsigned long long)(free_bytes / 1000000));
 }
@@ -318,7 +318,8 @@ static enum anyflash_status take_head(void *context, const struct af_http_answer
     if (answer->status == 206) {
         transfer->restart = !goes_on(part, answer);
         return transfer->restart
-                   ? af_fail(err, ANYFLASH_E_DATA, "'%s' has changed", transfer->shown)
+                   ? af_fail(err, ANYFLASH_E_DATA, "'%s' has changed on the server",
+                             transfer->shown)
                    : part_check_disk_space(
                          part, (uint64_t)part->identity.total_bytes - part->len, err);
     }
@@ -443,10 +444,10 @@ static enum anyflash_status check_content(struct transfer *transfer, struct anyf
     ssize_t len = pread(part->fd, start, sizeof start, 0);
     enum anyflash_status status = check_size(transfer, (int64_t)part->len, err);
     if (status == ANYFLASH_OK && download->wheel)
-        status = len >= 4
-                     ? refuse_start(transfer, (struct af_span){start, (size_t)len}, err)
-                     : af_fail(err, ANYFLASH_E_DATA, "'%s' has %zd bytes and is not a wheel",
-                               transfer->shown, len);
+        status = len >= 4 ? refuse_start(transfer, (struct af_span){start, (size_t)len}, err)
+                          : af_fail(err, ANYFLASH_E_DATA,
+                                    "'%s' has only %zd bytes and cannot be a wheel",
+                                    transfer->shown, len);
     if (status != ANYFLASH_OK)
         return status;
     lseek(part->fd, 0, SEEK_SET);
@@ -454,8 +455,7 @@ static enum anyflash_status check_content(struct transfer *transfer, struct anyf
                                &transfer->result->size_bytes, err);
     if (status == ANYFLASH_OK && download->sha256 != NULL &&
         !af_sha256_equal(download->sha256, transfer->result->sha256))
-        status = af_fail(err, ANYFLASH_E_DATA,
-                         "'%s' is not the file that was expected: its sha256 is %s, not %s",
+        status = af_fail(err, ANYFLASH_E_DATA, "'%s' has the wrong SHA-256: %s, expected %s",
                          transfer->shown, transfer->result->sha256, download->sha256);
     return status;
 }

@@ -104,7 +104,7 @@ static size_t take_head(char *bytes, size_t size, size_t count, void *context)
     exchange->head_bytes += len;
     if (exchange->head_bytes > HEAD_BYTES_MAX) {
         exchange->status = af_fail(exchange->err, ANYFLASH_E_LIMIT,
-                                   "'%s': the response headers do not end", exchange->shown);
+                                   "'%s': the response headers are too long", exchange->shown);
         return 0;
     }
     af_http_answer_line(answer, bytes, len);
@@ -269,7 +269,7 @@ static enum anyflash_status follow(struct af_http *http, struct exchange *exchan
     const char *next = NULL;
     http->curl.easy_getinfo(http->handle, AF_CURL_INFO_REDIRECT_URL, &next);
     if (next == NULL || !af_url_is_http(next))
-        return af_fail(err, ANYFLASH_E_IO, "'%s' redirects without an address (HTTP %d)",
+        return af_fail(err, ANYFLASH_E_IO, "'%s' redirects without a target URL (HTTP %d)",
                        exchange->shown, answer->status);
     if (af_url_is_secure(answer->url) && !af_url_is_secure(next))
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
@@ -316,7 +316,7 @@ enum anyflash_status af_http_get(struct af_http *http, const struct af_http_requ
     enum anyflash_status status = af_url_check(request->url, http->options.allow_http, err);
     if (status == ANYFLASH_OK && http->options.offline)
         status =
-            af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' was not requested: --offline was given",
+            af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' was not downloaded because of --offline",
                     af_url_show(shown, sizeof shown, request->url));
     if (status == ANYFLASH_OK)
         status = run_request(http, request, &answer, err);

@@ -172,8 +172,8 @@ static enum anyflash_status fail_limited(const struct af_http_answer *answer,
         snprintf(when, sizeof when, "; try again in %lld minutes",
                  (long long)((answer->retry_after_s + 59) / 60));
     return af_fail(err, ANYFLASH_E_IO,
-                   "'%s': the server limits the number of requests (HTTP %d)%s", shown_url,
-                   answer->status, when);
+                   "'%s': too many requests, the server is rate-limiting (HTTP %d)%s",
+                   shown_url, answer->status, when);
 }
 
 enum anyflash_status af_http_answer_fail(struct af_http_answer *answer, const char *shown_url,

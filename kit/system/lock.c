@@ -28,7 +28,7 @@ static enum anyflash_status fail_lock(const char *path, int number, struct anyfl
     const char *why = number == EROFS    ? "the file system is read-only"
                       : number == EACCES ? "no permission to write there"
                                          : strerror(number);
-    return af_fail(err, ANYFLASH_E_IO, "cannot lock the environment with '%s': %s",
+    return af_fail(err, ANYFLASH_E_IO, "cannot lock the environment through lock file '%s': %s",
                    af_text_quote(shown, sizeof shown, path, strlen(path)), why);
 }
 
@@ -154,7 +154,9 @@ enum anyflash_status af_lock_take(struct af_lock *lock, const char *site, const 
     }
     if (lock->unsupported)
         af_progress_message(
-            progress, "the file system of '%s' cannot lock: run only one at a time", site);
+            progress,
+            "the file system of '%s' does not support locks: run only one anyflash at a time",
+            site);
     write_holder(fd, command);
     lock->fd = fd;
     lock->held = true;

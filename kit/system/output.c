@@ -113,7 +113,7 @@ enum anyflash_status af_folder_make(const char *path, unsigned mode, struct anyf
     char shown[160];
     size_t len = strlen(path);
     if (len >= sizeof part)
-        return af_fail(err, ANYFLASH_E_LIMIT, "the path of a folder to be made is too long");
+        return af_fail(err, ANYFLASH_E_LIMIT, "the path of a folder to create is too long");
     memcpy(part, path, len + 1);
     for (size_t i = 1; i <= len; i++) {
         if (path[i] != '/' && path[i] != '\0')

@@ -57,7 +57,8 @@ enum anyflash_status af_child_start_fork(int (*body)(int out_fd, void *context),
         int number = errno;
         close(ends[0]);
         close(ends[1]);
-        return af_fail(err, ANYFLASH_E_IO, "cannot start a child: %s", strerror(number));
+        return af_fail(err, ANYFLASH_E_IO, "cannot start a child process: %s",
+                       strerror(number));
     }
     if (pid == 0) {
         close(ends[0]);
@@ -139,12 +140,12 @@ enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
     char *copy = af_arena_text_n(arena, buffer, len);
     *output_out = (struct af_span){copy, copy != NULL ? len : 0};
     if (len == AF_CHILD_OUTPUT_BYTES)
-        return af_fail(err, ANYFLASH_E_LIMIT, "printed more than %u bytes",
+        return af_fail(err, ANYFLASH_E_LIMIT, "the program printed more than %u bytes",
                        AF_CHILD_OUTPUT_BYTES);
     if (!in_time)
         return af_fail(err, ANYFLASH_E_TIMEOUT, "no answer within %d ms", limit_ms);
     if (!WIFEXITED(wait_status))
-        return af_fail(err, ANYFLASH_E_IO, "ended by signal %d", WTERMSIG(wait_status));
+        return af_fail(err, ANYFLASH_E_IO, "killed by signal %d", WTERMSIG(wait_status));
     if (copy == NULL)
         return af_fail_memory(err);
     *exit_code_out = WEXITSTATUS(wait_status);
@@ -233,7 +234,8 @@ static enum anyflash_status start(const struct af_program *program, const char *
     if (pid < 0) {
         close(out[0]);
         close(errors[0]);
-        return af_fail(err, ANYFLASH_E_IO, "cannot start a child: %s", strerror(number));
+        return af_fail(err, ANYFLASH_E_IO, "cannot start a child process: %s",
+                       strerror(number));
     }
     setpgid(pid, pid);
     streams[0].fd = out[0];
@@ -318,9 +320,10 @@ enum anyflash_status af_program_run(const struct af_program *program, struct af_
     if (!good)
         return af_fail_memory(err);
     if (!ended)
-        return af_fail(err, ANYFLASH_E_TIMEOUT, "'%s' was stopped", program->argv[0]);
+        return af_fail(err, ANYFLASH_E_TIMEOUT, "'%s' took too long or was interrupted",
+                       program->argv[0]);
     if (!WIFEXITED(wait_status))
-        return af_fail(err, ANYFLASH_E_IO, "'%s' was ended by signal %d", program->argv[0],
+        return af_fail(err, ANYFLASH_E_IO, "'%s' was killed by signal %d", program->argv[0],
                        WTERMSIG(wait_status));
     result.exit_code = WEXITSTATUS(wait_status);
     *result_out = result;

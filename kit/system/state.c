@@ -143,8 +143,7 @@ static enum anyflash_status check_schema(struct af_state *state, enum af_state_u
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "the state file '%s' is empty", state->path);
     int64_t foreign = number_of(state, "SELECT count(*) FROM sqlite_master");
     if (foreign > 0 && number_of(state, "PRAGMA application_id") != APPLICATION_ID)
-        return af_fail(err, ANYFLASH_E_DATA, "'%s' is a database of another program",
-                       state->path);
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' belongs to another program", state->path);
     return af_database_do(state, schema_sql, err);
 }
 
@@ -157,7 +156,7 @@ static enum anyflash_status check_pages(struct af_state *state, struct anyflash_
         sqlite3_step(statement) != SQLITE_ROW)
         status = af_database_fail(state, err);
     else if (!af_equal((const char *)sqlite3_column_text(statement, 0), "ok"))
-        status = af_fail(err, ANYFLASH_E_DATA, "the state file '%s' is damaged", state->path);
+        status = af_fail(err, ANYFLASH_E_DATA, "the state file '%s' is corrupt", state->path);
     sqlite3_finalize(statement);
     return status;
 }
@@ -271,7 +270,7 @@ enum anyflash_status af_state_open(enum af_state_use use, struct af_arena *arena
         return ANYFLASH_OK;
     if (use == AF_STATE_FACTS && af_file_is_absent(path) && is_guest(arena, folder))
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
-                       "no state file is created in another user's home");
+                       "not creating a state file in another user's home folder");
     af_database_start();
     enum anyflash_status status =
         use == AF_STATE_READ ? ANYFLASH_OK : af_folder_make(folder, 0700, err);

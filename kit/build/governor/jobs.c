@@ -346,7 +346,7 @@ static bool repeat_unchanged(struct af_governor *governor, struct af_job *job,
         af_jobs_message(governor, "error: %s hangs: it used no processor time, %u times", file,
                         *times);
     else
-        af_jobs_message(governor, "error: %s was ended by signal %d, %u times", file,
+        af_jobs_message(governor, "error: %s was killed by signal %d, %u times", file,
                         code - 128, *times);
     return false;
 }

@@ -149,7 +149,8 @@ static enum anyflash_status refuse(struct anyflash_error *err, const char *what,
 {
     char quoted[2 * WORD_BYTES];
     af_text_quote(quoted, sizeof quoted, word, strlen(word));
-    return af_fail(err, ANYFLASH_E_ARGUMENT, "%s '%s': allowed are %s", what, quoted, allowed);
+    return af_fail(err, ANYFLASH_E_ARGUMENT, "%s '%s' is not valid: use %s", what, quoted,
+                   allowed);
 }
 
 enum anyflash_status af_slim_read_head_dims(const char *list, struct af_slim *slim,
