@@ -68,7 +68,7 @@ void af_plan_release(struct af_plan *plan);
 
 /*
  * The steps that bring one wheel that the user names: `wheel` is copied,
- * `module` (NULL: none) is what is imported to see that it loads, and `missing`
+ * `module` (NULL: none) is what is imported to check that it loads, and `missing`
  * are packages that it needs and the machine has not.
  */
 enum anyflash_status af_plan_make_wheel(const struct af_machine *machine,
