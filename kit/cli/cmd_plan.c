@@ -55,14 +55,34 @@ static const char *answer_start(const struct plan *plan, const struct af_rung *r
         return rung->answer == AF_YES ? "A wheel fits: " : "A wheel may fit: ";
     case AF_RUNG_TORCH_KERNELS:
         return "Use torch's own kernels: ";
-    case AF_RUNG_TORCH_CHANGE:
-        return plan->inputs.machines.pointers[0]->torch.version.state == AF_FACT_ABSENT
-                   ? "Install torch: "
-                   : "Replace torch: ";
     case AF_RUNG_BUILD:
         return "Build it here: ";
     default:
         return "Without flash-attn: ";
+    }
+}
+
+static void view_torch_change(struct af_page *page, const struct plan *plan,
+                              const struct af_rung *rung)
+{
+    const struct af_machine *machine = plan->inputs.machines.pointers[0];
+    bool absent = machine->torch.version.state == AF_FACT_ABSENT;
+    af_page_format(page, 0, "", AF_TONE_STRONG, "%s %s+%s for %s %s%s",
+                   absent ? "Install torch" : "Replace torch with", rung->torch_version,
+                   rung->torch_cuda, rung->wheel->package, rung->wheel->version,
+                   rung->wheel->official ? " (official)" : " (community build)");
+}
+
+/* What keeps a wheel that may fit from being certain. */
+static void view_open(struct af_page *page, const struct af_rung *rung)
+{
+    const char *start = "Unsure because ";
+    for (size_t i = 0; i < rung->reason_count; i++) {
+        enum af_reason_id id = rung->reasons[i].id;
+        if (af_reason_effect(id) != AF_REASON_OPEN)
+            continue;
+        af_page_format(page, 4, start, AF_TONE_PLAIN, "%s", af_reason_message(id));
+        start = "and ";
     }
 }
 
@@ -71,7 +91,9 @@ static void view_answer(struct af_page *page, const struct plan *plan)
 {
     const struct af_decision *decision = &plan->answer.decision;
     const struct af_rung *rung = af_plan_answer_rung(&plan->answer);
-    if (rung != NULL)
+    if (rung != NULL && rung->kind == AF_RUNG_TORCH_CHANGE && rung->wheel != NULL)
+        view_torch_change(page, plan, rung);
+    else if (rung != NULL)
         af_page_format(page, 0, "", AF_TONE_STRONG, "%s%s", answer_start(plan, rung),
                        rung->summary == NULL ? "" : rung->summary);
     else if (decision->missing_fact != NULL)
@@ -161,6 +183,8 @@ static void view(struct af_cli *cli, const struct plan *plan)
     if (next != NULL)
         af_page_format(&page, 6, "Next: ", AF_TONE_PLAIN, "%s", next);
     view_machines(&page, &plan->inputs.machines, plan->inputs.request.fit.arch, &cli->arena);
+    if (answer->decision.possible && answer->decision.recommended == AF_RUNG_WHEEL)
+        view_open(&page, &answer->decision.rungs[AF_RUNG_WHEEL]);
     if (answer->has_plan && answer->plan.step_count > 0) {
         af_page_gap(&page);
         af_page_add(&page, 0, "", AF_TONE_STRONG, "Steps");
