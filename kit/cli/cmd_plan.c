@@ -48,7 +48,7 @@ static void view_machines(struct af_page *page, const struct af_machines *machin
 }
 
 /* What the recommended rung means for the reader. */
-static const char *answer_start(const struct plan *plan, const struct af_rung *rung)
+static const char *answer_start(const struct af_rung *rung)
 {
     switch (rung->kind) {
     case AF_RUNG_WHEEL:
@@ -94,7 +94,7 @@ static void view_answer(struct af_page *page, const struct plan *plan)
     if (rung != NULL && rung->kind == AF_RUNG_TORCH_CHANGE && rung->wheel != NULL)
         view_torch_change(page, plan, rung);
     else if (rung != NULL)
-        af_page_format(page, 0, "", AF_TONE_STRONG, "%s%s", answer_start(plan, rung),
+        af_page_format(page, 0, "", AF_TONE_STRONG, "%s%s", answer_start(rung),
                        rung->summary == NULL ? "" : rung->summary);
     else if (decision->missing_fact != NULL)
         af_page_format(page, 0, "", AF_TONE_STRONG, "No decision yet: the %s is unknown",

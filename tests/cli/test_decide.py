@@ -177,7 +177,7 @@ def test_the_python_package_is_not_offered_where_it_is_not(anyflash, given):
 
 def test_a_preference_that_is_not_possible_exits_1(anyflash):
     answer = anyflash("plan", "--machine", BY_NAME["rtx4090-torch2.15"], "--prefer", "wheel")
-    assert answer.code == 1 and answer.out.startswith("The preferred way is not possible")
+    assert answer.code == 1 and answer.out.startswith("The preferred option is not possible")
 
 
 def test_version_narrows_the_choice(anyflash):

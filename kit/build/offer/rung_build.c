@@ -388,10 +388,8 @@ void af_offer_rung_build(struct af_rung_context *context)
     context->rung->summary =
         context->rung->answer == AF_NO
             ? "a source build is not possible here"
-            : af_arena_format(context->arena, "compile part of flash-attn %s here, for %s%s",
-                              context->rung->flash_attn,
-                              build.sm_count == 1 ? "sm_" : "the targets ",
-                              context->rung->arch_list);
+            : af_arena_format(context->arena, "compile part of flash-attn %s here",
+                              context->rung->flash_attn);
 }
 
 enum anyflash_status af_offer_build_rung(const struct af_machine *machine,

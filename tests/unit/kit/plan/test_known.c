@@ -79,7 +79,7 @@ static void test_known__a_proved_neighbour_is_offered_and_says_for_what_it_was_b
     assert_string_equal(rung->wheel->filename, MADE_FOR_25);
     assert_string_equal(
         detail_of(rung, AF_REASON_PROVED),
-        "torch 2.5, but torch 2.4.1+cu121 is installed; its bytes were built for torch "
+        "torch 2.5, but torch 2.4.1+cu121 is installed; its binaries were built for torch "
         "2.5");
     af_decision_release(&decision);
 }
