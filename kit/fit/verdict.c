@@ -137,7 +137,7 @@ static bool is_proved(const struct af_fit_wheel_check *check)
     return check->known != NULL && check->known->loads == AF_YES;
 }
 
-/* "torch 2.10, but torch 2.12.0 is installed; its binaries were built for torch 2.10 or 2.11" */
+/* "torch 2.10, but torch 2.12.0 is installed; its binaries were built for torch 2.10" */
 static const char *proved_detail(const struct af_fit_wheel_check *check, const char *detail)
 {
     const char *built_for = check->known->built_for;

@@ -265,7 +265,7 @@ def test_doctor_without_gpu_says_how_to_decide_for_another_node(anyflash):
 def test_doctor_gives_the_reason_of_a_way_that_is_closed(anyflash):
     answer = anyflash("doctor", "--machine", BY_NAME["v100-torch2.7"])
     line = next(line for line in answer.out.splitlines() if line.startswith("  wheel "))
-    assert line.split()[1] == "no" and "FlashAttention refuses" in line, line
+    assert line.split()[1] == "no" and "does not support this GPU" in line, line
 
 
 def test_find_answers_in_a_table(anyflash):
