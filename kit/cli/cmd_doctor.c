@@ -32,7 +32,7 @@ static void view_findings(struct af_page *page, const struct doctor *doctor, boo
 {
     size_t shown = all || doctor->count <= FINDINGS_SHOWN ? doctor->count : FINDINGS_SHOWN;
     if (doctor->count == 0)
-        af_page_add(page, 2, "  ", AF_TONE_PLAIN, "nothing was found");
+        af_page_add(page, 2, "  ", AF_TONE_PLAIN, "none found");
     for (size_t i = 0; i < shown; i++) {
         const struct af_finding *finding = &doctor->findings[i];
         char lead[16];
@@ -44,8 +44,7 @@ static void view_findings(struct af_page *page, const struct doctor *doctor, boo
         if (finding->detail != NULL && finding->detail[0] != '\0')
             af_page_add(page, FINDING_COLUMNS, "", AF_TONE_PLAIN, finding->detail);
         if (finding->hint != NULL)
-            af_page_format(page, FINDING_COLUMNS, "", AF_TONE_PLAIN, "to do: %s",
-                           finding->hint);
+            af_page_format(page, FINDING_COLUMNS, "", AF_TONE_PLAIN, "hint: %s", finding->hint);
     }
     if (shown < doctor->count)
         af_page_format(page, 2, "  ", AF_TONE_PLAIN, "and %zu more: `anyflash doctor -v`",
@@ -59,8 +58,7 @@ static void view_no_way(struct af_page *page, const struct af_decision *decision
     af_page_add(page, 2, "  ", AF_TONE_PLAIN,
                 hint != NULL
                     ? hint
-                    : "no way leads to flash-attn here; `anyflash plan` says what each "
-                      "one lacks");
+                    : "no option works here; `anyflash plan` shows what each one lacks");
 }
 
 /* If only the GPU is missing, another node of the same kind may have one. */
@@ -83,8 +81,9 @@ static void view_plan_step(struct af_page *page, const struct doctor *doctor,
     const char *hint = other_node_hint(doctor);
     af_cli_steps_view(page, &doctor->answer.plan, 1, arena);
     if (doctor->answer.plan.step_count > 1)
-        af_page_format(page, 2, "  ", AF_TONE_PLAIN, "then %zu more: `anyflash plan`",
-                       doctor->answer.plan.step_count - 1);
+        af_page_format(
+            page, 2, "  ", AF_TONE_PLAIN, "then %zu more step%s (see `anyflash plan`)",
+            doctor->answer.plan.step_count - 1, doctor->answer.plan.step_count > 2 ? "s" : "");
     if (hint != NULL)
         af_page_add(page, 2, "  ", AF_TONE_PLAIN, hint);
 }
@@ -94,7 +93,7 @@ static void view_next(struct af_page *page, const struct doctor *doctor, struct 
     switch (doctor->next.kind) {
     case AF_NEXT_NOTHING:
         af_page_add(page, 2, "  ", AF_TONE_GOOD,
-                    "none: flash-attn is installed and nothing speaks against it");
+                    "none: flash-attn is installed and no problem was found with it");
         return;
     case AF_NEXT_FINDING:
         af_page_add(page, 2, "  ", AF_TONE_PLAIN,
@@ -114,7 +113,7 @@ static void view_obvious(struct af_page *page, const struct af_decision *decisio
 {
     if (decision->near_miss_count == 0)
         return;
-    af_page_add(page, 0, "", AF_TONE_STRONG, "Why not the obvious wheels");
+    af_page_add(page, 0, "", AF_TONE_STRONG, af_cli_near_misses_title(decision));
     af_cli_filter_counts_view(page, decision);
     af_cli_near_misses_short(page, decision);
     af_page_gap(page);
@@ -138,7 +137,7 @@ static void view(struct af_cli *cli, const struct doctor *doctor)
                            &cli->arena);
         af_page_gap(&page);
         view_obvious(&page, &doctor->answer.decision);
-        af_page_add(&page, 0, "", AF_TONE_STRONG, "What is wrong");
+        af_page_add(&page, 0, "", AF_TONE_STRONG, "Problems");
         view_findings(&page, doctor, verbose);
         af_page_gap(&page);
         af_page_add(&page, 0, "", AF_TONE_STRONG, "Next step");

@@ -47,22 +47,42 @@ static void view_machines(struct af_page *page, const struct af_machines *machin
     }
 }
 
-/* What the recommended rung means for the user. */
-static const char *answer_start(const struct plan *plan, const struct af_rung *rung)
+/* What the recommended rung means for the reader. */
+static const char *answer_start(const struct af_rung *rung)
 {
     switch (rung->kind) {
     case AF_RUNG_WHEEL:
         return rung->answer == AF_YES ? "A wheel fits: " : "A wheel may fit: ";
     case AF_RUNG_TORCH_KERNELS:
         return "Use torch's own kernels: ";
-    case AF_RUNG_TORCH_CHANGE:
-        return plan->inputs.machines.pointers[0]->torch.version.state == AF_FACT_ABSENT
-                   ? "Install torch: "
-                   : "Change torch: ";
     case AF_RUNG_BUILD:
         return "Build it here: ";
     default:
-        return "Use the engine of anyflash: ";
+        return "Without flash-attn: ";
+    }
+}
+
+static void view_torch_change(struct af_page *page, const struct plan *plan,
+                              const struct af_rung *rung)
+{
+    const struct af_machine *machine = plan->inputs.machines.pointers[0];
+    bool absent = machine->torch.version.state == AF_FACT_ABSENT;
+    af_page_format(page, 0, "", AF_TONE_STRONG, "%s %s+%s for %s %s%s",
+                   absent ? "Install torch" : "Replace torch with", rung->torch_version,
+                   rung->torch_cuda, rung->wheel->package, rung->wheel->version,
+                   rung->wheel->official ? " (official)" : " (community build)");
+}
+
+/* What keeps a wheel that may fit from being certain. */
+static void view_open(struct af_page *page, const struct af_rung *rung)
+{
+    const char *start = "Unsure because ";
+    for (size_t i = 0; i < rung->reason_count; i++) {
+        enum af_reason_id id = rung->reasons[i].id;
+        if (af_reason_effect(id) != AF_REASON_OPEN)
+            continue;
+        af_page_format(page, 4, start, AF_TONE_PLAIN, "%s", af_reason_message(id));
+        start = "and ";
     }
 }
 
@@ -71,17 +91,19 @@ static void view_answer(struct af_page *page, const struct plan *plan)
 {
     const struct af_decision *decision = &plan->answer.decision;
     const struct af_rung *rung = af_plan_answer_rung(&plan->answer);
-    if (rung != NULL)
-        af_page_format(page, 0, "", AF_TONE_STRONG, "%s%s", answer_start(plan, rung),
+    if (rung != NULL && rung->kind == AF_RUNG_TORCH_CHANGE && rung->wheel != NULL)
+        view_torch_change(page, plan, rung);
+    else if (rung != NULL)
+        af_page_format(page, 0, "", AF_TONE_STRONG, "%s%s", answer_start(rung),
                        rung->summary == NULL ? "" : rung->summary);
     else if (decision->missing_fact != NULL)
-        af_page_format(page, 0, "", AF_TONE_STRONG, "No decision yet: the %s is not known",
+        af_page_format(page, 0, "", AF_TONE_STRONG, "No decision yet: the %s is unknown",
                        decision->missing_fact);
     else if (plan->inputs.request.fit.has_preference)
-        af_page_format(page, 0, "", AF_TONE_STRONG, "The preferred way is not possible: %s",
+        af_page_format(page, 0, "", AF_TONE_STRONG, "The preferred option is not possible: %s",
                        af_rung_name(decision->recommended));
     else
-        af_page_add(page, 0, "", AF_TONE_STRONG, "No way is possible on this machine");
+        af_page_add(page, 0, "", AF_TONE_STRONG, "No option works on this machine");
 }
 
 /* Whether `anyflash install` can do the steps: some, such as a build, are left to the user. */
@@ -105,17 +127,17 @@ static const char *next_text(struct af_cli *cli, const struct plan *plan)
     if (rung == NULL && decision->missing_fact != NULL)
         return af_cli_missing_fact_hint(decision);
     if (rung == NULL)
-        return "`anyflash plan -v` says what each way lacks";
+        return "`anyflash plan -v` shows what each option lacks";
     if (plan->answer.plan.step_count == 0)
         return NULL;
     if (!can_install(&plan->answer.plan))
         return rung->kind == AF_RUNG_BUILD ? "run the first command below" : NULL;
     if (af_machines_named(&cli->options))
-        return "run the steps below on that machine";
+        return "run these steps on the machine described below";
     if (rung->kind == AF_RUNG_TORCH_CHANGE)
         return af_arena_format(&cli->arena, "`anyflash install --allow-torch-change %s+%s`",
                                rung->torch_version, rung->torch_cuda);
-    return "`anyflash install` does the steps below; `anyflash undo` undoes them";
+    return "`anyflash install` runs the steps below; `anyflash undo` undoes them";
 }
 
 /* The best wheel that may load but is not proved to. */
@@ -128,10 +150,10 @@ static void view_proof(struct af_page *page, const struct plan *plan)
     af_page_gap(page);
     af_page_add(page, 0, "", AF_TONE_STRONG, "A wheel that may load: prove it first");
     af_page_add(page, 2, "  ", AF_TONE_PLAIN, rung->wheel->filename);
-    af_page_add(page, 2, "  ", AF_TONE_PLAIN, "reads its bytes and changes nothing:");
+    af_page_add(page, 2, "  ", AF_TONE_PLAIN, "this reads its binaries and changes nothing:");
     af_page_command(page, 4, proof->inspect);
     af_page_add(page, 2, "  ", AF_TONE_PLAIN,
-                "proves it, installs it, and takes it back if it does not load:");
+                "this proves it, installs it, and removes it if it does not load:");
     af_page_command(page, 4, proof->install);
 }
 
@@ -142,7 +164,7 @@ static void view_near_misses(struct af_page *page, const struct plan *plan, bool
     if (decision->near_miss_count == 0 || (has_wheel && !all))
         return;
     af_page_gap(page);
-    af_page_add(page, 0, "", AF_TONE_STRONG, "Why not the obvious wheels");
+    af_page_add(page, 0, "", AF_TONE_STRONG, af_cli_near_misses_title(decision));
     af_cli_filter_counts_view(page, decision);
     if (all)
         af_cli_near_misses_view(page, decision);
@@ -150,7 +172,7 @@ static void view_near_misses(struct af_page *page, const struct plan *plan, bool
         af_cli_near_misses_short(page, decision);
 }
 
-/* The answer first, then the next step; with -v every rung with reasons and cost. */
+/* The answer first, then the next step; with -v every option with reasons and cost. */
 static void view(struct af_cli *cli, const struct plan *plan)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
@@ -161,6 +183,8 @@ static void view(struct af_cli *cli, const struct plan *plan)
     if (next != NULL)
         af_page_format(&page, 6, "Next: ", AF_TONE_PLAIN, "%s", next);
     view_machines(&page, &plan->inputs.machines, plan->inputs.request.fit.arch, &cli->arena);
+    if (answer->decision.possible && answer->decision.recommended == AF_RUNG_WHEEL)
+        view_open(&page, &answer->decision.rungs[AF_RUNG_WHEEL]);
     if (answer->has_plan && answer->plan.step_count > 0) {
         af_page_gap(&page);
         af_page_add(&page, 0, "", AF_TONE_STRONG, "Steps");
@@ -168,13 +192,13 @@ static void view(struct af_cli *cli, const struct plan *plan)
     }
     af_page_gap(&page);
     if (all) {
-        af_page_add(&page, 0, "", AF_TONE_STRONG, "Every way, best first");
+        af_page_add(&page, 0, "", AF_TONE_STRONG, "All options, best first");
         af_cli_rungs_view(&page, &answer->decision,
                           answer->offer_count > 0 ? answer->offers : NULL, &cli->arena);
     } else {
         af_page_add(&page, 0, "", AF_TONE_STRONG,
-                    answer->decision.possible ? "Other ways (-v says more)"
-                                              : "Every way (-v says more)");
+                    answer->decision.possible ? "Other options (-v for details)"
+                                              : "All options (-v for details)");
         af_cli_rungs_table(&page, &answer->decision, true,
                            answer->offer_count > 0 ? answer->offers : NULL, &cli->arena);
     }
@@ -204,7 +228,7 @@ static void view_wheel(struct af_cli *cli, const struct plan *plan,
         size_t count = wheel->machines[i].count;
         af_page_format(&page, 2, "", AF_TONE_PLAIN, "%s: %s",
                        plan->inputs.machines.items[i].name,
-                       count == 0 ? "nothing speaks against it" : "to know about it:");
+                       count == 0 ? "no reason against it was found" : "reasons:");
         for (size_t j = 0; j < count; j++)
             af_cli_reason_view(&page, 4, &wheel->machines[i].reasons[j]);
     }

@@ -58,7 +58,7 @@ void af_cli_reason_view(struct af_page *page, int indent, const struct af_reason
     const char *hint = af_reason_hint(reason->id);
     add_reason(&text, reason, true);
     if (hint != NULL)
-        af_text_format(&text, "\nto do: %s", hint);
+        af_text_format(&text, "\nhint: %s", hint);
     snprintf(lead, sizeof lead, "%*s", indent, "- ");
     af_page_add(page, indent, lead, AF_TONE_PLAIN, af_text_get(&text));
     page->out->failed |= text.failed;
@@ -74,7 +74,7 @@ static void view_moves(struct af_page *page, const struct af_rung *rung)
                            move->name, move->from != NULL ? move->from : "",
                            move->why != NULL ? ": " : "", move->why != NULL ? move->why : "");
         else
-            af_page_format(page, LABEL_COLUMNS, "", AF_TONE_PLAIN, "moves: %s %s%s%s%s%s",
+            af_page_format(page, LABEL_COLUMNS, "", AF_TONE_PLAIN, "changes: %s %s%s%s%s%s",
                            move->name, move->from != NULL ? move->from : "(not installed)",
                            " -> ", move->to, move->why != NULL ? ": " : "",
                            move->why != NULL ? move->why : "");
@@ -87,7 +87,7 @@ static void view_prerequisite(struct af_page *page, const struct af_prerequisite
     af_page_format(page, LABEL_COLUMNS + 2, "                 - ", AF_TONE_PLAIN,
                    "%s: %s%s%s%s%s", need->name, af_answer_text(need->answer),
                    has_evidence ? ", " : "", has_evidence ? need->evidence : "",
-                   need->fix != NULL ? "\nto do: " : "", need->fix != NULL ? need->fix : "");
+                   need->fix != NULL ? "\nhint: " : "", need->fix != NULL ? need->fix : "");
 }
 
 static void view_prerequisites(struct af_page *page, const struct af_rung *rung)
@@ -117,13 +117,15 @@ static void view_reasons(struct af_page *page, const struct af_rung *rung, struc
     }
 }
 
-/* "yes: summary" */
+/* "yes: summary", or the summary alone where the answer is no */
 static void view_line(struct af_page *page, const struct af_rung *rung, bool recommended)
 {
     char lead[LABEL_COLUMNS + 8];
     snprintf(lead, sizeof lead, "  %s", af_rung_name(rung->kind));
+    bool short_line = rung->answer == AF_NO && !recommended; /* the summary says no */
     af_page_format(page, LABEL_COLUMNS, lead, recommended ? AF_TONE_STRONG : AF_TONE_PLAIN,
-                   "%s%s: %s", af_answer_text(rung->answer), recommended ? ", recommended" : "",
+                   "%s%s%s%s", short_line ? "" : af_answer_text(rung->answer),
+                   recommended ? ", recommended" : "", short_line ? "" : ": ",
                    rung->summary == NULL ? "" : rung->summary);
 }
 
@@ -145,10 +147,12 @@ static void view_offer(struct af_page *page, int indent,
 {
     const struct af_offer_build_needs *needs = &offer->needs;
     const char *line = af_offer_build_line(offer, arena);
-    af_page_format(page, indent + 2, "", AF_TONE_PLAIN, "%s, %s: %s", offer->name,
+    af_page_format(page, indent + 2, "", AF_TONE_PLAIN, "%s build, %s: %s",
+                   af_equal(offer->name, "slim") ? "partial" : offer->name,
                    build_time_text(arena, needs), offer->holds == NULL ? "" : offer->holds);
     af_page_format(page, indent + 2, "", AF_TONE_PLAIN,
-                   "%s of memory (%s the largest compiler), %s of disk, %s to download",
+                   "needs %s of memory (up to %s per compiler process), %s of disk and a %s "
+                   "download",
                    af_bytes_text(arena, (int64_t)needs->memory_bytes),
                    af_bytes_text(arena, (int64_t)needs->peak_bytes),
                    af_bytes_text(arena, (int64_t)needs->disk_bytes),
@@ -208,14 +212,17 @@ static const char *cut(struct af_arena *arena, const char *text, int columns)
     return af_arena_format(arena, "%.*s ...", (int)len, text);
 }
 
-/* The message, with the detail if both fit the line. */
+/* The message, and where both fit the line the detail, or how to state an unknown fact. */
 static const char *reason_text(struct af_arena *arena, const struct af_reason *reason,
                                int columns)
 {
     const char *message = af_reason_message(reason->id);
-    const char *both = reason->detail == NULL || reason->detail[0] == '\0'
+    const char *hint = af_reason_hint(reason->id);
+    bool open = af_reason_effect(reason->id) == AF_REASON_OPEN && hint != NULL;
+    const char *more = open ? hint : reason->detail;
+    const char *both = more == NULL || more[0] == '\0'
                            ? NULL
-                           : af_arena_format(arena, "%s: %s", message, reason->detail);
+                           : af_arena_format(arena, "%s: %s", message, more);
     return both != NULL && af_cli_text_columns(both, strlen(both)) <= columns ? both : message;
 }
 
@@ -283,24 +290,19 @@ void af_cli_filter_counts_view(struct af_page *page, const struct af_decision *d
     af_text_release(&text);
 }
 
-static bool rung_has(const struct af_rung *rung, enum af_reason_id id)
+const char *af_cli_near_misses_title(const struct af_decision *decision)
 {
-    for (size_t i = 0; i < rung->reason_count; i++)
-        if (rung->reasons[i].id == id)
-            return true;
-    return false;
+    return decision->rungs[AF_RUNG_WHEEL].answer == AF_NO ? "Why no published wheel fits"
+                                                          : "Wheels that do not fit";
 }
 
-/* The first reason against it, unless the wheel rung already shows it. */
-static void add_first_reason(struct af_text *text, const struct af_near_miss *miss,
-                             const struct af_rung *rung)
+/* The first reason against it. */
+static void add_first_reason(struct af_text *text, const struct af_near_miss *miss)
 {
     for (size_t i = 0; i < miss->reason_count; i++) {
         const struct af_reason *reason = &miss->reasons[i];
         if (af_reason_effect(reason->id) != AF_REASON_BLOCKS)
             continue;
-        if (rung_has(rung, reason->id))
-            return;
         af_text_add(text, "\n");
         add_reason(text, reason, true);
         return;
@@ -313,7 +315,7 @@ void af_cli_near_misses_short(struct af_page *page, const struct af_decision *de
         const struct af_near_miss *miss = &decision->near_misses[i];
         struct af_text text = {0};
         af_text_format(&text, "%s:\n%s", miss->what, miss->filename);
-        add_first_reason(&text, miss, &decision->rungs[AF_RUNG_WHEEL]);
+        add_first_reason(&text, miss);
         af_page_add(page, 4, "  - ", AF_TONE_PLAIN, af_text_get(&text));
         page->out->failed |= text.failed;
         af_text_release(&text);

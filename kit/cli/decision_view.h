@@ -35,6 +35,9 @@ void af_cli_filter_counts_view(struct af_page *page, const struct af_decision *d
 /* The wheels that people try first, with every reason against each. */
 void af_cli_near_misses_view(struct af_page *page, const struct af_decision *decision);
 
+/* What stands above the wheels that almost fit. */
+const char *af_cli_near_misses_title(const struct af_decision *decision);
+
 /* The first two of them, with one reason each. */
 void af_cli_near_misses_short(struct af_page *page, const struct af_decision *decision);
 

@@ -182,7 +182,7 @@ static void show_resources(struct view *view)
     if (limit >= 0)
         add_part(&line, "limited to %s", af_bytes_text(view->arena, limit));
     if (free_bytes >= 0)
-        add_part(&line, "%s free", af_bytes_text(view->arena, free_bytes));
+        af_text_format(&line.text, " (%s free)", af_bytes_text(view->arena, free_bytes));
     if (line.text.len == 0)
         add_missing(&line, resources->cores.state, resources->cores.source);
     show(view, "resources", &line, &resources->memory_available_bytes);
@@ -246,7 +246,7 @@ static void show_driver(struct view *view)
     if (version->state == AF_FACT_KNOWN)
         add_part(&line, "%s", version->value.text);
     if (driver->cuda_api.state == AF_FACT_KNOWN)
-        add_part(&line, "serves CUDA %s", driver->cuda_api.value.text);
+        add_part(&line, "supports CUDA up to %s", driver->cuda_api.value.text);
     if (driver->rocm.state == AF_FACT_KNOWN)
         add_part(&line, "ROCm %s", driver->rocm.value.text);
     if (line.text.len == 0)
@@ -280,8 +280,9 @@ static void show_toolkit(struct view *view)
             add_part(&line, "%zu more", toolkits->count - 1);
     }
     if (compilers->count > 0)
-        add_part(&line, "%s %s", af_fact_text_or(&compilers->rows[0].family, "compiler"),
-                 af_fact_text_or(&compilers->rows[0].version, "of unknown version"));
+        af_text_format(&line.text, " (host compiler: %s %s)",
+                       af_fact_text_or(&compilers->rows[0].family, "compiler"),
+                       af_fact_text_or(&compilers->rows[0].version, "of unknown version"));
     show(view, "CUDA toolkit", &line, toolkit != NULL ? &toolkit->version : NULL);
 }
 
@@ -297,7 +298,7 @@ static void show_python(struct view *view)
                  af_fact_text_or(&python->abi_flags, ""), prefix != NULL ? " in " : "",
                  prefix != NULL ? prefix : "");
         if (kind != NULL)
-            af_text_format(&line.text, " (%s%s%s)", kind, chosen != NULL ? ", by " : "",
+            af_text_format(&line.text, " (%s%s%s)", kind, chosen != NULL ? ", found via " : "",
                            chosen != NULL ? chosen : "");
     } else {
         add_missing(&line, python->version.state, python->version.source);
@@ -380,7 +381,7 @@ static void show_peers(struct view *view)
     if (count > PEERS_SHOWN)
         add_part(&line, "%zu more", count - PEERS_SHOWN);
     if (count > 0)
-        show(view, "beside it", &line, NULL);
+        show(view, "also found", &line, NULL);
 }
 
 static void show_tools(struct view *view)

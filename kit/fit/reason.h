@@ -31,7 +31,7 @@ enum af_reason_id {
 
 struct af_reason {
     enum af_reason_id id;
-    const char *detail; /* what was compared: "wheel: torch 2.8, here: torch 2.9.1"; or NULL */
+    const char *detail; /* "torch 2.8, but torch 2.9.1 is installed"; or NULL */
 };
 
 /* Static texts of a row. */

@@ -78,10 +78,10 @@ static void say_open(struct af_fit_wheel_check *check, enum served served,
     const char *code = check->wheel->sm;
     if (served == UNSETTLED)
         af_fit_wheel_check_add_reason(check, AF_REASON_SM_NOT_SETTLED,
-                                      "wheel: SM %s, %s: SM %d.%d", code, gpu->name,
+                                      "its code is for sm %s, %s is sm %d.%d", code, gpu->name,
                                       gpu->sm / 10, gpu->sm % 10);
     else if (served == UNKNOWN_CODE)
-        af_fit_wheel_check_add_reason(check, AF_REASON_WHEEL_SM_UNKNOWN, "here: %s, SM %d.%d",
+        af_fit_wheel_check_add_reason(check, AF_REASON_WHEEL_SM_UNKNOWN, "%s (sm %d.%d)",
                                       gpu->name, gpu->sm / 10, gpu->sm % 10);
     else if (served == UNKNOWN_SM)
         af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_GPU, "compute capability of %s",
@@ -94,10 +94,14 @@ static void say_blocked(struct af_fit_wheel_check *check, enum served served,
     enum af_reason_id id =
         served == REFUSED ? refusal(check->wheel) : AF_REASON_SM_NOT_IN_WHEEL;
     bool codes = served != REFUSED && check->wheel->sm != NULL;
-    af_fit_wheel_check_add_reason(check, partly ? AF_REASON_GPU_PARTLY : id,
-                                  "%s%s%s%s: SM %d.%d", codes ? "wheel: SM " : "",
-                                  codes ? check->wheel->sm : "", codes ? ", " : "", gpu->name,
-                                  gpu->sm / 10, gpu->sm % 10);
+    if (partly)
+        id = AF_REASON_GPU_PARTLY;
+    if (codes)
+        af_fit_wheel_check_add_reason(check, id, "%s (sm %d.%d), its code is for sm %s",
+                                      gpu->name, gpu->sm / 10, gpu->sm % 10, check->wheel->sm);
+    else
+        af_fit_wheel_check_add_reason(check, id, "%s (sm %d.%d)", gpu->name, gpu->sm / 10,
+                                      gpu->sm % 10);
 }
 
 static void serve_all(struct af_fit_wheel_check *check)

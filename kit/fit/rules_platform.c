@@ -25,11 +25,12 @@ void af_rule_file(struct af_fit_wheel_check *check)
         af_fit_wheel_check_add_reason(check, AF_REASON_NO_ADDRESS, "%s", wheel->source);
     if (check->fit->options->version == NULL && wheel->version[1] == '.' &&
         wheel->version[0] < '2')
-        af_fit_wheel_check_add_reason(check, AF_REASON_FLASH_ATTN_OLD, "wheel: %s",
+        af_fit_wheel_check_add_reason(check, AF_REASON_FLASH_ATTN_OLD, "version %s",
                                       wheel->version);
     bool rocm_here = view->amd || view->torch.rocm;
     if (wheel->rocm && !rocm_here)
-        af_fit_wheel_check_add_reason(check, AF_REASON_MACHINE_ROCM, "made for ROCm");
+        af_fit_wheel_check_add_reason(check, AF_REASON_MACHINE_ROCM,
+                                      "the wheel is made for ROCm");
     if (!wheel->rocm && rocm_here && !af_fit_wheel_is_pure(wheel))
         af_fit_wheel_check_add_reason(
             check, AF_REASON_MACHINE_ROCM, "%s; the wheel is made for CUDA",
@@ -170,13 +171,14 @@ void af_rule_platform(struct af_fit_wheel_check *check)
     }
     if (view->musl && !af_fit_wheel_is_pure(check->wheel))
         af_fit_wheel_check_add_reason(check, AF_REASON_PLATFORM_TAG,
-                                      "wheel: glibc, here: musl");
+                                      "the wheel needs glibc, but this system has musl");
     else if (check->platform_answer == AF_NO)
-        af_fit_wheel_check_add_reason(check, AF_REASON_PLATFORM_TAG, "wheel: %s, here: %s %s",
-                                      tags, view->os == NULL ? "other tags" : view->os,
+        af_fit_wheel_check_add_reason(check, AF_REASON_PLATFORM_TAG, "%s, but this is %s %s",
+                                      tags, view->os == NULL ? "another platform" : view->os,
                                       view->arch == NULL ? "" : view->arch);
     else if (check->platform_answer == AF_UNKNOWN)
-        af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_PLATFORM, "wheel: %s", tags);
+        af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_PLATFORM, "the wheel is for %s",
+                                      tags);
 }
 
 static bool python_accepted(const struct af_view *view, const struct af_catalog_wheel *wheel)
@@ -193,15 +195,15 @@ void af_rule_python(struct af_fit_wheel_check *check)
     const struct af_catalog_wheel *wheel = check->wheel;
     if (!view->cpython)
         af_fit_wheel_check_add_reason(
-            check, AF_REASON_PYTHON_NOT_CPYTHON, "here: %s",
+            check, AF_REASON_PYTHON_NOT_CPYTHON, "this is %s",
             af_fact_text_or(&view->machine->python.implementation, "another"));
     else if (!view->python_known)
-        af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_PYTHON, "wheel: %s-%s",
+        af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_PYTHON, "the wheel is for %s-%s",
                                       wheel->python, wheel->abi);
     else if (!python_accepted(view, wheel))
         af_fit_wheel_check_add_reason(check, AF_REASON_PYTHON_TAG,
-                                      "wheel: %s-%s, here: Python %s", wheel->python,
-                                      wheel->abi, view->python_text);
+                                      "%s-%s, but this is Python %s", wheel->python, wheel->abi,
+                                      view->python_text);
 }
 
 /*
@@ -228,16 +230,17 @@ static void need_glibc(struct af_fit_wheel_check *check, const struct af_dotted 
     bool bound = af_equal(wheel->glibc_basis, "build_image_upper_bound");
     if (view->glibc.count == 0) {
         if (!torch_needs_as_much(view, need))
-            af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_GLIBC, "wheel: glibc %s%s",
-                                          wheel->glibc_min, bound ? " or less" : "");
+            af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_GLIBC,
+                                          "the wheel needs glibc %s%s", wheel->glibc_min,
+                                          bound ? " or less" : "");
         return;
     }
     if (af_dotted_compare(&view->glibc, need) >= 0)
         return;
     af_fit_wheel_check_add_reason(check, bound ? AF_REASON_GLIBC_MAYBE : AF_REASON_GLIBC,
-                                  "wheel: glibc %s%s, here: %d.%d", wheel->glibc_min,
-                                  bound ? " where it was built" : "", view->glibc.part[0],
-                                  view->glibc.part[1]);
+                                  "%sglibc %s, but this machine has %d.%d",
+                                  bound ? "it was built with " : "", wheel->glibc_min,
+                                  view->glibc.part[0], view->glibc.part[1]);
 }
 
 void af_rule_system(struct af_fit_wheel_check *check)
@@ -255,7 +258,7 @@ void af_rule_system(struct af_fit_wheel_check *check)
         af_dotted_compare(&glibcxx, &glibcxx_seen) < 0)
         af_fit_wheel_check_add_reason(
             check, AF_REASON_LIBSTDCXX,
-            "here: GLIBCXX_%s; such wheels were seen to need GLIBCXX_3.4.26", here);
+            "this system has GLIBCXX_%s, similar wheels need GLIBCXX_3.4.26", here);
 }
 
 void af_rule_driver(struct af_fit_wheel_check *check)
@@ -266,8 +269,8 @@ void af_rule_driver(struct af_fit_wheel_check *check)
     if (view->gpu == AF_FACT_KNOWN &&
         af_driver_serves(view, check->fit->tables, major, &need) == AF_NO)
         af_fit_wheel_check_add_reason(
-            check, AF_REASON_DRIVER, "CUDA %d needs driver %s or newer, here: %s", major, need,
-            view->driver_text == NULL ? "of another CUDA" : view->driver_text);
+            check, AF_REASON_DRIVER, "CUDA %d needs driver %s or newer, installed is %s", major,
+            need, view->driver_text == NULL ? "one for another CUDA" : view->driver_text);
 }
 
 /* Whether `version` is at the bound `fact` or on its allowed side; true if unknown. */
@@ -290,12 +293,12 @@ static void ask_peer(struct af_fit_wheel_check *check, const struct af_package *
     if (!within(&peer->flash_attn_min, version, -1) ||
         !within(&peer->flash_attn_max, version, 1))
         af_fit_wheel_check_add_reason(
-            check, AF_REASON_PEER_WINDOW, "%s %s takes %s to %s, wheel: %s", name, peer_version,
-            af_fact_text_or(&peer->flash_attn_min, "any"),
+            check, AF_REASON_PEER_WINDOW, "%s %s accepts %s to %s, the wheel is %s", name,
+            peer_version, af_fact_text_or(&peer->flash_attn_min, "any"),
             af_fact_text_or(&peer->flash_attn_max, "any"), check->wheel->version);
     else if (needs[0] != '\0' && af_specifier_contains(needs, version) == AF_NO)
         af_fit_wheel_check_add_reason(check, AF_REASON_PEER_WINDOW,
-                                      "%s %s needs flash-attn %s, wheel: %s", name,
+                                      "%s %s needs flash-attn %s, the wheel is %s", name,
                                       peer_version, needs, check->wheel->version);
 }
 

@@ -69,11 +69,11 @@ static void match_unnamed(struct af_fit_wheel_check *check)
     const struct af_view_torch *torch = &check->view->torch;
     int oldest = stable_minor(check);
     if (oldest < 0)
-        af_fit_wheel_check_add_reason(check, AF_REASON_WHEEL_TORCH_UNKNOWN, "here: torch %s",
+        af_fit_wheel_check_add_reason(check, AF_REASON_WHEEL_TORCH_UNKNOWN, "torch %s",
                                       torch->text);
     else if (torch->major == 2 && torch->minor < oldest)
         af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_MINOR,
-                                      "wheel: torch 2.%d or newer, here: %s", oldest,
+                                      "torch 2.%d or newer, but torch %s is installed", oldest,
                                       torch->text);
 }
 
@@ -87,10 +87,12 @@ static void match_minor(struct af_fit_wheel_check *check)
         return;
     else if (is_neighbour(check->fit->tables, wheel, torch))
         af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_NEIGHBOUR,
-                                      "wheel: torch %s, here: %s", wheel->torch, torch->text);
+                                      "torch %s, but torch %s is installed", wheel->torch,
+                                      torch->text);
     else
-        af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_MINOR, "wheel: torch %s, here: %s",
-                                      wheel->torch, torch->text);
+        af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_MINOR,
+                                      "torch %s, but torch %s is installed", wheel->torch,
+                                      torch->text);
 }
 
 /* Compiled against a nightly, or against a patch release that differs. */
@@ -109,8 +111,9 @@ static void match_build(struct af_fit_wheel_check *check)
                                           trap->detail);
         else if (torch->patch >= 0 && built.release_count > 2 &&
                  built.release[2] != torch->patch)
-            af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_PATCH, "%s; here: %s",
-                                          trap->detail, torch->text);
+            af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_PATCH,
+                                          "%s; torch %s is installed", trap->detail,
+                                          torch->text);
     }
 }
 
@@ -118,17 +121,15 @@ static void refuse_build(struct af_fit_wheel_check *check)
 {
     const struct af_view_torch *torch = &check->view->torch;
     if (torch->build == AF_FIT_TORCH_VENDOR)
-        af_fit_wheel_check_add_reason(check, AF_REASON_NGC_PRERELEASE, "here: torch %s",
-                                      torch->text);
+        af_fit_wheel_check_add_reason(check, AF_REASON_NGC_PRERELEASE, "torch %s", torch->text);
     else if (torch->build == AF_FIT_TORCH_PRERELEASE)
-        af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_NIGHTLY, "here: torch %s",
-                                      torch->text);
+        af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_NIGHTLY, "torch %s", torch->text);
     else if (torch->own_sonames == AF_NO)
         af_fit_wheel_check_add_reason(
-            check, AF_REASON_TORCH_SONAME, "here: %s",
+            check, AF_REASON_TORCH_SONAME, "%s",
             af_fact_text_or(&check->view->machine->torch.c10_soname, torch->text));
     else if (torch->build == AF_FIT_TORCH_OTHER)
-        af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_OWN_BUILD, "here: torch %s",
+        af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_OWN_BUILD, "torch %s",
                                       torch->text);
 }
 
@@ -139,9 +140,9 @@ void af_rule_torch(struct af_fit_wheel_check *check)
         af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_MISSING, "%s",
                                       check->view->machine->torch.version.source);
     if (torch->state == AF_FACT_UNKNOWN)
-        af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_TORCH, "wheel: torch %s",
-                                      check->wheel->torch == NULL ? "not named"
-                                                                  : check->wheel->torch);
+        af_fit_wheel_check_add_reason(
+            check, AF_REASON_UNKNOWN_TORCH, "the wheel is for torch %s",
+            check->wheel->torch == NULL ? "that it does not name" : check->wheel->torch);
     if (torch->state != AF_FACT_KNOWN || af_fit_wheel_is_pure(check->wheel))
         return;
     refuse_build(check);
@@ -173,16 +174,16 @@ static void match_cuda(struct af_fit_wheel_check *check, int major)
         af_fit_wheel_check_add_reason(check, AF_REASON_WHEEL_CUDA_UNKNOWN, "%s",
                                       check->wheel->filename);
     else if (other && torch->cuda == AF_FACT_KNOWN)
-        af_fit_wheel_check_add_reason(check, AF_REASON_CUDA_MAJOR,
-                                      "wheel: CUDA %d, torch: CUDA %d", major,
-                                      torch->cuda_major);
+        af_fit_wheel_check_add_reason(check, AF_REASON_CUDA_MAJOR, "CUDA %d, torch has CUDA %d",
+                                      major, torch->cuda_major);
     else if (other)
         af_fit_wheel_check_add_reason(check, AF_REASON_CUDA_MAJOR,
-                                      "wheel: CUDA %d, torch %s has no such build", major,
+                                      "CUDA %d, torch %s has no such build", major,
                                       torch->text);
     else if (torch->cuda == AF_FACT_UNKNOWN)
         af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_TORCH_CUDA,
-                                      "wheel: CUDA %d, here: torch %s", major, torch->text);
+                                      "the wheel needs CUDA %d, the torch is %s", major,
+                                      torch->text);
 }
 
 void af_rule_cuda(struct af_fit_wheel_check *check)
@@ -191,7 +192,7 @@ void af_rule_cuda(struct af_fit_wheel_check *check)
     if (torch->state != AF_FACT_KNOWN)
         return;
     if (torch->cuda == AF_FACT_ABSENT && !torch->rocm)
-        af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_WITHOUT_CUDA, "here: torch %s",
+        af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_WITHOUT_CUDA, "torch %s",
                                       torch->text);
     else if (!af_fit_wheel_is_pure(check->wheel) && !check->wheel->rocm)
         match_cuda(check, af_fit_wheel_cuda_major(check->wheel));
@@ -225,16 +226,17 @@ void af_rule_abi(struct af_fit_wheel_check *check)
         return;
     if (torch->abi == AF_UNKNOWN)
         af_fit_wheel_check_add_reason(
-            check, AF_REASON_UNKNOWN_ABI, "wheel: %s ABI, here: torch %s",
+            check, AF_REASON_UNKNOWN_ABI, "the wheel has the %s ABI, the torch is %s",
             abi == AF_UNKNOWN ? "unknown" : abi_name(abi), torch->text);
     else if (abi == AF_UNKNOWN)
-        af_fit_wheel_check_add_reason(check, AF_REASON_WHEEL_ABI_UNKNOWN, "torch: %s ABI",
-                                      abi_name(torch->abi));
+        af_fit_wheel_check_add_reason(check, AF_REASON_WHEEL_ABI_UNKNOWN,
+                                      "torch has the %s ABI", abi_name(torch->abi));
     else if (wheel->cxx11abi == torch->abi)
         af_fit_wheel_check_add_reason(check, AF_REASON_MISLABELLED,
-                                      "wheel: %s ABI, torch: %s ABI (%s)", abi_name(abi),
-                                      abi_name(torch->abi), torch->abi_source);
+                                      "the wheel has the %s ABI, torch the %s ABI (%s)",
+                                      abi_name(abi), abi_name(torch->abi), torch->abi_source);
     else
-        af_fit_wheel_check_add_reason(check, AF_REASON_ABI, "wheel: %s ABI, torch: %s ABI (%s)",
+        af_fit_wheel_check_add_reason(check, AF_REASON_ABI,
+                                      "the wheel has the %s ABI, torch the %s ABI (%s)",
                                       abi_name(abi), abi_name(torch->abi), torch->abi_source);
 }

@@ -138,7 +138,7 @@ void af_rung_engine(struct af_rung_context *context)
         if (view->os == NULL || view->arch == NULL)
             af_rung_add_reason(context, AF_REASON_UNKNOWN_PLATFORM, NULL);
         else if (!served(view))
-            af_rung_add_reason(context, AF_REASON_ENGINE_PLATFORM, "here: %s %s", view->os,
+            af_rung_add_reason(context, AF_REASON_ENGINE_PLATFORM, "%s %s", view->os,
                                view->arch);
     }
     if (af_rung_python_package_fits(context))
@@ -148,5 +148,5 @@ void af_rung_engine(struct af_rung_context *context)
     context->rung->summary =
         context->rung->answer == AF_NO
             ? "this platform is not supported"
-            : "exact attention for CPU tensors and older GPUs, without flash-attn";
+            : "torch's scaled_dot_product_attention, and on CPUs anyflash's engine";
 }

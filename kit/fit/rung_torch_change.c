@@ -327,8 +327,8 @@ static void say_found(struct af_rung_context *context, const struct found *found
     say_open(context, found->candidate.reason_bits);
     add_package_changes(context, version, cuda);
     rung->price = (struct af_rung_cost){-1, 10, 0, TORCH_DISK_BYTES};
-    rung->summary = af_arena_format(context->arena, "torch %s+%s has %s %s (%s)", version, cuda,
-                                    rung->wheel->package, rung->wheel->version,
+    rung->summary = af_arena_format(context->arena, "use torch %s+%s for %s %s (%s)", version,
+                                    cuda, rung->wheel->package, rung->wheel->version,
                                     af_fit_publisher(context->arena, rung->wheel));
 }
 
@@ -343,7 +343,7 @@ static bool say_closed(struct af_rung_context *context)
         if (view->os == NULL || view->arch == NULL)
             af_rung_add_reason(context, AF_REASON_UNKNOWN_PLATFORM, NULL);
         else if (view->platform == NULL || view->musl)
-            af_rung_add_reason(context, AF_REASON_NO_WHEEL_PLATFORM, "here: %s %s%s", view->os,
+            af_rung_add_reason(context, AF_REASON_NO_WHEEL_PLATFORM, "%s %s%s", view->os,
                                view->arch, view->musl ? " musl" : "");
         if (view->torch.state == AF_FACT_UNKNOWN)
             af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH, NULL);

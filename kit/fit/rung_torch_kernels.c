@@ -39,12 +39,11 @@ static void check_gpu(struct af_rung_context *context, const struct af_view *vie
         af_rung_add_reason(context, AF_REASON_UNKNOWN_GPU, "compute capability of %s",
                            gpu->name);
     else if (gpu->sm < SM_MIN)
-        af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s: SM %s, needed: 8.0",
-                           gpu->name, sm);
+        af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s (sm %s)", gpu->name, sm);
     else if (torch_covers(view, gpu->sm) == AF_NO)
-        af_rung_add_reason(context, AF_REASON_TORCH_SM, "%s: SM %s", gpu->name, sm);
+        af_rung_add_reason(context, AF_REASON_TORCH_SM, "%s (sm %s)", gpu->name, sm);
     else if (torch_covers(view, gpu->sm) == AF_UNKNOWN && gpu->sm > 90)
-        af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH_SM, "%s: SM %s", gpu->name, sm);
+        af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH_SM, "%s (sm %s)", gpu->name, sm);
 }
 
 static void check_torch(struct af_rung_context *context, const struct af_view *view)
@@ -57,15 +56,14 @@ static void check_torch(struct af_rung_context *context, const struct af_view *v
     if (torch->state != AF_FACT_KNOWN)
         return;
     if (torch->rocm)
-        af_rung_add_reason(context, AF_REASON_MACHINE_ROCM, "here: torch %s", torch->text);
+        af_rung_add_reason(context, AF_REASON_MACHINE_ROCM, "torch %s is a ROCm build",
+                           torch->text);
     else if (torch->cuda == AF_FACT_ABSENT)
-        af_rung_add_reason(context, AF_REASON_TORCH_WITHOUT_CUDA, "here: torch %s",
-                           torch->text);
+        af_rung_add_reason(context, AF_REASON_TORCH_WITHOUT_CUDA, "torch %s", torch->text);
     else if (torch->cuda == AF_FACT_UNKNOWN)
-        af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH_CUDA, "here: torch %s",
-                           torch->text);
+        af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH_CUDA, "torch %s", torch->text);
     if (torch->major < 2 || (torch->major == 2 && torch->minor < FIRST_MINOR))
-        af_rung_add_reason(context, AF_REASON_KERNELS_MISSING, "here: torch %s", torch->text);
+        af_rung_add_reason(context, AF_REASON_KERNELS_MISSING, "torch %s", torch->text);
     else if (af_equal(view->os, "windows"))
         af_rung_add_reason(context, AF_REASON_KERNELS_UNKNOWN, "torch for Windows");
 }
@@ -77,15 +75,16 @@ static void check_driver(struct af_rung_context *context, const struct af_view *
     const char *need;
     if (af_driver_serves(view, context->fit->tables, major, &need) == AF_NO)
         af_rung_add_reason(context, AF_REASON_DRIVER,
-                           "CUDA %d needs driver %s or newer, here: %s", major, need,
-                           view->driver_text == NULL ? "of another CUDA" : view->driver_text);
+                           "CUDA %d needs driver %s or newer, installed is %s", major, need,
+                           view->driver_text == NULL ? "one for another CUDA"
+                                                     : view->driver_text);
 }
 
 static void check_view(struct af_rung_context *context, const struct af_view *view)
 {
     check_torch(context, view);
     if (af_equal(view->os, "macos"))
-        af_rung_add_reason(context, AF_REASON_NO_GPU_PLATFORM, "here: macos");
+        af_rung_add_reason(context, AF_REASON_NO_GPU_PLATFORM, "macos");
     if (view->gpu == AF_FACT_ABSENT)
         af_rung_add_reason(context, AF_REASON_NO_GPU, "%s",
                            view->gpu_source == NULL ? "" : view->gpu_source);
@@ -98,7 +97,7 @@ static void check_view(struct af_rung_context *context, const struct af_view *vi
         if (!any || view->gpus[i].sm < 0 || view->gpus[i].sm >= SM_MIN)
             check_gpu(context, view, &view->gpus[i]);
         else
-            af_rung_add_reason(context, AF_REASON_GPU_PARTLY, "%s: SM below 8.0",
+            af_rung_add_reason(context, AF_REASON_GPU_PARTLY, "%s is below sm 8.0",
                                view->gpus[i].name);
     }
     check_driver(context, view);
@@ -113,13 +112,12 @@ void af_rung_torch_kernels(struct af_rung_context *context)
         af_rung_add_reason(context, AF_REASON_KERNELS_SOFTCAP, NULL);
     af_rung_finish(context);
     if (context->rung->answer == AF_NO) {
-        context->rung->summary = "torch's own FlashAttention kernels cannot serve here";
+        context->rung->summary = "torch's own FlashAttention kernels cannot be used here";
         return;
     }
     bool paged = context->fit->views[0].torch.minor >= PAGED_MINOR;
     af_rung_add_reason(context, AF_REASON_KERNELS_LACK, "%s",
-                       paged ? "this torch has paged caches"
-                             : "this torch has no paged caches");
+                       paged ? "this torch has them" : "this torch does not have them");
     if (af_rung_python_package_fits(context))
         af_rung_add_reason(context, AF_REASON_KERNELS_BY_PACKAGE, NULL);
     context->rung->reason_count = context->reason_count;

@@ -75,7 +75,7 @@ static void add(struct af_rung_context *context, const char *what,
 
 static void add_guess(struct af_rung_context *context)
 {
-    const char *what = "what flash-attn's own setup.py asks for";
+    const char *what = "the wheel that flash-attn's own setup.py tries to download";
     struct af_decision *decision = context->decision;
     const char *filename = guess_name(context);
     const struct af_catalog_wheel *wheel =
@@ -89,7 +89,7 @@ static void add_guess(struct af_rung_context *context)
     if (reason == NULL)
         return;
     *reason = (struct af_reason){AF_REASON_WHEEL_404,
-                                 "so a plain install compiles for hours instead"};
+                                 "`pip install flash-attn` compiles for hours instead"};
     decision->near_misses[decision->near_miss_count++] = (struct af_near_miss){
         .what = what, .filename = filename, .reasons = reason, .reason_count = 1};
 }
@@ -157,13 +157,24 @@ static enum af_reason_id rung_reason(enum af_reason_id id)
     }
 }
 
+static const char *gpu_stage_text(const struct af_view *view, struct af_arena *arena)
+{
+    const struct af_view_gpu *gpu = &view->gpus[0];
+    if (view->gpu == AF_FACT_ABSENT)
+        return "because no NVIDIA GPU was found";
+    if (view->gpu_count != 1 || gpu->sm < 0)
+        return "for the GPUs";
+    return af_arena_format(arena, "for sm %d.%d", gpu->sm / 10, gpu->sm % 10);
+}
+
 static const char *stage_text(const struct af_view *view, enum af_fit_stage stage,
                               struct af_arena *arena)
 {
     const struct af_view_torch *torch = &view->torch;
     switch (stage) {
     case AF_FIT_STAGE_FILE:
-        return "that installers accept, for this kind of GPU";
+        return view->amd || torch->rocm ? "valid and for AMD GPUs"
+                                        : "valid and for NVIDIA GPUs";
     case AF_FIT_STAGE_PLATFORM:
         return view->os == NULL ? "for the platform"
                                 : af_arena_format(arena, "for %s %s", view->os,
@@ -173,17 +184,23 @@ static const char *stage_text(const struct af_view *view, enum af_fit_stage stag
                    ? "for the Python"
                    : af_arena_format(arena, "for Python %s", view->python_text);
     case AF_FIT_STAGE_TORCH:
-        return torch->text == NULL ? "for a torch that is here"
-                                   : af_arena_format(arena, "for torch %s", torch->text);
+        if (torch->text != NULL)
+            return af_arena_format(arena, "for torch %s", torch->text);
+        return torch->state == AF_FACT_ABSENT ? "because torch is not installed"
+                                              : "for an unknown torch";
     case AF_FIT_STAGE_CUDA:
-        return torch->cuda_major < 0 ? "for torch's CUDA"
-                                     : af_arena_format(arena, "for CUDA %d", torch->cuda_major);
+        if (torch->cuda_major >= 0)
+            return af_arena_format(arena, "for CUDA %d", torch->cuda_major);
+        return torch->cuda == AF_FACT_ABSENT ? "for a torch without CUDA" : "for torch's CUDA";
     case AF_FIT_STAGE_ABI:
         return "with torch's C++ ABI";
     case AF_FIT_STAGE_SYSTEM:
-        return "for the C library";
+        return view->glibc.count < 2
+                   ? "for the C library"
+                   : af_arena_format(arena, "for glibc %d.%d", view->glibc.part[0],
+                                     view->glibc.part[1]);
     case AF_FIT_STAGE_GPU:
-        return "for the GPU";
+        return gpu_stage_text(view, arena);
     case AF_FIT_STAGE_DRIVER:
         return "for the driver";
     default:
@@ -299,7 +316,8 @@ static void say_best(struct af_rung_context *context)
     context->rung->price.memory_bytes = 0;
     bool proved = (best->reason_bits & AF_REASON_BIT(AF_REASON_PROVED)) != 0;
     context->rung->summary = af_arena_format(
-        context->arena, "%s %s (%s)%s%s%s", best->wheel->package, best->wheel->version,
+        context->arena, "%s %s (%s%s)%s%s%s", best->wheel->package, best->wheel->version,
+        best->wheel->official ? "" : "community build by ",
         af_fit_publisher(context->arena, best->wheel), proved ? ", proved to load" : "",
         proved && best->wheel->torch != NULL ? ", made for torch " : "",
         proved && best->wheel->torch != NULL ? best->wheel->torch : "");

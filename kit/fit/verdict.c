@@ -138,13 +138,13 @@ static bool is_proved(const struct af_fit_wheel_check *check)
     return check->known != NULL && check->known->loads == AF_YES;
 }
 
-/* "wheel: torch 2.10, here: 2.12.0; its bytes were built for torch 2.10 or 2.11" */
+/* "torch 2.10, but torch 2.12.0 is installed; its binaries were built for torch 2.10" */
 static const char *proved_detail(const struct af_fit_wheel_check *check, const char *detail)
 {
     const char *built_for = check->known->built_for;
     if (built_for == NULL)
         return af_arena_text(check->arena, detail);
-    return af_arena_format(check->arena, "%s%sits bytes were built for %s", detail,
+    return af_arena_format(check->arena, "%s%sits binaries were built for %s", detail,
                            detail[0] == '\0' ? "" : "; ", built_for);
 }
 

@@ -61,7 +61,7 @@ void af_plan_file(struct af_builder *builder, const struct af_step_wheel *wheel)
     af_builder_word(builder, wheel->path != NULL ? wheel->path : wheel->url);
     af_builder_end(builder, AF_STEP_WHEEL,
                    wheel->path != NULL ? "install the wheel from this file"
-                                       : "install the wheel by its exact address");
+                                       : "install the wheel from its exact URL");
     if (af_builder_last(builder) != NULL)
         af_builder_last(builder)->wheel = kept;
 }
@@ -93,7 +93,7 @@ void af_plan_try(struct af_builder *builder, const char *code, const char *modul
     af_builder_word(builder, builder->target.python);
     af_builder_word(builder, "-c");
     af_builder_word(builder, code);
-    af_builder_end(builder, AF_STEP_TRY, "see that it loads");
+    af_builder_end(builder, AF_STEP_TRY, "check that it loads");
     if (af_builder_last(builder) != NULL)
         af_builder_last(builder)->module = af_arena_text(builder->arena, module);
 }
@@ -134,13 +134,13 @@ static void add_wheel(struct af_builder *builder)
     if (url == NULL || name == NULL)
         return;
     if (is_installed(builder, name, url))
-        af_builder_advice(builder, "nothing to install: this file is installed already");
+        af_builder_advice(builder, "nothing to install: this file is already installed");
     else
         install_wheel(builder, wheel, name, url);
     if (builder->rung->prove_first)
         af_builder_advice(builder,
-                          "it is not proved that it loads: `anyflash install %s` checks that "
-                          "first and installs nothing that does not load",
+                          "it may not load: `anyflash install %s` checks that first and "
+                          "installs nothing that does not load",
                           url);
     install_einops(builder);
     af_plan_check(builder, wheel->package);
@@ -237,7 +237,7 @@ static void add_build(struct af_builder *builder)
         af_builder_word(builder, words[i]);
     af_builder_end(builder, AF_STEP_BUILD,
                    "compile the part of flash-attn that is needed (--full: all of it); "
-                   "--check says whether it can start, --dry-run what it takes");
+                   "--check reports whether it can start, --dry-run what it needs");
     af_builder_advice(builder, "install the wheel: the build ends with the command for it");
 }
 
@@ -275,7 +275,8 @@ static void try_kernels(struct af_builder *builder)
                  "q = torch.ones(1, 1, 64, 64, device=\"cuda\", dtype=torch.half); "
                  "c = sdpa_kernel(B.FLASH_ATTENTION); c.__enter__(); "
                  "print(torch.nn.functional.scaled_dot_product_attention(q, q, q).shape)");
-    af_builder_end(builder, AF_STEP_TRY, "see that torch's FlashAttention kernels run here");
+    af_builder_end(builder, AF_STEP_TRY,
+                   "check that torch's FlashAttention kernels run here (prints a shape)");
 }
 
 static bool takes_package(const struct af_rung *rung)
@@ -290,16 +291,16 @@ static bool takes_package(const struct af_rung *rung)
 static void add_sdpa(struct af_builder *builder)
 {
     install_torch(builder);
-    af_builder_advice(builder,
-                      "in programs, call torch.nn.functional.scaled_dot_product_attention; in "
-                      "transformers, pass attn_implementation=\"sdpa\"");
+    af_builder_advice(
+        builder, "in your code, call torch.nn.functional.scaled_dot_product_attention; with "
+                 "transformers, pass attn_implementation=\"sdpa\"");
     if (builder->rung->kind == AF_RUNG_TORCH_KERNELS)
         try_kernels(builder);
     if (takes_package(builder->rung))
         af_builder_advice(builder,
-                          "for tensors on the CPU, let the engine of this project compute it: "
-                          "pip install . in the folder of anyflash's sources, then in "
-                          "programs: import anyflash.torch; anyflash.torch.enable()");
+                          "optional, for CPU tensors: install anyflash's Python package (`pip "
+                          "install .` in the anyflash source folder) and add `import "
+                          "anyflash.torch; anyflash.torch.enable()` to your program");
 }
 
 /*
@@ -431,7 +432,7 @@ static void add_wheel_steps(struct af_builder *builder, const struct af_step_whe
         af_builder_install(builder);
         af_builder_word(builder, "--no-deps");
         af_builder_word(builder, missing[i]);
-        af_builder_end(builder, AF_STEP_PACKAGES, "install what it needs too");
+        af_builder_end(builder, AF_STEP_PACKAGES, "install what it requires");
         af_builder_require(builder, missing[i]);
     }
     bool known = af_equal(module, "flash_attn") && torch[0] != '\0';

@@ -68,7 +68,7 @@ def test_plan__answers_first_and_is_one_screen_where_a_wheel_fits(answers, name)
     _, plan = parsed(answers, "plan", name)
     lines = cases.run_in_terminal("plan", "--machine", f"{name}.json")
     if plan["decision"] is None:
-        assert lines[0].startswith(("No decision yet", "No way")), lines[0]
+        assert lines[0].startswith(("No decision yet", "No option")), lines[0]
     elif plan["wheel"]:
         assert plan["wheel"]["version"] in lines[0] and lines[1].startswith("Next: ")
     if plan["decision"] == "wheel":
@@ -82,14 +82,14 @@ def test_plan__has_one_line_for_each_other_way(answers, name):
     _, plan = parsed(answers, "plan", name)
     lines = cases.run_in_terminal("plan", "--machine", f"{name}.json")
     others = [rung for rung in plan["rungs"] if rung["name"] != plan["decision"]]
-    start = next(i for i, line in enumerate(lines) if "(-v says more)" in line) + 1
+    start = next(i for i, line in enumerate(lines) if "(-v for details)" in line) + 1
     rows = [line.split()[:2] for line in lines[start:start + len(others)]]
     assert rows == [[rung["name"], rung["verdict"]] for rung in others]
 
 
 def test_plan__verbose_gives_every_reason_and_cost():
     _, out, _ = cases.run("plan", "-v", "--machine", "rtx4090-torch2.15.json")
-    assert "cost: " in out and "Every way, best first" in out
+    assert "cost: " in out and "All options, best first" in out
 
 
 def has_long_word(line):

@@ -147,7 +147,7 @@ def test_install_does_what_plan_prints(shop):
 def test_dry_run_prints_the_steps_of_plan(shop):
     plan = shop.run("plan", *shop.words).stdout
     steps = install(shop, "--dry-run").stdout
-    assert steps.startswith("Steps\n  1. install the wheel by its exact address\n")
+    assert steps.startswith("Steps\n  1. install the wheel from its exact URL\n")
     assert steps in plan
 
 

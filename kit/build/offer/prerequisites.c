@@ -133,12 +133,12 @@ static const char *index_text(const struct af_offer_build_target *build)
     const struct af_dotted *version = &build->toolkit.version;
     struct af_arena *arena = build->context->arena;
     const char *seen = build->toolkit.here == NULL
-                           ? "none on the system, which is normal"
+                           ? "the system has none, which is fine"
                            : af_arena_format(arena, "the system's is %s", system_text(build));
     return version->count > 1
-               ? af_arena_format(arena, "CUDA %d.%d from the Python package index (%s)",
+               ? af_arena_format(arena, "CUDA %d.%d will be downloaded from PyPI (%s)",
                                  version->part[0], version->part[1], seen)
-               : af_arena_format(arena, "CUDA %d from the Python package index (%s)",
+               : af_arena_format(arena, "CUDA %d will be downloaded from PyPI (%s)",
                                  version->part[0], seen);
 }
 
@@ -237,7 +237,7 @@ static void check_cxx_standard(struct af_offer_build_target *build)
     af_offer_build_row(
         build, "c++-standard", AF_YES, AF_REASON_BUILD_PREREQUISITE,
         needs_cxx20(build)
-            ? "C++20, because this torch's headers need it, instead of setup.py's C++17"
+            ? "C++20 instead of setup.py's C++17, because this torch's headers need it"
             : "C++17, as setup.py requests it");
 }
 
@@ -336,10 +336,11 @@ static void check_disk(struct af_offer_build_target *build)
         af_offer_build_row(
             build, "temporary-folder", disk->in_memory.value.truth ? AF_NO : AF_YES,
             AF_REASON_DISK_IN_MEMORY,
-            af_arena_format(build->context->arena, "%s, %s", path,
-                            disk->in_memory.value.truth
-                                ? "which is in memory (tmpfs)"
-                                : "on a disk; compilers write their files there"));
+            af_arena_format(
+                build->context->arena, "%s, %s", path,
+                disk->in_memory.value.truth
+                    ? "which is in memory (tmpfs)"
+                    : "on disk, not in memory; compilers write temporary files there"));
 }
 
 void af_offer_rung_build_check_resources(struct af_offer_build_target *build)

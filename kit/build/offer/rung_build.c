@@ -236,13 +236,13 @@ static bool take_targets(struct af_offer_build_target *build)
     return build->sm_count > 0;
 }
 
-/* "NVIDIA GeForce RTX 4090: SM 8.9, served by the target 80" */
+/* "NVIDIA GeForce RTX 4090 (sm 8.9), runs code compiled for sm_80" */
 static const char *served_text(const struct af_offer_build_target *build)
 {
     const struct af_view_gpu *gpu = &build->view->gpus[0];
     if (build->view->gpu_count > 1 || gpu->sm < 0)
         return gpu->name;
-    return af_arena_format(build->context->arena, "%s: SM %d.%d, served by the target %s",
+    return af_arena_format(build->context->arena, "%s (sm %d.%d), runs code compiled for sm_%s",
                            gpu->name, gpu->sm / 10, gpu->sm % 10, arch_list(build));
 }
 
@@ -258,7 +258,7 @@ static void check_gpus(struct af_offer_build_target *build)
     for (size_t i = 0; i < view->gpu_count; i++) {
         int sm = view->gpus[i].sm;
         const char *evidence = sm < 0 ? view->gpus[i].name
-                                      : af_arena_format(arena, "%s: SM %d.%d",
+                                      : af_arena_format(arena, "%s (sm %d.%d)",
                                                         view->gpus[i].name, sm / 10, sm % 10);
         if (sm < 0)
             af_offer_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_UNKNOWN_GPU, evidence);
@@ -275,7 +275,7 @@ static void check_gpus(struct af_offer_build_target *build)
                            af_arena_format(arena, "none found (%s)",
                                            view->gpu_source == NULL ? "" : view->gpu_source));
     else if (view->amd)
-        af_offer_build_row(build, "gpu", AF_NO, AF_REASON_BUILD_ROCM, "an AMD GPU");
+        af_offer_build_row(build, "gpu", AF_NO, AF_REASON_BUILD_ROCM, "this is an AMD GPU");
     else if (view->gpu == AF_FACT_UNKNOWN)
         af_offer_build_row(build, "gpu", AF_UNKNOWN, AF_REASON_UNKNOWN_GPU, view->gpu_source);
     else if (build->sm_count > 0)
@@ -289,7 +289,8 @@ static void check_platform(struct af_offer_build_target *build)
     if (view->os == NULL)
         af_offer_build_row(build, "platform", AF_UNKNOWN, AF_REASON_UNKNOWN_PLATFORM, NULL);
     else if (strcmp(view->os, "linux") != 0)
-        af_offer_build_row(build, "platform", AF_NO, AF_REASON_BUILD_PLATFORM, view->os);
+        af_offer_build_row(build, "platform", AF_NO, AF_REASON_BUILD_PLATFORM,
+                           af_arena_format(build->context->arena, "this is %s", view->os));
     else
         af_offer_build_row(build, "platform", AF_YES, AF_REASON_BUILD_PLATFORM,
                            af_arena_format(build->context->arena, "linux %s",
@@ -387,9 +388,8 @@ void af_offer_rung_build(struct af_rung_context *context)
     context->rung->summary =
         context->rung->answer == AF_NO
             ? "a source build is not possible here"
-            : af_arena_format(context->arena, "flash-attn %s compiled here for the target%s %s",
-                              context->rung->flash_attn, build.sm_count == 1 ? "" : "s",
-                              context->rung->arch_list);
+            : af_arena_format(context->arena, "compile part of flash-attn %s here",
+                              context->rung->flash_attn);
 }
 
 enum anyflash_status af_offer_build_rung(const struct af_machine *machine,

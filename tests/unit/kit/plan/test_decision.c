@@ -255,7 +255,7 @@ static void test_build__takes_the_indexs_toolkit_where_the_system_has_none(void 
     assert_non_null(rung->setup_lacks);
     af_decision_release(&decision);
     assert_row(CU132 "gcc=12 cuda_toolkit=none", "cuda-toolkit", AF_YES,
-               "CUDA 13.2 from the Python package index", NULL);
+               "CUDA 13.2 will be downloaded from PyPI", NULL);
     assert_row(CU132 "gcc=12 cuda_toolkit=12.8", "cuda-toolkit", AF_YES,
                "the system's is CUDA 12.8", NULL);
 }

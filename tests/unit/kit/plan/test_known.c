@@ -77,9 +77,10 @@ static void test_known__a_proved_neighbour_is_offered_and_says_for_what_it_was_b
     assert_int_equal(rung->answer, AF_YES);
     assert_false(rung->prove_first);
     assert_string_equal(rung->wheel->filename, MADE_FOR_25);
-    assert_string_equal(detail_of(rung, AF_REASON_PROVED),
-                        "wheel: torch 2.5, here: 2.4.1+cu121; its bytes were built for torch "
-                        "2.5");
+    assert_string_equal(
+        detail_of(rung, AF_REASON_PROVED),
+        "torch 2.5, but torch 2.4.1+cu121 is installed; its binaries were built for torch "
+        "2.5");
     af_decision_release(&decision);
 }
 
