@@ -1,5 +1,6 @@
 /*
- * bench_host.c: machine and compiler from /proc, /sys and the compiler's own macros.
+ * bench_host.c: reads machine and compiler from /proc, /sys and the compiler's
+ * macros.
  */
 #include "bench/bench_host.h"
 
@@ -38,7 +39,7 @@ static const char *cpu_name(struct af_arena *arena)
     return "unknown";
 }
 
-/* One file of the first core's cache `index`, without its newline, or "". */
+/* Reads one file of the first core's cache `index`, without its newline, or "". */
 static const char *cache_file(struct af_arena *arena, int index, const char *name)
 {
     struct af_span content;

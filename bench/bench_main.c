@@ -1,5 +1,5 @@
 /*
- * bench_main.c: the entry of anyflash-bench; everything else is in bench_program.c.
+ * bench_main.c: main() of anyflash-bench; everything else is in bench_program.c.
  */
 #include "bench/bench_program.h"
 

@@ -1,7 +1,7 @@
 /*
- * bench_program.c: the program anyflash-bench, which `anyflash bench` starts: chooses
- * the cases, times each with the engine and then with the peers, and writes
- * table, JSON and chart.
+ * bench_program.c: the program anyflash-bench, which `anyflash bench` starts:
+ * selects the cases, times each with the engine and then with the other
+ * libraries, and writes table, JSON and chart.
  */
 #include "bench/bench_program.h"
 
@@ -13,7 +13,7 @@
 #include "bench/report.h"
 #include "kit/system/output.h"
 
-/* Seconds of samples for each case. */
+/* Seconds of samples per case. */
 #define CASE_SECONDS 1.2
 #define CASE_SECONDS_QUICK 0.3
 #define PEER_SECONDS 0.6
@@ -42,7 +42,7 @@ struct bench {
     struct options options;
     struct af_bench_report report;
     struct af_text out; /* all of stdout */
-    const char *hint;   /* for the error; NULL: none */
+    const char *hint;   /* hint for the error; NULL: none */
 };
 
 static enum anyflash_status read_options(struct bench *bench, int argc, char **argv,

@@ -1,5 +1,5 @@
 /*
- * cases.c: the table of shapes, their names and their costs.
+ * cases.c: the table of shapes, their names, operation and byte counts.
  */
 #include "bench/cases.h"
 

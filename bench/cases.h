@@ -1,5 +1,5 @@
 /*
- * cases.h: the shapes that are timed, and what they cost.
+ * cases.h: the benchmarked shapes, and their operation and byte counts.
  */
 #ifndef AF_BENCH_CASES_H
 #define AF_BENCH_CASES_H
@@ -7,8 +7,8 @@
 #include "engine/base/base.h"
 
 /*
- * CALL is a decode so small that it times the call itself; MEMORY a long
- * forward of which only the extra memory counts.
+ * CALL is a decode so small that it times the call overhead; MEMORY is a long
+ * forward of which only the extra memory is measured.
  */
 enum af_bench_operation {
     AF_BENCH_FORWARD,
@@ -21,26 +21,29 @@ enum af_bench_operation {
 /* One row of cases.inc. Batch 1, [B, H, S, D]. */
 struct af_bench_case {
     enum af_bench_operation operation;
-    enum anyflash_cpu_level level; /* what the engine may use; ALL or AVX2 */
+    enum anyflash_cpu_level level; /* instruction sets for the engine; ALL or AVX2 */
     enum anyflash_dtype dtype;
     int64_t heads;
     int64_t kv_heads;
     int64_t q_len;
     int64_t k_len;
     int64_t head_dim;
-    bool causal; /* square shapes only: how the mask is aligned makes no difference */
+    bool causal; /* square shapes only: the alignment of the mask makes no difference */
     bool quick;
 };
 
 #define AF_BENCH_NAME_BYTES 64
 
-/* Static storage, *count_out rows. */
+/* Returns *count_out rows in static storage. */
 const struct af_bench_case *af_bench_cases(size_t *count_out);
 
-/* Whether this machine has the row's level. */
+/* Whether this machine supports the row's level. */
 bool af_bench_can_run(const struct af_bench_case *row);
 
-/* Whether peers time the row: they know no levels, and only the engine shows its memory. */
+/*
+ * Whether other libraries run the row: they have no levels, and memory is
+ * measured for the engine only.
+ */
 bool af_bench_has_peers(const struct af_bench_case *row);
 
 /* "forward", "backward", "decode", "call", "memory". */
@@ -52,7 +55,10 @@ const char *af_bench_dtype_text(const struct af_bench_case *row);
 /* "all" or "avx2". */
 const char *af_bench_level_text(const struct af_bench_case *row);
 
-/* "f32 H16 S2048 D64 causal", "bf16 H64:8 Sk4096 D128" into AF_BENCH_NAME_BYTES. */
+/*
+ * Writes "f32 H16 S2048 D64 causal" or "bf16 H64:8 Sk4096 D128" into
+ * AF_BENCH_NAME_BYTES.
+ */
 void af_bench_shape(const struct af_bench_case *row, char *text);
 
 /*
@@ -62,15 +68,15 @@ void af_bench_shape(const struct af_bench_case *row, char *text);
 bool af_bench_matches(const struct af_bench_case *row, const char *words);
 
 /*
- * Operations of one run: 4 H Sq Sk D forward, 10 backward (five products, of
- * which one is computed again), half of either when causal.
+ * Floating-point operations of one run: 4 H Sq Sk D forward, 10 backward (five
+ * products, one of them recomputed); half of either when causal.
  */
 double af_bench_flops(const struct af_bench_case *row);
 
 /* Bytes of keys and values, which a decode reads once. */
 double af_bench_kv_bytes(const struct af_bench_case *row);
 
-/* Whether memory is the roof (decode, call), not arithmetic. */
+/* Whether memory bandwidth is the roofline limit (decode, call), not arithmetic. */
 bool af_bench_reads(const struct af_bench_case *row);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * inputs.c: buffers, and numbers from a hash. bench/peers/common.py makes the
- * same numbers: a change here is a change there.
+ * inputs.c: allocates buffers and fills them with hashed numbers.
+ * bench/peers/common.py makes the same numbers and must change with this file.
  */
 #include "bench/inputs.h"
 

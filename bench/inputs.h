@@ -1,6 +1,6 @@
 /*
- * inputs.h: the tensors of a case. Their numbers come from a hash of their
- * index, so that another process has the same ones without a file.
+ * inputs.h: the tensors of a case. Each number is a hash of its index, so that
+ * another process can produce the same ones without a file.
  */
 #ifndef AF_BENCH_INPUTS_H
 #define AF_BENCH_INPUTS_H
@@ -20,7 +20,10 @@ enum af_bench_tensor {
     AF_BENCH_TENSOR_COUNT
 };
 
-/* data: aligned to 64 bytes, `count` numbers of the case's dtype; NULL: the case has none. */
+/*
+ * data: aligned to 64 bytes, `count` numbers of the case's dtype; NULL: not used
+ * by the case.
+ */
 struct af_bench_buffer {
     void *memory;
     void *data;
@@ -36,9 +39,10 @@ struct af_bench_inputs {
 };
 
 /*
- * Makes and fills them. Inputs are multiples of 1/128 in [-1, 1), q of 1/32 in
- * [-4, 4): exact in every dtype. Does not move afterwards: `backward` points
- * into it. Fails with NO_MEMORY. Release in every case.
+ * Allocates and fills the tensors. Inputs are multiples of 1/128 in [-1, 1), q
+ * of 1/32 in [-4, 4): exact in every dtype. The struct must not move afterwards,
+ * because `backward` points into it. Fails with NO_MEMORY. Release it in every
+ * case.
  */
 enum anyflash_status af_bench_inputs_make(const struct af_bench_case *row,
                                           struct af_bench_inputs *inputs,
@@ -48,8 +52,8 @@ void af_bench_inputs_release(struct af_bench_inputs *inputs);
 #define AF_BENCH_PROBES 256
 
 /*
- * AF_BENCH_PROBES numbers of a tensor at places spread over it, the same places
- * in every process: what results are compared by.
+ * Copies AF_BENCH_PROBES numbers spread over a tensor, from the same positions
+ * in every process; used to compare results.
  */
 void af_bench_probe(const struct af_bench_case *row, const struct af_bench_buffer *buffer,
                     float *values);

@@ -1,7 +1,7 @@
 /*
- * measure.c: the engine on one case. Time: warm up, then roof, sample, roof,
- * sample, ... until the time is up. Memory: one call between two looks at
- * /proc/self/status.
+ * measure.c: measures the engine on one case. Time: warm up, then roofline,
+ * sample, roofline, sample, ... until the time is up. Memory: one call between
+ * two reads of /proc/self/status.
  */
 #include "bench/measure.h"
 
@@ -57,7 +57,7 @@ double af_bench_samples_spread(const struct af_bench_samples *samples)
 #define ROOF_SECONDS 2e-3
 #define EXPLANATION_BYTES 2000
 
-/* One case at work. */
+/* State of one case. */
 struct run {
     const struct af_bench_case *row;
     struct anyflash_context *context;
@@ -137,7 +137,7 @@ static enum anyflash_status name_kernel(const struct run *run, struct af_bench_t
     return status;
 }
 
-/* The first runs: pages, caches, threads; for a backward the forward it starts from. */
+/* Warms up pages, caches and threads; for a backward also computes the forward it needs. */
 static enum anyflash_status warm_up(struct run *run, struct anyflash_error *err)
 {
     double seconds = 0;
@@ -208,7 +208,7 @@ enum anyflash_status af_bench_measure(const struct af_bench_case *row, int threa
 
 #define STATUS_BYTES_MAX 16384u
 
-/* Bytes of a line of /proc/self/status, as "VmRSS:   123 kB"; below 0: not there. */
+/* Bytes in a line of /proc/self/status such as "VmRSS:   123 kB"; negative: missing. */
 static double status_bytes(struct af_arena *arena, const char *name)
 {
     struct af_span content, line;
@@ -225,7 +225,7 @@ static double status_bytes(struct af_arena *arena, const char *name)
     return -1;
 }
 
-/* Lets the peak of resident memory start anew (proc(5), clear_refs). */
+/* Resets the peak of resident memory (proc(5), clear_refs). */
 static bool reset_peak(void)
 {
     int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);

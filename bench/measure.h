@@ -1,6 +1,7 @@
 /*
- * measure.h: the engine timed on one case, with the roof measured before and
- * after each sample; and how much memory a forward takes beyond its tensors.
+ * measure.h: times the engine on one case, measuring the roofline before and
+ * after each sample; and measures how much memory a forward uses beyond its
+ * tensors.
  */
 #ifndef AF_BENCH_MEASURE_H
 #define AF_BENCH_MEASURE_H
@@ -15,13 +16,13 @@ struct af_bench_samples {
     size_t count;
 };
 
-/* Ignored when it is full. */
+/* Ignored when the array is full. */
 void af_bench_samples_add(struct af_bench_samples *samples, double value);
 
-/* The value that the part `share` (0 to 1) of all lies below, interpolated; 0 of none. */
+/* The quantile at `share` (0 to 1), interpolated; 0 without samples. */
 double af_bench_samples_at(const struct af_bench_samples *samples, double share);
 
-/* The width of the middle half, as a part of the median. */
+/* Interquartile range divided by the median. */
 double af_bench_samples_spread(const struct af_bench_samples *samples);
 
 #define AF_BENCH_RESULTS_MAX 3
@@ -29,10 +30,10 @@ double af_bench_samples_spread(const struct af_bench_samples *samples);
 
 struct af_bench_timing {
     struct af_bench_samples ms;   /* of one run */
-    struct af_bench_samples roof; /* operations or bytes a second, around each sample */
-    struct af_bench_samples part; /* the engine's rate as a part of the roof's, by sample */
+    struct af_bench_samples roof; /* operations or bytes per second, around each sample */
+    struct af_bench_samples part; /* the engine's rate divided by the roofline, by sample */
     double work;                  /* operations or bytes of one run */
-    char kernel[AF_BENCH_KERNEL_BYTES]; /* that ran, as anyflash_explain() names it */
+    char kernel[AF_BENCH_KERNEL_BYTES]; /* the kernel that ran, as in anyflash_explain() */
     /* Probed results: o, or dq, dk, dv. */
     float results[AF_BENCH_RESULTS_MAX][AF_BENCH_PROBES];
     size_t result_count;
@@ -40,27 +41,27 @@ struct af_bench_timing {
 
 /*
  * Times `row` for about `seconds`, at least 3 samples, on `threads` threads. The
- * roof of a call is one thread's: it is too small to be shared. Fails as the
- * engine does, or with NO_MEMORY.
+ * roofline of a CALL is that of one thread, because the call is too small to be
+ * split. Fails as the engine does, or with NO_MEMORY.
  */
 enum anyflash_status af_bench_measure(const struct af_bench_case *row, int threads,
                                       double seconds, struct af_bench_timing *timing_out,
                                       struct anyflash_error *err);
 
-/* The name of the kernel in a text of anyflash_explain(), or "". */
+/* The name of the kernel in the text of anyflash_explain(), or "". */
 void af_bench_kernel_name(enum af_bench_operation operation, const char *explanation,
                           char kernel[AF_BENCH_KERNEL_BYTES]);
 
 struct af_bench_memory {
-    double scratch_bytes; /* of a thread, as anyflash_workspace_bytes() announces it */
-    double peak_bytes;    /* of a thread, by which the process grew; below 0: not known */
+    double scratch_bytes; /* per thread, as anyflash_workspace_bytes() returns it */
+    double peak_bytes;    /* growth of the process per thread; negative: unknown */
 };
 
 /*
  * Runs `row` once in a new context of `threads` threads. The growth is the
- * process's peak of resident memory during the call less what was resident
- * before it: Linux only, and only where the peak may be reset. Fails as the
- * engine does, or with NO_MEMORY.
+ * process's peak resident memory during the call minus the resident memory
+ * before it: Linux only, and only if the peak can be reset. Fails as the engine
+ * does, or with NO_MEMORY.
  */
 enum anyflash_status af_bench_measure_memory(struct af_arena *arena,
                                              const struct af_bench_case *row, int threads,

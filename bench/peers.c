@@ -1,6 +1,6 @@
 /*
  * peers.c: starts peers/main.py for one library and one case, reads its one line
- * of JSON, compares results.
+ * of JSON, and compares the results.
  */
 #include "bench/peers.h"
 
@@ -17,14 +17,14 @@
 #define CASE_LIMIT_MS 180000
 #define REASON_BYTES 160
 #define PATH_BYTES 4096
-/* Of the largest result: sums of rounded products in another order. */
+/* Relative to the largest result, for sums of rounded products in another order. */
 #define F32_TOLERANCE 1e-4
 #define BF16_TOLERANCE 0.04
 
 static const char *const peer_names[AF_BENCH_PEER_COUNT] = {"torch",    "flex",   "onnxruntime",
                                                             "openvino", "onednn", "openblas"};
 
-/* peers/main.py, in the folder of this program; NULL without memory. */
+/* Path of peers/main.py, in the folder of this program; NULL when memory runs out. */
 static const char *script_path(struct af_arena *arena)
 {
     char self[PATH_BYTES];
@@ -35,7 +35,10 @@ static const char *script_path(struct af_arena *arena)
                            slash != NULL ? (int)(slash - self) + 1 : 0, self);
 }
 
-/* Runs the script with two words; its answer is an object, or *json_out is NULL and why. */
+/*
+ * Runs the script with two arguments. Its answer is an object; else *json_out is
+ * NULL and the reason is set.
+ */
 static enum anyflash_status ask(struct af_arena *arena, const char *python, const char *name,
                                 const char *words, int limit_ms, json_t **json_out,
                                 const char **why_out, struct anyflash_error *err)
@@ -72,7 +75,7 @@ static enum anyflash_status ask(struct af_arena *arena, const char *python, cons
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
-/* A text of the answer, scrubbed, or NULL. */
+/* A text in the answer, scrubbed, or NULL. */
 static const char *text_of(struct af_arena *arena, json_t *json, const char *key)
 {
     const char *text = json_string_value(json_object_get(json, key));
@@ -98,7 +101,7 @@ enum anyflash_status af_bench_peers_find(struct af_arena *arena, const char *pyt
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
-/* Reads the peer's numbers at the probed places; false when they are not there. */
+/* Compares the peer's numbers at the probed positions; false if they are missing. */
 static bool compare(json_t *results, const struct af_bench_timing *timing, double *difference)
 {
     *difference = 0;

@@ -1,5 +1,6 @@
 /*
- * report.c: the figures of a line, and the report as JSON (docs/reference/json.md).
+ * report.c: computes the figures of a line, and writes the report as JSON
+ * (docs/reference/json.md).
  */
 #include "bench/report.h"
 
@@ -53,7 +54,7 @@ bool af_bench_starts_group(const struct af_bench_report *report, size_t i)
            row->level != report->lines[i - 1].row->level;
 }
 
-/* Takes over both, as af_cli_json_append() of the commands does. */
+/* Takes ownership of both. */
 static json_t *append(json_t *list, json_t *item)
 {
     if (list == NULL || item == NULL || json_array_append(list, item) != 0) {
@@ -79,7 +80,7 @@ static json_t *json_peer(const struct af_bench_report *report, const struct af_b
         peer->difference, "agrees", af_bench_peer_agrees(line->row, peer->difference));
 }
 
-/* What a line is about. */
+/* Describes the case of a line. */
 static json_t *json_row(const struct af_bench_case *row)
 {
     char shape[AF_BENCH_NAME_BYTES];
@@ -92,7 +93,7 @@ static json_t *json_row(const struct af_bench_case *row)
                      (json_int_t)row->head_dim, "causal", row->causal);
 }
 
-/* `row` with the members of `figures`; takes over both. */
+/* Returns `row` with the members of `figures`; takes ownership of both. */
 static json_t *join(json_t *row, json_t *figures)
 {
     if (row == NULL || figures == NULL || json_object_update(row, figures) != 0) {

@@ -1,6 +1,6 @@
 /*
- * svg.c: the report as a bar chart in plain SVG 1.1, without scripts or fonts
- * of its own; readable on white and on dark grounds.
+ * svg.c: writes the report as a bar chart in plain SVG 1.1, without scripts or
+ * fonts; readable on light and dark backgrounds.
  */
 #include "bench/report.h"
 
@@ -8,8 +8,8 @@
 #include <string.h>
 
 #define WIDTH 880
-#define LEFT 230    /* names stand left of here */
-#define SCALE 500.0 /* pixels of the whole roof */
+#define LEFT 230    /* names are left of this */
+#define SCALE 500.0 /* pixels of the full roofline */
 #define BAR 14
 #define THIN 6
 #define GAP 8
@@ -19,7 +19,7 @@
 static const char *const peer_colors[AF_BENCH_PEER_COUNT] = {"#e08214", "#fdb863", "#8073ac",
                                                              "#4d9221", "#bf812d", "#35978f"};
 
-/* Text of the page; what XML gives a meaning is replaced. */
+/* Adds text; characters with a meaning in XML are escaped. */
 static void add_text(struct af_text *out, double x, double y, const char *attributes,
                      const char *text)
 {
@@ -75,7 +75,7 @@ static void add_line(struct af_text *out, const struct af_bench_line *line, doub
     }
 }
 
-/* The roof, and quarters of it. */
+/* Draws the roofline and its quarters. */
 static void add_grid(struct af_text *out, int bottom)
 {
     for (int quarter = 0; quarter <= 4; quarter++) {
@@ -89,7 +89,7 @@ static void add_grid(struct af_text *out, int bottom)
     }
 }
 
-/* Names and colours, in as many lines as there is room for above the bars: two. */
+/* Draws names and colours above the bars, in two lines. */
 static void add_legend(const struct af_bench_report *report, struct af_text *out)
 {
     double x = LEFT + 70, y = 48;
@@ -110,7 +110,7 @@ static void add_legend(const struct af_bench_report *report, struct af_text *out
     }
 }
 
-/* A call's time is not a matter of any roof, nor is memory. */
+/* CALL and MEMORY have no roofline, so they are not drawn. */
 static bool is_drawn(const struct af_bench_line *line)
 {
     return line->row->operation != AF_BENCH_CALL && line->row->operation != AF_BENCH_MEMORY;

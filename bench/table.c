@@ -1,5 +1,6 @@
 /*
- * table.c: the report as a table within the columns of the terminal, at most 96.
+ * table.c: writes the report as a table as wide as the terminal, at most 96
+ * columns.
  */
 #include "bench/report.h"
 
@@ -24,7 +25,7 @@ static int columns_of_output(void)
     return size.ws_col < COLUMNS_MIN ? COLUMNS_MIN : size.ws_col;
 }
 
-/* `label` and words of a formatted text, wrapped and indented by `indent` columns. */
+/* Adds `label` and a formatted text, wrapped and indented by `indent` columns. */
 static AF_PRINTF(4, 5) void add_wrapped(struct af_text *out, int indent, const char *label,
                                         const char *format, ...)
 {
@@ -99,13 +100,13 @@ static void add_heading(const struct af_bench_case *row, struct af_text *out)
                        row->operation == AF_BENCH_CALL ? "over us" : "roof", "kernel");
 }
 
-/* Three or four digits, whatever the size. */
+/* Adds three or four significant digits. */
 static void add_ms(struct af_text *out, double ms)
 {
     af_text_format(out, " %9.*f", ms < 0.1 ? 5 : ms < 10 ? 3 : ms < 100 ? 2 : 1, ms);
 }
 
-/* The part of a kernel's name that operation and type do not say: after "__". */
+/* The part of a kernel's name after "__": level and tile. */
 static const char *level_and_tile(const char *kernel)
 {
     const char *at = strstr(kernel, "__");
@@ -144,7 +145,7 @@ static void add_line(const struct af_bench_line *line, struct af_text *out)
     af_text_format(out, "  %s\n", level_and_tile(line->timing.kernel));
 }
 
-/* Columns of a peer: room for its name and for "differs". */
+/* Column width of a peer: enough for its name and for "differs". */
 static int peer_width(const struct af_bench_report *report, size_t peer)
 {
     return (int)fmax(8, (double)strlen(report->peers[peer].name));
@@ -160,7 +161,7 @@ static void add_peers_heading(const struct af_bench_report *report,
     af_text_format(out, " %8s\n", "best");
 }
 
-/* A ratio, a star where the peer computed in another type, or why there is none. */
+/* Adds a ratio, with a star if the peer computed in another type, or why there is none. */
 static void add_peer(const struct af_bench_report *report, const struct af_bench_line *line,
                      size_t i, struct af_text *out)
 {
@@ -235,7 +236,7 @@ static void add_peers_note(const struct af_bench_report *report, struct af_text 
                 difference);
 }
 
-/* What the table's words mean; the reader needs no manual. */
+/* Explains the terms of the table. */
 static void add_notes(const struct af_bench_report *report, struct af_text *out)
 {
     af_text_add(out, "\n");

@@ -26,7 +26,7 @@
 #define MACHINES_MAX 16u
 #define WORDS_MAX 64u
 
-/* All that one request holds until it is answered. */
+/* Everything that is allocated for one request. */
 struct session {
     struct af_arena arena;
     json_t *request;
@@ -35,13 +35,13 @@ struct session {
     size_t machine_count;
     struct af_catalog catalog;
     bool has_catalog;
-    struct af_plan_find_request find; /* its plan: of every command */
+    struct af_plan_find_request find; /* its plan is used by every command */
     struct af_plan_read_notes notes;
     const char *words[WORDS_MAX];
     json_t *answer;
 };
 
-/* jansson's, whose own source asks a clock; objects keep the order of their keys. */
+/* jansson's variable: its own seeding reads a clock. Objects keep the order of their keys. */
 volatile uint32_t hashtable_seed = 1;
 void json_object_seed(size_t seed);
 
@@ -150,7 +150,7 @@ static enum anyflash_status answer_find(struct session *session, struct anyflash
     return status;
 }
 
-/* The record itself is text already: as the program writes it. */
+/* The record is already text, as the program writes it. */
 static enum anyflash_status answer_machine(struct session *session, struct af_text *text,
                                            struct anyflash_error *err)
 {

@@ -1,4 +1,4 @@
-"""Answers of the program compared with their schemas in docs/reference/schema/.
+"""Compares answers of the program with their schemas in docs/reference/schema/.
 
 Without the package jsonschema nothing is compared; tests/cli/test_schemas.py then says so.
 """

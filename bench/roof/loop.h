@@ -1,5 +1,5 @@
 /*
- * loop.h: one roof loop for each instruction set. Private to this module.
+ * loop.h: one roofline loop per instruction set. Private to this module.
  */
 #ifndef AF_BENCH_ROOF_LOOP_H
 #define AF_BENCH_ROOF_LOOP_H
@@ -17,9 +17,12 @@ struct af_roof_loop {
     const char *name;
     uint32_t needs; /* enum af_cpu_feature */
     enum af_roof_kind kind;
-    /* Does `rounds` rounds of multiply-adds; returns how many operations they were. */
+    /* Runs `rounds` rounds of multiply-adds; returns the number of operations. */
     double (*compute)(int64_t rounds);
-    /* Reads `bytes` bytes at `data`, a multiple of 8; the result only has to be used. */
+    /*
+     * Reads `bytes` bytes at `data`, a multiple of 8. The result exists only so
+     * that the reads are not optimised away.
+     */
     uint64_t (*read)(const void *data, size_t bytes);
 };
 

@@ -1,7 +1,7 @@
 /*
- * roof.c: runs the best loop of this machine on some threads at once. Threads
+ * roof.c: runs the best loop of this machine on several threads at once. Threads
  * are started for each measurement and wait for each other before they begin;
- * the rates of all are added.
+ * their rates are added.
  */
 #include "bench/roof/roof.h"
 
@@ -17,7 +17,7 @@
 
 #define ROUNDS 10000
 
-/* Worst to best. */
+/* Slowest to fastest. */
 static const struct af_roof_loop *const loops[] = {
     &af_roof_f32__scalar,
 #ifdef AF_HAVE_NEON
@@ -42,7 +42,7 @@ struct team {
     double seconds;
     const struct af_span *pieces; /* NULL: compute */
     size_t piece_count;
-    _Atomic int arrived;     /* members that stand at the gate */
+    _Atomic int arrived;     /* members that wait for the start */
     _Atomic int start_state; /* enum gate */
 };
 
@@ -84,7 +84,7 @@ static double now_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Reads this member's share of each piece; returns the bytes. */
+/* Reads this member's share of each piece; returns the number of bytes. */
 static double read_share(struct member *member)
 {
     const struct team *team = member->team;
@@ -126,7 +126,10 @@ static void *work(void *context)
     return NULL;
 }
 
-/* Opens the gate when all are there, or sends home who came. The caller is member 0. */
+/*
+ * Starts the measurement when all members are ready, or cancels it. The caller
+ * is member 0.
+ */
 static double run(struct team *team)
 {
     struct member members[AF_ROOF_THREADS_MAX] = {{0}};

@@ -1,5 +1,5 @@
 /*
- * roof_avx2.c: the roof loop of AVX2: 8 floats a multiply-add.
+ * roof_avx2.c: the roofline loop for AVX2: 8 floats per multiply-add.
  */
 #include "engine/base/instructions.h"
 

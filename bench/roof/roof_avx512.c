@@ -1,5 +1,5 @@
 /*
- * roof_avx512.c: the roof loop of AVX-512: 16 floats a multiply-add.
+ * roof_avx512.c: the roofline loop for AVX-512: 16 floats per multiply-add.
  */
 #include "engine/base/instructions.h"
 

@@ -1,5 +1,6 @@
 /*
- * roof_avx512bf16.c: the roof loop of AVX-512 bf16: 16 pairs a dot product.
+ * roof_avx512bf16.c: the roofline loop for AVX-512 bf16: 16 pairs per dot
+ * product.
  */
 #include "engine/base/instructions.h"
 

@@ -1,5 +1,5 @@
 /*
- * roof_neon.c: the roof loop of AArch64: 4 floats a multiply-add.
+ * roof_neon.c: the roofline loop for AArch64: 4 floats per multiply-add.
  */
 #include "engine/base/instructions.h"
 

@@ -1,6 +1,6 @@
 /*
- * roof_scalar.c: the roof loop of plain C: 4 floats a multiply and an add, which every
- * compiler makes vectors of.
+ * roof_scalar.c: the roofline loop in plain C: 4 floats per multiply and add,
+ * which every compiler vectorises.
  */
 
 #include "engine/base/cpu.h"

@@ -1,6 +1,6 @@
 /*
- * arrays.c: one array after the other, each named when it is refused. Called
- * by python/attend.c and torch/ops.c.
+ * arrays.c: checks one array after the other; an error names the array. Called
+ * by numpy/numpy.c and torch/ops.c.
  */
 #include "bindings/numpy/arrays.h"
 
@@ -9,7 +9,7 @@ static bool is_float(int32_t type)
     return type == ANYFLASH_F32 || type == ANYFLASH_F16 || type == ANYFLASH_BF16;
 }
 
-/* The strides of an array without elements mean nothing. */
+/* The strides of an array without elements are meaningless. */
 static bool is_empty(const struct af_array *array)
 {
     for (int32_t i = 0; i < array->rank; i++) {
@@ -25,7 +25,7 @@ static bool last_is_contiguous(const struct af_array *array)
     return array->strides[last] == 1 || array->sizes[last] <= 1 || is_empty(array);
 }
 
-/* The axes of batch, heads and rows; -1: there is none. */
+/* The axes of batch, heads and rows; -1: none. */
 struct axes {
     int32_t batch, heads, rows;
 };
@@ -83,7 +83,7 @@ static enum anyflash_status check_agree(const struct af_arrays *a, struct anyfla
     return ANYFLASH_OK;
 }
 
-/* `count` integers, one after the other; NULL where none are given. */
+/* Reads `count` consecutive integers; NULL if not given. */
 static enum anyflash_status take_integers(const struct af_array *array, const char *name,
                                           int64_t count, const int32_t **out,
                                           struct anyflash_error *err)
@@ -118,7 +118,7 @@ static enum anyflash_status take_table(const struct af_array *table, int64_t bat
     return ANYFLASH_OK;
 }
 
-/* The rows of sequences, and how many sequences there are. */
+/* Reads the lengths of sequences, and how many sequences there are. */
 static enum anyflash_status take_lengths(const struct af_arrays *a, struct axes q_axes,
                                          struct axes k_axes, struct anyflash_attend_args *args,
                                          struct anyflash_error *err)
@@ -176,7 +176,10 @@ static enum anyflash_status take_indexes(const struct af_arrays *a,
     return take_table(&a->block_table, args->batch, args, err);
 }
 
-/* bias or mask: dimensions are added on the left, and 1 becomes any number but of keys. */
+/*
+ * Reads bias or mask: adds dimensions on the left, and broadcasts 1 to any size
+ * except that of keys.
+ */
 static enum anyflash_status take_scores(const struct af_array *array, const char *name,
                                         const struct anyflash_attend_args *args,
                                         struct anyflash_tensor *out, struct anyflash_error *err)

@@ -1,11 +1,11 @@
 /*
- * numpy.c: anyflash.attend() as a builtin of Python. It declines everything that
- * is unusual or wrong: the Python package then computes it again or raises, so
- * that errors are worded in one place.
+ * numpy.c: anyflash.attend() as a Python builtin. It declines every call that is
+ * unusual or invalid: then the Python package computes it or raises, so that
+ * error messages are in one place.
  *
- * Arrays of NumPy are read and made without its headers, through the C structure
- * behind `__array_struct__`, one attribute read per array. Strides in it count
- * bytes.
+ * NumPy arrays are read and made without NumPy's headers, through the C
+ * structure behind `__array_struct__`, with one attribute read per array. Its
+ * strides count bytes.
  */
 #include "anyflash/anyflash_python.h"
 
@@ -14,7 +14,7 @@
 #include "bindings/numpy/arrays.h"
 #include "bindings/numpy/python_api.h"
 
-/* PyArrayInterface of NumPy's manual, "The array interface protocol". */
+/* PyArrayInterface in NumPy's manual, "The array interface protocol". */
 struct array_interface {
     int two;
     int rank;
@@ -31,7 +31,7 @@ struct array_interface {
 #define FLAG_NOT_SWAPPED 0x200
 #define FLAG_WRITABLE 0x400
 
-/* bfloat16 has no letter of its own: its arrays say "two bytes of something". */
+/* bfloat16 has no type character of its own: its arrays have type "two raw bytes". */
 static bool is_bfloat16(struct state *state, struct python_object *object)
 {
     struct python_object *dtype = af_py.PyObject_GetAttr(object, state->dtype);
@@ -79,10 +79,10 @@ static bool take(const struct array_interface *given, bool writable, struct af_a
 }
 
 /*
- * What `object` holds; borrowed for as long as the caller holds `object`. False,
- * without an exception, for what is no array of at most four dimensions in
- * native byte order, aligned, with strides in whole elements, or is read-only
- * where `writable` is asked for.
+ * Describes the array `object`; valid as long as the caller holds `object`.
+ * False, without an exception, unless it is an aligned array of at most four
+ * dimensions in native byte order, with strides in whole elements, and writable
+ * if `writable` is set.
  */
 static bool read_array(struct state *state, struct python_object *object, bool writable,
                        struct af_array *array_out)
@@ -128,8 +128,8 @@ static struct python_object *tuple_of(int32_t rank, const int64_t *sizes)
 }
 
 /*
- * numpy.empty(sizes, dtype), a new reference, and what it holds; NULL, without an
- * exception, when Python refuses. dtype NULL: float32.
+ * Makes numpy.empty(sizes, dtype), returned as a new reference, and describes
+ * it; NULL, without an exception, when Python fails. dtype NULL: float32.
  */
 static struct python_object *new_array(struct state *state, int32_t rank, const int64_t *sizes,
                                        struct python_object *dtype, struct af_array *array_out)
@@ -159,7 +159,7 @@ struct call {
     bool return_lse;
 };
 
-/* A number of Python as one of ours; false after an exception, which is gone. */
+/* Converts a Python integer; false after an exception, which is cleared. */
 static bool take_integer(struct python_object *object, int64_t *out)
 {
     *out = af_py.PyLong_AsLongLong(object);
@@ -267,7 +267,7 @@ static bool take_arguments(struct call *call)
            af_arrays_problem(&call->arrays, &call->args, NULL) == ANYFLASH_OK;
 }
 
-/* The caller's `out`, or a new array of q's type; a new reference either way. */
+/* The caller's `out`, or a new array of q's type; either way a new reference. */
 static struct python_object *take_out(struct call *call)
 {
     struct python_object *out = call->given[OUT];
@@ -311,7 +311,7 @@ static bool compute(const struct call *call)
     return status == ANYFLASH_OK;
 }
 
-/* (out, lse), or out alone; takes both references. */
+/* Makes (out, lse), or out alone; takes ownership of both references. */
 static struct python_object *result_of(struct python_object *out, struct python_object *lse)
 {
     if (lse == NULL)

@@ -1,6 +1,6 @@
 /*
- * python_api.c: the state is made once for a builtin and lives in a capsule, which
- * the builtin holds as its `self` and Python frees with it.
+ * python_api.c: the state is created once per builtin and stored in a capsule,
+ * which the builtin holds as its `self` and Python frees with it.
  */
 #include "bindings/numpy/python_api.h"
 
@@ -68,7 +68,10 @@ static void destroy(struct python_object *capsule)
         release(state);
 }
 
-/* Function pointers and void * are not convertible in C; POSIX says they are alike. */
+/*
+ * ISO C cannot convert void * to a function pointer; POSIX guarantees the same
+ * representation.
+ */
 static bool find(void *python, const char *name, void *function_out, size_t size)
 {
     void *address = dlsym(python, name);
@@ -106,7 +109,7 @@ static bool intern_all(struct state *state)
     return done;
 }
 
-/* The capsule owns the state from here on; NULL: the state is still the caller's. */
+/* From here on the capsule owns the state; NULL: the caller still owns it. */
 static struct python_object *capsule_of(struct state *state)
 {
     return intern_all(state) ? af_py.PyCapsule_New(state, CAPSULE_NAME, destroy) : NULL;

@@ -1,15 +1,15 @@
 /*
- * python_api.h: what one builtin of one interpreter needs: Python's functions, names
- * and objects that it uses again and again. Private to this module.
+ * python_api.h: the state of one builtin in one interpreter: the Python
+ * functions, names and objects that it uses repeatedly. Private to this module.
  */
 #ifndef AF_BINDINGS_NUMPY_PYTHON_API_H
 #define AF_BINDINGS_NUMPY_PYTHON_API_H
 
 #include "engine/base/base.h"
 
-struct python_object; /* PyObject, never looked into */
+struct python_object; /* opaque PyObject */
 
-/* PyMethodDef, and the function of METH_FASTCALL. */
+/* opaque PyMethodDef, and the function type of METH_FASTCALL. */
 typedef struct python_object *python_fast_call(struct python_object *self,
                                                struct python_object *const *args,
                                                ptrdiff_t count);
@@ -31,10 +31,13 @@ struct python_functions {
 /* Set before the first builtin is made; a process has one Python. */
 extern struct python_functions af_py;
 
-/* Sets af_py. Fails with UNSUPPORTED, naming what this Python does not export. */
+/*
+ * Sets af_py. Fails with UNSUPPORTED, naming the function that this Python does
+ * not export.
+ */
 enum anyflash_status af_python_load(void *python, struct anyflash_error *err);
 
-/* Options of attend() that are taken, by their names. */
+/* Names of the supported options of attend(). */
 enum option {
     OPTION_CAUSAL,
     OPTION_SCALE,
@@ -67,17 +70,17 @@ struct state {
     struct python_object *bshd, *bhsd;
     struct python_object *empty;    /* numpy.empty; NULL before the first call */
     struct python_object *float32;  /* numpy.float32; with empty */
-    struct python_object *bfloat16; /* the dtype of bfloat16 arrays that came last, or NULL */
+    struct python_object *bfloat16; /* dtype of the most recent bfloat16 arrays, or NULL */
 };
 
-/* The builtin, with a new state that it owns; NULL as in anyflash_python.h. */
+/* Makes the builtin with a new state that it owns; NULL as in anyflash_python.h. */
 struct python_object *af_python_builtin(void *python, const char *name, python_fast_call *call,
                                         struct anyflash_error *err);
 
-/* Whether `object` is a str that says `text`; no exception is left. */
+/* Whether `object` is a str equal to `text`; leaves no exception set. */
 bool af_python_says(struct python_object *object, const char *text);
 
-/* The state of the builtin that is called with `self`. */
+/* The state of the builtin called with `self`. */
 struct state *af_python_state(struct python_object *self);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * arguments.c: slots of the dispatcher's stack become values, and are freed.
+ * arguments.c: converts slots of the dispatcher's stack to values, and frees
+ * them.
  */
 #include "bindings/torch/arguments.h"
 

@@ -1,10 +1,10 @@
 /*
- * arguments.h: the arguments of a boxed kernel, read from the dispatcher's
- * stack by the letters of its schema.
+ * arguments.h: reads the arguments of a boxed kernel from the dispatcher's
+ * stack, with one letter per argument of its schema.
  *
- * A letter for each argument: T a tensor, U a tensor that may be undefined,
- * I an integer, F a float, B a bool; t, i and f are T?, int? and float?, whose
- * slot is NULL or the address of a heap cell with the value.
+ * T is a tensor, U a tensor that may be undefined, I an integer, F a float, B a
+ * bool; t, i and f are T?, int? and float?, whose slot is NULL or the address of
+ * a heap cell with the value.
  */
 #ifndef AF_BINDINGS_TORCH_ARGUMENTS_H
 #define AF_BINDINGS_TORCH_ARGUMENTS_H
@@ -23,8 +23,8 @@ struct af_torch_arguments {
 };
 
 /*
- * Reads `count` slots; a schema that is shorter than `letters` leaves the last
- * ones not given. What the slots own now belongs to `arguments`.
+ * Reads `count` slots. If the schema is shorter than `letters`, the remaining
+ * arguments are not given. `arguments` takes ownership of what the slots own.
  */
 void af_torch_arguments_open(const struct af_torch_shim *shim, const char *letters,
                              const uint64_t *stack, uint64_t count,
@@ -33,7 +33,7 @@ void af_torch_arguments_open(const struct af_torch_shim *shim, const char *lette
 /* Deletes tensors and cells. */
 void af_torch_arguments_close(struct af_torch_arguments *arguments);
 
-/* The argument at `index`: NULL or `otherwise` when it is not given. */
+/* The argument at `index`; NULL or `otherwise` if it is not given. */
 af_torch_tensor af_torch_tensor_at(const struct af_torch_arguments *arguments, size_t index);
 double af_torch_float_at(const struct af_torch_arguments *arguments, size_t index,
                          double otherwise);
@@ -41,7 +41,7 @@ int64_t af_torch_integer_at(const struct af_torch_arguments *arguments, size_t i
                             int64_t otherwise);
 bool af_torch_bool_at(const struct af_torch_arguments *arguments, size_t index);
 
-/* A tensor as a slot of the stack, and back. */
+/* Converts a tensor to a slot of the stack, and back. */
 uint64_t af_torch_slot_of(af_torch_tensor tensor);
 af_torch_tensor af_torch_tensor_in(uint64_t slot);
 

@@ -1,7 +1,7 @@
 /*
- * caller.c: arguments from Python to a stack of slots as torch's dispatcher
- * makes it, the kernel, results back. Handles are made and taken by the two
- * functions that torch's Python module has for its compiler.
+ * caller.c: converts arguments from Python to a stack of slots like that of
+ * torch's dispatcher, calls the kernel, and converts the results back. Two
+ * functions of torch's Python module, made for its compiler, convert handles.
  */
 #include "anyflash/anyflash_torch.h"
 
@@ -19,7 +19,7 @@
 #define METH_FASTCALL 0x0080
 #define SLOTS_MAX 22
 
-/* By enum anyflash_torch_callable; letters as in arguments.h. */
+/* Indexed by enum anyflash_torch_callable; letters as in arguments.h. */
 static const struct callable {
     const char *letters;
     size_t outputs;
@@ -42,7 +42,7 @@ struct call {
     const struct caller *caller;
     uint64_t slots[SLOTS_MAX];
     uint64_t cells[SLOTS_MAX]; /* of optional arguments */
-    size_t handles;            /* arguments that are read */
+    size_t handles;            /* arguments that were read */
 };
 
 static bool is_tensor(char letter)
@@ -112,7 +112,7 @@ static bool take_one(struct call *call, size_t at, struct python_object *object)
                : take_float(object, &call->cells[at]);
 }
 
-/* What take_one() made, where the kernel does not get it. */
+/* Frees what take_one() made if the kernel is not called. */
 static void drop_arguments(const struct call *call)
 {
     for (size_t i = 0; i < call->handles; i++) {
@@ -134,7 +134,10 @@ static bool take_all(struct call *call, struct python_object *const *args)
     return true;
 }
 
-/* A tensor of Python for a result, whose handle `take` leaves to us in spite of its name. */
+/*
+ * Makes a Python tensor from a result. In spite of its name, `take` leaves us
+ * the ownership of the handle.
+ */
 static struct python_object *result_of(const struct caller *caller, uint64_t slot)
 {
     void *handle = af_torch_tensor_in(slot);
@@ -204,7 +207,7 @@ static void destroy(struct python_object *capsule)
     af_mem_free(caller);
 }
 
-/* The builtin; the capsule that it holds as `self` owns the caller. */
+/* Makes the builtin; the capsule that it holds as `self` owns the caller. */
 static struct python_object *builtin_of(struct caller *caller)
 {
     struct python_object *self = af_py.PyCapsule_New(caller, CAPSULE_NAME, destroy);

@@ -1,11 +1,11 @@
 /*
- * flash.c: torch's FlashAttention operators: _flash_attention_forward, the form
- * of it that writes into an output of the caller's, and its backward.
+ * flash.c: torch's FlashAttention operators: _flash_attention_forward, its form
+ * that writes into an output of the caller, and its backward.
  *
- * Outputs are what torch's Meta kernels promise: gradients have the memory order
- * of their tensors; the logsumexp of a row that sees no key is +infinity, as in
- * FlashAttention. Torch has no kernel of its own that could take a call over, so
- * failures are exceptions, thrown after everything that a call owns is freed.
+ * Outputs match torch's Meta kernels: gradients have the memory order of their
+ * tensors; the logsumexp of a row that sees no key is +infinity, as in
+ * FlashAttention. Torch has no CPU kernel to fall back to, so failures are
+ * exceptions, thrown after everything that a call owns is freed.
  */
 #include "bindings/torch/flash.h"
 
@@ -28,7 +28,7 @@ static enum anyflash_status begin_call(struct anyflash_error *err)
     return ANYFLASH_OK;
 }
 
-/* Deletes those that are there, and sets them to NULL. */
+/* Deletes the tensors that are not NULL, and sets them to NULL. */
 static void drop(af_torch_tensor *tensors, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -39,8 +39,8 @@ static void drop(af_torch_tensor *tensors, size_t count)
 }
 
 /*
- * Puts the results on the stack; or, when the status is not OK, drops them and
- * throws. Call it last: nothing may be left to free.
+ * Puts the results on the stack or, when the status is not OK, deletes them and
+ * throws. Call it last, with nothing left to free.
  */
 static void finish(enum anyflash_status status, const struct anyflash_error *err,
                    af_torch_tensor *results, size_t count, uint64_t *stack)
@@ -56,7 +56,10 @@ static void finish(enum anyflash_status status, const struct anyflash_error *err
     af_torch_throw(&af_torch, message);
 }
 
-/* A logsumexp: [B, H, Sq] or, of packed queries, [H, total]; contiguous. NULL: no memory. */
+/*
+ * Makes a contiguous logsumexp: [B, H, Sq] or, for packed queries, [H, total].
+ * NULL: no memory.
+ */
 static af_torch_tensor new_lse(const struct anyflash_attend_args *args)
 {
     bool packed = args->cu_seqlens_q != NULL;
@@ -67,7 +70,10 @@ static af_torch_tensor new_lse(const struct anyflash_attend_args *args)
     return af_torch_new(&af_torch, 3 - from, sizes + from, strides + from, ANYFLASH_F32);
 }
 
-/* `lse` as args->lse; fails with ARGUMENT when it is not what the forward returns. */
+/*
+ * Uses `lse` as args->lse; fails with ARGUMENT unless it has the form that the
+ * forward returns.
+ */
 static enum anyflash_status take_lse(af_torch_tensor lse, struct anyflash_attend_args *args,
                                      struct anyflash_error *err)
 {
@@ -87,7 +93,7 @@ static enum anyflash_status take_lse(af_torch_tensor lse, struct anyflash_attend
     return ANYFLASH_OK;
 }
 
-/* Sizes of the output: those of the query, with values' head size. */
+/* Sizes of the output: those of the query, with the head size of the values. */
 static void output_sizes(const struct af_torch_view *q, const struct anyflash_attend_args *args,
                          int64_t sizes[AF_TORCH_DIM_MAX])
 {
@@ -96,7 +102,7 @@ static void output_sizes(const struct af_torch_view *q, const struct anyflash_at
     sizes[q->dim - 1] = args->value_dim;
 }
 
-/* `out`, which has the output's sizes and type, as args->o; fails with ARGUMENT. */
+/* Uses `out` as args->o; fails with ARGUMENT unless it has the output's sizes and type. */
 static enum anyflash_status take_output(const struct af_torch_flash_call *call,
                                         af_torch_tensor out, struct anyflash_attend_args *args,
                                         struct anyflash_error *err)
@@ -122,7 +128,7 @@ static enum anyflash_status take_output(const struct af_torch_flash_call *call,
     return ANYFLASH_OK;
 }
 
-/* The engine on torch's threads. */
+/* The engine's context on torch's threads. */
 static enum anyflash_status context_of(struct anyflash_context **context_out,
                                        struct anyflash_error *err)
 {
@@ -132,7 +138,7 @@ static enum anyflash_status context_of(struct anyflash_context **context_out,
 
 #define RESULTS_MAX 5
 
-/* The engine has -infinity where FlashAttention has +infinity; rows are contiguous. */
+/* Replaces the engine's -infinity by FlashAttention's +infinity; rows are contiguous. */
 static void flip_empty_rows(const struct anyflash_attend_args *args)
 {
     int64_t rows = args->cu_seqlens_q != NULL ? args->total_q : args->batch * args->q_len;
@@ -170,7 +176,7 @@ static enum anyflash_status attend(const struct af_torch_flash_call *call,
     return status;
 }
 
-/* A number from torch's generator, so that torch.manual_seed() decides it. */
+/* Draws a number from torch's generator, so that torch.manual_seed() determines it. */
 static enum anyflash_status draw_seed(uint64_t *seed_out, struct anyflash_error *err)
 {
     struct af_torch_view view;
@@ -189,7 +195,7 @@ static enum anyflash_status draw_seed(uint64_t *seed_out, struct anyflash_error 
     return seen ? ANYFLASH_OK : af_fail(err, ANYFLASH_E_IO, "a random number has no memory");
 }
 
-/* Seed and offset, an unused number, and a debug mask that nobody asked for. */
+/* Adds seed and offset, an unused number, and an empty debug mask. */
 static enum anyflash_status add_rest(const struct anyflash_attend_args *args, int32_t dtype,
                                      af_torch_tensor results[RESULTS_MAX],
                                      struct anyflash_error *err)
@@ -271,7 +277,7 @@ void af_torch_flash_forward_out(uint64_t *stack, uint64_t input_count, uint64_t 
     finish(status, &err, &lse, 1, stack);
 }
 
-/* Seed and offset as the forward left them. */
+/* Reads seed and offset as the forward stored them. */
 static enum anyflash_status take_seed(const struct af_torch_flash_call *call,
                                       struct anyflash_attend_args *args,
                                       struct anyflash_error *err)
@@ -287,7 +293,7 @@ static enum anyflash_status take_seed(const struct af_torch_flash_call *call,
     return ANYFLASH_OK;
 }
 
-/* A gradient in the memory order of its tensor, for the engine to write. */
+/* Makes a gradient in the memory order of its tensor, for the engine to write. */
 static enum anyflash_status add_gradient(af_torch_tensor of, af_torch_tensor *gradient_out,
                                          struct anyflash_tensor *place,
                                          struct anyflash_error *err)

@@ -1,11 +1,11 @@
 /*
- * flash_call.c: slots of the dispatcher's stack become a problem of the engine.
- * What a tensor is, is checked here; lengths, page tables and how sizes go
- * together the engine checks itself.
+ * flash_call.c: converts slots of the dispatcher's stack to a problem for the
+ * engine. Checks each tensor's type and layout; the engine itself checks
+ * lengths, page tables and whether sizes agree.
  */
 #include "bindings/torch/flash_call.h"
 
-/* After q, k, v (and what stands in front of them): the same in all operators. */
+/* Positions after q, k, v (and what precedes them), the same in all operators. */
 enum { CU_Q = 3, CU_K = 4, MAX_Q = 5, MAX_K = 6, DROPOUT = 7, CAUSAL = 8 };
 
 static void open_forward(struct af_torch_flash_call *call, size_t first)
@@ -45,7 +45,7 @@ void af_torch_flash_call_open(const struct af_torch_shim *shim,
     };
     const bool backward = operation == AF_TORCH_FLASH_BACKWARD;
     const size_t first = operation == AF_TORCH_FLASH_FORWARD ? 0 : 1;
-    const size_t shared = backward ? 3 : first; /* out and lse stand between */
+    const size_t shared = backward ? 3 : first; /* out and lse come between */
     *call = (struct af_torch_flash_call){0};
     struct af_torch_arguments *given = &call->arguments;
     af_torch_arguments_open(shim, letters[operation], stack, count, given);
@@ -118,7 +118,7 @@ enum anyflash_status af_torch_flash_rows(const struct af_torch_flash_call *call,
     return ANYFLASH_OK;
 }
 
-/* An int32 array of `count` elements; of any number when it is -1. */
+/* Reads an int32 array of `count` elements; of any number when it is -1. */
 static enum anyflash_status take_integers(const struct af_torch_flash_call *call,
                                           const char *name, af_torch_tensor tensor,
                                           int64_t count, const int32_t **data_out,
@@ -189,7 +189,7 @@ static enum anyflash_status take_pages(const struct af_torch_flash_call *call,
     return ANYFLASH_OK;
 }
 
-/* Lengths, as arrays and as extents; `rows` is the dimension of S or total. */
+/* Reads lengths as arrays and as extents; `rows` is the dimension of S or total. */
 static enum anyflash_status take_lengths(const struct af_torch_flash_call *call,
                                          const struct af_torch_view *q,
                                          const struct af_torch_view *k,
@@ -236,7 +236,7 @@ static enum anyflash_status check_sizes(const struct af_torch_view *q,
     return ANYFLASH_OK;
 }
 
-/* Numbers that need no tensor. */
+/* Reads the options that are not tensors. */
 static enum anyflash_status take_options(const struct af_torch_flash_call *call,
                                          struct anyflash_attend_args *args,
                                          struct anyflash_error *err)

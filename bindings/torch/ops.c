@@ -1,9 +1,9 @@
 /*
- * ops.c: attention as operators of our own. Unlike the kernels of sdpa.c these
- * have nobody to pass a call on to: what is refused is thrown, after everything
- * that the dispatcher gave has been deleted.
- * At the end the kernels are registered; they stay for the life of the process,
- * as the operators do.
+ * ops.c: attention as operators of our own. Unlike the kernels of sdpa.c they
+ * have no kernel to fall back to: errors are thrown as exceptions, after
+ * everything received from the dispatcher has been deleted. The kernels are
+ * registered at the end of the file; like the operators, they stay for the life
+ * of the process.
  */
 #include "bindings/torch/ops.h"
 
@@ -29,7 +29,7 @@ static void drop(af_torch_tensor tensor)
         af_ops.base.aoti_torch_delete_tensor_object(tensor);
 }
 
-/* A contiguous tensor and what it holds; NULL when torch refuses. */
+/* Makes a contiguous tensor and describes it; NULL when torch fails. */
 static af_torch_tensor new_tensor(int32_t rank, const int64_t *sizes, int32_t dtype,
                                   struct af_array *array_out)
 {
@@ -53,7 +53,7 @@ static af_torch_tensor new_tensor(int32_t rank, const int64_t *sizes, int32_t dt
     return tensor;
 }
 
-/* The output and, where `count` is 2, the lse. */
+/* Computes the output and, if `count` is 2, the lse. */
 static enum anyflash_status forward(struct af_ops_call *call, af_torch_tensor out[2],
                                     size_t count, struct anyflash_error *err)
 {
@@ -76,7 +76,7 @@ static enum anyflash_status forward(struct af_ops_call *call, af_torch_tensor ou
     return anyflash_attend(context, args, err);
 }
 
-/* Ends a kernel: results into their slots, or what went wrong thrown. */
+/* Ends a kernel: stores the results in their slots, or throws the error. */
 static void finish(uint64_t *stack, struct af_ops_call *call, const char *name,
                    const struct anyflash_error *err, af_torch_tensor *out, size_t count)
 {
@@ -93,7 +93,7 @@ static void finish(uint64_t *stack, struct af_ops_call *call, const char *name,
     af_ops.check_fail(name, "anyflash", 0, err->message);
 }
 
-/* Leaves `count` results: the output, and the lse. */
+/* Returns `count` results: the output, and the lse. */
 static void attend(uint64_t *stack, size_t count)
 {
     struct af_ops_call call;
@@ -104,7 +104,7 @@ static void attend(uint64_t *stack, size_t count)
     finish(stack, &call, "anyflash::attend", &err, out, count);
 }
 
-/* The options that the short forms leave out have the values of the longer one. */
+/* Options missing from the short forms get the defaults of the long form. */
 static void attend_dense(uint64_t *stack, size_t count)
 {
     uint64_t full[AF_OPS_FORWARD_SLOTS] = {stack[0], stack[1], stack[2]};
@@ -138,7 +138,10 @@ void af_ops_forward_out(uint64_t *stack, uint64_t input_count, uint64_t output_c
 
 enum { DOUT, QUERY, KEY, VALUE, OUT, LSE, BACKWARD_TENSORS };
 
-/* dout, or a contiguous copy of it in *copy_out: autograd's may be a broadcast number. */
+/*
+ * Reads dout, or makes a contiguous copy in *copy_out: autograd may pass a
+ * broadcast number.
+ */
 static bool read_dout(const struct af_ops_call *call, struct af_array *dout,
                       af_torch_tensor *copy_out)
 {
@@ -170,7 +173,7 @@ static enum anyflash_status set_given(struct af_ops_call *call, af_torch_tensor 
     return ANYFLASH_OK;
 }
 
-/* Gradients have the shapes of q, k and v, contiguous. */
+/* Makes contiguous gradients with the shapes of q, k and v. */
 static bool new_gradients(struct af_ops_call *call, struct anyflash_attend_backward_args *back,
                           af_torch_tensor out[3])
 {

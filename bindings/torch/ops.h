@@ -16,7 +16,10 @@ af_torch_kernel af_ops_forward_dense;
 af_torch_kernel af_ops_forward_out; /* the same without the lse */
 af_torch_kernel af_ops_backward;
 
-/* The shim without the registry, for kernels that Python calls; UNSUPPORTED otherwise. */
+/*
+ * Loads the shim without the registry, for kernels called from Python; fails
+ * with UNSUPPORTED.
+ */
 enum anyflash_status af_ops_load_for_python(void *libtorch_cpu, struct anyflash_error *err);
 
 #endif

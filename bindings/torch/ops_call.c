@@ -1,5 +1,5 @@
 /*
- * ops_call.c: slots of the dispatcher's stack become arrays and numbers.
+ * ops_call.c: converts slots of the dispatcher's stack to arrays and numbers.
  */
 #include "bindings/torch/ops_call.h"
 
@@ -26,7 +26,10 @@ enum slot {
     SEED
 };
 
-/* Function pointers and void * are not convertible in C; POSIX says they are alike. */
+/*
+ * ISO C cannot convert void * to a function pointer; POSIX guarantees the same
+ * representation.
+ */
 static bool find(void *library, const char *name, void *function_out, size_t size)
 {
     void *address = dlsym(library, name);
@@ -38,7 +41,7 @@ static bool find(void *library, const char *name, void *function_out, size_t siz
     if (!find(libtorch_cpu, #symbol, &shim.member, sizeof shim.member))                        \
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "this torch does not export %s", #symbol);
 
-/* Python's frames must not be crossed by a C++ exception. */
+/* A C++ exception must not cross Python's frames. */
 static void do_not_throw(const char *function, const char *file, uint32_t line,
                          const char *message)
 {
@@ -63,7 +66,7 @@ enum anyflash_status af_ops_shim_load(void *libtorch_cpu, bool registry,
     return ANYFLASH_OK;
 }
 
-/* Slots hold pointers and doubles as bits. */
+/* Slots contain the bits of pointers and doubles. */
 static void *pointer_of(uint64_t slot)
 {
     void *pointer;
@@ -97,7 +100,7 @@ static int32_t type_of(const struct af_ops_shim *shim, int32_t dtype)
 bool af_ops_data(const struct af_ops_shim *shim, af_torch_tensor tensor, const int64_t *sizes,
                  int64_t rank, void **data_out)
 {
-    static int64_t nothing; /* torch gives an empty tensor no address */
+    static int64_t nothing; /* the address of an empty tensor is NULL */
     if (shim->base.aoti_torch_get_data_ptr(tensor, data_out) != 0)
         return false;
     for (int64_t i = 0; *data_out == NULL && i < rank; i++)

@@ -1,6 +1,6 @@
 /*
- * ops_call.h: what the dispatcher hands to a kernel of ops.c, opened. Private
- * to this module.
+ * ops_call.h: reads the arguments that the dispatcher passes to a kernel of
+ * ops.c. Private to this module.
  */
 #ifndef AF_BINDINGS_TORCH_OPS_CALL_H
 #define AF_BINDINGS_TORCH_OPS_CALL_H
@@ -31,8 +31,8 @@ struct af_ops_shim {
 #undef AF_OPS
 
 /*
- * Fails with UNSUPPORTED, naming the function that is missing. Without `registry`
- * kernels are called by Python: check_fail does nothing then.
+ * Fails with UNSUPPORTED, naming the missing function. Without `registry`,
+ * kernels are called from Python, and check_fail does nothing.
  */
 enum anyflash_status af_ops_shim_load(void *libtorch_cpu, bool registry,
                                       struct af_ops_shim *shim_out, struct anyflash_error *err);
@@ -44,25 +44,32 @@ struct af_ops_call {
     void *cells[AF_OPS_OPTIONAL];
     af_torch_tensor optional[AF_OPS_OPTIONAL];
     struct af_arrays arrays;          /* q, k, v are the three tensors from `first` on */
-    struct anyflash_attend_args args; /* with numbers and sizes set */
+    struct anyflash_attend_args args; /* numbers and sizes are set */
 };
 
 /*
  * Reads the slots: `tensor_count` tensors, of which q, k, v start at `first`,
- * and the options. Must be closed whatever it returns. Fails with ARGUMENT.
+ * and the options. The call must be closed even after a failure. Fails with
+ * ARGUMENT.
  */
 enum anyflash_status af_ops_call_open(const struct af_ops_shim *shim, const uint64_t *stack,
                                       size_t tensor_count, size_t first,
                                       struct af_ops_call *call, struct anyflash_error *err);
 
-/* Deletes what the dispatcher gave. */
+/* Deletes the arguments received from the dispatcher. */
 void af_ops_call_close(struct af_ops_call *call);
 
-/* Where a tensor of these sizes is; of an empty one somewhere. False without memory. */
+/*
+ * Finds the data of a tensor of these sizes; an empty tensor gets some valid
+ * address. False when memory runs out.
+ */
 bool af_ops_data(const struct af_ops_shim *shim, af_torch_tensor tensor, const int64_t *sizes,
                  int64_t rank, void **data_out);
 
-/* What a tensor holds; false when torch refuses or it has more than four dimensions. */
+/*
+ * Describes a tensor as an array; false when torch fails or it has more than
+ * four dimensions.
+ */
 bool af_ops_array(const struct af_ops_shim *shim, af_torch_tensor tensor,
                   struct af_array *array_out);
 

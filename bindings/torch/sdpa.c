@@ -1,12 +1,11 @@
 /*
- * sdpa.c: torch's CPU attention by the engine.
+ * sdpa.c: torch's CPU attention, computed by the engine.
  *
- * What torch's Meta kernels promise must be kept, or torch.compile fails:
- * outputs have the order of strides of the query (in torch 2.4 [B, S, H, D]);
- * the logsumexp is [B, H, S] with strides (S H, 1, H), 0 for a row that sees no
- * key; gradients have the strides of [B, S, H, D]. What the engine declines, and
- * whatever goes wrong here, goes on to torch's own kernel; what that refuses is
- * thrown.
+ * Outputs must match torch's Meta kernels, or torch.compile fails: outputs have
+ * the stride order of the query (in torch 2.4 [B, S, H, D]); the logsumexp is
+ * [B, H, S] with strides (S H, 1, H), 0 for a row that sees no key; gradients
+ * have the strides of [B, S, H, D]. Calls that the engine declines, or that fail
+ * here, go to torch's own kernel; if that fails, too, its error is thrown.
  */
 #include "bindings/torch/sdpa.h"
 
@@ -22,7 +21,7 @@ struct sdpa_call {
     struct af_torch_arguments arguments; /* tensors first */
     af_torch_tensor mask;                /* or NULL */
     double dropout;
-    double scale; /* when scaled */
+    double scale; /* if scaled */
     bool scaled;
     bool causal;
 };
@@ -40,7 +39,7 @@ static void call_open(const struct af_torch_shim *shim, const uint64_t *stack,
     call->scale = af_torch_float_at(&call->arguments, tensor_count + 3, 0.0);
 }
 
-/* The tensor in the engine's form: [B, H, S, D]. */
+/* Converts the tensor to the engine's form: [B, H, S, D]. */
 static struct anyflash_tensor tensor_of(const struct af_torch_view *view)
 {
     struct anyflash_tensor tensor = ANYFLASH_TENSOR_NONE;
@@ -52,7 +51,10 @@ static struct anyflash_tensor tensor_of(const struct af_torch_view *view)
     return tensor;
 }
 
-/* [B, H, S, D] of a known type with elements side by side, and nothing empty. */
+/*
+ * Whether it is a nonempty [B, H, S, D] of a known type with a contiguous last
+ * dimension.
+ */
 static bool is_rows(const struct af_torch_view *view)
 {
     if (view->dim != 4 || view->dtype == 0)
@@ -63,7 +65,7 @@ static bool is_rows(const struct af_torch_view *view)
     return view->strides[3] == 1 || view->sizes[3] == 1;
 }
 
-/* The mask as a bias: [Sq, Sk] or [B or 1, H or 1, Sq or 1, Sk]. */
+/* Uses the mask as a bias: [Sq, Sk] or [B or 1, H or 1, Sq or 1, Sk]. */
 static bool take_mask(const struct af_torch_view *mask, struct anyflash_attend_args *args)
 {
     const int64_t wanted[4] = {args->batch, args->heads, args->q_len, args->k_len};
@@ -102,10 +104,10 @@ static bool view_at(const struct sdpa_call *call, size_t index, struct af_torch_
 }
 
 /*
- * The problem of q, k, v, which are tensor `first` and the two after it, without
- * outputs. False for what the engine does not compute here: another type, rank
- * or head count, a last dimension with a stride, an empty dimension, a mask that
- * is broadcast over keys.
+ * Fills in the problem of q, k, v, which are tensor `first` and the two after
+ * it, without outputs. False for calls that the engine does not support here:
+ * another type, rank or head count, a last dimension with a stride, an empty
+ * dimension, a mask that is broadcast over keys.
  */
 static bool call_problem(const struct sdpa_call *call, size_t first,
                          struct anyflash_attend_args *args)
@@ -114,7 +116,7 @@ static bool call_problem(const struct sdpa_call *call, size_t first,
     struct af_torch_view k;
     struct af_torch_view v;
     struct af_torch_view mask;
-    /* A scale of 0 would mean the default to the engine. */
+    /* The engine would read a scale of 0 as the default. */
     if (call->dropout != 0.0 || (call->scaled && call->scale == 0.0))
         return false;
     if (!view_at(call, first, &q) || !view_at(call, first + 1, &k) ||
@@ -132,7 +134,7 @@ static bool call_problem(const struct sdpa_call *call, size_t first,
     args->q = tensor_of(&q);
     args->k = tensor_of(&k);
     args->v = tensor_of(&v);
-    args->scale = (float)call->scale; /* 0: 1 / sqrt(D), as torch has it */
+    args->scale = (float)call->scale; /* 0: 1 / sqrt(D), as in torch */
     args->causal = call->causal;
     args->align = ANYFLASH_ALIGN_TOP_LEFT;
     return call->mask == NULL || (af_torch_view_of(call->arguments.shim, call->mask, &mask) &&
@@ -153,7 +155,7 @@ static void bshd_strides(const int64_t sizes[4], int64_t strides_out[4])
     strides_out[0] = sizes[2] * strides_out[2];
 }
 
-/* Also args->o but for its data. */
+/* Makes the output; also fills in args->o except for its data. */
 static af_torch_tensor new_output(struct anyflash_attend_args *args)
 {
     const int64_t sizes[4] = {args->batch, args->heads, args->q_len, args->value_dim};
@@ -177,7 +179,7 @@ static af_torch_tensor new_lse(const struct anyflash_attend_args *args,
     return af_torch_new(&af_torch, 3, sizes, strides, ANYFLASH_F32);
 }
 
-/* Gradients lie in memory as [B, S, H, D] whatever the inputs do. */
+/* Gradients have the memory order [B, S, H, D] for every order of the inputs. */
 static af_torch_tensor new_gradient(const struct anyflash_attend_args *args, int64_t heads,
                                     int64_t rows, int64_t dim)
 {
@@ -187,7 +189,7 @@ static af_torch_tensor new_gradient(const struct anyflash_attend_args *args, int
     return af_torch_new(&af_torch, 4, sizes, strides, args->q.dtype);
 }
 
-/* The engine's rows of lse are contiguous: torch's are so only for one head or one query. */
+/* The engine's rows of lse are contiguous; torch's are only with one head or one query. */
 static bool lse_is_torchs(const struct anyflash_attend_args *args)
 {
     return args->q_len == 1 || args->heads == 1;
@@ -204,7 +206,7 @@ static float *set_lse(struct anyflash_attend_args *args, float *torchs, float **
     return *own_out;
 }
 
-/* Between torch's elements and the engine's, contiguous ones. */
+/* Copies lse between torch's strided and the engine's contiguous elements. */
 static void copy_lse(const struct anyflash_attend_args *args, float *torchs,
                      const int64_t strides[3], float *own, bool to_torch)
 {
@@ -220,7 +222,7 @@ static void copy_lse(const struct anyflash_attend_args *args, float *torchs,
             }
 }
 
-/* Into tensors of new_output() and new_lse(). */
+/* Computes into tensors of new_output() and new_lse(). */
 static bool attend(struct anyflash_attend_args *args, af_torch_tensor o, af_torch_tensor lse,
                    const int64_t lse_strides[3])
 {
@@ -254,7 +256,7 @@ static bool forward(const struct sdpa_call *call, af_torch_tensor out[2])
     return false;
 }
 
-/* True: the kernel may ask the engine. */
+/* Counts a call; true if the kernel may use the engine. */
 static bool begin(void)
 {
     if (!af_torch_is_on())
@@ -263,7 +265,7 @@ static bool begin(void)
     return true;
 }
 
-/* Results that torch's kernel did not make would crash the dispatcher. */
+/* Missing results would crash the dispatcher. */
 static void finish(const af_torch_tensor *results, size_t count, uint64_t *stack)
 {
     for (size_t i = 0; i < count; i++)
@@ -299,7 +301,7 @@ void af_torch_sdpa_forward(uint64_t *stack, uint64_t input_count, uint64_t outpu
     finish(out, 2, stack);
 }
 
-/* Of the backward's arguments: dout, q, k, v, o, lse. */
+/* Positions of the backward's arguments: dout, q, k, v, o, lse. */
 enum { DOUT = 0, QUERY = 1, OUT = 4, LSE = 5, BACKWARD_TENSORS = 6 };
 
 static bool same_rows(const struct af_torch_view *view, const struct anyflash_attend_args *args)
@@ -350,7 +352,7 @@ static bool backward(const struct sdpa_call *call, af_torch_tensor out[3])
     out[0] = new_gradient(&args, args.heads, args.q_len, args.head_dim);
     out[1] = new_gradient(&args, args.kv_heads, args.k_len, args.head_dim);
     out[2] = new_gradient(&args, args.kv_heads, args.k_len, args.value_dim);
-    /* The gradient of a sum is one number with strides 0. */
+    /* The gradient of a sum is a single number with strides 0. */
     const af_torch_tensor dout = af_torch_tensor_at(&call->arguments, DOUT);
     af_torch_tensor copy = NULL;
     bool done = out[0] != NULL && out[1] != NULL && out[2] != NULL &&

@@ -1,6 +1,6 @@
 /*
- * sdpa.h: the two kernels behind F.scaled_dot_product_attention on the CPU.
- * Registered by enable.c.
+ * sdpa.h: the two kernels of F.scaled_dot_product_attention on the CPU.
+ * Registered by switch.c.
  */
 #ifndef AF_BINDINGS_TORCH_SDPA_H
 #define AF_BINDINGS_TORCH_SDPA_H

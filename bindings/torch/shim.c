@@ -1,12 +1,16 @@
 /*
- * shim.c: the table is filled by dlsym(); nothing is called before all is there.
+ * shim.c: fills the table with dlsym(); nothing is called before the table is
+ * complete.
  */
 #include "bindings/torch/shim.h"
 
 #include <dlfcn.h>
 #include <string.h>
 
-/* Function pointers and void * are not convertible in C; POSIX says they are alike. */
+/*
+ * ISO C cannot convert void * to a function pointer; POSIX guarantees the same
+ * representation.
+ */
 static bool find(void *library, const char *name, void *function_out, size_t size)
 {
     void *address = dlsym(library, name);
@@ -27,7 +31,7 @@ static void leave_cell(void *cell)
     (void)cell;
 }
 
-/* From torch 2.13 cells have a function of their own; before, C++'s delete frees them. */
+/* From torch 2.13 on, a function deletes cells; before, C++'s delete does. */
 static bool find_delete_cell(void *libtorch_cpu, struct af_torch_shim *shim)
 {
     return find(libtorch_cpu, "torch_delete_stable_ivalue", &shim->delete_cell,
@@ -35,7 +39,7 @@ static bool find_delete_cell(void *libtorch_cpu, struct af_torch_shim *shim)
            find(libtorch_cpu, "_ZdlPv", &shim->delete_cell, sizeof shim->delete_cell);
 }
 
-/* The C++ name has no std::string in it, so it is the same under both C++ ABIs. */
+/* The mangled name contains no std::string, so it is the same in both C++ ABIs. */
 static bool find_check_fail(void *libtorch_cpu, struct af_torch_shim *shim)
 {
     return find(libtorch_cpu, "_ZN3c106detail14torchCheckFailEPKcS2_jS2_", &shim->check_fail,
@@ -82,8 +86,8 @@ af_torch_tensor af_torch_new(const struct af_torch_shim *shim, int64_t dim,
 }
 
 /*
- * Of torch's own kernel, asked with one head and two rows: torch 2.4 has another
- * order of the output's memory than later ones, and so has its Meta kernel.
+ * Calls torch's own kernel with one head and two rows to see its memory order:
+ * torch 2.4 and its Meta kernel use another order of the output than later ones.
  */
 static bool has_outputs_bshd(const struct af_torch_shim *shim)
 {

@@ -1,6 +1,6 @@
 /*
- * shim.h: torch's stable C shim as a table of functions, found in the torch
- * that the process has loaded; tensors as this module looks at them.
+ * shim.h: torch's stable C shim as a table of functions, found in the torch that
+ * the process has loaded; and views of tensors.
  */
 #ifndef AF_BINDINGS_TORCH_SHIM_H
 #define AF_BINDINGS_TORCH_SHIM_H
@@ -11,9 +11,10 @@ typedef void *af_torch_tensor; /* AtenTensorHandle */
 typedef void *af_torch_library;
 
 /*
- * A kernel as the dispatcher calls it: one 64-bit slot for each argument of
- * the schema, in which it leaves the results. Tensors among the arguments are
- * ours to delete; T? is NULL or a heap cell that holds the value, ours too.
+ * A kernel as the dispatcher calls it: the stack has one 64-bit slot per
+ * argument of the schema, and the kernel leaves its results there. The kernel
+ * must delete tensor arguments; T? is NULL or a heap cell with the value, which
+ * the kernel must free, too.
  */
 typedef void af_torch_kernel(uint64_t *stack, uint64_t input_count, uint64_t output_count);
 
@@ -23,13 +24,12 @@ struct af_torch_shim {
 /* clang-format off */
 #include "bindings/torch/shim_functions.inc"
     /* clang-format on */
-    void (*delete_cell)(void *cell); /* what frees the cell of a T? */
-    void *libtorch_cpu;              /* where all were found */
+    void (*delete_cell)(void *cell); /* frees the cell of a T? */
+    void *libtorch_cpu;              /* library in which all were found */
     /* c10::detail::torchCheckFail(), which throws; NULL without `registry` */
     void (*check_fail)(const char *function, const char *file, uint32_t line,
                        const char *message);
-    bool
-        outputs_bshd; /* torch's own output has the memory order [B, S, H, D], not q's */
+    bool outputs_bshd; /* torch's own output has the memory order [B, S, H, D], not q's */
     int32_t cpu;
     int32_t i32;
     int32_t i64;
@@ -42,17 +42,17 @@ struct af_torch_shim {
 #undef AF_SHIM_REGISTRY
 
 /*
- * Fails with UNSUPPORTED, naming the function that is missing. Without
- * `registry` those functions stay NULL, and cells belong to the caller.
+ * Fails with UNSUPPORTED, naming the missing function. Without `registry` those
+ * functions stay NULL, and the caller owns the cells.
  */
 enum anyflash_status af_torch_shim_load(void *libtorch_cpu, bool registry,
                                         struct af_torch_shim *shim_out,
                                         struct anyflash_error *err);
 
 /*
- * Raises RuntimeError with the message, by a C++ exception that unwinds through
- * the caller: call it last, with nothing left to free. Returns where kernels are
- * called by Python, whose frames an exception must not cross.
+ * Raises RuntimeError with the message by throwing a C++ exception that unwinds
+ * the caller: call it last, with nothing left to free. It returns if kernels are
+ * called from Python, because an exception must not cross Python's frames.
  */
 void af_torch_throw(const struct af_torch_shim *shim, const char *message);
 
@@ -62,19 +62,19 @@ struct af_torch_view {
     int64_t dim;
     const int64_t *sizes;
     const int64_t *strides;
-    int32_t dtype; /* enum anyflash_dtype; 0: one the engine does not know */
+    int32_t dtype; /* enum anyflash_dtype; 0: not supported by the engine */
     int32_t torch_dtype;
 };
 
-/* False when torch refuses to tell. */
+/* Returns false when torch fails. */
 bool af_torch_view_of(const struct af_torch_shim *shim, af_torch_tensor tensor,
                       struct af_torch_view *view_out);
 
-/* A new CPU tensor; NULL when torch refuses. */
+/* Makes a CPU tensor; NULL when torch fails. */
 af_torch_tensor af_torch_new(const struct af_torch_shim *shim, int64_t dim,
                              const int64_t *sizes, const int64_t *strides, int32_t dtype);
 
-/* torch's number for an element type of ours. */
+/* torch's number for one of our element types. */
 int32_t af_torch_dtype(const struct af_torch_shim *shim, int32_t dtype);
 
 #endif

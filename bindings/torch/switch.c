@@ -1,7 +1,7 @@
 /*
- * switch.c: registers the kernels of attention, switches them on and off, and
- * counts their calls. The state is static: the dispatcher calls a kernel without
- * a pointer of ours.
+ * switch.c: registers the attention kernels, switches them on and off, and
+ * counts their calls. The state is static, because the dispatcher passes no user
+ * pointer to a kernel.
  */
 #include "bindings/torch/switch.h"
 
@@ -47,12 +47,12 @@ void af_torch_counts(uint64_t *calls_out, uint64_t *passed_on_out)
 }
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
-static bool loaded;            /* the shim, once and for all */
-static bool by_python;         /* nothing is registered: kernels are called by Python */
+static bool loaded;            /* the shim; never changes once set */
+static bool by_python;         /* nothing is registered: Python calls the kernels */
 static uint32_t registered;    /* ANYFLASH_TORCH_ bits */
-static af_torch_library flash; /* what anyflash_torch_withdraw() takes back, or NULL */
+static af_torch_library flash; /* registration that anyflash_torch_withdraw() undoes, or NULL */
 
-/* What torch has no kernel of its own for. */
+/* Operators for which torch has no CPU kernel. */
 #define FLASH_OPERATORS (ANYFLASH_TORCH_FLASH | ANYFLASH_TORCH_FLASH_OUT)
 
 static const struct {
@@ -69,7 +69,7 @@ static const struct {
      af_torch_flash_forward_out},
 };
 
-/* All of `operators` in one library of torch's, or none. */
+/* Registers all of `operators` in one torch library, or none. */
 static enum anyflash_status enroll(uint32_t operators, af_torch_library *library_out,
                                    struct anyflash_error *err)
 {
@@ -91,7 +91,7 @@ static enum anyflash_status enroll(uint32_t operators, af_torch_library *library
     return ANYFLASH_OK;
 }
 
-/* Those of `operators` that are not there yet; the library of SDPA's stays for ever. */
+/* Registers those of `operators` that are missing; SDPA's library stays forever. */
 static enum anyflash_status enroll_missing(uint32_t operators, struct anyflash_error *err)
 {
     uint32_t missing = operators & ~registered;

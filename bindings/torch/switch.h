@@ -1,22 +1,22 @@
 /*
- * switch.h: whether the engine is asked, how often it was, and the shim that
- * the kernels use. Private to this module.
+ * switch.h: whether the engine is on, its call counts, and the shim that the
+ * kernels use. Private to this module.
  *
- * Kernels stay registered once they are: torch's dispatcher does not let one be
- * taken away while other threads call it. Switched off they hand every call of
- * attention to torch's own kernel.
+ * Kernels stay registered: torch's dispatcher cannot remove one safely while
+ * other threads call it. While the engine is off, they pass every attention call
+ * on to torch's own kernel.
  */
 #ifndef AF_BINDINGS_TORCH_SWITCH_H
 #define AF_BINDINGS_TORCH_SWITCH_H
 
 #include "bindings/torch/shim.h"
 
-/* Set before the first kernel is registered, and never after. */
+/* Set before the first kernel is registered, and never changed. */
 extern struct af_torch_shim af_torch;
 
 /*
- * The shim without the registry, for kernels that Python calls. Fails with
- * UNSUPPORTED, also when kernels are registered.
+ * Loads the shim without the registry, for kernels called from Python. Fails
+ * with UNSUPPORTED, also if kernels are registered.
  */
 enum anyflash_status af_torch_load_for_python(void *libtorch_cpu, struct anyflash_error *err);
 

@@ -1,20 +1,20 @@
 /*
- * tensors.c: strides as torch chooses them; Meta kernels promise them to the
- * compiler, so they must be the same.
+ * tensors.c: computes strides by torch's rules. They must be exactly the same,
+ * because Meta kernels report them to the compiler.
  */
 #include "bindings/torch/tensors.h"
 
-/* Does dimension b, in memory, run faster than a, which stands behind it? */
+/* Whether dimension b has a smaller stride than a, which precedes it. */
 static int faster(const int64_t *sizes, const int64_t *like, int64_t a, int64_t b)
 {
     if (like[a] == 0 || like[b] == 0)
-        return 0; /* a broadcast dimension says nothing */
+        return 0; /* a broadcast dimension does not decide */
     if (like[a] != like[b])
         return like[b] < like[a] ? 1 : -1;
     return sizes[b] < sizes[a] ? 1 : 0;
 }
 
-/* Torch's rule: insertion sort from the last dimension, which undecided pairs do not stop. */
+/* Torch's rule: insertion sort from the last dimension; undecided pairs do not stop it. */
 void af_torch_dense_strides(int64_t dim, const int64_t *sizes, const int64_t *like,
                             int64_t *strides_out)
 {
@@ -51,7 +51,7 @@ af_torch_tensor af_torch_new_like(const struct af_torch_shim *shim,
     return af_torch_new(shim, like->dim, sizes, strides, like->dtype);
 }
 
-/* As 4 dimensions, missing ones in front. */
+/* Extends to 4 dimensions by adding dimensions in front. */
 static void widen(const struct af_torch_view *view, int64_t sizes[4], int64_t strides[4])
 {
     for (int64_t i = 0; i < 4; i++) {

@@ -1,7 +1,7 @@
 /*
- * threads.c: a context for each thread that calls, of as many workers as torch
- * has for it. The registration has no place for a pointer of ours, so they are
- * thread-local.
+ * threads.c: makes a context for each calling thread, with as many workers as
+ * torch has for it. Registration has no place for a user pointer, so contexts
+ * are thread-local.
  */
 #include "bindings/torch/threads.h"
 
@@ -19,7 +19,7 @@ typedef void gomp_parallel(void (*body)(void *), void *argument, unsigned thread
 struct held {
     struct anyflash_context *context;
     int threads;
-    int fork; /* number of forks before it was made */
+    int fork; /* number of forks before the context was made */
 };
 
 static gomp_parallel *start_parallel;
@@ -32,7 +32,7 @@ static _Thread_local struct held held;
 
 /*
  * The threads of the parent's pools do not exist in a forked child, and GNU
- * OpenMP would wait for them for ever: the child gets pools of our own.
+ * OpenMP would wait for them forever: the child uses the engine's own pools.
  */
 static void after_fork_in_child(void)
 {
@@ -49,7 +49,7 @@ static void free_context(void *context)
 static void find(void *libtorch_cpu)
 {
     void *parallel = dlsym(libtorch_cpu, "GOMP_parallel");
-    /* at::get_num_threads(); it first lets a new thread have torch.set_num_threads(). */
+    /* at::get_num_threads(); in a new thread it first applies torch.set_num_threads(). */
     void *count = dlsym(libtorch_cpu, "_ZN2at15get_num_threadsEv");
     if (count == NULL)
         count = dlsym(libtorch_cpu, "omp_get_max_threads");
@@ -67,7 +67,7 @@ static void run_parallel(void (*body)(void *argument), void *argument, int32_t w
     start_parallel(body, argument, (unsigned)workers, 0);
 }
 
-/* Once; a second thread waits until the first has looked. */
+/* Runs once; a second thread waits until the first is done. */
 static void find_once(void *libtorch_cpu)
 {
     pthread_mutex_lock(&searching);
@@ -86,7 +86,7 @@ static struct anyflash_context *make(int threads, int fork)
     if (anyflash_context_new(&args, &context, NULL) != ANYFLASH_OK)
         return NULL;
     if (held.context != NULL && held.fork == fork)
-        anyflash_context_free(held.context); /* a parent's is left alone */
+        anyflash_context_free(held.context); /* a context from before a fork is not freed */
     held = (struct held){context, threads, fork};
     pthread_setspecific(end_of_thread, context);
     return context;

@@ -1,6 +1,6 @@
 /*
- * threads.h: the engine on torch's own OpenMP threads: two pools in one process
- * would fight for the cores.
+ * threads.h: runs the engine on torch's own OpenMP threads: two pools in one
+ * process would compete for the cores.
  */
 #ifndef AF_BINDINGS_TORCH_THREADS_H
 #define AF_BINDINGS_TORCH_THREADS_H
@@ -8,11 +8,12 @@
 #include "engine/base/base.h"
 
 /*
- * The calling thread's context, for as many workers as torch.set_num_threads()
- * set; calls from other threads do not wait for it. Valid until this thread asks
- * again or ends. NULL when memory fails. Workers are started by GOMP_parallel
- * where `libtorch_cpu` (the first call's; a handle of dlopen()) finds it; without
- * it, and in a forked child, they are our own.
+ * The calling thread's context, with as many workers as torch.set_num_threads()
+ * set; calls from other threads do not wait for it. Valid until this thread
+ * calls again or ends. NULL when memory runs out. Workers are started by
+ * GOMP_parallel if `libtorch_cpu` (that of the first call; a handle of dlopen())
+ * leads to it; otherwise, and in a forked child, the engine starts its own
+ * threads.
  */
 struct anyflash_context *af_torch_context(void *libtorch_cpu);
 

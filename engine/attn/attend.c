@@ -1,17 +1,20 @@
 /*
- * attend.c: one forward call from arguments to results, one function call a step:
- * problem.c checks, forward_plan.c plans, prepare.c appends to caches, kernels
- * compute, forward_plan.c merges.
+ * attend.c: runs one forward call, one function call per step: problem.c checks,
+ * forward_plan.c plans, prepare.c appends to caches, kernels compute,
+ * forward_plan.c merges.
  */
 #include "engine/attn/context.h"
 #include "engine/attn/forward_plan.h"
 #include "engine/attn/prepare.h"
 #include "engine/attn/rows.h"
 
-/* With fewer operations than this the calling thread computes alone: waking costs more. */
+/*
+ * Below this number of operations the calling thread computes alone, because
+ * waking others costs more.
+ */
 #define ALONE_FLOPS 1.0e6
 
-/* One call. */
+/* State of one call. */
 struct call {
     struct af_problem problem;
     struct af_forward_plan plan;
@@ -55,7 +58,7 @@ static void run_merge(void *context, struct af_piece piece)
                    scratch_of(call, piece.worker).memory);
 }
 
-/* Rows that a sequence owns but does not use: o = 0, lse = -infinity. */
+/* Clears rows that a sequence owns but does not use: o = 0, lse = -infinity. */
 static void clear_unused(const struct af_problem *problem)
 {
     const struct anyflash_attend_args *a = &problem->a;
@@ -100,7 +103,7 @@ static enum anyflash_status run(struct anyflash_context *context, struct call *c
         return status;
     char *memory = af_context_memory(context, call->plan.total_bytes);
     if (memory == NULL)
-        return af_fail(err, ANYFLASH_E_NO_MEMORY, "cannot allocate %zu bytes of scratch",
+        return af_fail(err, ANYFLASH_E_NO_MEMORY, "cannot allocate %zu bytes of working memory",
                        call->plan.total_bytes);
     af_prepare(&call->problem, memory);
     place(call, memory);

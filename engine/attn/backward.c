@@ -1,34 +1,36 @@
 /*
- * backward.c: one backward call from arguments to gradients.
- * backward_problem.c checks the arguments.
+ * backward.c: runs one backward call. backward_problem.c checks the arguments.
  *
- * The work is cut into tasks: a key head of a sequence and a chunk of its keys.
- * Cuts depend on shapes only, never on the number of threads. Tasks that add to
- * the same elements of dbias form a chain, which one worker does in order; with
- * no such tasks every task is a chain. Chunks of keys cost memory, because each
- * has its own share of dq: they are made only where key heads are few, and as
- * many as fit PARTIAL_BYTES, but at least CHUNKS_ALWAYS.
+ * The work is split into tasks: a key head of a sequence and a chunk of its
+ * keys. The split depends only on shapes, never on the number of threads. Tasks
+ * that add to the same elements of dbias form a chain, which one worker runs in
+ * order; otherwise every task is a chain of its own. Chunks of keys cost memory,
+ * because each has its own share of dq: they are used only if there are few key
+ * heads, and as many as fit PARTIAL_BYTES, but at least CHUNKS_ALWAYS.
  */
 #include "engine/attn/backward.h"
 
 #include "engine/attn/context.h"
 #include "engine/attn/rows.h"
 
-/* With fewer operations than this the calling thread computes alone: waking costs more. */
+/*
+ * Below this number of operations the calling thread computes alone, because
+ * waking others costs more.
+ */
 #define ALONE_FLOPS 1.0e6
 #define ENOUGH_TASKS 16
 #define CHUNK_KEYS_MIN 384
 #define CHUNK_KEYS_STEP 96
 #define CHUNKS_ALWAYS 4
 #define PARTIAL_BYTES (64ll * 1024 * 1024)
-#define SUMS 16 /* sums side by side, so that a vector can hold them */
+#define SUMS 16 /* number of parallel sums, so that the compiler can vectorise */
 
 struct backward_cut {
     const struct af_backward_problem *problem;
     int64_t chunks;         /* of the longest sequence */
     int64_t keys_per_chunk; /* of every sequence */
     int64_t longest_rows;   /* q_count * group */
-    int64_t batch_links;    /* batches and key heads in a chain */
+    int64_t batch_links;    /* batches and key heads per chain */
     int64_t head_links;
     int64_t chain_count;
     size_t partial_count; /* floats of partial dq; 0: none */
@@ -44,7 +46,10 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Chunks of keys: enough tasks to share, few enough for their shares of dq. */
+/*
+ * Number of chunks: enough tasks for all threads, but not too much memory for
+ * their shares of dq.
+ */
 static int64_t chunks_of(const struct anyflash_attend_args *a, int64_t longest_keys,
                          int64_t share_bytes)
 {
@@ -55,7 +60,7 @@ static int64_t chunks_of(const struct anyflash_attend_args *a, int64_t longest_k
                                                             : longest_keys / CHUNK_KEYS_MIN);
 }
 
-/* Rows of all sequences and heads, as partial dq has them. */
+/* Counts the floats of one chunk's dq: rows of all sequences and heads. */
 static bool share_floats(const struct backward_cut *cut, size_t *count_out)
 {
     const struct anyflash_attend_args *a = &cut->problem->forward.a;
@@ -64,7 +69,7 @@ static bool share_floats(const struct backward_cut *cut, size_t *count_out)
            af_size_mul(*count_out, (size_t)a->head_dim, count_out);
 }
 
-/* Fails with LIMIT when partial dq cannot be counted. */
+/* Fails with LIMIT when the size of partial dq overflows. */
 static enum anyflash_status cut_init(struct backward_cut *cut,
                                      const struct af_backward_problem *problem,
                                      struct anyflash_error *err)
@@ -81,7 +86,7 @@ static enum anyflash_status cut_init(struct backward_cut *cut,
         longest_keys = larger(longest_keys, sequence.k_count);
     }
     if (!share_floats(cut, &share) || share > PTRDIFF_MAX / sizeof(float))
-        return af_fail(err, ANYFLASH_E_LIMIT, "the call would need too much memory");
+        return af_fail(err, ANYFLASH_E_LIMIT, "this attention call needs too much memory");
     int64_t chunks = chunks_of(a, longest_keys, (int64_t)(share * sizeof(float)));
     cut->keys_per_chunk =
         divide_up(divide_up(larger(1, longest_keys), chunks), CHUNK_KEYS_STEP) *
@@ -95,11 +100,11 @@ static enum anyflash_status cut_init(struct backward_cut *cut,
         a->batch / cut->batch_links * (a->kv_heads / cut->head_links) * cut->chunks;
     if (cut->chunks > 1 && problem->dq.data != NULL &&
         !af_size_mul(share, (size_t)cut->chunks, &cut->partial_count))
-        return af_fail(err, ANYFLASH_E_LIMIT, "the call would need too much memory");
+        return af_fail(err, ANYFLASH_E_LIMIT, "this attention call needs too much memory");
     return ANYFLASH_OK;
 }
 
-/* The share of a chunk: [chunk][batch][kv_head][longest_rows][D]. */
+/* Offset of a chunk's share: [chunk][batch][kv_head][longest_rows][D]. */
 static size_t share_at(const struct backward_cut *cut, int64_t chunk, int64_t batch,
                        int64_t kv_head)
 {
@@ -153,7 +158,7 @@ static void cut_merge(const struct backward_cut *cut, const float *partials, int
     }
 }
 
-/* Tasks in a chain. */
+/* Tasks per chain. */
 static int64_t links_of(const struct backward_cut *cut)
 {
     return cut->batch_links * cut->head_links;
@@ -167,7 +172,7 @@ static void clear_rows(const struct anyflash_tensor *tensor, int64_t batch, int6
         memset(af_row_of_tensor(tensor, bytes, batch, head, row), 0, (size_t)dim * bytes);
 }
 
-/* Zeros to dq rows and to dk and dv keys that a sequence owns but does not use. */
+/* Zeroes the dq rows, dk and dv keys that a sequence owns but does not use. */
 static void clear_unused(const struct af_backward_problem *problem)
 {
     const struct anyflash_attend_args *a = &problem->forward.a;
@@ -185,7 +190,7 @@ static void clear_unused(const struct af_backward_problem *problem)
     }
 }
 
-/* Zeros to all of dbias, once where it is summed. */
+/* Zeroes all of dbias, each stored element once. */
 static void clear_bias(const struct af_backward_problem *problem)
 {
     const struct anyflash_attend_args *a = &problem->forward.a;
@@ -228,7 +233,7 @@ static float row_gradient(const struct af_backward_problem *problem,
     return dlse - dot(x, y, dim);
 }
 
-/* dsinks of one head, summed over batches and rows in their order. */
+/* dsinks of one head, summed over batches and rows in order. */
 static void add_sink(const struct af_backward_problem *problem, int64_t head)
 {
     const struct anyflash_attend_args *a = &problem->forward.a;
@@ -245,7 +250,7 @@ static void add_sink(const struct af_backward_problem *problem, int64_t head)
     problem->dsinks[head] = (float)sum;
 }
 
-/* One call. */
+/* State of one call. */
 struct call {
     struct af_backward_problem problem;
     struct backward_cut cut;
@@ -262,13 +267,13 @@ static size_t round_up(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-/* Settles kernel, cuts and memory. */
+/* Chooses the kernel, the split and the memory. */
 static enum anyflash_status plan(struct call *call, const struct anyflash_context *context,
                                  struct anyflash_error *err)
 {
     call->kernel = af_kernel_choose(&call->problem.forward, AF_BACKWARD, context->cpu_features);
     if (call->kernel == NULL)
-        return af_fail(err, ANYFLASH_E_INTERNAL, "no kernel computes this backward problem");
+        return af_fail(err, ANYFLASH_E_INTERNAL, "no kernel supports this backward pass");
     enum anyflash_status status = cut_init(&call->cut, &call->problem, err);
     if (status != ANYFLASH_OK)
         return status;
@@ -278,7 +283,7 @@ static enum anyflash_status plan(struct call *call, const struct anyflash_contex
     if (!af_size_mul(call->cut.partial_count, sizeof(float), &call->partial_bytes) ||
         !af_size_mul(call->scratch_bytes, (size_t)af_pool_size(context->pool), &scratch) ||
         !af_size_add(round_up(call->partial_bytes), scratch, &call->total_bytes))
-        return af_fail(err, ANYFLASH_E_LIMIT, "the call would need too much memory");
+        return af_fail(err, ANYFLASH_E_LIMIT, "this attention call needs too much memory");
     return ANYFLASH_OK;
 }
 
@@ -334,7 +339,7 @@ static enum anyflash_status run(struct anyflash_context *context, struct call *c
         return status;
     char *memory = af_context_memory(context, call->total_bytes);
     if (memory == NULL)
-        return af_fail(err, ANYFLASH_E_NO_MEMORY, "cannot allocate %zu bytes of scratch",
+        return af_fail(err, ANYFLASH_E_NO_MEMORY, "cannot allocate %zu bytes of working memory",
                        call->total_bytes);
     call->partials = (float *)(void *)memory;
     call->scratch = memory + round_up(call->partial_bytes);

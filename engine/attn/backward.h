@@ -1,10 +1,10 @@
 /*
- * backward.h: the backward problem and its kernels, as problem.h and kernel.h
- * for the forward.
+ * backward.h: the backward problem and its kernels, the counterpart of problem.h
+ * and kernel.h.
  *
- * Work is cut by key head and, where these are few, by chunks of keys; each
- * piece has its own dq, and pieces are added in the order of the keys. Cuts
- * depend on shapes only.
+ * Work is split by key head and, if there are few of these, by chunks of keys;
+ * each chunk has its own dq, and these are added in the order of the keys. The
+ * split depends on shapes only.
  */
 #ifndef AF_ENGINE_ATTN_BACKWARD_H
 #define AF_ENGINE_ATTN_BACKWARD_H

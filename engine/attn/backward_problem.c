@@ -1,6 +1,7 @@
 /*
- * backward_problem.c: from the caller's arguments to a checked backward
- * problem. The forward's part is problem.c's; here are the gradients.
+ * backward_problem.c: converts the caller's arguments to a checked backward
+ * problem. problem.c checks the forward arguments; this file checks the
+ * gradients.
  */
 #include "engine/attn/backward.h"
 #include "engine/attn/layout.h"
@@ -10,7 +11,10 @@
 #define FIRST_VERSION_BYTES                                                                    \
     (offsetof(struct anyflash_attend_backward_args, dlse) + sizeof(const float *))
 
-/* What has no backward, what is missing, what has nothing to be the gradient of. */
+/*
+ * Checks for options without a backward, missing arguments, and gradients of
+ * absent inputs.
+ */
 static enum anyflash_status check_combinations(const struct anyflash_attend_backward_args *args,
                                                const struct anyflash_attend_args *a,
                                                struct anyflash_error *err)
@@ -49,8 +53,8 @@ static enum anyflash_status check_combinations(const struct anyflash_attend_back
 }
 
 /*
- * Extents of dbias as stored: 1 where its stride is 0, which says that the
- * gradient is summed there; that is right only where bias is broadcast.
+ * Extents of dbias as stored: 1 where its stride is 0, which means that the
+ * gradient is summed there; this is allowed only where bias is broadcast.
  */
 static enum anyflash_status stored_extents(const struct anyflash_tensor *dbias,
                                            const struct anyflash_tensor *bias,
@@ -110,7 +114,10 @@ static enum anyflash_status add_gradients(struct af_layout *layout,
     return status;
 }
 
-/* The gradients' places, apart from all that the forward reads and wrote. */
+/*
+ * Checks the layouts of gradients and that they overlap nothing the forward
+ * reads or writes.
+ */
 static enum anyflash_status check_layouts(const struct anyflash_attend_backward_args *args,
                                           const struct anyflash_attend_args *a,
                                           struct anyflash_error *err)

@@ -1,5 +1,5 @@
 /*
- * context.c: making and ending contexts. Called by users and attend.c.
+ * context.c: creates and frees contexts. Called by users and attend.c.
  */
 #include "engine/attn/context.h"
 
@@ -30,24 +30,29 @@ static enum anyflash_status check_args(const struct anyflash_context_args *args,
                                        struct anyflash_error *err)
 {
     if (args->struct_size != sizeof *args)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "context args: struct_size is %zu, not %zu",
-                       args->struct_size, sizeof *args);
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "context args: struct_size is %zu, expected %zu", args->struct_size,
+                       sizeof *args);
     if (args->threads < 0 || args->threads > THREADS_MAX)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "context args: threads is %d, not 0 to %d",
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "context args: threads is %d, must be 0 to %d",
                        (int)args->threads, THREADS_MAX);
     if (args->cpu_level < ANYFLASH_CPU_ALL || args->cpu_level > ANYFLASH_CPU_AVX512BF16)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "context args: cpu_level is %d, not 0 to %d",
-                       (int)args->cpu_level, (int)ANYFLASH_CPU_AVX512BF16);
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "context args: cpu_level is %d, must be 0 to %d", (int)args->cpu_level,
+                       (int)ANYFLASH_CPU_AVX512BF16);
     if (args->reserved != 0)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "context args: reserved is %d, not 0",
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "context args: reserved is %d, must be 0",
                        (int)args->reserved);
     if ((args->allocate == NULL) != (args->release == NULL))
         return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "context args: allocate and release go together");
+                       "context args: set both allocate and release, or neither");
     return ANYFLASH_OK;
 }
 
-/* What the processor has of a level; bits of enum af_cpu_feature stand in the same order. */
+/*
+ * The processor's features up to a level; bits of enum af_cpu_feature have the
+ * same order.
+ */
 static uint32_t features_of(int32_t cpu_level)
 {
     return cpu_level == ANYFLASH_CPU_ALL ? af_cpu_features()

@@ -1,8 +1,9 @@
 /*
- * convert.h: f16, bf16 and f32, one number at a time, by integer arithmetic:
- * the same on every machine. Rounds to nearest even; NaN stays NaN, quiet,
- * with the upper bits of its payload. Kernels convert whole vectors; this is
- * what their results are compared with, and what slow paths use.
+ * convert.h: converts single f16, bf16 and f32 numbers with integer arithmetic,
+ * with the same result on every machine. Rounds to nearest even; NaN becomes a
+ * quiet NaN with the upper bits of its payload. Kernels convert whole vectors;
+ * these functions are the reference for their results and are used on slow
+ * paths.
  */
 #ifndef AF_ENGINE_ATTN_CONVERT_H
 #define AF_ENGINE_ATTN_CONVERT_H

@@ -1,5 +1,5 @@
 /*
- * explain.c: what a call would do, without doing it: its memory and its
+ * explain.c: says what a call would do without running it: its memory, its
  * kernels, and why faster ones decline the problem.
  */
 #include "engine/attn/context.h"
@@ -10,7 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* A caller's buffer that is cut when full. */
+/* A caller's buffer; text is cut when it is full. */
 struct page {
     char *text;
     size_t size_bytes;
@@ -30,7 +30,7 @@ static AF_PRINTF(2, 3) void add(struct page *page, const char *format, ...)
     }
 }
 
-/* Kernels of one operation from the best down to the one that runs. */
+/* Lists the kernels of one operation from the best down to the one that runs. */
 static void add_operation(struct page *page, const char *label,
                           const struct af_problem *problem, enum af_kernel_operation operation,
                           uint32_t cpu_features)
@@ -51,7 +51,7 @@ static void add_operation(struct page *page, const char *label,
     }
 }
 
-/* Whether `wanted` computes any of the sequences. */
+/* Whether kernel `wanted` would compute any of the sequences. */
 static bool any_work_for(const struct af_schedule *schedule, const struct af_kernel *wanted)
 {
     const struct anyflash_attend_args *a = &schedule->problem->a;
@@ -101,7 +101,7 @@ enum anyflash_status anyflash_explain(struct anyflash_context *context,
     struct af_problem problem;
     struct af_forward_plan plan;
     if (text == NULL || size_bytes == 0)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "text is NULL or has no room");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "text is NULL or its size is 0");
     enum anyflash_status status = plan_call(context, args, &problem, &plan, err);
     if (status != ANYFLASH_OK)
         return status;

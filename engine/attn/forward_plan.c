@@ -1,7 +1,7 @@
 /*
- * forward_plan.c: chooses the kernels of a forward problem, cuts it into tasks,
- * adds up the memory, and merges the partial results of chunks of keys. Called
- * by attend.c and explain.c.
+ * forward_plan.c: chooses the kernels of a forward problem, splits it into
+ * tasks, computes its memory, and merges the partial results of chunks of keys.
+ * Called by attend.c and explain.c.
  *
  * Merging, with m the largest maximum of the chunks: o = sum 2^(m_c - m) o_c / l
  * and l = sum 2^(m_c - m) l_c, chunks in rising order.
@@ -11,7 +11,7 @@
 #include "engine/attn/prepare.h"
 #include "engine/attn/rows.h"
 
-/* Fewer tasks than this, and blocks of rows get smaller or keys are split. */
+/* With fewer tasks than this, blocks of rows get smaller or keys are split. */
 #define ENOUGH_TASKS 48
 #define CHUNK_KEYS_MIN 512
 #define CHUNK_KEYS_STEP 128
@@ -32,7 +32,7 @@ static int64_t sequence_rows(const struct af_schedule *schedule,
     return sequence->q_count * schedule->problem->group;
 }
 
-/* The kernel of a sequence, and how many rows its tasks have. */
+/* The kernel of a sequence, and the number of rows per task. */
 static const struct af_kernel *kernel_of(const struct af_schedule *schedule, int64_t rows,
                                          int64_t *rows_per_task_out)
 {
@@ -45,7 +45,7 @@ static const struct af_kernel *kernel_of(const struct af_schedule *schedule, int
     return schedule->tile_kernel;
 }
 
-/* Rows of a task: as many as the kernel likes, fewer where tasks would be few. */
+/* Rows per task: as many as the kernel prefers, fewer if there would be few tasks. */
 static void cut_rows(struct af_schedule *schedule, int64_t longest_rows)
 {
     const struct anyflash_attend_args *a = &schedule->problem->a;
@@ -61,7 +61,7 @@ static void cut_rows(struct af_schedule *schedule, int64_t longest_rows)
     schedule->row_tasks = a->batch * a->kv_heads * schedule->blocks;
 }
 
-/* Chunks of keys, where row tasks alone are too few to share. */
+/* Splits the keys into chunks if there are too few row tasks for all threads. */
 static void cut_keys(struct af_schedule *schedule, int64_t longest_keys)
 {
     int64_t chunks = 1;
@@ -109,7 +109,7 @@ static enum anyflash_status count_floats(const struct af_schedule *schedule,
     if (!af_size_mul((size_t)schedule->task_count, schedule->partial_rows, &rows) ||
         !af_size_mul(rows, (size_t)schedule->problem->a.value_dim, o_count_out) ||
         !af_size_mul(rows, 2, ml_count_out))
-        return af_fail(err, ANYFLASH_E_LIMIT, "partial results would need too much memory");
+        return af_fail(err, ANYFLASH_E_LIMIT, "the partial results need too much memory");
     return ANYFLASH_OK;
 }
 
@@ -129,7 +129,7 @@ static enum anyflash_status add_up(struct af_forward_plan *plan, int workers,
         !af_size_mul(plan->worker_bytes, (size_t)workers, &scratch) ||
         !af_size_add(plan->prepare_bytes, plan->partial_bytes = round_up(parts), &front) ||
         !af_size_add(front, scratch, &plan->total_bytes))
-        return af_fail(err, ANYFLASH_E_LIMIT, "the call would need too much memory");
+        return af_fail(err, ANYFLASH_E_LIMIT, "this attention call needs too much memory");
     return ANYFLASH_OK;
 }
 
@@ -140,7 +140,7 @@ enum anyflash_status af_forward_plan_init(struct af_forward_plan *plan,
 {
     const struct af_kernel *tile = af_kernel_choose(problem, AF_FORWARD, cpu_features);
     if (tile == NULL)
-        return af_fail(err, ANYFLASH_E_INTERNAL, "no kernel computes this problem");
+        return af_fail(err, ANYFLASH_E_INTERNAL, "no kernel supports this attention call");
     cut(&plan->schedule, problem, tile, af_kernel_choose(problem, AF_DECODE, cpu_features));
     enum anyflash_status status =
         count_floats(&plan->schedule, &plan->o_count, &plan->ml_count, err);
@@ -191,7 +191,7 @@ static void add_row(const struct af_forward_task *task, int64_t row, float m, fl
     const int64_t dim = task->problem->a.value_dim;
     const float *o = task->partial_o + row * dim;
     const float *ml = task->partial_ml + row * 2;
-    /* What a part saw with weights of 0 counts: it may be NaN. */
+    /* Parts with a weight of 0 count, too: they may be NaN. */
     float weight = ml[1] != 0 ? exp2f(ml[0] - m) : 0;
     *l += weight * ml[1];
     for (int64_t d = 0; d < dim; d++)

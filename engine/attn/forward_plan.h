@@ -1,34 +1,34 @@
 /*
- * forward_plan.h: what is settled before a forward call computes: its kernels,
- * its cuts into tasks and its memory; and the merging of partial results.
- * attend.c executes a plan, explain.c describes it.
+ * forward_plan.h: everything decided before a forward call computes: its
+ * kernels, how it is split into tasks, and its memory; also the merging of
+ * partial results. attend.c executes a plan, explain.c describes it.
  *
- * Cuts depend on shapes and the kernel only, never on the number of threads: so
- * the bits of the result do not depend on it either. Task numbers run over
- * sequences, key heads, row blocks (last first when causal: the longest first)
- * and, where there are few of these, key chunks.
+ * The split depends only on shapes and the kernel, never on the number of
+ * threads, so the result is bit-identical for every number of threads. Task
+ * numbers run over sequences, key heads, row blocks (last first when causal,
+ * because these take longest) and, if there are few of these, key chunks.
  *
  * Memory is one block: rotated queries (prepare.h), partial results, then the
- * scratch of each worker; each part begins on a multiple of 64 bytes.
+ * scratch of each worker; each part starts at a multiple of 64 bytes.
  */
 #ifndef AF_ENGINE_ATTN_FORWARD_PLAN_H
 #define AF_ENGINE_ATTN_FORWARD_PLAN_H
 
 #include "engine/attn/kernel.h"
 
-/* How the sequences are cut. Sequences of different lengths share the cuts. */
+/* How the sequences are split. Sequences of different lengths are split alike. */
 struct af_schedule {
     const struct af_problem *problem;
     const struct af_kernel *tile_kernel;   /* for many rows */
-    const struct af_kernel *decode_kernel; /* for few rows; NULL: none takes it */
+    const struct af_kernel *decode_kernel; /* for few rows; NULL: no decode kernel can run */
     int64_t rows_per_task;                 /* of tile_kernel */
-    int64_t keys_per_chunk;                /* of a split; at least k_len: no split */
+    int64_t keys_per_chunk;                /* at least k_len: no split over keys */
     int64_t chunks;                        /* of the longest sequence */
     int64_t blocks;                        /* row blocks of the longest sequence */
     int64_t row_tasks;                     /* batch * kv_heads * blocks */
     int64_t task_count;                    /* row_tasks * chunks */
     size_t scratch_bytes;                  /* of one worker */
-    size_t partial_rows; /* rows of partial results of one row task; 0: no split */
+    size_t partial_rows; /* rows of partial results per row task; 0: no split */
 };
 
 struct af_forward_plan {
@@ -52,8 +52,8 @@ enum anyflash_status af_forward_plan_init(struct af_forward_plan *plan,
                                           struct anyflash_error *err);
 
 /*
- * Task `index`. False when it is empty (a shorter sequence has fewer blocks or
- * chunks). *kernel_out is the kernel that runs it.
+ * Fills in task `index`. False when it is empty (a shorter sequence has fewer
+ * blocks or chunks). *kernel_out is the kernel that runs it.
  */
 bool af_schedule_task(const struct af_schedule *schedule, int64_t index,
                       struct af_forward_task *task, const struct af_kernel **kernel_out);
@@ -67,7 +67,7 @@ struct af_partials {
     float *ml;
 };
 
-/* Points the task's partial results to its places. */
+/* Sets the pointers to the task's partial results. */
 void af_split_place(const struct af_schedule *schedule, const struct af_partials *partials,
                     int64_t index, struct af_forward_task *task);
 

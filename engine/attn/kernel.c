@@ -1,6 +1,6 @@
 /*
- * kernel.c: chooses from the manifest. Called by forward_plan.c, backward.c and
- * explain.c.
+ * kernel.c: chooses a kernel from the manifest. Called by forward_plan.c,
+ * backward.c and explain.c.
  */
 #include "engine/attn/kernel.h"
 

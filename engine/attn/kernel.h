@@ -1,8 +1,7 @@
 /*
- * kernel.h: what a kernel is, between the part that chooses (attn/) and the
- * part that computes (cpu/), and which kernel is chosen. A kernel is one row of
- * cpu/kernels.inc; without a row it cannot run, with a row it is tested against
- * the oracle and timed.
+ * kernel.h: the interface between kernel selection (attn/) and kernels (cpu/). A
+ * kernel is one row of cpu/kernels.inc; only kernels with a row can run, and
+ * each of them is timed and tested against the reference implementation.
  */
 #ifndef AF_ENGINE_ATTN_KERNEL_H
 #define AF_ENGINE_ATTN_KERNEL_H
@@ -12,7 +11,10 @@
 
 enum af_kernel_operation { AF_FORWARD, AF_DECODE, AF_BACKWARD };
 
-/* Scratch of one worker: a kernel asks for its size, the caller provides it, 64-aligned. */
+/*
+ * Scratch of one worker: a kernel says how much it needs; the caller provides
+ * it, 64-byte aligned.
+ */
 struct af_scratch {
     void *memory;
     size_t size_bytes;
@@ -21,10 +23,11 @@ struct af_scratch {
 /*
  * One piece of forward work: rows [row_begin, row_end) of key head `kv_head` of
  * a sequence against keys [key_begin, key_end). Row r is query i = r / group of
- * head kv_head * group + r % group, so that all heads that share a key head are
- * neighbours. `partial` NULL: the results are final and go to o and lse; else
- * unnormalised o (f32 [rows, Dv]) with row maximum and row sum (f32 [rows, 2],
- * maximum in units of log2) go there, to be merged.
+ * head kv_head * group + r % group, so rows of all heads that share a key head
+ * are adjacent. If `partial` is NULL, the results are final and are written to o
+ * and lse. Otherwise the kernel writes unnormalised o (f32 [rows, Dv]) with row
+ * maximum and row sum (f32 [rows, 2], maximum in log2 units) there, to be
+ * merged.
  */
 struct af_forward_task {
     const struct af_problem *problem;
@@ -36,16 +39,16 @@ struct af_forward_task {
     int64_t key_end;
     float *partial_o;
     float *partial_ml;
-    const struct af_forward_task *next; /* what this thread will probably do next, or NULL */
+    const struct af_forward_task *next; /* probable next task of this thread, or NULL */
 };
 
 /*
  * One piece of backward work: keys [key_begin, key_end) of key head `kv_head` of
  * a sequence against all its rows, numbered as in struct af_forward_task. The
  * kernel writes dk and dv of these keys, which are then final, and adds what the
- * keys contribute to dbias. `partial_dq` NULL: dq is final too and is written;
- * else the piece's share of dq, not yet multiplied by scale, goes to partial_dq:
- * f32 [rows, D].
+ * keys contribute to dbias. If `partial_dq` is NULL, dq is final, too, and is
+ * written. Otherwise this task's share of dq, not yet multiplied by scale, is
+ * written to partial_dq: f32 [rows, D].
  */
 struct af_backward_task {
     const struct af_backward_problem *problem; /* backward.h */
@@ -62,37 +65,37 @@ struct af_kernel {
     enum af_kernel_operation operation;
     enum anyflash_dtype dtype;
     uint32_t needs;         /* one bit of enum af_cpu_feature */
-    uint32_t features;      /* of enum af_feature: what it can do */
+    uint32_t features;      /* supported features, bits of enum af_feature */
     bool positive_scale;    /* declines a negative scale */
-    int64_t rows_max;       /* forward, decode: rows of a task, at most */
-    int64_t rows_granule;   /* forward, decode: rows of a tile; tasks are multiples of it */
-    int64_t rows_preferred; /* forward, decode: rows of a task where there are enough */
-    /* For tasks of at most `rows` rows; backward: and at most `keys` keys. */
+    int64_t rows_max;       /* forward, decode: most rows per task */
+    int64_t rows_granule;   /* forward, decode: rows per tile; tasks are multiples of it */
+    int64_t rows_preferred; /* forward, decode: rows per task when there are enough */
+    /* For tasks of at most `rows` rows and, for backward, at most `keys` keys. */
     size_t (*scratch_bytes)(const struct af_problem *problem, int64_t rows, int64_t keys);
     void (*run_forward)(const struct af_forward_task *task, struct af_scratch scratch);
     void (*run_backward)(const struct af_backward_task *task, struct af_scratch scratch);
 };
 
-/* All kernels of this build, worst to best; defined by cpu/manifest.c. Static storage. */
+/* All kernels of this build, slowest first; defined by cpu/manifest.c. Static storage. */
 const struct af_kernel *const *af_kernels(size_t *count_out);
 
 /* Why a kernel cannot compute a problem. */
 enum af_decline {
-    AF_DECLINE_NOT = 0, /* it can */
+    AF_DECLINE_NOT = 0, /* the kernel can run */
     AF_DECLINE_DTYPE,
     AF_DECLINE_CPU,
     AF_DECLINE_FEATURE,
     AF_DECLINE_SCALE
 };
 
-/* The end of a sentence that begins with the kernel's name; static storage. */
+/* Ends a sentence that starts with the kernel's name; static storage. */
 const char *af_decline_text(enum af_decline decline);
 
 /* Why `kernel` declines the problem on a processor with `cpu_features`, or AF_DECLINE_NOT. */
 enum af_decline af_kernel_declines(const struct af_kernel *kernel,
                                    const struct af_problem *problem, uint32_t cpu_features);
 
-/* The best kernel for the operation, or NULL. */
+/* The best kernel for the operation; NULL if there is none. */
 const struct af_kernel *af_kernel_choose(const struct af_problem *problem,
                                          enum af_kernel_operation operation,
                                          uint32_t cpu_features);

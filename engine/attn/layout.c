@@ -1,6 +1,6 @@
 /*
- * layout.c: boxes of tensors and arrays, checked one by one and against each
- * other. See layout.h.
+ * layout.c: makes the boxes of tensors and arrays, and checks them alone and
+ * against each other. See layout.h.
  */
 #include "engine/attn/layout.h"
 
@@ -41,7 +41,7 @@ int af_box_init(struct af_box *box, const char *name, const void *data, int64_t 
     return AF_BOX_DIMS;
 }
 
-/* Dimensions from the longest stride to the shortest. */
+/* Sorts dimensions from the longest stride to the shortest. */
 static void order_of(const int64_t stride_bytes[AF_BOX_DIMS], int order[AF_BOX_DIMS])
 {
     for (int d = 0; d < AF_BOX_DIMS; d++) {
@@ -52,7 +52,7 @@ static void order_of(const int64_t stride_bytes[AF_BOX_DIMS], int order[AF_BOX_D
     }
 }
 
-/* Whether each of the strides, the longest first, holds all of the box inside it. */
+/* Whether each stride, longest first, covers all of the box inside it. */
 static bool holds_inside(const struct af_box *box, const int64_t stride_bytes[AF_BOX_DIMS],
                          const int order[AF_BOX_DIMS])
 {
@@ -81,11 +81,12 @@ static int64_t floor_div(int64_t a, int64_t b)
 }
 
 /*
- * Two nested lattices of the same strides meet when the distance of their
- * origins is a sum of m * stride with every m within the extents, up to a rest
- * shorter than a row. From the longest stride inwards only the two multiples
- * around the rest can do, since what lies inside is shorter than the stride.
- * Bit d of `choice` takes the upper one in dimension d.
+ * Two nested lattices of the same strides overlap when the distance of their
+ * origins is a sum of m * stride with every m within the extents, up to a
+ * remainder shorter than a row. From the longest stride inwards, only the two
+ * multiples around the remainder are possible, because everything inside is
+ * shorter than the stride. Bit d of `choice` selects the upper one in dimension
+ * d.
  */
 static bool meets_with(const struct af_box *a, const struct af_box *b,
                        const int64_t stride_bytes[AF_BOX_DIMS], const int order[AF_BOX_DIMS],

@@ -1,9 +1,9 @@
 /*
- * mask.h: which keys a query sees. The one definition of visibility, for the
- * oracle and every kernel.
+ * mask.h: which keys a query sees. This is the only definition of visibility,
+ * for the reference implementation and every kernel.
  *
- * Positions alone give a range of keys per query; a bool mask, where there is
- * one, takes keys out of it.
+ * Positions give a range of keys per query; a bool mask, if given, removes keys
+ * from it.
  */
 #ifndef AF_ENGINE_ATTN_MASK_H
 #define AF_ENGINE_ATTN_MASK_H
@@ -21,15 +21,18 @@ static inline int64_t af_clamp(int64_t value, int64_t low, int64_t high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* The positions' part of visibility, apart from the query: see af_sight_range(). */
+/*
+ * The part of positional visibility that does not depend on the query: see
+ * af_sight_range().
+ */
 struct af_sight {
     int64_t first; /* keys that exist: [first, end) */
     int64_t end;
-    int64_t from; /* query i sees keys [i + from, i + to) of them */
+    int64_t from; /* query i sees keys [i + from, i + to) of these */
     int64_t to;
 };
 
-/* Further than any two positions are apart. */
+/* More than the distance of any two positions. */
 #define AF_SIGHT_ALL ((int64_t)1 << 41)
 
 static inline struct af_sight af_sight_of(const struct af_problem *problem,
@@ -60,7 +63,7 @@ static inline struct af_range af_visible_range(const struct af_problem *problem,
     return af_sight_range(af_sight_of(problem, sequence), i);
 }
 
-/* The bool mask's word on (b, h, i, j); true where there is no mask. */
+/* The bool mask's value at (b, h, i, j); true without a mask. */
 static inline bool af_mask_allows(const struct af_problem *problem,
                                   const struct af_sequence *sequence, int64_t head, int64_t i,
                                   int64_t j)

@@ -1,13 +1,13 @@
 /*
- * merge.c: anyflash_merge(): partial results over disjoint sets of keys become
- * one. Rows are merged one after another, each element read from all parts
- * before it is written, so that o and lse may be those of part 0.
+ * merge.c: anyflash_merge(): merges partial results over disjoint sets of keys.
+ * Rows are merged one after another, each element read from all parts before it
+ * is written, so that o and lse may be those of part 0.
  */
 #include <math.h>
 
 #include "engine/attn/layout.h"
 
-#define CHUNK 64 /* columns that are summed at a time */
+#define CHUNK 64 /* columns summed at a time */
 
 static double larger_or_nan(double a, double b)
 {
@@ -27,7 +27,7 @@ static double merged_lse(const float *const *part_lses, int64_t count, int64_t r
     return max + log(sum);
 }
 
-/* Columns [begin, end) of one row, summed in double. Parts without a key do not count. */
+/* Sums columns [begin, end) of one row in double. Parts without a key are skipped. */
 static void merge_columns(const float *const *parts, const float *const *part_lses,
                           int64_t count, int64_t row, int64_t value_dim, int64_t begin,
                           int64_t end, double lse, float *o)
@@ -64,7 +64,7 @@ static enum anyflash_status make_box(struct af_box *box, const char *name, const
     return ANYFLASH_OK;
 }
 
-/* Parts must lie apart from what is written; part 0 may be exactly it. */
+/* A part must not overlap the outputs, except that part 0 may be exactly the output. */
 static enum anyflash_status check_part(const struct af_box written[2], const float *part,
                                        const float *part_lse, int64_t n, int64_t rows,
                                        int64_t value_dim, struct anyflash_error *err)

@@ -1,14 +1,14 @@
 /*
  * philox.h: which probabilities dropout keeps. Philox-4x32-10 (Salmon, Moraes,
  * Dror, Shaw: Parallel random numbers, as easy as 1, 2, 3; 2011) is a function
- * of a counter and a key, so that any kernel can ask for any element in any
- * order and the backward sees what the forward saw.
+ * of a counter and a key, so kernels can compute elements in any order, and the
+ * backward gets the same elements as the forward.
  *
- * Element (b, h, i, j) takes word j % 4 of
+ * Element (b, h, i, j) uses word j % 4 of
  *     counter = (j / 4, i, low 32 bits of b * H + h, low 32 bits of offset)
  *     key     = (low 32 bits of seed, high of seed xor high of offset)
- * i and j count within the sequence. With queries in the lanes of a vector the
- * four words of one call serve four keys.
+ * i and j count within the sequence. With queries in the lanes of a vector, the
+ * four words of one call are for four keys.
  */
 #ifndef AF_ENGINE_ATTN_PHILOX_H
 #define AF_ENGINE_ATTN_PHILOX_H
@@ -35,7 +35,7 @@ static inline void af_philox(uint32_t counter[4], uint32_t key0, uint32_t key1)
     }
 }
 
-/* The least word that is kept: p * 2^32, rounded up. */
+/* The smallest word whose element is kept: p * 2^32, rounded up. */
 static inline uint32_t af_dropout_threshold(float dropout)
 {
     double exact = (double)dropout * 0x1p32;
@@ -58,7 +58,7 @@ static inline bool af_dropout_keeps(const struct af_problem *problem,
 
 #define AF_DROPOUT_STEP 16 /* calls at a time */
 
-/* The words of AF_DROPOUT_STEP calls; their counters differ in the first word, rising. */
+/* The words of AF_DROPOUT_STEP calls, whose counters rise in the first word. */
 static inline void af_philox_many(const uint32_t counter[4], uint32_t key0, uint32_t key1,
                                   uint32_t words[4][AF_DROPOUT_STEP])
 {
@@ -84,7 +84,7 @@ static inline void af_philox_many(const uint32_t counter[4], uint32_t key0, uint
 
 /*
  * What dropout multiplies elements (sequence, head, i, j) to j + count - 1 by:
- * 1 / (1 - p) where af_dropout_keeps(), else 0. Each call serves four.
+ * 1 / (1 - p) where af_dropout_keeps(), else 0. Each Philox call gives four.
  */
 static inline void af_dropout_factors(const struct af_problem *problem,
                                       const struct af_sequence *sequence, int64_t head,

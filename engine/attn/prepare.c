@@ -6,7 +6,7 @@
 
 #include "engine/attn/convert.h"
 
-/* Copies a row of D elements, its first rotary_dim turned to `position`. */
+/* Copies a row of D elements and rotates its first rotary_dim for `position`. */
 static void turn_row(const struct anyflash_attend_args *a, const char *from, char *to,
                      int64_t position)
 {
@@ -71,7 +71,7 @@ size_t af_prepare_bytes(const struct af_problem *problem)
     bool fits = af_size_mul(bytes, (size_t)a->heads, &bytes) &&
                 af_size_mul(bytes, (size_t)query_rows(a), &bytes) &&
                 (a->cu_seqlens_q != NULL || af_size_mul(bytes, (size_t)a->batch, &bytes));
-    return fits ? bytes : SIZE_MAX; /* which no allocator gives */
+    return fits ? bytes : SIZE_MAX; /* no allocator returns this size */
 }
 
 struct anyflash_tensor af_prepare_tensor(const struct af_problem *problem, void *scratch)

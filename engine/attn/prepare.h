@@ -1,33 +1,40 @@
 /*
- * prepare.h: the steps before attending: k_new and v_new go into the cache, and
- * rotary embedding turns k_new on its way there and q on its way to scratch.
- * After them a problem is plain attention over what the cache holds.
+ * prepare.h: the steps before attention: k_new and v_new are appended to the
+ * cache, and rotary embedding is applied to k_new on the way to the cache and to
+ * q on the way to scratch. Afterwards the problem is plain attention over the
+ * cache.
  *
- * Rotation of a pair: (x, y) becomes (x cos - y sin, x sin + y cos), computed in
- * float and rounded once to the cache's or q's type.
+ * Rotation maps a pair (x, y) to (x cos - y sin, x sin + y cos), computed in
+ * float and rounded once to the type of the cache or q.
  */
 #ifndef AF_ENGINE_ATTN_PREPARE_H
 #define AF_ENGINE_ATTN_PREPARE_H
 
 #include "engine/attn/problem.h"
 
-/* Bytes of scratch for turned queries; 0 when nothing turns them. */
+/* Bytes of scratch for rotated queries; 0 without rotary embedding of queries. */
 size_t af_prepare_bytes(const struct af_problem *problem);
 
 /*
- * Does all of it, by the two steps below. `scratch` has af_prepare_bytes(),
- * aligned for floats, and must live as long as *problem, whose q then points
- * there and which asks for rotary embedding no more. Once per problem.
+ * Runs both steps below. `scratch` has af_prepare_bytes(), aligned for floats,
+ * and must outlive *problem, whose q then points there and which no longer asks
+ * for rotary embedding. Call it once per problem.
  */
 void af_prepare(struct af_problem *problem, void *scratch);
 
-/* Appends the new keys and values of one batch and key head. Any order, any threads. */
+/*
+ * Appends the new keys and values of one batch and key head. Calls may run in
+ * any order on any threads.
+ */
 void af_prepare_keys(const struct af_problem *problem, int64_t batch, int64_t kv_head);
 
-/* The tensor of turned queries in `scratch`, shaped as q. */
+/* The tensor of rotated queries in `scratch`, shaped as q. */
 struct anyflash_tensor af_prepare_tensor(const struct af_problem *problem, void *scratch);
 
-/* Writes the turned queries of one batch and head to `turned`. Any order, any threads. */
+/*
+ * Writes the rotated queries of one batch and head to `turned`. Calls may run in
+ * any order on any threads.
+ */
 void af_prepare_queries(const struct af_problem *problem, const struct anyflash_tensor *turned,
                         int64_t batch, int64_t head);
 

@@ -1,6 +1,6 @@
 /*
- * problem.c: from the caller's arguments to a checked problem, and from a
- * problem to its sequences. Called once per call of the API.
+ * problem.c: converts the caller's arguments to a checked problem, and finds the
+ * sequences of a problem. Called once per call of the API.
  */
 #include "engine/attn/problem.h"
 
@@ -12,10 +12,10 @@
 /* The struct of the first header ends here; later ones only append. */
 #define FIRST_VERSION_BYTES                                                                    \
     (offsetof(struct anyflash_attend_args, dropout_offset) + sizeof(uint64_t))
-/* No header will ever make it longer; more is a field that was never set. */
+/* No version of the header will exceed this; a larger value was never set. */
 #define STRUCT_BYTES_MAX 4096
 
-/* Windows that no pair of positions can leave. */
+/* Window that includes every pair of positions. */
 #define WINDOW_ALL ((int64_t)1 << 40)
 
 enum anyflash_status af_copy_args(void *copy, size_t copy_bytes, const void *args,
@@ -41,7 +41,7 @@ enum anyflash_status af_copy_args(void *copy, size_t copy_bytes, const void *arg
     return ANYFLASH_OK;
 }
 
-/* Strides that do not count become 0, so that one formula addresses all layouts. */
+/* Sets unused strides to 0, so that one formula addresses all layouts. */
 static void resolve(struct anyflash_attend_args *a)
 {
     if (a->cu_seqlens_q != NULL)

@@ -1,6 +1,6 @@
 /*
- * problem.h: one attention problem, checked once. Code that has a struct
- * af_problem never looks at the caller's arguments again.
+ * problem.h: one attention problem, checked once. Code with a struct af_problem
+ * never reads the caller's arguments again.
  *
  * A problem is a copy of the arguments with defaults resolved (scale, windows,
  * strides of packed and paged tensors) and the few numbers every kernel needs.
@@ -13,7 +13,10 @@
 
 #define AF_DIM_MAX 512
 
-/* Features beyond plain attention; a kernel declines a problem with one that it lacks. */
+/*
+ * Features beyond plain attention; a kernel declines problems with a feature
+ * that it lacks.
+ */
 enum af_feature {
     AF_FEATURE_CAUSAL = 1u << 0, /* causal or window_right */
     AF_FEATURE_WINDOW = 1u << 1, /* window_left */
@@ -46,8 +49,8 @@ struct af_sequence {
     int64_t q_count; /* queries */
     int64_t q_full;  /* rows the sequence owns; those from q_count on are written as 0 */
     int64_t k_row;   /* first row of k, v in packed tensors, else 0 */
-    int64_t k_first; /* first key that exists: left padding */
-    int64_t k_count; /* keys end here, appended ones included */
+    int64_t k_first; /* first real key: left padding ends here */
+    int64_t k_count; /* end of the keys, including appended ones */
     int64_t offset;  /* p = i + offset */
     int64_t cache;   /* batch of k and v */
 };

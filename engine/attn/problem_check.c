@@ -1,9 +1,9 @@
 /*
- * problem_check.c: the three checks of a problem, in this order, and how a
- * refusal is worded. Options: numbers one by one, and options that need or
- * exclude each other. Layouts: which tensors and arrays there are, with their
- * extents (layout.c checks them). Indexes: lengths that fit their rows, batches
- * and pages that exist, space for what is appended. Called by problem.c.
+ * problem_check.c: the three checks of a problem, in this order, and the wording
+ * of errors. Options: numbers one by one, and options that need or exclude each
+ * other. Layouts: lists the tensors and arrays with their extents (layout.c
+ * checks them). Indexes: lengths that fit their rows, batches and pages that
+ * exist, space for what is appended. Called by problem.c.
  */
 #include "engine/attn/problem_check.h"
 
@@ -98,7 +98,7 @@ static enum anyflash_status check_factors(const struct anyflash_attend_args *a,
     return ANYFLASH_OK;
 }
 
-/* Options of which one says nothing or the opposite without or with another. */
+/* Checks for options that have no effect, or contradict each other, in combination. */
 static enum anyflash_status check_combinations(const struct anyflash_attend_args *a,
                                                struct anyflash_error *err)
 {
@@ -272,7 +272,7 @@ enum anyflash_status af_problem_check_layouts(const struct anyflash_attend_args 
 
 #define SEEN_BITS 32768
 
-/* Numbers met so far, modulo SEEN_BITS: "not seen" is certain, "seen" is not. */
+/* Numbers found so far, modulo SEEN_BITS: "not found" is certain, "found" is not. */
 struct seen {
     uint64_t words[SEEN_BITS / 64];
 };

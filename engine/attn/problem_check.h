@@ -1,6 +1,6 @@
 /*
- * problem_check.h: the parts of checking a problem. problem.c and
- * backward_problem.c call them in order.
+ * problem_check.h: the steps of checking a problem, called in order by problem.c
+ * and backward_problem.c.
  */
 #ifndef AF_ENGINE_ATTN_PROBLEM_CHECK_H
 #define AF_ENGINE_ATTN_PROBLEM_CHECK_H
@@ -8,9 +8,10 @@
 #include "engine/attn/problem.h"
 
 /*
- * Copies a struct of arguments that begins with its struct_size: what an older
- * header lacks becomes zero, what a newer one has must be. Fails with ARGUMENT
- * when it is shorter than the first version or absurdly long.
+ * Copies an argument struct that begins with its struct_size. Members missing
+ * from an older header become zero; extra members of a newer one must be zero.
+ * Fails with ARGUMENT when the struct is shorter than the first version or
+ * absurdly long.
  */
 enum anyflash_status af_copy_args(void *copy, size_t copy_bytes, const void *args,
                                   size_t first_version_bytes, struct anyflash_error *err);
@@ -23,28 +24,28 @@ enum anyflash_status af_refuse(struct anyflash_error *err, const char *name, int
 enum anyflash_status af_refuse_at(struct anyflash_error *err, const char *name, int64_t index,
                                   int64_t value, const char *rule, ...) AF_PRINTF(5, 6);
 
-/* Refuses `value` outside [min, max]. */
+/* Fails with ARGUMENT if `value` is outside [min, max]. */
 enum anyflash_status af_problem_check_within(struct anyflash_error *err, const char *name,
                                              int64_t value, int64_t min, int64_t max);
 
 /*
- * Numbers and options one by one, and options that exclude each other or need
- * one another. Looks at no array.
+ * Checks numbers and options one by one, and options that exclude or need each
+ * other. Reads no arrays.
  */
 enum anyflash_status af_problem_check_options(const struct anyflash_attend_args *args,
                                               struct anyflash_error *err);
 
 /*
- * Where the tensors and arrays lie: element types, alignment, strides within
- * the address space, outputs apart from themselves and from all else. `args`
- * has passed af_problem_check_options() and its packed tensors have batch_stride 0.
+ * Checks element types, alignment and strides of tensors and arrays, and that no
+ * output overlaps itself or anything else. `args` has passed
+ * af_problem_check_options(), and its packed tensors have batch_stride 0.
  */
 enum anyflash_status af_problem_check_layouts(const struct anyflash_attend_args *args,
                                               struct anyflash_error *err);
 
 /*
- * What the index arrays say: lengths, rows, batches and pages that exist.
- * problem->a has passed the checks above.
+ * Checks the contents of the index arrays: lengths, rows, batches and pages must
+ * exist. problem->a has passed the checks above.
  */
 enum anyflash_status af_problem_check_indexes(const struct af_problem *problem,
                                               struct anyflash_error *err);

@@ -1,6 +1,6 @@
 /*
- * reference.c: attention and its gradients in double, by the formulas of
- * docs/design/attend.md and nothing cleverer. See reference.h.
+ * reference.c: attention and its gradients in double, by the plain formulas of
+ * docs/design/attend.md. See reference.h.
  */
 #include "engine/attn/reference.h"
 
@@ -13,11 +13,11 @@
 
 /* One query's row of the attention matrix, over keys [0, Sk). */
 struct row {
-    double *score;  /* of visible keys: all that goes into the softmax */
+    double *score;  /* of visible keys: the input of the softmax */
     double *slope;  /* d score / d (scale * q.k): 1, or the softcap's derivative */
     double *weight; /* softmax; 0 for hidden keys */
     double *keep;   /* dropout's factor: 0 or 1 / (1 - p); 1 without dropout */
-    double *dscore; /* d result / d score; the backward's */
+    double *dscore; /* d result / d score; backward only */
     bool *visible;
     double lse;
     double sink_weight; /* the sink's share of the softmax */
@@ -72,7 +72,7 @@ static double alibi_at(const struct af_problem *problem, const struct af_sequenc
     return -slope * fabs((double)(i + s->offset - j));
 }
 
-/* Scores of the keys that query i sees. */
+/* Computes the scores of the keys that query i sees. */
 static void fill_scores(const struct af_problem *problem, const struct af_sequence *s,
                         int64_t head, int64_t i, struct row *row)
 {
@@ -100,7 +100,7 @@ static double max_or_nan(double a, double b)
     return isnan(a) || a >= b ? a : b;
 }
 
-/* Weights and lse from scores; a row that sees nothing has weights 0. */
+/* Computes weights and lse from scores; a row that sees nothing has weights 0. */
 static void fill_weights(const struct af_problem *problem, const struct af_sequence *s,
                          int64_t head, struct row *row)
 {
@@ -189,7 +189,7 @@ enum anyflash_status af_reference_forward(const struct af_problem *problem, doub
     return ANYFLASH_OK;
 }
 
-/* One query's part of the backward: where its inputs and results are. */
+/* One query's part of the backward: pointers to its inputs and results. */
 struct step {
     const struct af_problem *problem;
     const struct af_gradients *gradients;

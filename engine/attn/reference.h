@@ -1,19 +1,19 @@
 /*
- * reference.h: the oracle. Attention and its gradients by the plain formulas
- * in double, one row at a time. It is slow and it is what every kernel is
- * compared with; nothing else calls it.
+ * reference.h: the reference implementation: attention and its gradients by the
+ * plain formulas in double, one row at a time. It is slow; tests compare every
+ * kernel with it, and nothing else calls it.
  *
- * Inputs are read in their own type and widened, so that the only difference
- * to a kernel is the kernel's arithmetic. Results are contiguous and indexed by
- * batch, also for packed problems: row i of sequence b is row b * Sq + i; what
- * no sequence owns is 0 (lse: -infinity).
+ * Inputs are read in their own type and widened, so results differ from a
+ * kernel's only by the kernel's arithmetic. Results are contiguous and indexed
+ * by batch, also for packed problems: row i of sequence b is row b * Sq + i;
+ * rows that belong to no sequence are 0 (lse: -infinity).
  *
- * A problem with k_new or rotary embedding must have been prepared
- * (prepare.h): the oracle reads the cache and q as they are.
+ * A problem with k_new or rotary embedding must have been prepared (prepare.h):
+ * the reference reads the cache and q as they are.
  *
- * NaN and infinity go where the formulas send them, to the rows that see them:
- * a hidden key is not looked at; a visible key whose weight is 0 is. A row
- * whose visible scores are all -infinity counts as fully masked.
+ * NaN and infinity propagate as in the formulas, to the rows that see them: a
+ * hidden key is not read; a visible key whose weight is 0 is. A row whose
+ * visible scores are all -infinity counts as fully masked.
  */
 #ifndef AF_ENGINE_ATTN_REFERENCE_H
 #define AF_ENGINE_ATTN_REFERENCE_H
@@ -27,7 +27,7 @@
 enum anyflash_status af_reference_forward(const struct af_problem *problem, double *o,
                                           double *lse, struct anyflash_error *err);
 
-/* Where gradients go; each may be NULL. */
+/* Where gradients are written; each may be NULL. */
 struct af_gradients {
     double *dq;     /* [B, H, Sq, D] */
     double *dk;     /* [B, G, Sk, D] */
@@ -37,10 +37,10 @@ struct af_gradients {
 };
 
 /*
- * Gradients of sum(o * dout) + sum(lse * dlse). `dout` has o's layout (packed
- * with packed queries), any float type; `dlse` is strided as lse, or NULL.
- * dk and dv are indexed by the batch of the problem, whatever cache or pages k
- * and v come from. Fails with NO_MEMORY only.
+ * Computes the gradients of sum(o * dout) + sum(lse * dlse). `dout` has o's
+ * layout (packed with packed queries), any float type; `dlse` is strided as lse,
+ * or NULL. dk and dv are indexed by the batch of the problem, whatever cache or
+ * pages k and v come from. Fails with NO_MEMORY only.
  */
 enum anyflash_status af_reference_backward(const struct af_problem *problem,
                                            const struct anyflash_tensor *dout,

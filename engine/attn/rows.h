@@ -1,6 +1,6 @@
 /*
- * rows.h: what is done to one row at a time, by kernels and by merging: reading,
- * writing and rounding rows of any type, closing a softmax row.
+ * rows.h: operations on single rows, for kernels and merging: reading, writing
+ * and rounding rows of any type, finishing a softmax row.
  */
 #ifndef AF_ENGINE_ATTN_ROWS_H
 #define AF_ENGINE_ATTN_ROWS_H
@@ -21,7 +21,7 @@ static inline void af_scale(float *line, float factor, int64_t count)
         line[i] *= factor;
 }
 
-/* `count` elements of type `dtype` at `row` as floats. */
+/* Reads `count` elements of type `dtype` at `row` as floats. */
 static inline void af_row_floats(enum anyflash_dtype dtype, const void *row, int64_t count,
                                  float *out)
 {
@@ -55,7 +55,7 @@ static inline bool af_row_is_finite(enum anyflash_dtype dtype, const void *row, 
     return nonfinite == 0;
 }
 
-/* Elements [j, j + count) of row (b, head, i) of a tensor, as floats. */
+/* Reads elements [j, j + count) of row (b, head, i) of a tensor as floats. */
 static inline void af_convert_load_floats(const struct anyflash_tensor *tensor, int64_t batch,
                                           int64_t head, int64_t i, int64_t j, int64_t count,
                                           float *out)
@@ -65,7 +65,10 @@ static inline void af_convert_load_floats(const struct anyflash_tensor *tensor, 
     af_row_floats((enum anyflash_dtype)tensor->dtype, row + j * (int64_t)bytes, count, out);
 }
 
-/* `count` floats as row (head, i) of an output of a sequence, rounded to its type. */
+/*
+ * Writes `count` floats to row (head, i) of an output of a sequence, rounded to
+ * its type.
+ */
 static inline void af_convert_store_floats(const struct anyflash_tensor *tensor,
                                            const struct af_sequence *sequence, int64_t head,
                                            int64_t i, const float *line, int64_t count)
@@ -89,9 +92,9 @@ static inline float af_alibi_slope(const struct af_problem *problem, int64_t bat
 }
 
 /*
- * Ends a row whose scores had maximum m (log2 units) and sum l of 2^(s - m):
- * a sink joins the sum. Returns what o is multiplied by; 0 where nothing was
- * visible, and lse is then -infinity (or the sink's).
+ * Finishes a row whose scores had maximum m (log2 units) and sum l of
+ * 2^(s - m); adds a sink to the sum. Returns the factor for o: 0 if nothing
+ * was visible, and lse is then -infinity (or the sink's).
  */
 static inline float af_close_row(const struct af_problem *problem, int64_t head, float m,
                                  float l, float *lse_out)

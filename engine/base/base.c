@@ -1,5 +1,5 @@
 /*
- * base.c: status texts, error filling and checked arithmetic. Used by all.
+ * base.c: status texts, error filling and checked arithmetic.
  */
 #include "engine/base/base.h"
 

@@ -1,7 +1,7 @@
 /*
- * base.h: what every module shares: status and error, spans, checked sizes.
+ * base.h: basics for every module: status and error, spans, checked sizes.
  *
- * Nothing here allocates or prints. Failing is always
+ * Nothing here allocates or prints. A function fails with
  *     return af_fail(err, ANYFLASH_E_DATA, "'%s' is cut short", name);
  */
 #ifndef AF_ENGINE_BASE_BASE_H
@@ -21,13 +21,13 @@
 #define AF_PRINTF(text_at, first_at)
 #endif
 
-/* Borrowed bytes: not NUL-terminated, not owned. data may be NULL when len is 0. */
+/* Borrowed bytes: not NUL-terminated, not owned. data may be NULL if len is 0. */
 struct af_span {
     const char *data;
     size_t len;
 };
 
-/* Three-valued truth: unknown is not yes and not no. */
+/* A three-valued truth value. */
 enum af_answer { AF_NO = 0, AF_YES = 1, AF_UNKNOWN = 2 };
 
 /* "no", "yes" or "unknown". */

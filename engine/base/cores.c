@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The start of a small file as text; false when there is none. */
+/* Reads the start of a small file as text; false if there is none. */
 static bool read_small(const char *path, char *text, size_t size_bytes)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);

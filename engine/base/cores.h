@@ -1,13 +1,13 @@
 /*
- * cores.h: how many threads are worth starting here.
+ * cores.h: how many threads the engine should start.
  */
 #ifndef AF_ENGINE_BASE_CORES_H
 #define AF_ENGINE_BASE_CORES_H
 
 /*
- * Cores that the affinity mask leaves this process, at most the CPU quota of
- * its control group (v2 or v1, as a container sees it), at least 1. Reads a few
- * small files.
+ * Returns the cores in this process's affinity mask, limited by the CPU quota of
+ * its cgroup (v2 or v1, as seen in a container), at least 1. Reads a few small
+ * files.
  */
 int af_usable_cores(void);
 

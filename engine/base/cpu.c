@@ -1,6 +1,6 @@
 /*
- * cpu.c: instruction sets by CPUID and XGETBV (Intel SDM volume 1, 13.3 and
- * 15.2) or by the kernel's HWCAP.
+ * cpu.c: detects instruction sets with CPUID and XGETBV (Intel SDM volume 1,
+ * 13.3 and 15.2) or the kernel's HWCAP.
  */
 #include "engine/base/cpu.h"
 
@@ -18,7 +18,7 @@ struct leaf {
     uint32_t eax, ebx, ecx, edx;
 };
 
-/* A leaf of CPUID; zeros where there is none. */
+/* Reads a leaf of CPUID; zeros if it does not exist. */
 static struct leaf read_leaf(uint32_t leaf, uint32_t subleaf)
 {
     struct leaf r = {0, 0, 0, 0};
@@ -32,7 +32,7 @@ static bool has(uint32_t word, uint32_t bits)
     return (word & bits) == bits;
 }
 
-/* The register state that the system saves; 0 where it cannot say. */
+/* The register state that the system saves; 0 if it does not say. */
 static uint32_t saved_state(struct leaf one)
 {
     uint32_t low = 0, high = 0;
@@ -80,7 +80,7 @@ static uint32_t look(void)
 
 #endif
 
-/* What the environment leaves of `found`, in builds that let it. */
+/* Applies ANYFLASH_CPU_MASK to `found`, in builds that support it. */
 static uint32_t cut_down(uint32_t found)
 {
 #ifdef AF_CPU_MASK
@@ -93,7 +93,10 @@ static uint32_t cut_down(uint32_t found)
 
 uint32_t af_cpu_features(void)
 {
-    /* Every thread that comes first finds the same bits; CPUID is slow in a virtual machine. */
+    /*
+     * Racing threads detect the same bits, so no lock is needed; CPUID is slow
+     * in a virtual machine.
+     */
     static _Atomic uint32_t remembered;
     uint32_t features = atomic_load_explicit(&remembered, memory_order_relaxed);
     if (features == 0) {

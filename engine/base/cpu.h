@@ -1,5 +1,6 @@
 /*
- * cpu.h: which instruction sets this processor has and this system lets us use.
+ * cpu.h: which instruction sets the processor has and the operating system
+ * supports.
  */
 #ifndef AF_ENGINE_BASE_CPU_H
 #define AF_ENGINE_BASE_CPU_H
@@ -19,10 +20,11 @@ enum af_cpu_feature {
 };
 
 /*
- * What can be used here: bits of enum af_cpu_feature, AF_CPU_BASE always. The
- * first call looks, later ones remember. In builds with AF_CPU_MASK defined the
- * environment variable ANYFLASH_CPU_MASK (a number, as 0x5) takes out the bits
- * that it lacks, but for AF_CPU_BASE. Safe from any thread.
+ * The usable instruction sets: bits of enum af_cpu_feature, always with
+ * AF_CPU_BASE. They are detected on the first call and cached. In builds with
+ * AF_CPU_MASK defined, the bits missing from the environment variable
+ * ANYFLASH_CPU_MASK (a number such as 0x5) are removed, except AF_CPU_BASE. Safe
+ * from any thread.
  */
 uint32_t af_cpu_features(void);
 

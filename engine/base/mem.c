@@ -1,5 +1,5 @@
 /*
- * mem.c: counted allocation with a failure hook, and arenas. Used by all.
+ * mem.c: counted allocation with a failure hook, and arenas.
  *
  * An arena is a list of blocks, newest first; a request that does not fit the
  * newest block opens another, at least as large as the request.
@@ -21,7 +21,7 @@ struct af_arena_block {
     max_align_t memory[];
 };
 
-/* Atomic: several threads may use the engine at a time. */
+/* Atomic: several threads may use the engine at once. */
 static _Atomic size_t request_count;
 static _Atomic size_t failure_count;
 static size_t failing_request;
@@ -52,7 +52,7 @@ size_t af_mem_failure_count(void)
     return failure_count;
 }
 
-/* Counts what was not given. */
+/* Counts failed allocations. */
 static void *given(void *memory)
 {
     if (memory == NULL)

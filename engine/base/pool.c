@@ -1,10 +1,10 @@
 /*
  * pool.c: the threads of a context.
  *
- * A run is announced by a new generation number under the lock; workers then
+ * Each run starts with a new generation number, set under the lock; workers then
  * take pieces from an atomic counter. After the last piece a worker spins for a
- * short while before it sleeps, so that runs in quick succession (decoding)
- * need no wake-up through the kernel.
+ * short while before it sleeps, so that runs in quick succession (decoding) need
+ * no wake-up through the kernel.
  */
 #include "engine/base/pool.h"
 
@@ -17,10 +17,10 @@
 
 struct af_pool {
     int size;
-    struct af_lent_threads lent; /* parallel NULL: threads of our own */
-    atomic_int lent_workers;     /* bodies that began in this run */
-    int started;                 /* threads that exist, without the caller */
-    pthread_mutex_t turn;        /* held by the caller whose run this is */
+    struct af_lent_threads lent; /* parallel NULL: the pool's own threads */
+    atomic_int lent_workers;     /* calls of body that started in this run */
+    int started;                 /* existing threads, without the caller */
+    pthread_mutex_t turn;        /* held by the caller of the current run */
     pthread_mutex_t lock;        /* guards the fields below and both conditions */
     pthread_cond_t begin;
     pthread_cond_t end;
@@ -77,7 +77,7 @@ static void relax(void)
 #endif
 }
 
-/* Waits for a generation after `seen`; false when the pool is leaving. */
+/* Waits for a generation after `seen`; false when the pool is being freed. */
 static bool wait_for_run(struct af_pool *pool, uint64_t seen)
 {
     for (int i = 0; i < SPINS; i++) {
@@ -117,7 +117,7 @@ static void *worker_main(void *argument)
     return NULL;
 }
 
-/* Starts the threads that are missing; fewer than wanted is no error. */
+/* Starts the missing threads; starting fewer than wanted is not an error. */
 static void start_threads(struct af_pool *pool)
 {
     while (pool->started < pool->size - 1) {
@@ -203,7 +203,7 @@ static void wait_for_workers(struct af_pool *pool)
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* On a thread that was lent: the next worker, unless there are enough. */
+/* Runs on a lent thread as the next worker, unless there are enough. */
 static void lent_main(void *argument)
 {
     struct af_pool *pool = argument;

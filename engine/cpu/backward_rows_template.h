@@ -1,6 +1,6 @@
 /*
- * backward_rows_template.h: what a backward task keeps while it runs, and its
- * rows on their way in and out: queries and dO packed both ways round, keys and
+ * backward_rows_template.h: the state of a backward task, and the input
+ * and output of its rows: queries and dO packed in both layouts, keys and
  * values of a block, gradients rounded and written. First of the three parts of
  * the backward kernel; backward_template.h has the formulas and includes all of
  * them.
@@ -25,7 +25,7 @@
 #define PAIR_COLUMNS 8
 #define LINE_MAX (AF_DIM_MAX + AF_LANES)
 
-/* What the rows of a tile see, relative to the task's first key. */
+/* Keys that the rows of a tile see, relative to the task's first key. */
 struct AF_FN(view) {
     int64_t first; /* keys that any row sees: [first, end) */
     int64_t end;
@@ -34,14 +34,14 @@ struct AF_FN(view) {
     bool finite; /* q and dout hold no NaN and no infinity */
 };
 
-/* Keys of a block that a tile touches, relative to the block: [first, end). */
+/* The range of a block's keys that a tile uses, relative to the block: [first, end). */
 struct AF_FN(span) {
     int64_t first;
     int64_t end;
     bool whole; /* every row sees every key */
 };
 
-/* One task at work. Lanes, rows and results are those of one pass. */
+/* State of one task. Lanes, rows and results belong to one pass. */
 struct AF_FN(back) {
     const struct af_backward_task *task;
     const struct af_backward_problem *backward;
@@ -53,7 +53,7 @@ struct AF_FN(back) {
     int64_t qk_width; /* D rounded up to lanes */
     int64_t v_width;
     int64_t dq_rows;  /* D rounded up to PAIR_COLUMNS */
-    bool featured;    /* scores need more than a scale and a range */
+    bool featured;    /* scores need more than scaling and a range */
     float *q_lanes;   /* [tiles][qk_words][TILE_LANES] */
     float *do_lanes;  /* [tiles][v_words][TILE_LANES] */
     float *q_panels;  /* [panels][tiles * TILE_WORDS][PANEL] */
@@ -99,7 +99,7 @@ static int64_t AF_FN(round_up)(int64_t count, int64_t to)
     return (count + to - 1) / to * to;
 }
 
-/* `count` elements at `from` as floats, then zeros up to a multiple of AF_LANES. */
+/* Reads `count` elements at `from` as floats, then zeros up to a multiple of AF_LANES. */
 static void AF_FN(floats_of)(int32_t dtype, const char *from, int64_t count, float *to)
 {
     const AF_ELEMENT *elements = (const AF_ELEMENT *)(const void *)from;
@@ -116,7 +116,7 @@ static void AF_FN(floats_of)(int32_t dtype, const char *from, int64_t count, flo
         vec_store(to + i, AF_LOAD_SOME(elements + i, (int)(count - i)));
 }
 
-/* `count` floats times `factor`, rounded to elements. */
+/* Writes `count` floats times `factor`, rounded to elements. */
 static void AF_FN(put_row)(const float *from, float factor, int64_t count, void *to)
 {
     AF_ELEMENT *elements = (AF_ELEMENT *)to;
@@ -126,7 +126,7 @@ static void AF_FN(put_row)(const float *from, float factor, int64_t count, void 
     }
 }
 
-/* Numbers the rows of the pass and sets what each sees; rows beyond the last see nothing. */
+/* Numbers the rows of the pass and sets what each sees; padding rows see nothing. */
 static void AF_FN(set_ranges)(const struct AF_FN(back) *work)
 {
     const struct af_backward_task *task = work->task;
@@ -146,7 +146,7 @@ static void AF_FN(set_ranges)(const struct AF_FN(back) *work)
     }
 }
 
-/* delta, and lse in log2 units; a row that saw nothing is taken out. */
+/* Computes delta, and lse in log2 units; disables a row that saw nothing. */
 static void AF_FN(close_row)(const struct AF_FN(back) *work, int64_t r, const float *dout)
 {
     const struct anyflash_tensor *o = &work->problem->a.o;
@@ -170,7 +170,7 @@ static void AF_FN(close_row)(const struct AF_FN(back) *work, int64_t r, const fl
     }
 }
 
-/* Turns a tile's rows of words [TILE_LANES][width] into lanes [words][TILE_LANES]. */
+/* Transposes a tile's rows of words [TILE_LANES][width] to lanes [words][TILE_LANES]. */
 static void AF_FN(to_lanes)(const float *rows, int64_t width, int64_t words, float *lanes)
 {
     for (int lane = 0; lane < TILE_LANES; lane += AF_LANES) {
@@ -186,7 +186,7 @@ static void AF_FN(to_lanes)(const float *rows, int64_t width, int64_t words, flo
     }
 }
 
-/* Two rows of elements side by side, from `begin` to `end`. */
+/* Interleaves two rows of elements from `begin` to `end`. */
 static void AF_FN(pair_rows)(const float *even, const float *odd, int64_t begin, int64_t end,
                              float *to)
 {
@@ -201,7 +201,7 @@ static void AF_FN(pair_rows)(const float *even, const float *odd, int64_t begin,
     }
 }
 
-/* Copies a tile's rows of words to the panels, in pairs of rows with AF_PAIRS. */
+/* Copies a tile's rows of words to the panels; with AF_PAIRS in pairs of rows. */
 static void AF_FN(to_panels)(const struct AF_FN(back) *work, int64_t tile, const float *rows,
                              int64_t width, float *panels)
 {
@@ -217,7 +217,7 @@ static void AF_FN(to_panels)(const struct AF_FN(back) *work, int64_t tile, const
     }
 }
 
-/* A row of `count` floats, its tail zeros, as words at `to`. */
+/* Converts a row of `count` floats to words at `to`, padded with zeros. */
 static void AF_FN(words_of)(const float *line, int64_t count, float *to)
 {
 #if AF_PAIRS
@@ -228,7 +228,7 @@ static void AF_FN(words_of)(const float *line, int64_t count, float *to)
 #endif
 }
 
-/* Reads a tile's rows of q or dout to `stage` as words; true when all are finite. */
+/* Reads a tile's rows of q or dout into `stage` as words; true if all are finite. */
 static bool AF_FN(stage_rows)(const struct AF_FN(back) *work, int64_t tile,
                               const struct anyflash_tensor *tensor, int64_t dim, int64_t width)
 {
@@ -268,7 +268,7 @@ static void AF_FN(set_view)(const struct AF_FN(back) *work, int64_t tile)
     work->views[tile] = view;
 }
 
-/* Packs queries and dO of the pass both ways round. */
+/* Packs queries and dO of the pass in both layouts. */
 static void AF_FN(pack_rows)(const struct AF_FN(back) *work)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
@@ -293,13 +293,13 @@ static void AF_FN(pack_rows)(const struct AF_FN(back) *work)
            (size_t)(work->tiles * work->dq_rows * TILE_LANES) * sizeof *work->dq_lanes);
 }
 
-/* Whether rows of a tensor are words as they lie. */
+/* Whether rows of a tensor can be read as words in place. */
 static bool AF_FN(in_place)(const struct anyflash_tensor *tensor, int64_t dim)
 {
     return AF_DIRECT && dim % WORD == 0 && tensor->row_stride % WORD == 0;
 }
 
-/* Rows [j, j + count) of k or v as words: in place, or copied to `copies`. */
+/* Finds rows [j, j + count) of k or v as words: in place, or copied to `copies`. */
 static const float *AF_FN(take_words)(const struct AF_FN(back) *work,
                                       const struct anyflash_tensor *tensor, int64_t dim,
                                       int64_t j, int64_t count, float *copies, int64_t *stride)
@@ -323,7 +323,7 @@ static const float *AF_FN(take_words)(const struct AF_FN(back) *work,
     return copies;
 }
 
-/* Pairs of neighbouring keys, an odd last one with zeros. */
+/* Interleaves adjacent keys in pairs; an odd last one is paired with zeros. */
 static void AF_FN(pair_keys)(const struct AF_FN(back) *work, const struct AF_FN(block) *block)
 {
     static const float zeros[AF_DIM_MAX / 2 + 1];
@@ -368,7 +368,7 @@ static struct AF_FN(block)
     return block;
 }
 
-/* Lanes [count][TILE_LANES] back to the rows of `stage`, times `factor`. */
+/* Transposes lanes [count][TILE_LANES] back to the rows of `stage`, times `factor`. */
 static void AF_FN(from_lanes)(const struct AF_FN(back) *work, const float *lanes, int64_t dim,
                               float factor)
 {
@@ -386,7 +386,7 @@ static void AF_FN(from_lanes)(const struct AF_FN(back) *work, const float *lanes
     }
 }
 
-/* dq of the pass, final or partial. */
+/* Writes dq of the pass, final or partial. */
 static void AF_FN(put_queries)(const struct AF_FN(back) *work)
 {
     const struct af_backward_task *task = work->task;
@@ -415,7 +415,7 @@ static void AF_FN(put_queries)(const struct AF_FN(back) *work)
     }
 }
 
-/* dk or dv of the task's keys, times `factor`. */
+/* Writes dk or dv of the task's keys, times `factor`. */
 static void AF_FN(put_keys)(const struct AF_FN(back) *work, const struct anyflash_tensor *to,
                             const float *sums, int64_t width, int64_t dim, float factor)
 {

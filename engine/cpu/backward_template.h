@@ -10,7 +10,7 @@
  *     dQ^T += K^T dS^T
  *     dV   += P dO,  dK += dS Q         head size in the lanes
  *
- * Queries and dO are packed both ways round. K and V are read in place where
+ * Queries and dO are packed in both layouts. K and V are read in place where
  * possible, otherwise copied a block at a time. With AF_PAIRS P and dS are
  * rounded to bf16 and stored as pairs: of rows for dV and dK, of keys for dQ.
  *
@@ -42,7 +42,7 @@
 
 #include "engine/cpu/backward_tile_template.h"
 
-/* What a tile touches of a block: widened to multiples of SPAN_KEYS. */
+/* The range of a block that a tile uses, widened to multiples of SPAN_KEYS. */
 static struct AF_FN(span) AF_FN(span_of)(const struct AF_FN(back) *work, int64_t tile,
                                          const struct AF_FN(block) *block)
 {
@@ -60,8 +60,8 @@ static struct AF_FN(span) AF_FN(span_of)(const struct AF_FN(back) *work, int64_t
 }
 
 /*
- * One tile against a block: P and dS into `slot`, and dQ. Returns the keys whose
- * dK and dV are still to be added.
+ * Computes P and dS of one tile and a block into `slot`, and dQ. Returns the
+ * keys whose dK and dV are still to be added.
  */
 static struct AF_FN(span)
     AF_FN(attend_tile)(const struct AF_FN(back) *work, const struct AF_FN(block) *block,
@@ -84,7 +84,7 @@ static struct AF_FN(span)
     return span;
 }
 
-/* GROUP_TILES tiles, or what is left of the pass, against a block. */
+/* Computes GROUP_TILES tiles, or the remaining ones of the pass, against a block. */
 static void AF_FN(attend_group)(const struct AF_FN(back) *work,
                                 const struct AF_FN(block) *block, int64_t tile)
 {
@@ -104,7 +104,10 @@ static void AF_FN(attend_group)(const struct AF_FN(back) *work,
      work->dk + block->key * work->qk_width, work->qk_width);
 }
 
-/* Bytes of every part, or their places from `memory` on when it is not NULL. */
+/*
+ * Computes the bytes of all parts and, unless `memory` is NULL, sets their
+ * addresses in it.
+ */
 static size_t AF_FN(lay_out)(struct AF_FN(back) *work, int64_t rows, int64_t keys, char *memory)
 {
     size_t used = 0;

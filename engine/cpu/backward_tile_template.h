@@ -1,17 +1,17 @@
 /*
- * backward_tile_template.h: one tile against keys of a block. P and dS from
- * the scores, then what they add to dQ, dK and dV: by tiles, and pair by pair
- * where a product with 0 would be NaN. Second of the three parts of the backward
- * kernel.
+ * backward_tile_template.h: computes one tile against keys of a block: P and dS
+ * from the scores, then their contributions to dQ, dK and dV, by tiles, or pair
+ * by pair where a product with 0 would be NaN. Second of the three parts of the
+ * backward kernel.
  *
  * Parameters: AF_FN, AF_PAIRS, TILE_VECS, TILE_ROWS, GRADIENT_ROWS,
  * GRADIENT_VECS (backward_template.h). Uses the structs of
- * backward_rows_template.h and the products of tile_template.h.
- * Defines AF_FN(weigh_step), AF_FN(add_queries), AF_FN(add_gradient),
+ * backward_rows_template.h and the products of tile_template.h. Defines
+ * AF_FN(weigh_step), AF_FN(add_queries), AF_FN(add_gradient),
  * AF_FN(add_visible).
  */
 
-/* Words of `count` rows of A with packed lanes: out [count][TILE_LANES]. */
+/* Multiplies `count` rows of A by packed lanes: out [count][TILE_LANES]. */
 static void AF_FN(product)(const float *rows, int64_t stride, int64_t count, const float *lanes,
                            int64_t words, float *out)
 {
@@ -34,7 +34,7 @@ static void AF_FN(product)(const float *rows, int64_t stride, int64_t count, con
     }
 }
 
-/* 2^x, as exact as P is stored. */
+/* 2^x, as accurate as P is stored. */
 AF_INLINE vec AF_FN(exp2)(vec x)
 {
 #if AF_PAIRS
@@ -45,8 +45,8 @@ AF_INLINE vec AF_FN(exp2)(vec x)
 }
 
 /*
- * Ends WORD neighbouring keys of one vector of rows: P and dS as they are used,
- * as rows at `at` words of the tile's, and with AF_PAIRS dS as pairs of keys.
+ * Stores P and dS of WORD adjacent keys and one vector of rows: as rows at word
+ * `at` of the tile, and with AF_PAIRS dS also as pairs of keys.
  */
 AF_INLINE void AF_FN(put_weights)(const vec *p, const vec *ds, float *p_rows, float *ds_rows,
                                   float *ds_pairs)
@@ -61,7 +61,7 @@ AF_INLINE void AF_FN(put_weights)(const vec *p, const vec *ds, float *p_rows, fl
 #endif
 }
 
-/* Where one step reads and writes. */
+/* Inputs and outputs of one step. */
 struct AF_FN(step) {
     int64_t key; /* first, relative to the task's first */
     int64_t count;
@@ -73,7 +73,7 @@ struct AF_FN(step) {
     float *ds_pairs;
 };
 
-/* P and dS of a problem without features, or storing those of one with. */
+/* Computes P and dS of a problem without features, or stores those of one with features. */
 AF_INLINE void AF_FN(weigh)(const bool masked, const bool featured,
                             const struct AF_FN(back) *work, const struct AF_FN(step) *step)
 {
@@ -114,7 +114,7 @@ AF_INLINE void AF_FN(weigh)(const bool masked, const bool featured,
     }
 }
 
-/* One row's bias, mask and dropout over the step's keys, to columns. */
+/* Writes one row's bias, mask and dropout for the step's keys to columns. */
 static void AF_FN(take_column)(const struct AF_FN(back) *work, const struct AF_FN(step) *step,
                                int64_t lane)
 {
@@ -136,7 +136,7 @@ static void AF_FN(take_column)(const struct AF_FN(back) *work, const struct AF_F
     }
 }
 
-/* Columns for all rows of the tile; those of rows that are not there stay 0. */
+/* Writes the columns of all rows of the tile; those of padding rows stay 0. */
 static void AF_FN(take_columns)(const struct AF_FN(back) *work, const struct AF_FN(step) *step)
 {
     const size_t bytes = (size_t)step->count * TILE_LANES * sizeof(float);
@@ -165,7 +165,7 @@ static void AF_FN(add_bias)(const struct AF_FN(back) *work, const struct AF_FN(s
     }
 }
 
-/* P Z and dC of a vector of rows and one key, in place of Q.K and dO.V. */
+/* Computes P Z and dC of a vector of rows and one key, in place of Q.K and dO.V. */
 AF_INLINE void AF_FN(weigh_featured_at)(const struct AF_FN(back) *work,
                                         const struct AF_FN(step) *step, int64_t j, int lane,
                                         vec slope, vec place)
@@ -198,7 +198,7 @@ AF_INLINE void AF_FN(weigh_featured_at)(const struct AF_FN(back) *work,
     vec_store(step->dp + at, vec_mul(ds, steep));
 }
 
-/* Softcap, bias, ALiBi, mask and dropout, in the order of the formulas. */
+/* Applies softcap, bias, ALiBi, mask and dropout, in the order of the formulas. */
 static __attribute__((noinline)) void AF_FN(weigh_featured)(const struct AF_FN(back) *work,
                                                             const struct AF_FN(step) *step)
 {
@@ -236,7 +236,7 @@ static __attribute__((noinline)) void AF_FN(weigh_masked)(const struct AF_FN(bac
     AF_FN(weigh)(true, false, work, step);
 }
 
-/* P and dS of a tile and keys [j, j + count) of a block. */
+/* Computes P and dS of a tile and keys [j, j + count) of a block. */
 static void AF_FN(weigh_step)(const struct AF_FN(back) *work, const struct AF_FN(block) *block,
                               int64_t tile, int slot, int64_t j, int64_t count, bool whole)
 {
@@ -341,7 +341,7 @@ AF_INLINE void AF_FN(gradient_strip)(const int rows, const int vecs, const float
     }
 }
 
-/* The tiles of a group that touch key `j` of the block, as bits. */
+/* The tiles of a group that use key `j` of the block, as bits. */
 static unsigned AF_FN(tiles_at)(const struct AF_FN(span) *spans, int64_t j)
 {
     unsigned tiles = 0;
@@ -350,7 +350,7 @@ static unsigned AF_FN(tiles_at)(const struct AF_FN(span) *spans, int64_t j)
     return tiles;
 }
 
-/* One panel of dK or dV for all keys of a block. */
+/* Adds to one panel of dK or dV for all keys of a block. */
 AF_INLINE void AF_FN(gradient_panel)(const int vecs, const struct AF_FN(span) *spans,
                                      int64_t count, const float *weights, const float *panel,
                                      float *out, int64_t stride)
@@ -368,7 +368,7 @@ AF_INLINE void AF_FN(gradient_panel)(const int vecs, const struct AF_FN(span) *s
      stride);
 }
 
-/* The widths a panel can have, each with loops of its own. */
+/* The possible widths of a panel, each with specialised loops. */
 #define PANEL_OF(vecs)                                                                         \
     static __attribute__((noinline)) void AF_FN(gradient_panel_##vecs)(                        \
         const struct AF_FN(span) *spans, int64_t count, const float *weights,                  \
@@ -412,7 +412,7 @@ static void AF_FN(add_gradient)(const struct AF_FN(back) *work, int64_t tile,
     }
 }
 
-/* Element `i` of a row of words. */
+/* Reads element `i` of a row of words. */
 static float AF_FN(element)(const float *words, int64_t i)
 {
 #if AF_PAIRS
@@ -424,7 +424,7 @@ static float AF_FN(element)(const float *words, int64_t i)
 #endif
 }
 
-/* Element d of row r of the pass, from panels. */
+/* Reads element d of row r of the pass from panels. */
 static float AF_FN(panel_element)(const struct AF_FN(back) *work, const float *panels,
                                   int64_t r, int64_t d)
 {
@@ -433,7 +433,10 @@ static float AF_FN(panel_element)(const struct AF_FN(back) *work, const float *p
     return AF_FN(element)(row, (d - begin) * WORD + r % WORD);
 }
 
-/* What row r of the pass and key j of the block, which it sees, give to dq, dk and dv. */
+/*
+ * Adds the contribution of row r of the pass and key j of the block, which it
+ * sees, to dq, dk and dv.
+ */
 static void AF_FN(add_pair)(const struct AF_FN(back) *work, const struct AF_FN(block) *block,
                             int64_t r, int64_t j, float p, float ds)
 {
@@ -450,7 +453,7 @@ static void AF_FN(add_pair)(const struct AF_FN(back) *work, const struct AF_FN(b
         dv[d] += p * AF_FN(panel_element)(work, work->do_panels, r, d);
 }
 
-/* A tile's share of everything, visible pair by visible pair. */
+/* Adds all contributions of a tile, one visible pair at a time. */
 static __attribute__((noinline)) void AF_FN(add_visible)(const struct AF_FN(back) *work,
                                                          const struct AF_FN(block) *block,
                                                          int64_t tile, int slot,

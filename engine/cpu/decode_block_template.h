@@ -1,22 +1,21 @@
 /*
- * decode_block_template.h: what a decode task keeps while it runs, and one block
- * of keys: raw scores, softmax with the running maximum and sum, values. First
- * of the three parts of the decode kernel; decode_template.h has the formula and
- * includes all of them.
+ * decode_block_template.h: the state of a decode task, and the steps for one
+ * block of keys: raw scores, softmax with the running maximum and sum, values.
+ * First of the three parts of the decode kernel; decode_template.h has the
+ * formula and includes all of them.
  *
  * Parameters: AF_FN, AF_ELEMENT, AF_PAIRS, AF_LOAD, AF_LOAD_SOME, DECODE_SUMS
- * (decode_template.h).
- * Defines: struct row, rows, work; find_rows(), score_block(), softmax_block(),
- * add_block(), each in AF_FN().
+ * (decode_template.h). Defines: struct row, rows, work; find_rows(),
+ * score_block(), softmax_block(), add_block(), each in AF_FN().
  */
 
 #define ROWS_MAX AF_DECODE_ROWS_MAX
 #define BLOCK_KEYS 64
 #define BLOCK_BYTES 8192
 #define SCORE_ROWS (DECODE_SUMS / 4)
-#define KEY_STEP (1 + AF_PAIRS) /* keys that a step of the values takes */
+#define KEY_STEP (1 + AF_PAIRS) /* keys per step of the values */
 #define QUADS (AF_LANES / 4)
-#define STEP ((1 + AF_PAIRS) * AF_LANES) /* elements that a step of a score takes */
+#define STEP ((1 + AF_PAIRS) * AF_LANES) /* elements per step of a score */
 #define ROW_LOW (-0x1p126f)              /* below any real score */
 
 struct AF_FN(row) {
@@ -28,7 +27,7 @@ struct AF_FN(row) {
     vec l;   /* running sum, in parts */
 };
 
-/* Where the rows of a block of keys or values begin. */
+/* Pointers to the rows of a block of keys or values. */
 struct AF_FN(rows) {
     const AF_ELEMENT *at[BLOCK_KEYS];
 };
@@ -36,19 +35,19 @@ struct AF_FN(rows) {
 struct AF_FN(work) {
     const struct af_forward_task *task;
     const struct af_problem *problem;
-    int count;             /* rows */
-    int padded;            /* rows that are computed: 1, 2 or a multiple of 4 */
+    int count;             /* number of rows */
+    int padded;            /* computed rows: 1, 2 or a multiple of 4 */
     int block;             /* keys of a block */
     int64_t words;         /* of a packed query */
     int64_t width;         /* Dv rounded up to AF_LANES */
     float *q;              /* [padded][words] */
     float *o;              /* [padded][width] */
     float *s;              /* [padded][BLOCK_KEYS] scores, then probabilities */
-    const AF_ELEMENT *nil; /* a row of zeros, for keys that are not there */
+    const AF_ELEMENT *nil; /* a row of zeros, for missing keys */
     struct AF_FN(row) rows[ROWS_MAX];
 };
 
-/* Rows of keys or values [j, j + count); beyond them rows of zeros. */
+/* Finds rows [j, j + count) of keys or values; the rest are rows of zeros. */
 static void AF_FN(find_rows)(const struct AF_FN(work) *work,
                              const struct anyflash_tensor *tensor, int64_t j, int64_t count,
                              struct AF_FN(rows) *rows)
@@ -95,7 +94,7 @@ AF_INLINE vec AF_FN(mac)(vec a, vec b, vec c)
 #endif
 }
 
-/* c[rows][4 keys] += the products of `rows` queries from `q` on with words k of 4 keys. */
+/* c[rows][4 keys] += products of `rows` queries from `q` on with words k of 4 keys. */
 AF_INLINE void AF_FN(score_step)(const int rows, const float *q, int64_t words, const vec *k,
                                  vec (*c)[4])
 {
@@ -108,7 +107,10 @@ AF_INLINE void AF_FN(score_step)(const int rows, const float *q, int64_t words, 
     }
 }
 
-/* Products of `rows` queries with 4 keys, summed to a quad each; fetches `next` meanwhile. */
+/*
+ * Multiplies `rows` queries by 4 keys, summed to a quad each; meanwhile
+ * prefetches `next`.
+ */
 AF_INLINE void AF_FN(score_quad)(const int rows, const float *q, int64_t words,
                                  const AF_ELEMENT *const *keys, const AF_ELEMENT *const *next,
                                  int64_t dim, float *quads)
@@ -145,7 +147,10 @@ AF_INLINE void AF_FN(score_quad)(const int rows, const float *q, int64_t words,
                   vec_sum_quad(c[r][0], c[r][1], c[r][2], c[r][3]));
 }
 
-/* Raw scores of `rows` rows from `row` on with a block; `next` is fetched meanwhile. */
+/*
+ * Computes raw scores of `rows` rows from `row` on with a block; meanwhile
+ * prefetches `next`.
+ */
 AF_INLINE void AF_FN(score_rows)(const int rows, const int64_t dim,
                                  const struct AF_FN(work) *work, int row,
                                  const struct AF_FN(rows) *keys, const struct AF_FN(rows) *next)
@@ -185,7 +190,7 @@ AF_INLINE void AF_FN(score_all)(const int64_t dim, const struct AF_FN(work) *wor
         AF_FN(score_rows)(SCORE_ROWS, dim, work, row, keys, NULL);
 }
 
-/* Head sizes that are usual have loops of their own. */
+/* Common head sizes have specialised loops. */
 static void AF_FN(score_block)(const struct AF_FN(work) *work, const struct AF_FN(rows) *keys,
                                const struct AF_FN(rows) *next)
 {
@@ -198,7 +203,10 @@ static void AF_FN(score_block)(const struct AF_FN(work) *work, const struct AF_F
         AF_FN(score_all)(dim, work, keys, next);
 }
 
-/* Soft-capping, bias and ALiBi on the scores of keys [j, j + count), natural units. */
+/*
+ * Applies softcap, bias and ALiBi to the scores of keys [j, j + count), in
+ * natural units.
+ */
 static void AF_FN(modify)(const struct AF_FN(work) *work, const struct AF_FN(row) *row,
                           int64_t j, int64_t count, float *s)
 {
@@ -228,7 +236,10 @@ static void AF_FN(modify)(const struct AF_FN(work) *work, const struct AF_FN(row
     }
 }
 
-/* Scores that times `unit` are -infinity for the keys of the block that `row` does not see. */
+/*
+ * Hides the keys of the block that `row` does not see: their scores times `unit`
+ * are -infinity.
+ */
 static void AF_FN(hide)(const struct AF_FN(work) *work, const struct AF_FN(row) *row, int64_t j,
                         float unit, float *s)
 {
@@ -241,7 +252,7 @@ static void AF_FN(hide)(const struct AF_FN(work) *work, const struct AF_FN(row) 
     }
 }
 
-/* Probabilities of keys [key, key + AF_LANES) of a row of them. */
+/* Stores the probabilities of keys [key, key + AF_LANES) of a row. */
 AF_INLINE void AF_FN(store_p)(float *row, int key, vec p)
 {
 #if AF_PAIRS
@@ -251,7 +262,10 @@ AF_INLINE void AF_FN(store_p)(float *row, int key, vec p)
 #endif
 }
 
-/* Scores of a row to probabilities; its sums, and what it has of o, to the new maximum. */
+/*
+ * Converts a row's scores to probabilities; rescales its sum and its o to the
+ * new maximum.
+ */
 static void AF_FN(softmax_row)(const struct AF_FN(work) *work, int r, float unit,
                                struct AF_FN(row) *row)
 {
@@ -276,7 +290,10 @@ static void AF_FN(softmax_row)(const struct AF_FN(work) *work, int r, float unit
     }
 }
 
-/* From raw scores to probabilities; whether any row may not see the whole block. */
+/*
+ * Converts raw scores to probabilities; returns whether some row may not see the
+ * whole block.
+ */
 static bool AF_FN(softmax_block)(struct AF_FN(work) *work, int64_t j, int64_t count)
 {
     const struct af_problem *problem = work->problem;
@@ -297,7 +314,10 @@ static bool AF_FN(softmax_block)(struct AF_FN(work) *work, int64_t j, int64_t co
     return partly;
 }
 
-/* `vecs` vectors, or `some` columns, of the values of a key, or of two keys as pairs. */
+/*
+ * Reads `vecs` vectors, or `some` columns, of the values of a key, or of two
+ * keys as pairs.
+ */
 AF_INLINE void AF_FN(take_values)(const int vecs, const int some, const AF_ELEMENT *even,
                                   const AF_ELEMENT *odd, vec *x)
 {
@@ -318,7 +338,7 @@ AF_INLINE void AF_FN(take_values)(const int vecs, const int some, const AF_ELEME
 #endif
 }
 
-/* The probability of key `key`, or of two keys as a pair, in every lane. */
+/* Broadcasts the probability of key `key`, or of two keys as a pair, to every lane. */
 AF_INLINE vec AF_FN(spread)(const float *p, int key)
 {
 #if AF_PAIRS
@@ -330,7 +350,7 @@ AF_INLINE vec AF_FN(spread)(const float *p, int key)
 
 /*
  * o[rows][d ...] += p v for `vecs` vectors of values, or for the last `some`
- * columns; fetches as many of `next` meanwhile.
+ * columns; meanwhile prefetches as many of `next`.
  */
 AF_INLINE void AF_FN(add_strip)(const int rows, const int vecs, const int some,
                                 const struct AF_FN(work) *work, int row,

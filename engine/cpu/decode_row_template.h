@@ -1,20 +1,21 @@
 /*
- * decode_row_template.h: the usual decoding step: one query that sees all keys,
- * which lie at one stride. AF_LANES keys at a time, with the query and o in
- * registers. Second of the three parts of the decode kernel; the last keys, and
- * every other problem, are left to attend_keys() of decode_template.h.
+ * decode_row_template.h: the common decoding step: one query that sees all keys,
+ * which have a constant stride. It processes AF_LANES keys at a time, with the
+ * query and o in registers. Second of the three parts of the decode kernel; the
+ * last keys, and every other problem, are left to attend_keys() of
+ * decode_template.h.
  *
  * Each key prefetches the key AHEAD_BYTES behind it, and each value likewise:
  * far enough ahead for memory, near enough to stay in the first-level cache.
  *
- * Parameters: AF_FN, AF_ELEMENT, AF_PAIRS, DECODE_SUMS (decode_template.h).
- * Uses the structs of decode_block_template.h. Defines AF_FN(attend_row).
+ * Parameters: AF_FN, AF_ELEMENT, AF_PAIRS, DECODE_SUMS (decode_template.h). Uses
+ * the structs of decode_block_template.h. Defines AF_FN(attend_row).
  */
 
 #define AHEAD_BYTES 4096
-#define ROW_DIM_MAX (DECODE_SUMS / 2 * AF_LANES) /* half of the sums hold o */
+#define ROW_DIM_MAX (DECODE_SUMS / 2 * AF_LANES) /* half of the accumulators hold o */
 
-/* Fetches the row `ahead` elements behind `row`. */
+/* Prefetches the row `ahead` elements after `row`. */
 AF_INLINE void AF_FN(fetch_row)(const AF_ELEMENT *row, int64_t ahead, const int64_t dim)
 {
     AF_UNROLL
@@ -22,7 +23,7 @@ AF_INLINE void AF_FN(fetch_row)(const AF_ELEMENT *row, int64_t ahead, const int6
         __builtin_prefetch(row + ahead + d);
 }
 
-/* Scores of AF_LANES keys from `key` on. */
+/* Computes the scores of AF_LANES keys from `key` on. */
 AF_INLINE vec AF_FN(score_lanes)(const int64_t dim, const vec *q, const AF_ELEMENT *key,
                                  int64_t stride, int64_t ahead)
 {
@@ -43,7 +44,7 @@ AF_INLINE vec AF_FN(score_lanes)(const int64_t dim, const vec *q, const AF_ELEME
     return vec_join_quads(parts);
 }
 
-/* o += p v for AF_LANES keys whose values begin at `value`. */
+/* o += p v for AF_LANES keys whose values start at `value`. */
 AF_INLINE void AF_FN(add_lanes)(const int64_t dim, const float *p, const AF_ELEMENT *value,
                                 int64_t stride, int64_t ahead, vec *o)
 {
@@ -61,7 +62,7 @@ AF_INLINE void AF_FN(add_lanes)(const int64_t dim, const float *p, const AF_ELEM
     }
 }
 
-/* Keys [j, j + count) of row 0, count a multiple of AF_LANES. */
+/* Processes keys [j, j + count) of row 0; count is a multiple of AF_LANES. */
 AF_INLINE void AF_FN(attend_lanes)(const int64_t dim, const struct AF_FN(work) *work, int64_t j,
                                    int64_t count, struct AF_FN(row) *row)
 {
@@ -108,7 +109,7 @@ AF_INLINE void AF_FN(attend_lanes)(const int64_t dim, const struct AF_FN(work) *
     row->m = m;
 }
 
-/* Attends keys from `first` on while it can; returns the first key that is left. */
+/* Processes as many keys from `first` on as it can; returns the first remaining key. */
 static int64_t AF_FN(attend_row)(struct AF_FN(work) *work, int64_t first, int64_t end)
 {
     const struct af_problem *problem = work->problem;

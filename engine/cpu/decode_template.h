@@ -1,7 +1,7 @@
 /*
  * decode_template.h: few queries against many keys, head size in the lanes.
  *
- * Keys are taken in blocks that stay in the first-level cache. For each block:
+ * Keys are processed in blocks that stay in the first-level cache. For each block:
  *
  *     s [rows][keys]   4 keys by up to 4 rows at a time, summed across lanes
  *                      for AF_LANES keys at once
@@ -33,7 +33,7 @@
 
 #include "engine/cpu/decode_row_template.h"
 
-/* Column `d` of a row of o: pairs are taken from each half of 8 columns in turn. */
+/* Column `d` of a row of o: pairs come alternately from each half of 8 columns. */
 static int64_t AF_FN(column)(int64_t d)
 {
     return AF_PAIRS ? d / 32 * 32 + d % 8 / 4 * 16 + d % 32 / 8 * 4 + d % 4 : d;
@@ -52,9 +52,9 @@ static float AF_FN(probability)(const struct AF_FN(work) *work, int r, int key)
 }
 
 /*
- * Values that are not finite must not reach rows that do not see them, and 0
- * times infinity is NaN. Such a row of values of the block from key `j` on is
- * added here, to the rows that see it, and replaced by zeros.
+ * Non-finite values must not affect rows that do not see them, but 0 times
+ * infinity is NaN. Each such row of values of the block from key `j` on is added
+ * here to the rows that see it, and replaced by zeros.
  */
 static __attribute__((noinline)) void AF_FN(add_nonfinite_values)(struct AF_FN(work) *work,
                                                                   struct AF_FN(rows) *values,
@@ -83,7 +83,7 @@ static __attribute__((noinline)) void AF_FN(add_nonfinite_values)(struct AF_FN(w
     }
 }
 
-/* Sums of a row to its outputs or to the task's partial results. */
+/* Writes a row's sums to its outputs or to the task's partial results. */
 static void AF_FN(finish_row)(const struct AF_FN(work) *work, int r)
 {
     const struct af_forward_task *task = work->task;
@@ -105,7 +105,7 @@ static void AF_FN(finish_row)(const struct AF_FN(work) *work, int r)
         *at = lse;
 }
 
-/* Row `r` of the task, ready to start; those beyond the last repeat it. */
+/* Initialises row `r` of the task; padding rows repeat the last one. */
 static void AF_FN(start_row)(struct AF_FN(work) *work, int r)
 {
     const struct af_forward_task *task = work->task;
@@ -131,7 +131,10 @@ static void AF_FN(start_row)(struct AF_FN(work) *work, int r)
     memset(work->o + r * work->width, 0, (size_t)work->width * sizeof(float));
 }
 
-/* Bytes of every part, or their places from `memory` on when it is not NULL. */
+/*
+ * Computes the bytes of all parts and, unless `memory` is NULL, sets their
+ * addresses in it.
+ */
 static size_t AF_FN(lay_out)(struct AF_FN(work) *work, const struct af_problem *problem,
                              int64_t rows, char *memory)
 {
@@ -170,7 +173,7 @@ static size_t AF_FN(scratch_bytes)(const struct af_problem *problem, int64_t row
 static void AF_FN(attend_keys)(struct AF_FN(work) *work, int64_t first, int64_t end)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
-    struct AF_FN(rows) keys[2], values[2]; /* this block's and the next's, in turn */
+    struct AF_FN(rows) keys[2], values[2]; /* of this block and the next, alternating */
     int now = 0;
     AF_FN(find_rows)
     (work, &a->k, first, end - first < work->block ? end - first : work->block, &keys[now]);

@@ -1,11 +1,11 @@
 /*
  * element_types.h: includes a kernel template three times, for f32, f16 and
- * bf16; the latter two are converted to f32 as they are read. After each it
- * adds the manifest row.
+ * bf16; the latter two are converted to f32 as they are read. After each it adds
+ * the manifest row.
  *
  * Parameters: AF_TEMPLATE the file to include; AF_ROW(type, dtype) one of the
  * macros of kernels.h; AF_TILES 1 when the template multiplies register tiles
- * (tile_template.h); everything else that the template asks for.
+ * (tile_template.h); all other parameters of the template.
  */
 #define AF_PAIRS 0
 

@@ -1,8 +1,9 @@
 /*
- * finite_template.h: a quick test of many rows for NaN and infinity: sums of 0 times
- * each element, which are NaN if one of them is not finite.
+ * finite_template.h: quickly tests many rows for NaN and infinity: the sum of 0
+ * times each element is NaN if one of them is not finite.
  *
- * Parameters: AF_FN(name); AF_ELEMENT; AF_LOAD(p), AF_LOAD_SOME(p, n); a vec_*.h.
+ * Parameters: AF_FN(name); AF_ELEMENT; AF_LOAD(p), AF_LOAD_SOME(p, n); a
+ * vec_*.h.
  */
 
 /* sums += 0 * the elements of a row, four vectors at a time. */

@@ -1,9 +1,9 @@
 /*
- * forward_avx512bf16.c: bf16 forward by VDPBF16PS: two products an element.
+ * forward_avx512bf16.c: bf16 forward by VDPBF16PS: two products per element.
  *
- * Words are pairs of bf16 along the head size for scores, and along the keys
- * for values, whose pairs are made once per block of keys. Probabilities are
- * rounded to bf16, sums are not.
+ * Words are pairs of bf16 along the head size for scores, and along the keys for
+ * values, whose pairs are made once per block of keys. Probabilities are rounded
+ * to bf16, sums are not.
  */
 #include "engine/base/instructions.h"
 
@@ -24,12 +24,12 @@ AF_INLINE vec vec_pair(vec even, vec odd)
     return vec_interleave((__m512i)_mm512_cvtne2ps_pbh(odd, even));
 }
 
-/* The first 16 pairs of two rows of 32 elements; 16 further, the others. */
+/* Order of the first 16 pairs of two rows of 32 elements; the others are 16 further. */
 static const uint16_t pair_order[32] __attribute__((aligned(64))) = {
     0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
     8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
 
-/* Pairs of 32 columns as 4 panels of 8 columns, or the first `panels` of them. */
+/* Stores pairs of 32 columns as 4 panels of 8 columns, or the first `panels` of them. */
 AF_INLINE void pair_columns(__m512i even, __m512i odd, int panels, float *to, int64_t panel)
 {
     const __m512i low = _mm512_load_si512(pair_order);
@@ -45,7 +45,10 @@ AF_INLINE void pair_columns(__m512i even, __m512i odd, int panels, float *to, in
     }
 }
 
-/* Two rows of values side by side, in panels of 8 columns `panel` floats apart; no odd: 0. */
+/*
+ * Interleaves two rows of values, in panels of 8 columns `panel` floats apart; 0
+ * without an odd row.
+ */
 static void pair_rows(const uint16_t *even, const uint16_t *odd, int64_t count, float *to,
                       int64_t panel)
 {

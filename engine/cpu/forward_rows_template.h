@@ -1,26 +1,29 @@
 /*
- * forward_rows_template.h: what a forward task keeps while it runs, and its
- * rows on their way in and out: queries packed as the scores read them, keys and
- * values of a block (in place where possible), results divided, transposed and
- * rounded. First of the three parts of the forward kernel; forward_template.h
- * has the formula and includes all of them.
+ * forward_rows_template.h: the state of a forward task, and the input and output
+ * of its rows: queries packed in the order in which the scores read them, keys
+ * and values of a block (in place where possible), results divided, transposed
+ * and rounded. First of the three parts of the forward kernel;
+ * forward_template.h has the formula and includes all of them.
  *
  * Parameters: AF_FN, AF_ELEMENT, AF_DIRECT, AF_PAIRS, AF_LOAD, AF_LOAD_SOME,
  * TILE_VECS (forward_template.h); with AF_PAIRS also pair_rows() of
- * forward_avx512bf16.c.
- * Defines: struct tile, work, block, prefetch; set_ranges(), start_tile(),
- * take_keys(), take_values(), finish_tile(), each in AF_FN().
+ * forward_avx512bf16.c. Defines: struct tile, work, block, prefetch;
+ * set_ranges(), start_tile(), take_keys(), take_values(), finish_tile(), each in
+ * AF_FN().
  */
 
 #define TILE_LANES (TILE_VECS * AF_LANES)
 #define BLOCK_KEYS 128
 #define WORD (1 + AF_PAIRS) /* elements in a word */
 
-/* A row's maximum starts at ROW_LOW, below any real score; so p of HIDDEN is 0, never NaN. */
+/*
+ * A row's maximum starts at ROW_LOW, below any real score, so p of HIDDEN is 0,
+ * never NaN.
+ */
 #define ROW_LOW (-0x1p126f)
 #define HIDDEN (-INFINITY)
 
-/* What a tile keeps from block to block. */
+/* State of a tile between blocks. */
 struct AF_FN(tile) {
     int vecs;      /* vectors in use: 1 to TILE_VECS */
     int64_t row;   /* first row of the task's numbering */
@@ -40,7 +43,7 @@ struct AF_FN(tile) {
     int32_t *head;  /* beyond the last repeat the last */
 };
 
-/* Rows that are needed soon: the part that is still to be prefetched. */
+/* Rows needed soon: the part that is not yet prefetched. */
 struct AF_FN(prefetch) {
     const char *row;
     int64_t stride_bytes;
@@ -51,15 +54,15 @@ struct AF_FN(prefetch) {
     int64_t row_bytes;
 };
 
-/* One task at work: where its parts lie in the worker's scratch. */
+/* State of one task, with pointers to the parts of the worker's scratch. */
 struct AF_FN(work) {
     const struct af_forward_task *task;
     const struct af_problem *problem;
     int64_t words;      /* of one packed query */
     int64_t value_rows; /* Dv rounded up to 8 */
-    bool featured;      /* scores need more than a scale and a range */
-    float fold;         /* what packing multiplies queries by */
-    float unit;         /* what turns a stored score into log2 units */
+    bool featured;      /* scores need more than scaling and a range */
+    float fold;         /* factor of the queries, applied when packing */
+    float unit;         /* factor from a stored score to log2 units */
     int tile_count;
     struct AF_FN(tile) tiles[AF_TILES_MAX];
     float *scores; /* [BLOCK_KEYS + 1][TILE_LANES] */
@@ -74,13 +77,13 @@ struct AF_FN(work) {
     uint8_t nonfinite[BLOCK_KEYS];
 };
 
-/* Address and stride, in words, of keys [j, j + count) or of values. */
+/* Address and stride, in words, of keys or values [j, j + count). */
 struct AF_FN(block) {
     const float *data;
     int64_t stride;
 };
 
-/* Numbers the rows: query by query, the heads of the group within each. */
+/* Numbers the rows: query by query, and within each by the heads of the group. */
 static void AF_FN(number_rows)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile)
 {
     const int64_t group = work->problem->group;
@@ -96,7 +99,7 @@ static void AF_FN(number_rows)(const struct AF_FN(work) *work, const struct AF_F
     }
 }
 
-/* `count` elements at `from` as packed words, zero-padded to `words`. */
+/* Reads `count` elements at `from` as packed words, zero-padded to `words`. */
 static void AF_FN(take_row)(const char *from, int64_t count, float *to, int64_t words)
 {
     memset(to, 0, (size_t)words * sizeof *to);
@@ -112,7 +115,7 @@ static void AF_FN(take_row)(const char *from, int64_t count, float *to, int64_t 
 #endif
 }
 
-/* Rows of words that can be loaded as they are, or copies in `copies`; 0 beyond the last. */
+/* Finds rows as words in place, or copied to `copies`; 0 beyond the last row. */
 static void AF_FN(query_rows)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile,
                               int lane, float (*copies)[AF_DIM_MAX], const float **rows)
 {
@@ -133,7 +136,7 @@ static void AF_FN(query_rows)(const struct AF_FN(work) *work, const struct AF_FN
     }
 }
 
-/* Words [w, w + count) of LANES rows, transposed to `to`, `width` floats a word. */
+/* Transposes words [w, w + count) of LANES rows to `to`, `width` floats per word. */
 AF_INLINE void AF_FN(pack_words)(const float *const *rows, int64_t w, int count, vec fold,
                                  float *to, int width)
 {
@@ -149,7 +152,7 @@ AF_INLINE void AF_FN(pack_words)(const float *const *rows, int64_t w, int count,
     }
 }
 
-/* Packs the tile's queries: [words][vecs * LANES], rows beyond the last are 0. */
+/* Packs the tile's queries: [words][vecs * LANES]; padding rows are 0. */
 static void AF_FN(pack_queries)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile)
 {
     float copies[AF_LANES][AF_DIM_MAX] __attribute__((aligned(64)));
@@ -167,7 +170,7 @@ static void AF_FN(pack_queries)(const struct AF_FN(work) *work, const struct AF_
     }
 }
 
-/* Ranges of the tile's rows, relative to the task's first key. */
+/* Sets the ranges of the tile's rows, relative to the task's first key. */
 static void AF_FN(set_ranges)(const struct AF_FN(work) *work, struct AF_FN(tile) *tile)
 {
     const struct af_forward_task *task = work->task;
@@ -180,7 +183,7 @@ static void AF_FN(set_ranges)(const struct AF_FN(work) *work, struct AF_FN(tile)
         tile->lane_first[lane] = (int32_t)first;
         tile->lane_end[lane] = (int32_t)af_clamp(seen.end - begin, first, count);
     }
-    /* Neither end ever falls from row to row. */
+    /* Neither end ever decreases from row to row. */
     tile->first = tile->lane_first[0];
     tile->end = tile->lane_end[last];
     tile->all_first = tile->lane_first[last];
@@ -206,7 +209,7 @@ static bool AF_FN(is_strided)(const struct af_problem *problem, int64_t j, int64
     return a->block_table == NULL || j / a->page_size == (j + count - 1) / a->page_size;
 }
 
-/* Keys [j, j + count) of the sequence as words: in place when they can be. */
+/* Finds keys [j, j + count) of the sequence as words, in place if possible. */
 static struct AF_FN(block)
     AF_FN(take_keys)(const struct AF_FN(work) *work, int64_t j, int64_t count)
 {
@@ -254,7 +257,7 @@ static struct AF_FN(block)
 #endif
 }
 
-/* Ends the rows: what each is multiplied by into `factor`, and lse where wanted. */
+/* Finishes the rows: writes their factors to `factor`, and lse if requested. */
 static void AF_FN(close_rows)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile,
                               float *factor)
 {
@@ -273,7 +276,7 @@ static void AF_FN(close_rows)(const struct AF_FN(work) *work, const struct AF_FN
     }
 }
 
-/* Where the result of a lane goes, final or partial. */
+/* Address of the result of a lane, final or partial. */
 static char *AF_FN(result_row)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile,
                                int lane)
 {
@@ -286,7 +289,7 @@ static char *AF_FN(result_row)(const struct AF_FN(work) *work, const struct AF_F
                            tile->head[lane], tile->query[lane]);
 }
 
-/* Elements [d, d + count) of a result row, rounded to `dtype`. */
+/* Writes elements [d, d + count) of a result row, rounded to `dtype`. */
 AF_INLINE void AF_FN(put)(char *row, int32_t dtype, int64_t d, vec x, int count)
 {
     if (dtype == ANYFLASH_BF16)
@@ -299,7 +302,7 @@ AF_INLINE void AF_FN(put)(char *row, int32_t dtype, int64_t d, vec x, int count)
         vec_store_some((float *)(void *)row + d, x, count);
 }
 
-/* Transposes LANES rows of o, times their factors, to where they go. */
+/* Transposes LANES rows of o, times their factors, to their outputs. */
 static void AF_FN(put_rows)(const struct AF_FN(work) *work, const struct AF_FN(tile) *tile,
                             int lane, vec factor)
 {

@@ -1,9 +1,9 @@
 /*
  * forward_template.h: FlashAttention forward with queries in the lanes.
  *
- * A task is a run of rows against a run of keys. A row is a query of one head;
- * heads that share a key head are neighbours. The rows of a task are cut into
- * tiles of TILE_VECS * AF_LANES rows. For each block of BLOCK_KEYS keys and each
+ * A task is a range of rows against a range of keys. A row is a query of one
+ * head; heads that share a key head are adjacent. The rows of a task are split
+ * into tiles of TILE_VECS * AF_LANES rows. For each block of BLOCK_KEYS keys and each
  * tile:
  *
  *     S^T [keys][rows] = K Q^T               Q^T is packed once
@@ -35,7 +35,10 @@
 
 #include "engine/cpu/forward_tile_template.h"
 
-/* Keys of a block of `count` from `key` on that a tile works on: [first, end) of the block. */
+/*
+ * The keys of a block of `count` from `key` on that a tile uses: [first, end) of
+ * the block.
+ */
 static struct af_range AF_FN(part_of_block)(const struct AF_FN(tile) *tile, int64_t key,
                                             int64_t count)
 {
@@ -46,7 +49,7 @@ static struct af_range AF_FN(part_of_block)(const struct AF_FN(tile) *tile, int6
     return part;
 }
 
-/* Whether some row of some tile multiplies a value of the block by 0, not seeing it. */
+/* Whether some row of some tile multiplies a value of the block by 0 without seeing it. */
 static bool AF_FN(hides_values)(const struct AF_FN(work) *work, int64_t key, int64_t count)
 {
     const struct anyflash_attend_args *a = &work->problem->a;
@@ -91,9 +94,9 @@ static void AF_FN(blank_values)(const struct AF_FN(work) *work, int64_t i)
 }
 
 /*
- * 0 times infinity is NaN: values that are not finite would reach rows that do
- * not see them. Such keys are listed and their values zeroed, in a copy where
- * the block is the caller's; add_nonfinite() adds them to the rows that do.
+ * 0 times infinity is NaN, so non-finite values would affect rows that do not
+ * see them. Lists such keys and zeroes their values, in a copy if the block is
+ * the caller's; add_nonfinite() adds them to the rows that see them.
  */
 static __attribute__((noinline)) struct AF_FN(block)
     AF_FN(separate_nonfinite)(struct AF_FN(work) *work, struct AF_FN(block) values,
@@ -117,7 +120,7 @@ static __attribute__((noinline)) struct AF_FN(block)
     return values;
 }
 
-/* The probability of key `j` of the part at work, in a lane. */
+/* The probability of key `j` of the current part, in a lane. */
 static float AF_FN(probability)(const struct AF_FN(work) *work, int64_t j, int64_t width,
                                 int lane)
 {
@@ -155,7 +158,10 @@ static __attribute__((noinline)) void AF_FN(add_nonfinite)(const struct AF_FN(wo
     }
 }
 
-/* Adds rows [first, end) of each of `heads` heads, `head_bytes` apart, from `row` on. */
+/*
+ * Adds rows [first, end) of each of `heads` heads, `head_bytes` apart, starting
+ * at `row`.
+ */
 static void AF_FN(add_prefetch)(struct AF_FN(work) *work, const char *row, int64_t stride_bytes,
                                 int64_t rows, int64_t row_bytes, int64_t heads,
                                 int64_t head_bytes)
@@ -168,7 +174,10 @@ static void AF_FN(add_prefetch)(struct AF_FN(work) *work, const char *row, int64
             row_bytes};
 }
 
-/* Keys or values [j, end) of a task; of pages only the first: others lie elsewhere. */
+/*
+ * Adds keys or values [j, end) of a task; of paged ones only the first page,
+ * since others are elsewhere.
+ */
 static void AF_FN(prefetch_keys)(struct AF_FN(work) *work, const struct af_forward_task *task,
                                  const struct anyflash_tensor *tensor, int64_t dim, int64_t j,
                                  int64_t end)
@@ -184,7 +193,7 @@ static void AF_FN(prefetch_keys)(struct AF_FN(work) *work, const struct af_forwa
      dim * (int64_t)sizeof(AF_ELEMENT), 1, 0);
 }
 
-/* The rows of a tile of `tensor`, q or o, that begins at row `first` of a task. */
+/* Adds the rows of a tile of `tensor`, q or o, that starts at row `first` of a task. */
 static void AF_FN(prefetch_tile)(struct AF_FN(work) *work, const struct af_forward_task *task,
                                  const struct anyflash_tensor *tensor, int64_t dim,
                                  int64_t first)
@@ -204,9 +213,10 @@ static void AF_FN(prefetch_tile)(struct AF_FN(work) *work, const struct af_forwa
  * Lists what to prefetch while tile `t` works on `count` keys: its share of the
  * next block's keys and values; in the first block of the task the queries of
  * the next tile; in the last block the results of the tile and what the next
- * task begins with. A processor drops requests that it cannot hold, so they are
- * issued a few at a time, between the scores of TILE_ROWS keys. `after` is the
- * first key of the task's next block, which has `next` keys: 0 in the last block.
+ * task begins with. A processor drops prefetches that exceed its queue, so they
+ * are issued a few at a time, between the scores of TILE_ROWS keys. `after` is
+ * the first key of the task's next block, which has `next` keys: 0 in the last
+ * block.
  */
 static void AF_FN(list_prefetches)(struct AF_FN(work) *work, int t, int64_t count,
                                    int64_t after, int64_t next, bool starts)
@@ -235,8 +245,8 @@ static void AF_FN(list_prefetches)(struct AF_FN(work) *work, int t, int64_t coun
 }
 
 /*
- * All tiles of the task against keys [key, key + count) of the task; the block
- * behind has `next` keys. The first block `starts` each tile in its turn.
+ * Computes all tiles of the task against keys [key, key + count) of the task;
+ * the next block has `next` keys. The first block `starts` each tile in turn.
  */
 static void AF_FN(attend_block)(struct AF_FN(work) *work, int64_t key, int64_t count,
                                 int64_t next, bool starts)
@@ -264,7 +274,10 @@ static void AF_FN(attend_block)(struct AF_FN(work) *work, int64_t key, int64_t c
     }
 }
 
-/* Bytes of every part, or their places from `memory` on when it is not NULL. */
+/*
+ * Computes the bytes of all parts and, unless `memory` is NULL, sets their
+ * addresses in it.
+ */
 static size_t AF_FN(lay_out)(struct AF_FN(work) *work, int64_t rows, char *memory)
 {
     size_t used = 0;

@@ -1,14 +1,15 @@
 /*
- * forward_tile_template.h: one tile against one block of keys. Scores and their
- * maximum, softcap, bias, mask and ALiBi, softmax with the running maximum and
- * sum, dropout, values. Second of the three parts of the forward kernel.
+ * forward_tile_template.h: computes one tile against one block of keys: scores
+ * and their maximum, softcap, bias, mask and ALiBi, softmax with the running
+ * maximum and sum, dropout, values. Second of the three parts of the forward
+ * kernel.
  *
- * Parameters: AF_FN, AF_PAIRS, TILE_VECS, TILE_ROWS (forward_template.h).
- * Uses the structs of forward_rows_template.h and the products of
- * tile_template.h. Defines AF_FN(attend_any)().
+ * Parameters: AF_FN, AF_PAIRS, TILE_VECS, TILE_ROWS (forward_template.h). Uses
+ * the structs of forward_rows_template.h and the products of tile_template.h.
+ * Defines AF_FN(attend_any)().
  */
 
-/* Prefetches the next rows of each entry of the list. */
+/* Prefetches the next rows of each entry in the list. */
 static __attribute__((noinline)) void AF_FN(issue_prefetches)(struct AF_FN(work) *work)
 {
     for (int i = 0; i < work->prefetch_count; i++) {
@@ -26,7 +27,10 @@ static __attribute__((noinline)) void AF_FN(issue_prefetches)(struct AF_FN(work)
     }
 }
 
-/* Scores of `rows` keys from `key` on: stored, and into the running maximum. */
+/*
+ * Computes and stores the scores of `rows` keys from `key` on, and updates the
+ * running maximum.
+ */
 AF_INLINE void AF_FN(score_keys)(const int rows, const int from, const int vecs,
                                  const bool masked, const struct AF_FN(tile) *tile,
                                  struct AF_FN(block) keys, int64_t words, int64_t key,
@@ -50,7 +54,7 @@ AF_INLINE void AF_FN(score_keys)(const int rows, const int from, const int vecs,
     }
 }
 
-/* Scores of a block; `masked`: some row does not see some key of it. */
+/* Computes the scores of a block; `masked`: some row does not see some key of it. */
 AF_INLINE void AF_FN(score_block)(const int vecs, const bool masked, struct AF_FN(work) *work,
                                   const struct AF_FN(tile) *tile, struct AF_FN(block) keys,
                                   int64_t key, int64_t count, vec *top)
@@ -79,7 +83,7 @@ AF_INLINE void AF_FN(score_block)(const int vecs, const bool masked, struct AF_F
     }
 }
 
-/* What a row adds to its scores of keys [j, j + count), to a column of extra. */
+/* Writes what a row adds to its scores of keys [j, j + count) to a column of `extra`. */
 static void AF_FN(take_bias)(const struct AF_FN(work) *work, int64_t head, int64_t i, int64_t j,
                              int64_t count, float *column, int64_t width)
 {
@@ -100,8 +104,9 @@ static void AF_FN(take_bias)(const struct AF_FN(work) *work, int64_t head, int64
 }
 
 /*
- * Soft-capping, bias, mask and ALiBi on stored scores, in the order of the
- * formula; afterwards they are in log2 units, masked, and in the maximum.
+ * Applies softcap, bias, mask and ALiBi to stored scores, in the order of the
+ * formula; afterwards they are in log2 units, masked, and included in the
+ * maximum.
  */
 static __attribute__((noinline)) void AF_FN(modify)(const struct AF_FN(work) *work,
                                                     const struct AF_FN(tile) *tile, int64_t key,
@@ -147,7 +152,7 @@ static __attribute__((noinline)) void AF_FN(modify)(const struct AF_FN(work) *wo
     }
 }
 
-/* New maximum, factor for what was summed before, p and its sum. */
+/* Computes the new maximum, the factor for earlier sums, p and its sum. */
 AF_INLINE void AF_FN(softmax_block)(const int vecs, const struct AF_FN(work) *work,
                                     const struct AF_FN(tile) *tile, int64_t count,
                                     const vec *top, float *alpha)
@@ -198,7 +203,10 @@ AF_INLINE void AF_FN(softmax_block)(const int vecs, const struct AF_FN(work) *wo
 }
 
 #if !AF_PAIRS
-/* Dropout: zeroes dropped probabilities, scales the others; the sums are not changed. */
+/*
+ * Applies dropout: zeroes dropped probabilities and scales the others; the sums
+ * do not change.
+ */
 static __attribute__((noinline)) void AF_FN(drop)(const struct AF_FN(work) *work,
                                                   const struct AF_FN(tile) *tile, int64_t key,
                                                   int64_t count)
@@ -217,8 +225,8 @@ static __attribute__((noinline)) void AF_FN(drop)(const struct AF_FN(work) *work
 #endif
 
 /*
- * O^T[d .. d + rows) = alpha O^T + V^T P^T. Vector v takes the first ends[v]
- * words of keys, ends never falling: its rows see none of those behind.
+ * O^T[d .. d + rows) = alpha O^T + V^T P^T. Vector v uses the first ends[v]
+ * words of keys, because its rows see none after those; ends never decreases.
  */
 AF_INLINE void AF_FN(add_values)(const int rows, const int vecs, const float *values,
                                  int64_t stride, const float *p, const int64_t *ends, float *o,
@@ -267,7 +275,10 @@ AF_INLINE void AF_FN(value_block)(const int vecs, const struct AF_FN(work) *work
 #endif
 }
 
-/* One tile against keys [key, key + count) of the task, all visible to some row. */
+/*
+ * Computes one tile against keys [key, key + count) of the task, each visible to
+ * some row.
+ */
 AF_INLINE void AF_FN(attend_tile)(const int vecs, struct AF_FN(work) *work,
                                   const struct AF_FN(tile) *tile, struct AF_FN(block) keys,
                                   struct AF_FN(block) values, int64_t key, int64_t count)
@@ -295,7 +306,7 @@ AF_INLINE void AF_FN(attend_tile)(const int vecs, struct AF_FN(work) *work,
     AF_FN(value_block)(vecs, work, tile, values, key, count, alpha);
 }
 
-/* The widths a tile can have, each with loops of its own. */
+/* The possible widths of a tile, each with specialised loops. */
 #define TILE_OF(vecs)                                                                          \
     static __attribute__((noinline)) void AF_FN(attend_tile_##vecs)(                           \
         struct AF_FN(work) *work, const struct AF_FN(tile) *tile, struct AF_FN(block) keys,    \

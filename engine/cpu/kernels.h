@@ -1,5 +1,5 @@
 /*
- * kernels.h: the CPU kernels by name, and how a kernel file defines its rows of
+ * kernels.h: the CPU kernels by name, and how a kernel file defines its rows in
  * the manifest.
  *
  * A kernel file defines AF_LEVEL, the instruction set in its name; AF_NEEDS, the

@@ -1,8 +1,8 @@
 /*
- * tanh.h: hyperbolic tangent in the words of vec_*.h, for soft-capping.
+ * tanh.h: hyperbolic tangent with the functions of vec_*.h, for softcap.
  *
- * Below 0.625 an odd polynomial (the coefficients of Cephes' tanhf), above it
- * 1 - 2 / (e^2x + 1). Relative error below 2e-7.
+ * Below 0.625 an odd polynomial (the coefficients of Cephes' tanhf), above it 1
+ * - 2 / (e^2x + 1). Relative error below 2e-7.
  */
 #ifndef AF_ENGINE_CPU_TANH_H
 #define AF_ENGINE_CPU_TANH_H

@@ -1,7 +1,8 @@
 /*
  * unroll.h: AF_UNROLL before a loop whose count is a constant once its function
- * is inlined: it must unroll whole, or arrays of vectors leave the registers. AF_UNROLL_2
- * is for loops of any count, AF_ROLLED for those that must stay loops.
+ * is inlined: it must be unrolled completely, or arrays of vectors are spilled
+ * from registers. AF_UNROLL_2 is for loops of any count, AF_ROLLED for those
+ * that must stay loops.
  */
 #ifndef AF_ENGINE_CPU_UNROLL_H
 #define AF_ENGINE_CPU_UNROLL_H

@@ -1,6 +1,6 @@
 /*
- * vec_avx2.h: the words of vec_avx512.h for AVX2 with FMA and F16C: 8 lanes, 16
- * registers.
+ * vec_avx2.h: the functions of vec_avx512.h for AVX2 with FMA and F16C: 8 lanes,
+ * 16 registers.
  */
 #ifndef AF_ENGINE_CPU_VEC_AVX2_H
 #define AF_ENGINE_CPU_VEC_AVX2_H
@@ -87,7 +87,7 @@ AF_INLINE void vec_store_some(float *p, vec x, int count)
     _mm256_maskstore_ps(p, vec_first_lanes(count), x);
 }
 
-/* The first `count` of 8 halves. */
+/* Stores the first `count` of 8 halves. */
 AF_INLINE void vec_store_halves(uint16_t *p, __m128i halves, int count)
 {
     if (count == AF_LANES)
@@ -203,10 +203,10 @@ AF_INLINE vec vec_where_small(vec x, float bound, vec a, vec b)
 }
 
 /*
- * 2^x, relative error below 1.7e-7. The integer part goes into the exponent:
+ * 2^x, relative error below 1.7e-7. The integer part is added to the exponent:
  * between -127, where the sum is exactly 0, and 128, where it is infinity. The
- * limits come first in min and max, so that NaN stays NaN, also after the sum:
- * its conversion has no bits below the 24th.
+ * limits are the first operands of min and max, so that NaN stays NaN, also
+ * after the sum: its conversion has no bits below the 24th.
  */
 AF_INLINE vec vec_exp2(vec x)
 {

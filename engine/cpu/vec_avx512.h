@@ -1,9 +1,10 @@
 /*
- * vec_avx512.h: the vector words that the kernel templates are written in, for
- * AVX-512 (F, BW, DQ, VL). The other vec_*.h have the same words for theirs.
+ * vec_avx512.h: the vector functions that the kernel templates use, for AVX-512
+ * (F, BW, DQ, VL). The other vec_*.h define the same functions for other
+ * instruction sets.
  *
- * A vec is AF_LANES floats. Memory given to vec_load and vec_store is aligned
- * to the vector; vec_loadu and vec_storeu take any address.
+ * A vec is AF_LANES floats. Memory passed to vec_load and vec_store is aligned
+ * to the vector; vec_loadu and vec_storeu accept any address.
  */
 #ifndef AF_ENGINE_CPU_VEC_AVX512_H
 #define AF_ENGINE_CPU_VEC_AVX512_H
@@ -37,7 +38,7 @@ AF_INLINE vec vec_loadu(const float *p)
     return _mm512_loadu_ps(p);
 }
 
-/* The first `count` lanes from p, the others 0; reads nothing beyond. */
+/* Loads the first `count` lanes from p, the others 0; reads nothing beyond. */
 AF_INLINE vec vec_load_some(const float *p, int count)
 {
     return _mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1u), p);
@@ -82,14 +83,14 @@ AF_INLINE void vec_store_some(float *p, vec x, int count)
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << count) - 1u), x);
 }
 
-/* The first `count` lanes rounded to f16, to nearest even. */
+/* Stores the first `count` lanes rounded to f16, to nearest even. */
 AF_INLINE void vec_store_f16(uint16_t *p, vec x, int count)
 {
     _mm256_mask_storeu_epi16(p, (__mmask16)((1u << count) - 1u),
                              _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
-/* The first `count` lanes rounded to bf16, to nearest even; NaN stays NaN. */
+/* Stores the first `count` lanes rounded to bf16, to nearest even; NaN stays NaN. */
 AF_INLINE void vec_store_bf16(uint16_t *p, vec x, int count)
 {
     __m512i bits = _mm512_castps_si512(x);
@@ -133,7 +134,7 @@ AF_INLINE vec vec_fms(vec a, vec b, vec c)
     return _mm512_fmsub_ps(a, b, c);
 }
 
-/* The larger; either where one is NaN. */
+/* The larger; either one if one is NaN. */
 AF_INLINE vec vec_max(vec a, vec b)
 {
     return _mm512_max_ps(a, b);
@@ -170,14 +171,14 @@ AF_INLINE vec vec_join_quads(const vec *q)
                          _mm512_shuffle_f32x4(low, high, 0xdd));
 }
 
-/* -infinity where `mark` is, else x, whatever x is. */
+/* -infinity where `mark` is set, else x, whatever x is. */
 AF_INLINE vec vec_hide(vec x, vec mark)
 {
     __mmask16 hidden = _mm512_cmp_ps_mask(mark, _mm512_set1_ps(-__builtin_inff()), _CMP_EQ_OQ);
     return _mm512_mask_mov_ps(x, hidden, mark);
 }
 
-/* x where first <= key < end lane by lane, else `other`. */
+/* x in lanes with first <= key < end, else `other`. */
 AF_INLINE vec vec_between(vec x, int32_t key, const int32_t *first, const int32_t *end,
                           vec other)
 {
@@ -210,7 +211,7 @@ AF_INLINE vec vec_abs(vec x)
     return _mm512_abs_ps(x);
 }
 
-/* a where |x| < bound, else b. */
+/* a if |x| < bound, else b. */
 AF_INLINE vec vec_where_small(vec x, float bound, vec a, vec b)
 {
     __mmask16 small = _mm512_cmp_ps_mask(_mm512_abs_ps(x), vec_set(bound), _CMP_LT_OQ);

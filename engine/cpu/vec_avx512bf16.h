@@ -1,6 +1,6 @@
 /*
- * vec_avx512bf16.h: what VDPBF16PS adds to the words of vec_avx512.h. A vector
- * of pairs holds two bf16 in each lane.
+ * vec_avx512bf16.h: adds functions for VDPBF16PS to those of vec_avx512.h. A
+ * vector of pairs has two bf16 in each lane.
  */
 #ifndef AF_ENGINE_CPU_VEC_AVX512BF16_H
 #define AF_ENGINE_CPU_VEC_AVX512BF16_H
@@ -9,7 +9,7 @@
 
 #include "engine/cpu/vec_avx512.h"
 
-/* One 32-bit word, in every lane. */
+/* Broadcasts one 32-bit word to every lane. */
 AF_INLINE vec vec_set_word(const void *word)
 {
     float bits;
@@ -23,7 +23,10 @@ AF_INLINE vec vec_dot_pairs(vec a, vec b, vec c)
     return _mm512_dpbf16_ps(c, (__m512bh)b, (__m512bh)a);
 }
 
-/* 2 * AF_LANES elements as pairs; of `count`, the others 0, nothing read beyond. */
+/*
+ * Loads 2 * AF_LANES elements as pairs, or `count`: then the others are 0 and
+ * nothing is read beyond.
+ */
 AF_INLINE vec vec_load_pairs(const uint16_t *p)
 {
     return _mm512_loadu_ps((const void *)p);
@@ -45,7 +48,7 @@ AF_INLINE vec vec_pair_high(vec a, vec b)
     return (vec)_mm512_unpackhi_epi16((__m512i)a, (__m512i)b);
 }
 
-/* Rounds to AF_LANES bf16 at p, which is aligned to 32 bytes. */
+/* Stores x rounded to AF_LANES bf16 at p, which is aligned to 32 bytes. */
 AF_INLINE void vec_store_rounded(void *p, vec x)
 {
     _mm256_store_si256(p, (__m256i)_mm512_cvtneps_pbh(x));
@@ -60,7 +63,10 @@ AF_INLINE vec vec_interleave(__m512i elements)
     return (vec)_mm512_permutexvar_epi16(_mm512_load_si512(order), elements);
 }
 
-/* 2^x to 9e-5 relative, exactly 1 for 0: enough for a value that is rounded to bf16. */
+/*
+ * 2^x to 9e-5 relative, exactly 1 for 0: accurate enough for a value that is
+ * rounded to bf16.
+ */
 AF_INLINE vec vec_exp2_coarse(vec x)
 {
     vec f = _mm512_reduce_ps(x, 1 | 8);

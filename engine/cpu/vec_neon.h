@@ -1,5 +1,5 @@
 /*
- * vec_neon.h: the words of vec_avx512.h for AArch64: 4 lanes, 32 registers.
+ * vec_neon.h: the functions of vec_avx512.h for AArch64: 4 lanes, 32 registers.
  */
 #ifndef AF_ENGINE_CPU_VEC_NEON_H
 #define AF_ENGINE_CPU_VEC_NEON_H
@@ -181,7 +181,7 @@ AF_INLINE vec vec_where_small(vec x, float bound, vec a, vec b)
     return vbslq_f32(vcaltq_f32(x, vec_set(bound)), a, b);
 }
 
-/* 2^x as in vec_avx2.h; NaN converts to 0 here, and min and max keep it. */
+/* 2^x as in vec_avx2.h; here NaN converts to 0, and min and max keep it. */
 AF_INLINE vec vec_exp2(vec x)
 {
     x = vminq_f32(vmaxq_f32(x, vec_set(-127.0f)), vec_set(128.0f));

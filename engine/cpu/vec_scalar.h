@@ -1,6 +1,6 @@
 /*
- * vec_scalar.h: the words of vec_avx512.h in C for every architecture: 4 lanes
- * as a vector of the compiler's, which becomes what the machine has.
+ * vec_scalar.h: the functions of vec_avx512.h in C for every architecture: 4
+ * lanes in a compiler vector type, which maps to the machine's instructions.
  */
 #ifndef AF_ENGINE_CPU_VEC_SCALAR_H
 #define AF_ENGINE_CPU_VEC_SCALAR_H

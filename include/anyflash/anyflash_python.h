@@ -1,8 +1,8 @@
 /*
  * anyflash_python.h: the engine as a builtin function of a running CPython. The
  * functions of the interpreter's stable ABI are found by dlsym() at run time:
- * nothing is compiled against Python and nothing of Python is linked, so one
- * binary serves every version.
+ * nothing is compiled against or linked with Python, so one binary works with
+ * every version.
  */
 #ifndef ANYFLASH_ANYFLASH_PYTHON_H
 #define ANYFLASH_ANYFLASH_PYTHON_H
@@ -17,16 +17,14 @@ extern "C" {
  * A new reference to a builtin
  *     attend(q, k, v, layout, out, return_lse, context, options)
  * which computes attention on arrays with `__array_struct__` (NumPy's) and
- * returns what anyflash.attend() of the Python package returns, or None,
- * without an exception and with `out` untouched, for whatever it does not take
- * or what is wrong. `context` is the address of a struct anyflash_context as an
- * int, `options` a dict. The lock of the interpreter is released while the
- * engine computes.
+ * returns what anyflash.attend() of the Python package returns. If the call is
+ * invalid or not supported, it returns None, without an exception and with
+ * `out` unchanged. `context` is the address of a struct anyflash_context as an
+ * int, `options` a dict. The GIL is released while the engine computes.
  *
- * `python` is a handle of dlopen() in which the interpreter's functions are
- * found; the caller holds its lock. NULL, without an exception, when one is
- * missing or memory fails; *err says which. Not for interpreters without a
- * global lock.
+ * `python` is a handle of dlopen() with the interpreter's functions; the caller
+ * holds the GIL. Returns NULL, without an exception, when a function is missing
+ * or memory runs out; *err says which. Not for interpreters without a GIL.
  */
 ANYFLASH_API void *anyflash_python_attend(void *python, struct anyflash_error *err);
 

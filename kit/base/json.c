@@ -1,5 +1,6 @@
 /*
- * json.c: jansson behind our limits. Used by records, data tables and --json.
+ * json.c: wraps jansson with our limits. Used by records, data tables and
+ * --json.
  */
 #include "kit/base/json.h"
 
@@ -7,7 +8,7 @@
 
 #include <string.h>
 
-/* jansson reports a refused allocation as a syntax error; this tells them apart. */
+/* jansson reports a failed allocation as a syntax error; this flag tells them apart. */
 static _Thread_local bool memory_refused;
 
 static void *json_alloc(size_t size_bytes)
@@ -36,7 +37,7 @@ enum anyflash_status af_json_parse(struct af_span bytes, size_t max_bytes, const
     memory_refused = false;
     json_t *json = json_loadb(bytes.len == 0 ? "" : bytes.data, bytes.len,
                               JSON_REJECT_DUPLICATES, &problem);
-    /* jansson may also leave out what it had no memory for, and say nothing. */
+    /* jansson may also silently leave out what it could not allocate */
     if (memory_refused) {
         json_decref(json);
         return af_fail_memory(err);

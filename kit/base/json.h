@@ -12,37 +12,37 @@
 #include "kit/base/text.h"
 
 /*
- * Lets jansson allocate through mem.h. Once, before the first other call of
- * this header; not thread-safe.
+ * Makes jansson allocate through mem.h. Call it once, before any other function
+ * of this header. Not thread-safe.
  */
 void af_json_start(void);
 
 /*
  * Parses `bytes` (UTF-8, at most `max_bytes`, duplicate keys refused) as one
- * JSON object or array. `name` is what errors call it, as "name:line:column".
- * Fails with LIMIT, DATA or NO_MEMORY. The caller owns *json_out (json_decref).
+ * JSON object or array. Error messages name it "name:line:column". Fails with
+ * LIMIT, DATA or NO_MEMORY. The caller owns *json_out (json_decref).
  */
 enum anyflash_status af_json_parse(struct af_span bytes, size_t max_bytes, const char *name,
                                    json_t **json_out, struct anyflash_error *err);
 
 /*
- * Takes over both and returns the list with the item at its end; NULL when
- * either is NULL or memory runs out, so that a loop fails as a whole.
+ * Takes ownership of both and returns the list with the item appended; NULL if
+ * either is NULL or memory runs out, so a loop can check once at its end.
  */
 json_t *af_json_append(json_t *list, json_t *item);
 
-/* New values: a text or null; a number, null if it is negative; "yes", "no" or "unknown". */
+/* New values: a string or null; a number, or null if negative; "yes", "no" or "unknown". */
 json_t *af_json_text(const char *text);
 json_t *af_json_count(int64_t number);
 json_t *af_json_answer(enum af_answer answer);
 
-/* A new array of texts; NULL when memory runs out. */
+/* A new array of strings; NULL when memory runs out. */
 json_t *af_json_texts(const char *const *texts, size_t count);
 
 /*
- * Appends `json` and a newline to `out`, as every command prints it: one member
- * per line, in the order in which members were added. Takes over `json`; NULL
- * fails with NO_MEMORY.
+ * Appends `json` and a newline to `out` in the format of every command's output:
+ * one member per line, in insertion order. Takes ownership of `json`; fails with
+ * NO_MEMORY if it is NULL.
  */
 enum anyflash_status af_json_write_take(json_t *json, struct af_text *out,
                                         struct anyflash_error *err);

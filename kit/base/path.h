@@ -6,7 +6,7 @@
 
 #include "engine/base/mem.h"
 
-/* folder + "/" + name, without a doubled slash. */
+/* Returns folder + "/" + name, without a doubled slash. */
 const char *af_path_join(struct af_arena *arena, const char *folder, const char *name);
 
 /* The folder part of `path`: "/a" for "/a/b", "/" for "/a", "." for "a". */

@@ -1,6 +1,6 @@
 /*
- * sha256.c: FIPS 180-4 in C, and its compression function once more with the SHA
- * instructions of x86 processors that have them (four times as fast).
+ * sha256.c: FIPS 180-4 in C, and a second compression function with the SHA
+ * instructions of x86 (four times as fast).
  */
 #include "kit/base/sha256.h"
 
@@ -70,7 +70,7 @@ static void compress_portable(uint32_t state[8], const unsigned char *blocks, si
 
 static bool has_sha_instructions(void)
 {
-    static atomic_int known; /* 0: not asked yet, 1: no, 2: yes */
+    static atomic_int known; /* 0: not checked yet, 1: no, 2: yes */
     if (known == 0) {
         unsigned a, b, c, d;
         bool has = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_SSE4_1) != 0 &&

@@ -9,10 +9,10 @@
 /* 64 hexadecimal digits, lower case, and the NUL. */
 #define AF_SHA256_HEX_BYTES 65
 
-/* The hash of the bytes added so far. */
+/* A running hash. */
 struct af_sha256 {
     uint32_t state[8];
-    uint64_t len;            /* bytes added */
+    uint64_t len;            /* bytes added so far */
     unsigned char block[64]; /* the last len % 64 of them */
 };
 
@@ -24,10 +24,10 @@ void af_sha256_finish(struct af_sha256 *hash, char hex[AF_SHA256_HEX_BYTES]);
 
 void af_sha256_bytes(struct af_span bytes, char hex[AF_SHA256_HEX_BYTES]);
 
-/* 64 hexadecimal digits of either case. */
+/* Whether `text` is 64 hexadecimal digits, in either case. */
 bool af_sha256_is_hex(const char *text);
 
-/* Both are hashes and the same, whatever the case of their digits. */
+/* Whether both are valid hashes and equal; the case of the digits does not matter. */
 bool af_sha256_equal(const char *hex_a, const char *hex_b);
 
 #endif

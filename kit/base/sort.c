@@ -23,7 +23,7 @@ static char *item(const struct sorter *sorter, size_t index)
     return sorter->items + index * sorter->size_bytes;
 }
 
-/* Whether item `a` must stand before item `b`. */
+/* Whether item `a` must come before item `b`. */
 static int is_less(const struct sorter *sorter, size_t a, size_t b)
 {
     return sorter->compare(item(sorter, a), item(sorter, b), sorter->context) < 0;
@@ -43,7 +43,7 @@ static void reverse(const struct sorter *sorter, size_t begin, size_t end)
         swap(sorter, begin++, --end);
 }
 
-/* [begin, middle) and [middle, end) change places. */
+/* Swaps [begin, middle) and [middle, end). */
 static void rotate(const struct sorter *sorter, size_t begin, size_t middle, size_t end)
 {
     reverse(sorter, begin, middle);
@@ -72,7 +72,7 @@ static void merge(const struct sorter *sorter, size_t begin, size_t middle, size
     size_t sum = half + middle;
     size_t low = middle > half ? sum - end : begin;
     size_t high = middle > half ? half : middle;
-    while (low < high) { /* where the ranges are cut so that both halves have equal shares */
+    while (low < high) { /* where to cut the ranges so that both halves have equal shares */
         size_t cut = low + (high - low) / 2;
         if (is_less(sorter, sum - 1 - cut, cut))
             high = cut;

@@ -6,7 +6,10 @@
 
 #include <stddef.h>
 
-/* Negative, 0 or positive as `a` comes before, beside or after `b`. */
+/*
+ * Negative if `a` comes before `b`, 0 if they are equal, positive if `a` comes
+ * after `b`.
+ */
 typedef int af_sort_compare(const void *a, const void *b, const void *context);
 
 /*

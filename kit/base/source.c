@@ -28,8 +28,8 @@ enum anyflash_status af_source_read(struct af_source *source, uint64_t offset, v
 {
     if (offset > source->size_bytes || len > source->size_bytes - offset)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "'%s' is cut short: %zu bytes at %llu are beyond its end", source->name,
-                       len, (unsigned long long)offset);
+                       "'%s' is truncated: the %zu bytes at offset %llu are past its end",
+                       source->name, len, (unsigned long long)offset);
     return len == 0 ? ANYFLASH_OK : source->read_at(source, offset, to, len, err);
 }
 

@@ -1,10 +1,9 @@
 /*
- * source.h: random access to bytes wherever they are: in memory, in a file
- * (system/file_source.h) or at an address that is read in parts (proof/remote.h).
- * Functions that read parts of something large take a source; the caller opens
- * and closes it.
+ * source.h: random access to bytes in memory, in a file (system/file_source.h)
+ * or at a URL that is fetched in parts (proof/remote.h). Functions that read
+ * parts of something large take a source; the caller opens and closes it.
  *
- * A source serves one thread at a time.
+ * Only one thread at a time may use a source.
  */
 #ifndef AF_KIT_BASE_SOURCE_H
 #define AF_KIT_BASE_SOURCE_H
@@ -12,8 +11,8 @@
 #include "engine/base/base.h"
 
 /*
- * Use af_source_read() and af_source_close(), not the members. Implementations
- * fill in everything; `close` may be NULL.
+ * Callers use af_source_read() and af_source_close(), not the members. An
+ * implementation sets every member; `close` may be NULL.
  */
 struct af_source {
     uint64_t size_bytes;
@@ -21,25 +20,24 @@ struct af_source {
     enum anyflash_status (*read_at)(struct af_source *source, uint64_t offset, void *to,
                                     size_t len, struct anyflash_error *err);
     void (*close)(struct af_source *source);
-    uint64_t
-        bytes_read; /* fetched so far from where the bytes are: the price of what was asked */
-    void *context;  /* the implementation's own */
+    uint64_t bytes_read; /* bytes fetched from the underlying storage so far */
+    void *context;       /* the implementation's own */
 };
 
 /*
- * A source over borrowed bytes, which must outlive it, as must `name`, scrubbed
- * already.
+ * Makes a source over borrowed bytes. The bytes and `name`, which must be
+ * scrubbed already, must outlive it.
  */
 void af_source_of_bytes(struct af_span bytes, const char *name, struct af_source *source_out);
 
 /*
- * All of the `len` bytes at `offset` into `to`. Fails with DATA when they are
- * not within the source, else as the implementation does (IO, TIMEOUT, ...).
+ * Reads `len` bytes at `offset` into `to`. Fails with DATA when the range is not
+ * within the source, else as the implementation does (IO, TIMEOUT, ...).
  */
 enum anyflash_status af_source_read(struct af_source *source, uint64_t offset, void *to,
                                     size_t len, struct anyflash_error *err);
 
-/* Releases it; a zero-initialised source and a closed one are nothing to close. */
+/* Closes the source. Does nothing if it is zero-initialised or closed already. */
 void af_source_close(struct af_source *source);
 
 #endif

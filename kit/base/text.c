@@ -1,5 +1,5 @@
 /*
- * text.c: growing text, quoting and small string helpers. Used by all.
+ * text.c: growing text, quoting and small string helpers.
  */
 #include "kit/base/text.h"
 
@@ -127,7 +127,7 @@ char *af_text_quote(char *buffer, size_t size_bytes, const char *text, size_t le
 {
     const unsigned char *bytes = (const unsigned char *)text;
     size_t used = 0;
-    size_t cut = 0; /* where "..." can still be placed */
+    size_t cut = 0; /* last position where "..." still fits */
     for (size_t at = 0; at < len;) {
         char piece[20];
         size_t step = utf8_len(bytes + at, len - at);

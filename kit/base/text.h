@@ -8,7 +8,7 @@
 #include "engine/base/mem.h"
 
 /*
- * Growing text on the heap. Zero-initialised it is empty; `data` is NULL or
+ * Growing text on the heap. A zero-initialised one is empty; `data` is NULL or
  * NUL-terminated. Failure is sticky, as in an arena. Release with
  * af_text_release().
  */
@@ -24,18 +24,18 @@ void af_text_add(struct af_text *text, const char *added);
 void af_text_add_n(struct af_text *text, const char *added, size_t len);
 void af_text_format(struct af_text *text, const char *format, ...) AF_PRINTF(2, 3);
 
-/* What was collected, never NULL: "" while nothing was added. */
+/* The collected text; "" if nothing was added, never NULL. */
 const char *af_text_get(const struct af_text *text);
 
 /*
- * Writes text from outside so that it can be printed safely: valid UTF-8 stays,
- * control characters, terminal escapes, bidirectional controls and invalid
- * bytes become \xNN. At most `size_bytes` with the NUL; what does not fit ends
- * in "...". Returns `buffer`.
+ * Escapes untrusted text so that it can be printed safely: valid UTF-8 stays,
+ * control characters, terminal escapes, bidirectional controls and invalid bytes
+ * become \xNN. Writes at most `size_bytes` including the NUL; longer text is cut
+ * and ends in "...". Returns `buffer`.
  */
 char *af_text_quote(char *buffer, size_t size_bytes, const char *text, size_t len);
 
-/* As af_text_quote() into an arena, for text of at most `len_max` bytes shown. */
+/* As af_text_quote(), with the result in an arena; at most `len_max` bytes are shown. */
 const char *af_text_scrub(struct af_arena *arena, const char *text, size_t len_max);
 
 bool af_text_is_utf8(const char *text, size_t len);
@@ -43,13 +43,16 @@ bool af_text_is_utf8(const char *text, size_t len);
 bool af_starts_with(const char *text, const char *start);
 bool af_ends_with(const char *text, const char *end);
 
-/* Equal, ASCII letters compared without case. NULL equals nothing. */
+/* Whether the texts are equal, ignoring the case of ASCII letters. NULL equals nothing. */
 bool af_equal_fold(const char *a, const char *b);
 
-/* Equal; NULL equals nothing. */
+/* Whether the texts are equal. NULL equals nothing. */
 bool af_equal(const char *a, const char *b);
 
-/* The whole of `text` as a decimal number within [min, max], else false. */
+/*
+ * Parses the whole of `text` as a decimal number; false if it is not one or is
+ * outside [min, max].
+ */
 bool af_parse_i64(const char *text, int64_t min, int64_t max, int64_t *number_out);
 
 /* `span` without blanks (space, tab, CR, LF) on either side. */

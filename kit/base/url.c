@@ -13,7 +13,7 @@ bool af_url_is_secure(const char *url)
     return strncasecmp(url, "https://", 8) == 0;
 }
 
-/* The part behind "http://" or "https://", or NULL. */
+/* The part after "http://" or "https://", or NULL. */
 static const char *host_of(const char *url)
 {
     if (af_url_is_secure(url))
@@ -52,13 +52,13 @@ enum anyflash_status af_url_check(const char *url, bool allow_http, struct anyfl
     char shown[AF_URL_SHOWN_BYTES];
     af_url_show(shown, sizeof shown, url);
     if (!af_url_is_http(url))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "'%s' is not an http address", shown);
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'%s' is not an http or https URL", shown);
     if (strlen(url) >= AF_URL_BYTES_MAX)
-        return af_fail(err, ANYFLASH_E_LIMIT, "the address '%s' is too long", shown);
+        return af_fail(err, ANYFLASH_E_LIMIT, "the URL '%s' is too long", shown);
     for (const char *at = url; *at != '\0'; at++)
         if (*at <= ' ' || *at > '~')
             return af_fail(err, ANYFLASH_E_ARGUMENT,
-                           "the address '%s' has characters that must be written as %%XX",
+                           "the URL '%s' has characters that must be percent-encoded (%%XX)",
                            shown);
     if (!allow_http && !af_url_is_secure(url))
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
@@ -145,7 +145,7 @@ bool af_url_equal(const char *a, const char *b)
     return *a == *b;
 }
 
-/* The next byte of a file name, which may be escaped; moves *at behind it. */
+/* Decodes the next byte of a file name and moves *at past it. */
 static char next_of_name(const char **at)
 {
     int byte = af_url_escape_at(*at, strnlen(*at, 3));

@@ -1,10 +1,10 @@
 /*
- * url.h: URLs as text: what may be asked for, how they are shown, percent
- * signs. Source: RFC 3986.
+ * url.h: URLs as text: which ones may be fetched, how they are printed, percent
+ * encoding. Source: RFC 3986.
  *
  * In the names of wheels only '+' needs an escape: indexes and lock files write
- * it as %2B in paths, people write both. Results are in the arena, or NULL when
- * it failed.
+ * it as %2B in paths, users write either. Results are in the arena, or NULL when
+ * the arena failed.
  */
 #ifndef AF_KIT_BASE_URL_H
 #define AF_KIT_BASE_URL_H
@@ -14,10 +14,10 @@
 #define AF_URL_BYTES_MAX 4096u
 #define AF_URL_SHOWN_BYTES 200
 
-/* Starts with https://, in either case. */
+/* Whether it starts with https://, in either case. */
 bool af_url_is_secure(const char *url);
 
-/* http:// or https:// and a host. */
+/* Whether it is http:// or https:// followed by a host. */
 bool af_url_is_http(const char *text);
 
 /*
@@ -28,30 +28,30 @@ bool af_url_is_http(const char *text);
 enum anyflash_status af_url_check(const char *url, bool allow_http, struct anyflash_error *err);
 
 /*
- * `url` for people: printable, without user, password, query and fragment, at
+ * Writes `url` for printing, without user, password, query and fragment, in at
  * most size_bytes. Returns `buffer`.
  */
 char *af_url_show(char *buffer, size_t size_bytes, const char *url);
 
-/* The URL without "user:password@" and "?query"; its fragment stays. */
+/* The URL without "user:password@" and "?query"; the fragment stays. */
 const char *af_url_without_secrets(struct af_arena *arena, const char *url);
 
-/* Each '+' as %2B; NULL for NULL. */
+/* The URL with each '+' written as %2B; NULL for NULL. */
 const char *af_url_encode_plus(struct af_arena *arena, const char *url);
 
-/* The same but for '+' and %2B. */
+/* Whether the URLs are equal, treating '+' and %2B as the same. */
 bool af_url_equal(const char *a, const char *b);
 
-/* The path with everything but letters, digits and "-._~/" as %XX. */
+/* The path with all bytes except letters, digits and "-._~/" written as %XX. */
 const char *af_url_encode_path(struct af_arena *arena, const char *path);
 
-/* The byte that "%XX" at `at` stands for; -1 when it is no escape. */
+/* The byte that "%XX" at `at` stands for; -1 if there is no such escape. */
 int af_url_escape_at(const char *at, size_t len);
 
 /*
- * The file name at the end of a URL or a path, without query and fragment, its
- * escapes decoded but for those of '/', blanks and bytes that are not printable
- * ASCII.
+ * The file name at the end of a URL or a path, without query and fragment.
+ * Escapes are decoded, except those of '/', blanks and bytes that are not
+ * printable ASCII.
  */
 const char *af_url_file_name(struct af_arena *arena, const char *url);
 

@@ -1,5 +1,6 @@
 /*
- * build.c: the steps of a build in order: setup.py under the governor, and its result.
+ * build.c: the steps of a build in order, with setup.py under the governor, and
+ * the result.
  */
 #include "kit/build/build_steps.h"
 
@@ -24,7 +25,7 @@
 #define WORDS_MAX 32
 #define GLIBC "GLIBC_2."
 
-/* One build works in a folder at a time; the lock goes with the process. */
+/* Only one build works in a folder at a time; the lock ends with the process. */
 static enum anyflash_status lock_folder(const struct af_build *build,
                                         const struct af_build_place *place, int *fd_out,
                                         struct anyflash_error *err)
@@ -41,7 +42,7 @@ static enum anyflash_status lock_folder(const struct af_build *build,
     }
     close(fd);
     return af_fail(err, ANYFLASH_E_IO,
-                   "another build is running in '%s': wait until it has ended", place->folder);
+                   "another build is running in '%s': wait until it finishes", place->folder);
 }
 
 /* This program's own file, for the compiler wrappers. */
@@ -153,7 +154,7 @@ static void close_log(int log)
     close(log);
 }
 
-/* Removes what a killed build left and what the last one made. */
+/* Removes what a killed build left behind, and the wheel of the last build. */
 static enum anyflash_status clear_place(struct af_build *build,
                                         const struct af_build_place *place, const char *made,
                                         struct anyflash_error *err)
@@ -199,7 +200,7 @@ static enum anyflash_status compile(struct af_build *build, const struct af_buil
     status = af_govern_run(&options, build->state, &result->governed, err);
     close_log(log);
     if (status == ANYFLASH_OK && result->governed.interrupted != 0)
-        raise(result->governed.interrupted); /* the governor had taken over this signal */
+        raise(result->governed.interrupted); /* the governor handled this signal itself */
     else if (status == ANYFLASH_OK && result->governed.exit_code != 0)
         result->reason = reason_of(build, place, &result->governed, watch.was_full);
     if (arena->failed)
@@ -260,7 +261,7 @@ static enum anyflash_status tag(struct af_build *build, const struct af_build_pl
                                NULL, NULL, err);
 }
 
-/* Moves the wheel that setup.py made to the output folder, with its real platform tag. */
+/* Moves the wheel from setup.py's folder to the output folder, with its real platform tag. */
 static enum anyflash_status take_wheel(struct af_build *build,
                                        const struct af_build_place *place,
                                        const char **wheel_out, struct anyflash_error *err)
@@ -275,7 +276,8 @@ static enum anyflash_status take_wheel(struct af_build *build,
         return arena->failed
                    ? af_fail_memory(err)
                    : af_fail(err, ANYFLASH_E_INTERNAL,
-                             "setup.py succeeded but made no wheel: see '%s'", place->log);
+                             "setup.py succeeded but produced no wheel: see the log '%s'",
+                             place->log);
     enum anyflash_status status = tag(build, place, made, glibc, err);
     if (status == ANYFLASH_OK)
         status = af_folder_make(place->output, 0755, err);
@@ -308,7 +310,7 @@ static enum anyflash_status write_about(struct af_build *build,
                : af_build_write_file(build->arena, path, text, 0644, err);
 }
 
-/* All steps, in a folder that exists and is locked. */
+/* Runs all steps, in a folder that exists and is locked. */
 static enum anyflash_status make(struct af_build *build, const struct af_build_place *place,
                                  struct af_build_result *result, struct anyflash_error *err)
 {
@@ -322,7 +324,7 @@ static enum anyflash_status make(struct af_build *build, const struct af_build_p
         status = compile(build, place, result, err);
     if (status == ANYFLASH_OK && result->governed.interrupted != 0)
         status = af_fail(err, ANYFLASH_E_TIMEOUT,
-                         "interrupted: the same command continues where this one stopped");
+                         "interrupted: run the same command again to continue");
     else if (status == ANYFLASH_OK && result->governed.exit_code == 0)
         status = take_wheel(build, place, &result->wheel, err);
     if (tools >= 0)

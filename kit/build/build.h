@@ -1,17 +1,17 @@
 /*
- * build.h: builds a wheel of flash-attn 2 from its published sources: all of it, or
- * the part that a model needs (offer/slim.h).
+ * build.h: builds a wheel of flash-attn 2 from its published sources: all of
+ * it, or the part that a model needs (offer/slim.h).
  *
- * A build has a folder in the cache. Its name is a hash of everything that objects
- * depend on: sources, Python, torch, toolkit, host compiler, targets and macros. It
- * does not depend on which kernels are selected, so a build that grows compiles
- * only what is new, and an interrupted build continues where it stopped. The CUDA
- * compiler comes from the system if torch accepts that one, else from the Python
- * package index into an environment of our own. The user's environment is only
- * read.
+ * A build has a folder in the cache. Its name is a hash of everything that
+ * objects depend on: sources, Python, torch, toolkit, host compiler, targets
+ * and macros. It does not depend on which kernels are selected, so adding
+ * kernels compiles only the new ones, and an interrupted build continues where
+ * it stopped. The CUDA compiler comes from the system if torch accepts it; else
+ * it is installed from the Python package index into a separate environment.
+ * The user's environment is only read.
  *
  * flash-attn's own setup.py runs, unchanged, under a driver (driver.py) that
- * narrows its list of sources, and its compilers under the governor
+ * narrows its list of sources; its compilers run under the governor
  * (governor/govern.h).
  */
 #ifndef AF_KIT_BUILD_BUILD_H
@@ -32,7 +32,7 @@ struct af_build {
     const char *version;              /* of flash-attn, as "2.8.3.post2" */
     enum af_fit_toolkit_from toolkit; /* where the CUDA toolkit may come from */
     bool offline;                     /* use only what is in the cache */
-    uint64_t memory_bytes;            /* 0: what the machine has */
+    uint64_t memory_bytes;            /* 0: the machine's memory */
     unsigned slots;                   /* compilers at a time; 0: one per core */
     void (*event)(void *context, const struct af_govern_event *event);
     void *context;
@@ -63,7 +63,7 @@ enum anyflash_status af_build_find_place(const struct af_build *build,
                                          struct af_build_place *place_out,
                                          struct anyflash_error *err);
 
-/* What a build will take, as far as that is known before it starts. */
+/* The cost of a build, as far as it is known before the start. */
 struct af_build_estimate {
     size_t call_count; /* compiler calls that are still needed */
     size_t done_count; /* that an earlier build has finished */
@@ -73,8 +73,8 @@ struct af_build_estimate {
 };
 
 /*
- * With `cores` compilers at a time within `memory_bytes`. Reads which objects are
- * finished, and what such files took before if build->state is not NULL.
+ * For `cores` compilers at a time within `memory_bytes`. Reads which objects
+ * are finished and, if build->state is not NULL, what such files cost before.
  */
 enum anyflash_status af_build_find_estimate(struct af_build *build,
                                             const struct af_build_place *place, int cores,
@@ -83,10 +83,10 @@ enum anyflash_status af_build_find_estimate(struct af_build *build,
                                             struct anyflash_error *err);
 
 /*
- * When a running build will end. The remaining work is what was predicted, scaled
- * by how the finished files differed from their predictions; it continues at the
- * pace of the compilers so far, which is lower when others use the cores.
- * Zero-initialised.
+ * Predicts when a running build ends. The remaining work is the predicted work,
+ * scaled by how the finished files differed from their predictions. It
+ * continues at the compilers' pace so far, which is lower when other programs
+ * use the cores. Zero-initialised.
  */
 struct af_build_end_time {
     double predicted; /* CPU seconds predicted for the finished files */
@@ -94,7 +94,7 @@ struct af_build_end_time {
     double elapsed;   /* seconds that they ran */
 };
 
-/* Counts a file that ended successfully. */
+/* Adds a file that was compiled successfully. */
 void af_build_end_time_add(struct af_build_end_time *end_time,
                            const struct af_govern_event *event);
 
@@ -114,17 +114,18 @@ struct af_build_check {
     const struct af_prerequisite *obstacle;
 };
 
-/* What the selection needs, for the rows on memory and disk; 0: a slim build's. */
+/* The needs of the selection, for the rows on memory and disk; 0: those of a slim build. */
 struct af_build_resources {
     int64_t peak_bytes;
     int64_t disk_bytes;
 };
 
 /*
- * Checks the prerequisites (offer/rung_build.h), and what only this machine itself
- * can answer: whether programs run, and what is in the cache. A program that does
- * not answer is a "no". Targets of the selection replace the machine's GPUs. Changes
- * nothing. Texts are build->arena's. Fails with NO_MEMORY or INTERNAL.
+ * Checks the prerequisites (offer/rung_build.h), and what can only be found out
+ * on this machine: whether programs run, and what is in the cache. A program
+ * that does not respond is a "no". Targets of the selection replace the
+ * machine's GPUs. Changes nothing. Texts are in build->arena. Fails with
+ * NO_MEMORY or INTERNAL.
  */
 enum anyflash_status af_build_check(struct af_build *build, struct af_build_resources resources,
                                     struct af_build_check *check_out,
@@ -132,7 +133,7 @@ enum anyflash_status af_build_check(struct af_build *build, struct af_build_reso
 
 struct af_build_result {
     const char *wheel;  /* path; NULL if it failed */
-    const char *reason; /* of a failure: the first compiler error */
+    const char *reason; /* why it failed: the first compiler error */
     struct af_govern_result governed;
     double seconds;
 };
@@ -153,7 +154,7 @@ struct af_build_kept {
     uint64_t bytes;
 };
 
-/* Everything below af_build_root(). */
+/* Lists everything below af_build_root(). */
 enum anyflash_status af_build_list(struct af_arena *arena, struct af_build_kept **rows_out,
                                    size_t *count_out, struct anyflash_error *err);
 

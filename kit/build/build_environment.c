@@ -1,7 +1,8 @@
 /*
- * build_environment.c: an environment of our own with setup.py's tools and, if the
- * system has no suitable toolkit, the CUDA compiler of the package index. torch is the
- * user's: a .pth file appends its folder to the path, and nothing is written there.
+ * build_environment.c: makes the environment of the build, with setup.py's
+ * tools and, if the system has no suitable toolkit, the CUDA compiler of the
+ * package index. torch stays in the user's environment: a .pth file appends its
+ * folder to the path, and nothing is written there.
  */
 #include "kit/build/build_steps.h"
 
@@ -51,7 +52,7 @@ static const char *what_of(const struct af_build *build, const char *uv)
                             "another index: PIP_INDEX_URL=URL)";
 }
 
-/* setup.py's tools; also uv, which finds the sources, if there is only pip. */
+/* Installs setup.py's tools; also uv, which finds the sources, if there is only pip. */
 static enum anyflash_status install_tools(struct af_build *build,
                                           const struct af_build_place *place,
                                           struct anyflash_error *err)
@@ -110,7 +111,7 @@ static enum anyflash_status join_toolkit(struct af_build *build,
         af_arena_format(arena, "%s/nvidia/cu%.*s", site, major, place->cuda_version);
     if (runtime == NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "the CUDA runtime that this torch loads was not found");
+                       "cannot find the CUDA runtime that this torch uses");
     const char *beside = af_path_folder(arena, af_path_folder(arena, runtime));
     const char *const argv[] = {place->python, "-I",   script, place->cuda_home,
                                 own,           beside, NULL};
@@ -139,15 +140,16 @@ static enum anyflash_status fill(struct af_build *build, const struct af_build_p
                                      : af_arena_format(build->arena, "%s\n",
                                                        af_path_folder(build->arena, torch));
     if (path == NULL || text == NULL)
-        return torch == NULL ? af_fail(err, ANYFLASH_E_UNSUPPORTED, "torch's folder is unknown")
-                             : af_fail_memory(err);
+        return torch == NULL
+                   ? af_fail(err, ANYFLASH_E_UNSUPPORTED, "cannot find torch's folder")
+                   : af_fail_memory(err);
     status = af_build_write_file(build->arena, path, text, 0644, err);
     if (status == ANYFLASH_OK && place->cuda_from_index)
         status = join_toolkit(build, place, site, err);
     return status;
 }
 
-/* The line that is written when the environment is complete. */
+/* The line that marks the environment as complete. */
 static const char *stamp_of(const struct af_build *build, const struct af_build_place *place)
 {
     return af_arena_format(build->arena, "tools of flash-attn builds, torch %s, %s CUDA %s\n",
@@ -181,8 +183,8 @@ enum anyflash_status af_build_prepare_environment(struct af_build *build,
             continue; /* another build completed it meanwhile: share it */
         af_progress_message(&build->progress,
                             place->cuda_from_index
-                                ? "getting setup.py's tools and the CUDA compiler"
-                                : "getting setup.py's tools");
+                                ? "downloading the build tools and the CUDA compiler"
+                                : "downloading the build tools");
         status = fill(build, place, err);
         if (status == ANYFLASH_OK)
             status = af_build_write_file(build->arena, path, stamp, 0644, err);

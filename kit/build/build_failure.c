@@ -1,11 +1,12 @@
 /*
- * build_failure.c: why a build failed: the first error in its log, or a full disk.
+ * build_failure.c: finds out why a build failed: the first error in its log, or
+ * a full disk.
  *
- * ninja prints a block when a command ends: "[3/8] COMMAND", then, if it failed,
- * "FAILED: OBJECT" and the command, then all of its output. A compiler wrapper prints
- * a line when its compiler is started again and when that succeeded
- * (governor/compiler_wrapper.h): output before these lines, and output of commands
- * that succeeded, explains nothing.
+ * ninja prints a block when a command ends: "[3/8] COMMAND", then, if it
+ * failed, "FAILED: OBJECT" and the command, then all of its output. A compiler
+ * wrapper prints a line when its compiler is started again and when that
+ * succeeded (governor/compiler_wrapper.h). Output before these lines, and
+ * output of commands that succeeded, is not the cause.
  */
 #include "kit/build/build_steps.h"
 
@@ -25,13 +26,13 @@
 #define GAVE_UP "anyflash: error: " /* the governor's message about a file */
 #define FAILED "FAILED: "
 #define NO_RANK 9
-#define FULL_BYTES (UINT64_C(1) << 20) /* with less free nothing can continue */
+#define FULL_BYTES (UINT64_C(1) << 20) /* with less free space nothing can continue */
 #define FILES_MAX 1024
 #define SIZE_BYTES 32
 #define GIB 1073741824.0
 #define MIB 1048576.0
 
-/* Texts that mark an error line. The lowest rank explains most: callers only repeat it. */
+/* Texts that mark an error line. A line of lower rank explains more; callers only repeat it. */
 static const struct {
     const char *text;
     int rank;
@@ -244,7 +245,7 @@ static bool says_full(const char *said)
     return false;
 }
 
-/* `said` with paths relative to `folder`, which the sentence names already. */
+/* `said` with paths relative to `folder`, which the sentence already names. */
 static const char *shortened(struct af_arena *arena, const char *said, const char *folder)
 {
     char *text = af_arena_text(arena, said);

@@ -1,9 +1,10 @@
 /*
- * build_files.c: folders, small files, programs and locks, as the steps of a build
- * need them.
+ * build_files.c: folders, small files, programs and locks for the steps of a
+ * build.
  *
- * The lock of a folder is a file beside it, FOLDER.lock, because the folder itself is
- * removed and made again. The kernel releases it when its process ends.
+ * The lock of a folder is a file beside it, FOLDER.lock, because the folder
+ * itself is removed and made again. The kernel releases the lock when its
+ * process ends.
  */
 #include "kit/build/build_steps.h"
 
@@ -91,7 +92,7 @@ static bool take_mark(struct af_span *line, const char *mark)
 struct said {
     struct af_span error; /* the first "error:", as uv and pip print it */
     struct af_span first; /* the first "cause:" after it */
-    struct af_span last;  /* the last "cause:"; without an "error:" the last line but hints */
+    struct af_span last;  /* the last "cause:"; without "error:" the last line but hints */
 };
 
 static struct said read_said(struct af_span text)
@@ -157,7 +158,7 @@ enum anyflash_status af_build_call(struct af_build *build, const char *log, cons
         why_it_failed(build->arena, result.errors.len > 0 ? result.errors : result.output));
 }
 
-/* Whether the lock file was not removed meanwhile, with its folder. */
+/* Whether the lock file still exists: its folder may have been removed meanwhile. */
 static bool is_current(int fd, const char *path)
 {
     struct stat held;
@@ -195,10 +196,10 @@ enum anyflash_status af_build_lock(struct af_build *build, const char *folder,
         }
         if (!is_announced)
             af_progress_message(&build->progress,
-                                "waiting for another build, which is using '%s'", folder);
+                                "waiting for another build that is using '%s'", folder);
         if (af_interrupted())
             return af_fail(err, ANYFLASH_E_TIMEOUT,
-                           "interrupted while waiting for another build, which is using '%s'",
+                           "interrupted while waiting for another build that is using '%s'",
                            folder);
         nanosleep(&pause, NULL);
     }

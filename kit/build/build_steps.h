@@ -32,8 +32,8 @@ enum anyflash_status af_build_call(struct af_build *build, const char *log, cons
                                    struct af_span *output_out, struct anyflash_error *err);
 
 enum af_build_lock_mode {
-    AF_BUILD_SHARED, /* by those who use the folder */
-    AF_BUILD_ALONE   /* by the one who makes or removes it */
+    AF_BUILD_SHARED, /* held by users of the folder */
+    AF_BUILD_ALONE   /* held by the process that makes or removes it */
 };
 
 /*
@@ -47,8 +47,9 @@ enum anyflash_status af_build_lock(struct af_build *build, const char *folder,
                                    struct anyflash_error *err);
 
 /*
- * Takes this lock file alone; false if another process holds it. *fd_out is -1 if
- * the lock file cannot be made, which does not prevent the removal of the folder.
+ * Takes this lock file exclusively; false if another process holds it. *fd_out
+ * is -1 if the lock file cannot be made, which does not prevent the removal of
+ * the folder.
  */
 bool af_build_try_lock(const char *path, int *fd_out);
 
@@ -58,8 +59,9 @@ bool af_build_try_lock(const char *path, int *fd_out);
 const char *af_build_uv(const struct af_build *build, const struct af_build_place *place);
 
 /*
- * The build's environment with its tools and the toolkit. *lock (-1 before) is
- * shared with other builds; the caller closes it when the build has ended.
+ * Makes the build's environment with its tools and the toolkit. *lock (-1
+ * before) is shared with other builds; the caller closes it when the build has
+ * ended.
  */
 enum anyflash_status af_build_prepare_environment(struct af_build *build,
                                                   const struct af_build_place *place, int *lock,
@@ -94,8 +96,8 @@ const char *af_build_object_folder(const struct af_build *build,
                                    const struct af_build_place *place);
 
 /*
- * Removes what setup.py copied and linked before, because it takes an incomplete
- * copy for a complete one.
+ * Removes what setup.py copied and linked before, because setup.py assumes that
+ * an existing copy is complete.
  */
 enum anyflash_status af_build_drop_copies(struct af_build *build,
                                           const struct af_build_place *place,
@@ -112,13 +114,13 @@ const char *af_build_first_error(struct af_arena *arena, const char *log);
 /* Whether so little is free on the disk of the place that nothing can continue. */
 bool af_build_disk_is_full(const struct af_build_place *place);
 
-/* Approximate bytes of the disk's need that an earlier build already occupies. */
+/* Approximate bytes on disk that an earlier build already occupies. */
 int64_t af_build_kept_bytes(struct af_build *build, const struct af_build_place *place);
 
 /*
- * If a build failed because a disk is full (`was_full`: that was seen; else from the
- * error text `said`), a sentence that says so with what is needed and what is free.
- * NULL: that was not the cause, or memory fails.
+ * If a build failed because a disk is full (`was_full`: observed; else judged
+ * by the error text `said`), a sentence that says how much is needed and how
+ * much is free. NULL: that was not the cause, or memory ran out.
  */
 const char *af_build_disk_reason(struct af_build *build, const struct af_build_place *place,
                                  bool was_full, const char *said);

@@ -76,7 +76,8 @@ enum anyflash_status af_build_list(struct af_arena *arena, struct af_build_kept 
             closedir(opened);
         return arena->failed ? af_fail_memory(err)
                              : af_fail(err, ANYFLASH_E_NOT_FOUND,
-                                       "no home folder for the cache: set ANYFLASH_CACHE");
+                                       "no place for the cache: HOME is not set (set "
+                                       "ANYFLASH_CACHE to a folder)");
     }
     while (opened != NULL && count < KEPT_MAX && (entry = readdir(opened)) != NULL) {
         const char *path = af_path_join(arena, root, entry->d_name);
@@ -94,7 +95,7 @@ enum anyflash_status af_build_list(struct af_arena *arena, struct af_build_kept 
     return ANYFLASH_OK;
 }
 
-/* Takes FOLDER.lock and, of a build, FOLDER/lock; fds are -1 if there is none to take. */
+/* Takes FOLDER.lock and, for a build, FOLDER/lock; fds are -1 if there is no lock to take. */
 static bool lock_all(const char *folder, char path[PATH_BYTES], int fds[2])
 {
     size_t len = strlen(folder);
@@ -119,7 +120,7 @@ enum anyflash_status af_build_remove(const struct af_build_kept *kept,
         alone ? af_build_remove_folder(kept->path, err)
               : af_fail(err, ANYFLASH_E_IO, "a build is using '%s'", kept->path);
     if (alone && fds[0] >= 0)
-        unlink(path); /* while it is held: those who wait for it check that it still exists */
+        unlink(path); /* while it is held: waiting processes check that it exists */
     for (size_t i = 0; i < 2; i++) {
         if (fds[i] >= 0)
             close(fds[i]);

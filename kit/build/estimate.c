@@ -1,8 +1,8 @@
 /*
- * estimate.c: how long a build takes.
+ * estimate.c: predicts how long a build takes.
  *
- * Before it starts: by the model of offer/slim.h, corrected by what such files took
- * here before, without those that an earlier build of this place has finished. While
+ * Before it starts: by the model of offer/slim.h, corrected by what such files
+ * cost here before, without the files that an earlier build has finished. While
  * it runs: by the pace of the compilers so far.
  */
 #include "kit/build/build_steps.h"
@@ -18,11 +18,14 @@
 #define PRIOR_SECONDS 30.0 /* weight of the assumptions before anything was measured */
 #define PRIOR_PACE 0.9     /* CPU seconds per second of a compiler with a core of its own */
 #define PACE_MIN 0.02      /* below it a compiler makes no progress */
-#define LEAST_SHARE 0.05   /* of a file that has worked longer than predicted */
+#define LEAST_SHARE 0.05   /* of a file that takes longer than predicted */
 #define LAST_SECONDS 3.0   /* linking and packing */
 #define PLACES_MAX 64
 
-/* Whether a stamp file says that the object is finished; a guess, as it may be outdated. */
+/*
+ * Whether a stamp file says that the object is finished. It may be outdated, so
+ * this is an estimate.
+ */
 static bool is_done(const struct af_build *build, const char *folder, const char *source)
 {
     bool advises = build->slim.features != AF_SLIM_FEATURES; /* then the driver generates it */
@@ -35,12 +38,12 @@ static bool is_done(const struct af_build *build, const char *folder, const char
     return stamp != NULL && af_file_is_regular(stamp);
 }
 
-/* Compiler calls that are needed, and how the learned ones differ from the model. */
+/* The compiler calls that are needed, and how measured costs differ from the model. */
 struct calls {
     struct af_slim_cost costs[AF_SLIM_CALLS_MAX];
     bool learned[AF_SLIM_CALLS_MAX];
     size_t count, done;
-    double model_seconds, learned_seconds; /* of the learned ones */
+    double model_seconds, learned_seconds; /* of those with measured costs */
 };
 
 static void add(struct af_build *build, const char *folder, const char *source,
@@ -66,7 +69,10 @@ static void add(struct af_build *build, const char *folder, const char *source,
     calls->costs[calls->count++] = (struct af_slim_cost){prediction.seconds, prediction.bytes};
 }
 
-/* Scales what was never compiled here by how the rest differs from the model. */
+/*
+ * Scales the costs of files that were never compiled here by how the others
+ * differ from the model.
+ */
 static void scale_unknown(struct calls *calls)
 {
     if (calls->model_seconds <= 0)
@@ -130,7 +136,7 @@ static double pace_of(const struct af_build_end_time *end_time,
     return fmax(worked / elapsed, PACE_MIN);
 }
 
-/* CPU seconds that a job has left. */
+/* CPU seconds that a job still needs. */
 static double left_of(const struct af_govern_row *row, double scale)
 {
     double all = row->prediction->seconds * scale;

@@ -51,7 +51,7 @@ static enum anyflash_status read_values(const char *list, struct values *values,
         if (len == 0 || len >= WORD_BYTES)
             return fail_word("not a value", list, len, err);
         if (values->count == AF_MATRIX_VALUES_MAX)
-            return af_fail(err, ANYFLASH_E_LIMIT, "--matrix: more than %u values of one axis",
+            return af_fail(err, ANYFLASH_E_LIMIT, "--matrix: more than %u values for one key",
                            AF_MATRIX_VALUES_MAX);
         memcpy(values->words[values->count], list, len);
         values->words[values->count++][len] = '\0';
@@ -72,7 +72,7 @@ static enum anyflash_status read_axis(struct maker *maker, const char *word,
             return fail_word("given twice: separate values by commas", word, len, err);
         return read_values(word + len + 1, &maker->axes[i], err);
     }
-    return fail_word("not an axis: use torch=2.9,2.10 python=3.12 arch=80,90 and cuda=12.8",
+    return fail_word("not a known key: use torch=2.9,2.10 python=3.12 arch=80,90 and cuda=12.8",
                      word, strlen(word), err);
 }
 
@@ -105,7 +105,7 @@ static bool is_python(const char *word)
            (word[2 + digits] == '\0' || strcmp(word + 2 + digits, "t") == 0);
 }
 
-/* "cu128" of "12.8", "128" or "cu128"; NULL if it is not a CUDA version, or without memory. */
+/* "cu128" of "12.8", "128" or "cu128"; NULL if it is not a CUDA version or memory ran out. */
 static const char *read_cuda(struct maker *maker, const char *word)
 {
     const char *at = strncmp(word, "cu", 2) == 0 ? word + 2 : word;
@@ -144,8 +144,7 @@ static enum anyflash_status check_values(struct maker *maker, struct anyflash_er
         "not a release of torch, such as 2.9 or 2.9.1 (CUDA is another axis: cuda=12.8)",
         "not a Python, such as 3.12 or (free-threaded) 3.13t",
         "not a CUDA version, such as 12.8",
-        "not supported by flash-attn 2, which needs compute capability 8.0 or newer: 80 or "
-        "9.0"};
+        "not supported by flash-attn 2, which needs compute capability 8.0 or newer"};
     for (size_t axis = 0; axis < AXIS_COUNT; axis++) {
         const struct values *values = &maker->axes[axis];
         if (values->count == 0 && axis != CUDA)
@@ -190,7 +189,7 @@ static bool takes_python(const struct maker *maker, const char *python)
            af_specifier_contains(flash->python_requires, &version) != AF_NO;
 }
 
-/* Why this combination is impossible; NULL if it is possible, or without memory. */
+/* Why this combination is impossible; NULL if it is possible or memory ran out. */
 static const char *fit(struct maker *maker, const struct af_catalog_torch_release *release,
                        struct af_matrix_job *job)
 {
@@ -257,7 +256,7 @@ static void set_step(struct maker *maker, struct af_matrix_job *job, size_t inde
         maker->arena->failed ? NULL : af_step_command(&job->steps[index], maker->arena);
 }
 
-/* `with_cuda`: an axis names it; else uv takes the build of the package index. */
+/* `with_cuda`: an axis names it; else uv installs the build of the package index. */
 static void write_steps(struct maker *maker, struct af_matrix_job *job, bool with_cuda)
 {
     const struct af_matrix_question *question = maker->question;
@@ -345,8 +344,8 @@ static enum anyflash_status combine(struct maker *maker, struct anyflash_error *
     for (size_t i = 0; i < AXIS_COUNT; i++)
         total *= maker->axes[i].count > 0 ? maker->axes[i].count : 1;
     if (total > AF_MATRIX_JOBS_MAX)
-        return af_fail(err, ANYFLASH_E_LIMIT, "--matrix: %zu jobs, more than %u", total,
-                       AF_MATRIX_JOBS_MAX);
+        return af_fail(err, ANYFLASH_E_LIMIT, "--matrix: %zu jobs, but at most %u are allowed",
+                       total, AF_MATRIX_JOBS_MAX);
     maker->jobs = af_arena_array(maker->arena, total, sizeof *maker->jobs);
     maker->left_out = af_arena_array(maker->arena, total, sizeof *maker->left_out);
     for (size_t n = 0; n < total && !maker->arena->failed; n++) {

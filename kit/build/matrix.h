@@ -20,7 +20,7 @@
 #define AF_MATRIX_GITHUB_JOBS_MAX 256u /* GitHub Actions, usage limits */
 #define AF_MATRIX_STEPS 3
 
-/* What is wanted. Texts must live as long as the matrix. */
+/* What to build. Texts must live as long as the matrix. */
 struct af_matrix_question {
     const char *const *axes; /* "torch=2.9,2.10", "python=3.12", "arch=80,90", "cuda=12.8" */
     size_t axis_count;
@@ -40,7 +40,7 @@ struct af_matrix_job {
     const char *python;      /* "3.12", "3.13t" */
     const char *cuda;        /* of that torch, "cu128"; NULL: unknown */
     int sm;                  /* target of flash-attn: 80, 90, 100, 120 */
-    const char *reason;      /* why it is left out; NULL: it is a job, and all below is set */
+    const char *reason;      /* why it is left out; NULL: it is a job, and the rest is set */
     const char *environment; /* folder of its virtual environment */
     struct af_step steps[AF_MATRIX_STEPS]; /* environment, torch, build */
     const char *commands[AF_MATRIX_STEPS]; /* the same for a POSIX shell */

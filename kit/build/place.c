@@ -1,5 +1,5 @@
 /*
- * place.c: which toolkit a build takes, and the paths of its folders.
+ * place.c: chooses the toolkit of a build, and the paths of its folders.
  */
 #include "kit/build/build_steps.h"
 
@@ -85,7 +85,7 @@ static enum anyflash_status choose_toolkit(const struct af_build *build,
     const struct af_toolkit *toolkit = system_toolkit(build->machine);
     if (cuda == NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "this torch has no CUDA: flash-attn cannot be built for it");
+                       "this torch was built without CUDA: flash-attn cannot be built for it");
     bool fits = toolkit != NULL && same_major(toolkit->version.value.text, cuda);
     if (build->toolkit != AF_FIT_TOOLKIT_INDEX && fits) {
         place->cuda_version = toolkit->version.value.text;
@@ -94,7 +94,7 @@ static enum anyflash_status choose_toolkit(const struct af_build *build,
     }
     if (build->toolkit == AF_FIT_TOOLKIT_SYSTEM)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "this system has no CUDA %.*s toolkit that torch accepts",
+                       "no CUDA %.*s toolkit that torch accepts was found on this system",
                        (int)strcspn(cuda, "."), cuda);
     place->cuda_from_index = true;
     place->cuda_version = pinned_toolkit(build);
@@ -106,7 +106,7 @@ static enum anyflash_status choose_toolkit(const struct af_build *build,
     if (place->cuda_version == NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        "torch with CUDA %s needs a CUDA %.*s toolkit on the system: the "
-                       "package index has compilers from CUDA 13 on only",
+                       "package index has compilers only for CUDA 13 and newer",
                        cuda, (int)strcspn(cuda, "."), cuda);
     return ANYFLASH_OK;
 }
@@ -176,9 +176,11 @@ enum anyflash_status af_build_find_place(const struct af_build *build,
     if (arena->failed)
         return af_fail_memory(err);
     if (root == NULL || python == NULL)
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       root == NULL ? "no home folder for the cache: set ANYFLASH_CACHE"
-                                    : "the environment's interpreter is not known");
+        return af_fail(
+            err, ANYFLASH_E_UNSUPPORTED,
+            root == NULL
+                ? "no place for the cache: HOME is not set (set ANYFLASH_CACHE to a folder)"
+                : "cannot find the environment's Python: name it with --python");
     status = check_root(root, err);
     if (status != ANYFLASH_OK)
         return status;

@@ -122,7 +122,7 @@ static void check_python(struct checking *checking)
     struct af_arena *arena = build->arena;
     const char *python = af_fact_text_or(&build->machine->python.executable, NULL);
     const char *const argv[] = {python, "-I", "-c", python_script, NULL};
-    const char *why = "the environment's interpreter is not known";
+    const char *why = "cannot find the environment's Python";
     const char *answer = python == NULL ? NULL : ask(checking, argv, &why);
     const struct af_build_place none = {.environment = ""};
     const char *uv = af_build_uv(build, &none);
@@ -169,7 +169,7 @@ static bool says_no(const struct af_build_check *check)
     return false;
 }
 
-/* What an earlier build left in the cache: the rest needs the network. */
+/* Reports what an earlier build left in the cache; the rest needs the network. */
 static void check_kept(struct checking *checking)
 {
     struct af_build *build = checking->build;
@@ -190,7 +190,7 @@ static void check_kept(struct checking *checking)
     bool tools = is_kept(arena, place.environment, "complete");
     add(checking, "sources", sources || !build->offline ? AF_YES : AF_NO,
         sources          ? "in the cache from an earlier build"
-        : build->offline ? "not in the cache, and --offline forbids the download"
+        : build->offline ? "not in the cache and cannot be downloaded because of --offline"
                          : "downloaded from the Python package index, with its hash checked",
         "run it once without --offline");
     add(checking, "build-environment", tools || !build->offline ? AF_YES : AF_UNKNOWN,

@@ -1,6 +1,6 @@
 /*
- * selection.c: a selection as the driver reads it, its compiler calls as the
- * governor predicts them, and the compiler wrappers.
+ * selection.c: writes a selection for the driver, predicts its compiler calls
+ * for the governor, and writes the compiler wrappers.
  */
 #include "kit/build/build_steps.h"
 
@@ -209,8 +209,9 @@ static enum anyflash_status write_json(struct af_build *build,
 }
 
 /*
- * A script that runs the compiler wrapper, the program's hidden command "gate". Its path
- * and text never change, because both are part of each command that ninja compares.
+ * A script that runs the compiler wrapper, the program's hidden command "gate".
+ * Its path and text never change, because both are part of each command that
+ * ninja compares.
  */
 static enum anyflash_status write_wrapper(struct af_build *build,
                                           const struct af_build_place *place, const char *name,

@@ -44,7 +44,8 @@ static enum anyflash_status read_lock(struct af_build *build, const char *path,
     if (url == NULL || url->text == NULL || hash == NULL || hash->text == NULL ||
         !af_sha256_is_hex(hash->text))
         return af_fail(err, ANYFLASH_E_DATA,
-                       "the package index has no sources of flash-attn %s", build->version);
+                       "the package index has no source archive of flash-attn %s",
+                       build->version);
     archive->url = url->text;
     archive->sha256 = hash->text;
     return ANYFLASH_OK;
@@ -79,9 +80,9 @@ static enum anyflash_status find_archive(struct af_build *build,
     if (build->offline || uv == NULL)
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
                        build->offline
-                           ? "the sources of flash-attn %s are not in the cache, and "
-                             "--offline forbids the download"
-                           : "uv is needed to find the sources of flash-attn %s",
+                           ? "the sources of flash-attn %s are not in the cache and cannot be "
+                             "downloaded because of --offline"
+                           : "cannot find the sources of flash-attn %s without uv: install uv",
                        build->version);
     status = af_build_write_file(arena, settings, about, 0644, err);
     if (status == ANYFLASH_OK)
@@ -111,8 +112,8 @@ static enum anyflash_status copy_archive(struct af_build *build, const struct ar
     enum anyflash_status status = af_file_sha256(path, hex, NULL, err);
     if (status == ANYFLASH_OK && !af_sha256_equal(hex, archive->sha256))
         return af_fail(err, ANYFLASH_E_DATA,
-                       "the sources of flash-attn %s in '%s' do not have the SHA-256 that "
-                       "the index states",
+                       "the sources of flash-attn %s in '%s' do not match the SHA-256 given by "
+                       "the package index",
                        build->version, path);
     return status == ANYFLASH_OK ? af_file_place(build->arena, path, archive->path, err)
                                  : status;
@@ -140,8 +141,8 @@ static enum anyflash_status download(struct af_build *build, const struct archiv
         return status;
     if (build->offline)
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
-                       "the sources of flash-attn %s are incomplete in the cache, and "
-                       "--offline forbids the download",
+                       "the sources of flash-attn %s are incomplete in the cache and cannot be "
+                       "downloaded because of --offline",
                        build->version);
     const char *path = af_url_file_path(build->arena, archive->url);
     if (path != NULL || build->arena->failed)

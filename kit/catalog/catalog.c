@@ -1,6 +1,6 @@
 /*
- * catalog.c: the wheels that are known, from the program or from a newer file.
- * The two forms are read in catalog_pack.c and catalog_rows.c.
+ * catalog.c: loads the known wheels, embedded or from a newer file.
+ * catalog_pack.c and catalog_rows.c read the two formats.
  */
 #include "kit/catalog/catalog.h"
 

@@ -30,7 +30,7 @@ static void add_ended(struct af_text *packed, const char *text)
     af_text_add_n(packed, "", 1);
 }
 
-/* The place + 1 of `text`, which becomes known if it was not; 0 for NULL. */
+/* Index + 1 of `text`, which is added if it is new; 0 for NULL. */
 static uint32_t place_of(struct af_intern *texts, struct af_arena *arena, const char *text)
 {
     size_t number;
@@ -67,7 +67,7 @@ static void add_columns(const struct af_catalog_wheel *wheels, size_t count,
 #undef COLUMN
 }
 
-/* Parts of a packed catalog before they are put one after the other. */
+/* Parts of a packed catalog before they are joined. */
 struct parts {
     struct af_arena arena;
     struct af_intern texts;
@@ -113,8 +113,8 @@ enum anyflash_status af_catalog_pack(const struct af_catalog_wheel *wheels, size
         parts.columns.failed)
         status = af_fail_memory(err);
     else if (parts.texts.count > TEXTS_MAX)
-        status = af_fail(err, ANYFLASH_E_LIMIT, "the catalog has %zu distinct texts",
-                         parts.texts.count);
+        status = af_fail(err, ANYFLASH_E_LIMIT,
+                         "the catalog has too many distinct strings (%zu)", parts.texts.count);
     else
         join(&parts, count, packed);
     if (status == ANYFLASH_OK && packed->failed)
@@ -129,7 +129,7 @@ enum anyflash_status af_catalog_pack(const struct af_catalog_wheel *wheels, size
 
 /* ---- unpacking ---- */
 
-/* What is left of the packed bytes. Sticky failure. */
+/* The unread packed bytes. Failure is sticky. */
 struct unpacking {
     const unsigned char *at;
     const unsigned char *end;
@@ -157,7 +157,7 @@ static uint32_t number_at(const unsigned char *bytes, size_t count)
     return number;
 }
 
-/* The next NUL-terminated text of a region, NULL when the region ends first. */
+/* The next NUL-terminated text of a region; NULL if the region ends first. */
 static const char *next_text(const char **at, const char *end)
 {
     const char *text = *at;
@@ -223,7 +223,7 @@ static void take_columns(struct unpacking *left, struct af_catalog_wheel *wheels
 #undef COLUMN
 }
 
-/* Texts that every wheel must have; a reader never looks for NULL there. */
+/* Checks the texts that every wheel must have; readers never check these for NULL. */
 static bool is_complete(const struct af_catalog_wheel *wheel)
 {
     return wheel->source != NULL && wheel->package != NULL && wheel->version != NULL &&
@@ -239,11 +239,12 @@ enum anyflash_status af_catalog_unpack(struct af_span bytes, struct af_arena *ar
     left.end = left.at + bytes.len;
     const unsigned char *head = take(&left, HEAD_BYTES);
     if (head == NULL || memcmp(head, MAGIC, 4) != 0)
-        return af_fail(err, ANYFLASH_E_DATA, "the packed catalog does not start as one");
+        return af_fail(err, ANYFLASH_E_DATA, "not a packed catalog: the header is wrong");
     size_t count = number_at(head + 4, 4);
     left.text_count = number_at(head + 8, 4);
     if (count > bytes.len || left.text_count > TEXTS_MAX || left.text_count == 0)
-        return af_fail(err, ANYFLASH_E_DATA, "the packed catalog counts more than it holds");
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "the packed catalog is truncated: its counts exceed its size");
     struct af_catalog_wheel *wheels = af_arena_array(arena, count, sizeof *wheels);
     left.texts = af_arena_array(arena, left.text_count, sizeof *left.texts);
     if (wheels == NULL || left.texts == NULL)
@@ -254,7 +255,7 @@ enum anyflash_status af_catalog_unpack(struct af_span bytes, struct af_arena *ar
     for (size_t i = 0; !left.failed && i < count; i++)
         left.failed = !is_complete(&wheels[i]);
     if (left.failed)
-        return af_fail(err, ANYFLASH_E_DATA, "the packed catalog contradicts itself");
+        return af_fail(err, ANYFLASH_E_DATA, "the packed catalog is inconsistent");
     *wheels_out = wheels;
     *count_out = count;
     *date_out = *left.texts[0] == '\0' ? NULL : left.texts[0];

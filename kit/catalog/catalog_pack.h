@@ -1,13 +1,14 @@
 /*
- * catalog_pack.h: the packed form of a catalog: every distinct text once, then
- * one column of numbers per member. Made when the program is built, and
- * compressed; unpacking allocates twice and copies no text.
+ * catalog_pack.h: the packed form of a catalog: each distinct text once, then
+ * one column of numbers per member. It is made and compressed when the program
+ * is built; unpacking makes two allocations and copies no text.
  *
- * Layout, all numbers little-endian: "AFC1"; u32 wheels, texts, bytes of the
- * texts, bytes of the file names and addresses; the texts, each ending in NUL
- * (the first is the date); file names and addresses, row by row (an empty
- * address is none); then the columns of wheel_fields.inc in its order: texts as
- * u16 (0 none, else place + 1), numbers as i16 or i32, answers and flags as u8.
+ * Layout, all numbers little-endian: "AFC1"; u32 count of wheels, count of
+ * texts, bytes of the texts, bytes of the file names and URLs; the texts, each
+ * ending in NUL (the first is the date); file names and URLs, row by row (an
+ * empty URL means none); then the columns in the order of wheel_fields.inc:
+ * texts as u16 (0 none, else index + 1), numbers as i16 or i32, answers and
+ * flags as u8.
  */
 #ifndef AF_KIT_CATALOG_CATALOG_PACK_H
 #define AF_KIT_CATALOG_CATALOG_PACK_H
@@ -24,8 +25,8 @@ enum anyflash_status af_catalog_pack(const struct af_catalog_wheel *wheels, size
                                      struct anyflash_error *err);
 
 /*
- * The wheels in `bytes`, which they point into and which must outlive them.
- * Fails with DATA when the bytes contradict themselves.
+ * Reads the packed wheels in `bytes`. The wheels point into `bytes`, which must
+ * outlive them. Fails with DATA when the bytes are inconsistent.
  */
 enum anyflash_status af_catalog_unpack(struct af_span bytes, struct af_arena *arena,
                                        const struct af_catalog_wheel **wheels_out,

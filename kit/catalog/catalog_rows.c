@@ -1,9 +1,9 @@
 /*
- * catalog_rows.c: JSON lines to wheels, and back.
+ * catalog_rows.c: converts JSON lines to wheels and back.
  *
- * Every text is checked here, once, because installers and terminals receive them
- * later. Unknown keys (of a newer file) are ignored. Used by catalog.c and the
- * update, and at build time by tools/pack_data.c.
+ * Every text is checked here, once, because installers and terminals receive
+ * them later. Unknown keys (of a newer file) are ignored. Used by catalog.c and
+ * the update, and at build time by tools/pack_data.c.
  */
 #include "kit/catalog/catalog_rows.h"
 
@@ -43,7 +43,7 @@ static void set_answer(struct row *row, const char *key, enum af_answer answer)
         set(row, key, json_boolean(answer == AF_YES));
 }
 
-/* "8.0 9.0" as a list of texts. */
+/* Stores "8.0 9.0" as a list of texts. */
 static void set_joined(struct row *row, const char *key, const char *text)
 {
     json_t *list = json_array();
@@ -106,7 +106,7 @@ struct reading {
     enum anyflash_status status;
 };
 
-/* Records the first failure; false, so that it can end a chain of checks. */
+/* Records the first failure; returns false, so that it can end a chain of checks. */
 static bool bad(struct reading *reading, const char *field, const char *problem)
 {
     char shown[160];
@@ -134,7 +134,10 @@ static const char *intern(struct reading *reading, const char *text)
     return NULL;
 }
 
-/* Characters that a terminal shows unchanged: those that af_text_quote() keeps. */
+/*
+ * Whether a terminal shows the text unchanged: it has only characters that
+ * af_text_quote() keeps.
+ */
 static bool is_plain(const char *text)
 {
     char quoted[AF_CATALOG_LINE_BYTES_MAX];
@@ -149,7 +152,7 @@ static bool is_plain(const char *text)
     return strcmp(af_text_quote(quoted, sizeof quoted, text, len), text) == 0;
 }
 
-/* A text value; NULL when the key is absent or null; false when it is bad. */
+/* Reads a text; NULL if the key is absent or null; returns false if it is invalid. */
 static bool get_text(struct reading *reading, const json_t *row, const char *field, bool needed,
                      const char **text_out)
 {
@@ -158,7 +161,7 @@ static bool get_text(struct reading *reading, const json_t *row, const char *fie
     if (value == NULL || json_is_null(value))
         return needed ? bad(reading, field, "is missing") : true;
     if (!json_is_string(value))
-        return bad(reading, field, "is no text");
+        return bad(reading, field, "is not text");
     if (!is_plain(json_string_value(value)))
         return bad(reading, field, "holds characters that cannot be shown");
     if (json_string_length(value) == 0)
@@ -211,7 +214,7 @@ static bool read_flag(struct reading *reading, const json_t *row, const char *fi
     return true;
 }
 
-/* Up to three numbers "2.8.1" into `parts`; -1 where there is none. */
+/* Splits up to three numbers "2.8.1" into `parts`; -1 if absent. */
 static bool split_numbers(const char *text, int16_t *parts[3])
 {
     const char *at = text;
@@ -250,7 +253,7 @@ static bool read_numbers(struct reading *reading, struct af_catalog_wheel *wheel
     return true;
 }
 
-/* "8.0 9.0" from the list of texts. */
+/* Makes "8.0 9.0" from the list of texts. */
 static bool read_sms(struct reading *reading, const json_t *row, const char *field,
                      const char **sm_out)
 {
@@ -278,31 +281,31 @@ static bool read_sms(struct reading *reading, const json_t *row, const char *fie
     return failed ? no_memory(reading) : *sm_out != NULL;
 }
 
-/* Notes the version's number in discovery order; rank_versions() replaces it. */
+/* Stores the version's number in discovery order; rank_versions() replaces it. */
 static bool read_version(struct reading *reading, struct af_catalog_wheel *wheel)
 {
     struct af_version version;
     size_t number;
     size_t len = strlen(wheel->version);
     if (!af_version_parse(wheel->version, len, &version) || version.local[0] != '\0')
-        return bad(reading, "version", "is no public version");
+        return bad(reading, "version", "is not a public version");
     if (!af_intern_add(&reading->versions, reading->arena, wheel->version, len, &number))
         return no_memory(reading);
     wheel->version_rank = (int32_t)number;
     return true;
 }
 
-/* Names and addresses are passed to installers: none may read as an option or a path. */
+/* Names and URLs are passed to installers, so none may look like an option or a path. */
 static bool check_handles(struct reading *reading, const struct af_catalog_wheel *wheel)
 {
     if (wheel->filename[0] == '-' || strpbrk(wheel->filename, "/\\ ") != NULL ||
         !af_ends_with(wheel->filename, ".whl"))
         return bad(reading, "filename", "is not a wheel's file name");
-    /* Plain http only to this machine: a server of one's own, or a test's. */
+    /* plain http is allowed only for localhost: a local server, or a test's */
     if (wheel->url != NULL && ((!af_starts_with(wheel->url, "https://") &&
                                 !af_starts_with(wheel->url, "http://127.0.0.1:")) ||
                                strpbrk(wheel->url, " \"'`$\\") != NULL))
-        return bad(reading, "url", "is no https address");
+        return bad(reading, "url", "is not an https URL");
     return true;
 }
 
@@ -405,7 +408,7 @@ static bool read_line(struct reading *reading, struct af_span line,
     return good;
 }
 
-/* Lines that hold a row or the date; the array for the wheels has that size. */
+/* Counts the lines with a row or the date, which is the size of the array of wheels. */
 static size_t count_lines(struct af_span bytes)
 {
     struct af_span line;

@@ -1,6 +1,7 @@
 /*
- * catalog_rows.h: wheels as JSON lines, the form of data/wheels.jsonl: read when the
- * program is built and when a newer catalog file is given, written by the update.
+ * catalog_rows.h: wheels as JSON lines, the form of data/wheels.jsonl. They are
+ * read when the program is built and when a newer catalog file is given, and
+ * written by the update.
  */
 #ifndef AF_KIT_CATALOG_CATALOG_ROWS_H
 #define AF_KIT_CATALOG_CATALOG_ROWS_H
@@ -9,10 +10,10 @@
 #include "kit/catalog/catalog.h"
 
 /*
- * Reads the lines of `bytes` into `arena`; `name` is what errors call the
- * file. A first line {"catalog_date": "2026-08-22"} sets *date_out, which is
- * else NULL. Empty lines are passed over. Fails with DATA ("'name' line 7,
- * field 'torch': ..."), LIMIT or NO_MEMORY.
+ * Reads the lines of `bytes` into `arena`; `name` is the file's name for errors.
+ * A first line {"catalog_date": "2026-08-22"} sets *date_out, which is otherwise
+ * NULL. Empty lines are skipped. Fails with DATA ("'name' line 7, field 'torch':
+ * ..."), LIMIT or NO_MEMORY.
  */
 enum anyflash_status af_catalog_rows_read(struct af_span bytes, const char *name,
                                           struct af_arena *arena,

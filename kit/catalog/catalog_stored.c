@@ -13,7 +13,7 @@
 #define HEAD_BYTES (sizeof MAGIC - 1 + AF_SHA256_HEX_BYTES - 1)
 #define COMPRESSION_LEVEL 9
 
-/* What the file starts with, for the catalog embedded in this program. */
+/* The start of the file, for the catalog embedded in this program. */
 static void make_head(char head[HEAD_BYTES + 1])
 {
     memcpy(head, MAGIC, sizeof MAGIC - 1);
@@ -54,7 +54,7 @@ static enum anyflash_status load(struct af_catalog *catalog, struct af_span file
     struct af_span bytes;
     make_head(head);
     if (file.len < HEAD_BYTES || memcmp(file.data, MAGIC, sizeof MAGIC - 1) != 0)
-        return af_fail(err, ANYFLASH_E_DATA, "'%s' is not a catalog of anyflash", shown);
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' is not an anyflash catalog", shown);
     if (memcmp(file.data, head, HEAD_BYTES) != 0)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        "'%s' was made by another version of anyflash", shown);
@@ -66,7 +66,7 @@ static enum anyflash_status load(struct af_catalog *catalog, struct af_span file
                                    &catalog->date, err);
     if (status == ANYFLASH_OK || status == ANYFLASH_E_NO_MEMORY)
         return status;
-    return af_fail(err, ANYFLASH_E_DATA, "'%s' is damaged", shown);
+    return af_fail(err, ANYFLASH_E_DATA, "'%s' is corrupt", shown);
 }
 
 enum anyflash_status af_catalog_stored_parse(struct af_catalog *catalog, struct af_span bytes,

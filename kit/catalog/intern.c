@@ -17,7 +17,7 @@ static size_t hash_of(const char *text, size_t len)
     return (size_t)(hash ^ (hash >> 32));
 }
 
-/* The slot that holds `text`, or the free one where it belongs. */
+/* The slot that contains `text`, or the free one where it belongs. */
 static uint32_t *find_slot(const struct af_intern *intern, const char *text, size_t len)
 {
     size_t mask = intern->slot_count - 1;

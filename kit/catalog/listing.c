@@ -1,5 +1,5 @@
 /*
- * listing.c: from a page of releases to rows of the catalog. Called by the
+ * listing.c: converts a page of releases to rows of the catalog. Called by the
  * update of the catalog.
  */
 #include "kit/catalog/listing.h"
@@ -19,7 +19,7 @@ static enum anyflash_status no_listing(const char *name, const char *what,
     return af_fail(err, ANYFLASH_E_DATA, "'%s' is not a list of releases: %s", name, what);
 }
 
-/* A flash-attn of some kind, by the name of its file. */
+/* Whether the file name is that of a flash-attn package. */
 static bool is_ours(const struct af_wheel_name *wheel)
 {
     char normal[NAME_BYTES];
@@ -40,7 +40,7 @@ static void set_text(struct row *row, const char *key, const char *text)
         row->failed |= json_object_set_new(row->json, key, json_string(text)) != 0;
 }
 
-/* "2.28" of manylinux_2_28_x86_64; a tag that promises no glibc says nothing. */
+/* "2.28" for manylinux_2_28_x86_64; nothing for a tag without a glibc version. */
 static void set_glibc(struct row *row, const char *platform)
 {
     char version[16];
@@ -95,7 +95,7 @@ static void fill_row(struct row *row, const struct af_wheel_name *wheel, const c
     set_glibc(row, wheel->platform);
 }
 
-/* Takes over the row. */
+/* Takes ownership of the row. */
 static enum anyflash_status add_row(struct row *row, struct af_text *rows,
                                     struct anyflash_error *err)
 {
@@ -163,7 +163,7 @@ enum anyflash_status af_listing_read(struct af_span page, const char *name,
     enum anyflash_status status =
         af_json_parse(page, AF_LISTING_BYTES_MAX, name, &releases, err);
     if (status == ANYFLASH_OK && !json_is_array(releases))
-        status = no_listing(name, "it is no array", err);
+        status = no_listing(name, "it is not an array", err);
     for (size_t i = 0; status == ANYFLASH_OK && i < json_array_size(releases); i++)
         status = read_release(json_array_get(releases, i), name, source, rows, counts, err);
     json_decref(releases);

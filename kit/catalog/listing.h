@@ -1,10 +1,10 @@
 /*
- * listing.h: wheels from a page of a repository's releases, as GitHub's API returns
- * it, in the form of data/wheels.jsonl. Only what file names say is known of them; a
- * proof shows the rest.
+ * listing.h: converts a page of a repository's releases, as GitHub's API returns
+ * it, to the form of data/wheels.jsonl. Rows contain only what file names say;
+ * the wheel check finds the rest.
  *
- * Source: GitHub REST API, "List releases": an array of releases, each with tag_name
- * and assets, each of those with name, state and browser_download_url.
+ * Source: GitHub REST API, "List releases": an array of releases, each with
+ * tag_name and assets, each of those with name, state and browser_download_url.
  */
 #ifndef AF_KIT_CATALOG_LISTING_H
 #define AF_KIT_CATALOG_LISTING_H
@@ -13,23 +13,23 @@
 
 #define AF_LISTING_BYTES_MAX (48u << 20)
 
-/* Where the page comes from. */
+/* The origin of the page. */
 struct af_listing_source {
-    const char *source; /* as the catalog's rows name it: "owner/name" */
+    const char *source; /* name in the catalog's rows: "owner/name" */
     const char *kind;   /* "official" or "community" */
-    const char *files;  /* what the address of every file must begin with */
+    const char *files;  /* prefix that the URL of every file must have */
 };
 
 struct af_listing_counts {
     size_t releases;
     size_t wheels;  /* rows appended */
-    size_t skipped; /* other projects' wheels, and names that are no wheel's */
+    size_t skipped; /* wheels of other projects, and names that are not wheel names */
 };
 
 /*
- * Appends one row a line to `rows` and adds to *counts. `name` is for errors. Fails
- * with DATA when the page is not such a list, or a file is not at the address of a
- * release.
+ * Appends one row per line to `rows` and adds to *counts. `name` is for errors.
+ * Fails with DATA when the page is not such a list, or the URL of a file is not
+ * that of a release.
  */
 enum anyflash_status af_listing_read(struct af_span page, const char *name,
                                      const struct af_listing_source *source,

@@ -1,10 +1,11 @@
 /*
- * query.c: reads the words of `anyflash find`, and says which wheels match them, in
- * which order. A word is KEY OPERATOR VALUE, or text that must occur in the file
- * name.
+ * query.c: parses the terms of `anyflash find`, and finds the wheels that match
+ * them, in order. A term is KEY OPERATOR VALUE, or text that must occur in the
+ * file name.
  *
- * What a wheel does not say matches nothing, with one exception: pure Python
- * wheels are bound to no torch, CUDA, ABI, GPU or glibc.
+ * A value that a wheel does not state matches nothing, with one exception: pure
+ * Python wheels do not depend on torch, CUDA, ABI, GPU or glibc, and match all
+ * of these.
  */
 #include "kit/catalog/query.h"
 
@@ -62,7 +63,7 @@ enum kind { NUMBERS, PYTHON, SM, ANSWER, TEXT, VERSION };
 static const struct {
     const char *name;
     enum kind kind;
-    bool ordered; /* takes <, <=, >, >= */
+    bool ordered; /* accepts <, <=, >, >= */
 } keys[AF_QUERY_KEY_COUNT] = {
     [AF_QUERY_TORCH] = {"torch", NUMBERS, true},
     [AF_QUERY_PYTHON] = {"python", PYTHON, false},
@@ -77,7 +78,7 @@ static const struct {
     [AF_QUERY_GPU] = {"gpu", TEXT, false},
 };
 
-/* Longer operators stand before those that they start with. */
+/* Longer operators come before their prefixes. */
 static const struct {
     const char *text;
     enum af_query_operator operator;
@@ -86,7 +87,7 @@ static const struct {
     {"=", AF_QUERY_IS},      {">", AF_QUERY_ABOVE},     {"<", AF_QUERY_BELOW},
 };
 
-/* One word on its way to being parsed. */
+/* A word while it is parsed. */
 struct input {
     const char *word;
     struct af_arena *arena;
@@ -111,7 +112,7 @@ static enum anyflash_status refuse_key(const struct input *input)
     return refuse(input, problem);
 }
 
-/* "12.8" as parts; false when it is anything else. */
+/* Parses "12.8" to its parts; false for anything else. */
 static bool read_parts(const char *value, struct af_query_word *word)
 {
     struct af_version version;
@@ -136,7 +137,7 @@ static bool read_python(const struct input *input, const char *value,
     word->free_threaded = len > 1 && value[len - 1] == 't';
     char *text = af_arena_text_n(input->arena, value, len - word->free_threaded);
     if (text == NULL)
-        return true; /* the arena has failed; said at the end */
+        return true; /* the arena has failed, which is reported at the end */
     if (af_starts_with(text, "cp") && strchr(text, '.') == NULL && strlen(text) > 3)
         text = af_arena_format(input->arena, "%c.%s", text[2], text + 3);
     return text == NULL || (read_parts(text, word) && word->part_count <= 2);
@@ -172,7 +173,7 @@ static bool read_answer(const char *value, struct af_query_word *word)
     return false;
 }
 
-/* The value as a specifier; "2.8" alone is every 2.8.x, "2.8.3" is itself. */
+/* The value as a specifier; "2.8" means every 2.8.x, "2.8.3" only itself. */
 static bool read_version(const struct input *input, const char *value,
                          struct af_query_word *word)
 {
@@ -235,7 +236,7 @@ static bool find_key(const char *text, size_t len, enum af_query_key *key_out)
     return false;
 }
 
-/* The operator at `at`; its length, or 0. */
+/* Finds the operator at `at`; returns its length, or 0. */
 static size_t find_operator(const char *at, enum af_query_operator *operator_out)
 {
     for (size_t i = 0; i < AF_COUNT(operators); i++) {
@@ -247,7 +248,7 @@ static size_t find_operator(const char *at, enum af_query_operator *operator_out
     return 0;
 }
 
-/* Why the key does not take the operator, or NULL. */
+/* Why the key does not accept the operator, or NULL. */
 static const char *operator_problem(const struct af_query_word *word)
 {
     if (word->operator== AF_QUERY_IS || word->operator== AF_QUERY_IS_NOT)
@@ -287,7 +288,8 @@ enum anyflash_status af_query_parse(const char *const *words, size_t word_count,
                                     struct anyflash_error *err)
 {
     if (word_count > AF_QUERY_WORDS_MAX)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "more than %d words", AF_QUERY_WORDS_MAX);
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "more than %d search words",
+                       AF_QUERY_WORDS_MAX);
     struct af_query_word *parsed = af_arena_array(arena, word_count, sizeof *parsed);
     for (size_t i = 0; parsed != NULL && i < word_count; i++) {
         struct input input = {words[i], arena, err};
@@ -306,7 +308,7 @@ static bool is_pure(const struct af_catalog_wheel *wheel)
     return strcmp(wheel->abi, "none") == 0;
 }
 
-/* Order of the wheel's numbers and the word's; what one does not say is equal. */
+/* Compares the wheel's numbers with the term's; a missing number counts as equal. */
 static int order_of(const struct af_query_word *word, const int *numbers)
 {
     for (int i = 0; i < word->part_count; i++) {
@@ -343,7 +345,7 @@ static bool holds_numbers(const struct af_query_word *word,
     return holds_order(word->operator, order_of(word, numbers));
 }
 
-/* "glibc=2.31" asks what loads there; the other operators compare. */
+/* "glibc=2.31" matches wheels that load with it; the other operators compare. */
 static bool holds_glibc(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
     int numbers[] = {wheel->glibc_minor < 0 ? -1 : 2, wheel->glibc_minor, -1};
@@ -374,7 +376,10 @@ static bool has_answer(const struct af_query_word *word, const struct af_catalog
     return answer == word->answer || is_pure(wheel);
 }
 
-/* "linux" is every Linux, "linux_x86_64" every x86_64 Linux, "aarch64" every such. */
+/*
+ * "linux" matches every Linux, "linux_x86_64" every x86_64 Linux, "aarch64"
+ * every aarch64 system.
+ */
 static bool is_platform(const char *platform, const char *wanted)
 {
     if (strcmp(platform, "any") == 0 || strcmp(platform, wanted) == 0)
@@ -388,7 +393,7 @@ static bool is_platform(const char *platform, const char *wanted)
     return strcasestr(platform, wanted) != NULL;
 }
 
-/* Equal but for case and separators: "flash-attn-4" is flash_attn4. */
+/* Whether names are equal, ignoring case and separators: "flash-attn-4" is flash_attn4. */
 static bool is_package(const char *package, const char *wanted)
 {
     static const char separators[] = "-_.";
@@ -411,7 +416,7 @@ static bool is_source(const struct af_catalog_wheel *wheel, const char *wanted)
     return strcasestr(wheel->source, wanted) != NULL;
 }
 
-/* Code for SM X.y runs on X.z where z is y or higher. */
+/* Code for SM X.y runs on X.z if z is y or higher. */
 static bool serves_sm(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
     for (const char *at = wheel->sm; at != NULL; at = strchr(at, ' ')) {
@@ -432,7 +437,7 @@ static bool has_version(const struct af_query_word *word, const struct af_catalo
            af_specifier_contains(word->text, &version) == AF_YES;
 }
 
-/* Whether the word holds, "!=" taken as "=" where `holds` turns it round. */
+/* Whether the term matches, with "!=" treated as "="; `holds` inverts the result. */
 static bool holds_is(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
     switch (word->key) {
@@ -481,7 +486,7 @@ static bool matches(const struct af_query *query, const struct af_catalog_wheel 
     return true;
 }
 
-/* Package, newest version, official, source, file name, row. */
+/* Orders by package, newest version, official, source, file name, row. */
 static int compare(const void *left, const void *right, const void *context)
 {
     (void)context;

@@ -1,12 +1,13 @@
 /*
- * query.h: the language of `anyflash find`: words that all must hold.
+ * query.h: the query language of `anyflash find`: terms that must all match.
  *
- * "torch=2.9 python=3.12 cuda=12 abi=true platform=linux_x86_64 version>=2.8" or
- * a word without a key, which must occur in the file name.
+ * "torch=2.9 python=3.12 cuda=12 abi=true platform=linux_x86_64 version>=2.8",
+ * or a word without a key, which must occur in the file name.
  *
- * A number matches what begins with it: torch=2.9 is 2.9 and 2.9.1; and what is
- * said less exactly: cuda=12.8 is also 12. What a name does not say matches
- * nothing, but pure Python wheels match every torch, CUDA, ABI, GPU and glibc.
+ * A number also matches more exact values: torch=2.9 matches 2.9 and 2.9.1; and
+ * less exact ones: cuda=12.8 matches 12. A value missing from the file name
+ * matches nothing, but pure Python wheels match every torch, CUDA, ABI, GPU and
+ * glibc.
  */
 #ifndef AF_KIT_CATALOG_QUERY_H
 #define AF_KIT_CATALOG_QUERY_H
@@ -15,26 +16,26 @@
 
 #define AF_QUERY_WORDS_MAX 64
 
-struct af_query_word; /* one parsed word */
+struct af_query_word; /* one parsed term */
 
-/* Texts belong to the arena that was passed to af_query_parse(). */
+/* Texts belong to the arena passed to af_query_parse(). */
 struct af_query {
     const struct af_query_word *words;
     size_t count;
 };
 
 /*
- * Reads `words`. A word that is no query fails with ARGUMENT and names the word,
- * what is wrong, and the keys there are.
+ * Parses `words`. Fails with ARGUMENT for a word that is not a valid term; the
+ * error names the word, the problem and the known keys.
  */
 enum anyflash_status af_query_parse(const char *const *words, size_t word_count,
                                     struct af_arena *arena, struct af_query *query_out,
                                     struct anyflash_error *err);
 
 /*
- * The wheels that satisfy all words, in `arena`, package by package (flash_attn
- * first): newest version first, official before community, then by source, file
- * name and row.
+ * Lists the wheels that match all terms, in `arena`. They are grouped by package
+ * (flash_attn first), newest version first, official before community, then by
+ * source, file name and row.
  */
 enum anyflash_status af_query_run(const struct af_query *query,
                                   const struct af_catalog *catalog, struct af_arena *arena,

@@ -19,7 +19,7 @@
 
 #define TABLES_BYTES_MAX (4u * 1024u * 1024u)
 
-/* The row being read, and where a mistake is noted. Sticky failure. */
+/* The row being read, and where an error is recorded. Failure is sticky. */
 struct row {
     struct af_arena *arena;
     const json_t *json;
@@ -32,7 +32,7 @@ struct row {
 static void bad(struct row *row, const char *key)
 {
     if (!row->failed)
-        af_fail(row->err, ANYFLASH_E_INTERNAL, "embedded table '%s', row %zu: bad '%s'",
+        af_fail(row->err, ANYFLASH_E_INTERNAL, "embedded table '%s', row %zu: invalid '%s'",
                 row->table, row->number, key);
     row->failed = true;
 }
@@ -78,7 +78,7 @@ static enum af_answer answer(struct row *row, const char *key)
     return json_is_true(value) ? AF_YES : AF_NO;
 }
 
-/* The words of a text "8.0 9.0", which is how lists are embedded. */
+/* The words of a text "8.0 9.0", the embedded form of a list. */
 static struct af_words words(struct row *row, const char *key)
 {
     const json_t *value = json_object_get(row->json, key);
@@ -252,7 +252,7 @@ static void read_trap(struct row *row, void *to)
     row->failed = match.failed;
 }
 
-/* One table: the file's member, the rows' key, how to read one, its size. */
+/* One table: its member, the key of its rows, the row reader and the row size. */
 struct table {
     const char *file;
     const char *rows;
@@ -279,7 +279,7 @@ static void *read_table(const json_t *root, const struct table *table, struct ro
     return memory;
 }
 
-/* The youngest date that a file says it is of. */
+/* The newest date in the files. */
 static const char *youngest(const json_t *root, struct af_arena *arena)
 {
     const char *youngest_date = "";
@@ -299,7 +299,7 @@ static int compare_text(const void *a, const void *b)
                   (*(const struct af_catalog_flash_release *const *)b)->version);
 }
 
-/* Ranking asks for releases by text a hundred thousand times. */
+/* Ranking looks up releases by text a hundred thousand times. */
 static void index_flash(struct af_tables *tables)
 {
     const struct af_catalog_flash_release **index =
@@ -439,7 +439,7 @@ bool af_words_have(struct af_words words, const char *word)
     return false;
 }
 
-/* No words hold for every text; else one of them must be the text. */
+/* Whether `words` is empty, which allows every text, or contains `text`. */
 static bool allows(struct af_words words, const char *text)
 {
     return words.count == 0 || af_words_have(words, text);

@@ -1,10 +1,10 @@
 /*
- * tables.h: what is known about torch releases, CUDA toolkits, flash-attn releases,
- * and wheels that do not do what their name says.
+ * tables.h: facts about torch releases, CUDA toolkits, flash-attn releases, and
+ * wheels whose names are wrong.
  *
- * The data is data/torch.json, cuda.json, flash_attn_releases.json and traps.json,
- * each row with source and date; embedded at build time. Texts and lists belong to
- * the tables. NULL and -1 are unknown.
+ * The data is data/torch.json, cuda.json, flash_attn_releases.json and
+ * traps.json, each row with source and date; embedded at build time. Texts and
+ * lists belong to the tables. NULL and -1 mean unknown.
  */
 #ifndef AF_KIT_CATALOG_TABLES_H
 #define AF_KIT_CATALOG_TABLES_H
@@ -24,10 +24,10 @@ struct af_catalog_torch_variant {
     const char *cuda;     /* "cu128", "cpu" */
     int cuda_major;       /* 12; -1 for cpu */
     int cuda_minor;
-    enum af_answer cxx11abi; /* UNKNOWN on Windows, where it means nothing */
+    enum af_answer cxx11abi; /* UNKNOWN on Windows, where it does not apply */
     const char *glibc_min;   /* "2.28"; NULL off Linux */
-    struct af_words sm;      /* "8.0"; count 0: not known */
-    bool is_default;         /* what a plain install from the Python package index brings */
+    struct af_words sm;      /* "8.0"; count 0: unknown */
+    bool is_default;         /* what `pip install torch` gets from PyPI */
 };
 
 /* One minor release of torch. Variants: newest CUDA last. */
@@ -38,8 +38,8 @@ struct af_catalog_torch_release {
     int major_number;
     int minor_number;
     int layout;                   /* releases of equal number share their C++ object layout */
-    int cxx_std_min;              /* 17 or 20: what its headers need */
-    enum af_answer flash_kernels; /* exports FlashAttention through aten's operators */
+    int cxx_std_min;              /* 17 or 20: required by its headers */
+    enum af_answer flash_kernels; /* exports FlashAttention as aten operators */
     struct af_words pythons;      /* "3.12" */
     struct af_words pythons_free_threaded; /* "3.13" */
     const struct af_catalog_torch_variant *variants;
@@ -50,16 +50,16 @@ struct af_cuda_toolkit {
     const char *version; /* "12.8" */
     int major;
     int minor;
-    int gcc_min; /* host compiler majors; -1 unknown */
+    int gcc_min; /* supported host compiler majors; -1 unknown */
     int gcc_max;
     int clang_max;
-    const char *driver_linux_min; /* the toolkit's own driver, first update */
+    const char *driver_linux_min; /* the driver that ships with the toolkit's first update */
     const char *driver_windows_min;
-    const char *driver_linux_floor; /* lowest driver that runs this major's cubins */
+    const char *driver_linux_floor; /* oldest driver that runs this major's cubins */
     struct af_words sm_targets;
 };
 
-/* A version of PTX and the CUDA whose drivers are the first to compile it. */
+/* A PTX version and the first CUDA version whose drivers can compile it. */
 struct af_ptx_isa {
     int major; /* 8.7 */
     int minor;
@@ -67,7 +67,7 @@ struct af_ptx_isa {
     int cuda_minor;
 };
 
-/* A compression of GPU code that older drivers cannot unpack. */
+/* A compression of GPU code that older drivers cannot decompress. */
 struct af_unpacking {
     const char *packing; /* "zstd" */
     const char *driver_linux_min;
@@ -79,46 +79,46 @@ struct af_catalog_flash_release {
     const char *date;
     const char *python_requires;  /* ">=3.9" */
     const char *nvcc_min;         /* "11.7" */
-    const char *gpu_check;        /* what its own code requires of a GPU, in words */
-    const char *archs;            /* default of FLASH_ATTN_CUDA_ARCHS; NULL: has none */
+    const char *gpu_check;        /* GPU requirement of its own code, as text */
+    const char *archs;            /* default of FLASH_ATTN_CUDA_ARCHS; NULL: none */
     struct af_words sm_cuda128;   /* default targets of a build with nvcc 12.8 or newer */
-    struct af_words sm_cuda124;   /* the same with an older one */
-    struct af_words torch_builds; /* of its wheels: "2.8.0", "2.3.0.dev20240207" */
-    int cu_files;                 /* kernels to compile */
+    struct af_words sm_cuda124;   /* the same for an older nvcc */
+    struct af_words torch_builds; /* torch of its wheels: "2.8.0", "2.3.0.dev20240207" */
+    int cu_files;                 /* .cu files to compile */
     int wheels_planned;           /* by the tag's workflow */
     int wheels_published;
 };
 
-/* What is wrong with the wheels that the trap matches; `value` is the detail. */
+/* The problem of the wheels that a trap matches; `value` is the detail. */
 enum af_trap_effect {
-    AF_TRAP_NOTE,           /* a note for the user; value NULL */
-    AF_TRAP_ABI,            /* really has the C++ ABI "true" or "false" */
-    AF_TRAP_GLIBC,          /* really needs glibc `value` */
-    AF_TRAP_SM_MAX,         /* refuses GPUs above SM `value` in its own code */
-    AF_TRAP_SM_ONLY,        /* holds GPU code for the SMs of `value` only ("8.0 9.0") */
+    AF_TRAP_NOTE,           /* only a note for the user; value NULL */
+    AF_TRAP_ABI,            /* the actual C++ ABI is "true" or "false" */
+    AF_TRAP_GLIBC,          /* actually needs glibc `value` */
+    AF_TRAP_SM_MAX,         /* its code refuses GPUs above SM `value` */
+    AF_TRAP_SM_ONLY,        /* has GPU code only for the SMs of `value` ("8.0 9.0") */
     AF_TRAP_TORCH_BUILD,    /* compiled against exactly torch `value` (nightly or patch) */
-    AF_TRAP_TORCH_MIN,      /* serves torch `value` and every later one (stable ABI) */
-    AF_TRAP_NOT_INSTALLABLE /* installers refuse the file as it is */
+    AF_TRAP_TORCH_MIN,      /* works with torch `value` and later (stable ABI) */
+    AF_TRAP_NOT_INSTALLABLE /* installers refuse the file */
 };
 
-/* Wheels whose name or tags are wrong. NULL and empty conditions match every wheel. */
+/* Wheels whose name or tags are wrong. A NULL or empty condition matches every wheel. */
 struct af_trap {
     const char *id;     /* unique row name */
     const char *reason; /* text id of reason.h */
     enum af_trap_effect effect;
     const char *value;
-    const char *detail; /* one line for the reader */
+    const char *detail; /* one line for the user */
     const char *source;
     const char *date;
     struct {
         struct af_words packages;
         struct af_words sources;
-        struct af_words torch;     /* minors: "2.6" */
-        struct af_words platforms; /* what the platform tag starts with: "linux_", "win" */
-        struct af_words builds;    /* torch_build_cuda: "126" */
-        const char *versions;      /* specifiers over the public version */
-        const char *local_has;     /* text within the local version */
-        enum af_answer label;      /* C++ ABI of the name; UNKNOWN: any */
+        struct af_words torch;             /* minors: "2.6" */
+        struct af_words platforms;         /* prefixes of the platform tag: "linux_", "win" */
+        struct af_words builds;            /* torch_build_cuda: "126" */
+        const char *versions;              /* specifiers for the public version */
+        const char *local_has;             /* substring of the local version */
+        enum af_answer label;              /* C++ ABI in the name; UNKNOWN: any */
         enum af_answer metadata_has_local; /* UNKNOWN: any */
         enum af_answer valid_name;         /* UNKNOWN: any */
         bool official_only;
@@ -141,14 +141,14 @@ struct af_tables {
         *flash_by_text; /* the same in order of their texts */
     const struct af_trap *traps;
     size_t trap_count;
-    const char *date; /* of the youngest source */
+    const char *date; /* date of the newest source */
 };
 
-/* Loads all tables. Fails with NO_MEMORY, or INTERNAL when the embedded data is bad. */
+/* Loads all tables. Fails with NO_MEMORY, or INTERNAL when the embedded data is invalid. */
 enum anyflash_status af_tables_load(struct af_tables *tables, struct anyflash_error *err);
 void af_tables_release(struct af_tables *tables);
 
-/* Rows, or NULL when there is none. */
+/* Look up a row; NULL when there is none. */
 const struct af_catalog_torch_release *af_tables_torch(const struct af_tables *tables,
                                                        int major, int minor);
 const struct af_catalog_torch_variant *af_tables_variant(
@@ -162,7 +162,7 @@ const struct af_catalog_flash_release *af_tables_flash(const struct af_tables *t
 
 bool af_words_have(struct af_words words, const char *word);
 
-/* Whether the trap is about this wheel. Effects on a machine are the caller's. */
+/* Whether the trap applies to this wheel. The caller applies its effect to a machine. */
 bool af_trap_matches(const struct af_trap *trap, const struct af_catalog_wheel *wheel);
 
 #endif

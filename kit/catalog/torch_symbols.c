@@ -1,11 +1,11 @@
 /*
- * torch_symbols.c: the table in memory, looking up a name, and choosing the build
- * for a torch.
+ * torch_symbols.c: holds the table in memory, looks up names, and chooses the
+ * build for a torch version.
  *
- * A hash has 48 bits: the upper 16 choose a run of names (`starts`, computed from
- * their counts when the table is loaded), in which the other 32 are sorted; a run
- * has five names on average. Each name has a pattern, each pattern one mask of
- * libraries per build.
+ * A hash has 48 bits: the upper 16 choose a run of names (`starts`, computed
+ * from their counts when the table is loaded), in which the other 32 are sorted;
+ * a run has five names on average. Each name has a pattern, each pattern one
+ * mask of libraries per build.
  */
 #include "kit/catalog/torch_symbols.h"
 
@@ -33,7 +33,7 @@ static uint64_t number_at(const unsigned char *bytes, size_t count)
     return number;
 }
 
-/* FNV-1a, stirred as MurmurHash3 ends; the tool's hash_of() is the same. */
+/* FNV-1a with the final mixing of MurmurHash3; the tool's hash_of() is the same. */
 static uint64_t hash_of(const char *name)
 {
     uint64_t value = UINT64_C(0xcbf29ce484222325);
@@ -47,7 +47,7 @@ static uint64_t hash_of(const char *name)
     return value >> 16;
 }
 
-/* Where the parts of the table begin: see the head of the tool. */
+/* Positions of the parts of the table: see the head of the tool. */
 static const unsigned char *low_halves(const struct af_catalog_torch_symbols *symbols)
 {
     return symbols->bytes + HEAD_BYTES + RUNS;
@@ -65,7 +65,7 @@ static const unsigned char *masks(const struct af_catalog_torch_symbols *symbols
 
 static enum anyflash_status bad_table(struct anyflash_error *err)
 {
-    return af_fail(err, ANYFLASH_E_INTERNAL, "the embedded table of torch's symbols is bad");
+    return af_fail(err, ANYFLASH_E_INTERNAL, "the embedded table of torch symbols is corrupt");
 }
 
 static bool make_starts(struct af_catalog_torch_symbols *symbols)
@@ -245,12 +245,12 @@ uint64_t af_catalog_torch_symbols_in(const struct af_catalog_torch_symbols *symb
     return 0;
 }
 
-/* The torch that is asked for. */
+/* The requested torch. */
 struct question {
     struct af_version version;
     const char *platform;
     int64_t patch;       /* -1: the newest */
-    const char *variant; /* "" : the one of the Python package index */
+    const char *variant; /* "": the one on PyPI */
 };
 
 static int64_t release_number(const struct af_version *version, int place)
@@ -264,7 +264,7 @@ static bool parse_build(const struct af_catalog_symbol_build *build,
     return af_version_parse(build->version, strlen(build->version), version_out);
 }
 
-/* "cu128" is 12; -1 for "cpu" and whatever else. */
+/* "cu128" is 12; -1 for "cpu" and anything else. */
 static int cuda_major(const char *variant)
 {
     int64_t digits;
@@ -273,7 +273,7 @@ static int cuda_major(const char *variant)
     return (int)(digits / 10);
 }
 
-/* How different the build is from the torch asked for; -1: it cannot be used. */
+/* How much the build differs from the requested torch; -1: it cannot be used. */
 static int64_t distance(const struct question *question,
                         const struct af_catalog_symbol_build *build)
 {
@@ -285,7 +285,7 @@ static int64_t distance(const struct question *question,
     int64_t patch = question->patch < 0 ? 100 : question->patch;
     int64_t far = 1000 * llabs(release_number(&version, 2) - patch);
     far += af_equal(build->platform, question->platform) ? 0 : 100;
-    /* A CPU build lacks what a CUDA build has; the other way round it can be used. */
+    /* A CPU build lacks symbols of a CUDA build, but not the other way round. */
     bool is_cpu = strcmp(build->variant, "cpu") == 0;
     if (is_cpu && strcmp(question->variant, "cpu") != 0)
         return -1;
@@ -309,7 +309,10 @@ static const struct af_catalog_symbol_build *nearest(
     return best;
 }
 
-/* A build whose CUDA libraries are those of `variant`: it, its CUDA version, its major. */
+/*
+ * A build with the CUDA libraries of `variant`: the same variant, its CUDA
+ * version, or its major.
+ */
 static const struct af_catalog_symbol_build *with_cuda(
     const struct af_catalog_torch_symbols *symbols, const struct af_catalog_symbol_build *build,
     const char *variant)
@@ -333,7 +336,7 @@ static const char *refusal(const struct question *question, bool is_version,
 {
     char name[64];
     if (!is_version || question->version.release_count < 2)
-        return "that is no version of torch";
+        return "that is not a version of torch";
     af_version_format(&question->version, true, name, sizeof name);
     if (*question->variant != '\0' && strcmp(question->variant, "cpu") != 0 &&
         cuda_major(question->variant) < 0)
@@ -346,7 +349,7 @@ static const char *refusal(const struct question *question, bool is_version,
         symbols->builds[0].version, symbols->builds[symbols->build_count - 1].version);
 }
 
-/* What differs between the torch asked for and the builds that stand for it. */
+/* The differences between the requested torch and the builds used for it. */
 static const char *differences(const struct af_catalog_torch_choice *choice,
                                const struct question *question, struct af_arena *arena)
 {

@@ -1,13 +1,14 @@
 /*
- * torch_symbols.h: what builds of torch export, for a torch that is not
- * installed. Each build is the torch wheel with the CUDA wheels it depends on.
+ * torch_symbols.h: the symbols that builds of torch export, for a torch that is
+ * not installed. Each build is the torch wheel with the CUDA wheels it depends
+ * on.
  *
  * The data is data/torch_symbols.json (builds and their libraries) and
- * torch_symbols.bin (48-bit hashes of every name, form in
- * tools/make_torch_symbols.py); embedded at build time. A name is looked up,
- * never listed. A name that a build lacks is taken for one that it has with a
- * probability of about 1.1e-9 (names over 2^48); a name that it has is always
- * found.
+ * torch_symbols.bin (48-bit hashes of all names, format in
+ * tools/make_torch_symbols.py); embedded at build time. Names can be looked up
+ * but not listed. A lookup always finds a name that a build has; it also finds a
+ * name that the build lacks with a probability of about 1.1e-9 (names over
+ * 2^48).
  */
 #ifndef AF_KIT_CATALOG_TORCH_SYMBOLS_H
 #define AF_KIT_CATALOG_TORCH_SYMBOLS_H
@@ -20,8 +21,8 @@
 
 struct af_catalog_torch_library {
     const char *name;         /* SONAME: "libc10.so" */
-    const char *file;         /* its file's name; the loader knows it by both */
-    const char *origin;       /* "torch", or the wheel: "nvidia-cublas-cu12 12.8.4.1" */
+    const char *file;         /* file name; the loader finds it by either */
+    const char *origin;       /* "torch", or its wheel: "nvidia-cublas-cu12 12.8.4.1" */
     struct af_texts needed;   /* DT_NEEDED, in order */
     struct af_texts versions; /* symbol versions it defines: "libcudart.so.12" */
     bool is_torch;
@@ -34,12 +35,12 @@ struct af_catalog_symbol_build {
     const char *source;
     const char *date;
     enum af_answer cxx11abi;
-    const char *cudart;           /* "libcudart.so.12" of libc10_cuda; NULL: no CUDA */
-    const char *pybind_internals; /* "__pybind11_internals_v11_..."; NULL: not known */
-    int tensor_vtable_bytes;      /* of c10::TensorImpl; -1: not known */
+    const char *cudart;           /* "libcudart.so.12", from libc10_cuda; NULL: no CUDA */
+    const char *pybind_internals; /* "__pybind11_internals_v11_..."; NULL: unknown */
+    int tensor_vtable_bytes;      /* of c10::TensorImpl; -1: unknown */
     const struct af_catalog_torch_library *libraries;
     size_t library_count; /* at most AF_CATALOG_TORCH_LIBRARIES_MAX */
-    size_t column;        /* its place in the table */
+    size_t column;        /* index in the table */
 };
 
 struct af_catalog_torch_symbols {
@@ -55,40 +56,40 @@ struct af_catalog_torch_symbols {
 
 /*
  * Loads the table (a few milliseconds, 4 MB). Fails with NO_MEMORY, or INTERNAL
- * when the embedded data is bad. Then safe from any thread.
+ * when the embedded data is invalid. Once loaded, safe from any thread.
  */
 enum anyflash_status af_catalog_torch_symbols_load(struct af_catalog_torch_symbols *symbols,
                                                    struct anyflash_error *err);
 void af_catalog_torch_symbols_release(struct af_catalog_torch_symbols *symbols);
 
-/* Bit i: library i of the build defines the dynamic symbol `name`. Below 1 us. */
+/* Bit i is set if library i of the build defines the dynamic symbol `name`. Below 1 us. */
 uint64_t af_catalog_torch_symbols_in(const struct af_catalog_torch_symbols *symbols,
                                      const struct af_catalog_symbol_build *build,
                                      const char *name);
 
 /*
- * The build used for a torch that the table may or may not have. If it is another
- * build, `note` says so and why it can be used.
+ * The build used for a torch that may be missing from the table. If another
+ * build is used instead, `note` says so and why that is possible.
  */
 struct af_catalog_torch_choice {
-    const struct af_catalog_symbol_build
-        *build; /* whose torch libraries count; NULL: none may */
-    const struct af_catalog_symbol_build *cuda; /* whose CUDA libraries count; NULL: none */
-    const char *version; /* "2.9.1+cu130": the torch that was asked for */
-    const char *variant; /* "cu130", "cpu" */
+    const struct af_catalog_symbol_build *build; /* whose torch libraries apply; NULL: none */
+    const struct af_catalog_symbol_build *cuda;  /* whose CUDA libraries apply; NULL: none */
+    const char *version;                         /* "2.9.1+cu130": the requested torch */
+    const char *variant;                         /* "cu130", "cpu" */
     int major_number;
     int minor_number;
-    int cuda_major;   /* 13; -1: no CUDA, or not known */
-    const char *note; /* NULL: exactly this build was read */
+    int cuda_major;   /* 13; -1: no CUDA, or unknown */
+    const char *note; /* NULL: exactly this build was found */
 };
 
 /*
- * Chooses the build for `version` ("2.9.1+cu128"; without local part the build on
- * the Python package index; "2.9": its newest patch release). Another patch release
- * of the minor can be used instead of a missing one; another minor cannot. The torch
- * libraries of another CUDA variant can be used, with the CUDA libraries of a build
- * that has that CUDA version, or that major. ROCm builds, pre-releases and invalid
- * versions have no build. Texts are in `arena`. Fails with NO_MEMORY only.
+ * Chooses the build for `version` ("2.9.1+cu128"; without a local part, the
+ * build on PyPI; "2.9": its newest patch release). Another patch release of the
+ * minor can be used instead of a missing one; another minor cannot. The torch
+ * libraries of another CUDA variant can be used, with the CUDA libraries of a
+ * build that has that CUDA version, or that major. ROCm builds, pre-releases and
+ * invalid versions have no build. Texts are in `arena`. Fails with NO_MEMORY
+ * only.
  */
 enum anyflash_status af_catalog_torch_symbols_choose(
     const struct af_catalog_torch_symbols *symbols, const char *version, const char *platform,

@@ -1,5 +1,6 @@
 /*
- * build_view.c: builds, their prerequisites and the kept ones as text and JSON.
+ * build_view.c: prints builds, their prerequisites and the kept builds as text
+ * and JSON.
  */
 #include "kit/cli/build_view.h"
 
@@ -156,7 +157,7 @@ static void show_progress(struct af_cli_build_progress *progress,
     clear(progress);
     if (terminal)
         fprintf(stderr, "%.*s", terminal_columns() - 1,
-                line); /* one line, which is rewritten */
+                line); /* one line, rewritten in place */
     else
         fprintf(stderr, "%s\n", line);
     fflush(stderr);

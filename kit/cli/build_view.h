@@ -1,6 +1,6 @@
 /*
- * build_view.h: what `anyflash build` prints: the estimate, the progress on stderr,
- * the result, the prerequisites, and what builds keep.
+ * build_view.h: what `anyflash build` prints: the estimate, the progress on
+ * stderr, the result, the prerequisites, and what builds keep in the cache.
  */
 #ifndef AF_KIT_CLI_BUILD_VIEW_H
 #define AF_KIT_CLI_BUILD_VIEW_H
@@ -8,12 +8,12 @@
 #include "kit/build/build.h"
 #include "kit/cli/commands.h"
 
-/* What is built, with what, where, and how long it takes. */
+/* What is built, with which tools, where, and how long it takes. */
 void af_cli_build_view_estimate(struct af_cli *cli, const struct af_build *build,
                                 const struct af_build_place *place,
                                 const struct af_build_estimate *estimate);
 
-/* The wheel and the command that installs it, or the reason of the failure. */
+/* The wheel and the command that installs it, or why the build failed. */
 void af_cli_build_view_result(struct af_cli *cli, const struct af_build_place *place,
                               const struct af_build_result *result);
 
@@ -61,7 +61,10 @@ struct af_cli_build_kept {
     const char *why;  /* why it could not be removed; NULL if it was removed */
 };
 
-/* What builds keep and what was done with it, as lines, or as `anyflash-build-clean/1`. */
+/*
+ * Prints what builds keep and what was done with it, as lines or as
+ * `anyflash-build-clean/1`.
+ */
 void af_cli_build_view_kept(struct af_cli *cli, const struct af_cli_build_kept *rows,
                             size_t count, bool dry);
 enum anyflash_status af_cli_build_kept_json(struct af_cli *cli,

@@ -1,6 +1,6 @@
 /*
- * cli.c: finds the command, runs it, writes stdout once and turns what went
- * wrong into a sentence on stderr and an exit code. Called by main.
+ * cli.c: finds the command, runs it, writes stdout once, and turns an error
+ * into a sentence on stderr and an exit code. Called by main.
  */
 #include "kit/cli/cli.h"
 
@@ -92,8 +92,8 @@ static enum anyflash_status check_values(const struct af_options *options,
 }
 
 /*
- * A run that was killed may have left an environment half changed. Commands that
- * change environments repair it first; those that look at environments only say so.
+ * A killed run may have left an environment half changed. Commands that change
+ * environments repair it first; those that only read environments report it.
  */
 static void handle_unfinished(struct af_cli *cli)
 {
@@ -112,7 +112,7 @@ static void handle_unfinished(struct af_cli *cli)
         af_cli_warn_unfinished(cli);
 }
 
-/* `anyflash --help` alone asks for the overview, not for the default command's options. */
+/* `anyflash --help` alone prints the overview, not the default command's options. */
 static bool asks_for_overview(const struct af_cli *cli, int argc, char **argv)
 {
     bool is_named = cli->options.command != AF_COMMAND_DOCTOR;
@@ -144,7 +144,10 @@ static enum anyflash_status run(struct af_cli *cli, int argc, char **argv,
 
 int af_cli_main(int argc, char **argv)
 {
-    /* What a governed build runs in place of its compiler: words that are not ours. */
+    /*
+     * The compiler wrapper of a governed build: the other arguments are the compiler's,
+     * not ours.
+     */
     if (argc > 2 && strcmp(argv[1], "gate") == 0)
         return af_wrapper_run((const char *const *)(argv + 2));
     struct af_cli cli = {0};

@@ -1,7 +1,7 @@
 /*
  * cmd_attend.c: `anyflash attend Q K V -o O`: attention over files. Opens the
- * tensors, checks that their shapes agree, lets the engine compute, writes o
- * (and lse).
+ * tensors, checks that their shapes agree, calls the engine, and writes o (and
+ * lse).
  */
 #include <string.h>
 #include <time.h>
@@ -20,11 +20,11 @@
 struct input {
     const char *shown; /* the file's name for errors, scrubbed */
     struct af_mapping mapping;
-    void *copy; /* of the numbers, where they are unaligned in the file */
+    void *copy; /* an aligned copy of the numbers if the file's are unaligned */
     struct af_npy_array array;
 };
 
-/* One run: inputs q, k, v, the problem, what is written. */
+/* One run: inputs q, k, v, the problem, and what is written. */
 struct attend {
     struct input inputs[ROLES];
     bool is_bhsd;
@@ -44,7 +44,7 @@ static const char *value_of(const struct af_cli *cli, enum af_option_id id)
     return cli->options.values[id];
 }
 
-/* --dtype: what 16 bits without a type are. */
+/* --dtype: which 16-bit type the numbers have if the file does not say. */
 static enum anyflash_status read_raw(const struct af_cli *cli, enum af_npy_element *raw_out,
                                      struct anyflash_error *err)
 {
@@ -57,7 +57,7 @@ static enum anyflash_status read_raw(const struct af_cli *cli, enum af_npy_eleme
     return ANYFLASH_OK;
 }
 
-/* The engine reads numbers at multiples of their size; the format does not promise it. */
+/* The engine needs numbers aligned to their size; the file format does not guarantee it. */
 static enum anyflash_status align(struct input *input, struct anyflash_error *err)
 {
     struct af_npy_array *array = &input->array;
@@ -88,9 +88,8 @@ static enum anyflash_status open_input(struct af_cli *cli, const char *path,
     if (input->array.element == AF_NPY_RAW16)
         input->array.element = raw;
     if (input->array.element == AF_NPY_RAW16) {
-        cli->hint = "`--dtype bf16` says that they are bf16";
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "'%s' holds two bytes a number and does not say of which type",
+        cli->hint = "add `--dtype bf16` or `--dtype f16`";
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' holds 2-byte numbers of unknown type",
                        input->shown);
     }
     return align(input, err);
@@ -118,7 +117,7 @@ static enum anyflash_status open_inputs(struct af_cli *cli, struct attend *atten
     return status;
 }
 
-/* Dimension `from_last` counted from the end; the batch that is left out is 1. */
+/* Dimension `from_last`, counted from the end; a missing batch dimension counts as 1. */
 static int64_t dim(const struct attend *attend, size_t role, size_t from_last)
 {
     const struct af_npy_array *array = &attend->inputs[role].array;
@@ -135,7 +134,7 @@ static int64_t rows_of(const struct attend *attend, size_t role)
     return dim(attend, role, attend->is_bhsd ? 2 : 3);
 }
 
-/* "[2, 512, 16, 64] f32", for errors and for the answer. */
+/* "[2, 512, 16, 64] f32", for errors and for the result. */
 static const char *describe(struct af_arena *arena, const struct af_npy_array *array)
 {
     struct af_text text = {0};
@@ -153,9 +152,8 @@ static enum anyflash_status disagree(struct af_cli *cli, const struct attend *at
                                      struct anyflash_error *err)
 {
     cli->hint = "--layout bhsd or bshd says how the dimensions are ordered (default: bshd)";
-    return af_fail(err, ANYFLASH_E_ARGUMENT, "%s and %s disagree in %s: %s and %s",
-                   role_names[a], role_names[b], what,
-                   describe(&cli->arena, &attend->inputs[a].array),
+    return af_fail(err, ANYFLASH_E_ARGUMENT, "%s and %s differ in %s: %s and %s", role_names[a],
+                   role_names[b], what, describe(&cli->arena, &attend->inputs[a].array),
                    describe(&cli->arena, &attend->inputs[b].array));
 }
 
@@ -216,8 +214,8 @@ static enum anyflash_status read_options(struct af_cli *cli, struct attend *atte
     if (layout != NULL && !attend->is_bhsd && !af_equal(layout, "bshd"))
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--layout takes bshd or bhsd");
     if (!af_option_given(&cli->options, AF_OPTION_OUTPUT)) {
-        cli->hint = "`-o o.npy`";
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "'attend' needs the file to write");
+        cli->hint = "add `-o FILE.npy`";
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'attend' needs an output file");
     }
     enum anyflash_status status = read_mask(cli, &attend->args, err);
     if (status == ANYFLASH_OK)
@@ -245,7 +243,7 @@ static struct anyflash_tensor view(const struct attend *attend, size_t role, voi
                            : anyflash_bshd(data, dtype, heads, rows, last);
 }
 
-/* The engine only reads through q, k and v. */
+/* The engine never writes through q, k and v. */
 static void *input_data(const struct attend *attend, size_t role)
 {
     return (void *)(uintptr_t)attend->inputs[role].array.data;
@@ -270,13 +268,13 @@ static void fill_args(struct attend *attend)
     args->lse_batch_stride = args->heads * args->q_len;
 }
 
-/* o has q's shape with v's head size; lse is [B, H, Sq] or [H, Sq]. Memory for both. */
+/* Allocates o, with q's shape and v's head size, and lse: [B, H, Sq] or [H, Sq]. */
 static enum anyflash_status make_outputs(struct af_cli *cli, struct attend *attend,
                                          struct anyflash_error *err)
 {
     const struct af_npy_array *q = &attend->inputs[0].array;
     const int64_t lse_dims[] = {dim(attend, 0, 4), heads_of(attend, 0), rows_of(attend, 0)};
-    size_t left_out = q->dim_count == 4 ? 0 : 1; /* 1: q, k and v have no batch */
+    size_t left_out = q->dim_count == 4 ? 0 : 1; /* 1: q, k and v have no batch dimension */
     attend->o = *q;
     attend->o.dims[3 - left_out] = dim(attend, 2, 1);
     attend->lse = (struct af_npy_array){.element = AF_NPY_F32, .dim_count = 3 - left_out};

@@ -1,6 +1,7 @@
 /*
  * cmd_bench.c: `anyflash bench`: replaces the process by anyflash-bench, which
- * lies beside this program or in the folder for such programs of the installation.
+ * is in the same folder as this program or in the installation's folder for
+ * helper programs.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #define PATH_BYTES 4096
 #define WORDS_MAX 16
 
-/* "FOLDER/anyflash-bench", or NULL where no such program can be started. */
+/* "FOLDER/anyflash-bench", or NULL if it cannot be executed there. */
 static const char *program_in(struct af_cli *cli, const char *folder, const char *below)
 {
     const char *path = af_arena_format(&cli->arena, "%s/%s%s", folder, below, "anyflash-bench");
@@ -34,7 +35,7 @@ static const char *find_program(struct af_cli *cli)
     return beside != NULL ? beside : program_in(cli, self, "../" AF_BENCH_FOLDER "/");
 }
 
-/* The options that were given, as words. */
+/* The given options as command-line words. */
 static void add_options(const struct af_cli *cli, const char *words[WORDS_MAX])
 {
     static const struct {

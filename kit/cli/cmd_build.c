@@ -19,7 +19,7 @@
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 
-/* Combinations left out beyond this number are counted, not named. */
+/* Beyond this number, skipped combinations are counted but not named. */
 #define REMARKS_MAX 20u
 
 struct build {
@@ -31,7 +31,7 @@ struct build {
     struct af_build_estimate estimate;
 };
 
-/* "8G", "512M": bytes. */
+/* Parses "8G" or "512M" as bytes. */
 static enum anyflash_status read_memory(const struct af_cli *cli, uint64_t *bytes_out,
                                         struct anyflash_error *err)
 {
@@ -50,7 +50,7 @@ static enum anyflash_status read_memory(const struct af_cli *cli, uint64_t *byte
     return ANYFLASH_OK;
 }
 
-/* --arch, or the GPUs that are here. */
+/* --arch, or the GPUs of this machine. */
 static enum anyflash_status read_archs(struct af_cli *cli, const struct af_machine *machine,
                                        bool must, struct af_slim *slim,
                                        struct anyflash_error *err)
@@ -81,7 +81,7 @@ static enum anyflash_status read_archs(struct af_cli *cli, const struct af_machi
     cli->hint = "--arch 8.0 is for A100, 8.9 for RTX 3090 and 4090, 9.0 for H100, 10.0 and "
                 "12.0 for Blackwell";
     return af_fail(err, ANYFLASH_E_ARGUMENT,
-                   "no GPU that flash-attn supports was found: name the target with --arch");
+                   "no supported GPU was found: give the target with --arch");
 }
 
 /* --toolkit and --jobs. */
@@ -105,7 +105,7 @@ static enum anyflash_status read_toolkit_and_jobs(const struct af_cli *cli,
     return ANYFLASH_OK;
 }
 
-/* Compilers at a time: what was asked for, else the cores. */
+/* Compilers at a time: the requested number, else the number of cores. */
 static int slots_of(const struct build *build)
 {
     return build->build.slots > 0
@@ -144,7 +144,7 @@ static enum anyflash_status estimate(struct build *build, struct anyflash_error 
                                   (uint64_t)(memory > 0 ? memory : 0), &build->estimate, err);
 }
 
-/* --output: also puts the wheel there, and shows that path. */
+/* --output: also copies the wheel there, and shows that path. */
 static enum anyflash_status put_output(struct af_cli *cli, struct build *build,
                                        struct anyflash_error *err)
 {
@@ -163,7 +163,7 @@ static enum anyflash_status put_output(struct af_cli *cli, struct build *build,
     return status;
 }
 
-/* Checks --output before the build, not after it. */
+/* Checks --output before the build rather than after it. */
 static enum anyflash_status check_output(const struct af_cli *cli, struct anyflash_error *err)
 {
     const char *folder = cli->options.values[AF_OPTION_OUTPUT];
@@ -172,13 +172,13 @@ static enum anyflash_status check_output(const struct af_cli *cli, struct anyfla
         return ANYFLASH_OK;
     enum anyflash_status status = af_folder_make(folder, 0755, err);
     if (status == ANYFLASH_OK && access(folder, W_OK | X_OK) != 0)
-        return af_fail(err, ANYFLASH_E_IO, "cannot write to '%s' of --output: %s",
+        return af_fail(err, ANYFLASH_E_IO, "cannot write to '%s' (from --output): %s",
                        af_text_quote(shown, sizeof shown, folder, strlen(folder)),
                        strerror(errno));
     return status;
 }
 
-/* Opens the database of learned costs; a build works without it. */
+/* Opens the database of measured compile costs; a build works without it. */
 static void open_state(struct af_cli *cli, struct build *build, bool dry)
 {
     struct anyflash_error err = {0};
@@ -261,8 +261,8 @@ static enum anyflash_status print_check(struct af_cli *cli, struct af_build *bui
 }
 
 /*
- * Before a build: fails if a prerequisite without which no build is possible is missing;
- * warns about the others.
+ * Before a build: fails if a prerequisite is missing without which no build is
+ * possible; warns about the others.
  */
 static enum anyflash_status refuse(struct af_cli *cli, struct af_build *build,
                                    struct af_build_resources resources,
@@ -274,7 +274,7 @@ static enum anyflash_status refuse(struct af_cli *cli, struct af_build *build,
         return status;
     if (check.obstacle != NULL) {
         cli->hint = check.obstacle->fix;
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "a build cannot start: %s: %s",
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "cannot start the build: %s: %s",
                        check.obstacle->name,
                        af_cli_build_row_text(&cli->arena, check.obstacle));
     }
@@ -342,7 +342,7 @@ static void remark_left_out(struct af_cli *cli, const struct af_matrix *matrix)
         af_cli_remark(cli, rest);
 }
 
-/* Refuses options that an axis replaces, and unknown formats. */
+/* Rejects options that an axis replaces, and unknown formats. */
 static enum anyflash_status check_matrix(struct af_cli *cli, const char *format,
                                          struct anyflash_error *err)
 {
@@ -357,11 +357,12 @@ static enum anyflash_status check_matrix(struct af_cli *cli, const char *format,
     }
     const char *output = cli->options.values[AF_OPTION_OUTPUT];
     if (output != NULL && !af_text_is_utf8(output, strlen(output)))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "the --output of a matrix must be UTF-8");
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "with --matrix, the --output path must be valid UTF-8");
     if (!af_equal(format, "json") && !af_equal(format, "github") && !af_equal(format, "slurm"))
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--format takes json, github or slurm");
     if (af_option_given(&cli->options, AF_OPTION_JSON) && !af_equal(format, "json"))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--json and --format contradict each other");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--json cannot be used with --format");
     return ANYFLASH_OK;
 }
 
@@ -381,7 +382,7 @@ static enum anyflash_status write_matrix(struct af_cli *cli, const struct af_mat
     return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
 }
 
-/* --matrix: prints jobs; builds nothing and looks at no machine. */
+/* --matrix: prints jobs. It builds nothing and does not depend on a machine. */
 static enum anyflash_status print_matrix(struct af_cli *cli, enum af_exit *exit_out,
                                          struct anyflash_error *err)
 {
@@ -423,7 +424,7 @@ static enum anyflash_status print_matrix(struct af_cli *cli, enum af_exit *exit_
     return status;
 }
 
-/* --matrix, --check and --clean replace the build: at most one of them. */
+/* --matrix, --check and --clean replace the build; at most one may be given. */
 static enum anyflash_status check_words(const struct af_options *options,
                                         struct anyflash_error *err)
 {
@@ -435,17 +436,17 @@ static enum anyflash_status check_words(const struct af_options *options,
         if (!af_option_given(options, ways[i]))
             continue;
         if (found != NULL)
-            return af_fail(err, ANYFLASH_E_ARGUMENT, "--%s and --%s exclude each other", found,
+            return af_fail(err, ANYFLASH_E_ARGUMENT, "--%s cannot be used with --%s", found,
                            name);
         found = name;
     }
     if (options->values[AF_OPTION_FORMAT] != NULL &&
         (found == NULL || af_option_given(options, AF_OPTION_CLEAN)))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--format is for --matrix and --check");
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "--format only works with --matrix or --check");
     if (options->words.count > 0 && !af_option_given(options, AF_OPTION_MATRIX))
-        return af_fail(
-            err, ANYFLASH_E_ARGUMENT,
-            "'build' takes options only: arguments such as torch=2.9 are for --matrix");
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "'build' takes no arguments: torch=2.9 and the like need --matrix");
     return ANYFLASH_OK;
 }
 

@@ -1,13 +1,13 @@
 /*
- * cmd_completion.c: `anyflash completion SHELL`: scripts for bash, zsh and fish out
- * of the tables of commands and options. Commands first, then the options of the
- * command on the line.
+ * cmd_completion.c: `anyflash completion SHELL`: scripts for bash, zsh and
+ * fish, generated from the tables of commands and options. They complete
+ * commands first, then the options of the command on the line.
  */
 #include <string.h>
 
 #include "kit/cli/commands.h"
 
-/* Values of options that have a closed set; NULL: any, "FILE": a path. */
+/* Values of options that have a closed set; NULL: any value; "FILE": a path. */
 static const char *option_values(size_t id)
 {
     switch (id) {
@@ -106,7 +106,7 @@ static void add_bash(struct af_text *out)
     af_text_add(out, "' -- \"$word\"))\n  fi\n}\ncomplete -F _anyflash anyflash\n");
 }
 
-/* `text` for single quotes of zsh's and fish's descriptions. */
+/* Escapes `text` for the single-quoted descriptions of zsh and fish. */
 static void add_description(struct af_text *out, const char *text)
 {
     for (const char *at = text; *at != '\0'; at++)

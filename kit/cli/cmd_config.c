@@ -1,7 +1,7 @@
 /*
- * cmd_config.c: `anyflash config KIND`: the decision as configuration of another
- * tool (config_job.c loads and decides, plan/config_*.c makes the text). Prints
- * the new file, shows what changes, writes it, or compares uv.lock with it.
+ * cmd_config.c: `anyflash config KIND`: the decision as configuration for
+ * another tool (config_job.c loads and decides, plan/config_*.c makes the
+ * text). Prints the new file, shows what changes, writes it, or checks uv.lock.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct kind {
     const char *other;
     af_config_maker *make;
     bool upwards;
-    bool is_fragment; /* printed only: files of this kind are not edited */
+    bool is_fragment; /* only printed: existing files of this kind are not edited */
 };
 
 static const struct kind kinds[] = {
@@ -54,14 +54,15 @@ static enum anyflash_status check_words(struct af_cli *cli, const struct config 
     bool checks = af_option_given(options, AF_OPTION_CHECK);
     if (checks && (writes || af_option_given(options, AF_OPTION_DIFF)))
         return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "--check goes with neither --write nor --diff");
+                       "--check cannot be used with --write or --diff");
     if (checks && config->kind->make != af_config_uv)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--check reads uv.lock: it is for config uv");
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "--check works only with `config uv`, because it reads uv.lock");
     if (af_option_given(options, AF_OPTION_EXTRA) && config->kind->make != af_config_uv)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--extra is for config uv");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--extra works only with `config uv`");
     if (writes && config->kind->is_fragment)
         return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "config %s prints lines to paste: it does not write",
+                       "`config %s` only prints lines to paste: --write is not supported",
                        config->kind->name);
     return ANYFLASH_OK;
 }
@@ -80,7 +81,8 @@ static enum anyflash_status find_kind(struct af_cli *cli, struct config *config,
     if (names.failed)
         status = af_fail_memory(err);
     else if (config->kind == NULL)
-        status = af_fail(err, ANYFLASH_E_ARGUMENT, "config takes one word: %s", names.data);
+        status =
+            af_fail(err, ANYFLASH_E_ARGUMENT, "'config' takes one argument: %s", names.data);
     af_text_release(&names);
     if (status != ANYFLASH_OK)
         return status;
@@ -90,7 +92,7 @@ static enum anyflash_status find_kind(struct af_cli *cli, struct config *config,
     return check_words(cli, config, err);
 }
 
-/* uv reads no [tool.uv] of a project that has a uv.toml beside it. */
+/* uv ignores [tool.uv] of a project that also has a uv.toml. */
 static void note_uv_toml(struct af_cli *cli, const struct config *config)
 {
     const char *folder = af_path_folder(&cli->arena, config->job.path);
@@ -102,7 +104,7 @@ static void note_uv_toml(struct af_cli *cli, const struct config *config)
             "there and passes over no-build-package and dependency-metadata here");
 }
 
-/* What uv needs beside the file: the wheels in the project's folder. */
+/* Puts the wheels that uv needs into the project's folder. */
 static enum anyflash_status place_wheels(struct af_cli *cli, const struct config *config,
                                          bool writes, struct anyflash_error *err)
 {
@@ -131,7 +133,7 @@ static enum anyflash_status place_wheels(struct af_cli *cli, const struct config
     return ANYFLASH_OK;
 }
 
-/* Through a link to the file behind it, with the permissions it had. */
+/* Follows a link to the real file and keeps its permissions. */
 static enum anyflash_status write_file(struct af_cli *cli, const struct config *config,
                                        struct anyflash_error *err)
 {
@@ -146,7 +148,10 @@ static enum anyflash_status write_file(struct af_cli *cli, const struct config *
     return status;
 }
 
-/* The new text, and on disk what --write asks for: wheels before the file that names them. */
+/*
+ * Makes the new text and does what --write asks for: wheels first, then the
+ * file that names them.
+ */
 static enum anyflash_status make(struct af_cli *cli, struct config *config,
                                  struct anyflash_error *err)
 {
@@ -273,7 +278,7 @@ static enum anyflash_status view(struct af_cli *cli, const struct config *config
     return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
 }
 
-/* There is nothing to lock, or not so: the answer is no, with the reason. */
+/* The decision cannot be locked: the answer is no, with the reason. */
 static enum anyflash_status refuse(struct af_cli *cli, const struct config *config,
                                    const char *reason, struct anyflash_error *err)
 {

@@ -1,6 +1,6 @@
 /*
- * cmd_doctor.c: `anyflash` and `anyflash doctor`: one screen: the machine, what
- * fits, what is wrong, the one next step.
+ * cmd_doctor.c: `anyflash` and `anyflash doctor`: one screen with the machine,
+ * what fits, what is wrong, and the next step.
  */
 #include <stdio.h>
 
@@ -11,7 +11,7 @@
 #include "kit/plan/plan_answer.h"
 #include "kit/plan/saved.h"
 
-/* Notes beyond these are only counted, unless --verbose. */
+/* Findings beyond this number are only counted, unless --verbose. */
 #define FINDINGS_SHOWN 6
 #define FINDING_COLUMNS 10
 
@@ -51,7 +51,7 @@ static void view_findings(struct af_page *page, const struct doctor *doctor, boo
                        doctor->count - shown);
 }
 
-/* Where an unknown fact stands in the way, the next step is to state it. */
+/* If an unknown fact prevents an answer, the next step is to state it. */
 static void view_no_way(struct af_page *page, const struct af_decision *decision)
 {
     const char *hint = af_cli_missing_fact_hint(decision);
@@ -61,7 +61,7 @@ static void view_no_way(struct af_page *page, const struct af_decision *decision
                     : "no option works here; `anyflash plan` shows what each one lacks");
 }
 
-/* Where only the GPU is missing, it may be in another node of the same kind. */
+/* If only the GPU is missing, another node of the same kind may have one. */
 static const char *other_node_hint(const struct doctor *doctor)
 {
     const struct af_rung *wheel = &doctor->answer.decision.rungs[AF_RUNG_WHEEL];
@@ -208,7 +208,7 @@ enum anyflash_status af_cmd_doctor(struct af_cli *cli, enum af_exit *exit_out,
     struct doctor doctor = {0};
     if (cli->options.machines.count > 1) {
         cli->hint = "`anyflash plan` decides for several machines at once";
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "'doctor' looks at one machine");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'doctor' takes only one --machine");
     }
     enum anyflash_status status = examine(cli, &doctor, err);
     if (status == ANYFLASH_OK) {

@@ -1,7 +1,7 @@
 /*
  * cmd_find.c: `anyflash find WORD...`: the wheels of the catalog that match all
- * words, as a table, as addresses (--quiet) or JSON; with a verdict on each, when
- * a machine was named. The answer and its JSON are made in plan/.
+ * words, as a table, as URLs (--quiet) or as JSON, each with a verdict if a
+ * machine was named. plan/ makes the answer and its JSON.
  */
 #include "kit/cli/load.h"
 #include "kit/cli/wheel_table.h"
@@ -18,7 +18,7 @@ static void write_table(struct af_cli *cli, const struct af_plan_find_answer *an
                                af_plan_find_candidate(answer, answer->wheels[i]), verbose);
 }
 
-/* For other programs: one address a line, whole. */
+/* For other programs: one complete URL per line. */
 static void write_addresses(struct af_cli *cli, const struct af_plan_find_answer *answer)
 {
     for (size_t i = 0; i < answer->shown; i++) {
@@ -28,7 +28,7 @@ static void write_addresses(struct af_cli *cli, const struct af_plan_find_answer
     }
 }
 
-/* An updated catalog may say something else than the one that others have. */
+/* Says if the catalog was updated, because its answers may differ from the embedded one's. */
 static void remark_catalog(struct af_cli *cli, const struct af_catalog *catalog)
 {
     const char *remark =
@@ -50,9 +50,9 @@ static enum anyflash_status write_answer(struct af_cli *cli,
     else
         write_table(cli, answer);
     if (answer->count == 0)
-        af_cli_remark(cli, "no wheel of the catalog matches all words");
+        af_cli_remark(cli, "no wheel in the catalog matches all of these words");
     else
-        af_cli_remark(cli, "-v shows the file names, -q only the addresses");
+        af_cli_remark(cli, "use -v for file names, -q for URLs only");
     remark_catalog(cli, answer->request->plan.catalog);
     return af_cli_finish(cli, err);
 }

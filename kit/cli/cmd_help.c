@@ -1,6 +1,7 @@
 /*
- * cmd_help.c: `anyflash help [COMMAND]`: the overview, one command's help, or the
- * source of the man page, out of the tables of commands and options.
+ * cmd_help.c: `anyflash help [COMMAND]`: the overview, one command's help, or
+ * the source of the man page, generated from the tables of commands and
+ * options.
  */
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +56,7 @@ enum anyflash_status af_options_help(enum af_command_id command, struct af_text 
     return out->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
-/* Text with what troff would take for commands defused. */
+/* Appends text with the characters escaped that troff would read as commands. */
 static void add_troff(struct af_text *out, const char *text)
 {
     bool at_start = true;
@@ -185,6 +186,6 @@ enum anyflash_status af_cmd_help(struct af_cli *cli, enum af_exit *exit_out,
         if (strcmp(words->items[0], af_command_rows[i].name) == 0)
             return af_options_help((enum af_command_id)i, &cli->out, err);
     cli->hint = "`anyflash help` lists the commands";
-    return af_fail(err, ANYFLASH_E_ARGUMENT, "no command is called '%s'",
+    return af_fail(err, ANYFLASH_E_ARGUMENT, "unknown command '%s'",
                    af_text_scrub(&cli->arena, words->items[0], 120));
 }

@@ -1,6 +1,7 @@
 /*
- * cmd_inspect.c: `anyflash inspect WHAT`: opens it, works out which libraries a
- * Python process would have there, and proves each extension against them.
+ * cmd_inspect.c: `anyflash inspect WHAT`: opens the target, works out which
+ * libraries a Python process would have there, and checks each extension
+ * against them.
  */
 #include "kit/cli/inspect_view.h"
 
@@ -9,7 +10,7 @@
 #include "kit/base/url.h"
 #include "kit/system/file.h"
 
-#define STARTS_MAX 32u /* starts that are kept of what is far away */
+#define STARTS_MAX 32u /* how many starts of remote extensions are kept */
 
 const struct af_machine *af_inspection_machine(const struct af_inspection *inspection)
 {
@@ -29,7 +30,7 @@ static enum anyflash_status open_prover(struct af_cli *cli, struct af_inspection
     return af_prover_open(&options, &cli->arena, &inspection->prover, err);
 }
 
-/* What is known of earlier times; without it everything is read. */
+/* Opens the results of earlier runs; without them everything is read again. */
 static enum anyflash_status open_state(struct af_cli *cli, struct af_inspection *inspection,
                                        struct anyflash_error *err)
 {
@@ -53,7 +54,7 @@ static enum anyflash_status load(struct af_inspection *inspection, struct af_cli
     return status == ANYFLASH_OK ? open_prover(cli, inspection, err) : status;
 }
 
-/* A wheel behind an address: only the parts that are asked for are fetched. */
+/* A wheel behind a URL: only the parts that are needed are fetched. */
 static enum anyflash_status open_remote(struct af_cli *cli, struct af_inspection *inspection,
                                         const char *address, struct anyflash_error *err)
 {
@@ -97,7 +98,7 @@ static enum anyflash_status open_target(struct af_inspection *inspection, struct
     return status;
 }
 
-/* From all of its bytes, unless their start was enough. */
+/* Reads all of the extension's bytes, unless their start was enough. */
 static enum anyflash_status examine(struct af_inspection *inspection, size_t index,
                                     struct anyflash_error *err)
 {
@@ -108,8 +109,8 @@ static enum anyflash_status examine(struct af_inspection *inspection, size_t ind
 }
 
 /*
- * After extension `index`, which does not load, the rest is not worth its
- * download; their starts alone prove no more than a no.
+ * After extension `index`, which does not load, it is not worth downloading the
+ * rest: with only their starts they can at best be proved not to load.
  */
 static enum anyflash_status leave_others(struct af_cli *cli, struct af_inspection *inspection,
                                          size_t index, struct anyflash_error *err)
@@ -129,7 +130,7 @@ static enum anyflash_status leave_others(struct af_cli *cli, struct af_inspectio
     return ANYFLASH_OK;
 }
 
-/* Starts of what is far away: true with the first that does not load. */
+/* Examines the starts of remote extensions; true at the first that does not load. */
 static enum anyflash_status examine_starts(struct af_cli *cli, struct af_inspection *inspection,
                                            bool *stop_out, struct anyflash_error *err)
 {
@@ -157,8 +158,8 @@ bool af_inspection_is_pure(const struct af_inspection *inspection)
 }
 
 /*
- * All extensions together: one no is no, else one unknown unknown. Where there
- * is none, that is right for a wheel of Python code only.
+ * The answer for all extensions: NO if one is NO, else UNKNOWN if one is
+ * UNKNOWN. If there is none, a wheel of Python code only is right.
  */
 static enum af_answer join_answers(const struct af_inspection *inspection)
 {

@@ -1,6 +1,7 @@
 /*
- * cmd_install.c: `anyflash install`: the plan of this machine, or one wheel that
- * the user names, done under the lock of the environment.
+ * cmd_install.c: `anyflash install`: carries out the plan for this machine, or
+ * installs one wheel that the user names, while it holds the lock of the
+ * environment.
  */
 #include <string.h>
 
@@ -17,10 +18,10 @@
 struct install {
     struct af_change change;
     struct af_cli_inputs inputs;
-    struct af_plan_answer answer; /* empty where the plan is not made by a decision */
-    struct af_plan other;         /* a saved plan, or that of a named wheel */
+    struct af_plan_answer answer; /* empty unless the plan comes from a decision */
+    struct af_plan other;         /* a saved plan, or the plan for a named wheel */
     bool has_other;
-    const struct af_plan *plan; /* one of the two above; NULL: there is none */
+    const struct af_plan *plan; /* points to one of the two above; NULL: no plan */
     struct af_install_result done;
 };
 
@@ -29,28 +30,30 @@ static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_erro
     const struct af_options *options = &cli->options;
     const char *from = options->values[AF_OPTION_FROM];
     if (from != NULL && !af_file_is_folder(from))
-        return af_fail(err, ANYFLASH_E_NOT_FOUND, "--from: no folder '%s'",
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "--from: folder '%s' does not exist",
                        af_text_scrub(&cli->arena, from, 200));
     if (options->words.count > 1)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "'install' takes one wheel at a time");
     if (options->words.count > 0 && af_option_given(options, AF_OPTION_DOWNLOAD_ONLY) &&
         af_file_is_regular(options->words.items[0])) {
-        cli->hint = "take the file along: `anyflash install FILE` needs no network for it";
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "there is nothing to download: it is a file");
+        cli->hint = "copy the file to the other machine: `anyflash install FILE` needs no "
+                    "network for it";
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "nothing to download: WHEEL is already a local file");
     }
     if (options->words.count > 0 && af_option_given(options, AF_OPTION_PLAN))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "a wheel and --plan exclude each other");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "give either a wheel or --plan, not both");
     if (options->words.count == 0 && af_option_given(options, AF_OPTION_SHA256))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--sha256 is for a wheel that is named");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--sha256 needs a WHEEL argument");
     if (options->givens.count > 0 && !af_option_given(options, AF_OPTION_HERE)) {
         cli->hint = "--here starts from this machine and lets --given change facts";
         return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "'install' acts on this machine: --given alone describes another");
+                       "'install' works on this machine only: add --here to use --given");
     }
     return ANYFLASH_OK;
 }
 
-/* The file of a saved plan: --plan, or what --download-only left in --from; NULL: none. */
+/* The file of a saved plan: from --plan, or left in --from by --download-only; NULL: none. */
 static const char *saved_plan(struct af_cli *cli)
 {
     const char *from = cli->options.values[AF_OPTION_FROM];
@@ -80,7 +83,7 @@ static enum anyflash_status read_plan(struct af_cli *cli, struct install *instal
     return status;
 }
 
-/* A plan that was saved, or one of a wheel that is named: no decision is made. */
+/* Reads a saved plan, or makes one for a named wheel: neither needs a decision. */
 static enum anyflash_status take_plan(struct af_cli *cli, struct install *install,
                                       const char *path, struct anyflash_error *err)
 {
@@ -93,7 +96,7 @@ static enum anyflash_status take_plan(struct af_cli *cli, struct install *instal
     return status;
 }
 
-/* The machine and the plan, from facts as they are now. */
+/* Makes the plan from the machine's current facts. */
 static enum anyflash_status make_plan(struct af_cli *cli, struct install *install,
                                       struct anyflash_error *err)
 {
@@ -128,7 +131,7 @@ static bool brings_something(const struct af_plan *plan)
     return false;
 }
 
-/* Refusals that need neither lock nor state. True: answered. */
+/* Answers that need neither lock nor state; true if one was given. */
 static bool answered(struct install *install, bool is_preferred)
 {
     const struct af_decision *decision = &install->answer.decision;
@@ -149,7 +152,7 @@ static bool answered(struct install *install, bool is_preferred)
     install->done = (struct af_install_result){
         .answer = is_there ? AF_YES : AF_NO,
         .reason = is_there ? NULL : "the decision needs nothing to be installed",
-        .hint = is_there ? NULL : "`anyflash plan` says what to do"};
+        .hint = is_there ? NULL : "run `anyflash plan` to see what to do"};
     return true;
 }
 
@@ -212,7 +215,7 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct install 
         err);
 }
 
-/* Old versions of large packages fill a disk unseen. */
+/* Mentions kept old versions: of large packages they can silently fill a disk. */
 static void tell_kept(struct install *install)
 {
     struct af_run *run = &install->change.run;

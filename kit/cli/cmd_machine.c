@@ -1,6 +1,6 @@
 /*
- * cmd_machine.c: `anyflash machine`: the record, its tags, or the list of facts
- * a record can have.
+ * cmd_machine.c: `anyflash machine`: prints the record, its tags, or the list
+ * of facts that a record can have.
  */
 #include <stdio.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static enum anyflash_status write_tags(struct af_cli *cli, const struct af_machi
     size_t count = 0;
     if (text == NULL || !af_version_parse(text, strlen(text), &version) ||
         version.release_count < 2)
-        return af_fail(err, ANYFLASH_E_NOT_FOUND, "the version of Python is not known: %s",
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "cannot tell the Python version: %s",
                        python->version.source);
     if (python->platform_tags.state != AF_FACT_KNOWN)
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "the platform tags are not known: %s",
@@ -85,7 +85,7 @@ enum anyflash_status af_cmd_machine(struct af_cli *cli, enum af_exit *exit_out,
     if (af_option_given(&cli->options, AF_OPTION_SCHEMA))
         return write_schema(cli, err);
     if (cli->options.machines.count > 1)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "'machine' writes one record: one --machine");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'machine' takes at most one --machine");
     enum anyflash_status status = af_machines_load(cli, &machines, err);
     if (status != ANYFLASH_OK)
         return status;

@@ -1,20 +1,19 @@
 /*
  * cmd_package.c: `anyflash shim` and `anyflash providers`. The Python package
- * does both itself and starts this program for all other commands; here they
- * stand for the help, and say how to reach them.
+ * implements both and starts this program for all other commands. Here they
+ * exist only for the help, and explain how to call them.
  */
 #include "kit/cli/commands.h"
 
 static enum anyflash_status refuse(struct af_cli *cli, const char *name,
                                    struct anyflash_error *err)
 {
-    cli->hint = af_arena_format(&cli->arena,
-                                "`python -m anyflash %s` in an environment that has it "
-                                "(`pip install anyflash`)",
-                                name);
-    return af_fail(
-        err, ANYFLASH_E_UNSUPPORTED,
-        "'%s' is done by the Python package of anyflash, and this is the program alone", name);
+    cli->hint = af_arena_format(
+        &cli->arena, "install it with `pip install anyflash`, then run `python -m anyflash %s`",
+        name);
+    return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                   "'%s' needs anyflash's Python package; this is only the standalone program",
+                   name);
 }
 
 enum anyflash_status af_cmd_shim(struct af_cli *cli, enum af_exit *exit_out,

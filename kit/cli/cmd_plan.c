@@ -1,7 +1,7 @@
 /*
- * cmd_plan.c: `anyflash plan`: the decision, every way with its price, and the
- * exact steps; or, with --wheel and --all, verdicts on wheels. The answer and its
- * JSON are made in plan/.
+ * cmd_plan.c: `anyflash plan`: the decision, every rung with its cost, and the
+ * exact steps; or, with --wheel and --all, verdicts on wheels. plan/ makes the
+ * answer and its JSON.
  */
 #include "kit/cli/decision_view.h"
 #include "kit/cli/wheel_table.h"
@@ -10,10 +10,10 @@
 struct plan {
     struct af_cli_inputs inputs;
     struct af_plan_answer answer;
-    size_t limit; /* of --all; 0: all of them */
+    size_t limit; /* of --all; 0: all */
 };
 
-/* "sm 8.9", "target sm 9.0" where one was stated, or what is known instead. */
+/* "sm 8.9"; "target sm 9.0" if one was given; else whatever is known. */
 static const char *gpu_text(const struct af_machine *machine, const char *arch,
                             struct af_arena *arena)
 {
@@ -106,7 +106,7 @@ static void view_answer(struct af_page *page, const struct plan *plan)
         af_page_add(page, 0, "", AF_TONE_STRONG, "No option works on this machine");
 }
 
-/* Steps that `anyflash install` does: not those that are the user's, as a build. */
+/* Whether `anyflash install` can do the steps: some, such as a build, are left to the user. */
 static bool can_install(const struct af_plan *plan)
 {
     bool brings = false;
@@ -119,7 +119,7 @@ static bool can_install(const struct af_plan *plan)
     return brings;
 }
 
-/* The one thing to do now, in one line; NULL: the steps say it. */
+/* What to do now, in one line; NULL: the steps say it. */
 static const char *next_text(struct af_cli *cli, const struct plan *plan)
 {
     const struct af_decision *decision = &plan->answer.decision;
@@ -140,7 +140,7 @@ static const char *next_text(struct af_cli *cli, const struct plan *plan)
     return "`anyflash install` runs the steps below; `anyflash undo` undoes them";
 }
 
-/* The best wheel that may load and is not proved to. */
+/* The best wheel that may load but is not proved to. */
 static void view_proof(struct af_page *page, const struct plan *plan)
 {
     const struct af_plan_proof *proof = &plan->answer.proof;
@@ -254,7 +254,7 @@ static enum anyflash_status answer_wheel(struct af_cli *cli, const struct plan *
     return status;
 }
 
-/* Every wheel with its verdict, best first; at most --limit of them. */
+/* Every wheel with its verdict, best first; at most --limit wheels. */
 static enum anyflash_status answer_all(struct af_cli *cli, const struct plan *plan,
                                        enum af_exit *exit_out, struct anyflash_error *err)
 {
@@ -292,9 +292,9 @@ static enum anyflash_status check_words(const struct af_cli *cli, struct plan *p
     const struct af_options *options = &cli->options;
     bool lists_all = af_option_given(options, AF_OPTION_ALL);
     if (lists_all && af_option_given(options, AF_OPTION_WHEEL))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--all and --wheel exclude each other");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--all cannot be used with --wheel");
     if (!lists_all && af_option_given(options, AF_OPTION_LIMIT))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--limit is for a list: --all is missing");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--limit needs --all");
     return af_cli_limit(cli, &plan->limit, err);
 }
 

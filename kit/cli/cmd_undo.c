@@ -16,17 +16,17 @@ static enum anyflash_status read_id(const struct af_cli *cli, int64_t *id_out,
         (af_option_given(&cli->options, AF_OPTION_LIST) ||
          af_option_given(&cli->options, AF_OPTION_FORCE)))
         return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "--forget goes with neither --list nor --force");
+                       "--forget cannot be used with --list or --force");
     if (af_option_given(&cli->options, AF_OPTION_RECOVER) &&
         (words->count > 0 || af_option_given(&cli->options, AF_OPTION_FORGET) ||
          af_option_given(&cli->options, AF_OPTION_LIST)))
         return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "--recover takes no number and excludes --list and --forget");
+                       "--recover takes no ID and cannot be used with --list or --forget");
     if (words->count > 1)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "'undo' takes one number at a time");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'undo' takes only one ID");
     if (words->count == 1 && !af_parse_i64(words->items[0], 1, INT64_MAX, id_out))
         return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "'undo' takes the number of an installation; `undo --list` shows them");
+                       "'undo' takes the ID of an installation; `undo --list` shows them");
     return ANYFLASH_OK;
 }
 
@@ -115,7 +115,7 @@ static enum anyflash_status report(struct af_cli *cli, const struct af_install_r
     return af_cli_finish(cli, err);
 }
 
-/* --recover: of every environment, whether or not its Python can be found. */
+/* --recover: repairs every environment, even if its Python cannot be found. */
 static enum anyflash_status recover(struct af_cli *cli, enum af_exit *exit_out,
                                     struct anyflash_error *err)
 {

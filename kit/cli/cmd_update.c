@@ -1,6 +1,7 @@
 /*
- * cmd_update.c: `anyflash update`: brings the catalog up to date from the release
- * listings; --check only looks, --undo goes back to the embedded one.
+ * cmd_update.c: `anyflash update`: updates the catalog from the release
+ * listings; --check only reports what is new, --undo returns to the embedded
+ * catalog.
  */
 #include "kit/cli/load.h"
 #include "kit/cli/page.h"
@@ -14,7 +15,7 @@ static void message(void *context, const char *sentence)
     af_cli_remark(context, sentence);
 }
 
-/* The embedded catalog's wheels and the ones in use now; both are to be released. */
+/* The embedded catalog and the one in use now; both must be released. */
 struct catalogs {
     struct af_catalog embedded;
     struct af_catalog current;
@@ -73,7 +74,7 @@ static void write_text(struct af_cli *cli, const struct af_update *update, bool 
                        update->source_count - update->read_count, update->source_count);
 }
 
-/* Whether the new catalog has wheels that the one in use has not, or lacks some. */
+/* Whether the new catalog adds or removes wheels. */
 static bool differs(const struct af_catalog *a, const struct af_catalog *b)
 {
     if (a->count != b->count)
@@ -168,7 +169,7 @@ enum anyflash_status af_cmd_update(struct af_cli *cli, enum af_exit *exit_out,
     if (af_option_given(&cli->options, AF_OPTION_UNDO)) {
         if (!af_option_given(&cli->options, AF_OPTION_CHECK))
             return undo(cli, exit_out, err);
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--check and --undo exclude each other");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--check cannot be used with --undo");
     }
     enum anyflash_status status = load_catalogs(cli, &catalogs, err);
     if (status == ANYFLASH_OK)

@@ -1,6 +1,6 @@
 /*
- * cmd_verify.c: `anyflash verify`: the installed flash-attn, shown rather than
- * believed: its files against RECORD, then imported, called and compared.
+ * cmd_verify.c: `anyflash verify`: tests the installed flash-attn: compares its
+ * files with RECORD, then imports it, calls it and compares the results.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define LABEL_COLUMNS 20
 
-/* The distributions that bring FlashAttention, and the module each is used by. */
+/* The distributions that provide FlashAttention, and the module to import for each. */
 static const struct {
     const char *package;
     const char *module;
@@ -48,9 +48,9 @@ static enum anyflash_status choose(const struct af_cli *cli, struct verify *veri
         verify->module = known[i].module;
     }
     if (!is_known)
-        return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "--package takes flash-attn, flash-attn-3, flashattn-hopper or "
-                       "flash-attn-4");
+        return af_fail(
+            err, ANYFLASH_E_ARGUMENT,
+            "--package must be flash-attn, flash-attn-3, flashattn-hopper or flash-attn-4");
     return ANYFLASH_OK;
 }
 
@@ -102,7 +102,9 @@ static enum anyflash_status verify_files(struct af_cli *cli, struct verify *veri
         add(cli, verify, "files", AF_YES,
             af_arena_format(&cli->arena, "all %zu lines of RECORD hold, %.1f MiB hashed%s",
                             result.line_count, (double)result.hashed_bytes / 1048576,
-                            result.has_installer ? "" : "; no INSTALLER: was it cut short?"));
+                            result.has_installer
+                                ? ""
+                                : "; no INSTALLER: was the installation interrupted?"));
     *err = (struct anyflash_error){0};
     return ANYFLASH_OK;
 }
@@ -120,7 +122,7 @@ static enum anyflash_status run_checks(struct af_cli *cli, struct verify *verify
     if (status != ANYFLASH_OK)
         return status;
     if (options.python == NULL) {
-        add(cli, verify, "import", AF_UNKNOWN, "the environment's interpreter is not known");
+        add(cli, verify, "import", AF_UNKNOWN, "cannot find the environment's Python");
         return ANYFLASH_OK;
     }
     return af_verify_calls(&options, &cli->arena, &verify->report, err);

@@ -1,6 +1,6 @@
 /*
- * commands.h: what a command gets, and the commands themselves (one file each,
- * cmd_<name>.c). Private to this module.
+ * commands.h: what a command receives, and the commands themselves (one file
+ * each, cmd_<name>.c). Private to this module.
  */
 #ifndef AF_KIT_CLI_COMMANDS_H
 #define AF_KIT_CLI_COMMANDS_H
@@ -10,9 +10,9 @@
 #include "kit/cli/options.h"
 
 /*
- * One run of the program. `out` is all of stdout: it is written at the end, so
- * that a command that fails prints no half answer. Remarks go to stderr at
- * once.
+ * One run of the program. `out` collects all of stdout and is written at the
+ * end, so that a failing command prints no partial answer. Remarks go to stderr
+ * at once.
  */
 struct af_cli {
     struct af_arena arena;
@@ -31,16 +31,22 @@ struct af_cli {
 #include "kit/cli/commands.inc"
 #undef AF_COMMAND
 
-/* One remark on stderr, unless --quiet. `text` is scrubbed already. */
+/* Prints one remark on stderr, unless --quiet. `text` must already be scrubbed. */
 void af_cli_remark(const struct af_cli *cli, const char *text);
 
-/* Whether stdout gets colour: --color, NO_COLOR, TERM, a terminal. */
+/*
+ * Whether stdout is coloured: depends on --color, NO_COLOR, TERM and whether it
+ * is a terminal.
+ */
 bool af_cli_color(const struct af_cli *cli);
 
-/* OK, or NO_MEMORY when the arena or the output failed: the last line of a command. */
+/* OK, or NO_MEMORY if the arena or the output failed. A command ends with this call. */
 enum anyflash_status af_cli_finish(const struct af_cli *cli, struct anyflash_error *err);
 
-/* Serialises `json` with sorted-by-insertion keys and a final newline; takes over `json`. */
+/*
+ * Serialises `json` with keys in insertion order and a final newline; takes
+ * ownership of `json`.
+ */
 enum anyflash_status af_cli_json_take(struct af_cli *cli, json_t *json,
                                       struct anyflash_error *err);
 

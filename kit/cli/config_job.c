@@ -1,7 +1,7 @@
 /*
- * config_job.c: what `config` works on: the file of the project, one decision
- * for each group of machines that a marker can tell apart, and what the wheels
- * that lie here say of themselves.
+ * config_job.c: loads what `config` works on: the project's file, one decision
+ * for each group of machines that a marker can distinguish, and the metadata of
+ * local wheels.
  */
 #include "kit/cli/config_job.h"
 
@@ -18,7 +18,7 @@
 #define METADATA_BYTES_MAX (1u << 20)
 #define REQUIRES_MAX 64u
 
-/* "2.8.3" of "flash_attn-2.8.3.dist-info/"; NULL when there is none. */
+/* "2.8.3" of "flash_attn-2.8.3.dist-info/"; NULL if there is none. */
 static const char *folder_version(struct af_arena *arena, const char *member)
 {
     const char *dash = strchr(member, '-');
@@ -86,7 +86,10 @@ static enum anyflash_status wheel_file_facts(struct af_arena *arena, const char 
 #define FILE_BYTES_MAX (4u << 20)
 #define FOLDERS_MAX 64
 
-/* The folder with `name`: the stated one, or from here upwards; NULL: none has it. */
+/*
+ * The path of the file `name` in --project, or in this folder or one above it;
+ * NULL: not found.
+ */
 static const char *find_file(struct af_cli *cli, const char *name, bool upwards)
 {
     const char *stated = cli->options.values[AF_OPTION_PROJECT];
@@ -123,7 +126,7 @@ enum anyflash_status af_cli_config_load(struct af_cli *cli, struct af_cli_config
     return af_file_read(&cli->arena, job->path, FILE_BYTES_MAX, &job->old, err);
 }
 
-/* Whether a marker cannot tell the machines apart. */
+/* Whether no marker can distinguish the machines. */
 static bool same_group(const struct af_machine *a, const struct af_machine *b)
 {
     const char *version_a = af_fact_text_or(&a->python.version, "");
@@ -139,7 +142,7 @@ static bool same_group(const struct af_machine *a, const struct af_machine *b)
                   af_fact_text_or(&b->platform.arch, "")) == 0;
 }
 
-/* One decision for the group of machine `first`, which stands in no earlier one. */
+/* Makes one decision for the group of machine `first`, which is in no earlier group. */
 static enum anyflash_status decide_group(struct af_cli *cli, struct af_cli_config_job *job,
                                          size_t first, struct anyflash_error *err)
 {
@@ -184,7 +187,7 @@ enum anyflash_status af_cli_config_decide(struct af_cli *cli, struct af_cli_conf
     return status;
 }
 
-/* The pin's file: below --from, or where an earlier run put it; else NULL. */
+/* The path of the pin's file: below --from, or where an earlier run put it; else NULL. */
 const char *af_cli_config_wheel(struct af_cli *cli, const struct af_cli_config_job *job,
                                 const struct af_pin *pin)
 {
@@ -212,7 +215,7 @@ static const char *torch_build(struct af_arena *arena, const struct af_pin *pin)
     return plus == NULL ? af_arena_format(arena, "cu%d*", pin->wheel->cuda_major) : plus + 1;
 }
 
-/* Notes where a plain install of that torch is of another CUDA than the wheel. */
+/* Adds a note if a plain install of that torch has another CUDA than the wheel. */
 static enum anyflash_status compare_torch(struct af_cli *cli, struct af_config_lock *lock,
                                           struct anyflash_error *err)
 {
@@ -249,7 +252,9 @@ enum anyflash_status af_cli_config_settle(struct af_cli *cli, struct af_cli_conf
     if (how == AF_PIN_URL && strcmp(source, "url") != 0)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "--source takes auto, path or url");
     if (source != NULL && !by_path)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--source is for uv: others take the address");
+        return af_fail(
+            err, ANYFLASH_E_ARGUMENT,
+            "--source works only with `config uv`: the other kinds always use the URL");
     for (size_t i = 0; i < job->lock->pin_count; i++) {
         const struct af_pin *pin = &job->lock->pins[i];
         const char *path = pin->wheel == NULL ? NULL : af_cli_config_wheel(cli, job, pin);

@@ -1,5 +1,5 @@
 /*
- * config_job.h: what `config` works on, loaded step by step.
+ * config_job.h: the data that `config` works on, loaded step by step.
  */
 #ifndef AF_KIT_CLI_CONFIG_JOB_H
 #define AF_KIT_CLI_CONFIG_JOB_H
@@ -7,34 +7,37 @@
 #include "kit/cli/load.h"
 #include "kit/plan/config.h"
 
-/* Zero-initialised, with `file` and `other` set. Texts in the cli's arena. */
+/* Zero-initialised, with `file` and `other` set. Texts are in the cli's arena. */
 struct af_cli_config_job {
     const char *file;  /* the tool's file, as "pyproject.toml" */
-    const char *other; /* looked for where that is missing; NULL */
-    bool upwards;      /* in folders above, too, as the tool does */
+    const char *other; /* used if that file is missing; or NULL */
+    bool upwards;      /* also search the folders above, as the tool does */
     const char *path;  /* the file that is read and written */
     const char *shown; /* its name, scrubbed */
     struct af_span old;
     bool is_new; /* there is no such file yet */
     struct af_cli_inputs inputs;
-    struct af_decision *decisions; /* one a group of machines */
+    struct af_decision *decisions; /* one per group of machines */
     size_t decision_count;
     struct af_config_lock *lock; /* NULL before af_cli_config_decide() */
 };
 
-/* Finds the file (--project, or from here upwards) and reads it. */
+/* Finds the file (--project, or from this folder upwards) and reads it. */
 enum anyflash_status af_cli_config_load(struct af_cli *cli, struct af_cli_config_job *job,
                                         struct anyflash_error *err);
 
-/* Decides and collects the pins. UNSUPPORTED: there is nothing to lock, and why. */
+/*
+ * Decides and collects the pins. Fails with UNSUPPORTED, with the reason, if
+ * the decision cannot be locked.
+ */
 enum anyflash_status af_cli_config_decide(struct af_cli *cli, struct af_cli_config_job *job,
                                           struct anyflash_error *err);
 
-/* Looks at the wheels that lie here and settles how each is named. */
+/* Reads the wheels that are here and chooses each pin's source. */
 enum anyflash_status af_cli_config_settle(struct af_cli *cli, struct af_cli_config_job *job,
                                           bool by_path, struct anyflash_error *err);
 
-/* The pin's file: below --from, or in the project's folder of wheels; else NULL. */
+/* The path of the pin's file: below --from, or in the project's folder of wheels; else NULL. */
 const char *af_cli_config_wheel(struct af_cli *cli, const struct af_cli_config_job *job,
                                 const struct af_pin *pin);
 

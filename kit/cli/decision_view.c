@@ -1,5 +1,5 @@
 /*
- * decision_view.c: rungs, reasons and steps as lines for people.
+ * decision_view.c: prints rungs, reasons and steps as lines for people.
  */
 #include "kit/cli/decision_view.h"
 
@@ -96,12 +96,12 @@ static void view_prerequisites(struct af_page *page, const struct af_rung *rung)
         view_prerequisite(page, &rung->prerequisites[i]);
 }
 
-/* Which reasons a reader has met above on this page, by id. */
+/* Reasons that this page has already shown, by id. */
 struct told {
     bool reasons[AF_REASON_COUNT];
 };
 
-/* Every reason; what was told above is named only. A build's are its prerequisites. */
+/* Every reason; one that was already shown is only named. For a build, its prerequisites. */
 static void view_reasons(struct af_page *page, const struct af_rung *rung, struct told *told)
 {
     for (size_t i = 0; i < rung->reason_count; i++) {
@@ -129,7 +129,7 @@ static void view_line(struct af_page *page, const struct af_rung *rung, bool rec
                    rung->summary == NULL ? "" : rung->summary);
 }
 
-/* "about 4 min", "about 5.1 hours"; without enough memory the time of one core. */
+/* "about 4 min", "about 5.1 hours"; if memory is too small, the time with one core. */
 static const char *build_time_text(struct af_arena *arena,
                                    const struct af_offer_build_needs *needs)
 {
@@ -188,7 +188,7 @@ void af_cli_rungs_view(struct af_page *page, const struct af_decision *decision,
     }
 }
 
-/* The first reason of that effect, or NULL. */
+/* The first reason with that effect, or NULL. */
 static const struct af_reason *first_reason(const struct af_rung *rung,
                                             enum af_reason_effect effect)
 {
@@ -198,7 +198,7 @@ static const struct af_reason *first_reason(const struct af_rung *rung,
     return NULL;
 }
 
-/* The end of a text that is too long for the line is cut at a blank, and "..." put there. */
+/* If the text is too long for the line, cuts it at a blank and appends "...". */
 static const char *cut(struct af_arena *arena, const char *text, int columns)
 {
     if (af_cli_text_columns(text, strlen(text)) <= columns)

@@ -1,5 +1,5 @@
 /*
- * decision_view.h: rungs, wheels and steps for people.
+ * decision_view.h: prints rungs, wheels and steps for people.
  */
 #ifndef AF_KIT_CLI_DECISION_VIEW_H
 #define AF_KIT_CLI_DECISION_VIEW_H
@@ -10,29 +10,29 @@
 #include "kit/plan/plan.h"
 
 /*
- * One line for each rung: its answer, and what it is or why not. `others`: without
- * the recommended one. `offer` of a build, or NULL.
+ * One line per rung: its answer, and what it is or why not. `others`: without
+ * the recommended one. `offer` is that of a build, or NULL.
  */
 void af_cli_rungs_table(struct af_page *page, const struct af_decision *decision, bool others,
                         const struct af_offer_build_offer *offer, struct af_arena *arena);
 
 /*
- * All rungs with reasons, cost, package changes and what a build needs. `offers` of
- * a build: AF_OFFER_BUILD_OFFERS of them, or NULL.
+ * All rungs with reasons, cost, package changes and what a build needs.
+ * `offers` are those of a build: AF_OFFER_BUILD_OFFERS of them, or NULL.
  */
 void af_cli_rungs_view(struct af_page *page, const struct af_decision *decision,
                        const struct af_offer_build_offer *offers, struct af_arena *arena);
 
-/* What to do about the fact that is missing: the first hint of an open reason; or NULL. */
+/* How to state the missing fact: the first hint of a reason that is open; or NULL. */
 const char *af_cli_missing_fact_hint(const struct af_decision *decision);
 
-/* One reason: message, detail and hint, hanging at `indent`. */
+/* One reason: message, detail and hint, with a hanging indent at `indent`. */
 void af_cli_reason_view(struct af_page *page, int indent, const struct af_reason *reason);
 
 /* How many wheels each group of rules left. */
 void af_cli_filter_counts_view(struct af_page *page, const struct af_decision *decision);
 
-/* The wheels people try first, with every reason against each. */
+/* The wheels that people try first, with every reason against each. */
 void af_cli_near_misses_view(struct af_page *page, const struct af_decision *decision);
 
 /* What stands above the wheels that almost fit. */

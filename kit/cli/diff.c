@@ -1,17 +1,17 @@
 /*
- * diff.c: a unified diff by the longest common subsequence of lines, between
- * what both files have in common at their start and end.
+ * diff.c: a unified diff, from the longest common subsequence of lines after
+ * removing the common start and end of both files.
  */
 #include "kit/cli/diff.h"
 
 #include <string.h>
 
 #define CONTEXT 3u
-/* Cells of the table of lengths; beyond them the middle is shown as replaced. */
+/* Maximum cells of the table of lengths; beyond it the whole middle is shown as replaced. */
 #define CELLS_MAX (4u << 20)
 
 struct lines {
-    struct af_span *items; /* with their ends */
+    struct af_span *items; /* including line ends */
     size_t count;
 };
 
@@ -55,7 +55,10 @@ static void add_row(struct diff *diff, char mark, struct af_span line)
     diff->rows[diff->row_count++] = (struct row){mark, line};
 }
 
-/* Lengths of the common subsequences of what follows (i, j); rows of `width`. */
+/*
+ * table[i][j]: length of the longest common subsequence from lines i and j on;
+ * rows of `width`.
+ */
 static uint16_t *lengths(struct diff *diff, size_t head, size_t old_end, size_t made_end)
 {
     size_t height = old_end - head + 1;
@@ -131,7 +134,7 @@ static void print_row(struct af_text *out, const struct row *row)
         af_text_add(out, "\n\\ No newline at end of file\n");
 }
 
-/* Where the hunk that begins at row `from` ends: after a gap of unchanged rows. */
+/* The row at which the hunk from row `from` ends: after enough unchanged rows. */
 static size_t hunk_end(const struct diff *diff, size_t from)
 {
     size_t end = from;

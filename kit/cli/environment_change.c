@@ -1,6 +1,7 @@
 /*
- * environment_change.c: state, lock and words of `install` and `undo`; the check for a
- * killed run, before every command that looks at environments.
+ * environment_change.c: state, lock and messages of `install` and `undo`; also
+ * the check for killed runs, which every command makes that looks at
+ * environments.
  */
 #include "kit/cli/environment_change.h"
 #include "kit/probe/probe.h"
@@ -28,7 +29,7 @@ static void message(void *context, const char *sentence)
     af_cli_remark(change->cli, sentence);
 }
 
-/* One line that is written over, on a terminal only. */
+/* One progress line, rewritten in place; only on a terminal. */
 static void transfer(void *context, const char *what, uint64_t done, uint64_t total)
 {
     struct af_change *change = context;
@@ -72,7 +73,7 @@ enum anyflash_status af_change_begin(struct af_change *change, struct af_cli *cl
     change->run.site = af_install_site(&change->machine, &cli->arena);
     if (change->run.site == NULL)
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
-                       "no folder for packages: no Python environment was found");
+                       "no Python environment was found: name one with --python");
     return ANYFLASH_OK;
 }
 
@@ -107,7 +108,7 @@ void af_change_end(struct af_change *change)
     *change = (struct af_change){.cli = change->cli};
 }
 
-/* The state as it is; what cannot be read knows of nothing unfinished. */
+/* Opens the existing state; if it cannot be read, nothing is known to be unfinished. */
 static struct af_state *open_unfinished(struct af_cli *cli, struct af_operation **list_out,
                                         size_t *count_out)
 {

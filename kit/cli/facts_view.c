@@ -1,6 +1,6 @@
 /*
- * facts_view.c: the facts of a machine on one screen, and as JSON: values only. The
- * whole record with its sources is `anyflash machine`.
+ * facts_view.c: the facts of a machine on one screen, and as JSON: values only.
+ * `anyflash machine` prints the whole record with sources.
  */
 #include "kit/cli/facts_view.h"
 
@@ -95,7 +95,7 @@ struct view {
     bool with_sources;
 };
 
-/* A line that grows by parts joined with ", ". */
+/* A line that is built from parts joined with ", ". */
 struct line {
     struct af_text text;
 };
@@ -113,7 +113,7 @@ static void add_part(struct line *line, const char *format, ...)
     af_text_add(&line->text, part);
 }
 
-/* Prints and releases the line; `fact` (or NULL) tells its source. */
+/* Prints and releases the line; the source shown is that of `fact` (or NULL). */
 static void show(struct view *view, const char *label, struct line *line,
                  const struct af_fact *fact)
 {
@@ -254,7 +254,7 @@ static void show_driver(struct view *view)
     show(view, "driver", &line, version);
 }
 
-/* The one that a build would take, else the first. */
+/* The toolkit that a build would use, else the first. */
 static const struct af_toolkit *main_toolkit(const struct af_toolkit_rows *toolkits)
 {
     for (size_t i = 0; i < toolkits->count; i++)

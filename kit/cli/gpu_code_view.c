@@ -50,7 +50,7 @@ static void show_targets(struct af_page *page, int indent, const struct af_gpu_c
     }
 }
 
-/* One family continues the line of another: all the same but for the head dimension. */
+/* Whether two families go on one line: they differ only in the head dimension. */
 static bool is_same_line(const struct af_flash_kernel *a, const struct af_flash_kernel *b)
 {
     return a->operation == b->operation && a->generation == b->generation &&

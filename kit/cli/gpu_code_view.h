@@ -1,6 +1,6 @@
 /*
- * gpu_code_view.h: the GPU code of one binary as lines of text and as JSON; for
- * `inspect`.
+ * gpu_code_view.h: prints the GPU code of one binary as lines of text and as
+ * JSON; for `inspect`.
  */
 #ifndef AF_KIT_CLI_GPU_CODE_VIEW_H
 #define AF_KIT_CLI_GPU_CODE_VIEW_H
@@ -10,12 +10,12 @@
 #include "kit/formats/fatbin.h"
 #include "kit/formats/flash_kernel.h"
 
-/* Writes what is there; `kernels` may be NULL. Nothing is written without GPU code. */
+/* Prints the GPU code; nothing if there is none. `kernels` may be NULL. */
 void af_cli_gpu_code_show(struct af_page *page, int indent, const struct af_gpu_code *code,
                           const struct af_flash_kernels *kernels);
 
 /*
- * A new object, or NULL without memory; docs/reference/json.md, "gpu_code".
+ * A new object, or NULL if memory runs out; docs/reference/json.md, "gpu_code".
  * `kernels` may be NULL.
  */
 json_t *af_cli_gpu_code_json(const struct af_gpu_code *code,

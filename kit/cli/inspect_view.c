@@ -1,7 +1,7 @@
 /*
- * inspect_view.c: an inspection as a page for people and as JSON: the proof of each
- * extension, and the one next step by the first check that says no, else by the
- * first that is open.
+ * inspect_view.c: an inspection as a page for people and as JSON: the proof of
+ * each extension, and the next step, chosen by the first check that says no,
+ * else by the first that is open.
  */
 #include "kit/cli/inspect_view.h"
 
@@ -53,7 +53,7 @@ static void view_missing(struct af_page *page, const struct af_proof *proof, boo
                        proof->missing.count - shown);
 }
 
-/* What is worth a line: where it does not load, nobody asks about its GPU code. */
+/* Whether the line is of interest: if the extension does not load, its GPU code is not. */
 static bool is_shown(const struct af_proof *proof, const struct af_proof_check *check, bool all)
 {
     if (check->answer == AF_YES)
@@ -160,7 +160,7 @@ static const char *python_and_torch(struct af_cli *cli, const struct af_inspecti
                            torch == NULL ? "" : " and torch ", torch == NULL ? "" : torch);
 }
 
-/* Whether torch is what does not fit: another one may. */
+/* Whether the problem is torch, so that another torch may help. */
 static bool is_about_torch(const struct af_proof *proof)
 {
     return proof->built_for != NULL &&
@@ -200,7 +200,7 @@ static const char *after_no(struct af_cli *cli, const struct af_inspection *insp
     return NULL;
 }
 
-/* Whether the wheel could go into the environment that it was judged for. */
+/* Whether the wheel can be installed into the environment that it was checked for. */
 static bool can_install(const struct af_cli *cli, const struct af_inspection *inspection)
 {
     return inspection->target.wheel != NULL && inspection->target.wheel->has_name &&
@@ -209,7 +209,7 @@ static bool can_install(const struct af_cli *cli, const struct af_inspection *in
            cli->options.givens.count == 0;
 }
 
-/* "anyflash install FILE", into the environment that was asked about. */
+/* "anyflash install FILE", into the environment that was checked. */
 static const char *install_text(struct af_cli *cli)
 {
     struct af_arena *arena = &cli->arena;
@@ -222,7 +222,7 @@ static const char *install_text(struct af_cli *cli)
         against == NULL ? "" : af_text_scrub(arena, against, SHOWN_BYTES));
 }
 
-/* What would settle what is open. */
+/* How to settle what is open. */
 static const char *after_unknown(struct af_cli *cli, const struct af_inspection *inspection)
 {
     if (!inspection->prover.has_scope)
@@ -259,7 +259,7 @@ static const char *place_text(struct af_cli *cli, const struct af_inspection *in
                            torch != NULL ? "torch " : "no torch", torch != NULL ? torch : "");
 }
 
-/* Of a wheel; what is read twice counts once. */
+/* Bytes of a wheel; what is read twice counts once. */
 static uint64_t bytes_read(const struct af_inspect_target *target)
 {
     const struct af_source *source = target->source;
@@ -283,7 +283,10 @@ static void view_wheel(struct af_page *page, const struct af_inspection *inspect
                        wheel->contradictions.items[i]);
 }
 
-/* GPU code is shown of what is alone on the page or with `all`, if it is of use here. */
+/*
+ * GPU code is shown if the extension is the only one or with `all`, and if it
+ * is of use here.
+ */
 static void view_extension(struct af_page *page, const struct af_inspect_extension *extension,
                            const struct af_proof *proof, bool alone, bool all)
 {
@@ -305,7 +308,7 @@ static const char *nothing_text(const struct af_inspection *inspection)
                                          : "no compiled extension is in it";
 }
 
-/* The one thing to do about the answer. */
+/* What to do about the answer. */
 static void view_next(struct af_page *page, struct af_cli *cli,
                       const struct af_inspection *inspection)
 {
@@ -318,14 +321,14 @@ static void view_next(struct af_page *page, struct af_cli *cli,
         af_page_add(page, 9, "next", AF_TONE_PLAIN, next);
         return;
     }
-    /* Nothing but a command: whole, to be copied. */
+    /* Only a command: print it uncut, so that it can be copied. */
     const char *command = af_arena_text_n(&cli->arena, next + 1, len - 2);
     af_page_add(page, 0, "", AF_TONE_PLAIN, "next");
     if (command != NULL)
         af_page_command(page, 9, command);
 }
 
-/* Libraries that a package brings for its own use are no news unless they fail. */
+/* Libraries that a package brings for its own use are shown only if they fail. */
 static bool is_hidden(const struct af_inspect_extension *extension,
                       const struct af_proof *proof, bool all)
 {
@@ -409,7 +412,7 @@ static json_t *wheel_json(const struct af_inspect_target *target)
                      af_json_text(wheel->stated_torch), "lies", lies);
 }
 
-/* The torch that the proofs are about; NULL: none is known. */
+/* The torch that the proofs are for; NULL: unknown. */
 static const char *torch_of(const struct af_inspection *inspection)
 {
     return inspection->prover.has_scope ? inspection->prover.scope.torch.version : NULL;

@@ -1,6 +1,7 @@
 /*
- * inspect_view.h: one `anyflash inspect`: what is inspected, beside which libraries,
- * and the proof of each of its extensions. Made by cmd_inspect.c, shown here.
+ * inspect_view.h: one `anyflash inspect`: the target, the libraries around it,
+ * and the proof of each of its extensions. cmd_inspect.c fills it;
+ * inspect_view.c prints it.
  */
 #ifndef AF_KIT_CLI_INSPECT_VIEW_H
 #define AF_KIT_CLI_INSPECT_VIEW_H
@@ -9,18 +10,18 @@
 #include "kit/proof/prover.h"
 #include "kit/proof/remote.h"
 
-/* All that one inspection holds. Zero-initialised it is empty. */
+/* All data of one inspection. Empty when zero-initialised. */
 struct af_inspection {
     struct af_machines machines;
     struct af_prover prover;
-    struct af_state *state; /* NULL: nothing is known or kept */
+    struct af_state *state; /* NULL: nothing is cached */
     struct af_inspect_target target;
-    struct af_http *http;    /* NULL: nothing is far away */
-    struct af_proof *proofs; /* one an extension; check_count 0: could not be read */
-    enum af_answer answer;   /* of all extensions together */
+    struct af_http *http;    /* NULL: the target is not remote */
+    struct af_proof *proofs; /* one per extension; check_count 0: it could not be read */
+    enum af_answer answer;   /* for all extensions together */
 };
 
-/* The machine that the proofs are about. */
+/* The machine that the proofs are for. */
 const struct af_machine *af_inspection_machine(const struct af_inspection *inspection);
 
 /* Whether it is a wheel of Python code only: for every platform, with no extension. */

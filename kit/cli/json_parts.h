@@ -1,5 +1,5 @@
 /*
- * json_parts.h: pieces of JSON answers, by the names that commands use.
+ * json_parts.h: parts of JSON answers, under the names that commands use.
  */
 #ifndef AF_KIT_CLI_JSON_PARTS_H
 #define AF_KIT_CLI_JSON_PARTS_H

@@ -1,6 +1,6 @@
 /*
- * load.c: reads options, probes or reads machines, reads the catalog and looks for
- * proofs. Called by the deciding commands.
+ * load.c: reads options, probes or reads machines, reads the catalog and looks
+ * up proofs. Called by the deciding commands.
  */
 #include "kit/cli/load.h"
 
@@ -48,7 +48,7 @@ static enum anyflash_status apply_given(struct af_cli *cli, struct af_machine *m
     return status;
 }
 
-/* Machine `index` of the options, before --given. Initialised in every case. */
+/* Loads machine `index` of the options, before --given is applied. Always initialises it. */
 static enum anyflash_status load_one(struct af_cli *cli, size_t index,
                                      struct af_machine *machine, struct anyflash_error *err)
 {
@@ -68,18 +68,19 @@ static enum anyflash_status load_one(struct af_cli *cli, size_t index,
     return probe(cli, machine, err);
 }
 
-/* --python names an environment of this machine, so it needs this machine. */
+/* --python names an environment of this machine, so it excludes other machines. */
 static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_error *err)
 {
     const struct af_options *options = &cli->options;
     bool here = options->machines.count == 0 &&
                 (options->givens.count == 0 || af_option_given(options, AF_OPTION_HERE));
     if (af_option_given(options, AF_OPTION_HERE) && options->machines.count > 0)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--here and --machine exclude each other");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--here cannot be used with --machine");
     if (!here && af_option_given(options, AF_OPTION_PYTHON)) {
         cli->hint = "`--given python=3.12` states a version; --here starts from this machine";
-        return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "--python is about this machine, which is not asked about");
+        return af_fail(
+            err, ANYFLASH_E_ARGUMENT,
+            "--python applies to this machine only, but you asked about another one");
     }
     return ANYFLASH_OK;
 }
@@ -119,7 +120,10 @@ void af_machines_release(struct af_machines *machines)
     *machines = (struct af_machines){0};
 }
 
-/* What `anyflash update` left, if it is there and whole; else the embedded one. */
+/*
+ * The catalog that `anyflash update` left, if it exists and is intact; else the
+ * embedded one.
+ */
 static enum anyflash_status load_newest(struct af_cli *cli, struct af_catalog *catalog_out,
                                         struct anyflash_error *err)
 {
@@ -157,12 +161,12 @@ enum anyflash_status af_cli_limit(const struct af_cli *cli, size_t *limit_out,
     const char *text = cli->options.values[AF_OPTION_LIMIT];
     int64_t number = 0;
     if (text != NULL && !af_parse_i64(text, 1, INT32_MAX, &number))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--limit takes a number from 1");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--limit takes a number of at least 1");
     *limit_out = (size_t)number;
     return ANYFLASH_OK;
 }
 
-/* The options of a build as texts, with the bytes of --for. */
+/* The options of a build as texts, with the bytes of the --for file. */
 static enum anyflash_status read_build_words(struct af_cli *cli,
                                              struct af_plan_build_words *words_out,
                                              struct anyflash_error *err)
@@ -179,9 +183,9 @@ static enum anyflash_status read_build_words(struct af_cli *cli,
     };
     enum anyflash_status status = ANYFLASH_OK;
     *words_out = words;
-    if (path == NULL || words.full) /* together they are refused */
+    if (path == NULL || words.full) /* giving both is an error */
         return ANYFLASH_OK;
-    if (af_file_is_folder(path)) /* a model's folder has it inside */
+    if (af_file_is_folder(path)) /* a model's folder contains the file */
         path = af_path_join(&cli->arena, path, "config.json");
     if (path == NULL)
         return af_fail_memory(err);
@@ -236,8 +240,9 @@ static enum anyflash_status read_request(struct af_cli *cli, struct af_plan_requ
 }
 
 /*
- * Whether the facts that proofs rest on are those of the environment that is
- * here: a record or a stated torch, Python or system is another one.
+ * Whether the facts that proofs depend on are those of this environment. A
+ * record, or a torch, Python or system that the user states, is not this
+ * environment.
  */
 static bool is_here(const struct af_options *options)
 {
@@ -252,7 +257,7 @@ static bool is_here(const struct af_options *options)
     return all && (options->givens.count == 0 || af_option_given(options, AF_OPTION_HERE));
 }
 
-/* A state that cannot be used knows nothing: a remark with -v. */
+/* A state that cannot be opened counts as empty, with a remark if -v is given. */
 static enum anyflash_status open_state(struct af_cli *cli, struct af_state **state_out,
                                        struct anyflash_error *err)
 {

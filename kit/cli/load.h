@@ -1,6 +1,6 @@
 /*
- * load.h: from the command line to what the deciding commands work on: options
- * as a request, machines, catalog, proofs. Options are read here and nowhere
+ * load.h: turns the command line into the input of the deciding commands: the
+ * request, machines, catalog and proofs. Options are read here and nowhere
  * below.
  */
 #ifndef AF_KIT_CLI_LOAD_H
@@ -11,16 +11,17 @@
 #include "kit/plan/plan_request.h"
 
 /*
- * The machines that the options name: this one, records, or one by hand.
- * `items` belong to the cli's arena, their content to themselves: release.
+ * The machines that the options name: this one, records, or one described by
+ * the user. The array `items` is in the cli's arena; each item's content must
+ * be released.
  */
 struct af_machines {
     struct af_machine *items;
-    const struct af_machine **pointers; /* to the items */
+    const struct af_machine **pointers; /* allocated for the items */
     size_t count;
 };
 
-/* Probes, reads or makes them; remarks on values go to stderr. */
+/* Probes, reads or makes them; prints remarks on values to stderr. */
 enum anyflash_status af_machines_load(struct af_cli *cli, struct af_machines *machines_out,
                                       struct anyflash_error *err);
 void af_machines_release(struct af_machines *machines);
@@ -29,20 +30,22 @@ void af_machines_release(struct af_machines *machines);
 bool af_machines_named(const struct af_options *options);
 
 /*
- * The file of --catalog or $ANYFLASH_CATALOG; else the one that `anyflash update`
- * left, where it is of this program and whole; else the embedded one.
+ * The file of --catalog or $ANYFLASH_CATALOG; else the one that `anyflash
+ * update` left, if it matches this program and is intact; else the embedded
+ * one.
  */
 enum anyflash_status af_cli_catalog_load(struct af_cli *cli, struct af_catalog *catalog_out,
                                          struct anyflash_error *err);
 
-/* --limit, or 0 where it was not given. */
+/* --limit, or 0 if it was not given. */
 enum anyflash_status af_cli_limit(const struct af_cli *cli, size_t *limit_out,
                                   struct anyflash_error *err);
 
 /*
- * --for, --head-dim, --dtype, --features, --inference and --full as a selection,
- * without GPU targets. Fails with ARGUMENT where they say nothing and `must` be.
- * Remarks on what a model's configuration leaves open go to stderr.
+ * Reads --for, --head-dim, --dtype, --features, --inference and --full as a
+ * selection, without GPU targets. Fails with ARGUMENT if none is given although
+ * `must` is set. Prints remarks to stderr on what a model's configuration
+ * leaves open.
  */
 enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must, struct af_slim *slim,
                                            struct anyflash_error *err);
@@ -50,10 +53,10 @@ enum anyflash_status af_cli_read_selection(struct af_cli *cli, bool must, struct
 /* Parts of the input that not every command needs. */
 enum af_cli_input {
     AF_CLI_INPUT_MACHINES = 1, /* --machine, --given, --here, --python */
-    AF_CLI_INPUT_PROOFS = 2 /* what is known of wheels' bytes: inspected before, or in --from */
+    AF_CLI_INPUT_PROOFS = 2    /* known about wheels: inspected earlier, or in --from */
 };
 
-/* All that a decision rests on. Zero-initialised it is empty. */
+/* Everything that a decision depends on. Empty when zero-initialised. */
 struct af_cli_inputs {
     struct af_machines machines;
     struct af_catalog catalog;
@@ -61,7 +64,7 @@ struct af_cli_inputs {
     struct af_plan_request request; /* borrows from the two above */
 };
 
-/* Reads the options and loads what they name. On failure nothing is held. */
+/* Reads the options and loads what they name. After a failure there is nothing to release. */
 enum anyflash_status af_cli_inputs_load(struct af_cli *cli, unsigned parts,
                                         struct af_cli_inputs *inputs_out,
                                         struct anyflash_error *err);

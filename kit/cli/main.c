@@ -1,6 +1,6 @@
 /*
- * main.c: the program's entry: signals and standard streams; everything else
- * is in cli/.
+ * main.c: the program's entry: sets up signals and standard streams; everything
+ * else is in cli/.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -14,7 +14,7 @@ static void interrupted(int number)
     _exit(AF_EXIT_INTERRUPTED);
 }
 
-/* A closed standard stream would be taken by the first file that is opened. */
+/* If a standard stream is closed, the first file to be opened would get its number. */
 static void fill_standard_streams(void)
 {
     for (int fd = open("/dev/null", O_RDWR); fd >= 0; fd = open("/dev/null", O_RDWR)) {
@@ -29,6 +29,6 @@ int main(int argc, char **argv)
 {
     fill_standard_streams();
     signal(SIGINT, interrupted);
-    signal(SIGPIPE, SIG_DFL); /* a reader that left, as head(1), is no error */
+    signal(SIGPIPE, SIG_DFL); /* a closed pipe, as by head(1), is not an error */
     return af_cli_main(argc, argv);
 }

@@ -1,7 +1,7 @@
 /*
- * named_wheel.c: the plan for one wheel that the user names, a file or an address,
- * and what its METADATA requires beside what is installed: nothing that is
- * installed is changed for a wheel, what disagrees is said.
+ * named_wheel.c: the plan for one wheel that the user names, as a file or a
+ * URL. Compares what its METADATA requires with what is installed. Installed
+ * packages are not changed for a wheel; conflicts are only reported.
  */
 #include "kit/cli/named_wheel.h"
 
@@ -26,9 +26,9 @@
 #define SENTENCE_BYTES 400
 #define NEEDS_MAX 8
 
-/* Zero-initialised it is empty. Texts in the cli's arena. */
+/* Empty when zero-initialised. Texts are in the cli's arena. */
 struct needs {
-    const char *missing[NEEDS_MAX]; /* "einops>=0.6": not installed */
+    const char *missing[NEEDS_MAX]; /* requirements that are not installed, as "einops>=0.6" */
     size_t missing_count;
 };
 
@@ -39,7 +39,7 @@ struct asking {
     struct needs *needs;
 };
 
-/* The names by which Python knows a system. */
+/* Python's names for operating systems. */
 static const struct {
     const char *os;
     const char *os_name;
@@ -73,7 +73,7 @@ static struct af_marker_environment environment_of(const struct af_machine *mach
     return here;
 }
 
-/* The version in which it is installed; NULL: it is not. */
+/* The installed version; NULL: not installed. */
 static const char *installed_version(struct asking *asking, struct af_span name)
 {
     const struct af_fact *sites = &asking->machine->python.site_packages;
@@ -103,7 +103,10 @@ static void tell(struct asking *asking, const struct af_requirement *requirement
     af_cli_remark(asking->cli, sentence);
 }
 
-/* torch and all that is installed stay as they are: what the wheel says of them is told. */
+/*
+ * torch and all installed packages stay as they are; conflicts with the wheel's
+ * requirements are reported.
+ */
 static void check_installed_version(struct asking *asking,
                                     const struct af_requirement *requirement,
                                     const char *specifier, const char *installed)
@@ -191,7 +194,7 @@ static enum anyflash_status read_name(struct named *named, struct anyflash_error
     if (problem != AF_WHEEL_NAME_VALID ||
         !af_name_normalise((struct af_span){parts.package, strlen(parts.package)}, normal,
                            sizeof normal))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "'%s' is no wheel: its name %s",
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'%s' is not a wheel: its name %s",
                        af_text_quote(shown, sizeof shown, filename, strlen(filename)),
                        af_wheel_name_problem_text(problem));
     named->wheel.package = af_arena_text(&named->cli->arena, normal);
@@ -222,7 +225,7 @@ static enum anyflash_status read_word(struct named *named, const char *word,
     return read_name(named, err);
 }
 
-/* The module to import: a folder or compiled file of the wheel that is called as it is. */
+/* The module to import: a folder or compiled file of the wheel that has the package's name. */
 static void take_member(struct named *named, const char *name)
 {
     char module[256];
@@ -245,7 +248,10 @@ static const char *header_of(struct af_arena *arena, struct af_span text, const 
     return NULL;
 }
 
-/* The public version must be that of the name: installers refuse the file otherwise. */
+/*
+ * The public version must be the one in the file name, because installers
+ * reject other files.
+ */
 static enum anyflash_status check_version(struct named *named, struct af_span metadata,
                                           struct anyflash_error *err)
 {
@@ -258,9 +264,9 @@ static enum anyflash_status check_version(struct named *named, struct af_span me
         !af_version_parse(said, strlen(said), &outside) ||
         af_version_compare_public(&inside, &outside) == 0)
         return ANYFLASH_OK;
-    named->cli->hint = "installers refuse such a file; rename it to what it is";
+    named->cli->hint = "installers reject such a file; rename it to match its metadata";
     return af_fail(err, ANYFLASH_E_DATA,
-                   "the wheel's metadata says version %s, its file name %s",
+                   "the wheel's versions differ: %s in its metadata, %s in its file name",
                    af_text_quote(shown, sizeof shown, version, strlen(version)), said);
 }
 
@@ -303,7 +309,7 @@ static enum anyflash_status read_file(struct named *named, const char *path,
     return status == ANYFLASH_OK ? read_source(named, &source, err) : status;
 }
 
-/* Some parts of what lies behind the address; a server may give none. */
+/* Reads parts of the file behind the URL; some servers do not allow that. */
 static enum anyflash_status read_address(struct named *named, struct anyflash_error *err)
 {
     struct af_cli *cli = named->cli;
@@ -321,15 +327,18 @@ static enum anyflash_status read_address(struct named *named, struct anyflash_er
     if (status == ANYFLASH_OK)
         status = read_source(named, &source, err);
     else if (status == ANYFLASH_E_UNSUPPORTED) {
-        af_cli_remark(cli, "the server gives no parts of files: what else the wheel needs is "
-                           "not known before it is here");
+        af_cli_remark(cli, "the server does not support partial downloads: the wheel's "
+                           "dependencies are unknown until it is downloaded");
         status = ANYFLASH_OK;
     }
     af_http_close(http);
     return status;
 }
 
-/* Where the wheel lies, or will come from; what is not here yet is not asked with --offline. */
+/*
+ * Sets where the wheel is, or where it will come from; with --offline a remote
+ * file is not read.
+ */
 static enum anyflash_status read_wheel(struct named *named, struct anyflash_error *err)
 {
     const char *from = named->cli->options.values[AF_OPTION_FROM];

@@ -1,5 +1,5 @@
 /*
- * named_wheel.h: a wheel that the user names, as a plan.
+ * named_wheel.h: makes the plan for a wheel that the user names.
  */
 #ifndef AF_KIT_CLI_NAMED_WHEEL_H
 #define AF_KIT_CLI_NAMED_WHEEL_H
@@ -8,8 +8,8 @@
 #include "kit/plan/plan.h"
 
 /*
- * The plan that installs `word`, a wheel's file or address. Fails with ARGUMENT
- * when it is neither, or --sha256 is no hash.
+ * The plan that installs `word`, a wheel's file or URL. Fails with ARGUMENT if
+ * it is neither, or if --sha256 is not a hash.
  */
 enum anyflash_status af_named_wheel_plan(struct af_cli *cli, const struct af_machine *machine,
                                          const char *word, struct af_plan *plan,

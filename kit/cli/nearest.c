@@ -1,5 +1,6 @@
 /*
- * nearest.c: edit distance over short words, for suggestions in errors.
+ * nearest.c: edit distance between short words, for suggestions in error
+ * messages.
  */
 #include "kit/cli/nearest.h"
 
@@ -12,7 +13,7 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-/* Optimal string alignment: changes, additions, removals and swaps of neighbours. */
+/* Optimal string alignment distance: changes, additions, removals and swaps of neighbours. */
 static int distance(const char *a, size_t a_len, const char *b, size_t b_len)
 {
     int cost[LETTERS_MAX + 1][LETTERS_MAX + 1];

@@ -1,5 +1,5 @@
 /*
- * nearest.h: which known word was probably meant.
+ * nearest.h: guesses which known word a mistyped word stands for.
  */
 #ifndef AF_KIT_CLI_NEAREST_H
 #define AF_KIT_CLI_NEAREST_H
@@ -7,8 +7,9 @@
 #include "engine/base/base.h"
 
 /*
- * The word with the fewest letters to change, add, drop or swap from `typed`,
- * or NULL when none is near (more than a third of the letters, at least 1).
+ * The word with the smallest edit distance from `typed` (changed, added,
+ * removed or swapped letters); NULL if none is near (more than a third of the
+ * letters, at least 1).
  */
 const char *af_nearest(const char *typed, const char *const *words, size_t count);
 

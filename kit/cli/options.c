@@ -1,6 +1,6 @@
 /*
- * options.c: the tables, and argp driven by them. The values of options are
- * judged by the commands that use them; only their presence is judged here.
+ * options.c: the tables of options, and argp driven by them. Only checks which
+ * options are present; the commands that use an option check its value.
  */
 #include "kit/cli/options.h"
 
@@ -26,7 +26,7 @@ const struct af_option_row af_option_rows[] = {
 };
 #undef AF_OPTION
 
-/* argp's keys: the letter, or a number past every letter. */
+/* argp's keys: the letter, or a number above every letter. */
 #define KEY_FIRST 1000
 /* argp rows: every option, three group headings, the end. */
 #define ARGP_ROWS (AF_OPTION_COUNT + 4)
@@ -37,7 +37,7 @@ struct parse {
     struct anyflash_error *err;
     const char *hint;
     bool has_command;
-    int stopped_at; /* index into argv behind the word that argp refused */
+    int stopped_at; /* argv index after the word that argp rejected */
     enum anyflash_status status;
 };
 
@@ -79,8 +79,8 @@ static bool take_command(struct parse *parse, const char *word)
             return true;
         }
     }
-    parse->status = af_fail(parse->err, ANYFLASH_E_ARGUMENT, "no command is called '%s'",
-                            quoted(parse, word));
+    parse->status =
+        af_fail(parse->err, ANYFLASH_E_ARGUMENT, "unknown command '%s'", quoted(parse, word));
     const char *near = af_nearest(word, names, AF_COMMAND_COUNT);
     parse->hint = near != NULL
                       ? af_arena_format(parse->arena, "did you mean `anyflash %s`?", near)
@@ -119,7 +119,10 @@ static error_t take(int key, char *argument, struct argp_state *state)
     return ARGP_ERR_UNKNOWN;
 }
 
-/* Options whose name starts with the first `len` bytes of `word`; an exact one is the only. */
+/*
+ * Counts the options that start with the first `len` bytes of `word`; an exact
+ * match is the only one.
+ */
 static size_t named_options(const char *word, size_t len, size_t *last_out)
 {
     size_t count = 0;
@@ -146,11 +149,11 @@ static enum anyflash_status no_such_option(struct parse *parse, const char *word
     const char *near = af_nearest(typed, names, AF_OPTION_COUNT);
     parse->hint = near != NULL ? af_arena_format(parse->arena, "did you mean '--%s'?", near)
                                : "`anyflash help COMMAND` lists the options of a command";
-    return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "no option is called '--%s'",
+    return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "unknown option '--%s'",
                    quoted(parse, word));
 }
 
-/* What is wrong with "--word", or OK. `is_last`: nothing follows it. */
+/* Explains what is wrong with "--word", or returns OK. `is_last`: nothing follows it. */
 static enum anyflash_status explain_long(struct parse *parse, const char *word, bool is_last)
 {
     size_t len = strcspn(word, "=");
@@ -160,7 +163,7 @@ static enum anyflash_status explain_long(struct parse *parse, const char *word, 
         return no_such_option(parse, word, len);
     const struct af_option_row *option = &af_option_rows[id];
     if (count > 1)
-        return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "'--%s' may mean several options",
+        return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "'--%s' is ambiguous",
                        quoted(parse, word));
     if (option->argument == NULL && word[len] == '=')
         return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "option '--%s' takes no value",
@@ -171,7 +174,7 @@ static enum anyflash_status explain_long(struct parse *parse, const char *word, 
     return ANYFLASH_OK;
 }
 
-/* What is wrong with the letters of "-word", or OK. */
+/* Explains what is wrong with the letters of "-word", or returns OK. */
 static enum anyflash_status explain_letters(struct parse *parse, const char *letters,
                                             bool is_last)
 {
@@ -181,7 +184,7 @@ static enum anyflash_status explain_letters(struct parse *parse, const char *let
             if (af_option_rows[id].letter == *at)
                 option = &af_option_rows[id];
         if (option == NULL)
-            return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "no option is called '-%s'",
+            return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "unknown option '-%s'",
                            quoted(parse, at));
         if (option->argument == NULL)
             continue;
@@ -202,7 +205,7 @@ static enum anyflash_status explain_word(struct parse *parse, const char *word, 
     return ANYFLASH_OK;
 }
 
-/* argp says only that it stopped; the word is the one before its place, or at it. */
+/* argp only says where it stopped: the bad word is at that place or just before it. */
 static enum anyflash_status explain(struct parse *parse, int argc, char **argv)
 {
     int at = parse->stopped_at;
@@ -212,11 +215,11 @@ static enum anyflash_status explain(struct parse *parse, int argc, char **argv)
     if (status == ANYFLASH_OK && at < argc)
         status = explain_word(parse, argv[at], at + 1 == argc);
     if (status == ANYFLASH_OK)
-        status = af_fail(parse->err, ANYFLASH_E_ARGUMENT, "the options cannot be read");
+        status = af_fail(parse->err, ANYFLASH_E_ARGUMENT, "cannot parse the options");
     return status;
 }
 
-/* Every option must belong to the command, and words only where it takes some. */
+/* Every option must belong to the command, and words are allowed only if it takes some. */
 static enum anyflash_status check_command(struct parse *parse)
 {
     const struct af_options *options = parse->options;
@@ -231,7 +234,7 @@ static enum anyflash_status check_command(struct parse *parse)
                        command->name, af_option_rows[id].name);
     }
     if (command->arguments[0] == '\0' && options->words.count > 0)
-        return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "'%s' takes no word, but '%s' is there",
+        return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "'%s' takes no arguments, but got '%s'",
                        command->name, quoted(parse, options->words.items[0]));
     return ANYFLASH_OK;
 }
@@ -257,7 +260,7 @@ enum anyflash_status af_options_parse(int argc, char **argv, struct af_arena *ar
     const struct argp argp = {.options = rows, .parser = take};
     if (!make_lists(&options, argc, arena))
         return af_fail_memory(err);
-    /* `--version` alone is the program's; with a value it is an option of plan. */
+    /* `--version` alone is the program's option; with a value it belongs to plan. */
     bool is_version = argc == 2 && strcmp(argv[1], "--version") == 0;
     error_t failed = 0;
     if (is_version)

@@ -59,36 +59,37 @@ struct af_option_row {
 extern const struct af_command_row af_command_rows[];
 extern const struct af_option_row af_option_rows[];
 
-/* The texts of a repeatable option, or the words that are no options. */
+/* The values of a repeatable option, or the words that are not options. */
 struct af_word_list {
     const char **items;
     size_t count;
 };
 
-/* What was typed. Texts belong to argv. */
+/* The parsed command line. Texts belong to argv. */
 struct af_options {
     enum af_command_id command;
     const char
-        *values[AF_OPTION_COUNT]; /* the last one given; "" for a flag; NULL: not given */
+        *values[AF_OPTION_COUNT]; /* the last value given; "" for a flag; NULL: not given */
     struct af_word_list machines;
     struct af_word_list givens;
-    struct af_word_list words; /* after the command */
+    struct af_word_list words; /* words after the command */
 };
 
-/* Whether the option stands on the command line. */
+/* Whether the option was given. */
 bool af_option_given(const struct af_options *options, enum af_option_id id);
 
 /*
- * Reads argv; arrays go into `arena`. Fails with ARGUMENT, and *hint_out
- * (unless NULL, arena text or NULL) says what may have been meant.
+ * Parses argv; arrays are allocated in `arena`. Fails with ARGUMENT; then
+ * *hint_out (arena text or NULL; hint_out may be NULL) says what the user may
+ * have meant.
  */
 enum anyflash_status af_options_parse(int argc, char **argv, struct af_arena *arena,
                                       struct af_options *options_out, const char **hint_out,
                                       struct anyflash_error *err);
 
 /*
- * Appends the help of `command` to `out`: usage, what it does, its options in
- * groups; at most 80 columns.
+ * Appends the help of `command` to `out`: usage, what it does, and its options
+ * in groups; at most 80 columns.
  */
 enum anyflash_status af_options_help(enum af_command_id command, struct af_text *out,
                                      struct anyflash_error *err);

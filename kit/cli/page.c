@@ -1,5 +1,5 @@
 /*
- * page.c: wrapping, elision, colour. Nothing here knows what the text means.
+ * page.c: wrapping, shortening and colouring text, whatever it means.
  */
 #include "kit/cli/page.h"
 
@@ -29,13 +29,13 @@ struct range {
     uint32_t last;
 };
 
-/* Combining marks and joiners that matter in practice. */
+/* Common combining marks and joiners. */
 static const struct range narrow[] = {
     {0x0300, 0x036F}, {0x0483, 0x0489}, {0x0591, 0x05BD}, {0x064B, 0x065F}, {0x1AB0, 0x1AFF},
     {0x1DC0, 0x1DFF}, {0x200B, 0x200F}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}, {0xFE20, 0xFE2F},
 };
 
-/* Wide by Unicode's East_Asian_Width, in blocks. */
+/* Characters that are wide by Unicode's East_Asian_Width, in blocks. */
 static const struct range wide[] = {
     {0x1100, 0x115F},   {0x2E80, 0x303E},   {0x3041, 0xA4CF},   {0xA960, 0xA97F},
     {0xAC00, 0xD7A3},   {0xF900, 0xFAFF},   {0xFE30, 0xFE6F},   {0xFF00, 0xFF60},
@@ -51,7 +51,7 @@ static bool in_ranges(const struct range *ranges, size_t count, uint32_t code)
     return false;
 }
 
-/* Bytes and columns of the character at `text`; a bad byte is one of each. */
+/* Bytes and columns of the character at `text`; an invalid byte counts as one of each. */
 static size_t take_character(const char *text, size_t len, int *columns_out)
 {
     unsigned char lead = (unsigned char)text[0];
@@ -83,7 +83,7 @@ int af_cli_text_columns(const char *text, size_t len)
     return total;
 }
 
-/* Bytes of the longest start of `text` that takes at most `limit` columns. */
+/* Bytes of the longest prefix of `text` that fits `limit` columns. */
 static size_t fitting_start(const char *text, size_t len, int limit)
 {
     size_t at = 0;
@@ -98,7 +98,7 @@ static size_t fitting_start(const char *text, size_t len, int limit)
     return at;
 }
 
-/* Where the end of `text` starts that takes at most `limit` columns. */
+/* Offset of the longest suffix of `text` that fits `limit` columns. */
 static size_t fitting_end(const char *text, size_t len, int limit)
 {
     size_t at = 0;
@@ -111,7 +111,10 @@ static size_t fitting_end(const char *text, size_t len, int limit)
     return at;
 }
 
-/* Appends `len` bytes in at most `limit` columns, without their middle if need be. */
+/*
+ * Appends `len` bytes in at most `limit` columns; if they are too long, without
+ * their middle.
+ */
 static void add_elided(struct af_text *out, const char *text, size_t len, int limit)
 {
     if (af_cli_text_columns(text, len) <= limit || limit <= ELISION_COLUMNS) {
@@ -158,7 +161,7 @@ static void add_blanks(struct af_text *out, int count)
         af_text_add(out, " ");
 }
 
-/* One paragraph from column `*column` on; `*column` is where it ended. */
+/* Adds one paragraph from column `*column` on, and sets `*column` to where it ends. */
 static void add_words(struct af_page *page, int indent, int *column, struct af_span line)
 {
     int capacity = page->columns - indent;
@@ -230,7 +233,7 @@ void af_page_gap(struct af_page *page)
 }
 
 /*
- * Bytes of `text` up to the next place where the shell's word or a path may be
+ * Bytes of `text` up to the next place where a shell word or path may be
  * broken: after a blank, after a '/', or within a very long name.
  */
 static size_t command_piece(const char *text, bool *in_quotes)
@@ -251,7 +254,10 @@ static size_t command_piece(const char *text, bool *in_quotes)
     return len;
 }
 
-/* Ends a line so that the shell reads on: between words, or within a quoted or plain one. */
+/*
+ * Breaks the line so that the shell continues reading: between words, or within
+ * a quoted or unquoted one.
+ */
 static void add_break(struct af_page *page, int indent, bool after_blank, bool in_quotes)
 {
     af_text_add(page->out, in_quotes ? "'\\\n" : "\\\n");
@@ -285,7 +291,7 @@ void af_page_command(struct af_page *page, int indent, const char *command)
         bool was_quoted = in_quotes;
         size_t len = command_piece(command, &in_quotes);
         int width = af_cli_text_columns(command, len);
-        /* A whole word rather goes to a new line. Room for "'\" behind the piece. */
+        /* Prefer to move a whole word to a new line. Leave space for "'\" after the piece. */
         int needed = after_blank ? command_word_columns(command) : width;
         if (!is_first && column + needed > page->columns - 2) {
             add_break(page, indent + 2, after_blank, was_quoted);

@@ -1,7 +1,7 @@
 /*
- * page.h: lines of text within a number of columns: wrapping, hanging
- * indents, elision, colour. Columns are those of a terminal: combining marks
- * take none, wide East Asian characters and emoji two.
+ * page.h: text in lines of limited width: wrapping, hanging indents,
+ * shortening, colour. Columns are a terminal's: combining marks take none, wide
+ * East Asian characters and emoji two.
  */
 #ifndef AF_KIT_CLI_PAGE_H
 #define AF_KIT_CLI_PAGE_H
@@ -13,40 +13,40 @@
 #define AF_HELP_COLUMNS 79
 
 /*
- * Columns for what goes to standard output: AF_PAGE_COLUMNS, or those of a
- * terminal that has fewer, but no fewer than AF_PAGE_COLUMNS_MIN.
+ * The width for standard output: AF_PAGE_COLUMNS, or that of a narrower
+ * terminal, but at least AF_PAGE_COLUMNS_MIN.
  */
 int af_page_columns(void);
 
-/* Where lines go. `color` false: no escapes. */
+/* The output of lines. `color` false: no escape sequences. */
 struct af_page {
     struct af_text *out;
     int columns;
     bool color;
 };
 
-/* What colour says is said by words too: it only helps the eye. */
+/* Colour never carries information that the words do not. */
 enum af_tone { AF_TONE_PLAIN, AF_TONE_STRONG, AF_TONE_GOOD, AF_TONE_BAD, AF_TONE_DIM };
 
-/* Columns that `len` bytes of UTF-8 take. */
+/* The number of columns that `len` bytes of UTF-8 take. */
 int af_cli_text_columns(const char *text, size_t len);
 
 /*
- * `text` in at most `columns` columns: the middle is replaced by "..." when it
- * is longer. In the arena; never NULL.
+ * `text` in at most `columns` columns: if it is longer, its middle is replaced
+ * by "...". In the arena; never NULL.
  */
 const char *af_cli_text_elide(struct af_arena *arena, const char *text, int columns);
 
 /*
- * Appends `lead` (a label, a bullet; may be "") padded to `indent` columns, then
- * `text` wrapped between `indent` and the page's width; lines that follow are
- * indented too. A single word that is too long loses its middle. Newlines in
- * `text` start a new line.
+ * Appends `lead` (a label or a bullet; may be "") padded to `indent` columns,
+ * then `text` wrapped between `indent` and the page's width; the following
+ * lines are indented too. A single word that is too long is shortened in the
+ * middle. Newlines in `text` start a new line.
  */
 void af_page_add(struct af_page *page, int indent, const char *lead, enum af_tone tone,
                  const char *text);
 
-/* af_page_add() with a formatted text. */
+/* Like af_page_add(), with a formatted text. */
 void af_page_format(struct af_page *page, int indent, const char *lead, enum af_tone tone,
                     const char *format, ...) AF_PRINTF(5, 6);
 
@@ -54,8 +54,8 @@ void af_page_format(struct af_page *page, int indent, const char *lead, enum af_
 void af_page_gap(struct af_page *page);
 
 /*
- * Appends a shell command that must stay copyable: it is broken only where a
- * POSIX shell reads it as one line again.
+ * Appends a shell command that can still be copied: it is broken only where a
+ * POSIX shell joins the lines again.
  */
 void af_page_command(struct af_page *page, int indent, const char *command);
 

@@ -1,5 +1,5 @@
 /*
- * wheel_table.c: wheels as rows; used by `find` and `plan --all`.
+ * wheel_table.c: prints wheels as rows, for `find` and `plan --all`.
  */
 #include "kit/cli/wheel_table.h"
 
@@ -8,7 +8,7 @@
 #define SOURCE_COLUMNS 26
 #define PLATFORM_COLUMNS 22
 
-/* What the extension really has, or else what the name says. */
+/* The C++ ABI that the extension has; if that is unknown, the one in the name. */
 static const char *abi_text(const struct af_catalog_wheel *wheel)
 {
     enum af_answer abi =
@@ -53,10 +53,10 @@ void af_cli_wheel_table_row(struct af_text *out, const struct af_catalog_wheel *
 {
     struct af_page page = {out, AF_PAGE_COLUMNS, false};
     const char *source = wheel->official ? "official" : wheel->source;
-    int source_len = (int)strcspn(source, "/"); /* who: the owner */
+    int source_len = (int)strcspn(source, "/"); /* the publisher is the repository's owner */
     const char *tag = wheel->release_tag != NULL ? wheel->release_tag : "";
     const char *python = af_starts_with(wheel->abi, "cp") ? wheel->abi : wheel->python;
-    size_t platform_len = strcspn(wheel->platform, "."); /* the first of several */
+    size_t platform_len = strcspn(wheel->platform, "."); /* show only the first of several */
     if (platform_len > PLATFORM_COLUMNS)
         platform_len = PLATFORM_COLUMNS;
     if (with_verdict)

@@ -1,5 +1,5 @@
 /*
- * wheel_table.h: wheels as rows of a table.
+ * wheel_table.h: prints wheels as rows of a table.
  */
 #ifndef AF_KIT_CLI_WHEEL_TABLE_H
 #define AF_KIT_CLI_WHEEL_TABLE_H
@@ -8,13 +8,13 @@
 #include "kit/cli/page.h"
 #include "kit/fit/fit.h"
 
-/* with_verdict: with a column for the verdict. */
+/* with_verdict: adds a column for the verdict. */
 void af_cli_wheel_table_head(struct af_text *out, bool with_verdict);
 
 /*
- * One row of at most 96 columns. with_verdict: with its verdict, "-" when that is
- * NULL because another package was decided about. `verbose` adds the file name,
- * and the ids of the verdict's reasons, below it.
+ * One row of at most 96 columns. with_verdict: adds the verdict; "-" if that is
+ * NULL because the decision was about another package. `verbose` adds the file
+ * name and the ids of the verdict's reasons below it.
  */
 void af_cli_wheel_table_row(struct af_text *out, const struct af_catalog_wheel *wheel,
                             bool with_verdict, const struct af_candidate *verdict,

@@ -1,7 +1,8 @@
 /*
- * doctor.c: runs every rule, puts the worst findings first, and chooses the one next
- * step: what keeps every CUDA program or every install from working comes first,
- * then the plan; a flash-attn that nothing speaks against is left alone.
+ * doctor.c: runs every rule, sorts the findings with the worst first, and
+ * chooses the next step. A problem that stops every CUDA program or every
+ * install comes first, then the plan. If nothing is wrong with the installed
+ * flash-attn, no step is needed.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,14 +14,14 @@
 
 typedef void rule_function(struct af_examination *examination);
 
-/* In the order in which findings of one severity are read. */
+/* The order of findings with the same severity. */
 static rule_function *const rules[] = {
     af_examine_source_tree,       /* what Python really imports */
-    af_examine_shim,              /* or stands anyflash in for it */
-    af_examine_installed_files,   /* is it complete */
-    af_examine_installed_torch,   /* is it for this torch, by its own files */
-    af_examine_installed_wheel,   /* is it for this machine, by the catalog */
-    af_examine_other_generations, /* or is it another FlashAttention */
+    af_examine_shim,              /* whether anyflash replaces it */
+    af_examine_installed_files,   /* whether it is complete */
+    af_examine_installed_torch,   /* whether it is for this torch, from its own files */
+    af_examine_installed_wheel,   /* whether it is for this machine, from the catalog */
+    af_examine_other_generations, /* whether it is another FlashAttention */
     af_examine_driver,
     af_examine_devices,
     af_examine_torch,
@@ -106,7 +107,7 @@ enum anyflash_status af_doctor_examine(const struct af_catalog *catalog,
     return ANYFLASH_OK;
 }
 
-/* Installing is useless, or refused, until this is put right. */
+/* Until this is fixed, an install is useless or is refused. */
 static bool comes_first(enum af_reason_id cause)
 {
     switch (cause) {
@@ -125,7 +126,7 @@ static bool comes_first(enum af_reason_id cause)
     }
 }
 
-/* The finding says that the installed flash-attn should not stay as it is. */
+/* Whether the finding means that the installed flash-attn should be replaced. */
 static bool speaks_against_installed(enum af_reason_id cause)
 {
     return cause == AF_REASON_ORIGIN_UNKNOWN || cause == AF_REASON_PEER_WINDOW ||

@@ -1,6 +1,6 @@
 /*
- * doctor.h: what is wrong with this environment, from facts alone, and the one
- * next step.
+ * doctor.h: what is wrong with this environment, from facts alone, and the next
+ * step.
  */
 #ifndef AF_KIT_DOCTOR_DOCTOR_H
 #define AF_KIT_DOCTOR_DOCTOR_H
@@ -9,14 +9,15 @@
 
 struct af_finding {
     enum af_reason_id cause;
-    const char *detail; /* the values at hand and where they were read */
-    const char *hint;   /* one action; NULL: nothing to do about it */
+    const char *detail; /* the values that were compared, and where they were read */
+    const char *hint;   /* what to do; NULL: nothing can be done */
 };
 
 /*
  * Findings for one machine, worst first, in `arena`: first about the installed
- * flash-attn (does it belong to this torch, is it complete, do peers accept
- * it), then about variables and files in force that lead installs astray.
+ * flash-attn (whether it fits this torch, is complete, and is accepted by other
+ * packages), then about variables and files that make installers do the wrong
+ * thing.
  */
 enum anyflash_status af_doctor_examine(const struct af_catalog *catalog,
                                        const struct af_machine *machine,
@@ -27,18 +28,18 @@ enum anyflash_status af_doctor_examine(const struct af_catalog *catalog,
 
 /* What to do next. */
 enum af_next_kind {
-    AF_NEXT_NOTHING, /* an installed flash-attn, and nothing speaks against it */
-    AF_NEXT_FINDING, /* put this finding right first: until then no install helps */
+    AF_NEXT_NOTHING, /* flash-attn is installed, and nothing is wrong with it */
+    AF_NEXT_FINDING, /* fix this finding first: until then no install helps */
     AF_NEXT_PLAN,    /* the first step of the plan */
-    AF_NEXT_NO_WAY   /* no way is possible: the reasons say what would have to change */
+    AF_NEXT_NO_WAY   /* no rung is possible: the reasons say what would have to change */
 };
 
 struct af_next {
     enum af_next_kind kind;
-    const struct af_finding *finding; /* of AF_NEXT_FINDING; borrowed */
+    const struct af_finding *finding; /* for AF_NEXT_FINDING; borrowed */
 };
 
-/* The one next step, from what was found and decided. */
+/* The next step, from the findings and the decision. */
 struct af_next af_doctor_next(const struct af_machine *machine,
                               const struct af_decision *decision,
                               const struct af_finding *findings, size_t count);

@@ -1,6 +1,6 @@
 /*
  * doctor_environment.c: rules about driver, GPUs, torch, the packages beside
- * flash-attn, and what a source build would meet.
+ * flash-attn, and what would make a source build fail.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "kit/formats/version.h"
 
 /*
- * Rules about the NVIDIA driver and the devices: what keeps every
- * CUDA program here from running, flash-attn or not.
+ * Rules about the NVIDIA driver and the devices: what stops every CUDA program
+ * here, with or without flash-attn.
  */
 
 static bool has_nvidia_gpu(const struct af_machine *machine)
@@ -35,7 +35,7 @@ static void driver_versions(struct af_examination *examination)
     const struct af_driver *driver = &examination->machine->driver;
     const char *kernel = af_fact_text_or(&driver->kernel_version, NULL);
     const char *user = af_fact_text_or(&driver->user_version, NULL);
-    /* A compat library is newer than the module on purpose. */
+    /* A compat library is newer than the kernel module on purpose. */
     if (kernel == NULL || user == NULL || strcmp(kernel, user) == 0 ||
         strstr(driver->user_version.source, "compat") != NULL)
         return;
@@ -77,7 +77,10 @@ static bool sm_parse(const char *text, struct sm *sm_out)
            sscanf(text, "%2d.%1d%c", &sm_out->major, &sm_out->minor, &rest) == 2;
 }
 
-/* A target as "sm_89" or "compute_120" runs on `sm`: same major, or PTX of an older one. */
+/*
+ * Whether a target as "sm_89" or "compute_120" runs on `sm`: same major, or PTX
+ * of an older one.
+ */
 static bool target_serves(const char *target, struct sm sm)
 {
     int number = 0;
@@ -133,11 +136,9 @@ void af_examine_devices(struct af_examination *examination)
                            af_fact_text_or(&old->name, "the GPU"), old->sm.value.text);
 }
 
-/*
- * Rules about builds of torch that no published wheel belongs to.
- */
+/* Rules about builds of torch for which there is no published wheel. */
 
-/* conda's torch has the usual library names; Debian's has a version in them. */
+/* conda's torch has the usual library names; Debian's names contain a version. */
 static void check_distribution(struct af_examination *examination, const struct af_torch *torch)
 {
     const struct af_python *python = &examination->machine->python;
@@ -188,7 +189,7 @@ static bool fact_version(const struct af_fact *fact, struct af_version *version_
     return text != NULL && af_version_parse(text, strlen(text), version_out);
 }
 
-/* Whether the peer's metadata or its code refuses flash-attn `version`. */
+/* Whether the metadata or code of the peer package rejects flash-attn `version`. */
 static bool refuses(const struct af_package *peer, const struct af_version *version)
 {
     struct af_version bound;
@@ -248,7 +249,7 @@ void af_examine_peers(struct af_examination *examination)
     }
 }
 
-/* Of each pair in different folders, the later one is reported once. */
+/* If a package is in two folders, the later one is reported, once. */
 void af_examine_double_installs(struct af_examination *examination)
 {
     const struct af_package_rows *packages = &examination->machine->packages;
@@ -270,8 +271,8 @@ void af_examine_double_installs(struct af_examination *examination)
 }
 
 /*
- * What a source build would meet: for those who tried `pip install
- * flash-attn` and for those whose only way it is.
+ * Obstacles to a source build: for users who tried `pip install flash-attn`,
+ * and for those who have no other rung.
  */
 
 static int64_t fact_major(const struct af_fact *fact)
@@ -283,7 +284,7 @@ static int64_t fact_major(const struct af_fact *fact)
     return version.release[0];
 }
 
-/* The toolkit that torch's builder takes, or NULL. */
+/* The toolkit that torch's extension builder uses, or NULL. */
 static const struct af_toolkit *taken_toolkit(const struct af_machine *machine)
 {
     for (size_t i = 0; i < machine->toolkits.count; i++)
@@ -297,7 +298,7 @@ static void check_compiler(struct af_examination *examination, const struct af_t
     const struct af_compiler_rows *compilers = &examination->machine->compilers;
     if (compilers->count == 0)
         return;
-    /* The first is the one that a build takes. */
+    /* A build uses the first one. */
     const struct af_compiler *compiler = &compilers->rows[0];
     bool is_clang = af_fact_is(&compiler->family, "clang");
     int64_t limit = af_fact_int_or(is_clang ? &toolkit->clang_max : &toolkit->gcc_max, -1);

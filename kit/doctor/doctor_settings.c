@@ -8,13 +8,12 @@
 #include "kit/doctor/rules.h"
 
 /*
- * Rules about environment variables that do something else than
- * their names promise, or that lead an install astray without a word.
- * Sources: flash-attn's setup.py from 2.0.6 on, and what uv 0.13.8 and pip 26.3
- * were seen to do.
+ * Rules about environment variables that do something else than their names
+ * suggest, or that silently make an install go wrong. Sources: flash-attn's
+ * setup.py from 2.0.6 on, and observations of uv 0.13.8 and pip 26.3.
  */
 
-/* What uv and pip read as true in a variable. */
+/* Values that uv and pip read as true. */
 static bool is_true(const char *value)
 {
     static const char *const words[] = {"1", "true", "yes", "on", "t", "y"};
@@ -66,7 +65,7 @@ static void flash_archs(struct af_examination *examination)
     }
 }
 
-/* One variable that says yes, with a cause of its own. */
+/* Reports a variable that is true, with its own cause. */
 static void truth(struct af_examination *examination, const char *name, enum af_reason_id cause)
 {
     const char *value = af_examination_variable(examination, name);
@@ -74,7 +73,7 @@ static void truth(struct af_examination *examination, const char *name, enum af_
         af_examination_add(examination, cause, "%s=%s in the environment", name, value);
 }
 
-/* Wheels are refused for everything, or for flash-attn by name. */
+/* Wheels are forbidden, for all packages or for flash-attn by name. */
 static void no_binary(struct af_examination *examination, const char *name)
 {
     const char *value = af_examination_variable(examination, name);
@@ -110,8 +109,8 @@ void af_examine_variables(struct af_examination *examination)
 }
 
 /*
- * Rules about the project's files, the environment's own state and
- * the network: what makes a right install refused, ignored or undone.
+ * Rules about the project's files, the environment's own state and the network:
+ * what makes a correct install fail, be ignored or be undone.
  */
 
 /* The project file called `name` in `folder` (NULL: anywhere), or NULL. */
@@ -128,7 +127,7 @@ static const struct af_project_file *project_file(struct af_examination *examina
     return NULL;
 }
 
-/* uv 0.11.0 reads the sdist's Dynamic lines without case; 0.11.1 took that back. */
+/* uv 0.11.0 reads the sdist's Dynamic lines case-insensitively; 0.11.1 reverted that. */
 static void check_uv(struct af_examination *examination)
 {
     const struct af_tool_rows *tools = &examination->machine->tools;

@@ -1,6 +1,6 @@
 /*
- * installed.c: rules about the installed flash-attn, by its own files and by the
- * published wheel that it is.
+ * installed.c: rules about the installed flash-attn, from its own files and
+ * from the published wheel that it came from.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 #include "kit/formats/version.h"
 
 /*
- * Rules about the installed flash-attn that its own files
- * answer: is it what Python imports, complete, compiled, for this Python, for
- * this torch.
+ * Rules about the installed flash-attn that its own files answer: whether
+ * Python imports it, and whether it is complete, compiled, for this Python and
+ * for this torch.
  */
 
 #define EXTENSION "flash_attn_2_cuda."
@@ -40,7 +40,10 @@ static const char *extension_of(const struct af_package *package)
     return NULL;
 }
 
-/* FlashAttention 2 for CUDA has one; version 1 and ROCm's Triton builds have other or none. */
+/*
+ * FlashAttention 2 for CUDA has this module; version 1 and ROCm's Triton builds
+ * have another or none.
+ */
 static bool needs_extension(const struct af_examination *examination,
                             const struct af_package *package)
 {
@@ -125,7 +128,7 @@ void af_examine_installed_torch(struct af_examination *examination)
             package->built_for_torch.value.text, package->built_for_torch.source, torch_text);
 }
 
-/* Versions 1 and 3.0.0b1 carry the name flash-attn, and another interface. */
+/* Versions 1 and 3.0.0b1 are also called flash-attn, but have another interface. */
 static void check_generation(struct af_examination *examination,
                              const struct af_package *package)
 {
@@ -165,9 +168,9 @@ void af_examine_other_generations(struct af_examination *examination)
 }
 
 /*
- * Which published wheel the installed flash-attn is, and
- * what fit says about that wheel on this machine. The rules of fit are not
- * repeated here: a reason becomes the cause of the same id.
+ * Finds the published wheel of the installed flash-attn, and what the rules of
+ * fit say about it on this machine. Those rules are not repeated here: a reason
+ * becomes the cause with the same id.
  */
 
 #define NAME_BYTES 512
@@ -185,9 +188,9 @@ static const struct af_catalog_wheel *wheel_by_origin(const struct af_catalog *c
     return NULL;
 }
 
-/* What tells the wheels of one version apart; -1 and UNKNOWN are not known. */
+/* What distinguishes the wheels of one version; -1 and UNKNOWN: unknown. */
 struct sought {
-    struct af_version version; /* installed; its local part names the variant */
+    struct af_version version; /* the installed version; its local part names the variant */
     struct af_version torch;
     int python_minor;
     int cuda_major;
@@ -218,8 +221,8 @@ static bool for_this_torch(const struct af_catalog_wheel *wheel, const struct so
 }
 
 /*
- * Whether `wheel` is the one that setup.py of this version fetches for this
- * torch. Up to 2.8.3 it takes every CUDA from 12 on for 12 (get_wheel_url()).
+ * Whether `wheel` is the one that setup.py of this version downloads for this
+ * torch. Up to 2.8.3 it treats every CUDA from 12 on as 12 (get_wheel_url()).
  */
 static bool setup_fetches(const struct af_catalog_wheel *wheel, const struct sought *sought)
 {
@@ -234,7 +237,7 @@ static bool setup_fetches(const struct af_catalog_wheel *wheel, const struct sou
            (sought->cxx11abi == AF_UNKNOWN || wheel->cxx11abi == sought->cxx11abi);
 }
 
-/* The wheel that a version with a variant names, or that setup.py fetched; or NULL. */
+/* The wheel that is named by a version with a variant, or that setup.py downloaded; or NULL. */
 static const struct af_catalog_wheel *wheel_by_version(const struct af_catalog *catalog,
                                                        const struct sought *sought)
 {
@@ -248,8 +251,9 @@ static const struct af_catalog_wheel *wheel_by_version(const struct af_catalog *
 }
 
 /*
- * What a reason against a wheel means where that wheel is installed; false where it
- * is about driver or device: a node without a GPU does not make the wheel wrong.
+ * The cause for a reason against a wheel that is installed. False if the reason
+ * is about driver or device, because a node without a GPU does not make the
+ * wheel wrong.
  */
 static bool cause_of(enum af_reason_id reason, enum af_reason_id *cause_out)
 {
@@ -258,7 +262,7 @@ static bool cause_of(enum af_reason_id reason, enum af_reason_id *cause_out)
            af_reason_severity(*cause_out) == AF_SEVERITY_BROKEN;
 }
 
-/* The first such reason against `wheel` becomes a finding. */
+/* Reports the first such reason against `wheel` as a finding. */
 static void fit(struct af_examination *examination, const struct af_catalog_wheel *wheel)
 {
     const struct af_fit_options options = {0};
@@ -301,7 +305,7 @@ static int release_part(const struct af_fact *fact, int place)
     return (int)version.release[place];
 }
 
-/* False when the versions of flash-attn and torch are not known. */
+/* False if the version of flash-attn or torch is unknown. */
 static bool seek(const struct af_machine *machine, const struct af_package *package,
                  struct sought *sought)
 {
@@ -320,8 +324,9 @@ static bool seek(const struct af_machine *machine, const struct af_package *pack
 }
 
 /*
- * No wheel can be named: does any published one of this version fit here? A
- * torch that is no release brings the flash-attn that was built with it.
+ * If the wheel cannot be identified: whether any published wheel of this
+ * version fits here. A torch that is not a release comes with a flash-attn that
+ * was built with it.
  */
 static void check_all(struct af_examination *examination, const struct af_package *package,
                       const struct sought *sought)

@@ -1,8 +1,8 @@
 /*
- * rules.h: the rules of the doctor, and what each gets. Private to this module.
+ * rules.h: the rules of the doctor, and their input. Private to this module.
  *
- * A rule looks at facts and reports what it can prove from known ones; unknown
- * facts are no findings. Lack of memory shows in arena->failed.
+ * A rule looks at facts and reports what it can prove from known ones; an
+ * unknown fact is never a finding. Lack of memory shows in arena->failed.
  */
 #ifndef AF_KIT_DOCTOR_RULES_H
 #define AF_KIT_DOCTOR_RULES_H
@@ -18,21 +18,24 @@ struct af_examination {
     struct af_arena *arena;
     struct af_finding *findings; /* AF_FINDINGS_MAX of them */
     size_t count;
-    enum anyflash_status status; /* of what a rule called; OK while all is well */
+    enum anyflash_status status; /* from functions that a rule called; OK if none failed */
     struct anyflash_error *err;
 };
 
-/* Adds a finding with the cause's own hint; past the maximum it is dropped. */
+/* Adds a finding with the cause's own hint; beyond the maximum it is dropped. */
 void af_examination_add(struct af_examination *examination, enum af_reason_id cause,
                         const char *format, ...) AF_PRINTF(3, 4);
 
-/* Gives the newest finding another hint (arena text or static). */
+/* Replaces the hint of the newest finding (arena text or static). */
 void af_examination_hint(struct af_examination *examination, const char *hint);
 
-/* The variable's value in force, or NULL. */
+/* The effective value of the variable, or NULL. */
 const char *af_examination_variable(const struct af_examination *examination, const char *name);
 
-/* installed.c: the flash-attn of the environment, by its own files and as a wheel */
+/*
+ * installed.c: the flash-attn of the environment, from its own files and its
+ * wheel
+ */
 void af_examine_source_tree(struct af_examination *examination);
 void af_examine_shim(struct af_examination *examination);
 void af_examine_installed_files(struct af_examination *examination);

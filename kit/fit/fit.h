@@ -1,11 +1,11 @@
 /*
- * fit.h: from a machine and the catalog to a decision. Pure: nothing is read
- * but the arguments and data that is embedded or was loaded; nothing is done.
+ * fit.h: from a machine and the catalog to a decision. Pure: reads only its
+ * arguments and embedded or loaded data, and changes nothing.
  *
  * The ladder, best rung first: a wheel; torch's own FlashAttention kernels; the
  * smallest change of torch that has a wheel; a source build; the engine. Every
- * rung has an answer with reasons, and every rung below the recommended one is
- * judged too, so that a reader sees the prices side by side.
+ * rung gets an answer with reasons. The rungs below the recommended one are
+ * evaluated too, so that a reader can compare their costs.
  */
 #ifndef AF_KIT_FIT_FIT_H
 #define AF_KIT_FIT_FIT_H
@@ -23,13 +23,13 @@ enum af_rung_kind {
     AF_RUNG_COUNT
 };
 
-/* "wheel", "torch-kernels", "torch-change", "build", "engine"; the JSON names. */
+/* "wheel", "torch-kernels", "torch-change", "build", "engine": the names used in JSON. */
 const char *af_rung_name(enum af_rung_kind kind);
 
-/* The rung called `name`, or false. */
+/* Looks up a rung by name; false if there is no such rung. */
 bool af_rung_parse(const char *name, enum af_rung_kind *kind_out);
 
-/* What a rung costs; -1 is unknown, 0 is nothing. */
+/* What a rung costs; -1: unknown, 0: nothing. */
 struct af_rung_cost {
     int64_t download_bytes;
     int64_t minutes;
@@ -41,45 +41,45 @@ struct af_rung_cost {
 struct af_fit_package_change {
     const char *name;
     const char *from; /* NULL: not installed now */
-    const char *to;   /* NULL: stays as it is, but breaks */
-    const char *why;  /* NULL: is the purpose itself */
+    const char *to;   /* NULL: it stays as it is, but breaks */
+    const char *why;  /* NULL: it is the purpose of the change */
 };
 
 /* One thing a source build needs. Texts in the arena. */
 struct af_prerequisite {
     const char *name; /* as "cuda-toolkit", "host-compiler", "memory" */
     enum af_answer answer;
-    const char *evidence; /* what was seen, with its source */
-    const char *fix;      /* the one thing to do; NULL when the answer is yes */
-    const char *why;      /* the reason in words; NULL: the evidence says it */
+    const char *evidence; /* what was found, with its source */
+    const char *fix;      /* what to do about it; NULL if the answer is yes */
+    const char *why;      /* the reason in words; NULL: the evidence is enough */
 };
 
 struct af_rung {
     enum af_rung_kind kind;
     enum af_answer answer;
-    const char *summary; /* one line: what one would get, or why not */
+    const char *summary; /* one line: what the user would get, or why not */
     const struct af_reason *reasons;
     size_t reason_count;
     struct af_rung_cost price;
-    const struct af_catalog_wheel *wheel; /* of wheel and torch-change; else NULL */
-    const char *torch_version;            /* of torch-change, as "2.9.1"; else NULL */
-    const char *torch_cuda;               /* of torch-change, as "cu128"; else NULL */
+    const struct af_catalog_wheel *wheel; /* for wheel and torch-change; else NULL */
+    const char *torch_version;            /* for torch-change, as "2.9.1"; else NULL */
+    const char *torch_cuda;               /* for torch-change, as "cu128"; else NULL */
     const struct af_fit_package_change *moves;
     size_t move_count;
-    const struct af_prerequisite *prerequisites; /* of build */
+    const struct af_prerequisite *prerequisites; /* for build */
     size_t prerequisite_count;
-    int jobs;               /* of build: how many compilers at a time; else 0 */
-    const char *arch_list;  /* of build: FLASH_ATTN_CUDA_ARCHS, as "80;90" */
-    const char *gpu_list;   /* of build: what these serve, as "89,90"; NULL: not known */
-    const char *flash_attn; /* of build: the version to build */
-    const char *const *build_words; /* of build: options of `anyflash build`, as were asked */
+    int jobs;              /* for build: compilers at a time; else 0 */
+    const char *arch_list; /* for build: FLASH_ATTN_CUDA_ARCHS, as "80;90" */
+    const char *gpu_list; /* for build: the GPUs that these run on, as "89,90"; NULL: unknown */
+    const char *flash_attn;         /* for build: the version to build */
+    const char *const *build_words; /* for build: options of `anyflash build`, as given */
     size_t build_word_count;
-    bool toolkit_from_index; /* of build: its compiler comes from the package index */
-    const char *setup_lacks; /* of build: why setup.py alone cannot do it here; NULL: it can */
-    bool prove_first;        /* nothing but the proof of `wheel`'s bytes is missing */
+    bool toolkit_from_index; /* for build: the compiler comes from the package index */
+    const char *setup_lacks; /* for build: why setup.py alone cannot do it here; NULL: it can */
+    bool prove_first;        /* all that is missing is a proof from the bytes of `wheel` */
 };
 
-/* A wheel of the catalog, judged. */
+/* A wheel of the catalog with its verdict. */
 struct af_candidate {
     const struct af_catalog_wheel *wheel;
     enum af_answer answer;
@@ -87,20 +87,21 @@ struct af_candidate {
 };
 
 /*
- * What the bytes of a catalog's wheel proved on the machine that is decided
- * for. It stands above all that the wheel's name says of torch, CUDA, C++ ABI
- * and system libraries; platform, Python, GPUs, driver and peers are judged on.
+ * What the bytes of a catalog wheel proved on the machine of the decision. A
+ * proof overrides what the wheel's name says about torch, CUDA, C++ ABI and
+ * system libraries. Platform, Python, GPUs, driver and peers are still checked
+ * by the rules.
  */
 struct af_proved_wheel {
-    const struct af_catalog_wheel *wheel; /* of the catalog, by its address */
-    enum af_answer loads;                 /* UNKNOWN: nothing was proved, names decide */
-    const char *evidence;                 /* of NO: why; NULL: not said */
-    const char *built_for; /* "torch 2.7 or 2.8", by the bytes; NULL: not known */
+    const struct af_catalog_wheel *wheel; /* in the catalog, found by its URL */
+    enum af_answer loads;                 /* UNKNOWN: nothing was proved, so the name decides */
+    const char *evidence;                 /* why, if `loads` is NO; NULL: not stated */
+    const char *built_for; /* "torch 2.7 or 2.8", from the bytes; NULL: unknown */
 };
 
-/* Where a source build takes CUDA's compiler from (toolkit.h). */
+/* Where a source build gets the CUDA compiler (toolkit.h). */
 enum af_fit_toolkit_from {
-    AF_FIT_TOOLKIT_AUTO,   /* the system's where torch takes it, else the package index's */
+    AF_FIT_TOOLKIT_AUTO,   /* the system's if torch accepts it, else the package index's */
     AF_FIT_TOOLKIT_SYSTEM, /* only the system's */
     AF_FIT_TOOLKIT_INDEX   /* only the index's */
 };
@@ -108,20 +109,20 @@ enum af_fit_toolkit_from {
 struct af_fit_options {
     const char *package; /* NULL: "flash_attn" */
     const char *version; /* only this public version; NULL: any */
-    const char *arch;    /* stated target SM, as "9.0", in place of the GPUs; NULL */
+    const char *arch; /* target SM set by the user, as "9.0", replaces the GPUs; NULL: none */
     bool official_only;
-    bool needs_softcap; /* what is wanted caps its scores, which torch's kernels do not */
+    bool needs_softcap; /* the user needs score capping, which torch's kernels lack */
     bool has_preference;
     enum af_rung_kind preference;
-    const struct af_proved_wheel *known; /* proofs on the one machine; borrowed */
+    const struct af_proved_wheel *known; /* proofs for the only machine; borrowed */
     size_t known_count;
-    /* Of a source build, what is wanted; 0 and NULL: the default of build/offer/offer.h. */
+    /* The requested source build; 0 and NULL: the default of build/offer/offer.h. */
     int64_t build_peak_bytes; /* of its largest compiler */
     int64_t build_disk_bytes;
-    int64_t build_memory_bytes;     /* not more than this; 0: what the machine has */
+    int64_t build_memory_bytes;     /* at most this many; 0: what the machine has */
     const char *const *build_words; /* options of `anyflash build` for it: "--head-dim", ... */
     size_t build_word_count;
-    const int *build_targets; /* 80, 86, 90, ..., in place of the GPUs */
+    const int *build_targets; /* 80, 86, 90, ..., replace the GPUs */
     size_t build_target_count;
     enum af_fit_toolkit_from build_toolkit;
 };
@@ -136,47 +137,49 @@ struct af_near_miss {
 };
 #define AF_NEAR_MISS_MAX 3
 
-/* How many wheels are left after each group of rules, in the order asked. */
+/* How many wheels are left after each group of rules, in the order of the groups. */
 struct af_filter_counts {
     const char *what; /* "for linux x86_64" */
     size_t left;
 };
 
 /*
- * Texts and arrays live in the decision's arena; wheels in the catalog, which
- * must outlive the decision.
+ * Texts and arrays belong to the decision's arena. The wheels belong to the
+ * catalog, which must outlive the decision.
  */
 struct af_decision {
     struct af_arena arena;
     struct af_rung rungs[AF_RUNG_COUNT];
     enum af_rung_kind recommended;
-    /* False: no rung is possible, or not the preferred one, or a fact is missing. */
+    /* False if no rung is possible, the preferred rung is not, or a fact is missing. */
     bool possible;
     /* The key fact without which nothing is recommended ("platform", "Python version",
        "torch version"); or NULL. */
     const char *missing_fact;
-    struct af_candidate *candidates; /* all judged; those that fit first, best first */
+    struct af_candidate *candidates; /* with verdicts; those that fit come first, best first */
     size_t candidate_count;
     size_t fitting_count; /* answer yes */
     size_t unknown_count;
-    const struct af_filter_counts *sieve; /* the first row counts all wheels that were judged */
+    const struct af_filter_counts *sieve; /* the first row counts all checked wheels */
     size_t sieve_count;
-    struct af_near_miss near_misses[AF_NEAR_MISS_MAX]; /* none when a wheel fits */
+    struct af_near_miss near_misses[AF_NEAR_MISS_MAX]; /* 0 if a wheel fits */
     size_t near_miss_count;
 };
 
 void af_decision_release(struct af_decision *decision);
 
 /*
- * Whether a proof of its bytes would settle the wheel: it fits, or all that
- * speaks against it is what its name says of torch, CUDA, C++ ABI and system libraries.
+ * Whether a proof from its bytes would settle the wheel: it fits, or the only
+ * reasons against it come from what its name says about torch, CUDA, C++ ABI
+ * and system libraries.
  */
 bool af_candidate_is_provable(const struct af_candidate *candidate);
 
 /*
- * Keeps of `wheels`, which are the catalog's, those that a proof of their bytes
- * would settle on `machine`, best ranked first. Scratch memory is the arena's.
- * For whoever looks for proofs before the decision (af_fit_options.known).
+ * Reduces `wheels`, which belong to the catalog, to those that a proof from
+ * their bytes would settle on `machine`, best ranked first. Scratch memory
+ * comes from the arena. For callers that look for proofs before the decision
+ * (af_fit_options.known).
  */
 enum anyflash_status af_fit_provable_wheels(const struct af_catalog *catalog,
                                             const struct af_machine *machine,

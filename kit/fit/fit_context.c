@@ -1,6 +1,6 @@
 /*
- * fit_context.c: what is judged against what: machines as views, options, tables; and
- * the verdict on one wheel.
+ * fit_context.c: prepares the input of the rules (machines as views, options,
+ * tables) and computes the verdict on one wheel.
  */
 #include <string.h>
 
@@ -49,7 +49,7 @@ enum anyflash_status af_fit_context_open(struct af_fit_context *fit, struct af_t
     return af_fail_memory(err);
 }
 
-/* Names are compared as PEP 503 normalises them: '-' and '_' are alike. */
+/* Compares names as PEP 503 normalises them: '-' and '_' are the same. */
 static bool is_package(const char *wheel, const char *wanted)
 {
     for (; *wheel != '\0' && *wanted != '\0'; wheel++, wanted++) {

@@ -84,7 +84,7 @@ static json_t *prerequisites(const struct af_rung *rung)
     return list;
 }
 
-/* What only a source build has. */
+/* Members that only a source build has. */
 static json_t *build(const struct af_rung *rung)
 {
     if (rung->kind != AF_RUNG_BUILD)

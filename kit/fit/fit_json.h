@@ -1,7 +1,7 @@
 /*
- * fit_json.h: verdicts and what they rest on as JSON: the parts that the answers
- * of several commands share. Each function returns a new value, or NULL when
- * memory runs out; docs/reference/json.md is the manual of the members.
+ * fit_json.h: JSON parts that the answers of several commands share: verdicts,
+ * and the facts behind them. Each function returns a new value, or NULL when
+ * memory runs out. docs/reference/json.md describes the members.
  */
 #ifndef AF_KIT_FIT_FIT_JSON_H
 #define AF_KIT_FIT_FIT_JSON_H
@@ -20,7 +20,7 @@ json_t *af_fit_json_candidate(const struct af_catalog_wheel *wheel,
 json_t *af_fit_json_reasons(const struct af_reason *reasons, size_t count);
 json_t *af_fit_json_rungs(const struct af_decision *decision);
 
-/* The name of the recommended rung, or null when none is possible. */
+/* The name of the recommended rung, or null if none is possible. */
 json_t *af_fit_json_decision(const struct af_decision *decision);
 
 #endif

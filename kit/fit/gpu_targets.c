@@ -1,10 +1,11 @@
 /*
- * gpu_targets.c: GPU code, GPUs and drivers, without regard to any wheel.
+ * gpu_targets.c: which GPU code runs on which GPUs and drivers, independent of
+ * any wheel.
  *
- * Source: NVIDIA's CUDA compatibility guide (cubins run within a major on the
- * same or a higher minor; a driver at or above the floor of a CUDA major runs
- * every program of that major). The integrated parts 8.7 and 10.1 stand apart:
- * whether desktop cubins run there is not settled.
+ * Source: NVIDIA's CUDA compatibility guide (a cubin runs on the same major
+ * with the same or a higher minor; a driver at or above the minimum for a CUDA
+ * major runs every program of that major). The integrated parts 8.7 and 10.1
+ * are treated separately: it is not known whether desktop cubins run on them.
  */
 #include "kit/fit/gpu_targets.h"
 
@@ -12,7 +13,10 @@
 
 #include <string.h>
 
-/* Integrated parts, for which NVIDIA promises no exchange of code with others. */
+/*
+ * Integrated parts. NVIDIA does not promise that they and other GPUs can run
+ * each other's code.
+ */
 static bool is_tegra(int sm)
 {
     static const int parts[] = {53, 62, 72, 87, 101, 110};
@@ -23,7 +27,7 @@ static bool is_tegra(int sm)
     return false;
 }
 
-/* Thor was 10.1 up to CUDA 12.9 and is 11.0 since. */
+/* Thor was 10.1 up to CUDA 12.9 and is 11.0 since then. */
 static bool is_thor(int sm)
 {
     return sm == 101 || sm == 110;
@@ -69,7 +73,7 @@ enum af_answer af_sm_list_covers(const char *const *items, size_t count, int sm)
     return best;
 }
 
-/* The lowest driver of a CUDA major, NULL when the tables do not say. */
+/* The oldest driver for a CUDA major; NULL if the tables do not have it. */
 static const char *driver_floor(const struct af_tables *tables, int major)
 {
     for (size_t i = 0; i < tables->cuda_count; i++) {
@@ -100,7 +104,7 @@ static int compare_pair(int a_major, int a_minor, int b_major, int b_minor)
     return a_major != b_major ? a_major - b_major : a_minor - b_minor;
 }
 
-/* The row of a PTX version, or the next newer one; NULL when none is. */
+/* The row of a PTX version, or of the next newer one; NULL if there is none. */
 static const struct af_ptx_isa *find_isa(const struct af_tables *tables, int major, int minor)
 {
     for (size_t i = 0; i < tables->ptx_isa_count; i++) {
@@ -132,7 +136,7 @@ enum af_answer af_driver_compiles(const struct af_view *view, const struct af_ta
     if (!af_equal(view->os, "linux") || view->driver.count == 0 || toolkit == NULL ||
         !af_dotted_parse(toolkit->driver_linux_min, &first))
         return AF_UNKNOWN;
-    /* A driver of the same branch serves the toolkit from the branch's first release on. */
+    /* A driver branch supports the toolkit from the branch's first release on. */
     return view->driver.part[0] >= first.part[0] ? AF_YES : AF_NO;
 }
 

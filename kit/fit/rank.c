@@ -3,15 +3,15 @@
  * decides:
  *
  *  1. fits before unknown
- *  2. made for this torch before made for another one, proved to load or not
+ *  2. built for this torch before built for another, even if that is proved to load
  *  3. an upstream release before a version that upstream never published
  *  4. official before community
- *  5. a name that does not lie
+ *  5. a C++ ABI that is the one in the name
  *  6. newest flash-attn
- *  7. built against torch's very CUDA version
+ *  7. built against exactly the CUDA version of torch
  *  8. a platform tag that promises a glibc before a plain one
  *  9. fewer open questions
- * 10. a file that was seen before one that is derived
+ * 10. a file whose URL was seen in a listing before one whose URL was derived
  * 11. metadata that agrees with the name
  * 12. newest release tag (rebuilds of one name), then source and file name
  */
@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each rule: how good a wheel is; larger is better. */
+/* A rule: how good a wheel is; larger is better. */
 typedef int (*goodness)(const struct af_fit_context *fit, const struct af_candidate *candidate);
 
 static int fits(const struct af_fit_context *fit, const struct af_candidate *candidate)
@@ -139,7 +139,7 @@ static int compare(const void *a, const void *b, const void *fit)
     return af_rank_compare(fit, a, b);
 }
 
-/* Swaps candidates that answer `answer` to the front; how many there are. */
+/* Moves candidates whose answer is `answer` to the front; returns their number. */
 static size_t bring(struct af_candidate *rest, size_t count, enum af_answer answer)
 {
     size_t front = 0;

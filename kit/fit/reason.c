@@ -1,5 +1,5 @@
 /*
- * reason.c: the table behind reason.h, made from reasons.inc.
+ * reason.c: the table of reasons, made from reasons.inc.
  */
 #include "kit/fit/reason.h"
 
@@ -11,7 +11,7 @@ struct row {
     const char *message;
     const char *hint;
     enum af_severity severity;
-    const char *finding; /* NULL: `message` and `hint` say it */
+    const char *finding; /* NULL: `message` and `hint` are used */
     const char *finding_hint;
 };
 

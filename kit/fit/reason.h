@@ -1,22 +1,22 @@
 /*
- * reason.h: the closed list of reasons that a verdict can have and of what the
- * doctor can find; the rows are in reasons.inc. A text id never changes.
+ * reason.h: the closed list of reasons for verdicts and of findings of the
+ * doctor. The rows are in reasons.inc. A text id never changes.
  */
 #ifndef AF_KIT_FIT_REASON_H
 #define AF_KIT_FIT_REASON_H
 
 #include "engine/base/base.h"
 
-/* What a reason does to the verdict it stands in. */
+/* How a reason affects its verdict. */
 enum af_reason_effect {
     AF_REASON_BLOCKS, /* the answer is no */
     AF_REASON_OPEN,   /* the answer is unknown until a fact is known */
-    AF_REASON_NOTE    /* the answer stays; the reader should know */
+    AF_REASON_NOTE    /* the answer stays the same; for the reader to know */
 };
 
-/* How bad it is where the doctor finds it; worst first. */
+/* How bad a finding of the doctor is; worst first. */
 enum af_severity {
-    AF_SEVERITY_NONE, /* a reason of verdicts only */
+    AF_SEVERITY_NONE, /* used in verdicts only */
     AF_SEVERITY_BROKEN,
     AF_SEVERITY_RISK,
     AF_SEVERITY_NOTE
@@ -38,17 +38,17 @@ struct af_reason {
 const char *af_reason_text_id(enum af_reason_id id);
 enum af_reason_effect af_reason_effect(enum af_reason_id id);
 const char *af_reason_message(enum af_reason_id id);
-const char *af_reason_hint(enum af_reason_id id); /* NULL: nothing to do about it */
+const char *af_reason_hint(enum af_reason_id id); /* NULL: nothing to do */
 
-/* As a finding of the doctor. */
+/* The row as a finding of the doctor. */
 enum af_severity af_reason_severity(enum af_reason_id id);
 const char *af_reason_finding(enum af_reason_id id);
-const char *af_reason_finding_hint(enum af_reason_id id); /* NULL: nothing to do about it */
+const char *af_reason_finding_hint(enum af_reason_id id); /* NULL: nothing to do */
 
 /* "broken", "risk" or "note". */
 const char *af_severity_text(enum af_severity severity);
 
-/* The id called `text_id`, or false. */
+/* Looks up a reason by its text id; false if there is no such reason. */
 bool af_reason_parse(const char *text_id, enum af_reason_id *id_out);
 
 #endif

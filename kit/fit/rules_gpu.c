@@ -1,9 +1,9 @@
 /*
- * rules_gpu.c: does the wheel compute on the GPUs that are visible: what its
- * own code accepts, and which GPU code is inside.
+ * rules_gpu.c: whether the wheel can compute on the visible GPUs: which GPUs
+ * its own code accepts, and which GPU code it contains.
  *
- * Wheels of flash-attn 2 hold no PTX: without a cubin for the GPU nothing runs.
- * Several GPUs: one that is served is enough, the others are named.
+ * Wheels of flash-attn 2 contain no PTX, so a GPU needs a cubin that runs on
+ * it. With several GPUs it is enough that one works; the others are named.
  */
 #include "kit/base/text.h"
 #include "kit/fit/gpu_targets.h"
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* What one wheel is to one GPU. */
+/* Whether a wheel works on one GPU, or why not. */
 enum served { SERVED, REFUSED, NO_CODE, UNSETTLED, UNKNOWN_CODE, UNKNOWN_SM };
 
 static enum served code_for(const char *list, int gpu)
@@ -28,7 +28,7 @@ static enum served code_for(const char *list, int gpu)
     return best;
 }
 
-/* The highest SM that the wheel's own check takes; a large number: any. */
+/* The highest SM that the wheel's own check accepts; a large number: any. */
 static int sm_max(const struct af_fit_wheel_check *check)
 {
     const struct af_tables *tables = check->fit->tables;

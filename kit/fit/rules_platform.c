@@ -1,6 +1,6 @@
 /*
- * rules_platform.c: rules about the file itself, its tags against platform and
- * interpreter, and the libraries, driver and packages around it.
+ * rules_platform.c: rules about the file itself, about its tags (platform and
+ * interpreter), and about the libraries, driver and packages that it needs.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +10,9 @@
 #include "kit/fit/verdict.h"
 
 /*
- * Rules about the file itself: can it be had and installed at
- * all, is it for this kind of GPU, and what a reader should know about it.
+ * Rules about the file itself: whether it can be downloaded and installed at
+ * all, whether it is for this kind of GPU, and what a reader should know about
+ * it.
  */
 
 void af_rule_file(struct af_fit_wheel_check *check)
@@ -48,7 +49,7 @@ static void note_installed(struct af_fit_wheel_check *check)
         af_fit_wheel_check_add_reason(check, AF_REASON_FA4_NAMESPACE, "%s", "");
 }
 
-/* Which note a trap stands for; AF_REASON_COUNT: another rule speaks for it. */
+/* The note for a trap; AF_REASON_COUNT: another rule reports it. */
 static enum af_reason_id note_of(const struct af_trap *trap)
 {
     enum af_reason_id id;
@@ -81,9 +82,9 @@ void af_rule_traps(struct af_fit_wheel_check *check)
 /*
  * The tags of a wheel's name against platform and interpreter.
  *
- * Where the interpreter's own list of platform tags is known it decides, as it
- * does for installers; else the tag is read. On musl nothing loads: published
- * wheels are linked to glibc, though "linux_x86_64" does not say so.
+ * If the interpreter's own list of platform tags is known, it decides, as it
+ * does for installers; else the tag is parsed. No published wheel loads on
+ * musl: they are all linked to glibc, although "linux_x86_64" does not say so.
  * Source: PEP 425, PEP 513, PEP 571, PEP 599, PEP 600.
  */
 
@@ -92,7 +93,7 @@ static const struct {
     int glibc_minor;
 } legacy[] = {{"manylinux1_", 5}, {"manylinux2010_", 12}, {"manylinux2014_", 17}};
 
-/* The glibc 2.N that a manylinux tag promises to need at most; -1 for another tag. */
+/* The newest glibc 2.N that a manylinux tag allows the wheel to need; -1 for another tag. */
 static int manylinux_glibc(const char *tag)
 {
     struct af_dotted minor;
@@ -117,7 +118,7 @@ static enum af_answer linux_tag(const struct af_view *view, const char *tag)
     if (need < 0)
         return AF_YES;
     if (view->glibc.count == 0)
-        return AF_YES; /* the glibc rule asks for it */
+        return AF_YES; /* the glibc rule reports it */
     return af_dotted_compare(&view->glibc, &(struct af_dotted){{2, need}, 2}) >= 0 ? AF_YES
                                                                                    : AF_NO;
 }
@@ -184,7 +185,7 @@ static bool python_accepted(const struct af_view *view, const struct af_catalog_
 {
     if (wheel->python_minor >= 0 && wheel->python_minor != view->interpreter.minor &&
         !af_starts_with(wheel->abi, "abi3"))
-        return false; /* what the next line would find, at less cost */
+        return false; /* a shortcut: the next line would give the same answer */
     return af_tags_python_accepted(&view->interpreter, wheel->python, wheel->abi);
 }
 
@@ -206,14 +207,14 @@ void af_rule_python(struct af_fit_wheel_check *check)
 }
 
 /*
- * What the wheel needs around it: glibc and libstdc++, a driver
- * that serves its CUDA, and packages that accept its version.
+ * What the wheel needs from its surroundings: glibc and libstdc++, a driver
+ * that supports its CUDA, and packages that accept its version.
  */
 
-/* The oldest libstdc++ that wheels from Ubuntu 20.04 and newer were seen to need. */
+/* The oldest libstdc++ that wheels built on Ubuntu 20.04 or newer were found to need. */
 static const struct af_dotted glibcxx_seen = {{3, 4, 26}, 3};
 
-/* Whether the torch that is here needs as much glibc itself, so that it is there. */
+/* Whether the installed torch needs as new a glibc itself, which proves that it is there. */
 static bool torch_needs_as_much(const struct af_view *view, const struct af_dotted *need)
 {
     struct af_dotted own;
@@ -272,7 +273,7 @@ void af_rule_driver(struct af_fit_wheel_check *check)
             need, view->driver_text == NULL ? "one for another CUDA" : view->driver_text);
 }
 
-/* Whether `fact`, when known, lies on the wanted side of `version`. */
+/* Whether `version` is at the bound `fact` or on its allowed side; true if unknown. */
 static bool within(const struct af_fact *fact, const struct af_version *version, int side)
 {
     struct af_version bound;

@@ -1,26 +1,29 @@
 /*
- * rules_torch.c: does the extension load into this torch: minor release, CUDA
- * runtime, C++ ABI.
+ * rules_torch.c: whether the extension loads into this torch: minor release,
+ * CUDA runtime, C++ ABI.
  *
  * An extension binds to C++ symbols of one torch minor. A table of neighbours
- * holds the pairs for which an import and the object layout were tried
- * (docs/decisions/0010-torch-neighbours.md); every other pair does not load,
- * unless the wheel's own bytes prove it (verdict.c). A
- * torch that is no PyTorch release matches no public wheel.
+ * lists the pairs for which an import and the object layout were tested
+ * (docs/decisions/0010-torch-neighbours.md). Every other pair does not load,
+ * unless the wheel's own bytes prove that it does (verdict.c). A torch that is
+ * not a PyTorch release matches no public wheel.
  */
 #include "kit/base/text.h"
 #include "kit/fit/verdict.h"
 
 #include <string.h>
 
-/* flash-attn 2 built for 2.`built`, tried on 2.`here`: symbols and layout agree. */
+/* flash-attn 2 built for torch 2.`built` was tested on 2.`here`: symbols and layout agree. */
 static const struct {
     int built;
     int here;
 } neighbours[] = {{3, 4},   {3, 5},   {4, 3},   {4, 5},   {5, 3},   {5, 4},
                   {10, 11}, {10, 12}, {11, 12}, {12, 11}, {14, 15}, {15, 14}};
 
-/* Objects of both torch releases are laid out alike: what uses few functions may load. */
+/*
+ * Both torch releases lay out objects alike, so an extension that uses few
+ * functions may load.
+ */
 static bool is_laid_out_alike(const struct af_tables *tables,
                               const struct af_catalog_wheel *wheel,
                               const struct af_view_torch *torch)
@@ -32,7 +35,7 @@ static bool is_laid_out_alike(const struct af_tables *tables,
     return built != NULL && here != NULL && built->layout >= 0 && built->layout == here->layout;
 }
 
-/* flash-attn 2 was tried; of other packages only the layout is known. */
+/* flash-attn 2 was tested; for other packages only the layout is known. */
 static bool is_neighbour(const struct af_tables *tables, const struct af_catalog_wheel *wheel,
                          const struct af_view_torch *torch)
 {
@@ -47,7 +50,7 @@ static bool is_neighbour(const struct af_tables *tables, const struct af_catalog
     return false;
 }
 
-/* The oldest torch 2.N of a wheel that serves later ones too; -1: no such wheel. */
+/* The oldest torch 2.N of a wheel that also works with later ones; -1: no such wheel. */
 static int stable_minor(const struct af_fit_wheel_check *check)
 {
     const struct af_tables *tables = check->fit->tables;
@@ -92,7 +95,7 @@ static void match_minor(struct af_fit_wheel_check *check)
                                       torch->text);
 }
 
-/* Compiled against a nightly, or against a patch release that matters. */
+/* Compiled against a nightly, or against a patch release that differs. */
 static void match_build(struct af_fit_wheel_check *check)
 {
     const struct af_tables *tables = check->fit->tables;
@@ -148,7 +151,7 @@ void af_rule_torch(struct af_fit_wheel_check *check)
         match_build(check);
 }
 
-/* Whether a build of this release for this platform has CUDA `major`. */
+/* Whether a build of this release for this platform uses CUDA `major`. */
 static bool release_has_cuda(const struct af_view *view, int major)
 {
     const struct af_catalog_torch_release *release = view->torch.release;
@@ -195,7 +198,10 @@ void af_rule_cuda(struct af_fit_wheel_check *check)
         match_cuda(check, af_fit_wheel_cuda_major(check->wheel));
 }
 
-/* What the extension has; a torch minor with one ABI in all builds settles it. */
+/*
+ * The C++ ABI of the extension; if all builds of a torch minor have the same,
+ * it is that one.
+ */
 static enum af_answer wheel_abi(const struct af_catalog_wheel *wheel)
 {
     if (wheel->cxx11abi_effective != AF_UNKNOWN || wheel->torch_major != 2 ||

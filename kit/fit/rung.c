@@ -1,5 +1,5 @@
 /*
- * rung.c: collecting the reasons of a rung; and the last rung, the engine.
+ * rung.c: collects the reasons of a rung; also the last rung, the engine.
  */
 #include "kit/fit/rung.h"
 
@@ -29,7 +29,7 @@ bool af_rung_parse(const char *name, enum af_rung_kind *kind_out)
 }
 
 #define DETAIL_BYTES 512
-#define PACKAGE_TORCH_MINOR 4 /* python/anyflash: its operators begin with torch 2.4 */
+#define PACKAGE_TORCH_MINOR 4 /* python/anyflash: its operators need torch 2.4 or newer */
 
 void af_rung_start(struct af_rung_context *context, enum af_rung_kind kind)
 {
@@ -117,9 +117,9 @@ void af_decision_release(struct af_decision *decision)
 }
 
 /*
- * The last rung: exact attention for what no CUDA kernel serves:
- * CPU tensors, old GPUs, machines without one: torch's scaled_dot_product_attention
- * everywhere, which the engine of this project can compute on CPUs.
+ * The last rung: exact attention where no CUDA kernel can be used: CPU tensors,
+ * old GPUs, machines without a GPU. It is torch's scaled_dot_product_attention,
+ * which on CPUs can be computed by the engine of this project.
  */
 
 static bool served(const struct af_view *view)

@@ -1,5 +1,6 @@
 /*
- * rung.h: what the files of the ladder share; decision.c calls them in order.
+ * rung.h: what the files of the ladder share; kit/plan/decide.c calls them in
+ * order.
  */
 #ifndef AF_KIT_FIT_RUNG_H
 #define AF_KIT_FIT_RUNG_H
@@ -8,7 +9,7 @@
 
 #define AF_RUNG_REASONS_MAX 24
 
-/* A rung being judged: reasons are collected here, once each. */
+/* A rung under evaluation: its reasons are collected here, each once. */
 struct af_rung_context {
     const struct af_fit_context *fit;
     struct af_decision *decision;
@@ -21,22 +22,23 @@ struct af_rung_context {
 /* Starts `kind`; the answer is UNKNOWN until af_rung_finish(). */
 void af_rung_start(struct af_rung_context *context, enum af_rung_kind kind);
 
-/* Adds a reason unless it is there. `format` NULL: no detail. */
+/* Adds a reason unless it is already there. `format` NULL: no detail. */
 void af_rung_add_reason(struct af_rung_context *context, enum af_reason_id id,
                         const char *format, ...) AF_PRINTF(3, 4);
 
 bool af_rung_has_reason(const struct af_rung_context *context, enum af_reason_id id);
 
 /*
- * Whether the Python package of this project serves every machine of the climb:
- * Linux on x86_64 or aarch64, and torch 2.4 or newer, where that is there already.
+ * Whether the Python package of this project works on every machine of the
+ * context: Linux on x86_64 or aarch64, and torch 2.4 or newer if torch is
+ * installed.
  */
 bool af_rung_python_package_fits(const struct af_rung_context *context);
 
-/* Publishes the reasons; the answer follows from them. */
+/* Publishes the reasons and the answer that follows from them. */
 void af_rung_finish(struct af_rung_context *context);
 
-/* The rungs. Each starts and ends its climb; memory failure is the arena's. */
+/* The rungs. Each starts and finishes itself; allocation failures show in the arena. */
 void af_rung_wheel(struct af_rung_context *context);
 void af_rung_torch_kernels(struct af_rung_context *context);
 void af_rung_torch_change(struct af_rung_context *context);

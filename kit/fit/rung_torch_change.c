@@ -12,8 +12,9 @@
 #include "kit/fit/rung.h"
 
 /*
- * Torch does not move alone. torchvision and torchaudio are compiled
- * against one torch each; other packages say which torch they need.
+ * Changing torch affects other packages. torchvision and torchaudio are
+ * compiled against one torch each; other packages require certain versions of
+ * torch.
  */
 
 static bool moves_along(const char *name)
@@ -26,7 +27,7 @@ static bool runtime_of_torch(const char *name)
     return af_starts_with(name, "nvidia-") || af_equal(name, "triton");
 }
 
-/* Whether `package` has a word on torch that `version` breaks. */
+/* Whether `package` requires a torch that `version` is not. */
 static bool breaks(const struct af_package *package, const struct af_version *version)
 {
     const char *needs = af_fact_text_or(&package->needs_torch, "");
@@ -82,13 +83,13 @@ static void add_package_changes(struct af_rung_context *context, const char *ver
 }
 
 /*
- * The smallest change of torch after which a wheel fits:
- * the same minor in another build, then newer minors, nearest first, then older
- * ones. A torch counts when PyTorch publishes it for this Python and platform,
- * and glibc, driver and GPUs take it; then the catalog is judged against it.
+ * The smallest change of torch after which a wheel fits: the same minor in
+ * another build, then newer minors, nearest first, then older ones. A torch is
+ * considered if PyTorch publishes it for this Python and platform, and glibc,
+ * driver and GPUs support it; then all wheels are checked against it.
  *
- * Where no torch is installed yet: the newest one with an official wheel, else
- * the newest with any.
+ * If no torch is installed: the newest one with an official wheel, else the
+ * newest with any wheel.
  */
 
 #define TORCH_DISK_BYTES INT64_C(5000000000) /* torch with its CUDA libraries, unpacked */
@@ -97,7 +98,7 @@ static void add_package_changes(struct af_rung_context *context, const char *ver
 struct choice {
     const struct af_catalog_torch_release *release;
     const struct af_catalog_torch_variant *variant;
-    int order; /* smaller is the smaller change */
+    int order; /* smaller: a smaller change */
 };
 
 struct found {
@@ -195,14 +196,14 @@ static size_t list_choices(const struct af_fit_context *fit, struct choice *choi
     return count;
 }
 
-/* Named for the torch minor that is here, and its bytes do not load beside it. */
+/* Whether its name says the installed torch minor, but its bytes do not load with it. */
 static bool is_liar(const struct af_fit_context *fit, const struct af_candidate *candidate)
 {
     return (candidate->reason_bits & AF_REASON_BIT(AF_REASON_PROVED_NOT)) != 0 &&
            candidate->wheel->torch_minor == fit->views[0].torch.minor;
 }
 
-/* Wheels that only torch can be in the way of; their number. */
+/* Lists wheels against which only torch can speak; returns their number. */
 static size_t list_wheels(const struct af_rung_context *context,
                           const struct af_catalog_wheel **wheels)
 {
@@ -217,7 +218,7 @@ static size_t list_wheels(const struct af_rung_context *context,
     return count;
 }
 
-/* The best wheel for the changed torch in `judge`; answer NO when there is none. */
+/* The best wheel for the changed torch in `fit`; its answer is NO if there is none. */
 static struct af_candidate best_wheel(const struct af_fit_context *fit,
                                       const struct af_catalog_wheel *const *wheels,
                                       size_t count)
@@ -239,7 +240,7 @@ static struct af_candidate best_wheel(const struct af_fit_context *fit,
     return best;
 }
 
-/* Whether `a` is worth taking though `b` is the smaller change. */
+/* Whether to prefer `a`, although `b` is the smaller change. */
 static bool better(const struct af_candidate *a, const struct af_candidate *b, bool fresh)
 {
     if (b->wheel == NULL || (a->answer == AF_YES && b->answer != AF_YES))
@@ -247,7 +248,7 @@ static bool better(const struct af_candidate *a, const struct af_candidate *b, b
     return fresh && a->answer == b->answer && a->wheel->official && !b->wheel->official;
 }
 
-/* Whether the wheel was built with the CUDA of this torch build, as far as its name says. */
+/* Whether the wheel's name gives the same CUDA as this torch build. */
 static bool is_exact(const struct found *found)
 {
     return found->candidate.wheel->cuda_minor < 0 ||
@@ -255,8 +256,8 @@ static bool is_exact(const struct found *found)
 }
 
 /*
- * Whether `a` is worth taking over `b`, another build of the same release: a
- * wheel of exactly its CUDA, and where there is no torch yet a newer flash-attn.
+ * Whether to prefer `a` to `b`, another build of the same release: its wheel
+ * has exactly the same CUDA or, if no torch is installed, a newer flash-attn.
  */
 static bool better_build(const struct found *a, const struct found *b, bool fresh)
 {
@@ -276,7 +277,7 @@ static struct found search(struct af_rung_context *context, const struct choice 
     const struct af_fit_context *fit = context->fit;
     struct found found = {.choice = NULL};
     struct af_fit_options options = *fit->options;
-    options.known_count = 0; /* proofs are of the torch that is here */
+    options.known_count = 0; /* proofs apply only to the installed torch */
     struct af_fit_context changed = *fit;
     changed.options = &options;
     bool fresh = fit->views[0].torch.state != AF_FACT_KNOWN;
@@ -331,7 +332,7 @@ static void say_found(struct af_rung_context *context, const struct found *found
                                     af_fit_publisher(context->arena, rung->wheel));
 }
 
-/* What no torch could change, and what is closed for good. */
+/* Reports what no change of torch could fix, and what can never fit. */
 static bool say_closed(struct af_rung_context *context)
 {
     for (size_t i = 0; i < context->fit->view_count; i++) {

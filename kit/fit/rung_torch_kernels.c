@@ -1,11 +1,11 @@
 /*
- * rung_torch_kernels.c: the FlashAttention-2 kernels inside torch's own wheel:
- * there in CUDA builds from 2.4 on, for SM 8.0 and newer where torch was
- * compiled for the GPU. Also right for pre-releases and vendor builds: nothing
- * has to match them.
+ * rung_torch_kernels.c: the FlashAttention-2 kernels inside torch's own wheel.
+ * CUDA builds have them from 2.4 on, for SM 8.0 and newer if torch was compiled
+ * for the GPU. This also holds for pre-releases and vendor builds, because
+ * nothing has to match them.
  *
- * Today's step is torch's scaled_dot_product_attention, which takes these
- * kernels by itself.
+ * The step is to call torch's scaled_dot_product_attention, which selects these
+ * kernels itself.
  */
 #include "kit/base/text.h"
 #include "kit/fit/gpu_targets.h"
@@ -68,7 +68,7 @@ static void check_torch(struct af_rung_context *context, const struct af_view *v
         af_rung_add_reason(context, AF_REASON_KERNELS_UNKNOWN, "torch for Windows");
 }
 
-/* The driver must serve torch's CUDA, as it must for a wheel. */
+/* The driver must support torch's CUDA, as for a wheel. */
 static void check_driver(struct af_rung_context *context, const struct af_view *view)
 {
     int major = view->torch.cuda_major;

@@ -1,6 +1,6 @@
 /*
- * rung_wheel.c: the best published wheel; where none fits, why, and the wheels that
- * people would try first.
+ * rung_wheel.c: the best published wheel; if none fits, the reasons, and the
+ * wheels that people would try first.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,8 @@
  * one that flash-attn's setup.py downloads, the closest official one and the
  * closest community one.
  *
- * Source of the guess: setup.py of flash-attn 2.8.3.post1 and newer: torch's
- * major.minor, torch's CUDA major, its C++ ABI, cpXY, linux_<machine>.
+ * Source of the guessed name: setup.py of flash-attn 2.8.3.post1 and newer:
+ * torch's major.minor, torch's CUDA major, its C++ ABI, cpXY, linux_<machine>.
  */
 
 static const char *guess_name(const struct af_rung_context *context)
@@ -45,7 +45,7 @@ static const struct af_catalog_wheel *find(const struct af_catalog *catalog,
     return NULL;
 }
 
-/* The reasons without the notes: why it does not fit, and nothing else. */
+/* Removes the notes, so that only the reasons against the wheel are left. */
 static size_t drop_notes(struct af_reason *reasons, size_t count)
 {
     size_t kept = 0;
@@ -94,7 +94,7 @@ static void add_guess(struct af_rung_context *context)
         .what = what, .filename = filename, .reasons = reason, .reason_count = 1};
 }
 
-/* How close a wheel comes: the rules it passes, its torch, its rank. */
+/* Which wheel is closer to fitting: by the rules it passes, its torch, its rank. */
 static bool closer(const struct af_fit_context *fit, const struct af_candidate *a,
                    const struct af_candidate *b)
 {
@@ -135,12 +135,12 @@ static void find_near_misses(struct af_rung_context *context)
 }
 
 /*
- * The first rung: the best published wheel, or which group of
- * rules left none. The sieve is shown to the reader: 8139 wheels, so many for
- * this platform, of these so many for this Python, ...
+ * The first rung: the best published wheel, or which group of rules left none.
+ * The counts are shown to the reader: 8139 wheels, so many for this platform,
+ * of these so many for this Python, ...
  */
 
-/* What the reasons of one wheel mean when no wheel is left. */
+/* The reason of the rung if no wheel is left because of this reason of a wheel. */
 static enum af_reason_id rung_reason(enum af_reason_id id)
 {
     switch (id) {
@@ -208,7 +208,10 @@ static const char *stage_text(const struct af_view *view, enum af_fit_stage stag
     }
 }
 
-/* Fills the sieve; *last_out is the stage that left none, AF_FIT_STAGE_COUNT: some are left. */
+/*
+ * Fills the counts. *last_out is the stage that left none; AF_FIT_STAGE_COUNT:
+ * some are left.
+ */
 static void sieve(struct af_rung_context *context, enum af_fit_stage *last_out)
 {
     struct af_decision *decision = context->decision;
@@ -234,7 +237,7 @@ static void sieve(struct af_rung_context *context, enum af_fit_stage *last_out)
     decision->sieve = rows;
 }
 
-/* What files lack by themselves says little where the kind of GPU rules them all out. */
+/* Reasons about the files themselves tell little if the kind of GPU excludes them all. */
 static bool is_said(const struct af_rung_context *context, enum af_fit_stage last,
                     enum af_reason_id id)
 {
@@ -244,7 +247,7 @@ static bool is_said(const struct af_rung_context *context, enum af_fit_stage las
            (last != AF_FIT_STAGE_FILE || !other_gpu || id == AF_REASON_MACHINE_ROCM);
 }
 
-/* The reasons, with the details of one wheel each, that left none at `last`. */
+/* Adds the reasons that left no wheel at stage `last`, each with the details of one wheel. */
 static void say_last(struct af_rung_context *context, enum af_fit_stage last)
 {
     const struct af_decision *decision = context->decision;

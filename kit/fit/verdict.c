@@ -1,5 +1,6 @@
 /*
- * verdict.c: the rules in their order, and what their reasons add up to.
+ * verdict.c: applies the rules in order, and turns their reasons into an
+ * answer.
  */
 #include "kit/fit/verdict.h"
 
@@ -55,7 +56,7 @@ static const uint64_t opening = 0
 #undef AF_REASON
 /* clang-format on */
 
-/* Reasons that a proof settles: what a name says of the libraries it loads beside. */
+/* Reasons that a proof overrides: what a name says about the libraries that the wheel needs. */
 static bool is_settled(enum af_reason_id id)
 {
     switch (id) {
@@ -189,7 +190,7 @@ uint64_t af_verdict(struct af_fit_wheel_check *check, const struct af_view *view
     return check->bits;
 }
 
-/* `added` behind the `count` reasons of `all` that do not have its id yet. */
+/* Appends those of `added` to the `count` reasons of `all` whose id is not there yet. */
 static size_t merge(struct af_reason *all, size_t count, const struct af_reason *added,
                     size_t added_count)
 {

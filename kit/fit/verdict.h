@@ -1,10 +1,11 @@
 /*
- * verdict.h: one wheel against one view: which reasons speak against it.
+ * verdict.h: checks one wheel against one view: which reasons are against it.
  *
- * Every rule is a small function in rules_*.c over a struct af_fit_wheel_check; verdict.c
- * holds the table of rules and their order. Without an arena a trial collects
- * bits and ends at the first group of rules that refuses the wheel, which is
- * what judging thousands needs; with an arena all rules speak, with details.
+ * Every rule is a small function in rules_*.c on a struct af_fit_wheel_check;
+ * verdict.c holds the table of rules and their order. Without an arena a check
+ * collects only bits and stops at the first group of rules that rejects the
+ * wheel, which makes it fast enough for thousands of wheels. With an arena all
+ * rules run and add details.
  */
 #ifndef AF_KIT_FIT_VERDICT_H
 #define AF_KIT_FIT_VERDICT_H
@@ -12,7 +13,7 @@
 #include "kit/fit/fit.h"
 #include "kit/fit/view.h"
 
-/* Groups of rules, in the order asked. */
+/* Groups of rules, in the order of checking. */
 enum af_fit_stage {
     AF_FIT_STAGE_FILE,
     AF_FIT_STAGE_PLATFORM,
@@ -27,12 +28,12 @@ enum af_fit_stage {
     AF_FIT_STAGE_COUNT
 };
 
-/* What all trials of one decision share. */
+/* What all checks of one decision share. */
 struct af_fit_context {
     const struct af_catalog *catalog;
     const struct af_tables *tables;
     const struct af_fit_options *options;
-    struct af_view *views; /* one of each machine */
+    struct af_view *views; /* one per machine */
     size_t view_count;
 };
 
@@ -43,17 +44,18 @@ struct af_fit_wheel_check {
     const struct af_proved_wheel *known; /* of this wheel; NULL: nothing was proved */
     uint64_t bits;
     struct af_arena *arena;    /* NULL: bits only */
-    struct af_reason *reasons; /* with arena: room for 64 */
+    struct af_reason *reasons; /* with arena: space for 64 */
     size_t reason_count;
-    const char *platform; /* last platform tag asked about, and its answer */
+    const char *platform; /* the last platform tag that was checked, and its answer */
     enum af_answer platform_answer;
 };
 
 #define AF_REASON_BIT(id) (UINT64_C(1) << (id))
 
 /*
- * Adds a reason; the detail is only made when the trial has an arena. What a
- * name says and the wheel's bytes disproved becomes AF_REASON_PROVED.
+ * Adds a reason; the detail is formatted only if the check has an arena. A
+ * reason that comes from the wheel's name but is disproved by its bytes becomes
+ * AF_REASON_PROVED.
  */
 void af_fit_wheel_check_add_reason(struct af_fit_wheel_check *check, enum af_reason_id id,
                                    const char *format, ...) AF_PRINTF(3, 4);
@@ -61,7 +63,7 @@ void af_fit_wheel_check_add_reason(struct af_fit_wheel_check *check, enum af_rea
 /* Pure Python: fits every torch and CUDA. */
 bool af_fit_wheel_is_pure(const struct af_catalog_wheel *wheel);
 
-/* The CUDA major that the wheel's extension links, -1 unknown. */
+/* The CUDA major that the wheel's extension links to; -1: unknown. */
 int af_fit_wheel_cuda_major(const struct af_catalog_wheel *wheel);
 
 enum af_answer af_verdict_answer(uint64_t bits);
@@ -70,32 +72,33 @@ enum af_answer af_verdict_answer(uint64_t bits);
 enum af_fit_stage af_verdict_stage(uint64_t bits);
 
 /*
- * Judges `wheel` on `view`; trial must be zeroed but for judge and may be used
- * for many wheels. The bits are trial->bits too.
+ * Checks `wheel` against `view`. Everything in `check` but `fit` must be zero
+ * at the first call; it may be reused for many wheels. The bits are returned
+ * and in check->bits.
  */
 uint64_t af_verdict(struct af_fit_wheel_check *check, const struct af_view *view,
                     const struct af_catalog_wheel *wheel);
 
-/* Whether the options ask for this wheel: package, version, publisher. */
+/* Whether the options select this wheel: package, version, publisher. */
 bool af_fit_wheel_is_asked_for(const struct af_fit_options *options,
                                const struct af_catalog_wheel *wheel);
 
 /*
- * Checks candidates, of which only the wheel is set, on all views, and sorts them
- * as af_rank_sort() does.
+ * Checks candidates, of which only the wheel is set, on all views, and sorts
+ * them like af_rank_sort().
  */
 void af_fit_candidates_check(const struct af_fit_context *fit, struct af_candidate *candidates,
                              size_t count, size_t *fitting_out, size_t *unknown_out);
 
-/* The reasons with their details over all views, each id once, in table order. */
+/* The reasons with details over all views, each id once, in table order. */
 struct af_reason *af_verdict_explain(const struct af_fit_context *fit,
                                      const struct af_catalog_wheel *wheel,
                                      struct af_arena *arena, size_t *count_out);
 
 /*
- * Fills `judge` and loads `tables`: each machine becomes a view in `arena`. On
- * success the caller releases the tables. Fails with ARGUMENT (no machine, an
- * arch that is no compute capability) or NO_MEMORY.
+ * Fills `fit` and loads `tables`; each machine becomes a view in `arena`. On
+ * success the caller releases the tables. Fails with ARGUMENT (no machine, or
+ * an arch that is not a compute capability) or NO_MEMORY.
  */
 enum anyflash_status af_fit_context_open(struct af_fit_context *fit, struct af_tables *tables,
                                          const struct af_catalog *catalog,

@@ -12,9 +12,9 @@
 /*
  * What is certain about the torch of a machine.
  *
- * Facts first. What they leave open is taken from the release tables, and only
- * where all builds that the torch could be agree: 2.7 has the new C++ ABI in
- * every build, 2.6.0 without "+cu124" or "+cu126" has both.
+ * Facts come first. What they leave open is taken from the release tables, but
+ * only if all builds that this torch could be agree: 2.7 has the new C++ ABI in
+ * every build; 2.6.0 without "+cu124" or "+cu126" could have either.
  */
 
 #define TORCH_NUMBER_MAX 9999
@@ -25,7 +25,7 @@ static const char *local_of(const char *version)
     return plus == NULL ? "" : plus + 1;
 }
 
-/* A build that PyTorch's own indexes hand out: no local part but cuXYZ or cpu. */
+/* A build from PyTorch's own indexes: it has no local version, or cuXYZ or cpu. */
 static bool is_public_local(const char *local)
 {
     size_t len = strlen(local);
@@ -121,7 +121,7 @@ static const struct af_catalog_torch_variant *variant_of(const struct af_view_to
     return NULL;
 }
 
-/* The ABI that all builds of the release have on this platform, else UNKNOWN. */
+/* The ABI that all builds of the release have on this platform; else UNKNOWN. */
 static enum af_answer abi_of_release(const struct af_catalog_torch_release *release,
                                      const char *platform)
 {
@@ -247,7 +247,7 @@ static const char *arch_name(const char *text)
     return text;
 }
 
-/* The platform as the torch tables spell it. */
+/* The platform as the torch tables write it. */
 static const char *platform_name(const struct af_view *view)
 {
     if (af_equal(view->os, "linux") && af_equal(view->arch, "x86_64"))
@@ -353,7 +353,7 @@ void af_view_make(const struct af_machine *machine, const struct af_tables *tabl
     read_torch(machine, tables, view);
     if (arch != NULL) {
         state_gpu(view, arch);
-        return; /* the driver of another node is not this one's */
+        return; /* another node's driver says nothing about this one */
     }
     read_gpus(machine, view);
     read_driver(machine, view);

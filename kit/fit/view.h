@@ -2,10 +2,10 @@
  * view.h: the facts of one machine as the rules need them: parsed once, each
  * known, known to be absent, or unknown.
  *
- * What a machine does not say is inferred only where it is certain, from
- * PyTorch's release tables: a release "2.8.0+cu128" tells its CUDA and its C++
- * ABI. A symbol that was read wins over that; nothing is inferred for
- * pre-releases and other people's builds. `abi_source` says where it is from.
+ * A missing fact is inferred from PyTorch's release tables only where that is
+ * certain: the release "2.8.0+cu128" implies its CUDA and its C++ ABI. A symbol
+ * that was read overrides that. Nothing is inferred for pre-releases and builds
+ * that PyTorch did not publish. `abi_source` says where the ABI comes from.
  */
 #ifndef AF_KIT_FIT_VIEW_H
 #define AF_KIT_FIT_VIEW_H
@@ -17,7 +17,7 @@
 
 #define AF_VIEW_GPUS_MAX 64
 
-/* "12.8" or "580.95.05" as numbers; `count` of them were there. */
+/* "12.8" or "580.95.05" as numbers; `count` is how many there were. */
 struct af_dotted {
     int part[4];
     int count;
@@ -29,72 +29,72 @@ bool af_dotted_parse(const char *text, struct af_dotted *dotted_out);
 /* <0, 0, >0; missing parts count as 0. */
 int af_dotted_compare(const struct af_dotted *a, const struct af_dotted *b);
 
-/* "8.9" as 89, "12.1" as 121, "9.0a" as 90; -1 when it is none. */
+/* "8.9" as 89, "12.1" as 121, "9.0a" as 90; -1 if it is not an SM. */
 int af_sm_parse(const char *text);
 
 enum af_fit_torch_build {
     AF_FIT_TORCH_RELEASE,
     AF_FIT_TORCH_PRERELEASE,
     AF_FIT_TORCH_VENDOR,
-    AF_FIT_TORCH_OTHER /* a distribution's or somebody's own */
+    AF_FIT_TORCH_OTHER /* from a distribution, or built by the user */
 };
 
 struct af_view_torch {
     enum af_fact_state state;
     const char *text; /* "2.8.0+cu128" */
-    int major;        /* -1 unknown, as the two below */
+    int major;        /* -1: unknown, also in the next two */
     int minor;
     int patch;
     enum af_fit_torch_build build;
     enum af_answer own_sonames; /* NO: libraries have a distribution's names */
     enum af_fact_state cuda;    /* ABSENT: no CUDA in this build */
     bool rocm;
-    int cuda_major; /* -1 unknown */
+    int cuda_major; /* -1: unknown */
     int cuda_minor;
     enum af_answer abi;
     const char *abi_source;
     const struct af_catalog_torch_release *release; /* NULL: not in the tables */
-    const struct af_catalog_torch_variant *variant; /* NULL: not known which */
+    const struct af_catalog_torch_variant *variant; /* NULL: unknown which one */
 };
 
 struct af_view_gpu {
-    int sm; /* -1 unknown */
+    int sm; /* -1: unknown */
     const char *name;
     bool integrated;
 };
 
 struct af_view {
     const struct af_machine *machine;
-    const char *os;       /* NULL unknown; "linux", "windows", "macos" */
-    const char *arch;     /* NULL unknown; "x86_64", "aarch64" */
-    const char *platform; /* of the torch tables, "linux_x86_64"; NULL unknown or none */
+    const char *os;       /* NULL: unknown; "linux", "windows", "macos" */
+    const char *arch;     /* NULL: unknown; "x86_64", "aarch64" */
+    const char *platform; /* as in the torch tables, "linux_x86_64"; NULL: unknown or none */
     bool musl;
-    struct af_dotted glibc; /* count 0 unknown */
+    struct af_dotted glibc; /* count 0: unknown */
     bool python_known;
     bool cpython;
     struct af_interpreter interpreter;
     const char *python_text; /* "3.12", "3.13t" */
     struct af_view_torch torch;
-    enum af_fact_state gpu; /* NVIDIA GPUs a program would see */
-    const char *gpu_source; /* where their absence was seen; why they are unknown */
+    enum af_fact_state gpu; /* NVIDIA GPUs that a program would see */
+    const char *gpu_source; /* what showed that there are none, or why they are unknown */
     struct af_view_gpu gpus[AF_VIEW_GPUS_MAX];
     size_t gpu_count;
-    bool amd;                /* an AMD GPU is there and no NVIDIA one */
+    bool amd;                /* there is an AMD GPU and no NVIDIA one */
     bool stated;             /* the GPU is what the caller stated, not what is here */
-    struct af_dotted driver; /* count 0 unknown */
+    struct af_dotted driver; /* count 0: unknown */
     const char *driver_text;
-    struct af_dotted driver_cuda; /* highest CUDA it serves; count 0 unknown */
+    struct af_dotted driver_cuda; /* highest CUDA that it supports; count 0: unknown */
 };
 
 /*
- * Reads the machine. `arch` states the GPU ("9.0") in place of those of the
- * machine; NULL takes those. The view borrows from machine, tables and `arena`,
- * whose failure is the caller's to look at.
+ * Reads the machine. `arch` ("9.0") replaces the machine's GPUs; NULL: uses
+ * those. The view borrows from machine, tables and `arena`; the caller checks
+ * the arena for failure.
  */
 void af_view_make(const struct af_machine *machine, const struct af_tables *tables,
                   const char *arch, struct af_arena *arena, struct af_view *view);
 
-/* Puts the release `variant` of `release` in place of the view's torch. */
+/* Replaces the view's torch by the build `variant` of `release`. */
 void af_view_change_torch(struct af_view *view, const struct af_catalog_torch_release *release,
                           const struct af_catalog_torch_variant *variant,
                           struct af_arena *arena);

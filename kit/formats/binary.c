@@ -1,10 +1,10 @@
 /*
- * binary.c: facts of one extension from its bytes. Symbols, versions and needs
- * come from the tables of the dynamic loader; only the texts that pybind11 and
- * torch leave, and GPU code, are looked for by section. An assertion of a torch
- * header leaves the header's path and line:
- * "... INTERNAL ASSERT FAILED at \".../torch/include/c10/core/TensorImpl.h\":1332, please
- * ...". JSON is in stored_json.c.
+ * binary.c: reads the facts of an extension from its bytes. Symbols, versions
+ * and needed libraries come from the tables of the dynamic loader; only pybind11
+ * and torch strings, and GPU code, are located by section. An assertion of a
+ * torch header leaves the header's path and line: "... INTERNAL ASSERT FAILED at
+ * \".../torch/include/c10/core/TensorImpl.h\":1332, please ...". JSON is in
+ * stored_json.c.
  */
 #include "kit/formats/binary.h"
 
@@ -25,7 +25,7 @@ static bool is_digit(char c)
     return isdigit((unsigned char)c) != 0;
 }
 
-/* Where the line number before `end` begins; `end` when there is none. */
+/* Start of the line number before `end`; `end` if there is none. */
 static const char *line_start(const char *start, const char *end)
 {
     const char *at = end;
@@ -34,7 +34,7 @@ static const char *line_start(const char *start, const char *end)
     return at;
 }
 
-/* Where the path that ends at `end` begins, behind its quote; NULL when it is none. */
+/* Start of the path that ends at `end`, after its quote; NULL if there is no path. */
 static const char *path_start(const char *start, const char *end)
 {
     const char *at = end;
@@ -46,7 +46,7 @@ static const char *path_start(const char *start, const char *end)
     return at > start && at[-1] == '"' ? at : NULL;
 }
 
-/* The part of torch's header's path behind its last "/include/"; empty for other files. */
+/* The part of a torch header's path after its last "/include/"; empty for other files. */
 static struct af_span header_name(const char *path, const char *end)
 {
     static const char torch[] = "/torch/include/";
@@ -61,7 +61,7 @@ static struct af_span header_name(const char *path, const char *end)
                         : (struct af_span){name, (size_t)(end - name)};
 }
 
-/* "HEADER:LINE" of the text that goes on at `at`; NULL when it is no assertion of torch. */
+/* "HEADER:LINE" of the string that contains `at`; NULL if it is not a torch assertion. */
 static const char *text_before(struct af_arena *arena, const char *start, const char *at)
 {
     const char *line = line_start(start, at);
@@ -128,7 +128,7 @@ static void read_names(struct af_arena *arena, const struct af_dynamic *dynamic,
     binary->needed = (struct af_texts){needed, dynamic->needed_count};
 }
 
-/* A symbol that the loader will look up elsewhere. */
+/* Whether the loader will look up the symbol in other files. */
 static bool is_wanted(const struct af_dynamic *dynamic, const unsigned char *marks,
                       size_t index, struct af_symbol *symbol)
 {
@@ -179,7 +179,7 @@ static void read_version_needs(struct af_arena *arena, const struct af_dynamic *
     binary->version_needs = needs;
 }
 
-/* The name after PyInit_: the one the file is called by, else the first. */
+/* Finds the name after PyInit_: the one that matches the file name, else the first. */
 static void read_init(struct af_arena *arena, const struct af_dynamic *dynamic,
                       struct af_binary *binary)
 {
@@ -200,7 +200,7 @@ static void read_init(struct af_arena *arena, const struct af_dynamic *dynamic,
     binary->init_name = af_binary_text(arena, found);
 }
 
-/* Texts "__pybind11_internals_v..." of the read-only data, each once. */
+/* Collects the distinct strings "__pybind11_internals_v..." of the read-only data. */
 static void read_internals(struct af_arena *arena, struct af_span bytes,
                            struct af_binary *binary)
 {
@@ -225,7 +225,10 @@ static void read_internals(struct af_arena *arena, struct af_span bytes,
     binary->pybind_internals = (struct af_texts){items, count};
 }
 
-/* Length of a text "3.11" that begins at `at` and ends in a NUL; 0: another text. */
+/*
+ * Length of a string like "3.11" that begins at `at` and ends in a NUL; 0:
+ * another string.
+ */
 static size_t python_version_len(const char *at, const char *end)
 {
     size_t len = 2;
@@ -237,8 +240,9 @@ static size_t python_version_len(const char *at, const char *end)
 }
 
 /*
- * pybind11's modules compare their version of Python with the one that imports
- * them. The text is there once; where several could be it, it is not known.
+ * pybind11 modules compare their Python version with the one that imports them.
+ * The string occurs once; if several strings could be it, the version is
+ * unknown.
  */
 static void read_pybind_python(struct af_arena *arena, struct af_span bytes,
                                struct af_binary *binary)
@@ -260,7 +264,10 @@ static void read_pybind_python(struct af_arena *arena, struct af_span bytes,
     binary->pybind_python = af_binary_text(arena, found);
 }
 
-/* What only sections tell; without section headers it stays unknown and empty. */
+/*
+ * Reads facts that only sections contain; without section headers they stay
+ * unknown and empty.
+ */
 static void read_sections(struct af_arena *arena, const struct af_elf *elf,
                           struct af_binary *binary)
 {
@@ -275,7 +282,7 @@ static void read_sections(struct af_arena *arena, const struct af_elf *elf,
         binary->has_gpu_code = af_elf_section_bytes(elf, gpu_sections[i], &section);
 }
 
-/* Facts that come from the tables of the loader. */
+/* Reads facts from the loader's tables. */
 static void read_tables(struct af_arena *arena, struct af_dynamic *dynamic,
                         struct af_binary *binary)
 {

@@ -1,7 +1,7 @@
 /*
- * cubin.c: unpacks an image (an LZ4 block, CUDA 12's default for PTX; an LZ4 frame;
- * a zstd frame, CUDA 13's default) and reads the kernels' names from a cubin's
- * symbol table. Of a cubin that is stored unpacked, only headers, symbols and
+ * cubin.c: decompresses an image (an LZ4 block, CUDA 12's default for PTX; an
+ * LZ4 frame; a zstd frame, CUDA 13's default) and reads the kernel names from a
+ * cubin's symbol table. Of an uncompressed cubin, only headers, symbols and
  * names are read.
  */
 #include "kit/formats/cubin.h"
@@ -51,7 +51,7 @@ static bool unpack_zstd(const unsigned char *packed, size_t packed_len, unsigned
     return !ZSTD_isError(got) && got == len;
 }
 
-/* Whether what the header says can be true and is not too much. */
+/* Checks that the sizes in the header are possible and within limits. */
 static enum anyflash_status check_sizes(const struct af_source *file,
                                         const struct af_gpu_image *image, size_t max_bytes,
                                         struct anyflash_error *err)
@@ -88,7 +88,7 @@ enum anyflash_status af_gpu_image_unpack(struct af_source *file,
                  (image->packing == AF_GPU_LZ4 ? unpack_lz4(stored, stored_len, raw, len)
                                                : unpack_zstd(stored, stored_len, raw, len)));
     if (status == ANYFLASH_OK && !good)
-        status = af_fail(err, ANYFLASH_E_DATA, "'%s' has a GPU image that does not unpack",
+        status = af_fail(err, ANYFLASH_E_DATA, "'%s' has a GPU image that cannot be unpacked",
                          file->name);
     unsigned char *result = raw == NULL ? stored : raw;
     if (raw != NULL)
@@ -110,11 +110,11 @@ enum anyflash_status af_gpu_image_unpack(struct af_source *file,
 static enum anyflash_status not_a_cubin(const struct af_source *source,
                                         struct anyflash_error *err)
 {
-    return af_fail(err, ANYFLASH_E_DATA, "'%s' holds a GPU image that is no cubin",
+    return af_fail(err, ANYFLASH_E_DATA, "'%s' has a GPU image that is not a cubin",
                    source->name);
 }
 
-/* The symbol table and its names; *found_out false when the cubin has none. */
+/* Finds the symbol table and its names; *found_out is false if the cubin has none. */
 static enum anyflash_status find_symbols(const struct af_elf *elf, struct af_elf_part *symbols,
                                          struct af_elf_part *names, bool *found_out,
                                          struct anyflash_error *err)
@@ -131,7 +131,7 @@ static enum anyflash_status find_symbols(const struct af_elf *elf, struct af_elf
     return status;
 }
 
-/* The bytes of a section on the heap. */
+/* Reads the bytes of a section into the heap. */
 static enum anyflash_status load(struct af_source *source, const struct af_elf_part *part,
                                  unsigned char **bytes_out, struct anyflash_error *err)
 {
@@ -147,7 +147,7 @@ static enum anyflash_status load(struct af_source *source, const struct af_elf_p
         af_mem_free(bytes);
         return status;
     }
-    bytes[part->len] = '\0'; /* ends the last name, should it lack its end */
+    bytes[part->len] = '\0'; /* terminates the last name if its NUL is missing */
     *bytes_out = bytes;
     return ANYFLASH_OK;
 }

@@ -11,7 +11,7 @@
 
 #define HEADER_BYTES_MAX 64u
 #define ENTRY_BYTES_MAX 64u
-#define COUNT_MAX 4000000u /* a cubin may have a handful of sections for each kernel */
+#define COUNT_MAX 4000000u /* a cubin may have several sections per kernel */
 #define NAME_BYTES_MAX 32u
 #define TYPE_SHARED 3u        /* ET_DYN */
 #define SECTION_NOBITS 8u     /* SHT_NOBITS */
@@ -73,12 +73,12 @@ static enum anyflash_status read_at(const struct af_elf *elf, uint64_t offset, v
     if (elf->source != NULL)
         return af_source_read(elf->source, offset, to, len, err);
     if (!af_elf_contains(elf->bytes, offset, len))
-        return af_fail(err, ANYFLASH_E_DATA, "an ELF file is cut short");
+        return af_fail(err, ANYFLASH_E_DATA, "an ELF file is truncated");
     memcpy(to, elf->bytes.data + offset, len);
     return ANYFLASH_OK;
 }
 
-/* A number of an entry that was read; `bytes` are 2, 4 or 8. */
+/* Reads a number of an entry; `bytes` is 2, 4 or 8. */
 static uint64_t number(const struct af_elf *elf, const char *entry, unsigned offset,
                        unsigned bytes)
 {
@@ -97,8 +97,8 @@ static uint32_t fitting(const struct af_elf *elf, uint64_t at, uint64_t count,
 }
 
 /*
- * Counts that do not fit the header's 16 bits are in section 0: its size is the
- * number of sections, its link the index of the names.
+ * Counts that exceed the header's 16 bits are in section 0: its size is the
+ * number of sections, its link the index of the name table.
  */
 static enum anyflash_status read_large_counts(struct af_elf *elf, unsigned count,
                                               unsigned names, struct anyflash_error *err)
@@ -123,7 +123,7 @@ static enum anyflash_status read_large_counts(struct af_elf *elf, unsigned count
     return ANYFLASH_OK;
 }
 
-/* Magic, class and byte order of the first bytes. */
+/* Reads magic, class and byte order from the first bytes. */
 static bool read_ident(struct af_elf *elf, const char ident[6])
 {
     if (memcmp(ident, "\177ELF", 4) != 0 || (ident[4] != 1 && ident[4] != 2) ||

@@ -1,17 +1,18 @@
 /*
- * elf.h: reads ELF files: headers, sections and segments; the tables of the
- * dynamic loader with symbols, versions and relocations.
+ * elf.h: reads ELF files: headers, sections and segments; the dynamic loader's
+ * tables of symbols, versions and relocations.
  *
- * Two views of a file. `struct af_elf` holds its headers; sections and segments
- * are read one at a time, from memory or from a source, so that a file of
- * gigabytes or one inside another costs a few small reads. `struct af_dynamic`
- * is a file in memory as the dynamic loader sees it: what PT_DYNAMIC leads to,
- * found through the loaded segments; section headers do not matter.
+ * There are two views of a file. `struct af_elf` holds its headers; sections and
+ * segments are read one at a time, from memory or from a source, so that a
+ * multi-gigabyte file, or one inside another, costs only a few small reads.
+ * `struct af_dynamic` is a file in memory as the dynamic loader sees it:
+ * everything that PT_DYNAMIC points to, located through the loaded segments;
+ * section headers are not used.
  *
- * Every address, index, count and chain comes from outside and is checked; a
- * broken table reads as if it ended there. 32 and 64 bit, either byte order.
- * Texts and spans are borrowed from the bytes. Nothing is modified after it was
- * opened or read, so that threads may share it.
+ * Every address, index, count and chain is untrusted and checked; a damaged
+ * table is treated as if it ended at the damage. 32 and 64 bit, either byte
+ * order. Texts and spans borrow from the bytes. Nothing is modified after
+ * opening or reading, so threads may share it.
  *
  * Source: System V gABI chapters 4 and 5; LSB 5 chapter 10.7 (versions); lookups
  * follow glibc's elf/dl-lookup.c.
@@ -43,14 +44,14 @@ enum af_elf_machine {
 
 /* The headers of one file. Use the functions for sections and segments. */
 struct af_elf {
-    struct af_source *source; /* NULL: `bytes` */
+    struct af_source *source; /* NULL: `bytes` is used */
     struct af_span bytes;
-    uint64_t base; /* of the ELF file within the source */
-    uint64_t len;  /* bytes that it may occupy */
+    uint64_t base; /* offset of the ELF file within the source */
+    uint64_t len;  /* most bytes it may occupy */
     bool is_64;
     bool is_little_endian;
     bool is_shared;   /* ET_DYN: a library, or a program that can be loaded anywhere */
-    unsigned machine; /* enum af_elf_machine, or another */
+    unsigned machine; /* enum af_elf_machine, or another number */
     uint64_t sections_at;
     uint32_t section_count; /* 0: there are no section headers */
     uint32_t names_index;
@@ -60,18 +61,18 @@ struct af_elf {
 
 /* A section or a segment. */
 struct af_elf_part {
-    uint32_t name; /* sections: offset in the table of names */
+    uint32_t name; /* sections: offset in the name table */
     uint32_t type;
-    uint32_t link;    /* sections */
+    uint32_t link;    /* sections only */
     uint64_t address; /* where it is loaded */
-    uint64_t offset;  /* of the source, or of the bytes */
+    uint64_t offset;  /* in the source, or in the bytes */
     uint64_t len;     /* in the file, as its header says */
-    bool is_inside;   /* it has bytes in the file, and all of them are there */
+    bool is_inside;   /* it has bytes in the file, and none are beyond its end */
 };
 
 /*
  * Reads the header of the ELF file at `base` of the source. Fails with DATA when
- * there is none, and as the source does.
+ * there is no ELF file, and as the source does.
  */
 enum anyflash_status af_elf_open(struct af_source *source, uint64_t base, uint64_t len,
                                  struct af_elf *elf_out, struct anyflash_error *err);
@@ -83,7 +84,7 @@ enum anyflash_status af_elf_open_bytes(struct af_span bytes, const char *name,
 /* "x86_64", "aarch64", "i686", "armv7l", "ppc64le", "s390x", "riscv64", or NULL. */
 const char *af_elf_machine_name(const struct af_elf *elf);
 
-/* Section or segment `index`; all zero beyond the last. Fails as the source does. */
+/* Reads section or segment `index`; all zero beyond the last. Fails as the source does. */
 enum anyflash_status af_elf_section(const struct af_elf *elf, uint32_t index,
                                     struct af_elf_part *part_out, struct anyflash_error *err);
 enum anyflash_status af_elf_segment(const struct af_elf *elf, uint32_t index,
@@ -96,13 +97,13 @@ enum anyflash_status af_elf_section_is_named(const struct af_elf *elf,
                                              struct anyflash_error *err);
 
 /*
- * Of a file in memory, the bytes of the section `name`; false when there is no
- * such section, it has no bytes in the file or they are beyond its end.
+ * The bytes of section `name` of a file in memory; false when there is no such
+ * section, it has no bytes in the file or they are beyond its end.
  */
 bool af_elf_section_bytes(const struct af_elf *elf, const char *name,
                           struct af_span *bytes_out);
 
-/* Of a file in memory, the text of PT_INTERP: the loader it names; NULL: none. */
+/* The loader that PT_INTERP names, of a file in memory; NULL: none. */
 const char *af_elf_interpreter(const struct af_elf *elf);
 
 /* ---- Tables of the dynamic loader ---- */
@@ -114,26 +115,26 @@ const char *af_elf_interpreter(const struct af_elf *elf);
 struct af_segment {
     uint64_t address;
     uint64_t offset;
-    uint64_t bytes; /* in the file */
+    uint64_t bytes; /* bytes in the file */
 };
 
 /* What a version index stands for. */
 struct af_symbol_version {
-    const char *name;    /* "GLIBC_2.34"; NULL: none */
-    const char *library; /* whose version it is; NULL: this file's own */
+    const char *name;    /* "GLIBC_2.34"; NULL: no version */
+    const char *library; /* library with that version; NULL: this file */
 };
 
 struct af_symbol {
     const char *name; /* mangled; never NULL */
     uint64_t address;
     uint64_t size_bytes; /* st_size */
-    bool is_defined;     /* by this file, and visible to others */
-    bool is_undefined;   /* wanted from others */
+    bool is_defined;     /* by this file and visible to others */
+    bool is_undefined;   /* must come from another file */
     bool is_weak;
     struct af_symbol_version version;
 };
 
-/* All zero: a file without a dynamic section; it defines and needs nothing. */
+/* All zero for a file without a dynamic section, which defines and needs nothing. */
 struct af_dynamic {
     struct af_elf elf;
     const char *soname;  /* or NULL */
@@ -143,15 +144,15 @@ struct af_dynamic {
     size_t needed_count;
     struct af_segment segments[AF_DYNAMIC_SEGMENTS_MAX];
     size_t segment_count;
-    /* Tables; empty where there is none. */
+    /* Tables; empty when absent. */
     struct af_span strings;         /* ends in a NUL */
-    struct af_span symbols;         /* at least symbol_count of them */
-    struct af_span version_indices; /* one u16 a symbol */
+    struct af_span symbols;         /* at least symbol_count entries */
+    struct af_span version_indices; /* one u16 per symbol */
     struct af_span version_needs;   /* chain of verneed records */
     struct af_span version_defs;    /* chain of verdef records */
     struct af_span gnu_hash;
     struct af_span hash;
-    struct af_span relocations[4]; /* rela, rel, and those of the PLT of either kind */
+    struct af_span relocations[4]; /* rela, rel, and the PLT's of either kind */
     size_t symbol_count;
     const struct af_symbol_version *versions; /* by index, in the arena */
     size_t version_count;
@@ -159,7 +160,7 @@ struct af_dynamic {
 
 /*
  * Reads `bytes`, which must outlive *out; `name` is for errors. Fails with DATA
- * when it is no ELF file, with UNSUPPORTED when it has no dynamic section (a
+ * when it is not an ELF file, with UNSUPPORTED when it has no dynamic section (a
  * static program), and with NO_MEMORY.
  */
 enum anyflash_status af_dynamic_read(struct af_arena *arena, struct af_span bytes,
@@ -167,29 +168,29 @@ enum anyflash_status af_dynamic_read(struct af_arena *arena, struct af_span byte
                                      struct anyflash_error *err);
 
 /*
- * How many bytes of the file af_dynamic_read_start() needs, told by its first
- * 4096 bytes; 0: the start of such a file tells nothing.
+ * How many bytes of the file af_dynamic_read_start() needs, given its first
+ * 4096; 0: the start of this file is not enough.
  */
 uint64_t af_dynamic_start_bytes(struct af_span start);
 
 /*
- * As af_dynamic_read() from the first bytes of a 64-bit file that do not reach
- * its dynamic section: the tables are found by the order in which GNU ld writes
- * them, and checked by their hashes. `needed` are the names of libraries among
- * its texts, without `name`, its own. Fails with UNSUPPORTED when they are not
- * found.
+ * As af_dynamic_read(), but from the first bytes of a 64-bit file that do not
+ * reach its dynamic section: the tables are located by the order in which GNU ld
+ * writes them and verified by their hashes. `needed` are the library names in
+ * the string table, except `name`, its own. Fails with UNSUPPORTED when the
+ * tables are not found.
  */
 enum anyflash_status af_dynamic_read_start(struct af_arena *arena, struct af_span start,
                                            const char *name, struct af_dynamic *out,
                                            struct anyflash_error *err);
 
-/* Symbol `index`, below symbol_count; false when the file has no such symbol. */
+/* Reads symbol `index`, below symbol_count; false when the file has no such symbol. */
 bool af_dynamic_symbol(const struct af_dynamic *dynamic, size_t index, struct af_symbol *out);
 
 /*
- * The definition of `name` that the loader would use: the one at `version`, or
- * the default one when that is NULL. By DT_GNU_HASH, else DT_HASH, else all
- * symbols in turn.
+ * Finds the definition of `name` that the loader would use: at `version`, or the
+ * default version when that is NULL. Uses DT_GNU_HASH, else DT_HASH, else
+ * searches all symbols.
  */
 bool af_dynamic_find(const struct af_dynamic *dynamic, const char *name, const char *version,
                      struct af_symbol *out);
@@ -202,8 +203,8 @@ bool af_dynamic_data(const struct af_dynamic *dynamic, const char *name, size_t 
                      struct af_span *bytes_out);
 
 /*
- * Whether the file defines the version `version` of its own; a file without any
- * versions serves every one (the loader only warns about it).
+ * Whether the file itself defines the version `version`; true for a file without
+ * any versions, because the loader only warns about it.
  */
 bool af_dynamic_has_version(const struct af_dynamic *dynamic, const char *version);
 
@@ -216,9 +217,10 @@ const char *af_dynamic_version_max(const struct af_dynamic *dynamic, const char 
                                    bool is_defined);
 
 /*
- * One byte a symbol in the arena: 1 where a relocation names it, so that the
- * loader will look it up. Raises symbol_count to the last of those: until then
- * it counts what lookups can find. NULL only when the arena failed.
+ * One byte per symbol, in the arena: 1 if a relocation names it, so that the
+ * loader will look it up. Raises symbol_count to include the last of those;
+ * before, it counts only symbols that lookups can find. NULL only when the arena
+ * failed.
  */
 const unsigned char *af_dynamic_relocated(struct af_dynamic *dynamic, struct af_arena *arena);
 

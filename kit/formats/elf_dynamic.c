@@ -1,7 +1,7 @@
 /*
- * elf_dynamic.c: the tables that PT_DYNAMIC leads to, and the lookups of the
- * dynamic loader in them: a symbol by its index, a definition by name and
- * version, which symbols relocations name.
+ * elf_dynamic.c: reads the tables that PT_DYNAMIC points to, and implements the
+ * dynamic loader's lookups: a symbol by index, a definition by name and version,
+ * and which symbols relocations name.
  */
 #include "kit/formats/elf.h"
 
@@ -84,7 +84,7 @@ static void add_segment(struct af_dynamic *dynamic, const struct af_elf_part *pa
         (struct af_segment){part->address, part->offset, bytes};
 }
 
-/* Keeps the loaded segments. Returns the bytes of PT_DYNAMIC. */
+/* Stores the loaded segments. Returns the bytes of PT_DYNAMIC. */
 static struct af_span read_segments(struct af_dynamic *dynamic)
 {
     struct af_span file = dynamic->elf.bytes;
@@ -103,7 +103,7 @@ static struct af_span read_segments(struct af_dynamic *dynamic)
     return found;
 }
 
-/* Values of the dynamic section that are needed together. */
+/* Values of the dynamic section that are used together. */
 struct tags {
     uint64_t strings, strings_bytes, symbols, gnu_hash, hash;
     uint64_t indices, needs, defs;
@@ -187,7 +187,7 @@ static void read_tables(struct af_dynamic *dynamic, struct af_span section)
     dynamic->relocations[plt_has_addends ? 2 : 3] = plt;
 }
 
-/* An address of 0 is "none" in a file whose first segment is its header. */
+/* An address of 0 means "none" in a file whose first segment is its header. */
 static void drop_header_spans(struct af_dynamic *dynamic)
 {
     struct af_span *const spans[] = {&dynamic->strings,         &dynamic->symbols,
@@ -221,7 +221,10 @@ static void read_names(struct af_dynamic *dynamic, struct af_span section)
     }
 }
 
-/* One more than the last symbol of the GNU hash table: its last chain's end. */
+/*
+ * One more than the index of the last symbol in the GNU hash table, where its
+ * last chain ends.
+ */
 size_t af_elf_count_gnu_symbols(const struct af_dynamic *dynamic)
 {
     struct af_elf_gnu_table table;
@@ -245,9 +248,9 @@ size_t af_elf_count_gnu_symbols(const struct af_dynamic *dynamic)
 }
 
 /*
- * Nothing says how many symbols there are. The hash tables count those that
- * are defined; without them the string table usually follows the symbols. What
- * only relocations name is found by af_dynamic_relocated().
+ * No field states the number of symbols. The hash tables count the defined ones;
+ * without them, the string table usually follows the symbols.
+ * af_dynamic_relocated() finds symbols that only relocations name.
  */
 static size_t count_symbols(const struct af_dynamic *dynamic)
 {
@@ -262,7 +265,7 @@ static size_t count_symbols(const struct af_dynamic *dynamic)
     return count < AF_ELF_SYMBOLS_MAX ? count : AF_ELF_SYMBOLS_MAX;
 }
 
-/* Where versions go: counted first, then kept. */
+/* Destination of versions: first they are counted, then stored. */
 struct version_table {
     struct af_symbol_version *items; /* NULL: only count */
     size_t count;
@@ -280,7 +283,7 @@ static void set_version(struct version_table *table, unsigned index, const char 
         table->items[index] = (struct af_symbol_version){name, library};
 }
 
-/* The versions that verneed records ask for; `left` bounds chains that loop. */
+/* Reads the versions that verneed records need; `left` bounds chains that loop. */
 static void read_needs(const struct af_dynamic *dynamic, struct version_table *table)
 {
     size_t left = 2 * VERSION_RECORDS_MAX;
@@ -305,7 +308,7 @@ static void read_needs(const struct af_dynamic *dynamic, struct version_table *t
     }
 }
 
-/* The versions that verdef records define; the base record names no version. */
+/* Reads the versions that verdef records define; the base record names no version. */
 static void read_defs(const struct af_dynamic *dynamic, struct version_table *table)
 {
     struct af_span span = dynamic->version_defs;
@@ -372,7 +375,7 @@ static unsigned version_index(const struct af_dynamic *dynamic, size_t symbol)
     return af_elf_u16_at(dynamic, dynamic->version_indices, 2 * (uint64_t)symbol);
 }
 
-/* Whether others may take it: what elf/dl-lookup.c demands of a definition. */
+/* Whether other files may use it, by the rules of elf/dl-lookup.c for a definition. */
 static bool is_definition(unsigned char info, unsigned char other, unsigned section,
                           uint64_t address)
 {
@@ -425,7 +428,7 @@ struct search {
     bool has_default;
 };
 
-/* Whether symbol `index` is what is searched. As check_match() of elf/dl-lookup.c. */
+/* Whether symbol `index` is the one searched for, as check_match() of elf/dl-lookup.c. */
 static bool matches(struct search *search, size_t index)
 {
     const struct af_dynamic *dynamic = search->dynamic;
@@ -458,7 +461,7 @@ uint32_t af_elf_gnu_hash_of(const char *name)
     return hash;
 }
 
-/* Whether the table's filter lets the hash pass; one that is not there does. */
+/* Whether the table's Bloom filter accepts the hash; true without a filter. */
 static bool passes_filter(const struct af_dynamic *dynamic,
                           const struct af_elf_gnu_table *table, uint32_t hash)
 {
@@ -622,7 +625,7 @@ static size_t relocation_count(const struct af_dynamic *dynamic, size_t kind)
     return dynamic->relocations[kind].len / af_elf_relocation_bytes(dynamic, kind);
 }
 
-/* Symbols that only relocations name stand behind those that hash tables count. */
+/* Symbols that only relocations name come after those that hash tables count. */
 static void count_wanted(struct af_dynamic *dynamic)
 {
     size_t capacity = dynamic->symbols.len / af_elf_symbol_bytes(dynamic);

@@ -1,10 +1,10 @@
 /*
- * elf_start.c: the tables of an extension from the first bytes of its file.
- * The dynamic section, which names them, is behind the code, perhaps behind
- * hundreds of megabytes of GPU code; the tables are in the first segment, in
- * the order of GNU ld and gold: .gnu.hash, .dynsym, .dynstr, .gnu.version,
- * .gnu.version_r, relocations. Each guess is checked by the hashes in the tables:
- * of symbol names, and of version names.
+ * elf_start.c: finds the tables of an extension in the first bytes of its file.
+ * The dynamic section, which points to them, comes after the code, possibly
+ * after hundreds of megabytes of GPU code. The tables are in the first segment,
+ * in the order of GNU ld and gold: .gnu.hash, .dynsym, .dynstr, .gnu.version,
+ * .gnu.version_r, relocations. Each guess is verified with the hashes of symbol
+ * and version names in the tables.
  */
 #include <string.h>
 
@@ -27,7 +27,7 @@ static uint64_t align(uint64_t offset, uint64_t to)
     return (offset + to - 1) / to * to;
 }
 
-/* Whether .gnu.hash may stand at `offset`; then hash, symbols and strings are set. */
+/* Whether .gnu.hash could be at `offset`; if so, sets hash, symbols and strings. */
 static bool try_hash(struct af_dynamic *dynamic, uint64_t offset)
 {
     struct af_elf_gnu_table table;
@@ -50,7 +50,7 @@ static bool try_hash(struct af_dynamic *dynamic, uint64_t offset)
     dynamic->symbol_count = count;
     while (dynamic->strings.len > 0 && dynamic->strings.data[dynamic->strings.len - 1] != '\0')
         dynamic->strings.len--;
-    /* The table holds the hash of each symbol's name: the last one must agree. */
+    /* The table has the hash of each symbol's name; the last one must match. */
     uint32_t name = af_elf_u32_at(dynamic, dynamic->symbols, (count - 1) * step);
     const char *text = af_elf_text_at(dynamic, name);
     uint64_t chain = table.chains + 4 * (uint64_t)(count - 1 - table.first_symbol);
@@ -59,7 +59,7 @@ static bool try_hash(struct af_dynamic *dynamic, uint64_t offset)
                (af_elf_u32_at(dynamic, dynamic->gnu_hash, chain) | 1);
 }
 
-/* Bytes of the chain of verneed records at `span`; 0 when it is none. */
+/* Bytes of the chain of verneed records at `span`; 0 if there is no valid chain. */
 static uint64_t needs_bytes(const struct af_dynamic *dynamic, struct af_span span)
 {
     uint64_t at = 0;
@@ -84,7 +84,7 @@ static uint64_t needs_bytes(const struct af_dynamic *dynamic, struct af_span spa
     return 0;
 }
 
-/* The highest version index that the chain of verneed records gives out. */
+/* The highest version index that the chain of verneed records assigns. */
 static unsigned highest_index(const struct af_dynamic *dynamic, struct af_span needs)
 {
     unsigned highest = 1;
@@ -103,9 +103,10 @@ static unsigned highest_index(const struct af_dynamic *dynamic, struct af_span n
 }
 
 /*
- * Whether a version index for each symbol stands there: none for the first, all
- * in range, and one for each symbol of the hash table, which others can see: a
- * guess that takes the padding behind the indices for the last ones has none.
+ * Whether the span is a table of version indices: 0 for the first symbol, all in
+ * range, and a nonzero one for each symbol of the hash table, because these are
+ * exported. The last condition rejects a wrong offset, where the padding after
+ * the indices would count as the last ones.
  */
 static bool are_indices(const struct af_dynamic *dynamic, struct af_span span,
                         struct af_span needs)
@@ -123,7 +124,10 @@ static bool are_indices(const struct af_dynamic *dynamic, struct af_span span,
     return true;
 }
 
-/* Finds .gnu.version and .gnu.version_r behind the strings; their end in the file, or 0. */
+/*
+ * Finds .gnu.version and .gnu.version_r after the strings; returns their end in
+ * the file, or 0.
+ */
 static uint64_t find_versions(struct af_dynamic *dynamic)
 {
     struct af_span file = dynamic->elf.bytes;
@@ -149,7 +153,7 @@ static uint64_t find_versions(struct af_dynamic *dynamic)
     return 0;
 }
 
-/* Relocations from `offset` on, as long as they look like some. */
+/* Collects relocations from `offset` on, as long as they look valid. */
 static void find_relocations(struct af_dynamic *dynamic, uint64_t offset)
 {
     struct af_span span = from(dynamic->elf.bytes, align(offset, 8));
@@ -165,7 +169,7 @@ static void find_relocations(struct af_dynamic *dynamic, uint64_t offset)
     dynamic->relocations[0] = span;
 }
 
-/* Texts of the string table that are names of libraries: DT_NEEDED are among them. */
+/* Collects the library names in the string table, which include the DT_NEEDED names. */
 static void find_needed(struct af_dynamic *dynamic, const char *own_name)
 {
     const char *at = dynamic->strings.data;
@@ -211,7 +215,7 @@ enum anyflash_status af_dynamic_read_start(struct af_arena *arena, struct af_spa
     }
     if (end == 0)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "the start of the file does not show its tables");
+                       "the beginning of the file does not contain its ELF tables");
     find_relocations(&dynamic, end);
     find_needed(&dynamic, name);
     enum anyflash_status status = af_elf_read_versions(arena, &dynamic, err);

@@ -1,6 +1,6 @@
 /*
- * elf_tables.h: numbers and texts out of the tables of elf.h, checked against
- * their ends. Private to elf*.c.
+ * elf_tables.h: bounds-checked reading of numbers and texts from the tables of
+ * elf.h. Private to elf*.c.
  */
 #ifndef AF_KIT_FORMATS_ELF_TABLES_H
 #define AF_KIT_FORMATS_ELF_TABLES_H
@@ -54,7 +54,7 @@ static inline size_t af_elf_symbol_bytes(const struct af_dynamic *dynamic)
     return dynamic->elf.is_64 ? 24 : 16;
 }
 
-/* A text of the string table, or NULL. */
+/* A text in the string table, or NULL. */
 static inline const char *af_elf_text_at(const struct af_dynamic *dynamic, uint64_t offset)
 {
     return offset < dynamic->strings.len ? dynamic->strings.data + offset : NULL;
@@ -63,7 +63,7 @@ static inline const char *af_elf_text_at(const struct af_dynamic *dynamic, uint6
 /* The parts of a GNU hash table. */
 struct af_elf_gnu_table {
     uint32_t bucket_count, first_symbol, bloom_count, bloom_shift;
-    uint64_t buckets, chains; /* offsets */
+    uint64_t buckets, chains; /* offsets in the table */
 };
 
 static inline bool af_elf_read_gnu_table(const struct af_dynamic *dynamic,
@@ -81,7 +81,10 @@ static inline bool af_elf_read_gnu_table(const struct af_dynamic *dynamic,
     return table->bucket_count > 0 && table->chains <= span.len;
 }
 
-/* sizeof Elf64_Rela, Elf64_Rel, Elf32_Rela, Elf32_Rel; even kinds have addends. */
+/*
+ * sizeof Elf64_Rela, Elf64_Rel, Elf32_Rela, Elf32_Rel; entries of even kinds
+ * have addends.
+ */
 static inline size_t af_elf_relocation_bytes(const struct af_dynamic *dynamic, size_t kind)
 {
     bool has_addend = kind % 2 == 0;
@@ -90,7 +93,10 @@ static inline size_t af_elf_relocation_bytes(const struct af_dynamic *dynamic, s
     return has_addend ? 12 : 8;
 }
 
-/* One more than the last symbol of the GNU hash table: its last chain's end. */
+/*
+ * One more than the index of the last symbol in the GNU hash table, where its
+ * last chain ends.
+ */
 size_t af_elf_count_gnu_symbols(const struct af_dynamic *dynamic);
 
 /* Fills `versions` from version_needs and version_defs. */

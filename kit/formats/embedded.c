@@ -1,5 +1,5 @@
 /*
- * embedded.c: decompresses the data inside the program, and reads its tables.
+ * embedded.c: decompresses the embedded data and reads its tables.
  */
 #include "kit/formats/embedded.h"
 
@@ -39,7 +39,7 @@ bool af_embedded_rows_open(const struct af_embedded *embedded, size_t field_coun
     return text != NULL;
 }
 
-/* Cuts the line at its tabs; false when it has another number of fields. */
+/* Splits the line at its tabs; false if the number of fields is wrong. */
 static bool cut_fields(struct af_embedded_rows *rows, char *line)
 {
     size_t count = 0;

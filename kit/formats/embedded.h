@@ -13,19 +13,19 @@ struct af_embedded {
     size_t len;
 };
 
-/* Defined in the room that reads them. */
-extern const struct af_embedded af_embedded_catalog;       /* form of catalog_pack.h */
+/* Each is defined in the folder that reads it. */
+extern const struct af_embedded af_embedded_catalog;       /* format: catalog_pack.h */
 extern const struct af_embedded af_embedded_tables;        /* one JSON object, see tables.c */
 extern const struct af_embedded af_embedded_torch_builds;  /* data/torch_symbols.json */
 extern const struct af_embedded af_embedded_torch_symbols; /* data/torch_symbols.bin */
-extern const struct af_embedded af_embedded_distributions; /* data/NAME.tsv, as those below */
+extern const struct af_embedded af_embedded_distributions; /* data/NAME.tsv, as the next ones */
 extern const struct af_embedded af_embedded_driver_cuda;
 extern const struct af_embedded af_embedded_gpu_names;
 extern const struct af_embedded af_embedded_torch_assertions;
 
 /*
  * The decompressed bytes, in `arena`. Fails with NO_MEMORY, or INTERNAL when the
- * bytes are not what was embedded.
+ * bytes were not embedded correctly.
  */
 enum anyflash_status af_embedded_open(const struct af_embedded *embedded,
                                       struct af_arena *arena, struct af_span *bytes_out,
@@ -33,22 +33,22 @@ enum anyflash_status af_embedded_open(const struct af_embedded *embedded,
 
 #define AF_EMBEDDED_FIELDS_MAX 8u
 
-/* A .tsv file that is read row by row; its texts are in the arena. */
+/* A .tsv file that is read row by row; the texts are in the arena. */
 struct af_embedded_rows {
     char *at;
     char *end;
-    size_t field_count; /* of every row */
+    size_t field_count; /* per row */
     const char *fields[AF_EMBEDDED_FIELDS_MAX];
 };
 
 /*
- * Opens a .tsv file: rows of `field_count` texts with a tab between them; lines
- * that start with '#' are left out. False without memory (the arena has failed).
+ * Opens a .tsv file: rows of `field_count` tab-separated texts; lines that start
+ * with '#' are skipped. False when memory runs out (the arena has failed).
  */
 bool af_embedded_rows_open(const struct af_embedded *embedded, size_t field_count,
                            struct af_arena *arena, struct af_embedded_rows *rows_out);
 
-/* The next row in rows->fields; false at the end. */
+/* Reads the next row into rows->fields; false at the end. */
 bool af_embedded_row_next(struct af_embedded_rows *rows);
 
 #endif

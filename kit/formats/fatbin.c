@@ -1,11 +1,12 @@
 /*
- * fatbin.c: the GPU code of a file: where containers are, their images header by
- * header, a look into cubins that may be empty, and a summary by target.
+ * fatbin.c: reads the GPU code of a file: the positions of containers, their
+ * images header by header, small cubins that may be empty, and a summary by
+ * target.
  *
  * Container: u32 magic, u16 version, u16 header size, u64 bytes of all images.
- * Image: a header of 64 bytes or more (its size is in it), then the payload; the
- * next image follows at once, and the last ends where the container does. The
- * layout with its sources: docs/reference/fatbin.md.
+ * Image: a header of 64 bytes or more (it contains its size), then the payload;
+ * the next image follows directly, and the last one ends where the container
+ * does. Layout and sources: docs/reference/fatbin.md.
  */
 #include "kit/formats/fatbin.h"
 
@@ -25,10 +26,10 @@
 #define WRAPPER_MAGIC 0x466243B1u
 #define WRAPPER_BYTES 24u
 #define SM_MAX 9999u
-/* Reads ahead of a header: the next one, in a container of small images. */
+/* Read-ahead after a header: in a container of small images, enough for the next one. */
 #define NEAR_BYTES 512u
 
-/* False containers within containers would else cost the square of the file. */
+/* Limits the work for false containers nested in containers, which would be quadratic. */
 #define DROPPED_MAX (4u * AF_GPU_IMAGES_MAX)
 
 #define FLAG_DEBUG 0x2u
@@ -46,18 +47,18 @@ struct walk {
     struct af_gpu_image *images;
     size_t image_count;
     size_t image_capacity;
-    bool is_full;           /* AF_GPU_IMAGES_MAX reached, or too much looked at in vain */
-    size_t dropped_count;   /* images of containers that turned out to be none */
-    uint64_t strange_bytes; /* that are neither container nor zero */
-    uint64_t strange_at;    /* where the first of them are */
-    unsigned char *window;  /* the bytes last looked at */
+    bool is_full;           /* AF_GPU_IMAGES_MAX reached, or too much work without a result */
+    size_t dropped_count;   /* images of rejected containers */
+    uint64_t strange_bytes; /* bytes that are neither container nor zero */
+    uint64_t strange_at;    /* offset of the first of these */
+    unsigned char *window;  /* the most recently read bytes */
     uint64_t window_at;
     size_t window_len;
 };
 
 /*
- * The `len` bytes at `at`, of which `ahead` more are fetched if they must be
- * fetched at all; never past `end`.
+ * Returns the `len` bytes at `at`. If they must be read, also reads `ahead`
+ * more, but never past `end`.
  */
 static enum anyflash_status look(struct walk *walk, uint64_t at, size_t len, size_t ahead,
                                  uint64_t end, const unsigned char **bytes_out,
@@ -78,7 +79,7 @@ static enum anyflash_status look(struct walk *walk, uint64_t at, size_t len, siz
     return ANYFLASH_OK;
 }
 
-/* Room for one more element; false without memory. */
+/* Makes room for one more element; false when memory runs out. */
 static bool reserve(void **list, size_t *capacity, size_t count, size_t element_bytes)
 {
     size_t bytes;
@@ -108,7 +109,7 @@ static enum af_gpu_kind kind_of(unsigned number)
     }
 }
 
-/* The image of a header at `at`; false when the sizes in it make no sense. */
+/* Parses the image header at `at`; false if its sizes are impossible. */
 static bool parse_image(const unsigned char *header, uint64_t at, uint64_t end,
                         struct af_gpu_image *image, uint64_t *next_out)
 {
@@ -146,8 +147,8 @@ static bool parse_image(const unsigned char *header, uint64_t at, uint64_t end,
 }
 
 /*
- * Adds the images between `at` and `end`; *exact_out false when they do not end
- * exactly there, and then nothing is added.
+ * Adds the images between `at` and `end`. If the last one does not end exactly
+ * at `end`, *exact_out is false and nothing is added.
  */
 static enum anyflash_status read_images(struct walk *walk, uint64_t at, uint64_t end,
                                         bool *exact_out, struct anyflash_error *err)
@@ -178,7 +179,7 @@ static enum anyflash_status read_images(struct walk *walk, uint64_t at, uint64_t
     return ANYFLASH_OK;
 }
 
-/* Adds the container at `at`; *end_out is its end, or `at` when there is none. */
+/* Adds the container at `at`; *end_out is its end, or `at` if there is none. */
 static enum anyflash_status read_container(struct walk *walk, uint64_t at, uint64_t to,
                                            const unsigned char *header, bool is_relocatable,
                                            uint64_t *end_out, struct anyflash_error *err)
@@ -274,7 +275,7 @@ static void release_walk(struct walk *walk)
     af_mem_free(walk->window);
 }
 
-/* A cubin with a kernel takes more; nvcc's empty ones take half. */
+/* Larger cubins have a kernel; nvcc's empty ones have half this size. */
 #define MAYBE_EMPTY_BYTES 4096u
 
 #define SECTION_LOADED ".nv_fatbin"
@@ -293,7 +294,7 @@ const char *af_gpu_packing_text(enum af_gpu_packing packing)
     return texts[packing];
 }
 
-/* Walks what section `index` holds, when it is one of ours. */
+/* Reads section `index` if it is one with GPU code. */
 static enum anyflash_status walk_section(struct walk *walk, const struct af_elf *elf,
                                          uint32_t index, struct af_gpu_code *code,
                                          struct anyflash_error *err)
@@ -355,7 +356,7 @@ static bool stop_at_first(void *context, const char *name)
     return false;
 }
 
-/* Looks for kernels in cubins so small that they may hold none. */
+/* Checks cubins so small that they may be empty for kernels. */
 static enum anyflash_status look_into_small(struct walk *walk, struct anyflash_error *err)
 {
     for (size_t i = 0; i < walk->image_count; i++) {
@@ -374,7 +375,7 @@ static enum anyflash_status look_into_small(struct walk *walk, struct anyflash_e
     return ANYFLASH_OK;
 }
 
-/* What makes images one target; ordered as they are shown. */
+/* Orders images by target, in the order of output. */
 static int compare_targets(const void *a, const void *b)
 {
     const struct af_gpu_image *x = *(const struct af_gpu_image *const *)a;
@@ -389,7 +390,7 @@ static int compare_targets(const void *a, const void *b)
     return (order > 0) - (order < 0);
 }
 
-/* The same; within a target by container. */
+/* The same, then by container. */
 static int compare_images(const void *a, const void *b)
 {
     const struct af_gpu_image *x = *(const struct af_gpu_image *const *)a;
@@ -464,7 +465,7 @@ enum anyflash_status af_fatbin_sum_up(struct af_arena *arena, struct af_gpu_code
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
-/* Why the lists may lack something; NULL: they do not. */
+/* Why the lists may be incomplete; NULL: they are complete. */
 static const char *find_problem(struct af_arena *arena, const struct walk *walk,
                                 const struct af_gpu_code *code)
 {
@@ -481,7 +482,7 @@ static const char *find_problem(struct af_arena *arena, const struct walk *walk,
     return NULL;
 }
 
-/* From the lists of the walk to *out. */
+/* Copies the lists of the walk to *out. */
 static enum anyflash_status publish(struct af_arena *arena, const struct walk *walk,
                                     struct af_gpu_code *code, struct anyflash_error *err)
 {

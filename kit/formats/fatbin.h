@@ -1,19 +1,19 @@
 /*
  * fatbin.h: the GPU code inside a program or library: which images, for which
- * GPUs, compiled by which CUDA, packed how.
+ * GPUs, compiled by which CUDA, with which compression.
  *
  * nvcc puts one container (a "fatbin") per translation unit into section
  * .nv_fatbin; each holds one image per target: SASS (a cubin, machine code of
- * one SM), PTX (text for the driver's compiler), LTO-IR or kinds yet unknown.
- * Everything here comes from headers: payloads are not read (but for cubins so
- * small that they may be empty), so that a library of a gigabyte costs a few
- * thousand small reads. What an image holds by name: formats/cubin.h.
+ * one SM), PTX (text for the driver's compiler), LTO-IR or an unknown kind.
+ * Everything here comes from headers: payloads are not read (except for cubins
+ * so small that they may be empty), so a library of a gigabyte costs a few
+ * thousand small reads. For the names of the kernels in an image see
+ * formats/cubin.h.
  *
- * Containers of __nv_relfatbin (objects for a later device link, which no
- * driver loads) are counted apart. Header sizes are taken from the headers,
- * kinds that are not known are listed with their number. Without section
- * headers the loaded segments are searched for containers whose chain of images
- * ends exactly where the container does.
+ * Containers of __nv_relfatbin (objects for a later device link, which no driver
+ * loads) are counted separately. Header sizes are read from the headers; unknown
+ * kinds are listed by number. Without section headers the loaded segments are
+ * searched for containers whose last image ends exactly at the container's end.
  *
  * There is no public specification; the layout is what nvcc 11.8 to 13.5 write.
  * Source: docs/reference/fatbin.md.
@@ -26,7 +26,7 @@
 #include "kit/base/json.h"
 #include "kit/base/source.h"
 
-/* More in one file are not listed, and `problem` says so. */
+/* Images beyond this count are not listed, and `problem` says so. */
 #define AF_GPU_IMAGES_MAX 500000u
 
 enum af_gpu_kind { AF_GPU_SASS, AF_GPU_PTX, AF_GPU_LTOIR, AF_GPU_OTHER };
@@ -37,27 +37,27 @@ const char *af_gpu_kind_text(enum af_gpu_kind kind);
 const char *af_gpu_packing_text(enum af_gpu_packing packing);
 
 struct af_gpu_image {
-    uint64_t offset;        /* of its stored bytes in the file */
+    uint64_t offset;        /* offset of its stored bytes in the file */
     uint64_t stored_bytes;  /* in the file, without padding */
-    uint64_t raw_bytes;     /* unpacked, as its header says; hostile */
+    uint64_t raw_bytes;     /* decompressed, as its header says; untrusted */
     uint32_t container;     /* index into containers */
     int sm;                 /* 90 */
     char suffix;            /* 'a': this SM only; 'f': its family; '\0' */
-    uint16_t kind_number;   /* as in the file, for AF_GPU_OTHER */
-    uint16_t version_major; /* PTX: ISA version "9.0"; others: of the cubin, of the IR */
+    uint16_t kind_number;   /* as in the file, if AF_GPU_OTHER */
+    uint16_t version_major; /* PTX: ISA version "9.0"; else of the cubin or IR */
     uint16_t version_minor;
     enum af_gpu_kind kind;
     enum af_gpu_packing packing;
     bool is_debug;            /* compiled with -G */
-    enum af_answer has_entry; /* NO: a cubin without any kernel, UNKNOWN: not looked at */
+    enum af_answer has_entry; /* NO: a cubin without kernels; UNKNOWN: not checked */
 };
 
 /* One translation unit. Its images are consecutive. */
 struct af_gpu_container {
-    uint64_t offset; /* in the file */
+    uint64_t offset; /* offset in the file */
     uint32_t image_first;
     uint32_t image_count;
-    bool is_relocatable; /* of __nv_relfatbin: never loaded */
+    bool is_relocatable; /* in __nv_relfatbin: never loaded */
 };
 
 /* All images of one kind and target: "SASS sm_90a", "PTX compute_90 of ISA 8.4". */
@@ -66,7 +66,7 @@ struct af_gpu_target {
     uint16_t kind_number;
     int sm;
     char suffix;
-    uint16_t version_major; /* highest, PTX only */
+    uint16_t version_major; /* highest; PTX only */
     uint16_t version_minor;
     size_t image_count;
     size_t container_count;
@@ -76,45 +76,47 @@ struct af_gpu_target {
 };
 
 /*
- * The GPU code of one file. No container at all means that there is none. Lists
- * and counts are of what can be loaded; `relocatable_*` are apart. Cubins
- * without kernels (device links leave an empty sm_75 one) are in `images` but
- * not in `targets`.
+ * The GPU code of one file. No containers means no GPU code. Lists and counts
+ * are of loadable code; `relocatable_*` counts the rest. Cubins without kernels
+ * (device links leave an empty sm_75 one) are in `images` but not in `targets`.
  */
 struct af_gpu_code {
     const struct af_gpu_container *containers;
     size_t container_count;
     const struct af_gpu_image *images;
     size_t image_count;
-    const struct af_gpu_target *targets; /* SASS, PTX, LTO-IR, other; each by SM */
+    const struct af_gpu_target *targets; /* SASS, PTX, LTO-IR, other; each sorted by SM */
     size_t target_count;
     size_t empty_count; /* cubins without kernels */
     size_t relocatable_container_count;
     size_t relocatable_image_count;
-    int64_t wrapper_count; /* of .nvFatBinSegment; -1: there is no such section */
+    int64_t wrapper_count; /* per .nvFatBinSegment; -1: no such section */
     bool was_searched;     /* no section headers: containers were searched for */
-    const char *problem;   /* why the lists may lack something; NULL: they do not */
+    const char *problem;   /* why the lists may be incomplete; NULL: complete */
 };
 
 /*
- * Reads the GPU code of an ELF file. Fails with DATA when it is none, as the
- * source does, and with NO_MEMORY. Broken containers are no failure: they are
- * left out and `problem` says so. Lists are in the arena.
+ * Reads the GPU code of an ELF file. Fails with DATA when it is not an ELF file,
+ * as the source does, and with NO_MEMORY. Damaged containers are not a failure:
+ * they are left out and `problem` says so. Lists are in the arena.
  */
 enum anyflash_status af_gpu_code_read(struct af_arena *arena, struct af_source *file,
                                       struct af_gpu_code *out, struct anyflash_error *err);
 
-/* Bytes of a file, or with `is_section` bytes of section .nv_fatbin alone. */
+/*
+ * As af_gpu_code_read() for the bytes of a file or, with `is_section`, of
+ * section .nv_fatbin alone.
+ */
 enum anyflash_status af_gpu_code_read_bytes(struct af_arena *arena, struct af_span bytes,
                                             const char *name, bool is_section,
                                             struct af_gpu_code *out,
                                             struct anyflash_error *err);
 
-/* Fills targets and counts of `code` from its containers and images. */
+/* Fills in the targets and counts of `code` from its containers and images. */
 enum anyflash_status af_fatbin_sum_up(struct af_arena *arena, struct af_gpu_code *code,
                                       struct anyflash_error *err);
 
-/* A new object with all of it, or NULL without memory. */
+/* A new JSON object with all of it; NULL when memory runs out. */
 json_t *af_gpu_code_to_json(const struct af_gpu_code *code);
 
 /*

@@ -1,13 +1,14 @@
 /*
- * flash_kernel.c: a FlashAttention kernel's mangled name, read as far as it says
- * what the kernel is for; and which of these kernels a library holds and where:
- * the names of one image per container, grouped into families.
+ * flash_kernel.c: parses the parts of a FlashAttention kernel's mangled name
+ * that say what it computes, and finds which of these kernels a library has and
+ * where: it reads the names of one image per container and groups them into
+ * families.
  *
  * FlashAttention 2: one function template per operation, whose first argument is
  * Flash_{fwd,bwd}_kernel_traits<head_dim, ...>, then switches: Lb0E, Lb1E.
  * FlashAttention 3: cutlass::device_kernel<flash::enable_smXX<flash::
  * FlashAttnFwdSm90<Collective...<cute::tuple<cute::C<128>, ...>, ...>>>, where
- * numbers that were named before are substitutions (S8_).
+ * numbers that occurred before are substitutions (S8_).
  */
 #include "kit/formats/flash_kernel.h"
 
@@ -21,7 +22,7 @@
 #define COMPONENTS_MAX 32u
 #define HEAD_DIM_MAX 4096
 
-/* What the n-th switch of a kernel with so many switches is; 0: tells nothing. */
+/* The meaning of the n-th switch of a kernel with this many switches; 0: not used. */
 struct switches {
     size_t count;
     unsigned feature[SWITCHES_MAX];
@@ -40,7 +41,7 @@ static const struct switches split_switches[] = {{5, {C, 0, 0, 0, P}},
 static const struct switches backward_switches[] = {
     {4, {D, C}}, {5, {D, C, L}}, {6, {D, C, L, A}}, {7, {D, C, L, A, 0, 0, S}}};
 
-/* A function template of FlashAttention 2 and what its switches are. */
+/* A function template of FlashAttention 2 and the meaning of its switches. */
 struct template_name {
     const char *start;
     enum af_flash_operation operation;
@@ -75,7 +76,7 @@ static const struct {
     {"FlashAttnBwdPostprocess", AF_FLASH_BACKWARD_HELP},
 };
 
-/* The decimal number at *at, which moves past it; -1 when there is none. */
+/* Reads the decimal number at *at and moves past it; -1 if there is none. */
 static int read_number(const char **at, int max)
 {
     int number = 0;
@@ -106,7 +107,7 @@ const char *af_flash_dtype_find(const char *name)
     return NULL;
 }
 
-/* The first number type that is named at or after `at`. */
+/* The first number type named at or after `at`. */
 static const char *find_dtype(const char *at)
 {
     const char *first = NULL;
@@ -121,7 +122,7 @@ static const char *find_dtype(const char *at)
     return text;
 }
 
-/* The features that are on in the run of switches at `at`. */
+/* The features enabled in the sequence of switches at `at`. */
 static unsigned read_switches(const struct template_name *name, const char *at)
 {
     unsigned on = 0;
@@ -163,7 +164,10 @@ static bool parse_generation_2(const char *mangled, struct af_flash_kernel *kern
     return false;
 }
 
-/* The number of a substitution: "_" is 0, "0_" 1, "Z_" 36; *at moves past it. -1: none. */
+/*
+ * Reads the number of a substitution: "_" is 0, "0_" 1, "Z_" 36; moves *at past
+ * it. -1: none.
+ */
 static int read_substitution(const char **at)
 {
     int number = 0;
@@ -181,7 +185,7 @@ static int read_substitution(const char **at)
     return number + 1;
 }
 
-/* Constants that were named so far, and the number that a new substitution gets. */
+/* Constants named so far, and the number of the next substitution. */
 struct constants {
     int values[COMPONENTS_MAX];
     int numbers[COMPONENTS_MAX];
@@ -190,8 +194,8 @@ struct constants {
 };
 
 /*
- * One component of a tuple at *at: NS5_1CILi64EEE (the first), NS7_ILi64EEE, or
- * the substitution S8_; -1 when it is none of them.
+ * Reads one component of a tuple at *at: NS5_1CILi64EEE (the first),
+ * NS7_ILi64EEE, or the substitution S8_; -1 for anything else.
  */
 static int read_component(const char **at, struct constants *constants)
 {
@@ -227,8 +231,8 @@ static int read_component(const char **at, struct constants *constants)
 }
 
 /*
- * The last component of the last tuple of the run of tuples after `at`: clusters
- * come first, then the tile, whose last side is the head dimension. -1: not read.
+ * The last component of the last tuple after `at`: clusters come first, then the
+ * tile, whose last side is the head dimension. -1: not found.
  */
 static int read_head_dim(const char *at)
 {
@@ -309,7 +313,7 @@ const char *af_flash_family_text(const struct af_flash_family *family,
 }
 
 #define ENTRIES_MAX 2000000u
-#define FAMILIES_MAX 1024u /* FlashAttention has below two hundred */
+#define FAMILIES_MAX 1024u /* FlashAttention has fewer than two hundred */
 
 /* One kernel of one container. */
 struct entry {
@@ -349,8 +353,9 @@ static bool collect(void *context, const char *name)
 }
 
 /*
- * The image of a container whose names cost least: one that is not packed, of
- * which only tables are read, else the smallest. NULL: it has no SASS.
+ * The SASS image of a container whose names are cheapest to read: an
+ * uncompressed one, of which only tables are read, else the smallest. NULL: no
+ * SASS.
  */
 static const struct af_gpu_image *cheapest(const struct af_gpu_code *code,
                                            const struct af_gpu_container *container)
@@ -373,7 +378,7 @@ static int compare_text(const char *a, const char *b)
     return strcmp(a == NULL ? "" : a, b == NULL ? "" : b);
 }
 
-/* What makes kernels one family; ordered as they are shown. */
+/* Orders kernels by family, in the order of output. */
 static int compare_kernels(const struct af_flash_kernel *x, const struct af_flash_kernel *y)
 {
     int order = (int)x->operation - (int)y->operation;
@@ -437,7 +442,7 @@ static void group(struct af_arena *arena, const struct collection *all,
     out->families = list;
 }
 
-/* Collects from every container; images that do not unpack become the problem. */
+/* Collects kernels from every container; images that do not decompress set `problem`. */
 static enum anyflash_status collect_all(struct af_arena *arena, struct af_source *file,
                                         const struct af_gpu_code *code, struct collection *all,
                                         struct af_flash_kernels *out,

@@ -1,6 +1,6 @@
 /*
- * ld_cache.c: one walk over the entries of ld.so.cache. Numbers are in the byte
- * order of the machine that wrote the cache, which is ours.
+ * ld_cache.c: searches the entries of ld.so.cache once. Numbers have the byte
+ * order of the machine that wrote the cache, which is this one.
  */
 #include "kit/formats/ld_cache.h"
 
@@ -25,7 +25,7 @@ static uint32_t u32_at(struct af_span span, size_t offset)
     return number;
 }
 
-/* FLAG_X8664_LIB64 and its kin; machines without an own flag have 0. */
+/* FLAG_X8664_LIB64 and so on; 0 for machines without a flag. */
 static uint32_t arch_flag(unsigned machine)
 {
     static const struct {
@@ -43,7 +43,7 @@ static uint32_t arch_flag(unsigned machine)
     return 0;
 }
 
-/* The part in the new format: all of the file, or what follows the old format. */
+/* The part in the new format: the whole file, or what follows the old format. */
 static struct af_span new_part(struct af_span cache)
 {
     static const char old_magic[] = "ld.so-1.7.0";

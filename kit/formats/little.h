@@ -1,5 +1,5 @@
 /*
- * little.h: little-endian numbers out of bytes that need not be aligned.
+ * little.h: reads unaligned little-endian numbers.
  */
 #ifndef AF_KIT_FORMATS_LITTLE_H
 #define AF_KIT_FORMATS_LITTLE_H

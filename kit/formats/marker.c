@@ -1,6 +1,6 @@
 /*
  * marker.c: comparisons, `and`, `or` and parentheses, with unknown as a third
- * value. No recursion: what stands before an open parenthesis lies on a stack.
+ * value. Not recursive: the state before an open parenthesis is kept on a stack.
  */
 #include "kit/formats/marker.h"
 
@@ -28,7 +28,7 @@ struct reader {
     bool malformed;
 };
 
-/* "a and b or c" so far: the terms that ended, and the one that grows. */
+/* The state of "a and b or c": the finished terms and the current one. */
 struct level {
     enum af_answer any;
     enum af_answer all;
@@ -71,7 +71,7 @@ static struct af_span take(struct reader *reader, size_t len)
     return taken;
 }
 
-/* The word that comes next, which may be empty; it is not taken. */
+/* Returns the next word, which may be empty, without consuming it. */
 static struct af_span next_word(struct reader *reader)
 {
     size_t len = 0;
@@ -198,7 +198,7 @@ static const char *read_operator(struct reader *reader)
     return "";
 }
 
-/* "3.8" <= python_version is python_version >= "3.8" */
+/* "3.8" <= python_version means python_version >= "3.8" */
 static const char *turned(const char *relation)
 {
     static const char *const pairs[][2] = {{"<", ">"}, {">", "<"}, {"<=", ">="}, {">=", "<="}};

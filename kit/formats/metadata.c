@@ -94,7 +94,7 @@ bool af_requirement_parse(struct af_span text, struct af_requirement *requiremen
     while (at < text.len && is_name_letter(text.data[at]))
         at++;
     if (at == 0 || !isalnum((unsigned char)text.data[0]))
-        return false; /* "-r" would be an option of who installs it */
+        return false; /* a name "-r" would be read as an option by an installer */
     made.name = part(text, 0, at);
     struct af_span rest = af_text_trim(part(text, at, text.len));
     if (rest.len > 0 && rest.data[0] == '[') {
@@ -127,7 +127,10 @@ static int base64url_value(char letter)
     return letter == '-' ? 62 : letter == '_' ? 63 : -1;
 }
 
-/* 43 letters of unpadded base64url as 64 hexadecimal digits; "" when malformed. */
+/*
+ * Converts 43 characters of unpadded base64url to 64 hexadecimal digits; "" if
+ * malformed.
+ */
 static void decode_sha256(struct af_span text, char hex[AF_FORMATS_SHA256_BYTES])
 {
     static const char digits[] = "0123456789abcdef";
@@ -152,7 +155,7 @@ static void decode_sha256(struct af_span text, char hex[AF_FORMATS_SHA256_BYTES]
     hex[len] = '\0';
 }
 
-/* Copies one letter of a path; false when it does not fit. */
+/* Appends one character of a path; false if it does not fit. */
 static bool put_letter(struct af_formats_record_line *line, size_t *len, char letter)
 {
     if (*len + 1 >= sizeof line->path || letter == '\0')
@@ -162,7 +165,7 @@ static bool put_letter(struct af_formats_record_line *line, size_t *len, char le
     return true;
 }
 
-/* The first CSV field into line->path; *rest_out is what follows its comma. */
+/* Reads the first CSV field into line->path; *rest_out is what follows its comma. */
 static bool read_path(struct af_span text, struct af_formats_record_line *line,
                       struct af_span *rest_out)
 {

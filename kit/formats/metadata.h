@@ -1,9 +1,9 @@
 /*
- * metadata.h: the small text files beside an installed distribution, and
- * other files of "key = value" lines.
+ * metadata.h: the small text files beside an installed distribution, and other
+ * files of "key = value" lines.
  *
- * Spans are borrowed from the text that was passed. Nothing here reads files;
- * nothing fails on malformed text: a line that is not understood is skipped.
+ * Spans borrow from the text passed in. Nothing here reads files, and malformed
+ * text is not a failure: lines that cannot be parsed are skipped.
  *
  * Sources: core metadata 2.4 (METADATA), PEP 427 (WHEEL), PEP 376 and the
  * "Recording installed projects" specification (RECORD, INSTALLER), PEP 508
@@ -24,25 +24,25 @@ struct af_header {
 };
 
 /*
- * The next header of *rest; continuation lines are skipped. False at the empty
- * line that ends the headers, and at the end of the text.
+ * Reads the next header of *rest; continuation lines are skipped. False at the
+ * empty line that ends the headers and at the end of the text.
  */
 bool af_header_next(struct af_span *rest, struct af_header *header_out);
 
-/* Header names compare without case. */
+/* Compares header names without case. */
 bool af_header_is(const struct af_header *header, const char *name);
 
 /* A Requires-Dist value: torch[opt]>=2.4,<3 ; extra == "cuda". */
 struct af_requirement {
     struct af_span name;
-    struct af_span specifier; /* without blanks at its ends and parentheses; may be empty */
+    struct af_span specifier; /* without parentheses and outer blanks; may be empty */
     struct af_span url;       /* of "name @ url", else empty */
     struct af_span marker;    /* behind ';' (formats/marker.h); may be empty */
     bool has_marker;
-    bool only_for_extra; /* its marker speaks of an extra */
+    bool only_for_extra; /* its marker names an extra */
 };
 
-/* False when `text` does not begin with a distribution name. */
+/* Returns false when `text` does not begin with a distribution name. */
 bool af_requirement_parse(struct af_span text, struct af_requirement *requirement_out);
 
 #define AF_FORMATS_RECORD_PATH_BYTES 4096
@@ -55,16 +55,19 @@ struct af_formats_record_line {
     int64_t size_bytes;                   /* -1 when not given */
 };
 
-/* The next line of *rest that names a path; false at the end. */
+/* Reads the next line of *rest that names a path; false at the end. */
 bool af_formats_record_next(struct af_span *rest, struct af_formats_record_line *line_out);
 
-/* The value of the first "key = value" line, key without case; as pyvenv.cfg. */
+/*
+ * The value of the first "key = value" line with that key, ignoring case; for
+ * pyvenv.cfg.
+ */
 bool af_formats_key_value(struct af_span text, const char *key, struct af_span *value_out);
 
 /*
- * The url of a direct_url.json, with "git+" and the commit for repositories.
- * User, password and query are removed. NULL in *url_out when there is none;
- * fails with DATA or NO_MEMORY (then the arena has failed, too); `name` is for
+ * The url of a direct_url.json; for repositories with "git+" and the commit.
+ * User, password and query are removed. *url_out is NULL when there is none.
+ * Fails with DATA or NO_MEMORY (then the arena has failed, too); `name` is for
  * errors.
  */
 enum anyflash_status af_direct_url_parse(struct af_arena *arena, struct af_span bytes,
@@ -72,9 +75,9 @@ enum anyflash_status af_direct_url_parse(struct af_arena *arena, struct af_span 
                                          struct anyflash_error *err);
 
 /*
- * The version specifier of torch that uv built this distribution with, from
- * its uv_build.json: "" for any, NULL in *specifier_out when torch is not
- * named. Fails as af_direct_url_parse().
+ * The torch version specifier that uv built this distribution with, from its
+ * uv_build.json: "" for any; NULL in *specifier_out when torch is not named.
+ * Fails as af_direct_url_parse().
  */
 enum anyflash_status af_uv_build_torch(struct af_arena *arena, struct af_span bytes,
                                        const char *name, const char **specifier_out,

@@ -1,5 +1,5 @@
 /*
- * npy.c: reads the head of a .npy file with a small scanner for the dictionary
+ * npy.c: reads the header of a .npy file with a small scanner for the dictionary
  * that NumPy writes: keys 'descr', 'fortran_order' and 'shape' in any order.
  */
 #include "kit/formats/npy.h"
@@ -14,7 +14,7 @@
 #define ALIGN_BYTES 64
 #define DESCR_BYTES 16
 
-/* The dictionary, as far as it was read. */
+/* The parsed part of the dictionary. */
 struct scan {
     const char *at;
     const char *end;
@@ -73,7 +73,7 @@ static void skip_blanks(struct scan *scan)
         scan->at++;
 }
 
-/* Takes `letter` behind blanks, if it is next. */
+/* Skips blanks, and `letter` if it is next; returns whether it was. */
 static bool take(struct scan *scan, char letter)
 {
     skip_blanks(scan);
@@ -83,7 +83,7 @@ static bool take(struct scan *scan, char letter)
     return true;
 }
 
-/* A quoted text of less than `size_bytes`, without escapes. */
+/* Reads a quoted text of less than `size_bytes`, without escapes. */
 static bool take_text(struct scan *scan, char *text, size_t size_bytes)
 {
     char quote = take(scan, '\'') ? '\'' : take(scan, '"') ? '"' : '\0';
@@ -119,7 +119,7 @@ static bool take_number(struct scan *scan, int64_t *number_out)
             return false;
         number = number * 10 + (*scan->at++ - '0');
     }
-    take(scan, 'L'); /* files of Python 2 */
+    take(scan, 'L'); /* written by Python 2 */
     *number_out = number;
     return digits > 0;
 }
@@ -139,7 +139,7 @@ static bool take_shape(struct scan *scan)
     return true;
 }
 
-/* Each key once; a second one is refused. */
+/* Each key may occur once; a second one is refused. */
 static bool take_value(struct scan *scan, const char *key)
 {
     if (strcmp(key, "descr") == 0 && !scan->has_descr) {
@@ -198,13 +198,13 @@ static enum anyflash_status element_of(const char *descr, const char *name,
                    shown);
 }
 
-/* Where the dictionary and the data start. */
+/* Finds the start of the dictionary and of the data. */
 static enum anyflash_status find_parts(struct af_span bytes, const char *name,
                                        struct af_span *head_out, size_t *data_at_out,
                                        struct anyflash_error *err)
 {
     if (!has_magic(bytes))
-        return af_fail(err, ANYFLASH_E_DATA, "'%s' is no .npy file", name);
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' is not a .npy file", name);
     const unsigned char *raw = (const unsigned char *)bytes.data;
     unsigned version = bytes.len > MAGIC_BYTES ? raw[MAGIC_BYTES] : 0;
     size_t length_bytes = version == 1 ? 2 : 4;
@@ -213,8 +213,8 @@ static enum anyflash_status find_parts(struct af_span bytes, const char *name,
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' has .npy version %u; 1 to 3 are read",
                        name, version);
     if (bytes.len < head_at)
-        return af_fail(err, ANYFLASH_E_DATA, "'%s' is cut short in its head (%zu bytes)", name,
-                       bytes.len);
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' is truncated inside its header (%zu bytes)",
+                       name, bytes.len);
     size_t len = 0;
     for (size_t i = 0; i < length_bytes; i++)
         len |= (size_t)raw[MAGIC_BYTES + 2 + i] << 8 * i;
@@ -223,8 +223,8 @@ static enum anyflash_status find_parts(struct af_span bytes, const char *name,
                        "'%s' has a head of %zu bytes; at most %u are read", name, len,
                        AF_NPY_HEAD_BYTES_MAX);
     if (len > bytes.len - head_at)
-        return af_fail(err, ANYFLASH_E_DATA, "'%s' is cut short in its head (%zu bytes)", name,
-                       bytes.len);
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' is truncated inside its header (%zu bytes)",
+                       name, bytes.len);
     *head_out = (struct af_span){bytes.data + head_at, len};
     *data_at_out = head_at + len;
     return ANYFLASH_OK;
@@ -240,8 +240,7 @@ enum anyflash_status af_npy_read(struct af_span bytes, const char *name,
         return status;
     struct scan scan = {.at = head.data, .end = head.data + head.len};
     if (!take_dictionary(&scan))
-        return af_fail(err, ANYFLASH_E_DATA, "the head of '%s' is not one that NumPy writes",
-                       name);
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' has an invalid .npy header", name);
     struct af_npy_array array = {.dim_count = scan.dim_count};
     status = element_of(scan.descr, name, &array.element, err);
     if (status != ANYFLASH_OK)
@@ -254,7 +253,7 @@ enum anyflash_status af_npy_read(struct af_span bytes, const char *name,
         return af_fail(err, ANYFLASH_E_DATA, "the shape of '%s' is too large", name);
     if (array.len > bytes.len - data_at)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "'%s' is cut short: its shape needs %zu bytes and %zu are there", name,
+                       "'%s' is truncated: its shape needs %zu bytes but it has %zu", name,
                        array.len, bytes.len - data_at);
     array.data = (const unsigned char *)bytes.data + data_at;
     *array_out = array;

@@ -1,8 +1,8 @@
 /*
- * stored_json.c: the facts of binary.h, fatbin.h and flash_kernel.h as JSON and
- * back, so that they can be kept in place of a file that takes long to read. What
- * is read back may have been damaged or written by somebody else, so it is
- * checked as a file would be.
+ * stored_json.c: converts the facts of binary.h, fatbin.h and flash_kernel.h to
+ * JSON and back, so that they can be stored in place of a file that is slow to
+ * read. Stored JSON may be damaged or written by another program, so it is
+ * checked as strictly as a file.
  */
 #include <limits.h>
 
@@ -16,7 +16,7 @@
 #define SM_MAX 100000
 #define GENERATION_MAX 9
 
-/* Reading. `bad` is sticky: something was not what we write. */
+/* State of reading. `bad` is sticky: the JSON is not what we write. */
 struct kept {
     struct af_arena *arena;
     bool bad;
@@ -169,7 +169,8 @@ enum anyflash_status af_binary_from_json(struct af_arena *arena, const json_t *j
 {
     struct kept kept = {arena, false};
     if (json_integer_value(json_object_get(json, "schema")) != AF_BINARY_SCHEMA)
-        return af_fail(err, ANYFLASH_E_DATA, "kept facts of a binary have another schema");
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "cached data about a binary has a different schema");
     struct af_binary binary = {
         .name = take_text(&kept, json_object_get(json, "name"), false),
         .machine = take_text(&kept, json_object_get(json, "machine"), true),
@@ -190,7 +191,7 @@ enum anyflash_status af_binary_from_json(struct af_arena *arena, const json_t *j
     if (arena->failed)
         return af_fail_memory(err);
     if (kept.bad)
-        return af_fail(err, ANYFLASH_E_DATA, "kept facts of a binary are damaged");
+        return af_fail(err, ANYFLASH_E_DATA, "cached data about a binary is corrupt");
     *out = binary;
     return ANYFLASH_OK;
 }
@@ -230,7 +231,7 @@ json_t *af_gpu_code_to_json(const struct af_gpu_code *code)
                      "problem", text_to_json(code->problem));
 }
 
-/* Number `at` of the row. */
+/* Reads number `at` of the row. */
 static int64_t take(struct kept *kept, const json_t *row, size_t at, int64_t max)
 {
     return take_number(kept, json_array_get(row, at), 0, max);
@@ -265,7 +266,7 @@ static void take_images(struct kept *kept, const json_t *json, struct af_gpu_cod
     code->image_count = count;
 }
 
-/* Of which the images, taken later, must be consecutive. */
+/* Their images, read later, must be consecutive. */
 static void take_gpu_containers(struct kept *kept, const json_t *json, struct af_gpu_code *code)
 {
     const json_t *list;
@@ -285,7 +286,7 @@ static void take_gpu_containers(struct kept *kept, const json_t *json, struct af
     code->container_count = count;
 }
 
-/* Whether each container has the images that say so, and no image is left over. */
+/* Whether each container has exactly the images that refer to it, and none is left over. */
 static bool agrees(const struct af_gpu_code *code)
 {
     size_t next = 0;
@@ -315,7 +316,7 @@ enum anyflash_status af_gpu_code_from_json(struct af_arena *arena, const json_t 
     if (arena->failed)
         return af_fail_memory(err);
     if (kept.bad || !agrees(&code))
-        return af_fail(err, ANYFLASH_E_DATA, "kept facts of GPU code are damaged");
+        return af_fail(err, ANYFLASH_E_DATA, "cached data about GPU code is corrupt");
     enum anyflash_status status = af_fatbin_sum_up(arena, &code, err);
     if (status == ANYFLASH_OK)
         *out = code;
@@ -367,7 +368,7 @@ static const char *take_dtype(struct kept *kept, const json_t *value)
     return text;
 }
 
-/* Indices into the containers of `code`, ascending. */
+/* Reads ascending indices into the containers of `code`. */
 static void take_containers(struct kept *kept, const json_t *json,
                             const struct af_gpu_code *code, struct af_flash_family *family)
 {
@@ -428,7 +429,7 @@ enum anyflash_status af_flash_kernels_from_json(struct af_arena *arena, const js
     if (arena->failed)
         return af_fail_memory(err);
     if (kept.bad)
-        return af_fail(err, ANYFLASH_E_DATA, "kept facts of kernels are damaged");
+        return af_fail(err, ANYFLASH_E_DATA, "cached data about kernels is corrupt");
     *out = kernels;
     return ANYFLASH_OK;
 }

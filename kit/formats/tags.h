@@ -2,8 +2,9 @@
  * tags.h: which wheel tags an interpreter accepts, in installer order.
  *
  * Source: the packaging library's tags module, release 26.3 (PEP 425, PEP 600,
- * PEP 656, PEP 803), for CPython on Linux, macOS and Windows names given as
- * data. Tags compare without case; every function is pure and thread-safe.
+ * PEP 656, PEP 803), for CPython with platform tags of Linux, macOS and Windows
+ * given by the caller. Tags are compared without case; every function is pure
+ * and thread-safe.
  */
 #ifndef AF_KIT_FORMATS_TAGS_H
 #define AF_KIT_FORMATS_TAGS_H
@@ -11,7 +12,7 @@
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
 
-/* What the tags depend on. Texts and lists are borrowed. */
+/* The inputs that decide the tags. Texts and lists are borrowed. */
 struct af_interpreter {
     int major;
     int minor;
@@ -22,16 +23,16 @@ struct af_interpreter {
 };
 
 /*
- * Place of the best tag of a wheel in the interpreter's order: 0 is the most
+ * The rank of a wheel's best tag in the interpreter's order: 0 is the most
  * preferred, -1 means that no tag is accepted. Each of the three may be a
- * compressed set ("py2.py3"). platform "any" needs no platform tag.
+ * compressed set ("py2.py3"). Platform "any" needs no platform tag.
  */
 long af_tags_rank(const struct af_interpreter *interpreter, const char *python_tags,
                   const char *abi_tags, const char *platform_tags);
 
 /*
- * As af_tags_rank() >= 0, field by field, for saying which one is wrong:
- * whether any python and abi tag pair, and any platform tag, is accepted.
+ * As af_tags_rank() >= 0, per field, so that messages can say which one is
+ * wrong: whether any python and abi tag pair, or any platform tag, is accepted.
  */
 bool af_tags_python_accepted(const struct af_interpreter *interpreter, const char *python_tags,
                              const char *abi_tags);

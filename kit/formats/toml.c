@@ -1,7 +1,7 @@
 /*
- * toml.c: the structure of a document: lines, headers, dotted keys, and values
- * within values, each with its place. Tokens are read in toml_scan.c; edits are in
- * toml_edit.c.
+ * toml.c: parses the structure of a document: lines, headers, dotted keys and
+ * nested values, each with its position. Tokens are read in toml_scan.c; edits
+ * are in toml_edit.c.
  */
 #include "kit/formats/toml.h"
 
@@ -13,7 +13,7 @@
 struct parser {
     struct af_toml_scan scan;
     struct af_toml_item *root;
-    struct af_toml_item *section; /* whose lines are read */
+    struct af_toml_item *section; /* table whose lines are being read */
     size_t item_count;
     size_t depth;
 };
@@ -32,7 +32,7 @@ static struct af_toml_item *too_much(struct parser *parser, const char *what)
     return NULL;
 }
 
-/* A new last child; `key` NULL in arrays. NULL when the parser has failed. */
+/* Appends a child; `key` is NULL in arrays. NULL when the parser has failed. */
 static struct af_toml_item *add_child(struct parser *parser, struct af_toml_item *parent,
                                       const char *key)
 {
@@ -66,7 +66,7 @@ static struct af_toml_item *add_table(struct parser *parser, struct af_toml_item
     return table;
 }
 
-/* The new item of "a.b.c" below `table`; the tables on its way are made. */
+/* Makes the item of "a.b.c" below `table`, and missing tables on its path. */
 static struct af_toml_item *place_key(struct parser *parser, struct af_toml_item *table,
                                       const char *const *parts, size_t count)
 {
@@ -77,14 +77,14 @@ static struct af_toml_item *place_key(struct parser *parser, struct af_toml_item
         if (next == NULL)
             next = add_table(parser, table, parts[i], AF_TOML_DOTTED);
         else if (next->origin != AF_TOML_DOTTED)
-            af_toml_scan_fail(&parser->scan, "the key goes through what is there already");
+            af_toml_scan_fail(&parser->scan, "part of the key is already defined elsewhere");
         if (parser->scan.status != ANYFLASH_OK)
             return NULL;
         next->holder = holder;
         table = next;
     }
     if (af_toml_get(table, parts[count - 1]) != NULL) {
-        af_toml_scan_fail(&parser->scan, "the key is there already");
+        af_toml_scan_fail(&parser->scan, "duplicate key");
         return NULL;
     }
     struct af_toml_item *item = add_child(parser, table, parts[count - 1]);
@@ -93,7 +93,7 @@ static struct af_toml_item *place_key(struct parser *parser, struct af_toml_item
     return item;
 }
 
-/* Reads a scalar, or the bracket that opens an array or inline table. */
+/* Reads a scalar, or the opening bracket of an array or inline table. */
 static bool begin_value(struct parser *parser, struct af_toml_item *item)
 {
     struct af_toml_scan *scan = &parser->scan;
@@ -115,7 +115,7 @@ static bool begin_value(struct parser *parser, struct af_toml_item *item)
     return good;
 }
 
-/* "key =" of a line or within an inline table. */
+/* Reads "key =" of a line or in an inline table. */
 static struct af_toml_item *read_key(struct parser *parser, struct af_toml_item *table)
 {
     const char *parts[AF_TOML_PARTS_MAX];
@@ -136,7 +136,7 @@ static struct af_toml_item *read_key(struct parser *parser, struct af_toml_item 
     return item;
 }
 
-/* Whether the open array or inline table ends here; it is closed then. */
+/* Whether the open array or inline table ends here; if so, closes it. */
 static bool take_close(struct parser *parser, struct af_toml_item *open)
 {
     if (!af_toml_take(&parser->scan, open->kind == AF_TOML_ARRAY ? ']' : '}'))
@@ -146,7 +146,7 @@ static bool take_close(struct parser *parser, struct af_toml_item *open)
     return true;
 }
 
-/* The next child of `open`, its value still to be read; NULL when it failed. */
+/* Starts the next child of `open`, whose value is still to be read; NULL on failure. */
 static struct af_toml_item *begin_child(struct parser *parser, struct af_toml_item *open)
 {
     if (open->kind == AF_TOML_INLINE)
@@ -160,8 +160,8 @@ static struct af_toml_item *begin_child(struct parser *parser, struct af_toml_it
 }
 
 /*
- * Reads the value of `item` and all within it. `at` is the value that begins,
- * `open` the innermost bracket that is not closed.
+ * Reads the value of `item` and everything in it. `at` is the value that begins,
+ * `open` the innermost open bracket.
  */
 static bool read_value(struct parser *parser, struct af_toml_item *item)
 {
@@ -176,7 +176,8 @@ static bool read_value(struct parser *parser, struct af_toml_item *item)
             af_toml_blank(&parser->scan);
             if (!take_close(parser, open)) {
                 if (!is_fresh && !has_comma)
-                    return af_toml_scan_fail(&parser->scan, "',' or the end is missing");
+                    return af_toml_scan_fail(&parser->scan,
+                                             "expected ',' or a closing bracket");
                 break;
             }
             open = open == item ? NULL : open->holder;
@@ -191,7 +192,7 @@ static bool read_value(struct parser *parser, struct af_toml_item *item)
     return false;
 }
 
-/* One step of a header: the table called `key` below, made where missing. */
+/* One step along a header's path: the child table `key`, made if missing. */
 static struct af_toml_item *step(struct parser *parser, struct af_toml_item *table,
                                  const char *key)
 {
@@ -202,11 +203,11 @@ static struct af_toml_item *step(struct parser *parser, struct af_toml_item *tab
         return next->last;
     if (next->kind == AF_TOML_TABLE)
         return next;
-    af_toml_scan_fail(&parser->scan, "the header goes through a value");
+    af_toml_scan_fail(&parser->scan, "part of the table name is already defined as a value");
     return NULL;
 }
 
-/* The table that "[a.b]" opens. */
+/* Opens the table of "[a.b]". */
 static struct af_toml_item *open_table(struct parser *parser, struct af_toml_item *parent,
                                        const char *key)
 {
@@ -217,11 +218,11 @@ static struct af_toml_item *open_table(struct parser *parser, struct af_toml_ite
         table->origin = AF_TOML_HEADER;
         return table;
     }
-    af_toml_scan_fail(&parser->scan, "the table is there already");
+    af_toml_scan_fail(&parser->scan, "duplicate table");
     return NULL;
 }
 
-/* The table that "[[a.b]]" adds. */
+/* Adds the table of "[[a.b]]". */
 static struct af_toml_item *add_element(struct parser *parser, struct af_toml_item *parent,
                                         const char *key)
 {
@@ -232,13 +233,13 @@ static struct af_toml_item *add_element(struct parser *parser, struct af_toml_it
             return NULL;
         list->kind = AF_TOML_TABLES;
     } else if (list->kind != AF_TOML_TABLES) {
-        af_toml_scan_fail(&parser->scan, "the key is there already");
+        af_toml_scan_fail(&parser->scan, "duplicate key");
         return NULL;
     }
     return add_table(parser, list, NULL, AF_TOML_HEADER);
 }
 
-/* "[a.b]" or "[[a.b]]" with its line. */
+/* Reads a line "[a.b]" or "[[a.b]]". */
 static bool read_header(struct parser *parser)
 {
     const char *parts[AF_TOML_PARTS_MAX];
@@ -289,7 +290,7 @@ enum anyflash_status af_toml_parse(struct af_toml *toml_out, struct af_arena *ar
         return af_fail(err, ANYFLASH_E_LIMIT, "%s: larger than %u MiB", name,
                        AF_TOML_BYTES_MAX >> 20);
     if (!af_text_is_utf8(text.data, text.len))
-        return af_fail(err, ANYFLASH_E_DATA, "%s: no UTF-8 text", name);
+        return af_fail(err, ANYFLASH_E_DATA, "%s: not valid UTF-8", name);
     char *copy = af_arena_text_n(arena, text.len > 0 ? text.data : "", text.len);
     struct parser parser = {.scan = {arena, name, copy, text.len, 0, err, ANYFLASH_OK}};
     parser.root = af_arena_alloc(arena, sizeof *parser.root);

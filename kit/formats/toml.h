@@ -1,12 +1,11 @@
 /*
- * toml.h: TOML files, read with the place of every byte, and edited so that
- * every byte that was not meant stays as it is: comments, blanks, order, line
- * ends.
+ * toml.h: reads TOML files with the position of every item, and edits them so
+ * that all other bytes stay as they are: comments, blanks, order, line ends.
  *
- * A document is never changed in place: an edit makes the new text and reads
- * it again, so that what comes out is TOML whenever what went in was. Items
- * found before an edit are void after it. Source: TOML 1.0.0, and of 1.1 the
- * line ends and the last comma within inline tables, \e and \x.
+ * An edit never changes a document in place: it makes the new text and parses it
+ * again, so the result of editing valid TOML is valid TOML. Items found before
+ * an edit are invalid after it. Source: TOML 1.0.0, and from 1.1 line ends and a
+ * trailing comma in inline tables, \e and \x.
  */
 #ifndef AF_KIT_FORMATS_TOML_H
 #define AF_KIT_FORMATS_TOML_H
@@ -14,15 +13,15 @@
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
 
-/* Beyond these reading fails with LIMIT. */
+/* Files that exceed these fail with LIMIT. */
 #define AF_TOML_BYTES_MAX (16u << 20)
 #define AF_TOML_ITEMS_MAX 400000u
-#define AF_TOML_KEYS_MAX 2048u /* in one table */
-#define AF_TOML_DEPTH_MAX 32u  /* arrays and inline tables within each other */
-#define AF_TOML_PARTS_MAX 16u  /* of a dotted key */
+#define AF_TOML_KEYS_MAX 2048u /* per table */
+#define AF_TOML_DEPTH_MAX 32u  /* nesting of arrays and inline tables */
+#define AF_TOML_PARTS_MAX 16u  /* parts of a dotted key */
 
 enum af_toml_kind {
-    AF_TOML_TABLE,  /* of a [header], or that a header or dotted key goes through */
+    AF_TOML_TABLE,  /* made by a [header], or passed through by a header or dotted key */
     AF_TOML_TABLES, /* of [[headers]]; its children are tables without a key */
     AF_TOML_INLINE, /* {...} */
     AF_TOML_ARRAY,
@@ -33,48 +32,48 @@ enum af_toml_kind {
     AF_TOML_TIME /* date, time, or both */
 };
 
-/* How a table came to be. */
+/* How a table was made. */
 enum af_toml_origin {
     AF_TOML_VALUE,   /* no table, or an inline one */
-    AF_TOML_HEADER,  /* by its own header; the root too */
-    AF_TOML_IMPLIED, /* only as part of a longer header */
-    AF_TOML_DOTTED   /* as part of a dotted key */
+    AF_TOML_HEADER,  /* its own header; the root, too */
+    AF_TOML_IMPLIED, /* only part of a longer header */
+    AF_TOML_DOTTED   /* part of a dotted key */
 };
 
 /* One value or table. Offsets count bytes from the start of the text. */
 struct af_toml_item {
     enum af_toml_kind kind;
     enum af_toml_origin origin;
-    const char *key;  /* decoded; NULL for the root and what stands in an array */
-    const char *text; /* of a string: its characters; else NULL */
+    const char *key;  /* decoded; NULL for the root and array elements */
+    const char *text; /* decoded characters of a string; else NULL */
     struct af_toml_item *parent;
     struct af_toml_item *first; /* children, in the order of the text */
     struct af_toml_item *last;
     struct af_toml_item *next;
     size_t child_count;
-    struct af_toml_item *holder; /* array or inline table whose bytes it stands in */
-    size_t key_start;            /* of the whole dotted key of a value; of a header's line */
-    size_t start;                /* bytes of the value; a header's after its line */
-    size_t end;                  /* a header's: after its last own line */
+    struct af_toml_item *holder; /* array or inline table that contains it */
+    size_t key_start; /* start of a value's whole dotted key, or of a header's line */
+    size_t start;     /* of the value; for a header after its line */
+    size_t end;       /* for a header: end of its own lines */
 };
 
 struct af_toml {
-    struct af_arena *arena; /* the caller's; all texts and items live there */
+    struct af_arena *arena; /* caller's; owns all texts and items */
     const char *name;       /* for errors */
-    struct af_span text;    /* NUL behind it */
+    struct af_span text;    /* followed by a NUL */
     struct af_toml_item *root;
 };
 
 /*
- * Reads `text`, which is copied. Fails with DATA, naming line and column, for
- * what is not TOML (a NUL within a string is not read either), LIMIT or
- * NO_MEMORY. `name`, scrubbed, must live as long as the document.
+ * Parses a copy of `text`. Fails with DATA, naming line and column, when it is
+ * not TOML (including a NUL in a string), LIMIT or NO_MEMORY. `name`, scrubbed,
+ * must live as long as the document.
  */
 enum anyflash_status af_toml_parse(struct af_toml *toml_out, struct af_arena *arena,
                                    struct af_span text, const char *name,
                                    struct anyflash_error *err);
 
-/* A way from the root: AF_TOML_PATH("tool", "uv"). */
+/* A path from the root: AF_TOML_PATH("tool", "uv"). */
 struct af_toml_path {
     const char *const *keys;
     size_t count;
@@ -83,53 +82,56 @@ struct af_toml_path {
     ((struct af_toml_path){(const char *const[]){__VA_ARGS__},                                 \
                            AF_COUNT(((const char *const[]){__VA_ARGS__}))})
 
-/* The value or table, or NULL. Of arrays of tables only the last is gone through. */
+/* The value or table, or NULL. A path through an array of tables uses its last table. */
 struct af_toml_item *af_toml_find(const struct af_toml *toml, struct af_toml_path path);
 
 /* The child of a table or inline table, or NULL. `table` may be NULL. */
 struct af_toml_item *af_toml_get(const struct af_toml_item *table, const char *key);
 
-/* The characters of the string there, or NULL: not there, or no string. */
+/*
+ * The characters of the string at that path; NULL if it does not exist or is not
+ * a string.
+ */
 const char *af_toml_text(const struct af_toml *toml, struct af_toml_path path);
 
 /* `text` as a TOML string with its quotes, in `arena`; NULL when memory fails. */
 const char *af_toml_quote(struct af_arena *arena, const char *text);
 
 /*
- * The edits. Values are TOML text; line ends within them ('\n') become those
- * of the file. Each fails with DATA when the place is taken by something of
- * another kind, NO_MEMORY, or INTERNAL when a value is no TOML; the document
- * then is as it was.
+ * The edits. Values are TOML text; their line ends ('\n') are converted to those
+ * of the file. Each fails with DATA when the path is used by something of
+ * another kind, NO_MEMORY, or INTERNAL when a value is not TOML; on failure the
+ * document is unchanged.
  */
 
-/* Puts `value` in place of a value. */
+/* Replaces a value with `value`. */
 enum anyflash_status af_toml_replace(struct af_toml *toml, const struct af_toml_item *item,
                                      const char *value, struct anyflash_error *err);
 
-/* Replaces the value at `path`, or inserts it, with its table where that is missing. */
+/* Replaces the value at `path`, or inserts it, and its table if that is missing. */
 enum anyflash_status af_toml_set(struct af_toml *toml, struct af_toml_path path,
                                  const char *value, struct anyflash_error *err);
 
-/* As af_toml_set() for one key of a table that is there, also one in an array. */
+/* As af_toml_set() for one key of an existing table, which may be in an array. */
 enum anyflash_status af_toml_set_in(struct af_toml *toml, const struct af_toml_item *table,
                                     const char *key, const char *value,
                                     struct anyflash_error *err);
 
-/* Appends to the array at `path`, in its own layout, or makes it. */
+/* Appends to the array at `path` in the array's own layout; creates it if missing. */
 enum anyflash_status af_toml_append(struct af_toml *toml, struct af_toml_path path,
                                     const char *value, struct anyflash_error *err);
 
 /*
- * Appends [[path]] with `lines` ("name = ...\n..."), or the same as an inline
- * table where the array is written as a value.
+ * Appends [[path]] with `lines` ("name = ...\n..."), or an equivalent inline
+ * table if the array is written as a value.
  */
 enum anyflash_status af_toml_append_table(struct af_toml *toml, struct af_toml_path path,
                                           const char *const *keys, const char *const *values,
                                           size_t count, struct anyflash_error *err);
 
 /*
- * Takes out a value with its key and the comment behind it, an array's element
- * with its comma, or a header with its own lines (DATA for a table of a list
+ * Removes a value with its key and trailing comment, an array element with its
+ * comma, or a header with its own lines (DATA for a table in an array of tables
  * that has further headers below it).
  */
 enum anyflash_status af_toml_remove(struct af_toml *toml, const struct af_toml_item *item,

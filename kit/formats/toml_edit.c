@@ -1,6 +1,6 @@
 /*
- * toml_edit.c: edits of a TOML document as pieces put in place of byte ranges.
- * After each edit the text is read again, which proves that it is still TOML.
+ * toml_edit.c: edits a TOML document by replacing byte ranges. After each edit
+ * the text is parsed again, which ensures that it is still TOML.
  */
 #include "kit/formats/toml.h"
 
@@ -8,7 +8,7 @@
 
 #include "kit/base/text.h"
 
-/* `text` in place of the bytes from `at` to `end`. */
+/* Replaces the bytes from `at` to `end` with `text`. */
 struct splice {
     size_t at;
     size_t end;
@@ -27,7 +27,7 @@ static void add_lines(struct af_text *out, const char *text, bool crlf)
         af_text_add_n(out, crlf && *at == '\n' ? "\r\n" : at, crlf && *at == '\n' ? 2 : 1);
 }
 
-/* The splices, in order and apart, make the new document. */
+/* Makes the new document from the splices, which must be sorted and disjoint. */
 static enum anyflash_status apply(struct af_toml *toml, const struct splice *splices,
                                   size_t count, struct anyflash_error *err)
 {
@@ -50,7 +50,8 @@ static enum anyflash_status apply(struct af_toml *toml, const struct splice *spl
                    : af_toml_parse(&made, toml->arena, text, toml->name, err);
     af_text_release(&out);
     if (status == ANYFLASH_E_DATA)
-        return af_fail(err, ANYFLASH_E_INTERNAL, "%s: an edit would have broken it",
+        return af_fail(err, ANYFLASH_E_INTERNAL,
+                       "%s: not changed, because the edit would have made it invalid",
                        toml->name);
     if (status == ANYFLASH_OK)
         *toml = made;
@@ -83,7 +84,7 @@ const char *af_toml_quote(struct af_arena *arena, const char *text)
     return quoted;
 }
 
-/* A key as it is written: bare where it may be. */
+/* The key as TOML text: bare if possible, else quoted. */
 static const char *key_text(struct af_arena *arena, const char *key)
 {
     bool bare = key[0] != '\0';
@@ -93,7 +94,7 @@ static const char *key_text(struct af_arena *arena, const char *key)
     return bare ? key : af_toml_quote(arena, key);
 }
 
-/* "a.b.c"; "" of none. NULL when memory fails. */
+/* Joins keys to "a.b.c"; "" for none. NULL when memory fails. */
 static const char *dotted(struct af_arena *arena, const char *const *keys, size_t count)
 {
     const char *text = "";
@@ -110,7 +111,7 @@ static char byte_at(const struct af_toml *toml, size_t at)
     return at < toml->text.len ? toml->text.data[at] : '\0';
 }
 
-/* Behind the line's end, or the text's, from a place where no string is open. */
+/* The position after the end of the line or text; `at` must not be inside a string. */
 static size_t line_after(const struct af_toml *toml, size_t at)
 {
     while (at < toml->text.len && toml->text.data[at] != '\n')
@@ -118,7 +119,7 @@ static size_t line_after(const struct af_toml *toml, size_t at)
     return at < toml->text.len ? at + 1 : at;
 }
 
-/* Before the '\n' or "\r\n" of the line. */
+/* The position before the '\n' or "\r\n" of the line. */
 static size_t line_stop(const struct af_toml *toml, size_t at)
 {
     size_t end = line_after(toml, at);
@@ -147,7 +148,7 @@ static bool is_line_end(const struct af_toml *toml, size_t at)
     return at >= toml->text.len || byte == '\n' || byte == '\r';
 }
 
-/* From behind a value: the next ',' or bracket, past blanks and comments. */
+/* From the end of a value: the next ',' or bracket, skipping blanks and comments. */
 static size_t separator(const struct af_toml *toml, size_t at)
 {
     for (;; at++) {
@@ -166,17 +167,18 @@ static enum anyflash_status taken(const struct af_toml *toml, struct af_toml_pat
     const char *text = dotted(toml->arena, path.keys, path.count);
     if (text == NULL)
         return af_fail_memory(err);
-    return af_fail(err, ANYFLASH_E_DATA, "%s: '%s' has another form than is understood here",
-                   toml->name, af_text_quote(name, sizeof name, text, strlen(text)));
+    return af_fail(err, ANYFLASH_E_DATA,
+                   "%s: '%s' is written in a form that anyflash cannot edit", toml->name,
+                   af_text_quote(name, sizeof name, text, strlen(text)));
 }
 
-/* The text's last line lacks its end: what is appended brings it. */
+/* A line end if the text's last line lacks one, to put before appended text. */
 static const char *opening(const struct af_toml *toml, size_t at)
 {
     return at > 0 && byte_at(toml, at - 1) != '\n' && at == toml->text.len ? "\n" : "";
 }
 
-/* The blanks before the first child of an array on a line of its own; else NULL. */
+/* The indentation of the first child if it is on its own line; else NULL. */
 static const char *child_indent(const struct af_toml *toml, const struct af_toml_item *child)
 {
     size_t start = line_start(toml, child->start);
@@ -186,7 +188,7 @@ static const char *child_indent(const struct af_toml *toml, const struct af_toml
     return af_arena_text_n(toml->arena, toml->text.data + start, child->start - start);
 }
 
-/* Behind the last child of an array or inline table that has one. */
+/* Appends after the last child of a nonempty array or inline table. */
 static enum anyflash_status append_after(struct af_toml *toml, const struct af_toml_item *open,
                                          const struct af_toml_item *child, const char *text,
                                          struct anyflash_error *err)
@@ -210,7 +212,7 @@ static enum anyflash_status append_after(struct af_toml *toml, const struct af_t
                   err);
 }
 
-/* The last value of the bytes of `open`: its last child, or that child's if dotted. */
+/* The last value inside `open`: its last child, or that child's last value if dotted. */
 static const struct af_toml_item *last_value(const struct af_toml_item *open)
 {
     const struct af_toml_item *last = NULL;
@@ -245,7 +247,7 @@ static enum anyflash_status append_child(struct af_toml *toml, const struct af_t
     return splice(toml, inner, lines ? inner : skip_space(toml, inner), made, err);
 }
 
-/* The next header or implied table in the text's order below `top`; NULL at its end. */
+/* The next header or implied table below `top` in text order; NULL at the end. */
 static const struct af_toml_item *next_table(const struct af_toml_item *at,
                                              const struct af_toml_item *top)
 {
@@ -257,7 +259,7 @@ static const struct af_toml_item *next_table(const struct af_toml_item *at,
     return at == top ? NULL : at->next;
 }
 
-/* Where the sections of `top` end, with the comments that follow without a gap. */
+/* Where the sections of `top` end, including comments that follow without a gap. */
 static size_t family_end(const struct af_toml *toml, const struct af_toml_item *top)
 {
     size_t end = 0;
@@ -271,7 +273,10 @@ static size_t family_end(const struct af_toml *toml, const struct af_toml_item *
     return is_line_end(toml, skip_space(toml, comments)) ? comments : end;
 }
 
-/* The new section "[a.b]" or "[[a.b]]" with its lines, behind its family or at the end. */
+/*
+ * Adds the section "[a.b]" or "[[a.b]]" with its lines, after related sections
+ * or at the end.
+ */
 static enum anyflash_status add_section(struct af_toml *toml, struct af_toml_path path,
                                         bool is_list, const char *lines,
                                         struct anyflash_error *err)
@@ -298,7 +303,10 @@ static enum anyflash_status add_section(struct af_toml *toml, struct af_toml_pat
                   err);
 }
 
-/* How many keys lead from the section or inline table of `table` to it; at most `max`. */
+/*
+ * How many keys lead from the enclosing section or inline table to `table`; at
+ * most `max`.
+ */
 static size_t dotted_way(const struct af_toml_item *table, const char **keys, size_t max,
                          const struct af_toml_item **base_out)
 {
@@ -314,7 +322,7 @@ static size_t dotted_way(const struct af_toml_item *table, const char **keys, si
     return count;
 }
 
-/* "key = value" for a table that has no such key. */
+/* Inserts "key = value" into a table without that key. */
 static enum anyflash_status insert(struct af_toml *toml, const struct af_toml_item *table,
                                    const char *key, const char *value,
                                    struct anyflash_error *err)
@@ -341,7 +349,7 @@ enum anyflash_status af_toml_replace(struct af_toml *toml, const struct af_toml_
                                      const char *value, struct anyflash_error *err)
 {
     if (item->kind == AF_TOML_TABLE || item->kind == AF_TOML_TABLES)
-        return af_fail(err, ANYFLASH_E_DATA, "%s: '%s' is a table", toml->name,
+        return af_fail(err, ANYFLASH_E_DATA, "%s: '%s' is a table, not a value", toml->name,
                        item->key == NULL ? "" : item->key);
     return splice(toml, item->start, item->end, value, err);
 }
@@ -405,7 +413,7 @@ enum anyflash_status af_toml_append(struct af_toml *toml, struct af_toml_path pa
                                        : taken(toml, path, err);
 }
 
-/* "{ a = 1, b = 2 }" or "a = 1\nb = 2\n". */
+/* Joins values to "{ a = 1, b = 2 }" or "a = 1\nb = 2\n". */
 static const char *join(struct af_arena *arena, const char *const *keys,
                         const char *const *values, size_t count, bool is_inline)
 {
@@ -418,7 +426,7 @@ static const char *join(struct af_arena *arena, const char *const *keys,
     return text;
 }
 
-/* The deepest table or value on the way that is there; the root at least. */
+/* The deepest existing table or value on the path; at least the root. */
 static const struct af_toml_item *deepest(const struct af_toml *toml, struct af_toml_path path)
 {
     const struct af_toml_item *item = toml->root;
@@ -450,7 +458,7 @@ enum anyflash_status af_toml_append_table(struct af_toml *toml, struct af_toml_p
     return add_section(toml, path, true, text, err);
 }
 
-/* An element of an array, or a value of an inline table, with its comma. */
+/* Removes an element of an array, or a value of an inline table, with its comma. */
 static enum anyflash_status remove_child(struct af_toml *toml, const struct af_toml_item *item,
                                          struct anyflash_error *err)
 {
@@ -476,7 +484,7 @@ static enum anyflash_status remove_child(struct af_toml *toml, const struct af_t
     return splice(toml, before, item->end, "", err);
 }
 
-/* A table of a list whose own tables would become those of its neighbour. */
+/* Whether sections below this table of an array would become part of its neighbour. */
 static bool has_sections(const struct af_toml_item *item)
 {
     if (item->parent == NULL || item->parent->kind != AF_TOML_TABLES)
@@ -500,6 +508,6 @@ enum anyflash_status af_toml_remove(struct af_toml *toml, const struct af_toml_i
     bool gap_before = start > 0 && start - line_start(toml, start - 1) <= 2 &&
                       is_line_end(toml, line_start(toml, start - 1));
     if (is_header && gap_before && (end == toml->text.len || is_line_end(toml, end)))
-        start = line_start(toml, start - 1); /* of two empty lines one stays */
+        start = line_start(toml, start - 1); /* of two empty lines, keep one */
     return splice(toml, start, end, "", err);
 }

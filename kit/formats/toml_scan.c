@@ -47,7 +47,7 @@ void af_toml_space(struct af_toml_scan *scan)
         scan->at++;
 }
 
-/* Control characters may stand nowhere; a tab may. */
+/* Control characters are not allowed anywhere, except tab. */
 static bool is_control(char byte)
 {
     return ((unsigned char)byte < 0x20 && byte != '\t') || byte == 0x7F;
@@ -88,7 +88,7 @@ bool af_toml_line_end(struct af_toml_scan *scan)
     take_comment(scan);
     if (scan->at == scan->len || take_newline(scan))
         return true;
-    return af_toml_scan_fail(scan, "the line should end here");
+    return af_toml_scan_fail(scan, "expected the end of the line");
 }
 
 /* Appends a code point as UTF-8 to *to. */
@@ -113,7 +113,7 @@ static void put_code(char **to, uint32_t code)
     *to = at;
 }
 
-/* \xHH, \uHHHH, \UHHHHHHHH: `digits` of them. */
+/* Reads `digits` hexadecimal digits of \xHH, \uHHHH or \UHHHHHHHH. */
 static bool take_hex(struct af_toml_scan *scan, int digits, char **to)
 {
     uint32_t code = 0;
@@ -124,24 +124,24 @@ static bool take_hex(struct af_toml_scan *scan, int digits, char **to)
         code = code << 4 | (uint32_t)(isdigit(byte) ? byte - '0' : tolower(byte) - 'a' + 10);
     }
     if (code == 0 || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000))
-        return af_toml_scan_fail(scan, "this escape is no character that can stand here");
+        return af_toml_scan_fail(scan, "this escape is not an allowed character");
     put_code(to, code);
     return true;
 }
 
-/* A backslash at the end of a line: the blanks up to the next text vanish. */
+/* A backslash at the end of a line removes the blanks up to the next text. */
 static bool take_line_join(struct af_toml_scan *scan)
 {
     af_toml_space(scan);
     if (!take_newline(scan))
-        return af_toml_scan_fail(scan, "no such escape");
+        return af_toml_scan_fail(scan, "unknown escape sequence");
     do
         af_toml_space(scan);
     while (take_newline(scan));
     return true;
 }
 
-/* Behind a backslash. */
+/* Reads the part of an escape after the backslash. */
 static bool take_escape(struct af_toml_scan *scan, bool is_long, char **to)
 {
     static const char letters[] = "btnfre\"\\";
@@ -157,12 +157,12 @@ static bool take_escape(struct af_toml_scan *scan, bool is_long, char **to)
         return take_line_join(scan);
     int digits = letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0;
     if (digits == 0)
-        return af_toml_scan_fail(scan, "no such escape");
+        return af_toml_scan_fail(scan, "unknown escape sequence");
     scan->at++;
     return take_hex(scan, digits, to);
 }
 
-/* Whether three quotes end a long string here; up to two more belong to it. */
+/* Whether three quotes end a multi-line string here; up to two more quotes belong to it. */
 static bool ends_long(struct af_toml_scan *scan, char quote, char **to)
 {
     size_t run = 0;
@@ -195,7 +195,7 @@ static bool take_long(struct af_toml_scan *scan, char quote, char **to)
             *(*to)++ = byte;
         }
     }
-    return af_toml_scan_fail(scan, "the string does not end");
+    return af_toml_scan_fail(scan, "unterminated string");
 }
 
 static bool take_short(struct af_toml_scan *scan, char quote, char **to)
@@ -204,7 +204,7 @@ static bool take_short(struct af_toml_scan *scan, char quote, char **to)
     while (scan->at < scan->len) {
         char byte = scan->data[scan->at];
         if (is_control(byte))
-            return af_toml_scan_fail(scan, "the string does not end on its line");
+            return af_toml_scan_fail(scan, "the string must end on its line");
         scan->at++;
         if (byte == quote)
             return true;
@@ -215,10 +215,10 @@ static bool take_short(struct af_toml_scan *scan, char quote, char **to)
             *(*to)++ = byte;
         }
     }
-    return af_toml_scan_fail(scan, "the string does not end");
+    return af_toml_scan_fail(scan, "unterminated string");
 }
 
-/* How many bytes the string here has at most, quotes and escapes included. */
+/* Upper bound on the bytes of the string here, including quotes and escapes. */
 static size_t string_capacity(const struct af_toml_scan *scan, char quote, bool is_long)
 {
     size_t quotes = is_long ? 3 : 1;
@@ -232,7 +232,7 @@ static size_t string_capacity(const struct af_toml_scan *scan, char quote, bool 
         if (byte == '\\' && quote == '"')
             at++;
     }
-    return at - scan->at + 4; /* two more quotes may end a long one */
+    return at - scan->at + 4; /* a multi-line string may end in two more quotes */
 }
 
 bool af_toml_string(struct af_toml_scan *scan, const char **text_out)
@@ -262,7 +262,7 @@ static bool take_key_part(struct af_toml_scan *scan, const char **part_out)
     char first = af_toml_peek(scan);
     if (first == '"' || first == '\'') {
         if (peek_at(scan, 1) == first && peek_at(scan, 2) == first)
-            return af_toml_scan_fail(scan, "a key cannot be a string of several lines");
+            return af_toml_scan_fail(scan, "a key cannot be a multi-line string");
         return af_toml_string(scan, part_out);
     }
     size_t start = scan->at;
@@ -293,7 +293,10 @@ bool af_toml_key(struct af_toml_scan *scan, const char **parts, size_t *count_ou
     return true;
 }
 
-/* How many digits of `base` stand at `text`, single underscores between them; 0: none. */
+/*
+ * Length of the digits of `base` at `text`, with single underscores between
+ * them; 0: none.
+ */
 static size_t digits(const char *text, size_t len, int base)
 {
     size_t at = 0;
@@ -329,7 +332,7 @@ static bool is_float(const char *text, size_t len, size_t whole)
     return at == len;
 }
 
-/* Of a token without its sign; *is_float_out says which. */
+/* Whether the token, without its sign, is a number; *is_float_out says which kind. */
 static bool is_number(const char *text, size_t len, bool is_signed, bool *is_float_out)
 {
     *is_float_out = true;
@@ -350,7 +353,7 @@ static bool is_number(const char *text, size_t len, bool is_signed, bool *is_flo
     return whole == len || is_float(text, len, whole);
 }
 
-/* Whether `text` has the shape: 'd' is a digit, the rest itself. */
+/* Whether `text` has the shape: 'd' stands for a digit, other characters for themselves. */
 static bool has_shape(const char *text, size_t len, const char *shape)
 {
     size_t size = strlen(shape);
@@ -362,7 +365,7 @@ static bool has_shape(const char *text, size_t len, const char *shape)
     return true;
 }
 
-/* "07:32", "07:32:00", "07:32:00.5", and behind a date an offset. */
+/* "07:32", "07:32:00", "07:32:00.5", with an offset if a date precedes it. */
 static bool is_clock(const char *text, size_t len, bool with_offset)
 {
     if (!has_shape(text, len, "dd:dd"))
@@ -406,7 +409,7 @@ bool af_toml_scalar(struct af_toml_scan *scan, enum af_toml_kind *kind_out)
             break;
         len++;
         if (len == 10 && peek_at(scan, 10) == ' ' && isdigit((unsigned char)peek_at(scan, 11)))
-            len++; /* the one blank a date with a time may have */
+            len++; /* the blank allowed between date and time */
     }
     bool is_signed = len > 0 && (text[0] == '+' || text[0] == '-');
     size_t sign = is_signed ? 1 : 0;
@@ -418,7 +421,7 @@ bool af_toml_scalar(struct af_toml_scan *scan, enum af_toml_kind *kind_out)
     else if (len > sign && is_number(text + sign, len - sign, is_signed, &is_floating))
         *kind_out = is_floating ? AF_TOML_FLOAT : AF_TOML_INTEGER;
     else
-        return af_toml_scan_fail(scan, len == 0 ? "a value is missing" : "this is no value");
+        return af_toml_scan_fail(scan, len == 0 ? "a value is missing" : "not a valid value");
     scan->at += len;
     return true;
 }

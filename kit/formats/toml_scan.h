@@ -7,42 +7,42 @@
 
 #include "kit/formats/toml.h"
 
-/* Where a reader stands. All functions give false once it has failed. */
+/* Position of a reader. All functions return false after a failure. */
 struct af_toml_scan {
     struct af_arena *arena;
     const char *name;
-    const char *data; /* NUL behind the last byte */
+    const char *data; /* followed by a NUL */
     size_t len;
     size_t at;
     struct anyflash_error *err;
     enum anyflash_status status;
 };
 
-/* Fails at the present place; always false. */
+/* Fails at the current position; always returns false. */
 bool af_toml_scan_fail(struct af_toml_scan *scan, const char *what);
 
 /* The byte here, or 0 at the end. */
 char af_toml_peek(const struct af_toml_scan *scan);
 
-/* Passes over `byte` if it is here. */
+/* Skips `byte` if it is next; returns whether it was. */
 bool af_toml_take(struct af_toml_scan *scan, char byte);
 
-/* Passes over spaces and tabs. */
+/* Skips spaces and tabs. */
 void af_toml_space(struct af_toml_scan *scan);
 
-/* Passes over spaces, line ends and comments. */
+/* Skips spaces, line ends and comments. */
 bool af_toml_blank(struct af_toml_scan *scan);
 
-/* Passes over spaces, a comment and the line's end, or the end of the text. */
+/* Skips spaces, a comment and the line end, or the end of the text. */
 bool af_toml_line_end(struct af_toml_scan *scan);
 
-/* A dotted key: at most AF_TOML_PARTS_MAX parts. */
+/* Reads a dotted key of at most AF_TOML_PARTS_MAX parts. */
 bool af_toml_key(struct af_toml_scan *scan, const char **parts, size_t *count_out);
 
-/* A string of any of the four kinds; its characters in the arena. */
+/* Reads a string of any of the four kinds; its characters are in the arena. */
 bool af_toml_string(struct af_toml_scan *scan, const char **text_out);
 
-/* A number, truth or time. */
+/* Reads a number, boolean, date or time. */
 bool af_toml_scalar(struct af_toml_scan *scan, enum af_toml_kind *kind_out);
 
 #endif

@@ -3,9 +3,10 @@
  * and whether a version is in a set.
  *
  * The grammar of versions is that of the packaging library (packaging.version,
- * appendix B of PEP 440), read from left to right without going back. Specifiers
- * are read as packaging.specifiers does: a comma-separated set of clauses that
- * must all hold. Pre-releases are never left out; that choice is the caller's.
+ * appendix B of PEP 440), parsed from left to right without backtracking.
+ * Specifiers are read as packaging.specifiers does: a comma-separated set of
+ * clauses that must all hold. Pre-releases are never excluded; that choice is
+ * the caller's.
  */
 #include "kit/formats/version.h"
 
@@ -17,7 +18,7 @@
 
 #define NUMBER_MAX INT64_C(999999999999999999) /* any date or build number fits */
 
-/* What is still to be read of a version. */
+/* The unparsed rest of a version. */
 struct cursor {
     const char *at;
     const char *end;
@@ -57,7 +58,7 @@ static void take_separator(struct cursor *cursor)
         cursor->at++;
 }
 
-/* Digits as a number; false without digits or beyond NUMBER_MAX. */
+/* Parses digits as a number; false without digits or beyond NUMBER_MAX. */
 static bool take_number(struct cursor *cursor, int64_t *number_out)
 {
     int64_t number = 0;
@@ -71,7 +72,10 @@ static bool take_number(struct cursor *cursor, int64_t *number_out)
     return cursor->at > start;
 }
 
-/* One of `words`, after an optional separator; its index, or -1 and nothing taken. */
+/*
+ * Reads one of `words`, after an optional separator; returns its index, or -1 if
+ * none matches.
+ */
 static int take_word(struct cursor *cursor, const char *const *words, int word_count)
 {
     struct cursor start = *cursor;
@@ -89,7 +93,7 @@ static int take_word(struct cursor *cursor, const char *const *words, int word_c
     return -1;
 }
 
-/* The number after a word: an optional separator and digits; 0 without digits. */
+/* Reads the number after a word: an optional separator and digits; 0 without digits. */
 static bool take_suffix_number(struct cursor *cursor, int64_t *number_out)
 {
     take_separator(cursor);
@@ -218,7 +222,7 @@ static int64_t release_part(const struct af_version *version, int place)
     return place < version->release_count ? version->release[place] : 0;
 }
 
-/* Place among pre-releases: a bare dev release before all, a final after all. */
+/* Rank among pre-releases: a dev release without pre part first, a final release last. */
 static int pre_place(const struct af_version *version)
 {
     if (version->pre_kind != 0)
@@ -243,7 +247,7 @@ int af_version_compare_public(const struct af_version *a, const struct af_versio
     return order;
 }
 
-/* The segment at *rest up to the next '.', which is passed over. */
+/* The segment at *rest up to the next '.', which is skipped. */
 static struct af_span next_segment(const char **rest)
 {
     struct af_span segment = {*rest, strcspn(*rest, ".")};
@@ -258,7 +262,7 @@ static bool is_numeric(struct af_span segment)
     return strspn(segment.data, "0123456789") >= segment.len;
 }
 
-/* Numbers of any length (no leading zeros) stand above words. */
+/* Numbers of any length (no leading zeros) sort after words. */
 static int compare_segment(struct af_span a, struct af_span b)
 {
     bool a_numeric = is_numeric(a);
@@ -291,7 +295,7 @@ bool af_version_is_prerelease(const struct af_version *version)
     return version->pre_kind != 0 || version->dev >= 0;
 }
 
-/* Appends to a buffer that may be too small; what does not fit is left out. */
+/* Appends to a buffer; what does not fit is left out. */
 static size_t add(char *buffer, size_t size_bytes, size_t used, const char *text,
                   int64_t number)
 {
@@ -343,14 +347,14 @@ enum operator{
     OPERATOR_COUNT
 };
 
-/* Longer operators stand before those that they start with. */
+/* Longer operators come before their prefixes. */
 static const struct {
     const char *text;
     enum operator operator;
 } operators[] = {{"===", IDENTICAL}, {"~=", COMPATIBLE}, {"==", EQUAL}, {"!=", NOT_EQUAL},
                  {"<=", AT_MOST},    {">=", AT_LEAST},   {"<", BELOW},  {">", ABOVE}};
 
-/* One clause: operator, version, and whether it ended in ".*". */
+/* One clause: operator, version, and whether it ends in ".*". */
 struct clause {
     enum operator operator;
     struct af_version version;
@@ -390,7 +394,7 @@ static bool parse_clause(struct af_span text, struct clause *clause)
     return clause->operator!= COMPATIBLE || version->release_count >= 2;
 }
 
-/* Same epoch and the same first `count` numbers of the release. */
+/* Whether the epoch and the first `count` release numbers are equal. */
 static bool same_start(const struct af_version *a, const struct af_version *b, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -410,7 +414,7 @@ static bool is_equal(const struct clause *clause, const struct af_version *versi
     return af_version_compare(version, &clause->version) == 0;
 }
 
-/* "<2.8" leaves out all from 2.8.dev0 on, unless a pre-release is named. */
+/* "<2.8" excludes 2.8.dev0 and later, unless it names a pre-release. */
 static bool is_below(const struct af_version *limit, const struct af_version *version)
 {
     struct af_version bound = *limit;
@@ -419,7 +423,10 @@ static bool is_below(const struct af_version *limit, const struct af_version *ve
     return af_version_compare_public(version, &bound) < 0;
 }
 
-/* ">2.8" leaves out 2.8+local and every 2.8.postN; ">2.8.post1" only its own. */
+/*
+ * ">2.8" excludes 2.8+local and every 2.8.postN; ">2.8.post1" only its own local
+ * versions.
+ */
 static bool is_above(const struct af_version *limit, const struct af_version *version)
 {
     struct af_version bare = *version;
@@ -458,7 +465,7 @@ static bool holds(const struct clause *clause, const struct af_version *version)
     }
 }
 
-/* "===2.8.0" compares the normalised text, letter by letter. */
+/* "===2.8.0" compares the normalised text, character by character. */
 static bool is_identical(struct af_span text, const struct af_version *version)
 {
     char shown[512];

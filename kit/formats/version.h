@@ -27,16 +27,16 @@ struct af_version {
     char local[AF_VERSION_LOCAL_BYTES];
 };
 
-/* False when `text` (len bytes) is no PEP 440 version. */
+/* Returns false when `text` (len bytes) is not a PEP 440 version. */
 bool af_version_parse(const char *text, size_t len, struct af_version *version_out);
 
-/* <0, 0, >0 in PEP 440 order, local segments included. */
+/* Negative, 0 or positive in PEP 440 order, including local segments. */
 int af_version_compare(const struct af_version *a, const struct af_version *b);
 
 /* As af_version_compare() without the local parts. */
 int af_version_compare_public(const struct af_version *a, const struct af_version *b);
 
-/* Has a pre or dev part. */
+/* Whether it has a pre or dev part. */
 bool af_version_is_prerelease(const struct af_version *version);
 
 /* Writes the normalised text into buffer; returns buffer. */
@@ -44,7 +44,7 @@ char *af_version_format(const struct af_version *version, bool with_local, char 
                         size_t size_bytes);
 
 /*
- * Whether `version` satisfies a comma-separated specifier set ("" is any).
+ * Whether `version` satisfies a comma-separated specifier set ("" accepts any).
  * Pre-releases are allowed. UNKNOWN when the set cannot be parsed.
  */
 enum af_answer af_specifier_contains(const char *specifiers, const struct af_version *version);

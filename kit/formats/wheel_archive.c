@@ -7,7 +7,7 @@
 
 #define INFO_END ".dist-info/"
 
-/* Bytes of "NAME.dist-info/" at the start of a member's name; 0: it is not in such a folder. */
+/* Length of "NAME.dist-info/" at the start of a member's name; 0: not in such a folder. */
 static size_t info_len(const char *name)
 {
     const char *slash = strchr(name, '/');
@@ -16,7 +16,7 @@ static size_t info_len(const char *name)
     return len > end_len && memcmp(slash + 1 - end_len, INFO_END, end_len) == 0 ? len : 0;
 }
 
-/* Members of one folder need not follow each other: only a new name is a new folder. */
+/* The members of a folder need not be consecutive: only a new name is a new folder. */
 static enum anyflash_status find_info(struct af_wheel_archive *archive,
                                       struct anyflash_error *err)
 {

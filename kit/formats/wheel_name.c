@@ -1,11 +1,12 @@
 /*
- * wheel_name.c: names of distributions (PEP 503), file names of wheels in parts
- * (PEP 427, PEP 825), and CUDA, torch and C++ ABI out of the local version of a
+ * wheel_name.c: parses names of distributions (PEP 503), file names of wheels
+ * (PEP 427, PEP 825), and CUDA, torch and C++ ABI in the local version of a
  * flash-attn wheel, in all spellings that publishers use.
  *
- * The file name is copied once, decoded and cut at its dashes in place. A local
- * version is read in any order, without case: "cu12torch2.8cxx11abiTRUE",
- * "cu128torch2.9", "20251124.cu130torch2100cxx11abitrue.ff2241", "cu128.torch29",
+ * The file name is copied once, decoded, and split at its dashes in place. The
+ * parts of a local version may have any order and case:
+ * "cu12torch2.8cxx11abiTRUE", "cu128torch2.9",
+ * "20251124.cu130torch2100cxx11abitrue.ff2241", "cu128.torch29",
  * "cu.12.8.torch.2.11". The rest is ignored.
  */
 #include "kit/formats/wheel_name.h"
@@ -63,7 +64,7 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Letters, digits and `more`, at least one. */
+/* Whether `field` consists of letters, digits and characters of `more`, at least one. */
 static bool consists_of(const char *field, const char *more)
 {
     for (const char *at = field; *at != '\0'; at++) {
@@ -73,7 +74,7 @@ static bool consists_of(const char *field, const char *more)
     return *field != '\0';
 }
 
-/* Copies the name without its ending, "%2B" as '+'. False at a NUL. */
+/* Copies the name without its extension, with "%2B" as '+'. False at a NUL. */
 static bool copy_decoded(char *copy, const char *text, size_t len)
 {
     for (size_t at = 0; at < len; at++) {
@@ -87,7 +88,7 @@ static bool copy_decoded(char *copy, const char *text, size_t len)
     return true;
 }
 
-/* Cuts `text` at its dashes; 0 when there are more than FIELDS_MAX fields. */
+/* Splits `text` at its dashes; 0 if there are more than FIELDS_MAX fields. */
 static int cut(char *text, const char **fields)
 {
     int count = 0;
@@ -96,7 +97,7 @@ static int cut(char *text, const char **fields)
     return text == NULL ? count : 0;
 }
 
-/* Whether the first of a set of tags is of a platform that there is. */
+/* Whether the first of a set of tags names a known platform. */
 static bool is_platform(const char *field)
 {
     static const char *const starts[] = {"linux_",      "manylinux", "musllinux_", "win",
@@ -201,7 +202,7 @@ const char *af_wheel_name_problem_text(enum af_wheel_name_problem problem)
     case AF_WHEEL_NAME_VERSION:
         return "has no PEP 440 version";
     }
-    return "is no wheel name";
+    return "is not a wheel name";
 }
 
 #define LOCAL_BYTES 128
@@ -226,7 +227,7 @@ static size_t digits_at(const char *text)
     return strspn(text, "0123456789");
 }
 
-/* The place after `word` and an optional '.', where digits follow; or NULL. */
+/* The position after `word` and an optional '.', if digits follow; else NULL. */
 static const char *find_number(const char *local, const char *word)
 {
     for (const char *at = strstr(local, word); at != NULL; at = strstr(at + 1, word)) {
@@ -238,7 +239,7 @@ static const char *find_number(const char *local, const char *word)
     return NULL;
 }
 
-/* "12.8" from "12.8", "128" or "12"; nothing from other counts of digits. */
+/* Reads "12.8" from "12.8", "128" or "12"; nothing from other numbers of digits. */
 static void read_cuda(const char *number, char *cuda)
 {
     size_t len = digits_at(number);
@@ -251,7 +252,7 @@ static void read_cuda(const char *number, char *cuda)
         snprintf(cuda, AF_WHEEL_WORD_BYTES, "%.2s.%c", number, number[2]);
 }
 
-/* Dotted digits: two or three numbers of at most DIGITS_MAX digits. */
+/* Length of dotted digits: two or three numbers of at most DIGITS_MAX digits. */
 static size_t dotted_len(const char *number)
 {
     size_t len = digits_at(number);
@@ -289,7 +290,7 @@ static void read_torch(const char *number, enum af_formats_torch_digits digits, 
         snprintf(torch, AF_WHEEL_WORD_BYTES, "%.*s", (int)dotted, number);
 }
 
-/* "cxx11abitrue"; the x and c before it are misspelled at times. */
+/* Reads "cxx11abitrue"; some publishers misspell "cxx11". */
 static enum af_answer read_abi(const char *local)
 {
     static const char word[] = "x11abi";

@@ -1,9 +1,9 @@
 /*
- * wheel_name.h: what a wheel's file name says, and what its local version says.
+ * wheel_name.h: the parts of a wheel's file name and of its local version.
  *
- * A name is a promise, not a fact: labels lie. Source: PEP 427 (file name, build
- * tag), PEP 440 (version), PEP 825 (variant label, the seventh field), and the
- * naming habits of those who publish flash-attn wheels.
+ * A name can be wrong: it does not prove what the wheel contains. Source: PEP
+ * 427 (file name, build tag), PEP 440 (version), PEP 825 (variant label, the
+ * seventh field), and the conventions of those who publish flash-attn wheels.
  */
 #ifndef AF_KIT_FORMATS_WHEEL_NAME_H
 #define AF_KIT_FORMATS_WHEEL_NAME_H
@@ -13,9 +13,9 @@
 #define AF_WHEEL_NAME_BYTES 512
 
 /*
- * A wheel's file name in parts. Texts point into `text`, so a copy needs a new
- * parse. `package` is as written; `build` and `variant` are "" when absent.
- * `version_text` carries the local part, decoded ("%2B" is '+').
+ * A wheel's file name in parts. Texts point into `text`, so a copied struct must
+ * be parsed again. `package` is as written; `build` and `variant` are "" when
+ * absent. `version_text` carries the local part, decoded ("%2B" is '+').
  */
 struct af_wheel_name {
     const char *package;
@@ -34,47 +34,51 @@ enum af_wheel_name_problem {
     AF_WHEEL_NAME_TOO_LONG,
     AF_WHEEL_NAME_NO_WHEEL, /* does not end in .whl */
     AF_WHEEL_NAME_FIELDS,   /* not five to seven fields */
-    AF_WHEEL_NAME_LETTERS,  /* a letter that the field may not have */
-    AF_WHEEL_NAME_BUILD,    /* a build tag that starts with no digit */
-    AF_WHEEL_NAME_VERSION   /* no PEP 440 version */
+    AF_WHEEL_NAME_LETTERS,  /* a character that the field must not have */
+    AF_WHEEL_NAME_BUILD,    /* the build tag does not start with a digit */
+    AF_WHEEL_NAME_VERSION   /* not a PEP 440 version */
 };
 
 /*
- * Reads the file name `text` (no folder). On a problem *name_out is untouched.
+ * Parses the file name `text` (no folder). On a problem *name_out is unchanged.
  */
 enum af_wheel_name_problem af_wheel_name_parse(const char *text, size_t len,
                                                struct af_wheel_name *name_out);
 
-/* One sentence on a problem, as "has no PEP 440 version". */
+/* Describes a problem, for example "has no PEP 440 version". */
 const char *af_wheel_name_problem_text(enum af_wheel_name_problem problem);
 
 /* How a publisher writes torch's version without dots. */
 enum af_formats_torch_digits {
-    AF_FORMATS_TORCH_DIGITS_NONE,       /* dotted, or nothing is known: no guess */
+    AF_FORMATS_TORCH_DIGITS_NONE,       /* dotted or unknown: do not guess */
     AF_FORMATS_TORCH_DIGITS_PATCH_LAST, /* torch280 = 2.8.0, torch2100 = 2.10.0 */
     AF_FORMATS_TORCH_DIGITS_PATCH_MAYBE /* torch29 = 2.9, torch210 = 2.10, torch260 = 2.6.0 */
 };
 
-/* The rule of a source, by its catalog name; AF_FORMATS_TORCH_DIGITS_NONE when not listed. */
+/*
+ * The convention of a source, by its catalog name; AF_FORMATS_TORCH_DIGITS_NONE
+ * if not listed.
+ */
 enum af_formats_torch_digits af_formats_torch_digits_of(const char *source);
 
 #define AF_WHEEL_WORD_BYTES 16
 
-/* What a local version names. Texts are "" when it says nothing. */
+/* The parts of a local version. Texts are "" when absent. */
 struct af_wheel_local {
     char cuda[AF_WHEEL_WORD_BYTES];  /* "12", "12.8" */
     char torch[AF_WHEEL_WORD_BYTES]; /* "2.8", "2.8.0" */
-    enum af_answer cxx11abi;         /* the label; UNKNOWN when there is none */
+    enum af_answer cxx11abi;         /* per the label; UNKNOWN without one */
     bool rocm;
 };
 
-/* Reads cu, torch and abi out of any local version; the rest is decoration. */
+/* Reads cu, torch and abi from any local version and ignores the rest. */
 void af_wheel_local_parse(const char *local, enum af_formats_torch_digits digits,
                           struct af_wheel_local *local_out);
 
 /*
- * Writes the normalised form of `name`: lower case, every run of '-', '_' and
- * '.' one '-'. False, and an empty buffer, when it does not fit `size_bytes`.
+ * Writes the normalised form of `name`: lower case, with each run of '-', '_'
+ * and '.' as one '-'. Returns false and an empty buffer when it does not fit in
+ * `size_bytes`.
  */
 bool af_name_normalise(struct af_span name, char *buffer, size_t size_bytes);
 

@@ -1,12 +1,12 @@
 /*
- * zip.c: opening an archive: its end, its directory, and whether the list of
- * members may be trusted. Members are read in zip_stream.c.
+ * zip.c: opens an archive: finds its end and its directory, and checks the list
+ * of members. Members are read in zip_stream.c.
  *
- * The end is found so that no other program can find another one: the archive must
- * end with its end record and that record's comment, and the directory must end
- * directly before it, or before the zip64 record and its locator (APPNOTE.TXT 6.3,
- * 4.3.14 to 4.3.16). Names must stay inside the folder and not contradict each
- * other, and the bytes of members must not overlap.
+ * The end must be unambiguous, so that no other program can find a different
+ * one: the archive must end with its end record and that record's comment, and
+ * the directory must end directly before it, or before the zip64 record and its
+ * locator (APPNOTE.TXT 6.3, 4.3.14 to 4.3.16). Names must stay inside the folder
+ * and not contradict each other, and the bytes of members must not overlap.
  */
 #include "kit/formats/zip.h"
 
@@ -34,7 +34,7 @@ static const char end_mark[4] = {'P', 'K', 5, 6};
 static const char locator_mark[4] = {'P', 'K', 6, 7};
 static const char end64_mark[4] = {'P', 'K', 6, 6};
 
-/* The record among the last bytes of the archive. */
+/* Finds the record among the last bytes of the archive. */
 static const unsigned char *scan(const unsigned char *tail, size_t len, bool *ambiguous_out)
 {
     const unsigned char *found = NULL;
@@ -44,7 +44,7 @@ static const unsigned char *scan(const unsigned char *tail, size_t len, bool *am
             continue;
         bool whole = af_le16(tail + at + 20) == len - at - END_BYTES;
         if (found != NULL ? whole : !whole)
-            *ambiguous_out = true; /* some programs would take this one */
+            *ambiguous_out = true; /* some programs would use this one */
         else if (whole)
             found = tail + at;
     }
@@ -54,18 +54,19 @@ static const unsigned char *scan(const unsigned char *tail, size_t len, bool *am
 static enum anyflash_status no_archive(struct af_source *source, struct anyflash_error *err)
 {
     return af_fail(err, ANYFLASH_E_DATA,
-                   "'%s' is no zip archive or is cut short: it does not end as one",
+                   "'%s' is truncated or not a zip archive: it has no end record",
                    source->name);
 }
 
 static enum anyflash_status ambiguous(struct af_source *source, struct anyflash_error *err)
 {
-    return af_fail(err, ANYFLASH_E_DATA,
-                   "'%s' has more than one end, so that programs see different archives in it",
-                   source->name);
+    return af_fail(
+        err, ANYFLASH_E_DATA,
+        "'%s' has more than one end record, so programs may read different archives from it",
+        source->name);
 }
 
-/* Looks for the record with the longest comment there may be. */
+/* Searches as far back as the longest possible comment. */
 static enum anyflash_status find_commented(struct af_source *source, unsigned char *record,
                                            uint64_t *at_out, struct anyflash_error *err)
 {
@@ -90,7 +91,7 @@ static enum anyflash_status find_commented(struct af_source *source, unsigned ch
     return two ? ambiguous(source, err) : ANYFLASH_OK;
 }
 
-/* The end record and its place: nearly always the last bytes, without a comment. */
+/* Finds the end record and its offset: usually the last bytes, without a comment. */
 static enum anyflash_status find_record(struct af_source *source, unsigned char *record,
                                         uint64_t *at_out, struct anyflash_error *err)
 {
@@ -105,7 +106,10 @@ static enum anyflash_status find_record(struct af_source *source, unsigned char 
     return find_commented(source, record, at_out, err);
 }
 
-/* The zip64 record before the end record at `*at`, if its locator is there; moves *at. */
+/*
+ * Reads the zip64 record before the end record at `*at` if there is a locator;
+ * moves *at.
+ */
 static enum anyflash_status read_end64(struct af_source *source, uint64_t *at,
                                        struct archive_end *end, bool *found_out,
                                        struct anyflash_error *err)
@@ -139,7 +143,10 @@ static enum anyflash_status read_end64(struct af_source *source, uint64_t *at,
     return ANYFLASH_OK;
 }
 
-/* A number of the end record: what zip64 says too, or a mark that zip64 says it. */
+/*
+ * Whether a number of the end record equals zip64's, or is the mark that refers
+ * to zip64.
+ */
 static bool agrees(uint64_t said, uint64_t mark, uint64_t said64)
 {
     return said == mark || said == said64;
@@ -150,13 +157,13 @@ static enum anyflash_status check_end(struct af_source *source, const struct arc
 {
     if (end->directory_bytes > at || end->directory_at != at - end->directory_bytes)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "'%s' is cut short or has bytes that belong to no archive: its "
-                       "directory is not where its end says",
+                       "'%s' is truncated or has extra bytes: its directory is not where the "
+                       "end record says",
                        source->name);
     if (end->member_count > end->directory_bytes / ENTRY_BYTES)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "'%s' counts %llu members in a directory of %llu bytes", source->name,
-                       (unsigned long long)end->member_count,
+                       "'%s' claims %llu members in a directory of only %llu bytes",
+                       source->name, (unsigned long long)end->member_count,
                        (unsigned long long)end->directory_bytes);
     if (end->member_count > AF_ZIP_MEMBERS_MAX ||
         end->directory_bytes > AF_ZIP_DIRECTORY_BYTES_MAX)
@@ -178,7 +185,7 @@ static enum anyflash_status find_end(struct af_source *source, struct archive_en
     if (status != ANYFLASH_OK)
         return status;
     if (af_le32(record + 4) != 0 || af_le16(record + 8) != af_le16(record + 10))
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' is one of several disks",
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' is part of a multi-disk archive",
                        source->name);
     struct archive_end end = {.member_count = af_le16(record + 10),
                               .directory_bytes = af_le32(record + 12),
@@ -205,7 +212,7 @@ static bool is_plain(const char *name)
     return strcmp(af_text_quote(quoted, sizeof quoted, name, strlen(name)), name) == 0;
 }
 
-/* One part between slashes. */
+/* Checks one part between slashes. */
 static const char *part_problem(const char *part, size_t len)
 {
     if (len == 0)
@@ -266,7 +273,7 @@ static int compare_start(const void *key, const void *element)
     return order != 0 ? order : name[start->len] == '\0' ? 0 : -1;
 }
 
-/* A file whose name is a folder in `name`, or NULL. */
+/* A file whose name is also a parent folder of `name`, or NULL. */
 static const struct af_zip_member *file_above(struct af_zip_member *const *sorted, size_t count,
                                               const char *name)
 {
@@ -291,7 +298,7 @@ static enum anyflash_status check_names(struct af_zip_member **sorted, size_t co
     for (size_t i = 0; i < count; i++)
         if (file_above(sorted, count, sorted[i]->name) != NULL)
             return af_fail(err, ANYFLASH_E_DATA,
-                           "'%s' has a file where '%s' needs a folder of that name", name,
+                           "'%s' has a file that would have to be a folder for '%s'", name,
                            sorted[i]->name);
     return ANYFLASH_OK;
 }
@@ -340,15 +347,15 @@ struct listing {
     struct af_arena *arena;
     struct af_zip_member *members;
     size_t count;
-    const unsigned char *at; /* what is left of the directory */
+    const unsigned char *at; /* rest of the directory */
     const unsigned char *end;
-    uint64_t total_bytes; /* of all members, unpacked */
+    uint64_t total_bytes; /* uncompressed total of all members */
     struct anyflash_error *err;
 };
 
 static enum anyflash_status damaged(const struct listing *listing)
 {
-    return af_fail(listing->err, ANYFLASH_E_DATA, "'%s': its directory is damaged",
+    return af_fail(listing->err, ANYFLASH_E_DATA, "'%s': its directory is corrupt",
                    listing->source->name);
 }
 
@@ -361,8 +368,8 @@ static enum anyflash_status refuse(const struct listing *listing,
 }
 
 /*
- * The numbers that do not fit 32 bits: a zip64 field has, in this order, those
- * of size, packed size and place that read UINT32_MAX in the entry.
+ * Numbers that exceed 32 bits: a zip64 field contains, in this order, those of
+ * size, packed size and offset that are UINT32_MAX in the entry.
  */
 static bool read_zip64(const unsigned char *extra, size_t len, struct af_zip_member *member)
 {
@@ -452,7 +459,7 @@ static enum anyflash_status check_sizes(struct listing *listing,
     return ANYFLASH_OK;
 }
 
-/* The next entry of the directory into the list. */
+/* Adds the next entry of the directory to the list. */
 static enum anyflash_status take_member(struct listing *listing)
 {
     const unsigned char *entry = listing->at;
@@ -503,7 +510,7 @@ static enum anyflash_status take_members(struct listing *listing, const struct a
                          end->directory_at, listing->err);
 }
 
-/* Reads the directory as a whole, for as long as it is taken apart. */
+/* Reads the whole directory and parses its entries. */
 static enum anyflash_status list_members(struct af_source *source,
                                          const struct archive_end *end, struct listing *listing)
 {

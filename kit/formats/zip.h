@@ -1,15 +1,15 @@
 /*
- * zip.h: zip archives as wheels are, read from a source: the list of members
- * first, then any of them, whole or from its start.
+ * zip.h: zip archives in the form that wheels use, read from a source: first the
+ * list of members, then any member, whole or from its start.
  *
- * Opening reads the end of the archive and its directory, nothing else, and
- * refuses what an installer could be tricked with: names that leave the folder
- * (absolute, "..", drive letters, backslashes), names that come twice or are
- * both file and folder, links and devices, members that overlap each other or
- * the directory, sizes that cannot be, bytes before or after the archive, two
- * ends of which different programs take different ones. A member's own header
- * is compared with the directory when the member is opened, and its end is where
- * the directory says.
+ * Opening reads only the end of the archive and its directory. It refuses
+ * archives that could trick an installer: names that leave the folder (absolute,
+ * "..", drive letters, backslashes), duplicate names, names that are both file
+ * and folder, links and devices, members that overlap each other or the
+ * directory, impossible sizes, bytes before or after the archive, two end
+ * records of which different programs use different ones. A member's own header
+ * is compared with the directory when the member is opened, and the member must
+ * end where the directory says.
  *
  * Sources: APPNOTE.TXT 6.3 (zip, zip64), PEP 427 (wheels: stored or deflated).
  */
@@ -20,33 +20,33 @@
 #include "engine/base/mem.h"
 #include "kit/base/source.h"
 
-/* Beyond these opening fails with LIMIT. */
+/* Archives that exceed these fail with LIMIT. */
 #define AF_ZIP_MEMBERS_MAX 200000u
 #define AF_ZIP_NAME_BYTES_MAX 1024u
 #define AF_ZIP_DIRECTORY_BYTES_MAX (64u << 20)
 #define AF_ZIP_MEMBER_BYTES_MAX (UINT64_C(16) << 30)
 #define AF_ZIP_TOTAL_BYTES_MAX (UINT64_C(64) << 30)
-#define AF_ZIP_HEADER_BYTES 30u /* of a member's own header, without its name */
-/* A member of more than AF_ZIP_RATIO_FROM bytes may not be packed tighter than this. */
+#define AF_ZIP_HEADER_BYTES 30u /* a member's own header, without its name */
+/* Highest compression ratio of a member of more than AF_ZIP_RATIO_FROM bytes. */
 #define AF_ZIP_RATIO_MAX 250u
 #define AF_ZIP_RATIO_FROM (UINT64_C(16) << 20)
 
 enum af_zip_method { AF_ZIP_STORED = 0, AF_ZIP_DEFLATED = 8 };
 
-/* One member. The name is UTF-8 without control characters, its parts joined by '/'. */
+/* A member. Its name is UTF-8 without control characters, with '/' between parts. */
 struct af_zip_member {
-    const char *name; /* a folder's ends in '/' */
+    const char *name; /* a folder's name ends in '/' */
     uint64_t size_bytes;
     uint64_t packed_bytes;
-    uint64_t header_at; /* its own header's place in the source */
-    uint64_t limit_at;  /* where its bytes must have ended */
+    uint64_t header_at; /* offset of its own header in the source */
+    uint64_t limit_at;  /* its bytes must end before this offset */
     uint32_t crc32;
-    uint16_t mode; /* Unix permission bits as packed; 0 when not said */
+    uint16_t mode; /* Unix permission bits; 0 when not given */
     enum af_zip_method method;
     bool is_folder;
 };
 
-/* An archive. Members are in the directory's order; they and texts belong to it. */
+/* An archive. Members are in directory order; they and their texts belong to it. */
 struct af_zip {
     const struct af_zip_member *members;
     size_t member_count;
@@ -56,30 +56,31 @@ struct af_zip {
 
 /*
  * Reads the list of members. The source is borrowed until af_zip_close(). Fails
- * with DATA (no zip archive, cut short, contradicts itself, or a trick of the
+ * with DATA (not a zip archive, truncated, contradictory, or one of the tricks
  * above), LIMIT, UNSUPPORTED (encrypted, several disks, another compression),
  * NO_MEMORY, or as the source does.
  */
 enum anyflash_status af_zip_open(struct af_source *source, struct af_zip *zip_out,
                                  struct anyflash_error *err);
 
-/* Close its streams first. A zero-initialised archive is nothing to close. */
+/* Closes the archive; close its streams first. Does nothing for a zero-initialised one. */
 void af_zip_close(struct af_zip *zip);
 
 /* The member of that name, or NULL. */
 const struct af_zip_member *af_zip_find(const struct af_zip *zip, const char *name);
 
 /*
- * The whole member in `arena`, followed by a NUL. Fails with LIMIT when it has
- * more than `max_bytes`, DATA when its bytes do not agree with size and CRC-32.
+ * Reads the whole member into `arena`, followed by a NUL. Fails with LIMIT when
+ * it has more than `max_bytes`, DATA when its bytes do not match its size and
+ * CRC-32.
  */
 enum anyflash_status af_zip_read(const struct af_zip *zip, const struct af_zip_member *member,
                                  struct af_arena *arena, size_t max_bytes,
                                  struct af_span *bytes_out, struct anyflash_error *err);
 
 /*
- * As af_zip_read() but only the first `max_bytes` of a longer member, whose
- * CRC-32 then is not checked.
+ * As af_zip_read(), but reads only the first `max_bytes` of a longer member,
+ * whose CRC-32 is then not checked.
  */
 enum anyflash_status af_zip_read_start(const struct af_zip *zip,
                                        const struct af_zip_member *member,
@@ -87,9 +88,9 @@ enum anyflash_status af_zip_read_start(const struct af_zip *zip,
                                        struct af_span *bytes_out, struct anyflash_error *err);
 
 /*
- * Hands the member to `write`, piece by piece, and its SHA-256 in hexadecimal to
- * `sha256_hex` (AF_SHA256_HEX_BYTES; may be NULL). Fails with DATA as
- * af_zip_read(), or as `write` does; what was written then is partial.
+ * Passes the member to `write` piece by piece and writes its SHA-256 in
+ * hexadecimal to `sha256_hex` (AF_SHA256_HEX_BYTES; may be NULL). Fails with
+ * DATA as af_zip_read(), or as `write` does; then only part was written.
  */
 typedef enum anyflash_status af_zip_write(void *context, const void *bytes, size_t len,
                                           struct anyflash_error *err);
@@ -99,13 +100,13 @@ enum anyflash_status af_zip_extract(const struct af_zip *zip,
                                     struct anyflash_error *err);
 
 /*
- * A member from its start onwards: what is not asked for is neither read from
- * the source nor inflated. An archive may have several streams.
+ * Reads a member from its start; bytes that are not requested are neither read
+ * from the source nor inflated. An archive may have several streams.
  */
 struct af_zip_stream {
     const struct af_zip_member *member;
-    uint64_t done_bytes;          /* given out so far */
-    struct af_zip_inflate *state; /* own; NULL: closed */
+    uint64_t done_bytes;          /* bytes returned so far */
+    struct af_zip_inflate *state; /* owned; NULL: closed */
 };
 
 enum anyflash_status af_zip_stream_open(const struct af_zip *zip,
@@ -114,18 +115,19 @@ enum anyflash_status af_zip_stream_open(const struct af_zip *zip,
                                         struct anyflash_error *err);
 
 /*
- * Up to `len` next bytes into `to`; *got_out < len only at the member's end,
- * where size and CRC-32 are checked (DATA). After a failure only closing is left.
+ * Reads up to `len` next bytes into `to`; *got_out < len only at the member's
+ * end, where size and CRC-32 are checked (DATA). After a failure, only closing
+ * is allowed.
  */
 enum anyflash_status af_zip_stream_read(struct af_zip_stream *stream, void *to, size_t len,
                                         size_t *got_out, struct anyflash_error *err);
 
-/* Closes it; a closed or zero-initialised stream is nothing to close. */
+/* Closes the stream; does nothing for a closed or zero-initialised one. */
 void af_zip_stream_close(struct af_zip_stream *stream);
 
 /*
- * Random access to a stored member: a source of its own that borrows `zip` and
- * needs no stream. Fails with UNSUPPORTED when the member is deflated.
+ * Opens random access to a stored member: a separate source that borrows `zip`
+ * and needs no stream. Fails with UNSUPPORTED when the member is deflated.
  */
 enum anyflash_status af_zip_stored_source(const struct af_zip *zip,
                                           const struct af_zip_member *member,

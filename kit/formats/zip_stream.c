@@ -1,6 +1,7 @@
 /*
- * zip_stream.c: members of an open archive: streams, inflated by zlib piece by
- * piece, and what is made of them. Stored members can be read anywhere.
+ * zip_stream.c: reads members of an open archive: streams, inflated by zlib
+ * piece by piece, and functions based on them. Stored members allow random
+ * access.
  */
 #include "kit/formats/zip.h"
 
@@ -14,12 +15,12 @@
 #define PIECE_BYTES (256u << 10)  /* written to a file at a time */
 #define CALL_BYTES_MAX (1u << 30) /* zlib counts in unsigned int */
 
-/* The rest of a member that is being read. */
+/* State of a member that is being read. */
 struct af_zip_inflate {
     struct af_source *source;
-    uint64_t at;          /* of the packed bytes that come next */
+    uint64_t at;          /* offset of the next packed bytes */
     uint64_t packed_left; /* not read from the source yet */
-    uint32_t crc32;       /* of what was given out */
+    uint32_t crc32;       /* of the bytes returned so far */
     bool ended;           /* size and CRC-32 were checked */
     z_stream inflate;     /* of a deflated member */
     unsigned char packed[PACKED_BYTES];
@@ -34,7 +35,7 @@ static enum anyflash_status damaged(const struct af_source *source,
 }
 
 /*
- * The member's own header: it must name what the directory names, and its bytes
+ * Checks the member's own header: it must match the directory, and its bytes
  * must end before the next member. *data_at_out is where they begin.
  */
 static enum anyflash_status check_header(struct af_source *source,
@@ -107,7 +108,7 @@ enum anyflash_status af_zip_stream_open(const struct af_zip *zip,
     return ANYFLASH_OK;
 }
 
-/* Packed bytes for zlib where it has none and some are left. */
+/* Reads packed bytes for zlib if it has none and some are left. */
 static enum anyflash_status feed(struct af_zip_inflate *state, struct anyflash_error *err)
 {
     if (state->inflate.avail_in > 0 || state->packed_left == 0)
@@ -148,7 +149,7 @@ static enum anyflash_status inflate_piece(struct af_zip_stream *stream, unsigned
     return ANYFLASH_OK;
 }
 
-/* After the last byte: nothing may follow, neither packed nor unpacked. */
+/* After the last byte, nothing may follow, neither packed nor unpacked. */
 static enum anyflash_status end_inflate(struct af_zip_stream *stream,
                                         struct anyflash_error *err)
 {

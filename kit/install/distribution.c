@@ -1,6 +1,4 @@
-/*
- * distribution.c: dist-info folders and their RECORD.
- */
+/* distribution.c: reads dist-info folders and their RECORD. */
 #include "kit/install/distribution.h"
 
 #include <string.h>
@@ -12,7 +10,7 @@
 
 #define SMALL_BYTES_MAX (64u * 1024u)
 
-/* "flash_attn-2.8.3.dist-info" in parts; false for another kind of name. */
+/* Splits "flash_attn-2.8.3.dist-info" into name and version; false for other kinds of names. */
 static bool read_name(struct af_arena *arena, const char *folder,
                       struct af_distribution *distribution)
 {
@@ -61,7 +59,7 @@ enum anyflash_status af_distributions_list(struct af_arena *arena, const char *s
     return ANYFLASH_OK;
 }
 
-/* Not absolute, and ".." only at its start. */
+/* Whether the path is relative and has ".." only at its start. */
 static bool is_plain(const char *path)
 {
     while (af_starts_with(path, "../"))
@@ -82,7 +80,7 @@ static enum anyflash_status read_record(struct af_arena *arena, const char *site
     return af_file_read(arena, path, AF_RECORD_BYTES_MAX, text_out, err);
 }
 
-/* Lines of `text`: no more paths than that. */
+/* Number of lines in `text`, an upper bound for the number of paths. */
 static size_t count_lines(struct af_span text)
 {
     size_t count = 1;

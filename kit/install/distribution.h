@@ -1,6 +1,6 @@
 /*
- * distribution.h: installed distributions by their dist-info folders: which there
- * are and which files they own. (record.h checks the files.)
+ * distribution.h: lists installed distributions by their dist-info folders, and the files that
+ * each one owns. (record.h checks the files.)
  */
 #ifndef AF_KIT_INSTALL_DISTRIBUTION_H
 #define AF_KIT_INSTALL_DISTRIBUTION_H
@@ -16,25 +16,28 @@ struct af_distribution {
     const char *folder;  /* "flash_attn-2.8.3.dist-info" */
     const char *name;    /* normalised: "flash-attn" */
     const char *version; /* of the folder's name */
-    bool egg;            /* egg-info or egg: no RECORD */
+    bool egg;            /* egg-info or egg: it has no RECORD */
 };
 
-/* All distributions of `site`, sorted by folder. A missing site has none. */
+/* All distributions of `site`, sorted by folder; none if `site` does not exist. */
 enum anyflash_status af_distributions_list(struct af_arena *arena, const char *site,
                                            struct af_distribution **list_out, size_t *count_out,
                                            struct anyflash_error *err);
 
 /*
- * The paths of a distribution's RECORD, relative to `site`, in the arena; none when
- * there is no RECORD. Paths that are absolute, or have ".." in their middle, are
- * left out, and *odd_out (unless NULL) is the first of them.
+ * The paths of a distribution's RECORD, relative to `site`, in the arena; none when there is no
+ * RECORD. Paths that are absolute, or have ".." after another part, are left out; *odd_out
+ * (unless NULL) is the first of them.
  */
 enum anyflash_status af_distribution_files(struct af_arena *arena, const char *site,
                                            const struct af_distribution *distribution,
                                            const char ***paths_out, size_t *count_out,
                                            const char **odd_out, struct anyflash_error *err);
 
-/* The trimmed first line of a small file beside RECORD ("INSTALLER"); NULL: not there. */
+/*
+ * The trimmed first line of a small file beside RECORD ("INSTALLER"); NULL if it does not
+ * exist.
+ */
 const char *af_distribution_text(struct af_arena *arena, const char *site,
                                  const struct af_distribution *distribution, const char *file);
 

@@ -1,10 +1,10 @@
 /*
  * entries.c: which files and folders an installation moves.
  *
- * All files of RECORD, old and new, are sorted; a folder that holds files of no
- * other package is moved as a whole, with everything in it (Python's caches, the
- * user's own files: they are moved aside and come back with it). A folder that other
- * distributions have files in, such as `nvidia` or `bin`, is split, level by level.
+ * The files of all RECORDs, old and new, are sorted. A folder without files of other packages
+ * is moved as a whole, with everything in it (Python's caches, the user's own files: they are
+ * moved aside, and undo restores them). A folder in which other distributions have files, such
+ * as `nvidia` or `bin`, is split, level by level.
  */
 #include "kit/install/entries.h"
 
@@ -18,7 +18,7 @@
 
 #define PATH_BYTES 8192
 
-/* A list of texts that grows on the heap; failure is sticky. */
+/* A list of texts that grows on the heap; after one failure all later calls fail. */
 struct paths {
     const char **items;
     size_t count;
@@ -31,9 +31,9 @@ struct search {
     const char *site;
     const char *fresh;
     const struct af_progress *progress;
-    struct paths wanted; /* our files: unpacked ones, and those to be replaced */
-    struct paths old;    /* of these the ones to be replaced */
-    struct paths others; /* files that other distributions claim */
+    struct paths wanted; /* files to install or to replace */
+    struct paths old;    /* the part of `wanted` that is replaced */
+    struct paths others; /* files that belong to other distributions */
     struct af_entry *entries;
     size_t count;
     struct anyflash_error *err;
@@ -54,7 +54,7 @@ static void add(struct paths *paths, const char *path)
     paths->items[paths->count++] = path;
 }
 
-/* '/' sorts before all other letters, so that a folder's files follow it. */
+/* '/' sorts before all other characters, so that a folder's files follow it directly. */
 static int compare(const void *a, const void *b)
 {
     const unsigned char *x = *(const unsigned char *const *)a;
@@ -85,7 +85,7 @@ static bool is_within(const char *path, const char *prefix, size_t len)
     return strncmp(path, prefix, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
 
-/* Whether some path of the sorted list is `prefix` or inside it. */
+/* Whether the sorted list has a path that is `prefix` or inside it. */
 static bool has_within(const struct paths *paths, const char *prefix)
 {
     size_t low = 0;
@@ -100,7 +100,7 @@ static bool has_within(const struct paths *paths, const char *prefix)
     return low < paths->count && is_within(paths->items[low], prefix, strlen(prefix));
 }
 
-/* The files of a distribution into `paths`. */
+/* Adds the files of a distribution to `paths`. */
 static enum anyflash_status add_files(struct search *search, const char *site,
                                       const struct af_distribution *distribution, bool strict,
                                       struct paths *paths)
@@ -112,24 +112,27 @@ static enum anyflash_status add_files(struct search *search, const char *site,
                                                         &files, &count, &odd, search->err);
     if (status == ANYFLASH_OK && strict && odd != NULL)
         status = af_fail(search->err, ANYFLASH_E_DATA,
-                         "RECORD of '%s' names '%s', which is outside the environment",
+                         "the RECORD of '%s' lists '%s', which is outside the environment",
                          distribution->folder, odd);
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
         add(paths, files[i]);
     return status;
 }
 
-/* The folder itself too: a half-removed one may have no RECORD. */
+/*
+ * Adds the files to be replaced, and the dist-info folder itself: after an incomplete removal
+ * it may have no RECORD.
+ */
 static enum anyflash_status add_old(struct search *search,
                                     const struct af_distribution *distribution)
 {
     const char *installer =
         af_distribution_text(search->arena, search->site, distribution, "INSTALLER");
     if (distribution->egg)
-        return af_fail(search->err, ANYFLASH_E_UNSUPPORTED,
-                       "'%s' was installed by setup.py, which keeps no list of its files: "
-                       "uninstall %s first",
-                       distribution->folder, distribution->name);
+        return af_fail(
+            search->err, ANYFLASH_E_UNSUPPORTED,
+            "'%s' was installed by setup.py, which records no file list: remove %s first",
+            distribution->folder, distribution->name);
     if (af_equal(installer, "conda"))
         return af_fail(search->err, ANYFLASH_E_UNSUPPORTED,
                        "%s was installed by conda: remove it with conda first",
@@ -167,7 +170,7 @@ static enum anyflash_status read_fresh(struct search *search)
     enum anyflash_status status =
         af_distributions_list(search->arena, search->fresh, &list, &count, search->err);
     if (status == ANYFLASH_OK && count == 0)
-        status = af_fail(search->err, ANYFLASH_E_DATA, "nothing was unpacked");
+        status = af_fail(search->err, ANYFLASH_E_DATA, "the installer unpacked nothing");
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
         status = add_files(search, search->fresh, &list[i], true, &search->wanted);
     if (status == ANYFLASH_OK)
@@ -183,7 +186,7 @@ static enum anyflash_status read_fresh(struct search *search)
     return status;
 }
 
-/* lstat() of folder/path; false when it is not there. */
+/* lstat() of folder/path; false when it does not exist. */
 static bool look(const char *folder, const char *path, struct stat *facts)
 {
     char full[PATH_BYTES];
@@ -195,7 +198,7 @@ static void add_entry(struct search *search, const char *path, bool has_old, boo
 {
     if (has_old && !has_within(&search->old, path))
         af_progress_message(search->progress,
-                            "'%s' is in the way and belongs to no package: it is moved aside",
+                            "'%s' is in the way and belongs to no package: moving it aside",
                             path);
     if (has_old || has_new)
         search->entries[search->count++] = (struct af_entry){path, has_old, has_new};
@@ -213,7 +216,10 @@ static bool same_bytes(const struct search *search, const char *path)
            af_file_sha256(b, hex_b, NULL, NULL) == ANYFLASH_OK && strcmp(hex_a, hex_b) == 0;
 }
 
-/* A file that another distribution has too: it stays, unless ours differs. */
+/*
+ * Handles a file that another distribution owns, too: the old file is kept, and it is an error
+ * if ours differs from it.
+ */
 static enum anyflash_status take_shared(struct search *search, const char *path, bool has_new)
 {
     if (!has_new || same_bytes(search, path))
@@ -224,7 +230,10 @@ static enum anyflash_status take_shared(struct search *search, const char *path,
                    af_text_quote(shown, sizeof shown, path, strlen(path)));
 }
 
-/* Decides about `prefix`, a file or folder of ours: one entry, or *deeper_out: to be split. */
+/*
+ * Decides about `prefix`, a file or folder of ours: makes one entry, or sets *deeper_out if it
+ * must be split.
+ */
 static enum anyflash_status decide(struct search *search, const char *prefix, bool *deeper_out)
 {
     struct stat in_site;
@@ -244,7 +253,7 @@ static enum anyflash_status decide(struct search *search, const char *prefix, bo
     return ANYFLASH_OK;
 }
 
-/* The first part of `path` after its first `len` bytes: a length. */
+/* Length of the path up to the end of the next part after its first `len` bytes. */
 static size_t next_cut(const char *path, size_t len)
 {
     while (path[len] == '/')
@@ -254,7 +263,7 @@ static size_t next_cut(const char *path, size_t len)
     return len + strcspn(path + len, "/");
 }
 
-/* Wanted paths [first, last) share their first `len` bytes. A stack of them. */
+/* A range of a stack: the wanted paths [first, last) share their first `len` bytes. */
 struct range {
     size_t first;
     size_t last;
@@ -269,7 +278,10 @@ static size_t range_end(const struct paths *paths, size_t first, size_t last, si
     return end;
 }
 
-/* Decides about each part one level below `range`; folders to be split are pushed. */
+/*
+ * Decides about each part one level below `range`; folders that must be split are pushed to the
+ * stack.
+ */
 static enum anyflash_status split(struct search *search, struct range range,
                                   struct range *stack, size_t *depth)
 {
@@ -286,7 +298,7 @@ static enum anyflash_status split(struct search *search, struct range range,
         status = decide(search, prefix, &deeper);
         if (deeper) {
             if (path[cut] == '\0')
-                first++; /* the folder itself, named in RECORD's place by us */
+                first++; /* the dist-info folder itself, which add_old() added */
             stack[(*depth)++] = (struct range){first, end, cut};
         }
         first = end;
@@ -300,7 +312,7 @@ static enum anyflash_status find(struct search *search)
     enum anyflash_status status = read_fresh(search);
     if (status != ANYFLASH_OK)
         return status;
-    /* Ranges on the stack do not overlap: never more than paths. */
+    /* Ranges on the stack do not overlap, so there are never more ranges than paths. */
     struct range *stack =
         af_arena_array(search->arena, search->wanted.count + 1, sizeof *stack);
     search->entries =

@@ -1,7 +1,7 @@
 /*
- * entries.h: which files and folders an installation replaces: from the unpacked
- * files, the installed ones and those of other packages, the largest folders that
- * can be moved as a whole. Private to install.c.
+ * entries.h: which files and folders an installation replaces. From the unpacked files, the
+ * installed ones and those of other packages it finds the largest folders that can be moved as
+ * a whole. Private to install.c.
  */
 #ifndef AF_KIT_INSTALL_ENTRIES_H
 #define AF_KIT_INSTALL_ENTRIES_H
@@ -11,15 +11,13 @@
 #include "kit/system/progress.h"
 
 /*
- * Entries for the distributions that are unpacked in `fresh`, over `site`. The files
- * of the same distributions in `site` are replaced, whatever their version. Folders
- * that other distributions share are split only as far as needed; a file in the way
- * that belongs to no package is moved aside with the rest, and `progress` reports
- * it.
+ * Finds the entries for the distributions that are unpacked in `fresh`, to be installed in
+ * `site`. Files of the same distributions in `site` are replaced, whatever their version.
+ * Folders that other distributions share are split only as far as needed. A file in the way
+ * that belongs to no package is moved aside with the rest, and `progress` reports it.
  *
- * Fails with UNSUPPORTED when something cannot be replaced safely (installed by
- * conda or setup.py, a file of another distribution is in the way), DATA, LIMIT, IO
- * or NO_MEMORY.
+ * Fails with UNSUPPORTED when something cannot be replaced safely (installed by conda or
+ * setup.py, a file of another distribution is in the way), DATA, LIMIT, IO or NO_MEMORY.
  */
 enum anyflash_status af_entries_find(struct af_arena *arena, const char *site,
                                      const char *fresh, const struct af_progress *progress,

@@ -1,6 +1,6 @@
 /*
- * fetch.c: gets the exact file of a step; and `--download-only`, which gets all
- * files of a plan.
+ * fetch.c: gets the exact file of a step. Also `--download-only`, which gets all files of a
+ * plan.
  */
 #include "kit/install/fetch.h"
 
@@ -58,7 +58,7 @@ static enum anyflash_status download(struct af_run *run, const struct af_step_wh
     return status;
 }
 
-/* An existing file: only its hash is needed. */
+/* Uses an existing file: only its hash is computed. */
 static enum anyflash_status take(const struct af_step_wheel *wheel, const char *path,
                                  struct af_fetched *fetched, struct anyflash_error *err)
 {
@@ -66,7 +66,7 @@ static enum anyflash_status take(const struct af_step_wheel *wheel, const char *
     if (status == ANYFLASH_OK && wheel->sha256 != NULL &&
         !af_sha256_equal(fetched->sha256, wheel->sha256))
         status = af_fail(err, ANYFLASH_E_DATA,
-                         "'%s' is not the file of the plan: its SHA-256 is %s, not %s",
+                         "'%s' is not the file in the plan: its SHA-256 is %s, expected %s",
                          af_path_name(path), fetched->sha256, wheel->sha256);
     return status;
 }
@@ -120,7 +120,7 @@ static enum anyflash_status get_requirement(struct af_run *run, const struct af_
     return status == ANYFLASH_OK ? af_fetch(run, &wheel, folder, &fetched, err) : status;
 }
 
-/* The plan with the hashes that the files have. */
+/* Writes the plan with the hashes of the files. */
 static enum anyflash_status write_plan(struct af_run *run, const struct af_plan *plan,
                                        const char *const *hashes, const char *folder,
                                        struct anyflash_error *err)
@@ -152,8 +152,8 @@ static enum anyflash_status get_step(struct af_run *run, const struct af_plan *p
     enum anyflash_status status = ANYFLASH_OK;
     if (step->kind == AF_STEP_TORCH || step->kind == AF_STEP_BUILD ||
         step->kind == AF_STEP_TOOL)
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "only wheels can be downloaded, not: %s",
-                       step->title);
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "only wheels can be downloaded, but the plan says: %s", step->title);
     if (step->wheel != NULL) {
         status = af_fetch(run, step->wheel, folder, &fetched, err);
         if (status == ANYFLASH_OK)

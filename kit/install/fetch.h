@@ -1,5 +1,5 @@
 /*
- * fetch.h: gets the exact, hashed file of a step onto this machine. Private to
+ * fetch.h: gets the exact file of a step, checked by its hash, onto this machine. Private to
  * install.c, fetch.c and stage.c.
  */
 #ifndef AF_KIT_INSTALL_FETCH_H
@@ -11,12 +11,13 @@
 struct af_fetched {
     const char *path;
     char sha256[AF_SHA256_HEX_BYTES];
-    bool ours; /* it is in our cache: remove it once it is installed */
+    bool ours; /* the file is in our cache: remove it once it is installed */
 };
 
 /*
- * The wheel: the user's own file, a file from run->from, or downloaded to `folder`
- * (NULL: our cache). If a hash is expected, a file with another one fails with DATA.
+ * Gets the wheel: the user's own file, a file from run->from, or one that is downloaded to
+ * `folder` (NULL: our cache). Fails with DATA if a hash is expected and the file has another
+ * one.
  */
 enum anyflash_status af_fetch(struct af_run *run, const struct af_step_wheel *wheel,
                               const char *folder, struct af_fetched *fetched_out,

@@ -29,7 +29,7 @@ struct job {
     struct af_fetched fetched[WHEELS_MAX];
     size_t fetched_count;
     struct af_install_proved proved;
-    const char *refusal; /* the answer is no */
+    const char *refusal; /* set when the answer is NO */
     const char *hint;
 };
 
@@ -47,7 +47,7 @@ static void refuse(struct job *job, const char *reason, const char *hint)
     job->hint = hint;
 }
 
-/* A change of torch must have been allowed by name. */
+/* Refuses a change of torch, unless the user allowed that version. */
 static void check_torch(struct job *job, const struct af_step *step)
 {
     struct af_arena *arena = job->run->arena;
@@ -70,7 +70,7 @@ static void check_torch(struct job *job, const struct af_step *step)
                                version));
 }
 
-/* Refuses what we do not do, before anything is done. */
+/* Refuses unsupported steps before anything is done. */
 static void check_step(struct job *job, const struct af_step *step)
 {
     struct af_arena *arena = job->run->arena;
@@ -115,7 +115,7 @@ static const char *step_title(struct af_arena *arena, const struct af_step *step
                                                         : step->wheel->filename);
 }
 
-/* "flash-attn 2.8.3+cu12..., einops" */
+/* For example "flash-attn 2.8.3+cu12..., einops". */
 static const char *job_title(const struct job *job)
 {
     struct af_arena *arena = job->run->arena;
@@ -173,10 +173,7 @@ static enum anyflash_status bring(struct job *job, const struct af_step *step,
                                  job->run->from, err);
 }
 
-/*
- * Writes where packages came from, which needs everything unpacked and the site
- * folder known.
- */
+/* Writes where packages came from. Everything must be unpacked and the site folder known. */
 static enum anyflash_status write_origins(struct job *job, struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
@@ -193,7 +190,7 @@ static enum anyflash_status write_origins(struct job *job, struct anyflash_error
     return status;
 }
 
-/* The torch that a wheel of the plan names, in its name or METADATA; NULL: none. */
+/* The torch version in the name or METADATA of a wheel of the plan; NULL: none. */
 static const char *stated_torch(struct job *job)
 {
     const char *stated = NULL;
@@ -208,7 +205,7 @@ static const char *stated_torch(struct job *job)
     return stated;
 }
 
-/* The next `plan` knows what was inspected here. */
+/* Hint for a refused wheel. `plan` skips a wheel of an address once it was inspected. */
 static const char *inspect_hint(const struct job *job)
 {
     for (size_t i = 0; i < job->plan->step_count; i++) {
@@ -224,8 +221,8 @@ static const char *inspect_hint(const struct job *job)
 }
 
 /*
- * Proves the extensions against the installed torch. Where torch itself changes only
- * a trial import can show it; that happens before the change is final.
+ * Proves the extensions against the installed torch. If the plan changes torch itself, only a
+ * trial import can show whether they load; it runs before the change is committed.
  */
 static enum anyflash_status prove(struct job *job, struct anyflash_error *err)
 {
@@ -245,7 +242,7 @@ static enum anyflash_status prove(struct job *job, struct anyflash_error *err)
     return status;
 }
 
-/* Unpacks everything into our folder; the environment is not touched. */
+/* Unpacks everything into a folder of ours; the environment is not touched. */
 static enum anyflash_status unpack(struct job *job, struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
@@ -264,7 +261,10 @@ static enum anyflash_status unpack(struct job *job, struct anyflash_error *err)
     return status;
 }
 
-/* The folder for old files: as deep in its root as the new ones are in theirs. */
+/*
+ * Finds the entries, and the folder for old files: it is as deep below its root as the folder
+ * of the new files.
+ */
 static enum anyflash_status find_entries(struct job *job, struct anyflash_error *err)
 {
     struct af_operation *operation = &job->operation;
@@ -292,8 +292,8 @@ static enum anyflash_status try_one(struct job *job, const struct af_step *step,
                                     struct anyflash_error *err)
 {
     /*
-     * Verifies in an empty folder, so that no file of the user's is imported, and
-     * leaves no caches.
+     * Verifies in an empty folder, so that no file of the user is imported, and writes no
+     * caches.
      */
     static const char *const environment[] = {"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH",
                                               "PYTHONHOME", NULL};
@@ -316,12 +316,12 @@ static enum anyflash_status try_one(struct job *job, const struct af_step *step,
         if (af_text_trim(one).len > 0)
             line = af_text_trim(one);
     af_text_quote(shown, sizeof shown, line.data == NULL ? "" : line.data, line.len);
-    refuse(job, af_arena_format(job->run->arena, "it does not load: %s", shown),
+    refuse(job, af_arena_format(job->run->arena, "the wheel does not load here: %s", shown),
            "`anyflash inspect` shows what is missing");
-    return af_fail(err, ANYFLASH_E_UNSUPPORTED, "it does not load: %s", shown);
+    return af_fail(err, ANYFLASH_E_UNSUPPORTED, "the wheel does not load here: %s", shown);
 }
 
-/* The new files are in place: do they work? */
+/* Checks that the new files work, now that they are in place. */
 static enum anyflash_status look(void *context, struct anyflash_error *err)
 {
     struct job *job = context;
@@ -352,14 +352,14 @@ static enum anyflash_status change(struct job *job, struct anyflash_error *err)
     struct anyflash_error later;
     enum anyflash_status ended = af_operation_end(job->run->state, operation, &later);
     if (ended != ANYFLASH_OK)
-        af_progress_message(&job->run->progress, "the next run will clean up: %s",
+        af_progress_message(&job->run->progress, "the next run will finish the cleanup: %s",
                             later.message);
     return status;
 }
 
 /*
- * Calls the package if its answer is known; else loads everything that was proved to
- * load. It is installed already, and stays.
+ * Calls the package if its result is known; else loads everything that was proved to load. The
+ * package is already installed and remains so if this fails.
  */
 static enum anyflash_status verify(const struct job *job, struct af_install_result *done,
                                    struct anyflash_error *err)
@@ -372,17 +372,18 @@ static enum anyflash_status verify(const struct job *job, struct af_install_resu
                                             .module = plan->steps[i].module};
         if (options.module == NULL)
             continue;
-        af_progress_message(&run->progress, "verify: call it and compare with a known answer");
+        af_progress_message(&run->progress,
+                            "verify: running it and comparing with a known result");
         return af_verify_calls(&options, run->arena, &done->verified, err);
     }
     if (proved->loadable_count == 0)
         return ANYFLASH_OK;
-    af_progress_message(&run->progress, "verify: load its extensions");
+    af_progress_message(&run->progress, "verify: loading its extensions");
     return af_verify_extensions(plan->python, proved->loadable, proved->loadable_count,
                                 run->arena, &done->verified, err);
 }
 
-/* Removes our copies of installed files; a failed run keeps them for the next. */
+/* Removes our copies of installed files; after a failure they are kept for the next run. */
 static void remove_copies(const struct job *job)
 {
     for (size_t i = 0; i < job->fetched_count; i++) {

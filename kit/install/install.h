@@ -1,13 +1,12 @@
 /*
  * install.h: carries out a plan, and undoes it.
  *
- * A plan (plan/plan.h) is a list of steps as data. Each step that installs files is
- * done in this order: get the exact file (downloaded and hashed, or found in a
- * folder), prove its extensions, let uv or pip unpack it into a folder of ours
- * inside the site folder, check every line of RECORD, write the journal, rename the
- * entries into place, keep the old ones for undo. Until the first rename the
- * environment is unchanged; from then on, after a failure, a signal or a power cut,
- * af_recover() restores the old state or completes the new one.
+ * A plan (plan/plan.h) is a list of steps as data. Each step that installs files is done in
+ * this order: get the exact file (downloaded and hashed, or found in a folder), prove its
+ * extensions, let uv or pip unpack it into a folder of ours inside the site folder, check every
+ * line of RECORD, write the journal, rename the entries into place, keep the old ones for undo.
+ * Until the first rename the environment is unchanged. If there is a failure, a signal or a
+ * power cut after that, af_recover() restores the old state or completes the new one.
  */
 #ifndef AF_KIT_INSTALL_INSTALL_H
 #define AF_KIT_INSTALL_INSTALL_H
@@ -19,7 +18,10 @@
 #include "kit/system/progress.h"
 #include "kit/system/state.h"
 
-/* The caller holds the lock of `site` (system/lock.h) and read the machine while holding it. */
+/*
+ * The caller must hold the lock of `site` (system/lock.h) and must have read the machine while
+ * holding it.
+ */
 struct af_run {
     struct af_state *state; /* opened with AF_STATE_WRITE */
     const struct af_machine *machine;
@@ -28,9 +30,9 @@ struct af_run {
     struct af_arena *arena; /* for all results */
     bool offline;
     bool allow_http;
-    const char *from; /* folder to read files from, instead of the network; or NULL */
-    const char
-        *torch_change; /* --allow-torch-change: the version of torch that is allowed; or NULL */
+    const char *from; /* folder to read files from instead of the network; or NULL */
+    /* --allow-torch-change: the torch version that may be installed; or NULL */
+    const char *torch_change;
 };
 
 /* What a run did. Texts in the run's arena. */
@@ -38,28 +40,26 @@ struct af_install_result {
     enum af_answer answer; /* NO: refused, see `reason`; nothing was changed */
     const char *reason;
     const char *hint;  /* what the user can do about it; or NULL */
-    const char *title; /* of what was done, as in the journal */
+    const char *title; /* what was done, as in the journal */
     bool changed;
-    int64_t id; /* of the operation in the journal; 0: none was needed */
-    /* The check after the installation: row_count 0 if there is none for these packages. */
+    int64_t id; /* the operation's id in the journal; 0: nothing had to be done */
+    /* Check after the installation; row_count is 0 if these packages have none. */
     struct af_verify_report verified;
 };
 
 /*
- * Carries out the plan. A refusal (a proof answers no, torch would change, the
- * environment is managed by the distribution) is not a failure: done->answer is NO.
- * Fails with IO, NOT_FOUND, TIMEOUT, DATA, UNSUPPORTED or NO_MEMORY; then what was
- * done before is rolled back.
+ * Carries out the plan. A refusal (a proof answers no, torch would change, the environment is
+ * managed by the distribution) is not a failure: done->answer is NO. Fails with IO, NOT_FOUND,
+ * TIMEOUT, DATA, UNSUPPORTED or NO_MEMORY; all steps are rolled back then.
  */
 enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,
                                 struct af_install_result *done, struct anyflash_error *err);
 
 /*
- * Only downloads the files of the plan, and those that uv or pip would choose, into
+ * Only downloads: gets the files of the plan, and those that uv or pip would choose, into
  * `folder`, which is created, and writes the plan with their hashes beside them
- * (AF_INSTALL_DOWNLOAD_PLAN): with that plan and run->from they can be installed on
- * another machine. Needs neither lock nor state. Requirements must have pure Python
- * wheels.
+ * (AF_INSTALL_DOWNLOAD_PLAN). With that plan and run->from they can be installed on another
+ * machine. Needs neither lock nor state. Requirements must have pure Python wheels.
  */
 #define AF_INSTALL_DOWNLOAD_PLAN "plan.json"
 enum anyflash_status af_install_download(struct af_run *run, const struct af_plan *plan,
@@ -67,49 +67,48 @@ enum anyflash_status af_install_download(struct af_run *run, const struct af_pla
                                          struct anyflash_error *err);
 
 /*
- * The folder of the environment that packages are installed to: the first of
- * its site folders, as a real path. NULL when it is not known.
+ * The folder of the environment that packages are installed to: the first of its site folders,
+ * as a real path. NULL when it is not known.
  */
 const char *af_install_site(const struct af_machine *machine, struct af_arena *arena);
 
 /*
- * Undoes installation `id` (0: the last one) of run->site. Refuses (answer NO) when
- * a later one changed the same files, or when files were changed since, unless
- * `force` is set.
+ * Undoes installation `id` (0: the last one) of run->site. Refuses (answer NO) when a later
+ * installation changed the same files, or when the files have changed since, unless `force` is
+ * set.
  */
 enum anyflash_status af_undo(struct af_run *run, int64_t id, bool force,
                              struct af_install_result *done, struct anyflash_error *err);
 
 /*
- * Discards what is kept for undoing installation `id` (0: all) of run->site: the old
- * files are removed, what is installed stays. done->id counts them.
+ * Discards what is kept for undoing installation `id` (0: all) of run->site: the old files are
+ * removed, the installed ones remain. done->id is the number of installations.
  */
 enum anyflash_status af_forget(struct af_run *run, int64_t id, struct af_install_result *done,
                                struct anyflash_error *err);
 
-/* Bytes on disk that are kept for undo of an installation of the journal's list. */
+/* Bytes on disk that are kept to undo an installation of the journal's list. */
 uint64_t af_undo_bytes(const struct af_operation *operation, struct af_arena *arena);
 
 /*
- * Installations that a killed process left unfinished, in environments that no
- * process is changing now, newest first, in `arena`. Only reads. Fails when the
- * state cannot be read.
+ * Installations that a killed process left unfinished, in environments that no process is
+ * changing now, newest first, in `arena`. Changes nothing. Fails when the state cannot be read.
  */
 enum anyflash_status af_recover_list(struct af_state *state, struct af_arena *arena,
                                      struct af_operation **list_out, size_t *count_out,
                                      struct anyflash_error *err);
 
 /*
- * Finishes or rolls back what a killed process left, in every environment of the
- * journal whose lock is free. Fast when there is nothing to do. Reports each one by
+ * Completes or rolls back what a killed process left unfinished, in every environment of the
+ * journal whose lock is free. Fast when there is nothing to do. Reports each operation by
  * `progress`; fails only when the state cannot be read.
  */
 enum anyflash_status af_recover(struct af_state *state, const struct af_progress *progress,
                                 struct anyflash_error *err);
 
 /*
- * The same for one environment whose lock the caller holds; a failure there is a
- * failure here.
+ * The same for one environment whose lock the caller holds; here a failed recovery is a failure
+ * of the call.
  */
 enum anyflash_status af_recover_held(struct af_state *state, const char *site,
                                      const struct af_progress *progress,

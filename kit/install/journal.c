@@ -1,6 +1,6 @@
 /*
- * journal.c: operations and their entries in the state file. Every function
- * that changes something is one transaction, on disk when it returns.
+ * journal.c: operations and their entries in the state file. Every function that makes changes
+ * is one transaction, which is on disk when it returns.
  */
 #include "kit/install/journal.h"
 
@@ -19,7 +19,7 @@
 
 void af_install_step_hook(void)
 {
-    static int64_t count; /* counts steps for tests only */
+    static int64_t count; /* counts steps, for tests only */
     int64_t at = 0;
     count++;
     if (af_parse_i64(getenv("ANYFLASH_KILL_AT"), 1, INT32_MAX, &at) && at == count)
@@ -132,7 +132,7 @@ enum anyflash_status af_journal_moving(struct af_state *state,
     return end(state, good && write_entries(state, operation), err);
 }
 
-/* One number in a statement of one parameter. */
+/* Runs a statement whose only parameter is a number. */
 static bool do_with_id(struct af_state *state, const char *sql, int64_t id)
 {
     sqlite3_stmt *statement;
@@ -163,7 +163,7 @@ enum anyflash_status af_journal_phase(struct af_state *state, struct af_operatio
     if (good && phase == AF_PHASE_GONE)
         good = do_with_id(state, "DELETE FROM entry WHERE operation = ?1", operation->id);
     if (good && phase == AF_PHASE_COMMITTED && operation->undoes != 0)
-        good = do_with_id(state, "UPDATE operation SET phase = 5 WHERE id = ?1", /* GONE */
+        good = do_with_id(state, "UPDATE operation SET phase = 5 WHERE id = ?1", /* 5: GONE */
                           operation->undoes) &&
                do_with_id(state, "DELETE FROM entry WHERE operation = ?1", operation->undoes);
     status = end(state, good, err);
@@ -190,7 +190,7 @@ static void read_row(sqlite3_stmt *row, struct af_arena *arena, struct af_operat
     };
 }
 
-/* Rows of a prepared statement as an array that grows in the arena. */
+/* Reads the rows of a prepared statement into an array that grows in the arena. */
 static bool read_rows(sqlite3_stmt *statement, struct af_arena *arena,
                       struct af_operation **list_out, size_t *count_out)
 {

@@ -1,12 +1,11 @@
 /*
- * journal.h: every change of an environment, written down before it is made.
+ * journal.h: records every change of an environment before it is made.
  *
- * An operation (an installation, or undoing one) moves entries of a site
- * folder: the old file or folder is moved aside, and the new one is moved into
- * its place. All entries are in the journal before the first is moved, each
- * move is one rename(2), and the place of an entry shows whether it was moved.
- * So whatever kills the process, recovery looks at the phase and at the files
- * and moves them back (before COMMITTED) or only cleans up (from there on).
+ * An operation (an installation, or undoing one) moves entries of a site folder: the old file
+ * or folder is moved aside, and the new one is moved into its place. All entries are in the
+ * journal before the first one is moved, each move is one rename(2), and the place of an entry
+ * shows whether it was moved. So after a crash at any point, recovery reads the phase and looks
+ * at the files, and moves them back (before COMMITTED) or only cleans up (from COMMITTED on).
  *
  *   PREPARING   the operation's own folders exist: recovery removes them
  *   MOVING      entries are being moved: recovery moves them back
@@ -14,9 +13,8 @@
  *   DONE        an installation that can be undone
  *   GONE        rolled back, undone, or its old files were discarded
  *
- * Paths of entries are relative to the site folder, as those of RECORD are;
- * they may begin with "../" (scripts). Nothing here touches an environment:
- * swap.h does that.
+ * Paths of entries are relative to the site folder, as in RECORD; they may begin with "../"
+ * (scripts). Functions of this file do not change an environment: swap.h does that.
  */
 #ifndef AF_KIT_INSTALL_JOURNAL_H
 #define AF_KIT_INSTALL_JOURNAL_H
@@ -45,9 +43,9 @@ struct af_entry {
 };
 
 /*
- * Folders are absolute. `fresh` and `aside` lie in folders of our own inside
- * the site folder, deep enough for the "../" of entries; `fresh_root` and
- * `aside_root` are what is removed in the end.
+ * Folders are absolute. `fresh` and `aside` are in folders of our own inside the site folder,
+ * deep enough for the "../" of entries; `fresh_root` and `aside_root` are the folders that are
+ * removed in the end.
  */
 struct af_operation {
     int64_t id; /* 0: not in the journal yet */
@@ -61,7 +59,7 @@ struct af_operation {
     const char *fresh;
     const char *aside_root;
     const char *aside;
-    const char *fingerprint; /* of the new files when they were in place; NULL before */
+    const char *fingerprint; /* of the new files when they were in place; NULL before that */
     const struct af_entry *entries;
     size_t entry_count;
 };
@@ -74,14 +72,14 @@ struct af_operation {
 enum anyflash_status af_journal_begin(struct af_state *state, struct af_operation *operation,
                                       struct af_arena *arena, struct anyflash_error *err);
 
-/* Writes fresh, aside and all entries, and phase MOVING, at once. */
+/* Writes fresh, aside, all entries and phase MOVING in one transaction. */
 enum anyflash_status af_journal_moving(struct af_state *state,
                                        const struct af_operation *operation,
                                        struct anyflash_error *err);
 
 /*
- * Writes phase and fingerprint. With GONE its entries are deleted. When an undo
- * becomes COMMITTED, the installation that it undoes becomes GONE with it.
+ * Writes phase and fingerprint. With GONE the operation's entries are deleted. When an undo
+ * becomes COMMITTED, the installation that it undoes becomes GONE in the same transaction.
  */
 enum anyflash_status af_journal_phase(struct af_state *state, struct af_operation *operation,
                                       enum af_phase phase, struct anyflash_error *err);

@@ -6,7 +6,7 @@
 
 #include "anyflash/anyflash.h"
 
-/* The values that known_answer.py's pattern() makes. */
+/* The same values as pattern() in known_answer.py. */
 static float *pattern(struct af_arena *arena, size_t count, uint64_t seed)
 {
     float *values = af_arena_array(arena, count, sizeof *values);
@@ -89,7 +89,7 @@ static float from_bf16(const uint8_t *bytes)
     return value;
 }
 
-/* Decodes padded base64 (RFC 4648, 4) of exactly `len` bytes; false for any other text. */
+/* Decodes padded base64 (RFC 4648, section 4) of exactly `len` bytes; else false. */
 static bool decode(const char *base64, uint8_t *bytes, size_t len)
 {
     static const char letters[] =

@@ -26,9 +26,9 @@ enum anyflash_status af_known_answer_make(int64_t head_dim, struct af_arena *are
                                           struct anyflash_error *err);
 
 /*
- * The largest difference between `expected` and the bf16 values of `base64`,
- * divided by the largest expected value; false when the text is no base64 of
- * `count` bf16 values. NaN counts as an infinite difference.
+ * The largest difference between `expected` and the bf16 values of `base64`, divided by the
+ * largest expected value; false when the text is not base64 of `count` bf16 values. NaN counts
+ * as an infinite difference.
  */
 bool af_known_answer_distance(const char *base64, const float *expected, size_t count,
                               double *distance_out);

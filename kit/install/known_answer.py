@@ -106,7 +106,7 @@ def attend_on(torch, attend, device):
 
 def main():
     name, mode = sys.argv[1:3]
-    sys.path[:] = [folder for folder in sys.path if folder]  # not the folder we stand in
+    sys.path[:] = [folder for folder in sys.path if folder]  # not the current folder
     try:
         torch, attend = load(name)
     except BaseException as error:

@@ -1,6 +1,4 @@
-/*
- * operation.c: the order of journal, renames and cleaning up.
- */
+/* operation.c: the order of journal entries, renames and cleaning up. */
 #include "kit/install/operation.h"
 
 #include <errno.h>
@@ -45,7 +43,7 @@ enum anyflash_status af_operation_move(struct af_run *run, struct af_operation *
     enum anyflash_status status = af_swap_prepare(operation, err);
     if (status != ANYFLASH_OK)
         return status;
-    af_swap_flush(run->site); /* what becomes visible must survive a power cut */
+    af_swap_flush(run->site); /* all files must be on disk before they are moved into place */
     status = af_journal_moving(run->state, operation, err);
     if (status != ANYFLASH_OK)
         return status;
@@ -68,7 +66,7 @@ static enum anyflash_status remove_root(const char *root, struct anyflash_error 
     return gone ? ANYFLASH_OK : af_fail(err, ANYFLASH_E_IO, "cannot remove all of '%s'", root);
 }
 
-/* Rolled back: an undo leaves the files that it would have restored where they were. */
+/* Rolls back. An abandoned undo keeps the files that it was to restore. */
 static enum anyflash_status abandon(struct af_state *state, struct af_operation *operation,
                                     struct anyflash_error *err)
 {
@@ -86,7 +84,10 @@ static enum anyflash_status abandon(struct af_state *state, struct af_operation 
     return status;
 }
 
-/* Committed: an installation keeps what it moved aside, an undo keeps nothing. */
+/*
+ * Completes a committed operation: an installation keeps the files that it moved aside, an undo
+ * removes them.
+ */
 static enum anyflash_status complete(struct af_state *state, struct af_operation *operation,
                                      struct anyflash_error *err)
 {

@@ -15,8 +15,8 @@ enum anyflash_status af_operation_begin(struct af_run *run, struct af_operation 
                                         struct anyflash_error *err);
 
 /*
- * Moves the entries: flushes files to disk, writes the journal, renames. Then `look`
- * (may be NULL) examines the result, and unless it fails the operation is committed.
+ * Moves the entries: flushes files to disk, writes the journal, renames. Then `look` (may be
+ * NULL) examines the result; unless it fails, the operation is committed.
  */
 enum anyflash_status af_operation_move(struct af_run *run, struct af_operation *operation,
                                        enum anyflash_status (*look)(void *context,
@@ -24,9 +24,9 @@ enum anyflash_status af_operation_move(struct af_run *run, struct af_operation *
                                        void *context, struct anyflash_error *err);
 
 /*
- * Ends an operation, in whatever phase it is: before COMMITTED the old state is
- * restored, from there on the new state is completed. Folders that are not needed
- * are removed. Recovery calls this, too.
+ * Ends an operation in any phase: before COMMITTED the old state is restored, from COMMITTED on
+ * the new state is completed. Folders that are no longer needed are removed. Recovery calls
+ * this, too.
  */
 enum anyflash_status af_operation_end(struct af_state *state, struct af_operation *operation,
                                       struct anyflash_error *err);

@@ -1,7 +1,4 @@
-/*
- * prove_staged.c: proofs (proof/prover.h) of extensions that are unpacked and not in
- * place yet.
- */
+/* prove_staged.c: proves (proof/prover.h) unpacked extensions that are not in place yet. */
 #include "kit/install/prove_staged.h"
 
 #include <string.h>
@@ -21,9 +18,9 @@ struct proving {
     struct af_prover prover;
     struct af_install_proved *proved;
     size_t bad_count;
-    size_t torch_count; /* those that use torch */
+    size_t torch_count; /* extensions that use torch */
     size_t torch_bad_count;
-    const char *first_bad; /* why the first bad one is bad */
+    const char *first_bad; /* reason of the first extension that does not load */
 };
 
 static const struct af_proof_check *first_of(const struct af_proof *proof,
@@ -45,7 +42,10 @@ static void take_bad(struct proving *proving, const char *path, const char *why)
     af_progress_message(&proving->run->progress, "%s", sentence == NULL ? why : sentence);
 }
 
-/* Reports the proof; of libraries that a wheel ships for its own use only failures. */
+/*
+ * Reports the proof; for libraries that a wheel ships for its own use only failures are
+ * reported.
+ */
 static void tell(struct proving *proving, const char *path, bool is_bundled,
                  const struct af_proof *proof)
 {
@@ -57,7 +57,7 @@ static void tell(struct proving *proving, const char *path, bool is_bundled,
     else if (is_bundled)
         return;
     else if (proof->loads == AF_YES)
-        af_progress_message(progress, "proved: '%s' loads here%s%s", path,
+        af_progress_message(progress, "checked: '%s' loads here%s%s", path,
                             proof->built_for == NULL ? "" : "; built for ",
                             proof->built_for == NULL ? "" : proof->built_for);
     else
@@ -86,7 +86,7 @@ static void add_loadable(struct proving *proving, const char *word)
         proved->loadable[proved->loadable_count++] = word;
 }
 
-/* Adds "module:a.b.c" for "a/b/c.so", after "package:a"; a library by its file. */
+/* Adds "package:a" and "module:a.b.c" for "a/b/c.so"; a library is added by its file. */
 static void take_loadable(struct proving *proving, const char *path,
                           const struct af_binary *binary)
 {
@@ -135,7 +135,7 @@ static enum anyflash_status prove_one(struct proving *proving, struct af_inspect
     return ANYFLASH_OK;
 }
 
-/* Uses the hashes of one RECORD, which the files have been compared with. */
+/* Uses the hashes of one RECORD; the files have already been compared with them. */
 static void take_record(struct proving *proving, const char *path,
                         struct af_inspect_target *target)
 {

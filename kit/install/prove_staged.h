@@ -1,6 +1,6 @@
 /*
- * prove_staged.h: proves the extensions that were unpacked against the environment,
- * before any of them is moved there. Private to install.c.
+ * prove_staged.h: proves the unpacked extensions against the environment, before any of them is
+ * moved there. Private to install.c.
  */
 #ifndef AF_KIT_INSTALL_PROVE_STAGED_H
 #define AF_KIT_INSTALL_PROVE_STAGED_H
@@ -11,19 +11,21 @@
 
 /* Texts in the run's arena. */
 struct af_install_proved {
-    const char *refusal; /* a sentence; NULL: none */
-    /* What was proved to load, once it is in place: words for af_verify_extensions(). */
+    const char *refusal; /* one sentence; NULL: not refused */
+    /*
+     * The extensions that are proved to load once they are in place, as words for
+     * af_verify_extensions().
+     */
     const char *loadable[AF_LOADABLE_MAX];
     size_t loadable_count;
 };
 
 /*
- * Proves each extension below `fresh`, of a wheel that says it was built for
- * `stated_torch` ("2.8"; NULL: it says nothing), and reports each outcome by
- * run->progress. With `strict` one extension that would not load is a refusal; else
- * only if none would load, or none of those that use torch: third-party packages
- * ship libraries for several versions of their dependencies. An unknown answer is
- * reported and is not a refusal.
+ * Proves each extension below `fresh` and reports each outcome by run->progress. `stated_torch`
+ * is the torch that the wheel says it was built for ("2.8"; NULL: it does not say). With
+ * `strict` the installation is refused if one extension would not load; else only if none would
+ * load, or none of those that use torch, because third-party packages ship libraries for
+ * several versions of their dependencies. An unknown answer is reported and is not a refusal.
  */
 enum anyflash_status af_install_prove(struct af_run *run, const char *fresh, bool strict,
                                       const char *stated_torch,

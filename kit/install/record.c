@@ -1,6 +1,6 @@
 /*
- * record.c: RECORD against the files. Only reads; a hostile RECORD can name
- * nothing but files within the environment.
+ * record.c: compares RECORD with the files. Only reads; a hostile RECORD cannot make it read
+ * files outside the environment.
  */
 #include "kit/install/record.h"
 
@@ -13,7 +13,7 @@
 #include "kit/system/file.h"
 
 #define RECORD_BYTES_MAX (64u * 1024u * 1024u)
-/* How deep site-packages is in an environment at most: lib64/python3.12/site-packages. */
+/* Maximum depth of site-packages in an environment: lib64/python3.12/site-packages. */
 #define STEPS_UP_MAX 4
 #define PATH_BYTES (2 * AF_FORMATS_RECORD_PATH_BYTES)
 
@@ -45,7 +45,10 @@ static void fault(struct check *check, const char *path, enum af_record_fault_ki
     result->fault_count++;
 }
 
-/* Relative, ".." only at its start and no more than leads to the environment's root. */
+/*
+ * Whether the path is relative and has ".." only at its start, at most up to the root of the
+ * environment.
+ */
 static bool stays_inside(const char *path)
 {
     int steps_up = 0;
@@ -58,7 +61,7 @@ static bool stays_inside(const char *path)
     return steps_up <= STEPS_UP_MAX && strstr(path, "/../") == NULL && strcmp(path, "..") != 0;
 }
 
-/* Byte code is created and removed by the interpreter at any time. */
+/* Byte code may be missing: the interpreter creates and removes it at any time. */
 static bool may_be_absent(const struct af_formats_record_line *line)
 {
     return line->sha256[0] == '\0' && af_ends_with(line->path, ".pyc");

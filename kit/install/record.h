@@ -1,8 +1,8 @@
 /*
  * record.h: checks an installed distribution against its RECORD, line by line.
  *
- * uv and pip consider an installation complete that was killed half-way: METADATA
- * exists, files are missing. Only comparing RECORD with the files shows it. Source:
+ * uv and pip consider an installation complete even if they were killed half-way: METADATA
+ * exists, but files are missing. Only comparing RECORD with the files shows this. Source:
  * "Recording installed projects" (Python packaging specifications).
  */
 #ifndef AF_KIT_INSTALL_RECORD_H
@@ -15,17 +15,17 @@
 
 enum af_record_fault_kind {
     AF_RECORD_FILE_MISSING, /* missing, or not a regular file */
-    AF_RECORD_FILE_SIZE,    /* another size than RECORD says */
+    AF_RECORD_FILE_SIZE,    /* its size differs from RECORD */
     AF_RECORD_FILE_CHANGED, /* its SHA-256 differs from RECORD */
-    AF_RECORD_FILE_OUTSIDE, /* the line names a path outside the environment */
-    AF_RECORD_FILE_UNREAD   /* there, but not readable */
+    AF_RECORD_FILE_OUTSIDE, /* the path is outside the environment */
+    AF_RECORD_FILE_UNREAD   /* it exists, but cannot be read */
 };
 
 /* "missing", "another size", ... */
 const char *af_record_fault_text(enum af_record_fault_kind kind);
 
 struct af_record_fault {
-    const char *path; /* as RECORD has it, scrubbed */
+    const char *path; /* as in RECORD, scrubbed */
     enum af_record_fault_kind kind;
 };
 
@@ -33,17 +33,16 @@ struct af_record_result {
     size_t line_count;
     size_t hashed_count;
     uint64_t hashed_bytes;
-    bool has_installer; /* INSTALLER is there: installers write it near their end */
-    size_t fault_count; /* all; the first are in `faults` */
+    bool has_installer; /* INSTALLER exists: installers write it near their end */
+    size_t fault_count; /* number of all faults; the first of them are in `faults` */
     struct af_record_fault faults[AF_RECORD_FAULTS_MAX];
 };
 
 /*
- * Compares each line of `info_folder`/RECORD with its file under `site_folder`
- * (and up to its environment, where scripts go): existence, size, and with
- * `hash` the SHA-256. Byte code and RECORD itself have no hash and need not be
- * there. Texts in `arena`. Fails with NOT_FOUND when there is no RECORD, IO,
- * LIMIT (a RECORD of more than 64 MiB) or NO_MEMORY.
+ * Compares each line of `info_folder`/RECORD with its file under `site_folder` (or in the rest
+ * of its environment, for scripts): existence, size, and with `hash` the SHA-256. Byte code and
+ * RECORD itself have no hash and may be missing. Texts are in `arena`. Fails with NOT_FOUND
+ * when there is no RECORD, IO, LIMIT (a RECORD of more than 64 MiB) or NO_MEMORY.
  */
 enum anyflash_status af_record_check(const char *site_folder, const char *info_folder,
                                      bool hash, struct af_arena *arena,

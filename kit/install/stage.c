@@ -1,8 +1,8 @@
 /*
- * stage.c: the commands that unpack, and checks of their result.
+ * stage.c: runs the commands that unpack, and checks their result.
  *
- * `--prefix` creates the layout of an environment (scripts with the right first
- * line, RECORD with the right paths) below a folder of ours.
+ * `--prefix` creates the layout of an environment (scripts with the right first line, RECORD
+ * with the right paths) below a folder of ours.
  */
 #include "kit/install/stage.h"
 
@@ -26,7 +26,7 @@ static int digit(char letter)
     return letter <= '9' ? letter - '0' : letter - 'a' + 10;
 }
 
-/* The hash as RECORD writes it: base64url without padding (PEP 376). */
+/* The hash in the form of RECORD: base64url without padding (PEP 376). */
 static void record_hash(const char *hex, char text[44])
 {
     static const char letters[] =
@@ -49,7 +49,10 @@ static bool starts_with(struct af_span line, const char *start)
     return line.len >= len && memcmp(line.data, start, len) == 0;
 }
 
-/* RECORD with the line of direct_url.json anew, at its end, and none of uv_cache.json. */
+/*
+ * Rewrites RECORD: the line of direct_url.json is replaced and moved to the end, the line of
+ * uv_cache.json is removed.
+ */
 static enum anyflash_status rewrite_record(struct af_arena *arena, const char *info,
                                            const char *folder, const char *text,
                                            struct anyflash_error *err)
@@ -99,7 +102,7 @@ static enum anyflash_status write_origin(struct af_arena *arena, const char *fre
     enum anyflash_status status = af_file_write_text(arena, path, text, err);
     if (status == ANYFLASH_OK)
         status = rewrite_record(arena, info, folder, text, err);
-    /* uv_cache.json records the file that uv unpacked, which is our copy. */
+    /* uv_cache.json records the unpacked file, which is our copy. */
     const char *cache = af_path_join(arena, info, "uv_cache.json");
     if (status == ANYFLASH_OK && cache != NULL)
         unlink(cache);
@@ -129,7 +132,7 @@ enum anyflash_status af_stage_origin(struct af_stage *stage, const char *package
 #define LAYOUT_DEPTH_MAX 6
 #define LAYOUT_FOLDERS_MAX 256
 
-/* Words of one command, NULL-terminated as long as they fit. */
+/* The words of one command; they end in NULL as long as they fit. */
 struct words {
     const char *items[WORDS_MAX + 1];
     size_t count;
@@ -166,7 +169,7 @@ static void into_root(const struct af_stage *stage, struct words *words)
     word(words, stage->root);
     if (stage->uv)
         return;
-    /* Installed packages must neither be removed nor satisfy the requirements. */
+    /* Installed packages must be neither removed nor used to satisfy the requirements. */
     word(words, "--ignore-installed");
     word(words, "--no-compile");
     word(words, "--no-warn-script-location");
@@ -178,7 +181,10 @@ static bool go_on(void *context)
     return !af_interrupted();
 }
 
-/* A line shortened for people: the reason is at its end, long paths in its middle. */
+/*
+ * Reports a line, shortened in its middle: the reason is at its end, long paths are in its
+ * middle.
+ */
 static void tell_line(const struct af_stage *stage, struct af_span line)
 {
     char start[400];
@@ -208,7 +214,10 @@ static void tell(const struct af_stage *stage, struct af_span text)
     }
 }
 
-/* Free bytes where we unpack; installers report a full disk in many ways, or not at all. */
+/*
+ * Free bytes in the file system where we unpack; installers report a full disk in many ways, or
+ * not at all.
+ */
 static uint64_t free_bytes(const struct af_stage *stage)
 {
     struct statvfs facts;
@@ -236,7 +245,7 @@ static enum anyflash_status run(struct af_stage *stage, struct words *words,
     if (status != ANYFLASH_OK)
         return status;
     if (result_out->exit_code == 127)
-        return af_fail(err, ANYFLASH_E_NOT_FOUND, "'%s' cannot be started", words->items[0]);
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "cannot start '%s'", words->items[0]);
     if (result_out->exit_code == 0)
         return ANYFLASH_OK;
     tell(stage, result_out->errors);
@@ -250,7 +259,7 @@ static enum anyflash_status run(struct af_stage *stage, struct words *words,
 enum anyflash_status af_stage_file(struct af_stage *stage, const char *path,
                                    struct anyflash_error *err)
 {
-    /* One exact file: no configuration may change what is done with it. */
+    /* For one exact file: no configuration may change the result. */
     static const char *const uv_environment[] = {
         "UV_REQUIRE_HASHES", "UV_TARGET",   "UV_PREFIX",           "UV_BREAK_SYSTEM_PACKAGES",
         "UV_CONSTRAINT",     "UV_OVERRIDE", "UV_BUILD_CONSTRAINT", "UV_NO_BINARY*",
@@ -270,7 +279,7 @@ enum anyflash_status af_stage_file(struct af_stage *stage, const char *path,
                &result, err);
 }
 
-/* The user's index is used, but not the user's choice of an installation folder. */
+/* Uses the user's index configuration, but not the user's installation folder. */
 static const char *const own_target[] = {
     "UV_TARGET",  "UV_PREFIX",          "UV_DRY_RUN",  "UV_PYTHON",   "PIP_TARGET",
     "PIP_PREFIX", "PIP_USER",           "PIP_ROOT",    "PIP_DRY_RUN", "PIP_REPORT",
@@ -309,7 +318,7 @@ enum anyflash_status af_stage_requirements(struct af_stage *stage,
     return run(stage, &words, own_target, requirements[0], &result, err);
 }
 
-/* The lines " + name==version" of what uv would do. */
+/* Reads the lines " + name==version" of uv's dry run. */
 static enum anyflash_status read_additions(struct af_arena *arena, struct af_span text,
                                            const char *const **found_out, size_t *count_out,
                                            struct anyflash_error *err)
@@ -350,7 +359,7 @@ enum anyflash_status af_stage_resolve(struct af_stage *stage, const char *const 
     return read_additions(stage->run->arena, result.errors, found_out, found_count_out, err);
 }
 
-/* The text between `start` and the next quote after it, from *text on. */
+/* The text between `start` and the next quote after it; searched from *text on. */
 static const char *quoted_after(struct af_arena *arena, const char **text, const char *start)
 {
     const char *at = *text == NULL ? NULL : strstr(*text, start);
@@ -361,7 +370,7 @@ static const char *quoted_after(struct af_arena *arena, const char **text, const
     return af_arena_text_n(arena, at, strcspn(at, "\""));
 }
 
-/* The first wheel for every platform in uv's pylock.toml or pip's report. */
+/* Finds the first wheel for all platforms in uv's pylock.toml or pip's report. */
 static bool read_location(struct af_arena *arena, bool uv, const char *text,
                           struct af_step_wheel *wheel)
 {
@@ -408,7 +417,8 @@ enum anyflash_status af_stage_locate(struct af_stage *stage, const char *require
     if (!read_location(arena, stage->uv, result.output.data, &wheel))
         return arena->failed ? af_fail_memory(err)
                              : af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                                       "'%s' has no wheel for every platform: get it by hand",
+                                       "'%s' has no platform-independent wheel: download the "
+                                       "package yourself",
                                        requirement);
     *wheel_out = wheel;
     return ANYFLASH_OK;
@@ -422,7 +432,7 @@ static bool has_distribution(const char *const *names, size_t count)
     return false;
 }
 
-/* The folder below root where dist-info folders lie, level by level. */
+/* Finds the folder below root that has dist-info folders, level by level. */
 static enum anyflash_status find_fresh(struct af_stage *stage, struct anyflash_error *err)
 {
     struct af_arena *arena = stage->run->arena;
@@ -454,7 +464,7 @@ static enum anyflash_status find_fresh(struct af_stage *stage, struct anyflash_e
                : af_fail(err, ANYFLASH_E_DATA, "%s unpacked nothing", stage->uv ? "uv" : "pip");
 }
 
-/* Checks every line of RECORD, and INSTALLER, which installers write near the end. */
+/* Checks every line of RECORD, and that INSTALLER exists: installers write it near the end. */
 static enum anyflash_status check_one(struct af_stage *stage,
                                       const struct af_distribution *distribution,
                                       struct anyflash_error *err)
@@ -469,12 +479,12 @@ static enum anyflash_status check_one(struct af_stage *stage,
         return af_fail(err, ANYFLASH_E_DATA, "'%s' has no RECORD", distribution->folder);
     if (status == ANYFLASH_OK && result.fault_count > 0)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "what was unpacked is not what RECORD of '%s' says: '%s': %s",
+                       "the unpacked files do not match the RECORD of '%s': '%s': %s",
                        distribution->folder, result.faults[0].path,
                        af_record_fault_text(result.faults[0].kind));
     if (status == ANYFLASH_OK && !result.has_installer)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "'%s' has no INSTALLER: it was not unpacked completely",
+                       "'%s' has no INSTALLER file: it was not unpacked completely",
                        distribution->folder);
     return status;
 }

@@ -12,14 +12,14 @@ struct af_stage {
     struct af_run *run;
     const char *python; /* of the environment */
     bool uv;
-    const char *root;  /* our folder; exists */
-    const char *fresh; /* the site folder in it, once something was unpacked */
+    const char *root;  /* a folder of ours; must exist */
+    const char *fresh; /* the site folder in it; set once something was unpacked */
 };
 
 /*
- * Unpacks the wheel at `path`, without dependencies, network or any configuration
- * files. Fails with NOT_FOUND (no uv, no pip), DATA (they refuse; their last lines
- * are reported by `progress`), TIMEOUT (interrupted), IO.
+ * Unpacks the wheel at `path`, without dependencies, network or configuration files. Fails with
+ * NOT_FOUND (no uv, no pip), DATA (uv or pip failed; `progress` reports the last lines of its
+ * output), TIMEOUT (interrupted), IO.
  */
 enum anyflash_status af_stage_file(struct af_stage *stage, const char *path,
                                    struct anyflash_error *err);
@@ -34,7 +34,7 @@ enum anyflash_status af_stage_requirements(struct af_stage *stage,
                                            struct anyflash_error *err);
 
 /*
- * What uv would install for the requirements and their dependencies, given what is
+ * The packages that uv would install for the requirements and their dependencies, given what is
  * installed: "name==version" each. Only uv can report this.
  */
 enum anyflash_status af_stage_resolve(struct af_stage *stage, const char *const *requirements,
@@ -57,8 +57,8 @@ enum anyflash_status af_stage_locate(struct af_stage *stage, const char *require
 enum anyflash_status af_stage_check(struct af_stage *stage, struct anyflash_error *err);
 
 /*
- * Records in the dist-info of `package` where it came from, as pip does (PEP 610);
- * otherwise installers would record our local copy.
+ * Records in the dist-info of `package` where it came from, as pip does (PEP 610). Without
+ * this, installers would record the path of our local copy.
  */
 enum anyflash_status af_stage_origin(struct af_stage *stage, const char *package,
                                      const char *url, const char *sha256,

@@ -1,11 +1,11 @@
 /*
  * swap.c: renames inside one file system, each restartable.
  *
- * An entry with old and new goes through three places:
+ * An entry with an old and a new file goes through three states:
  *     site old, aside -,   fresh new     before
  *     site -,   aside old, fresh new
  *     site new, aside old, fresh -       after
- * so what lies where tells the next move in either direction.
+ * so the places of its files show the next move in either direction.
  */
 #include "kit/install/swap.h"
 
@@ -55,7 +55,7 @@ static enum anyflash_status fail_entry(const char *what, const char *path,
                    af_text_quote(shown, sizeof shown, path, strlen(path)), strerror(number));
 }
 
-/* The folders above `path`. */
+/* Creates the folders above `path`. */
 static enum anyflash_status make_parents(char path[PATH_BYTES], struct anyflash_error *err)
 {
     for (char *at = path + 1; *at != '\0'; at++) {
@@ -94,8 +94,8 @@ static enum anyflash_status move(const char *from, const char *to, struct anyfla
     if (rename(from, to) != 0) {
         if (errno == EXDEV)
             return af_fail(err, ANYFLASH_E_IO,
-                           "'%s' and '%s' lie on different file systems: nothing can be "
-                           "replaced in one move",
+                           "'%s' and '%s' are on different file systems, so files cannot be "
+                           "replaced atomically",
                            from, to);
         return fail_entry("move", from, err);
     }
@@ -103,7 +103,7 @@ static enum anyflash_status move(const char *from, const char *to, struct anyfla
     return ANYFLASH_OK;
 }
 
-/* The three places of an entry. */
+/* The three paths of an entry. */
 struct places {
     char site[PATH_BYTES];
     char aside[PATH_BYTES];
@@ -183,7 +183,7 @@ bool af_swap_remove(const char *root)
     return nftw(root, remove_one, WALK_FDS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0;
 }
 
-/* Names of one level, waiting to be looked at: a stack in place of recursion. */
+/* Names of one level that are still to be visited: a stack instead of recursion. */
 struct walk {
     struct af_arena *arena;
     const char **paths;
@@ -205,7 +205,10 @@ static bool push(struct walk *walk, const char *path)
     return path != NULL;
 }
 
-/* All names in a folder but caches of Python, last first, so that the first is next. */
+/*
+ * Pushes all names in a folder except Python's caches, the last name first, so that the first
+ * one is visited next.
+ */
 static enum anyflash_status push_folder(struct walk *walk, const char *folder,
                                         const char *shown, struct anyflash_error *err)
 {

@@ -1,7 +1,7 @@
 /*
- * swap.h: the renames of an operation, forward and back, and the folders they need.
- * Every function can be called again after it was interrupted anywhere: where an
- * entry is shows what was done. Private to operation.c and undo.c.
+ * swap.h: the renames of an operation, forward and back, and the folders they need. Every
+ * function can be called again after an interruption at any point: where an entry is shows
+ * which renames were done. Private to operation.c and undo.c.
  */
 #ifndef AF_KIT_INSTALL_SWAP_H
 #define AF_KIT_INSTALL_SWAP_H
@@ -11,8 +11,8 @@
 #define AF_OWN_PREFIX ".anyflash-"
 
 /*
- * A name for a new folder of ours in `site`: SITE/.anyflash-<word>-<random>.
- * Nothing is made. NULL without memory.
+ * A name for a new folder of ours in `site`: SITE/.anyflash-<word>-<random>. The folder is not
+ * created. NULL if memory runs out.
  */
 const char *af_swap_name(struct af_arena *arena, const char *site, const char *word);
 
@@ -20,7 +20,7 @@ const char *af_swap_name(struct af_arena *arena, const char *site, const char *w
 enum anyflash_status af_swap_prepare(const struct af_operation *operation,
                                      struct anyflash_error *err);
 
-/* Old entries aside, fresh ones in. Fails with IO, naming the entry. */
+/* Moves old entries aside and new ones into place. Fails with IO, naming the entry. */
 enum anyflash_status af_swap_forward(const struct af_operation *operation,
                                      struct anyflash_error *err);
 
@@ -32,20 +32,20 @@ enum anyflash_status af_swap_back(const struct af_operation *operation,
 void af_swap_flush(const char *folder);
 
 /*
- * Removes a folder of ours and everything in it; its name must start with
- * AF_OWN_PREFIX. A missing folder counts as removed. False when something is left.
+ * Removes a folder of ours and everything in it; its name must start with AF_OWN_PREFIX. A
+ * missing folder counts as removed. False when something could not be removed.
  */
 bool af_swap_remove(const char *root);
 
 /*
- * A digest of what the entries are now: names, kinds, sizes, times of change, link
- * texts; without what Python writes by itself (__pycache__).
+ * Computes a digest of the entries as they are now: names, kinds, sizes, modification times,
+ * link targets; without files that Python itself writes (__pycache__).
  */
 enum anyflash_status af_swap_fingerprint(const struct af_operation *operation,
                                          struct af_arena *arena, const char **hex_out,
                                          struct anyflash_error *err);
 
-/* Bytes on disk below `root`; what cannot be read counts nothing. */
+/* Bytes on disk below `root`; files that cannot be read are not counted. */
 uint64_t af_swap_bytes(const char *root, struct af_arena *arena);
 
 #endif

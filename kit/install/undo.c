@@ -9,7 +9,7 @@
 #include "kit/system/file.h"
 #include "kit/system/lock.h"
 
-/* The installation `id` among those that are done, newest first; 0: the first. */
+/* Finds the installation `id` among those that are DONE, newest first; 0: the first. */
 static struct af_operation *find_id(struct af_operation *list, size_t count, int64_t id)
 {
     for (size_t i = 0; i < count; i++)
@@ -18,7 +18,7 @@ static struct af_operation *find_id(struct af_operation *list, size_t count, int
     return NULL;
 }
 
-/* A path that `entry` and an entry of `later` both concern, or NULL. */
+/* A path that both `entry` and an entry of `later` change, or NULL. */
 static bool overlap(const struct af_entry *entry, const struct af_operation *later)
 {
     for (size_t i = 0; i < later->entry_count; i++) {
@@ -50,7 +50,8 @@ static enum anyflash_status check_later(struct af_run *run, struct af_operation 
                                            "installation %jd (%s) came later over the same "
                                            "files",
                                            (intmax_t)later->id, later->title);
-            done->hint = af_arena_format(run->arena, "undo that one first: anyflash undo %jd",
+            done->hint = af_arena_format(run->arena,
+                                         "undo the later installation first: anyflash undo %jd",
                                          (intmax_t)later->id);
             return ANYFLASH_OK;
         }
@@ -73,7 +74,8 @@ static enum anyflash_status check_files(struct af_run *run, const struct af_oper
         if (old == NULL)
             return af_fail_memory(err);
         if (chosen->entries[i].has_old && af_file_is_absent(old))
-            return af_fail(err, ANYFLASH_E_NOT_FOUND, "the old files are gone: '%s'", old);
+            return af_fail(err, ANYFLASH_E_NOT_FOUND,
+                           "the files kept for undo are missing: '%s'", old);
     }
     if (force || af_equal(now, chosen->fingerprint))
         return ANYFLASH_OK;
@@ -84,7 +86,10 @@ static enum anyflash_status check_files(struct af_run *run, const struct af_oper
     return ANYFLASH_OK;
 }
 
-/* The same entries in the other direction: what was moved aside is the new state now. */
+/*
+ * Makes the same entries in the other direction: the files that were moved aside are the new
+ * ones now.
+ */
 static enum anyflash_status make_entries(struct af_run *run, const struct af_operation *chosen,
                                          struct af_operation *operation,
                                          struct anyflash_error *err)
@@ -129,7 +134,8 @@ static enum anyflash_status take_back(struct af_run *run, const struct af_operat
         return status;
     struct anyflash_error later;
     if (af_operation_end(run->state, &operation, &later) != ANYFLASH_OK)
-        af_progress_message(&run->progress, "the next run will clean up: %s", later.message);
+        af_progress_message(&run->progress, "the next run will finish the cleanup: %s",
+                            later.message);
     if (status == ANYFLASH_OK)
         *done = (struct af_install_result){
             .answer = AF_YES, .title = chosen->title, .changed = true, .id = chosen->id};
@@ -164,8 +170,8 @@ enum anyflash_status af_undo(struct af_run *run, int64_t id, bool force,
 }
 
 /*
- * An undo that moves nothing: from its first line in the journal on it owns the old
- * files, and once it is committed they are removed, even if this process is killed.
+ * Runs an undo that moves nothing. From its first record in the journal on it owns the old
+ * files; once it is committed they are removed, even if this process is killed.
  */
 static enum anyflash_status forget_one(struct af_run *run, const struct af_operation *chosen,
                                        struct anyflash_error *err)
@@ -183,7 +189,8 @@ static enum anyflash_status forget_one(struct af_run *run, const struct af_opera
         return status;
     struct anyflash_error later;
     if (af_operation_end(run->state, &operation, &later) != ANYFLASH_OK)
-        af_progress_message(&run->progress, "the next run will clean up: %s", later.message);
+        af_progress_message(&run->progress, "the next run will finish the cleanup: %s",
+                            later.message);
     return status;
 }
 
@@ -239,7 +246,7 @@ enum anyflash_status af_recover_list(struct af_state *state, struct af_arena *ar
     return ANYFLASH_OK;
 }
 
-/* Cleans up one operation of a process that is gone: its lock was free. */
+/* Cleans up one operation of a process that no longer runs: its lock was free. */
 static enum anyflash_status recover_one(struct af_state *state, struct af_operation *operation,
                                         struct af_arena *arena,
                                         const struct af_progress *progress,
@@ -247,8 +254,10 @@ static enum anyflash_status recover_one(struct af_state *state, struct af_operat
 {
     bool back = operation->phase < AF_PHASE_COMMITTED;
     if (!af_file_is_folder(operation->site)) {
-        af_progress_message(progress, "the environment of an unfinished '%s' is gone: '%s'",
-                            operation->title, operation->site);
+        af_progress_message(
+            progress,
+            "an unfinished '%s' cannot be repaired: its environment '%s' no longer exists",
+            operation->title, operation->site);
         return af_journal_phase(state, operation, AF_PHASE_GONE, err);
     }
     enum anyflash_status status = ANYFLASH_OK;
@@ -257,10 +266,11 @@ static enum anyflash_status recover_one(struct af_state *state, struct af_operat
     if (status == ANYFLASH_OK)
         status = af_operation_end(state, operation, err);
     if (status == ANYFLASH_OK)
-        af_progress_message(progress,
-                            back ? "'%s' was interrupted: everything is as it was before"
-                                 : "'%s' was interrupted after it was done: cleaned up",
-                            operation->title);
+        af_progress_message(
+            progress,
+            back ? "'%s' was interrupted: its changes were rolled back"
+                 : "'%s' was interrupted after it had finished: leftovers were removed",
+            operation->title);
     return status;
 }
 
@@ -280,7 +290,7 @@ enum anyflash_status af_recover_held(struct af_state *state, const char *site,
     return status;
 }
 
-/* Recovers an environment with something unfinished, unless a process is working in it. */
+/* Recovers an environment that has unfinished operations, unless a process is changing it. */
 static void recover_site(struct af_state *state, const char *site, struct af_arena *arena,
                          const struct af_progress *progress)
 {
@@ -295,7 +305,7 @@ static void recover_site(struct af_state *state, const char *site, struct af_are
         status = af_recover_held(state, site, progress, &err);
     if (status != ANYFLASH_OK)
         af_progress_message(
-            progress, "an unfinished installation cannot be rolled back yet: %s", err.message);
+            progress, "an unfinished installation cannot be rolled back now: %s", err.message);
     af_lock_release(&lock);
 }
 

@@ -1,7 +1,6 @@
 /*
- * update.c: reads the listing of one source after the other, compares it with what
- * is known, and writes the rows of a new catalog. Listings are parsed in
- * catalog/listing.c.
+ * update.c: reads the listing of one source after the other, compares it with the known wheels,
+ * and writes the rows of a new catalog. catalog/listing.c parses listings.
  */
 #include "kit/install/update.h"
 
@@ -81,8 +80,8 @@ enum anyflash_status af_update_undo(const char *folder, bool *there_out,
 /* data/sources.json */
 extern const char af_sources[];
 
-#define GONE_MIN 20u  /* fewer known wheels may all go */
-#define GONE_PART 10u /* else no more than one of so many */
+#define GONE_MIN 20u  /* if there are fewer known wheels than this, all may be missing */
+#define GONE_PART 10u /* else at most one in GONE_PART may be missing */
 #define ACCEPT "application/vnd.github+json"
 
 /* data/sources.json */
@@ -94,7 +93,7 @@ struct sources {
     int64_t pages_max;
 };
 
-/* What happens to a wheel of the embedded catalog. */
+/* What an update does with a wheel of the embedded catalog. */
 enum fate { AS_IT_WAS, IS_LISTED, IS_GONE };
 
 struct updating {
@@ -104,12 +103,12 @@ struct updating {
     const struct af_catalog *current;
     const struct af_progress *progress;
     struct af_arena *arena;
-    enum fate *fates;     /* of each wheel of the embedded catalog */
-    struct af_text fresh; /* rows of wheels that it has not */
+    enum fate *fates;     /* one for each wheel of the embedded catalog */
+    struct af_text fresh; /* rows of wheels that the embedded catalog does not have */
     struct af_update *update;
     enum anyflash_status first_status; /* of the first source that failed */
     struct anyflash_error first_problem;
-    bool stopped; /* the other sources would fail, too: rate limit, no network */
+    bool stopped; /* the other sources would also fail: rate limit, no network */
 };
 
 /* Wheels of one listing, sorted by address. */
@@ -134,12 +133,13 @@ static enum anyflash_status read_sources(const struct af_span *given, struct sou
     sources->pages_max = json_integer_value(json_object_get(sources->json, "pages_max"));
     if (sources->listing == NULL || sources->files == NULL || sources->count < 1 ||
         sources->pages_max < 1 || !json_is_array(json_object_get(sources->json, "sources")))
-        return af_fail(err, ANYFLASH_E_DATA,
-                       "the list of sources lacks listing, files, count, pages_max or sources");
+        return af_fail(
+            err, ANYFLASH_E_DATA,
+            "the list of sources needs listing, files, count, pages_max and sources");
     return ANYFLASH_OK;
 }
 
-/* `sentence` is NULL when it could not be made. */
+/* Reports `sentence`, which is NULL when there was no memory for it. */
 static void message(const struct updating *updating, const char *sentence)
 {
     const struct af_progress *progress = updating->progress;
@@ -171,7 +171,7 @@ static const char *fill(struct updating *updating, const char *pattern, const ch
     return filled;
 }
 
-/* All pages of a source as rows. */
+/* Reads all pages of a source as rows. */
 static enum anyflash_status get_pages(struct updating *updating,
                                       const struct af_listing_source *source,
                                       struct af_text *rows, struct af_listing_counts *counts,
@@ -226,7 +226,7 @@ static bool sort_listed(const struct af_catalog_wheel *wheels, size_t count,
     return true;
 }
 
-/* Whether the listing has the wheel; it then is known. */
+/* Whether the listing has the wheel; if so, its row is marked as known. */
 static bool find_listed(struct listed *listed, const struct af_catalog_wheel *wheel)
 {
     const struct af_catalog_wheel **found =
@@ -238,14 +238,14 @@ static bool find_listed(struct listed *listed, const struct af_catalog_wheel *wh
     return found != NULL;
 }
 
-/* A wheel that the listing of its source should have. */
+/* Whether the source's listing should contain the wheel. */
 static bool is_of(const struct af_catalog_wheel *wheel, const struct af_listing_source *source)
 {
     return strcmp(wheel->source, source->source) == 0 && wheel->url != NULL &&
            af_starts_with(wheel->url, source->files);
 }
 
-/* Compares before anything is written: how many known wheels would go. */
+/* Compares before anything is written: counts the known wheels that would be removed. */
 static enum anyflash_status compare(const struct updating *updating,
                                     const struct af_listing_source *source,
                                     struct listed *listed, struct af_update_source *result,
@@ -262,12 +262,14 @@ static enum anyflash_status compare(const struct updating *updating,
     result->listed = listed->count;
     result->added = listed->count + result->gone - result->known;
     if (result->known >= GONE_MIN && counted > result->known / GONE_PART)
-        return af_fail(err, ANYFLASH_E_DATA, "its listing lacks %zu of %zu known wheels",
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "%zu of %zu known wheels are missing from the release page: the old "
+                       "entries are kept",
                        counted, result->known);
     return ANYFLASH_OK;
 }
 
-/* Decides about the source's known wheels, and notes the new ones. */
+/* Decides about the source's known wheels, and collects the new ones. */
 static enum anyflash_status apply(struct updating *updating,
                                   const struct af_listing_source *source, struct listed *listed,
                                   struct anyflash_error *err)
@@ -320,7 +322,7 @@ static size_t count_of(const struct af_catalog *catalog, const struct af_listing
     return count;
 }
 
-/* The source as the catalog in use has it, as if that were its listing. */
+/* Uses the source's rows of the current catalog as if they were its listing. */
 static enum anyflash_status keep_current(struct updating *updating,
                                          const struct af_listing_source *source,
                                          struct anyflash_error *err)
@@ -342,7 +344,7 @@ static enum anyflash_status keep_current(struct updating *updating,
     return status;
 }
 
-/* Keeps a source unchanged; only lack of memory ends the whole update. */
+/* Keeps a source unchanged; only running out of memory ends the whole update. */
 static enum anyflash_status leave(struct updating *updating,
                                   const struct af_listing_source *source,
                                   struct af_update_source *result, enum anyflash_status status,
@@ -364,7 +366,7 @@ static enum anyflash_status leave(struct updating *updating,
     return keep_current(updating, source, err);
 }
 
-/* One of the list, as a source whose listing can be asked for. */
+/* Reads one row of the list of sources. */
 static enum anyflash_status read_source(struct updating *updating, const json_t *row,
                                         struct af_listing_source *source,
                                         struct anyflash_error *err)
@@ -372,7 +374,8 @@ static enum anyflash_status read_source(struct updating *updating, const json_t 
     const char *name = json_string_value(json_object_get(row, "source"));
     const char *kind = json_string_value(json_object_get(row, "kind"));
     if (name == NULL || kind == NULL)
-        return af_fail(err, ANYFLASH_E_DATA, "a source of the list has no source or no kind");
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "an entry in the list of sources lacks source or kind");
     *source =
         (struct af_listing_source){.source = af_text_scrub(updating->arena, name, 200),
                                    .kind = kind,
@@ -403,16 +406,16 @@ static enum anyflash_status update_source(struct updating *updating,
     return ANYFLASH_OK;
 }
 
-/* Nothing could be read: fails as the first source did. */
+/* Fails as the first source did, because none could be read. */
 static enum anyflash_status fail_first(const struct updating *updating,
                                        struct anyflash_error *err)
 {
     if (updating->first_status == ANYFLASH_OK)
-        return af_fail(err, ANYFLASH_E_DATA, "the list of sources names none");
+        return af_fail(err, ANYFLASH_E_DATA, "the list of sources is empty");
     return af_fail(err, updating->first_status, "%s", updating->first_problem.message);
 }
 
-/* The new catalog: known wheels in their order with all that is known, then new ones. */
+/* Writes the new catalog: known wheels in their order with all their facts, then new ones. */
 static enum anyflash_status write_rows(const struct updating *updating, struct af_text *rows,
                                        struct anyflash_error *err)
 {

@@ -1,11 +1,11 @@
 /*
- * update.h: updates the catalog from the listings of the repositories that publish
- * wheels (data/sources.json), and reverts it.
+ * update.h: updates the catalog from the listings of the repositories that publish wheels
+ * (data/sources.json), and reverts it.
  *
- * What is known about a wheel is kept: a listing only adds wheels and removes those
- * that are no longer published. A source that cannot be read, or whose listing lacks
- * more than a tenth of its known wheels, stays unchanged. The result is a file in
- * the state folder, which is then loaded instead of the embedded catalog.
+ * Facts about known wheels are kept: a listing only adds wheels and removes those that are no
+ * longer published. A source stays unchanged if it cannot be read, or if more than a tenth of
+ * its known wheels are missing from its listing. The result is a file in the state folder,
+ * which is then loaded instead of the embedded catalog.
  */
 #ifndef AF_KIT_INSTALL_UPDATE_H
 #define AF_KIT_INSTALL_UPDATE_H
@@ -16,21 +16,21 @@
 
 #define AF_UPDATE_SOURCES_BYTES_MAX (1u << 20)
 
-/* What became of one source. */
+/* The result for one source. */
 struct af_update_source {
     const char *source;
     size_t known;        /* wheels in the embedded catalog */
     size_t listed;       /* wheels in its listing */
-    size_t added;        /* that the embedded catalog has not */
-    size_t gone;         /* known, but published no more */
+    size_t added;        /* listed wheels that are not in the embedded catalog */
+    size_t gone;         /* known wheels that are no longer published */
     const char *problem; /* why it stayed unchanged; NULL: it was read */
 };
 
-/* Texts in the arena that was given; the catalog is released by the caller. */
+/* Texts are in the arena that was given; the caller releases the catalog. */
 struct af_update {
     struct af_update_source *sources;
     size_t source_count;
-    size_t read_count; /* of them, read */
+    size_t read_count; /* the number of sources that were read */
     size_t added;
     size_t gone;
     struct af_catalog catalog; /* the new one */
@@ -49,11 +49,12 @@ enum anyflash_status af_update_fetch(struct af_http *http, const struct af_span 
                                      struct af_update *update_out, struct anyflash_error *err);
 
 /*
- * The file in `folder`, that of the state (system/state.h); NULL without a folder or memory.
+ * The path of the catalog file in the state folder `folder` (system/state.h); NULL without a
+ * folder or memory.
  */
 const char *af_update_path(struct af_arena *arena, const char *folder);
 
-/* Writes the new catalog over an older one; the folder is created. */
+/* Writes the new catalog and replaces an older one; the folder is created. */
 enum anyflash_status af_update_save(const struct af_update *update, const char *folder,
                                     struct anyflash_error *err);
 

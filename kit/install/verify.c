@@ -1,7 +1,6 @@
 /*
- * verify.c: starts known_answer.py in the environment's interpreter and turns its
- * output into rows; then loads compiled parts of a package one by one
- * (load_extensions.py).
+ * verify.c: runs known_answer.py in the environment's interpreter and turns its output into
+ * rows; then loads compiled parts of a package one by one (load_extensions.py).
  */
 #include "kit/install/verify.h"
 
@@ -24,7 +23,7 @@ struct loading {
     struct af_arena *arena;
     struct af_verify_report *report;
     size_t fault_count;
-    size_t begun; /* number of the part that was begun last; count: none */
+    size_t begun; /* number of the part that was started last; initially the count */
     bool done;
 };
 
@@ -44,7 +43,10 @@ static void take_fault(struct loading *loading, size_t number, const char *why)
             af_arena_format(loading->arena, "%s: %s", part_name(loading->words[number]), why));
 }
 
-/* The number after `word` in the line, within the list; *rest_out is what follows. */
+/*
+ * Reads the number after `word` in the line, which must be a valid index; *rest_out is the text
+ * after it.
+ */
 static bool read_number(const struct loading *loading, const char *line, const char *word,
                         size_t *number_out, const char **rest_out)
 {
@@ -130,7 +132,7 @@ enum anyflash_status af_verify_extensions(const char *python, const char *const 
 
 extern const char af_known_answer_script[];
 
-/* The calls of one verification. */
+/* Data of one verification. */
 struct verify {
     const struct af_verify_options *options;
     struct af_arena *arena;
@@ -139,7 +141,7 @@ struct verify {
     const char *devices[AF_VERIFY_DEVICES_MAX];
 };
 
-/* What a child printed, as one object: keys of later lines replace earlier ones. */
+/* The output of a child as one object: keys of later lines replace earlier ones. */
 struct answer {
     json_t *said;
     enum anyflash_status status; /* of the child */
@@ -173,7 +175,7 @@ static void row(struct verify *verify, const char *name, enum af_answer answer,
     af_verify_row_add(verify->report, name, answer, evidence);
 }
 
-/* Text that the child printed under `key`, scrubbed; NULL if it did not. */
+/* The text that the child printed under `key`, scrubbed; NULL if it did not. */
 static const char *said_text(const struct verify *verify, const struct answer *answer,
                              const char *key)
 {
@@ -220,7 +222,7 @@ static struct answer ask(struct verify *verify, const char *mode, const char *de
     return answer;
 }
 
-/* Why a child did not finish: "import of flash_attn: ended by signal 11"; NULL if it did. */
+/* Why a child did not finish: "import of flash_attn: killed by signal 11"; NULL if it did. */
 static const char *broke_off(const struct verify *verify, const struct answer *answer)
 {
     if (json_is_true(json_object_get(answer->said, "done")))
@@ -242,7 +244,7 @@ static void take_version(struct verify *verify, const struct answer *answer)
         row(verify, "version", AF_UNKNOWN, "the module states no version");
         return;
     }
-    /* Official wheels are 2.8.3 inside whatever local part their names carry. */
+    /* Official wheels report 2.8.3, whatever local version their names have. */
     size_t public_len = strcspn(recorded, "+");
     bool same = strcspn(found, "+") == public_len && memcmp(found, recorded, public_len) == 0;
     row(verify, "version", same ? AF_YES : AF_NO,
@@ -308,7 +310,7 @@ static void verify_import(struct verify *verify)
     json_decref(answer.said);
 }
 
-/* One of o, dq, dk, dv against the engine's; the worst distance is kept. */
+/* Compares one of o, dq, dk, dv with the engine's result; keeps the largest difference. */
 static bool compare(const char *text, const float *expected, int64_t heads, int64_t head_dim,
                     double *worst)
 {

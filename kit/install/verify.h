@@ -1,12 +1,11 @@
 /*
  * verify.h: imports and calls an installed FlashAttention.
  *
- * Each attempt is a child process with a time limit: a crash, a hang or endless
- * output of the package becomes a row of the answer. On each GPU that torch sees,
- * one causal problem with grouped heads is computed forward and backward in bf16 and
- * compared with the engine in f32 on the same inputs. Without a GPU a call with CPU
- * tensors shows at least that the Python files match the extension; the rest is
- * reported as unknown.
+ * Each attempt is a child process with a time limit: a crash, a hang or endless output of the
+ * package becomes a row of the report. On each GPU that torch sees, one causal problem with
+ * grouped heads is computed forward and backward in bf16 and compared with the engine's f32
+ * result for the same inputs. Without a GPU, a call with CPU tensors only shows that the Python
+ * files match the extension; everything else is reported as unknown.
  */
 #ifndef AF_KIT_INSTALL_VERIFY_H
 #define AF_KIT_INSTALL_VERIFY_H
@@ -20,8 +19,8 @@
 #define AF_VERIFY_ROWS_MAX (4u + 2u * AF_VERIFY_DEVICES_MAX)
 
 /*
- * Largest difference allowed, relative to the largest expected value: bf16 rounds
- * the output, the probabilities and the gradients to 8 bits.
+ * Largest allowed difference, relative to the largest expected value: in bf16 the output, the
+ * probabilities and the gradients are rounded to 8 bits.
  */
 #define AF_VERIFY_BOUND_FORWARD (1.0 / 64)
 #define AF_VERIFY_BOUND_BACKWARD (1.0 / 32)
@@ -32,7 +31,7 @@ struct af_verify_row {
     const char *evidence; /* one sentence */
 };
 
-/* Zero-initialised it is empty. Texts in the arena of the call. */
+/* Rows of a verification; empty when zero-initialised. Texts are in the call's arena. */
 struct af_verify_report {
     struct af_verify_row rows[AF_VERIFY_ROWS_MAX];
     size_t row_count;
@@ -41,12 +40,12 @@ struct af_verify_report {
 struct af_verify_options {
     const char *python;  /* the interpreter to start */
     const char *module;  /* "flash_attn", "flash_attn_interface" */
-    const char *version; /* what METADATA says; NULL: not compared */
-    const char *device;  /* compute on this device of torch; NULL: on every GPU */
+    const char *version; /* version from METADATA; NULL: not compared */
+    const char *device;  /* torch device to compute on; NULL: every GPU */
     int limit_ms;        /* for each child; 0: AF_VERIFY_LIMIT_MS */
 };
 
-/* Appends a row; false when the arena failed or no row is left. */
+/* Appends a row; false when the arena has failed or there are no rows left. */
 bool af_verify_row_add(struct af_verify_report *report, const char *name, enum af_answer answer,
                        const char *evidence);
 
@@ -54,7 +53,7 @@ bool af_verify_row_add(struct af_verify_report *report, const char *name, enum a
 enum af_answer af_verify_answer(const struct af_verify_report *report);
 
 /*
- * Imports and calls; appends rows to *report. Fails only with NO_MEMORY: errors of
+ * Imports and calls the package; appends rows to *report. Fails only with NO_MEMORY: errors of
  * the package are rows.
  */
 enum anyflash_status af_verify_calls(const struct af_verify_options *options,
@@ -62,9 +61,9 @@ enum anyflash_status af_verify_calls(const struct af_verify_options *options,
                                      struct anyflash_error *err);
 
 /*
- * Loads compiled parts of a package in one child: words "package:NAME",
- * "module:NAME" (imported), "library:FILE" (as torch loads libraries). One row
- * for each that fails, or one for all. Fails only with NO_MEMORY.
+ * Loads compiled parts of a package in one child process. The words are "package:NAME",
+ * "module:NAME" (imported) and "library:FILE" (loaded as torch loads libraries). Appends one
+ * row for each part that fails, or one row for all. Fails only with NO_MEMORY.
  */
 enum anyflash_status af_verify_extensions(const char *python, const char *const *words,
                                           size_t count, struct af_arena *arena,

@@ -1,6 +1,6 @@
 /*
- * wheelhouse.c: puts the wheels into the index, writes the pages, and removes what is
- * left of an earlier index.
+ * wheelhouse.c: copies the wheels into the index, writes the pages, and removes leftovers of an
+ * earlier index.
  */
 #include "kit/install/wheelhouse.h"
 
@@ -20,7 +20,7 @@
 #define PAGE_START_BYTES 4096
 #define SHOWN_BYTES 160
 
-/* In each page of ours; a page without it is somebody else's. */
+/* Every page that we write has this mark; we do not change a page without it. */
 #define GENERATOR "anyflash wheelhouse"
 #define MARK_HTML "<meta name=\"generator\" content=\"" GENERATOR "\">"
 #define MARK_JSON "\"_generator\": \"" GENERATOR "\""
@@ -43,7 +43,7 @@ static enum anyflash_status fail_path(const char *what, const char *path,
                    af_text_quote(shown, sizeof shown, path, strlen(path)), strerror(errno));
 }
 
-/* Makes a folder; a link to one is refused. */
+/* Creates a folder; fails if the path is a link to a folder. */
 static enum anyflash_status make_folder(const char *path, struct anyflash_error *err)
 {
     if (mkdir(path, 0777) == 0)
@@ -55,7 +55,7 @@ static enum anyflash_status make_folder(const char *path, struct anyflash_error 
     return fail_path("make the folder", path, err);
 }
 
-/* Whether the page is one that we wrote; also false without memory. */
+/* Whether we wrote the page; also false if memory runs out. */
 static bool is_ours(struct af_arena *arena, const char *path, const char *mark)
 {
     struct af_span start;
@@ -63,7 +63,7 @@ static bool is_ours(struct af_arena *arena, const char *path, const char *mark)
            strstr(start.data, mark) != NULL;
 }
 
-/* Fails if a page of the folder is somebody else's. */
+/* Fails if the folder has a page that we did not write. */
 static enum anyflash_status check_pages(struct maker *maker, const char *folder,
                                         struct anyflash_error *err)
 {
@@ -75,8 +75,8 @@ static enum anyflash_status check_pages(struct maker *maker, const char *folder,
         if (path != NULL && !af_file_is_absent(path) &&
             !is_ours(maker->arena, path, pages[i][1]) && !maker->arena->failed)
             return af_fail(err, ANYFLASH_E_IO,
-                           "'%s' was not written by `anyflash wheelhouse` and is not "
-                           "replaced: choose another --output",
+                           "'%s' was not written by `anyflash wheelhouse` and will not be "
+                           "overwritten: choose another --output",
                            af_text_quote(shown, sizeof shown, path, strlen(path)));
     }
     return maker->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
@@ -169,7 +169,7 @@ static enum anyflash_status take_folder(struct maker *maker, struct anyflash_err
     return status == ANYFLASH_OK && arena->failed ? af_fail_memory(err) : status;
 }
 
-/* Listed wheels first, by project; then by name. */
+/* Order: listed wheels first, by project; then by name. */
 static int order(const void *a, const void *b)
 {
     const struct af_wheelhouse_wheel *first = a;
@@ -180,7 +180,7 @@ static int order(const void *a, const void *b)
     return by_project != 0 ? by_project : strcmp(first->file, second->file);
 }
 
-/* How many of the wheels, which are in order, belong to the first one's project. */
+/* How many wheels of the sorted list belong to the project of the first one. */
 static size_t project_wheels(const struct af_wheelhouse_wheel *wheels, size_t count)
 {
     size_t n = 0;
@@ -189,7 +189,7 @@ static size_t project_wheels(const struct af_wheelhouse_wheel *wheels, size_t co
     return n;
 }
 
-/* A specifier in an HTML attribute. Other texts of a page have plain letters only. */
+/* Adds a specifier to an HTML attribute. The other texts of a page need no escapes. */
 static void add_escaped(struct af_text *text, const char *value)
 {
     for (const char *c = value; *c != '\0'; c++) {
@@ -215,7 +215,7 @@ static void add_html_link(struct af_text *text, const struct af_wheelhouse_wheel
                    wheel->metadata_sha256, wheel->metadata_sha256, wheel->filename);
 }
 
-/* The page of one project, whose wheels these are, or (`is_root`) of all projects. */
+/* Adds the page of one project with these wheels, or (`is_root`) the page of all projects. */
 static void add_html(struct af_text *text, const struct af_wheelhouse_wheel *wheels,
                      size_t count, bool is_root)
 {
@@ -241,7 +241,7 @@ static json_t *file_json(const struct af_wheelhouse_wheel *wheel)
                      "core-metadata", "sha256", wheel->metadata_sha256);
 }
 
-/* Whether an earlier wheel has the version, too. */
+/* Whether an earlier wheel has the same version. */
 static bool is_repeated(const struct af_wheelhouse_wheel *wheels, size_t at)
 {
     for (size_t i = 0; i < at; i++) {
@@ -251,7 +251,7 @@ static bool is_repeated(const struct af_wheelhouse_wheel *wheels, size_t at)
     return false;
 }
 
-/* The same as JSON; NULL without memory. */
+/* The page as JSON; NULL if memory runs out. */
 static json_t *page_json(const struct af_wheelhouse_wheel *wheels, size_t count, bool is_root)
 {
     bool good = true;
@@ -317,7 +317,10 @@ static enum anyflash_status write_pages(struct maker *maker, struct anyflash_err
                                  : status;
 }
 
-/* Whether the index now has this file, as wheel or metadata; `name` NULL: any file. */
+/*
+ * Whether the new index has this file, as wheel or metadata; `name` NULL: any file of the
+ * project.
+ */
 static bool is_listed(const struct maker *maker, const char *project, const char *name)
 {
     for (size_t i = 0; i < maker->listed_count; i++) {
@@ -340,7 +343,10 @@ static enum anyflash_status remove_file(struct maker *maker, const char *folder,
     return unlink(path) == 0 ? ANYFLASH_OK : fail_path("remove", path, err);
 }
 
-/* Removes the files of ours that a project's page does not name; without page, all. */
+/*
+ * Removes those of our files that the project's page does not list; all of them if there is no
+ * page.
+ */
 static enum anyflash_status clean_project(struct maker *maker, const char *project,
                                           struct anyflash_error *err)
 {
@@ -364,7 +370,7 @@ static enum anyflash_status clean_project(struct maker *maker, const char *proje
             status = remove_file(maker, folder, names[i], err);
     }
     if (status == ANYFLASH_OK && !has_page)
-        rmdir(folder); /* fails harmlessly if somebody else's files are there */
+        rmdir(folder); /* fails harmlessly if the folder has other files */
     return status;
 }
 
@@ -383,7 +389,7 @@ static enum anyflash_status clean(struct maker *maker, struct anyflash_error *er
     return status;
 }
 
-/* "file:///srv/my%20wheels/simple/"; NULL if there is no such folder. */
+/* "file:///srv/my%20wheels/simple/"; NULL if the folder does not exist. */
 static const char *url_of(struct af_arena *arena, const char *index)
 {
     const char *folder = af_file_real_path(arena, index);
@@ -407,7 +413,8 @@ enum anyflash_status af_wheelhouse_make(const struct af_wheelhouse_question *que
         status = take_folder(&maker, err);
     if (status != ANYFLASH_OK)
         return status;
-    bool works = maker.listed_count > 0 || af_file_is_regular(page); /* or it is emptied */
+    /* an index without wheels is emptied */
+    bool works = maker.listed_count > 0 || af_file_is_regular(page);
     qsort(maker.wheels, maker.wheel_count, sizeof *maker.wheels, order);
     if (works)
         status = write_pages(&maker, err);

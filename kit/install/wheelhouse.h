@@ -28,10 +28,11 @@
 
 /* A file of the folder whose name ends in ".whl". Texts in the arena of the call. */
 struct af_wheelhouse_wheel {
-    const char *file;     /* its name in the folder, scrubbed */
-    const char *reason;   /* why it is left out; NULL: listed, and all below is set */
-    const char *filename; /* in the index: "%2B" of `file` is '+' */
-    const char *url;      /* the same, percent-encoded */
+    const char *file; /* its name in the folder, scrubbed */
+    /* why it is left out; NULL: it is listed, and all fields below are set */
+    const char *reason;
+    const char *filename; /* file name in the index: "%2B" of `file` becomes '+' */
+    const char *url;      /* `filename`, percent-encoded */
     const char *project;  /* normalised: "flash-attn" */
     const char *version;  /* normalised, with the local part */
     const char *sha256;
@@ -41,39 +42,40 @@ struct af_wheelhouse_wheel {
 };
 
 struct af_wheelhouse {
-    const char *index;                        /* folder of the index */
-    const char *index_url;                    /* "file:///srv/wheels/simple/"; NULL: no index */
-    const struct af_wheelhouse_wheel *wheels; /* by project, then file name; left out last */
+    const char *index;     /* folder of the index */
+    const char *index_url; /* "file:///srv/wheels/simple/"; NULL: no index */
+    /* ordered by project, then file name; left-out wheels are last */
+    const struct af_wheelhouse_wheel *wheels;
     size_t wheel_count;
-    size_t listed_count; /* the first of them */
+    size_t listed_count; /* the first listed_count wheels are listed */
     size_t project_count;
-    bool emptied;              /* an earlier index is empty now */
+    bool emptied;              /* the index existed before and is empty now */
     const char *const *others; /* names of other files, scrubbed; folders end in '/' */
     size_t other_count;
 };
 
 struct af_wheelhouse_question {
-    const char *folder; /* of the wheels; its subfolders are not searched */
+    const char *folder; /* the folder of the wheels; its subfolders are not searched */
     const char *index;  /* folder to write; NULL: FOLDER/simple */
     bool inconsistent;  /* also list wheels whose METADATA states another version */
 };
 
 /*
- * Writes the index: first files, then pages, each replaced atomically, so that
- * somebody who installs meanwhile sees the old page or the new one. Files that an
- * earlier index of ours holds beyond that are removed last. Nothing is written if
- * no wheel can be listed and there is no earlier index. A wheel that is left out is
- * no failure. Fails with NOT_FOUND or IO (also if a page there is not ours), LIMIT,
- * NO_MEMORY; then each page is the old or the new one.
+ * Writes the index: first files, then pages, each replaced atomically, so that an installer
+ * that reads the index at the same time sees either the old page or the new one. Other files
+ * that an earlier run put into the index are removed last. Nothing is written if no wheel can
+ * be listed and there is no earlier index. Leaving out a wheel is not a failure. Fails with
+ * NOT_FOUND or IO (also if the folder has a page that we did not write), LIMIT, NO_MEMORY; then
+ * each page is the old or the new one.
  */
 enum anyflash_status af_wheelhouse_make(const struct af_wheelhouse_question *question,
                                         struct af_arena *arena, struct af_wheelhouse *house_out,
                                         struct anyflash_error *err);
 
 /*
- * Reads one wheel at `path`, whose name in the folder is `file` (wheelhouse_wheel.c):
- * fills all of `wheel` but wheel->file, and *metadata_out, or sets wheel->reason: also
- * if it cannot be read. Texts in `arena`. Fails with NO_MEMORY only.
+ * Reads the wheel at `path` (wheelhouse_wheel.c); `file` is its name in the folder. Fills all
+ * of `wheel` except wheel->file, and *metadata_out. If the wheel is left out, also because it
+ * cannot be read, sets wheel->reason instead. Texts are in `arena`. Fails with NO_MEMORY only.
  */
 enum anyflash_status af_wheelhouse_read(const char *path, const char *file, bool inconsistent,
                                         struct af_arena *arena,

@@ -1,6 +1,6 @@
 /*
- * wheelhouse_wheel.c: whether installers accept a wheel from an index, and what the
- * index says about it.
+ * wheelhouse_wheel.c: checks whether installers accept a wheel from an index, and collects what
+ * the index says about it.
  */
 #include <string.h>
 
@@ -32,7 +32,7 @@ static void leave_out(struct opened *opened, const char *reason)
     opened->wheel->reason = af_arena_text(opened->arena, reason);
 }
 
-/* File name in the index, project and version, from the file's name. */
+/* Reads file name in the index, project and version from the name of the file. */
 static void read_name(struct opened *opened, const char *file)
 {
     char project[NAME_BYTES];
@@ -53,7 +53,7 @@ static void read_name(struct opened *opened, const char *file)
     if (wheel->reason != NULL || opened->arena->failed)
         return;
     for (char *at = filename; (at = strchr(at, '%')) != NULL; at++) {
-        *at = '+'; /* "%2B" is the only escape that a valid name has */
+        *at = '+'; /* "%2B" is the only escape in a valid name */
         memmove(at + 1, at + 3, strlen(at + 3) + 1);
     }
     wheel->filename = filename;

@@ -1,7 +1,7 @@
 /*
- * given.c: applies "key=value" words of --given to a machine: the table of keys and
- * what all of them share. given_*.c parse the values. A key with a dot names a fact
- * of fields.inc itself: platform.kernel=6.1.
+ * given.c: applies the "key=value" words of --given to a machine: the table of
+ * keys and shared helpers. given_*.c parse the values. A key with a dot names a
+ * fact of fields.inc directly: platform.kernel=6.1.
  */
 #include "kit/machine/given.h"
 
@@ -160,7 +160,7 @@ static struct af_fact *find_fact(struct af_machine *machine, const char *name,
     return NULL;
 }
 
-/* Items of a comma-separated value; blanks around them are dropped. */
+/* Stores the items of a comma-separated value, without blanks around them. */
 static void give_list(struct af_given *given, struct af_fact *fact)
 {
     const char *items[64];
@@ -194,7 +194,7 @@ static void give_fact(struct af_given *given, struct af_fact *fact, enum af_fact
         af_given_unclear(given, fact, "not a whole number");
 }
 
-/* Own copies of the row arrays, so that a failure leaves the machine's alone. */
+/* Copies the row arrays, so that a failure leaves the machine's own unchanged. */
 static void copy_rows(struct af_machine *machine)
 {
     size_t group_count;

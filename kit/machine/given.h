@@ -1,7 +1,8 @@
 /*
- * given.h: what the key handlers of --given share. Private to kit/machine. given.c
- * holds the table of keys; given_*.c parse values as people write them. A handler
- * never fails: a value that it does not understand becomes unknown, with a remark.
+ * given.h: helpers for the key handlers of --given. Private to kit/machine.
+ * given.c has the table of keys; given_*.c parse values as users write them. A
+ * handler never fails: a value that it cannot parse becomes unknown, with a
+ * remark.
  */
 #ifndef AF_KIT_MACHINE_GIVEN_H
 #define AF_KIT_MACHINE_GIVEN_H
@@ -10,39 +11,39 @@
 
 struct af_given {
     struct af_machine *machine;
-    struct af_arena *arena; /* the machine's */
+    struct af_arena *arena; /* the machine's arena */
     const char *key;
     const char *value;  /* scrubbed, trimmed */
     const char *lower;  /* value in lower case */
     const char *source; /* "--given key=value" */
-    const char *remark; /* NULL: everything was understood so far */
+    const char *remark; /* NULL: everything was parsed so far */
 };
 
-/* Replaces the remark by "key=value: " and the sentence. */
+/* Replaces the remark with "key=value: " and the formatted sentence. */
 void af_given_remark(struct af_given *given, const char *format, ...) AF_PRINTF(2, 3);
 
 /* Makes the fact unknown and says so in the remark: "'13.x' is no version". */
 void af_given_unclear(struct af_given *given, struct af_fact *fact, const char *what);
 
-/* none, no, null, absent, not installed, or nothing. */
+/* Whether the value is none, no, null, absent, not installed, or empty. */
 bool af_given_is_none(const struct af_given *given);
 
-/* Whether the fact was given by hand, by a key that starts with `key_start`. */
+/* Whether the fact was given by a key that starts with `key_start`. */
 bool af_given_fact_by(const struct af_fact *fact, const char *key_start);
 
 /*
- * The version at the start of the value, without what follows a blank, in the
- * arena; NULL when there is none ("1.x", ">12", "newest").
+ * The version at the start of the value, up to the first blank, in the arena;
+ * NULL when there is none ("1.x", ">12", "newest").
  */
 const char *af_given_version(const struct af_given *given);
 
-/* true, yes, on, 1 ... into the fact; else unclear. */
+/* Parses true, yes, on, 1, ... into the fact; anything else makes it unclear. */
 void af_given_truth(struct af_given *given, struct af_fact *fact);
 
-/* Text into the fact; none makes it absent. */
+/* Stores the value as text in the fact; "none" makes it absent. */
 void af_given_text(struct af_given *given, struct af_fact *fact);
 
-/* What follows from os, arch, libc and Python together: tags and SOABI. */
+/* Sets the facts that follow from os, arch, libc and Python together: tags and SOABI. */
 void af_given_derive(struct af_given *given);
 
 void af_given_os(struct af_given *given);

@@ -1,6 +1,6 @@
 /*
  * given_build.c: packages, installers, toolkits, compilers, memory, disks and
- * variables given by hand. A list that gets a row here counts as complete.
+ * variables given by the user. A list that gets a row here counts as complete.
  */
 #include "kit/formats/version.h"
 #include "kit/machine/given.h"
@@ -12,7 +12,7 @@
 
 #define UNSAID "not given"
 
-/* The row of `name`, made when it is not there; NULL when memory fails. */
+/* The row of `name`, made if missing; NULL when memory fails. */
 static struct af_package *package_row(struct af_given *given, const char *name)
 {
     struct af_machine *machine = given->machine;
@@ -42,7 +42,7 @@ static void package_remove(struct af_given *given, const char *name)
     }
 }
 
-/* `version_at` is where the version of the package starts in the value. */
+/* `version_at` is the offset of the package's version in the value. */
 static void give_package(struct af_given *given, const char *name, size_t version_at)
 {
     struct af_given rest = *given;
@@ -117,7 +117,7 @@ static void tool_version(struct af_given *given, struct af_tool *tool, const cha
         af_fact_text(given->arena, &tool->version, version, given->source);
 }
 
-/* Every installer named in the value: "uv 0.7.8 sync", "conda + pip" */
+/* Stores every installer named in the value: "uv 0.7.8 sync", "conda + pip" */
 void af_given_installer(struct af_given *given)
 {
     static const char *const names[] = {"uv",   "pip",    "conda", "mamba",
@@ -154,7 +154,7 @@ void af_given_tool(struct af_given *given)
     tool_version(given, tool, given->value);
 }
 
-/* The toolkit that torch would take: "12.8.1", "13.1 (conda-forge)", none */
+/* The toolkit for building with torch: "12.8.1", "13.1 (conda-forge)", none */
 void af_given_toolkit(struct af_given *given)
 {
     struct af_toolkit_rows *toolkits = &given->machine->toolkits;
@@ -178,7 +178,7 @@ void af_given_toolkit(struct af_given *given)
     af_fact_bool(given->arena, &toolkit->headers, true, given->source);
 }
 
-/* gcc=12.2 and clang=17: the compiler a build would take */
+/* gcc=12.2 and clang=17: the compiler for a build */
 void af_given_compiler(struct af_given *given)
 {
     struct af_compiler_rows *compilers = &given->machine->compilers;
@@ -247,7 +247,7 @@ void af_given_cores(struct af_given *given)
         af_given_unclear(given, cores, "not a number of cores");
 }
 
-/* Free space in every place that an install or a build fills. */
+/* Sets the free space of every place that an install or a build writes to. */
 void af_given_disk(struct af_given *given)
 {
     static const char *const uses[] = {"temporary", "cache", "builds", "environment"};

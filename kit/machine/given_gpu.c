@@ -1,5 +1,5 @@
 /*
- * given_gpu.c: GPUs and their driver given by hand. `gpu` and `sm` describe
+ * given_gpu.c: GPUs and their driver given by the user. `gpu` and `sm` describe
  * the same rows, in either order: "8x A100", "RTX 4090, T4", "sm120 card".
  */
 #include "kit/machine/given.h"
@@ -13,7 +13,7 @@
 #define GPUS_MAX 64
 #define UNSAID "not given"
 
-/* Drops rows that a probe or a record brought: those given by hand stay. */
+/* Removes rows from a probe or a record; rows given by the user stay. */
 static void begin_rows(struct af_given *given)
 {
     struct af_gpu_rows *gpus = &given->machine->gpus;
@@ -23,7 +23,7 @@ static void begin_rows(struct af_given *given)
         *gpus = (struct af_gpu_rows){.state = AF_FACT_KNOWN, .source = given->source};
 }
 
-/* Row `index`, made when it is not there; NULL when memory fails. */
+/* Row `index`, made if missing; NULL when memory fails. */
 static struct af_gpu *row(struct af_given *given, size_t index)
 {
     struct af_machine *machine = given->machine;
@@ -41,7 +41,7 @@ static void give_vendor(struct af_given *given, struct af_gpu *gpu, const char *
     af_fact_text(given->arena, &gpu->vendor, vendor, given->source);
 }
 
-/* "sm120" or "gfx1100" standing as a word in the text, in `sm`. */
+/* Finds "sm120" or "gfx1100" as a word in the text; writes it to `sm`. */
 static bool find_target_word(const char *lower, char *sm, size_t size_bytes)
 {
     for (const char *at = lower; *at != '\0';) {
@@ -70,7 +70,7 @@ static const char *vendor_word(const char *lower)
     return NULL;
 }
 
-/* What the text about one GPU says about row `index`. */
+/* Applies the description of one GPU to row `index`. */
 static void describe(struct af_given *given, size_t index, const char *name, const char *lower)
 {
     struct af_gpu *gpu = row(given, index);
@@ -85,7 +85,7 @@ static void describe(struct af_given *given, size_t index, const char *name, con
         vendor = target[0] == 'g' ? "amd" : "nvidia";
     } else if (!af_machine_gpu_name_find(given->arena, lower, &vendor, &sm) &&
                isdigit((unsigned char)lower[0])) {
-        /* "4090": people leave the line's name out */
+        /* "4090": users often omit the product line */
         const char *whole = af_arena_format(given->arena, "rtx %s", lower);
         if (whole != NULL)
             af_machine_gpu_name_find(given->arena, whole, &vendor, &sm);
@@ -93,7 +93,7 @@ static void describe(struct af_given *given, size_t index, const char *name, con
     if (vendor != NULL)
         give_vendor(given, gpu, vendor);
     if (af_given_fact_by(&gpu->sm, "sm="))
-        return; /* said outright: stronger than a name */
+        return; /* stated explicitly: takes precedence over a name */
     const char *source = af_arena_format(given->arena, "%s: that product", given->source);
     if (sm != NULL)
         af_fact_text(given->arena, &gpu->sm, sm, source);
@@ -101,7 +101,7 @@ static void describe(struct af_given *given, size_t index, const char *name, con
         af_given_unclear(given, &gpu->sm, "not a known product; give sm=8.9, for example");
 }
 
-/* "8x A100" is 8 of "A100"; *text_out is what follows. */
+/* "8x A100" is 8 of "A100"; *text_out is the rest. */
 static size_t take_count(const char *text, const char **text_out)
 {
     char *end;
@@ -142,7 +142,7 @@ void af_given_gpu(struct af_given *given)
     }
 }
 
-/* "8.9", or one for each GPU: "9.0,8.0" */
+/* "8.9", or one per GPU: "9.0,8.0" */
 void af_given_sm(struct af_given *given)
 {
     size_t index = 0;
@@ -228,7 +228,7 @@ void af_given_rocm(struct af_given *given)
     af_given_text(given, &given->machine->driver.rocm);
 }
 
-/* As the variable is written; "unset" for a variable that is not set. */
+/* The value as the variable has it; "unset" if it is not set. */
 void af_given_visible_devices(struct af_given *given)
 {
     struct af_fact *fact = &given->machine->driver.visible_devices;

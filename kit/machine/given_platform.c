@@ -1,6 +1,6 @@
 /*
- * given_platform.c: system, processor and C library given by hand, and what
- * follows from them: platform tags, and the names of extension modules.
+ * given_platform.c: system, processor and C library given by the user, and facts
+ * that follow from them: platform tags, and the names of extension modules.
  */
 #include "kit/formats/embedded.h"
 #include "kit/machine/given.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Words that name a distribution, and its id; of two, the last one counts. */
+/* Words for distributions, and their ids; if two occur, the last one counts. */
 static const struct {
     const char *word;
     const char *id;
@@ -35,7 +35,7 @@ static bool says(const struct af_given *given, const char *word)
     return strstr(given->lower, word) != NULL;
 }
 
-/* What a release of a distribution implies, where it was not given itself. */
+/* Sets facts that a distribution's release implies, unless given themselves. */
 static void imply_libc(struct af_given *given, const char *id, const char *version)
 {
     struct af_platform *platform = &given->machine->platform;
@@ -55,7 +55,7 @@ static void imply_libc(struct af_given *given, const char *id, const char *versi
     }
 }
 
-/* The distribution that the value names; false when it names none. */
+/* Finds the distribution that the value names; false if there is none. */
 static bool give_distribution(struct af_given *given)
 {
     const char *id = NULL;
@@ -85,7 +85,7 @@ static bool give_distribution(struct af_given *given)
     return true;
 }
 
-/* Containers and hosted notebooks that a description of a system may name. */
+/* Finds containers and hosted notebooks that the value names. */
 static void give_surroundings(struct af_given *given)
 {
     static const char *const containers[] = {"docker",     "podman", "apptainer", "singularity",
@@ -161,7 +161,7 @@ static void set_libc(struct af_given *given, const char *libc, const char *versi
     }
     af_fact_text(given->arena, &platform->libc, libc, given->source);
     af_fact_text(given->arena, &platform->libc_version, version, given->source);
-    if (platform->os.state != AF_FACT_KNOWN) /* only Linux has either */
+    if (platform->os.state != AF_FACT_KNOWN) /* only Linux has these */
         af_fact_text(given->arena, &platform->os, "linux", given->source);
 }
 
@@ -229,7 +229,7 @@ void af_given_platform(struct af_given *given)
     set_libc(given, glibc != NULL ? "glibc" : "musl", version);
 }
 
-/* Wheels for Windows say amd64 where Linux says x86_64, and so on. */
+/* Windows tags say amd64 where Linux tags say x86_64, and so on. */
 static void spell_arch(struct af_given *given)
 {
     struct af_platform *platform = &given->machine->platform;

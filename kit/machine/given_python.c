@@ -1,7 +1,6 @@
 /*
- * given_python.c: Python and torch given by hand. A torch that is given
- * replaces what was known about another one: only its own facts and those that
- * were given by hand too remain.
+ * given_python.c: Python and torch given by the user. A given torch replaces the
+ * known one: only its own facts, and other facts given by the user, remain.
  */
 #include "kit/formats/version.h"
 #include "kit/machine/given.h"
@@ -10,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Forgets facts of a record that were not given by other keys. */
+/* Clears facts of a record that no other key gave. */
 static void forget(struct af_given *given, struct af_fact *facts, size_t count,
                    const char *own_key)
 {
@@ -62,15 +61,16 @@ static const char *cuda_of_local(struct af_arena *arena, const char *local)
         return NULL;
     const char *digits = local + 2;
     size_t len = strspn(digits, "0123456789");
-    bool old = len == 2 && digits[0] >= '8'; /* cu80 to cu92; cu12 names no minor */
+    bool old = len == 2 && digits[0] >= '8'; /* cu80 to cu92; cu12 has no minor */
     if (len != 3 && !old)
         return NULL;
     return af_arena_format(arena, "%.*s.%c", (int)len - 1, digits, digits[len - 1]);
 }
 
 /*
- * Who built a torch of this version: PyTorch's releases have no pre-release
- * part, its nightlies are devN; aN with a commit is a vendor's or one's own.
+ * The builder of a torch with this version: PyTorch's releases have no
+ * pre-release part, its nightlies have devN; aN with a commit is a vendor's or
+ * the user's own build.
  */
 static const char *build_of(const struct af_version *version)
 {

@@ -55,7 +55,7 @@ bool af_machine_gpu_sm_parse(const char *text, char *sm, size_t size_bytes)
     return true;
 }
 
-/* Length in `text` of `name`, blanks and dashes not minded; 0: not there. */
+/* Length of `name` in `text`, ignoring blanks and dashes; 0: not there. */
 static size_t match_here(const char *text, const char *name)
 {
     const char *at = text;
@@ -70,7 +70,7 @@ static size_t match_here(const char *text, const char *name)
     return isdigit((unsigned char)*at) ? 0 : (size_t)(at - text);
 }
 
-/* Whether `name` is in `text`, where a word begins. */
+/* Whether `name` occurs in `text` at the start of a word. */
 static bool has_name(const char *text, const char *name)
 {
     for (const char *at = text; *at != '\0'; at++) {
@@ -109,7 +109,7 @@ static long row_of_entry(const struct af_machine *machine, const char *entry)
         const char *uuid = af_fact_text_or(&machine->gpus.rows[i].uuid, "");
         if (af_starts_with(entry, "GPU-") && af_starts_with(uuid, entry)) {
             if (found >= 0)
-                return -1; /* an ambiguous beginning names none */
+                return -1; /* an ambiguous prefix names no GPU */
             found = (long)i;
         }
     }

@@ -1,7 +1,7 @@
 /*
- * machine.c: facts and their setters, the table of groups, and the life of a
- * machine. Probing is in kit/probe, the JSON record in machine_record.c, key=value
- * words in given.c.
+ * machine.c: facts and their setters, the table of groups, and creating and
+ * releasing a machine. Probing is in kit/probe, the JSON record in
+ * machine_record.c, key=value words in given.c.
  */
 #include "kit/machine/machine.h"
 
@@ -14,7 +14,7 @@
 
 #define SHOWN_BYTES 4096u
 
-/* Writes the fact only when everything it points to could be allocated. */
+/* Writes the fact only if everything it points to was allocated. */
 static void publish(struct af_arena *arena, struct af_fact *fact, struct af_fact made,
                     const char *source)
 {
@@ -190,7 +190,7 @@ void *af_machine_row_add(struct af_machine *machine, size_t list_offset, const c
     size_t count = list->count;
     if (count >= AF_MACHINE_ROWS_MAX)
         return NULL;
-    if ((count & (count - 1)) == 0) { /* full at every power of two */
+    if ((count & (count - 1)) == 0) { /* the array is full at every power of two */
         void *rows =
             af_arena_array(&machine->arena, count == 0 ? 1 : 2 * count, group->row_bytes);
         if (rows == NULL)

@@ -1,14 +1,15 @@
 /*
- * machine.h: all that is known about one machine, as data.
+ * machine.h: all known facts about one machine, as data.
  *
- * A machine comes from probing this one, from a JSON record (possibly partial), from
- * `key=value` words, or from these on top of each other; the rooms that decide see
- * no difference. The facts are listed in fields.inc; a record holds facts only, so
- * that fact i of a record is fact i of its field table.
+ * The facts come from probing this machine, from a JSON record (possibly
+ * partial), from `key=value` words, or from several of these, where later ones
+ * override. Code that uses a machine does not depend on its origin. The facts
+ * are listed in fields.inc; a record consists only of facts, so fact i of a
+ * record is described by entry i of its field table.
  *
- * Everything a machine points to is in its arena. Fields of a partial record that
- * were not given are unknown. A list of rows has a state of its own: KNOWN (the rows
- * are all there are), or UNKNOWN with the reason.
+ * Everything a machine points to is in its arena. Fields missing from a partial
+ * record are unknown. A list of rows has its own state: KNOWN (the list is
+ * complete), or UNKNOWN with the reason.
  */
 #ifndef AF_KIT_MACHINE_MACHINE_H
 #define AF_KIT_MACHINE_MACHINE_H
@@ -27,11 +28,11 @@ enum af_fact_type { AF_FACT_TEXT, AF_FACT_INT, AF_FACT_BOOL, AF_FACT_LIST };
 /*
  * One fact: a value with its source, or unknown with the reason.
  *
- * Invariants. UNKNOWN: no value; `source` says why, never NULL after
- * af_fact_*(). ABSENT: known not to be there (no torch installed, no memory
- * limit); `source` says where that was seen. KNOWN: the value of `type`, and
- * `source` names the file or the call it was read from. Texts belong to the
- * arena that was passed, and are UTF-8 or were scrubbed.
+ * Invariants. UNKNOWN: no value; `source` says why and is never NULL after
+ * af_fact_*(). ABSENT: known not to exist (no torch installed, no memory limit);
+ * `source` says where that was found. KNOWN: the value of `type`, and `source`
+ * names the file or the call it was read from. Texts belong to the arena that
+ * was passed, and are UTF-8 or scrubbed.
  */
 struct af_fact {
     enum af_fact_state state;
@@ -48,10 +49,10 @@ struct af_fact {
 };
 
 /*
- * Setters. Texts are copied into the arena and scrubbed for printing; a text
- * or list of NULL sets nothing. `source` is a path or a call and is copied.
- * When the arena has failed the fact stays as it was: look at arena->failed
- * once, at the end.
+ * Setters. Texts are copied into the arena and scrubbed for printing; a NULL
+ * text or list sets nothing. `source` is a path or a call and is copied. When
+ * the arena has failed, the fact is unchanged: check arena->failed once, at the
+ * end.
  */
 void af_fact_text(struct af_arena *arena, struct af_fact *fact, const char *text,
                   const char *source);
@@ -64,11 +65,11 @@ void af_fact_absent(struct af_arena *arena, struct af_fact *fact, const char *so
 void af_fact_unknown(struct af_arena *arena, struct af_fact *fact, const char *format, ...)
     AF_PRINTF(3, 4);
 
-/* Getters for code that only cares about known values. */
+/* Getters for code that only needs known values. */
 const char *af_fact_text_or(const struct af_fact *fact, const char *fallback);
 int64_t af_fact_int_or(const struct af_fact *fact, int64_t fallback);
 
-/* YES or NO for a known truth, NO when absent, else UNKNOWN. */
+/* YES or NO for a known boolean, NO when absent, else UNKNOWN. */
 enum af_answer af_fact_truth(const struct af_fact *fact);
 
 bool af_fact_is(const struct af_fact *fact, const char *text);
@@ -88,7 +89,7 @@ bool af_fact_is(const struct af_fact *fact, const char *text);
 #undef AF_MACHINE_ROW_END
 #undef AF_FACT
 
-/* Rows of one kind, type-erased; machine->gpus.rows is a struct af_gpu *. */
+/* Rows of one kind; machine->gpus.rows is a struct af_gpu *. */
 #define AF_MACHINE_RECORD(name, doc)
 #define AF_MACHINE_END(name)
 #define AF_MACHINE_ROW(list, row, doc)                                                         \
@@ -96,7 +97,7 @@ bool af_fact_is(const struct af_fact *fact, const char *text);
         struct af_##row *rows;                                                                 \
         size_t count;                                                                          \
         enum af_fact_state state;                                                              \
-        const char *source; /* the reason when unknown */                                      \
+        const char *source; /* the reason if the list is unknown */                            \
     };
 #define AF_MACHINE_ROW_END(row)
 #define AF_FACT(member, type, doc)
@@ -109,7 +110,7 @@ bool af_fact_is(const struct af_fact *fact, const char *text);
 struct af_machine {
     struct af_arena arena;
     const char *name;   /* "this machine", or the record's file name */
-    const char *remark; /* what a record's author wrote about it, or NULL */
+    const char *remark; /* note by the author of a record, or NULL */
 #include "kit/machine/fields.inc"
 };
 #undef AF_MACHINE_RECORD
@@ -125,7 +126,7 @@ struct af_field {
     const char *doc;
 };
 
-/* One record or list of fields.inc, for code that walks them all. */
+/* One record or list of fields.inc, for code that iterates over all of them. */
 struct af_group {
     const char *name;
     const char *doc;
@@ -133,13 +134,13 @@ struct af_group {
     size_t field_count;
     size_t offset; /* of the record, or of its af_*_rows, in struct af_machine */
     bool is_list;
-    size_t row_bytes; /* size of one row of a list */
+    size_t row_bytes; /* bytes of one row of a list */
 };
 
 /* All groups in the order of fields.inc; static storage. */
 const struct af_group *af_machine_groups(size_t *count_out);
 
-/* Makes every fact unknown with the reason `why`; nothing can fail. */
+/* Makes every fact unknown with the reason `why`. Cannot fail. */
 void af_machine_init(struct af_machine *machine, const char *name, const char *why);
 void af_machine_release(struct af_machine *machine);
 
@@ -147,7 +148,7 @@ void af_machine_release(struct af_machine *machine);
 struct af_fact *af_machine_facts(struct af_machine *machine, const struct af_group *group,
                                  size_t index);
 
-/* The shape that all af_*_rows share, for code that walks them all. */
+/* The layout that all af_*_rows share, for code that iterates over all of them. */
 struct af_rows {
     void *rows;
     size_t count;
@@ -157,49 +158,50 @@ struct af_rows {
 struct af_rows *af_machine_rows(struct af_machine *machine, const struct af_group *group);
 
 /*
- * A new last row of the list at `list_offset` (offsetof(struct af_machine,
- * gpus)), its facts unknown with the reason `why` (borrowed); the list becomes
- * KNOWN. Earlier row pointers are void afterwards. NULL when the arena failed
- * or AF_MACHINE_ROWS_MAX rows are there.
+ * Adds a row at the end of the list at `list_offset` (offsetof(struct
+ * af_machine, gpus)), with all facts unknown for the reason `why` (borrowed);
+ * the list becomes KNOWN. Earlier row pointers become invalid. NULL when the
+ * arena failed or the list has AF_MACHINE_ROWS_MAX rows.
  */
 void *af_machine_row_add(struct af_machine *machine, size_t list_offset, const char *why);
 
 /*
- * Reads the record in `bytes`, which errors call `name`, over what `machine` has:
- * groups that the record does not name stay; in a group that it names, facts
- * that are not said become unknown. A fact is {"value": V, "source": S},
- * {"unknown": WHY}, a bare value, or null for absent (with a source:
- * {"value": null, "source": S}). A list is an array of rows, {"value": ROWS,
- * "source": S}, {"unknown": WHY}, or null for none; a whole record may be null
- * or {"unknown": WHY} too. Unknown keys, wrong types and negative numbers are
- * refused with name and path ("gpus[2].sm"). On failure `machine` is as it was.
+ * Reads the record in `bytes` into `machine`; `name` is its name for errors.
+ * Groups that the record does not contain are unchanged; in a group that it
+ * contains, missing facts become unknown. A fact is {"value": V, "source": S},
+ * {"unknown": WHY}, a bare value, or null for absent (with a source: {"value":
+ * null, "source": S}). A list is an array of rows, {"value": ROWS, "source": S},
+ * {"unknown": WHY}, or null for none; a whole record may also be null or
+ * {"unknown": WHY}. Unknown keys, wrong types and negative numbers are refused
+ * with name and path ("gpus[2].sm"). On failure `machine` is unchanged.
  */
 enum anyflash_status af_machine_parse(struct af_machine *machine, struct af_span bytes,
                                       const char *name, struct anyflash_error *err);
 
-/* Appends the record as JSON text, one fact a line, keys in table order. */
+/* Appends the record as JSON text, one fact per line, keys in table order. */
 enum anyflash_status af_machine_write(struct af_machine *machine, struct af_text *out,
                                       struct anyflash_error *err);
 
 /*
- * Applies one "key=value" word. Fails with ARGUMENT for an unknown key, naming
- * the keys there are. A value that is not understood makes the fact unknown
- * and *remark_out (arena text) says so; else *remark_out is NULL.
+ * Applies one "key=value" word. Fails with ARGUMENT for an unknown key; the
+ * error lists the known keys. A value that cannot be parsed makes the fact
+ * unknown, and *remark_out (text in the arena) says so; otherwise *remark_out is
+ * NULL.
  */
 enum anyflash_status af_machine_given(struct af_machine *machine, const char *word,
                                       const char **remark_out, struct anyflash_error *err);
 
 /*
- * Key `index` of af_machine_given() and what its values look like, in the
- * order of help texts; NULL after the last. Static storage. Besides these,
- * "record.fact" names any fact of a record: platform.kernel=6.1.
+ * Key `index` of af_machine_given() and the form of its values, in the order of
+ * the help text; NULL after the last. Static storage. In addition, "record.fact"
+ * names any fact of a record: platform.kernel=6.1.
  */
 const char *af_machine_given_key(size_t index, const char **doc_out);
 
 /* The package `name` (normalised), or NULL. */
 const struct af_package *af_machine_package(const struct af_machine *machine, const char *name);
 
-/* The package flash-attn, or NULL; also NULL for the one that `anyflash shim` makes. */
+/* The package flash-attn, or NULL; also NULL if it is the one that `anyflash shim` made. */
 const struct af_package *af_machine_flash_attn(const struct af_machine *machine);
 
 /* The package flash-attn that `anyflash shim` made, or NULL. */

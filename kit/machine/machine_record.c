@@ -1,8 +1,8 @@
 /*
- * machine_record.c: writes a machine as a JSON record, and reads one, which may be
- * partial, written by hand or hostile. Every error names the file and the place in
- * it, as 'machine.json' gpus[2].sm. base/json.h checks syntax, size and depth;
- * machine.h says what a fact may look like.
+ * machine_record.c: writes a machine as a JSON record, and reads one, which may
+ * be partial, written by hand or hostile. Every error names the file and the
+ * position in it, as 'machine.json' gpus[2].sm. base/json.h checks syntax, size
+ * and depth; machine.h describes the form of a fact.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -68,7 +68,7 @@ static void add_fact(struct af_text *out, const struct af_fact *fact,
     af_text_add(out, "}");
 }
 
-/* The facts of a record or a row, between braces; `indent` is that of "}". */
+/* Writes the facts of a record or a row in braces; `indent` is that of "}". */
 static void add_facts(struct af_text *out, const struct af_group *group,
                       const struct af_fact *facts, const char *indent)
 {
@@ -126,8 +126,8 @@ enum anyflash_status af_machine_write(struct af_machine *machine, struct af_text
 
 struct reading {
     struct af_machine *machine;
-    const char *name;   /* of the document, scrubbed */
-    const char *unsaid; /* reason for facts that a named group leaves out */
+    const char *name;   /* scrubbed name of the document */
+    const char *unsaid; /* reason for facts missing from a named group */
     char where[160];    /* "gpus[2].sm" */
     struct anyflash_error *err;
 };
@@ -170,7 +170,7 @@ static enum anyflash_status refuse_key(const struct reading *reading, const char
                    reading->name, reading->where, dot, shown, known_keys);
 }
 
-/* "os, arch, ..." for an error; `known` gets as much as fits. */
+/* Lists "os, arch, ..." for an error; `known` gets as much as fits. */
 static void list_fields(const struct af_group *group, char *known, size_t size_bytes)
 {
     size_t used = 0;
@@ -233,7 +233,7 @@ static enum anyflash_status read_value(struct reading *reading, const json_t *js
 }
 
 /*
- * Splits {"value": V, "source": S} or {"unknown": WHY}: in the second case
+ * Splits {"value": V, "source": S} or {"unknown": WHY}; for the latter,
  * *value_out is NULL and *text_out the reason.
  */
 static enum anyflash_status open_wrapper(struct reading *reading, json_t *json,
@@ -280,7 +280,7 @@ static enum anyflash_status read_fact(struct reading *reading, json_t *json,
     return read_value(reading, value, type, fact, source);
 }
 
-/* The facts of a record or of one row; `place` is "torch" or "gpus[2]". */
+/* Reads the facts of a record or of one row; `place` is "torch" or "gpus[2]". */
 static enum anyflash_status read_facts(struct reading *reading, json_t *json,
                                        const struct af_group *group, const char *place,
                                        struct af_fact *facts)
@@ -341,7 +341,7 @@ static enum anyflash_status read_rows(struct reading *reading, const json_t *jso
 {
     size_t count = json_array_size(json);
     if (count > AF_MACHINE_ROWS_MAX)
-        return af_fail(reading->err, ANYFLASH_E_LIMIT, "'%s' %s: more than %u rows",
+        return af_fail(reading->err, ANYFLASH_E_LIMIT, "'%s' %s: more than %u entries",
                        reading->name, reading->where, AF_MACHINE_ROWS_MAX);
     for (size_t i = 0; i < count; i++) {
         char place[80];
@@ -435,8 +435,8 @@ static enum anyflash_status read_document(struct reading *reading, json_t *json)
 }
 
 /*
- * Reads into a copy that shares the machine's arena; on failure the old facts stay
- * (what was allocated remains in the arena, unused).
+ * Reads into a copy that shares the machine's arena; on failure the old facts
+ * remain (new allocations stay in the arena, unused).
  */
 static enum anyflash_status take_document(struct af_machine *machine, json_t *json,
                                           const char *name, struct anyflash_error *err)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MINOR_MAX 200 /* more tags than this are not worth listing */
+#define MINOR_MAX 200 /* longer lists of tags are useless */
 
 struct tags {
     struct af_arena *arena;
@@ -39,7 +39,7 @@ bool af_machine_libc_version_parse(const char *text, int *major_out, int *minor_
     return true;
 }
 
-/* Names of before PEP 600 for a glibc 2 minor, or NULL. */
+/* The name used before PEP 600 for a glibc 2 minor, or NULL. */
 static const char *legacy_name(int minor)
 {
     return minor == 17   ? "manylinux2014"

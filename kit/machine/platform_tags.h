@@ -1,6 +1,6 @@
 /*
- * platform_tags.h: the platform tags of wheels that a Linux interpreter loads.
- * Private to this module: the Python probe and --given share it.
+ * platform_tags.h: the platform tags that a Linux interpreter accepts. Private
+ * to kit/machine: shared by the Python probe and --given.
  */
 #ifndef AF_KIT_MACHINE_PLATFORM_TAGS_H
 #define AF_KIT_MACHINE_PLATFORM_TAGS_H
@@ -10,14 +10,14 @@
 /*
  * Sets *fact to the tags of a Linux interpreter on `arch` ("x86_64") linked to
  * `libc` ("glibc" or "musl") of `libc_version` ("2.36"), best first, in the
- * order of the packaging library (PEP 600, PEP 656, legacy manylinux names).
- * A version that is no "MAJOR.MINOR" gives "linux_ARCH" alone, as packaging
- * does when it cannot tell. `source` as in af_fact_list().
+ * order of the packaging library (PEP 600, PEP 656, legacy manylinux names). A
+ * version that is not "MAJOR.MINOR" gives only "linux_ARCH", as packaging does
+ * for an unknown libc. `source` as in af_fact_list().
  */
 void af_platform_tags_linux(struct af_arena *arena, struct af_fact *fact, const char *arch,
                             const char *libc, const char *libc_version, const char *source);
 
-/* "2.36" or "2.36.1" as its first two numbers, else false. */
+/* Parses the first two numbers of "2.36" or "2.36.1"; false for anything else. */
 bool af_machine_libc_version_parse(const char *text, int *major_out, int *minor_out);
 
 #endif

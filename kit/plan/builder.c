@@ -1,5 +1,6 @@
 /*
- * builder.c: how steps are put together, and the environment that they install into.
+ * builder.c: assembles steps, and chooses the environment that they install
+ * into.
  */
 #include "kit/plan/builder.h"
 
@@ -112,9 +113,9 @@ const struct af_package *af_builder_package(const struct af_builder *builder, co
 }
 
 /*
- * The environment that steps install into. A system Python that the
- * distribution manages (PEP 668), or a folder we may not write to, gets a
- * virtual environment on top that still sees the torch below.
+ * The environment that steps install into. If the distribution manages the
+ * system Python (PEP 668) or the folder is not writable, a virtual environment
+ * is made on top that still sees the torch below.
  */
 
 void af_plan_prepare(struct af_builder *builder)

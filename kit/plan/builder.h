@@ -1,6 +1,6 @@
 /*
- * builder.h: making steps: what the files of this module share. Failure is the
- * arena's and sticky.
+ * builder.h: makes steps; shared by the files of this module. Allocation
+ * failure is recorded in the arena and stays there.
  */
 #ifndef AF_KIT_PLAN_BUILDER_H
 #define AF_KIT_PLAN_BUILDER_H
@@ -14,8 +14,8 @@
 struct af_target {
     const struct af_machine *machine;
     const char
-        *python; /* its interpreter; another one once a step has made a new environment */
-    const char *prefix; /* NULL unknown */
+        *python; /* its interpreter; a different one after a step has made a new environment */
+    const char *prefix; /* NULL: unknown */
     bool uv;            /* uv installs; else pip */
     bool conda;
 };
@@ -24,25 +24,25 @@ struct af_builder {
     struct af_arena *arena;
     const struct af_rung *rung;
     struct af_target target;
-    struct af_step *steps; /* room for AF_STEPS_MAX */
+    struct af_step *steps; /* space for AF_STEPS_MAX */
     size_t step_count;
-    const char **words; /* of the command being made */
+    const char **words; /* of the command under construction */
     size_t word_count;
 };
 
 /*
- * A builder of steps for `machine` into plan->arena, which is initialised; and
- * its end, where the plan is published or memory lacked and all is released.
+ * A builder of steps for `machine` in plan->arena, which it initialises. The
+ * end function publishes the plan, or releases everything if memory ran out.
  */
 void af_builder_begin(struct af_builder *builder, struct af_plan *plan,
                       const struct af_machine *machine);
 enum anyflash_status af_builder_finish(const struct af_builder *builder, struct af_plan *made,
                                        struct af_plan *plan_out, struct anyflash_error *err);
 
-/* A step without a command. The format's result is the step's title. */
+/* A step without a command; the formatted text is its title. */
 void af_builder_advice(struct af_builder *builder, const char *format, ...) AF_PRINTF(2, 3);
 
-/* Starts a command: words follow, then af_builder_end() with what it is and its title. */
+/* Starts a command. Words follow, then af_builder_end() with its kind and title. */
 void af_builder_start(struct af_builder *builder);
 void af_builder_word(struct af_builder *builder, const char *word);
 void af_builder_end(struct af_builder *builder, enum af_step_kind kind, const char *title);
@@ -50,25 +50,28 @@ void af_builder_end(struct af_builder *builder, enum af_step_kind kind, const ch
 /* Starts "uv pip install --python P" or "P -m pip install". */
 void af_builder_install(struct af_builder *builder);
 
-/* One more requirement of the last step. */
+/* Adds a requirement to the last step. */
 void af_builder_require(struct af_builder *builder, const char *requirement);
 
-/* The last step, or NULL while there is none. */
+/* The last step, or NULL if there is none. */
 struct af_step *af_builder_last(struct af_builder *builder);
 
-/* "NAME=value" for the last step. */
+/* Sets the environment variable NAME=value for the last step. */
 void af_builder_set(struct af_builder *builder, const char *name, const char *value);
 
-/* The package of the target, or NULL. */
+/* The package in the target environment, or NULL. */
 const struct af_package *af_builder_package(const struct af_builder *builder, const char *name);
 
-/* A new environment first, where the present one may not be written to. */
+/* If the current environment is not writable, makes a new one first. */
 void af_plan_prepare(struct af_builder *builder);
 
-/* One exact file. */
+/* Installs one exact file. */
 void af_plan_file(struct af_builder *builder, const struct af_step_wheel *wheel);
 
-/* Code that shows whether it works; af_plan_check(): that of a package, where it is known. */
+/*
+ * Runs code that shows whether the package works; af_plan_check() uses the code
+ * known for a package.
+ */
 void af_plan_try(struct af_builder *builder, const char *code, const char *module);
 void af_plan_check(struct af_builder *builder, const char *package);
 

@@ -1,8 +1,8 @@
 /*
- * config_check.c: uv.lock against the lock: what uv really wrote down. A name
- * that looks right is not enough: uv drops a wheel whose Python it does not
- * want, and takes the source archive where no source of ours applies, and says
- * nothing of either.
+ * config_check.c: compares uv.lock, which uv wrote, with the lock. A
+ * right-looking name is not enough: uv silently drops a wheel for a Python that
+ * the project excludes, and silently uses the source archive if none of our
+ * sources applies.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@
 
 struct checker {
     struct af_config_lock *lock;
-    const struct af_toml_item *packages; /* NULL: none are in the file */
+    const struct af_toml_item *packages; /* NULL: the file has none */
     struct af_config_lock_check *checks;
     size_t count;
 };
@@ -29,7 +29,7 @@ static void add(struct checker *checker, enum af_answer answer, const char *what
             (struct af_config_lock_check){answer, what, evidence == NULL ? "" : evidence};
 }
 
-/* A text of a package, scrubbed; "none" where it is missing. */
+/* A text of a package, scrubbed; "none" if it is missing. */
 static const char *text_of(const struct checker *checker, const struct af_toml_item *table,
                            const char *key)
 {
@@ -62,7 +62,7 @@ static const struct af_toml_item *find_pin(const struct checker *checker,
     return NULL;
 }
 
-/* The hash that uv wrote down for a wheel, without "sha256:"; NULL: none. */
+/* The hash of a wheel in uv.lock, without "sha256:"; NULL: none. */
 static const char *locked_hash(const struct af_toml_item *package)
 {
     const struct af_toml_item *wheels = af_toml_get(package, "wheels");
@@ -93,7 +93,7 @@ static void check_hash(struct checker *checker, const struct af_pin *pin,
                             pin->facts.sha256));
 }
 
-/* What uv must have taken for the version: of an address what the name says. */
+/* The version that uv must have recorded: for a URL, the one in the file name. */
 static const char *expected_version(struct af_config_lock *lock, const struct af_pin *pin)
 {
     char normal[AF_VERSION_LOCAL_BYTES + 64];
@@ -141,7 +141,7 @@ static void check_pin(struct checker *checker, const struct af_pin *pin)
     check_hash(checker, pin, package);
 }
 
-/* Every flash-attn of the file must be one of ours. */
+/* Every flash-attn in the file must be one of the pins. */
 static void check_others(struct checker *checker)
 {
     struct af_config_lock *lock = checker->lock;

@@ -1,6 +1,6 @@
 /*
- * config_fragment.c: what is printed and pasted: a conda environment file, lines
- * of a Dockerfile. Such files are not edited.
+ * config_fragment.c: text that the user pastes: a conda environment file, lines
+ * of a Dockerfile. Existing files of these kinds are not edited.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
- * config_lock.c: from decisions to pins: which wheel for which marker, and how
- * each is named so that the tools stay content with it.
+ * config_lock.c: from decisions to pins: which wheel for which marker, and
+ * which source and version each is given so that the tools accept it.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ static const char *listed_name(struct af_arena *arena, const char *package)
     return name;
 }
 
-/* A wheel's file name without "+local": what installers then take for its version. */
+/* A wheel's file name without "+local", which is what installers then use as its version. */
 static const char *plain_name(struct af_arena *arena, const char *file)
 {
     const char *plus = file == NULL ? NULL : strchr(file, '+');
@@ -60,7 +60,7 @@ static const char *plain_name(struct af_arena *arena, const char *file)
                         : af_arena_format(arena, "%.*s%s", (int)(plus - file), file, rest);
 }
 
-/* The marker of the wheel's Python tags; "" for any, NULL when it is not understood. */
+/* The marker for the wheel's Python tags; "" for any; NULL if they are not recognised. */
 static const char *python_marker(struct af_arena *arena, const struct af_catalog_wheel *wheel)
 {
     int64_t minor = 0;
@@ -84,7 +84,7 @@ static const char *tag_machine(const char *platform)
     return NULL;
 }
 
-/* The marker of a platform tag or of "linux_ARCH"; "" for any, NULL: not understood. */
+/* The marker for a platform tag or "linux_ARCH"; "" for any; NULL: not recognised. */
 static const char *platform_marker(struct af_arena *arena, const char *platform)
 {
     const char *machine = platform == NULL ? NULL : tag_machine(platform);
@@ -97,7 +97,7 @@ static const char *platform_marker(struct af_arena *arena, const char *platform)
     if (mac && strcmp(machine, "universal2") == 0)
         return "sys_platform == 'darwin'";
     if (windows && strcmp(machine, "arm64") != 0)
-        machine = "AMD64"; /* as platform.machine() writes it there */
+        machine = "AMD64"; /* as platform.machine() returns it there */
     return af_arena_format(arena, "sys_platform == '%s' and platform_machine == '%s'",
                            windows ? "win32"
                            : mac   ? "darwin"
@@ -105,7 +105,7 @@ static const char *platform_marker(struct af_arena *arena, const char *platform)
                            windows && strcmp(machine, "arm64") == 0 ? "ARM64" : machine);
 }
 
-/* "A and B" of which either may be empty. */
+/* "A and B"; either may be empty. */
 static const char *join_markers(struct af_arena *arena, const char *a, const char *b)
 {
     if (a == NULL || b == NULL)
@@ -113,7 +113,7 @@ static const char *join_markers(struct af_arena *arena, const char *a, const cha
     return a[0] == '\0' ? b : b[0] == '\0' ? a : af_arena_format(arena, "%s and %s", a, b);
 }
 
-/* Of a build the machine's own facts tell what it is for. */
+/* The markers of a build come from the machine's own facts. */
 static void mark_build(struct af_config_lock *lock, struct af_pin *pin)
 {
     const char *os = af_fact_text_or(&pin->machine->platform.os, "linux");
@@ -233,7 +233,7 @@ void af_config_lock_facts(struct af_config_lock *lock, size_t index,
     lock->pins[index].facts = facts;
 }
 
-/* Whether what uv would note as installed has the local part of the name. */
+/* Whether the version that uv would record as installed has the local part of the name. */
 static enum af_answer is_honest(const struct af_pin *pin)
 {
     if (strcmp(pin->plain, pin->file) == 0)
@@ -251,7 +251,7 @@ static void name_pin(struct af_config_lock *lock, struct af_pin *pin, enum af_pi
                                     pin->metadata_has_local == AF_NO ? pin->plain : pin->file);
 }
 
-/* "(A or B) and P" where all share P; else "(A and P) or (B and Q)". */
+/* "(A or B) and P" if all share P; else "(A and P) or (B and Q)". */
 static const char *union_marker(struct af_config_lock *lock)
 {
     const char *platform = lock->pins[0].platform_marker;
@@ -292,7 +292,7 @@ const char *af_pin_torch_requirement(struct af_config_lock *lock, const struct a
     return pin->torch == NULL ? NULL : af_arena_format(lock->arena, "torch==%s.*", pin->torch);
 }
 
-/* Adds `requirement`, with the pin's marker where others need something else. */
+/* Adds `requirement`, with the pin's marker if other pins need something else. */
 static void add_requirement(struct af_config_lock *lock, const char **list, size_t *count,
                             const char *requirement, const char *marker)
 {
@@ -316,7 +316,7 @@ static bool torch_differs(const struct af_config_lock *lock)
     return false;
 }
 
-/* flash-attn before 2.6 also named what its setup.py used. */
+/* flash-attn before 2.6 also required what its setup.py used. */
 static bool is_early(const struct af_pin *pin)
 {
     struct af_version version;
@@ -326,7 +326,7 @@ static bool is_early(const struct af_pin *pin)
            af_version_compare_public(&version, &change) < 0;
 }
 
-/* The wheel's own words, but for torch; or what is known of flash-attn's. */
+/* The wheel's own requirements except torch; if unknown, those of flash-attn. */
 static void add_own(struct af_config_lock *lock, const struct af_pin *pin, const char **list,
                     size_t *count)
 {

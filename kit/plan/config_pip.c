@@ -9,9 +9,9 @@
 #include "kit/plan/config_parts.h"
 
 /*
- * Requirements.txt: the exact address with its hash in the
- * fragment, which pip and uv check and which does not turn on hash mode for
- * everything else; and torch pinned, as upstream's metadata pins none.
+ * requirements.txt: the exact URL with its hash in the fragment, which pip and
+ * uv check and which does not turn on hash mode for all other lines. torch is
+ * pinned too, because upstream's metadata does not pin it.
  */
 
 struct writer {
@@ -29,7 +29,7 @@ static void end_line(struct writer *writer)
     af_text_add(&writer->out, writer->crlf ? "\r\n" : "\n");
 }
 
-/* The lines that take the package's place. */
+/* The lines that replace those of the package. */
 static void add_pins(struct writer *writer)
 {
     writer->has_package = true;
@@ -40,7 +40,7 @@ static void add_pins(struct writer *writer)
     }
 }
 
-/* The torch that all pins want, as a requirement; NULL: none, or they differ. */
+/* The torch requirement of all pins; NULL: none, or they differ. */
 static const char *torch_requirement(struct writer *writer)
 {
     const struct af_pin *first = &writer->lock->pins[0];
@@ -50,7 +50,7 @@ static const char *torch_requirement(struct writer *writer)
     return af_pin_torch_requirement(writer->lock, first);
 }
 
-/* Where a specifier stands, or would: behind the name and its extras. */
+/* Where the specifier is, or would be: after the name and its extras. */
 static size_t specifier_at(struct af_span line, const struct af_requirement *requirement)
 {
     if (requirement->specifier.len > 0)
@@ -62,7 +62,7 @@ static size_t specifier_at(struct af_span line, const struct af_requirement *req
     return close != NULL ? (size_t)(close - line.data) + 1 : at;
 }
 
-/* A line about torch: its specifier becomes ours where it is another one. */
+/* A line about torch: its specifier is replaced by ours if it differs. */
 static void add_torch(struct writer *writer, struct af_span line,
                       const struct af_requirement *old)
 {
@@ -88,7 +88,7 @@ static void add_torch(struct writer *writer, struct af_span line,
     af_text_add_n(&writer->out, line.data + rest, line.len - rest);
 }
 
-/* One line with those that it continues on. */
+/* One line together with its continuation lines. */
 static struct af_span take_line(struct af_span *rest)
 {
     size_t len = 0;
@@ -106,7 +106,7 @@ static struct af_span take_line(struct af_span *rest)
     return line;
 }
 
-/* A requirement as it stands in a line, without blanks, comment and options. */
+/* The requirement in a line, without blanks, comment and options. */
 static struct af_span bare(struct af_span line)
 {
     for (size_t i = 1; i < line.len; i++) {
@@ -208,13 +208,13 @@ enum anyflash_status af_config_pip(struct af_config_lock *lock,
 }
 
 /*
- * Pylock.toml (PEP 751): the wheel as an archive without a
- * version, the one form that pip and uv both take for a wheel whose name and
- * METADATA disagree: with a version uv refuses the file name, under `wheels`
- * pip does.
+ * pylock.toml (PEP 751): the wheel as an archive without a version. This is the
+ * only form that both pip and uv accept for a wheel whose name and METADATA
+ * disagree: with a version uv rejects the file name, and under `wheels` pip
+ * does.
  */
 
-/* The first [[packages]] about `package` with no marker of an earlier pin; or NULL. */
+/* The first [[packages]] about `package` that has no marker of an earlier pin; or NULL. */
 static const struct af_toml_item *find_entry(const struct af_toml *toml, const char *package,
                                              size_t skip)
 {
@@ -239,7 +239,7 @@ static const char *archive_text(struct af_config_lock *lock, const struct af_pin
                                  pin->facts.sha256);
 }
 
-/* An entry as pip writes it, with [packages.archive] and its hashes as tables. */
+/* An entry in the form that pip writes: [packages.archive] and its hashes as tables. */
 static enum anyflash_status set_tables(struct af_toml *toml, size_t index,
                                        const struct af_pin *pin, const char *package,
                                        struct anyflash_error *err)
@@ -259,7 +259,7 @@ static enum anyflash_status set_tables(struct af_toml *toml, size_t index,
                : af_toml_set_in(toml, archive, "hashes", hashes, err);
 }
 
-/* Takes out what must not stand beside the archive. */
+/* Removes keys that must not be used together with an archive. */
 static enum anyflash_status clear_entry(struct af_toml *toml, size_t index, const char *package,
                                         struct anyflash_error *err)
 {

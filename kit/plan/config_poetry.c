@@ -1,6 +1,6 @@
 /*
- * config_poetry.c: pyproject.toml for Poetry, and the manifest of pixi: both
- * take a wheel by its address only.
+ * config_poetry.c: pyproject.toml for Poetry, and the manifest of pixi. Both
+ * accept a wheel only by its URL.
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@ static const char *poetry_value(struct af_config_lock *lock)
                                                : text;
 }
 
-/* The one torch of all pins as "2.8.*", or NULL. */
+/* The torch that all pins share, as "2.8.*", or NULL. */
 static const char *one_torch(struct af_config_lock *lock)
 {
     for (size_t i = 1; i < lock->pin_count; i++)
@@ -34,7 +34,7 @@ static const char *one_torch(struct af_config_lock *lock)
                : af_arena_format(lock->arena, "%s.*", lock->pins[0].torch);
 }
 
-/* torch at `path`: pinned where the file says nothing; else the reader is told. */
+/* Pins torch at `path` if the file does not mention it; else adds a note. */
 static enum anyflash_status pin_torch(struct af_config_lock *lock, struct af_toml *toml,
                                       struct af_toml_path path, struct anyflash_error *err)
 {
@@ -75,7 +75,7 @@ enum anyflash_status af_config_poetry(struct af_config_lock *lock,
     return status;
 }
 
-/* "linux-64" for the platform part of a pin's marker; NULL: pixi has no word for it. */
+/* "linux-64" for the platform part of a pin's marker; NULL: pixi has no name for it. */
 static const char *pixi_platform(const struct af_pin *pin)
 {
     static const struct {
@@ -93,7 +93,7 @@ static const char *pixi_platform(const struct af_pin *pin)
     return NULL;
 }
 
-/* KEYS + rest, below tool.pixi in a pyproject.toml. */
+/* KEYS + rest; in a pyproject.toml below tool.pixi. */
 static struct af_toml_path pixi_path(struct af_config_lock *lock, bool in_pyproject,
                                      const char *const *rest, size_t count)
 {
@@ -110,7 +110,7 @@ static struct af_toml_path pixi_path(struct af_config_lock *lock, bool in_pyproj
     return (struct af_toml_path){keys, at};
 }
 
-/* From conda-forge, built there for its own torch. */
+/* The package from conda-forge, which is built there for conda-forge's torch. */
 static enum anyflash_status set_conda(struct af_config_lock *lock, struct af_toml *toml,
                                       bool in_pyproject, struct anyflash_error *err)
 {

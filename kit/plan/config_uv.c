@@ -1,10 +1,11 @@
 /*
  * config_uv.c: pyproject.toml for uv: sources with disjoint markers, a
- * dependency no wider than them, the torch that the wheel was built for, and no
- * build; or, for a source build, what makes uv build again when torch changes.
+ * dependency with a marker no wider than theirs, the torch that the wheel was
+ * built for, and no build. For a source build: settings that make uv build
+ * again when torch changes.
  *
- * Each step below is one edit of the file; docs/reference/config.md has the
- * reasons, each seen with real uv.
+ * Each step below is one edit of the file. docs/reference/config.md has the
+ * reasons, each observed with real uv.
  */
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,7 @@ struct writer {
     struct anyflash_error *err;
 };
 
-/* ["a", "b"] or one element a line, where it is long. */
+/* ["a", "b"], or one element per line if the list is long. */
 static const char *list_text(struct af_arena *arena, const char *const *items, size_t count)
 {
     const char *text = "[";
@@ -49,7 +50,7 @@ static bool python_allowed(const char *specifier, int minor)
     return false;
 }
 
-/* uv drops a wheel whose Python lies outside without a word: refuse instead. */
+/* uv silently drops a wheel for a Python that the project excludes: fail instead. */
 static enum anyflash_status check_python(struct writer *writer)
 {
     char shown[ERROR_NAME_BYTES];
@@ -74,7 +75,7 @@ static enum anyflash_status check_python(struct writer *writer)
     return ANYFLASH_OK;
 }
 
-/* The specifier that the file has for the package, where all pins satisfy it. */
+/* The file's own specifier for the package, if all pins satisfy it. */
 static const char *kept_specifier(struct writer *writer, const struct af_requirement *old)
 {
     const char *text =
@@ -108,7 +109,7 @@ static const char *dependency(struct writer *writer, const char *old)
     return text == NULL ? NULL : af_toml_quote(lock->arena, text);
 }
 
-/* Element of the array that is about the package, or NULL. */
+/* The element of the array that is about the package, or NULL. */
 static const struct af_toml_item *listed(const struct af_toml_item *array, const char *package)
 {
     if (array == NULL || array->kind != AF_TOML_ARRAY)
@@ -119,7 +120,7 @@ static const struct af_toml_item *listed(const struct af_toml_item *array, const
     return NULL;
 }
 
-/* Replaces the package's line in the array at `path`; *found_out when there was one. */
+/* Replaces the package's line in the array at `path`; *found_out: whether there was one. */
 static enum anyflash_status settle_list(struct writer *writer, struct af_toml_path path,
                                         bool *found_out)
 {
@@ -154,7 +155,7 @@ static enum anyflash_status settle_table(struct writer *writer, const char *firs
     return ANYFLASH_OK;
 }
 
-/* Wherever the package is asked for; where it is not, it comes in. */
+/* Sets the requirement wherever the file has one; if it has none, adds it. */
 static enum anyflash_status set_dependency(struct writer *writer)
 {
     const char *extra = writer->options->extra;
@@ -178,7 +179,7 @@ static enum anyflash_status set_dependency(struct writer *writer)
                         : af_toml_append(&writer->toml, target, text, writer->err);
 }
 
-/* The package in the array [tool.uv] `key`, or out of it. */
+/* Adds the package to the array [tool.uv] `key`, or removes it. */
 static enum anyflash_status set_listed(struct writer *writer, const char *key, bool wanted)
 {
     struct af_toml_path path = AF_TOML_PATH("tool", "uv", key);
@@ -194,7 +195,7 @@ static enum anyflash_status set_listed(struct writer *writer, const char *key, b
     return af_toml_remove(&writer->toml, array->child_count == 1 ? array : item, writer->err);
 }
 
-/* The child of a table whose name is the package's, however it is spelled. */
+/* The child of a table whose name is the package's, in any spelling. */
 static const struct af_toml_item *package_key(const struct af_toml_item *table,
                                               const char *package)
 {
@@ -206,7 +207,7 @@ static const struct af_toml_item *package_key(const struct af_toml_item *table,
     return NULL;
 }
 
-/* [tool.uv.TABLE] package = value; NULL takes it out. */
+/* Sets [tool.uv.TABLE] package = value; NULL removes it. */
 static enum anyflash_status set_keyed(struct writer *writer, const char *table,
                                       const char *value)
 {
@@ -262,7 +263,7 @@ static const struct af_toml_item *metadata_block(const struct writer *writer)
     return NULL;
 }
 
-/* Without a version: a wheel whose name has a local part would not be met by one. */
+/* Without a version, because it would not match a wheel whose name has a local part. */
 static enum anyflash_status set_metadata(struct writer *writer)
 {
     const char **list = NULL;
@@ -286,7 +287,7 @@ static enum anyflash_status set_metadata(struct writer *writer)
     return status;
 }
 
-/* { FLASH_ATTENTION_FORCE_BUILD = "TRUE", ... }: what changes the result, nothing else. */
+/* { FLASH_ATTENTION_FORCE_BUILD = "TRUE", ... }: only variables that change the result. */
 static const char *variables_text(struct af_config_lock *lock)
 {
     const char *archs = lock->pins[0].rung->arch_list;
@@ -321,7 +322,7 @@ static enum anyflash_status write_build(struct writer *writer)
     return status;
 }
 
-/* The address of PyTorch's wheel index is the reader's to know: mirrors are common. */
+/* The user has to choose the index for torch, because many use a mirror. */
 static void note_torch(struct writer *writer)
 {
     const struct af_toml_item *sources =
@@ -338,7 +339,7 @@ static void note_torch(struct writer *writer)
     }
 }
 
-/* What uv 0.10 and newer does with an address whose file says another version inside. */
+/* What uv 0.10 and newer does with a URL if the file's metadata says another version. */
 static void note_sources(struct af_config_lock *lock)
 {
     for (size_t i = 0; i < lock->pin_count; i++) {
@@ -354,7 +355,7 @@ static void note_sources(struct af_config_lock *lock)
     }
 }
 
-/* Markers have no word for the free-threaded build. */
+/* Markers cannot express the free-threaded build. */
 static void note_threads(struct af_config_lock *lock)
 {
     for (size_t i = 0; i < lock->pin_count; i++)

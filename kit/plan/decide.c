@@ -24,7 +24,7 @@ static void check_catalog(const struct af_fit_context *fit, struct af_decision *
                             &decision->fitting_count, &decision->unknown_count);
 }
 
-/* The key fact that is missing on some machine, NULL when all are known. */
+/* The key fact that is missing on some machine; NULL if all are known. */
 static const char *missing_fact(const struct af_fit_context *fit)
 {
     for (size_t i = 0; i < fit->view_count; i++) {
@@ -39,7 +39,7 @@ static const char *missing_fact(const struct af_fit_context *fit)
     return NULL;
 }
 
-/* Open only because a fact of the machine is missing, which the reader can state. */
+/* The answer is open only because the machine lacks a fact, which the user can state. */
 static bool open_by_facts(const struct af_rung *rung)
 {
     for (size_t i = 0; i < rung->reason_count; i++) {
@@ -64,7 +64,7 @@ static void recommend(const struct af_fit_context *fit, struct af_decision *deci
         bool unknown = rung->answer == AF_UNKNOWN && open_by_facts(rung);
         if (unknown && missing != NULL) {
             decision->missing_fact = missing;
-            return; /* a fact decides between this rung and those below */
+            return; /* this fact decides between this rung and those below */
         }
         if (rung->answer == AF_YES || unknown) {
             decision->recommended = (enum af_rung_kind)kind;

@@ -1,6 +1,6 @@
 /*
- * decide.h: from a machine and the catalog to a decision. Pure: nothing is read
- * but the arguments and the data inside the program.
+ * decide.h: from a machine and the catalog to a decision. Pure: reads only its
+ * arguments and the data embedded in the program.
  */
 #ifndef AF_KIT_PLAN_DECIDE_H
 #define AF_KIT_PLAN_DECIDE_H
@@ -8,8 +8,8 @@
 #include "kit/fit/fit.h"
 
 /*
- * Judges the catalog for all `machines` at once (a wheel fits when it fits each
- * of them) and climbs the ladder. On success *decision is initialised and the
+ * Checks the catalog for all `machines` at once (a wheel fits if it fits each
+ * of them) and evaluates the rungs. On success *decision is initialised and the
  * caller releases it.
  */
 enum anyflash_status af_plan_decide(const struct af_catalog *catalog,

@@ -11,7 +11,7 @@
 #include "kit/fit/fit_json.h"
 #include "kit/plan/decide.h"
 
-/* The wheels that match all words; with official_only those of the authors alone. */
+/* The wheels that match all words; with official_only only those of the authors. */
 static enum anyflash_status search(struct af_plan_find_answer *answer,
                                    struct anyflash_error *err)
 {
@@ -37,7 +37,7 @@ static enum anyflash_status search(struct af_plan_find_answer *answer,
     return ANYFLASH_OK;
 }
 
-/* Decides, and keeps the verdicts by place in the catalog, so that each is found at once. */
+/* Decides, and stores the verdicts by index in the catalog for direct access. */
 static enum anyflash_status check(struct af_plan_find_answer *answer,
                                   struct anyflash_error *err)
 {
@@ -116,7 +116,7 @@ json_t *af_plan_candidates_json(const struct af_plan_answer *answer, size_t coun
                      af_fit_json_catalog(answer->request->catalog), "candidates", list);
 }
 
-/* The best ranked candidate of that name, or NULL. */
+/* The best ranked candidate with that file name, or NULL. */
 static const struct af_candidate *candidate_called(const struct af_decision *decision,
                                                    const char *name)
 {

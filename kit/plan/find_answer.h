@@ -1,6 +1,7 @@
 /*
- * find_answer.h: wheels as an answer: those that a search finds, all that were
- * checked for a plan, or one with its reasons; and each as JSON. Pure.
+ * find_answer.h: answers about wheels: the result of a search, all wheels that
+ * were checked for a plan, or one wheel with its reasons; and each as JSON.
+ * Pure.
  */
 #ifndef AF_KIT_PLAN_FIND_ANSWER_H
 #define AF_KIT_PLAN_FIND_ANSWER_H
@@ -11,10 +12,10 @@ struct af_plan_find_request {
     struct af_plan_request plan; /* without machines the wheels get no verdict */
     const char *const *words;    /* of the search: catalog/query.h */
     size_t word_count;
-    size_t limit; /* of wheels; 0: all of them */
+    size_t limit; /* number of wheels; 0: all */
 };
 
-/* Zero-initialised it is empty. */
+/* Empty when zero-initialised. */
 struct af_plan_find_answer {
     struct af_arena arena;
     const struct af_plan_find_request *request;
@@ -27,9 +28,9 @@ struct af_plan_find_answer {
 };
 
 /*
- * Searches, and checks what was found for the machines. The request must outlive
- * the answer. Fails with ARGUMENT (a word that is no query) or NO_MEMORY; nothing
- * is held then.
+ * Searches, and checks the wheels for the machines. The request must outlive
+ * the answer. Fails with ARGUMENT (a word is not a valid query) or NO_MEMORY;
+ * then there is nothing to release.
  */
 enum anyflash_status af_plan_find_make(const struct af_plan_find_request *request,
                                        struct af_plan_find_answer *answer,
@@ -46,7 +47,7 @@ json_t *af_plan_find_json(const struct af_plan_find_answer *answer);
 /* "anyflash-candidates/1": the first `count` wheels that were checked, best first. */
 json_t *af_plan_candidates_json(const struct af_plan_answer *answer, size_t count);
 
-/* One wheel, and what is to be known about it on each machine. Zero-initialised it is empty. */
+/* One wheel, with its verdict and reasons on each machine. Empty when zero-initialised. */
 struct af_plan_wheel_answer {
     struct af_arena arena;
     const struct af_plan_answer *plan;
@@ -58,8 +59,9 @@ struct af_plan_wheel_answer {
 };
 
 /*
- * The wheel that `text` names (a file name, path or address) among those that
- * were checked. Fails with NOT_FOUND or NO_MEMORY; nothing is held then.
+ * Finds the wheel named by `text` (a file name, path or URL) among those that
+ * were checked. Fails with NOT_FOUND or NO_MEMORY; then there is nothing to
+ * release.
  */
 enum anyflash_status af_plan_wheel_make(const struct af_plan_answer *plan, const char *text,
                                         struct af_plan_wheel_answer *answer,

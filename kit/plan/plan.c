@@ -1,5 +1,5 @@
 /*
- * plan.c: a decision as steps: which belong to which rung, and for which
+ * plan.c: turns a decision into steps, depending on the rung and the
  * environment.
  */
 #include "kit/plan/plan.h"
@@ -27,7 +27,7 @@ static const char *listed_name(struct af_arena *arena, const char *package)
     return name;
 }
 
-/* Whether this very file is installed, with nothing missing. */
+/* Whether exactly this file is installed, with nothing missing. */
 static bool is_installed(const struct af_builder *builder, const char *name, const char *url)
 {
     const struct af_package *package = af_builder_package(builder, name);
@@ -107,7 +107,7 @@ void af_plan_check(struct af_builder *builder, const char *package)
         af_plan_try(builder, "import torch, flash_attn_interface", "flash_attn_interface");
 }
 
-/* Projects and environments whose manager would undo an install by hand. */
+/* Projects and environments whose manager would undo a manual install. */
 static void advise(struct af_builder *builder)
 {
     const struct af_machine *machine = builder->target.machine;
@@ -148,10 +148,10 @@ static void add_wheel(struct af_builder *builder)
 }
 
 /*
- * Moving torch, and what moves with it, in one command, then the
- * wheel. The CUDA build is chosen by uv's --torch-backend and pinned by its
- * local version: "torch==2.9.1" alone would be content with another build. pip
- * has no such option, so uv is installed where it is missing.
+ * Changes torch, and the packages that depend on it, in one command; then
+ * installs the wheel. uv's --torch-backend chooses the CUDA build and the local
+ * version pins it: "torch==2.9.1" alone would accept another build. pip has no
+ * such option, so uv is installed if it is missing.
  */
 
 static void get_uv(struct af_builder *builder)
@@ -164,7 +164,7 @@ static void get_uv(struct af_builder *builder)
                    "install uv, which can choose the CUDA build of torch");
 }
 
-/* "uv pip install --python P", with uv as a module where it was just installed. */
+/* "uv pip install --python P"; uv runs as a module if it was just installed. */
 static void start(struct af_builder *builder, bool as_module)
 {
     if (!as_module) {
@@ -179,7 +179,7 @@ static void start(struct af_builder *builder, bool as_module)
     af_builder_word(builder, builder->target.python);
 }
 
-/* A package that must move because torch does. */
+/* A package that must change because torch does. */
 static bool moves_with(const struct af_fit_package_change *move)
 {
     return move->to != NULL && strcmp(move->name, "torch") != 0;
@@ -218,10 +218,10 @@ static void add_torch(struct af_builder *builder)
 }
 
 /*
- * A source build as steps: `anyflash build` makes the wheel, in
- * an environment of its own and as memory allows; then the wheel is installed.
- * Its name ends with the glibc that it turns out to need, so the build's last
- * line is the command that installs it.
+ * The steps of a source build: `anyflash build` makes the wheel in an
+ * environment of its own, within the available memory; then the wheel is
+ * installed. The wheel's name ends with the glibc that it turns out to need, so
+ * the last line that the build prints is the command to install it.
  */
 
 static void add_build(struct af_builder *builder)
@@ -242,9 +242,9 @@ static void add_build(struct af_builder *builder)
 }
 
 /*
- * No flash-attn: torch's attention, which uses the FlashAttention
- * kernels inside torch where it has them for the GPU, and on CPUs the engine of
- * this project where its Python package is there.
+ * Without flash-attn: torch's attention. It uses the FlashAttention kernels
+ * inside torch if they support the GPU, and on CPUs the engine of this project
+ * if its Python package is installed.
  */
 
 static void install_torch(struct af_builder *builder)
@@ -304,9 +304,9 @@ static void add_sdpa(struct af_builder *builder)
 }
 
 /*
- * What one types to prove a wheel whose name leaves open whether
- * it loads: `inspect` reads its bytes, `install` does so too before it changes
- * anything, and tries it afterwards.
+ * The commands that prove a wheel whose name does not settle whether it loads:
+ * `inspect` reads its bytes; `install` also reads them before it changes
+ * anything, and tests the wheel afterwards.
  */
 
 static const char *command(const char *const *words, size_t count, struct af_arena *arena)
@@ -341,7 +341,7 @@ static bool has_tool(const struct af_machine *machine, const char *name)
     return false;
 }
 
-/* uv before pip; uv too where nothing is known: it needs no pip in the environment. */
+/* uv before pip. uv also if nothing is known, because it needs no pip in the environment. */
 static struct af_target find_target(const struct af_machine *machine, struct af_arena *arena)
 {
     const struct af_python *python = &machine->python;
@@ -418,7 +418,10 @@ enum anyflash_status af_plan_make(const struct af_decision *decision,
     return af_builder_finish(&builder, &made, plan, err);
 }
 
-/* "flash-attn" and its neighbours are tried with torch, as they load its libraries. */
+/*
+ * "flash-attn" and similar packages are tested after importing torch, whose
+ * libraries they need.
+ */
 static void add_wheel_steps(struct af_builder *builder, const struct af_step_wheel *wheel,
                             const char *module, const char *const *missing, size_t count)
 {

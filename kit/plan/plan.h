@@ -1,49 +1,47 @@
 /*
- * plan.h: a decision as steps. Nothing is done here; what is printed is what a
- * later run would do.
+ * plan.h: turns a decision into steps. Nothing is executed here; the steps are
+ * what a later run would do.
  */
 #ifndef AF_KIT_PLAN_PLAN_H
 #define AF_KIT_PLAN_PLAN_H
 
 #include "kit/fit/fit.h"
 
-/* What a step is for whoever does it (run/install.h). */
+/* What kind of action a step is (kit/install/install.h). */
 enum af_step_kind {
-    AF_STEP_ADVICE,      /* words: nothing is done, argc is 0 */
+    AF_STEP_ADVICE,      /* advice only: argc is 0 */
     AF_STEP_ENVIRONMENT, /* makes a virtual environment */
-    AF_STEP_TOOL,        /* brings an installer that a later step needs */
-    AF_STEP_WHEEL,       /* brings one exact file, `wheel`, without its dependencies */
-    AF_STEP_PACKAGES,    /* brings `requirements`, without their dependencies */
-    AF_STEP_TORCH,       /* brings `requirements`, torch first, with all that they need */
+    AF_STEP_TOOL,        /* installs an installer that a later step needs */
+    AF_STEP_WHEEL,       /* installs one exact file, `wheel`, without its dependencies */
+    AF_STEP_PACKAGES,    /* installs `requirements`, without their dependencies */
+    AF_STEP_TORCH,       /* installs `requirements`, torch first, with their dependencies */
     AF_STEP_BUILD,       /* compiles */
-    AF_STEP_TRY          /* a command that shows whether it works */
+    AF_STEP_TRY          /* runs a test that shows whether it works */
 };
 
 /* The exact file of an AF_STEP_WHEEL. */
 struct af_step_wheel {
     const char *package;  /* as installers list it: "flash-attn" */
     const char *filename; /* decoded: with '+' */
-    const char *url;      /* '+' as %2B; NULL: only a file of the user's */
+    const char *url;      /* '+' as %2B; NULL: there is only the user's file */
     const char *path;     /* the user's file; NULL: to be downloaded */
-    const char *sha256;   /* expected, hexadecimal; NULL: not known */
-    const char *version;  /* with the local part; NULL: not known */
+    const char *sha256;   /* expected, hexadecimal; NULL: unknown */
+    const char *version;  /* with the local part; NULL: unknown */
 };
 
-/*
- * One step. `argv` is what one would type for it. Texts in the plan's arena.
- */
+/* One step. `argv` is the command that a user would type for it. Texts in the plan's arena. */
 struct af_step {
     enum af_step_kind kind;
     const char *title;
-    const char *const *argv; /* not NULL-terminated by contract: use argc */
+    const char *const *argv; /* may lack the final NULL: use argc */
     size_t argc;
-    const char *const *environment; /* "MAX_JOBS=2" words set for it */
+    const char *const *environment; /* "MAX_JOBS=2": variables set for it */
     size_t environment_count;
     const struct af_step_wheel *wheel; /* of AF_STEP_WHEEL, else NULL */
     const char *const *requirements;   /* of PACKAGES and TORCH: "einops", "torch==2.9.1" */
     size_t requirement_count;
-    const char *torch_backend; /* of TORCH: uv's --torch-backend; else NULL */
-    const char *module; /* of TRY: FlashAttention's module, where a known answer exists */
+    const char *torch_backend; /* for TORCH: uv's --torch-backend; else NULL */
+    const char *module;        /* for TRY: FlashAttention's module, if a test for it is known */
 };
 
 struct af_plan {
@@ -57,8 +55,8 @@ struct af_plan {
 
 /*
  * The steps of the decision's recommended rung on the first machine, with the
- * installer that is there (uv before pip). The decision must outlive the plan;
- * the caller releases it.
+ * installer that is available (uv before pip). The decision must outlive the
+ * plan; the caller releases the plan.
  */
 enum anyflash_status af_plan_make(const struct af_decision *decision,
                                   const struct af_machine *const *machines,
@@ -76,21 +74,21 @@ enum anyflash_status af_plan_make_wheel(const struct af_machine *machine,
                                         const char *const *missing, size_t missing_count,
                                         struct af_plan *plan, struct anyflash_error *err);
 
-/* What one types where a wheel may load and its bytes have to prove it. */
+/* The commands to type if a wheel may load but its bytes have to prove it. */
 struct af_plan_proof {
-    const char *inspect; /* proves, changes nothing */
-    const char *install; /* proves, installs, and takes it back when it does not load */
+    const char *inspect; /* proves it and changes nothing */
+    const char *install; /* proves it, installs it, and undoes that if it does not load */
 };
 
 /*
  * The commands for the wheel of a rung with `prove_first`, in `arena`; false
- * for every other rung, and when memory fails (arena->failed).
+ * for every other rung, or if memory runs out (arena->failed).
  */
 bool af_plan_proof_make(const struct af_rung *rung, const struct af_machine *machine,
                         struct af_arena *arena, struct af_plan_proof *proof_out);
 
-/* The command as one could type it in a POSIX shell, quoted where needed. */
-/* NULL when memory fails; then arena->failed too. */
+/* The command as one would type it in a POSIX shell, quoted where needed. */
+/* NULL if memory runs out; then arena->failed is set. */
 const char *af_step_command(const struct af_step *step, struct af_arena *arena);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * plan_answer.c: decides, then makes steps, offers and commands of the decision;
- * and writes them as JSON.
+ * plan_answer.c: makes the decision, then its steps, offers and commands, and
+ * writes them as JSON.
  */
 #include "kit/plan/plan_answer.h"
 
@@ -8,7 +8,7 @@
 #include "kit/plan/decide.h"
 #include "kit/plan/saved.h"
 
-/* What a build would make and take, unless it is impossible. */
+/* What a build would produce and need, unless it is impossible. */
 static void make_offers(struct af_plan_answer *answer)
 {
     const struct af_plan_request *request = answer->request;
@@ -159,6 +159,6 @@ json_t *af_plan_answer_json(struct af_plan_answer *answer)
         "catalog", af_fit_json_catalog(request->catalog));
     if (!answer->arena.failed)
         return json;
-    json_decref(json); /* a command line is missing in it */
+    json_decref(json); /* a command is missing */
     return NULL;
 }

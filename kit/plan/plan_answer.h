@@ -1,7 +1,7 @@
 /*
- * plan_answer.h: a request answered: the decision, its steps, what a build would
- * take, and the commands that prove a wheel; and all of it as JSON. Pure: the
- * program and the WebAssembly module print the same bytes.
+ * plan_answer.h: the answer to a request: the decision, its steps, what a build
+ * would need, and the commands that prove a wheel; and all of it as JSON. Pure:
+ * the program and the WebAssembly module print the same bytes.
  */
 #ifndef AF_KIT_PLAN_PLAN_ANSWER_H
 #define AF_KIT_PLAN_PLAN_ANSWER_H
@@ -11,37 +11,37 @@
 #include "kit/plan/plan.h"
 #include "kit/plan/plan_request.h"
 
-/* Zero-initialised it is empty. */
+/* Empty when zero-initialised. */
 struct af_plan_answer {
-    struct af_arena arena; /* of the texts below that say nothing else */
+    struct af_arena arena; /* for the texts below, unless they say otherwise */
     const struct af_plan_request *request;
     struct af_decision decision;
     bool has_decision;
-    struct af_plan plan; /* of the recommended rung */
+    struct af_plan plan; /* for the recommended rung */
     bool has_plan;       /* false: no rung is possible */
     struct af_offer_build_offer offers[AF_OFFER_BUILD_OFFERS];
     size_t offer_count;         /* 0: a build is not possible */
-    struct af_plan_proof proof; /* of the best wheel that may load */
+    struct af_plan_proof proof; /* for the best wheel that may load */
     bool has_proof;
 };
 
 /*
- * Decides once and makes the rest from the decision. `request`, its catalog and
- * its machines must outlive the answer. Fails with ARGUMENT (no machine, no
- * compute capability) or NO_MEMORY; nothing is held then.
+ * Decides, and derives the rest from the decision. `request`, its catalog and
+ * its machines must outlive the answer. Fails with ARGUMENT (no machine, or an
+ * invalid compute capability) or NO_MEMORY; then there is nothing to release.
  */
 enum anyflash_status af_plan_answer_make(const struct af_plan_request *request,
                                          struct af_plan_answer *answer,
                                          struct anyflash_error *err);
 void af_plan_answer_release(struct af_plan_answer *answer);
 
-/* The recommended rung, or NULL when none is possible. */
+/* The recommended rung, or NULL if none is possible. */
 const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer);
 
 /* "anyflash-plan/1", a new object; NULL when memory runs out. */
 json_t *af_plan_answer_json(struct af_plan_answer *answer);
 
-/* The numbers of a build; a new object. */
+/* The resources of a build; a new object. */
 json_t *af_plan_build_needs_json(const struct af_offer_build_needs *needs);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * plan_request.c: option values as texts become a struct af_plan_request.
+ * plan_request.c: turns option values, which are texts, into a struct
+ * af_plan_request.
  */
 #include "kit/plan/plan_request.h"
 
@@ -12,7 +13,7 @@
 #include "kit/build/offer/offer.h"
 #include "kit/formats/version.h"
 
-/* "9.0", "90" or "sm_90" as "9.0"; NULL when it is none of them. */
+/* "9.0", "90" or "sm_90" as "9.0"; NULL if it is none of them. */
 static const char *arch_text(struct af_arena *arena, const char *text)
 {
     const char *digits = af_starts_with(text, "sm_") ? text + 3 : text;
@@ -28,7 +29,10 @@ static const char *arch_text(struct af_arena *arena, const char *text)
     return af_arena_format(arena, "%d.%d", (int)(number / 10), (int)(number % 10));
 }
 
-/* *name as wheels spell it: lower case, '_' between words; false for no name. */
+/*
+ * Rewrites *name as wheels spell it: lower case, '_' between words; false if it
+ * is not a package name.
+ */
 static bool package_name(struct af_arena *arena, const char **name)
 {
     char *copy = af_arena_text(arena, *name);
@@ -41,7 +45,7 @@ static bool package_name(struct af_arena *arena, const char **name)
     return true;
 }
 
-/* *text as versions are written in the catalog; false for no version. */
+/* Rewrites *text as the catalog writes versions; false if it is not a version. */
 static bool version_text(struct af_arena *arena, const char **text)
 {
     char normal[160];
@@ -52,7 +56,7 @@ static bool version_text(struct af_arena *arena, const char **text)
     return true;
 }
 
-/* Options that contradict each other are refused: neither is silently dropped. */
+/* Fails if options contradict each other, so that none is silently ignored. */
 static enum anyflash_status check_selection(const struct af_plan_build_words *words,
                                             enum af_plan_unsaid unsaid,
                                             struct af_plan_read_notes *notes,
@@ -119,8 +123,8 @@ enum anyflash_status af_plan_read_selection(const struct af_plan_build_words *wo
 }
 
 /*
- * The options of `anyflash build` that make the same selection: as typed, with
- * head size and type written out where af_slim_usual() chose them.
+ * The options of `anyflash build` that make the same selection: as typed, or
+ * with head size and type written out if af_slim_usual() chose them.
  */
 static const char *const *command_words(const struct af_plan_build_words *words,
                                         struct af_arena *arena, size_t *count_out)
@@ -165,7 +169,7 @@ static bool is_build_said(const struct af_plan_build_words *words)
            words->features != NULL || words->inference || words->full;
 }
 
-/* What a build shall hold: the rung of a build is checked for that. */
+/* Reads what a build has to contain; the build rung is checked for that. */
 static enum anyflash_status read_build(const struct af_plan_build_words *words,
                                        struct af_arena *arena, struct af_plan_request *request,
                                        struct af_plan_read_notes *notes,

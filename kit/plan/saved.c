@@ -1,8 +1,8 @@
 /*
- * saved.c: a plan as JSON and back: the facts that it rests on as one flat object
- * (texts, or null for what is not there or not known), and its steps, which are read
- * through the builder. Paths are not among the facts: the same plan may be done on
- * another node of a cluster.
+ * saved.c: writes a plan as JSON and reads it back: the facts that it depends
+ * on as one flat object (texts; null: absent or unknown), and its steps, which
+ * are rebuilt by the builder. Paths are not among the facts, so the same plan
+ * can be used on another node of a cluster.
  */
 #include "kit/plan/saved.h"
 
@@ -31,7 +31,7 @@ static json_t *value_of(const struct af_fact *fact, enum af_fact_type type)
     return json_string(fact->value.text);
 }
 
-/* "8.9 9.0": of the GPUs that a program would see. */
+/* "8.9 9.0": those of the GPUs that a program would see. */
 static json_t *gpus_of(const struct af_machine *machine)
 {
     struct af_text text = {0};
@@ -97,7 +97,7 @@ static const char *shown(const json_t *value)
     return text == NULL ? "not known or not there" : text[0] == '\0' ? "none" : text;
 }
 
-/* What `from` says and `to` says otherwise or not at all. */
+/* A sentence on the first fact of `from` that differs in `to`, or is missing; or NULL. */
 static const char *difference(const json_t *from, const json_t *to, bool from_is_saved,
                               struct af_arena *arena)
 {
@@ -202,7 +202,10 @@ static enum anyflash_status bad(const struct reading *reading, const char *what)
                    what);
 }
 
-/* "einops", "torch==2.9.1+cu128": nothing that an installer takes for an option or a file. */
+/*
+ * Accepts "einops" and "torch==2.9.1+cu128", but nothing that an installer
+ * would read as an option or a file.
+ */
 static bool is_requirement(const char *text)
 {
     size_t len = text == NULL ? 0 : strlen(text);
@@ -276,7 +279,7 @@ static enum anyflash_status read_requirements(struct reading *reading, const jso
     return ANYFLASH_OK;
 }
 
-/* Advice and what is tried come from the wheel, not from the file. */
+/* Advice and tests are derived from the wheel, not read from the file. */
 static enum anyflash_status read_step(struct reading *reading, const json_t *json)
 {
     const char *kind = json_string_value(json_object_get(json, "kind"));

@@ -1,6 +1,4 @@
-/*
- * catalog_file.c: reads catalog files whole, then lets the catalog parse them.
- */
+/* catalog_file.c: reads catalog files whole and parses them. */
 #include "kit/probe/catalog_file.h"
 
 #include "kit/catalog/catalog_stored.h"

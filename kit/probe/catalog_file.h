@@ -6,11 +6,11 @@
 
 #include "kit/catalog/catalog.h"
 
-/* af_catalog_parse() of the file `path`. Fails as af_file_read() does, too. */
+/* Runs af_catalog_parse() on the file `path`. Fails also as af_file_read() does. */
 enum anyflash_status af_probe_catalog(struct af_catalog *catalog, const char *path,
                                       struct anyflash_error *err);
 
-/* af_catalog_stored_parse() of the file `path`. Fails as af_file_read() does, too. */
+/* Runs af_catalog_stored_parse() on the file `path`. Fails also as af_file_read() does. */
 enum anyflash_status af_probe_catalog_stored(struct af_catalog *catalog, const char *path,
                                              struct anyflash_error *err);
 

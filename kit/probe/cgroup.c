@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define SMALL_FILE_BYTES 65536u
-#define V1_NONE (INT64_C(1) << 60) /* v1 writes "no limit" as a number above this */
+#define V1_NONE (INT64_C(1) << 60) /* v1 reports no limit as a number above this */
 
 /* Whether the comma-separated `list` has `word`. */
 static bool has_word(struct af_span list, const char *word)
@@ -27,7 +27,7 @@ static bool has_word(struct af_span list, const char *word)
     return false;
 }
 
-/* "4:memory:/path" as its two parts after the number; false when it is no such line. */
+/* Splits "4:memory:/path" into its two parts after the number; false for any other line. */
 static bool split_line(struct af_span line, struct af_span *controllers, struct af_span *path)
 {
     const char *first = memchr(line.data, ':', line.len);
@@ -42,7 +42,10 @@ static bool split_line(struct af_span line, struct af_span *controllers, struct 
     return path->len > 0 && path->data[0] == '/';
 }
 
-/* Inside a container the path of the host is not under our mount: use its root. */
+/*
+ * Sets the group's folder. Inside a container the host's path does not exist under our mount:
+ * then its root is used.
+ */
 static bool enter(const struct af_probe *probe, const char *mount, struct af_span path,
                   struct af_cgroup *cgroup)
 {

@@ -7,16 +7,16 @@
 
 #include "kit/probe/probes.h"
 
-/* Where a controller's groups are. `folder` moves up; see af_cgroup_up(). */
+/* A control group of a controller. af_cgroup_up() moves `folder` to the parent. */
 struct af_cgroup {
     bool v2;
     const char *mount;  /* "/sys/fs/cgroup" or "/sys/fs/cgroup/memory" */
-    const char *folder; /* of the group looked at now */
+    const char *folder; /* the current group */
 };
 
 /*
- * Finds the group of `controller` ("memory", "cpu"). A v1 hierarchy is looked
- * for first: mixed hosts have an empty v2 line too. False when there is none.
+ * Finds the group of `controller` ("memory", "cpu"). A v1 hierarchy is tried first, because
+ * hosts with both versions also have an empty v2 line. False when there is no group.
  */
 bool af_cgroup_find(const struct af_probe *probe, const char *controller,
                     struct af_cgroup *cgroup_out);
@@ -28,7 +28,7 @@ bool af_cgroup_up(const struct af_probe *probe, struct af_cgroup *cgroup);
 const char *af_cgroup_text(const struct af_probe *probe, const struct af_cgroup *cgroup,
                            const char *file);
 
-/* A number of the group; false for "max", no file, or what v1 says for none. */
+/* A number of the group; false for a missing file, "max", or v1's value for no limit. */
 bool af_cgroup_number(const struct af_probe *probe, const struct af_cgroup *cgroup,
                       const char *file, int64_t *number_out);
 

@@ -1,8 +1,8 @@
 /*
- * compilers.c: the probe of host compilers. No compiler is run: the family is
- * in the real file's name, the version in the folder of its libraries
- * (lib/gcc/TRIPLE/12, lib/clang/14.0.6) and, where that has only the major, as
- * a text in the program itself.
+ * compilers.c: the probe of host compilers. No compiler is run: the family is in the real
+ * file's name, the version in the name of its library folder (lib/gcc/TRIPLE/12,
+ * lib/clang/14.0.6). If that has only the major version, the full version is a text in the
+ * program itself.
  */
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
@@ -14,7 +14,7 @@
 
 #define ENTRIES_MAX 256u
 
-/* "12.2.0" standing alone between NULs in a binary, with the major `major`. */
+/* Finds a version such as "12.2.0" between NULs in a binary, with the major version `major`. */
 static const char *version_in_binary(struct af_probe *probe, const char *path, long major)
 {
     struct af_mapping file;
@@ -39,7 +39,7 @@ static const char *version_in_binary(struct af_probe *probe, const char *path, l
     return version;
 }
 
-/* The entry of `folder` with the major `major` (0: the highest), or NULL. */
+/* The entry of `folder` with the major version `major` (0: the highest), or NULL. */
 static const char *version_folder(struct af_probe *probe, const char *folder, long major)
 {
     const char **names;
@@ -57,7 +57,7 @@ static const char *version_folder(struct af_probe *probe, const char *folder, lo
     return best;
 }
 
-/* Searches lib/gcc/TRIPLE of the prefix that the program is in. */
+/* Searches lib/gcc/TRIPLE below the prefix of the program. */
 static const char *gcc_folder_version(struct af_probe *probe, const char *prefix, long major)
 {
     const char *gcc = af_path_join(probe->arena, prefix, "lib/gcc");
@@ -76,7 +76,7 @@ static const char *gcc_folder_version(struct af_probe *probe, const char *prefix
     return best;
 }
 
-/* The number that ends a name, as in "g++-12", or 0. */
+/* The number at the end of a name such as "g++-12", or 0. */
 static long major_of_name(const char *name)
 {
     const char *dash = strrchr(name, '-');
@@ -127,7 +127,7 @@ static void add(struct af_probe *probe, const char *command, const char *path)
     set_version(probe, compiler, real, clang);
 }
 
-/* $CXX may be a path, a name, or a name with options. */
+/* Adds the compiler of $CXX, which may be a path, a name, or a name with options. */
 static void add_variable(struct af_probe *probe, const char *variable, const char *command)
 {
     const char *value = af_probe_variable(probe, variable);

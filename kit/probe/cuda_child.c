@@ -1,7 +1,7 @@
 /*
  * cuda_child.c: the child that loads libcuda and prints what it reports. It unsets
- * CUDA_VISIBLE_DEVICES first: which devices that hides is worked out later, so that
- * hidden devices are known too. Used by the GPU probe only.
+ * CUDA_VISIBLE_DEVICES first, so that hidden devices are known, too; which devices the variable
+ * hides is decided later. Used by the GPU probe only.
  *
  * Source: CUDA driver API; attribute numbers as in cuda.h of CUDA 13.0.
  */
@@ -44,7 +44,7 @@ struct candidates {
     size_t count;
 };
 
-/* A function pointer of whatever type out of dlsym's void *. */
+/* Stores a function of any type from dlsym's void *. */
 static void load(void *library, const char *name, void *function_out)
 {
     void *symbol = dlsym(library, name);
@@ -119,7 +119,7 @@ static void *open_library(const struct candidates *candidates)
     return NULL;
 }
 
-/* The file behind a function, links followed: its name carries the version. */
+/* Writes the real path of the file that has the function: its name has the version. */
 static void write_library(int out_fd, void *function)
 {
     Dl_info info;
@@ -152,7 +152,7 @@ static int ask_driver(int out_fd, void *context)
     return 0;
 }
 
-/* The toolkit's stubs only serve to link against: cuInit would refuse. */
+/* Adds a file, unless it is a stub of the toolkit: cuInit of a stub fails. */
 static void add_candidate(struct af_probe *probe, struct candidates *candidates,
                           const char *folder)
 {
@@ -163,7 +163,7 @@ static void add_candidate(struct af_probe *probe, struct candidates *candidates,
         candidates->paths[candidates->count++] = path;
 }
 
-/* The names that the loader searches, then folders that it does not. */
+/* Adds the names that the loader searches, then folders that it does not search. */
 static void find_candidates(struct af_probe *probe, struct candidates *candidates)
 {
     static const char *const folders[] = {"/usr/lib/x86_64-linux-gnu",

@@ -16,7 +16,7 @@
 #define RAMFS_MAGIC_NUMBER 0x858458f6
 #define FOLDERS_UP_MAX 64
 
-/* The nearest existing folder above the path. */
+/* The path or its nearest parent that exists. */
 static const char *existing(struct af_probe *probe, const char *path)
 {
     for (int i = 0; i < FOLDERS_UP_MAX && path != NULL && !af_file_is_folder(path); i++)
@@ -51,7 +51,7 @@ static void add_disk(struct af_probe *probe, const char *use, const char *path,
     af_fact_bool(probe->arena, &disk->writable, access(path, W_OK) == 0, "access(2)");
 }
 
-/* UV_CACHE_DIR, PIP_CACHE_DIR, XDG_CACHE_HOME or ~/.cache. */
+/* Adds UV_CACHE_DIR, PIP_CACHE_DIR, XDG_CACHE_HOME or ~/.cache. */
 static void add_cache(struct af_probe *probe, const char *home)
 {
     static const char *const names[] = {"UV_CACHE_DIR", "PIP_CACHE_DIR", "XDG_CACHE_HOME"};
@@ -66,7 +66,7 @@ static void add_cache(struct af_probe *probe, const char *home)
         add_disk(probe, "cache", af_path_join(probe->arena, home, ".cache"), "HOME");
 }
 
-/* ANYFLASH_CACHE, XDG_CACHE_HOME or ~/.cache: where source builds are. */
+/* Adds the folder of source builds: ANYFLASH_CACHE, XDG_CACHE_HOME or ~/.cache. */
 static void add_builds(struct af_probe *probe, const char *home)
 {
     static const char *const names[] = {"ANYFLASH_CACHE", "XDG_CACHE_HOME"};

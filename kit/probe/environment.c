@@ -1,6 +1,6 @@
 /*
- * environment.c: which Python environment uv or pip would install into. Only
- * names and links are looked at here; the interpreter is read in interpreter.c.
+ * environment.c: which Python environment uv or pip would install into. Only names and links
+ * are examined here; interpreter.c reads the interpreter.
  */
 #include "kit/probe/environment.h"
 
@@ -17,7 +17,7 @@
 
 static const char *const interpreter_names[] = {"python", "python3"};
 
-/* prefix/bin/python, or python3 when only that is there. */
+/* prefix/bin/python, or python3 if there is no python. */
 static const char *interpreter_in(const struct af_probe *probe, const char *prefix)
 {
     const char *bin = af_path_join(probe->arena, prefix, "bin");
@@ -53,9 +53,9 @@ static void take_prefix(const struct af_probe *probe, const char *prefix, const 
 }
 
 /*
- * `program` is an interpreter: its environment is the folder above it if that has a
- * pyvenv.cfg (links not followed, as Python itself does), else the installation at
- * the end of the chain of links.
+ * Sets the environment of the interpreter `program`: the folder above it if that has a
+ * pyvenv.cfg (links are not followed, as in Python itself), else the installation at the end of
+ * the chain of links.
  */
 static void take_program(const struct af_probe *probe, const char *program,
                          const char *chosen_by, struct af_environment *environment)
@@ -71,7 +71,7 @@ static void take_program(const struct af_probe *probe, const char *program,
         environment->prefix = af_path_folder(probe->arena, af_path_folder(probe->arena, real));
 }
 
-/* Folder of pyenv: PYENV_ROOT or ~/.pyenv. */
+/* pyenv's folder: PYENV_ROOT or ~/.pyenv. */
 static const char *pyenv_root(const struct af_probe *probe)
 {
     const char *root = af_probe_variable(probe, "PYENV_ROOT");
@@ -82,7 +82,7 @@ static const char *pyenv_root(const struct af_probe *probe)
                         : af_path_join(probe->arena, af_probe_path(probe, home), ".pyenv");
 }
 
-/* Whether `name` is "3.12" or "3.12.x" for wanted "3.12"; then its last number. */
+/* For wanted "3.12": x if `name` is "3.12.x", INT64_MAX if it is "3.12", else -1. */
 static int64_t version_patch(const char *name, const char *wanted)
 {
     int64_t patch;
@@ -118,7 +118,7 @@ static const char *pyenv_version(const struct af_probe *probe, const char *wante
     return program != NULL && af_file_is_executable(program) ? program : NULL;
 }
 
-/* The first existing one of the versions in `words` (separated by blanks or colons). */
+/* The first version in `words` (separated by blanks or colons) that exists. */
 static const char *pyenv_first(const struct af_probe *probe, struct af_span words,
                                const char *shims)
 {
@@ -144,7 +144,7 @@ static const char *pyenv_first(const struct af_probe *probe, struct af_span word
     return NULL;
 }
 
-/* The file `name` here or in a parent; its content in *content_out. */
+/* Finds the file `name` in this folder or a parent; its content is in *content_out. */
 static bool find_upward(const struct af_probe *probe, const char *name,
                         struct af_span *content_out)
 {
@@ -203,7 +203,7 @@ static void take_path(const struct af_probe *probe, struct af_environment *envir
         take_program(probe, program, chosen_by, environment);
 }
 
-/* .venv here or in a parent, as uv looks for it. */
+/* Uses .venv in this folder or a parent, as uv does. */
 static bool take_dot_venv(const struct af_probe *probe, struct af_environment *environment)
 {
     const char *folder = probe->options->folder;
@@ -223,7 +223,7 @@ static bool take_dot_venv(const struct af_probe *probe, struct af_environment *e
     return false;
 }
 
-/* Where uv keeps the Pythons it downloaded. */
+/* The folder of Pythons that uv downloaded. */
 static const char *uv_pythons(const struct af_probe *probe)
 {
     const char *folder = af_probe_variable(probe, "UV_PYTHON_INSTALL_DIR");
@@ -266,7 +266,7 @@ static const char *uv_version(const struct af_probe *probe, const char *wanted)
     return program != NULL && af_file_is_executable(program) ? program : NULL;
 }
 
-/* The program that --python means: a path, a command, or a version of uv's or pyenv's. */
+/* The program that --python names: a path, a command, or a version from uv or pyenv. */
 static const char *named_program(const struct af_probe *probe, const char *wanted)
 {
     const char *path = wanted[0] == '/'
@@ -294,7 +294,8 @@ static enum anyflash_status take_named(const struct af_probe *probe, const char 
     af_text_quote(shown, sizeof shown, wanted, strlen(wanted));
     const char *program = named_program(probe, wanted);
     if (program == NULL)
-        return af_fail(err, ANYFLASH_E_NOT_FOUND, "no Python interpreter '%s' is there", shown);
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "Python interpreter '%s' does not exist",
+                       shown);
     if (af_file_is_folder(program))
         take_prefix(probe, program, "--python", environment);
     else
@@ -304,13 +305,13 @@ static enum anyflash_status take_named(const struct af_probe *probe, const char 
     if (environment->executable == NULL || !af_file_is_executable(environment->executable)) {
         const char *tried = environment->executable == NULL ? wanted : environment->executable;
         af_text_quote(shown, sizeof shown, tried, strlen(tried));
-        return af_fail(err, ANYFLASH_E_NOT_FOUND,
-                       "'%s' is no Python interpreter that can be run", shown);
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "'%s' is not a runnable Python interpreter",
+                       shown);
     }
     return ANYFLASH_OK;
 }
 
-/* The folder a variable names, with pyvenv.cfg or conda-meta in it. */
+/* Uses the folder that a variable names, if it has pyvenv.cfg or conda-meta. */
 static bool take_variable(const struct af_probe *probe, const char *name, const char *mark,
                           struct af_environment *environment)
 {

@@ -13,38 +13,39 @@
 /* Texts are in the probe's arena. */
 struct af_environment {
     const char *prefix;     /* root folder; NULL when no Python was found */
-    const char *executable; /* its interpreter, which may be missing or dangling */
-    const char *chosen_by;  /* as python.chosen_by */
+    const char *executable; /* its interpreter; may be missing or a dangling link */
+    const char *chosen_by;  /* value of python.chosen_by */
     const char *problem;    /* why the environment itself is broken, or NULL */
     bool is_venv;           /* has a pyvenv.cfg */
-    struct af_span cfg;     /* pyvenv.cfg; empty with `problem` when unreadable */
+    /* content of pyvenv.cfg; empty, with `problem` set, when unreadable */
+    struct af_span cfg;
 };
 
-/* Filled by interpreter.c; NULL or -1 is unknown because of `problem`. */
+/* Filled by interpreter.c; NULL and -1 mean unknown, and `problem` says why. */
 struct af_probe_interpreter_files {
-    const char *base_executable; /* the real binary */
+    const char *base_executable; /* the real binary after following links */
     const char *base_prefix;
     const char *library_name;       /* "python3.13t": the folder under lib */
     const char *platform_folder;    /* "lib" or "lib64" */
-    const char *stdlib;             /* folder with os.py */
+    const char *stdlib;             /* the folder that has os.py */
     const char *sysconfig;          /* its _sysconfigdata file, or NULL */
-    int minor;                      /* of 3.x */
+    int minor;                      /* x of version 3.x */
     char flags[AF_ABI_FLAGS_BYTES]; /* "t", "d", "td" or "" */
     const char *problem;
 };
 
 /*
- * Chooses as uv and pip do: --python, VIRTUAL_ENV, CONDA_PREFIX, .venv here or
- * in a parent, python3 or python on PATH (through pyenv's shims). Fails with
- * NOT_FOUND when --python names nothing, or NO_MEMORY.
+ * Chooses the environment as uv and pip do: --python, VIRTUAL_ENV, CONDA_PREFIX, .venv in this
+ * folder or a parent, python3 or python on PATH (through pyenv's shims). Fails with NOT_FOUND
+ * when the value of --python is not found, or NO_MEMORY.
  */
 enum anyflash_status af_environment_choose(const struct af_probe *probe,
                                            struct af_environment *environment_out,
                                            struct anyflash_error *err);
 
 /*
- * Follows the environment's interpreter to its binary and standard library,
- * and fills the interpreter's facts of machine->python.
+ * Follows the environment's interpreter to its binary and standard library, and fills the facts
+ * about the interpreter in machine->python.
  */
 void af_probe_interpreter_probe(const struct af_probe *probe,
                                 const struct af_environment *environment,

@@ -1,7 +1,7 @@
 /*
- * gpu.c: the probe of the driver and its GPUs. A child asks libcuda (cuda_child.c);
- * if that fails, nvidia-smi and then files of /proc and /sys show at least which
- * devices there are, and the reason why more is not known.
+ * gpu.c: the probe of the driver and its GPUs. A child queries libcuda (cuda_child.c). If that
+ * fails, nvidia-smi and then files of /proc and /sys at least show which devices there are, and
+ * the reason why more is not known is recorded.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #define SMALL_FILE_BYTES 65536u
 #define DEVICES_MAX 4096u
 
-/* A small file's trimmed text, or NULL. */
+/* The trimmed text of a small file, or NULL. */
 static const char *small_text(struct af_probe *probe, const char *path)
 {
     struct af_span bytes;
@@ -26,7 +26,7 @@ static const char *small_text(struct af_probe *probe, const char *path)
     return af_arena_text_n(probe->arena, bytes.data, bytes.len);
 }
 
-/* The first "580.95.05" after "Kernel Module"; wordings differ around it. */
+/* The first version such as "580.95.05" after "Kernel Module"; other words vary. */
 static const char *version_in_banner(struct af_probe *probe, const char *banner)
 {
     const char *at = strstr(banner, "Kernel Module");
@@ -64,7 +64,7 @@ static void read_kernel_driver(struct af_probe *probe)
                        "no /sys/module/nvidia/version or /proc/driver/nvidia/version");
 }
 
-/* "Model: ..." or "GPU UUID: ..." of the driver's file about a device. */
+/* "Model: ..." or "GPU UUID: ..." from the driver's file about a device. */
 static const char *information(struct af_probe *probe, const char *text, const char *key)
 {
     const char *found = text == NULL ? NULL : strstr(text, key);
@@ -109,7 +109,8 @@ static size_t add_nvidia_from_files(struct af_probe *probe, const char *why)
         if (!af_equal(vendor, "0x10de"))
             continue;
         const char *kind = small_text(probe, af_path_join(probe->arena, folder, "class"));
-        if (kind == NULL || !af_starts_with(kind, "0x03")) /* its audio part is a device too */
+        /* a GPU's audio function is a device, too */
+        if (kind == NULL || !af_starts_with(kind, "0x03"))
             continue;
         add_nvidia(probe, names[i], folder, why);
         found++;
@@ -117,7 +118,10 @@ static size_t add_nvidia_from_files(struct af_probe *probe, const char *why)
     return found;
 }
 
-/* gfx_target_version 90402 is gfx942, 110000 gfx1100: MMmmss, the last hexadecimal. */
+/*
+ * The name for a gfx_target_version: 90402 is gfx942, 110000 is gfx1100. The digits are MMmmss;
+ * the step ss is written in hexadecimal.
+ */
 static const char *gfx_of(struct af_arena *arena, long number)
 {
     return af_arena_format(arena, "gfx%ld%ld%lx", number / 10000, number / 100 % 100,
@@ -146,7 +150,7 @@ static void add_amd_from_files(struct af_probe *probe)
         long number = found == NULL ? 0 : strtol(strchr(found, ' '), NULL, 10);
         struct af_gpu *gpu =
             number < 10000 || number > 999999
-                ? NULL /* a processor's node says 0 */
+                ? NULL /* the node of a processor has 0 */
                 : af_machine_row_add(probe->machine, offsetof(struct af_machine, gpus),
                                      "not read for AMD GPUs");
         if (gpu == NULL)
@@ -163,7 +167,7 @@ static void add_amd_from_files(struct af_probe *probe)
 struct answer {
     const char *library;
     int64_t driver;
-    int64_t init; /* result of cuInit; -1: not reached */
+    int64_t init; /* result of cuInit; -1: cuInit was not reached */
     size_t gpu_count;
     const char *why;
 };
@@ -173,7 +177,7 @@ static int limit_ms(const struct af_probe *probe)
     return probe->options->gpu_limit_ms > 0 ? probe->options->gpu_limit_ms : DEFAULT_LIMIT_MS;
 }
 
-/* The variable as it is set, also when it is empty: that hides every device. */
+/* The variable's value. An empty value is kept, because it hides every device. */
 static const char *visible_devices(const struct af_probe *probe)
 {
     char *const *all = probe->options->environment;
@@ -206,7 +210,7 @@ static const char *init_problem(struct af_probe *probe, int64_t result)
     return af_arena_format(probe->arena, "cuInit failed with %d", (int)result);
 }
 
-/* Cuts a line into words at tabs or commas; missing ones are "". */
+/* Splits a line into words at tabs or commas; missing words are "". */
 static void split(struct af_probe *probe, struct af_span line, char mark,
                   const char *words[WORDS_MAX])
 {
@@ -289,7 +293,10 @@ static void collect(struct af_probe *probe, struct af_child *child, struct answe
         answer->why = "out of memory";
 }
 
-/* libcuda.so.580.95.05 carries its version; WSL's and Tegra's do not. */
+/*
+ * Reads the version from the file name libcuda.so.580.95.05; on WSL and Tegra the name has
+ * none.
+ */
 static void set_user_version(struct af_probe *probe, const struct answer *answer)
 {
     struct af_fact *fact = &probe->machine->driver.user_version;
@@ -331,7 +338,7 @@ static void set_cuda_api(struct af_probe *probe, const struct answer *answer)
         af_fact_unknown(probe->arena, &driver->cuda_api, "%s", answer->why);
 }
 
-/* One device a line: name, compute_cap, uuid, pci.bus_id, memory.total in MiB. */
+/* Reads one device per line: name, compute_cap, uuid, pci.bus_id, memory.total in MiB. */
 static size_t read_smi(struct af_probe *probe, struct af_span output)
 {
     struct af_span line;
@@ -359,7 +366,7 @@ static size_t read_smi(struct af_probe *probe, struct af_span output)
     return count;
 }
 
-/* Starts nvidia-smi only if a driver is there and libcuda did not answer. */
+/* Runs nvidia-smi, but only if there is a driver and libcuda did not answer. */
 static size_t ask_smi(struct af_probe *probe)
 {
     struct af_child child = {0};

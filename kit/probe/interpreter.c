@@ -1,11 +1,11 @@
 /*
- * interpreter.c: from an interpreter's name to its binary, its standard
- * library, and what these say about version and ABI. Nothing is run.
+ * interpreter.c: finds an interpreter's binary and its standard library, and reads version and
+ * ABI from them. Nothing is run.
  *
- * The version comes from the binary itself (the symbol Py_Version, since
- * 3.11), else from patchlevel.h, else from the text in the binary. ABI facts
- * come from build-details.json (PEP 739, since 3.14), else from the
- * _sysconfigdata module, which is a plain dict of one entry a line.
+ * The version comes from the binary itself (the symbol Py_Version, since 3.11), else from
+ * patchlevel.h, else from the text in the binary. ABI facts come from build-details.json (PEP
+ * 739, since 3.14), else from the _sysconfigdata module, which is a plain dict with one entry
+ * per line.
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 #define PATCHLEVEL_BYTES_MAX (64u * 1024u)
 #define VERSION_BYTES 32
 
-/* "python3.13t", also with a debug "d": its minor and flags. */
+/* Parses "python3.13t", also with a debug "d", into its minor version and flags. */
 static bool parse_library_name(const char *name, int *minor_out, char flags[AF_ABI_FLAGS_BYTES])
 {
     static const char start[] = "python3.";
@@ -55,7 +55,7 @@ static bool take_stdlib(const struct af_probe *probe, const char *name,
     int minor;
     if (!parse_library_name(name, &minor, flags))
         return false;
-    /* A debug build's folder is named without the d. */
+    /* The folder of a debug build is named without the d. */
     const char *folder =
         af_arena_format(probe->arena, "python3.%d%s", minor, flags[0] == 't' ? "t" : "");
     for (size_t i = 0; i < AF_COUNT(folders); i++) {
@@ -72,7 +72,10 @@ static bool take_stdlib(const struct af_probe *probe, const char *name,
     return false;
 }
 
-/* The only python3.X under prefix/lib or lib64, or NULL; with os.py when asked. */
+/*
+ * The python3.X folder under prefix/lib or lib64 if there is exactly one, else NULL; it must
+ * have os.py if the caller says so.
+ */
 static const char *only_library(const struct af_probe *probe, const char *prefix, bool stdlib)
 {
     static const char *const folders[] = {"lib", "lib64"};
@@ -118,7 +121,7 @@ static bool find_stdlib(const struct af_probe *probe, const struct af_dynamic *e
     names[0] = af_path_name(files->base_executable);
     names[1] = library_by_needs(probe, elf);
     names[2] = NULL;
-    /* A program with another name may be anything: it must at least need libpython. */
+    /* A program with any other name must at least need libpython. */
     if (af_starts_with(names[0], "python") || names[1] != NULL)
         names[2] = only_library(probe, files->base_prefix, true);
     for (size_t i = 0; i < AF_COUNT(names); i++) {
@@ -128,7 +131,7 @@ static bool find_stdlib(const struct af_probe *probe, const struct af_dynamic *e
     return false;
 }
 
-/* The libpython that the binary needs, where its run path or its prefix has it. */
+/* The libpython that the binary needs, in its run path or below its prefix. */
 static const char *find_libpython(const struct af_probe *probe, const struct af_dynamic *elf,
                                   const struct af_probe_interpreter_files *files)
 {
@@ -148,7 +151,7 @@ static const char *find_libpython(const struct af_probe *probe, const struct af_
     return NULL;
 }
 
-/* Py_Version is an unsigned long 0x030b07f0: 3.11.7 final 0. */
+/* Reads Py_Version, an unsigned long: 0x030b07f0 is 3.11.7 final 0. */
 static bool version_by_symbol(const struct af_dynamic *elf, char version[VERSION_BYTES])
 {
     struct af_span bytes;
@@ -166,7 +169,7 @@ static bool version_by_symbol(const struct af_dynamic *elf, char version[VERSION
     return b[3] == 3;
 }
 
-/* The text "3.9.18" that stands alone between NULs in .rodata. */
+/* Finds a text such as "3.9.18" between NULs in .rodata. */
 static bool version_by_text(const struct af_dynamic *elf, int minor,
                             char version[VERSION_BYTES])
 {
@@ -190,7 +193,7 @@ static bool version_by_text(const struct af_dynamic *elf, int minor,
     return false;
 }
 
-/* #define PY_VERSION "3.12.1" */
+/* Reads the line: #define PY_VERSION "3.12.1" */
 static bool version_by_header(const struct af_probe *probe, const char *path,
                               char version[VERSION_BYTES])
 {
@@ -207,7 +210,7 @@ static bool version_by_header(const struct af_probe *probe, const char *path,
     return false;
 }
 
-/* The version and where it stands; NULL when nowhere. */
+/* Finds the version; returns where it was found, or NULL. */
 static const char *find_version(const struct af_probe *probe, const struct af_dynamic *elf,
                                 const struct af_probe_interpreter_files *files,
                                 char version[VERSION_BYTES])
@@ -252,9 +255,9 @@ static const char *sysconfig_value(const struct af_probe *probe, struct af_span 
 }
 
 /*
- * _sysconfigdata_<flags>_linux_<machine>.py of the standard library. A debug build
- * may be called python3.12 like any other, and before 3.8 the m flag is in no name:
- * then the only such file shows the flags.
+ * Finds _sysconfigdata_<flags>_linux_<machine>.py of the standard library. A debug build may be
+ * called python3.12 like any other, and before 3.8 the m flag is in no name: then the flags are
+ * taken from the name of this file, if there is only one.
  */
 static void find_sysconfig(const struct af_probe *probe,
                            struct af_probe_interpreter_files *files)
@@ -296,7 +299,8 @@ static void abi_by_sysconfig(const struct af_probe *probe,
     struct af_span text;
     const char *path = files->sysconfig;
     if (path == NULL)
-        af_fail(&err, ANYFLASH_E_NOT_FOUND, "no _sysconfigdata_%s_linux_* in '%s'",
+        af_fail(&err, ANYFLASH_E_NOT_FOUND,
+                "cannot read Python's build settings: no _sysconfigdata_%s_linux_* in '%s'",
                 files->flags, files->stdlib);
     if (path == NULL ||
         af_file_read(probe->arena, path, SYSCONFIG_BYTES_MAX, &text, &err) != ANYFLASH_OK) {
@@ -312,7 +316,7 @@ static void abi_by_sysconfig(const struct af_probe *probe,
     af_fact_text(probe->arena, &python->ext_suffix, suffix, path);
 }
 
-/* build-details.json; false when it is not there or does not say enough. */
+/* Reads build-details.json; false when it does not exist or is not complete enough. */
 static bool abi_by_details(const struct af_probe *probe,
                            const struct af_probe_interpreter_files *files)
 {
@@ -352,7 +356,7 @@ static void set_all_unknown(const struct af_probe *probe, const char *problem)
     }
 }
 
-/* PyPy and GraalPy by their names and by pyvenv.cfg; else CPython. */
+/* Recognises PyPy and GraalPy by their names and by pyvenv.cfg; any other is CPython. */
 static const char *implementation_of(const struct af_environment *environment,
                                      const char *base_executable)
 {
@@ -367,7 +371,7 @@ static const char *implementation_of(const struct af_environment *environment,
     return "cpython";
 }
 
-/* Where a broken chain of links ends, in words. */
+/* Says where a broken chain of links ends. */
 static const char *explain_missing(const struct af_probe *probe, const char *executable)
 {
     const char *target =
@@ -380,7 +384,7 @@ static const char *explain_missing(const struct af_probe *probe, const char *exe
     return af_arena_format(probe->arena, "'%s' is missing or cannot be reached", executable);
 }
 
-/* Reads everything that the binary and its standard library show. */
+/* Reads all facts from the binary and its standard library. */
 static void read_binary(const struct af_probe *probe, const struct af_dynamic *elf,
                         struct af_probe_interpreter_files *files)
 {
@@ -392,7 +396,7 @@ static void read_binary(const struct af_probe *probe, const struct af_dynamic *e
         set_all_unknown(probe, files->problem == NULL ? "no standard library" : files->problem);
         return;
     }
-    find_sysconfig(probe, files); /* settles the flags */
+    find_sysconfig(probe, files); /* also sets the flags */
     const char *source = find_version(probe, elf, files, version);
     if (source == NULL)
         af_fact_unknown(probe->arena, &python->version, "'%s' does not say its version",
@@ -406,7 +410,7 @@ static void read_binary(const struct af_probe *probe, const struct af_dynamic *e
     af_probe_platform_tags_probe(probe, files->base_executable);
 }
 
-/* Follows the links; a problem in words when they lead nowhere or to no CPython. */
+/* Follows the links; returns a problem when they are broken or the target is not CPython. */
 static const char *read_interpreter(const struct af_probe *probe,
                                     const struct af_environment *environment,
                                     struct af_probe_interpreter_files *files)
@@ -444,7 +448,7 @@ void af_probe_interpreter_probe(const struct af_probe *probe,
         files.problem = problem;
         set_all_unknown(probe, problem);
     }
-    /* A venv whose interpreter is missing still shows where its packages are. */
+    /* Even if its interpreter is missing, a venv has its package folder. */
     if (files.library_name == NULL && environment->is_venv)
         files.library_name = only_library(probe, environment->prefix, false);
     *files_out = files;

@@ -1,7 +1,7 @@
 /*
- * libc.c: the C library that a program would run with, and its version. The loader
- * that the program names decides, not the one of this process: a container's or
- * conda's interpreter may use another.
+ * libc.c: the C library that a program would run with, and its version. It is found through the
+ * loader that the program names, not that of this process: the interpreter of a container or of
+ * conda may use another one.
  */
 #include "kit/probe/libc.h"
 
@@ -13,7 +13,7 @@
 
 #define VERSION_BYTES 24
 
-/* Copies dotted digits from `text`; false when it does not begin with "N.N". */
+/* Copies digits and dots from `text`; false when it does not begin with "N.N". */
 static bool copy_dotted(const char *text, const char *end, char version[VERSION_BYTES])
 {
     size_t len = 0;
@@ -30,7 +30,7 @@ static bool copy_dotted(const char *text, const char *end, char version[VERSION_
     return dotted && strchr(version, '.') != NULL;
 }
 
-/* glibc's banner: "GNU C Library (...) stable release version 2.36." */
+/* Finds glibc's banner: "GNU C Library (...) stable release version 2.36." */
 static bool find_glibc_banner(struct af_span bytes, char version[VERSION_BYTES])
 {
     static const char start[] = "GNU C Library (";
@@ -45,7 +45,7 @@ static bool find_glibc_banner(struct af_span bytes, char version[VERSION_BYTES])
     return found != NULL && copy_dotted(found + sizeof before - 1, end, version);
 }
 
-/* musl has its version as a text of its own: "1.2.4". */
+/* Finds musl's version, which is a separate text: "1.2.4". */
 static bool find_musl_version(struct af_span bytes, char version[VERSION_BYTES])
 {
     const char *at = bytes.data;
@@ -66,7 +66,7 @@ static bool find_musl_version(struct af_span bytes, char version[VERSION_BYTES])
     return false;
 }
 
-/* libc.so.6 beside the loader, or where distributions put it. */
+/* libc.so.6 beside the loader, or where distributions install it. */
 static const char *find_glibc(const struct af_probe *probe, const char *loader)
 {
     static const char *const folders[] = {"/lib64",

@@ -1,6 +1,6 @@
 /*
- * network.c: whether the host of the release wheels can be reached. Only with
- * --probe-network, in a child with a time limit, because name resolution has none.
+ * network.c: whether the host of the release wheels can be reached. Runs only with
+ * --probe-network, in a child with a time limit, because name resolution has no time limit.
  */
 #include "kit/probe/probes.h"
 
@@ -11,7 +11,7 @@
 #define LIMIT_MS 3000
 #define RELEASE_HOST "github.com"
 
-/* Exit code 0: a connection was made. Nothing is sent. */
+/* Exits with code 0 if a connection was made. Nothing is sent. */
 static int try_connect(int out_fd, void *context)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};

@@ -1,8 +1,8 @@
 /*
- * package.c: facts of one installed package: the limits on flash-attn's version in
- * the code of packages that use it; the small files beside METADATA; and for
- * flash-attn its RECORD, which its files are checked against. An installation that
- * was killed half-way looks complete to every installer; only RECORD shows it.
+ * package.c: facts of one installed package: the limits on flash-attn's version in the code of
+ * packages that use it; the small files beside METADATA; and for flash-attn the comparison of
+ * RECORD with its files. Installers consider an installation complete even if they were killed
+ * half-way; only RECORD shows it.
  */
 #include "kit/probe/package.h"
 
@@ -17,10 +17,10 @@
 #define VALUE_BYTES 48
 
 /*
- * Where the limits stand. `section` narrows the search to the text from there
- * to the next function; `open_end` in the text means that the upper limit
- * itself is refused. Texts of 2024 to 2026 (xformers 0.0.28 to 0.0.35,
- * transformer_engine 1.13 to 2.20, transformers 4.4x to 5.23).
+ * Where packages state their limits. `section` restricts the search to the text from there to
+ * the next function; if the text has `open_end`, the upper limit itself is not allowed. Read in
+ * versions from 2024 to 2026 (xformers 0.0.28 to 0.0.35, transformer_engine 1.13 to 2.20,
+ * transformers 4.4x to 5.23).
  */
 static const struct window {
     const char *package;
@@ -41,7 +41,7 @@ static const struct window {
      ">= version.parse(", NULL, NULL},
 };
 
-/* The bytes after `key` where it begins a word, or NULL. */
+/* The bytes after `key`, where `key` begins a word, or NULL. */
 static const char *find_key(struct af_span text, const char *key)
 {
     const char *at = text.data;
@@ -56,7 +56,7 @@ static const char *find_key(struct af_span text, const char *key)
     return NULL;
 }
 
-/* (2, 7, 1) as "2.7.1", or the first quoted text of the line. */
+/* Reads (2, 7, 1) as "2.7.1", or the first quoted text of the line. */
 static bool read_value(const char *at, const char *end, char value[VALUE_BYTES])
 {
     size_t len = 0;
@@ -84,7 +84,7 @@ static bool read_value(const char *at, const char *end, char value[VALUE_BYTES])
     return at < stop && len > 0 && isdigit((unsigned char)value[0]);
 }
 
-/* From the section's start to the next function. */
+/* The text from `section` to the next function. */
 static struct af_span narrow(struct af_span text, const char *section)
 {
     static const char next[] = "\ndef ";
@@ -125,7 +125,7 @@ static void read_window(const struct af_probe *probe, struct af_package *package
         af_arena_release(&scratch);
         return;
     }
-    /* "before 2.8.4" is "up to 2.8.4.dev0", because no release is below that. */
+    /* "before 2.8.4" is written as "up to 2.8.4.dev0", because no release is in between. */
     bool open = window->open_end != NULL &&
                 memmem(text.data, text.len, window->open_end, strlen(window->open_end)) != NULL;
     if (window->section != NULL)
@@ -170,8 +170,8 @@ bool af_probe_package_is_flash_attn(const char *name)
 }
 
 /*
- * Reads info/file. A file that is not there makes `fact` absent, an unreadable
- * one unknown; false in both cases.
+ * Reads info/file. If the file does not exist, `fact` becomes absent; if it is unreadable,
+ * unknown. False in both cases.
  */
 static bool read_small(const struct af_probe *probe, const char *info, const char *file,
                        struct af_fact *fact, const char **path_out, struct af_span *text_out)
@@ -227,7 +227,7 @@ typedef enum anyflash_status parse_json(struct af_arena *arena, struct af_span b
                                         const char *name, const char **text_out,
                                         struct anyflash_error *err);
 
-/* A fact that is one text of a JSON file. */
+/* Reads a fact that is one text of a JSON file. */
 static void read_json(const struct af_probe *probe, const char *info, const char *file,
                       parse_json *parse, struct af_fact *fact)
 {
@@ -245,7 +245,7 @@ static void read_json(const struct af_probe *probe, const char *info, const char
         af_fact_text(probe->arena, fact, found, path);
 }
 
-/* What RECORD shows. */
+/* Facts from RECORD. */
 struct record {
     const char *extensions[EXTENSIONS_MAX];
     size_t extension_count;

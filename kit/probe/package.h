@@ -4,20 +4,20 @@
 
 #include "kit/probe/probes.h"
 
-/* Names of packages whose installation we look at closely: flash-attn itself. */
+/* Whether the package's own files are examined in detail: flash-attn itself. */
 bool af_probe_package_is_flash_attn(const char *name);
 
 /*
- * Fills installer, origin, wheel_tag, purelib and built_for_torch of `package`
- * from the files beside its METADATA in `info` (a .dist-info folder), and for
- * flash-attn also extensions, extension_sha256 and missing_files from RECORD.
+ * Fills installer, origin, wheel_tag, purelib and built_for_torch of `package` from the files
+ * beside its METADATA in `info` (a .dist-info folder). For flash-attn it also fills extensions,
+ * extension_sha256 and missing_files from RECORD.
  */
 void af_probe_package_read_info(const struct af_probe *probe, struct af_package *package,
                                 const char *name, const char *site, const char *info);
 
 /*
- * Fills flash_attn_min and flash_attn_max of a peer from the text of its code
- * under `site`; absent for packages that check nothing.
+ * Fills flash_attn_min and flash_attn_max of a package that uses flash-attn, from its source
+ * code under `site`; absent for packages that check no version.
  */
 void af_probe_package_read_window(const struct af_probe *probe, struct af_package *package,
                                   const char *name, const char *site);

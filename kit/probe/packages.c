@@ -1,7 +1,7 @@
 /*
- * packages.c: which installed packages matter: flash-attn in every form, the
- * packages known to use it, and all that require torch or flash-attn. Only the
- * heads of METADATA files are read: an environment has hundreds.
+ * packages.c: which installed packages matter: flash-attn in every form, the packages known to
+ * use it, and all that require torch or flash-attn. Only the start of each METADATA file is
+ * read, because an environment has hundreds of them.
  */
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
@@ -17,11 +17,11 @@
 #define NAME_BYTES 128
 #define INIT_BYTES_MAX (64u * 1024u)
 
-/* Always listed when installed, whatever they require; einops is what flash-attn requires. */
+/* Always listed when installed, whatever they require; flash-attn requires einops. */
 static const char *const peers[] = {"xformers", "vllm", "transformer-engine", "transformers",
                                     "einops"};
 
-/* Rows on the heap until all are known; broken ones go to the end. */
+/* Rows are on the heap until all are known; broken ones are moved to the end. */
 struct rows {
     struct af_package *items;
     size_t count;
@@ -29,13 +29,13 @@ struct rows {
     bool failed;
 };
 
-/* One .dist-info or .egg-info, read. */
+/* Facts from one .dist-info or .egg-info. */
 struct head {
     char name[NAME_BYTES]; /* normalised */
     const char *version;   /* or NULL */
     const char *torch;     /* specifier, or NULL when torch is not required */
     const char *flash_attn;
-    bool torch_marked; /* the requirement kept has a marker */
+    bool torch_marked; /* the requirement that was kept has a marker */
     bool flash_attn_marked;
     const char *path;    /* the file it was read from */
     const char *problem; /* why it was not read, or NULL */
@@ -69,7 +69,7 @@ static struct af_package *add_row(struct rows *rows)
     return row;
 }
 
-/* Keeps the requirement on torch or flash-attn; one without marker is preferred. */
+/* Keeps the requirement on torch or flash-attn; one without a marker is preferred. */
 static void take_requirement(struct af_arena *scratch, struct af_span text, struct head *head)
 {
     struct af_requirement requirement;
@@ -89,7 +89,7 @@ static void take_requirement(struct af_arena *scratch, struct af_span text, stru
     *marked = requirement.has_marker;
 }
 
-/* requires.txt of an egg: requirements up to the first "[extra]". */
+/* Reads requires.txt of an egg: requirements up to the first "[extra]". */
 static void read_requires_txt(struct af_arena *scratch, const char *info, struct head *head)
 {
     struct af_span text;
@@ -106,7 +106,7 @@ static void read_requires_txt(struct af_arena *scratch, const char *info, struct
     }
 }
 
-/* "flash_attn-2.8.3.dist-info" as name and version. */
+/* Splits "flash_attn-2.8.3.dist-info" into name and version. */
 static void name_from_folder(struct af_arena *scratch, const char *folder_name,
                              struct head *head)
 {
@@ -184,7 +184,7 @@ static void fill_row(const struct af_probe *probe, const struct head *head, cons
     af_probe_package_read_window(probe, row, head->name, site);
 }
 
-/* Reads one .dist-info or .egg-info and keeps it when it matters. */
+/* Reads one .dist-info or .egg-info and keeps it if it matters. */
 static void visit_info(const struct af_probe *probe, const char *site, const char *entry,
                        struct rows *rows, struct rows *broken)
 {
@@ -211,7 +211,7 @@ static bool has_row(const struct rows *rows, const char *name)
     return false;
 }
 
-/* Every fact that was not set gets the same reason. */
+/* Gives every fact that was not set the same reason. */
 static void set_rest(const struct af_probe *probe, struct af_package *row,
                      enum af_fact_state state, const char *why)
 {
@@ -226,7 +226,7 @@ static void set_rest(const struct af_probe *probe, struct af_package *row,
     }
 }
 
-/* flash_attn/__init__.py's __version__ = "2.8.3", or NULL. */
+/* The version in flash_attn/__init__.py (__version__ = "2.8.3"), or NULL. */
 static const char *source_version(const struct af_probe *probe, const char *path)
 {
     struct af_span text;
@@ -241,7 +241,7 @@ static const char *source_version(const struct af_probe *probe, const char *path
                                            (size_t)(quote - value.data) - 1);
 }
 
-/* A flash_attn that can be imported but was not installed: a source tree. */
+/* Adds a flash_attn that can be imported but was not installed: a source tree. */
 static void visit_source_tree(const struct af_probe *probe, const char *site, struct rows *rows)
 {
     const char *path = af_path_join(probe->arena, site, "flash_attn/__init__.py");
@@ -275,7 +275,7 @@ static void visit_site(const struct af_probe *probe, const char *site, struct ro
     visit_source_tree(probe, site, rows);
 }
 
-/* conda-meta/flash-attn-2.8.3-py312_0.json, when site-packages has no trace. */
+/* Reads conda-meta/flash-attn-2.8.3-py312_0.json if site-packages has no dist-info. */
 static void visit_conda(const struct af_probe *probe, struct rows *rows)
 {
     static const char start[] = "flash-attn-";

@@ -1,7 +1,7 @@
 /*
- * platform.c: the probe of the operating system: kernel, distribution, C
- * library, libstdc++, WSL and containers. Runs after the Python probe, because
- * the C library that counts is the one of the interpreter.
+ * platform.c: the probe of the operating system: kernel, distribution, C library, libstdc++,
+ * WSL and containers. Runs after the Python probe, because the C library that matters is that
+ * of the interpreter.
  */
 #include "kit/probe/elf_file.h"
 #include "kit/probe/libc.h"
@@ -85,7 +85,7 @@ static void probe_libc(struct af_probe *probe)
     const char *program = af_fact_text_or(&python->base_executable, NULL);
     struct af_libc libc;
     if (program == NULL)
-        program = af_probe_path(probe, "/bin/sh"); /* no Python: the system's own */
+        program = af_probe_path(probe, "/bin/sh"); /* no Python: use the system's own program */
     if (program == NULL)
         return;
     af_libc_of_program(probe, program, &libc);
@@ -99,7 +99,7 @@ static void probe_libc(struct af_probe *probe)
         af_fact_unknown(probe->arena, &platform->libc_version, "%s", libc.problem);
 }
 
-/* Takes GLIBCXX from folder/libstdc++.so.6; false when it is not there. */
+/* Reads the GLIBCXX version from folder/libstdc++.so.6; false when it does not exist. */
 static bool take_glibcxx(struct af_probe *probe, const char *folder)
 {
     struct af_fact *fact = &probe->machine->platform.glibcxx;
@@ -122,7 +122,7 @@ static bool take_glibcxx(struct af_probe *probe, const char *folder)
     return true;
 }
 
-/* LD_LIBRARY_PATH, then conda's own, then the system's, as the loader finds it. */
+/* Searches LD_LIBRARY_PATH, then conda's folder, then the system's, as the loader does. */
 static void probe_glibcxx(struct af_probe *probe)
 {
     static const char *const system_folders[] = {"/usr/lib/x86_64-linux-gnu",
@@ -163,7 +163,7 @@ static void probe_wsl(struct af_probe *probe)
     af_fact_bool(probe->arena, &probe->machine->platform.wsl, wsl, platform->kernel.source);
 }
 
-/* Marks that container runtimes leave, the surest first. */
+/* Looks for signs that container runtimes leave, the most reliable ones first. */
 static void probe_container(struct af_probe *probe)
 {
     static const struct {
@@ -190,7 +190,7 @@ static void probe_container(struct af_probe *probe)
             continue;
         return;
     }
-    const char *manager = af_probe_variable(probe, "container"); /* systemd's convention */
+    const char *manager = af_probe_variable(probe, "container"); /* convention of systemd */
     if (manager != NULL)
         af_fact_text(probe->arena, fact, manager, "variable 'container'");
     else

@@ -1,7 +1,7 @@
 /*
- * probe.c: probes this machine: one probe after the other, each in its own file. The
- * GPU driver may be slow, so the child that asks it starts first and is read last;
- * and machines from records.
+ * probe.c: probes this machine by calling one probe after the other, each in its own file. The
+ * GPU driver may be slow, so its child process starts first and is read last. Also reads
+ * machine records.
  */
 #include "kit/probe/probe.h"
 
@@ -17,7 +17,7 @@ static enum anyflash_status look(struct af_probe *probe, struct anyflash_error *
     enum anyflash_status status = af_probe_python(probe, err);
     if (status != ANYFLASH_OK)
         return status;
-    af_probe_platform(probe); /* its C library is that of the interpreter */
+    af_probe_platform(probe); /* reports the C library of the interpreter */
     af_probe_torch(probe);
     af_probe_packages(probe);
     af_probe_shadow(probe);
@@ -48,7 +48,8 @@ enum anyflash_status af_probe_machine(struct af_machine *machine,
     af_probe_gpu_start(&probe, &child);
     enum anyflash_status status = look(&probe, err);
     af_probe_gpu_finish(&probe, &child);
-    if (af_mem_failure_count() != failure_count) /* what seems missing or unknown may not be */
+    /* facts may be missing or unknown only because memory ran out */
+    if (af_mem_failure_count() != failure_count)
         status = af_fail_memory(err);
     return status;
 }

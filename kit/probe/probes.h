@@ -1,10 +1,10 @@
 /*
  * probes.h: the probes of probe.c, one file each. Private to this module.
  *
- * A probe fills its groups of the machine and never fails: what it cannot read
- * is unknown with the reason; lack of memory shows in machine->arena.failed.
- * Order matters only where a probe says so: python before torch and packages,
- * torch before toolkits (which says which one torch would take).
+ * A probe fills its groups of the machine and never fails: a fact that it cannot read is
+ * unknown, with the reason; if memory runs out, machine->arena.failed is set. Order matters
+ * only where a probe says so: python before torch and packages, torch before toolkits (which
+ * records which toolkit torch would use).
  */
 #ifndef AF_KIT_PROBE_PROBES_H
 #define AF_KIT_PROBE_PROBES_H
@@ -12,36 +12,36 @@
 #include "kit/probe/probe.h"
 #include "kit/system/process.h"
 
-/* What every probe may look at. */
+/* Inputs of every probe. */
 struct af_probe {
     struct af_machine *machine;
     struct af_arena *arena;                 /* the machine's */
-    const struct af_probe_options *options; /* folder and environment are set */
+    const struct af_probe_options *options; /* folder and environment are always set */
 };
 
-/* The variable's value, or NULL when it is not set or empty. */
+/* The variable's value, or NULL when it is unset or empty. */
 const char *af_probe_variable(const struct af_probe *probe, const char *name);
 
 /*
- * `path` under options->root if that is set and `path` is absolute and not below it
- * already; in the arena. For paths of the system and of variables alike.
+ * Puts `path` under options->root if that is set and `path` is absolute and not already below
+ * it. The result is in the arena. Use it for paths of the system and from variables.
  */
 const char *af_probe_path(const struct af_probe *probe, const char *path);
 
-/* First executable `name` on PATH, or NULL; links not resolved, folders under the root. */
+/*
+ * The first executable `name` on PATH, or NULL. Links are not resolved; folders are under the
+ * root.
+ */
 const char *af_probe_on_path(const struct af_probe *probe, const char *name);
 
-/* As af_probe_on_path() without the folder `skipped` (NULL: none). */
+/* As af_probe_on_path(), but skips the folder `skipped` (NULL: none). */
 const char *af_probe_on_path_except(const struct af_probe *probe, const char *name,
                                     const char *skipped);
 
-/* Whether the TOML file has a table that starts with `table`, as "[tool.uv". */
+/* Whether the TOML file has a table whose name starts with `table`, such as "[tool.uv". */
 bool af_probe_toml_has_table(const char *path, const char *table);
 
-/*
- * The environment and its interpreter. Fails only when options->python names
- * nothing usable.
- */
+/* Probes the environment and its interpreter. Fails only when options->python is not usable. */
 enum anyflash_status af_probe_python(struct af_probe *probe, struct anyflash_error *err);
 void af_probe_torch(struct af_probe *probe);
 void af_probe_packages(struct af_probe *probe);
@@ -58,8 +58,8 @@ void af_probe_variables(struct af_probe *probe);
 void af_probe_network(struct af_probe *probe);
 
 /*
- * Driver and GPUs. start() begins asking libcuda in a child, so that the other
- * probes run meanwhile; finish() collects it and fills driver and gpus.
+ * Probes driver and GPUs. start() begins querying libcuda in a child, so that the other probes
+ * run at the same time; finish() collects the result and fills driver and gpus.
  */
 void af_probe_gpu_start(struct af_probe *probe, struct af_child *child);
 void af_probe_gpu_finish(struct af_probe *probe, struct af_child *child);

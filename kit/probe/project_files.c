@@ -1,6 +1,6 @@
 /*
- * project_files.c: the probe of files that fix what a project installs, in the
- * nearest folder upward that has any, and whether they name flash-attn.
+ * project_files.c: the probe of files that pin what a project installs, and whether they name
+ * flash-attn. It uses the nearest folder, from the project's upward, that has such files.
  */
 #include <string.h>
 
@@ -31,7 +31,7 @@ static const struct {
     {"Pipfile.lock", "pipenv"},
 };
 
-/* The tool that a file name stands for, or NULL. */
+/* The tool that a file with this name belongs to, or NULL. */
 static const char *tool_of(const char *name)
 {
     for (size_t i = 0; i < AF_COUNT(known_files); i++) {
@@ -43,7 +43,7 @@ static const char *tool_of(const char *name)
     return af_starts_with(name, "requirements") && af_ends_with(name, ".txt") ? "pip" : NULL;
 }
 
-/* A pyproject.toml belongs to the tool whose table it has. */
+/* The tool of a pyproject.toml, by the table that it has. */
 static const char *pyproject_tool(const char *path)
 {
     static const char *const tables[][2] = {{"[tool.uv", "uv"},
@@ -57,7 +57,10 @@ static const char *pyproject_tool(const char *path)
     return "any";
 }
 
-/* flash-attn, flash_attn, Flash.Attn: names compare so (PEP 503). */
+/*
+ * Sets whether the file mentions flash-attn. flash_attn and Flash.Attn are the same name (PEP
+ * 503).
+ */
 static void set_mention(struct af_probe *probe, struct af_fact *fact, const char *path)
 {
     struct anyflash_error err = {0};

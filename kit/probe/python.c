@@ -1,7 +1,7 @@
 /*
- * python.c: the probe of the Python environment. Chooses it (environment.c),
- * reads its interpreter (interpreter.c, python_tags.c) and finds its package
- * folders (site.c); this file says which kind of environment it is.
+ * python.c: the probe of the Python environment. Chooses it (environment.c), reads its
+ * interpreter (interpreter.c) and finds its package folders (site.c). This file
+ * decides which kind of environment it is.
  */
 #include <string.h>
 
@@ -21,7 +21,8 @@ static const char *machine_of(const struct af_probe *probe, const char *program,
     const char *name = af_elf_machine_name(&elf.dynamic.elf);
     af_probe_elf_close(&elf);
     if (name == NULL)
-        af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' is for another kind of machine", program);
+        af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' was built for another architecture",
+                program);
     return name;
 }
 
@@ -68,7 +69,7 @@ static void set_nothing_found(const struct af_probe *probe)
                        "no VIRTUAL_ENV, CONDA_PREFIX or .venv, no python3 on PATH");
 }
 
-/* A --python that is no interpreter is the caller's mistake, not a fact. */
+/* If --python is not an interpreter, that is an error of the caller, so the call fails. */
 static enum anyflash_status check_named(const struct af_probe *probe,
                                         const struct af_environment *environment,
                                         const struct af_probe_interpreter_files *files,

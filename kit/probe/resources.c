@@ -1,6 +1,6 @@
 /*
- * resources.c: the probe of memory and cores that a build may use: what the
- * system has, cut by every control group on the way up and by affinity.
+ * resources.c: the probe of memory and cores that a build may use: what the system has, limited
+ * by the control group, all its parents, and the CPU affinity.
  */
 #include "kit/probe/cgroup.h"
 #include "kit/system/file.h"
@@ -11,7 +11,7 @@
 
 #define SMALL_FILE_BYTES 65536u
 
-/* "Name:   1234 kB" of meminfo, or "name 1234" of memory.stat; -1: not there. */
+/* The number in "Name:   1234 kB" of meminfo, or "name 1234" of memory.stat; -1: not found. */
 static int64_t find_number(struct af_span bytes, const char *name, int64_t unit)
 {
     struct af_span line;
@@ -19,7 +19,7 @@ static int64_t find_number(struct af_span bytes, const char *name, int64_t unit)
     while (af_text_line(&bytes, &line)) {
         if (line.len <= len || strncmp(line.data, name, len) != 0)
             continue;
-        /* texts are NUL-terminated after their last line, so strtoll ends */
+        /* The text is NUL-terminated after its last line, so strtoll ends. */
         long long number = strtoll(line.data + len, NULL, 10);
         return number < 0 || number > INT64_MAX / unit ? -1 : number * unit;
     }
@@ -57,7 +57,7 @@ static void probe_meminfo(struct af_probe *probe)
               "SwapFree", path);
 }
 
-/* The limit of one group; false when it sets none. */
+/* The limit of one group; false when it has none. */
 static bool group_limit(const struct af_probe *probe, const struct af_cgroup *cgroup,
                         int64_t *limit_out)
 {
@@ -68,11 +68,11 @@ static bool group_limit(const struct af_probe *probe, const struct af_cgroup *cg
     if (!af_cgroup_number(probe, cgroup, "memory.high", &high))
         return limited;
     if (!limited || high < *limit_out)
-        *limit_out = high; /* above it the group is throttled to a crawl */
+        *limit_out = high; /* above it the kernel throttles the group heavily */
     return true;
 }
 
-/* What the group uses and could not give back: without inactive file pages. */
+/* Memory that the group uses and cannot release: without inactive file pages. */
 static int64_t group_used(const struct af_probe *probe, const struct af_cgroup *cgroup)
 {
     int64_t used = 0;
@@ -116,7 +116,7 @@ static void probe_memory_limit(struct af_probe *probe)
                        "no limit in any group of /proc/self/cgroup");
 }
 
-/* Cores that the group's quota is worth, rounded up; false when it has none. */
+/* Number of cores in the group's quota, rounded up; false when it has no quota. */
 static bool group_cores(const struct af_probe *probe, const struct af_cgroup *cgroup,
                         int64_t *cores_out)
 {

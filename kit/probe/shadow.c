@@ -1,7 +1,7 @@
 /*
- * shadow.c: a flash_attn folder where Python is started, as in a clone of
- * flash-attn: Python imports it in place of what is installed, and without the
- * compiled module beside it that import fails.
+ * shadow.c: finds a flash_attn folder where Python is started, for example in a clone of
+ * flash-attn. Python imports it instead of the installed package, and without the compiled
+ * module beside it that import fails.
  */
 #include "kit/base/text.h"
 #include "kit/probe/probes.h"

@@ -1,10 +1,10 @@
 /*
- * site.c: the folders an interpreter searches for installed packages, in the
- * order of sys.path, without running it.
+ * site.c: the folders that an interpreter searches for installed packages, in the order of
+ * sys.path, without running it.
  *
- * Source: Lib/site.py of CPython 3.12 (venv(), getsitepackages(), .pth files)
- * and Debian's changes to it (dist-packages). Lines of .pth files that run
- * code ("import ...") are not followed.
+ * Source: Lib/site.py of CPython 3.12 (venv(), getsitepackages(), .pth files) and Debian's
+ * changes to it (dist-packages). Lines of .pth files that run code ("import ...") are not
+ * executed.
  */
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
@@ -24,10 +24,10 @@ struct folders {
     const struct af_probe *probe;
     const char *items[FOLDERS_MAX];
     size_t count;
-    const char *own; /* the first one of the environment itself */
+    const char *own; /* the first folder of the environment itself */
 };
 
-/* Adds an existing folder once. */
+/* Adds a folder if it exists and is not in the list yet. */
 static bool add_folder(struct folders *folders, const char *path)
 {
     if (path == NULL || folders->count == FOLDERS_MAX || !af_file_is_folder(path))
@@ -40,7 +40,7 @@ static bool add_folder(struct folders *folders, const char *path)
     return true;
 }
 
-/* The plain paths in one .pth file. */
+/* Adds the plain paths of one .pth file. */
 static void add_pth(struct folders *folders, const char *folder, const char *name)
 {
     struct af_arena *arena = folders->probe->arena;
@@ -59,7 +59,7 @@ static void add_pth(struct folders *folders, const char *folder, const char *nam
     }
 }
 
-/* A site folder and what its .pth files add after it. */
+/* Adds a site folder and the folders from its .pth files after it. */
 static void add_site(struct folders *folders, const char *folder)
 {
     const char **names;
@@ -80,7 +80,7 @@ static void add_site(struct folders *folders, const char *folder)
     }
 }
 
-/* prefix/lib/python3.12/site-packages and, where the platform has it, lib64. */
+/* Adds prefix/lib/python3.12/site-packages and, if the platform has it, that of lib64. */
 static void add_prefix(struct folders *folders, const char *prefix,
                        const struct af_probe_interpreter_files *files)
 {
@@ -94,7 +94,7 @@ static void add_prefix(struct folders *folders, const char *prefix,
     add_site(folders, af_arena_format(arena, "%s/lib/%s/site-packages", prefix, library));
 }
 
-/* The installation's own folders; Debian calls them dist-packages. */
+/* Adds the installation's own folders; Debian calls them dist-packages. */
 static void add_system(struct folders *folders, const struct af_probe_interpreter_files *files)
 {
     struct af_arena *arena = folders->probe->arena;
@@ -123,7 +123,7 @@ static void add_user(struct folders *folders, const char *library)
     if (base != NULL)
         add_site(folders,
                  af_arena_format(probe->arena, "%s/lib/%s/site-packages", base, library));
-    folders->own = own; /* not where an install goes */
+    folders->own = own; /* packages are not installed to the user's folder */
 }
 
 static void add_pythonpath(struct folders *folders)
@@ -160,7 +160,7 @@ static void set_externally_managed(const struct af_probe *probe,
         af_fact_bool(probe->arena, fact, af_file_exists(path), path);
 }
 
-/* A folder that we may not read hides its packages: that is no empty folder. */
+/* Fills the facts. A folder that we may not read is unknown, not empty. */
 static void set_folders(const struct folders *folders, const struct af_environment *environment)
 {
     const struct af_probe *probe = folders->probe;

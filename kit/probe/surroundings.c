@@ -1,6 +1,6 @@
 /*
- * surroundings.c: variables, paths and PATH as the probes see them, so that a
- * test can put a whole machine into a folder. Used by every probe.
+ * surroundings.c: how the probes read variables, paths and PATH, so that a test can put a whole
+ * machine into a folder. Used by every probe.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@ const char *af_probe_variable(const struct af_probe *probe, const char *name)
     return NULL;
 }
 
-/* A path that is below the root already is kept. */
+/* A path that is already below the root is not changed. */
 const char *af_probe_path(const struct af_probe *probe, const char *path)
 {
     const char *root = probe->options->root;

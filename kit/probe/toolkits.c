@@ -1,8 +1,7 @@
 /*
- * toolkits.c: the probe of CUDA toolkits: the places in the order torch's
- * extension builder takes them (cpp_extension._find_cuda_home), then the
- * others that are there. Versions and limits are read from headers; no compiler
- * is run. Runs after torch and python.
+ * toolkits.c: the probe of CUDA toolkits: first the places that torch's extension builder
+ * searches, in its order (cpp_extension._find_cuda_home), then all others that exist. Versions
+ * and limits are read from headers; no compiler is run. Runs after torch and python.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
-#define HEADER_BYTES (128u * 1024u) /* what is looked for stands in the first 16 KiB */
+#define HEADER_BYTES (128u * 1024u) /* the texts that we search for are in the first 16 KiB */
 #define SMALL_FILE_BYTES 65536u
 #define ENTRIES_MAX 512u
 
@@ -27,7 +26,7 @@ static struct af_toolkit *add_row(struct af_probe *probe, const char *root,
     return toolkit;
 }
 
-/* "cuda": {"version": "12.8.1"} in version.json. */
+/* Reads "cuda": {"version": "12.8.1"} from version.json. */
 static bool version_from_json(struct af_probe *probe, struct af_fact *fact, const char *path)
 {
     json_t *json;
@@ -42,7 +41,7 @@ static bool version_from_json(struct af_probe *probe, struct af_fact *fact, cons
     return version != NULL;
 }
 
-/* The number that follows `mark` in a file's start, or -1. */
+/* The number that follows `mark` in the start of a file, or -1. */
 static long number_after(const char *path, const char *mark)
 {
     struct af_arena arena;
@@ -59,7 +58,7 @@ static long number_after(const char *path, const char *mark)
     return number;
 }
 
-/* A header of the toolkit; conda keeps them in targets/. NULL: not there. */
+/* The path of a header of the toolkit; conda keeps headers in targets/. NULL: not found. */
 static const char *header(struct af_probe *probe, const char *root, const char *name)
 {
     static const char *const folders[] = {"include", "targets/x86_64-linux/include",
@@ -73,7 +72,7 @@ static const char *header(struct af_probe *probe, const char *root, const char *
     return NULL;
 }
 
-/* CUDA_VERSION 12080 is 12.8; an old version.txt says "CUDA Version 10.2.89". */
+/* CUDA_VERSION 12080 is 12.8; an old version.txt has "CUDA Version 10.2.89". */
 static void read_version(struct af_probe *probe, struct af_toolkit *toolkit, const char *root)
 {
     if (version_from_json(probe, &toolkit->version,
@@ -100,7 +99,7 @@ static void read_version(struct af_probe *probe, struct af_toolkit *toolkit, con
     }
 }
 
-/* The #error limits of crt/host_config.h: "__GNUC__ > 14", "__clang_major__ >= 20". */
+/* Reads the #error limits of crt/host_config.h: "__GNUC__ > 14", "__clang_major__ >= 20". */
 static void read_limits(struct af_probe *probe, struct af_toolkit *toolkit, const char *root)
 {
     const char *path = header(probe, root, "crt/host_config.h");
@@ -151,7 +150,7 @@ static bool is_known(struct af_probe *probe, const char *root)
     return false;
 }
 
-/* `named` by a variable counts even when it is not there: torch would take it. */
+/* A toolkit `named` by a variable counts even if it is missing: torch would use it. */
 static void add(struct af_probe *probe, const char *root, const char *found_by, bool named)
 {
     root = af_probe_path(probe, root);
@@ -162,7 +161,7 @@ static void add(struct af_probe *probe, const char *root, const char *found_by, 
         fill(probe, toolkit, root);
 }
 
-/* Folders "cuda-12.8" of `folder`, and those of pip's nvidia packages. */
+/* Adds folders such as "cuda-12.8" in `folder`, and those of pip's nvidia packages. */
 static void add_matching(struct af_probe *probe, const char *folder, const char *start,
                          const char *found_by)
 {
@@ -179,7 +178,7 @@ static void add_matching(struct af_probe *probe, const char *folder, const char 
     }
 }
 
-/* CUDA 13's pip packages share one tree with nvcc in it: nvidia/cu13. */
+/* Adds the tree that CUDA 13's pip packages share, which includes nvcc: nvidia/cu13. */
 static void add_environment(struct af_probe *probe)
 {
     const struct af_python *python = &probe->machine->python;
@@ -195,7 +194,7 @@ static void add_environment(struct af_probe *probe)
         add(probe, prefix, "conda", false);
 }
 
-/* Only the first place counts for torch, and only for a CUDA build of torch. */
+/* Marks the toolkit that torch uses: the first one, and only for a CUDA build of torch. */
 static void mark_taken(struct af_probe *probe)
 {
     const struct af_toolkit_rows *toolkits = &probe->machine->toolkits;

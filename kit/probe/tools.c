@@ -1,6 +1,6 @@
 /*
- * tools.c: the probe of installers and build tools: where they are and which
- * version, from the files beside them; none of them is run.
+ * tools.c: the probe of installers and build tools: where they are, and their versions, which
+ * are read from the files beside them. None of the tools is run.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ struct files {
     size_t count;
 };
 
-/* Adds folder/name when it is a file. */
+/* Adds folder/name if it is a file. */
 static bool add_file(struct files *files, const char *folder, const char *name)
 {
     struct af_probe *probe = files->probe;
@@ -39,7 +39,10 @@ static const char *config_home(const struct af_probe *probe)
     return af_path_join(probe->arena, home, ".config");
 }
 
-/* The nearest folder upward decides: uv.toml, or pyproject.toml with [tool.uv]. */
+/*
+ * Adds the file of the nearest folder, going upward, that has uv.toml, or pyproject.toml with
+ * [tool.uv].
+ */
 static void add_uv_project(struct files *files)
 {
     const char *folder = files->probe->options->folder;
@@ -76,7 +79,7 @@ static void uv_files(struct files *files)
 static void pip_files(struct files *files)
 {
     const char *only = af_probe_variable(files->probe, "PIP_CONFIG_FILE");
-    if (af_equal(only, "/dev/null")) /* pip's way to say: none at all */
+    if (af_equal(only, "/dev/null")) /* in pip this means: no configuration file */
         return;
     if (only != NULL)
         files->paths[files->count++] = af_probe_path(files->probe, only);
@@ -144,7 +147,7 @@ static void find_config_files(struct af_probe *probe, const char *name,
 #define ENTRIES_MAX 4096u
 #define SMALL_FILE_BYTES 65536u
 
-/* The version in the name "NAME-VERSION.dist-info" within `folder`, or NULL. */
+/* The version in a name "NAME-VERSION.dist-info" within `folder`, or NULL. */
 static const char *dist_info_version(struct af_probe *probe, const char *folder,
                                      const char *name, const char **path_out)
 {
@@ -165,7 +168,7 @@ static const char *dist_info_version(struct af_probe *probe, const char *folder,
     return NULL;
 }
 
-/* Looks in the package folders that belong to a program's bin folder. */
+/* Searches the package folders that belong to a program's bin folder. */
 static const char *version_beside(struct af_probe *probe, const char *program, const char *name,
                                   const char **path_out)
 {
@@ -191,7 +194,7 @@ static const char *version_beside(struct af_probe *probe, const char *program, c
     return NULL;
 }
 
-/* uv's own installer leaves {"version": "0.13.8"} in uv-receipt.json. */
+/* Reads {"version": "0.13.8"} in uv-receipt.json, which uv's own installer writes. */
 static const char *uv_receipt_version(struct af_probe *probe, const char **path_out)
 {
     const char *home = af_probe_variable(probe, "XDG_CONFIG_HOME");
@@ -211,7 +214,7 @@ static const char *uv_receipt_version(struct af_probe *probe, const char **path_
     return version;
 }
 
-/* conda-meta/NAME-VERSION-BUILD.json of the installation that `program` is in. */
+/* The version in conda-meta/NAME-VERSION-BUILD.json of the installation that has `program`. */
 static const char *conda_version(struct af_probe *probe, const char *program, const char *name,
                                  const char **path_out)
 {
@@ -283,11 +286,12 @@ static void add_program(struct af_probe *probe, const char *name, const char *va
     if (version == NULL)
         version = version_beside(probe, path, name, &version_source);
     if (version == NULL && strstr(path, "/shims/") != NULL)
-        version = package_version(probe, name, &version_source); /* pyenv's: it is a package */
+        /* behind a pyenv shim there is a package */
+        version = package_version(probe, name, &version_source);
     add(probe, name, path, source, version, version_source);
 }
 
-/* Packages of the environment that are tools: they need no program on PATH. */
+/* Adds a tool that is a package of the environment and needs no program on PATH. */
 static void add_package(struct af_probe *probe, const char *name)
 {
     const char *path = NULL;

@@ -1,7 +1,7 @@
 /*
- * torch.c: the torch of the environment, from its files. version.py is parsed,
- * never run; ABI, SONAMEs and the CUDA runtime come from the libraries
- * themselves, because version texts and file names have been seen to lie.
+ * torch.c: the torch of the environment, from its files. version.py is parsed, never run. ABI,
+ * SONAMEs and the CUDA runtime are read from the libraries themselves, because version texts
+ * and file names are sometimes wrong.
  */
 #include "kit/probe/torch.h"
 #include "kit/base/text.h"
@@ -32,8 +32,8 @@ static void set_all(const struct af_probe *probe, enum af_fact_state state, cons
 }
 
 /*
- * The first torch in the package folders, NULL when there is none. A folder
- * with neither of its two files is what an uninstall left behind.
+ * The first torch in the package folders, NULL when there is none. A folder with neither of
+ * torch's two main files is left over from an uninstall.
  */
 static const char *find_torch(const struct af_probe *probe)
 {
@@ -49,7 +49,7 @@ static const char *find_torch(const struct af_probe *probe)
     return NULL;
 }
 
-/* A line "key = value" or "key: type = value" of Python; the text after '='. */
+/* Finds a line "key = value" or "key: type = value" of Python; returns the text after '='. */
 static bool find_assignment(struct af_span text, const char *key, struct af_span *value_out)
 {
     struct af_span line;
@@ -68,7 +68,7 @@ static bool find_assignment(struct af_span text, const char *key, struct af_span
     return false;
 }
 
-/* Sets `fact` from 'text' or None; anything else makes it unknown. */
+/* Sets `fact` from a quoted text or None; any other value makes it unknown. */
 static void set_from_assignment(const struct af_probe *probe, struct af_span text,
                                 const char *key, const char *path, struct af_fact *fact)
 {
@@ -105,14 +105,14 @@ static void read_version_py(const struct af_probe *probe, const char *folder)
         return;
     if (af_file_read(probe->arena, path, VERSION_PY_BYTES_MAX, &text, &err) == ANYFLASH_OK &&
         memchr(text.data, '\0', text.len) != NULL)
-        af_fail(&err, ANYFLASH_E_DATA, "'%s' is not text", path);
+        af_fail(&err, ANYFLASH_E_DATA, "'%s' is not a text file", path);
     for (size_t i = 0; i < AF_COUNT(wanted); i++) {
         if (err.status != ANYFLASH_OK)
             af_fact_unknown(probe->arena, wanted[i].fact, "%s", err.message);
         else
             set_from_assignment(probe, text, wanted[i].key, path, wanted[i].fact);
     }
-    /* Older torch says nothing of hip, and nothing of cuda in builds for the CPU. */
+    /* Older torch does not define hip, and in CPU builds not cuda. */
     if (torch->version.state == AF_FACT_KNOWN && torch->hip.state == AF_FACT_UNKNOWN &&
         !find_assignment(text, "hip", &text))
         af_fact_absent(probe->arena, &torch->hip, path);
@@ -122,7 +122,7 @@ static void read_version_py(const struct af_probe *probe, const char *folder)
         af_fact_unknown(probe->arena, &torch->version, "'%s' has an odd __version__", path);
 }
 
-/* conda's record of a pytorch that it installed from another channel than torch's own. */
+/* Whether conda's record says that pytorch is from a channel other than torch's own. */
 static bool built_by_conda(const struct af_probe *probe)
 {
     const char **names;
@@ -140,7 +140,7 @@ static bool built_by_conda(const struct af_probe *probe)
     return false;
 }
 
-/* "nv25.09" as a part of the local version. */
+/* Whether the local version has a part such as "nv25.09". */
 static bool has_nv_part(const char *local)
 {
     for (const char *at = strstr(local, "nv"); at != NULL; at = strstr(at + 1, "nv")) {
@@ -158,7 +158,7 @@ static bool is_public_local(const char *local)
            (af_starts_with(local, "cu") && isdigit((unsigned char)local[2]));
 }
 
-/* Who built it, from its version, and by SONAME and conda's records. */
+/* Who built torch, decided by its version, its SONAME and conda's records. */
 static const char *build_of(const struct af_probe *probe, const struct af_version *version)
 {
     const struct af_fact *soname = &probe->machine->torch.c10_soname;
@@ -188,7 +188,7 @@ static void set_build(const struct af_probe *probe)
                      torch->version.source);
 }
 
-/* A file of `folder` that is called `name` or `name`.N, or NULL. */
+/* A file in `folder` that is called `name` or `name`.N, or NULL. */
 static const char *find_named(const struct af_probe *probe, const char *folder,
                               const char *name)
 {
@@ -220,7 +220,7 @@ const char *af_probe_torch_library(const struct af_probe *probe, const char *tor
         af_probe_path(probe, "/usr/lib64"),
     };
     const char *found = own == NULL ? NULL : find_named(probe, own, name);
-    /* A torch with libraries of its own takes none from elsewhere. */
+    /* If torch ships its own libraries, it uses none from other folders. */
     const char *mark = af_path_join(probe->arena, own, "libtorch_cpu.so");
     if (found != NULL || (mark != NULL && af_file_exists(mark)))
         return found == NULL ? exact : found;

@@ -1,6 +1,6 @@
 /*
- * torch.h: the parts of the torch probe. Private to this module. `folder` is
- * the torch package's own folder; facts go to machine->torch.
+ * torch.h: the parts of the torch probe. Private to this module. `folder` is the folder of the
+ * torch package; facts are written to machine->torch.
  */
 #ifndef AF_KIT_PROBE_TORCH_H
 #define AF_KIT_PROBE_TORCH_H
@@ -8,9 +8,9 @@
 #include "kit/probe/probes.h"
 
 /*
- * The library `name` of torch: in torch/lib, else where conda and
- * distributions put it (then perhaps as NAME.2.6). A path that does not exist
- * when it is nowhere; NULL only for lack of memory.
+ * The path of torch's library `name`: in torch/lib, else where conda and distributions install
+ * it (possibly as NAME.2.6). If it is nowhere, the result is a path that does not exist; NULL
+ * only if memory runs out.
  */
 const char *af_probe_torch_library(const struct af_probe *probe, const char *torch_folder,
                                    const char *name);

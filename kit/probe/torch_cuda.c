@@ -1,6 +1,6 @@
 /*
- * torch_cuda.c: the CUDA side of torch: which runtime it needs and would load,
- * and which GPUs it was compiled for. Called by torch.c.
+ * torch_cuda.c: the CUDA side of torch: which CUDA runtime it needs and would load, and for
+ * which GPUs it was compiled. Called by torch.c.
  */
 #include "kit/base/text.h"
 #include "kit/probe/elf_file.h"
@@ -15,7 +15,7 @@
 #define TARGETS_MAX 64u
 #define TARGETS_BYTES_MAX 512u
 
-/* One folder of a colon-separated list with $ORIGIN filled in; NULL at the end. */
+/* The next folder of a colon-separated list, with $ORIGIN replaced; NULL at the end. */
 static const char *next_folder(const struct af_probe *probe, const char **rest,
                                const char *origin)
 {
@@ -35,7 +35,7 @@ static const char *next_folder(const struct af_probe *probe, const char **rest,
     return af_probe_path(probe, folder);
 }
 
-/* `name` in one of the folders of `list`, links resolved, or NULL. */
+/* The path of `name` in one of the folders of `list`, links resolved, or NULL. */
 static const char *find_in_list(const struct af_probe *probe, const char *list,
                                 const char *origin, const char *name)
 {
@@ -48,7 +48,7 @@ static const char *find_in_list(const struct af_probe *probe, const char *list,
     return NULL;
 }
 
-/* The path that ld.so.cache holds for `name`: its texts are NUL-terminated paths. */
+/* The path of `name` in ld.so.cache, whose texts are NUL-terminated paths. */
 static const char *find_in_ld_cache(const struct af_probe *probe, const char *name)
 {
     struct af_span cache;
@@ -66,7 +66,10 @@ static const char *find_in_ld_cache(const struct af_probe *probe, const char *na
     return start[0] == '/' ? af_probe_path(probe, af_arena_text(probe->arena, start)) : NULL;
 }
 
-/* nvidia/.../lib of the package folders, where torch itself looks when ld.so fails. */
+/*
+ * Searches nvidia/.../lib of the package folders, as torch itself does when ld.so finds
+ * nothing.
+ */
 static const char *find_in_nvidia(const struct af_probe *probe, const char *name)
 {
     const struct af_fact *sites = &probe->machine->python.site_packages;
@@ -87,7 +90,7 @@ static const char *find_in_nvidia(const struct af_probe *probe, const char *name
     return NULL;
 }
 
-/* The search of ld.so (its manual, "rpath token expansion"), then torch's own. */
+/* Searches as ld.so does (its manual, "rpath token expansion"), then as torch does. */
 static const char *find_cudart(const struct af_probe *probe, const struct af_dynamic *elf,
                                const char *origin, const char *name)
 {
@@ -152,7 +155,7 @@ void af_probe_torch_probe_cudart(const struct af_probe *probe, const char *folde
     af_probe_elf_close(&elf);
 }
 
-/* Length of "sm_90a" or "compute_120" at `at`, 0 when it is none. */
+/* Length of "sm_90a" or "compute_120" at `at`, 0 if there is none. */
 static size_t target_len(const char *at, const char *end)
 {
     static const char *const starts[] = {"sm_", "compute_"};
@@ -172,7 +175,7 @@ static size_t target_len(const char *at, const char *end)
     return 0;
 }
 
-/* Length of a list "sm_80 sm_90 compute_90" that ends in NUL; 0 when it is none. */
+/* Length of a list "sm_80 sm_90 compute_90" that ends in NUL; 0 if there is none. */
 static size_t targets_len(const char *at, const char *end, size_t *count_out)
 {
     const char *from = at;
@@ -192,9 +195,9 @@ static size_t targets_len(const char *at, const char *end, size_t *count_out)
 }
 
 /*
- * The list that torch.cuda.get_arch_list() gives is one text in .rodata. The
- * compiler may put it right behind other bytes, so only its end is certain;
- * of several lists the longest is it.
+ * Finds the list of torch.cuda.get_arch_list(), which is one text in .rodata. The compiler may
+ * put it directly behind other bytes, so only its end is certain; of several lists the longest
+ * is used.
  */
 static bool find_targets(struct af_span bytes, struct af_span *found_out)
 {

@@ -1,7 +1,7 @@
 /*
- * variables.c: the probe of environment variables that change what is chosen,
- * built or loaded. Machine documents are pasted into bug reports: credentials
- * in addresses and values of secret names are removed here.
+ * variables.c: the probe of environment variables that affect what is chosen, built or loaded.
+ * Machine documents are pasted into bug reports, so credentials in addresses and the values of
+ * secret variables are removed here.
  */
 #include "kit/probe/probes.h"
 
@@ -64,8 +64,10 @@ static bool is_secret(const char *name)
     return false;
 }
 
-/* Length of what may hold credentials after "://": up to the path, or further
- * where a colon is followed by no port, as in a password with a slash. */
+/*
+ * Length of the text after "://" that may contain credentials: up to the path. It is longer if
+ * a colon is not followed by a port, as in a password with a slash.
+ */
 static size_t authority_len(const char *host)
 {
     size_t len = strcspn(host, "/?# \t,;");
@@ -75,8 +77,10 @@ static size_t authority_len(const char *host)
     return len;
 }
 
-/* Puts three stars for "user:password" before the @ and for the query after
- * the ? of every address in the value; `bare` ones have no "://" before them. */
+/*
+ * Replaces "user:password" before the @ and the query after the ? of every address in the value
+ * by three stars; with `bare` also in addresses without "://".
+ */
 static const char *without_credentials(struct af_arena *arena, const char *value, bool bare)
 {
     char *copy = af_arena_alloc(arena, 3 * strlen(value) + 8);

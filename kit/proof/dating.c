@@ -1,9 +1,9 @@
 /*
- * dating.c: reads mangled names without demangling them, collects what an extension
- * needs of torch, and finds out for which torch it was built. Evidence in the bytes:
- * texts of pybind11, functions that the headers of Python and torch call, how
- * references to tensors are counted, which torch functions are needed. The rows are
- * in proof_dates.inc; the name only narrows what the bytes leave open.
+ * dating.c: parses mangled names without demangling them, collects what an extension needs of
+ * torch, and finds out for which torch it was built. The evidence in the bytes is: texts of
+ * pybind11, functions that the headers of Python and torch call, how references to tensors are
+ * counted, and which torch functions are needed. The rows are in proof_dates.inc. The stated
+ * version only narrows what the bytes leave open.
  */
 #include "kit/proof/dating.h"
 
@@ -16,10 +16,13 @@
 #include "kit/formats/version.h"
 
 static const char new_string[] = "NSt7__cxx1112basic_string";
-/* Keeps the tensor that a call from Python hands over. */
+/* pybind11's caster for tensors: it holds a reference to the tensor of a call from Python. */
 static const char tensor_caster[] = "_ZN8pybind116detail11type_casterIN2at6TensorE";
 
-/* Behind "_Z", a special name ("TV", "TI", "GV", ...) and "N" with qualifiers; or NULL. */
+/*
+ * The text after "_Z", a special name ("TV", "TI", "GV", ...) and "N" with qualifiers; NULL
+ * when the name is not nested.
+ */
 static const char *nested_name(const char *name)
 {
     if (!af_starts_with(name, "_Z"))
@@ -44,7 +47,7 @@ bool af_proof_name_is_torch(const char *name)
     return false;
 }
 
-/* One "<length><identifier>" at *at; false when there is none. */
+/* Parses one "<length><identifier>" at *at; false when there is none. */
 static bool take_identifier(const char **at, const char **text_out, size_t *len_out)
 {
     size_t len = 0;
@@ -83,7 +86,7 @@ const char *af_proof_name_readable(struct af_arena *arena, const char *name)
     return readable;
 }
 
-/* Names of torch behind which no object's members are read. */
+/* Names of torch whose use does not depend on the layout of any object. */
 static bool is_plain_function(const char *name)
 {
     static const char *const starts[] = {"_ZN3c106detail14torchCheckFail",
@@ -129,7 +132,7 @@ static void read_torch_name(const char *name, struct af_proof_symbol_needs *want
                        af_starts_with(name, "_ZNR5torch7Library") ||
                        af_starts_with(name, "_ZN3c1017RegisterOperators");
     wants->tensor_counts =
-        wants->tensor_counts || strstr(name, "cref_pyobjectEv") != NULL; /* inc, dec */
+        wants->tensor_counts || strstr(name, "cref_pyobjectEv") != NULL; /* incref, decref */
     wants->owns_tensors = wants->owns_tensors || makes_tensor(name);
     bool is_new = strstr(name, new_string) != NULL;
     bool is_old = strstr(name, "RKSs") != NULL || strstr(name, "LocationESs") != NULL;
@@ -139,7 +142,7 @@ static void read_torch_name(const char *name, struct af_proof_symbol_needs *want
     }
 }
 
-/* libtorch_python's own: its C names, and pybind11 casters that it instantiates. */
+/* Symbols of libtorch_python: its C names, and pybind11 casters that it instantiates. */
 static bool is_torch_python(const char *name)
 {
     return af_starts_with(name, "THP") ||
@@ -162,7 +165,10 @@ void af_proof_symbol_needs_read(const struct af_binary *binary,
     }
 }
 
-/* The row of the tables that the build is a patch release of; the count: none. */
+/*
+ * The row of the tables that has the build's major and minor version; tables->torch_count when
+ * none has.
+ */
 static size_t row_of(const struct af_tables *tables,
                      const struct af_catalog_symbol_build *build)
 {
@@ -177,14 +183,17 @@ static size_t row_of(const struct af_tables *tables,
     return tables->torch_count;
 }
 
-/* Builds by number, bit i build i; more than the set holds are not asked. */
+/*
+ * The number of builds that are asked for a symbol; bit i of a set stands for build i. Builds
+ * beyond the width of the set are ignored.
+ */
 static size_t build_count(const struct af_catalog_torch_symbols *symbols)
 {
     return symbols->build_count < AF_PROOF_TORCH_SET_MAX ? symbols->build_count
                                                          : AF_PROOF_TORCH_SET_MAX;
 }
 
-/* The builds that define the name; 0: none does, so it is not torch's. */
+/* The builds that define the name; 0 when none does, so the name is not torch's. */
 static uint64_t builds_with(const struct af_catalog_torch_symbols *symbols, const char *name)
 {
     uint64_t set = 0;
@@ -218,9 +227,9 @@ uint64_t af_proof_torch_fitting(const struct af_catalog_torch_symbols *symbols,
 }
 
 #define LAST 1000
-#define ASSERTIONS_MAX 4096u /* tools/check_data.py holds the table below it */
+#define ASSERTIONS_MAX 4096u /* tools/check_data.py keeps the table below this limit */
 
-/* torch 2.10 moved the count of Python references into the tensor's own. */
+/* Since torch 2.10 the count of Python references is part of the tensor's own count. */
 #define TENSOR_COUNTS_SINCE 10
 
 static af_proof_torch_set all_minors(const struct af_tables *tables)
@@ -257,14 +266,20 @@ static bool wants_both(const struct af_binary *binary, const char *one, const ch
     return af_binary_wants(binary, one) && af_binary_wants(binary, other);
 }
 
-/* The one function without the other, where all that it wants is known. */
+/*
+ * Whether the extension needs the function `name` but not `without`; only decided if all
+ * symbols that it needs are known.
+ */
 static bool wants_alone(const struct af_binary *binary, const char *name, const char *without)
 {
     return binary->is_complete && af_binary_wants(binary, name) &&
            !af_binary_wants(binary, without);
 }
 
-/* What the rows of proof_dates.inc leave; those of Python for torch's own binding only. */
+/*
+ * The minors that the rows of proof_dates.inc allow; rows about Python apply only to extensions
+ * that use libtorch_python.
+ */
 static af_proof_torch_set date_by_rows(const struct af_binary *binary,
                                        const struct af_proof_symbol_needs *wants,
                                        const struct af_tables *tables)
@@ -286,7 +301,7 @@ static af_proof_torch_set date_by_rows(const struct af_binary *binary,
     return set;
 }
 
-/* Where torch's headers have assertions: bit N of `minors` stands for torch 2.N. */
+/* An assertion in torch's headers: bit N of `minors` is set if torch 2.N has it here. */
 struct assertion {
     const char *header;
     int line;
@@ -298,7 +313,7 @@ struct assertions {
     size_t count;
 };
 
-/* The rows of data/torch_assertions.tsv; none without memory (the arena has failed). */
+/* Rows of data/torch_assertions.tsv; empty if memory runs out (see arena->failed). */
 static struct assertions read_assertions(struct af_arena *arena)
 {
     struct af_embedded_rows rows;
@@ -313,7 +328,10 @@ static struct assertions read_assertions(struct af_arena *arena)
     return all;
 }
 
-/* Releases with an assertion at "c10/core/TensorImpl.h:1332"; all where that is not known. */
+/*
+ * The releases that have an assertion at a place such as "c10/core/TensorImpl.h:1332"; all
+ * releases when the place is not in the table.
+ */
 static af_proof_torch_set date_by_assertion(const struct assertions *all, const char *text,
                                             const struct af_tables *tables)
 {
@@ -340,7 +358,7 @@ static af_proof_torch_set date_by_assertions(const struct af_binary *binary,
                                              const struct af_tables *tables,
                                              struct af_arena *arena)
 {
-    struct af_arena own; /* for the table */
+    struct af_arena own; /* arena for the table */
     af_proof_torch_set set = all_minors(tables);
     if (binary->assertions.count == 0)
         return set;
@@ -353,7 +371,7 @@ static af_proof_torch_set date_by_assertions(const struct af_binary *binary,
     return set;
 }
 
-/* The release "2.8" or "2.8.0" of the tables; none for what is not in them. */
+/* The minor of "2.8" or "2.8.0" as a set; empty if the tables do not have it. */
 static af_proof_torch_set stated_minor(const struct af_tables *tables, const char *stated)
 {
     struct af_version version;
@@ -363,7 +381,7 @@ static af_proof_torch_set stated_minor(const struct af_tables *tables, const cha
     return between(tables, (int)version.release[1], (int)version.release[1]);
 }
 
-/* Narrows *set by `by`, unless that contradicts everything. */
+/* Narrows *set to its intersection with `by`, unless that would be empty. */
 static bool narrow(af_proof_torch_set *set, af_proof_torch_set by)
 {
     if ((*set & by) == 0)

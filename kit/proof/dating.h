@@ -15,44 +15,44 @@
 typedef uint64_t af_proof_torch_set;
 #define AF_PROOF_TORCH_SET_MAX 64u
 
-/* Whether the mangled name is in a namespace of torch: c10, at, torch, caffe2. */
+/* Whether the mangled name is in one of torch's namespaces: c10, at, torch, caffe2. */
 bool af_proof_name_is_torch(const char *name);
 
 /*
- * "c10::SymInt::sym_ne" of a mangled name: the qualified name without template
- * arguments and parameters; the mangled name itself where it is not so simple.
- * In the arena; NULL without memory.
+ * The qualified name within a mangled name, without template arguments and parameters, such as
+ * "c10::SymInt::sym_ne". Names of a form that this parser does not handle are returned
+ * unchanged. The text is in the arena; NULL if memory runs out.
  */
 const char *af_proof_name_readable(struct af_arena *arena, const char *name);
 
 struct af_proof_symbol_needs {
-    bool torch;         /* functions or objects of torch's C++ */
+    bool torch;         /* functions or objects of torch's C++ libraries */
     bool stable_torch;  /* torch's stable C functions: aoti_torch_*, torch_* */
-    bool objects;       /* C++ objects such as tensors: the position of their members matters */
+    bool objects;       /* uses C++ objects such as tensors, so their memory layout matters */
     bool tensors;       /* at::Tensor itself */
     bool registers;     /* registers operators when it is loaded: TORCH_LIBRARY and similar */
-    bool torch_python;  /* torch's own binding of tensors to Python */
-    bool tensor_counts; /* counts references to tensors as torch 2.10 and later do */
-    bool owns_tensors;  /* creates or keeps tensors, and so releases references */
-    enum af_answer cxx11abi; /* UNKNOWN: passes no std::string */
-    const char *abi_name;    /* the undefined symbol that shows it; or NULL */
+    bool torch_python;  /* uses libtorch_python, which converts tensors to and from Python */
+    bool tensor_counts; /* counts tensor references in the way introduced with torch 2.10 */
+    bool owns_tensors;  /* creates or stores tensors, so it also releases references to them */
+    enum af_answer cxx11abi; /* UNKNOWN: no std::string is passed to or from torch */
+    const char *abi_name;    /* the undefined symbol that shows the ABI; or NULL */
 };
 
 void af_proof_symbol_needs_read(const struct af_binary *binary,
                                 struct af_proof_symbol_needs *out);
 
-/* The torch minors it may have been built for, and how that is known. */
+/* The torch minors that it may have been built for, and how that was found out. */
 struct af_dating {
     af_proof_torch_set minors;
     const char *source; /* "by its name", "by its symbols"; never NULL */
-    bool name_is_wrong; /* its name states a torch that its bytes rule out */
+    bool name_is_wrong; /* the torch version in its name is ruled out by its bytes */
 };
 
 /*
- * Finds out for which torch minors the extension may have been built, from its
- * bytes; then narrows that by `stated` ("2.8"; NULL: its name says nothing).
- * `fitting`: the minors that export all torch symbols that it needs (all bits: not
- * known). Texts in the arena.
+ * Finds out for which torch minors the extension may have been built, from its bytes; then
+ * narrows that by `stated` ("2.8"; NULL: the wheel's name does not say). `fitting` is the set
+ * of minors that export all torch symbols that the extension needs (all bits set: not known).
+ * Texts are in the arena.
  */
 enum anyflash_status af_dating_make(const struct af_binary *binary,
                                     const struct af_proof_symbol_needs *wants,

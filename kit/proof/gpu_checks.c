@@ -1,6 +1,6 @@
 /*
- * gpu_checks.c: first which of the code runs on one GPU, translation unit by
- * translation unit; then the three checks that follow from it. Called by proof.c.
+ * gpu_checks.c: decides which of the code runs on one GPU, translation unit by translation
+ * unit; then makes the three checks that follow from it. Called by proof.c.
  */
 #include "kit/proof/gpu_checks.h"
 
@@ -13,7 +13,7 @@
 #define USED_MAX 16u
 #define LACKING_MAX 64u
 
-/* Images that serve units, and how many. */
+/* The images that were chosen for units, and how many units each of them covers. */
 struct used {
     const struct af_gpu_image *image;
     size_t count;
@@ -33,7 +33,7 @@ static bool is_code(const struct af_gpu_image *image)
     return image->has_entry != AF_NO && image->kind != AF_GPU_LTOIR;
 }
 
-/* Whether the container holds kernels; where there is SASS, that decides. */
+/* Whether the container holds kernels. If it has SASS, only its SASS is looked at. */
 static bool holds_kernels(const struct af_gpu_code *code,
                           const struct af_gpu_container *container)
 {
@@ -49,16 +49,16 @@ static bool holds_kernels(const struct af_gpu_code *code,
     return has_code && !has_sass;
 }
 
-/* SASS before PTX, settled before not; lower is better. */
+/* Rank of an image, lower is better: SASS before PTX, certain before uncertain answers. */
 static int rank_of(const struct af_gpu_image *image, enum af_answer runs)
 {
     return runs == AF_UNKNOWN ? 2 : image->kind == AF_GPU_SASS ? 0 : 1;
 }
 
 /*
- * The best image of the container for the GPU, compiled for an SM within
- * [sm_min, sm_max] unless both are 0; NULL when none could serve it. Of equals
- * the one nearest to the GPU, as the driver chooses.
+ * The best image of the container for the GPU, compiled for an SM within [sm_min, sm_max]
+ * unless both are 0; NULL when no image could run. Of equal ones it is the image nearest to the
+ * GPU's SM, as the driver chooses.
  */
 static const struct af_gpu_image *choose(const struct cover *cover, size_t container,
                                          int sm_min, int sm_max, int *rank_out)
@@ -95,8 +95,8 @@ static void note_used(struct cover *cover, const struct af_gpu_image *image)
 }
 
 /*
- * Whether the container is not meant for the GPU: all its machine code is for
- * one SM or family only, or what is compiled for this GPU was left empty.
+ * Whether the container is not meant for the GPU: all its machine code is for one SM or family
+ * only, or the image compiled for this GPU is empty.
  */
 static bool is_for_others(const struct cover *cover, size_t container)
 {
@@ -144,7 +144,7 @@ static void cover_unit(struct cover *cover, size_t container, struct af_proof_gp
     }
 }
 
-/* Families that differ in nothing but the SMs their bodies are for. */
+/* Whether two families differ only in the SMs that their code is for. */
 static bool is_same_family(const struct af_flash_kernel *a, const struct af_flash_kernel *b)
 {
     return a->operation == b->operation && a->generation == b->generation &&
@@ -153,7 +153,7 @@ static bool is_same_family(const struct af_flash_kernel *a, const struct af_flas
             (a->dtype != NULL && b->dtype != NULL && strcmp(a->dtype, b->dtype) == 0));
 }
 
-/* Whether some unit of the family serves the GPU. */
+/* Whether some unit covers the GPU for this family. */
 static enum af_answer family_runs(const struct cover *cover,
                                   const struct af_flash_family *family)
 {
@@ -168,7 +168,7 @@ static enum af_answer family_runs(const struct cover *cover,
     return runs;
 }
 
-/* The best answer over all families that are the same but for their SMs. */
+/* The best answer over all families that differ only in their SMs. */
 static enum af_answer any_runs(const struct cover *cover,
                                const struct af_flash_kernels *kernels, size_t family)
 {
@@ -182,7 +182,7 @@ static enum af_answer any_runs(const struct cover *cover,
     return best;
 }
 
-/* Whether an earlier family is the same but for its SMs. */
+/* Whether an earlier family differs from this one only in its SMs. */
 static bool is_repeated(const struct af_flash_kernels *kernels, size_t family)
 {
     for (size_t i = 0; i < family; i++) {
@@ -260,13 +260,13 @@ void af_proof_gpu_cover(const struct af_gpu_code *code, const struct af_flash_ke
         out->runs = out->open_count > 0 || out->open_family_count > 0 ? AF_UNKNOWN : AF_YES;
 }
 
-/* What the three checks are made from. */
+/* The inputs of the three checks. */
 struct question {
     const struct af_gpu_code *code;
     const struct af_view *view;
     const struct af_tables *tables;
     struct af_arena *arena;
-    struct af_proof_gpu_coverage gpus[AF_VIEW_GPUS_MAX]; /* one for each SM */
+    struct af_proof_gpu_coverage gpus[AF_VIEW_GPUS_MAX]; /* one entry for each SM */
     size_t gpu_count;
 };
 
@@ -276,13 +276,13 @@ static void set(struct af_proof_check *check, enum af_proof_check_id id, enum af
     *check = (struct af_proof_check){id, answer, evidence == NULL ? "" : evidence};
 }
 
-/* Appends; the first part is not separated. */
+/* Appends a part of a list, with a separator before all but the first part. */
 static void add_part(struct af_text *text, const char *part)
 {
     af_text_format(text, "%s%s", text->len == 0 ? "" : "; ", part);
 }
 
-/* What was collected, in the arena; the text is released. */
+/* Copies the collected text to the arena and releases the text. */
 static const char *take(struct question *question, struct af_text *text)
 {
     const char *taken = af_arena_text(question->arena, af_text_get(text));
@@ -291,7 +291,7 @@ static const char *take(struct question *question, struct af_text *text)
     return taken;
 }
 
-/* "sm_80, sm_90a, compute_90": what there is. */
+/* The targets of the code: "sm_80, sm_90a, compute_90". */
 static const char *list_targets(struct question *question)
 {
     const struct af_gpu_code *code = question->code;
@@ -330,7 +330,7 @@ static const char *gpu_text(struct question *question, const struct af_proof_gpu
                            gpu->sm / 10, gpu->sm % 10, gpu->name);
 }
 
-/* "" or " and 3 more families of kernels" */
+/* For example "" or " and 3 more families of kernels". */
 static const char *more_text(struct af_arena *arena, size_t more)
 {
     return more == 0 ? ""
@@ -338,7 +338,7 @@ static const char *more_text(struct af_arena *arena, size_t more)
                                        more == 1 ? "y" : "ies");
 }
 
-/* How one GPU is served, as part of a sentence. */
+/* How one GPU is covered, as part of a sentence. */
 static const char *code_text(struct question *question, const struct af_proof_gpu_coverage *gpu)
 {
     struct af_arena *arena = question->arena;
@@ -364,7 +364,7 @@ static const char *code_text(struct question *question, const struct af_proof_gp
                            gpu->sass_count + gpu->ptx_count, gpu->unit_count);
 }
 
-/* Why nothing can be said of GPUs; NULL: there are some. */
+/* Why GPUs cannot be checked; NULL: there are some to check. */
 static const char *no_gpu(struct question *question)
 {
     const struct af_view *view = question->view;
@@ -399,7 +399,7 @@ static void check_code(struct question *question, struct af_proof_check *check)
     set(check, AF_CHECK_GPU_CODE, answer, take(question, &text));
 }
 
-/* The driver, for the reader. */
+/* The driver's version, as text for messages. */
 static const char *driver_text(struct question *question)
 {
     const struct af_view *view = question->view;
@@ -459,7 +459,7 @@ static void check_compression(struct question *question, struct af_proof_check *
             ? AF_UNKNOWN
             : af_driver_unpacks(question->view, question->tables, "zstd", &need);
     if (unpacks == AF_NO && needed == 0)
-        unpacks = AF_UNKNOWN; /* the driver may never look at them */
+        unpacks = AF_UNKNOWN; /* the driver may never read the compressed images */
     const char *reason = no_gpu(question);
     set(check, AF_CHECK_COMPRESSION_DRIVER, unpacks,
         af_arena_format(question->arena, "%zu images are packed with zstd%s%s; %s", packed,
@@ -467,7 +467,7 @@ static void check_compression(struct question *question, struct af_proof_check *
                         reason != NULL ? reason : driver_text(question)));
 }
 
-/* The same answer of all three. */
+/* Sets the same answer for all three checks. */
 static void set_all(struct af_proof_check *checks, enum af_answer answer, const char *evidence)
 {
     set(&checks[0], AF_CHECK_GPU_CODE, answer, evidence);

@@ -1,7 +1,7 @@
 /*
- * inspect_target.c: finds the shared libraries of what is inspected and reads their
- * facts. A wheel's own words are read in subject_wheel.c. Called by `inspect`
- * and by what proves a wheel before installing it.
+ * inspect_target.c: finds the shared libraries of a target and reads their facts.
+ * inspect_wheel.c reads the metadata of wheels. Called by `inspect` and by code that proves a
+ * wheel before it is installed.
  */
 #include "kit/proof/inspect_target.h"
 
@@ -13,7 +13,10 @@
 #include "kit/system/file_source.h"
 #include "kit/system/state_facts.h"
 
-/* Larger files are known by their identity alone: reading them takes less than hashing. */
+/*
+ * Larger files are identified by path, size and times only: reading their facts is faster than
+ * hashing them.
+ */
 #define HASH_BYTES_MAX (8 << 20)
 
 static void load_places(struct af_inspect_target *target, struct af_arena *arena)
@@ -21,7 +24,7 @@ static void load_places(struct af_inspect_target *target, struct af_arena *arena
     struct af_state_seen *rows;
     size_t count;
     size_t whole;
-    size_t at = 0; /* rows are in the order of the wheel, mostly */
+    size_t at = 0; /* rows are mostly in the order of the wheel */
     const struct af_place *place = &target->place;
     if (place->identity == NULL ||
         !af_state_place_get(target->state, place->name, place->identity, arena, &rows, &count,
@@ -38,7 +41,10 @@ static void load_places(struct af_inspect_target *target, struct af_arena *arena
     }
 }
 
-/* Of a file on its own: the hash of its bytes or what stands for it. */
+/*
+ * Identifies a file that is not in a wheel: by the hash of its bytes, or the replacement of
+ * that hash.
+ */
 static void identify(struct af_inspect_target *target, struct af_inspect_extension *one,
                      struct af_arena *arena)
 {
@@ -71,7 +77,7 @@ static bool load_facts(struct af_inspect_target *target, struct af_inspect_exten
     return one->has_facts;
 }
 
-/* Facts that another reading would give again. */
+/* Whether reading the extension again would give the same facts. */
 static bool is_worth_keeping(const struct af_inspect_extension *one)
 {
     const struct af_facts *facts = &one->facts;
@@ -157,14 +163,14 @@ static void add_file(struct af_arena *arena, const char *shown, const char *path
     one->folder = af_path_folder(arena, path);
 }
 
-/* Where the name within the folder begins in a path that af_path_join() made. */
+/* Index where the name within the folder begins in a path made by af_path_join(). */
 static size_t shown_from(const char *folder)
 {
     size_t len = strlen(folder);
     return len > 0 && folder[len - 1] == '/' ? len : len + 1;
 }
 
-/* All shared libraries below the folder, folder after folder; links are not followed. */
+/* Adds all shared libraries below the folder, folder after folder; links are not followed. */
 static enum anyflash_status add_folder(struct af_arena *arena, const char *folder,
                                        struct af_inspect_target *target,
                                        struct anyflash_error *err)
@@ -236,7 +242,7 @@ enum anyflash_status af_inspect_target_open_source(
     return status;
 }
 
-/* A file by its first bytes: a wheel, else a library, which the proof then judges. */
+/* Opens a file by its first bytes: a wheel, else a library, whose format the proof checks. */
 static enum anyflash_status open_file(const char *path, struct af_arena *arena,
                                       struct af_inspect_target *out, struct anyflash_error *err)
 {
@@ -312,7 +318,10 @@ enum anyflash_status af_inspect_target_open_installed(const struct af_machine *m
     return ANYFLASH_OK;
 }
 
-/* The start of the member, as much as af_binary_read_start() wants; empty: no use. */
+/*
+ * Reads the start of the member, as much as af_binary_read_start() needs; empty when that is
+ * not useful.
+ */
 static enum anyflash_status read_start(struct af_inspect_target *target,
                                        const struct af_zip_member *member,
                                        struct af_arena *arena, struct af_span *start_out,
@@ -341,7 +350,10 @@ static enum anyflash_status read_start(struct af_inspect_target *target,
     return status;
 }
 
-/* Whether it could be read; a lack of memory is no property of the file. */
+/*
+ * Whether the file could be read. Running out of memory is not a property of the file: it is
+ * recorded in the arena instead.
+ */
 static bool is_read(struct af_arena *arena, enum anyflash_status status)
 {
     arena->failed = arena->failed || status == ANYFLASH_E_NO_MEMORY;
@@ -365,7 +377,7 @@ enum anyflash_status af_inspect_target_read_start(struct af_inspect_target *targ
     return arena->failed ? af_fail_memory(err) : status;
 }
 
-/* NULL when it cannot be read: the checks then say so. */
+/* Reads the GPU code; NULL when it cannot be read: the checks then report that. */
 static const struct af_gpu_code *read_gpu_code(struct af_arena *arena, const char *file)
 {
     struct af_source source;
@@ -409,8 +421,8 @@ static enum anyflash_status read_file(struct af_inspect_extension *one, struct a
 }
 
 /*
- * Whether the libraries of the wheel are known so well that `one` need not be
- * unpacked: all of it, and of the others what they need.
+ * Whether enough is known of the wheel's libraries that `one` need not be unpacked: all facts
+ * of `one`, and the DT_NEEDED of the others.
  */
 static bool knows_enough(struct af_inspect_target *target, struct af_inspect_extension *one,
                          struct af_arena *arena)

@@ -1,12 +1,12 @@
 /*
- * inspect_target.h: what is inspected: a file, a folder, a wheel, or the installed
- * packages; and the facts of every extension in it.
+ * inspect_target.h: a target to inspect (a file, a folder, a wheel, or the installed packages)
+ * and the facts of every extension in it.
  *
- * Opening a wheel reads only its list of members. The facts of an extension are read
- * in two steps: from its first bytes, which is enough to see that it does not load;
- * then from all of it, unpacked to a temporary folder beside the other libraries of
- * the wheel. Facts that are in the state (wheel_facts.h) are not read again; then
- * only those libraries of the wheel are unpacked that others need.
+ * Opening a wheel reads only its list of members. The facts of an extension are read in two
+ * steps: first from its first bytes, which is often enough to see that it does not load; then
+ * from the whole file, unpacked to a temporary folder beside the other libraries of the wheel.
+ * Facts that are already in the state (wheel_facts.h) are not read again; then only those
+ * libraries of the wheel are unpacked that others need.
  */
 #ifndef AF_KIT_PROOF_INSPECT_TARGET_H
 #define AF_KIT_PROOF_INSPECT_TARGET_H
@@ -21,53 +21,55 @@
 /* One shared library of the target. Texts in the arena of the call. */
 struct af_inspect_extension {
     const char *path;    /* within the target, or the file itself */
-    const char *file;    /* the file on disk; NULL: still packed */
-    const char *folder;  /* the folder it is in, or will be in, for $ORIGIN; NULL: not known */
+    const char *file;    /* the file on disk; NULL: not unpacked yet */
+    const char *folder;  /* the folder that it is or will be in, for $ORIGIN; NULL: not known */
     bool is_bundled;     /* in NAME.libs: a library that a package ships for its own use */
-    const char *problem; /* why there are no facts; NULL: there are, or not yet */
-    const char *unread;  /* why it was not examined (to the end); NULL: it was */
+    const char *problem; /* why its facts could not be read; NULL: no failure so far */
+    const char *unread;  /* why it was not examined, or not completely; NULL: it was */
     bool has_facts;      /* `facts` are filled */
     struct af_facts facts;
-    const struct af_zip_member *member; /* of a wheel */
+    const struct af_zip_member *member; /* set for members of a wheel */
     /*
-     * For the state: where its bytes are, and their hash or its replacement
-     * (af_place_hash()). Whoever has hashed the file sets `sha256` before its facts
-     * are read.
+     * For the state: where its bytes are, and their hash or its replacement (af_place_hash()).
+     * A caller that has hashed the file sets `sha256` before the facts are read.
      */
     struct af_place place;
     const char *sha256;
-    bool was_asked;       /* whether the state was asked for its facts */
-    bool is_new_to_state; /* the state does not know these facts */
+    bool was_asked;       /* its facts were looked up in the state */
+    bool is_new_to_state; /* the facts are not in the state yet */
 };
 
-/* What a wheel says about itself, in its name and inside. */
+/* What a wheel's file name and metadata say. */
 struct af_inspect_wheel {
-    bool has_name; /* `name` is filled: the file's name is a wheel's */
+    bool has_name; /* `name` is filled: the file name is a valid wheel name */
     struct af_wheel_name name;
     const char *filename;
     const char *metadata_name;    /* Name of METADATA, or NULL */
     const char *metadata_version; /* Version of METADATA, or NULL */
-    const char *needs_torch;      /* specifier of its Requires-Dist on torch, or NULL */
+    const char *needs_torch;      /* version specifier of its Requires-Dist on torch, or NULL */
     const char *tag;              /* first Tag of WHEEL, or NULL */
-    const char *stated_torch; /* "2.8", by its local version or by "torch==2.8.0"; or NULL */
+    /* "2.8", from its local version or from "torch==2.8.0"; or NULL */
+    const char *stated_torch;
     struct af_texts
         contradictions; /* sentences: contradictions between its name and its content */
 };
 
 struct af_inspect_target {
-    const char *name;                        /* as asked for, scrubbed */
+    const char *name;                        /* as the user wrote it, scrubbed */
     struct af_inspect_extension *extensions; /* in the order of their paths */
     size_t count;
-    bool is_package; /* a wheel or installed: a package's own code loads its extensions */
-    bool cut;        /* more than AF_INSPECT_EXTENSIONS_MAX were there */
-    struct af_inspect_wheel *wheel;   /* NULL: it is no wheel */
-    struct af_source *source;         /* of a wheel; else NULL */
-    struct af_wheel_archive *archive; /* of a wheel */
+    /* a wheel or an installed package: the package's own code loads its extensions */
+    bool is_package;
+    bool cut; /* there were more than AF_INSPECT_EXTENSIONS_MAX extensions */
+    struct af_inspect_wheel *wheel;   /* NULL: the target is no wheel */
+    struct af_source *source;         /* set for a wheel; else NULL */
+    struct af_wheel_archive *archive; /* set for a wheel */
     const char *unpacked;             /* temporary folder; NULL: nothing was unpacked */
-    bool has_unpacked_needed;         /* of the wheel: what its libraries need of each other */
+    /* the libraries that other libraries of the wheel need are unpacked */
+    bool has_unpacked_needed;
     bool has_unpacked_all;
-    struct af_state *state; /* borrowed; NULL: nothing is known or kept */
-    struct af_place place;  /* of a wheel */
+    struct af_state *state; /* borrowed; NULL: no facts are known, and none are stored */
+    struct af_place place;  /* place of the wheel */
 };
 
 /*
@@ -82,7 +84,10 @@ enum anyflash_status af_inspect_target_open(const char *what, struct af_state *s
                                             struct af_inspect_target *out,
                                             struct anyflash_error *err);
 
-/* The extensions of the packages that `machine` has installed, by their RECORDs. */
+/*
+ * Opens the extensions of the packages that are installed on `machine`, as listed in their
+ * RECORDs.
+ */
 enum anyflash_status af_inspect_target_open_installed(const struct af_machine *machine,
                                                       struct af_state *state,
                                                       struct af_arena *arena,
@@ -90,8 +95,8 @@ enum anyflash_status af_inspect_target_open_installed(const struct af_machine *m
                                                       struct anyflash_error *err);
 
 /*
- * A wheel in a source that is open and that was found at `place` (zero: not known).
- * The source is closed with the target, and also when this fails.
+ * Opens a wheel from a source that is already open and that was found at `place` (zero: not
+ * known). The target closes the source, also when this function fails.
  */
 enum anyflash_status af_inspect_target_open_source(
     struct af_source *source, const char *filename, const struct af_place *place,
@@ -99,32 +104,31 @@ enum anyflash_status af_inspect_target_open_source(
     struct anyflash_error *err);
 
 /*
- * Reads facts of extension `index` of a wheel: those that are known, else from its
- * first bytes, if it is packed and large; else does nothing, and it has no facts
- * yet.
+ * Reads facts of extension `index` of a wheel: from the state if they are known, else from its
+ * first bytes if it is packed and large. Otherwise it does nothing, and the extension has no
+ * facts yet.
  */
 enum anyflash_status af_inspect_target_read_start(struct af_inspect_target *target,
                                                   size_t index, struct af_arena *arena,
                                                   struct anyflash_error *err);
 
 /*
- * Reads all facts of extension `index`, its GPU code too; libraries of a wheel are
- * unpacked as far as needed. If the extension cannot be read, its `problem` says
- * why.
+ * Reads all facts of extension `index`, including its GPU code; libraries of a wheel are
+ * unpacked as far as needed. If the extension cannot be read, its `problem` says why.
  */
 enum anyflash_status af_inspect_target_read(struct af_inspect_target *target, size_t index,
                                             struct af_arena *arena, struct anyflash_error *err);
 
 /*
- * The FlashAttention kernels of extension `index`, whose facts are all read;
- * only of what Python or torch loads as an extension: a module, or a library
- * that needs torch. Without GPU code, or when they cannot be read, there are none.
+ * Reads the FlashAttention kernels of extension `index`, whose facts must all have been read.
+ * Only extensions that Python or torch loads are examined: a module, or a library that needs
+ * torch. There are no kernels if there is no GPU code or if it cannot be read.
  */
 enum anyflash_status af_inspect_target_read_kernels(struct af_inspect_target *target,
                                                     size_t index, struct af_arena *arena,
                                                     struct anyflash_error *err);
 
-/* Stores what was read in the state. Call it once, after the answer was printed. */
+/* Stores in the state the facts that were read. Call it once, after the answer was printed. */
 void af_inspect_target_store_facts(struct af_inspect_target *target, struct af_arena *arena);
 
 /*

@@ -1,6 +1,6 @@
 /*
- * inspect_wheel.c: what a wheel says about itself: its name against METADATA,
- * WHEEL and RECORD. Nothing of it is believed, everything is compared.
+ * inspect_wheel.c: compares a wheel's name with its METADATA, WHEEL and RECORD. All of these
+ * may be wrong, so each is compared with the others.
  */
 #include "kit/proof/inspect_wheel.h"
 
@@ -18,7 +18,7 @@
 #include "kit/formats/wheel_name.h"
 #include "kit/system/file.h"
 
-/* All folders on the way to `path` below `root`; zip.h vouches for the name. */
+/* Creates all folders of `path` below `root`; zip.h has already rejected unsafe names. */
 static bool make_folders(char *path, size_t root_len)
 {
     for (char *at = path + root_len + 1; (at = strchr(at, '/')) != NULL; at++) {
@@ -72,7 +72,7 @@ static enum anyflash_status unpack_one(struct af_inspect_target *target, struct 
     return ANYFLASH_OK;
 }
 
-/* Whether one of the libraries asks for a file of that name. */
+/* Whether one of the libraries has a DT_NEEDED with that file name. */
 static bool is_needed(const struct af_inspect_target *target, const char *name)
 {
     for (size_t i = 0; i < target->count; i++) {
@@ -85,7 +85,10 @@ static bool is_needed(const struct af_inspect_target *target, const char *name)
     return false;
 }
 
-/* The temporary folder, and in it those of all libraries: paths may lead through them. */
+/*
+ * Creates the temporary folder and the folders of all libraries in it, because run paths may go
+ * through any of them.
+ */
 static enum anyflash_status make_place(struct af_inspect_target *target, struct af_arena *arena,
                                        struct anyflash_error *err)
 {
@@ -133,7 +136,7 @@ enum anyflash_status af_inspect_target_unpack(struct af_inspect_target *target,
     return status;
 }
 
-/* Removes the files, then the folders on their way, deepest first. */
+/* Removes the files, then the folders that they were in, deepest first. */
 static void remove_unpacked(struct af_inspect_target *target)
 {
     size_t root_len = strlen(target->unpacked);
@@ -146,7 +149,7 @@ static void remove_unpacked(struct af_inspect_target *target)
             continue;
         memcpy(folder, one->folder, strlen(one->folder) + 1);
         while (strlen(folder) > root_len) {
-            rmdir(folder); /* fails while it has more in it */
+            rmdir(folder); /* fails while the folder is not empty */
             *strrchr(folder, '/') = '\0';
         }
     }
@@ -181,7 +184,7 @@ const char *af_inspect_not_a_wheel(struct af_span start)
     return NULL;
 }
 
-/* Sentences about contradictions, collected. */
+/* The list of contradictions found, as sentences. */
 struct contradictions {
     struct af_arena *arena;
     const char **items;
@@ -200,7 +203,7 @@ static const char *keep_span(struct af_arena *arena, struct af_span span)
     return af_text_scrub(arena, text, SHOWN_BYTES);
 }
 
-/* The member NAME.dist-info/`file`, read; empty when it is not there or too long. */
+/* Reads the member NAME.dist-info/`file`; empty when it does not exist or is too long. */
 static struct af_span read_info(struct af_inspect_target *target, struct af_arena *arena,
                                 const char *file, size_t max_bytes)
 {
@@ -234,7 +237,7 @@ static void read_metadata(struct af_inspect_target *target, struct af_arena *are
     }
 }
 
-/* Whether two names are of one project, as PEP 503 compares them. */
+/* Whether two project names are equal after normalisation (PEP 503). */
 static bool same_project(const char *a, const char *b)
 {
     char normalised[AF_WHEEL_NAME_BYTES];
@@ -243,8 +246,8 @@ static bool same_project(const char *a, const char *b)
 }
 
 /*
- * Whether WHEEL's first tag is one of those in the name. The platform is often
- * widened afterwards (linux to manylinux), so Python and ABI count.
+ * Whether WHEEL's first tag is one of those in the file name. The platform is often widened
+ * afterwards (linux to manylinux), so only Python and ABI are compared.
  */
 static bool has_tag(const struct af_wheel_name *name, const char *tag)
 {
@@ -267,8 +270,8 @@ static bool has_tag(const struct af_wheel_name *name, const char *tag)
 }
 
 /*
- * Whether METADATA has the version of the name. A local version that only the name
- * has, as "+cu12torch2.8cxx11abiTRUE" of flash-attn's official wheels, is no
+ * Whether METADATA has the version of the file name. A local version that only the file name
+ * has, such as "+cu12torch2.8cxx11abiTRUE" of flash-attn's official wheels, is no
  * contradiction.
  */
 static bool has_version(const struct af_wheel_name *name, const char *said)
@@ -308,7 +311,7 @@ static void compare_name(const struct af_inspect_wheel *wheel, struct contradict
                                    name->python, name->abi, name->platform, wheel->tag));
 }
 
-/* Members of the archive that RECORD lists with another size, or not at all. */
+/* Finds members of the archive that RECORD lists with another size, or not at all. */
 static void compare_record(struct af_inspect_target *target, struct contradictions *found)
 {
     struct af_span rest = read_info(target, found->arena, "RECORD", RECORD_BYTES_MAX);
@@ -340,7 +343,10 @@ static void compare_record(struct af_inspect_target *target, struct contradictio
                                                  files - listed));
 }
 
-/* torch by the local version of name or METADATA, else by "==2.8.0". */
+/*
+ * The torch that the wheel states: in the local version of its name or METADATA, else in a
+ * requirement such as "==2.8.0".
+ */
 static const char *stated_torch(struct af_arena *arena, const struct af_inspect_wheel *wheel)
 {
     struct af_wheel_local local;

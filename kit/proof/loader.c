@@ -1,8 +1,8 @@
 /*
- * loader.c: the search of ld.so(8): names that are loaded already, DT_RPATH of
- * the library and of those that brought it, LD_LIBRARY_PATH, DT_RUNPATH of the
- * library alone, ld.so.cache, default folders; then, for torch's own, the
- * folders where torch preloads from.
+ * loader.c: finds libraries in the order of ld.so(8): libraries that are already loaded,
+ * DT_RPATH of the library and of those that loaded it, LD_LIBRARY_PATH, DT_RUNPATH of the
+ * library alone, ld.so.cache, default folders. For torch's own libraries, the folders from
+ * which torch preloads are searched last.
  */
 #include "kit/proof/loader.h"
 
@@ -41,7 +41,7 @@ static enum af_answer file_has_version(const struct af_library *library, const c
 
 static const struct af_library_kind file_kind = {file_defines, file_has_version};
 
-/* Reads the mapped bytes; a file that the loader would pass over stays unusable. */
+/* Reads the mapped bytes; a file that the loader would skip stays unusable. */
 static void read_mapped(struct af_loader *loader, struct af_mapped *mapped)
 {
     struct af_span bytes = {(const char *)mapped->mapping.data, mapped->mapping.len};
@@ -98,7 +98,7 @@ struct af_library *af_loader_put(struct af_module *module, const struct af_libra
     return &module->library;
 }
 
-/* A module of the mapped file at the end of the list. */
+/* Adds a module for the mapped file at the end of the list. */
 static struct af_library *add_mapped(struct af_loader *loader, struct af_arena *arena,
                                      const struct af_mapped *mapped,
                                      const struct af_library *asked_by,
@@ -132,7 +132,7 @@ struct af_library *af_loader_add(struct af_loader *loader, struct af_arena *aren
     return mapped == NULL ? NULL : add_mapped(loader, arena, mapped, asked_by, list);
 }
 
-/* Text `from` within `folder` replaced by `to`. */
+/* Replaces the token `from` within `folder` by `to`. */
 static const char *replace(struct af_arena *arena, const char *folder, const char *from,
                            const char *to)
 {
@@ -143,7 +143,7 @@ static const char *replace(struct af_arena *arena, const char *folder, const cha
                            at + strlen(from));
 }
 
-/* The next folder of a list separated by ':' or ';', its tokens filled in; NULL at the end. */
+/* Next folder of a list separated by ':' or ';', with tokens replaced; NULL at the end. */
 static const char *next_folder(struct af_arena *arena, const char **rest, const char *origin)
 {
     const char *at = *rest;
@@ -158,7 +158,7 @@ static const char *next_folder(struct af_arena *arena, const char **rest, const 
     return replace(arena, folder, "$ORIGIN", origin);
 }
 
-/* A usable file `name` in one of the folders. */
+/* Finds a usable file `name` in one of the folders. */
 static struct af_mapped *find_in_list(struct af_loader *loader, const char *folders,
                                       const char *origin, const char *name)
 {
@@ -172,7 +172,10 @@ static struct af_mapped *find_in_list(struct af_loader *loader, const char *fold
     return NULL;
 }
 
-/* DT_RPATH of the module and of all that brought it; of no use beside DT_RUNPATH. */
+/*
+ * Searches DT_RPATH of the module and of all modules that loaded it; ignored if the module has
+ * DT_RUNPATH.
+ */
 static struct af_mapped *find_by_rpath(struct af_loader *loader, const struct af_module *module,
                                        const char *name)
 {
@@ -204,8 +207,8 @@ static struct af_mapped *find_in_folders(struct af_loader *loader, const char *c
 }
 
 /*
- * Beside the extension, where its package has it loaded before: then ld.so takes
- * the one that is there, if its SONAME is what is asked for.
+ * Searches beside the extension, for a library that the extension's package loads first: ld.so
+ * then uses the loaded one if its SONAME is the name asked for.
  */
 static struct af_mapped *find_sibling(struct af_loader *loader, const struct af_module *module,
                                       const char *name)
@@ -221,7 +224,7 @@ static struct af_mapped *find_sibling(struct af_loader *loader, const struct af_
     return found;
 }
 
-/* In the system's own places; a record of another system has no files. */
+/* Searches the system's default places; a machine known by its record only has no files. */
 static struct af_mapped *find_in_system(struct af_loader *loader, const char *name)
 {
     const char *cached = af_ld_cache_find(loader->cache, loader->machine, name);
@@ -264,8 +267,8 @@ static bool is_same_file(const struct af_library *library, const struct af_mappe
 }
 
 /*
- * Whether the module looks into the folders of torch's wheel or of the CUDA
- * wheels beside it, where the stock would lie.
+ * Whether the module's run path contains the folders of torch's wheel or of the CUDA wheels
+ * beside it, where the table's libraries would be installed.
  */
 static bool looks_into_stock(const struct af_loader *loader, const struct af_module *module)
 {
@@ -285,7 +288,10 @@ static struct af_module *take_stocked(const struct af_loader *loader, struct af_
     return af_proof_torch_table_library_new(loader->stock, arena, name);
 }
 
-/* The library called `name` for `module`: loaded already, or found and added. */
+/*
+ * The library called `name` that `module` needs: one that is already loaded, or a new one that
+ * is found and added.
+ */
 static struct af_library *need(struct af_loader *loader, struct af_arena *arena,
                                struct af_module_list *list, const struct af_module *module,
                                const char *name)

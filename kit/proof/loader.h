@@ -12,7 +12,7 @@
 #include "kit/proof/symbol_scope.h"
 #include "kit/system/file.h"
 
-/* A library in the process: what the public struct says, and where it came from. */
+/* A library in the process: its public struct, and the file it came from. */
 struct af_module {
     struct af_library library;     /* library.source is this module */
     const struct af_dynamic *file; /* NULL for the extension itself */
@@ -29,7 +29,7 @@ struct af_module_list {
     size_t count;
 };
 
-/* A file that was mapped, once under all its paths. */
+/* A mapped file; one entry stands for all its paths. */
 struct af_mapped {
     const char *path;
     struct af_mapping mapping;
@@ -41,47 +41,50 @@ struct af_mapped {
 
 struct af_loader {
     struct af_arena *arena;
-    unsigned machine; /* of the program; a file for another is passed over */
+    unsigned machine; /* of the program; a file for another machine is skipped */
     bool is_64;
     const char *library_path; /* LD_LIBRARY_PATH, or NULL */
-    struct af_span cache;     /* ld.so.cache; empty without */
-    /* Folders where torch itself looks when ld.so finds nothing. */
+    struct af_span cache;     /* ld.so.cache; empty if there is none */
+    /* Folders that torch itself searches when ld.so finds nothing. */
     const char **fallbacks;
     size_t fallback_count;
     bool use_fallbacks;
-    const char *torch_folder; /* files below it are torch's */
-    /* From the table, for a torch that is not installed; NULL: all libraries are files. */
+    const char *torch_folder; /* files below this folder belong to torch */
+    /*
+     * Libraries of a torch that is not installed, from the table; NULL: all libraries are
+     * files.
+     */
     const struct af_proof_torch_table_libraries *stock;
     bool use_stock; /* while torch itself is loaded */
     /*
-     * Not this system: its interpreter, C and C++ libraries are known by this
-     * record only, and files are looked for beside the extension alone.
+     * Set when the machine is not this system: its interpreter, C and C++ libraries are known
+     * from this record only, and files are searched only beside the extension.
      */
     const struct af_machine *record;
-    bool use_siblings;   /* as scope.h has it */
-    const char *sibling; /* that was found so last, or NULL */
+    bool use_siblings;   /* see takes_siblings in symbol_scope.h */
+    const char *sibling; /* the last library that was found in that way, or NULL */
     struct af_mapped *mapped[2 * AF_SCOPE_LIBRARIES_MAX];
     size_t mapped_count;
 };
 
-/* A DT_NEEDED that was not found is added here, as long as there is room. */
+/* List of DT_NEEDED names that were not found; names beyond its capacity are dropped. */
 struct af_missing_list {
     struct af_missing_library items[AF_SCOPE_LIBRARIES_MAX];
     size_t count;
 };
 
-/* Adds the module to the list as asked for by `asked_by`; NULL when that cannot be done. */
+/* Adds the module to the list as needed by `asked_by`; NULL on failure. */
 struct af_library *af_loader_put(struct af_module *module, const struct af_library *asked_by,
                                  struct af_module_list *list);
 
-/* Adds the file as a new module to the list; NULL when it cannot be used or lacks memory. */
+/* Adds the file as a new module to the list; NULL when it is not usable or memory runs out. */
 struct af_library *af_loader_add(struct af_loader *loader, struct af_arena *arena,
                                  const char *path, const struct af_library *asked_by,
                                  struct af_module_list *list);
 
 /*
- * Loads what the modules from `first` on need, breadth first, and fills their
- * `needs`. New modules are in `arena`.
+ * Loads what the modules from index `first` on need, breadth first, and fills their `needs`.
+ * New modules are allocated in `arena`.
  */
 void af_loader_walk(struct af_loader *loader, struct af_arena *arena,
                     struct af_module_list *list, size_t first, struct af_missing_list *missing);

@@ -89,7 +89,7 @@ static void check_machine(struct af_proof_draft *draft)
                      here);
 }
 
-/* Where the part of the name begins that Python demands: ".so", ".abi3.so", ... */
+/* The part of the file name that Python checks: ".so", ".abi3.so", ... */
 static const char *suffix_of(const char *name)
 {
     const char *dot = strchr(name, '.');
@@ -114,7 +114,10 @@ static enum af_answer accepts_suffix(const struct af_machine *machine, const cha
     return strcmp(suffix, own) == 0 ? AF_YES : AF_NO;
 }
 
-/* pybind11's modules refuse to be imported by any other minor version. */
+/*
+ * Whether pybind11 refuses to import the module because it was built for another minor version
+ * of Python.
+ */
 static bool is_for_another_python(const struct af_proof_draft *draft)
 {
     const char *built = draft->question->binary->pybind_python;
@@ -125,7 +128,10 @@ static bool is_for_another_python(const struct af_proof_draft *draft)
     return strncmp(built, here, len) != 0 || (here[len] != '.' && here[len] != '\0');
 }
 
-/* Whether installers take its wheel for this Python; UNKNOWN: no wheel, or no facts. */
+/*
+ * Whether installers accept the wheel for this Python; UNKNOWN when there is no wheel or its
+ * tags are not known.
+ */
 static enum af_answer accepts_wheel(const struct af_proof_draft *draft)
 {
     const struct af_python *python = &draft->question->machine->python;
@@ -197,7 +203,7 @@ static const char *list_of(struct af_arena *arena, const char *const *items, siz
     return af_arena_format(arena, "%s, %s and %zu more", items[0], items[1], count - 2);
 }
 
-/* Each library once, however many need it. */
+/* Lists each missing library once, even if several libraries need it. */
 static void publish_missing_libraries(struct af_proof_draft *draft)
 {
     const struct af_load *load = draft->question->load;
@@ -251,8 +257,8 @@ static bool is_missing_library(const struct af_proof_draft *draft, const char *n
 }
 
 /*
- * Where the library that it is to come from is missing, another version of the
- * symbol will do: what is missing then is the library.
+ * Whether the symbol is defined. If the library that should define it is missing, any version
+ * of the symbol counts: the library is reported as missing, not the symbol.
  */
 static enum af_answer is_defined(const struct af_proof_draft *draft,
                                  const struct af_undefined *wanted)
@@ -261,7 +267,10 @@ static enum af_answer is_defined(const struct af_proof_draft *draft,
     return af_load_defines(draft->question->load, wanted->name, any ? NULL : wanted->version);
 }
 
-/* Stores mangled names that no library defines in the proof; returns how many are unknown. */
+/*
+ * Stores in the proof the mangled names that no library defines; returns how many names are
+ * unknown.
+ */
 static size_t collect_missing(struct af_proof_draft *draft)
 {
     const struct af_binary *binary = draft->question->binary;
@@ -282,7 +291,10 @@ static size_t collect_missing(struct af_proof_draft *draft)
     return unknown;
 }
 
-/* The file's own names are there: those that its libraries want, into the proof. */
+/*
+ * Called when all symbols of the extension itself are defined: reports the symbols that are
+ * missing for the libraries that it loads.
+ */
 static void publish_unresolved(struct af_proof_draft *draft)
 {
     const struct af_load *load = draft->question->load;
@@ -386,8 +398,8 @@ static enum af_answer together_of(const struct af_proof_check *checks,
 }
 
 /*
- * GPU checks count only where somebody could answer them: on a machine whose
- * GPUs are not known the file still loads.
+ * The answer is that of loading, unless a GPU check is NO. Unknown GPU checks do not change it:
+ * on a machine whose GPUs are not known, the file still loads.
  */
 static void conclude(struct af_proof_draft *draft)
 {
@@ -399,7 +411,7 @@ static void conclude(struct af_proof_draft *draft)
     proof->answer = proof->runs == AF_NO ? AF_NO : proof->loads;
 }
 
-/* "torch 2.7 or 2.8", "torch 2.10 to 2.12"; NULL when it does not use torch. */
+/* Writes "torch 2.7 or 2.8" or "torch 2.10 to 2.12"; NULL when it does not use torch. */
 static void say_built_for(struct af_proof_draft *draft)
 {
     const struct af_tables *tables = draft->question->tables;

@@ -1,7 +1,7 @@
 /*
- * proof_torch.c: checks of what an extension and torch must agree on beyond
- * names: the ABI of std::string, the CUDA runtime, where the members of
- * torch's objects lie. A file that uses nothing of torch passes them.
+ * proof_torch.c: checks in what an extension and torch must agree apart from symbol names: the
+ * ABI of std::string, the CUDA runtime, the memory layout of torch's objects. A file that does
+ * not use torch passes them.
  */
 #include "kit/proof/proof_torch.h"
 
@@ -10,9 +10,9 @@
 #include "kit/base/text.h"
 
 /*
- * Generations of tables->torch whose objects are laid out alike though they
- * differ otherwise: in 2.9 only torch::Library changed, which TORCH_LIBRARY
- * uses (tried with an extension that reads every member; 2026-11-20).
+ * Generations of tables->torch whose objects have the same layout though they differ otherwise:
+ * in 2.9 only torch::Library changed, which TORCH_LIBRARY uses (tested with an extension that
+ * reads every member; 2026-11-20).
  */
 static const struct {
     int before;
@@ -42,14 +42,14 @@ void af_prove_cxx_abi(struct af_proof_draft *draft)
                      names[wants->cxx11abi], names[here]);
 }
 
-/* "12" of "libcudart.so.12"; NULL when it is another library. */
+/* "12" of "libcudart.so.12"; NULL for any other library. */
 static const char *cudart_major(const char *name)
 {
     static const char start[] = "libcudart.so.";
     return name != NULL && af_starts_with(name, start) ? name + strlen(start) : NULL;
 }
 
-/* The CUDA runtime that the extension brings into the process: its own or a library's. */
+/* The CUDA runtime that the extension needs, itself or through a library that it loads. */
 static const char *wanted_cudart(const struct af_proof_draft *draft)
 {
     const struct af_binary *binary = draft->question->binary;
@@ -96,7 +96,7 @@ void af_prove_cuda_runtime(struct af_proof_draft *draft)
                      wanted, here);
 }
 
-/* How the objects of two generations relate. */
+/* How the object layouts of two generations relate. */
 enum relation { SAME, ONLY_REGISTRATION, DIFFERENT, NOT_TRIED };
 
 static enum relation relate(int built, int here)
@@ -113,7 +113,10 @@ static enum relation relate(int built, int here)
     return DIFFERENT;
 }
 
-/* Whether operators are registered in another way: that ends the process at once. */
+/*
+ * Whether the two generations register operators differently. Then registration aborts the
+ * process.
+ */
 static bool registers_otherwise(int built, int here)
 {
     bool otherwise = false;
@@ -123,12 +126,12 @@ static bool registers_otherwise(int built, int here)
     return otherwise;
 }
 
-/* How the minors it may be built for stand to the torch that is here. */
+/* How many of the minors that the extension may be built for agree with the installed torch. */
 struct tally {
     size_t good;
     size_t bad;
     size_t untried;
-    size_t aborting; /* of the bad: registering operators ends the process */
+    size_t aborting; /* part of `bad`: registering operators aborts the process */
 };
 
 static void count_minor(const struct af_proof_draft *draft, size_t row, struct tally *tally)
@@ -163,9 +166,9 @@ static void count_minor(const struct af_proof_draft *draft, size_t row, struct t
 }
 
 /*
- * Rule that needs no table: a torch that counts references its own way (2.10
- * and later) and an extension that gives references to tensors back but does
- * not know of it are of different generations.
+ * Whether reference counts differ: this torch counts references in the new way (2.10 and
+ * later), but the extension releases references to tensors in the old way. This rule needs no
+ * table.
  */
 static bool counts_differ(const struct af_proof_draft *draft)
 {
@@ -175,7 +178,7 @@ static bool counts_differ(const struct af_proof_draft *draft)
            c10->kind->defines(c10, "_ZNK3c1010TensorImpl15incref_pyobjectEv", NULL) == AF_YES;
 }
 
-/* Whether registering its operators succeeds; not known for minors that were not tried. */
+/* Whether registering its operators succeeds; UNKNOWN for minors that were not tested. */
 static enum af_answer check_registration(const struct af_proof_draft *draft,
                                          const struct tally *tally)
 {

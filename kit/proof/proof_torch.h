@@ -17,7 +17,7 @@ struct af_proof_draft {
     struct af_dating dating;
     struct af_proof *proof;
     struct af_proof_check *checks; /* by id */
-    /* NO: registering its operators ends the process; UNKNOWN: it may */
+    /* NO: registering its operators aborts the process; UNKNOWN: that is possible */
     enum af_answer registers;
 };
 

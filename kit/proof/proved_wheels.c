@@ -1,8 +1,7 @@
 /*
- * proved_wheels.c: proves the wheels of a catalog that are in a folder, or that
- * were inspected before. The proof of a wheel behind an address is about the
- * bytes that were there when it was inspected; an installation proves what it
- * downloads again.
+ * proved_wheels.c: proves the wheels of a catalog that are in a folder, or that were inspected
+ * before. The proof of a wheel behind an address is about the bytes of that earlier inspection;
+ * an installation proves the downloaded file again.
  */
 #include "kit/proof/proved_wheels.h"
 
@@ -16,14 +15,14 @@
 
 #define FOLDER_FILES_MAX 4096u
 
-/* A wheel of which something is known. */
+/* A wheel whose facts can be proved. */
 struct found {
     const struct af_catalog_wheel *wheel;
-    const char *path;    /* its file; NULL: by its address */
-    const char *address; /* as it was inspected */
+    const char *path;    /* its file; NULL: identified by its address */
+    const char *address; /* the address under which it was inspected */
 };
 
-/* Where wheels are looked for, and what is asked of them. */
+/* Where wheels are searched, and what they must fulfil. */
 struct search {
     struct af_state *state;
     const char *from; /* a folder, or NULL */
@@ -49,7 +48,10 @@ static bool has_name(const char *const *names, size_t count, const char *name)
     return false;
 }
 
-/* The wheels to prove, best ranked first: at most AF_PROOF_PROVED_WHEELS_MAX of `found`. */
+/*
+ * Finds the wheels to prove, best ranked first: at most AF_PROOF_PROVED_WHEELS_MAX, written to
+ * `found`.
+ */
 static enum anyflash_status find_wheels(const struct search *search, struct found *found,
                                         size_t *count_out, struct anyflash_error *err)
 {
@@ -116,7 +118,7 @@ static void add_proof(struct af_arena *arena, const char *path, const struct af_
         known->built_for = proof->built_for;
 }
 
-/* By the facts that were kept when the wheel behind the address was inspected. */
+/* Proves the wheel from the facts that were stored when its address was inspected. */
 static enum anyflash_status prove_address(struct af_prover *prover, struct af_state *state,
                                           const char *address, struct af_proved_wheel *known,
                                           struct anyflash_error *err)

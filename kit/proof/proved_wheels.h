@@ -1,6 +1,6 @@
 /*
- * proved_wheels.h: proofs of wheels of the catalog whose bytes are here or were read
- * before, for a decision (fit/fit.h). Uses no network.
+ * proved_wheels.h: proofs of those wheels of the catalog whose bytes are on this machine or
+ * were read before. They are input to the choice of a wheel (fit/fit.h). Uses no network.
  */
 #ifndef AF_KIT_PROOF_PROVED_WHEELS_H
 #define AF_KIT_PROOF_PROVED_WHEELS_H
@@ -11,12 +11,12 @@
 #define AF_PROOF_PROVED_WHEELS_MAX 16u
 
 /*
- * Of the wheels of `catalog` that `options` ask for: those that a proof could
- * settle on `machine`, which is this one, and whose file lies in the folder
- * `from` (NULL: none) or whose address was inspected before, at most
- * AF_PROOF_PROVED_WHEELS_MAX, best ranked first, each proved beside the
- * environment's torch. What cannot be read is passed over. List and texts are in
- * the arena, wheels are the catalog's. `state` NULL: nothing is known of addresses.
+ * Proves wheels of `catalog` that `options` ask for, each with the torch of the environment. A
+ * wheel is proved if a proof could change its verdict on `machine`, which must be this machine,
+ * and if its file is in the folder `from` (NULL: none) or its address was inspected before. At
+ * most AF_PROOF_PROVED_WHEELS_MAX wheels are proved, best ranked first. Wheels that cannot be
+ * read are skipped. The list and its texts are in the arena; the wheels belong to the catalog.
+ * `state` NULL: no address was inspected.
  */
 enum anyflash_status af_proof_proved_wheels_find(struct af_state *state, const char *from,
                                                  const struct af_machine *machine,

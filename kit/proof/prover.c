@@ -1,6 +1,6 @@
 /*
- * prover.c: opens what a proof compares an extension with, once for all
- * extensions, and asks the questions of proof.h with it.
+ * prover.c: opens, once for all extensions, what a proof compares an extension with, and runs
+ * the proofs of proof.h with it.
  */
 #include "kit/proof/prover.h"
 
@@ -8,7 +8,7 @@
 
 #include "kit/proof/dating.h"
 
-/* The build of the table that stands for options.torch. */
+/* Finds the build in the table for options.torch. */
 static enum anyflash_status choose_torch(struct af_prover *prover, struct anyflash_error *err)
 {
     const char *arch = af_fact_text_or(&prover->options.machine->platform.arch, "x86_64");
@@ -19,7 +19,7 @@ static enum anyflash_status choose_torch(struct af_prover *prover, struct anyfla
                                            prover->arena, &prover->choice, err);
 }
 
-/* The libraries of the environment, of options.torch, or none where neither is known. */
+/* Opens the libraries of the environment or of options.torch; none if neither is known. */
 static enum anyflash_status open_scope(struct af_prover *prover, struct anyflash_error *err)
 {
     const struct af_prover_options *options = &prover->options;
@@ -52,7 +52,7 @@ enum anyflash_status af_prover_open(const struct af_prover_options *options,
     return open_scope(out, err);
 }
 
-/* Whether the file lies in the folder of the torch that is installed there. */
+/* Whether the file is in the folder of the installed torch. */
 static bool is_part_of_torch(const struct af_machine *machine, const char *file)
 {
     const char *folder = af_fact_text_or(&machine->torch.path, NULL);
@@ -60,7 +60,7 @@ static bool is_part_of_torch(const struct af_machine *machine, const char *file)
     return file != NULL && len > 0 && strncmp(file, folder, len) == 0 && file[len] == '/';
 }
 
-/* Adds what the session knows to the question, and has it answered. */
+/* Adds what the session knows to the question, and makes the proof. */
 static enum anyflash_status ask(struct af_prover *prover, const struct af_facts *facts,
                                 const char *folder, struct af_proof_question *question,
                                 struct af_proof *out, struct anyflash_error *err)
@@ -95,7 +95,7 @@ enum anyflash_status af_prover_prove_facts(struct af_prover *prover,
     return ask(prover, facts, NULL, &question, out, err);
 }
 
-/* An extension whose facts have been read. */
+/* Proves an extension whose facts have been read. */
 static enum anyflash_status prove_read(struct af_prover *prover,
                                        const struct af_inspect_target *target,
                                        const struct af_inspect_extension *extension,
@@ -103,7 +103,7 @@ static enum anyflash_status prove_read(struct af_prover *prover,
                                        struct anyflash_error *err)
 {
     const struct af_inspect_wheel *wheel = target->wheel;
-    /* The wheel's tags are about its modules, not about the libraries beside them. */
+    /* The wheel's tags describe its modules, not the libraries that it bundles. */
     bool has_tags = wheel != NULL && wheel->has_name && !extension->is_bundled;
     struct af_proof_question question = {
         .stated_torch =

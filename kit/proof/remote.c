@@ -1,8 +1,7 @@
 /*
- * remote.c: ranges of a file behind an address, in blocks that are kept. A read
- * that goes on where the last one ended fetches ever more blocks at a time, so
- * that unpacking a member costs few requests, and looking here and there few
- * bytes.
+ * remote.c: reads ranges of a file behind an address, in blocks that are cached. A read that
+ * continues where the last one ended fetches more blocks at a time, so unpacking a member needs
+ * few requests, and random access reads few bytes.
  */
 #include "kit/proof/remote.h"
 
@@ -26,17 +25,17 @@
 #define START_BYTES 512u
 
 struct slot {
-    unsigned char *bytes; /* BLOCK of them; NULL: not used yet */
+    unsigned char *bytes; /* AF_REMOTE_BLOCK_BYTES of them; NULL: not used yet */
     uint64_t block;
-    uint64_t used; /* when last, in reads; 0: holds nothing */
+    uint64_t used; /* number of the read that used it last; 0: empty */
 };
 
 struct remote {
     struct af_http *http;
-    struct af_http_answer first; /* the answer that all others must agree with */
+    struct af_http_answer first; /* the answer that all later ones must agree with */
     uint64_t reads;
-    uint64_t next_block; /* behind the last one fetched */
-    size_t ahead;        /* blocks that the next request going on fetches */
+    uint64_t next_block; /* the block after the last one fetched */
+    size_t ahead;        /* blocks that the next sequential request fetches */
     struct slot slots[SLOTS];
     char name[AF_URL_SHOWN_BYTES];
     char url[AF_URL_BYTES_MAX];
@@ -46,12 +45,12 @@ struct remote {
 struct fetch {
     struct remote *remote;
     struct af_source *source;
-    uint64_t block; /* the first */
+    uint64_t block; /* the first block */
     uint64_t want;  /* bytes */
     uint64_t got;
     struct slot *slots[AHEAD_MAX];
-    bool whole;              /* the server sends the file from its start */
-    char start[START_BYTES]; /* of it then */
+    bool whole;              /* the server sends the whole file instead of a part */
+    char start[START_BYTES]; /* in that case its first bytes */
     size_t start_len;
 };
 
@@ -64,7 +63,7 @@ static enum anyflash_status refuse_start(const char *name, struct af_span start,
     return af_fail(err, ANYFLASH_E_DATA, "'%s' is %s", name, what);
 }
 
-/* Only in the first answer size and validators are news. */
+/* The first answer sets size and validators; later ones must agree with it. */
 static enum anyflash_status check_answer(void *context, const struct af_http_answer *answer,
                                          struct anyflash_error *err)
 {
@@ -76,7 +75,7 @@ static enum anyflash_status check_answer(void *context, const struct af_http_ans
         return ANYFLASH_OK;
     if (!fetch->whole && answer->range_total < 0)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "'%s': the server does not say how large the file is", remote->name);
+                       "'%s': the server did not send the file's size", remote->name);
     if (first->status == 0) {
         remote->first = *answer;
         return ANYFLASH_OK;
@@ -89,7 +88,7 @@ static enum anyflash_status check_answer(void *context, const struct af_http_ans
     return ANYFLASH_OK;
 }
 
-/* The whole file instead of a part: its start may say why. */
+/* Collects the start of a file that is sent whole: it may show why (a web page). */
 static enum anyflash_status take_whole(struct fetch *fetch, const char *bytes, size_t len,
                                        struct anyflash_error *err)
 {
@@ -99,7 +98,8 @@ static enum anyflash_status take_whole(struct fetch *fetch, const char *bytes, s
     fetch->start_len += taken;
     if (fetch->start_len < sizeof fetch->start)
         return ANYFLASH_OK;
-    return af_fail(err, ANYFLASH_E_UNSUPPORTED, "stopped"); /* told by explain_whole() */
+    /* replaced by the message of explain_whole() */
+    return af_fail(err, ANYFLASH_E_UNSUPPORTED, "stopped");
 }
 
 static enum anyflash_status take_part(void *context, const void *bytes, size_t len,
@@ -136,7 +136,7 @@ static enum anyflash_status explain_whole(const struct fetch *fetch, struct anyf
         fetch->remote->name);
 }
 
-/* One try. The address after redirects is asked first; it may have expired. */
+/* Tries one request. The address after redirects is used first; it may have expired. */
 static enum anyflash_status try_fetch(struct fetch *fetch, bool directly, bool *may_pass_out,
                                       struct anyflash_error *err)
 {
@@ -159,7 +159,7 @@ static enum anyflash_status try_fetch(struct fetch *fetch, bool directly, bool *
     uint64_t left = status == ANYFLASH_OK ? there - fetch->block * BLOCK : 0;
     if (status == ANYFLASH_OK && fetch->got != (left < fetch->want ? left : fetch->want))
         status = af_fail(err, ANYFLASH_E_DATA,
-                         "'%s': the server sent %llu bytes of a part of %llu", remote->name,
+                         "'%s': the server sent %llu of %llu requested bytes", remote->name,
                          (unsigned long long)fetch->got, (unsigned long long)fetch->want);
     return status;
 }
@@ -187,7 +187,7 @@ static struct slot *find_slot(struct remote *remote, uint64_t block)
     return NULL;
 }
 
-/* A slot for `block`: the one that was not used for longest. NULL without memory. */
+/* A slot for `block`: the least recently used one. NULL if memory runs out. */
 static struct slot *take_slot(struct remote *remote, uint64_t block)
 {
     struct slot *oldest = &remote->slots[0];
@@ -203,7 +203,7 @@ static struct slot *take_slot(struct remote *remote, uint64_t block)
     return oldest;
 }
 
-/* How many blocks to fetch from `block` on, of which `needed` are wanted now. */
+/* How many blocks to fetch from `block` on; `needed` of them are needed now. */
 static size_t choose_count(struct remote *remote, uint64_t block, size_t needed,
                            uint64_t block_count)
 {
@@ -218,7 +218,7 @@ static size_t choose_count(struct remote *remote, uint64_t block, size_t needed,
     return count;
 }
 
-/* Blocks from `block` on into slots; nothing is kept of a request that failed. */
+/* Fetches blocks from `block` on into slots; a failed request leaves no blocks. */
 static enum anyflash_status fetch_blocks(struct af_source *source, uint64_t block, size_t count,
                                          struct anyflash_error *err)
 {
@@ -275,7 +275,7 @@ static void close_remote(struct af_source *source)
     af_mem_free(remote);
 }
 
-/* The first block: whether the server gives parts, and of what. */
+/* Fetches the first block: it shows the file's size and whether ranges are supported. */
 static enum anyflash_status read_first(struct af_source *source, struct anyflash_error *err)
 {
     struct remote *remote = source->context;
@@ -304,7 +304,7 @@ enum anyflash_status af_remote_open(struct af_http *http, const char *url,
     enum anyflash_status status =
         strlen(url) < sizeof remote->url
             ? read_first(&source, err)
-            : af_fail(err, ANYFLASH_E_LIMIT, "the address '%s' is too long", remote->name);
+            : af_fail(err, ANYFLASH_E_LIMIT, "the URL '%s' is too long", remote->name);
     if (status != ANYFLASH_OK) {
         af_source_close(&source);
         return status;
@@ -320,7 +320,10 @@ struct af_place af_remote_place(const struct af_source *source, struct af_arena 
                                remote->first.last_modified, source->size_bytes);
 }
 
-/* The address may end in any name; the folder is of its hash alone. */
+/*
+ * The file name comes from the address and may be anything; the folder is named by the
+ * address's hash.
+ */
 static enum anyflash_status download(const struct af_http_options *options, const char *url,
                                      const char *path, struct af_download_result *result,
                                      struct anyflash_error *err)

@@ -1,7 +1,6 @@
 /*
- * stand_ins.c: first torch's libraries from the table: which there are, what they
- * need, and which symbols they define; then the interpreter and the system libraries
- * of a recorded machine.
+ * stand_ins.c: torch's libraries from the table: which there are, what they need, and which
+ * symbols they define; then the interpreter and the system libraries of a recorded machine.
  */
 #include "kit/proof/stand_ins.h"
 
@@ -11,7 +10,7 @@
 #include "kit/fit/view.h"
 #include "kit/proof/dating.h"
 
-/* A library from the table that is loaded. `module` is first: the loader casts to it. */
+/* A loaded library from the table. `module` is the first member: the loader casts to it. */
 struct stocked {
     struct af_module module;
     const struct af_catalog_torch_symbols *symbols;
@@ -41,7 +40,7 @@ static enum af_answer stock_has_version(const struct af_library *library, const 
     return row->versions.count == 0 || defines_version(row, version) ? AF_YES : AF_NO;
 }
 
-/* Whether a function is there for CUDA only: a build without CUDA lacks it. */
+/* Whether a function exists for CUDA only: a build without CUDA does not have it. */
 static bool is_about_cuda(const char *name)
 {
     static const char *const words[] = {"cuda", "CUDA", "nccl", "NCCL", "cudnn", "Kineto"};
@@ -66,16 +65,16 @@ static enum af_answer stock_defines(const struct af_library *library, const char
 
 static const struct af_library_kind stock_kind = {stock_defines, stock_has_version};
 
-/* ---- the shelf ---- */
+/* ---- the list of libraries ---- */
 
-/* "libcudart.so" of "libcudart.so.12": the length of a SONAME without its version. */
+/* The length of a SONAME without its version: "libcudart.so" of "libcudart.so.12". */
 static size_t stem_len(const char *name)
 {
     const char *suffix = strstr(name, ".so");
     return suffix == NULL ? strlen(name) : (size_t)(suffix - name) + strlen(".so");
 }
 
-/* torch's libraries that only a build with CUDA has. */
+/* Whether only a build of torch with CUDA has the library. */
 static bool is_cuda_part(const struct af_catalog_torch_library *library)
 {
     static const char *const names[] = {"libtorch_cuda", "libc10_cuda", "libtorch_nvshmem",
@@ -87,7 +86,7 @@ static bool is_cuda_part(const struct af_catalog_torch_library *library)
     return !library->is_torch;
 }
 
-/* The library of the build with that name, whatever the version in it; NULL: none. */
+/* The library of the build with that name, whatever its version; NULL: none. */
 static const struct af_catalog_torch_library *find_stem(
     const struct af_catalog_symbol_build *build, const char *name)
 {
@@ -100,7 +99,10 @@ static const struct af_catalog_torch_library *find_stem(
     return NULL;
 }
 
-/* The name under which torch would ask for `name`; NULL: a build without CUDA would not. */
+/*
+ * The name under which torch needs the library `name`; NULL: a build without CUDA does not need
+ * it.
+ */
 static const char *asked_as(const struct af_catalog_torch_choice *choice, const char *name)
 {
     const struct af_catalog_torch_library *own = find_stem(choice->build, name);
@@ -188,17 +190,20 @@ struct af_module *af_proof_torch_table_library_new(
     return NULL;
 }
 
-/* A library that the record speaks of. `module` is first: the loader casts to it. */
+/*
+ * A library of a machine known by its record. `module` is the first member: the loader casts to
+ * it.
+ */
 struct named {
     struct af_module module;
     const struct af_machine *machine;
-    bool is_system;  /* glibc's or GCC's */
-    bool is_foreign; /* of CUDA or so: whatever it defines, nothing of torch */
+    bool is_system;  /* part of glibc or GCC */
+    bool is_foreign; /* for example a CUDA library: it defines no symbol of torch */
 };
 
 /*
- * Which GLIBCXX_ came with a CXXABI_: the lowest of the GCC release that brought it.
- * Source: the libstdc++ manual, "ABI Policy and Guidelines" (GCC 4.8 to 15).
+ * The lowest GLIBCXX_ version of the GCC release that introduced a CXXABI_ version. Source: the
+ * libstdc++ manual, "ABI Policy and Guidelines" (GCC 4.8 to 15).
  */
 static const struct {
     const char *cxxabi;
@@ -218,7 +223,7 @@ static enum af_answer is_reached(const struct af_fact *fact, const char *number)
     return af_dotted_compare(&needed, &there) <= 0 ? AF_YES : AF_NO;
 }
 
-/* The GLIBCXX_ number that a CXXABI_ number stands for; NULL: newer than the table. */
+/* The GLIBCXX_ number that corresponds to a CXXABI_ number; NULL: newer than the table. */
 static const char *glibcxx_for(const char *cxxabi)
 {
     struct af_dotted needed;
@@ -243,7 +248,7 @@ enum af_answer af_system_has_version(const struct af_machine *machine, const cha
         const char *number = glibcxx_for(version + strlen("CXXABI_"));
         return number == NULL ? AF_UNKNOWN : is_reached(glibcxx, number);
     }
-    /* libgcc has had these since before any torch. */
+    /* libgcc has defined these versions since before the first torch. */
     if (af_starts_with(version, "GCC_3.") || af_starts_with(version, "GCC_4."))
         return AF_YES;
     return AF_UNKNOWN;
@@ -261,8 +266,8 @@ static enum af_answer named_has_version(const struct af_library *library, const 
 }
 
 /*
- * A program linked with glibc or libstdc++ asks for versions of what it takes of
- * them, so a name without version is none of theirs.
+ * A program linked with glibc or libstdc++ refers to their symbols by version, so a name
+ * without version is not one of theirs.
  */
 static enum af_answer named_defines(const struct af_library *library, const char *name,
                                     const char *version)

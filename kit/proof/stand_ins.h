@@ -1,14 +1,13 @@
 /*
- * stand_ins.h: modules that take the place of files in loader.c: the libraries of a
- * torch that is not installed (from the table of torch_symbols.h), and the
- * interpreter and system libraries of a machine that is known by its record only.
- * Private to loader.c, symbol_scope.c and the checks.
+ * stand_ins.h: modules that replace files in loader.c: the libraries of a torch that is not
+ * installed (from the table of torch_symbols.h), and the interpreter and system libraries of a
+ * machine that is known from its record only. Private to loader.c, symbol_scope.c and the
+ * checks.
  *
- * If the table has the torch only in another CUDA variant, the CUDA libraries are
- * taken from a build with the right CUDA, and torch's own libraries need them by the
- * names they have there. If it is a CPU build that the table does not have, torch's
- * CUDA libraries are left out, and answers that only the substitute build could give
- * are UNKNOWN.
+ * If the table has the torch only in another CUDA variant, the CUDA libraries are taken from a
+ * build with the right CUDA, and torch's own libraries need them under the names that they have
+ * in that build. If a CPU build is wanted that the table does not have, torch's CUDA libraries
+ * are left out, and answers that only the substitute build could give are UNKNOWN.
  */
 #ifndef AF_KIT_PROOF_STAND_INS_H
 #define AF_KIT_PROOF_STAND_INS_H
@@ -18,14 +17,15 @@
 
 /* One library of the table. */
 struct af_proof_torch_table_library {
-    const char *name;                            /* SONAME */
-    const char *file;                            /* name of its file */
-    const struct af_catalog_symbol_build *build; /* whose column says what it defines */
-    size_t place;                                /* its bit there */
+    const char *name; /* SONAME */
+    const char *file; /* name of its file */
+    /* the build whose column lists the symbols that it defines */
+    const struct af_catalog_symbol_build *build;
+    size_t place; /* the library's bit in that column */
     const char *const *needed;
     size_t needed_count;
     bool is_torch;
-    bool is_cpu; /* stands for the library of a CPU build */
+    bool is_cpu; /* it replaces the library of a CPU build */
 };
 
 struct af_proof_torch_table_libraries {
@@ -35,39 +35,39 @@ struct af_proof_torch_table_libraries {
 };
 
 /*
- * Fills *out with all libraries of the choice, in `arena`; if memory runs out the
- * arena has failed. choice->build must be set.
+ * Fills *out with all libraries of the chosen build, allocated in `arena`; check arena->failed
+ * afterwards. choice->build must be set.
  */
 void af_proof_torch_stock_fill(const struct af_catalog_torch_symbols *symbols,
                                const struct af_catalog_torch_choice *choice,
                                struct af_arena *arena,
                                struct af_proof_torch_table_libraries *out);
 
-/* A new module for the library called `name`; NULL when the table has none. */
+/* A new module for the library called `name`; NULL when the table does not have it. */
 struct af_module *af_proof_torch_table_library_new(
     const struct af_proof_torch_table_libraries *stock, struct af_arena *arena,
     const char *name);
 
-/* A module for the interpreter: it defines what begins with "Py". */
+/* A module for the interpreter: it defines all names that begin with "Py". */
 struct af_module *af_system_program(struct af_arena *arena, const struct af_machine *machine);
 
 /*
- * A module for the library `name`. For glibc and GCC's libraries the symbol versions
- * in the record show what the machine has; about any other library nothing is known.
+ * A module for the library `name`. For glibc's and GCC's libraries the symbol versions in the
+ * record show what the machine has; nothing is known about other libraries.
  */
 struct af_module *af_system_library(struct af_arena *arena, const struct af_machine *machine,
                                     const char *name);
 
 /*
- * A module for a library that torch needs but does not bring, such as CUDA's, of
- * which only the name is known. It defines no symbol of torch.
+ * A module for a library that torch needs but does not ship, such as CUDA's. Only its name is
+ * known. It defines no symbol of torch.
  */
 struct af_module *af_foreign_library(struct af_arena *arena, const char *name);
 
 /*
- * Whether the machine's C or C++ library has this version ("GLIBC_2.34",
- * "GLIBCXX_3.4.30", "CXXABI_1.3.13"): versions are ordered, and the record has
- * the highest. UNKNOWN for others.
+ * Whether the machine's C or C++ library has this version ("GLIBC_2.34", "GLIBCXX_3.4.30",
+ * "CXXABI_1.3.13"). Versions are ordered, and the record has the highest one. UNKNOWN for other
+ * prefixes.
  */
 enum af_answer af_system_has_version(const struct af_machine *machine, const char *version);
 

@@ -1,8 +1,8 @@
 /*
- * symbol_scope.c: the libraries of a Python process after `import torch`; then what
- * dlopen() of one extension adds to them, and in which order its symbols are looked
- * up: the global libraries first, then its own DT_NEEDED closure, breadth first. The
- * walk over DT_NEEDED itself is in loader.c.
+ * symbol_scope.c: lists the libraries of a Python process after `import torch`; then what
+ * dlopen() of one extension adds to them, and in which order its symbols are looked up: the
+ * global libraries first, then its own DT_NEEDED closure, breadth first. loader.c walks
+ * DT_NEEDED.
  */
 #include "kit/proof/symbol_scope.h"
 
@@ -17,7 +17,10 @@
 #define LD_CACHE_BYTES_MAX (8u * 1024u * 1024u)
 #define NVIDIA_FOLDERS_MAX 200u
 
-/* lib folders of the nvidia packages: torch preloads from them what ld.so does not find. */
+/*
+ * Finds the lib folders of the nvidia packages: torch preloads libraries from them that ld.so
+ * does not find.
+ */
 static void find_fallbacks(const struct af_machine *machine, struct af_loader *loader)
 {
     const struct af_fact *sites = &machine->python.site_packages;
@@ -53,7 +56,7 @@ static void fill_loader(const struct af_machine *machine, struct af_scope *scope
     find_fallbacks(machine, loader);
 }
 
-/* The file of torch/lib called `name`, or where distributions put it. */
+/* The path of `name` in torch/lib, or where distributions install it. */
 static const char *torch_library(const struct af_machine *machine, struct af_arena *arena,
                                  const char *name)
 {
@@ -67,7 +70,7 @@ static const char *torch_library(const struct af_machine *machine, struct af_are
     return beside == NULL ? path : af_path_join(arena, beside, name);
 }
 
-/* What a walk works on; on the heap because the lists are long. */
+/* Working memory of a walk; on the heap because the lists are long. */
 struct work {
     struct af_module_list list;
     struct af_missing_list missing;
@@ -80,7 +83,7 @@ static void note_problem(struct af_scope *scope, const char *what, const char *p
                                          path == NULL ? "?" : path);
 }
 
-/* Adds the file and all it needs at the end of the list. */
+/* Adds the file and all that it needs at the end of the list. */
 static void add_closure(struct af_scope *scope, struct work *work, const char *what,
                         const char *path)
 {
@@ -102,7 +105,7 @@ static bool is_there(const struct work *work, const char *name)
     return false;
 }
 
-/* As add_closure() for a module that no file stands for. */
+/* As add_closure() for a module without a file. */
 static void add_stand_in(struct af_scope *scope, struct work *work, const char *what,
                          struct af_module *module)
 {
@@ -135,7 +138,10 @@ static void add_torch(const struct af_machine *machine, struct af_scope *scope,
                      af_proof_torch_table_library_new(stock, &scope->arena, name));
 }
 
-/* The program, what torch makes global, what libtorch_python brings: as they are loaded. */
+/*
+ * Loads the program, then what torch makes global, then what libtorch_python needs: the order
+ * in a process.
+ */
 static void load_process(const struct af_machine *machine, struct af_scope *scope,
                          struct work *work)
 {
@@ -155,7 +161,7 @@ static void load_process(const struct af_machine *machine, struct af_scope *scop
     }
 }
 
-/* Copies the lists into arrays of their size. */
+/* Copies the lists into arrays of the exact size. */
 static void publish(struct af_scope *scope, const struct work *work)
 {
     scope->libraries =
@@ -180,8 +186,8 @@ const struct af_library *af_scope_library(const struct af_scope *scope, const ch
 }
 
 /*
- * The std::string ABI is that of the error function that every user of torch
- * calls: libc10 defines it in one of two spellings.
+ * Reads the std::string ABI from the error function that every user of torch calls: libc10
+ * defines it with one of two mangled names.
  */
 static enum af_answer read_cxx11abi(const struct af_scope *scope)
 {
@@ -224,7 +230,10 @@ static void read_torch(struct af_scope *scope, const char *version)
     }
 }
 
-/* An empty scope with its loader, and where the walk is kept; NULL without memory. */
+/*
+ * Makes an empty scope with its loader, and the working memory of the walk; NULL if memory runs
+ * out.
+ */
 static struct work *begin(const struct af_machine *machine, struct af_scope *scope)
 {
     *scope = (struct af_scope){.global_count = 0};
@@ -330,7 +339,7 @@ static enum af_answer nobody_knows_version(const struct af_library *library,
 /* A library of which only the name is known. */
 static const struct af_library_kind name_kind = {nobody_knows, nobody_knows_version};
 
-/* On the heap: lists are long. */
+/* On the heap because the lists are long. */
 struct load_work {
     struct af_unresolved unresolved[AF_UNRESOLVED_MAX];
     struct af_module_list list;
@@ -339,7 +348,7 @@ struct load_work {
     size_t count;
 };
 
-/* The extension as a module that asks for libraries; it is not in the list itself. */
+/* Makes a module of the extension, as the root of the walk; it is not in the list. */
 static void make_root(const struct af_binary *binary, const char *folder,
                       struct af_module *root)
 {
@@ -354,7 +363,10 @@ static void make_root(const struct af_binary *binary, const char *folder,
     root->library.source = root;
 }
 
-/* In a scope without files: what is there by name, else a name only. */
+/*
+ * For a scope without files: finds needed libraries by name, else adds one of which only the
+ * name is known.
+ */
 static void name_needs(struct af_arena *arena, const struct af_scope *scope,
                        struct af_module *root)
 {
@@ -389,7 +401,7 @@ static void add_order(struct load_work *work, const struct af_library *library)
         work->order[work->count++] = library;
 }
 
-/* Global libraries, then the closure of the extension breadth first. */
+/* Lookup order: global libraries, then the closure of the extension breadth first. */
 static void make_order(const struct af_scope *scope, const struct af_library *root,
                        struct load_work *work)
 {
@@ -412,7 +424,7 @@ static void make_order(const struct af_scope *scope, const struct af_library *ro
     }
 }
 
-/* Walks from the extension over the process's libraries and those it brings. */
+/* Walks from the extension over the libraries of the process and those that it loads. */
 static void load_files(struct af_scope *scope, struct af_arena *arena, struct af_module *root,
                        struct load_work *work)
 {
@@ -421,7 +433,7 @@ static void load_files(struct af_scope *scope, struct af_arena *arena, struct af
     list->count = scope->count;
     if (list->count == AF_COUNT(list->items))
         return;
-    /* The root stands at the end while it is walked; what it brings follows it. */
+    /* The root is at the end of the list during the walk; libraries that it loads follow it. */
     list->items[list->count++] = &root->library;
     scope->loader->use_siblings = scope->takes_siblings;
     scope->loader->sibling = NULL;
@@ -431,14 +443,15 @@ static void load_files(struct af_scope *scope, struct af_arena *arena, struct af
 }
 
 /*
- * Adds the symbols that a new library needs and nothing defines: the loader resolves
- * them at once, too.
+ * Adds the symbols that a new library needs and that nothing defines: the loader resolves these
+ * immediately, too.
  */
 static void find_unresolved(const struct af_load *load, const struct af_library *library,
                             struct af_arena *arena, struct load_work *work, size_t *count)
 {
     const struct af_module *module = library->source;
-    struct af_dynamic file = *module->file; /* ours: its symbols are counted anew */
+    /* our own copy: its symbols are counted from zero */
+    struct af_dynamic file = *module->file;
     const unsigned char *marks = af_dynamic_relocated(&file, arena);
     struct af_symbol symbol;
     for (size_t i = 0; marks != NULL && i < file.symbol_count; i++) {

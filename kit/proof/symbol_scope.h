@@ -1,16 +1,17 @@
 /*
- * symbol_scope.h: where an extension's symbols come from: the libraries of a Python
- * process after `import torch`, in the order in which the loader searches them.
+ * symbol_scope.h: which libraries define an extension's symbols. A scope is the list of
+ * libraries of a Python process after `import torch`, in the order in which the loader searches
+ * them.
  *
- * A scope is made from an installed environment (its files are mapped, and the
- * closure over DT_NEEDED is walked as ld.so walks it), or from the table of a torch
- * release that is not installed. Then af_scope_load() says what dlopen() of one
- * extension would do, without doing it.
+ * A scope is made from an installed environment (its files are mapped, and the DT_NEEDED
+ * closure is walked as ld.so walks it), or from the table of a torch release that is not
+ * installed. af_scope_load() then predicts what dlopen() of one extension would do, without
+ * calling it.
  *
- * Order in the process: first the program and its libraries, then
- * libtorch_global_deps and its libraries (torch makes them global), then those that
- * only libtorch_python brings: they are loaded, but an extension sees them only if
- * its own DT_NEEDED closure names them.
+ * Order in the process: first the program and its libraries, then libtorch_global_deps and its
+ * libraries (torch makes them global), then libraries that only libtorch_python needs. Those
+ * last ones are loaded, but an extension sees them only if they are in its own DT_NEEDED
+ * closure.
  *
  * Source: ld.so(8), dlopen(3), gABI chapter 5 "Shared Object Dependencies".
  */
@@ -26,9 +27,9 @@
 
 struct af_library;
 
-/* How a library answers; UNKNOWN where it is known by name only. */
+/* How a library answers questions; UNKNOWN if only its name is known. */
 struct af_library_kind {
-    /* Whether it defines the symbol, at `version` (NULL: its default). */
+    /* Whether it defines the symbol at `version` (NULL: the default version). */
     enum af_answer (*defines)(const struct af_library *library, const char *name,
                               const char *version);
     /* Whether it defines the symbol version `version` ("GLIBC_2.34"). */
@@ -37,14 +38,15 @@ struct af_library_kind {
 
 /* One library, or the program itself. */
 struct af_library {
-    const char *name; /* SONAME, or the name it was asked for by */
-    const char *path; /* file; without folder: of a table; NULL: known by name only */
-    const struct af_library *asked_by; /* whose DT_NEEDED brought it; NULL: a root */
+    const char *name; /* SONAME, or the name by which another library needs it */
+    /* path; file name without folder if from a table; NULL: only its name is known */
+    const char *path;
+    const struct af_library *asked_by; /* the library whose DT_NEEDED loaded it; NULL: a root */
     bool is_torch;                     /* a part of torch itself */
-    bool is_new; /* not loaded by `import torch`: the extension brings it */
+    bool is_new; /* not loaded by `import torch`: the extension loads it */
     const struct af_library_kind *kind;
-    void *source;              /* the kind's own */
-    struct af_library **needs; /* of its DT_NEEDED those that are found, in order */
+    void *source;              /* data of the kind */
+    struct af_library **needs; /* the libraries of its DT_NEEDED that are found, in order */
     size_t need_count;
 };
 
@@ -54,48 +56,48 @@ struct af_missing_library {
     const char *asked_by;
 };
 
-/* What is known of the torch in the scope. */
+/* Facts about the torch in the scope. */
 struct af_scope_torch {
     const char *version;     /* as torch.__version__; NULL: no torch */
     int major_number;        /* 2; -1 without torch */
     int minor_number;        /* 9 */
-    enum af_answer cxx11abi; /* by a symbol that libc10 defines */
+    enum af_answer cxx11abi; /* from a symbol that libc10 defines */
     const char *cudart;      /* "libcudart.so.12" of libc10_cuda's DT_NEEDED; NULL: no CUDA */
-    bool has_cuda;           /* libc10_cuda is there */
+    bool has_cuda;           /* libc10_cuda exists */
 };
 
 struct af_scope {
     struct af_arena arena;
     const char *name; /* name for people: the environment's folder, or "torch 2.9.1+cu128" */
     struct af_scope_torch torch;
-    struct af_library **libraries; /* all that are loaded after `import torch` */
+    struct af_library **libraries; /* all libraries that are loaded after `import torch` */
     size_t count;
-    size_t global_count;                /* the first of them: seen by every extension */
-    struct af_missing_library *missing; /* of torch's own closure */
+    /* the first global_count libraries are visible to every extension */
+    size_t global_count;
+    struct af_missing_library *missing; /* missing from torch's own closure */
     size_t missing_count;
-    const char *problem; /* why the scope is not complete (and answers are unknown); or NULL */
+    const char *problem; /* why the scope is incomplete (answers are then unknown); or NULL */
     /*
-     * Set by callers that ask about extensions of packages: a library beside an
-     * extension that nothing else finds counts as found, because the package loads
-     * it first.
+     * Set by callers that ask about extensions of packages: a library beside the extension that
+     * is not found otherwise counts as found, because the package loads it first.
      */
     bool takes_siblings;
-    struct af_loader *loader; /* private: finds files; NULL: none can be looked for */
+    struct af_loader *loader; /* private: finds files; NULL: files cannot be searched for */
 };
 
 /*
- * The scope of the environment that `machine` was probed from on this system.
- * Files that cannot be read are left out and named in `problem`. Fails with
- * NO_MEMORY only. Release with af_scope_release(), also after failure.
+ * Makes the scope of the environment that `machine` was probed from on this system. Files that
+ * cannot be read are left out and named in `problem`. Fails with NO_MEMORY only. Release it
+ * with af_scope_release(), also after a failure.
  */
 enum anyflash_status af_scope_installed(const struct af_machine *machine, struct af_scope *out,
                                         struct anyflash_error *err);
 
 /*
- * The scope of a torch that is not installed: its libraries from the table, the
- * build of `choice` (which must have one); interpreter, C and C++ libraries from
- * the files of this system with `is_here`, else from the record `machine`.
- * `symbols` must outlive the scope. Fails with NO_MEMORY only; release as above.
+ * Makes the scope of a torch that is not installed. torch's libraries come from the table, from
+ * the build of `choice` (which must have one). The interpreter and the C and C++ libraries come
+ * from the files of this system with `is_here`, else from the record `machine`. `symbols` must
+ * outlive the scope. Fails with NO_MEMORY only; release as above.
  */
 enum anyflash_status af_scope_of_torch(const struct af_catalog_torch_symbols *symbols,
                                        const struct af_catalog_torch_choice *choice,
@@ -106,7 +108,7 @@ void af_scope_release(struct af_scope *scope);
 /* The loaded library called `name`, or NULL. */
 const struct af_library *af_scope_library(const struct af_scope *scope, const char *name);
 
-/* Whether `name` is its SONAME or its file's name: the loader takes either. */
+/* Whether `name` is its SONAME or its file name: the loader accepts both. */
 bool af_library_is_called(const struct af_library *library, const char *name);
 
 /* A symbol that a library needs and no library defines. */
@@ -117,39 +119,45 @@ struct af_unresolved {
 
 #define AF_UNRESOLVED_MAX 64u
 
-/* What dlopen() of one extension finds. Arrays in the arena of the call. */
+/* What dlopen() of one extension finds. Arrays are in the arena of the call. */
 struct af_load {
-    const struct af_library *const *order; /* where symbols are looked up, first wins */
+    /* libraries in the order of symbol lookup; the first definition is used */
+    const struct af_library *const *order;
     size_t count;
     struct af_missing_library *missing;
     size_t missing_count;
-    const char *sibling; /* one that only its package can have loaded; NULL: none */
-    /* Of the libraries that it brings, at most AF_UNRESOLVED_MAX; its own are not in it. */
+    const char *sibling; /* a library that only its package can have loaded; NULL: none */
+    /*
+     * Unresolved symbols of the libraries that the extension loads, at most AF_UNRESOLVED_MAX;
+     * the extension's own symbols are not in this list.
+     */
     const struct af_unresolved *unresolved;
     size_t unresolved_count;
 };
 
 /*
- * Walks the DT_NEEDED closure of `binary`, which lies (or will lie) in
- * `folder` (for $ORIGIN; NULL: not known), as the loader would after `import
- * torch`. What is mapped on the way stays mapped until the scope is released;
- * it does not change what other extensions find. In a scope without files a
- * library that is not there is taken as one that is known by name only.
+ * Walks the DT_NEEDED closure of `binary` as the loader would after `import torch`. The binary
+ * is or will be in `folder` (for $ORIGIN; NULL: not known). Files that are mapped on the way
+ * stay mapped until the scope is released; they do not change what other extensions find. In a
+ * scope without files, a library that does not exist is treated as one of which only the name
+ * is known.
  */
 enum anyflash_status af_scope_load(struct af_scope *scope, const struct af_binary *binary,
                                    const char *folder, struct af_arena *arena,
                                    struct af_load *out, struct anyflash_error *err);
 
 /*
- * Whether the symbol is defined, asked in the loader's order: a name without
- * version takes the default definition; a library without symbol versions
- * serves any. UNKNOWN where it would have to come from a library that is known
- * by name only.
+ * Whether the symbol is defined, searched in the loader's order: a name without version matches
+ * the default definition; a library without symbol versions matches any version. UNKNOWN if
+ * only a library that is known by name alone could define it.
  */
 enum af_answer af_load_defines(const struct af_load *load, const char *name,
                                const char *version);
 
-/* Whether the library of the scope called `library` defines `version`; NO: it is not there. */
+/*
+ * Whether the library of the scope called `library` defines `version`; NO if it has no such
+ * library.
+ */
 enum af_answer af_load_has_version(const struct af_load *load, const char *library,
                                    const char *version);
 

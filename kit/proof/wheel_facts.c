@@ -1,6 +1,6 @@
 /*
- * wheel_facts.c: facts of libraries as JSON in the state, and the identities by which
- * bytes are known again. Called by inspect_target.c, which reads what is not known.
+ * wheel_facts.c: stores facts of libraries as JSON in the state, and computes the identities by
+ * which bytes are recognised. Called by inspect_target.c, which reads what is not known.
  */
 #include "kit/proof/wheel_facts.h"
 
@@ -15,8 +15,10 @@
 #include "kit/system/http_answer.h"
 #include "kit/system/state_facts.h"
 
-#define SETTLED_NS INT64_C(100000000) /* clocks of file systems tick more often than that */
-#define COARSE_NS INT64_C(2000000000) /* unless they keep whole seconds, or two */
+/* longer than the timestamp resolution of most file systems */
+#define SETTLED_NS INT64_C(100000000)
+/* for file systems with timestamps in steps of one or two seconds */
+#define COARSE_NS INT64_C(2000000000)
 #define SECOND_NS INT64_C(1000000000)
 
 static int64_t nanoseconds(const struct timespec *time)
@@ -24,7 +26,7 @@ static int64_t nanoseconds(const struct timespec *time)
     return (int64_t)time->tv_sec * SECOND_NS + time->tv_nsec;
 }
 
-/* Whether the last change is so long ago that another would get another time. */
+/* Whether the last change is old enough that another one gets a different timestamp. */
 static bool is_settled(const struct stat *status)
 {
     struct timespec now;
@@ -52,7 +54,7 @@ struct af_place af_place_of_file(struct af_arena *arena, const char *path)
     return place;
 }
 
-/* The address without what may be secret in it, and with one spelling of '+'. */
+/* The address without credentials and query, and with '+' always encoded the same way. */
 static const char *plain_address(struct af_arena *arena, const char *url)
 {
     char shown[AF_URL_BYTES_MAX];

@@ -26,7 +26,10 @@ static void *open_library(const char *given)
     return NULL;
 }
 
-/* A function pointer is not an object pointer in ISO C; POSIX says they are alike. */
+/*
+ * ISO C does not convert object pointers to function pointers; POSIX guarantees that they have
+ * the same representation.
+ */
 static bool find(void *library, const char *name, void *function, size_t size)
 {
     void *symbol = dlsym(library, name);
@@ -56,11 +59,10 @@ enum anyflash_status af_curl_open(struct af_curl *curl_out, struct anyflash_erro
                        af_text_quote(shown, sizeof shown, given, strlen(given)));
     if (library == NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "the network needs libcurl, and neither libcurl.so.4 nor "
-                       "libcurl-gnutls.so.4 is installed");
+                       "anyflash needs libcurl for downloads: install libcurl.so.4 or "
+                       "libcurl-gnutls.so.4");
     if (!find_all(library, &curl) || curl.global_init(GLOBAL_ALL) != AF_CURL_OK)
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "the libcurl that was found cannot be used");
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "the installed libcurl is unusable");
     *curl_out = curl;
     return ANYFLASH_OK;
 }

@@ -1,7 +1,7 @@
 /*
- * curl.h: the few functions and numbers of libcurl that are used, declared here
- * because libcurl is opened at run time and its headers need not be there. All
- * of them are part of its stable interface since 7.56 (libcurl.so.4).
+ * curl.h: the few functions and constants of libcurl that we use. They are declared here
+ * because libcurl is opened at run time and its headers may be missing. All of them are part of
+ * its stable interface since 7.56 (libcurl.so.4).
  *
  * Source: curl/curl.h; the numbers of options are kind * 10000 + number.
  */
@@ -49,7 +49,7 @@ enum af_curl_code {
     AF_CURL_NO_HOST = 6,
     AF_CURL_NO_CONNECTION = 7,
     AF_CURL_CUT = 18,
-    AF_CURL_STOPPED = 23, /* one of our callbacks ended it */
+    AF_CURL_STOPPED = 23, /* one of our callbacks stopped the transfer */
     AF_CURL_NO_MEMORY = 27,
     AF_CURL_TIMEOUT = 28,
     AF_CURL_INTERRUPTED = 42,
@@ -58,7 +58,7 @@ enum af_curl_code {
     AF_CURL_SEND = 55,
     AF_CURL_RECEIVE = 56,
     AF_CURL_CERTIFICATE = 60,
-    AF_CURL_CERTIFICATES = 77, /* the file of trusted ones cannot be read */
+    AF_CURL_CERTIFICATES = 77, /* the file of trusted certificates cannot be read */
     AF_CURL_HTTP2_STREAM = 92
 };
 

@@ -1,13 +1,11 @@
-/*
- * database.c: SQLite with our allocation and our errors.
- */
+/* database.c: SQLite with our allocator and our error codes. */
 #include "kit/system/database.h"
 
 #include <string.h>
 
 #include "kit/base/text.h"
 
-/* In front of each piece of memory: its size, which SQLite asks for. */
+/* Stored before each allocation: its size, which SQLite can ask for. */
 union head {
     size_t size_bytes;
     max_align_t aligned;
@@ -111,7 +109,7 @@ const char *af_database_text(sqlite3_stmt *statement, int at, struct af_arena *a
 {
     const unsigned char *text = sqlite3_column_text(statement, at);
     if (text == NULL && sqlite3_column_type(statement, at) != SQLITE_NULL)
-        arena->failed = true; /* only memory can lack here */
+        arena->failed = true; /* only an allocation can have failed here */
     return af_arena_text(arena, (const char *)text);
 }
 

@@ -1,5 +1,5 @@
 /*
- * database.h: what the users of the state file share about SQLite. Private to the
+ * database.h: SQLite helpers that are shared by the users of the state file. Private to the
  * journal, the kept facts and the learned build costs.
  */
 #ifndef AF_KIT_SYSTEM_DATABASE_H
@@ -16,28 +16,28 @@ struct af_state {
 };
 
 /*
- * Lets SQLite allocate through mem.h, so that tests can make it fail. Has an
- * effect only before SQLite is first used.
+ * Makes SQLite allocate through mem.h, so that tests can make allocations fail. Has an effect
+ * only before SQLite is first used.
  */
 void af_database_start(void);
 
-/* Fails with what SQLite said last: NO_MEMORY, DATA (corrupt) or IO. */
+/* Fails with SQLite's last error: NO_MEMORY, DATA (corrupt) or IO. */
 enum anyflash_status af_database_fail(const struct af_state *state, struct anyflash_error *err);
 
-/* Runs statements that give no rows. */
+/* Runs SQL statements that return no rows. */
 enum anyflash_status af_database_do(struct af_state *state, const char *sql,
                                     struct anyflash_error *err);
 
-/* Whether `sql` could be prepared; finalize *statement_out in both cases. */
+/* Prepares `sql`; false on failure. Finalize *statement_out in both cases. */
 bool af_database_prepare(struct af_state *state, const char *sql, sqlite3_stmt **statement_out);
 
-/* Binds a text that lives until the statement is done; NULL is NULL. */
+/* Binds a text that must live until the statement is done; NULL binds SQL's NULL. */
 bool af_database_bind(sqlite3_stmt *statement, int at, const char *text);
 
-/* A copy of column `at` in the arena; NULL for NULL, and when memory lacks. */
+/* A copy of column `at` in the arena; NULL for SQL's NULL, or if memory runs out. */
 const char *af_database_text(sqlite3_stmt *statement, int at, struct af_arena *arena);
 
-/* Steps a statement that gives no rows and finalizes it; NULL fails. */
+/* Steps a statement without result rows and finalizes it; false on failure or for NULL. */
 bool af_database_finish(sqlite3_stmt *statement);
 
 #endif

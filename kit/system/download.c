@@ -1,6 +1,6 @@
 /*
- * download.c: downloads a file: resumes, tries again, checks, renames. The
- * unfinished file comes first ("part"), then the requests ("transfer").
+ * download.c: downloads a file: resumes, retries, checks, renames. The first half of this file
+ * handles the unfinished file ("part"), the second half the requests ("transfer").
  */
 #include "kit/system/download.h"
 
@@ -26,21 +26,22 @@
 #define START_BYTES 512u
 #define PROGRESS_MS 100
 #define IDENTITY_BYTES_MAX 65536u
-#define DISK_SPARE_BYTES (1u << 20) /* that a disk should have left */
+#define DISK_SPARE_BYTES (1u << 20) /* free space that must be left on the disk */
 
-/* What the bytes of a part belong to. */
+/* Identifies the file that the bytes of a part belong to. */
 struct part_identity {
-    char url_sha256[AF_SHA256_HEX_BYTES]; /* an address may hold secrets: not kept itself */
+    /* the address may contain secrets, so only its hash is kept */
+    char url_sha256[AF_SHA256_HEX_BYTES];
     char etag[AF_HTTP_HEADER_BYTES];
     char last_modified[AF_HTTP_HEADER_BYTES];
     int64_t total_bytes; /* -1: not known */
 };
 
-/* An open part, locked against other downloads to the same place. */
+/* An open part, locked so that no other download writes to the same path. */
 struct part {
     int fd;
     uint64_t len;
-    bool is_same; /* identity was read and is of this address: may be continued */
+    bool is_same; /* the identity was read and has this address: the download may be resumed */
     struct part_identity identity;
     const char *path;          /* of the finished file */
     const char *part_path;     /* NAME.part */
@@ -66,7 +67,7 @@ static void copy_text(char *to, size_t size_bytes, const json_t *value)
         memcpy(to, text, strlen(text) + 1);
 }
 
-/* What was written down, when it is of the same address. */
+/* Reads the stored identity if it has the same address. */
 static bool read_identity(struct part *part, const char *url_sha256)
 {
     struct af_span bytes;
@@ -109,7 +110,7 @@ static enum anyflash_status open_file(struct part *part, struct anyflash_error *
     return ANYFLASH_OK;
 }
 
-/* Whether the locked file still is NAME.part: another download may have finished it. */
+/* Whether the locked file is still NAME.part: another download may have renamed it. */
 static bool is_current(const struct part *part)
 {
     struct stat opened, named;
@@ -203,12 +204,12 @@ static enum anyflash_status part_check_disk_space(const struct part *part, uint6
 {
     struct statvfs disk;
     if (fstatvfs(part->fd, &disk) != 0)
-        return ANYFLASH_OK; /* writing will tell */
+        return ANYFLASH_OK; /* if the disk is full, writing fails */
     uint64_t free_bytes = (uint64_t)disk.f_bavail * (uint64_t)disk.f_frsize;
     if (disk.f_blocks == 0 || free_bytes > more_bytes + DISK_SPARE_BYTES)
         return ANYFLASH_OK;
     return af_fail(err, ANYFLASH_E_IO,
-                   "the disk is full: '%s' needs %llu MB more, and %llu MB are free",
+                   "not enough disk space: '%s' needs %llu MB more, but only %llu MB are free",
                    part->shown, (unsigned long long)(more_bytes / 1000000 + 1),
                    (unsigned long long)(free_bytes / 1000000));
 }
@@ -219,7 +220,7 @@ static void part_remove(struct part *part)
     unlink(part->identity_path);
 }
 
-/* The new name must survive a power cut, too. */
+/* The rename must survive a power cut, too. */
 static void sync_folder(struct part *part)
 {
     const char *folder = af_path_folder(&part->arena, part->path);
@@ -244,8 +245,8 @@ struct transfer {
     struct part *part;
     struct af_download_result *result;
     uint64_t max_bytes;
-    int64_t progress_ms; /* when it was told last */
-    bool restart;        /* the server has another file: once more, from the start */
+    int64_t progress_ms; /* time of the last progress report */
+    bool restart;        /* the server has another file: start again */
     char shown[AF_URL_SHOWN_BYTES];
 };
 
@@ -286,7 +287,7 @@ static enum anyflash_status tell(struct transfer *transfer, bool always,
     return af_fail(err, ANYFLASH_E_IO, "'%s': interrupted", transfer->shown);
 }
 
-/* Whether a 206 goes on where the part ends, in the same file. */
+/* Whether a 206 continues the part with bytes of the same file. */
 static bool goes_on(const struct part *part, const struct af_http_answer *answer)
 {
     const struct part_identity *identity = &part->identity;
@@ -317,7 +318,8 @@ static enum anyflash_status take_head(void *context, const struct af_http_answer
     if (answer->status == 206) {
         transfer->restart = !goes_on(part, answer);
         return transfer->restart
-                   ? af_fail(err, ANYFLASH_E_DATA, "'%s' has changed", transfer->shown)
+                   ? af_fail(err, ANYFLASH_E_DATA, "'%s' has changed on the server",
+                             transfer->shown)
                    : part_check_disk_space(
                          part, (uint64_t)part->identity.total_bytes - part->len, err);
     }
@@ -333,7 +335,10 @@ static enum anyflash_status take_head(void *context, const struct af_http_answer
     memcpy(part->identity.etag, answer->etag, sizeof part->identity.etag);
     memcpy(part->identity.last_modified, answer->last_modified,
            sizeof part->identity.last_modified);
-    /* Without one of them nothing tells later whether the file is still the same. */
+    /*
+     * Without a size and a strong ETag or date, a later call cannot tell whether the file is
+     * still the same.
+     */
     if (answer->length_bytes >= 0 &&
         (af_http_etag_is_strong(answer->etag) || answer->last_modified[0] != '\0'))
         part_remember(part);
@@ -360,7 +365,7 @@ static enum anyflash_status take_body(void *context, const void *bytes, size_t l
     struct transfer *transfer = context;
     struct part *part = transfer->part;
     enum anyflash_status status = ANYFLASH_OK;
-    /* A first piece that is too short to judge is judged at the end. */
+    /* If the first piece is too short to recognise, the file is checked at the end. */
     if (transfer->download->wheel && part->len == 0 && len >= 16)
         status = refuse_start(transfer, (struct af_span){bytes, len}, err);
     if (status == ANYFLASH_OK && len > transfer->max_bytes - part->len)
@@ -379,7 +384,7 @@ static bool is_whole(const struct transfer *transfer)
            transfer->part->len == (uint64_t)transfer->part->identity.total_bytes;
 }
 
-/* One request for what is missing. */
+/* Sends one request for the missing bytes. */
 static enum anyflash_status try_once(struct af_http *http, struct transfer *transfer,
                                      struct af_http_answer *answer, struct anyflash_error *err)
 {
@@ -403,8 +408,8 @@ static enum anyflash_status try_once(struct af_http *http, struct transfer *tran
 }
 
 /*
- * Requests until the file is whole or nothing helps. A part that grows may be
- * continued again and again; what must begin anew counts as a try.
+ * Sends requests until the file is complete or retrying is useless. A part that grows may be
+ * resumed any number of times; a restart counts as a try.
  */
 static enum anyflash_status get_all(struct af_http *http, struct transfer *transfer,
                                     struct anyflash_error *err)
@@ -430,7 +435,7 @@ static enum anyflash_status get_all(struct af_http *http, struct transfer *trans
     return tell(transfer, true, err);
 }
 
-/* What lies on the disk now: does it start as a wheel, has it the hash? */
+/* Checks the file on the disk: its hash, and whether it starts as a wheel. */
 static enum anyflash_status check_content(struct transfer *transfer, struct anyflash_error *err)
 {
     const struct af_download *download = transfer->download;
@@ -439,10 +444,10 @@ static enum anyflash_status check_content(struct transfer *transfer, struct anyf
     ssize_t len = pread(part->fd, start, sizeof start, 0);
     enum anyflash_status status = check_size(transfer, (int64_t)part->len, err);
     if (status == ANYFLASH_OK && download->wheel)
-        status = len >= 4
-                     ? refuse_start(transfer, (struct af_span){start, (size_t)len}, err)
-                     : af_fail(err, ANYFLASH_E_DATA, "'%s' has %zd bytes and is not a wheel",
-                               transfer->shown, len);
+        status = len >= 4 ? refuse_start(transfer, (struct af_span){start, (size_t)len}, err)
+                          : af_fail(err, ANYFLASH_E_DATA,
+                                    "'%s' has only %zd bytes and cannot be a wheel",
+                                    transfer->shown, len);
     if (status != ANYFLASH_OK)
         return status;
     lseek(part->fd, 0, SEEK_SET);
@@ -450,8 +455,7 @@ static enum anyflash_status check_content(struct transfer *transfer, struct anyf
                                &transfer->result->size_bytes, err);
     if (status == ANYFLASH_OK && download->sha256 != NULL &&
         !af_sha256_equal(download->sha256, transfer->result->sha256))
-        status = af_fail(err, ANYFLASH_E_DATA,
-                         "'%s' is not the file that was expected: its sha256 is %s, not %s",
+        status = af_fail(err, ANYFLASH_E_DATA, "'%s' has the wrong SHA-256: %s, expected %s",
                          transfer->shown, transfer->result->sha256, download->sha256);
     return status;
 }
@@ -464,7 +468,7 @@ static enum anyflash_status download_part(struct af_http *http, struct transfer 
     enum anyflash_status status = get_all(http, transfer, err);
     if (status != ANYFLASH_OK) {
         if (status == ANYFLASH_E_DATA || part->len == 0)
-            part_remove(part); /* nothing to go on from */
+            part_remove(part); /* these bytes cannot be resumed */
         return status;
     }
     status = check_content(transfer, err);
@@ -475,7 +479,7 @@ static enum anyflash_status download_part(struct af_http *http, struct transfer 
     return status;
 }
 
-/* A finished file with the expected hash. */
+/* Whether the finished file already exists with the expected hash. */
 static bool is_there(const struct af_download *download, struct af_download_result *result)
 {
     return download->sha256 != NULL && af_file_is_regular(download->path) &&

@@ -1,11 +1,11 @@
 /*
  * download.h: downloads a file completely and checked, or not at all.
  *
- * Bytes go to NAME.part; what they belong to (address, size, ETag) goes to
- * NAME.part.json. A download that was interrupted, by the network, a signal or a
- * crash, is resumed if the server still has the same file; else it starts again.
- * Only a file with the right size and SHA-256 is renamed to NAME. A second download
- * to the same place at the same time fails and says so.
+ * Bytes are written to NAME.part; the identity of the file (address, size, ETag) is written to
+ * NAME.part.json. A download that was interrupted by the network, a signal or a crash is
+ * resumed if the server still has the same file; else it starts again. Only a file with the
+ * right size and SHA-256 is renamed to NAME. A second download to the same path at the same
+ * time fails with a message that says so.
  */
 #ifndef AF_KIT_SYSTEM_DOWNLOAD_H
 #define AF_KIT_SYSTEM_DOWNLOAD_H
@@ -21,39 +21,38 @@ struct af_download {
     const char *sha256; /* expected, hexadecimal; NULL: not known */
     int64_t size_bytes; /* expected; -1: not known */
     uint64_t max_bytes; /* 0: AF_DOWNLOAD_BYTES_MAX */
-    bool wheel; /* must start as a zip archive; web pages and Git LFS pointers are named */
+    /* must start as a zip archive; the error names web pages and Git LFS pointers */
+    bool wheel;
     /*
-     * Called now and then with the bytes received and the total (-1: not known).
-     * Returning false ends the download with IO; the part is kept for the next time.
+     * Called regularly with the bytes received and the total (-1: not known). Returning false
+     * ends the download with IO; the part is kept so that it can be resumed.
      */
     bool (*progress)(void *context, uint64_t done_bytes, int64_t total_bytes);
     void *context;
 };
 
-/* What happened. */
+/* The result of a download. */
 struct af_download_result {
     char sha256[AF_SHA256_HEX_BYTES];
     uint64_t size_bytes;
-    uint64_t received_bytes; /* over the network, this time */
-    uint64_t resumed_bytes;  /* that were there from an earlier time */
-    int attempts;            /* requests; 0: the file was there already */
+    uint64_t received_bytes; /* received over the network by this call */
+    uint64_t resumed_bytes;  /* kept from an interrupted download */
+    int attempts;            /* number of requests; 0: the file already existed */
 };
 
 /*
- * Downloads. A file that exists already and has the expected hash is used as it is.
- * An interrupted connection is retried as long as bytes arrive. Fails as
- * af_http_get(), and with IO (full disk: the message says how much is needed; folder
- * not writable; another download runs), DATA (not a wheel, or the wrong hash or
- * size; the part is removed then), LIMIT, or TIMEOUT.
+ * Downloads the file. An existing file with the expected hash is used as it is. An interrupted
+ * connection is retried as long as bytes arrive. Fails as af_http_get(), and with IO (full
+ * disk: the message says how much is needed; folder not writable; another download runs), DATA
+ * (not a wheel, or the wrong hash or size; the part is removed then), LIMIT, or TIMEOUT.
  */
 enum anyflash_status af_download_run(struct af_http *http, const struct af_download *download,
                                      struct af_download_result *result_out,
                                      struct anyflash_error *err);
 
 /*
- * What the first bytes of a file that should be a zip archive are instead: "a web
- * page (HTML)", "a Git LFS pointer, not the file itself", ...; NULL when they may
- * be an archive.
+ * For the first bytes of a file that should be a zip archive, says what it is instead: "a web
+ * page (HTML)", "a Git LFS pointer, not the file itself", ...; NULL when it may be an archive.
  */
 const char *af_download_not_a_wheel(struct af_span start);
 

@@ -28,7 +28,7 @@ static enum anyflash_status fail_errno(struct anyflash_error *err, const char *w
     return af_fail(err, status, "cannot %s '%s': %s", what, shown, strerror(number));
 }
 
-/* Says of what is there, and is no file to read, what it is. */
+/* Fails with a message that says what the path is instead of a regular file. */
 static enum anyflash_status fail_irregular(struct anyflash_error *err, const char *path,
                                            mode_t mode)
 {

@@ -1,10 +1,9 @@
 /*
- * file.h: reading files and folders that may be hostile: bounded sizes, hashes,
- * JSON.
+ * file.h: reading files and folders that may be hostile, with bounded sizes; hashes and JSON of
+ * files.
  *
- * Only regular files are read (a FIFO or device never blocks the program); sizes
- * have caps; links are followed by the kernel, whose own loop limit ends in ELOOP.
- * Writing is in output.h.
+ * Only regular files are read (a FIFO or device never blocks the program); sizes are limited;
+ * the kernel follows links, and fails with ELOOP for too many. Writing is in output.h.
  */
 #ifndef AF_KIT_SYSTEM_FILE_H
 #define AF_KIT_SYSTEM_FILE_H
@@ -16,21 +15,20 @@
 #include "kit/base/sha256.h"
 
 /*
- * Reads a whole regular file of at most `max_bytes` into the arena, followed
- * by a NUL. Fails with NOT_FOUND (no such file), IO (anything else the system
- * says, not a regular file), LIMIT (larger than max_bytes) or NO_MEMORY (then
- * the arena has failed, too); the sentence names the path. Files of /proc and
- * /sys, whose size reads as 0, are read to their end.
+ * Reads a whole regular file of at most `max_bytes` into the arena, followed by a NUL. Fails
+ * with NOT_FOUND (no such file), IO (any other system error, not a regular file), LIMIT (larger
+ * than max_bytes) or NO_MEMORY (then the arena has failed, too); the message names the path.
+ * Files of /proc and /sys, whose size is reported as 0, are read to their end.
  */
 enum anyflash_status af_file_read(struct af_arena *arena, const char *path, size_t max_bytes,
                                   struct af_span *content_out, struct anyflash_error *err);
 
-/* As af_file_read() but takes no more than the first `max_bytes` of any size. */
+/* As af_file_read(), but reads only the first `max_bytes` of a larger file. */
 enum anyflash_status af_file_read_start(struct af_arena *arena, const char *path,
                                         size_t max_bytes, struct af_span *content_out,
                                         struct anyflash_error *err);
 
-/* As af_file_read() from standard input, of whatever kind, to its end. */
+/* As af_file_read(), but reads standard input, of any file type, to its end. */
 enum anyflash_status af_stdin_read(struct af_arena *arena, size_t max_bytes,
                                    struct af_span *content_out, struct anyflash_error *err);
 
@@ -47,23 +45,23 @@ enum anyflash_status af_file_map(const char *path, struct af_mapping *mapping_ou
                                  struct anyflash_error *err);
 void af_file_unmap(struct af_mapping *mapping);
 
-bool af_file_exists(const char *path);        /* after links, of any kind */
-bool af_file_is_absent(const char *path);     /* known not to be there: no link, no error */
-bool af_file_is_regular(const char *path);    /* after links */
-bool af_file_is_folder(const char *path);     /* after links */
-bool af_file_is_link(const char *path);       /* itself */
-bool af_file_is_executable(const char *path); /* regular and executable by us */
+bool af_file_exists(const char *path);        /* follows links; any file type */
+bool af_file_is_absent(const char *path);     /* certainly does not exist: no link, no error */
+bool af_file_is_regular(const char *path);    /* follows links */
+bool af_file_is_folder(const char *path);     /* follows links */
+bool af_file_is_link(const char *path);       /* does not follow links */
+bool af_file_is_executable(const char *path); /* a regular file that we may execute */
 
 /* realpath(3), or NULL when it fails (dangling, loop, no permission). */
 const char *af_file_real_path(struct af_arena *arena, const char *path);
 
-/* The text of a symbolic link itself, or NULL. */
+/* The target of a symbolic link, or NULL. */
 const char *af_file_link_text(struct af_arena *arena, const char *path);
 
 /*
- * Names in a folder without "." and "..", sorted by bytes, at most `max_count`
- * (the rest is left out and *cut_out, unless NULL, becomes true). Fails as
- * af_file_read() does.
+ * Names in a folder without "." and "..", sorted by bytes, at most `max_count`. If there are
+ * more, they are left out and *cut_out (unless NULL) becomes true. Fails as af_file_read()
+ * does.
  */
 enum anyflash_status af_folder_list(struct af_arena *arena, const char *folder,
                                     size_t max_count, const char ***names_out,
@@ -77,7 +75,7 @@ enum anyflash_status af_folder_list(struct af_arena *arena, const char *folder,
 enum anyflash_status af_file_sha256(const char *path, char hex[AF_SHA256_HEX_BYTES],
                                     uint64_t *size_out, struct anyflash_error *err);
 
-/* As af_file_sha256() from where `fd` stands to its end; `name` is for errors. */
+/* As af_file_sha256(), from the position of `fd` to its end; `name` is for errors. */
 enum anyflash_status af_file_sha256_fd(int fd, const char *name, char hex[AF_SHA256_HEX_BYTES],
                                        uint64_t *size_out, struct anyflash_error *err);
 

@@ -53,7 +53,7 @@ enum anyflash_status af_file_source_open(const char *path, struct af_source *sou
     char shown[SHOWN_BYTES];
     struct stat about;
     af_text_quote(shown, sizeof shown, path, strlen(path));
-    /* Not blocked by a FIFO: it is refused below. */
+    /* O_NONBLOCK: a FIFO must not block here; it is refused below. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return af_fail(err, errno == ENOENT ? ANYFLASH_E_NOT_FOUND : ANYFLASH_E_IO,

@@ -7,8 +7,8 @@
 #include "kit/base/source.h"
 
 /*
- * Opens a regular file. Fails with NOT_FOUND, IO (not a regular file, too) or
- * NO_MEMORY. A file that shrinks while open gives DATA on reading. Release with
+ * Opens a regular file. Fails with NOT_FOUND, IO (also if it is not a regular file) or
+ * NO_MEMORY. Reading fails with DATA if the file has shrunk since it was opened. Release with
  * af_source_close().
  */
 enum anyflash_status af_file_source_open(const char *path, struct af_source *source_out,

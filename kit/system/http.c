@@ -1,7 +1,7 @@
 /*
- * http.c: requests by libcurl, one hop at a time: redirects are followed here,
- * so that every address on the way is checked. Addresses are in base/url.c,
- * answers in http_answer.c.
+ * http.c: requests with libcurl, one hop at a time: redirects are followed here, so that every
+ * address on the way is checked. Addresses are handled in base/url.c, responses in
+ * http_answer.c.
  */
 #include "kit/system/http.h"
 
@@ -13,20 +13,20 @@
 #include "kit/system/curl.h"
 #include "kit/system/http_answer.h"
 
-#define BODY_KEPT_BYTES 2048u         /* of an answer that is no success */
-#define BODY_SKIPPED_BYTES (1u << 20) /* of it, before the connection is given up */
+#define BODY_KEPT_BYTES 2048u         /* kept from the body of an error response */
+#define BODY_SKIPPED_BYTES (1u << 20) /* read of such a body before the connection is closed */
 #define HEAD_BYTES_MAX (256u << 10)
-#define SPEED_MIN_BYTES 64L /* a second; slower counts as stalled */
+#define SPEED_MIN_BYTES 64L /* per second; slower counts as stalled */
 
 struct af_http {
     struct af_http_options options;
     struct af_curl curl;
     void *handle;
     char user_agent[64];
-    char problem[AF_CURL_ERROR_BYTES]; /* in libcurl's words */
+    char problem[AF_CURL_ERROR_BYTES]; /* libcurl's error message */
 };
 
-/* One hop. `status` is the first failure of ours, whose sentence is in `err`. */
+/* One hop. `status` is the first failure of our callbacks, whose message is in `err`. */
 struct exchange {
     const struct af_http_request *request;
     struct af_http_answer *answer;
@@ -56,7 +56,10 @@ static void set_text(struct af_http *http, enum af_curl_option option, const voi
     http->curl.easy_setopt(http->handle, option, pointer);
 }
 
-/* A file or folder of certificates that the environment names, as other tools read it. */
+/*
+ * Sets a file or folder of certificates from the environment variable that other tools also
+ * use.
+ */
 static void set_certificates(struct af_http *http, const char *variable,
                              enum af_curl_option option)
 {
@@ -75,7 +78,7 @@ static bool is_redirect(int status)
     return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-/* What must be true before a body is taken. */
+/* Checks the head before the body is read. */
 static enum anyflash_status check_head(const struct exchange *exchange)
 {
     const struct af_http_request *request = exchange->request;
@@ -101,7 +104,7 @@ static size_t take_head(char *bytes, size_t size, size_t count, void *context)
     exchange->head_bytes += len;
     if (exchange->head_bytes > HEAD_BYTES_MAX) {
         exchange->status = af_fail(exchange->err, ANYFLASH_E_LIMIT,
-                                   "'%s': the response headers do not end", exchange->shown);
+                                   "'%s': the response headers are too long", exchange->shown);
         return 0;
     }
     af_http_answer_line(answer, bytes, len);
@@ -116,7 +119,7 @@ static size_t take_head(char *bytes, size_t size, size_t count, void *context)
     return exchange->status == ANYFLASH_OK ? len : 0;
 }
 
-/* The body of an answer that is no success: its first bytes may say why. */
+/* Keeps the first bytes of an error response's body: they may say why. */
 static size_t keep(struct exchange *exchange, const char *bytes, size_t len)
 {
     size_t capacity = sizeof exchange->kept - exchange->kept_len;
@@ -154,7 +157,7 @@ static int ask_interrupted(void *context, int64_t total, int64_t done, int64_t s
     return http->options.interrupted();
 }
 
-/* What libcurl's code means. */
+/* Translates libcurl's error code to a status and a message. */
 static enum anyflash_status fail_transfer(struct af_http *http, struct exchange *exchange,
                                           int code)
 {
@@ -232,7 +235,7 @@ static void set_range(struct af_http *http, const struct af_http_request *reques
     set_text(http, AF_CURL_RANGE, request->first >= 0 ? range : NULL);
 }
 
-/* One request to `url`; redirects are answers. */
+/* Sends one request to `url`; a redirect is returned as the answer. */
 static enum anyflash_status run_hop(struct af_http *http, struct exchange *exchange,
                                     const char *url)
 {
@@ -249,12 +252,15 @@ static enum anyflash_status run_hop(struct af_http *http, struct exchange *excha
     if (exchange->status != ANYFLASH_OK)
         return exchange->status;
     int status = exchange->answer->status;
-    /* An answer that is no success counts even where its body was given up. */
+    /* An error response counts even if its body was not read completely. */
     bool answered = status > 0 && !is_success(status);
     return code == AF_CURL_OK || answered ? ANYFLASH_OK : fail_transfer(http, exchange, code);
 }
 
-/* Where the redirect leads, into answer->url; it must be as safe as where we are. */
+/*
+ * Writes the target of the redirect to answer->url; it must not be less safe than the current
+ * address.
+ */
 static enum anyflash_status follow(struct af_http *http, struct exchange *exchange,
                                    struct anyflash_error *err)
 {
@@ -263,7 +269,7 @@ static enum anyflash_status follow(struct af_http *http, struct exchange *exchan
     const char *next = NULL;
     http->curl.easy_getinfo(http->handle, AF_CURL_INFO_REDIRECT_URL, &next);
     if (next == NULL || !af_url_is_http(next))
-        return af_fail(err, ANYFLASH_E_IO, "'%s' redirects without an address (HTTP %d)",
+        return af_fail(err, ANYFLASH_E_IO, "'%s' redirects without a target URL (HTTP %d)",
                        exchange->shown, answer->status);
     if (af_url_is_secure(answer->url) && !af_url_is_secure(next))
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
@@ -310,7 +316,7 @@ enum anyflash_status af_http_get(struct af_http *http, const struct af_http_requ
     enum anyflash_status status = af_url_check(request->url, http->options.allow_http, err);
     if (status == ANYFLASH_OK && http->options.offline)
         status =
-            af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' was not requested: --offline was given",
+            af_fail(err, ANYFLASH_E_UNSUPPORTED, "'%s' was not downloaded because of --offline",
                     af_url_show(shown, sizeof shown, request->url));
     if (status == ANYFLASH_OK)
         status = run_request(http, request, &answer, err);
@@ -319,7 +325,7 @@ enum anyflash_status af_http_get(struct af_http *http, const struct af_http_requ
     return status;
 }
 
-/* What is the same for all requests. */
+/* Sets the options that are the same for all requests. */
 static void set_options(struct af_http *http)
 {
     const struct af_http_options *options = &http->options;

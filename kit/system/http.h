@@ -1,13 +1,13 @@
 /*
- * http.h: one bounded GET over libcurl, which is loaded when it is first needed and
- * need not be installed.
+ * http.h: one bounded GET request with libcurl, which is loaded when it is first needed and may
+ * be missing.
  *
- * Only https, unless `allow_http` is set; certificates are always checked. At most
- * AF_HTTP_REDIRECTS_MAX redirects, never from https to http. libcurl handles proxies
- * (https_proxy, no_proxy, ...); certificates are those of SSL_CERT_FILE and
- * SSL_CERT_DIR, else the system's. $ANYFLASH_LIBCURL names a libcurl to use instead
- * of the system's. Requests slower than the limits fail. Addresses in messages are
- * scrubbed and shown without user, password and query.
+ * Only https is allowed, unless `allow_http` is set; certificates are always checked. At most
+ * AF_HTTP_REDIRECTS_MAX redirects are followed, never from https to http. libcurl handles
+ * proxies (https_proxy, no_proxy, ...). Trusted certificates are those of SSL_CERT_FILE and
+ * SSL_CERT_DIR, else the system's. $ANYFLASH_LIBCURL names a libcurl to use instead of the
+ * system's. Transfers slower than the limits fail. Addresses in messages are scrubbed and shown
+ * without user, password and query.
  */
 #ifndef AF_KIT_SYSTEM_HTTP_H
 #define AF_KIT_SYSTEM_HTTP_H
@@ -21,11 +21,11 @@
 #define AF_HTTP_STALL_S 60
 
 struct af_http_options {
-    bool allow_http; /* also plain http, for example to a server of one's own */
-    bool offline;    /* every request fails with UNSUPPORTED and says why */
+    bool allow_http; /* also allow plain http, for example for the user's own server */
+    bool offline;    /* every request fails with UNSUPPORTED and a message that says why */
     int connect_ms;  /* 0: AF_HTTP_CONNECT_MS */
-    int stall_s;     /* no byte for so long ends the request; 0: AF_HTTP_STALL_S */
-    /* Called at least once a second; true ends the request with IO. NULL: never. */
+    int stall_s;     /* a request without a byte for this long fails; 0: AF_HTTP_STALL_S */
+    /* Called at least once a second; returning true ends the request with IO. May be NULL. */
     bool (*interrupted)(void);
 };
 
@@ -34,7 +34,7 @@ struct af_http;
 
 /*
  * Opens libcurl, unless offline. Fails with UNSUPPORTED when no libcurl can be opened (the
- * sentence says which names were tried; af_http_hint() says what to do).
+ * message lists the names that were tried; af_http_hint() says what to do).
  */
 enum anyflash_status af_http_open(const struct af_http_options *options,
                                   struct af_http **http_out, struct anyflash_error *err);
@@ -46,36 +46,37 @@ const char *af_http_hint(void);
 #define AF_HTTP_HEADER_BYTES 256
 
 /*
- * The response's head. Texts are "" and numbers -1 when absent; `status` is 0 when
+ * The head of the response. Missing texts are "" and missing numbers -1; `status` is 0 when
  * there was no response.
  */
 struct af_http_answer {
-    int status;           /* 200, 206, ... of the last hop */
-    int64_t length_bytes; /* Content-Length of this answer's body */
-    int64_t range_first;  /* Content-Range of a 206 */
+    int status;           /* 200, 206, ... of the last response after redirects */
+    int64_t length_bytes; /* Content-Length of this response's body */
+    int64_t range_first;  /* from Content-Range of a 206 */
     int64_t range_last;
-    int64_t range_total;             /* whole size, of a 206 or 416 */
-    int64_t retry_after_s;           /* Retry-After, or until a rate limit ends */
-    bool rate_limited;               /* 403 or 429 that mention a rate limit */
-    bool may_pass;                   /* a temporary failure: connection cut, too slow, 5xx */
-    char etag[AF_HTTP_HEADER_BYTES]; /* as sent, with quotes and W/ */
+    int64_t range_total;             /* size of the whole file, from a 206 or 416 */
+    int64_t retry_after_s;           /* from Retry-After, or until a rate limit ends */
+    bool rate_limited;               /* a 403 or 429 that mentions a rate limit */
+    bool may_pass;                   /* a temporary failure: connection lost, too slow, 5xx */
+    char etag[AF_HTTP_HEADER_BYTES]; /* as sent, including quotes and W/ */
     char last_modified[AF_HTTP_HEADER_BYTES];
     char content_type[AF_HTTP_HEADER_BYTES];
     char url[AF_URL_BYTES_MAX]; /* after redirects */
 };
 
 /*
- * What to get. `head`, unless NULL, is called once with the final response's head
- * before its body, `body` with each piece of the body. A failure returned by either
- * ends the request with that failure.
+ * The request. `head`, unless NULL, is called once with the head of the final response, before
+ * its body; `body` is called with each piece of the body. If either of them fails, the request
+ * ends with that failure.
  */
 struct af_http_request {
     const char *url;
-    int64_t first;        /* ask for bytes from here; -1: no range */
-    int64_t last;         /* to here, included; -1: to the end */
-    const char *if_range; /* a strong ETag or a date: else the whole file comes */
-    const char *accept;   /* NULL: anything */
-    uint64_t max_bytes;   /* a longer body fails with LIMIT */
+    int64_t first; /* first byte to request; -1: no range */
+    int64_t last;  /* last byte, included; -1: to the end */
+    /* a strong ETag or a date; if it does not match, the server sends the whole file */
+    const char *if_range;
+    const char *accept; /* NULL: any type */
+    uint64_t max_bytes; /* a longer body fails with LIMIT */
     enum anyflash_status (*head)(void *context, const struct af_http_answer *answer,
                                  struct anyflash_error *err);
     enum anyflash_status (*body)(void *context, const void *bytes, size_t len,
@@ -84,16 +85,16 @@ struct af_http_request {
 };
 
 /*
- * Runs the request. Statuses 200 and 206 are OK; for any other response the body is
- * discarded and the call fails: NOT_FOUND (404, 410), UNSUPPORTED (416), IO (others;
- * the message names the number and its meaning, *answer_out is filled). Without a
- * response: IO (name not found, refused, cut, certificate), TIMEOUT, LIMIT.
- * `answer_out` may be NULL.
+ * Runs the request. Statuses 200 and 206 are OK. For any other status the body is discarded and
+ * the call fails: NOT_FOUND (404, 410), UNSUPPORTED (416), IO (others; the message has the
+ * number and its meaning, and *answer_out is filled). Without a response it fails with IO (name
+ * not found, refused, connection lost, certificate), TIMEOUT or LIMIT. `answer_out` may be
+ * NULL.
  */
 enum anyflash_status af_http_get(struct af_http *http, const struct af_http_request *request,
                                  struct af_http_answer *answer_out, struct anyflash_error *err);
 
-/* A whole body of at most `max_bytes` in the arena, followed by a NUL. */
+/* Reads a whole body of at most `max_bytes` into the arena, followed by a NUL. */
 enum anyflash_status af_http_get_bytes(struct af_http *http, const char *url,
                                        const char *accept, size_t max_bytes,
                                        struct af_arena *arena, struct af_span *bytes_out,

@@ -1,6 +1,6 @@
 /*
- * http_answer.c: the head of an answer, and what a status that is no success
- * means. Source: RFC 9110; the rate limit headers are those of GitHub's API.
+ * http_answer.c: parses the head of a response, and translates error statuses. Source: RFC
+ * 9110; the rate limit headers are those of GitHub's API.
  */
 #include "kit/system/http_answer.h"
 
@@ -25,12 +25,12 @@ void af_http_answer_init(struct af_http_answer *answer)
 static void copy_text(char *to, size_t size_bytes, struct af_span value)
 {
     if (value.len >= size_bytes)
-        value.len = 0; /* too long to compare: as good as none */
+        value.len = 0; /* too long to compare: treated as missing */
     memcpy(to, value.data, value.len);
     to[value.len] = '\0';
 }
 
-/* The decimal number at *at, which moves behind it; -1 when there is none. */
+/* Parses the decimal number at *at, and moves *at behind it; -1 when there is none. */
 static int64_t take_number(const char **at)
 {
     int64_t number = -1;
@@ -172,8 +172,8 @@ static enum anyflash_status fail_limited(const struct af_http_answer *answer,
         snprintf(when, sizeof when, "; try again in %lld minutes",
                  (long long)((answer->retry_after_s + 59) / 60));
     return af_fail(err, ANYFLASH_E_IO,
-                   "'%s': the server limits the number of requests (HTTP %d)%s", shown_url,
-                   answer->status, when);
+                   "'%s': too many requests, the server is rate-limiting (HTTP %d)%s",
+                   shown_url, answer->status, when);
 }
 
 enum anyflash_status af_http_answer_fail(struct af_http_answer *answer, const char *shown_url,

@@ -1,7 +1,6 @@
 /*
- * interrupt.h: whether the user asked the program to stop (Ctrl-C, SIGTERM,
- * SIGHUP). Loops and waits that take long ask af_interrupted() and then end in
- * order.
+ * interrupt.h: whether the user asked the program to stop (Ctrl-C, SIGTERM, SIGHUP). Long loops
+ * and waits call af_interrupted() and then end cleanly.
  */
 #ifndef AF_KIT_SYSTEM_INTERRUPT_H
 #define AF_KIT_SYSTEM_INTERRUPT_H
@@ -9,14 +8,14 @@
 #include "engine/base/base.h"
 
 /*
- * From this call on, the first SIGINT, SIGTERM or SIGHUP only makes
- * af_interrupted() true, and waiting system calls return. A second one kills as
- * usual, which the journal of installations survives. A signal that is ignored,
- * as under nohup, stays ignored. Call it from the main thread.
+ * From this call on, the first SIGINT, SIGTERM or SIGHUP only makes af_interrupted() true, and
+ * waiting system calls return. A second one kills the process as usual; an interrupted
+ * installation is then recovered from the journal. A signal that is ignored, as under nohup, is
+ * still ignored. Call it from the main thread.
  */
 void af_interrupt_catch(void);
 
-/* Whether one of them has arrived since af_interrupt_catch(). Safe from any thread. */
+/* Whether one of these signals has arrived since af_interrupt_catch(). Safe from any thread. */
 bool af_interrupted(void);
 
 #endif

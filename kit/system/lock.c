@@ -1,8 +1,8 @@
 /*
- * lock.c: the lock file of an environment: an open-file-description lock, which
- * works over NFS too and is let go of by the kernel. Whoever holds it writes who
- * it is, and removes the file before letting go; whoever then gets a lock on a
- * removed file starts again.
+ * lock.c: the lock file of an environment, with an open-file-description lock, which also works
+ * over NFS and which the kernel releases when the process ends. The holder writes its process,
+ * host and command into the file, and removes the file before it unlocks. A process that gets
+ * the lock of a removed file tries again.
  */
 #include "kit/system/lock.h"
 
@@ -28,7 +28,7 @@ static enum anyflash_status fail_lock(const char *path, int number, struct anyfl
     const char *why = number == EROFS    ? "the file system is read-only"
                       : number == EACCES ? "no permission to write there"
                                          : strerror(number);
-    return af_fail(err, ANYFLASH_E_IO, "cannot lock the environment with '%s': %s",
+    return af_fail(err, ANYFLASH_E_IO, "cannot lock the environment through lock file '%s': %s",
                    af_text_quote(shown, sizeof shown, path, strlen(path)), why);
 }
 
@@ -42,7 +42,7 @@ static bool lock_file(int fd)
     return got == 0;
 }
 
-/* "process 123 on node7: install, since ..." as the holder wrote it; scrubbed. */
+/* Reads the holder's text, such as "process 123 on node7: install, since ..."; scrubbed. */
 static void read_holder(int fd, char *text, size_t size_bytes)
 {
     char raw[HOLDER_BYTES];
@@ -66,12 +66,12 @@ static void write_holder(int fd, const char *command)
         strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &parts);
     int len = snprintf(text, sizeof text, "process %ld on %s (%s, since %s)", (long)getpid(),
                        host, command, when);
-    /* Only for people: the lock holds without it. */
+    /* This text is only for people: the lock is held without it. */
     if (len > 0 && ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)len, 0) != len)
         (void)ftruncate(fd, 0);
 }
 
-/* Whether `fd` still is the file at `path`. */
+/* Whether `fd` is still the file at `path`. */
 static bool is_current(int fd, const char *path)
 {
     struct stat open_file;
@@ -81,8 +81,8 @@ static bool is_current(int fd, const char *path)
 }
 
 /*
- * Where the file system has no locks only the holder's word is left: whether the
- * process that it names runs on this host.
+ * If the file system has no locks, only the holder's text can be checked: whether the process
+ * that it names runs on this host.
  */
 static bool holder_runs(const char *holder)
 {
@@ -96,7 +96,10 @@ static bool holder_runs(const char *holder)
            (strcmp(host, named) != 0 || (pid > 0 && kill((pid_t)pid, 0) == 0));
 }
 
-/* One try. OK with *fd_out >= 0: ours; with -1: try again; TIMEOUT: held. */
+/*
+ * Tries once. OK with *fd_out >= 0: locked; OK with -1: try again; TIMEOUT: another process
+ * holds it.
+ */
 static enum anyflash_status try_once(struct af_lock *lock, int *fd_out, char *holder,
                                      struct anyflash_error *err)
 {
@@ -118,7 +121,7 @@ static enum anyflash_status try_once(struct af_lock *lock, int *fd_out, char *ho
         }
     }
     if (!is_current(fd, lock->path))
-        close(fd); /* its holder was just leaving */
+        close(fd); /* the holder has just removed it */
     else
         *fd_out = fd;
     return ANYFLASH_OK;
@@ -151,7 +154,9 @@ enum anyflash_status af_lock_take(struct af_lock *lock, const char *site, const 
     }
     if (lock->unsupported)
         af_progress_message(
-            progress, "the file system of '%s' cannot lock: run only one at a time", site);
+            progress,
+            "the file system of '%s' does not support locks: run only one anyflash at a time",
+            site);
     write_holder(fd, command);
     lock->fd = fd;
     lock->held = true;

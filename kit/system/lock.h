@@ -1,10 +1,10 @@
 /*
- * lock.h: one change of an environment at a time.
+ * lock.h: a lock that allows only one process at a time to change an environment.
  *
- * The lock is a record lock on SITE/.anyflash.lock: the kernel releases it when its
- * process ends, however it ends, so there are no stale locks. The file is in the
- * environment, because two users or two hosts with different state files may share
- * it; it names the holder, and is removed with the lock.
+ * The lock is a record lock on SITE/.anyflash.lock: the kernel releases it when its process
+ * ends for any reason, so there are no stale locks. The file is in the environment, because two
+ * users or two hosts with different state files may share the environment. The file names the
+ * holder, and is removed with the lock.
  */
 #ifndef AF_KIT_SYSTEM_LOCK_H
 #define AF_KIT_SYSTEM_LOCK_H
@@ -13,32 +13,32 @@
 #include "engine/base/mem.h"
 #include "kit/system/progress.h"
 
-/* Zero-initialised it is none. */
+/* A lock; zero-initialised it is not held. */
 struct af_lock {
     int fd;
     const char *path;
     bool held;
-    bool unsupported; /* the file system does not support locks: others are not kept out */
+    /* the file system does not support locks: other processes are not kept out */
+    bool unsupported;
 };
 
 enum af_lock_wait {
     AF_LOCK_WAIT,    /* wait, after a message that names the holder */
     AF_LOCK_NO_WAIT, /* fail with TIMEOUT and name the holder */
-    AF_LOCK_TRY      /* as NO_WAIT, for callers that only want to know */
+    AF_LOCK_TRY      /* as NO_WAIT, for callers that only check */
 };
 
 /*
- * Locks `site`. `command` ("install") is shown to others that wait. Fails with
- * TIMEOUT (in use; the message names pid, host, command and start time), IO
- * (read-only, no permission) or NO_MEMORY; and with TIMEOUT when af_interrupted()
- * becomes true while waiting.
+ * Locks `site`. `command` ("install") is shown to processes that wait for the lock. Fails with
+ * TIMEOUT (in use; the message names pid, host, command and start time), IO (read-only, no
+ * permission) or NO_MEMORY; also with TIMEOUT when af_interrupted() becomes true while waiting.
  */
 enum anyflash_status af_lock_take(struct af_lock *lock, const char *site, const char *command,
                                   enum af_lock_wait wait, const struct af_progress *progress,
                                   struct af_arena *arena, struct anyflash_error *err);
 void af_lock_release(struct af_lock *lock);
 
-/* Whether another process holds the lock of `site`. Only looks: nothing is created. */
+/* Whether another process holds the lock of `site`. Creates nothing. */
 bool af_lock_is_held(const char *site, struct af_arena *arena);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * output.c: a file under a temporary name, then its own; folders with their parents.
+ * output.c: writes a file under a temporary name and renames it; creates folders with their
+ * parents.
  */
 #include "kit/system/output.h"
 
@@ -20,7 +21,7 @@ static enum anyflash_status fail_errno(const char *path, int number, struct anyf
                    af_text_quote(shown, sizeof shown, path, strlen(path)), strerror(number));
 }
 
-/* 0, or what errno said. */
+/* Writes all bytes; returns 0 or errno. */
 static int write_all(int fd, const void *data, size_t len)
 {
     const char *at = data;
@@ -91,7 +92,7 @@ enum anyflash_status af_file_place(struct af_arena *arena, const char *from, con
         return ANYFLASH_OK;
     if (real_from != NULL && link(real_from, part) == 0) {
         if (rename(part, to) == 0) {
-            unlink(part); /* of two links to one file rename() keeps both */
+            unlink(part); /* rename() does nothing if both names are links to the same file */
             return ANYFLASH_OK;
         }
         unlink(part);
@@ -112,7 +113,7 @@ enum anyflash_status af_folder_make(const char *path, unsigned mode, struct anyf
     char shown[160];
     size_t len = strlen(path);
     if (len >= sizeof part)
-        return af_fail(err, ANYFLASH_E_LIMIT, "the path of a folder to be made is too long");
+        return af_fail(err, ANYFLASH_E_LIMIT, "the path of a folder to create is too long");
     memcpy(part, path, len + 1);
     for (size_t i = 1; i <= len; i++) {
         if (path[i] != '/' && path[i] != '\0')

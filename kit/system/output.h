@@ -6,18 +6,18 @@
 #include "engine/base/mem.h"
 
 /*
- * Writes `count` pieces, one after the other, to `path`: first to a new file beside
- * it, which is then renamed, so that `path` is never half written. Fails with IO,
- * naming the path, or NO_MEMORY; then the new file is removed.
+ * Writes `count` pieces, one after the other, to a new file beside `path`, which is then
+ * renamed to `path`, so that `path` is never half written. Fails with IO, naming the path, or
+ * NO_MEMORY; the new file is removed then.
  */
 enum anyflash_status af_file_write(struct af_arena *arena, const char *path,
                                    const struct af_span *pieces, size_t count,
                                    struct anyflash_error *err);
 
 /*
- * Makes the file `from` available at `to`, whose folder is created if missing: as a
- * hard link, else as a copy. An existing file is replaced. Fails with IO or
- * NO_MEMORY; then nothing is left at `to`.
+ * Makes the file `from` available at `to`, whose folder is created if missing: as a hard link,
+ * else as a copy. An existing file is replaced. Fails with IO or NO_MEMORY; `to` does not exist
+ * then.
  */
 enum anyflash_status af_file_place(struct af_arena *arena, const char *from, const char *to,
                                    struct anyflash_error *err);

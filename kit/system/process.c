@@ -1,6 +1,6 @@
 /*
- * process.c: children with a time limit and a short answer; then long-running
- * programs whose output is kept while they run.
+ * process.c: children with a time limit and a short answer; then long-running programs whose
+ * output is read while they run.
  */
 #include "kit/system/process.h"
 
@@ -28,12 +28,12 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* In the child: silence, own group, then the body. Never returns. */
+/* Runs in the child: silences it, makes its process group, calls the body. Never returns. */
 static void child_run(int parent, int out_fd, int (*body)(int out_fd, void *context),
                       void *context)
 {
     setpgid(0, 0);
-    /* An interrupted parent collects nothing; it may be gone already. */
+    /* Die with the parent, because then nobody collects. It may already be gone. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
@@ -57,13 +57,14 @@ enum anyflash_status af_child_start_fork(int (*body)(int out_fd, void *context),
         int number = errno;
         close(ends[0]);
         close(ends[1]);
-        return af_fail(err, ANYFLASH_E_IO, "cannot start a child: %s", strerror(number));
+        return af_fail(err, ANYFLASH_E_IO, "cannot start a child process: %s",
+                       strerror(number));
     }
     if (pid == 0) {
         close(ends[0]);
         child_run(parent, ends[1], body, context);
     }
-    setpgid(pid, pid); /* both sides set it, so that neither can be too early */
+    setpgid(pid, pid); /* both sides set it, because either of them may run first */
     close(ends[1]);
     *child_out = (struct af_child){.pid = pid, .out_fd = ends[0]};
     return ANYFLASH_OK;
@@ -84,7 +85,7 @@ enum anyflash_status af_child_start_program(const char *const *argv, struct af_c
     return af_child_start_fork(program_body, &call, child_out, err);
 }
 
-/* Reads until the end, the deadline or a full buffer; true at the end. */
+/* Reads until end of file, the deadline or a full buffer; true at end of file. */
 static bool read_answer(int fd, int64_t deadline_ms, char *buffer, size_t *len)
 {
     for (;;) {
@@ -106,7 +107,7 @@ static bool read_answer(int fd, int64_t deadline_ms, char *buffer, size_t *len)
     }
 }
 
-/* Reaps within the deadline; false when it still runs then. */
+/* Waits for the child until the deadline; false when it still runs then. */
 static bool reap(pid_t pid, int64_t deadline_ms, int *wait_status)
 {
     for (;;) {
@@ -129,7 +130,7 @@ enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
     int64_t deadline_ms = now_ms() + limit_ms;
     bool in_time = read_answer(child->out_fd, deadline_ms, buffer, &len) &&
                    reap(child->pid, deadline_ms, &wait_status);
-    kill(-child->pid, SIGKILL); /* whatever the child left behind, or itself */
+    kill(-child->pid, SIGKILL); /* the child, if it still runs, and all that it started */
     if (!in_time) {
         while (waitpid(child->pid, &wait_status, 0) < 0 && errno == EINTR)
             continue;
@@ -139,12 +140,12 @@ enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
     char *copy = af_arena_text_n(arena, buffer, len);
     *output_out = (struct af_span){copy, copy != NULL ? len : 0};
     if (len == AF_CHILD_OUTPUT_BYTES)
-        return af_fail(err, ANYFLASH_E_LIMIT, "printed more than %u bytes",
+        return af_fail(err, ANYFLASH_E_LIMIT, "the program printed more than %u bytes",
                        AF_CHILD_OUTPUT_BYTES);
     if (!in_time)
         return af_fail(err, ANYFLASH_E_TIMEOUT, "no answer within %d ms", limit_ms);
     if (!WIFEXITED(wait_status))
-        return af_fail(err, ANYFLASH_E_IO, "ended by signal %d", WTERMSIG(wait_status));
+        return af_fail(err, ANYFLASH_E_IO, "killed by signal %d", WTERMSIG(wait_status));
     if (copy == NULL)
         return af_fail_memory(err);
     *exit_code_out = WEXITSTATUS(wait_status);
@@ -155,7 +156,7 @@ enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
 #define READ_BYTES 16384
 
 struct stream {
-    int fd; /* -1: at its end */
+    int fd; /* -1: end of file was reached */
     struct af_text text;
 };
 
@@ -190,7 +191,7 @@ static const char **make_environment(struct af_arena *arena, const char *const *
     return made;
 }
 
-/* In the child; never returns. */
+/* Runs in the child; never returns. */
 static void become(const struct af_program *program, const char **environment, int parent,
                    const int *outputs)
 {
@@ -233,7 +234,8 @@ static enum anyflash_status start(const struct af_program *program, const char *
     if (pid < 0) {
         close(out[0]);
         close(errors[0]);
-        return af_fail(err, ANYFLASH_E_IO, "cannot start a child: %s", strerror(number));
+        return af_fail(err, ANYFLASH_E_IO, "cannot start a child process: %s",
+                       strerror(number));
     }
     setpgid(pid, pid);
     streams[0].fd = out[0];
@@ -242,7 +244,7 @@ static enum anyflash_status start(const struct af_program *program, const char *
     return ANYFLASH_OK;
 }
 
-/* One piece of what it says; only the end of a long text is kept. */
+/* Reads one piece of output; only the end of a long output is kept. */
 static void take(struct stream *stream)
 {
     char bytes[READ_BYTES];
@@ -263,7 +265,7 @@ static void take(struct stream *stream)
     af_text_add_n(text, bytes, (size_t)got);
 }
 
-/* True when both ended, false when it must be killed. */
+/* Reads both streams. True when both ended, false when the program must be killed. */
 static bool attend(const struct af_program *program, struct stream streams[2])
 {
     int64_t deadline_ms = program->limit_ms > 0 ? now_ms() + program->limit_ms : INT64_MAX;
@@ -312,15 +314,16 @@ enum anyflash_status af_program_run(const struct af_program *program, struct af_
         kill(-pid, SIGKILL);
     while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR)
         continue;
-    kill(-pid, SIGKILL); /* whatever it left behind */
+    kill(-pid, SIGKILL); /* kills all processes that it started */
     bool good = keep(&streams[0], arena, &result.output);
     good = keep(&streams[1], arena, &result.errors) && good;
     if (!good)
         return af_fail_memory(err);
     if (!ended)
-        return af_fail(err, ANYFLASH_E_TIMEOUT, "'%s' was stopped", program->argv[0]);
+        return af_fail(err, ANYFLASH_E_TIMEOUT, "'%s' took too long or was interrupted",
+                       program->argv[0]);
     if (!WIFEXITED(wait_status))
-        return af_fail(err, ANYFLASH_E_IO, "'%s' was ended by signal %d", program->argv[0],
+        return af_fail(err, ANYFLASH_E_IO, "'%s' was killed by signal %d", program->argv[0],
                        WTERMSIG(wait_status));
     result.exit_code = WEXITSTATUS(wait_status);
     *result_out = result;

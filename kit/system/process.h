@@ -1,13 +1,12 @@
 /*
- * process.h: running other programs, without a shell. Three ways:
+ * process.h: running other programs, without a shell. There are three ways:
  *
- * af_child_* starts a program or a fork of this process for a short answer, so that
- * several can run while the caller goes on; af_child_collect() waits with a time
- * limit. af_program_run() runs a program that takes long and prints a lot, such as
- * an installer, and waits for it.
+ * af_child_* starts a program or a fork of this process whose answer is short. Several can run
+ * while the caller continues; af_child_collect() waits with a time limit. af_program_run() runs
+ * a program that takes long and prints a lot, such as an installer, and waits for it.
  *
- * Every child runs in its own process group, which is killed as a whole at the end;
- * nothing outlives the call. If this process dies, its children are killed.
+ * Every child runs in its own process group. The whole group is killed at the end, so no
+ * process outlives the call. If this process dies, its children are killed.
  */
 #ifndef AF_KIT_SYSTEM_PROCESS_H
 #define AF_KIT_SYSTEM_PROCESS_H
@@ -24,27 +23,27 @@ struct af_child {
 };
 
 /*
- * Starts `argv` (argv[0] searched on PATH, NULL-terminated) with stdin and
- * stderr on /dev/null and stdout to a pipe. Fails with IO when the system
- * refuses; a program that is not there shows as exit code 127 at collection.
+ * Starts `argv` (argv[0] searched on PATH, NULL-terminated) with stdin and stderr on /dev/null
+ * and stdout to a pipe. Fails with IO when the system cannot start it; if the program does not
+ * exist, its exit code at collection is 127.
  */
 enum anyflash_status af_child_start_program(const char *const *argv, struct af_child *child_out,
                                             struct anyflash_error *err);
 
 /*
- * Starts a fork of this process that runs body(out_fd, context) and exits with
- * what it returns. The body must not touch locks, stdio or atexit handlers.
+ * Starts a fork of this process that runs body(out_fd, context) and exits with its return
+ * value. The body must not touch locks, stdio or atexit handlers.
  */
 enum anyflash_status af_child_start_fork(int (*body)(int out_fd, void *context), void *context,
                                          struct af_child *child_out,
                                          struct anyflash_error *err);
 
 /*
- * Waits at most `limit_ms`, reads at most AF_CHILD_OUTPUT_BYTES of its stdout
- * into the arena, and reaps it. TIMEOUT when it was killed at the limit, LIMIT
- * when it said more than that, IO when a signal ended it; else *exit_code_out
- * is its exit code. *output_out is what it said, also when it was killed (empty
- * when memory fails). The child is gone afterwards in every case.
+ * Waits at most `limit_ms`, reads at most AF_CHILD_OUTPUT_BYTES of the child's stdout into the
+ * arena, and reaps it. TIMEOUT when it was killed at the limit, LIMIT when it printed more than
+ * that, IO when a signal ended it; else *exit_code_out is its exit code. *output_out is its
+ * output, also when it was killed (empty if memory runs out). In every case the child has ended
+ * when this returns.
  */
 enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
                                       struct af_arena *arena, struct af_span *output_out,
@@ -54,26 +53,29 @@ enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
 
 struct af_program {
     const char *const *argv; /* argv[0] searched on PATH; NULL-terminated */
-    /* "NAME=value" sets, "NAME" removes, "NAME*" removes all that start so; NULL-terminated. */
+    /*
+     * "NAME=value" sets, "NAME" removes, "NAME*" removes all that start with NAME;
+     * NULL-terminated.
+     */
     const char *const *environment;
-    const char *folder; /* to run in; NULL: ours */
-    int limit_ms;       /* 0: none */
+    const char *folder; /* working folder; NULL: ours */
+    int limit_ms;       /* 0: no limit */
     /* Called about ten times a second while it runs; returning false kills it. May be NULL. */
     bool (*go_on)(void *context);
     void *context;
 };
 
-/* What it printed: the last AF_PROGRAM_OUTPUT_BYTES of each stream, in the arena. */
+/* The output: the last AF_PROGRAM_OUTPUT_BYTES of each stream, in the arena. */
 struct af_program_result {
-    int exit_code; /* 127: no such program */
+    int exit_code; /* 127: the program does not exist */
     struct af_span output;
     struct af_span errors;
 };
 
 /*
- * Runs the program and waits until it ends, with stdin on /dev/null. OK whatever its
- * exit code is. TIMEOUT when it was killed at the limit or because go_on() returned
- * false, IO when a signal ended it or the system cannot start it.
+ * Runs the program and waits until it ends, with stdin on /dev/null. OK for every exit code.
+ * TIMEOUT when it was killed at the limit or because go_on() returned false, IO when a signal
+ * ended it or the system cannot start it.
  */
 enum anyflash_status af_program_run(const struct af_program *program, struct af_arena *arena,
                                     struct af_program_result *result_out,

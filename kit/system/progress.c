@@ -1,6 +1,4 @@
-/*
- * progress.c: formats messages for whoever asked for a long operation.
- */
+/* progress.c: formats the messages of long operations. */
 #include "kit/system/progress.h"
 
 #include <stdarg.h>

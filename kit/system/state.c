@@ -1,7 +1,6 @@
 /*
- * state.c: opening the state file. The journal in it is journal.c's, kept facts
- * are state_facts.c's. Used by every command that changes or proves
- * something, and by the check for a killed run.
+ * state.c: opens the state file. Its contents belong to journal.c and state_facts.c. Used by
+ * every command that changes or proves something, and by the check for a killed run.
  */
 #include "kit/system/state.h"
 
@@ -22,11 +21,12 @@
 #define APPLICATION_ID 0x41466c61 /* "AFla" */
 #define CORRUPT_MAX 100
 
-/* Makes a new file, or one of an older program into one of ours; the journal stays. */
+/* Creates the tables in a new file, or upgrades an older file; the journal is kept. */
 static const char schema_sql[] =
     "BEGIN IMMEDIATE;"
     "PRAGMA application_id = 1095134305;" /* APPLICATION_ID */
-    "DROP TABLE IF EXISTS binary;"        /* of schema 1: facts, to be read again */
+    /* facts of schema 1; they are read again from the files */
+    "DROP TABLE IF EXISTS binary;"
     "CREATE TABLE IF NOT EXISTS facts (id INTEGER PRIMARY KEY, sha256 TEXT NOT NULL,"
     " name TEXT NOT NULL, schema INTEGER NOT NULL, used INTEGER NOT NULL,"
     " bytes INTEGER NOT NULL, json TEXT NOT NULL, UNIQUE (sha256, name));"
@@ -43,7 +43,7 @@ static const char schema_sql[] =
     "PRAGMA user_version = 2;" /* AF_STATE_SCHEMA */
     "COMMIT;";
 
-/* $name/anyflash when the variable holds an absolute path, else NULL. */
+/* $name/anyflash if the variable holds an absolute path, else NULL. */
 static const char *folder_of(struct af_arena *arena, const char *variable, const char *below)
 {
     const char *value = getenv(variable);
@@ -96,13 +96,13 @@ static enum anyflash_status fail_path(const char *what, const char *path,
     return af_fail(err, ANYFLASH_E_IO, "%s '%s': %s", what, shown, strerror(number));
 }
 
-/* SQLite would make the file readable for all. */
+/* Creates the file with mode 0600, because SQLite would make it readable for all. */
 static enum anyflash_status make_file(const char *path, struct anyflash_error *err)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
     if (fd < 0)
         return errno == EROFS || errno == EACCES
-                   ? ANYFLASH_OK /* there and not for writing, or SQLite says why */
+                   ? ANYFLASH_OK /* it exists and is read-only, or SQLite reports the error */
                    : fail_path("cannot open the state file", path, err);
     close(fd);
     return ANYFLASH_OK;
@@ -119,8 +119,8 @@ static int64_t number_of(struct af_state *state, const char *sql)
 }
 
 /*
- * An empty file is new; else it must be ours, and not of a newer program. The
- * journal of an older one can be read as it is.
+ * An empty file is new; any other file must be ours, and not from a newer program. The journal
+ * of an older file can be read without an upgrade.
  */
 static enum anyflash_status check_schema(struct af_state *state, enum af_state_use use,
                                          struct anyflash_error *err)
@@ -143,12 +143,11 @@ static enum anyflash_status check_schema(struct af_state *state, enum af_state_u
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "the state file '%s' is empty", state->path);
     int64_t foreign = number_of(state, "SELECT count(*) FROM sqlite_master");
     if (foreign > 0 && number_of(state, "PRAGMA application_id") != APPLICATION_ID)
-        return af_fail(err, ANYFLASH_E_DATA, "'%s' is a database of another program",
-                       state->path);
+        return af_fail(err, ANYFLASH_E_DATA, "'%s' belongs to another program", state->path);
     return af_database_do(state, schema_sql, err);
 }
 
-/* Whether the pages hold together; a few milliseconds, as the file is small. */
+/* Runs SQLite's integrity check; it takes a few milliseconds, as the file is small. */
 static enum anyflash_status check_pages(struct af_state *state, struct anyflash_error *err)
 {
     sqlite3_stmt *statement;
@@ -157,7 +156,7 @@ static enum anyflash_status check_pages(struct af_state *state, struct anyflash_
         sqlite3_step(statement) != SQLITE_ROW)
         status = af_database_fail(state, err);
     else if (!af_equal((const char *)sqlite3_column_text(statement, 0), "ok"))
-        status = af_fail(err, ANYFLASH_E_DATA, "the state file '%s' is damaged", state->path);
+        status = af_fail(err, ANYFLASH_E_DATA, "the state file '%s' is corrupt", state->path);
     sqlite3_finalize(statement);
     return status;
 }
@@ -172,8 +171,8 @@ void af_state_close(struct af_state *state)
 }
 
 /*
- * Whether we are root in the home of somebody else (as by sudo), where a folder
- * that we make for ourselves would be in its owner's way later.
+ * Whether we are root (for example by sudo) in another user's home. A folder that root creates
+ * there would not be writable for its owner later.
  */
 static bool is_guest(struct af_arena *arena, const char *folder)
 {
@@ -230,8 +229,8 @@ static enum anyflash_status open_once(const char *path, enum af_state_use use,
 }
 
 /*
- * state.db and its rollback journal become state.db.corrupt-1, -2, ... The
- * journal goes with it: beside a new file it would be taken for that one's.
+ * Renames state.db and its rollback journal to state.db.corrupt-1, -2, ... The journal must
+ * move, too, because SQLite would apply it to the new file.
  */
 static enum anyflash_status move_aside(const char *path, struct af_arena *arena,
                                        const char **to_out, struct anyflash_error *err)
@@ -271,7 +270,7 @@ enum anyflash_status af_state_open(enum af_state_use use, struct af_arena *arena
         return ANYFLASH_OK;
     if (use == AF_STATE_FACTS && af_file_is_absent(path) && is_guest(arena, folder))
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
-                       "no state file is created in another user's home");
+                       "not creating a state file in another user's home folder");
     af_database_start();
     enum anyflash_status status =
         use == AF_STATE_READ ? ANYFLASH_OK : af_folder_make(folder, 0700, err);

@@ -1,16 +1,16 @@
 /*
- * state.h: what this program remembers between runs: one SQLite file.
+ * state.h: what this program remembers between runs, in one SQLite file.
  *
  * It holds the journal of installations (install/journal.h) and facts of libraries
  * (proof/wheel_facts.h), so that a second proof is instant. The file is
  * $ANYFLASH_STATE/state.db, else $XDG_STATE_HOME/anyflash/state.db, else
- * ~/.local/state/anyflash/state.db, readable by its owner only. It uses a rollback
- * journal, not WAL, because home folders may be on NFS (docs/decisions/0030).
- * Several processes may use it at once; a writer waits up to AF_STATE_BUSY_MS. A
- * file of an older version is upgraded when it is opened for writing.
+ * ~/.local/state/anyflash/state.db, readable by its owner only. It uses a rollback journal, not
+ * WAL, because home folders may be on NFS (docs/decisions/0030). Several processes may use it
+ * at once; a writer waits up to AF_STATE_BUSY_MS. A file of an older version is upgraded when
+ * it is opened for writing.
  *
- * Everything that only saves time works without a state: every function here accepts
- * a NULL state, which remembers nothing. Not thread-safe: one state, one thread.
+ * Features that use the state only to save time work without it: every function here accepts a
+ * NULL state, which is always empty. Not thread-safe: each state belongs to one thread.
  */
 #ifndef AF_KIT_SYSTEM_STATE_H
 #define AF_KIT_SYSTEM_STATE_H
@@ -25,22 +25,21 @@
 struct af_state;
 
 enum af_state_use {
-    AF_STATE_READ, /* only if the file exists: nothing is created, moved or changed */
+    AF_STATE_READ, /* only if the file exists; nothing is created, moved or changed */
     /*
-     * For what only saves time: created if missing (but not by root in another
-     * user's home), never moved aside; waits at most AF_STATE_FACTS_BUSY_MS for
-     * another process.
+     * For data that only saves time: created if missing (but not by root in another user's
+     * home), never moved aside; waits at most AF_STATE_FACTS_BUSY_MS for another process.
      */
     AF_STATE_FACTS,
     AF_STATE_WRITE /* created if missing; a corrupt file is moved aside */
 };
 
 /*
- * Opens the state. With AF_STATE_READ and no file, *state_out is NULL and the status
- * is OK. Any other reason (no home, read-only, corrupt, made by a newer version, not
- * a database) fails with NOT_FOUND, IO, DATA or LIMIT and names file and reason; a
- * caller that does not need the state goes on with NULL. If a corrupt file was moved
- * aside to state.db.corrupt-N, *remark_out (arena text; else NULL) says so.
+ * Opens the state. With AF_STATE_READ and no file, *state_out is NULL and the status is OK.
+ * Any other problem (no home, read-only, corrupt, made by a newer version, not a database)
+ * fails with NOT_FOUND, IO, DATA or LIMIT; the message names the file and the reason. A caller
+ * that does not need the state continues with NULL. If a corrupt file was moved aside to
+ * state.db.corrupt-N, *remark_out (arena text; else NULL) says so.
  */
 enum anyflash_status af_state_open(enum af_state_use use, struct af_arena *arena,
                                    struct af_state **state_out, const char **remark_out,
@@ -48,18 +47,17 @@ enum anyflash_status af_state_open(enum af_state_use use, struct af_arena *arena
 void af_state_close(struct af_state *state);
 
 /*
- * The folder of the state file, and the one where downloads are kept
- * ($ANYFLASH_CACHE, else $XDG_CACHE_HOME/anyflash, else ~/.cache/anyflash).
- * Nothing is created. NULL when there is no home or no memory.
+ * The folder of the state file, and the folder where downloads are kept ($ANYFLASH_CACHE, else
+ * $XDG_CACHE_HOME/anyflash, else ~/.cache/anyflash). Nothing is created. NULL when there is no
+ * home or if memory runs out.
  */
 const char *af_state_folder(struct af_arena *arena);
 const char *af_cache_folder(struct af_arena *arena);
 
 /*
- * The folder for the file behind `url`: CACHE/wheels/HASH, where HASH is of the
- * address, so that files of the same name from different publishers do not
- * collide. The folder is not created. Fails with NOT_FOUND without a home folder,
- * or NO_MEMORY.
+ * The folder for the file at `url`: CACHE/wheels/HASH, where HASH is the hash of the address,
+ * so that files of the same name from different publishers do not collide. The folder is not
+ * created. Fails with NOT_FOUND without a home folder, or NO_MEMORY.
  */
 enum anyflash_status af_cache_wheel_folder(struct af_arena *arena, const char *url,
                                            const char **folder_out, struct anyflash_error *err);

@@ -1,6 +1,4 @@
-/*
- * state_facts.c: kept facts and places as rows of the state file.
- */
+/* state_facts.c: stores facts and places as rows of the state file. */
 #include "kit/system/state_facts.h"
 
 #include <stdio.h>
@@ -14,7 +12,7 @@
 #define ROUNDS_MAX 64
 #define SEEN_MAX 4096u
 #define DAY_SECONDS 86400
-#define TOUCH_DAYS 7 /* reading writes at most so often */
+#define TOUCH_DAYS 7 /* reading updates the time of use at most this often */
 
 static int64_t today(void)
 {
@@ -32,7 +30,7 @@ static bool is_begun(struct af_state *state)
     return state != NULL && sqlite3_get_autocommit(state->database) == 0;
 }
 
-/* The first column of the only row; -1 when there is none. */
+/* The first column of the only row; -1 when there is no row. */
 static int64_t number_of(struct af_state *state, const char *sql)
 {
     sqlite3_stmt *statement;
@@ -43,7 +41,7 @@ static int64_t number_of(struct af_state *state, const char *sql)
     return number;
 }
 
-/* Makes room: what was not used for longest goes. */
+/* Makes room: deletes the least recently used facts. */
 static void trim(struct af_state *state)
 {
     for (int i = 0; i < ROUNDS_MAX; i++) {
@@ -71,7 +69,7 @@ void af_state_facts_commit(struct af_state *state)
         sqlite3_exec(state->database, "ROLLBACK", NULL, NULL, NULL);
 }
 
-/* Marks the facts as used. */
+/* Records the time of use. */
 static void touch(struct af_state *state, int64_t id)
 {
     sqlite3_stmt *statement;
@@ -184,7 +182,6 @@ void af_state_addresses(struct af_state *state, struct af_arena *arena,
     *count_out = arena->failed ? 0 : count;
 }
 
-/* Binds the two texts and runs the statement. */
 static void run_texts(struct af_state *state, const char *sql, const char *first,
                       const char *second)
 {

@@ -1,6 +1,6 @@
 /*
  * small_call.h: a call of the public API with its tensors, for tests: f32, two
- * heads of size 32, large enough that a pool shares it.
+ * heads of size 32, large enough that a pool splits the work.
  */
 #ifndef AF_TEST_SMALL_CALL_H
 #define AF_TEST_SMALL_CALL_H

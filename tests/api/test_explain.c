@@ -1,6 +1,6 @@
 /*
- * test_explain.c: what anyflash_explain() says names the kernel that runs and
- * the better ones that do not. Run with several ANYFLASH_CPU_MASK.
+ * test_explain.c: anyflash_explain() names the kernel that runs, and the better
+ * ones that do not. Run with several ANYFLASH_CPU_MASK.
  */
 #include <setjmp.h>
 #include <stdarg.h>

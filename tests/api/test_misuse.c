@@ -1,6 +1,6 @@
 /*
- * test_misuse.c: calls with wrong arguments are refused with a sentence that
- * names them, and write nothing.
+ * test_misuse.c: calls with wrong arguments fail with a message that names
+ * them, and write nothing.
  */
 #include <setjmp.h>
 #include <stdarg.h>

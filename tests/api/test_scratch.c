@@ -1,6 +1,6 @@
 /*
- * test_scratch.c: the memory of a call: exactly what is announced, taken from
- * the caller's allocator, and a status when there is none.
+ * test_scratch.c: a call takes exactly the announced memory from the caller's
+ * allocator, and returns a status if there is none.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /*
- * test_threads.c: several threads that call forward and backward at a time,
- * with one context, with one each and with none, get the bits that a lone call
- * gets. Also run under ThreadSanitizer.
+ * test_threads.c: several threads call forward and backward at once, with a
+ * shared context, with one each and with none. Each gets the same bits as a
+ * single call. Also run under ThreadSanitizer.
  */
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /*
- * use_header.c: a user of anyflash.h in the part that C99 and C++11 share. It
- * is compiled as each, without a warning, and not run.
+ * use_header.c: uses anyflash.h in the language subset that C99 and C++11
+ * share. It is compiled as both, without warnings, but not run.
  */
 #include <anyflash/anyflash.h>
 

@@ -1,4 +1,4 @@
-"""A synthetic build where one thing is wrong: what is run, where, and what it said."""
+"""Synthetic builds with one thing wrong: runs them and returns what they print."""
 
 import hashlib
 import io

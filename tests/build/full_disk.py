@@ -1,4 +1,4 @@
-"""A small file system of its own for a test, which really gets full."""
+"""A small file system for a test, so that it can really become full."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""What a build says when something is wrong, and that what was built is kept."""
+"""What a build prints when something is wrong, and that finished objects are kept."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ def refused(world, name, *texts, options=SELECTION, **keywords):
     """The build does not start, for the reason `name`, and nothing was compiled."""
     said = world.run(*options, **keywords)
     assert said.code == 3 and said.compiled == [], said
-    for text in (f"a build cannot start: {name}: ", *texts):
+    for text in (f"cannot start the build: {name}: ", *texts):
         assert text in said.err, said
     assert not list((world.folder / "cache").glob("build/*/objects"))
     return said
@@ -83,7 +83,7 @@ def test_a_cache_that_cannot_be_written_to(world):
     cache = world.folder / "cache"
     said = world.mounted(f"mount --bind {cache} {cache} && mount -o remount,bind,ro {cache}",
                          *SELECTION)
-    assert said.code == 3 and "a build cannot start: disk: " in said.err, said
+    assert said.code == 3 and "cannot start the build: disk: " in said.err, said
     assert "which is not writable" in said.err and said.compiled == []
 
 
@@ -103,7 +103,7 @@ def test_no_space_midway_keeps_what_was_built(world):
 def test_sources_with_a_wrong_hash_offline(world):
     world.lock("0" * 64)
     said = world.run()
-    assert said.code == 3 and "incomplete in the cache, and --offline forbids" in said.err, said
+    assert said.code == 3 and "incomplete in the cache" in said.err, said
 
 
 def test_sources_with_a_wrong_hash_that_cannot_be_had_again(world):
@@ -129,7 +129,7 @@ def test_sources_from_a_server_of_ones_own(world):
 
 def test_sources_with_a_wrong_hash_from_a_server(world):
     said = served(world, b"another")
-    assert said.code == 3 and "is not the file that was expected" in said.err, said
+    assert said.code == 3 and "has the wrong SHA-256" in said.err, said
     assert not world.archive.exists() and said.compiled == []
 
 
@@ -318,7 +318,7 @@ def test_offline_with_all_kept(world):
 
 def test_offline_without_sources(world):
     world.archive.unlink()
-    refused(world, "sources", "--offline forbids the download", "without --offline")
+    refused(world, "sources", "because of --offline", "without --offline")
 
 
 def test_no_network_without_sources_names_what_was_asked(world):

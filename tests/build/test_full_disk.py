@@ -1,5 +1,5 @@
-"""A disk that is really full, at each step of a build: it is named with what is needed, what
-was finished is kept, and with room again only what is missing is compiled."""
+"""Fills the disk at each step of a build: the message says how much is needed, finished objects
+are kept, and a later build with enough space compiles only the rest."""
 
 import shutil
 import zipfile

@@ -1,4 +1,4 @@
-"""What a build compiles, and what of it a later build need not compile again."""
+"""What a build compiles, and what a later build need not compile again."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What a build shows on a terminal: no line is wider than it, and progress stays one line."""
+"""What a build shows on a terminal: no line is too wide, and progress stays on one line."""
 
 import fcntl
 import os

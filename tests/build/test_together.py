@@ -1,4 +1,4 @@
-"""Builds that share a cache, and what surrounds a build: variables, folders, options."""
+"""Builds that share a cache, and their surroundings: variables, folders, options."""
 
 import shutil
 
@@ -61,7 +61,7 @@ def test_who_waits_for_another_build_says_so(world):
     without_tools(world, UV)
     errors = [process.communicate(timeout=60)[1]
               for process in [world.start(*options) for options in (SELECTION, OTHER)]]
-    assert any("waiting for another build, which is using" in text for text in errors), errors
+    assert any("waiting for another build that is using" in text for text in errors), errors
 
 
 def test_without_network_the_failure_names_the_address_and_what_to_do(world):

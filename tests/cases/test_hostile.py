@@ -1,4 +1,4 @@
-"""Files, folders, variables and records that mean harm, or are only broken.
+"""Malicious or broken files, folders, variables and records.
 
 Whatever they are, the program ends by itself within a bound of time and memory,
 with an exit code of its own, and prints no byte that could steer a terminal.

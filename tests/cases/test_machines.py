@@ -1,4 +1,4 @@
-"""Machines that are not here: the decision for each, and what is printed."""
+"""Recorded machines: the decision for each, and what is printed."""
 import difflib
 import re
 

@@ -1,5 +1,4 @@
-"""Names that modules share: a name that two of them define links without a word,
-and the wrong one is called."""
+"""No two modules may define the same name: the linker would silently use the wrong one."""
 import collections
 import pathlib
 import shutil

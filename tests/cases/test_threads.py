@@ -1,4 +1,4 @@
-"""Failures that people reported: from the facts they stated to the cause.
+"""Failures that people reported: finds the cause from the facts that they stated.
 
 A scenario is right when the program names the reported cause.
 """

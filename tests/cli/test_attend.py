@@ -1,4 +1,4 @@
-"""`anyflash attend`: files in, a file out, and what is refused."""
+"""`anyflash attend`: reads files, writes a file, and rejects bad input."""
 import array
 import json
 import math
@@ -168,14 +168,14 @@ def test_attend_refuses_wrong_words(anyflash, tmp_path, files, words, error):
 
 def test_attend_needs_an_output(anyflash, files):
     answer = anyflash("attend", *files[0])
-    assert answer.code == 2 and "needs the file to write" in answer.err
+    assert answer.code == 2 and "needs an output file" in answer.err
 
 
 @pytest.mark.parametrize("shape, error", [
-    ((7, 2, 8), "q and k disagree in the number of dimensions"),
-    ((2, 7, 1, 8), "q and k disagree in the batch"),
-    ((1, 7, 4, 4), "q and k disagree in the head size: [1, 5, 4, 8] f32 and [1, 7, 4, 4] f32"),
-    ((1, 14, 1, 8), "k and v disagree in the heads"),
+    ((7, 2, 8), "q and k differ in the number of dimensions"),
+    ((2, 7, 1, 8), "q and k differ in the batch"),
+    ((1, 7, 4, 4), "q and k differ in the head size: [1, 5, 4, 8] f32 and [1, 7, 4, 4] f32"),
+    ((1, 14, 1, 8), "k and v differ in the heads"),
     ((112,), "k has 1 dimensions"),
 ])
 def test_attend_names_shapes_that_disagree(anyflash, tmp_path, files, shape, error):

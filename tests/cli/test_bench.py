@@ -1,4 +1,4 @@
-"""`anyflash bench`: table, JSON and chart of a few small cases; a peer that is not there."""
+"""`anyflash bench`: table, JSON and chart of a few small cases; a peer that is missing."""
 import json
 import xml.etree.ElementTree
 

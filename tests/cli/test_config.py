@@ -1,4 +1,4 @@
-"""`anyflash config`: what is written for each tool, and that the rest of a file stays.
+"""`anyflash config`: what is written for each tool, and that the rest of a file is kept.
 
 The texts are checked with the real tools by tests/config (tests/run config).
 """
@@ -334,13 +334,13 @@ def test_dockerfile_checks_hash_and_torch(anyflash, tmp_path):
 
 
 @pytest.mark.parametrize("words, error", [
-    ([], "config takes one word: uv, pip, pylock, poetry, pixi, conda, dockerfile"),
-    (["npm"], "config takes one word"),
+    ([], "'config' takes one argument: uv, pip, pylock, poetry, pixi, conda, dockerfile"),
+    (["npm"], "'config' takes one argument"),
     (["uv", "--source", "ftp"], "--source takes auto, path or url"),
-    (["pip", "--source", "url"], "--source is for uv"),
-    (["pip", "--check"], "--check reads uv.lock"),
-    (["uv", "--check", "--write"], "--check goes with neither"),
-    (["conda", "--write"], "it does not write"),
+    (["pip", "--source", "url"], "--source works only with `config uv`"),
+    (["pip", "--check"], "--check works only with `config uv`"),
+    (["uv", "--check", "--write"], "--check cannot be used with"),
+    (["conda", "--write"], "--write is not supported"),
 ])
 def test_config_refuses_with_exit_2(anyflash, words, error):
     answer = anyflash("config", *words, "-m", RTX4090)

@@ -1,4 +1,4 @@
-"""What the pages for users name exists: commands, their options, linked files."""
+"""Everything that the user pages name exists: commands, their options, linked files."""
 import functools
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""`anyflash inspect`: libraries and wheels made here, proved against this Python."""
+"""`anyflash inspect`: checks libraries and wheels made here against this Python."""
 import base64
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""`anyflash inspect` a second time: facts are kept in the state and nothing is read twice."""
+"""`anyflash inspect` a second time: facts come from the state, and nothing is read twice."""
 import json
 import os
 import shutil

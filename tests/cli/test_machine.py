@@ -1,4 +1,4 @@
-"""`anyflash machine`: the record, partial and hostile records, facts by hand."""
+"""`anyflash machine`: the record, partial and hostile records, facts given by the user."""
 import json
 import os
 import signal

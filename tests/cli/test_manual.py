@@ -1,4 +1,4 @@
-"""The man page and the completions hold every command and option."""
+"""The man page and the completions contain every command and option."""
 import re
 import shutil
 import subprocess

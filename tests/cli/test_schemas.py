@@ -1,4 +1,4 @@
-"""Every answer in JSON satisfies its schema, and every schema is used, listed and up to date.
+"""Every JSON answer satisfies its schema, and every schema is used, listed and up to date.
 
 The fixture `anyflash` compares each answer of this folder's tests with its schema (schemas.py);
 here are the answers that no other test asks for.

@@ -1,4 +1,5 @@
-"""`anyflash verify`: a package that works, that is damaged, that lies, crashes or floods.
+"""`anyflash verify`: packages that work, are damaged, give wrong answers, crash or write too
+much.
 
 torch is a stand-in with just what the check asks of it, flash_attn a module
 whose function each test chooses; numbers against the engine are in tests/real.
@@ -108,7 +109,7 @@ def test_a_crash_at_import_is_told_with_its_signal(environment, verify):
     environment.install("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
     answer, rows, _ = verify()
     assert answer.code == 1
-    assert rows["import"]["evidence"] == "import of flash_attn: ended by signal 11"
+    assert rows["import"]["evidence"] == "import of flash_attn: killed by signal 11"
 
 
 def test_a_crash_in_the_call_is_told_apart_from_the_import(environment, verify):
@@ -116,7 +117,7 @@ def test_a_crash_in_the_call_is_told_apart_from_the_import(environment, verify):
                                         "import os; os.abort()"))
     _, rows, _ = verify()
     assert rows["import"]["answer"] == "yes"
-    assert rows["call"]["evidence"] == "a call with CPU tensors: ended by signal 6"
+    assert rows["call"]["evidence"] == "a call with CPU tensors: killed by signal 6"
 
 
 def test_python_files_of_another_version_than_the_extension_are_found(environment, verify):

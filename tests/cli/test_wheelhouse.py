@@ -1,4 +1,5 @@
-"""`anyflash wheelhouse`: the pages, what is left out, and what happens to an earlier index."""
+"""`anyflash wheelhouse`: the pages, which files are left out, and what happens to an earlier
+index."""
 import base64
 import hashlib
 import html.parser

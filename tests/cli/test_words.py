@@ -1,4 +1,4 @@
-"""The command line itself: commands, options, what is refused and how."""
+"""The command line itself: commands, options, what is rejected and with which message."""
 import subprocess
 
 import pytest
@@ -35,7 +35,7 @@ def test_help_of_a_command_fits_80_columns(anyflash, command):
 @pytest.mark.parametrize("command", ["shim", "providers"])
 def test_commands_of_the_python_package_say_how_to_reach_them(anyflash, command):
     answer = anyflash(command)
-    assert answer.code == 3 and f"'{command}' is done by the Python package" in answer.err
+    assert answer.code == 3 and f"'{command}' needs anyflash's Python package" in answer.err
     assert f"`python -m anyflash {command}`" in answer.err
 
 
@@ -44,18 +44,18 @@ def test_overview_fits_80_columns(anyflash):
 
 
 @pytest.mark.parametrize("words, error, hint", [
-    (["pln"], "no command is called 'pln'", "`anyflash plan`"),
-    (["xyzzy"], "no command is called 'xyzzy'", "`anyflash help`"),
-    (["plan", "--jsn"], "no option is called '--jsn'", "'--json'"),
-    (["--jsn=3", "plan"], "no option is called '--jsn=3'", "'--json'"),
-    (["plan", "-Z"], "no option is called '-Z'", None),
+    (["pln"], "unknown command 'pln'", "`anyflash plan`"),
+    (["xyzzy"], "unknown command 'xyzzy'", "`anyflash help`"),
+    (["plan", "--jsn"], "unknown option '--jsn'", "'--json'"),
+    (["--jsn=3", "plan"], "unknown option '--jsn=3'", "'--json'"),
+    (["plan", "-Z"], "unknown option '-Z'", None),
     (["plan", "--machine"], "option '--machine' needs a value: FILE", None),
     (["plan", "-m"], "option '-m' needs a value: FILE", None),
     (["plan", "--json=yes"], "option '--json' takes no value", None),
-    (["plan", "--ver"], "'--ver' may mean several options", None),
+    (["plan", "--ver"], "'--ver' is ambiguous", None),
     (["find", "--prefer", "wheel"], "'find' has no option '--prefer'", "help find"),
-    (["version", "3"], "'version' takes no word", None),
-    (["help", "nothing"], "no command is called 'nothing'", "`anyflash help`"),
+    (["version", "3"], "'version' takes no arguments", None),
+    (["help", "nothing"], "unknown command 'nothing'", "`anyflash help`"),
     (["completion", "tcsh"], "bash, zsh or fish", None),
     (["version", "--color=blue"], "auto, always or never", None),
 ])

@@ -1,4 +1,4 @@
-"""A project, an index and the real uv and pip, for tests of what `anyflash config` writes.
+"""A project, an index and the real uv and pip, to test what `anyflash config` writes.
 
 `tests/run config` prepares what is needed: uv on PATH or in $UV, pip 26 in $PIP_PYTHON's
 environment, and in $BUILD_WHEELS the wheels that a build needs (setuptools, wheel,

@@ -1,4 +1,4 @@
-"""A package index on the loopback interface, with small files of real shape.
+"""A package index on the loopback interface, with small but realistic files.
 
 torch is a stand-in with the metadata that matters here; flash-attn comes as the official
 wheels are (the local version in the name only), as honest ones, and as a source archive

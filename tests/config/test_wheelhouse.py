@@ -1,4 +1,4 @@
-"""What `anyflash wheelhouse` writes, installed from by the real uv and pip."""
+"""The real uv and pip install from what `anyflash wheelhouse` writes."""
 import functools
 import http.server
 import threading

@@ -1,6 +1,6 @@
 /*
- * cmocka.h: as much of cmocka as the engine's tests use, for builds for another
- * architecture, where the library is not there. The first failure ends the
+ * cmocka.h: the part of cmocka that the engine's tests use, for builds for
+ * other architectures, where the library is missing. The first failure ends the
  * program.
  */
 #ifndef AF_TEST_CROSS_CMOCKA_H

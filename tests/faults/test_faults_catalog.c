@@ -1,6 +1,6 @@
 /*
- * test_faults_catalog.c: lack of memory at every allocation of loading the
- * catalog (embedded and from a file) and the tables.
+ * test_faults_catalog.c: makes each allocation fail in turn while the catalog
+ * (embedded and from a file) and the tables are loaded.
  */
 #include <setjmp.h>
 #include <stdarg.h>

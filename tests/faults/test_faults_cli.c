@@ -1,8 +1,9 @@
 /*
- * test_faults_cli.c: lack of memory in whole runs of the program. Each must
- * end with exit code 3 and a sentence, print no half answer, and leave nothing
- * behind (the sanitize preset looks). jansson keeps its own allocator here: its
- * parser (2.14) corrupts the heap when an allocation of its own fails.
+ * test_faults_cli.c: makes allocations fail in whole runs of the program. Each
+ * run must end with exit code 3 and a message, print no partial answer, and
+ * leak nothing (checked by the sanitize preset). jansson keeps its own
+ * allocator here, because its parser (2.14) corrupts the heap when one of its
+ * allocations fails.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /*
- * test_faults_commands.c: lack of memory at every allocation of whole
- * commands, from reading the record to the last byte of output. Whatever was
- * missing, the command ends with the exit code of a failed world (or, where
- * nothing was needed any more, its own), never with our own bug's.
+ * test_faults_commands.c: makes each allocation fail in turn in whole commands,
+ * from reading the record to the last byte of output. The command must end with
+ * exit code 3 (or its normal one, if nothing more was needed), never with the
+ * code of an internal bug.
  */
 #include <setjmp.h>
 #include <stdarg.h>

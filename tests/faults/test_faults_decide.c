@@ -1,7 +1,7 @@
 /*
- * test_faults_decide.c: lack of memory at every allocation of deciding,
- * planning, examining and printing, for a machine that takes the long way (a
- * source build is judged, an installed flash-attn is examined).
+ * test_faults_decide.c: makes each allocation fail in turn while the program
+ * decides, plans, examines and prints, for a machine that needs every part of
+ * it (a source build is evaluated, an installed flash-attn is examined).
  */
 #include <setjmp.h>
 #include <stdarg.h>

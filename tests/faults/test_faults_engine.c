@@ -1,6 +1,6 @@
 /*
- * test_faults_engine.c: each allocation of `anyflash attend` fails in turn:
- * exit code 3, and whole output files or none.
+ * test_faults_engine.c: makes each allocation of `anyflash attend` fail in
+ * turn: exit code 3, and complete output files or none.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /*
- * test_faults_machine.c: lack of memory at every allocation that reading,
- * writing and probing a machine asks for. Each must end as NO_MEMORY, leave
- * nothing behind (the sanitize preset looks) and leave the machine as it was.
+ * test_faults_machine.c: makes each allocation fail in turn while a machine is
+ * read, written and probed. Each run must end as NO_MEMORY, leak nothing
+ * (checked by the sanitize preset) and leave the machine unchanged.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /*
- * test_faults_probe.c: lack of memory at every allocation of looking at this
- * machine, with an environment of a few files so that every reader has work.
- * Its Python is a made file, so that the one installed here does not matter.
+ * test_faults_probe.c: makes each allocation fail in turn while this machine is
+ * probed, with a small environment of files so that every reader has work. Its
+ * Python is a made-up file, so that the installed one does not matter.
  */
 #include <setjmp.h>
 #include <stdarg.h>

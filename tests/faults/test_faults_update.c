@@ -1,6 +1,6 @@
 /*
- * test_faults_update.c: lack of memory at every allocation of reading archives,
- * and of turning a listing into a catalog file and back.
+ * test_faults_update.c: makes each allocation fail in turn while archives are
+ * read, and while a listing is turned into a catalog file and read back.
  */
 #include <setjmp.h>
 #include <stdarg.h>

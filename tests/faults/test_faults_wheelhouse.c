@@ -1,7 +1,7 @@
 /*
- * test_faults_wheelhouse.c: lack of memory at every allocation of `anyflash
- * wheelhouse`, for a new index and over an earlier one: no page names a file
- * that is not there, no file stays under a temporary name.
+ * test_faults_wheelhouse.c: makes each allocation of `anyflash wheelhouse` fail
+ * in turn, for a new index and over an earlier one: no page may name a missing
+ * file, and no file may keep a temporary name.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * whole_command.h: runs a whole command of the program with each allocation
- * failing in turn, and with all from there on.
+ * whole_command.h: runs a whole command of the program with the n-th allocation
+ * failing, and with all from the n-th on failing, for each n.
  */
 #ifndef AF_TEST_WHOLE_COMMAND_H
 #define AF_TEST_WHOLE_COMMAND_H

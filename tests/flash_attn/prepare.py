@@ -1,4 +1,4 @@
-"""Fetches flash-attn's own tests and changes them to run on a CPU; `tests/run flash-attn`.
+"""Downloads flash-attn's own tests and changes them to run on a CPU; `tests/run flash-attn`.
 
     python tests/flash_attn/prepare.py FOLDER
 

@@ -1,7 +1,7 @@
 /*
  * corpus_main.c: runs a fuzz target over the files of a corpus folder, for
- * builds without libFuzzer. Each file is also given cut short at a few places,
- * in a buffer of exactly its size so that sanitizers see a byte too far.
+ * builds without libFuzzer. Each file is also cut short at a few places, in a
+ * buffer of exactly its size, so that sanitizers notice a read past its end.
  */
 #include <dirent.h>
 #include <stdint.h>

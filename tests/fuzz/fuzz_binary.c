@@ -1,6 +1,6 @@
 /*
- * fuzz_binary.c: any bytes as an extension: its facts, from all of it and from
- * its start, as JSON and back, and lookups in it as in a library.
+ * fuzz_binary.c: any bytes as an extension: reads its facts, from all of it and
+ * from its start, as JSON and back, and looks up symbols in it as in a library.
  */
 #include "kit/formats/binary.h"
 #include "kit/formats/elf.h"

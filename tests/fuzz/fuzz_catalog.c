@@ -1,6 +1,6 @@
 /*
- * fuzz_catalog.c: any bytes as catalog rows and as a packed catalog. What is
- * read from rows packs and unpacks to as many wheels.
+ * fuzz_catalog.c: any bytes as catalog rows and as a packed catalog. Rows that
+ * were read must pack and unpack to the same number of wheels.
  */
 #include "kit/base/json.h"
 #include "kit/catalog/catalog_pack.h"

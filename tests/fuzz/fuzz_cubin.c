@@ -1,6 +1,6 @@
 /*
- * fuzz_cubin.c: any bytes as a cubin; the names it gives, and the input as a
- * text, are read as kernels of FlashAttention.
+ * fuzz_cubin.c: any bytes as a cubin; its names, and the input itself as text,
+ * are parsed as kernels of FlashAttention.
  */
 #include "kit/formats/flash_kernel.h"
 

@@ -1,5 +1,5 @@
 /*
- * fuzz_elf.c: any bytes as an ELF file; every question of elf.h is asked.
+ * fuzz_elf.c: any bytes as an ELF file; calls every function of elf.h.
  */
 #include "kit/formats/elf.h"
 

@@ -1,6 +1,7 @@
 /*
- * fuzz_facts.c: facts that the state file gives back, with any bytes in them:
- * what is accepted is safe to prove with and is written as it was read.
+ * fuzz_facts.c: facts as the state file returns them, with any bytes in them.
+ * Facts that are accepted must be safe to use in a proof, and must be written
+ * back unchanged.
  */
 #include <stdlib.h>
 

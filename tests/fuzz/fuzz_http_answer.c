@@ -1,6 +1,6 @@
 /*
- * fuzz_http_answer.c: any lines as the head of an answer, any text as an address
- * for people; what comes out of both must be printable.
+ * fuzz_http_answer.c: any lines as the header of an HTTP response, and any text
+ * as a URL to show; the results must be printable.
  */
 #include "kit/system/download.h"
 #include "kit/system/http_answer.h"

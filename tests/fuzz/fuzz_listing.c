@@ -1,6 +1,6 @@
 /*
- * fuzz_listing.c: any bytes as a page of releases; rows that come out of it must
- * be rows of a catalog, or be refused with a sentence.
+ * fuzz_listing.c: any bytes as a page of releases. The resulting rows must be
+ * valid catalog rows, or be rejected with a message.
  */
 #include "kit/catalog/catalog_rows.h"
 #include "kit/catalog/listing.h"

@@ -1,7 +1,7 @@
 /*
- * fuzz_machine.c: machine records and --given words. The input is taken as a
- * record, then each of its lines as a word; whatever was accepted is written,
- * read and written again, and the two texts must be the same.
+ * fuzz_machine.c: machine records and --given words. The input is read as a
+ * record, then each of its lines as a word. What was accepted is written, read
+ * and written again, and both texts must be equal.
  */
 #include "kit/base/json.h"
 #include "kit/machine/machine.h"

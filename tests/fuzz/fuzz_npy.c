@@ -1,5 +1,5 @@
 /*
- * fuzz_npy.c: any bytes as a file of npy.h; what is found lies within them.
+ * fuzz_npy.c: any bytes as a file for npy.h; what it finds must be inside them.
  */
 #include "kit/formats/npy.h"
 

@@ -1,9 +1,9 @@
 /*
- * fuzz_problem.c: bytes become arguments of attention, mostly sensible, here
- * and there absurd; the checker must refuse or accept them without reading what
- * is not there. What it accepts must keep its promises: rows of o apart from
- * each other and from all that is read, lengths within their rows; and where
- * all rows lie in real memory the steps before attending and the oracle run.
+ * fuzz_problem.c: turns bytes into arguments of attention, mostly sensible,
+ * sometimes absurd. The checker must accept or reject them without reading
+ * outside the input. For accepted arguments: rows of o must not overlap each
+ * other or anything that is read, and lengths must be within their rows. If all
+ * rows are in real memory, the steps before attention and the oracle run too.
  */
 #include <stdint.h>
 #include <stdlib.h>

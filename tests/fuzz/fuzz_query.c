@@ -1,5 +1,5 @@
 /*
- * fuzz_query.c: any text as the words of a query, one a line, over the
+ * fuzz_query.c: any text as the words of a query, one per line, over the
  * embedded catalog.
  */
 #include "kit/base/text.h"

@@ -1,7 +1,7 @@
 /*
- * fuzz_saved_plan.c: any JSON as a saved plan, first as it is, then with the
- * facts of the machine, so that its steps are read too. Whatever is accepted
- * brings files from addresses and packages by name, and never an option.
+ * fuzz_saved_plan.c: any JSON as a saved plan: first unchanged, then with the
+ * facts of the machine, so that its steps are read too. An accepted plan may
+ * only install files from URLs and packages by name, and never pass an option.
  */
 #include "kit/plan/saved.h"
 

@@ -1,6 +1,6 @@
 /*
- * fuzz_toml.c: any text as TOML; what was read is edited, and each edit must
- * leave the bytes it does not mean and give TOML again.
+ * fuzz_toml.c: any text as TOML. What was parsed is edited; each edit must keep
+ * all other bytes and give valid TOML again.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * fuzz_version.c: any text as version and as specifiers: what is taken prints
- * to a text that reads as the same version.
+ * fuzz_version.c: any text as a version and as specifiers: an accepted version
+ * prints to a text that parses as the same version.
  */
 #include "kit/formats/version.h"
 

@@ -1,7 +1,7 @@
 /*
- * fuzz_zip.c: any bytes as a zip archive, as they are and with an end that fits
- * them, so that what stands before it is read, too. Members are read to their
- * end, from their start, and where they are stored in the middle.
+ * fuzz_zip.c: any bytes as a zip archive, unchanged and with an end record that
+ * fits them, so that the rest is read too. Members are read completely, from
+ * their start, and, if they are stored, from the middle.
  */
 #include "kit/formats/zip.h"
 

@@ -1,6 +1,6 @@
 /*
- * compiler.c: a compiler for tests: takes memory and time, as its source's name
- * says, and writes its object at the end.
+ * compiler.c: a compiler for tests: uses as much memory and time as its
+ * source's name says, and writes its object at the end.
  *
  *   compiler -c DIR/m120-s0.5-x.src -o OBJECT    120 MiB for half a second
  *

@@ -1,4 +1,4 @@
-"""Builds of synthetic compilers under the governor, run by real ninja."""
+"""Builds with synthetic compilers under the governor, run by the real ninja."""
 
 import os
 import pathlib

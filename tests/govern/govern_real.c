@@ -1,6 +1,6 @@
 /*
- * govern_real.c: the governor over real compilers of flash-attn's files, each
- * predicted as `anyflash build` predicts it. For bench/governor_real.py.
+ * govern_real.c: runs real compilers on flash-attn's files under the governor,
+ * each predicted as by `anyflash build`. For bench/governor_real.py.
  *
  *   govern_real MEMORY_MIB OUTPUT COMMAND...
  *

@@ -1,5 +1,5 @@
 /*
- * govern_try.c: the governor over any build, for tests.
+ * govern_try.c: runs any build under the governor, for tests.
  *
  *   govern_try run MEMORY_MIB SLOTS FACTOR OUTPUT COMMAND...   governs COMMAND
  *   govern_try gate COMPILER ARGUMENTS...                      the gate

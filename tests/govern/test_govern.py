@@ -1,4 +1,4 @@
-"""The governor over builds of synthetic compilers, run by real ninja."""
+"""The governor on builds with synthetic compilers, run by the real ninja."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""The governor where memory is short, predictions are wrong, and compilers misbehave."""
+"""The governor when memory is short, predictions are wrong, and compilers misbehave."""
 
 import os
 import signal
@@ -204,7 +204,7 @@ def test_a_compiler_that_is_killed_again_and_again_is_named(tmp_path):
     assert failed(code), lines
     assert len(lines_of(lines, "crashed")) == 3
     output = (tmp_path / "output").read_text()
-    assert "m60-s9-large.src was ended by signal 9, 4 times" in output
+    assert "m60-s9-large.src was killed by signal 9, 4 times" in output
     assert project.finished() == ["m5-s0.1-a.o"]
     wait_for_none(tmp_path)
 
@@ -214,7 +214,7 @@ def test_a_compiler_that_crashes_is_repeated_once_then_named(tmp_path):
     code, lines = project.run(MEMORY, 1)
     assert failed(code)
     assert len(lines_of(lines, "crashed")) >= 1
-    assert "m5-s0.1-crash.src was ended by signal 11" in (tmp_path / "output").read_text()
+    assert "m5-s0.1-crash.src was killed by signal 11" in (tmp_path / "output").read_text()
 
 
 def test_what_detaches_ends_with_its_compiler(tmp_path):
@@ -345,7 +345,7 @@ def test_a_systemd_that_does_not_answer_is_asked_once(tmp_path):
     in_no_group(project, tmp_path, "exec sleep 60")
     code, lines = project.run(2048, 2)
     assert code == 0, lines
-    assert "systemd-run: 'systemd-run' was stopped" in lines[0]
+    assert "systemd-run: 'systemd-run' took too long" in lines[0]
     assert len((tmp_path / "asked").read_text().splitlines()) == 1
 
 

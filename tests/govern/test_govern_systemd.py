@@ -1,4 +1,4 @@
-"""The governor under a real systemd: its scope, and the end of it. Skipped elsewhere."""
+"""The governor under a real systemd: its scope, and how that ends. Skipped elsewhere."""
 
 import os
 import pathlib

@@ -1,4 +1,5 @@
-"""Real environments, real uv and pip, made wheels. What is not there is skipped."""
+"""Real environments, the real uv and pip, and wheels made here. Tests whose tools are missing
+are skipped."""
 import base64
 import functools
 import hashlib

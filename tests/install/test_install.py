@@ -1,4 +1,4 @@
-"""`install FILE` and `undo`: what comes, what stays, what is refused."""
+"""`install FILE` and `undo`: what is added, what stays, what is rejected."""
 import json
 import os
 
@@ -167,7 +167,7 @@ def test_what_does_not_load_is_taken_back(place, tmp_path):
     before = place.tree()
     done = place.run("install", make_wheel(tmp_path / "b", text="import not_there\n"))
     assert done.returncode == 1
-    assert "it does not load: ModuleNotFoundError" in done.stdout + done.stderr
+    assert "does not load here: ModuleNotFoundError" in done.stdout + done.stderr
     assert place.tree() == before
 
 
@@ -214,7 +214,7 @@ def test_a_file_is_not_downloaded(quick_place, tmp_path):
 
 def test_a_folder_that_is_not_there_is_an_error(quick_place, tmp_path):
     done = quick_place.run("install", "--from", tmp_path / "none")
-    assert done.returncode == 3 and "no folder" in done.stderr, done.all
+    assert done.returncode == 3 and "does not exist" in done.stderr, done.all
 
 
 def test_dry_run_changes_nothing(quick_place, tmp_path):

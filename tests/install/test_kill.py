@@ -1,5 +1,5 @@
-"""Whatever kills a run: commands that look change nothing and name the repair, and the repair
-leaves the old state or the new one."""
+"""After a run was killed, commands that only read change nothing and name the repair, and the
+repair restores the old state or completes the new one."""
 import json
 import signal
 import subprocess
@@ -162,14 +162,14 @@ def test_a_trial_of_a_changing_command_repairs_nothing(unfinished, words):
 def test_install_repairs_first_and_says_so(unfinished):
     place, new, before, after = unfinished
     done = place.run("install", new)
-    assert done.returncode == 0 and "everything is as it was before" in done.stderr, done.all
+    assert done.returncode == 0 and "its changes were rolled back" in done.stderr, done.all
     assert names(visible(place.tree())) == names(after)
 
 
 def test_undo_repairs_first_and_says_so(unfinished):
     place, new, before, after = unfinished
     done = place.run("undo")
-    assert done.returncode == 0 and "everything is as it was before" in done.stderr, done.all
+    assert done.returncode == 0 and "its changes were rolled back" in done.stderr, done.all
 
 
 def test_repair_without_an_interrupted_run_is_done_at_once(quick_place):

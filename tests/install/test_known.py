@@ -1,4 +1,5 @@
-"""Wheels whose bytes were read before: what `plan` makes of them, and what `install` proves."""
+"""Wheels whose bytes were read before: how `plan` uses the results, and what `install`
+proves."""
 import json
 import subprocess
 

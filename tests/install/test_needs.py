@@ -1,4 +1,4 @@
-"""What a wheel needs beside itself: read from its METADATA before anything is downloaded."""
+"""The requirements of a wheel: read from its METADATA before anything is downloaded."""
 import json
 import os
 
@@ -54,7 +54,7 @@ def test_a_version_in_the_name_that_is_a_lie_is_told_before_anything_is_done(
     wheel.rename(lie)
     done = quick_place.run("install", lie, "--dry-run")
     assert done.returncode == 3, done.all
-    assert "the wheel's metadata says version 1.0, its file name 2.0" in done.stderr
+    assert "versions differ: 1.0 in its metadata, 2.0 in its file name" in done.stderr
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_an_address_without_parts_says_that_its_needs_are_not_known(far):
     done = far.run("install", far.server.url(far.wheel.name), "--allow-http", "--dry-run",
                    "--json")
     assert steps(done) == []
-    assert "the server gives no parts of files" in done.stderr
+    assert "the server does not support partial downloads" in done.stderr
 
 
 def test_an_address_that_is_not_there_is_told_before_anything_is_done(far):

@@ -1,4 +1,5 @@
-"""The plan of a catalog, done from a loopback server: what is printed is what is done."""
+"""Carries out the plan of a catalog with a loopback server: the printed steps are those that
+are done."""
 import hashlib
 import http.server
 import json
@@ -197,7 +198,7 @@ def test_a_saved_plan_with_a_hash_takes_no_other_file(shop, tmp_path):
                text="evil = 1\n")
     before = shop.tree()
     done = shop.run("install", "--plan", path, "--allow-http", *GIVEN)
-    assert done.returncode == 3 and "its sha256 is" in done.stderr, done.all
+    assert done.returncode == 3 and "has the wrong SHA-256" in done.stderr, done.all
     assert shop.tree() == before
     shop.wheel.write_bytes(good)
     assert shop.run("install", "--plan", path, "--allow-http", *GIVEN).returncode == 0
@@ -253,7 +254,7 @@ def test_a_file_that_changed_on_its_way_is_refused(shop, tmp_path):
     assert install(shop, "--download-only", folder).returncode == 0
     make_wheel(folder, local=OFFICIAL, tag=WHEEL_TAG, text="evil = 1\n")
     done = shop.run("install", "--from", folder, *GIVEN)
-    assert done.returncode == 3 and "not the file of the plan" in done.stderr
+    assert done.returncode == 3 and "not the file in the plan" in done.stderr
 
 
 def test_404_changes_nothing(shop):

@@ -1,4 +1,4 @@
-"""Single files of vLLM's wheel, read by byte ranges: the wheel has 340 MB, these have 0.3.
+"""Downloads single files of vLLM's wheel by byte ranges: the wheel has 340 MB, these have 0.3.
 
     python fetch_vllm.py FOLDER
 pip says where the wheel is; FOLDER/vllm/... gets the files that define vLLM's interface.

@@ -1,4 +1,4 @@
-"""vLLM's published interface without vLLM: its own source where that defines it.
+"""vLLM's published interface without vLLM: uses its own source for the modules that define it.
 
 The modules of SOURCES run as they are in the wheel. What they import besides becomes a module
 whose names are empty classes, so that base classes and annotations work; what the attention

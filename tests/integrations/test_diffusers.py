@@ -1,4 +1,4 @@
-"""anyflash.diffusers in a tiny Flux, against diffusers' own native backend."""
+"""anyflash.diffusers in a tiny Flux, compared with diffusers' own native backend."""
 
 import subprocess
 import sys

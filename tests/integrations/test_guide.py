@@ -1,4 +1,4 @@
-"""The Python examples of the guide for Python and of the README run as they stand."""
+"""Runs the Python examples of the README and of the guide for Python as they are."""
 
 import os
 import pathlib

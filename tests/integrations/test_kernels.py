@@ -1,4 +1,4 @@
-"""The folder that `python -m anyflash.hf_kernels` writes, loaded by Hugging Face's kernels."""
+"""Hugging Face's kernels loads the folder that `python -m anyflash.hf_kernels` writes."""
 
 import os
 import pathlib

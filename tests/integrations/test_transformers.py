@@ -1,4 +1,4 @@
-"""anyflash.transformers in real models, against their own eager attention."""
+"""anyflash.transformers in real models, compared with their own eager attention."""
 
 import copy
 import pickle

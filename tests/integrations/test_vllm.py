@@ -1,4 +1,4 @@
-"""anyflash.vllm against vLLM's published interface, with caches laid out as vLLM lays them.
+"""anyflash.vllm against vLLM's published interface, with caches in vLLM's layout.
 
 Needs the files that fetch_vllm.py brings: $ANYFLASH_VLLM_SOURCES, build/integrations-vllm.
 """

@@ -1,7 +1,7 @@
 /*
- * backward_case.h: one random backward problem, its tensors between guard
- * pages, its gradients by the oracle, and how far plain formulas in the
- * tensors' own type are from it.
+ * backward_case.h: one random backward problem: its tensors between guard
+ * pages, its gradients from the oracle, and the error of plain formulas in the
+ * tensors' own type.
  *
  * o and lse that the backward reads are the oracle's, rounded: the forward
  * kernels have no part in it.

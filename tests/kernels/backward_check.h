@@ -1,6 +1,7 @@
 /*
- * backward_check.h: the outputs of a backward call against the oracle: each
- * within twice the error of the plain formulas and a few roundings.
+ * backward_check.h: compares the outputs of a backward call with the oracle:
+ * the error of each may be twice that of the plain formulas plus a few
+ * roundings.
  */
 #ifndef AF_TEST_BACKWARD_CHECK_H
 #define AF_TEST_BACKWARD_CHECK_H

@@ -1,7 +1,7 @@
 /*
- * forward_case.h: one forward problem with tensors between guard pages, and
- * what is right for it: the oracle's o and lse, and how far plain formulas in
- * the tensors' own type are from them.
+ * forward_case.h: one forward problem with tensors between guard pages, its
+ * correct result (o and lse from the oracle), and the error of plain formulas
+ * in the tensors' own type.
  *
  * Inputs are read-only once the case is sealed. Outputs are filled with a byte
  * that no element may keep and no gap between rows may lose.

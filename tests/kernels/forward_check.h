@@ -1,8 +1,8 @@
 /*
  * forward_check.h: runs a forward case on one level of instruction sets and
- * compares with the oracle: every element within twice the error of the plain
- * formulas and a few roundings, bytes between rows untouched, the same bits for
- * 1, 2 and 3 threads.
+ * compares it with the oracle: the error of every element is at most twice that
+ * of the plain formulas plus a few roundings, bytes between rows are untouched,
+ * and 1, 2 and 3 threads give the same bits.
  */
 #ifndef AF_TEST_FORWARD_CHECK_H
 #define AF_TEST_FORWARD_CHECK_H

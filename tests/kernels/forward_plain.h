@@ -1,7 +1,8 @@
 /*
- * forward_plain.h: the plain implementation that kernels are measured by:
+ * forward_plain.h: the plain implementation that kernels are compared with:
  * scores, exponentials and sums in f32, probabilities and results rounded to
- * the tensors' type. A kernel may be twice as far from the oracle as this.
+ * the tensors' type. A kernel's error may be twice as large as that of this
+ * implementation.
  */
 #ifndef AF_TEST_FORWARD_PLAIN_H
 #define AF_TEST_FORWARD_PLAIN_H

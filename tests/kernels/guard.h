@@ -1,7 +1,7 @@
 /*
- * guard.h: memory between two pages that must not be touched, so that a read or
- * write past a tensor ends the test on the spot. Bytes start either right after
- * the first guard page or end right before the last one.
+ * guard.h: memory between two inaccessible pages, so that a read or write past
+ * a tensor ends the test at once. The bytes either start right after the first
+ * guard page or end right before the last one.
  */
 #ifndef AF_TEST_GUARD_H
 #define AF_TEST_GUARD_H

@@ -1,6 +1,6 @@
 /*
- * The backward against the oracle: every kernel of the manifest that runs here,
- * every feature, any number of threads.
+ * test_backward.c: the backward against the oracle: every kernel of the
+ * manifest that runs here, every feature, any number of threads.
  */
 #include <setjmp.h>
 #include <stdarg.h>

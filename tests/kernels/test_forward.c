@@ -1,6 +1,6 @@
 /*
- * test_forward.c: every forward and decode kernel that this machine can run
- * against the oracle, with random problems of all features.
+ * test_forward.c: compares every forward and decode kernel that this machine
+ * can run with the oracle, on random problems with all features.
  *
  * ANYFLASH_TEST_CASES: random problems of each kind and type.
  * ANYFLASH_TEST_SEED: only the problem that a failure named.

@@ -1,6 +1,6 @@
 /*
- * test_forward_edges.c: the corners of the forward that random problems rarely
- * meet: nothing to see, NaN and infinity, every head size, keys split over
+ * test_forward_edges.c: edge cases of the forward that random problems rarely
+ * include: no visible key, NaN and infinity, every head size, keys split over
  * many tasks, tensors inside one buffer.
  */
 #include <setjmp.h>

@@ -1,7 +1,8 @@
 /*
- * test_long.c: nothing compounds over many blocks of keys. With queries of 0
- * every score is equal, so that lse is log(keys) and o the mean of the values.
- * There are so many heads, which share their keys, that keys are not split.
+ * test_long.c: rounding errors do not accumulate over many blocks of keys. With
+ * queries of 0 every score is equal, so lse is log(keys) and o is the mean of
+ * the values. There are so many heads, which share their keys, that keys are
+ * not split.
  */
 #include <setjmp.h>
 #include <stdarg.h>

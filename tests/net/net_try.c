@@ -1,7 +1,7 @@
 /*
- * net_try.c: one request, download or remote read, for the tests of this
+ * net_try.c: makes one request, download or remote read, for the tests of this
  * folder. Prints what happened as JSON; exits with 0, or with 3 and the status
- * and sentence of the failure.
+ * and message of the failure.
  *
  *     net_try get URL
  *     net_try download URL PATH SHA256|- SIZE|-

@@ -1,4 +1,4 @@
-"""A web server on the loopback interface whose faults the tests choose.
+"""A web server on the loopback interface; the tests choose its faults.
 
     with Server() as server:
         server.files["a.whl"] = File(content, cut_after=1000, cuts=1)

@@ -1,4 +1,4 @@
-"""Wheels read in parts: little is read, and nothing that changed on the way is believed."""
+"""Reads wheels in parts: reads little, and rejects a file that changed in between."""
 import hashlib
 import io
 import zipfile

@@ -1,4 +1,4 @@
-"""`anyflash update` against listings shaped as GitHub's API gives them."""
+"""`anyflash update` with listings in the format of GitHub's API."""
 import json
 import os
 import pathlib
@@ -148,10 +148,10 @@ def test_a_listing_that_shrinks_absurdly_is_refused(update):
 
 
 @pytest.mark.parametrize("page, words", [
-    (b"<!DOCTYPE html><html></html>", "line 1"), (b"{}", "no array"), (b"[1]", "no tag"),
+    (b"<!DOCTYPE html><html></html>", "line 1"), (b"{}", "not an array"), (b"[1]", "no tag"),
     (b'[{"tag_name": "v"}]', "no files"), (b'[{"tag_name": "v", "assets": [{}]}]', "no name"),
     (json.dumps([release(asset("evil/other", "v", NEW))]).encode(), "lies elsewhere"),
-    (json.dumps([release(asset(SMALL, "v/`id`", NEW))]).encode(), "no https address"),
+    (json.dumps([release(asset(SMALL, "v/`id`", NEW))]).encode(), "not an https URL"),
     (b"", "line 1")])
 def test_a_page_of_another_shape_is_refused(update, server, page, words):
     small(update)
@@ -191,7 +191,7 @@ def test_a_rate_limit_ends_the_asking_and_keeps_what_an_update_brought(update, s
     server.files[f"{SMALL}/1"] = limit
     server.requests.clear()
     done = update()
-    assert done.code == 3 and "limits the number of requests" in done.err
+    assert done.code == 3 and "too many requests" in done.err
     assert len(server.requests) == 1
     assert "8140 wheels" in update(command="version").out
 
@@ -211,7 +211,7 @@ def test_pages_are_asked_one_after_the_other(update, server):
 def test_offline_is_a_clear_answer(update, server):
     small(update)
     done = update("--offline")
-    assert done.code == 3 and "--offline was given" in done.err and server.requests == []
+    assert done.code == 3 and "because of --offline" in done.err and server.requests == []
 
 
 def test_a_damaged_catalog_is_passed_over_with_a_remark(update):

@@ -1,4 +1,4 @@
-"""The WebAssembly module of the pure rooms imports nothing and answers as the program does."""
+"""The WebAssembly module imports nothing and gives the same answers as the program."""
 import json
 import os
 import pathlib

@@ -1,4 +1,5 @@
-"""What each process of test_distributed.py does: cases against the attention of one process."""
+"""The worker processes of test_distributed.py: compares each case with the attention of one
+process."""
 
 import datetime
 import functools

@@ -1,5 +1,5 @@
-"""Attention by its formula, one sequence and one head at a time, in float64: what the
-flash_attn functions of every provider are compared with."""
+"""Attention computed directly from its formula, one sequence and one head at a time, in
+float64. The flash_attn functions of every provider are compared with it."""
 
 import torch
 

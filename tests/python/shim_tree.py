@@ -1,4 +1,5 @@
-"""What the tests of the shim's modules share: its tree on the path, and comparisons."""
+"""Shared by the tests of the shim's modules: puts its tree on the path, and compares
+results."""
 
 import pathlib
 import sys

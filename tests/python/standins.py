@@ -1,6 +1,6 @@
-"""CPU stand-ins for torch's CUDA attention operators, so that a machine without a GPU tests
-the provider that calls them: argument order, defaults, layouts, logsumexp and gradients are
-those of this torch's own schemas, only the arithmetic is plain.
+"""Replaces torch's CUDA attention operators on the CPU, so that a machine without a GPU can
+test the provider that calls them. Argument order, defaults, layouts, logsumexp and gradients
+are those of this torch's own schemas; only the arithmetic is plain.
 """
 
 import contextlib

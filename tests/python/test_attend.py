@@ -1,4 +1,4 @@
-"""attend and attend_backward on NumPy arrays, against plain mathematics in float64."""
+"""attend and attend_backward on NumPy arrays, compared with plain formulas in float64."""
 
 import itertools
 

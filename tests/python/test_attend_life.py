@@ -1,4 +1,4 @@
-"""attend among threads, forks and the end of the interpreter, and without a leak."""
+"""attend with threads, with fork, and when the interpreter exits; and without leaks."""
 
 import gc
 import os

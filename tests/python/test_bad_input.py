@@ -1,4 +1,4 @@
-"""Wrong arguments, and what is unusual: an exception that names the argument, or an answer."""
+"""Wrong arguments raise an exception that names the argument; unusual ones are answered."""
 
 import multiprocessing
 import threading

@@ -1,4 +1,5 @@
-"""`anyflash providers` and `anyflash shim` as commands: help, wrong words, pipes, Ctrl-C."""
+"""`anyflash providers` and `anyflash shim` as commands: help, wrong arguments, pipes,
+Ctrl-C."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""Context parallelism with 1 to 4 processes (gloo) beside the attention of one."""
+"""Context parallelism with 1 to 4 processes (gloo), compared with the attention of one
+process."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""What importing the package does, and does not do."""
+"""What importing the package does, and what it does not do."""
 
 import os
 import pathlib

@@ -1,5 +1,5 @@
-"""Which provider computes: their order, explain(), forcing one, the table, and an installed
-flash_attn that works, is wrong, dies or hangs."""
+"""Which provider computes: their order, explain(), choosing one, the table, and an installed
+flash_attn that works, gives wrong answers, crashes or hangs."""
 
 import json
 import logging

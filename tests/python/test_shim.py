@@ -1,4 +1,5 @@
-"""`anyflash shim`: what it puts into an environment, when it refuses, how it goes again."""
+"""`anyflash shim`: what it installs into an environment, when it refuses, and how it is
+removed."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Those who look for flash_attn find the shim in an environment that has it installed."""
+"""Packages that look for flash_attn find the shim in an environment that has it installed."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""The layers that the shim installs, beside torch's own: values and gradients."""
+"""The layers that the shim installs, compared with torch's own: values and gradients."""
 
 import math
 import types

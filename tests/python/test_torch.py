@@ -1,4 +1,5 @@
-"""The engine as torch's CPU attention, and the flash_attn functions, against torch itself."""
+"""The engine as torch's CPU attention, and the flash_attn functions, compared with torch
+itself."""
 
 import itertools
 import math

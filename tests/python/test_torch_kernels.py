@@ -1,5 +1,5 @@
-"""torch's own CUDA kernels, by stand-ins for their operators on the CPU: that they are given
-what this torch's schemas ask for, and that what they lack is composed or declined."""
+"""torch's own CUDA kernels, with their operators replaced on the CPU: they get the arguments
+that this torch's schemas require, and what they cannot do is composed or declined."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""anyflash::attend_masked: every form of its mask against plain mathematics, and opcheck."""
+"""anyflash::attend_masked: every form of its mask, compared with plain formulas, and
+opcheck."""
 
 import math
 

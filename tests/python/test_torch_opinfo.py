@@ -1,4 +1,4 @@
-"""Torch's own samples for its attention operators (OpInfo), and opcheck, with enable()."""
+"""torch's own samples for its attention operators (OpInfo), and opcheck, with enable()."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""The operators of the namespace anyflash: fakes, gradients, errors, and what they cost not."""
+"""The operators of the namespace anyflash: fakes, gradients, errors, and their overhead."""
 
 import itertools
 

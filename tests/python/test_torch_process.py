@@ -1,4 +1,4 @@
-"""enable() in a living process: threads, fork and spawn, the end, copies of models, MXCSR."""
+"""enable() in a running process: threads, fork and spawn, exit, copies of models, MXCSR."""
 
 import concurrent.futures
 import copy

@@ -1,4 +1,5 @@
-"""F.scaled_dot_product_attention with enable(), beside torch's mathematics in float64."""
+"""F.scaled_dot_product_attention with enable(), compared with torch's own formulas in
+float64."""
 
 import itertools
 

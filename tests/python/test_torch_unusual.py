@@ -1,4 +1,5 @@
-"""The switch of torch's attention under what models seldom do: as without it, or an error."""
+"""The replacement of torch's attention in unusual uses: the same result as without it, or an
+error."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the tests of torch share: tensors in every order of memory, the answer in float64."""
+"""Shared by the tests of torch: tensors in every memory order, and the answer in float64."""
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the facts that anyflash reads from files with what Python itself says.
+"""Compares the facts that anyflash reads from files with what Python itself reports.
 
 First asks every Python that is installed; then makes one environment after another with uv
 (hard links from its cache), asks both, prints every difference and removes the environment

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Is what anyflash proves true in real environments, also of wheels unknown to its rules?
+"""Tests in real environments whether what anyflash proves is true, also for wheels that its
+rules were not made from.
 
 Fetches the wheels of other_wheels.txt (3 GB, once), from which no rule was made. For every
 torch it makes an environment, proves every library of these wheels and of builds.py beside it,

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Is the check `layout` true? Builds of layoutprobe.cpp in real environments.
+"""Tests whether the check `layout` is right, with builds of layoutprobe.cpp in real
+environments.
 
 A build that imports may still read other members than are there. Every build of the probe
 (builds.py) is imported in each environment and asked about tensors. Where all it says is what

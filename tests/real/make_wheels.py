@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes wheels of flash-attn by `anyflash build`, for real, without the system's CUDA toolkit.
+"""Really makes wheels of flash-attn by `anyflash build`, without the system's CUDA toolkit.
 
     python3 make_wheels.py --anyflash ANYFLASH --folder FOLDER [STEP...]
 

@@ -1,7 +1,7 @@
 /*
- * print_gpu_code.c: the GPU code of files as a JSON object for each line, with the
- * file's name: print_gpu_code [--kernels] FILE... For tests/real/gpu_code.py and
- * bench/fatbin.py.
+ * print_gpu_code.c: prints the GPU code of files, one JSON object per line with
+ * the file's name: print_gpu_code [--kernels] FILE... For
+ * tests/real/gpu_code.py and bench/fatbin.py.
  */
 #include "kit/cli/gpu_code_view.h"
 #include "kit/system/file_source.h"

@@ -1,6 +1,7 @@
 /*
- * print_tags.c: MAJOR MINOR FLAGS PLATFORM... on the command line; all wheel
- * tags of that interpreter in order, one a line. For compare.py.
+ * print_tags.c: takes MAJOR MINOR FLAGS PLATFORM... on the command line and
+ * prints all wheel tags of that interpreter in order, one per line. For
+ * compare.py.
  */
 #include "kit/formats/tags.h"
 

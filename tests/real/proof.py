@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does anyflash say of real extensions what really happened when they were imported?
+"""Compares what anyflash says about real extensions with what happened when they were imported.
 
 proof_cases.jsonl holds 160 shared libraries (of 37 wheels of the Python package index, and of
 flash-attn, causal-conv1d and a probe compiled against 16 torch releases) and what happened when

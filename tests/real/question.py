@@ -1,4 +1,4 @@
-"""Run by the interpreter under test: what Python itself says, as JSON on stdout.
+"""Run by the interpreter under test: prints what Python itself reports, as JSON.
 
 Facts of torch are left out where there is no torch, wheel tags where there is no packaging.
 """

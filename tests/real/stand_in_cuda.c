@@ -1,8 +1,9 @@
 /*
- * stand_in_cuda.c: the few calls of the CUDA runtime and driver by which flash-attn's checks
- * ask about the GPU, answered without one: one GPU of compute capability 9.0 with 132
- * multiprocessors. Preloaded, so that the checks of a real extension can be reached on a
- * machine without a GPU; nothing is computed. Numbers: enum cudaDeviceAttr of CUDA 12 and 13.
+ * stand_in_cuda.c: fakes the few CUDA runtime and driver calls by which
+ * flash-attn's checks query the GPU: one GPU of compute capability 9.0 with 132
+ * multiprocessors. It is preloaded, so that the checks of a real extension can
+ * be reached on a machine without a GPU; nothing is computed. Numbers: enum
+ * cudaDeviceAttr of CUDA 12 and 13.
  *
  *   cc -shared -fPIC -o libcuda.so.1 stand_in_cuda.c
  */

@@ -1,4 +1,5 @@
-"""`anyflash verify` with a real torch: its numbers against the engine's, on the CPU as device.
+"""`anyflash verify` with a real torch: compares its numbers with the engine's, with the CPU as
+device.
 
 Needs the interpreter of an environment with torch in $ANYFLASH_TORCH_PYTHON; the
 flash_attn is a stand-in over torch's own attention, so that its answers can be made wrong.

@@ -1,4 +1,5 @@
-"""Run by the interpreter under test: does layoutprobe.cpp read of tensors what torch says?
+"""Run by the interpreter under test: compares what layoutprobe.cpp reads of tensors with what
+torch says.
 
 Arguments: builds of the probe. Prints one JSON object a line: path, end ("right", or what went
 wrong). Each is tried in a child: where members lie elsewhere, it may crash.

@@ -1,6 +1,7 @@
 /*
- * own_folder.h: folders for a test program, in $TMPDIR or /tmp. They go when it
- * ends, with all in them, also where a test failed before it could clean up.
+ * own_folder.h: folders for a test program, in $TMPDIR or /tmp. They and their
+ * contents are removed when the program ends, even if a test failed before it
+ * could clean up.
  */
 #ifndef OWN_FOLDER_H
 #define OWN_FOLDER_H

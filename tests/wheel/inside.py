@@ -1,4 +1,5 @@
-"""Run by try_wheel.py with the Python of an environment that has the wheel: it works there.
+"""Run by try_wheel.py with the Python of an environment that has the wheel: tests that it works
+there.
 
 Arguments: what else the environment has ("numpy", "torch"). Prints one line.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A wheel in fresh environments of every Python that uv has or can get.
+"""Tests a wheel in fresh environments of every Python that uv has or can get.
 
     try_wheel.py WHEEL FOLDER [--torch 3.12=2.15.0]...
 

@@ -1,10 +1,10 @@
 /*
- * admission.c: simulates each policy to the end of the build; the one that
- * finishes first says what starts now.
+ * admission.c: simulates each policy to the end of the build; the policy that
+ * finishes first decides what starts now.
  *
  * A simulation moves from one event to the next: a compiler starts, passes its
  * peak or ends. While peaks overlap it moves in small steps, because compilers
- * are paused and resumed in between, as the governor itself would do it.
+ * are paused and resumed in between, as the governor would do.
  */
 #include "kit/build/governor/admission.h"
 
@@ -14,7 +14,7 @@
 
 #include "kit/build/governor/deadlock.h"
 
-#define FASTER 0.99     /* a later policy must finish earlier by this factor to be taken */
+#define FASTER 0.99     /* a later policy must finish earlier by this factor to be chosen */
 #define EARLY_GROWTHS 4 /* an early start needs memory for so many growth steps */
 #define STEPS 400       /* of a simulation while peaks overlap */
 #define LONGER 1.1 /* a compiler past its predicted time needs this much of the time so far */
@@ -138,7 +138,7 @@ static double to_change(const struct run *run)
     return run->rises && run->done < peak ? peak - run->done : run->total - run->done;
 }
 
-/* Bytes that it counts with after `seconds` more of work. */
+/* Bytes to reserve for it after `seconds` more of work. */
 static uint64_t bytes_after(const struct run *run, double seconds)
 {
     if (run->done + seconds >= run->total - SECONDS_EPSILON)
@@ -188,7 +188,7 @@ static double start_of(const struct simulation *simulation, const struct af_admi
            simulation->limits->budget_bytes) {
         double next = next_change(simulation, time);
         if (isinf(next))
-            return time; /* it never fits, and will start when nothing else runs */
+            return time; /* it never fits, so it starts when nothing else runs */
         time = next;
     }
     *spare_out = simulation->limits->budget_bytes - used - job->need_bytes;
@@ -231,7 +231,7 @@ static bool are_peaks_staggered(const struct simulation *simulation, const struc
     return true;
 }
 
-/* The run as the deadlock check takes it. */
+/* The run as input of the deadlock check. */
 static struct af_deadlock_job deadlock_job(const struct run *run)
 {
     double peak = AF_ADMIT_RISE * run->total;
@@ -306,8 +306,9 @@ static void begin(struct simulation *simulation, size_t at)
 }
 
 /*
- * Starts what fits, in line. Once the first that does not fit holds memory, later
- * ones start only if they end before it could start, or fit beside it even then.
+ * Starts the jobs that fit, in line. Once the first that does not fit holds
+ * memory, later ones start only if they end before it could start, or fit
+ * beside it even then.
  */
 static void start_all(struct simulation *simulation)
 {

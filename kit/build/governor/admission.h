@@ -1,14 +1,15 @@
 /*
- * admission.h: which waiting compiler may start now. Pure: numbers in, a decision
- * with its reason out.
+ * admission.h: which waiting compiler may start now. Pure: numbers in, a
+ * decision with its reason out.
  *
- * A compiler counts with its predicted peak, or with what it uses already if that
- * is more. Starting a small compiler may delay a large one that waits, so there
- * are eight policies: longest or largest first; hold memory for the first in line
- * or not ("EASY backfilling": Lifka 1995, The ANL/IBM SP Scheduling System); let
- * peaks overlap in time or not (deadlock.h). Every policy is simulated to the end
- * of the build with the predictions, and the one that finishes first decides. One
- * compiler always runs, however large: otherwise the build could not go on.
+ * A compiler counts with its predicted peak, or with what it already uses if
+ * that is more. Starting a small compiler may delay a large one that waits, so
+ * there are eight policies: longest or largest first; hold memory for the first
+ * in line or not ("EASY backfilling": Lifka 1995, The ANL/IBM SP Scheduling
+ * System); let peaks overlap in time or not (deadlock.h). Every policy is
+ * simulated to the end of the build with the predictions, and the one that
+ * finishes first decides. At least one compiler always runs, however large,
+ * because otherwise the build could not continue.
  */
 #ifndef AF_KIT_BUILD_GOVERNOR_ADMISSION_H
 #define AF_KIT_BUILD_GOVERNOR_ADMISSION_H
@@ -16,7 +17,7 @@
 #include "engine/base/base.h"
 
 #define AF_ADMIT_JOBS_MAX 512
-#define AF_ADMIT_RISE 0.6 /* share of its time after which a growing compiler has its peak */
+#define AF_ADMIT_RISE 0.6 /* share of its time after which a compiler has reached its peak */
 
 enum af_admit_state { AF_ADMIT_WAITING, AF_ADMIT_RUNNING };
 

@@ -1,8 +1,8 @@
 /*
- * build_cgroup.c: control groups through their files, scopes through systemd-run.
- * Sources: the kernel's documentation of cgroup v1 (memory.rst) and v2 (cgroup-v2.rst;
- * cgroup.kill since Linux 5.14); systemd-run(1), systemd.resource-control(5),
- * systemd.scope(5).
+ * build_cgroup.c: makes control groups through their files, and scopes through
+ * systemd-run. Sources: the kernel's documentation of cgroup v1 (memory.rst)
+ * and v2 (cgroup-v2.rst; cgroup.kill since Linux 5.14); systemd-run(1),
+ * systemd.resource-control(5), systemd.scope(5).
  */
 #include "kit/build/governor/build_cgroup.h"
 
@@ -156,10 +156,13 @@ void af_govern_build_cgroup_make(const char *root, uint64_t limit_bytes,
     af_arena_release(&arena);
 }
 
-/* Options by the systemd that has them: older ones get fewer. All need 236 (--collect). */
+/* Options by systemd version: older versions get fewer. All levels need 236 (--collect). */
 enum level { PLAIN, KILLS_ONE, LITERAL };
 
-/* Result of a trial. USELESS: systemd-run is missing or hangs, fewer options would not help. */
+/*
+ * Result of trying a scope. USELESS: systemd-run is missing or hangs, so fewer
+ * options would not help.
+ */
 enum trial { WORKS, REFUSED, USELESS };
 
 /* A shell line that prints the memory limit of its own group, version 2 or 1. */
@@ -275,7 +278,7 @@ void af_systemd_scope_find(struct af_arena *arena, const char *const *argv,
     out->argv = arena->failed ? NULL : words;
 }
 
-/* `path` if it is that of a scope of ours, else NULL. */
+/* `path` if it is one of our scopes, else NULL. */
 static const char *scope_path(const char *path)
 {
     const char *name = strrchr(path, '/');

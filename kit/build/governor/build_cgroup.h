@@ -57,13 +57,13 @@ void af_govern_build_cgroup_make(const char *root, uint64_t limit_bytes,
 void af_systemd_scope_find(struct af_arena *arena, const char *const *argv,
                            uint64_t limit_bytes, struct af_systemd_scope *out);
 
-/* Takes the scope instead of the group, if there is one and it is better. */
+/* Uses the scope instead of the group, if there is one and it is better. */
 void af_govern_build_cgroup_use_scope(struct af_govern_build_cgroup *cgroup,
                                       const struct af_systemd_scope *scope);
 
 /*
- * The folder of the group that limits process `pid`, arena text; NULL unless it is
- * a scope of ours. `root` as above.
+ * The folder of the group that limits process `pid`, arena text; NULL unless it
+ * is one of our scopes. `root` as above.
  */
 const char *af_systemd_scope_folder(struct af_arena *arena, const char *root, pid_t pid);
 

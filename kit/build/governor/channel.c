@@ -40,7 +40,7 @@ enum anyflash_status af_channel_open(int *fd_out, char name_out[AF_CHANNEL_NAME_
         int reason = errno;
         if (fd >= 0)
             close(fd);
-        return af_fail(err, ANYFLASH_E_IO, "cannot open the governor's socket: %s",
+        return af_fail(err, ANYFLASH_E_IO, "cannot open the socket of the build scheduler: %s",
                        strerror(reason));
     }
     *fd_out = fd;

@@ -6,12 +6,12 @@
 #include <signal.h>
 
 #define MARGIN_SHARE 12 /* 1/12 is added to a prediction until it is confirmed */
-#define BESIDE_SHARE 4  /* the margin takes at most 1/4 of the memory left beside the peak */
-#define TAIL_SHARE 8    /* 1/8 of the peak remains after it */
+#define BESIDE_SHARE 4  /* the margin is at most 1/4 of the memory left beside the peak */
+#define TAIL_SHARE 8    /* 1/8 of the peak is still used after it */
 #define TAIL_MIN (UINT64_C(512) << 20)
 #define GROWTH_SHARE 64 /* 1/64 of the limit, in half a second */
 #define GROWTH_MAX (UINT64_C(256) << 20)
-#define WORKING 0.3       /* cores that a build uses at least when it makes progress */
+#define WORKING 0.3       /* cores that a build uses at least while it makes progress */
 #define SURPRISE_SHARE 16 /* more than 1/16 above the prediction is clearly more */
 
 bool af_demand_has_fallen(const struct af_job *job)
@@ -63,8 +63,9 @@ static uint64_t padded(const struct af_job *job, uint64_t budget_bytes)
 }
 
 /*
- * How many of its predicted seconds are done. Before the peak that follows from its
- * memory; after it from the processor time that the rise took on this machine.
+ * How many of its predicted seconds are done. Before the peak this is estimated
+ * from its memory; after it from the processor time that the rise took on this
+ * machine.
  */
 static double done_seconds(const struct af_job *job, double elapsed)
 {

@@ -1,7 +1,7 @@
 /*
- * compiler_state.h: what predictions and measurements of a compiler mean: what it
- * will still need, whether compilers have stalled, and what an exit code means.
- * Pure.
+ * compiler_state.h: interprets predictions and measurements of a compiler: what
+ * it will still need, whether compilers have stalled, and what an exit code
+ * means. Pure.
  */
 #ifndef AF_KIT_BUILD_GOVERNOR_COMPILER_STATE_H
 #define AF_KIT_BUILD_GOVERNOR_COMPILER_STATE_H
@@ -21,11 +21,11 @@ struct af_job {
     pid_t group;                /* process group of the compiler; 0 until it is reported */
     bool alone;                 /* must run alone: it ran out of memory before */
     bool stopped;               /* by us, because compilers stalled */
-    bool known;                 /* the prediction is confirmed: such files really took this */
+    bool known;                 /* the prediction is confirmed by a measurement of such files */
     bool paused;                /* by us, until another compiler is past its peak */
     bool in_tail;               /* past its peak: see struct af_prediction */
     bool hung;                  /* stopped by us, because it hung */
-    bool remarked;              /* a message about its lack of progress was given */
+    bool remarked;              /* a message about its lack of progress was printed */
     unsigned memory_kill_count; /* times it was killed or stopped for lack of memory */
     unsigned crash_count;       /* times it crashed or hung */
     unsigned signalled_count;   /* times a signal from outside ended it */
@@ -42,26 +42,27 @@ struct af_job {
 /* Whether its peak is over: cicc frees its front end's memory before it continues. */
 bool af_demand_has_fallen(const struct af_job *job);
 
-/* Bytes that it counts with from now on, without a margin. */
+/* Bytes to reserve for it from now on, without a margin. */
 uint64_t af_demand_bytes(const struct af_job *job);
 
 /*
- * The job as af_admit() and af_deadlock_pause_or_resume() take it. `budget_bytes`
- * is for all compilers; `elapsed` is in seconds since it started, which is read
- * only for jobs that do not rise.
+ * The job as input of af_admit() and af_deadlock_pause_or_resume().
+ * `budget_bytes` is for all compilers. `elapsed` is in seconds since it
+ * started; it is read only for jobs that do not rise.
  */
 struct af_admit_job af_demand_admit_job(const struct af_job *job, uint64_t budget_bytes,
                                         double elapsed);
 struct af_deadlock_job af_demand_deadlock_job(const struct af_job *job, uint64_t budget_bytes,
                                               double elapsed);
 
-/* How much each may grow from one sample to the next; the limit may be UINT64_MAX: none. */
+/* How much each may grow from one sample to the next. The limit may be UINT64_MAX: none. */
 uint64_t af_demand_growth(uint64_t limit_bytes);
 
 /*
- * Stall: at the memory limit of a control group processes may neither progress nor
- * be killed, because the kernel discards pages of program code and reads them
- * again, forever. It shows as little user time while the limit is hit repeatedly.
+ * Stall: at the memory limit of a control group processes may neither progress
+ * nor be killed, because the kernel keeps discarding pages of program code and
+ * reading them again. The sign is little user time while the limit is hit
+ * repeatedly.
  */
 #define AF_STALL_SECONDS 15.0
 
@@ -84,11 +85,11 @@ struct af_stall_sample {
 bool af_stall_check(struct af_stall *stall, const struct af_stall_sample *sample);
 
 /*
- * The end of a compiler. A signal from outside (SIGKILL, SIGTERM, SIGINT, SIGHUP)
- * without lack of memory is somebody's choice, not the file's fault. Lack of
- * memory shows in the kernel's own count of kills. systemd-oomd and earlyoom kill
- * without such a count: there it is a compiler that took more than predicted while
- * the limit was reached.
+ * How a compiler ended. A signal from outside (SIGKILL, SIGTERM, SIGINT,
+ * SIGHUP) without lack of memory was sent on purpose and is not the file's
+ * fault. Lack of memory shows in the kernel's own count of kills. systemd-oomd
+ * and earlyoom kill without counting; then the evidence is that the compiler
+ * used more than predicted while the limit was reached.
  */
 enum af_end_cause {
     AF_END_SUCCESS,
@@ -116,7 +117,7 @@ enum af_end_cause af_end_cause(const struct af_end *end);
 /* Whether the peak was clearly above the prediction. */
 bool af_end_exceeds_prediction(uint64_t need_bytes, uint64_t peak_bytes);
 
-/* How often a file may end for this cause before that is a failure; 0: at once. */
+/* How many times a file may end for this cause before it counts as failed; 0: at once. */
 unsigned af_end_retry_limit(enum af_end_cause cause);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * compiler_wrapper.c: the program that replaces the compiler.
+ * compiler_wrapper.c: the program that runs in place of the compiler.
  *
  * The compiler dies with its wrapper (PR_SET_PDEATHSIG). Processes that the
- * compiler started are killed by the wrapper, or by the governor if the wrapper was
- * killed: both are subreapers, so they adopt what left the compiler's group.
+ * compiler started are killed by the wrapper, or by the governor if the wrapper
+ * was killed. Both are subreapers, so they adopt processes that left the
+ * compiler's group.
  */
 #include "kit/build/governor/compiler_wrapper.h"
 
@@ -98,13 +99,13 @@ static bool start(struct wrapper *wrapper)
         become(wrapper, parent);
     if (pid < 0)
         return false;
-    setpgid(pid, pid); /* parent and child both do it: no matter who is first */
+    setpgid(pid, pid); /* parent and child both call it, because either may run first */
     wrapper->group = pid;
     *wrapper->message = (struct af_message){.kind = AF_MESSAGE_STARTED, .group = (int32_t)pid};
     return af_channel_send(wrapper->socket, wrapper->message);
 }
 
-/* Stamps the object that the compiler finished, by its exit status. */
+/* Writes the stamp of the object if the compiler succeeded. */
 static void stamp(const struct wrapper *wrapper, int status)
 {
     bool succeeded = WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -122,11 +123,11 @@ static void kill_remaining(pid_t group)
     af_tree_kill(group);
     for (int i = 0; i < KILL_ATTEMPTS && waitpid(-1, NULL, WNOHANG) >= 0; i++) {
         af_tree_kill_orphans(0);
-        poll(NULL, 0, 5); /* we adopt the children of those that die */
+        poll(NULL, 0, 5); /* the children of those that die become ours */
     }
 }
 
-/* Kills the compiler and its group; one that has just succeeded is stamped. */
+/* Kills the compiler and its group; if it has just succeeded, its object is stamped. */
 static void stop(struct wrapper *wrapper)
 {
     int status = 0;
@@ -161,7 +162,7 @@ static bool report(struct wrapper *wrapper)
     return af_channel_send(wrapper->socket, wrapper->message);
 }
 
-/* A signal: the compiler ended, or we shall. -1 to continue, else the exit code. */
+/* Handles a signal: the compiler ended, or we must. -1 to continue, else the exit code. */
 static int handle_signal(struct wrapper *wrapper)
 {
     struct signalfd_siginfo info;
@@ -174,7 +175,7 @@ static int handle_signal(struct wrapper *wrapper)
     return wrapper->group == 0 || report(wrapper) ? -1 : AF_WRAPPER_EXIT_NO_GOVERNOR;
 }
 
-/* A message of the governor. -1 to continue, else the exit code. */
+/* Handles a message of the governor. -1 to continue, else the exit code. */
 static int handle_message(struct wrapper *wrapper)
 {
     if (!af_channel_receive(wrapper->socket, wrapper->message))
@@ -224,7 +225,7 @@ int af_wrapper_run(const char *const *argv)
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, &wrapper.before);
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* when ninja is gone */
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* if ninja is gone */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     wrapper.signals = signalfd(-1, &set, SFD_CLOEXEC);
     int code = wrapper.signals < 0 ? AF_WRAPPER_EXIT_NO_GOVERNOR : serve(&wrapper);

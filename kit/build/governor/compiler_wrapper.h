@@ -1,7 +1,7 @@
 /*
- * compiler_wrapper.h: the program that replaces the compiler in a build: it asks
- * the governor, waits, runs the compiler in a process group of its own, and reports
- * how it ended.
+ * compiler_wrapper.h: the program that runs in place of the compiler in a
+ * build. It asks the governor, waits, runs the compiler in a process group of
+ * its own, and reports how it ended.
  */
 #ifndef AF_KIT_BUILD_GOVERNOR_COMPILER_WRAPPER_H
 #define AF_KIT_BUILD_GOVERNOR_COMPILER_WRAPPER_H

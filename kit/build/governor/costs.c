@@ -1,6 +1,6 @@
 /*
- * costs.c: one row for each kind of file. A higher peak replaces the stored one; a
- * lower one moves it down by an eighth of the difference.
+ * costs.c: stores one row for each kind of file. A higher peak replaces the
+ * stored one; a lower one moves it down by an eighth of the difference.
  */
 #include "kit/build/governor/costs.h"
 

@@ -1,8 +1,9 @@
 /*
- * costs.h: what compilers really took, by kind of file, kept in the state database.
+ * costs.h: the measured costs of compiler calls, by kind of file, kept in the
+ * state database.
  *
- * A new measurement counts at once but is written later: a write takes tens of
- * milliseconds, in which the next compiler could already run.
+ * A new measurement is used at once but written later, because a write takes
+ * tens of milliseconds, in which the next compiler could already run.
  */
 #ifndef AF_KIT_BUILD_GOVERNOR_COSTS_H
 #define AF_KIT_BUILD_GOVERNOR_COSTS_H
@@ -17,14 +18,14 @@ struct af_cost {
     double seconds;
 };
 
-/* Zero-initialised except `state`; without a readable state nothing is known. */
+/* Zero-initialised except `state`; without a readable state no costs are known. */
 struct af_costs {
     struct af_state *state; /* or NULL */
     struct af_cost pending[AF_COSTS_PENDING_MAX];
     size_t count;
 };
 
-/* Replaces the prediction by what is known for its key; true if something is known. */
+/* Replaces the prediction by the measured cost for its key; true if there is one. */
 bool af_costs_known(const struct af_costs *costs, struct af_prediction *prediction);
 
 /* The same, from the database alone. */
@@ -38,7 +39,7 @@ void af_costs_learn(struct af_costs *costs, const struct af_prediction *predicti
 void af_costs_raise(struct af_costs *costs, const struct af_prediction *prediction,
                     uint64_t bytes);
 
-/* Writes what was learned since the last call. A failure to write is ignored. */
+/* Writes the measurements since the last call. A failure to write is ignored. */
 void af_costs_write(struct af_costs *costs);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-/* Bytes that it has after it has grown; never more than it needs. */
+/* Bytes after its next growth; never more than it needs. */
 static uint64_t grown(const struct af_deadlock_job *job, uint64_t growth_bytes)
 {
     uint64_t after = job->resident_bytes + (job->paused ? 0 : growth_bytes);

@@ -43,8 +43,9 @@ struct run {
 };
 
 /*
- * At its group's memory limit the governor, too, would wait for any page that it
- * does not have. So it touches its heap and stack now and locks them and its code.
+ * At its group's memory limit the governor itself would have to wait for pages.
+ * So it touches its heap and stack now, and locks them and its code into
+ * memory.
  */
 static void lock_memory(void)
 {
@@ -187,7 +188,7 @@ static void wait_once(struct run *run, bool shortly)
         accept_wrappers(run);
 }
 
-/* Makes a control group, or else a scope. To have neither is no failure. */
+/* Makes a control group, else a scope. The build also works without either. */
 static void choose_cgroup(struct run *run)
 {
     struct af_govern_build_cgroup *cgroup = &run->governor.cgroup;
@@ -203,7 +204,7 @@ static void choose_cgroup(struct run *run)
         run->argv = scope.argv;
 }
 
-/* The folder of the scope is known once the build runs in it. */
+/* The folder of the scope is known only after the build has started in it. */
 static void find_scope(struct run *run)
 {
     struct af_govern_build_cgroup *cgroup = &run->governor.cgroup;
@@ -263,7 +264,7 @@ static void end_all(struct run *run)
         run->governor.result.exit_code = 128 + SIGKILL;
     }
     af_govern_build_cgroup_kill(&run->governor.cgroup);
-    for (int i = 0; i < 50; i++) { /* those that die leave their children to us */
+    for (int i = 0; i < 50; i++) { /* when they die, their children become ours */
         af_tree_kill_orphans(0);
         if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
             break;

@@ -51,7 +51,7 @@ enum af_govern_event_kind {
     AF_GOVERN_FAILED,  /* the compiler reported an error */
     AF_GOVERN_KILLED,  /* for lack of memory; it will be repeated */
     AF_GOVERN_STALLED, /* stopped so that the others make progress; it will be repeated */
-    AF_GOVERN_CRASHED, /* ended by a signal that is not ours; it will be repeated */
+    AF_GOVERN_CRASHED, /* ended by a signal that we did not send; it will be repeated */
     AF_GOVERN_HUNG,    /* stopped, no processor time for long; it will be repeated */
     AF_GOVERN_REMARK,  /* a message */
     AF_GOVERN_TICK     /* about every second */
@@ -112,10 +112,10 @@ struct af_govern_result {
 };
 
 /*
- * Runs the build to its end. `state` may be NULL (nothing is learned). SIGINT,
- * SIGTERM and SIGHUP end everything; result_out->interrupted says which came. Fails
- * with IO or NO_MEMORY if the build cannot be started. Not thread-safe: it takes
- * over the signals and children of the process.
+ * Runs the build to its end. `state` may be NULL (no costs are stored). SIGINT,
+ * SIGTERM and SIGHUP end everything; result_out->interrupted is the signal.
+ * Fails with IO or NO_MEMORY if the build cannot be started. Not thread-safe:
+ * it takes over the signals and children of the process.
  */
 enum anyflash_status af_govern_run(const struct af_govern_options *options,
                                    struct af_state *state, struct af_govern_result *result_out,

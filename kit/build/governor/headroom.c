@@ -102,7 +102,7 @@ static unsigned read_groups(const struct af_probe *probe, const char *group,
             apply_limit(headroom, (uint64_t)limit, group_used(probe, &cgroup));
         if (cgroup.v2 && af_cgroup_number(probe, &cgroup, "memory.high", &limit))
             apply_limit(headroom, (uint64_t)limit,
-                        group_used(probe, &cgroup)); /* above it everything is throttled */
+                        group_used(probe, &cgroup)); /* above it all processes are throttled */
         const char *events =
             group_text(probe, &cgroup, cgroup.v2 ? "memory.events" : "memory.oom_control");
         files += events[0] != '\0';
@@ -128,8 +128,9 @@ static double pressure(const char *text)
 }
 
 /*
- * Processor time of processes that are not nice, which are others: ours are nice.
- * Only cores that we may use count, because a container sees those of the whole host.
+ * Processor time of processes that are not nice. These are other programs',
+ * because ours are nice. Only cores that we may use count, because a container
+ * sees those of the whole host.
  */
 static bool busy_ticks(const char *text, uint64_t *ticks_out)
 {

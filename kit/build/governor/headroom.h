@@ -18,14 +18,14 @@ struct af_headroom {
     uint64_t limit_hits;  /* times a group hit its limit (v1 failcnt; v2 max, high) */
     bool waits;           /* a group is at its limit and the kernel may not kill (v1) */
     uint64_t kills;       /* times the kernel killed for memory, in the groups and anywhere */
-    double stalled;      /* share of the last 10 s in which all waited for memory; -1 unknown */
+    double stalled; /* share of the last 10 s in which all waited for memory; -1: unknown */
     double others_cores; /* of our cores, used by processes that are not nice, on average
                              since the last reading */
 };
 
-/* What the next reading is compared with; zero-initialised at first. */
+/* The previous reading, to compare with; zero-initialised at first. */
 struct af_headroom_previous {
-    unsigned files;       /* of groups that could be read; at a limit fewer open */
+    unsigned files;       /* groups that could be read; at a limit fewer can be opened */
     uint64_t limit_bytes; /* when all could be read */
     uint64_t busy_ticks;
     double seconds;

@@ -1,6 +1,6 @@
 /*
  * jobs.c: a compiler call from its wrapper's request to its end: predicted,
- * started, repeated if it was killed, and learned from.
+ * started, repeated if it was killed, and measured.
  */
 #include "kit/build/governor/jobs.h"
 
@@ -77,7 +77,7 @@ uint64_t af_jobs_budget(const struct af_governor *governor)
         bytes = given < bytes ? given : bytes;
     }
     if (governor->headroom.stalled > STALLED && running_bytes(governor) < bytes)
-        bytes = running_bytes(governor); /* there is swap: free memory alone says little */
+        bytes = running_bytes(governor); /* with swap, free memory alone is not meaningful */
     return bytes;
 }
 
@@ -91,7 +91,7 @@ static unsigned slots_of(const struct af_governor *governor)
     return free_cores < governor->cores ? free_cores : governor->cores;
 }
 
-/* The jobs as af_admit() takes them, and which job each is. */
+/* The jobs as input of af_admit(), and which job each row is. */
 static size_t rows_for_admission(const struct af_governor *governor,
                                  struct af_admit_job rows[AF_GOVERN_JOBS_MAX],
                                  size_t of[AF_GOVERN_JOBS_MAX])
@@ -184,7 +184,7 @@ static bool is_settling(const struct af_governor *governor)
            now - governor->first_requested_at < SETTLE_SECONDS_MAX;
 }
 
-/* A compiler ended for lack of memory: the next samples will show how much is free now. */
+/* A compiler ended for lack of memory: wait until new samples show how much is free. */
 static bool is_calming(const struct af_governor *governor)
 {
     return af_govern_now() - governor->memory_freed_at < CALM_SECONDS &&
@@ -219,7 +219,7 @@ bool af_jobs_admit(struct af_governor *governor)
     }
 }
 
-/* A request: predicts what the call needs, by what was learned if it is known. */
+/* A request: predicts what the call needs, with the measured cost if there is one. */
 static bool handle_request(struct af_governor *governor, struct af_job *job)
 {
     const char *argv[ARGUMENTS_MAX + 1];
@@ -251,7 +251,7 @@ static void finish(struct af_governor *governor, struct af_job *job, int code)
     af_channel_send(job->fd, &governor->message);
 }
 
-/* Corrects the predictions of all jobs of this kind by what is known now. */
+/* Corrects the predictions of all jobs of this kind by the latest measurement. */
 static void correct_kind(struct af_governor *governor, const struct af_prediction *kind,
                          uint64_t bytes)
 {
@@ -287,7 +287,7 @@ static enum af_end_cause cause_of(struct af_governor *governor, const struct af_
     return af_end_cause(&end);
 }
 
-/* Makes it wait again. */
+/* Puts it back into the waiting state. */
 static void repeat(struct af_governor *governor, struct af_job *job,
                    enum af_govern_event_kind kind, uint64_t peak)
 {
@@ -297,7 +297,7 @@ static void repeat(struct af_governor *governor, struct af_job *job,
     job->resident_bytes = 0;
 }
 
-/* It needs more than predicted, and so do all of its kind. */
+/* It needs more than predicted, and so do all calls of its kind. */
 static void raise_need(struct af_governor *governor, struct af_job *job, uint64_t peak)
 {
     uint64_t more = (uint64_t)((double)peak * RAISE);
@@ -308,9 +308,9 @@ static void raise_need(struct af_governor *governor, struct af_job *job, uint64_
 }
 
 /*
- * Killed or stopped for lack of memory: repeated, alone if it exceeded its prediction
- * or if it happens again. A compiler within its prediction is not the cause: the
- * limit was lowered, or another took more.
+ * Killed or stopped for lack of memory: repeated, and alone if it exceeded its
+ * prediction or if it happens again. A compiler within its prediction is not
+ * the cause: the limit was lowered, or another process used more.
  */
 static bool repeat_when_memory_allows(struct af_governor *governor, struct af_job *job,
                                       uint64_t peak)
@@ -346,7 +346,7 @@ static bool repeat_unchanged(struct af_governor *governor, struct af_job *job,
         af_jobs_message(governor, "error: %s hangs: it used no processor time, %u times", file,
                         *times);
     else
-        af_jobs_message(governor, "error: %s was ended by signal %d, %u times", file,
+        af_jobs_message(governor, "error: %s was killed by signal %d, %u times", file,
                         code - 128, *times);
     return false;
 }

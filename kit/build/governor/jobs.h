@@ -1,6 +1,6 @@
 /*
- * jobs.h: the governor's state: the connected wrappers, and what their compilers
- * wait for or do. Private to this room.
+ * jobs.h: the governor's state: the connected wrappers, and what their
+ * compilers wait for or do. Private to this module.
  */
 #ifndef AF_KIT_BUILD_GOVERNOR_JOBS_H
 #define AF_KIT_BUILD_GOVERNOR_JOBS_H
@@ -41,7 +41,7 @@ struct af_governor {
     const struct af_prediction *first;
 };
 
-/* Reads the memory that is left, in the build's own group if it has one. */
+/* Reads how much memory is left, in the build's own group if it has one. */
 void af_jobs_read_headroom(struct af_governor *governor, struct af_headroom *headroom_out);
 
 /* A new connection; closed at once if there are too many. */
@@ -58,14 +58,15 @@ void af_jobs_measure(struct af_governor *governor);
 
 /*
  * Starts all that may start. False if it should be called again soon: wrappers
- * connect one after the other, and the choice needs most of them.
+ * connect one after the other, and most of them must be known for a good
+ * choice.
  */
 bool af_jobs_admit(struct af_governor *governor);
 
 /* Kills all compilers and disconnects all wrappers. */
 void af_jobs_end(struct af_governor *governor);
 
-/* Gives a message: as an event, and as a line of the build's output. */
+/* Sends a message: as an event, and as a line of the build's output. */
 void af_jobs_message(struct af_governor *governor, const char *format, ...) AF_PRINTF(2, 3);
 
 /* Bytes that all compilers may use together, the running ones included. */

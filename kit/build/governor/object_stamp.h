@@ -1,12 +1,12 @@
 /*
- * object_stamp.h: which objects are finished, independent of ninja's log, of which
- * a killed build may lose the last lines.
+ * object_stamp.h: which objects are finished. Does not depend on ninja's log,
+ * of which a killed build may lose the last lines.
  *
- * Beside each object the wrapper writes a stamp file OBJECT.done: the hash of the
- * command, the object's size and time, and the files that the compiler read (its
- * dependency file, which ninja removes). The object is current while all of this
- * holds and no file that it depends on is newer. OBJECT.kept is a second link to
- * the object, because an interrupted ninja removes objects.
+ * Beside each object the wrapper writes a stamp file OBJECT.done: the hash of
+ * the command, the object's size and time, and the files that the compiler read
+ * (from its dependency file, which ninja removes). The object is current while
+ * all of this holds and no file that it depends on is newer. OBJECT.kept is a
+ * second link to the object, because an interrupted ninja removes objects.
  */
 #ifndef AF_KIT_BUILD_GOVERNOR_OBJECT_STAMP_H
 #define AF_KIT_BUILD_GOVERNOR_OBJECT_STAMP_H
@@ -14,16 +14,16 @@
 #include "engine/base/base.h"
 
 /*
- * Whether the result of this command is current. `argv` is as ninja gives it ("-c
- * SOURCE", "-o OBJECT", "-MF DEPENDENCIES", in any order, in the working folder).
- * If so, the object and the dependency file are restored. A command without -c and
- * -o is never current.
+ * Whether the result of this command is current. `argv` is as ninja gives it
+ * ("-c SOURCE", "-o OBJECT", "-MF DEPENDENCIES", in any order, in the working
+ * folder). If it is current, the object and the dependency file are restored. A
+ * command without -c and -o is never current.
  */
 bool af_stamp_is_current(const char *const *argv);
 
 /*
  * Reserves disk space for the stamp of a command that is about to run, as
- * OBJECT.done.new: so it can be written even if the object fills the disk.
+ * OBJECT.done.new, so that it can be written even if the object fills the disk.
  */
 void af_stamp_reserve(const char *const *argv);
 

@@ -1,6 +1,6 @@
 /*
- * process_tree.h: measuring and killing the processes of a compiler. A compiler and
- * all that it starts are one process group.
+ * process_tree.h: measures and kills the processes of a compiler. A compiler
+ * and everything that it starts are one process group.
  */
 #ifndef AF_KIT_BUILD_GOVERNOR_PROCESS_TREE_H
 #define AF_KIT_BUILD_GOVERNOR_PROCESS_TREE_H
@@ -27,8 +27,8 @@ void af_tree_kill(pid_t group);
 
 /*
  * Kills the groups of processes that this one adopted because their parent died
- * (PR_SET_CHILD_SUBREAPER), and reaps what has ended. `own` is spared; of its group
- * only the process itself.
+ * (PR_SET_CHILD_SUBREAPER), and reaps ended processes. Of the group `own` only
+ * the process itself is spared.
  */
 void af_tree_kill_orphans(pid_t own);
 

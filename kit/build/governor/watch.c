@@ -1,6 +1,7 @@
 /*
- * watch.c: samples the running compilers twice a second: what they use, which must
- * pause, whether the build stalls for lack of memory, whether one hangs.
+ * watch.c: samples the running compilers twice a second: what they use, which
+ * must pause, whether the build stalls for lack of memory, and whether one
+ * hangs.
  */
 #include "kit/build/governor/jobs.h"
 
@@ -13,9 +14,9 @@
 #define WARNING_SHARE 0.1  /* of HANG_SECONDS, until a message warns of it */
 #define TIGHT_SHARE 100    /* "at the limit": less than 1/100 is left */
 #define HITS 100           /* or it was hit more often than this since the last sample */
-#define STALLED 0.5        /* or all waited for memory for more than this share of time */
-#define PAUSE_SECONDS 10.0 /* between two samples: the governor itself was stopped */
-#define SAMPLE_SECONDS 0.5 /* between two samples */
+#define STALLED 0.5 /* or all processes waited for memory for more than this share of time */
+#define PAUSE_SECONDS 10.0       /* between two samples: the governor itself was stopped */
+#define SAMPLE_SECONDS 0.5       /* between two samples */
 #define SAMPLE_SECONDS_TIGHT 0.2 /* while not all peaks fit */
 #define GIB 1073741824.0
 
@@ -26,7 +27,7 @@ static void stop(struct af_governor *governor, struct af_job *job)
     af_tree_kill(job->group);
 }
 
-/* Stops the youngest, which is repeated later. Never the last one. */
+/* Stops the youngest compiler, which is repeated later; never the last one. */
 static void act_on_stall(struct af_governor *governor)
 {
     struct af_job *youngest = NULL;
@@ -51,7 +52,7 @@ static void act_on_stall(struct af_governor *governor)
     }
 }
 
-/* Stops the youngest paused one, to free its memory. */
+/* Stops the youngest paused compiler, to free its memory. */
 static void stop_paused(struct af_governor *governor)
 {
     struct af_job *youngest = NULL;
@@ -94,7 +95,7 @@ static void pause_and_resume(struct af_governor *governor, double now)
         stop_paused(governor); /* a prediction was too low */
 }
 
-/* A compiler without processor time: first a message, then it is stopped. */
+/* A compiler that uses no processor time: first prints a message, later stops it. */
 static void check_hang(struct af_governor *governor, struct af_job *job, double now,
                        double cpu_seconds)
 {
@@ -161,7 +162,7 @@ static double sample(struct af_governor *governor, double now, bool at_limit,
             worked += trees[i].user_seconds - of[i]->user_seconds;
         of[i]->user_seconds = trees[i].user_seconds;
         if (at_limit || of[i]->paused)
-            of[i]->worked = now; /* it waits for memory: that is no hang */
+            of[i]->worked = now; /* it waits for memory, so it does not hang */
         check_hang(governor, of[i], now, cpu_seconds);
     }
     *running_out = (unsigned)count;

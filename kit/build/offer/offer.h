@@ -1,7 +1,8 @@
 /*
- * offer.h: what `anyflash build` would build here, in what time, with how much
- * memory and disk, and the command to type: the part that a model needs, and all of
- * it. Pure: estimates from the machine's facts, by the measured model of slim.h.
+ * offer.h: what `anyflash build` would build here, how long it would take, with
+ * how much memory and disk, and the command to type: for the part that a model
+ * needs, and for all of it. Pure: estimates from the machine's facts, by the
+ * measured model of slim.h.
  */
 #ifndef AF_KIT_BUILD_OFFER_OFFER_H
 #define AF_KIT_BUILD_OFFER_OFFER_H
@@ -34,8 +35,8 @@ struct af_offer_build_needs {
     double cpu_seconds;
     double wall_seconds;     /* 0: unknown, or not enough memory for one compiler */
     uint64_t peak_bytes;     /* of the largest compiler */
-    uint64_t memory_bytes;   /* of all at a time, with the build itself */
-    uint64_t disk_bytes;     /* while it is built */
+    uint64_t memory_bytes;   /* of all compilers that run at once, with the build itself */
+    uint64_t disk_bytes;     /* while the build runs */
     uint64_t download_bytes; /* sources, tools, the package index's compiler */
     uint64_t wheel_bytes;    /* approximately */
 };

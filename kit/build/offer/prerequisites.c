@@ -78,7 +78,7 @@ static struct af_toolkit_choice choose_toolkit(const struct af_view *view,
         from == AF_FIT_TOOLKIT_SYSTEM)
         return choice;
     if (!index_has_one(view)) {
-        if (choice.answer == AF_YES) { /* usable, but only the index's was asked for */
+        if (choice.answer == AF_YES) { /* usable, but the user asked for the index's only */
             choice.answer = AF_NO;
             choice.id = AF_REASON_NO_INDEX_TOOLKIT;
         }
@@ -147,7 +147,7 @@ static void check_toolkit(struct af_offer_build_target *build)
     const struct af_view_torch *torch = &build->view->torch;
     struct af_arena *arena = build->context->arena;
     if (torch->cuda_major < 0)
-        return; /* torch's row says why: without its CUDA nothing can be chosen */
+        return; /* torch's row says why: if its CUDA is unknown, nothing can be chosen */
     build->toolkit = choose_toolkit(build->view, build->context->fit->options->build_toolkit);
     if (build->toolkit.from_index)
         af_offer_build_row(build, "cuda-toolkit", AF_YES, AF_REASON_NVCC_MISSING,

@@ -1,9 +1,9 @@
 /*
- * rung_build.c: the rung of a source build: release, platform, torch and GPUs, and
- * the commands that fix what is missing, for the machine's distribution.
+ * rung_build.c: the rung of a source build: release, platform, torch and GPUs,
+ * and the commands that fix what is missing, for the machine's distribution.
  *
- * setup.py has targets 80, 90, 100, 110 and 120 only; 80 serves GPUs of 8.6 and 8.9.
- * Without a visible GPU the user must state the target.
+ * setup.py has targets 80, 90, 100, 110 and 120 only; 80 also runs on GPUs of
+ * 8.6 and 8.9. Without a visible GPU the user must state the target.
  */
 #include "kit/build/offer/rung_build.h"
 
@@ -182,7 +182,7 @@ void af_offer_build_row(struct af_offer_build_target *build, const char *name,
         af_rung_add_reason(build->context, id, "%s", evidence == NULL ? "" : evidence);
 }
 
-/* The target of setup.py that serves `sm`; 0: none. */
+/* The target of setup.py for GPUs of `sm`; 0: none. */
 static int target_of(int sm)
 {
     int major = sm / 10;

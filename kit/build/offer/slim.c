@@ -1,6 +1,6 @@
 /*
- * slim.c: selections: the words that make one, the GPUs it is for, the files it
- * keeps, and its texts.
+ * slim.c: selections: parses them, derives their GPUs and files, and prints
+ * them.
  */
 #include "kit/build/offer/slim.h"
 
@@ -38,9 +38,10 @@ bool af_slim_add_head_dim(struct af_slim *slim, int64_t head_dim)
 }
 
 /*
- * Compute capability of GPUs, their target in setup.py, and shared memory: of a
- * block at most, and of a multiprocessor. 8.7 has as much as 8.0 but counts as is_sm8x;
- * so 80 is for all of 8.x with nothing known, 86 for 8.6 and 8.9 alone.
+ * Compute capability of GPUs, their target in setup.py, and shared memory: the
+ * maximum of a block, and that of a multiprocessor. 8.7 has as much as 8.0 but
+ * counts as is_sm8x. So 80 is for all of 8.x, with no property known; 86 is for
+ * 8.6 and 8.9 only.
  */
 static const struct {
     int arch, target;
@@ -148,7 +149,8 @@ static enum anyflash_status refuse(struct anyflash_error *err, const char *what,
 {
     char quoted[2 * WORD_BYTES];
     af_text_quote(quoted, sizeof quoted, word, strlen(word));
-    return af_fail(err, ANYFLASH_E_ARGUMENT, "%s '%s': allowed are %s", what, quoted, allowed);
+    return af_fail(err, ANYFLASH_E_ARGUMENT, "%s '%s' is not valid: use %s", what, quoted,
+                   allowed);
 }
 
 enum anyflash_status af_slim_read_head_dims(const char *list, struct af_slim *slim,
@@ -325,7 +327,7 @@ size_t af_slim_files(const struct af_slim *slim, struct af_slim_file *files_out)
     return count;
 }
 
-/* Of each kind both files are kept or none, and the causal one comes second. */
+/* Of each kind both files are kept or none; the causal one is second. */
 size_t af_slim_units(const struct af_slim *slim, struct af_slim_file *units_out)
 {
     size_t files = af_slim_files(slim, units_out);

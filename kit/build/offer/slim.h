@@ -43,12 +43,13 @@ void af_slim_full(struct af_slim *slim);
 /* Whether it is everything. */
 bool af_slim_is_full(const struct af_slim *slim);
 
-/* Adds the kernels that serve `head_dim` (rounded up); false below 1 or above 256. */
+/* Adds the kernels for `head_dim` (rounded up); false below 1 or above 256. */
 bool af_slim_add_head_dim(struct af_slim *slim, int64_t head_dim);
 
 /*
- * Adds what serves the GPU `sm`: 80 serves 8.0 to 8.9, 86 of these 8.6 and 8.9
- * alone, 90 9.0, 100 10.x, 120 12.x; false when flash-attn 2 has none, as for 7.5.
+ * Adds the target for the GPU `sm`: 80 for 8.0 to 8.9; 86 for 8.6 and 8.9 only;
+ * 90 for 9.0; 100 for 10.x; 120 for 12.x. False if flash-attn 2 has none, as
+ * for 7.5.
  */
 bool af_slim_add_arch(struct af_slim *slim, int sm);
 
@@ -64,7 +65,7 @@ int af_slim_target(int arch);
  * Guide, "Technical Specifications per Compute Capability".
  */
 struct af_slim_gpu {
-    int smem_per_block;     /* bytes of a block at most */
+    int smem_per_block;     /* maximum bytes of a block */
     int smem_per_sm;        /* bytes of a multiprocessor */
     enum af_answer is_sm8x; /* 8.x, but not 8.0 */
 };
@@ -100,7 +101,7 @@ struct af_slim_file {
     int head_dim;
     enum af_slim_dtype dtype;
     bool causal;
-    bool joined; /* both causal and not, see af_slim_units(); `causal` is false then */
+    bool joined; /* both files, causal and not, see af_slim_units(); `causal` is false */
 };
 
 /*
@@ -127,13 +128,13 @@ size_t af_slim_files(const struct af_slim *slim, struct af_slim_file *files_out)
  */
 size_t af_slim_units(const struct af_slim *slim, struct af_slim_file *units_out);
 
-/* Files are joined with at most so many cores; with more, long units cost time. */
+/* Files are joined with at most this many cores; with more, long units cost time. */
 #define AF_SLIM_JOIN_CORES 4
 
 /* Main kernels in the file, by features and GPUs. The compile time depends on it. */
 int af_slim_kernels(const struct af_slim *slim, const struct af_slim_file *file);
 
-/* What one compiler call takes, with its targets compiled one after the other. */
+/* The cost of one compiler call, with its targets compiled one after the other. */
 struct af_slim_cost {
     double cpu_seconds; /* user and system, on the kind of core of the measurements */
     uint64_t peak_bytes;
@@ -141,7 +142,7 @@ struct af_slim_cost {
 struct af_slim_cost af_slim_file_cost(const struct af_slim *slim,
                                       const struct af_slim_file *file);
 
-/* The same of flash_api.cpp, and of the file of stubs. */
+/* The same for flash_api.cpp, and for the file of stubs. */
 struct af_slim_cost af_slim_host_cost(void);
 struct af_slim_cost af_slim_stubs_cost(void);
 
@@ -165,7 +166,7 @@ void af_slim_total(const struct af_slim *slim, struct af_slim_total *total_out);
 double af_slim_schedule(const struct af_slim_cost *costs, size_t count, int cores,
                         uint64_t memory_bytes);
 
-/* The same of all calls of the selection. */
+/* The same for all calls of the selection. */
 double af_slim_wall_seconds(const struct af_slim *slim, int cores, uint64_t memory_bytes);
 
 /* "-DFLASHATTENTION_DISABLE_DROPOUT" and so on; at most 4, NULL-terminated. */

@@ -214,10 +214,11 @@ int af_slim_kernels(const struct af_slim *slim, const struct af_slim_file *file)
 }
 
 /*
- * MiB of cicc: what a pass takes for any kernel, and for each tile shape that it
- * has (bf16, without the four features, which add FEATURES_PERCENT). Kernels of
- * one shape share what is read, so their number hardly counts; shapes that differ
- * only in what is kept in registers (backward 32, 96, 192) share nearly all.
+ * MiB of cicc: what a pass needs for any kernel, and for each tile shape that
+ * it has (bf16, without the four features, which add FEATURES_PERCENT). Kernels
+ * of one shape share what is read, so their number hardly counts. Shapes that
+ * differ only in what is kept in registers (backward 32, 96, 192) share nearly
+ * everything.
  */
 static const struct {
     int head_dim;
@@ -306,7 +307,7 @@ struct running {
     uint64_t bytes_used;
 };
 
-/* Lets time pass until the first of them has ended; returns that time. */
+/* Advances the time until the first of them has ended; returns that time. */
 static double wait_for_one(struct running *running)
 {
     size_t first = 0;

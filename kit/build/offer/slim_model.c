@@ -77,8 +77,8 @@ static enum anyflash_status read_sizes(struct model *model, const json_t *part,
                           number_of(part, hidden) / count, err);
     else if (number_of(part, hidden) > 0 && number_of(part, layers) > 0)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "%s: a part has hidden_size but no number of heads (the model's code "
-                       "sets it): use --head-dim instead of --for",
+                       "%s: one section has hidden_size but not the number of heads (the "
+                       "model's code sets it): use --head-dim instead of --for",
                        model->name);
     if (status == ANYFLASH_OK && number_of(part, other) > 0)
         status = add_size(model, "global_head_dim", number_of(part, other), err);
@@ -185,7 +185,8 @@ static enum anyflash_status read_parts(struct model *model, const json_t *root,
                 strstr(key, "quantization") != NULL)
                 continue;
             if (count == PARTS_MAX)
-                return af_fail(err, ANYFLASH_E_LIMIT, "%s: more than %d parts", model->name,
+                return af_fail(err, ANYFLASH_E_LIMIT,
+                               "%s: more than %d sections that describe a model", model->name,
                                PARTS_MAX);
             waiting[count++] = value;
         }
@@ -197,8 +198,8 @@ static enum anyflash_status finish(struct model *model, struct anyflash_error *e
 {
     if (!model->any_size)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "%s: has neither head_dim nor hidden_size and num_attention_heads as "
-                       "whole numbers: is it a model's config.json?",
+                       "%s: needs head_dim, or both hidden_size and num_attention_heads, as "
+                       "integers: is it a model's config.json?",
                        model->name);
     if (model->slim.dtypes == 0) {
         model->slim.dtypes = AF_SLIM_BF16;

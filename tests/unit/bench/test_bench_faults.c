@@ -1,5 +1,6 @@
 /*
- * test_bench_faults.c: each allocation of anyflash-bench fails in turn: exit code 3.
+ * test_bench_faults.c: makes each allocation of anyflash-bench fail in turn:
+ * exit code 3.
  */
 #include <setjmp.h>
 #include <stdarg.h>

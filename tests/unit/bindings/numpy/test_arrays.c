@@ -1,5 +1,6 @@
 /*
- * test_arrays.c: shapes and strides of arrays that do and do not make a problem.
+ * test_arrays.c: which shapes and strides of arrays make a valid problem and
+ * which do not.
  */
 #include "bindings/numpy/arrays.h"
 

@@ -1,6 +1,7 @@
 /*
- * fake_torch.h: what src/torch uses of libtorch_cpu, over plain memory, and
- * knobs for tests: count what lives, let torch refuse, catch what is thrown.
+ * fake_torch.h: the part of libtorch_cpu that the bindings use, over plain
+ * memory. Tests can count live objects, make torch fail, and catch what is
+ * thrown.
  */
 #ifndef FAKE_TORCH_H
 #define FAKE_TORCH_H

@@ -1,6 +1,6 @@
 /*
- * kernel_calls.h: calls of the kernels over fake_torch.c as torch's dispatcher
- * makes them, and attention in double precision to compare with.
+ * kernel_calls.h: calls the kernels over fake_torch.c as torch's dispatcher
+ * does, and computes attention in double precision to compare with.
  */
 #ifndef KERNEL_CALLS_H
 #define KERNEL_CALLS_H

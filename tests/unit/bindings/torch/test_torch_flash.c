@@ -1,6 +1,6 @@
 /*
  * test_torch_flash.c: the FlashAttention kernels: packed, paged, backward, and
- * what is thrown.
+ * the exceptions that they throw.
  */
 #include "kernel_calls.h"
 

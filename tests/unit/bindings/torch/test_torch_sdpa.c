@@ -1,6 +1,6 @@
 /*
- * test_torch_sdpa.c: the kernels of SDPA: results, what goes on to torch, and
- * that nothing is left behind whatever torch or memory refuses.
+ * test_torch_sdpa.c: the kernels of SDPA: results, which calls are passed on to
+ * torch, and no leak when torch or an allocation fails.
  */
 #include "kernel_calls.h"
 

@@ -1,6 +1,6 @@
 /*
- * test_backward_problem.c: which arguments of the backward are refused and
- * with which words, and which layouts of gradients are not.
+ * test_backward_problem.c: which arguments of the backward are rejected, with
+ * which message, and which layouts of gradients are accepted.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * test_convert.c: half precision both ways over all bit patterns, and Philox
- * against its authors' known answers.
+ * test_convert.c: conversion to and from half precision for all bit patterns,
+ * and Philox against its authors' known answers.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /*
- * test_gradients.c: the oracle's gradients against differences of its forward,
- * for each feature alone and for all of them. Inputs are multiples of 2^-10 and
- * the step is 2^-7, so that moved inputs are exact floats; the five-point rule
- * leaves an error of the order of step^4.
+ * test_gradients.c: compares the oracle's gradients with finite differences of
+ * its forward, for each feature alone and for all together. Inputs are
+ * multiples of 2^-10 and the step is 2^-7, so that shifted inputs are exact
+ * floats. The five-point rule leaves an error of the order of step^4.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /*
- * test_layout.c: shared bytes of strided tensors against counting every byte.
+ * test_layout.c: which bytes strided tensors share, compared with counting
+ * every byte.
  */
 #include <setjmp.h>
 #include <stdarg.h>

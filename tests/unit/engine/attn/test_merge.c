@@ -1,5 +1,6 @@
 /*
- * test_merge.c: parts over disjoint keys merge to the whole; what is refused.
+ * test_merge.c: merging the results for disjoint keys gives the whole result;
+ * which arguments are rejected.
  */
 #include <setjmp.h>
 #include <stdarg.h>

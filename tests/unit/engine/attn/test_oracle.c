@@ -1,6 +1,6 @@
 /*
- * test_oracle.c: the oracle against numbers worked out by hand, against
- * pictures of what is visible, and against itself in another layout.
+ * test_oracle.c: compares the oracle with numbers computed by hand, with
+ * pictures of what is visible, and with itself in another layout.
  */
 #include <setjmp.h>
 #include <stdarg.h>

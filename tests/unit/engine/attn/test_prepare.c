@@ -1,6 +1,6 @@
 /*
- * test_prepare.c: appended rows and turned queries against the formulas, for
- * plain, chosen and paged caches, each pairing and each type.
+ * test_prepare.c: compares appended rows and rotated queries with the formulas,
+ * for plain, indexed and paged caches, each pairing and each type.
  */
 #include <setjmp.h>
 #include <stdarg.h>

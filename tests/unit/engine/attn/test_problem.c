@@ -1,6 +1,6 @@
 /*
- * test_problem.c: which arguments are refused and with which words, which are
- * not, and what a problem says of its sequences.
+ * test_problem.c: which arguments are rejected, with which message, which are
+ * accepted, and what a problem says about its sequences.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /*
- * test_cpu.c: the instruction sets found here fit together.
+ * test_cpu.c: the instruction sets detected here are consistent.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * test_pool.c: every piece is done once, by a worker that exists, in run after
- * run and from several threads. Also run under ThreadSanitizer.
+ * test_pool.c: every piece of work is done once, by an existing worker, in many
+ * runs and from several threads. Also run under ThreadSanitizer.
  */
 #include <pthread.h>
 #include <setjmp.h>

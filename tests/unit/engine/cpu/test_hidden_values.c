@@ -1,6 +1,6 @@
 /*
- * test_hidden_values.c: a key that a row does not see adds nothing to it, not
- * even when its value is NaN or infinite. Walks the manifest.
+ * test_hidden_values.c: a key that is hidden from a row adds nothing to it,
+ * even if its value is NaN or infinite. Runs every kernel of the manifest.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /*
- * test_json.c: what the JSON reader refuses, and where it says the fault is.
+ * test_json.c: what the JSON reader rejects, and the position that it reports.
  */
 #include <setjmp.h>
 #include <stdarg.h>

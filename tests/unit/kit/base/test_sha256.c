@@ -1,6 +1,6 @@
 /*
- * test_sha256.c: hashes of known bytes, for both ways of computing them. The
- * source file is included, so that each can be called by itself.
+ * test_sha256.c: hashes of known bytes, with both implementations. The source
+ * file is included, so that each can be called by itself.
  */
 #include "kit/base/sha256.c"
 

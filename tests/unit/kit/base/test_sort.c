@@ -1,5 +1,6 @@
 /*
- * test_sort.c: sorting is right and stable for every length around the runs.
+ * test_sort.c: sorting is correct and stable for every length around the run
+ * length.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /*
- * test_build_log.c: which line of a build's log is told as the cause.
+ * test_build_log.c: which line of a build's log is reported as the cause.
  */
 #include "build_world.h"
 

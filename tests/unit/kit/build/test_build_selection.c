@@ -1,6 +1,6 @@
 /*
- * test_build_selection.c: what the driver and the compilers are told, and what
- * the governor is told of them.
+ * test_build_selection.c: what is passed to the driver and the compilers, and
+ * what is predicted for the governor.
  */
 #include "build_world.h"
 

@@ -1,5 +1,6 @@
 /*
- * test_check.c: the live verdicts: programs that are asked, and what is kept.
+ * test_check.c: checks that run programs on this machine, and what is in the
+ * cache.
  */
 #include "build_world.h"
 

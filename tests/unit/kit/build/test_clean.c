@@ -1,5 +1,5 @@
 /*
- * test_clean.c: what builds keep is listed, measured and removed.
+ * test_clean.c: lists, measures and removes what builds keep.
  */
 #include "build_world.h"
 

@@ -1,5 +1,5 @@
 /*
- * test_end_time.c: when a build ends, from what its compilers did until now.
+ * test_end_time.c: predicts when a build ends, from its compilers so far.
  */
 #include <setjmp.h>
 #include <stdarg.h>

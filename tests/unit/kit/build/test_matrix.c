@@ -1,6 +1,6 @@
 /*
- * test_matrix.c: jobs of a matrix from data alone: targets, names, what tables
- * forbid, and lack of memory at each allocation.
+ * test_matrix.c: jobs of a matrix from data alone: targets, names, what the
+ * tables exclude, and a failure of each allocation.
  */
 #include <setjmp.h>
 #include <stdarg.h>

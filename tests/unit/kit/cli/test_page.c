@@ -1,5 +1,6 @@
 /*
- * test_page.c: wrapping, elision and commands within a number of columns.
+ * test_page.c: wrapping and shortening text, and breaking commands, within a
+ * number of columns.
  */
 #include <setjmp.h>
 #include <stdarg.h>

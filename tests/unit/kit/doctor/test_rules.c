@@ -1,6 +1,6 @@
 /*
- * test_rules.c: each rule of the doctor on a small machine, and its silence on
- * a machine where the fact is fine or unknown.
+ * test_rules.c: each rule of the doctor on a small machine, and that it reports
+ * nothing if the fact is fine or unknown.
  */
 #include <setjmp.h>
 #include <stdarg.h>

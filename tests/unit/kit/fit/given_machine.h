@@ -1,6 +1,6 @@
 /*
- * given_machine.h: machines made of key=value words, and the embedded catalog,
- * for tests that decide.
+ * given_machine.h: makes machines from key=value words, and loads the embedded
+ * catalog, for tests of decisions.
  */
 #ifndef AF_TEST_GIVEN_MACHINE_H
 #define AF_TEST_GIVEN_MACHINE_H

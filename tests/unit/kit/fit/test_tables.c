@@ -1,6 +1,6 @@
 /*
- * test_tables.c: every row of the embedded tables is read, and the facts that
- * decisions rest on are what the sources say.
+ * test_tables.c: every row of the embedded tables can be read, and the facts
+ * that decisions depend on agree with the sources.
  */
 #include "kit/base/json.h"
 #include "kit/base/text.h"

@@ -1,6 +1,7 @@
 /*
- * test_verdict.c: one behaviour of the rules a row: a machine in words, a wheel
- * of the catalog, and the reason that must be there; or must not, with '!'.
+ * test_verdict.c: one behaviour of the rules per row: a machine in words, a
+ * wheel of the catalog, and the reason that must be found; or must not be, with
+ * '!'.
  */
 #include "tests/unit/kit/fit/given_machine.h"
 

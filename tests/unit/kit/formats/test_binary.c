@@ -1,6 +1,7 @@
 /*
- * test_binary.c: facts of extensions that the C compiler makes here: what they
- * want, from whom, in which version; damage of every kind only loses facts.
+ * test_binary.c: facts of extensions that the C compiler makes here: which
+ * symbols they need, from which library, in which version. Damage of any kind
+ * only loses facts.
  */
 #include "kit/formats/binary.h"
 

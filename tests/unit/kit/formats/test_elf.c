@@ -1,6 +1,6 @@
 /*
  * test_elf.c: ELF facts of two tiny files (tests/fuzz/corpus/fuzz_elf) and of
- * this very program; damage of every kind must only lose facts.
+ * this program itself. Damage of any kind only loses facts.
  */
 #include "kit/base/text.h"
 #include "kit/formats/elf.h"

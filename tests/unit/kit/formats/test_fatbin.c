@@ -1,7 +1,7 @@
 /*
  * test_fatbin.c: GPU code of files that nvcc made (tests/data/gpu, by
- * tools/make_gpu_data.sh) and of containers made here byte by byte; damage of
- * every kind only loses facts.
+ * tools/make_gpu_data.sh) and of containers made here byte by byte. Damage of
+ * any kind only loses facts.
  */
 #include "kit/base/text.h"
 #include "kit/formats/cubin.h"

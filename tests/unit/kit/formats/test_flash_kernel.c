@@ -1,7 +1,7 @@
 /*
- * test_flash_kernel.c: kernels by name: cubins that nvcc made, and names out of
- * published libraries (flash-attn 2 in vLLM's and torch's builds, flash-attn 3 in
- * xFormers' and vLLM's).
+ * test_flash_kernel.c: kernels by name: cubins that nvcc made, and names from
+ * published libraries (flash-attn 2 in vLLM's and torch's builds, flash-attn 3
+ * in xFormers' and vLLM's).
  */
 #include "kit/formats/flash_kernel.h"
 #include "kit/system/file.h"

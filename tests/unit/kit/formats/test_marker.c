@@ -1,5 +1,5 @@
 /*
- * test_marker.c: markers as they stand in real METADATA, and what is none.
+ * test_marker.c: markers from real METADATA, and texts that are not markers.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /*
- * test_metadata.c: METADATA, RECORD, direct_url.json and their neighbours.
+ * test_metadata.c: METADATA, RECORD, direct_url.json and similar files.
  */
 #include "kit/base/json.h"
 #include "kit/base/text.h"

@@ -1,5 +1,5 @@
 /*
- * test_npy.c: heads of .npy files as NumPy writes them, and what is refused.
+ * test_npy.c: headers of .npy files as NumPy writes them, and what is rejected.
  */
 #include "kit/formats/npy.h"
 

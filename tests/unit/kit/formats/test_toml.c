@@ -1,6 +1,6 @@
 /*
- * test_toml.c: reading TOML: what is understood, what is refused and where;
- * edits that keep every other byte.
+ * test_toml.c: reading TOML: what is accepted, what is rejected and at which
+ * position; edits that keep all other bytes.
  */
 #include "kit/base/text.h"
 #include "kit/formats/toml.h"

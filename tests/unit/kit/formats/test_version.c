@@ -1,6 +1,6 @@
 /*
  * test_version.c: version.h against tests/data/versions.tsv, which the
- * packaging library wrote, and the limits that are our own.
+ * packaging library wrote, and against our own limits.
  */
 #include "kit/base/text.h"
 #include "kit/formats/version.h"

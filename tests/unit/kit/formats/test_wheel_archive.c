@@ -1,5 +1,5 @@
 /*
- * test_wheel_archive.c: the dist-info folder of a wheel is found.
+ * test_wheel_archive.c: finding the dist-info folder of a wheel.
  */
 #include "kit/formats/wheel_archive.h"
 

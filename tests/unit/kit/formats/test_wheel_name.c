@@ -1,6 +1,6 @@
 /*
- * test_wheel_name.c: wheel file names, good and hostile. Every name of the
- * catalog is tried in tests/unit/fit/test_catalog_names.c.
+ * test_wheel_name.c: wheel file names, valid and hostile.
+ * tests/unit/kit/catalog/test_catalog_names.c reads every name of the catalog.
  */
 #include "kit/formats/wheel_name.h"
 

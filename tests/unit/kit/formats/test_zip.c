@@ -1,6 +1,6 @@
 /*
- * test_zip.c: what is read out of good archives, and that no byte of a bad one
- * is believed. The tricks that archives play are in test_zip_tricks.c.
+ * test_zip.c: reading valid archives, and rejecting damaged ones. Archives that
+ * are built to mislead are in test_zip_tricks.c.
  */
 #include "kit/formats/zip.h"
 

@@ -1,6 +1,6 @@
 /*
- * test_zip_tricks.c: archives made to fool who unpacks them are refused when
- * they are opened, each with the sentence that says why.
+ * test_zip_tricks.c: archives that are built to mislead an unpacker are
+ * rejected on opening, each with a message that says why.
  */
 #include "kit/formats/zip.h"
 
@@ -80,8 +80,8 @@ static void test_zip_tricks__two_members_of_one_name(void **state)
     refuse((struct member_given){.name = "good", .content = "bad!"}, ANYFLASH_E_DATA,
            "two members called 'good'");
     refuse((struct member_given){.name = "good/inside", .content = "x"}, ANYFLASH_E_DATA,
-           "needs a folder");
-    refuse((struct member_given){.name = "good/"}, ANYFLASH_E_DATA, "needs a folder");
+           "have to be a folder");
+    refuse((struct member_given){.name = "good/"}, ANYFLASH_E_DATA, "have to be a folder");
 }
 
 static void test_zip_tricks__links_and_devices(void **state)
@@ -165,10 +165,10 @@ static void test_zip_tricks__two_ends(void **state)
     char comment[22] = "PK\5\6";
     build_good();
     build_end(&build, comment, sizeof comment); /* an end of an empty archive in the comment */
-    assert_refused(ANYFLASH_E_DATA, "not where its end says");
+    assert_refused(ANYFLASH_E_DATA, "not where the end record says");
     build_good();
     build_end(&build, "PK\5\6 but not at the end of a record", 36);
-    assert_refused(ANYFLASH_E_DATA, "more than one end");
+    assert_refused(ANYFLASH_E_DATA, "more than one end record");
 }
 
 static void test_zip_tricks__a_comment_is_no_trick(void **state)
@@ -186,11 +186,11 @@ static void test_zip_tricks__bytes_around_the_archive(void **state)
     build_good();
     build_end(&build, NULL, 0);
     build_bytes(&build, "behind", 6);
-    assert_refused(ANYFLASH_E_DATA, "does not end as one");
+    assert_refused(ANYFLASH_E_DATA, "no end record");
     build_good();
     build_bytes(&build, "between", 7);
     build_end(&build, NULL, 0);
-    assert_refused(ANYFLASH_E_DATA, "not where its end says");
+    assert_refused(ANYFLASH_E_DATA, "not where the end record says");
     memset(&build, 0, sizeof build);
     build_bytes(&build, "#!/bin/sh", 9);
     build_member(&build, (struct member_given){.name = "good", .content = "good"});
@@ -225,7 +225,7 @@ static void test_zip_tricks__zip64_that_contradicts(void **state)
     build_end(&build, NULL, 0);
     build.bytes[build.end_at + 8]++;
     build.bytes[build.end_at + 10]++;
-    assert_refused(ANYFLASH_E_DATA, "more than one end");
+    assert_refused(ANYFLASH_E_DATA, "more than one end record");
     build_good();
     build_end64(&build, 2);
     build_end(&build, NULL, 0);

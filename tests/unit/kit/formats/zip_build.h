@@ -1,6 +1,6 @@
 /*
- * zip_build.h: zip archives written field by field, so that any of them can lie.
- * Deflated members are made of blocks that store their bytes (RFC 1951, 3.2.4).
+ * zip_build.h: writes zip archives field by field, so that any field can be
+ * wrong. Deflated members consist of stored blocks (RFC 1951, 3.2.4).
  */
 #ifndef AF_TESTS_ZIP_BUILD_H
 #define AF_TESTS_ZIP_BUILD_H

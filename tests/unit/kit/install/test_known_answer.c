@@ -1,6 +1,6 @@
 /*
- * test_known_answer.c: the engine's answer, and how a text of bf16 values is
- * compared with it.
+ * test_known_answer.c: the engine's known answer, and how a text of bf16 values
+ * is compared with it.
  */
 #include "kit/install/known_answer.h"
 

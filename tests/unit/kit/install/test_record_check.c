@@ -1,5 +1,5 @@
 /*
- * test_record.c: RECORD against the files of a folder made for it.
+ * test_record_check.c: compares RECORD with the files of a folder made for it.
  */
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"

@@ -1,6 +1,6 @@
 /*
- * test_state.c: the state file and the journal in it, also with a lack of
- * memory at every allocation: nothing leaks, nothing is half written.
+ * test_state.c: the state file and the journal in it. Also makes each
+ * allocation fail in turn: nothing leaks, and nothing is half written.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * test_given.c: key=value words as people write them. given_words.tsv holds
- * the environments of 186 reported failures, one a line, words between tabs.
+ * test_given.c: key=value words as people write them. given_words.tsv holds the
+ * environments of 186 reported failures, one per line, words separated by tabs.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * test_record.c: machine records: what is accepted, what is refused and how it
- * is said, and that writing and reading agree.
+ * test_record.c: machine records: what is accepted, what is rejected with which
+ * message, and that writing and reading agree.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -195,7 +195,7 @@ static void test_record__refuses_too_many_rows(void **state)
     for (int i = 0; i < ROWS_MANY; i++)
         af_text_add(&text, ",{}");
     af_text_add(&text, "]}");
-    assert_refused(text.data, "gpus: more than 4096 rows");
+    assert_refused(text.data, "gpus: more than 4096 entries");
     af_text_release(&text);
 }
 

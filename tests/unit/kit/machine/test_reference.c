@@ -1,7 +1,7 @@
 /*
- * test_reference.c: docs/reference/machine.md is written from fields.inc and
+ * test_reference.c: docs/reference/machine.md is generated from fields.inc and
  * the table of --given keys. With WRITE_REFERENCE set this program writes the
- * page; without, it fails when the committed page is another.
+ * page; without, it fails if the committed page differs.
  */
 #include <setjmp.h>
 #include <stdarg.h>

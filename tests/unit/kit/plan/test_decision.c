@@ -1,6 +1,6 @@
 /*
- * test_decision.c: the ladder over machines in words: which rung is
- * recommended, what is named beside it, and what happens without memory.
+ * test_decision.c: decisions for machines described in words: which rung is
+ * recommended, what else is mentioned, and what happens when allocations fail.
  */
 #include "tests/unit/kit/fit/given_machine.h"
 

@@ -1,6 +1,6 @@
 /*
- * test_known.c: what the bytes of wheels proved, and what a decision makes of
- * it: above what names say, below exact matches, never against other rules.
+ * test_known.c: how proofs from wheels' bytes affect a decision: they override
+ * names, rank below exact matches, and never override other rules.
  */
 #include "tests/unit/kit/fit/given_machine.h"
 

@@ -1,5 +1,5 @@
 /*
- * test_plan.c: decisions as commands, and their quoting.
+ * test_plan.c: turns decisions into commands, and quotes them.
  */
 #include "tests/unit/kit/fit/given_machine.h"
 

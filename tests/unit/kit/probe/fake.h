@@ -1,7 +1,7 @@
 /*
  * fake.h: a machine in a temporary folder for tests of the probes: files,
  * links, variables, and a probe that sees nothing else. Paths are absolute
- * paths of that machine ("/usr/bin/python3").
+ * paths on that machine ("/usr/bin/python3").
  */
 #ifndef AF_TESTS_FAKE_H
 #define AF_TESTS_FAKE_H

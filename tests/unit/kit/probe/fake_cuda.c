@@ -1,8 +1,8 @@
 /*
- * fake_cuda.c: a stand-in for NVIDIA's driver library. What it does is in the
- * variable FAKE_CUDA: two, none, hidden, hang, crash, or the number that cuInit
- * returns. With CUDA_VISIBLE_DEVICES set it shows no device: the probe must
- * have removed it.
+ * fake_cuda.c: a replacement for NVIDIA's driver library. The variable
+ * FAKE_CUDA selects its behaviour: two, none, hidden, hang, crash, or the
+ * number that cuInit returns. With CUDA_VISIBLE_DEVICES set it shows no device:
+ * the probe must have removed that variable.
  */
 #include <signal.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * machine_place.h: a folder that stands for the root of a machine, and a probe
- * that looks into it. For the tests of the probes.
+ * machine_place.h: a folder that serves as the root of a machine, and a probe
+ * that reads it. For the tests of the probes.
  */
 #ifndef AF_TEST_MACHINE_PLACE_H
 #define AF_TEST_MACHINE_PLACE_H

@@ -1,6 +1,6 @@
 /*
  * test_catalog.c: the embedded catalog against the rows of data/wheels.jsonl,
- * and what a catalog file with bad rows is answered.
+ * and how a catalog file with bad rows is rejected.
  */
 #include "kit/base/json.h"
 #include "kit/base/text.h"

@@ -1,6 +1,6 @@
 /*
- * test_gpu.c: the GPU probe with a driver library of our own (fake_cuda.c) and
- * with /proc and /sys trees: the real path, without a GPU.
+ * test_gpu.c: the GPU probe with a fake driver library (fake_cuda.c) and with
+ * /proc and /sys trees: runs the real code without a GPU.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /*
- * test_packages.c: installed packages that matter, from folders made of files.
+ * test_packages.c: finds the relevant installed packages, in folders made for
+ * the test.
  */
 #include "fake.h"
 #include "tests/unit/every_allocation.h"

@@ -1,5 +1,5 @@
 /*
- * test_probe.c: the whole probe on this very machine, whatever it is.
+ * test_probe.c: runs the whole probe on the machine that runs the test.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /*
- * test_shadow.c: a flash_attn folder where Python is started.
+ * test_shadow.c: finds a flash_attn folder in the folder in which Python is
+ * started.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -194,7 +194,7 @@ static void test_torch__binary_or_huge_version_py_is_unknown_and_named(void **st
     fake_start(&fake);
     make_torch(&fake, VERSION_PY);
     fake_bytes(&fake, SITE "/torch/version.py", "__version__ = '2.8.0'\n\0\xff", 24);
-    assert_unknown(probe_torch(&fake)->version, "version.py' is not text");
+    assert_unknown(probe_torch(&fake)->version, "version.py' is not a text file");
     assert_int_equal(truncate(fake_place(&fake, SITE "/torch/version.py", place), 100 << 20),
                      0);
     assert_unknown(probe_torch(&fake)->version, "version.py");

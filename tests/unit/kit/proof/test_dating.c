@@ -1,6 +1,6 @@
 /*
- * test_dating.c: for which torch a file was built, from the assertions of
- * torch's headers in it. Lines are those of real wheels.
+ * test_dating.c: finds the torch for which a file was built, from the
+ * assertions of torch's headers in it. The lines come from real wheels.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /*
- * test_facts.c: facts read from real files are the same after they were kept;
- * what is damaged is passed over; files that have changed are not known any
- * more; lack of memory at every allocation loses facts at most.
+ * test_facts.c: facts read from real files are the same after they were stored;
+ * damaged facts are skipped; the facts of a file that has changed are not used;
+ * a failed allocation at worst loses facts.
  */
 #include <setjmp.h>
 #include <stdarg.h>

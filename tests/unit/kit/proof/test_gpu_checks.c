@@ -1,6 +1,6 @@
 /*
  * test_gpu_checks.c: which image runs on which GPU, and the three checks of a
- * proof over GPU code that is made here, on machines given by words.
+ * proof about GPU code that is made here, on machines described in words.
  */
 #include "kit/fit/gpu_targets.h"
 #include "kit/proof/gpu_checks.h"

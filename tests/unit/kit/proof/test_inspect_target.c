@@ -1,7 +1,7 @@
 /*
- * test_inspect_target.c: what is found in files, folders and wheels made here; what a
- * wheel says of itself; and lack of memory at every allocation of it, with a
- * state and without: nothing is left in the temporary folder.
+ * test_inspect_target.c: what is found in files, folders and wheels made here,
+ * and what a wheel says about itself. Also makes each allocation fail in turn,
+ * with a state and without: nothing is left in the temporary folder.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /*
  * test_proof.c: proofs against a Python environment that the C compiler makes
- * here: a program, torch's libraries by their names, extensions with chosen
- * wants. The versions of torch are those of the shipped tables.
+ * here: a program, libraries with the names of torch's, extensions with chosen
+ * requirements. The versions of torch are those of the shipped tables.
  */
 #include "kit/proof/proof.h"
 

@@ -1,6 +1,6 @@
 /*
- * test_torch_symbols.c: the shipped table against what readelf found in the
- * wheels, and which build stands for a torch that somebody names.
+ * test_torch_symbols.c: the shipped table against readelf's output for the
+ * wheels, and which build is used for a torch that a user names.
  */
 #include "kit/base/json.h"
 #include "kit/base/text.h"

@@ -1,5 +1,5 @@
 /*
- * test_file.c: bounded reading of regular, odd and missing files.
+ * test_file.c: bounded reading of regular, special and missing files.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /*
- * test_process.c: children that answer, hang, flood, crash or are not there.
+ * test_process.c: child processes that respond, hang, write too much, crash or
+ * do not exist.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -121,7 +122,7 @@ static void test_child__crash_is_an_error_not_ours(void **state)
     assert_int_equal(af_child_start_fork(crash, NULL, &child, NULL), ANYFLASH_OK);
     assert_int_equal(af_child_collect(&child, 5000, &arena, &output, &exit_code, &err),
                      ANYFLASH_E_IO);
-    assert_string_equal(err.message, "ended by signal 9");
+    assert_string_equal(err.message, "killed by signal 9");
     af_arena_release(&arena);
 }
 

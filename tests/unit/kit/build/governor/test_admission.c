@@ -1,5 +1,6 @@
 /*
- * test_admission.c: who may start, and how near schedules come to the best.
+ * test_admission.c: which compilers may start, and how close schedules come to
+ * the optimum.
  */
 #include <setjmp.h>
 #include <stdarg.h>

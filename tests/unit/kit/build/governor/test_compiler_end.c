@@ -1,5 +1,6 @@
 /*
- * test_compiler_end.c: what a compiler's end is taken for, and how often it may end so.
+ * test_compiler_end.c: how the end of a compiler is classified, and how often
+ * it may end that way.
  */
 #include <setjmp.h>
 #include <signal.h>

@@ -1,5 +1,6 @@
 /*
- * test_deadlock.c: who may grow, who is paused, and that all come to their end.
+ * test_deadlock.c: which compilers may grow, which are paused, and that all of
+ * them finish.
  */
 #include <setjmp.h>
 #include <stdarg.h>

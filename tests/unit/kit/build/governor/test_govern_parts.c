@@ -1,6 +1,6 @@
 /*
- * test_govern_parts.c: standstill, memory as the kernel tells it, notes of
- * finished objects, learned costs.
+ * test_govern_parts.c: stalls, memory as the kernel reports it, stamps of
+ * finished objects, stored costs.
  */
 #include <fcntl.h>
 #include <sched.h>

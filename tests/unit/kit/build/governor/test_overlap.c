@@ -1,6 +1,7 @@
 /*
- * test_overlap.c: builds whose compilers rise to their peaks, played with the
- * governor's own decisions: no kill, and how near they come to the best.
+ * test_overlap.c: simulates builds whose compilers grow to their peaks, with
+ * the governor's own decisions: no compiler is killed, and schedules come close
+ * to the optimum.
  *
  * Files, seconds and peaks are those of bench/governor_real.py's three
  * sets; how one takes memory over its time was sampled from real compilers.

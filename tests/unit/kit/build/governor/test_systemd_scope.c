@@ -1,6 +1,6 @@
 /*
- * test_systemd_scope.c: the folder of a scope as /proc tells it, and what is said
- * of groups and scopes.
+ * test_systemd_scope.c: finds the folder of a scope in /proc, and the messages
+ * about groups and scopes.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
  * test_slim.c: selections of a source build: which files they keep, how many
- * kernels these hold, what models need.
+ * kernels these contain, and what models need.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * test_slim_models.c: what the configurations of published models ask for, to
- * train them; shortened to what concerns attention.
+ * test_slim_models.c: what the configurations of published models need for
+ * training; they are shortened to the keys about attention.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -176,7 +176,7 @@ static void test_models__sizes_that_are_no_whole_numbers_are_told(void **state)
     af_arena_init(&arena);
     assert_non_null(
         strstr(said_of(&arena, "{\"hidden_size\": \"4096\", \"num_attention_heads\": 32}"),
-               "as whole numbers"));
+               "as integers"));
     af_arena_release(&arena);
 }
 
