@@ -98,17 +98,7 @@ static void add_option_commands(struct af_text *out, const struct af_option_row 
         af_text_format(out, "%s%s", separator, af_command_rows[i].name);
         separator = ", ";
     }
-    af_text_add(out,
-                "\nExamples:\n"
-                "  anyflash                                check this machine, show the "
-                "next step\n"
-                "  anyflash plan                           the exact steps\n"
-                "  anyflash find torch=2.9 python=3.12     wheels for this torch and Python\n"
-                "  anyflash plan --given torch=2.8.0+cu128 --given python=3.12 \\\n"
-                "                --given gpu=rtx4090       for another machine\n\n"
-                "`anyflash help COMMAND` shows the options of a command.\n"
-                "Exit codes: 0 success, 1 negative answer, 2 wrong usage, 3 file or system "
-                "error,\n4 internal error, 130 interrupted.\n");
+    af_text_add(out, ".\n");
 }
 
 static void add_manual_option(struct af_text *out, const struct af_option_row *option)
@@ -168,17 +158,16 @@ static void add_overview(struct af_text *out)
         if (af_command_rows[i].listed)
             af_text_format(out, "  %-10s %s\n", af_command_rows[i].name,
                            af_command_rows[i].line);
-    af_text_add(
-        out,
-        "\nExamples:\n"
-        "  anyflash                                check this machine and show the next step\n"
-        "  anyflash plan                           the exact steps\n"
-        "  anyflash find torch=2.9 python=3.12     wheels for this torch and Python\n"
-        "  anyflash plan --given torch=2.8.0+cu128 --given python=3.12 \\\n"
-        "                --given gpu=rtx4090       for another machine\n\n"
-        "`anyflash help COMMAND` shows the options of a command.\n"
-        "Exit codes: 0 success, 1 negative answer, 2 wrong usage, 3 file or system error, "
-        "4 our bug,\n130 interrupted.\n");
+    af_text_add(out,
+                "\nExamples:\n"
+                "  anyflash                                check this machine\n"
+                "  anyflash plan                           the exact steps\n"
+                "  anyflash find torch=2.9 python=3.12     wheels for this torch and Python\n"
+                "  anyflash plan --given torch=2.8.0+cu128 --given python=3.12 \\\n"
+                "                --given gpu=rtx4090       for another machine\n\n"
+                "`anyflash help COMMAND` shows the options of a command.\n"
+                "Exit codes: 0 success, 1 negative answer, 2 wrong usage, 3 file or system\n"
+                "error, 4 internal error, 130 interrupted.\n");
 }
 
 enum anyflash_status af_cmd_help(struct af_cli *cli, enum af_exit *exit_out,

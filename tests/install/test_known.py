@@ -74,7 +74,7 @@ def test_a_wheel_made_for_another_torch_is_offered_once_it_is_proved(market):
     assert "proved-to-load" in reasons(answer)
     done = install(market)
     assert done.returncode == 0, done.all
-    assert "proved: 'flash_attn_2_cuda" in done.stderr and "call: yes" in done.stdout
+    assert "checked: 'flash_attn_2_cuda" in done.stderr and "call: yes" in done.stdout
 
 
 def test_what_is_proved_stands_below_what_is_made_for_this_torch(market):

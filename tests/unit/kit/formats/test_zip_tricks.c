@@ -230,7 +230,7 @@ static void test_zip_tricks__zip64_that_contradicts(void **state)
     build_end64(&build, 2);
     build_end(&build, NULL, 0);
     memset(build.bytes + build.end_at + 8, 0xff, 12);
-    assert_refused(ANYFLASH_E_DATA, "counts 2 members");
+    assert_refused(ANYFLASH_E_DATA, "claims 2 members");
 }
 
 static void test_zip_tricks__a_million_members(void **state)

@@ -297,7 +297,7 @@ static void test_build__refuses_a_gpu_older_than_ampere(void **state)
 {
     (void)state;
     assert_row(LINUX "sm=7.5 driver=595.45 python=3.12 torch=2.15.0+cu132 gcc=12 " SPACE, "gpu",
-               AF_NO, "SM 7.5", "scaled_dot_product_attention");
+               AF_NO, "sm 7.5", "scaled_dot_product_attention");
 }
 
 static void test_build__names_the_room_it_needs(void **state)
