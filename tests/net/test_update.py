@@ -143,7 +143,8 @@ def test_a_listing_that_shrinks_absurdly_is_refused(update):
     other = "oobabooga/flash-attention"
     update.list(other, releases(other, known(other)))
     done = update("--json")
-    assert "26 of 31 known wheels are missing" in done.json["sources"][0]["problem"], done.json["sources"]
+    problem = done.json["sources"][0]["problem"]
+    assert "26 of 31 known wheels are missing" in problem, done.json["sources"]
     assert done.json["after"]["count"] == done.json["before"]["count"]
 
 
