@@ -49,8 +49,10 @@ const char *af_shell_command(const char *const *environment, size_t environment_
         add_quoted(&text, argv[i]);
     }
     const char *command = af_arena_text(arena, af_text_get(&text));
-    if (text.failed)
+    if (text.failed) {
         arena->failed = true;
+        command = NULL;
+    }
     af_text_release(&text);
-    return text.failed ? NULL : command;
+    return command;
 }
