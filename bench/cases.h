@@ -1,5 +1,5 @@
 /*
- * cases.h: the benchmarked shapes, and their operation and byte counts.
+ * cases.h: the shapes that are benchmarked, with the operations and bytes of each.
  */
 #ifndef AF_BENCH_CASES_H
 #define AF_BENCH_CASES_H

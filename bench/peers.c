@@ -75,7 +75,7 @@ static enum anyflash_status ask(struct af_arena *arena, const char *python, cons
     return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
-/* A text in the answer, scrubbed, or NULL. */
+/* The text member `key` of a peer's answer, safe to print; NULL if there is none. */
 static const char *text_of(struct af_arena *arena, json_t *json, const char *key)
 {
     const char *text = json_string_value(json_object_get(json, key));

@@ -37,8 +37,8 @@ enum anyflash_status af_bench_peers_find(struct af_arena *arena, const char *pyt
 
 /*
  * Runs `peer` on `row` and compares its results with those of `timing`. A peer
- * that crashes, hangs or cannot run the case has declined, which is not a
- * failure. Fails with NO_MEMORY.
+ * that crashes, hangs or cannot run the case counts as declined; the function still
+ * succeeds. Fails with NO_MEMORY.
  */
 enum anyflash_status af_bench_peer_measure(struct af_arena *arena, const char *python,
                                            const struct af_bench_peer *peer,

@@ -18,7 +18,7 @@ enum af_roof_kind { AF_ROOF_F32, AF_ROOF_BF16 };
 
 /*
  * The instruction set of the loop: "avx512", "avx512bf16", ...; static storage.
- * Here and below, `features` are the processor features that a loop may use,
+ * `features`, here and below: the processor features that the loop may use, as
  * bits of enum af_cpu_feature.
  */
 const char *af_roof_name(enum af_roof_kind kind, uint32_t features);

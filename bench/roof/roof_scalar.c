@@ -1,6 +1,6 @@
 /*
- * roof_scalar.c: the roofline loop in plain C: 4 floats per multiply and add,
- * which every compiler vectorises.
+ * roof_scalar.c: the roofline loop in plain C, on vectors of 4 floats, which
+ * every compiler turns into vector instructions.
  */
 
 #include "engine/base/cpu.h"

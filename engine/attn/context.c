@@ -45,7 +45,7 @@ static enum anyflash_status check_args(const struct anyflash_context_args *args,
                        (int)args->reserved);
     if ((args->allocate == NULL) != (args->release == NULL))
         return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "context args: set both allocate and release, or neither");
+                       "context args: allocate and release must be set together");
     return ANYFLASH_OK;
 }
 

@@ -90,8 +90,8 @@ static enum anyflash_status check_factors(const struct anyflash_attend_args *a,
         return af_fail(err, ANYFLASH_E_ARGUMENT, "scale is %g; it must be finite",
                        (double)a->scale);
     if (!(a->softcap >= 0) || isinf(a->softcap))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "softcap is %g; it must be 0 or more, finite",
-                       (double)a->softcap);
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "softcap is %g; it must be finite and not negative", (double)a->softcap);
     if (!(a->dropout >= 0 && a->dropout < 1))
         return af_fail(err, ANYFLASH_E_ARGUMENT,
                        "dropout is %g; it must be 0 or more and below 1", (double)a->dropout);

@@ -201,7 +201,7 @@ static void AF_FN(pair_rows)(const float *even, const float *odd, int64_t begin,
     }
 }
 
-/* Copies a tile's rows of words to the panels; with AF_PAIRS in pairs of rows. */
+/* Copies the rows of a tile into the panels; with AF_PAIRS a word holds a pair of rows. */
 static void AF_FN(to_panels)(const struct AF_FN(back) *work, int64_t tile, const float *rows,
                              int64_t width, float *panels)
 {

@@ -1,9 +1,9 @@
 /*
  * decode_row_template.h: the common decoding step: one query that sees all keys,
  * which have a constant stride. It processes AF_LANES keys at a time, with the
- * query and o in registers. Second of the three parts of the decode kernel; the
- * last keys, and every other problem, are left to attend_keys() of
- * decode_template.h.
+ * query and o in registers. Second of the three parts of the decode kernel.
+ * attend_keys() of decode_template.h handles the remaining keys, and all problems
+ * that this file does not.
  *
  * Each key prefetches the key AHEAD_BYTES behind it, and each value likewise:
  * far enough ahead for memory, near enough to stay in the first-level cache.

@@ -59,7 +59,7 @@ enum anyflash_status {
     ANYFLASH_E_LIMIT = 5,       /* input is larger than the library accepts */
     ANYFLASH_E_TIMEOUT = 6,     /* a process or a device did not answer in time */
     ANYFLASH_E_NOT_FOUND = 7,   /* something that was asked for does not exist */
-    ANYFLASH_E_UNSUPPORTED = 8, /* valid, but not implemented */
+    ANYFLASH_E_UNSUPPORTED = 8, /* valid, but no kernel or platform supports it */
     ANYFLASH_E_INTERNAL = 9     /* a bug in the library */
 };
 

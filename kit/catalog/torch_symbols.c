@@ -1,6 +1,6 @@
 /*
- * torch_symbols.c: holds the table in memory, looks up names, and chooses the
- * build for a torch version.
+ * torch_symbols.c: loads the table of symbols that torch builds export, looks up
+ * names in it, and finds the build for a torch version.
  *
  * A hash has 48 bits: the upper 16 choose a run of names (`starts`, computed
  * from their counts when the table is loaded), in which the other 32 are sorted;

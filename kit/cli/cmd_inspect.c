@@ -98,7 +98,7 @@ static enum anyflash_status open_target(struct af_inspection *inspection, struct
     return status;
 }
 
-/* Reads all of the extension's bytes, unless their start was enough. */
+/* Proves the extension from all its bytes, unless its first bytes already refuted it. */
 static enum anyflash_status examine(struct af_inspection *inspection, size_t index,
                                     struct anyflash_error *err)
 {

@@ -299,13 +299,13 @@ static void view_extension(struct af_page *page, const struct af_inspect_extensi
 static const char *nothing_text(const struct af_inspection *inspection)
 {
     if (af_inspection_is_pure(inspection))
-        return "no compiled extension is in it: Python code only, which no torch can refuse";
+        return "contains Python code only, which does not depend on the torch build";
     if (inspection->target.wheel != NULL)
-        return "no compiled extension is in it, although its name says that it was built for "
+        return "contains no compiled extension, although its name says that it was built for "
                "one platform";
-    return inspection->target.is_package ? "none of the packages that use attention kernels "
-                                           "has a compiled extension there"
-                                         : "no compiled extension is in it";
+    return inspection->target.is_package ? "no package with attention kernels has a "
+                                           "compiled extension there"
+                                         : "contains no compiled extension";
 }
 
 /* What to do about the answer. */

@@ -194,7 +194,7 @@ static void add_environment(struct af_probe *probe)
         add(probe, prefix, "conda", false);
 }
 
-/* Marks the toolkit that torch uses: the first one, and only for a CUDA build of torch. */
+/* Marks the toolkit that torch would use: the first found. A CPU build of torch uses none. */
 static void mark_taken(struct af_probe *probe)
 {
     const struct af_toolkit_rows *toolkits = &probe->machine->toolkits;

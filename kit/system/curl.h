@@ -1,7 +1,7 @@
 /*
- * curl.h: the few functions and constants of libcurl that we use. They are declared here
- * because libcurl is opened at run time and its headers may be missing. All of them are part of
- * its stable interface since 7.56 (libcurl.so.4).
+ * curl.h: the functions and constants of libcurl that we use. libcurl is loaded at run time
+ * and its headers need not be installed, so they are declared here. All belong to libcurl's
+ * stable interface since 7.56 (libcurl.so.4).
  *
  * Source: curl/curl.h; the numbers of options are kind * 10000 + number.
  */

@@ -119,8 +119,8 @@ static int64_t number_of(struct af_state *state, const char *sql)
 }
 
 /*
- * An empty file is new; any other file must be ours, and not from a newer program. The journal
- * of an older file can be read without an upgrade.
+ * Accepts an empty file, which is new, and a file of this or an older version of the
+ * program. Reading the journal of an older file needs no upgrade.
  */
 static enum anyflash_status check_schema(struct af_state *state, enum af_state_use use,
                                          struct anyflash_error *err)

@@ -37,9 +37,9 @@ struct af_prediction {
     double seconds;
     bool rises; /* memory grows to the peak during most of its time, not at once */
     /*
-     * After the peak it needs only tail_bytes (0: not known). The peak is over when a
-     * program called `tail` runs ("": none) or, if it rises, when its memory has
-     * fallen by half.
+     * Memory it needs after the peak; 0: not known. The peak is over once a program
+     * named `tail` runs ("": there is none) or, if `rises`, once the memory has fallen
+     * by half.
      */
     char tail[AF_GOVERN_TAIL_BYTES];
     uint64_t tail_bytes;

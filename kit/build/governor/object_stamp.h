@@ -14,10 +14,11 @@
 #include "engine/base/base.h"
 
 /*
- * Whether the result of this command is current. `argv` is as ninja gives it
- * ("-c SOURCE", "-o OBJECT", "-MF DEPENDENCIES", in any order, in the working
- * folder). If it is current, the object and the dependency file are restored. A
- * command without -c and -o is never current.
+ * Whether the object of this compiler command is up to date. `argv` is the
+ * command line from ninja, with "-c SOURCE", "-o OBJECT" and "-MF DEPENDENCIES"
+ * in any order; paths are relative to the working folder. If it is up to date,
+ * the object and the dependency file are restored. A command without -c and -o
+ * never is.
  */
 bool af_stamp_is_current(const char *const *argv);
 

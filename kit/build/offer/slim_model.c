@@ -198,8 +198,8 @@ static enum anyflash_status finish(struct model *model, struct anyflash_error *e
 {
     if (!model->any_size)
         return af_fail(err, ANYFLASH_E_DATA,
-                       "%s: needs head_dim, or both hidden_size and num_attention_heads, as "
-                       "integers: is it a model's config.json?",
+                       "%s: neither head_dim nor hidden_size with num_attention_heads is "
+                       "an integer: is it a model's config.json?",
                        model->name);
     if (model->slim.dtypes == 0) {
         model->slim.dtypes = AF_SLIM_BF16;
