@@ -176,7 +176,7 @@ static void test_models__sizes_that_are_no_whole_numbers_are_told(void **state)
     af_arena_init(&arena);
     assert_non_null(
         strstr(said_of(&arena, "{\"hidden_size\": \"4096\", \"num_attention_heads\": 32}"),
-               "as integers"));
+               "is an integer"));
     af_arena_release(&arena);
 }
 
