@@ -22,6 +22,7 @@ set(wasm_objects)
 # The headers of the libraries, and no other of the system's. What zlib and LZ4 unpack,
 # the binaries of wheels, is not reached from page/module.c: their code is not needed.
 file(COPY ${wasm_sources}/jansson/src/jansson.h ${wasm_sources}/libzstd/lib/zstd.h
+     ${wasm_sources}/libzstd/lib/zstd_errors.h
      DESTINATION ${wasm_folder}/include)
 foreach(name zlib.h zconf.h lz4.h lz4frame.h)
     find_file(header_of_${name} ${name} REQUIRED)
