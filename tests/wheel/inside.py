@@ -62,7 +62,7 @@ def check_program():
         json.loads(out.stdout)
     bench = [script, "bench", "--quick", "--filter", "forward f32 S512", "--json"]
     out = subprocess.run(bench, check=True, capture_output=True, text=True)
-    assert json.loads(out.stdout)["cases"], out.stdout
+    assert json.loads(out.stdout)["results"], out.stdout
 
 
 def check_numpy():
