@@ -102,7 +102,8 @@ static bool continues(const char *full, const char *start)
         len--;
     if (strncmp(full, start, len) != 0)
         return false;
-    return is_cut || !(isdigit((unsigned char)full[len]) && isdigit((unsigned char)start[len - 1]));
+    return is_cut ||
+           !(isdigit((unsigned char)full[len]) && isdigit((unsigned char)start[len - 1]));
 }
 
 void af_pasted_keep(struct af_pasted_reader *reader, struct af_pasted_value *value,
@@ -113,8 +114,8 @@ void af_pasted_keep(struct af_pasted_reader *reader, struct af_pasted_value *val
     if (len == 0)
         return;
     af_text_quote(shown, sizeof shown, text, len);
-    bool fuller = value->text != NULL && strcmp(value->text, shown) != 0 &&
-                  continues(shown, value->text);
+    bool fuller =
+        value->text != NULL && strcmp(value->text, shown) != 0 && continues(shown, value->text);
     if (value->text == NULL || fuller) {
         const char *copy = af_arena_text(arena, shown);
         const char *source =
@@ -123,8 +124,8 @@ void af_pasted_keep(struct af_pasted_reader *reader, struct af_pasted_value *val
             *value = (struct af_pasted_value){copy, source};
     } else if (what != NULL && strcmp(value->text, shown) != 0 &&
                !continues(value->text, shown)) {
-        af_pasted_note(reader, "%s: %s %s, which counts; line %zu says %s", value->source, what,
-                       value->text, reader->number, shown);
+        af_pasted_note(reader, "%s is %s by %s, but %s by line %zu; the first counts", what,
+                       value->text, value->source, shown, reader->number);
     }
 }
 
@@ -132,15 +133,18 @@ void af_pasted_take(struct af_pasted_reader *reader, enum af_pasted_fact fact, c
                     size_t len)
 {
     static const char *const named[AF_PASTED_FACT_COUNT] = {
-        [AF_PASTED_PYTHON] = "Python",       [AF_PASTED_TORCH] = "torch",
-        [AF_PASTED_TORCH_CUDA] = "CUDA of torch", [AF_PASTED_DRIVER] = "driver",
+        [AF_PASTED_PYTHON] = "Python",
+        [AF_PASTED_TORCH] = "torch",
+        [AF_PASTED_TORCH_CUDA] = "CUDA of torch",
+        [AF_PASTED_DRIVER] = "driver",
         [AF_PASTED_TOOLKIT] = "CUDA toolkit"};
     af_pasted_keep(reader, &reader->values[fact], named[fact], text, len);
 }
 
 size_t af_pasted_version_len(const char *text)
 {
-    size_t len = strspn(text, "0123456789abcdefghijklmnopqrstuvwxyz.+-_!ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    size_t len =
+        strspn(text, "0123456789abcdefghijklmnopqrstuvwxyz.+-_!ABCDEFGHIJKLMNOPQRSTUVWXYZ");
     return isdigit((unsigned char)*text) ? len : 0;
 }
 
@@ -202,12 +206,11 @@ bool af_pasted_recognise(struct af_span text)
         return false;
     af_machine_init(&machine, "text", "not read");
     af_pasted_begin(&reader, &machine, "text", false);
+    reader.machine.arena.failed = true; /* nothing is kept, so that no memory is needed */
     for (size_t i = 1; reader.line_count == 0 && af_text_line(&text, &line); i++)
         af_pasted_line(&reader, line, i);
-    bool found = reader.line_count > 0;
-    af_pasted_end(&reader, NULL);
-    af_machine_release(&machine);
-    return found;
+    af_text_release(&reader.notes);
+    return reader.line_count > 0;
 }
 
 enum anyflash_status af_pasted_read(struct af_machine *machine, struct af_span text,

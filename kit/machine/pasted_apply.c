@@ -155,7 +155,8 @@ static void apply_toolkit(struct af_pasted_reader *reader)
     const struct af_pasted_value *said = &reader->values[AF_PASTED_TOOLKIT];
     if (said->text == NULL)
         return;
-    machine->toolkits = (struct af_toolkit_rows){.state = AF_FACT_KNOWN, .source = said->source};
+    machine->toolkits =
+        (struct af_toolkit_rows){.state = AF_FACT_KNOWN, .source = said->source};
     if (strcmp(said->text, "none") == 0)
         return;
     const char *why = af_arena_format(arena, "not said in %s", reader->name);

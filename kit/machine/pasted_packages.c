@@ -50,9 +50,9 @@ bool af_pasted_take_package(struct af_pasted_reader *reader, struct af_span name
     return true;
 }
 
-static bool is_known(struct af_span name)
+bool af_pasted_package_is_known(struct af_span name)
 {
-    if (af_name_is(name, "torch"))
+    if (af_name_is(name, "torch") || af_name_is(name, "pytorch"))
         return true;
     for (size_t i = 0; af_pasted_package_name(i) != NULL; i++) {
         if (af_name_is(name, names[i]))
@@ -72,10 +72,9 @@ static void begin_table(struct af_pasted_reader *reader, enum af_pasted_table ta
 /* A list in columns or JSON has all packages, unless it is long and ends before torch's place. */
 void af_pasted_packages_end(struct af_pasted_reader *reader)
 {
-    bool lists_all = reader->table == AF_PASTED_TABLE_COLUMNS ||
-                     reader->table == AF_PASTED_TABLE_JSON;
-    bool ends_early =
-        reader->row_count > ROWS_ENOUGH && strcmp(reader->last_name, "torch") < 0;
+    bool lists_all =
+        reader->table == AF_PASTED_TABLE_COLUMNS || reader->table == AF_PASTED_TABLE_JSON;
+    bool ends_early = reader->row_count > ROWS_ENOUGH && strcmp(reader->last_name, "torch") < 0;
     if (lists_all && reader->row_count > 0 && !ends_early)
         reader->list_complete = true;
     reader->table = AF_PASTED_TABLE_NONE;
@@ -234,7 +233,7 @@ static bool take_grepped(struct af_pasted_reader *reader, const char *line)
     bool apart = at[0] == ' ' && at[1] == ' ';
     struct af_span version = next_word(&at);
     at += strspn(at, " ");
-    if (!is_known(name) || version.len == 0 || (reader->is_log && !apart))
+    if (!af_pasted_package_is_known(name) || version.len == 0 || (reader->is_log && !apart))
         return false;
     return (*at == '\0' || strstr(at, "pypi") != NULL || *at == '/') &&
            af_pasted_take_package(reader, name, version);

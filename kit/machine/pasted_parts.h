@@ -61,6 +61,9 @@ void af_pasted_apply(struct af_pasted_reader *reader);
 /* The name of known package `index`, or NULL after the last. */
 const char *af_pasted_package_name(size_t index);
 
+/* Whether it is torch or one of these. */
+bool af_pasted_package_is_known(struct af_span name);
+
 /* Bytes of the version at the start of `text`: "2.4.0+cu121" of "2.4.0+cu121 (True)". */
 size_t af_pasted_version_len(const char *text);
 

@@ -203,7 +203,9 @@ static bool keep_memory(struct af_pasted_reader *reader, enum af_pasted_fact fac
     char text[32];
     double number = strtod(value, &end);
     const char *unit = end + strspn(end, " ");
-    double factor = af_equal_fold(unit, "kB") ? 1024.0 : af_equal(unit, "GB") ? 1073741824.0 : 0;
+    double factor = af_equal_fold(unit, "kB") ? 1024.0
+                    : af_equal(unit, "GB")    ? 1073741824.0
+                                              : 0;
     if (end == value || factor == 0 || !(number > 0 && number < 1e14))
         return false;
     snprintf(text, sizeof text, "%.0f", number * factor);
@@ -283,8 +285,8 @@ static bool take_marketing_name(struct af_pasted_reader *reader, const char *val
 static bool take_shown_version(struct af_pasted_reader *reader, const char *value)
 {
     struct af_span name = {reader->json_name, strlen(reader->json_name)};
-    bool taken =
-        name.len > 0 && af_pasted_take_package(reader, name, (struct af_span){value, strlen(value)});
+    bool taken = name.len > 0 &&
+                 af_pasted_take_package(reader, name, (struct af_span){value, strlen(value)});
     reader->json_name[0] = '\0';
     return taken;
 }
@@ -369,15 +371,14 @@ static const char *split(const char *line, char *key)
     return colon + strspn(colon, " ");
 }
 
-/* "transformers version: 4.44.0", "vLLM Version: 0.6.1.post2" */
+/* "transformers version: 4.44.0", "vLLM Version: 0.6.1.post2", "flash-attn: 2.5.9" */
 static bool take_package_version(struct af_pasted_reader *reader, const char *key,
                                  const char *value)
 {
-    const char *end = strstr(key, " version");
-    if (end == NULL || end[strlen(" version")] != '\0')
-        return false;
-    struct af_span name = {key, (size_t)(end - key)};
-    return af_pasted_take_package(reader, name,
+    size_t len = strlen(key) - (af_ends_with(key, " version") ? strlen(" version") : 0);
+    struct af_span name = {key, len};
+    return af_pasted_package_is_known(name) &&
+           af_pasted_take_package(reader, name,
                                   (struct af_span){value, af_pasted_version_len(value)});
 }
 

@@ -137,9 +137,9 @@ static bool take_python(struct af_pasted_reader *reader, const char *line)
             continue;
         const char *version = line + strlen(starts[i]);
         const char *rest = version + af_pasted_version_len(version);
-        bool whole = *rest == '\0' || af_starts_with(rest, " (") || af_starts_with(rest, " |") ||
-                     af_starts_with(rest, " :: ") || strstr(rest, "free-threading") != NULL ||
-                     (i > 0 && *rest == ' ');
+        bool whole = *rest == '\0' || af_starts_with(rest, " (") ||
+                     af_starts_with(rest, " |") || af_starts_with(rest, " :: ") ||
+                     strstr(rest, "free-threading") != NULL || (i > 0 && *rest == ' ');
         if (rest == version || strchr(version, '.') == NULL || !whole)
             return false;
         bool free_threaded = strstr(rest, "free-threading build") != NULL;
@@ -311,7 +311,8 @@ static bool take_assignment(struct af_pasted_reader *reader, const char *line)
 enum af_pasted_kind af_pasted_tool_line(struct af_pasted_reader *reader, const char *line)
 {
     bool taken = take_versions(reader, line) || take_python(reader, line) ||
-                 take_gcc(reader, line) || take_musl(reader, line) || take_uname(reader, line) ||
-                 take_free(reader, line) || take_assignment(reader, line);
+                 take_gcc(reader, line) || take_musl(reader, line) ||
+                 take_uname(reader, line) || take_free(reader, line) ||
+                 take_assignment(reader, line);
     return taken ? AF_PASTED_TOOL : AF_PASTED_NONE;
 }
