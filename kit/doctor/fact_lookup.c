@@ -325,7 +325,8 @@ static value symbol_in_torch(const struct af_lookup *lookup)
                                         &choice, NULL) != ANYFLASH_OK ||
         choice.build == NULL)
         return unknown;
-    bool found = af_catalog_torch_symbols_in(lookup->symbols, choice.build, lookup->symbol) != 0;
+    bool found =
+        af_catalog_torch_symbols_in(lookup->symbols, choice.build, lookup->symbol) != 0;
     return known(found ? "true" : "false", looked_up);
 }
 
@@ -345,7 +346,8 @@ static const struct {
     {"compiler.version", compiler_version, "gcc --version"},
     {"compiler.major", compiler_major, "gcc --version"},
     {"flash_attn.version", flash_attn_version, "pip show flash-attn"},
-    {"torch.cuda_major", torch_cuda_major, "python -c \"import torch; print(torch.version.cuda)\""},
+    {"torch.cuda_major", torch_cuda_major,
+     "python -c \"import torch; print(torch.version.cuda)\""},
     {"torch.minor", torch_minor, "python -c \"import torch; print(torch.__version__)\""},
     {"python.minor", python_minor, "python --version"},
     {"resources.memory_gib", memory_gib, "free -g"},
@@ -361,7 +363,8 @@ static const struct {
     {"symbol.cxx11abi", symbol_cxx11abi, NULL},
     {"symbol.torch_min", symbol_torch_min, NULL},
     {"symbol.torch_max", symbol_torch_max, NULL},
-    {"symbol.in_torch", symbol_in_torch, "python -c \"import torch; print(torch.__version__)\""},
+    {"symbol.in_torch", symbol_in_torch,
+     "python -c \"import torch; print(torch.__version__)\""},
 };
 
 /* Commands that show facts of the record. */

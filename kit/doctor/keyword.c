@@ -68,7 +68,7 @@ static void resolve(struct trie *trie)
         uint32_t suffix = trie->fallback[state];
         if (state != 0)
             add_found(table, state, suffix);
-        for (size_t class = 1; class < classes; class++) {
+        for (size_t class = 1; class < classes; class ++) {
             uint32_t *next = &table->next[state * classes + class];
             uint32_t of_suffix = state == 0 ? 0 : table->next[suffix * classes + class];
             if (*next == 0) {

@@ -124,8 +124,7 @@ enum anyflash_status af_pattern_compile(const char *source, struct af_arena *are
                                  .at_end = ends_at_end(source, len)};
     size_t start = pattern.at_start ? 1 : 0;
     size_t end = len - (pattern.at_end ? 1 : 0);
-    const char *body =
-        af_arena_text_n(arena, source + start, end > start ? end - start : 0);
+    const char *body = af_arena_text_n(arena, source + start, end > start ? end - start : 0);
     compile_parts(&compiler, body);
     pattern.part_count = compiler.count;
     pattern.parts = af_arena_array(arena, compiler.count + 1, sizeof *pattern.parts);
@@ -205,10 +204,16 @@ static bool match_capture(struct search *search, size_t part, size_t at)
 {
     const struct af_pattern *pattern = search->pattern;
     size_t run = capture_run(search, at);
-    bool longest = part + 1 == pattern->part_count ||
-                   pattern->parts[part + 1].kind == AF_PATTERN_ANY;
+    bool is_last = part + 1 == pattern->part_count;
+    bool longest = is_last || pattern->parts[part + 1].kind == AF_PATTERN_ANY;
+    /* the letter that must follow, if it is known */
+    char next = !is_last && pattern->parts[part + 1].kind == AF_PATTERN_LITERAL
+                    ? pattern->parts[part + 1].text.data[0]
+                    : '\0';
     for (size_t i = 1; i <= run; i++) {
         size_t len = longest ? run + 1 - i : i;
+        if (next != '\0' && (at + len == search->len || search->folded[at + len] != next))
+            continue;
         search->ends[part] = at + len;
         if (match_parts(search, part + 1, at + len))
             return true;
@@ -270,8 +275,8 @@ static void report(const struct search *search, size_t start, struct af_pattern_
     for (size_t i = 0; i < search->pattern->part_count; i++) {
         const struct af_pattern_part *part = &search->pattern->parts[i];
         if (part->kind == AF_PATTERN_CAPTURE || part->kind == AF_PATTERN_VERSION)
-            out->captures[out->capture_count++] = (struct af_capture){
-                part->text.data, {search->text + at, search->ends[i] - at}};
+            out->captures[out->capture_count++] =
+                (struct af_capture){part->text.data, {search->text + at, search->ends[i] - at}};
         at = search->ends[i];
     }
     out->end = at;
@@ -287,13 +292,15 @@ bool af_pattern_find(const struct af_pattern *pattern, const char *text, const c
     size_t last = pattern->at_start ? 0 : len;
     for (size_t start = 0; start <= last; start++) {
         if (first->kind == AF_PATTERN_LITERAL && !pattern->at_start) {
-            const char *found = memmem(folded + start, len - start, first->text.data,
-                                       first->text.len);
+            const char *found =
+                memmem(folded + start, len - start, first->text.data, first->text.len);
             if (found == NULL)
                 return false;
             start = (size_t)(found - folded);
         }
-        if (match_parts(&search, 0, start)) {
+        bool inside =
+            first->kind == AF_PATTERN_CAPTURE && start > 0 && is_captured(folded[start - 1]);
+        if (!inside && match_parts(&search, 0, start)) {
             report(&search, start, match_out);
             return true;
         }

@@ -77,8 +77,7 @@ static const struct af_signature_neighbour *take_neighbours(struct reader *reade
                                                             const char *key, size_t *count_out)
 {
     struct af_signature_neighbour *list;
-    const char **texts =
-        af_jsonl_texts(&reader->rows, reader->rows.row, key, false, count_out);
+    const char **texts = af_jsonl_texts(&reader->rows, reader->rows.row, key, false, count_out);
     list = af_arena_array(reader->rows.arena, *count_out + 1, sizeof *list);
     if (list == NULL)
         af_jsonl_fail_with(&reader->rows, ANYFLASH_E_NO_MEMORY, NULL);
