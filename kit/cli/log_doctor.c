@@ -19,6 +19,8 @@
 
 struct log_doctor {
     struct af_diagnosis_tables tables;
+    struct af_catalog catalog;
+    bool has_catalog;
     struct af_machines machines; /* this one, or those that the options name */
     struct af_machine empty;     /* when only the log's facts count */
     struct af_machine *machine;  /* whose facts are used */
@@ -129,6 +131,10 @@ enum anyflash_status af_cli_doctor_logs(struct af_cli *cli, enum af_exit *exit_o
     bool named = af_machines_named(&cli->options);
     af_machine_init(&doctor.empty, "the log", "not stated in the log");
     enum anyflash_status status = af_diagnosis_tables_load(&cli->arena, &doctor.tables, err);
+    if (status == ANYFLASH_OK) {
+        status = af_cli_catalog_load(cli, &doctor.catalog, err);
+        doctor.has_catalog = status == ANYFLASH_OK;
+    }
     if (status == ANYFLASH_OK)
         status = af_machines_load(cli, &doctor.machines, err);
     if (status == ANYFLASH_OK)
@@ -142,6 +148,8 @@ enum anyflash_status af_cli_doctor_logs(struct af_cli *cli, enum af_exit *exit_o
     }
     if (doctor.evidence != NULL)
         af_log_evidence_release(doctor.evidence);
+    if (doctor.has_catalog)
+        af_catalog_release(&doctor.catalog);
     af_machines_release(&doctor.machines);
     af_machine_release(&doctor.empty);
     return status;

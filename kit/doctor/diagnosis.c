@@ -438,7 +438,7 @@ enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
     bool has_symbols;
     struct ranking ranking = {
         .evidence = evidence,
-        .lookup = {.machine = machine, .arena = arena},
+        .lookup = {.machine = machine, .catalog = catalog, .arena = arena},
         .arena = arena,
         .hypotheses = af_arena_array(arena, HYPOTHESES_MAX, sizeof(struct hypothesis)),
         .out = out,
