@@ -69,7 +69,8 @@ const char *af_diagnosis_confidence_text(enum af_diagnosis_confidence confidence
  * INTERNAL when the embedded table of symbols is invalid.
  */
 enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
-                                       const struct af_machine *machine, struct af_arena *arena,
+                                       const struct af_machine *machine,
+                                       const struct af_catalog *catalog, struct af_arena *arena,
                                        struct af_diagnosis *out, struct anyflash_error *err);
 
 #endif
