@@ -82,10 +82,9 @@ static void view_others(struct af_page *page, const struct af_diagnosis *diagnos
 
 static void view_nothing(struct af_page *page, const struct af_log_evidence *evidence)
 {
-    af_page_format(page, 0, "", AF_TONE_STRONG,
-                   "no known failure of flash-attn was found in %llu line%s",
-                   (unsigned long long)evidence->line_count,
-                   evidence->line_count == 1 ? "" : "s");
+    af_page_format(
+        page, 0, "", AF_TONE_STRONG, "no known failure of flash-attn was found in %llu line%s",
+        (unsigned long long)evidence->line_count, evidence->line_count == 1 ? "" : "s");
     view_text(page, "Next step",
               "if the log is an excerpt, give the whole of it: the first error decides, and it "
               "often stands far above the last one");

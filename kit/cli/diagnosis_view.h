@@ -7,7 +7,7 @@
 #include "kit/cli/page.h"
 #include "kit/doctor/diagnosis.h"
 
-#define AF_DIAGNOSIS_VIEW_COLUMNS 80
+#define AF_CLI_DIAGNOSIS_COLUMNS 80
 
 /* The answer, the next step, the evidence; `all` also describes the other causes. */
 void af_cli_diagnosis_view(struct af_page *page, const struct af_diagnosis *diagnosis,

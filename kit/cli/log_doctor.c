@@ -19,6 +19,8 @@
 
 struct log_doctor {
     struct af_diagnosis_tables tables;
+    struct af_catalog catalog;
+    bool has_catalog;
     struct af_machines machines; /* this one, or those that the options name */
     struct af_machine empty;     /* when only the log's facts count */
     struct af_machine *machine;  /* whose facts are used */
@@ -45,18 +47,17 @@ static enum anyflash_status read_logs(struct af_cli *cli, struct log_doctor *doc
             return af_fail_memory(err);
         af_log_evidence_begin(doctor->evidence, name);
         status = af_file_read_pieces(words->items[i], feed, doctor, err);
-        af_log_evidence_end(doctor->evidence);
+        enum anyflash_status ended =
+            af_log_evidence_end(doctor->evidence, status == ANYFLASH_OK ? err : NULL);
+        status = status == ANYFLASH_OK ? ended : status;
     }
-    if (status == ANYFLASH_OK && cli->arena.failed)
-        status = af_fail_memory(err);
     return status;
 }
 
 /* The folder that shows that a log was written here; NULL: none is telling. */
 static const char *needle_of(const struct log_doctor *doctor, bool named)
 {
-    const char *prefix =
-        af_fact_text_or(&doctor->machines.pointers[0]->python.prefix, NULL);
+    const char *prefix = af_fact_text_or(&doctor->machines.pointers[0]->python.prefix, NULL);
     return named || prefix == NULL || strlen(prefix) < NEEDLE_BYTES_MIN ||
                    strcmp(prefix, "/usr/local") == 0
                ? NULL
@@ -96,8 +97,8 @@ static void write_view(struct af_cli *cli, const struct log_doctor *doctor,
                        const struct af_diagnosis *diagnosis)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
-    if (page.columns > AF_DIAGNOSIS_VIEW_COLUMNS)
-        page.columns = AF_DIAGNOSIS_VIEW_COLUMNS;
+    if (page.columns > AF_CLI_DIAGNOSIS_COLUMNS)
+        page.columns = AF_CLI_DIAGNOSIS_COLUMNS;
     af_cli_diagnosis_view(&page, diagnosis, doctor->evidence, doctor->facts,
                           af_option_given(&cli->options, AF_OPTION_VERBOSE));
 }
@@ -106,17 +107,15 @@ static enum anyflash_status answer(struct af_cli *cli, struct log_doctor *doctor
                                    enum af_exit *exit_out, struct anyflash_error *err)
 {
     struct af_diagnosis diagnosis;
-    enum anyflash_status status =
-        af_log_evidence_apply(doctor->evidence, doctor->machine, err);
+    enum anyflash_status status = af_log_evidence_apply(doctor->evidence, doctor->machine, err);
     if (status == ANYFLASH_OK)
         status = apply_given(cli, doctor->machine, err);
     if (status == ANYFLASH_OK)
-        status = af_diagnosis_make(doctor->evidence, doctor->machine, &cli->arena, &diagnosis,
-                                   err);
+        status =
+            af_diagnosis_make(doctor->evidence, doctor->machine, &cli->arena, &diagnosis, err);
     if (status != ANYFLASH_OK)
         return status;
-    bool named = diagnosis.count > 0 &&
-                 diagnosis.causes[0].confidence != AF_DIAGNOSIS_POSSIBLE;
+    bool named = diagnosis.count > 0 && diagnosis.causes[0].confidence != AF_DIAGNOSIS_POSSIBLE;
     *exit_out = named ? AF_EXIT_YES : AF_EXIT_NO;
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return af_cli_json_take(
@@ -128,10 +127,14 @@ static enum anyflash_status answer(struct af_cli *cli, struct log_doctor *doctor
 enum anyflash_status af_cli_doctor_logs(struct af_cli *cli, enum af_exit *exit_out,
                                         struct anyflash_error *err)
 {
-    struct log_doctor doctor = {.facts = NULL};
+    struct log_doctor doctor = {.evidence = NULL};
     bool named = af_machines_named(&cli->options);
     af_machine_init(&doctor.empty, "the log", "not stated in the log");
     enum anyflash_status status = af_diagnosis_tables_load(&cli->arena, &doctor.tables, err);
+    if (status == ANYFLASH_OK) {
+        status = af_cli_catalog_load(cli, &doctor.catalog, err);
+        doctor.has_catalog = status == ANYFLASH_OK;
+    }
     if (status == ANYFLASH_OK)
         status = af_machines_load(cli, &doctor.machines, err);
     if (status == ANYFLASH_OK)
@@ -143,6 +146,10 @@ enum anyflash_status af_cli_doctor_logs(struct af_cli *cli, enum af_exit *exit_o
         choose_facts(cli, &doctor, named);
         status = answer(cli, &doctor, exit_out, err);
     }
+    if (doctor.evidence != NULL)
+        af_log_evidence_release(doctor.evidence);
+    if (doctor.has_catalog)
+        af_catalog_release(&doctor.catalog);
     af_machines_release(&doctor.machines);
     af_machine_release(&doctor.empty);
     return status;
@@ -167,7 +174,7 @@ enum anyflash_status af_cli_doctor_explain(struct af_cli *cli, const char *id,
                                            struct anyflash_error *err)
 {
     struct af_diagnosis_tables tables;
-    struct af_page page = {&cli->out, AF_DIAGNOSIS_VIEW_COLUMNS, af_cli_color(cli)};
+    struct af_page page = {&cli->out, AF_CLI_DIAGNOSIS_COLUMNS, af_cli_color(cli)};
     enum anyflash_status status = af_diagnosis_tables_load(&cli->arena, &tables, err);
     if (status != ANYFLASH_OK)
         return status;

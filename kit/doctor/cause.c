@@ -26,8 +26,7 @@ static unsigned take_phases(struct af_jsonl *rows)
     for (size_t i = 0; i < count; i++) {
         int phase = af_jsonl_word(AF_CAUSE_PHASES, words[i]);
         if (phase < 0)
-            af_jsonl_fail(rows, "unknown phase '%s'; there are: %s", words[i],
-                          AF_CAUSE_PHASES);
+            af_jsonl_fail(rows, "unknown phase '%s'; there are: %s", words[i], AF_CAUSE_PHASES);
         else
             phases |= 1u << phase;
     }
@@ -61,8 +60,7 @@ enum anyflash_status af_cause_table_read(struct af_span bytes, const char *name,
                                          struct anyflash_error *err)
 {
     struct af_jsonl rows = {.rest = bytes, .name = name, .arena = arena, .err = err};
-    struct af_cause *causes =
-        af_arena_array(arena, af_jsonl_line_count(bytes), sizeof *causes);
+    struct af_cause *causes = af_arena_array(arena, af_jsonl_line_count(bytes), sizeof *causes);
     struct af_cause_table table = {causes, 0};
     if (causes == NULL)
         return af_fail_memory(err);

@@ -34,7 +34,8 @@ static struct af_span take_word(struct af_span *rest)
 {
     *rest = af_text_trim(*rest);
     const char *blank = rest->len == 0 ? NULL : memchr(rest->data, ' ', rest->len);
-    struct af_span word = {rest->data, blank == NULL ? rest->len : (size_t)(blank - rest->data)};
+    struct af_span word = {rest->data,
+                           blank == NULL ? rest->len : (size_t)(blank - rest->data)};
     rest->data += word.len;
     rest->len -= word.len;
     return word;
@@ -62,10 +63,10 @@ enum anyflash_status af_condition_parse(const char *source, struct af_arena *are
     if (!good) {
         char shown[160];
         af_text_quote(shown, sizeof shown, source, strlen(source));
-        return af_fail(err, ANYFLASH_E_DATA,
-                       "the condition '%s' is not FACT OP VALUE with a known fact and one of: "
-                       OPS,
-                       shown);
+        return af_fail(
+            err, ANYFLASH_E_DATA,
+            "the condition '%s' is not FACT OP VALUE with a known fact and one of: " OPS,
+            shown);
     }
     *out = condition;
     return ANYFLASH_OK;
@@ -141,8 +142,8 @@ static enum af_answer compare(enum af_condition_op op, const char *left, const c
 {
     struct af_version a;
     struct af_version b;
-    bool versions = af_version_parse(left, strlen(left), &a) &&
-                    af_version_parse(right, strlen(right), &b);
+    bool versions =
+        af_version_parse(left, strlen(left), &a) && af_version_parse(right, strlen(right), &b);
     int order = versions ? af_version_compare_public(&a, &b) : 0;
     bool same = versions ? order == 0 : af_equal_fold(left, right);
     switch (op) {
@@ -176,8 +177,7 @@ enum af_answer af_condition_holds(const struct af_condition *condition,
                                   const struct af_capture *captures, size_t capture_count,
                                   const char **missing_out)
 {
-    struct af_lookup_value left =
-        side_value(&condition->left, lookup, captures, capture_count);
+    struct af_lookup_value left = side_value(&condition->left, lookup, captures, capture_count);
     enum af_answer held;
     if (condition->op == AF_CONDITION_IS) {
         held = is_state(condition->right.text, &left);
@@ -188,8 +188,8 @@ enum af_answer af_condition_holds(const struct af_condition *condition,
     struct af_lookup_value right =
         side_value(&condition->right, lookup, captures, capture_count);
     if (left.state == AF_FACT_UNKNOWN || right.state == AF_FACT_UNKNOWN) {
-        *missing_out = left.state == AF_FACT_UNKNOWN ? condition->left.text
-                                                     : condition->right.text;
+        *missing_out =
+            left.state == AF_FACT_UNKNOWN ? condition->left.text : condition->right.text;
         return AF_UNKNOWN;
     }
     if (left.state == AF_FACT_ABSENT || right.state == AF_FACT_ABSENT)

@@ -118,9 +118,8 @@ static void suppose(struct ranking *ranking, const struct af_signature *signatur
     if (ranking->count == HYPOTHESES_MAX ||
         all_hold(ranking, &row->only_if, hit, &made.missing) == AF_NO)
         return;
-    enum af_answer proved = row->proves.count == 0
-                                ? AF_NO
-                                : all_hold(ranking, &row->proves, hit, &missing);
+    enum af_answer proved =
+        row->proves.count == 0 ? AF_NO : all_hold(ranking, &row->proves, hit, &missing);
     made.is_proved = proved == AF_YES;
     if (proved == AF_UNKNOWN && made.missing == NULL)
         made.missing = missing;
@@ -210,7 +209,8 @@ static const char *fill(struct ranking *ranking, const struct af_log_hit *hit,
         size_t plain = strcspn(at, "{");
         af_text_add_n(&text, at, plain);
         at += plain;
-        size_t len = *at == '\0' ? 0 : strspn(at + 1, "abcdefghijklmnopqrstuvwxyz0123456789_.-");
+        size_t len =
+            *at == '\0' ? 0 : strspn(at + 1, "abcdefghijklmnopqrstuvwxyz0123456789_.-");
         if (*at == '\0')
             break;
         if (len == 0 || at[len + 1] != '}') {
@@ -220,7 +220,7 @@ static const char *fill(struct ranking *ranking, const struct af_log_hit *hit,
         char *name = af_arena_text_n(ranking->arena, at + 1, len);
         const char *value = name == NULL ? NULL : placeholder(ranking, hit, name);
         for (char *letter = name; value == NULL && letter != NULL && *letter != '\0'; letter++)
-            *letter = *letter == '.' || *letter == '-'            ? '_'
+            *letter = *letter == '.' || *letter == '-'   ? '_'
                       : *letter >= 'a' && *letter <= 'z' ? (char)(*letter - 32)
                                                          : *letter;
         af_text_add(&text, value != NULL ? value : name != NULL ? name : "");
@@ -381,8 +381,8 @@ static void set_confidence(struct af_diagnosis *out)
 {
     for (size_t i = 0; i < out->count; i++) {
         struct af_diagnosed *found = &out->causes[i];
-        bool ahead = i == 0 && (out->count == 1 ||
-                                found->score >= out->causes[1].score + AHEAD_SCORE);
+        bool ahead =
+            i == 0 && (out->count == 1 || found->score >= out->causes[1].score + AHEAD_SCORE);
         if (found->confidence == AF_DIAGNOSIS_PROVED)
             continue;
         if (i > 0 || (!ahead && out->count > 1))
@@ -445,14 +445,14 @@ static enum anyflash_status rank(struct ranking *ranking, struct anyflash_error 
 
 enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
                                        const struct af_machine *machine,
-                                       struct af_arena *arena, struct af_diagnosis *out,
-                                       struct anyflash_error *err)
+                                       const struct af_catalog *catalog, struct af_arena *arena,
+                                       struct af_diagnosis *out, struct anyflash_error *err)
 {
     struct af_catalog_torch_symbols symbols;
     bool has_symbols;
     struct ranking ranking = {
         .evidence = evidence,
-        .lookup = {.machine = machine, .arena = arena},
+        .lookup = {.machine = machine, .catalog = catalog, .arena = arena},
         .arena = arena,
         .hypotheses = af_arena_array(arena, HYPOTHESES_MAX, sizeof(struct hypothesis)),
         .out = out,

@@ -9,11 +9,10 @@ static json_t *evidence_json(const struct af_diagnosed *found)
     for (size_t i = 0; i < found->evidence_count; i++) {
         const struct af_diagnosis_evidence *row = &found->evidence[i];
         list = af_json_append(
-            list, row->fact != NULL
-                      ? json_pack("{s:s, s:s, s:s}", "fact", row->fact, "value", row->text,
-                                  "source", row->source)
-                      : json_pack("{s:s, s:I, s:s}", "file", row->file, "line",
-                                  (json_int_t)row->line, "text", row->text));
+            list, row->fact != NULL ? json_pack("{s:s, s:s, s:s}", "fact", row->fact, "value",
+                                                row->text, "source", row->source)
+                                    : json_pack("{s:s, s:I, s:s}", "file", row->file, "line",
+                                                (json_int_t)row->line, "text", row->text));
     }
     return list;
 }
@@ -23,12 +22,13 @@ static json_t *causes_json(const struct af_diagnosis *diagnosis)
     json_t *list = json_array();
     for (size_t i = 0; i < diagnosis->count; i++) {
         const struct af_diagnosed *found = &diagnosis->causes[i];
-        list = af_json_append(
-            list,
-            json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "id", found->cause->id,
-                      "confidence", af_diagnosis_confidence_text(found->confidence), "title",
-                      found->title, "why", found->why, "next", found->next, "fix", found->fix,
-                      "avoid", af_json_text(found->avoid), "evidence", evidence_json(found)));
+        list = af_json_append(list, json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:o, s:o}",
+                                              "id", found->cause->id, "confidence",
+                                              af_diagnosis_confidence_text(found->confidence),
+                                              "score", found->score, "title", found->title,
+                                              "why", found->why, "next", found->next, "fix",
+                                              found->fix, "avoid", af_json_text(found->avoid),
+                                              "evidence", evidence_json(found)));
     }
     return list;
 }
@@ -38,9 +38,9 @@ static json_t *questions_json(const struct af_diagnosis *diagnosis)
     json_t *list = json_array();
     for (size_t i = 0; i < diagnosis->question_count; i++) {
         const struct af_diagnosis_question *row = &diagnosis->questions[i];
-        list = af_json_append(list, json_pack("{s:s, s:s, s:o}", "fact", row->fact, "decides",
-                                              row->cause, "command",
-                                              af_json_text(row->command)));
+        list =
+            af_json_append(list, json_pack("{s:s, s:s, s:o}", "fact", row->fact, "decides",
+                                           row->cause, "command", af_json_text(row->command)));
     }
     return list;
 }

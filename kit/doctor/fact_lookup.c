@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kit/doctor/published.h"
 #include "kit/formats/symbol_name.h"
 
 #define GIB (INT64_C(1) << 30)
@@ -325,8 +326,48 @@ static value symbol_in_torch(const struct af_lookup *lookup)
                                         &choice, NULL) != ANYFLASH_OK ||
         choice.build == NULL)
         return unknown;
-    bool found = af_catalog_torch_symbols_in(lookup->symbols, choice.build, lookup->symbol) != 0;
+    bool found =
+        af_catalog_torch_symbols_in(lookup->symbols, choice.build, lookup->symbol) != 0;
     return known(found ? "true" : "false", looked_up);
+}
+
+static value published(const struct af_lookup *lookup, unsigned what)
+{
+    enum af_answer answer = lookup->catalog == NULL
+                                ? AF_UNKNOWN
+                                : af_published_find(lookup->catalog, lookup->machine, what);
+    if (answer == AF_UNKNOWN)
+        return unknown;
+    return known(answer == AF_YES ? "true" : "false", "the catalog of published wheels");
+}
+
+static value published_wheel(const struct af_lookup *lookup)
+{
+    unsigned what = AF_PUBLISHED_TORCH | AF_PUBLISHED_PYTHON | AF_PUBLISHED_PLATFORM;
+    if (lookup->machine->torch.cuda.state == AF_FACT_KNOWN)
+        what |= AF_PUBLISHED_CUDA;
+    return published(lookup, what);
+}
+
+static value published_version(const struct af_lookup *lookup)
+{
+    return published(lookup, AF_PUBLISHED_TORCH | AF_PUBLISHED_PYTHON | AF_PUBLISHED_PLATFORM |
+                                 AF_PUBLISHED_VERSION);
+}
+
+static value published_torch(const struct af_lookup *lookup)
+{
+    return published(lookup, AF_PUBLISHED_TORCH);
+}
+
+static value published_python(const struct af_lookup *lookup)
+{
+    return published(lookup, AF_PUBLISHED_PYTHON);
+}
+
+static value published_platform(const struct af_lookup *lookup)
+{
+    return published(lookup, AF_PUBLISHED_PLATFORM);
 }
 
 /* Derived facts, and commands that show them. */
@@ -345,7 +386,8 @@ static const struct {
     {"compiler.version", compiler_version, "gcc --version"},
     {"compiler.major", compiler_major, "gcc --version"},
     {"flash_attn.version", flash_attn_version, "pip show flash-attn"},
-    {"torch.cuda_major", torch_cuda_major, "python -c \"import torch; print(torch.version.cuda)\""},
+    {"torch.cuda_major", torch_cuda_major,
+     "python -c \"import torch; print(torch.version.cuda)\""},
     {"torch.minor", torch_minor, "python -c \"import torch; print(torch.__version__)\""},
     {"python.minor", python_minor, "python --version"},
     {"resources.memory_gib", memory_gib, "free -g"},
@@ -356,12 +398,18 @@ static const struct {
     {"wheel.cxx11abi", wheel_cxx11abi, NULL},
     {"wheel.python", wheel_python, NULL},
     {"wheel.platform", wheel_platform, NULL},
+    {"catalog.wheel", published_wheel, "anyflash find"},
+    {"catalog.wheel_of_version", published_version, "anyflash find"},
+    {"catalog.torch", published_torch, "anyflash find"},
+    {"catalog.python", published_python, "anyflash find"},
+    {"catalog.platform", published_platform, "anyflash find"},
     {"symbol.name", symbol_name, NULL},
     {"symbol.is_torch", symbol_is_torch, NULL},
     {"symbol.cxx11abi", symbol_cxx11abi, NULL},
     {"symbol.torch_min", symbol_torch_min, NULL},
     {"symbol.torch_max", symbol_torch_max, NULL},
-    {"symbol.in_torch", symbol_in_torch, "python -c \"import torch; print(torch.__version__)\""},
+    {"symbol.in_torch", symbol_in_torch,
+     "python -c \"import torch; print(torch.__version__)\""},
 };
 
 /* Commands that show facts of the record. */

@@ -18,8 +18,8 @@ enum anyflash_status af_jsonl_fail(struct af_jsonl *rows, const char *format, ..
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    rows->status = af_fail(rows->err, ANYFLASH_E_DATA, "%s:%zu: %s", rows->name, rows->line,
-                           message);
+    rows->status =
+        af_fail(rows->err, ANYFLASH_E_DATA, "%s:%zu: %s", rows->name, rows->line, message);
     return rows->status;
 }
 
@@ -88,8 +88,7 @@ static const char *take_text(struct af_jsonl *rows, const json_t *value, const c
     return text;
 }
 
-const char *af_jsonl_text(struct af_jsonl *rows, json_t *object, const char *key,
-                          bool must)
+const char *af_jsonl_text(struct af_jsonl *rows, json_t *object, const char *key, bool must)
 {
     const json_t *value = json_object_get(object, key);
     if (value == NULL) {
@@ -100,8 +99,8 @@ const char *af_jsonl_text(struct af_jsonl *rows, json_t *object, const char *key
     return take_text(rows, value, key);
 }
 
-const char **af_jsonl_texts(struct af_jsonl *rows, json_t *object, const char *key,
-                            bool must, size_t *count_out)
+const char **af_jsonl_texts(struct af_jsonl *rows, json_t *object, const char *key, bool must,
+                            size_t *count_out)
 {
     const json_t *list = json_object_get(object, key);
     size_t count = json_array_size(list);

@@ -32,12 +32,11 @@ void af_jsonl_fail_with(struct af_jsonl *rows, enum anyflash_status status,
 void af_jsonl_check_keys(struct af_jsonl *rows, json_t *object, const char *keys);
 
 /* A text that is not empty, in the arena; NULL when it is missing, which fails if `must`. */
-const char *af_jsonl_text(struct af_jsonl *rows, json_t *object, const char *key,
-                          bool must);
+const char *af_jsonl_text(struct af_jsonl *rows, json_t *object, const char *key, bool must);
 
-/* The list of texts, in the arena; *count_out is 0 when it is missing, which fails if `must`. */
-const char **af_jsonl_texts(struct af_jsonl *rows, json_t *object, const char *key,
-                            bool must, size_t *count_out);
+/* A list of texts, in the arena; *count_out is 0 when it is missing, a failure if `must`. */
+const char **af_jsonl_texts(struct af_jsonl *rows, json_t *object, const char *key, bool must,
+                            size_t *count_out);
 
 /* The position of `word` in the words of `words`, or -1. */
 int af_jsonl_word(const char *words, const char *word);

@@ -12,6 +12,10 @@
 #define RANGE_GAP 20u /* lines between two occurrences of one range */
 #define OWNER_NONE SIZE_MAX
 
+/* Reports are looked for at the start of a file, and in lines that are not longer. */
+#define REPORT_LINES_MAX 100000u
+#define REPORT_BYTES_MAX 400u
+
 /* Patterns that are not of the table, after those: facts, wheel names, the needle. */
 static size_t fact_first(const struct af_log_evidence *evidence)
 {
@@ -61,7 +65,7 @@ static enum anyflash_status collect_patterns(struct af_log_evidence *evidence,
         status = af_pattern_compile(af_log_fact_row(i)->pattern, arena,
                                     &evidence->all[fact_first(evidence) + i], err);
     if (status == ANYFLASH_OK)
-        status = af_pattern_compile("{wheel}.whl", arena,
+        status = af_pattern_compile("flash_attn-{rest}.whl", arena,
                                     &evidence->all[wheel_pattern(evidence)], err);
     evidence->all[needle_pattern(evidence)] =
         literal_pattern(needle == NULL ? "" : needle, arena);
@@ -71,8 +75,7 @@ static enum anyflash_status collect_patterns(struct af_log_evidence *evidence,
 static enum anyflash_status build_keywords(struct af_log_evidence *evidence,
                                            struct anyflash_error *err)
 {
-    struct af_span *words =
-        af_arena_array(evidence->arena, evidence->all_count, sizeof *words);
+    struct af_span *words = af_arena_array(evidence->arena, evidence->all_count, sizeof *words);
     if (words == NULL)
         return af_fail_memory(err);
     for (size_t i = 0; i < evidence->all_count; i++)
@@ -95,8 +98,8 @@ static void take_owners(struct af_log_evidence *evidence)
 static void note_range(struct af_log_ranges *ranges, uint64_t line)
 {
     size_t last = ranges->count - 1; /* not used when there are none */
-    if (ranges->count > 0 && (line <= ranges->rows[last].last + RANGE_GAP ||
-                              ranges->count == AF_LOG_RANGES_MAX)) {
+    if (ranges->count > 0 &&
+        (line <= ranges->rows[last].last + RANGE_GAP || ranges->count == AF_LOG_RANGES_MAX)) {
         if (line > ranges->rows[last].last)
             ranges->rows[last].last = line;
         return;
@@ -112,8 +115,8 @@ static void fill_hit(struct af_log_hit *hit, const struct af_log_line *line,
     size_t from = 0;
     if (line->len >= AF_LOG_TEXT_BYTES && match->end >= AF_LOG_TEXT_BYTES)
         from = match->start > 60 ? match->start - 60 : 0;
-    size_t len = line->len - from < AF_LOG_TEXT_BYTES - 1 ? line->len - from
-                                                          : AF_LOG_TEXT_BYTES - 1;
+    size_t len =
+        line->len - from < AF_LOG_TEXT_BYTES - 1 ? line->len - from : AF_LOG_TEXT_BYTES - 1;
     hit->line = number;
     hit->capture_count = 0;
     memcpy(hit->text, line->text + from, len);
@@ -139,8 +142,8 @@ static void note_hit(struct af_log_evidence *evidence, size_t signature,
     uint64_t index = hits->total++;
     /* the first half stays; the last ones take turns in the second half */
     size_t half = AF_LOG_HITS_MAX / 2;
-    size_t place = index < AF_LOG_HITS_MAX ? (size_t)index
-                                           : half + (size_t)((index - half) % half);
+    size_t place =
+        index < AF_LOG_HITS_MAX ? (size_t)index : half + (size_t)((index - half) % half);
     fill_hit(&made, evidence->line, match, number);
     struct af_log_hit *hit = &hits->rows[place];
     *hit = made;
@@ -153,7 +156,8 @@ static void note_hit(struct af_log_evidence *evidence, size_t signature,
 /* The strongest counts; of equally strong ones the first, of the strongest the last. */
 static bool is_better(const struct af_log_fact *fact, const struct af_log_fact_row *row)
 {
-    return row->strength > fact->strength || (row->strength == fact->strength && row->strength == 3);
+    return row->strength > fact->strength ||
+           (row->strength == fact->strength && row->strength == 3);
 }
 
 static void note_fact(struct af_log_evidence *evidence, const struct af_log_fact_row *row,
@@ -187,8 +191,8 @@ static void note_guess(struct af_log_evidence *evidence, uint64_t number)
     af_wheel_local_parse(wheel->version.local, AF_FORMATS_TORCH_DIGITS_NONE, &local);
     const char *values[] = {local.torch, wheel->python};
     for (size_t i = 0; i < AF_COUNT(keys); i++) {
-        struct af_log_fact_row row = {2, keys[i].key, keys[i].fact, "%", NULL,
-                                      af_log_fact_slot(keys[i].key)};
+        struct af_log_fact_row row = {2,   keys[i].key, keys[i].fact,
+                                      "%", NULL,        af_log_fact_slot(keys[i].key)};
         match.captures[0].value = (struct af_span){values[i], strlen(values[i])};
         if (values[i][0] != '\0')
             note_fact(evidence, &row, &match, number);
@@ -199,19 +203,14 @@ static void note_wheel(struct af_log_evidence *evidence, const struct af_pattern
                        uint64_t number)
 {
     struct af_wheel_name wheel;
-    struct af_span path = match->captures[0].value;
-    const char *end = path.data + path.len + strlen(".whl");
-    const char *start = end;
-    bool guess = memmem(evidence->line->folded, evidence->line->len, "guessing wheel", 14) != NULL;
-    while (start > path.data && start[-1] != '/' && start[-1] != '\\' && start[-1] != '=')
-        start--;
-    if ((evidence->wheel_line != 0 && (guess || !evidence->wheel_is_guess)) ||
-        af_wheel_name_parse(start, (size_t)(end - start), &wheel) != AF_WHEEL_NAME_VALID)
+    const struct af_log_line *line = evidence->line;
+    const char *name = line->text + match->start;
+    size_t len = match->end - match->start;
+    bool guess = memmem(line->folded, line->len, "guessing wheel", 14) != NULL;
+    if ((guess && evidence->wheel_line != 0) ||
+        af_wheel_name_parse(name, len, &wheel) != AF_WHEEL_NAME_VALID)
         return;
-    if (!af_name_is((struct af_span){wheel.package, strlen(wheel.package)}, "flash-attn"))
-        return;
-    /* its texts point into itself: parse it again in its place */
-    af_wheel_name_parse(start, (size_t)(end - start), &evidence->wheel);
+    af_wheel_name_parse(name, len, &evidence->wheel); /* its texts point into itself */
     evidence->wheel_line = number;
     evidence->wheel_is_guess = guess;
     if (guess)
@@ -223,7 +222,9 @@ static bool is_known_already(const struct af_log_evidence *evidence, size_t inde
 {
     if (index == needle_pattern(evidence))
         return evidence->needle_line != 0;
-    if (index < fact_first(evidence) || index >= wheel_pattern(evidence))
+    if (index == wheel_pattern(evidence))
+        return evidence->wheel_line != 0 && !evidence->wheel_is_guess;
+    if (index < fact_first(evidence))
         return false;
     const struct af_log_fact_row *row = af_log_fact_row(index - fact_first(evidence));
     return !is_better(&evidence->facts[row->slot], row);
@@ -261,6 +262,15 @@ static void try_pattern(void *context, size_t index)
     }
 }
 
+/* Reports that are pasted into the log are tables and lists, whose layout counts. */
+static void take_raw(void *context, struct af_span raw, uint64_t number)
+{
+    struct af_log_evidence *evidence = context;
+    bool is_json = raw.len > 0 && raw.data[0] == '[';
+    if (number <= REPORT_LINES_MAX && (raw.len <= REPORT_BYTES_MAX || is_json))
+        af_pasted_line(&evidence->pasted, raw, number);
+}
+
 static void take_line(void *context, const struct af_log_line *line)
 {
     struct af_log_evidence *evidence = context;
@@ -294,7 +304,9 @@ enum anyflash_status af_log_evidence_new(const struct af_signature_table *table,
     if (arena->failed)
         return af_fail_memory(err);
     take_owners(evidence);
+    af_machine_init(&evidence->machine, "the log", "not stated in the log");
     evidence->lines.take = take_line;
+    evidence->lines.take_raw = take_raw;
     evidence->lines.context = evidence;
     *evidence_out = evidence;
     return ANYFLASH_OK;
@@ -302,11 +314,12 @@ enum anyflash_status af_log_evidence_new(const struct af_signature_table *table,
 
 void af_log_evidence_begin(struct af_log_evidence *evidence, const char *name)
 {
-    if (evidence->file_count == AF_LOG_FILES_MAX)
-        return;
-    evidence->files[evidence->file_count++] =
-        (struct af_log_file){name, evidence->line_count};
-    evidence->lines.number = 0;
+    if (evidence->file_count < AF_LOG_FILES_MAX) {
+        evidence->files[evidence->file_count++] =
+            (struct af_log_file){name, evidence->line_count};
+        evidence->lines.number = 0;
+    }
+    af_pasted_begin(&evidence->pasted, &evidence->machine, name, true);
 }
 
 void af_log_evidence_feed(struct af_log_evidence *evidence, const char *bytes, size_t len)
@@ -314,11 +327,19 @@ void af_log_evidence_feed(struct af_log_evidence *evidence, const char *bytes, s
     af_log_lines_feed(&evidence->lines, bytes, len);
 }
 
-void af_log_evidence_end(struct af_log_evidence *evidence)
+enum anyflash_status af_log_evidence_end(struct af_log_evidence *evidence,
+                                         struct anyflash_error *err)
 {
     af_log_lines_end(&evidence->lines);
     evidence->line_count =
         evidence->files[evidence->file_count - 1].before + evidence->lines.number;
+    enum anyflash_status status = af_pasted_end(&evidence->pasted, err);
+    return status == ANYFLASH_OK && evidence->arena->failed ? af_fail_memory(err) : status;
+}
+
+void af_log_evidence_release(struct af_log_evidence *evidence)
+{
+    af_machine_release(&evidence->machine);
 }
 
 const struct af_log_file *af_log_evidence_file(const struct af_log_evidence *evidence,

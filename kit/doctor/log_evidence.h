@@ -10,6 +10,7 @@
 #include "kit/doctor/log_lines.h"
 #include "kit/doctor/signature.h"
 #include "kit/formats/wheel_name.h"
+#include "kit/machine/pasted.h"
 
 #define AF_LOG_TEXT_BYTES 640u
 #define AF_LOG_HITS_MAX 8u /* of a signature: its first ones, and its last ones */
@@ -44,7 +45,7 @@ struct af_log_ranges {
 struct af_log_fact {
     int strength; /* 0: nothing was said */
     uint64_t line;
-    const char *fact;               /* "torch.version" */
+    const char *fact;              /* "torch.version" */
     char word[AF_LOG_VALUE_BYTES]; /* "torch=2.4.0+cu121" */
 };
 #define AF_LOG_FACTS_MAX 10u
@@ -65,6 +66,7 @@ struct af_log_evidence {
     uint64_t wheel_line;        /* 0: none */
     bool wheel_is_guess;        /* the name that flash-attn's setup.py made up */
     uint64_t needle_line;       /* where `needle` occurred first; 0: nowhere */
+    struct af_machine machine;  /* what reports that are pasted into the log say */
     struct af_log_file files[AF_LOG_FILES_MAX];
     size_t file_count;
     uint64_t line_count;
@@ -77,6 +79,7 @@ struct af_log_evidence {
     uint64_t stamp;
     const struct af_log_line *line;
     struct af_log_lines lines;
+    struct af_pasted_reader pasted;
 };
 
 /*
@@ -96,8 +99,12 @@ enum anyflash_status af_log_evidence_new(const struct af_signature_table *table,
 void af_log_evidence_begin(struct af_log_evidence *evidence, const char *name);
 void af_log_evidence_feed(struct af_log_evidence *evidence, const char *bytes, size_t len);
 
-/* The file has ended. If memory ran out, arena->failed. */
-void af_log_evidence_end(struct af_log_evidence *evidence);
+/* The file has ended. Fails with NO_MEMORY. */
+enum anyflash_status af_log_evidence_end(struct af_log_evidence *evidence,
+                                         struct anyflash_error *err);
+
+/* Releases what is not in the arena: the machine. */
+void af_log_evidence_release(struct af_log_evidence *evidence);
 
 /* The file with that line; *line_out becomes the line within it. */
 const struct af_log_file *af_log_evidence_file(const struct af_log_evidence *evidence,
@@ -111,11 +118,13 @@ const char *af_log_evidence_place(const struct af_log_evidence *evidence, uint64
 bool af_log_ranges_near(const struct af_log_ranges *ranges, uint64_t line);
 
 /*
- * Writes the log's facts into the machine, with the log's lines as sources. A
- * fact that the machine has is replaced only if an installer or a program said
- * something else (strength 2 and 3). Fails with NO_MEMORY.
+ * Writes what the log says into the machine, with the log's lines as sources. It
+ * counts more than what the machine has, as it is what was there when the
+ * failure happened; a value that only says more ("3.11.4" for "3.11") stays, and
+ * what is only named (strength 1) fills in what is unknown. Texts belong to the
+ * evidence. Call it once. Fails with NO_MEMORY.
  */
-enum anyflash_status af_log_evidence_apply(const struct af_log_evidence *evidence,
+enum anyflash_status af_log_evidence_apply(struct af_log_evidence *evidence,
                                            struct af_machine *machine,
                                            struct anyflash_error *err);
 

@@ -8,10 +8,10 @@
 
 #include "kit/doctor/pattern.h"
 
-#define OVERLAP_BYTES 300u     /* of two pieces of one line */
-#define JOINED_BYTES 900u      /* of wrapped lines that are joined, at most, on either side */
-#define WRAP_COLUMNS 79u       /* the narrowest terminal that is expected */
-#define WRAP_COLUMNS_MAX 260u  /* and the widest */
+#define OVERLAP_BYTES 300u    /* of two pieces of one line */
+#define JOINED_BYTES 900u     /* of wrapped lines that are joined, at most, on either side */
+#define WRAP_COLUMNS 79u      /* the narrowest terminal that is expected */
+#define WRAP_COLUMNS_MAX 260u /* and the widest */
 #define PREFIXES_MAX 8
 
 static bool is_digit(char letter)
@@ -44,8 +44,8 @@ static size_t escape_length(const char *at, size_t len)
 static size_t lost_colour_length(const char *at, size_t len)
 {
     size_t start = len > 3 && at[0] == '^' && at[1] == '[' && at[2] == '[' ? 3
-                   : at[0] == '['                                         ? 1
-                                                                          : 0;
+                   : at[0] == '['                                          ? 1
+                                                                           : 0;
     size_t end = start;
     while (end < len && end < start + 12 && (is_digit(at[end]) || at[end] == ';'))
         end++;
@@ -56,9 +56,9 @@ static size_t lost_colour_length(const char *at, size_t len)
 
 /* What a UTF-8 sequence becomes. */
 struct replaced {
-    size_t len;    /* bytes read; 0: they stay */
-    char with;     /* 0: nothing */
-    bool is_mark;  /* uv and pip draw it where a message begins */
+    size_t len;   /* bytes read; 0: they stay */
+    char with;    /* 0: nothing */
+    bool is_mark; /* uv and pip draw it where a message begins */
 };
 
 static struct replaced replace_wide(const char *bytes, size_t len)
@@ -170,8 +170,7 @@ static size_t timestamp_length(const char *text, size_t len)
     for (int part = 0; part < 2; part++) {
         while (at < len && (is_digit(text[at]) || strchr("-/:.,TZ+", text[at]) != NULL))
             at++;
-        if (part == 1 || !dated || at + 1 >= len ||
-            !is_three_groups(text, len, at + 1, ":"))
+        if (part == 1 || !dated || at + 1 >= len || !is_three_groups(text, len, at + 1, ":"))
             break;
         at++;
     }
@@ -205,8 +204,8 @@ static size_t buildkit_length(const char *text, size_t len)
 /* "##[error]", "[rank0]:", "(EngineCore pid=12)": the rank or program that printed it. */
 static size_t bracket_length(const char *text, size_t len)
 {
-    static const char *const starts[] = {"##[", "[rank", "(engine", "(worker", "(ray", "(vllm",
-                                         "(apiserver"};
+    static const char *const starts[] = {"##[",  "[rank", "(engine",   "(worker",
+                                         "(ray", "(vllm", "(apiserver"};
     for (size_t i = 0; i < AF_COUNT(starts); i++) {
         size_t count = strlen(starts[i]);
         size_t same = 0;
@@ -322,6 +321,8 @@ static void keep_before(struct af_log_lines *lines, const struct cleaned *now, b
 static void take_line(struct af_log_lines *lines, const char *raw, size_t len)
 {
     struct cleaned now = {.text = lines->text};
+    if (lines->take_raw != NULL && !lines->is_continued)
+        lines->take_raw(lines->context, (struct af_span){raw, len}, lines->number + 1);
     clean(raw, len, &now);
     strip_prefixes(&now);
     if (now.len == 0) {

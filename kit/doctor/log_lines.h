@@ -32,14 +32,18 @@ struct af_log_line {
 /* Called for each line that is not empty; the texts are valid during the call. */
 typedef void af_log_line_function(void *context, const struct af_log_line *line);
 
+/* Called before that for each line as it is, also an empty one; of a long line its start. */
+typedef void af_log_raw_function(void *context, struct af_span raw, uint64_t number);
+
 /* The state between two pieces; start with {.take = ..., .context = ...}. */
 struct af_log_lines {
     af_log_line_function *take;
+    af_log_raw_function *take_raw; /* NULL: not wanted */
     void *context;
-    uint64_t number;    /* lines that have ended */
-    size_t raw_len;     /* bytes of the current line that wait for its end */
-    bool is_continued;  /* the beginning of the current line was delivered */
-    size_t before_len;  /* of the line before, for joining; 0: none */
+    uint64_t number;   /* lines that have ended */
+    size_t raw_len;    /* bytes of the current line that wait for its end */
+    bool is_continued; /* the beginning of the current line was delivered */
+    size_t before_len; /* of the line before, for joining; 0: none */
     uint64_t before_number;
     size_t before_width; /* of its last physical line, with the indentation */
     bool before_marked;  /* it begins a message of uv or pip, which wrap theirs */

@@ -26,7 +26,7 @@ struct af_conditions {
 /* A cause that the message may have. */
 struct af_signature_cause {
     const struct af_cause *cause;
-    int score;                   /* 1 to 100 */
+    int score;                    /* 1 to 100 */
     struct af_conditions only_if; /* if one is false, it is not this cause */
     struct af_conditions proves;  /* if there are any and all are true, it is */
 };

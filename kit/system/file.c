@@ -164,8 +164,7 @@ enum anyflash_status af_file_read_pieces(const char *path, af_file_take *take, v
     bool is_input = strcmp(path, "-") == 0;
     int fd = STDIN_FILENO;
     ssize_t got;
-    enum anyflash_status status =
-        is_input ? ANYFLASH_OK : open_regular(path, &fd, &facts, err);
+    enum anyflash_status status = is_input ? ANYFLASH_OK : open_regular(path, &fd, &facts, err);
     if (status != ANYFLASH_OK)
         return status;
     char *piece = af_mem_alloc(PIECE_BYTES);
