@@ -111,9 +111,8 @@ static enum anyflash_status answer(struct af_cli *cli, struct log_doctor *doctor
     if (status == ANYFLASH_OK)
         status = apply_given(cli, doctor->machine, err);
     if (status == ANYFLASH_OK)
-        status =
-            af_diagnosis_make(doctor->evidence, doctor->machine, &doctor->catalog, &cli->arena,
-                              &diagnosis, err);
+        status = af_diagnosis_make(doctor->evidence, doctor->machine, &doctor->catalog,
+                                   &cli->arena, &diagnosis, err);
     if (status != ANYFLASH_OK)
         return status;
     bool named = diagnosis.count > 0 && diagnosis.causes[0].confidence != AF_DIAGNOSIS_POSSIBLE;

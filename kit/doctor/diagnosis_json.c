@@ -65,8 +65,7 @@ json_t *af_diagnosis_cause_json(const struct af_cause *cause)
         if ((cause->phases >> i & 1) != 0)
             phases = af_json_append(phases, json_string(names[i]));
     }
-    return json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:o}", "schema", "anyflash-cause/1",
-                     "id", cause->id, "phases", phases, "title", cause->title, "why",
-                     cause->why, "next", cause->next, "fix", cause->fix, "avoid",
-                     af_json_text(cause->avoid));
+    return json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:o}", "id", cause->id, "phases", phases,
+                     "title", cause->title, "why", cause->why, "next", cause->next, "fix",
+                     cause->fix, "avoid", af_json_text(cause->avoid));
 }
