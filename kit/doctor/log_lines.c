@@ -217,8 +217,8 @@ static size_t bracket_length(const char *text, size_t len)
             same++;
         char close = starts[i][0] == '(' ? ')' : ']';
         const char *end = same < count ? NULL : memchr(text, close, len < 80 ? len : 80);
-        if (end != NULL)
-            return (size_t)(end - text) + 1 + (end + 1 < text + len && end[1] == ':' ? 1 : 0);
+        if (end != NULL && end + 1 < text + len)
+            return (size_t)(end - text) + 1 + (end[1] == ':' ? 1 : 0);
     }
     return 0;
 }
