@@ -24,21 +24,25 @@
 
 static const char causes_text[] = CAUSE("alpha") CAUSE("beta") CAUSE("gamma");
 
-static const char rows_text[] =
-    ROW("first", "fault", "\"first fault {what}\"", CAUSES(ONE("alpha", "70", "")))
-    ROW("second", "fault", "\"second fault\"", CAUSES(ONE("beta", "75", "")))
-    ROW("strong", "fault", "\"strong fault\"", CAUSES(ONE("gamma", "95", "")))
-    ROW("after", "symptom", "\"it stopped\"", CAUSES(ONE("gamma", "99", "")))
-    ROW("place", "context", "\"in the workshop\"", "")
-    ROW("near", "fault", "\"near fault\"",
-        CAUSES(ONE("alpha", "60", "")) ",\"near\":[\"@place\"]")
-    ROW("far", "fault", "\"near fault\"",
-        CAUSES(ONE("beta", "60", "")) ",\"not_near\":[\"in the work*shop\"]")
-    ROW("twins", "fault", "\"twin fault {v:version}\"",
-        CAUSES(ONE("alpha", "80", ",\"if\":[\"torch.version < {v}\"],"
-                                  "\"proves\":[\"torch.version < {v}\"]")
-               "," ONE("beta", "78", ",\"if\":[\"torch.version >= {v}\"],"
-                                     "\"proves\":[\"torch.version >= {v}\"]")));
+static const char rows_text[] = ROW("first", "fault", "\"first fault {what}\"",
+                                    CAUSES(ONE("alpha", "70", "")))
+    ROW("second", "fault", "\"second fault\"", CAUSES(ONE("beta", "75", ""))) ROW(
+        "strong", "fault", "\"strong fault\"", CAUSES(ONE("gamma", "95", "")))
+        ROW("after", "symptom", "\"it stopped\"", CAUSES(ONE("gamma", "99", ""))) ROW(
+            "place", "context", "\"in the workshop\"",
+            "") ROW("near", "fault", "\"near fault\"",
+                    CAUSES(ONE("alpha", "60", "")) ",\"near\":[\"@place\"]")
+            ROW("far", "fault", "\"near fault\"",
+                CAUSES(ONE("beta", "60", "")) ",\"not_near\":[\"in the work*shop\"]")
+                ROW("twins", "fault", "\"twin fault {v:version}\"",
+                    CAUSES(ONE(
+                        "alpha", "80",
+                        ",\"if\":[\"torch.version < {v}\"],"
+                        "\"proves\":[\"torch.version < {v}\"]") "," ONE("beta", "78",
+                                                                        ",\"if\":[\"torch."
+                                                                        "version >= {v}\"],"
+                                                                        "\"proves\":[\"torch."
+                                                                        "version >= {v}\"]")));
 
 struct bench {
     struct af_arena arena;
@@ -63,8 +67,8 @@ static enum anyflash_status diagnose(const char *log, const char *torch,
     enum anyflash_status ended;
     af_arena_init(&bench.arena);
     af_machine_init(&bench.machine, "test", "not given");
-    enum anyflash_status status = af_cause_table_read(span(causes_text), "causes", &bench.arena,
-                                                      &bench.causes, err);
+    enum anyflash_status status =
+        af_cause_table_read(span(causes_text), "causes", &bench.arena, &bench.causes, err);
     if (status == ANYFLASH_OK)
         status = af_signature_table_read(span(rows_text), "rows", &bench.causes, &bench.arena,
                                          &bench.table, err);
@@ -232,9 +236,9 @@ static void assert_row_refused(const char *rows, const char *why)
     af_arena_init(&arena);
     assert_int_equal(af_cause_table_read(span(causes_text), "causes", &arena, &causes, &err),
                      ANYFLASH_OK);
-    assert_int_equal(af_signature_table_read(span(rows), "rows.jsonl", &causes, &arena, &table,
-                                             &err),
-                     ANYFLASH_E_DATA);
+    assert_int_equal(
+        af_signature_table_read(span(rows), "rows.jsonl", &causes, &arena, &table, &err),
+        ANYFLASH_E_DATA);
     if (strncmp(err.message, "rows.jsonl:2: ", 14) != 0 || strstr(err.message, why) == NULL)
         fail_msg("got '%s', expected '%s'", err.message, why);
     af_arena_release(&arena);
@@ -265,9 +269,10 @@ static void bad_rows_are_refused_with_their_line(void **state)
     assert_row_refused(GOOD ROW("a", "fault", "\"text\"",
                                 CAUSES(ONE("alpha", "5", ",\"if\":[\"torch.version < {v}\"]"))),
                        "captures {v}");
-    assert_row_refused(GOOD ROW("a", "fault", "\"text\"",
-                                CAUSES(ONE("alpha", "5", ",\"if\":[\"torch.version is odd\"]"))),
-                       "the condition");
+    assert_row_refused(
+        GOOD ROW("a", "fault", "\"text\"",
+                 CAUSES(ONE("alpha", "5", ",\"if\":[\"torch.version is odd\"]"))),
+        "the condition");
 }
 
 static void bad_causes_are_refused_with_their_line(void **state)

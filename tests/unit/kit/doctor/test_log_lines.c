@@ -17,9 +17,13 @@ static struct af_text seen;
 static void note(void *context, const struct af_log_line *line)
 {
     (void)context;
-    assert_true(line->len > 0 && line->len <= 4096 && strnlen(line->text, line->len) == line->len);
+    assert_true(line->len > 0 && line->len <= 4096 &&
+                strnlen(line->text, line->len) == line->len);
     af_text_format(&seen, "%s%d%s:%.*s", seen.len == 0 ? "" : "\n", (int)line->number,
-                   line->joint > 0 ? "+" : line->begins ? "" : "-", (int)line->len, line->text);
+                   line->joint > 0 ? "+"
+                   : line->begins  ? ""
+                                   : "-",
+                   (int)line->len, line->text);
 }
 
 /* The lines as "NUMBER:TEXT", with '+' for joined ones and '-' for pieces. */

@@ -109,9 +109,9 @@ static void a_version_is_taken_whole(void **state)
     assert_string_equal(captured("torch=={v:version}", "torch==2.4.0+cu121."), "2.4.0+cu121");
     assert_string_equal(captured("flash_attn-{v:version}", "flash_attn-2.5.9.post1-cp310"),
                         "2.5.9.post1");
-    assert_string_equal(captured("+cu{c:version}torch{t:version}cxx11abi",
-                                 "+cu12torch2.4cxx11abiFALSE"),
-                        "12|2.4");
+    assert_string_equal(
+        captured("+cu{c:version}torch{t:version}cxx11abi", "+cu12torch2.4cxx11abiFALSE"),
+        "12|2.4");
     assert_null(captured("version {v:version}", "version x1"));
     assert_string_equal(captured("python{v:version}/site", "/python3.11/site-packages"),
                         "3.11");
