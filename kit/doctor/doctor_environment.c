@@ -284,15 +284,6 @@ static int64_t fact_major(const struct af_fact *fact)
     return version.release[0];
 }
 
-/* The toolkit that torch's extension builder uses, or NULL. */
-static const struct af_toolkit *taken_toolkit(const struct af_machine *machine)
-{
-    for (size_t i = 0; i < machine->toolkits.count; i++)
-        if (af_fact_truth(&machine->toolkits.rows[i].torch_takes_it) == AF_YES)
-            return &machine->toolkits.rows[i];
-    return NULL;
-}
-
 static void check_compiler(struct af_examination *examination, const struct af_toolkit *toolkit)
 {
     const struct af_compiler_rows *compilers = &examination->machine->compilers;
@@ -331,7 +322,7 @@ static void check_path(struct af_examination *examination, const struct af_toolk
 void af_examine_building(struct af_examination *examination)
 {
     const struct af_machine *machine = examination->machine;
-    const struct af_toolkit *taken = taken_toolkit(machine);
+    const struct af_toolkit *taken = af_machine_toolkit(machine);
     if (taken != NULL) {
         int64_t toolkit = fact_major(&taken->version);
         int64_t torch = fact_major(&machine->torch.cuda);
