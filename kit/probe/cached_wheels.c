@@ -24,8 +24,8 @@ static void add_wheel(const struct search *search, const char *path)
     struct af_machine *machine = search->probe->machine;
     if (machine->cached_wheels.count == WHEELS_MAX)
         return;
-    struct af_cached_wheel *row = af_machine_row_add(
-        machine, offsetof(struct af_machine, cached_wheels), search->source);
+    struct af_cached_wheel *row =
+        af_machine_row_add(machine, offsetof(struct af_machine, cached_wheels), search->source);
     if (row == NULL)
         return;
     af_fact_text(search->probe->arena, &row->tool, search->tool, search->source);
