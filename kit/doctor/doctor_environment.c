@@ -150,7 +150,7 @@ static void check_distribution(struct af_examination *examination, const struct 
                        "torch %s (%s)", torch->version.value.text, torch->version.source);
 }
 
-/* RDNA 3 and 4 (gfx11, gfx12): torch has flash kernels for it, but uses them only when told to. */
+/* RDNA 3 and 4: torch has flash kernels for them, but uses them only when told to. */
 static void check_rdna(struct af_examination *examination)
 {
     const struct af_machine *machine = examination->machine;

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "kit/base/text.h"
-
 #define TOKEN_LENGTH_MIN 16
 #define NAME_LENGTH_MIN 3
 #define RUN_LENGTH_MAX 512 /* so that hostile text is read in linear time */
@@ -192,7 +190,7 @@ static struct removal at_sign(const struct scrubber *scrubber, const char *at)
     return has_top ? (struct removal){user + 1 + len, "[e-mail]"} : nothing;
 }
 
-/* A host in an address ("://HOST", "HOST:PORT") that is an IP address or of a private network. */
+/* A host in an address ("://HOST", "HOST:PORT"): an IP address, or a private network's name. */
 static struct removal host_name(const struct scrubber *scrubber, const char *at)
 {
     static const char *const local[] = {".local", ".internal", ".lan",    ".corp",

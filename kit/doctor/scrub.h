@@ -11,8 +11,7 @@
 #ifndef AF_KIT_DOCTOR_SCRUB_H
 #define AF_KIT_DOCTOR_SCRUB_H
 
-#include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/text.h"
 
 /* Names of this machine, whole words of which are replaced; NULL or "": none. */
 struct af_scrub_names {

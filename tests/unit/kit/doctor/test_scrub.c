@@ -56,7 +56,7 @@ static void test_scrub__leaves_facts(void **state)
         "connect to 127.0.0.1:3128 and http://localhost:8080/ failed",
         "undefined symbol: _ZN3c104cuda9SetDeviceEi",
         "max_tokens=4096 tokenizer: fast, numpy@1.26, annabel, 2026-11-22 17:08:27",
-        "ImportError: /usr/lib/x.so: version `GLIBC_2.32' not found (required by /root/y.so)",
+        "ImportError: /usr/lib/x.so: version `GLIBC_2.32' not found (required by /opt/y.so)",
     };
     for (size_t i = 0; i < AF_COUNT(cases); i++)
         assert_string_equal(scrubbed(cases[i]), cases[i]);
