@@ -34,7 +34,8 @@ enum af_pasted_kind {
 
 /* What can be learnt, in the order in which it is applied to a machine. */
 enum af_pasted_fact {
-    AF_PASTED_OS = 0,
+    AF_PASTED_OS = 0, /* with its release: "Ubuntu 22.04.4 LTS" */
+    AF_PASTED_SYSTEM, /* linux, windows or macos */
     AF_PASTED_WSL,
     AF_PASTED_KERNEL,
     AF_PASTED_ARCH,

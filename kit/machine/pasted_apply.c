@@ -56,7 +56,12 @@ static void apply_platform(struct af_pasted_reader *reader, struct af_given *giv
 {
     struct af_platform *platform = &reader->machine.platform;
     const struct af_pasted_value *values = reader->values;
-    give(reader, given, "os", &values[AF_PASTED_OS], af_given_os);
+    bool system_known = values[AF_PASTED_SYSTEM].text != NULL;
+    if (load(given, "os", &values[AF_PASTED_OS]))
+        af_given_os(given);
+    if (given->remark != NULL && !system_known)
+        af_pasted_note(reader, "%s: %s", given->source, given->remark);
+    give(reader, given, "os", &values[AF_PASTED_SYSTEM], af_given_os);
     if (values[AF_PASTED_WSL].text != NULL)
         af_fact_bool(given->arena, &platform->wsl, true, values[AF_PASTED_WSL].source);
     if (values[AF_PASTED_KERNEL].text != NULL)

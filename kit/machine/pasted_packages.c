@@ -69,7 +69,7 @@ static void begin_table(struct af_pasted_reader *reader, enum af_pasted_table ta
     reader->last_name[0] = '\0';
 }
 
-/* A list in columns or JSON has all packages, unless it is long and ends before torch's place. */
+/* A list in columns or JSON has all packages, unless it is long and ends before "torch". */
 void af_pasted_packages_end(struct af_pasted_reader *reader)
 {
     bool lists_all =
@@ -123,11 +123,39 @@ static bool take_columns(struct af_pasted_reader *reader, const char *line)
     struct af_span build = next_word(&line);
     if (af_text_span_equal(name, "python") && build.len > 0) /* conda's, not on PyPI */
         af_pasted_take(reader, AF_PASTED_PYTHON, version.data, version.len);
+    if (af_text_span_equal(name, "ld_impl_linux-64") ||
+        af_text_span_equal(name, "ld_impl_linux-aarch64")) { /* conda's */
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "linux", 5);
+        af_pasted_take_arch(reader, name.len == 16 ? "x86_64" : "aarch64");
+    }
     if (!af_pasted_take_package(reader, name, version))
         return false;
     if (af_text_span_equal(name, "pytorch"))
         take_conda_build(reader, build);
     return true;
+}
+
+/* An installed wheel fits its interpreter and system: cp310-linux_x86_64 */
+static void take_tags(struct af_pasted_reader *reader, const struct af_wheel_name *wheel)
+{
+    const char *linux = strstr(wheel->platform, "linux");
+    const char *arch = strstr(wheel->platform, "x86_64");
+    if (af_starts_with(wheel->python, "cp3") && strspn(wheel->python + 3, "0123456789") > 0) {
+        char version[16];
+        snprintf(version, sizeof version, "3.%.*s",
+                 (int)strspn(wheel->python + 3, "0123456789"), wheel->python + 3);
+        if (strcmp(wheel->abi, "abi3") != 0)
+            af_pasted_keep(reader, &reader->values[AF_PASTED_PYTHON], NULL, version,
+                           strlen(version));
+    }
+    arch = arch != NULL ? arch : strstr(wheel->platform, "aarch64");
+    arch = arch != NULL ? arch : strstr(wheel->platform, "amd64");
+    if (linux != NULL)
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "linux", 5);
+    else if (af_starts_with(wheel->platform, "win_"))
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "windows", 7);
+    if (arch != NULL)
+        af_pasted_take_arch(reader, arch);
 }
 
 /* The version in the wheel's file name at the end of an address or path. */
@@ -141,6 +169,7 @@ static bool take_wheel(struct af_pasted_reader *reader, const char *address)
     size_t file_len = (size_t)(address + len - file);
     if (af_wheel_name_parse(file, file_len, &wheel) != AF_WHEEL_NAME_VALID)
         return false;
+    take_tags(reader, &wheel);
     return af_pasted_take_package(
         reader, (struct af_span){wheel.package, strlen(wheel.package)},
         (struct af_span){wheel.version_text, strlen(wheel.version_text)});

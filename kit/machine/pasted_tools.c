@@ -59,8 +59,8 @@ void af_pasted_take_glibc(struct af_pasted_reader *reader, const char *version)
 static void take_kernel(struct af_pasted_reader *reader, const char *text, size_t len)
 {
     af_pasted_take(reader, AF_PASTED_KERNEL, text, len);
-    af_pasted_take(reader, AF_PASTED_OS, "linux", 5);
-    for (size_t i = 0; i + 9 <= len; i++) {
+    af_pasted_take(reader, AF_PASTED_SYSTEM, "linux", 5);
+    for (size_t i = 0; i + 8 <= len; i++) {
         if (memcmp(text + i, "icrosoft", 8) == 0)
             af_pasted_take(reader, AF_PASTED_WSL, "true", 4);
     }
@@ -71,11 +71,11 @@ bool af_pasted_take_platform(struct af_pasted_reader *reader, const char *text)
     static const char *const arches[] = {"-x86_64", "-aarch64", "-ppc64le", "-riscv64"};
     const char *libc = strstr(text, "-with-glibc");
     if (af_starts_with(text, "Windows-")) {
-        af_pasted_take(reader, AF_PASTED_OS, "windows", 7);
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "windows", 7);
         return true;
     }
     if (af_starts_with(text, "macOS-") || af_starts_with(text, "Darwin-")) {
-        af_pasted_take(reader, AF_PASTED_OS, "macos", 5);
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "macos", 5);
         if (strstr(text, "-arm64") != NULL)
             af_pasted_take_arch(reader, "arm64");
         else if (strstr(text, "-x86_64") != NULL)
@@ -121,7 +121,7 @@ static bool take_uname(struct af_pasted_reader *reader, const char *line)
         return false;
     af_pasted_take_arch(reader, arch);
     if (mac)
-        af_pasted_take(reader, AF_PASTED_OS, "macos", 5);
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "macos", 5);
     else
         take_kernel(reader, release, strcspn(release, " "));
     return true;
@@ -292,7 +292,7 @@ static bool take_assignment(struct af_pasted_reader *reader, const char *line)
     static const char pretty[] = "PRETTY_NAME=";
     line += af_starts_with(line, "export ") ? strlen("export ") : 0;
     if (af_starts_with(line, "Microsoft Windows [")) {
-        af_pasted_take(reader, AF_PASTED_OS, "windows", 7);
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "windows", 7);
         return true;
     }
     if (af_starts_with(line, pretty)) {

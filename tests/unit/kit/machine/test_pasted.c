@@ -169,9 +169,15 @@ static void test_pasted__reads_what_people_paste(void **state)
 static void test_pasted__is_not_a_record_and_not_any_text(void **state)
 {
     (void)state;
-    static const char *const others[] = {
-        "", "{", " \n {\"torch\": {\"version\": \"2.4.0\"}}", "\xEF\xBB\xBF{\"gpus\": null}",
-        "[1, 2]", "hello\nworld", "Traceback (most recent call last):", "a: b", "torch"};
+    static const char *const others[] = {"",
+                                         "{",
+                                         " \n {\"torch\": {\"version\": \"2.4.0\"}}",
+                                         "\xEF\xBB\xBF{\"gpus\": null}",
+                                         "[1, 2]",
+                                         "hello\nworld",
+                                         "Traceback (most recent call last):",
+                                         "a: b",
+                                         "torch"};
     for (size_t i = 0; i < AF_COUNT(others); i++) {
         if (af_pasted_recognise((struct af_span){others[i], strlen(others[i])}))
             fail_msg("'%s' is taken for pasted output", others[i]);
@@ -246,9 +252,9 @@ static void test_log__takes_what_is_installed_and_not_what_is_required(void **st
 static void test_pasted__survives_a_cut_at_every_byte(void **state)
 {
     (void)state;
-    static const char *const names[] = {"pip_list_everything.txt", "collect_env_two_torches.txt",
-                                        "pip_list_json.txt", "rocm_smi_rocminfo.txt",
-                                        "notebook_alpine.txt"};
+    static const char *const names[] = {"pip_list_everything.txt",
+                                        "collect_env_two_torches.txt", "pip_list_json.txt",
+                                        "rocm_smi_rocminfo.txt", "notebook_alpine.txt"};
     struct af_arena arena;
     af_arena_init(&arena);
     for (size_t i = 0; i < AF_COUNT(names); i++) {
@@ -315,7 +321,8 @@ static void fail_everywhere(struct af_span text, bool all_after)
 static void test_pasted__reports_every_failing_allocation(void **state)
 {
     (void)state;
-    static const char *const names[] = {"pip_list_everything.txt", "collect_env_two_torches.txt",
+    static const char *const names[] = {"pip_list_everything.txt",
+                                        "collect_env_two_torches.txt",
                                         "collect_env_vllm_sections.txt"};
     struct af_arena arena;
     af_arena_init(&arena);
