@@ -28,16 +28,16 @@ static size_t escape_len(const char *at, const char *end)
     return (size_t)((byte < end ? byte + 1 : end) - at);
 }
 
-/* Bytes of Markdown and of layout to leave out or to replace by a blank. */
+/* Bytes of encoding, Markdown and layout to leave out, or to replace by a blank. */
 static size_t ornament_len(const char *at, const char *end, bool *blank_out)
 {
     size_t left = (size_t)(end - at);
     *blank_out = false;
-    if (*at == '`')
+    if (*at == '`' || *at == '\0') /* UTF-16 has a zero byte with each ASCII character */
         return 1;
-    if (left >= 2 && at[0] == '*' && at[1] == '*')
+    if (left >= 2 && (memcmp(at, "**", 2) == 0 || memcmp(at, "\xFF\xFE", 2) == 0))
         return 2;
-    if (left >= 3 && memcmp(at, "\xEF\xBB\xBF", 3) == 0) /* byte order mark */
+    if (left >= 3 && memcmp(at, "\xEF\xBB\xBF", 3) == 0)
         return 3;
     *blank_out = true;
     if (left >= 2 && memcmp(at, "\xC2\xA0", 2) == 0) /* no-break space */
@@ -57,7 +57,7 @@ static const char *clean(struct af_span line, char *buffer)
             at += skip;
             continue;
         }
-        if (*at == '\r' && at + 1 < end) { /* a progress bar is overwritten */
+        if (*at == '\r' && at + 1 < end && at[1] != '\0') { /* overwrites a progress bar */
             len = 0;
             at++;
             continue;

@@ -7,7 +7,8 @@
  * (columns, JSON, freeze, show); nvidia-smi (table, -L, -q, --query-gpu),
  * rocm-smi, rocminfo; nvcc, gcc, clang, ldd, uname, python, free, lscpu,
  * /etc/os-release and /proc/meminfo. Any number of them in one text, in any
- * order, with prompts, Markdown fences, quoting and terminal colours.
+ * order, with prompts, Markdown fences, quoting and terminal colours; also in
+ * UTF-16, as PowerShell's `>` writes it, as far as the text is ASCII.
  *
  * Each fact's source is "line 12 of NAME". What the text does not tell stays
  * unknown. If two lines disagree, the first counts, and the machine's `notes`
@@ -45,6 +46,7 @@ enum af_pasted_fact {
     AF_PASTED_TORCH_CUDA,
     AF_PASTED_TORCH_RUNTIME, /* of the package nvidia-cuda-runtime */
     AF_PASTED_TORCH_HIP,
+    AF_PASTED_TORCH_CONDA, /* of conda-forge's package libtorch */
     AF_PASTED_DRIVER,
     AF_PASTED_CUDA_API,
     AF_PASTED_ROCM,

@@ -128,6 +128,8 @@ static bool take_columns(struct af_pasted_reader *reader, const char *line)
         af_pasted_take(reader, AF_PASTED_SYSTEM, "linux", 5);
         af_pasted_take_arch(reader, name.len == 16 ? "x86_64" : "aarch64");
     }
+    if (af_text_span_equal(name, "libtorch"))
+        af_pasted_take(reader, AF_PASTED_TORCH_CONDA, version.data, version.len);
     if (!af_pasted_take_package(reader, name, version))
         return false;
     if (af_text_span_equal(name, "pytorch"))

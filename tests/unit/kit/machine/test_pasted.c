@@ -217,6 +217,23 @@ static void test_pasted__lets_given_words_override(void **state)
     af_machine_release(&machine);
 }
 
+static void test_pasted__reads_utf_16_from_powershell(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "PyTorch version: 2.6.0+cu124\r\nOS: Microsoft Windows 11 Pro\r\n";
+    char wide[2 + 2 * sizeof text] = {'\xFF', '\xFE'};
+    struct af_machine machine;
+    for (size_t i = 0; i < sizeof text - 1; i++)
+        wide[2 + 2 * i] = text[i];
+    struct af_span bytes = {wide, 2 * sizeof text};
+    af_machine_init(&machine, "test", "not said");
+    assert_int_equal(af_machine_read(&machine, bytes, "env.txt", &problem), ANYFLASH_OK);
+    assert_true(af_fact_is(&machine.torch.version, "2.6.0+cu124"));
+    assert_true(af_fact_is(&machine.platform.os, "windows"));
+    af_machine_release(&machine);
+}
+
 /* Reads lines as those of a log. */
 static void read_log(struct af_machine *machine, const char *text)
 {
@@ -341,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_pasted__is_not_a_record_and_not_any_text),
         cmocka_unit_test(test_pasted__reads_records_too),
         cmocka_unit_test(test_pasted__lets_given_words_override),
+        cmocka_unit_test(test_pasted__reads_utf_16_from_powershell),
         cmocka_unit_test(test_log__takes_what_is_installed_and_not_what_is_required),
         cmocka_unit_test(test_pasted__survives_a_cut_at_every_byte),
         cmocka_unit_test(test_pasted__is_bounded),
