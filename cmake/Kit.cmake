@@ -48,11 +48,14 @@ if(NOT ANYFLASH_FUZZ)
     include(cmake/Manual.cmake)
 endif()
 
-# anyflash-bench, which `anyflash bench` starts, with the scripts of its peers beside it.
+# anyflash-bench, which `anyflash bench` starts, with the scripts of its peers beside it. The
+# shared library comes first, so that its kernels are measured, not a second copy of them.
 anyflash_room(bench LIBRARIES af_engine_attn m)
 add_executable(anyflash_bench bench/bench_main.c)
-set_target_properties(anyflash_bench PROPERTIES OUTPUT_NAME anyflash-bench)
-target_link_libraries(anyflash_bench PRIVATE af_bench)
+set_target_properties(anyflash_bench PROPERTIES OUTPUT_NAME anyflash-bench
+    INSTALL_RPATH "$ORIGIN/../../${CMAKE_INSTALL_LIBDIR}")
+target_link_libraries(anyflash_bench PRIVATE -Wl,--push-state,--no-as-needed anyflash_shared
+                                             -Wl,--pop-state af_bench)
 anyflash_compile_options(anyflash_bench)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/bench/peers ${PROJECT_BINARY_DIR}/peers SYMBOLIC)
 install(TARGETS anyflash_bench DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/anyflash)

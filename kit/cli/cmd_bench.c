@@ -69,8 +69,8 @@ enum anyflash_status af_cmd_bench(struct af_cli *cli, enum af_exit *exit_out,
     if (cli->arena.failed)
         return af_fail_memory(err);
     if (words[0] == NULL) {
-        cli->hint = "the benchmark is not part of the Python wheel: `make install` in "
-                    "anyflash's sources installs it";
+        cli->hint = "install anyflash again: the Python wheel and `make install` bring both "
+                    "programs";
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
                        "the program anyflash-bench is not installed beside this one");
     }

@@ -7,8 +7,6 @@
 #include "kit/cli/page.h"
 #include "kit/install/wheelhouse.h"
 
-#define OTHERS_SHOWN 5u
-
 static json_t *wheel_json(const struct af_wheelhouse_wheel *wheel)
 {
     if (wheel->reason != NULL)
@@ -24,37 +22,19 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct af_wheel
 {
     json_t *wheels = json_array();
     json_t *left_out = json_array();
-    json_t *others = json_array();
     for (size_t i = 0; i < house->wheel_count; i++) {
         if (i < house->listed_count)
             wheels = af_cli_json_append(wheels, wheel_json(&house->wheels[i]));
         else
             left_out = af_cli_json_append(left_out, wheel_json(&house->wheels[i]));
     }
-    for (size_t i = 0; i < house->other_count; i++)
-        others = af_cli_json_append(others, json_string(house->others[i]));
     return af_cli_json_take(
         cli,
-        json_pack("{s:s, s:s?, s:o, s:o, s:o}", "schema", "anyflash-wheelhouse/1", "index",
+        json_pack("{s:s, s:s?, s:o, s:o}", "schema", "anyflash-wheelhouse/1", "index",
                   house->listed_count > 0 ? af_text_scrub(&cli->arena, house->index, 4096)
                                           : NULL,
-                  "wheels", wheels, "left_out", left_out, "others", others),
+                  "wheels", wheels, "left_out", left_out),
         err);
-}
-
-static void remark_others(struct af_cli *cli, const struct af_wheelhouse *house)
-{
-    struct af_text text = {0};
-    if (house->other_count == 0)
-        return;
-    af_text_format(&text, "these are not wheels: ");
-    for (size_t i = 0; i < house->other_count && i < OTHERS_SHOWN; i++)
-        af_text_format(&text, "%s%s", i == 0 ? "" : ", ", house->others[i]);
-    if (house->other_count > OTHERS_SHOWN)
-        af_text_format(&text, " and %zu more", house->other_count - OTHERS_SHOWN);
-    if (!text.failed)
-        af_cli_remark(cli, af_text_get(&text));
-    af_text_release(&text);
 }
 
 static void view(struct af_cli *cli, const struct af_wheelhouse *house)
@@ -70,8 +50,8 @@ static void view(struct af_cli *cli, const struct af_wheelhouse *house)
     }
     if (house->listed_count == 0) {
         af_page_add(&page, 0, "", AF_TONE_BAD,
-                    house->emptied ? "no wheel can be listed: the index is empty now"
-                                   : "no wheel can be listed: nothing was written");
+                    house->index_url != NULL ? "no wheel can be listed: the index is empty now"
+                                             : "no wheel can be listed: nothing was written");
         return;
     }
     af_page_format(&page, 0, "", AF_TONE_GOOD, "index of %zu %s of %zu %s: %s",
@@ -103,7 +83,6 @@ enum anyflash_status af_cmd_wheelhouse(struct af_cli *cli, enum af_exit *exit_ou
         return status;
     if (house.listed_count == 0 || house.listed_count < house.wheel_count)
         *exit_out = AF_EXIT_NO;
-    remark_others(cli, &house);
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return write_json(cli, &house, err);
     view(cli, &house);

@@ -1,6 +1,6 @@
 /*
- * wheelhouse.c: copies the wheels into the index, writes the pages, and removes leftovers of an
- * earlier index.
+ * wheelhouse.c: checks each wheel of the folder, links or copies it into the index, writes the
+ * pages, and removes leftovers of an earlier index.
  */
 #include "kit/install/wheelhouse.h"
 
@@ -11,12 +11,20 @@
 #include <unistd.h>
 
 #include "kit/base/json.h"
+#include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
+#include "kit/formats/metadata.h"
+#include "kit/formats/wheel_archive.h"
+#include "kit/formats/wheel_name.h"
 #include "kit/system/file.h"
+#include "kit/system/file_source.h"
 #include "kit/system/output.h"
 
-#define REPOSITORY_VERSION "1.1" /* PEP 700 */
+#define REPOSITORY_VERSION "1.0" /* PEP 629 */
+#define FILES_MAX 20000u
+#define METADATA_BYTES_MAX (1u << 20)
+#define NAME_BYTES 256
 #define PAGE_START_BYTES 4096
 #define SHOWN_BYTES 160
 
@@ -31,9 +39,152 @@ struct maker {
     const char *index;
     struct af_wheelhouse_wheel *wheels;
     size_t wheel_count, listed_count, project_count;
-    const char **others;
-    size_t other_count;
 };
+
+/* The wheel while it is read. */
+struct opened {
+    struct af_arena *arena;
+    struct af_source source;
+    struct af_wheel_archive archive;
+    struct af_wheel_name name;
+    struct af_wheelhouse_wheel *wheel;
+    struct af_span metadata;
+};
+
+static void leave_out(struct opened *opened, const char *reason)
+{
+    opened->wheel->reason = af_arena_text(opened->arena, reason);
+}
+
+/* Reads file name in the index, project and version from the name of the file. */
+static void read_name(struct opened *opened, const char *file)
+{
+    char project[NAME_BYTES];
+    char version[NAME_BYTES];
+    struct af_wheelhouse_wheel *wheel = opened->wheel;
+    struct af_wheel_name *name = &opened->name;
+    char *filename = af_arena_text(opened->arena, file);
+    enum af_wheel_name_problem problem = af_wheel_name_parse(file, strlen(file), name);
+    bool valid = problem == AF_WHEEL_NAME_VALID;
+    const struct af_span package = {name->package, valid ? strlen(name->package) : 0};
+    if (!valid)
+        wheel->reason =
+            af_arena_format(opened->arena, "its name %s", af_wheel_name_problem_text(problem));
+    else if (name->variant[0] != '\0')
+        leave_out(opened, "it is a wheel variant, which installers do not support yet");
+    else if (!af_name_normalise(package, project, sizeof project))
+        leave_out(opened, "its name is too long");
+    if (wheel->reason != NULL || opened->arena->failed)
+        return;
+    for (char *at = filename; (at = strchr(at, '%')) != NULL; at++) {
+        *at = '+'; /* "%2B" is the only escape in a valid name */
+        memmove(at + 1, at + 3, strlen(at + 3) + 1);
+    }
+    wheel->filename = filename;
+    wheel->project = af_arena_text(opened->arena, project);
+    wheel->version = af_arena_text(
+        opened->arena, af_version_format(&name->version, true, version, sizeof version));
+}
+
+/* The value of the first header of that name; empty if there is none. */
+static struct af_span header_value(struct af_span metadata, const char *name)
+{
+    struct af_header header;
+    while (af_header_next(&metadata, &header)) {
+        if (af_header_is(&header, name))
+            return header.value;
+    }
+    return (struct af_span){"", 0};
+}
+
+/* Compares Name and Version with the file name, and reads Requires-Python. */
+static void check_metadata(struct opened *opened, bool inconsistent)
+{
+    char shown[96];
+    struct af_version version;
+    struct af_wheelhouse_wheel *wheel = opened->wheel;
+    struct af_span name = header_value(opened->metadata, "Name");
+    struct af_span stated = header_value(opened->metadata, "Version");
+    struct af_span python = header_value(opened->metadata, "Requires-Python");
+    bool is_version = af_version_parse(stated.data, stated.len, &version);
+    bool is_same = is_version && af_version_compare(&version, &opened->name.version) == 0;
+    const char *specifier = af_arena_text_n(opened->arena, python.data, python.len);
+    if (!af_text_is_utf8(opened->metadata.data, opened->metadata.len))
+        leave_out(opened, "its METADATA is not UTF-8");
+    else if (!af_name_is(name, wheel->project))
+        wheel->reason = af_arena_format(
+            opened->arena, "its METADATA is that of '%s', not of %s",
+            af_text_quote(shown, sizeof shown, name.data, name.len), wheel->project);
+    else if (!is_same && !(is_version && inconsistent))
+        wheel->reason = af_arena_format(
+            opened->arena,
+            "its METADATA states version '%s', its name %s: pip refuses it from an index",
+            af_text_quote(shown, sizeof shown, stated.data, stated.len), wheel->version);
+    else if (python.len > 0 && specifier != NULL && af_version_parse("3.12", 4, &version) &&
+             af_specifier_contains(specifier, &version) == AF_UNKNOWN)
+        leave_out(opened, "its METADATA has a Requires-Python that is not a specifier");
+    else if (python.len > 0)
+        wheel->requires_python = specifier;
+}
+
+static enum anyflash_status read_inside(struct opened *opened, bool inconsistent,
+                                        struct anyflash_error *err)
+{
+    static const char *const needed[] = {"METADATA", "WHEEL", "RECORD"};
+    if (opened->archive.info_count != 1)
+        leave_out(opened, "it has no dist-info folder, or several");
+    for (size_t i = 0; i < AF_COUNT(needed) && opened->wheel->reason == NULL; i++) {
+        if (af_wheel_archive_info(&opened->archive, needed[i]) == NULL)
+            opened->wheel->reason =
+                af_arena_format(opened->arena, "its dist-info has no %s", needed[i]);
+    }
+    if (opened->arena->failed || opened->wheel->reason != NULL)
+        return opened->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    enum anyflash_status status = af_wheel_archive_read_info(
+        &opened->archive, needed[0], opened->arena, METADATA_BYTES_MAX, &opened->metadata, err);
+    if (status == ANYFLASH_OK)
+        check_metadata(opened, inconsistent);
+    return status;
+}
+
+/*
+ * Fills all of `wheel` except wheel->file, and *metadata_out. If the wheel is left out, also
+ * because it cannot be read, sets wheel->reason instead. Fails with NO_MEMORY only.
+ */
+static enum anyflash_status read_wheel(const char *path, const char *file, bool inconsistent,
+                                       struct af_arena *arena,
+                                       struct af_wheelhouse_wheel *wheel,
+                                       struct af_span *metadata_out, struct anyflash_error *err)
+{
+    char hex[AF_SHA256_HEX_BYTES];
+    struct anyflash_error own = {0};
+    struct opened *opened = af_arena_alloc(arena, sizeof *opened);
+    if (opened == NULL)
+        return af_fail_memory(err);
+    opened->arena = arena;
+    opened->wheel = wheel;
+    read_name(opened, file);
+    if (wheel->reason != NULL || arena->failed)
+        return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    enum anyflash_status status = af_file_source_open(path, &opened->source, &own);
+    if (status == ANYFLASH_OK)
+        status = af_wheel_archive_open(&opened->source, &opened->archive, &own);
+    if (status == ANYFLASH_OK)
+        status = read_inside(opened, inconsistent, &own);
+    if (status == ANYFLASH_OK && wheel->reason == NULL)
+        status = af_file_sha256(path, hex, &wheel->size_bytes, &own);
+    if (status == ANYFLASH_OK && wheel->reason == NULL) {
+        wheel->sha256 = af_arena_text(arena, hex);
+        af_sha256_bytes(opened->metadata, hex);
+        wheel->metadata_sha256 = af_arena_text(arena, hex);
+        *metadata_out = opened->metadata;
+    }
+    af_wheel_archive_close(&opened->archive);
+    af_source_close(&opened->source);
+    if (status != ANYFLASH_OK && status != ANYFLASH_E_NO_MEMORY)
+        leave_out(opened, own.message);
+    return arena->failed || status == ANYFLASH_E_NO_MEMORY ? af_fail_memory(err) : ANYFLASH_OK;
+}
 
 static enum anyflash_status fail_path(const char *what, const char *path,
                                       struct anyflash_error *err)
@@ -104,41 +255,18 @@ static enum anyflash_status place(struct maker *maker, const struct af_wheelhous
                                  : status;
 }
 
-/* Copies the texts, so that what was read for the wheel can be freed. */
-static void keep(struct maker *maker, const struct af_wheelhouse_wheel *wheel)
-{
-    struct af_arena *arena = maker->arena;
-    maker->wheels[maker->wheel_count++] = (struct af_wheelhouse_wheel){
-        .file = wheel->file,
-        .reason = wheel->reason == NULL ? NULL : af_text_scrub(arena, wheel->reason, 400),
-        .filename = af_arena_text(arena, wheel->filename),
-        .url = wheel->filename == NULL ? NULL : af_url_encode_path(arena, wheel->filename),
-        .project = af_arena_text(arena, wheel->project),
-        .version = af_arena_text(arena, wheel->version),
-        .sha256 = af_arena_text(arena, wheel->sha256),
-        .metadata_sha256 = af_arena_text(arena, wheel->metadata_sha256),
-        .requires_python = af_arena_text(arena, wheel->requires_python),
-        .size_bytes = wheel->size_bytes};
-    maker->listed_count += wheel->reason == NULL;
-}
-
 static enum anyflash_status take_wheel(struct maker *maker, const char *path, const char *name,
                                        struct anyflash_error *err)
 {
-    struct af_arena scratch;
-    struct af_wheelhouse_wheel wheel = {.file = af_text_scrub(maker->arena, name, 300)};
+    struct af_wheelhouse_wheel *wheel = &maker->wheels[maker->wheel_count++];
     struct af_span metadata = {0};
-    if (wheel.file == NULL)
-        return af_fail_memory(err);
-    af_arena_init(&scratch);
-    enum anyflash_status status = af_wheelhouse_read(path, name, maker->question->inconsistent,
-                                                     &scratch, &wheel, &metadata, err);
-    if (status == ANYFLASH_OK && wheel.reason == NULL)
-        status = place(maker, &wheel, metadata, path, err);
-    if (status == ANYFLASH_OK)
-        keep(maker, &wheel);
-    af_arena_release(&scratch);
-    return status;
+    wheel->file = af_text_scrub(maker->arena, name, 300);
+    enum anyflash_status status = read_wheel(path, name, maker->question->inconsistent,
+                                             maker->arena, wheel, &metadata, err);
+    if (status != ANYFLASH_OK || wheel->reason != NULL)
+        return status;
+    maker->listed_count++;
+    return place(maker, wheel, metadata, path, err);
 }
 
 static enum anyflash_status take_folder(struct maker *maker, struct anyflash_error *err)
@@ -147,24 +275,17 @@ static enum anyflash_status take_folder(struct maker *maker, struct anyflash_err
     size_t count;
     bool cut;
     struct af_arena *arena = maker->arena;
-    const char *index = af_file_real_path(arena, maker->index);
-    enum anyflash_status status = af_folder_list(
-        arena, maker->question->folder, AF_WHEELHOUSE_FILES_MAX, &names, &count, &cut, err);
+    enum anyflash_status status =
+        af_folder_list(arena, maker->question->folder, FILES_MAX, &names, &count, &cut, err);
     if (status != ANYFLASH_OK)
         return status;
     if (cut)
-        return af_fail(err, ANYFLASH_E_LIMIT, "more than %u files", AF_WHEELHOUSE_FILES_MAX);
+        return af_fail(err, ANYFLASH_E_LIMIT, "more than %u files", FILES_MAX);
     maker->wheels = af_arena_array(arena, count + 1, sizeof *maker->wheels);
-    maker->others = af_arena_array(arena, count + 1, sizeof *maker->others);
     for (size_t i = 0; i < count && status == ANYFLASH_OK && !arena->failed; i++) {
         const char *path = af_path_join(arena, maker->question->folder, names[i]);
-        bool is_folder = path != NULL && af_file_is_folder(path);
-        if (path != NULL && af_ends_with(names[i], ".whl") && !is_folder)
+        if (path != NULL && af_ends_with(names[i], ".whl") && !af_file_is_folder(path))
             status = take_wheel(maker, path, names[i], err);
-        else if (path != NULL &&
-                 (index == NULL || !af_equal(af_file_real_path(arena, path), index)))
-            maker->others[maker->other_count++] = af_arena_format(
-                arena, "%s%s", af_text_scrub(arena, names[i], 300), is_folder ? "/" : "");
     }
     return status == ANYFLASH_OK && arena->failed ? af_fail_memory(err) : status;
 }
@@ -201,23 +322,23 @@ static void add_escaped(struct af_text *text, const char *value)
     }
 }
 
-static void add_html_link(struct af_text *text, const struct af_wheelhouse_wheel *wheel)
+static void add_html_link(struct af_text *text, struct af_arena *arena,
+                          const struct af_wheelhouse_wheel *wheel)
 {
-    af_text_format(text, "<a href=\"%s#sha256=%s\"", wheel->url, wheel->sha256);
+    af_text_format(text, "<a href=\"%s#sha256=%s\"", af_url_encode_path(arena, wheel->filename),
+                   wheel->sha256);
     if (wheel->requires_python != NULL) {
         af_text_add(text, " data-requires-python=\"");
         add_escaped(text, wheel->requires_python);
         af_text_add(text, "\"");
     }
-    af_text_format(text,
-                   " data-core-metadata=\"sha256=%s\" data-dist-info-metadata=\"sha256=%s\""
-                   ">%s</a><br>\n",
-                   wheel->metadata_sha256, wheel->metadata_sha256, wheel->filename);
+    af_text_format(text, " data-core-metadata=\"sha256=%s\">%s</a><br>\n",
+                   wheel->metadata_sha256, wheel->filename);
 }
 
 /* Adds the page of one project with these wheels, or (`is_root`) the page of all projects. */
-static void add_html(struct af_text *text, const struct af_wheelhouse_wheel *wheels,
-                     size_t count, bool is_root)
+static void add_html(struct af_text *text, struct af_arena *arena,
+                     const struct af_wheelhouse_wheel *wheels, size_t count, bool is_root)
 {
     af_text_format(text,
                    "<!DOCTYPE html>\n<html>\n<head>\n<meta charset=\"utf-8\">\n"
@@ -229,51 +350,27 @@ static void add_html(struct af_text *text, const struct af_wheelhouse_wheel *whe
         af_text_format(text, "<a href=\"%s/\">%s</a><br>\n", wheels[i].project,
                        wheels[i].project);
     for (size_t i = 0; !is_root && i < count; i++)
-        add_html_link(text, &wheels[i]);
+        add_html_link(text, arena, &wheels[i]);
     af_text_add(text, "</body>\n</html>\n");
 }
 
-static json_t *file_json(const struct af_wheelhouse_wheel *wheel)
-{
-    return json_pack("{s:s, s:s, s:{s:s}, s:I, s:s*, s:{s:s}}", "filename", wheel->filename,
-                     "url", wheel->url, "hashes", "sha256", wheel->sha256, "size",
-                     (json_int_t)wheel->size_bytes, "requires-python", wheel->requires_python,
-                     "core-metadata", "sha256", wheel->metadata_sha256);
-}
-
-/* Whether an earlier wheel has the same version. */
-static bool is_repeated(const struct af_wheelhouse_wheel *wheels, size_t at)
-{
-    for (size_t i = 0; i < at; i++) {
-        if (strcmp(wheels[i].version, wheels[at].version) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* The page as JSON; NULL if memory runs out. */
-static json_t *page_json(const struct af_wheelhouse_wheel *wheels, size_t count, bool is_root)
+static json_t *page_json(struct af_arena *arena, const struct af_wheelhouse_wheel *wheels,
+                         size_t count, bool is_root)
 {
-    bool good = true;
     json_t *rows = json_array();
-    json_t *versions = json_array();
     for (size_t i = 0; is_root && i < count; i += project_wheels(&wheels[i], count - i))
-        good &= json_array_append_new(rows, json_pack("{s:s}", "name", wheels[i].project)) == 0;
-    for (size_t i = 0; !is_root && i < count; i++) {
-        good &= json_array_append_new(rows, file_json(&wheels[i])) == 0;
-        if (!is_repeated(wheels, i))
-            good &= json_array_append_new(versions, json_string(wheels[i].version)) == 0;
-    }
-    json_t *page = json_pack(
-        "{s:{s:s, s:s}, s:s*, s:o*, s:o}", "meta", "api-version", REPOSITORY_VERSION,
-        "_generator", GENERATOR, "name", is_root ? NULL : wheels[0].project, "versions",
-        is_root ? NULL : json_incref(versions), is_root ? "projects" : "files", rows);
-    json_decref(versions);
-    if (!good) {
-        json_decref(page);
-        page = NULL;
-    }
-    return page;
+        rows = af_json_append(rows, json_pack("{s:s}", "name", wheels[i].project));
+    for (size_t i = 0; !is_root && i < count; i++)
+        rows = af_json_append(
+            rows,
+            json_pack("{s:s, s:s, s:{s:s}, s:s*, s:{s:s}}", "filename", wheels[i].filename,
+                      "url", af_url_encode_path(arena, wheels[i].filename), "hashes", "sha256",
+                      wheels[i].sha256, "requires-python", wheels[i].requires_python,
+                      "core-metadata", "sha256", wheels[i].metadata_sha256));
+    return json_pack("{s:{s:s, s:s}, s:s*, s:o}", "meta", "api-version", REPOSITORY_VERSION,
+                     "_generator", GENERATOR, "name", is_root ? NULL : wheels[0].project,
+                     is_root ? "projects" : "files", rows);
 }
 
 static enum anyflash_status write_pages_of(struct maker *maker, const char *folder,
@@ -284,13 +381,12 @@ static enum anyflash_status write_pages_of(struct maker *maker, const char *fold
     struct af_text html = {0};
     const char *json_path = af_path_join(maker->arena, folder, "index.json");
     const char *html_path = af_path_join(maker->arena, folder, "index.html");
-    json_t *page = page_json(wheels, count, is_root);
+    json_t *page = page_json(maker->arena, wheels, count, is_root);
     char *json = page == NULL ? NULL : json_dumps(page, JSON_INDENT(1));
-    add_html(&html, wheels, count, is_root);
-    enum anyflash_status status =
-        json == NULL || html.failed || json_path == NULL || html_path == NULL
-            ? af_fail_memory(err)
-            : af_file_write_text(maker->arena, json_path, json, err);
+    add_html(&html, maker->arena, wheels, count, is_root);
+    enum anyflash_status status = json == NULL || html.failed || maker->arena->failed
+                                      ? af_fail_memory(err)
+                                      : af_file_write_text(maker->arena, json_path, json, err);
     if (status == ANYFLASH_OK)
         status = af_file_write_text(maker->arena, html_path, af_text_get(&html), err);
     af_mem_free(json);
@@ -359,8 +455,8 @@ static enum anyflash_status clean_project(struct maker *maker, const char *proje
     if (af_file_is_link(folder) || !is_ours(maker->arena, page, MARK_JSON))
         return maker->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
     bool has_page = is_listed(maker, project, NULL);
-    enum anyflash_status status = af_folder_list(
-        maker->arena, folder, 2 * AF_WHEELHOUSE_FILES_MAX, &names, &count, NULL, err);
+    enum anyflash_status status =
+        af_folder_list(maker->arena, folder, 2 * FILES_MAX, &names, &count, NULL, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
         bool is_page = af_equal(names[i], "index.html") || af_equal(names[i], "index.json");
         bool is_file = af_ends_with(names[i], ".whl") ||
@@ -378,8 +474,8 @@ static enum anyflash_status clean(struct maker *maker, struct anyflash_error *er
 {
     const char **names;
     size_t count;
-    enum anyflash_status status = af_folder_list(
-        maker->arena, maker->index, AF_WHEELHOUSE_FILES_MAX, &names, &count, NULL, err);
+    enum anyflash_status status =
+        af_folder_list(maker->arena, maker->index, FILES_MAX, &names, &count, NULL, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
         if (af_starts_with(names[i], "index.") && af_ends_with(names[i], ".part"))
             status = remove_file(maker, maker->index, names[i], err);
@@ -430,9 +526,6 @@ enum anyflash_status af_wheelhouse_make(const struct af_wheelhouse_question *que
                                         .wheels = maker.wheels,
                                         .wheel_count = maker.wheel_count,
                                         .listed_count = maker.listed_count,
-                                        .project_count = maker.project_count,
-                                        .emptied = maker.listed_count == 0 && works,
-                                        .others = maker.others,
-                                        .other_count = maker.other_count};
+                                        .project_count = maker.project_count};
     return ANYFLASH_OK;
 }

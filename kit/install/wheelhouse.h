@@ -8,15 +8,13 @@
  * written as HTML (index.html) and as JSON (index.json). All links are relative, so
  * the folder may be moved, copied, or served by any server of plain files.
  *
- * A wheel is listed only if installers accept it: its file name is valid, the
- * archive is complete (every member is unpacked and its CRC-32 compared), it has
- * one dist-info folder with METADATA, WHEEL and RECORD, and METADATA states the
- * name and version of the file name. pip refuses other wheels from an index, for
- * example the official flash-attn wheels, whose local version is only in the file
- * name; uv accepts them.
+ * A wheel is listed only if installers accept it: its file name is valid, it is a zip
+ * file with one dist-info folder that has METADATA, WHEEL and RECORD, and METADATA
+ * states the name and version of the file name. pip refuses other wheels from an
+ * index, for example the official flash-attn wheels, whose local version is only in
+ * the file name; uv accepts them.
  *
- * Sources: PEP 503 (pages, names), 629 and 700 (version 1.1), 691 (JSON), 658 and
- * 714 (metadata files).
+ * Sources: PEP 503 (pages, names), 691 (JSON), 658 and 714 (metadata files).
  */
 #ifndef AF_KIT_INSTALL_WHEELHOUSE_H
 #define AF_KIT_INSTALL_WHEELHOUSE_H
@@ -24,15 +22,12 @@
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
 
-#define AF_WHEELHOUSE_FILES_MAX 20000u
-
 /* A file of the folder whose name ends in ".whl". Texts in the arena of the call. */
 struct af_wheelhouse_wheel {
     const char *file; /* its name in the folder, scrubbed */
     /* why it is left out; NULL: it is listed, and all fields below are set */
     const char *reason;
     const char *filename; /* file name in the index: "%2B" of `file` becomes '+' */
-    const char *url;      /* `filename`, percent-encoded */
     const char *project;  /* normalised: "flash-attn" */
     const char *version;  /* normalised, with the local part */
     const char *sha256;
@@ -43,15 +38,12 @@ struct af_wheelhouse_wheel {
 
 struct af_wheelhouse {
     const char *index;     /* folder of the index */
-    const char *index_url; /* "file:///srv/wheels/simple/"; NULL: no index */
+    const char *index_url; /* "file:///srv/wheels/simple/"; NULL: nothing was written */
     /* ordered by project, then file name; left-out wheels are last */
     const struct af_wheelhouse_wheel *wheels;
     size_t wheel_count;
     size_t listed_count; /* the first listed_count wheels are listed */
     size_t project_count;
-    bool emptied;              /* the index existed before and is empty now */
-    const char *const *others; /* names of other files, scrubbed; folders end in '/' */
-    size_t other_count;
 };
 
 struct af_wheelhouse_question {
@@ -70,17 +62,6 @@ struct af_wheelhouse_question {
  */
 enum anyflash_status af_wheelhouse_make(const struct af_wheelhouse_question *question,
                                         struct af_arena *arena, struct af_wheelhouse *house_out,
-                                        struct anyflash_error *err);
-
-/*
- * Reads the wheel at `path` (wheelhouse_wheel.c); `file` is its name in the folder. Fills all
- * of `wheel` except wheel->file, and *metadata_out. If the wheel is left out, also because it
- * cannot be read, sets wheel->reason instead. Texts are in `arena`. Fails with NO_MEMORY only.
- */
-enum anyflash_status af_wheelhouse_read(const char *path, const char *file, bool inconsistent,
-                                        struct af_arena *arena,
-                                        struct af_wheelhouse_wheel *wheel,
-                                        struct af_span *metadata_out,
                                         struct anyflash_error *err);
 
 #endif

@@ -60,6 +60,9 @@ def check_program():
         out = subprocess.run([*command, "plan", "--json"], capture_output=True, text=True)
         assert out.returncode in (0, 1), out.stderr
         json.loads(out.stdout)
+    bench = [script, "bench", "--quick", "--filter", "forward f32 S512", "--json"]
+    out = subprocess.run(bench, check=True, capture_output=True, text=True)
+    assert json.loads(out.stdout)["results"], out.stdout
 
 
 def check_numpy():
