@@ -270,6 +270,27 @@ static bool take_grepped(struct af_pasted_reader *reader, const char *line)
            af_pasted_take_package(reader, name, version);
 }
 
+/*
+ * What installers say of installed packages: pip's "Requirement already satisfied: torch in
+ * /venv/lib/python3.10/site-packages (from flash-attn) (2.4.0)", uv's " + torch==2.4.0".
+ */
+static bool take_installer(struct af_pasted_reader *reader, const char *line)
+{
+    static const char satisfied[] = "Requirement already satisfied: ";
+    const char *open = strrchr(line, '(');
+    if (af_starts_with(line, "+ ") && strstr(line, "==") != NULL)
+        return take_freeze(reader, line + 2);
+    if (!af_starts_with(line, satisfied) || open == NULL)
+        return false;
+    const char *name = line + strlen(satisfied);
+    const char *python = strstr(line, "/python3.");
+    size_t len = python == NULL ? 0 : 2 + strspn(python + 9, "0123456789");
+    if (python != NULL && af_starts_with(python + 7 + len, "/site-packages"))
+        af_pasted_keep(reader, &reader->values[AF_PASTED_PYTHON], NULL, python + 7, len);
+    return af_pasted_take_package(reader, (struct af_span){name, strcspn(name, " <>=!~;[")},
+                                  (struct af_span){open + 1, strcspn(open + 1, ")")});
+}
+
 enum af_pasted_kind af_pasted_package_line(struct af_pasted_reader *reader, const char *line)
 {
     enum af_pasted_kind kind = take_bracketed(reader, line);
@@ -286,7 +307,8 @@ enum af_pasted_kind af_pasted_package_line(struct af_pasted_reader *reader, cons
         reader->table == AF_PASTED_TABLE_COLUMNS || reader->table == AF_PASTED_TABLE_FREEZE;
     if (in_table && take_row(reader, line))
         return AF_PASTED_PACKAGES;
-    if (take_grepped(reader, line) || (!reader->is_log && take_freeze(reader, line)))
+    if (take_installer(reader, line) || take_grepped(reader, line) ||
+        (!reader->is_log && take_freeze(reader, line)))
         return AF_PASTED_PACKAGES;
     return AF_PASTED_NONE;
 }

@@ -254,9 +254,17 @@ static void test_log__takes_what_is_installed_and_not_what_is_required(void **st
     read_log(&machine, "Collecting torch==2.1.0\n"
                        "torch==2.2.0\n"
                        "flash-attn 2.0.0\n"
-                       "Requirement already satisfied: torch in /venv (2.3.0)\n");
+                       "Successfully built torch (2.3.0)\n");
     assert_int_equal(machine.torch.version.state, AF_FACT_UNKNOWN);
     assert_int_equal(machine.packages.count, 0);
+    af_machine_release(&machine);
+    read_log(&machine, "Requirement already satisfied: torch>=2.0 in "
+                       "/venv/lib/python3.10/site-packages (from flash-attn) (2.0.1+cu117)\n"
+                       " + einops==0.8.0\n");
+    assert_true(af_fact_is(&machine.torch.version, "2.0.1+cu117"));
+    assert_true(af_fact_is(&machine.torch.cuda, "11.7"));
+    assert_true(af_fact_is(&machine.python.version, "3.10"));
+    assert_int_equal(machine.packages.count, 1);
     af_machine_release(&machine);
     read_log(&machine, "$ uv pip freeze\nnumpy==2.0.0\ntorch==2.2.0\n\ntorch==2.3.0\n"
                        "      torch.__version__  = 2.4.1+cu121\n");
