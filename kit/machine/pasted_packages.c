@@ -80,10 +80,14 @@ void af_pasted_packages_end(struct af_pasted_reader *reader)
     reader->table = AF_PASTED_TABLE_NONE;
 }
 
+/* Lists are sorted; one that is not was put together by hand, and may lack packages. */
 static void count_row(struct af_pasted_reader *reader, struct af_span name)
 {
+    char before = reader->last_name[0];
     reader->row_count++;
     af_name_normalise(name, reader->last_name, sizeof reader->last_name);
+    bool words = isalpha((unsigned char)before) && isalpha((unsigned char)reader->last_name[0]);
+    reader->list_cut = reader->list_cut || (words && reader->last_name[0] < before);
 }
 
 /* The next word of *text, which is advanced; empty at its end. */
