@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "kit/cli/decision_view.h"
+#include "kit/cli/doctor_report.h"
 #include "kit/cli/facts_view.h"
 #include "kit/doctor/doctor.h"
 #include "kit/fit/fit_json.h"
@@ -151,32 +152,54 @@ static void view_facts(struct af_page *page, const struct doctor *doctor, bool v
                        machine->remark != NULL ? machine->remark : "");
 }
 
+static void view_all(struct af_cli *cli, struct doctor *doctor, struct af_page *page)
+{
+    bool verbose = af_option_given(&cli->options, AF_OPTION_VERBOSE);
+    view_answer(page, doctor);
+    if (doctor->next.kind != AF_NEXT_NOTHING) {
+        af_page_add(page, 0, "", AF_TONE_STRONG, "Next step");
+        view_next(page, doctor, &cli->arena);
+        af_page_gap(page);
+    }
+    if (doctor->count > 0) {
+        af_page_add(page, 0, "", AF_TONE_STRONG, "Problems");
+        view_findings(page, doctor, verbose);
+        af_page_gap(page);
+    }
+    af_page_add(page, 0, "", AF_TONE_STRONG, "What fits");
+    af_cli_rungs_table(page, &doctor->answer.decision, false,
+                       doctor->answer.offer_count > 0 ? doctor->answer.offers : NULL,
+                       &cli->arena);
+    af_page_gap(page);
+    view_obvious(page, &doctor->answer.decision);
+    view_facts(page, doctor, verbose, af_machines_named(&cli->options), &cli->arena);
+}
+
 static void view(struct af_cli *cli, struct doctor *doctor)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
-    bool verbose = af_option_given(&cli->options, AF_OPTION_VERBOSE);
-    if (af_option_given(&cli->options, AF_OPTION_QUIET)) {
+    if (af_option_given(&cli->options, AF_OPTION_QUIET))
         view_next(&page, doctor, &cli->arena);
-        return;
-    }
-    view_answer(&page, doctor);
-    if (doctor->next.kind != AF_NEXT_NOTHING) {
-        af_page_add(&page, 0, "", AF_TONE_STRONG, "Next step");
-        view_next(&page, doctor, &cli->arena);
-        af_page_gap(&page);
-    }
-    if (doctor->count > 0) {
-        af_page_add(&page, 0, "", AF_TONE_STRONG, "Problems");
-        view_findings(&page, doctor, verbose);
-        af_page_gap(&page);
-    }
-    af_page_add(&page, 0, "", AF_TONE_STRONG, "What fits");
-    af_cli_rungs_table(&page, &doctor->answer.decision, false,
-                       doctor->answer.offer_count > 0 ? doctor->answer.offers : NULL,
-                       &cli->arena);
-    af_page_gap(&page);
-    view_obvious(&page, &doctor->answer.decision);
-    view_facts(&page, doctor, verbose, af_machines_named(&cli->options), &cli->arena);
+    else
+        view_all(cli, doctor, &page);
+}
+
+static enum anyflash_status write_report(struct af_cli *cli, struct doctor *doctor,
+                                         struct anyflash_error *err)
+{
+    struct af_text verdict = {0};
+    struct af_text report = {0};
+    struct af_page page = {&verdict, AF_PAGE_COLUMNS, false};
+    view_all(cli, doctor, &page);
+    af_cli_report_section(&report, "Verdict", af_text_get(&verdict));
+    enum anyflash_status status =
+        verdict.failed ? af_fail_memory(err)
+                       : af_cli_report_machine(&report, &doctor->inputs.machines.items[0], err);
+    if (status == ANYFLASH_OK)
+        status = af_cli_report_write(cli, &report, err);
+    af_text_release(&report);
+    af_text_release(&verdict);
+    return status;
 }
 
 static json_t *findings_json(const struct doctor *doctor)
@@ -247,6 +270,10 @@ enum anyflash_status af_cmd_doctor(struct af_cli *cli, enum af_exit *exit_out,
     enum anyflash_status status = examine(cli, &doctor, err);
     if (status == ANYFLASH_OK) {
         *exit_out = doctor.answer.decision.possible ? AF_EXIT_YES : AF_EXIT_NO;
+        if (af_option_given(&cli->options, AF_OPTION_REPORT))
+            status = write_report(cli, &doctor, err);
+    }
+    if (status == ANYFLASH_OK) {
         if (af_option_given(&cli->options, AF_OPTION_JSON))
             status = write_json(cli, &doctor, err);
         else
