@@ -28,8 +28,7 @@ void af_cli_report_section(struct af_text *report, const char *title, const char
                    text[len - 1] == '\n' ? "" : "\n");
 }
 
-enum anyflash_status af_cli_report_machine(struct af_text *report,
-                                           struct af_machine *machine,
+enum anyflash_status af_cli_report_machine(struct af_text *report, struct af_machine *machine,
                                            struct anyflash_error *err)
 {
     struct af_text json = {0};
@@ -62,9 +61,9 @@ static void add_titles(struct af_text *sentence, const char *text)
 static void say_contents(struct af_cli *cli, const char *path, const char *raw,
                          const char *scrubbed)
 {
-    static const char *const words[] = {"[credentials]", "[token]",   "[secret]", "[user]",
-                                        "[home]",        "[host]",    "[e-mail]", "[address]",
-                                        "[uuid]"};
+    static const char *const words[] = {"[credentials]", "[token]",   "[secret]",
+                                        "[user]",        "[home]",    "[host]",
+                                        "[e-mail]",      "[address]", "[uuid]"};
     struct af_text sentence = {0};
     const char *before = "; replaced: ";
     af_text_format(&sentence, "wrote '%s' (%zu KiB): ", path, (strlen(scrubbed) + 1023) / 1024);
@@ -104,9 +103,8 @@ enum anyflash_status af_cli_report_write(struct af_cli *cli, const struct af_tex
         .user = user != NULL ? user : getenv("LOGNAME"), .host = host, .home = getenv("HOME")};
     const char *raw = af_text_get(report);
     const char *text =
-        report->failed
-            ? NULL
-            : af_scrub_text(&cli->arena, (struct af_span){raw, strlen(raw)}, &names);
+        report->failed ? NULL
+                       : af_scrub_text(&cli->arena, (struct af_span){raw, strlen(raw)}, &names);
     if (text == NULL || shown == NULL)
         return af_fail_memory(err);
     if (!may_write(&cli->arena, path)) {

@@ -11,8 +11,7 @@
 void af_cli_report_section(struct af_text *report, const char *title, const char *text);
 
 /* Appends the facts of the machine as JSON. Fails with NO_MEMORY. */
-enum anyflash_status af_cli_report_machine(struct af_text *report,
-                                           struct af_machine *machine,
+enum anyflash_status af_cli_report_machine(struct af_text *report, struct af_machine *machine,
                                            struct anyflash_error *err);
 
 /*
