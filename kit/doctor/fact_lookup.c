@@ -1,0 +1,337 @@
+/*
+ * fact_lookup.c: facts that are derived from a machine's record, one function
+ * each, and the table of their names; facts of the record are found through its
+ * table of fields. Those of a log are in fact_log.c.
+ */
+#include "kit/doctor/fact_lookup.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kit/doctor/lookup_rows.h"
+
+#define GIB (INT64_C(1) << 30)
+
+const value af_lookup_unknown = {AF_FACT_UNKNOWN, NULL, NULL};
+
+value af_lookup_known(const char *text, const char *source)
+{
+    return text == NULL ? af_lookup_unknown : (value){AF_FACT_KNOWN, text, source};
+}
+
+static value joined(const struct af_fact *fact, struct af_arena *arena)
+{
+    const char *text = "";
+    for (size_t i = 0; text != NULL && i < fact->value.list.count; i++)
+        text = af_arena_format(arena, "%s%s%s", text, i == 0 ? "" : " ",
+                               fact->value.list.items[i]);
+    return af_lookup_known(text, fact->source);
+}
+
+static value of_fact(const struct af_fact *fact, enum af_fact_type type, struct af_arena *arena)
+{
+    if (fact->state != AF_FACT_KNOWN)
+        return (value){fact->state, NULL, fact->source};
+    if (type == AF_FACT_INT)
+        return af_lookup_known(af_arena_format(arena, "%" PRId64, fact->value.number),
+                               fact->source);
+    if (type == AF_FACT_BOOL)
+        return af_lookup_known(fact->value.truth ? "true" : "false", fact->source);
+    if (type == AF_FACT_LIST)
+        return joined(fact, arena);
+    return af_lookup_known(fact->value.text, fact->source);
+}
+
+static value text_fact(const struct af_fact *fact)
+{
+    return of_fact(fact, AF_FACT_TEXT, NULL);
+}
+
+/* The first `count` numbers of a dotted version. */
+value af_lookup_numbers(value whole, int count, struct af_arena *arena)
+{
+    size_t len = 0;
+    if (whole.state != AF_FACT_KNOWN)
+        return whole;
+    while (whole.text[len] != '\0' && strchr("0123456789.", whole.text[len]) != NULL) {
+        if (whole.text[len] == '.' && --count == 0)
+            break;
+        len++;
+    }
+    return af_lookup_known(af_arena_text_n(arena, whole.text, len), whole.source);
+}
+
+/* The visible GPU with the lowest (sign 1) or highest (sign -1) compute capability. */
+static value gpu_sm(const struct af_lookup *lookup, int sign)
+{
+    const struct af_gpu_rows *gpus = &lookup->machine->gpus;
+    value best = gpus->state == AF_FACT_KNOWN && gpus->count == 0
+                     ? (value){AF_FACT_ABSENT, NULL, gpus->source}
+                     : af_lookup_unknown;
+    struct af_version best_version = {0};
+    for (size_t i = 0; i < gpus->count; i++) {
+        struct af_version version;
+        value sm = text_fact(&gpus->rows[i].sm);
+        if (sm.state != AF_FACT_KNOWN || !af_version_parse(sm.text, strlen(sm.text), &version))
+            continue;
+        if (af_fact_truth(&gpus->rows[i].visible) == AF_NO)
+            continue;
+        if (best.state != AF_FACT_KNOWN ||
+            sign * af_version_compare(&version, &best_version) < 0) {
+            best = sm;
+            best_version = version;
+        }
+    }
+    return best;
+}
+
+static value lowest_sm(const struct af_lookup *lookup)
+{
+    return gpu_sm(lookup, 1);
+}
+
+static value highest_sm(const struct af_lookup *lookup)
+{
+    return gpu_sm(lookup, -1);
+}
+
+static value gpu_count(const struct af_lookup *lookup)
+{
+    const struct af_gpu_rows *gpus = &lookup->machine->gpus;
+    if (gpus->state != AF_FACT_KNOWN)
+        return af_lookup_unknown;
+    return af_lookup_known(af_arena_format(lookup->arena, "%zu", gpus->count), gpus->source);
+}
+
+static value gpu_vendor(const struct af_lookup *lookup)
+{
+    const struct af_gpu_rows *gpus = &lookup->machine->gpus;
+    return gpus->count > 0 ? text_fact(&gpus->rows[0].vendor) : af_lookup_unknown;
+}
+
+static value gpu_name(const struct af_lookup *lookup)
+{
+    const struct af_gpu_rows *gpus = &lookup->machine->gpus;
+    return gpus->count > 0 ? text_fact(&gpus->rows[0].name) : af_lookup_unknown;
+}
+
+/* The toolkit that torch takes, else the first. */
+static value toolkit_version(const struct af_lookup *lookup)
+{
+    const struct af_toolkit_rows *toolkits = &lookup->machine->toolkits;
+    for (size_t i = 0; i < toolkits->count; i++) {
+        if (af_fact_truth(&toolkits->rows[i].torch_takes_it) == AF_YES)
+            return text_fact(&toolkits->rows[i].version);
+    }
+    if (toolkits->count > 0)
+        return text_fact(&toolkits->rows[0].version);
+    return (value){toolkits->state == AF_FACT_KNOWN ? AF_FACT_ABSENT : AF_FACT_UNKNOWN, NULL,
+                   toolkits->source};
+}
+
+static value toolkit_major(const struct af_lookup *lookup)
+{
+    return af_lookup_numbers(toolkit_version(lookup), 1, lookup->arena);
+}
+
+static value compiler_version(const struct af_lookup *lookup)
+{
+    const struct af_compiler_rows *compilers = &lookup->machine->compilers;
+    if (compilers->count > 0)
+        return text_fact(&compilers->rows[0].version);
+    return (value){compilers->state == AF_FACT_KNOWN ? AF_FACT_ABSENT : AF_FACT_UNKNOWN, NULL,
+                   compilers->source};
+}
+
+static value compiler_major(const struct af_lookup *lookup)
+{
+    return af_lookup_numbers(compiler_version(lookup), 1, lookup->arena);
+}
+
+static value package_version(const struct af_lookup *lookup, const char *name)
+{
+    const struct af_package *package = af_machine_package(lookup->machine, name);
+    const struct af_package_rows *packages = &lookup->machine->packages;
+    if (package != NULL)
+        return text_fact(&package->version);
+    return (value){packages->state == AF_FACT_KNOWN ? AF_FACT_ABSENT : AF_FACT_UNKNOWN, NULL,
+                   packages->source};
+}
+
+static value flash_attn_version(const struct af_lookup *lookup)
+{
+    return package_version(lookup, "flash-attn");
+}
+
+static value torch_cuda_major(const struct af_lookup *lookup)
+{
+    return af_lookup_numbers(text_fact(&lookup->machine->torch.cuda), 1, lookup->arena);
+}
+
+static value torch_minor(const struct af_lookup *lookup)
+{
+    return af_lookup_numbers(text_fact(&lookup->machine->torch.version), 2, lookup->arena);
+}
+
+static value python_minor(const struct af_lookup *lookup)
+{
+    return af_lookup_numbers(text_fact(&lookup->machine->python.version), 2, lookup->arena);
+}
+
+/* What a process may use: the memory that is available, at most the cgroup's limit. */
+static value memory_gib(const struct af_lookup *lookup)
+{
+    const struct af_resources *resources = &lookup->machine->resources;
+    const struct af_fact *facts[] = {&resources->memory_total_bytes,
+                                     &resources->memory_limit_bytes};
+    const struct af_fact *least = NULL;
+    for (size_t i = 0; i < AF_COUNT(facts); i++) {
+        if (facts[i]->state == AF_FACT_KNOWN &&
+            (least == NULL || facts[i]->value.number < least->value.number))
+            least = facts[i];
+    }
+    if (least == NULL)
+        return af_lookup_unknown;
+    return af_lookup_known(
+        af_arena_format(lookup->arena, "%" PRId64, least->value.number / GIB), least->source);
+}
+
+static value installer(const struct af_lookup *lookup)
+{
+    const struct af_tool_rows *tools = &lookup->machine->tools;
+    return tools->count == 1 ? text_fact(&tools->rows[0].name) : af_lookup_unknown;
+}
+
+/* Derived facts, and commands that show them. */
+static const struct af_lookup_row derived[] = {
+    {"gpu.sm", lowest_sm, "nvidia-smi --query-gpu=compute_cap --format=csv"},
+    {"gpu.sm_max", highest_sm, "nvidia-smi --query-gpu=compute_cap --format=csv"},
+    {"gpu.count", gpu_count, "nvidia-smi -L"},
+    {"gpu.name", gpu_name, "nvidia-smi -L"},
+    {"gpu.vendor", gpu_vendor, "nvidia-smi -L"},
+    {"toolkit.version", toolkit_version, "nvcc --version"},
+    {"toolkit.major", toolkit_major, "nvcc --version"},
+    {"compiler.version", compiler_version, "gcc --version"},
+    {"compiler.major", compiler_major, "gcc --version"},
+    {"flash_attn.version", flash_attn_version, "pip show flash-attn"},
+    {"torch.cuda_major", torch_cuda_major,
+     "python -c \"import torch; print(torch.version.cuda)\""},
+    {"torch.minor", torch_minor, "python -c \"import torch; print(torch.__version__)\""},
+    {"python.minor", python_minor, "python --version"},
+    {"resources.memory_gib", memory_gib, "free -g"},
+    {"given.installer", installer, NULL},
+};
+
+/* Commands that show facts of the record. */
+static const struct {
+    const char *name;
+    const char *command;
+} commands[] = {
+    {"torch.version", "python -c \"import torch; print(torch.__version__)\""},
+    {"torch.cuda", "python -c \"import torch; print(torch.version.cuda)\""},
+    {"torch.hip", "python -c \"import torch; print(torch.version.hip)\""},
+    {"torch.cxx11abi", "python -c \"import torch; print(torch._C._GLIBCXX_USE_CXX11_ABI)\""},
+    {"python.version", "python --version"},
+    {"platform.libc_version", "ldd --version"},
+    {"platform.glibcxx", "strings $(gcc -print-file-name=libstdc++.so.6) | grep GLIBCXX_"},
+    {"platform.os", "uname -sm"},
+    {"platform.arch", "uname -sm"},
+    {"driver.kernel_version", "nvidia-smi"},
+    {"driver.cuda_api", "nvidia-smi"},
+    {"driver.rocm", "rocminfo"},
+};
+
+/* The field "group.field" of a record that is no list. */
+static const struct af_field *find_field(const char *name, const struct af_group **group_out)
+{
+    size_t count;
+    const struct af_group *groups = af_machine_groups(&count);
+    for (size_t g = 0; g < count; g++) {
+        size_t len = strlen(groups[g].name);
+        if (groups[g].is_list || strncmp(name, groups[g].name, len) != 0 || name[len] != '.')
+            continue;
+        *group_out = &groups[g];
+        for (size_t f = 0; f < groups[g].field_count; f++) {
+            if (strcmp(name + len + 1, groups[g].fields[f].name) == 0)
+                return &groups[g].fields[f];
+        }
+    }
+    return NULL;
+}
+
+/* NAME of "package.NAME.version", in the buffer. */
+static bool package_of(const char *name, char *buffer, size_t size_bytes)
+{
+    if (!af_starts_with(name, "package.") || !af_ends_with(name, ".version") ||
+        strlen(name) <= strlen("package..version"))
+        return false;
+    struct af_span word = {name + strlen("package."),
+                           strlen(name) - strlen("package..version")};
+    return af_name_normalise(word, buffer, size_bytes);
+}
+
+static value variable_value(const struct af_lookup *lookup, const char *name)
+{
+    const struct af_variable_rows *variables = &lookup->machine->variables;
+    for (size_t i = 0; i < variables->count; i++) {
+        if (af_fact_is(&variables->rows[i].name, name))
+            return text_fact(&variables->rows[i].value);
+    }
+    return (value){variables->state == AF_FACT_KNOWN ? AF_FACT_ABSENT : AF_FACT_UNKNOWN, NULL,
+                   variables->source};
+}
+
+/* The row of a derived fact, or NULL. */
+static const struct af_lookup_row *find_row(const char *name)
+{
+    for (size_t i = 0; i < AF_COUNT(derived); i++) {
+        if (strcmp(derived[i].name, name) == 0)
+            return &derived[i];
+    }
+    for (size_t i = 0; i < af_lookup_log_row_count; i++) {
+        if (strcmp(af_lookup_log_rows[i].name, name) == 0)
+            return &af_lookup_log_rows[i];
+    }
+    return NULL;
+}
+
+struct af_lookup_value af_lookup_find(const struct af_lookup *lookup, const char *name)
+{
+    char package[64];
+    const struct af_group *group;
+    const struct af_lookup_row *row = find_row(name);
+    if (row != NULL)
+        return row->find(lookup);
+    if (package_of(name, package, sizeof package))
+        return package_version(lookup, package);
+    if (af_starts_with(name, "variable."))
+        return variable_value(lookup, name + strlen("variable."));
+    const struct af_field *field = find_field(name, &group);
+    if (field == NULL)
+        return af_lookup_unknown;
+    const char *record = (const char *)lookup->machine + group->offset;
+    const struct af_fact *facts = (const struct af_fact *)(const void *)record;
+    return of_fact(&facts[field - group->fields], field->type, lookup->arena);
+}
+
+bool af_lookup_is_name(const char *name)
+{
+    char package[64];
+    const struct af_group *group;
+    return find_row(name) != NULL || package_of(name, package, sizeof package) ||
+           (af_starts_with(name, "variable.") && name[strlen("variable.")] != '\0') ||
+           find_field(name, &group) != NULL;
+}
+
+const char *af_lookup_command(const char *name)
+{
+    const struct af_lookup_row *row = find_row(name);
+    if (row != NULL)
+        return row->command;
+    for (size_t i = 0; i < AF_COUNT(commands); i++) {
+        if (strcmp(commands[i].name, name) == 0)
+            return commands[i].command;
+    }
+    return NULL;
+}
