@@ -15,13 +15,14 @@ import tempfile
 
 from decide import describe_machine, run_once
 
-FAILURE = ("ImportError: /srv/v/lib/python3.10/site-packages/flash_attn_2_cuda.cpython-310-x86_64-"
-           "linux-gnu.so: undefined symbol: _ZN3c104cuda9SetDeviceEi\n")
+FAILURE = ("ImportError: /srv/v/lib/python3.10/site-packages/flash_attn_2_cuda.cpython-310-"
+           "x86_64-linux-gnu.so: undefined symbol: _ZN3c104cuda9SetDeviceEi\n")
 BUILD = [
     "[1/73] /usr/local/cuda/bin/nvcc --generate-dependencies-with-compile --dependency-output "
     "/tmp/pip-install-abc/flash-attn_1/build/temp.linux-x86_64-cpython-310/csrc/flash_attn/src/"
     "flash_bwd_hdim128_bf16_sm80.o.d -I/tmp/x/csrc/flash_attn -I/usr/lib/python3/dist-packages/"
-    "torch/include -c -c /tmp/pip/csrc/flash_attn/src/flash_bwd_hdim128_bf16_sm80.cu -O3 -std=c++17",
+    "torch/include -c -c /tmp/pip/csrc/flash_attn/src/flash_bwd_hdim128_bf16_sm80.cu -O3 "
+    "-std=c++17",
     "ptxas info    : Compiling entry function '_Z16flash_fwd_kernel' for 'sm_80'",
     "ptxas info    : Used 255 registers, 432 bytes cmem[0]",
     "\x1b[32m   Downloading\x1b[0m torch-2.4.0-cp310-cp310-manylinux1_x86_64.whl (797.2 MB)",
@@ -67,7 +68,7 @@ KINDS = {"a build and a training": build_log, "one failure repeated": same_failu
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", required=True, help="anyflash")
-    parser.add_argument("--megabytes", type=int, default=100)
+    parser.add_argument("--megabytes", type=int, default=100, help="size of each log")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     print("# Diagnosing large logs\n")
@@ -75,7 +76,8 @@ def main():
           "slowest), with the file in the page cache.\n")
     print(f"Machine: {describe_machine()}.\n")
     print("| log | MB | s | peak MiB |\n|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w", encoding="utf-8") as sink:
+    with tempfile.TemporaryDirectory() as folder, \
+            open(os.devnull, "w", encoding="utf-8") as sink:
         path = pathlib.Path(folder) / "test.log"
         for name, write in KINDS.items():
             with path.open("wb") as out:
@@ -84,9 +86,9 @@ def main():
             rows = [run_once([options.program, "doctor", str(path)], sink)
                     for _ in range(options.rounds + 1)][1:]
             walls = sorted(wall / 1000 for wall, _, _ in rows)
+            peak = max(peak for _, peak, _ in rows)
             print(f"| {name} | {options.megabytes} | {statistics.median(walls):.2f} "
-                  f"({walls[0]:.2f} to {walls[-1]:.2f}) | {max(peak for _, peak, _ in rows):.0f} |",
-                  flush=True)
+                  f"({walls[0]:.2f} to {walls[-1]:.2f}) | {peak:.0f} |", flush=True)
 
 
 if __name__ == "__main__":

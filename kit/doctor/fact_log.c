@@ -14,8 +14,9 @@ static value wheel_text(const struct af_lookup *lookup, const char *text)
 {
     if (lookup->wheel == NULL)
         return af_lookup_unknown;
-    return text[0] == '\0' ? (value){AF_FACT_ABSENT, NULL, lookup->wheel_source}
-                           : af_lookup_known(af_arena_text(lookup->arena, text), lookup->wheel_source);
+    return text[0] == '\0'
+               ? (value){AF_FACT_ABSENT, NULL, lookup->wheel_source}
+               : af_lookup_known(af_arena_text(lookup->arena, text), lookup->wheel_source);
 }
 
 static struct af_wheel_local wheel_local(const struct af_lookup *lookup)
@@ -62,7 +63,7 @@ static value wheel_python(const struct af_lookup *lookup)
     if (digits < 2 || tag[2 + digits] != '\0')
         return af_lookup_unknown;
     return af_lookup_known(af_arena_format(lookup->arena, "%c.%s", tag[2], tag + 3),
-                 lookup->wheel_source);
+                           lookup->wheel_source);
 }
 
 static value wheel_platform(const struct af_lookup *lookup)
@@ -72,7 +73,8 @@ static value wheel_platform(const struct af_lookup *lookup)
 
 static value symbol_value(const struct af_lookup *lookup, const char *text)
 {
-    return lookup->symbol == NULL ? af_lookup_unknown : af_lookup_known(text, lookup->symbol_source);
+    return lookup->symbol == NULL ? af_lookup_unknown
+                                  : af_lookup_known(text, lookup->symbol_source);
 }
 
 static value symbol_name(const struct af_lookup *lookup)
@@ -107,8 +109,8 @@ static value symbol_torch(const struct af_lookup *lookup, bool newest)
     if (!af_catalog_torch_symbols_span(lookup->symbols, lookup->symbol, &oldest_version,
                                        &newest_version))
         return (value){AF_FACT_ABSENT, NULL, lookup->symbol_source};
-    return af_lookup_numbers(af_lookup_known(newest ? newest_version : oldest_version, looked_up), 2,
-                      lookup->arena);
+    return af_lookup_numbers(
+        af_lookup_known(newest ? newest_version : oldest_version, looked_up), 2, lookup->arena);
 }
 
 static value symbol_torch_min(const struct af_lookup *lookup)
@@ -164,7 +166,8 @@ static value published(const struct af_lookup *lookup, unsigned what)
                                 : af_published_find(lookup->catalog, lookup->machine, what);
     if (answer == AF_UNKNOWN)
         return af_lookup_unknown;
-    return af_lookup_known(answer == AF_YES ? "true" : "false", "the catalog of published wheels");
+    return af_lookup_known(answer == AF_YES ? "true" : "false",
+                           "the catalog of published wheels");
 }
 
 static value published_wheel(const struct af_lookup *lookup)
