@@ -80,6 +80,7 @@ static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signat
     enum af_answer proved =
         row->proves.count == 0 ? AF_NO : all_hold(ranking, &row->proves, hit, &missing);
     made.is_proved = proved == AF_YES;
+    made.is_open = made.missing != NULL && !made.is_proved;
     if (proved == AF_UNKNOWN && made.missing == NULL)
         made.missing = missing;
     if (made.is_proved)
@@ -165,14 +166,14 @@ static void add_cause(struct af_diagnosis_ranking *ranking,
     if (out->count == AF_DIAGNOSIS_CAUSES_MAX)
         return;
     struct af_diagnosed *found = &out->causes[out->count++];
-    bool sure = from->is_only && from->missing == NULL && from->row->score >= SURE_SCORE &&
+    bool sure = from->is_only && !from->is_open && from->row->score >= SURE_SCORE &&
                 from->signature->kind == AF_SIGNATURE_FAULT;
     af_diagnosis_look_from(ranking, from->hit);
     *found = (struct af_diagnosed){
         .cause = cause,
         .score = from->score,
         .confidence = from->is_proved || sure ? AF_DIAGNOSIS_PROVED
-                      : from->missing == NULL && from->row->score >= WEAK_SCORE
+                      : !from->is_open && from->row->score >= WEAK_SCORE
                           ? AF_DIAGNOSIS_LIKELY
                           : AF_DIAGNOSIS_POSSIBLE,
         .title = af_diagnosis_fill(ranking, from->hit, cause->title),

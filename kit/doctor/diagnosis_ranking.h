@@ -15,6 +15,7 @@ struct af_diagnosis_hypothesis {
     int score;
     bool is_proved;
     bool is_only;        /* the signature has no other cause that is left */
+    bool is_open;        /* a condition on it is unknown */
     const char *missing; /* unknown fact of a condition; or NULL */
 };
 
