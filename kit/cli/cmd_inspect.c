@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kit/base/url.h"
+#include "kit/formats/version.h"
 #include "kit/system/file.h"
 
 #define STARTS_MAX 32u /* how many starts of remote extensions are kept */
@@ -219,6 +220,11 @@ static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_erro
         return af_fail(err, ANYFLASH_E_ARGUMENT,
                        "'inspect' takes one argument: what to inspect");
     }
+    const char *torch = options->values[AF_OPTION_TORCH];
+    struct af_version version;
+    if (torch != NULL && !af_version_parse(torch, strlen(torch), &version))
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "--torch takes a version, for example 2.9.1+cu128");
     if (options->values[AF_OPTION_AGAINST] != NULL)
         options->values[AF_OPTION_PYTHON] = options->values[AF_OPTION_AGAINST];
     return ANYFLASH_OK;

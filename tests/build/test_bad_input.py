@@ -327,7 +327,7 @@ def test_no_network_without_sources_names_what_was_asked(world):
     world.replace("uv", "#!/bin/sh\necho 'error: Failed to fetch: dns error' >&2\nexit 2\n")
     said = world.run(*SELECTION, offline=False)
     assert said.code == 3, said
-    assert "finding the sources in the Python package index" in said.err, said
+    assert "looking for the sources on PyPI" in said.err, said
     assert "UV_DEFAULT_INDEX=URL" in said.err and "dns error" in said.err
 
 
@@ -354,7 +354,7 @@ def test_check_says_what_is_there_and_what_is_not(world):
     assert rows["host-compiler"]["verdict"] == "no" and rows["host-compiler"]["fix"]
     text = world.run("--check")
     assert "host-compiler      no" in text.out
-    assert "a build cannot start: 1 prerequisite is missing" in text.out
+    assert "not ready to build: 1 prerequisite is missing" in text.out
     assert max(map(len, text.out.splitlines())) <= 96
 
 

@@ -132,7 +132,7 @@ def test_uv_says_that_the_needs_of_another_package_are_not_known(anyflash, proje
                       "-g", "platform=linux_x86_64", "--package", "flash_attn_3")
     made = tomllib.loads(answer.out)["tool"]["uv"]
     assert "flash-attn-3" in made["sources"] and "dependency-metadata" not in made
-    assert "give the file with --from" in answer.err
+    assert "name the folder of the file with --from" in answer.err
 
 
 def test_uv_url_is_written_on_demand_with_a_warning(anyflash, project):

@@ -250,7 +250,12 @@ def test_the_next_step_is_told(anyflash, tmp_path):
                  {"ext.abi3.so": module(tmp_path).read_bytes()}, tag="cp27-cp27mu-linux_x86_64")
     answer = anyflash("inspect", str(path), "--against", sys.executable)
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert f"next     take a file built for Python {here}" in answer.out, answer
+    assert f"next     use a file built for Python {here}" in answer.out, answer
+
+
+def test_a_torch_that_is_no_version_is_refused(anyflash, tmp_path):
+    answer = anyflash("inspect", str(module(tmp_path)), "--torch", "newest")
+    assert answer.code == 2 and "--torch takes a version" in answer.err, answer
 
 
 def test_a_wheel_that_loads_can_be_installed_next(anyflash, tmp_path):

@@ -311,7 +311,7 @@ def test_a_folder_that_was_emptied_leaves_an_empty_index(anyflash, wheels):
     assert anyflash("wheelhouse", "wheels").code == 0
     wheel.unlink()
     done = anyflash("wheelhouse", "wheels")
-    assert done.code == 1 and "the index is empty now" in done.out, done
+    assert done.code == 1 and "the index is now empty" in done.out, done
     assert tree(wheels / "simple") == ["index.html", "index.json"]
     assert json.loads((wheels / "simple/index.json").read_text())["projects"] == []
 

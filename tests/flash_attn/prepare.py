@@ -2,7 +2,7 @@
 
     python tests/flash_attn/prepare.py FOLDER
 
-They are in the sdist of the Python package index, under the BSD licence of flash-attn.
+They are in the sdist on PyPI, under the BSD licence of flash-attn.
 FOLDER gets tests_on_cpu.py: the device is "cpu", and what asks for a GPU's generation and
 memory is answered as by an A100 with enough of it. Nothing else is changed. Needs pip with
 setuptools, wheel, packaging, psutil and torch beside it, which the sdist's set-up imports.

@@ -139,7 +139,7 @@ def test_install_does_what_plan_prints(shop):
     digest = hashlib.sha256(shop.wheel.read_bytes()).hexdigest()
     assert origin["archive_info"]["hashes"]["sha256"] == digest
     again = install(shop)
-    assert again.returncode == 0 and "installed already" in again.stdout
+    assert again.returncode == 0 and "already installed" in again.stdout
     assert shop.run("undo").returncode == 0
     assert shop.tree() == before
 
@@ -220,7 +220,7 @@ def test_a_plan_that_was_tampered_with_is_refused(shop, tmp_path, change):
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(plan))
     done = shop.run("install", "--plan", path, "--allow-http", *GIVEN)
-    assert done.returncode == 3 and "is no plan of ours" in done.stderr, done.all
+    assert done.returncode == 3 and "is not a plan of anyflash" in done.stderr, done.all
     assert shop.tree() == before
 
 
@@ -384,3 +384,13 @@ def test_a_saved_plan_without_a_wheel_installs_nothing_and_says_so(quick_place, 
     saved.write_text(quick_place.run("plan", "--prefer", "engine", "--json").stdout)
     done = quick_place.run("install", "--plan", saved)
     assert done.returncode == 1 and "needs nothing to be installed" in done.stdout, done.all
+
+
+def test_plan_names_the_option_that_lets_install_add_torch(quick_place):
+    """Without torch the steps begin with it, which install refuses unless it is allowed."""
+    said = quick_place.run("plan", "--prefer", "engine")
+    assert "`anyflash install --allow-torch-change any` runs the steps" in said.stdout, said.all
+    done = quick_place.run("install", "--prefer", "engine")
+    assert done.returncode == 1, done.all
+    assert "would install or change torch" in done.stdout, done.all
+    assert "--allow-torch-change any" in done.stdout, done.all

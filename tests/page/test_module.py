@@ -63,7 +63,7 @@ def test_module__writes_every_record_as_the_program_does(tmp_path):
 
 
 def test_module__takes_facts_by_hand_and_options(tmp_path):
-    machine = {"name": "the machine given by hand", "given": GIVEN}
+    machine = {"name": "the machine described with --given", "given": GIVEN}
     options = {"prefer": "build", "head_dim": "64", "dtype": "bf16", "inference": True}
     [answer] = ask([{"command": "plan", "machines": [machine], "options": options}])
     words = [word for fact in GIVEN for word in ("--given", fact)]

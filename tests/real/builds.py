@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles extensions against the headers of torch releases.
 
-The C++ of flash-attn and causal-conv1d is that of their sdists of the Python package index, the
+The C++ of flash-attn and causal-conv1d is that of their sdists on PyPI, the
 kernels are left empty (they need nvcc, and no import needs them); layoutprobe.cpp lies here.
 Headers of torch and CUDA come out of their wheels.
 What a wheel for torch's other CUDA major would be is made from each by renaming the CUDA

@@ -3,7 +3,7 @@
 
 First asks every Python that is installed; then makes one environment after another with uv
 (hard links from its cache), asks both, prints every difference and removes the environment
-again. Needs uv, readelf, the Python package index, and about 8 GB of disk beside uv's cache.
+again. Needs uv, readelf, PyPI, and about 8 GB of disk beside uv's cache.
 Ends 0 when there is no difference, 1 when there is one, 3 when an environment could not be
 made.
 """

@@ -11,7 +11,7 @@ could be compared.
 
     python3 tests/real/gpu_code.py --print build/release/tests/print_gpu_code FOLDER ...
 
-cuobjdump is a wheel of the Python package index: nvidia-cuda-cuobjdump. Without --cuobjdump
+cuobjdump is a wheel on PyPI: nvidia-cuda-cuobjdump. Without --cuobjdump
 it is fetched by uv.
 """
 import argparse

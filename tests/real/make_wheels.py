@@ -3,7 +3,7 @@
 
     python3 make_wheels.py --anyflash ANYFLASH --folder FOLDER [STEP...]
 
-Sources, torch and the compiler come from the Python package index; the system's toolkit is
+Sources, torch and the compiler come from PyPI; the system's toolkit is
 hidden (hide_toolkit.sh). Steps, all without STEP:
 
     small       head size 128 without features, per torch: made, installed by uv and by pip,

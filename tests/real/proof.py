@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares what anyflash says about real extensions with what happened when they were imported.
 
-proof_cases.jsonl holds 160 shared libraries (of 37 wheels of the Python package index, and of
+proof_cases.jsonl holds 160 shared libraries (of 37 wheels on PyPI, and of
 flash-attn, causal-conv1d and a probe compiled against 16 torch releases) and what happened when
 each was imported beside each of 12 torch releases: 2568 lines. This fetches the wheels, takes
 what builds.py compiled, lets `anyflash inspect --torch` judge each pair by the shipped table of

@@ -1,4 +1,4 @@
-"""Wheels of the Python package index, downloaded with pip; only some members are kept.
+"""Wheels on PyPI, downloaded with pip; only some members are kept.
 
 What was fetched once stays in the cache folder ($ANYFLASH_REAL_CACHE, default
 ~/.cache/anyflash-real); wheels themselves are removed again.
