@@ -190,7 +190,8 @@ static void open_state(struct af_cli *cli, struct build *build, bool dry)
             err.status == ANYFLASH_E_NOT_FOUND && dry
                 ? NULL
                 : af_arena_format(&cli->arena,
-                                  "the compile times of this build will not be remembered: %s",
+                                  "the time and memory that this build's compilers need will not be "
+                                  "remembered: %s",
                                   err.message);
     }
     if (remark != NULL)

@@ -139,7 +139,7 @@ def test_uv_url_is_written_on_demand_with_a_warning(anyflash, project):
     answer = anyflash("config", "uv", "-m", RTX4090, "--source", "url")
     made = tomllib.loads(answer.out)["tool"]["uv"]
     assert made["sources"]["flash-attn"] == [{"url": URL, "marker": MARKER}]
-    assert "installs this file again at every `uv sync`" in answer.err
+    assert "reinstalls this file at every `uv sync`" in answer.err
 
 
 def test_uv_extra_gets_the_dependency(anyflash, project):

@@ -56,7 +56,7 @@ def test_official_wheel_by_address_is_installed_again_as_we_warn(uv_world):
     world.machine()
     world.wheel()
     written = world.config("config", "uv", "--write", "--source", "url")
-    assert "installs this file again" in written.err
+    assert "reinstalls this file" in written.err
     assert world.uv("sync").code == 0
     assert f" - flash-attn=={VERSION}" in world.uv("sync").err
     assert world.uv("sync", "--check").code == 1

@@ -270,7 +270,7 @@ static void test_build__for_cuda_12_needs_the_systems(void **state)
 {
     (void)state;
     assert_row(CU128 "gcc=12 cuda_toolkit=none distribution=ubuntu", "cuda-toolkit", AF_NO,
-               "from CUDA 13 on", "cuda-toolkit-12-8");
+               "only for CUDA 13 and newer", "cuda-toolkit-12-8");
     assert_row(CU128 "gcc=12 cuda_toolkit=13.0", "cuda-toolkit", AF_NO, "torch has CUDA 12",
                "12.8");
 }
