@@ -186,13 +186,13 @@ static void open_state(struct af_cli *cli, struct build *build, bool dry)
     if (af_state_open(dry ? AF_STATE_READ : AF_STATE_WRITE, &cli->arena, &build->build.state,
                       &remark, &err) != ANYFLASH_OK) {
         build->build.state = NULL;
-        remark =
-            err.status == ANYFLASH_E_NOT_FOUND && dry
-                ? NULL
-                : af_arena_format(&cli->arena,
-                                  "the time and memory that this build's compilers need will not be "
-                                  "remembered: %s",
-                                  err.message);
+        remark = err.status == ANYFLASH_E_NOT_FOUND && dry
+                     ? NULL
+                     : af_arena_format(
+                           &cli->arena,
+                           "the time and memory that this build's compilers need will not be "
+                           "remembered: %s",
+                           err.message);
     }
     if (remark != NULL)
         af_cli_remark(cli, remark);

@@ -95,7 +95,7 @@ def test_bench_refuses_an_interpreter_that_does_not_run(anyflash):
 
 
 def fake_python(tmp_path, answer):
-    """A program that answers every question of the peers with `answer`."""
+    """A stand-in interpreter that prints `answer` for every peer."""
     path = tmp_path / "python"
     path.write_text(f"#!/bin/sh\nif [ \"$4\" = '{{}}' ]; then echo '{{\"version\": \"1.0\"}}'\n"
                     f"else {answer}\nfi\n")

@@ -77,7 +77,7 @@ def project(tmp_path):
 
 
 def official_wheel(folder, requires="torch\nRequires-Dist: einops", name=FILE):
-    """A small file of the official shape: the local part is in the name only."""
+    """A small wheel like the official ones: only the file name has the local part."""
     folder.mkdir(exist_ok=True)
     with zipfile.ZipFile(folder / name, "w") as archive:
         archive.writestr("flash_attn/__init__.py", "")

@@ -348,7 +348,7 @@ def test_color_only_on_request_or_a_terminal(anyflash):
 
 
 def on_terminal(words, env):
-    """stdout of the program when it is a terminal."""
+    """What the program prints on a terminal."""
     from conftest import PROGRAM
     ours, theirs = os.openpty()
     pid = os.fork()

@@ -23,7 +23,7 @@ pytestmark = needs_compiler
 
 
 def build(folder, name, body, *words):
-    """A shared library made from C."""
+    """Compiles a shared library from C."""
     source = folder / f"{name}.c"
     source.write_text(body, "utf-8")
     path = folder / name
@@ -43,7 +43,7 @@ def module(folder, stem="ext", wants=(), padding=0):
 
 def wheel(path, members, metadata="Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n",
           tag="cp39-abi3-linux_x86_64", compression=zipfile.ZIP_DEFLATED):
-    """A wheel with RECORD; members: name -> bytes."""
+    """Writes a wheel with RECORD; members: name -> bytes."""
     members = dict(members)
     members["demo-1.0.dist-info/METADATA"] = metadata.encode()
     members["demo-1.0.dist-info/WHEEL"] = f"Wheel-Version: 1.0\nTag: {tag}\n".encode()
@@ -122,7 +122,7 @@ def test_a_library_of_the_wheel_serves_its_extension(anyflash, tmp_path):
 
 
 def with_sibling(folder):
-    """An extension that finds its library only because its package has loaded it."""
+    """An extension whose library is found only because its package loads it first."""
     folder.mkdir()
     build(folder, "libown.so", "void own_function(void) {}\n", "-Wl,-soname,libown.so")
     body = ("extern void own_function(void);\n"
@@ -280,7 +280,7 @@ def test_a_narrow_terminal_gets_narrow_lines(anyflash, tmp_path):
         while piece := os.read(terminal, 4096):
             said += piece
     except OSError:
-        pass  # the end of a terminal
+        pass  # the other end of the terminal was closed
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
     lines = said.decode().splitlines()
     assert len(lines) > 5 and max(map(len, lines)) <= 72, said

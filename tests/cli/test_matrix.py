@@ -1,4 +1,4 @@
-"""`anyflash build --matrix`: jobs as JSON, workflow and script, and what is left out."""
+"""`anyflash build --matrix`: the jobs as JSON, workflow and script, and those left out."""
 import json
 import os
 import subprocess
@@ -93,7 +93,7 @@ def test_the_build_line_is_one_that_build_takes(anyflash):
     job, = jobs(anyflash, "torch=2.9", "python=3.12", "arch=90", "--inference",
                 "--memory", "6000M", "--jobs", "3", "--toolkit", "index")["jobs"]
     done = anyflash(*job["steps"][2]["argv"][1:], "--dry-run")
-    assert done.code == 3 and "anyflash-env" in done.err, done  # only the environment lacks
+    assert done.code == 3 and "anyflash-env" in done.err, done  # only the environment is missing
 
 
 def test_a_model_is_read_here_and_not_by_the_jobs(anyflash, tmp_path):
@@ -176,7 +176,7 @@ def test_only_old_cuda_needs_a_toolkit_there(anyflash, form):
 
 
 def fake_tools(folder):
-    """uv and anyflash that only write down their words."""
+    """Stand-ins for uv and anyflash that only log their arguments."""
     folder.mkdir()
     for name in ("uv", "anyflash"):
         tool = folder / name

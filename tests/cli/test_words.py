@@ -1,4 +1,4 @@
-"""The command line itself: commands, options, what is rejected and with which message."""
+"""Parsing the command line: commands, options, and the messages for wrong ones."""
 import subprocess
 
 import pytest

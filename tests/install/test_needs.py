@@ -59,7 +59,7 @@ def test_a_version_in_the_name_that_is_a_lie_is_told_before_anything_is_done(
 
 @pytest.fixture
 def far(quick_place, tmp_path):
-    """A wheel of a megabyte behind an address."""
+    """A wheel of one megabyte at a URL."""
     quick_place.wheel = make_wheel(
         tmp_path / "shop", name="one", requires=("alpha>=1.2", "beta ; os_name == 'nt'"),
         files={"one/large.bin": os.urandom(1 << 20)})

@@ -1,5 +1,5 @@
-"""Carries out the plan of a catalog with a loopback server: the printed steps are those that
-are done."""
+"""Carries out plans with a loopback server: the printed steps are exactly those that are
+done."""
 import hashlib
 import http.server
 import json
@@ -16,7 +16,7 @@ OFFICIAL = "cu12torch2.8cxx11abiTRUE"
 GIVEN = ("--here", "--given", "sm=8.9", "--given", "driver=580.65.06")
 
 
-# What is asked of a torch without GPU; every tensor is the same nothing.
+# What verify calls of a torch without GPU; every tensor is the same empty object.
 TORCH = """
 from torch.version import __version__
 class Nothing:
@@ -32,7 +32,7 @@ def __getattr__(name):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Files of a folder; `behave(handler, count)` may answer in its own way."""
+    """Serves the files of a folder; `behave(handler, count)` may answer differently."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -85,7 +85,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def shop(quick_place, tmp_path):
-    """An environment with a torch that one wheel of a catalog fits, and its server."""
+    """An environment with a torch, a catalog with one wheel that fits it, and the server."""
     place = quick_place
     fake_torch(place)
     folder = tmp_path / "shop"
@@ -108,7 +108,7 @@ def shop(quick_place, tmp_path):
 
 
 def fake_torch(place):
-    """What the probes read of a torch, and enough to be imported."""
+    """A stand-in torch: what the probes read, and enough to be imported."""
     for package, version in (("torch", "2.8.0"), ("einops", "0.8.2")):
         info = place.site / f"{package}-{version}.dist-info"
         info.mkdir()
@@ -387,7 +387,7 @@ def test_a_saved_plan_without_a_wheel_installs_nothing_and_says_so(quick_place, 
 
 
 def test_plan_names_the_option_that_lets_install_add_torch(quick_place):
-    """Without torch the steps begin with it, which install refuses unless it is allowed."""
+    """Without torch the first step installs it, which install does only when allowed."""
     said = quick_place.run("plan", "--prefer", "engine")
     assert "`anyflash install --allow-torch-change any` runs the steps" in said.stdout, said.all
     done = quick_place.run("install", "--prefer", "engine")

@@ -1,4 +1,4 @@
-"""Single requests: what is sent, what is rejected, and how responses are named."""
+"""Single requests: what is sent, what is rejected, and the messages for responses."""
 import hashlib
 
 import pytest

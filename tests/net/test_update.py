@@ -31,7 +31,7 @@ def asset(source, tag, name, **more):
 
 
 def releases(source, rows, **extra):
-    """What the API would list: releases with their files, newest first."""
+    """A listing as the API returns it: releases with their files, newest first."""
     tags = {}
     for row in rows:
         tags.setdefault(row["release_tag"], []).append(

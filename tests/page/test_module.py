@@ -34,7 +34,7 @@ def ask(requests):
 
 
 def native(*words, tmp_path, **options):
-    """The program's stdout, as a user with an empty home sees it."""
+    """The program's stdout for a user with an empty home folder."""
     home = {**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": "", "XDG_CACHE_HOME": ""}
     done = subprocess.run([PROGRAM, *words], text=True, capture_output=True, env=home,
                           **options)
