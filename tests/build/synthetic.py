@@ -1,8 +1,8 @@
 """A world for `anyflash build` without network, torch or CUDA.
 
 torch, setuptools and wheel are stand-ins of a few lines that write a build.ninja as torch does,
-run it and pack the wheel; the compilers only log what they compile. Everything else is real: the
-program, its driver, the governor, the compiler wrappers and ninja.
+run it and pack the wheel; the compilers only log what they compile. Everything else is real:
+the program, its driver, the governor, the compiler wrappers and ninja.
 """
 
 import hashlib

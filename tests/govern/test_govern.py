@@ -67,7 +67,7 @@ def test_what_was_learned_corrects_what_is_predicted(tmp_path):
     for line in lines:
         running += line.startswith("started") - line.startswith("ended")
         most = max(most, running)
-    assert most == 2, lines  # two compilers of 56 MiB fit into 128, with libc and margin, as learned before
+    assert most == 2, lines  # as learned before: two of 56 MiB fit
 
 
 def test_a_gate_without_its_governor_refuses(tmp_path):

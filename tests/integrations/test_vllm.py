@@ -203,7 +203,7 @@ def plain(q, k, v, causal, left, right, softcap, slopes, sinks, scale):
     return (weights @ v).transpose(0, 1)
 
 
-QUERIES, LENGTHS = (1, 7, 20, 1), (33, 7, 45, 1)  # decode, prefill, a chunk of a prefill, the first token
+QUERIES, LENGTHS = (1, 7, 20, 1), (33, 7, 45, 1)  # decode, prefill, chunk, first token
 
 
 class Step:

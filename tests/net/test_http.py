@@ -95,7 +95,8 @@ def test_a_stalled_server_ends(server, net_try):
 
 def test_no_server_is_named(net_try):
     assert "no connection" in net_try("get", "http://localhost:9/").err
-    assert "host name could not be resolved" in net_try("get", "http://nonexistent.invalid/").err
+    answer = net_try("get", "http://nonexistent.invalid/")
+    assert "host name could not be resolved" in answer.err
 
 
 def test_secrets_of_an_address_are_not_shown(server, net_try):
