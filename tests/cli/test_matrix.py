@@ -93,7 +93,7 @@ def test_the_build_line_is_one_that_build_takes(anyflash):
     job, = jobs(anyflash, "torch=2.9", "python=3.12", "arch=90", "--inference",
                 "--memory", "6000M", "--jobs", "3", "--toolkit", "index")["jobs"]
     done = anyflash(*job["steps"][2]["argv"][1:], "--dry-run")
-    assert done.code == 3 and "anyflash-env" in done.err, done  # only the environment is missing
+    assert done.code == 3 and "anyflash-env" in done.err, done  # no environment
 
 
 def test_a_model_is_read_here_and_not_by_the_jobs(anyflash, tmp_path):

@@ -230,7 +230,7 @@ def processes(text, start=""):
 
 
 def strike(place, torch, options, victim, number):
-    """Starts a build and kills one of its processes: a running compiler, or another process when
+    """Starts a build and kills one of its processes: a running compiler, or another one when
     a file is done; (whether the wheel was built, the files that were finished)."""
     build = place.start(torch, *options)
     cache = str(place.folder / "cache")
