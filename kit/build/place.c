@@ -23,17 +23,6 @@ const char *af_build_root(struct af_arena *arena)
     return cache == NULL ? NULL : af_path_join(arena, cache, "build");
 }
 
-static const struct af_toolkit *system_toolkit(const struct af_machine *machine)
-{
-    for (size_t i = 0; i < machine->toolkits.count; i++) {
-        const struct af_toolkit *toolkit = &machine->toolkits.rows[i];
-        if (toolkit->nvcc.state == AF_FACT_KNOWN && toolkit->version.state == AF_FACT_KNOWN &&
-            af_fact_truth(&toolkit->torch_takes_it) == AF_YES)
-            return toolkit;
-    }
-    return NULL;
-}
-
 static bool same_major(const char *a, const char *b)
 {
     size_t len = strcspn(a, ".");
@@ -82,11 +71,13 @@ static enum anyflash_status choose_toolkit(const struct af_build *build,
                                            struct anyflash_error *err)
 {
     const char *cuda = af_fact_text_or(&build->machine->torch.cuda, NULL);
-    const struct af_toolkit *toolkit = system_toolkit(build->machine);
+    const struct af_toolkit *toolkit = af_machine_toolkit(build->machine);
     if (cuda == NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                        "this torch was built without CUDA: flash-attn cannot be built for it");
-    bool fits = toolkit != NULL && same_major(toolkit->version.value.text, cuda);
+    bool fits = toolkit != NULL && toolkit->nvcc.state == AF_FACT_KNOWN &&
+                toolkit->version.state == AF_FACT_KNOWN &&
+                same_major(toolkit->version.value.text, cuda);
     if (build->toolkit != AF_FIT_TOOLKIT_INDEX && fits) {
         place->cuda_version = toolkit->version.value.text;
         place->cuda_home = af_fact_text_or(&toolkit->root, NULL);

@@ -105,14 +105,12 @@ static void check_compilers(struct checking *checking, bool from_index)
     check_program(checking, "host-compiler", small, af_fix_compiler(build->machine));
     if (from_index)
         return;
-    for (size_t i = 0; i < build->machine->toolkits.count; i++) {
-        const struct af_toolkit *toolkit = &build->machine->toolkits.rows[i];
-        const char *const version[] = {af_fact_text_or(&toolkit->nvcc, NULL), "--version",
-                                       NULL};
-        if (af_fact_truth(&toolkit->torch_takes_it) == AF_YES && version[0] != NULL)
-            check_program(checking, "cuda-toolkit", version,
-                          "reinstall the toolkit, or use the one from PyPI: --toolkit index");
-    }
+    const struct af_toolkit *toolkit = af_machine_toolkit(build->machine);
+    const char *const version[] = {
+        toolkit == NULL ? NULL : af_fact_text_or(&toolkit->nvcc, NULL), "--version", NULL};
+    if (version[0] != NULL)
+        check_program(checking, "cuda-toolkit", version,
+                      "reinstall the toolkit, or use the one from PyPI: --toolkit index");
 }
 
 /* Headers to compile extensions with, and a tool to make the build's environment. */

@@ -3,18 +3,20 @@
  * tensors, checks that their shapes agree, calls the engine, and writes o (and
  * lse).
  */
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "kit/base/json.h"
 #include "kit/cli/commands.h"
-#include "kit/cli/numbers.h"
 #include "kit/formats/npy.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 
 #define ROLES 3
 #define SHOWN_BYTES 160
+#define THREADS_MAX 1024
 
 /* A mapped .npy file. */
 struct input {
@@ -42,6 +44,35 @@ static const char *const role_names[ROLES] = {"q", "k", "v"};
 static const char *value_of(const struct af_cli *cli, enum af_option_id id)
 {
     return cli->options.values[id];
+}
+
+/* A finite number above 0; the variable keeps its value if the option was not given. */
+static enum anyflash_status read_float(const struct af_cli *cli, enum af_option_id id,
+                                       float *number_out, struct anyflash_error *err)
+{
+    const char *text = value_of(cli, id);
+    char *end = NULL;
+    if (text == NULL)
+        return ANYFLASH_OK;
+    float number = strtof(text, &end);
+    if (end == text || *end != '\0' || !isfinite(number) || number <= 0)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--%s takes a number above 0",
+                       af_option_rows[id].name);
+    *number_out = number;
+    return ANYFLASH_OK;
+}
+
+/* --threads: 1 to 1024, or 0 (all usable cores) if it was not given. */
+static enum anyflash_status read_threads(const struct af_cli *cli, int32_t *threads_out,
+                                         struct anyflash_error *err)
+{
+    const char *text = value_of(cli, AF_OPTION_THREADS);
+    int64_t threads = 0;
+    if (text != NULL && !af_parse_i64(text, 1, THREADS_MAX, &threads))
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--threads takes a number from 1 to %d",
+                       THREADS_MAX);
+    *threads_out = (int32_t)threads;
+    return ANYFLASH_OK;
 }
 
 /* --dtype: which 16-bit type the numbers have if the file does not say. */
@@ -219,11 +250,11 @@ static enum anyflash_status read_options(struct af_cli *cli, struct attend *atte
     }
     enum anyflash_status status = read_mask(cli, &attend->args, err);
     if (status == ANYFLASH_OK)
-        status = af_option_float(cli, AF_OPTION_SCALE, &attend->args.scale, err);
+        status = read_float(cli, AF_OPTION_SCALE, &attend->args.scale, err);
     if (status == ANYFLASH_OK)
-        status = af_option_float(cli, AF_OPTION_SOFTCAP, &attend->args.softcap, err);
+        status = read_float(cli, AF_OPTION_SOFTCAP, &attend->args.softcap, err);
     if (status == ANYFLASH_OK)
-        status = af_option_threads(cli, &attend->threads, err);
+        status = read_threads(cli, &attend->threads, err);
     return status;
 }
 

@@ -42,7 +42,8 @@ static enum anyflash_status write_schema(struct af_cli *cli, struct anyflash_err
                                               groups[i].is_list, "facts", fields));
     }
     return af_cli_json_take(
-        cli, json_pack("{s:s, s:o}", "schema", AF_MACHINE_SCHEMA, "groups", list), err);
+        cli, json_pack("{s:s, s:o}", "schema", "anyflash-machine-facts/1", "groups", list),
+        err);
 }
 
 static enum anyflash_status write_tags(struct af_cli *cli, const struct af_machine *machine,

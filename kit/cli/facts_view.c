@@ -254,21 +254,14 @@ static void show_driver(struct view *view)
     show(view, "driver", &line, version);
 }
 
-/* The toolkit that a build would use, else the first. */
-static const struct af_toolkit *main_toolkit(const struct af_toolkit_rows *toolkits)
-{
-    for (size_t i = 0; i < toolkits->count; i++)
-        if (af_fact_truth(&toolkits->rows[i].torch_takes_it) == AF_YES)
-            return &toolkits->rows[i];
-    return toolkits->count > 0 ? &toolkits->rows[0] : NULL;
-}
-
 static void show_toolkit(struct view *view)
 {
     const struct af_toolkit_rows *toolkits = &view->machine->toolkits;
     const struct af_compiler_rows *compilers = &view->machine->compilers;
-    const struct af_toolkit *toolkit = main_toolkit(toolkits);
+    const struct af_toolkit *toolkit = af_machine_toolkit(view->machine);
     struct line line = {{0}};
+    if (toolkit == NULL && toolkits->count > 0)
+        toolkit = &toolkits->rows[0];
     if (toolkit == NULL) {
         add_missing(&line, toolkits->state, toolkits->source);
     } else {

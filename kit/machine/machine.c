@@ -231,3 +231,12 @@ const struct af_package *af_machine_flash_attn(const struct af_machine *machine)
 {
     return af_machine_shim(machine) == NULL ? af_machine_package(machine, "flash-attn") : NULL;
 }
+
+const struct af_toolkit *af_machine_toolkit(const struct af_machine *machine)
+{
+    for (size_t i = 0; i < machine->toolkits.count; i++) {
+        if (af_fact_truth(&machine->toolkits.rows[i].torch_takes_it) == AF_YES)
+            return &machine->toolkits.rows[i];
+    }
+    return NULL;
+}

@@ -38,6 +38,9 @@ void af_plan_answer_release(struct af_plan_answer *answer);
 /* The recommended rung, or NULL if none is possible. */
 const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer);
 
+/* The answer in one sentence, such as "A wheel fits: flash_attn 2.8.3 (official)". */
+const char *af_plan_answer_headline(struct af_plan_answer *answer);
+
 /* "anyflash-plan/1", a new object; NULL when memory runs out. */
 json_t *af_plan_answer_json(struct af_plan_answer *answer);
 

@@ -21,16 +21,12 @@
 /* The toolkit that torch would use; if that is unknown, the first with a compiler. */
 static const struct af_toolkit *system_toolkit(const struct af_machine *machine)
 {
-    const struct af_toolkit *first = NULL;
-    for (size_t i = 0; i < machine->toolkits.count; i++) {
-        const struct af_toolkit *toolkit = &machine->toolkits.rows[i];
-        if (af_fact_truth(&toolkit->torch_takes_it) == AF_YES)
-            return toolkit;
-        if (first == NULL ||
-            (first->nvcc.state != AF_FACT_KNOWN && toolkit->nvcc.state == AF_FACT_KNOWN))
-            first = toolkit;
+    const struct af_toolkit *chosen = af_machine_toolkit(machine);
+    for (size_t i = 0; chosen == NULL && i < machine->toolkits.count; i++) {
+        if (machine->toolkits.rows[i].nvcc.state == AF_FACT_KNOWN)
+            chosen = &machine->toolkits.rows[i];
     }
-    return first;
+    return chosen == NULL && machine->toolkits.count > 0 ? &machine->toolkits.rows[0] : chosen;
 }
 
 /* Whether the system's toolkit can be used, or the reason why not. */
