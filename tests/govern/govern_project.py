@@ -17,7 +17,7 @@ ROUNDS = int(os.environ.get("GOVERN_ROUNDS", "6"))
 SANITIZED = os.environ.get("GOVERN_SANITIZED", "") not in ("", "0", "OFF")
 MEMORY, SHARE = (4096, 4096) if SANITIZED else (256, 128)
 tight = pytest.mark.skipif(
-    SANITIZED, reason="needs a build without sanitizers: their gates take more than the limit"
+    SANITIZED, reason="sanitized compiler wrappers take more than the limit"
 )
 
 

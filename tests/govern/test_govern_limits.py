@@ -21,7 +21,7 @@ from govern_project import (
 )
 
 small = pytest.mark.skipif(
-    SANITIZED, reason="needs a build without sanitizers: their gates take more than the limit"
+    SANITIZED, reason="sanitized compiler wrappers take more than the limit"
 )
 
 

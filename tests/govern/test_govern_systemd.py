@@ -29,7 +29,7 @@ def why_not():
         return "the memory controller of version 1 is not handed down to users"
     if ":memory:" in groups:
         return "with version 1 root makes a group of its own"
-    return "the gates themselves take more than the limit" if SANITIZED else ""
+    return "the wrappers themselves take more than the limit" if SANITIZED else ""
 
 
 WHY_NOT = why_not()
