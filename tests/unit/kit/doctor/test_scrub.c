@@ -51,8 +51,7 @@ static void test_scrub__leaves_facts(void **state)
         "flash_attn-2.8.3+cu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl",
         "nvidia-cublas-cu12==12.8.4.1 nvidia-curand-cu12 10.3.9.90",
         "git clone git@github.com:Dao-AILab/flash-attention",
-        "flash-attn @ "
-        "https://github.com/Dao-AILab/x.whl#sha256=0123456789abcdef0123456789abcdef",
+        "flash-attn @ https://github.com/x/y.whl#sha256=0123456789abcdef0123456789abcdef",
         "connect to 127.0.0.1:3128 and http://localhost:8080/ failed",
         "undefined symbol: _ZN3c104cuda9SetDeviceEi",
         "max_tokens=4096 tokenizer: fast, numpy@1.26, annabel, 2026-11-22 17:08:27",
