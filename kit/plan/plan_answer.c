@@ -20,50 +20,6 @@ static void make_offers(struct af_plan_answer *answer)
                           answer->offers);
 }
 
-enum anyflash_status af_plan_answer_make(const struct af_plan_request *request,
-                                         struct af_plan_answer *answer,
-                                         struct anyflash_error *err)
-{
-    struct af_plan_answer made = {.request = request};
-    af_arena_init(&made.arena);
-    enum anyflash_status status =
-        af_plan_decide(request->catalog, request->machines, request->machine_count,
-                       &request->fit, &made.decision, err);
-    made.has_decision = status == ANYFLASH_OK;
-    if (status == ANYFLASH_OK && made.decision.possible) {
-        status = af_plan_make(&made.decision, request->machines, request->machine_count,
-                              &made.plan, err);
-        made.has_plan = status == ANYFLASH_OK;
-    }
-    if (status == ANYFLASH_OK) {
-        make_offers(&made);
-        made.has_proof = af_plan_proof_make(&made.decision.rungs[AF_RUNG_WHEEL],
-                                            request->machines[0], &made.arena, &made.proof);
-        status = made.arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
-    }
-    if (status == ANYFLASH_OK)
-        *answer = made;
-    else
-        af_plan_answer_release(&made);
-    return status;
-}
-
-void af_plan_answer_release(struct af_plan_answer *answer)
-{
-    if (answer->has_plan)
-        af_plan_release(&answer->plan);
-    if (answer->has_decision)
-        af_decision_release(&answer->decision);
-    af_arena_release(&answer->arena);
-    *answer = (struct af_plan_answer){0};
-}
-
-const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer)
-{
-    const struct af_decision *decision = &answer->decision;
-    return decision->possible ? &decision->rungs[decision->recommended] : NULL;
-}
-
 /* What the recommended rung means for the reader. */
 static const char *headline_start(const struct af_rung *rung)
 {
@@ -92,7 +48,7 @@ static const char *rung_headline(struct af_plan_answer *answer, const struct af_
                            rung->wheel->official ? " (official)" : " (community build)");
 }
 
-const char *af_plan_answer_headline(struct af_plan_answer *answer)
+static const char *make_headline(struct af_plan_answer *answer)
 {
     const struct af_rung *rung = af_plan_answer_rung(answer);
     const char *text = "No option works on this machine";
@@ -104,7 +60,57 @@ const char *af_plan_answer_headline(struct af_plan_answer *answer)
     else if (answer->request->fit.has_preference)
         text = af_arena_format(&answer->arena, "The preferred option is not possible: %s",
                                af_rung_name(answer->decision.recommended));
-    return text != NULL ? text : "";
+    return text;
+}
+
+enum anyflash_status af_plan_answer_make(const struct af_plan_request *request,
+                                         struct af_plan_answer *answer,
+                                         struct anyflash_error *err)
+{
+    struct af_plan_answer made = {.request = request};
+    af_arena_init(&made.arena);
+    enum anyflash_status status =
+        af_plan_decide(request->catalog, request->machines, request->machine_count,
+                       &request->fit, &made.decision, err);
+    made.has_decision = status == ANYFLASH_OK;
+    if (status == ANYFLASH_OK && made.decision.possible) {
+        status = af_plan_make(&made.decision, request->machines, request->machine_count,
+                              &made.plan, err);
+        made.has_plan = status == ANYFLASH_OK;
+    }
+    if (status == ANYFLASH_OK) {
+        make_offers(&made);
+        made.has_proof = af_plan_proof_make(&made.decision.rungs[AF_RUNG_WHEEL],
+                                            request->machines[0], &made.arena, &made.proof);
+        made.headline = make_headline(&made);
+        status = made.arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
+    }
+    if (status == ANYFLASH_OK)
+        *answer = made;
+    else
+        af_plan_answer_release(&made);
+    return status;
+}
+
+void af_plan_answer_release(struct af_plan_answer *answer)
+{
+    if (answer->has_plan)
+        af_plan_release(&answer->plan);
+    if (answer->has_decision)
+        af_decision_release(&answer->decision);
+    af_arena_release(&answer->arena);
+    *answer = (struct af_plan_answer){0};
+}
+
+const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer)
+{
+    const struct af_decision *decision = &answer->decision;
+    return decision->possible ? &decision->rungs[decision->recommended] : NULL;
+}
+
+const char *af_plan_answer_headline(const struct af_plan_answer *answer)
+{
+    return answer->headline;
 }
 
 static json_t *proof_json(const struct af_plan_answer *answer)

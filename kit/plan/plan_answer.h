@@ -23,6 +23,7 @@ struct af_plan_answer {
     size_t offer_count;         /* 0: a build is not possible */
     struct af_plan_proof proof; /* for the best wheel that may load */
     bool has_proof;
+    const char *headline; /* see af_plan_answer_headline() */
 };
 
 /*
@@ -39,7 +40,7 @@ void af_plan_answer_release(struct af_plan_answer *answer);
 const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer);
 
 /* The answer in one sentence, such as "A wheel fits: flash_attn 2.8.3 (official)". */
-const char *af_plan_answer_headline(struct af_plan_answer *answer);
+const char *af_plan_answer_headline(const struct af_plan_answer *answer);
 
 /* "anyflash-plan/1", a new object; NULL when memory runs out. */
 json_t *af_plan_answer_json(struct af_plan_answer *answer);

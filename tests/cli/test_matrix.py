@@ -17,7 +17,7 @@ SCRIPT = """\
 #SBATCH --cpus-per-task=4
 #SBATCH --mem=8192M
 set -eu
-case ${SLURM_ARRAY_TASK_ID:?is set by sbatch} in
+case ${SLURM_ARRAY_TASK_ID:?is not set: submit this file with sbatch} in
 0) # torch2.9.1-cu128-cp312-sm90
     uv venv --allow-existing --python 3.12 anyflash-env/torch2.9.1-cu128-cp312-sm90
     uv pip install --python anyflash-env/torch2.9.1-cu128-cp312-sm90 torch==2.9.1
