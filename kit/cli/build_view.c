@@ -173,8 +173,7 @@ static void show_file(struct af_cli_build_progress *progress,
         [AF_GOVERN_ENDED] = "done",
         [AF_GOVERN_FAILED] = "failed",
         [AF_GOVERN_KILLED] = "killed for lack of memory; will be repeated",
-        [AF_GOVERN_STALLED] = "stopped because there was too little memory to go on; will be "
-                              "repeated",
+        [AF_GOVERN_STALLED] = "stopped: too little memory to go on; will be repeated",
         [AF_GOVERN_CRASHED] = "ended by a signal; will be repeated",
         [AF_GOVERN_HUNG] = "stopped, it used no processor time; will be repeated"};
     clear(progress);
