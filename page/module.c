@@ -5,7 +5,7 @@
  * anyflash_answer(), and reads the NUL-terminated text that it points to, which
  * stays until the next call. The module imports nothing. A request:
  *
- *   {"command": "plan",           or "find", "machine"
+ *   {"command": "plan",           or "find", "machine"; TEXT is a record or pasted output
  *    "machines": [{"name": "a.json", "record": "TEXT", "given": ["sm=8.9"]}],
  *    "options": {"package": "flash_attn", "full": true, ...},   names as of the program
  *    "words": ["torch=2.9"], "limit": 20}                       of find
@@ -19,6 +19,7 @@
 #include "kit/base/json.h"
 #include "kit/base/text.h"
 #include "kit/machine/given.h"
+#include "kit/machine/pasted.h"
 #include "kit/plan/find_answer.h"
 
 #define EXPORT(name) __attribute__((export_name(name)))
@@ -69,7 +70,7 @@ static enum anyflash_status read_machine(struct session *session, const json_t *
     session->pointers[session->machine_count++] = machine;
     enum anyflash_status status = ANYFLASH_OK;
     if (record != NULL)
-        status = af_machine_parse(
+        status = af_machine_read(
             machine, (struct af_span){json_string_value(record), json_string_length(record)},
             name, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < json_array_size(given); i++) {

@@ -137,7 +137,7 @@ static void view_answer(struct af_page *page, struct doctor *doctor)
                        is_good ? ", and no problem was found with it" : "");
     }
     if (doctor->next.kind == AF_NEXT_PLAN || doctor->next.kind == AF_NEXT_NO_WAY)
-        af_page_add(page, 0, "", AF_TONE_STRONG, af_plan_answer_headline(&doctor->answer));
+        af_page_add(page, 0, "", AF_TONE_STRONG, doctor->answer.headline);
     af_page_gap(page);
 }
 

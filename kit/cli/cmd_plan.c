@@ -137,13 +137,13 @@ static void view_near_misses(struct af_page *page, const struct plan *plan, bool
 }
 
 /* The answer first, then the next step; with -v every option with reasons and cost. */
-static void view(struct af_cli *cli, struct plan *plan)
+static void view(struct af_cli *cli, const struct plan *plan)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     const struct af_plan_answer *answer = &plan->answer;
     bool all = af_option_given(&cli->options, AF_OPTION_VERBOSE);
     const char *next = next_text(cli, plan);
-    af_page_add(&page, 0, "", AF_TONE_STRONG, af_plan_answer_headline(&plan->answer));
+    af_page_add(&page, 0, "", AF_TONE_STRONG, plan->answer.headline);
     if (next != NULL)
         af_page_format(&page, 6, "Next: ", AF_TONE_PLAIN, "%s", next);
     view_machines(&page, &plan->inputs.machines, plan->inputs.request.fit.arch, &cli->arena);
@@ -221,7 +221,7 @@ static enum anyflash_status answer_wheel(struct af_cli *cli, const struct plan *
 }
 
 /* Every wheel with its verdict, best first; at most --limit wheels. */
-static enum anyflash_status answer_all(struct af_cli *cli, struct plan *plan,
+static enum anyflash_status answer_all(struct af_cli *cli, const struct plan *plan,
                                        enum af_exit *exit_out, struct anyflash_error *err)
 {
     const struct af_decision *decision = &plan->answer.decision;

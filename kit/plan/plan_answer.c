@@ -20,6 +20,12 @@ static void make_offers(struct af_plan_answer *answer)
                           answer->offers);
 }
 
+const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer)
+{
+    const struct af_decision *decision = &answer->decision;
+    return decision->possible ? &decision->rungs[decision->recommended] : NULL;
+}
+
 /* What the recommended rung means for the reader. */
 static const char *headline_start(const struct af_rung *rung)
 {
@@ -48,7 +54,8 @@ static const char *rung_headline(struct af_plan_answer *answer, const struct af_
                            rung->wheel->official ? " (official)" : " (community build)");
 }
 
-static const char *make_headline(struct af_plan_answer *answer)
+/* NULL if memory runs out. */
+static const char *headline_of(struct af_plan_answer *answer)
 {
     const struct af_rung *rung = af_plan_answer_rung(answer);
     const char *text = "No option works on this machine";
@@ -80,9 +87,9 @@ enum anyflash_status af_plan_answer_make(const struct af_plan_request *request,
     }
     if (status == ANYFLASH_OK) {
         make_offers(&made);
+        made.headline = headline_of(&made);
         made.has_proof = af_plan_proof_make(&made.decision.rungs[AF_RUNG_WHEEL],
                                             request->machines[0], &made.arena, &made.proof);
-        made.headline = make_headline(&made);
         status = made.arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
     }
     if (status == ANYFLASH_OK)
@@ -100,17 +107,6 @@ void af_plan_answer_release(struct af_plan_answer *answer)
         af_decision_release(&answer->decision);
     af_arena_release(&answer->arena);
     *answer = (struct af_plan_answer){0};
-}
-
-const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer)
-{
-    const struct af_decision *decision = &answer->decision;
-    return decision->possible ? &decision->rungs[decision->recommended] : NULL;
-}
-
-const char *af_plan_answer_headline(const struct af_plan_answer *answer)
-{
-    return answer->headline;
 }
 
 static json_t *proof_json(const struct af_plan_answer *answer)

@@ -17,13 +17,13 @@ struct af_plan_answer {
     const struct af_plan_request *request;
     struct af_decision decision;
     bool has_decision;
-    struct af_plan plan; /* for the recommended rung */
-    bool has_plan;       /* false: no rung is possible */
+    struct af_plan plan;  /* for the recommended rung */
+    bool has_plan;        /* false: no rung is possible */
+    const char *headline; /* one sentence: "A wheel fits: flash_attn 2.8.3 (official)" */
     struct af_offer_build_offer offers[AF_OFFER_BUILD_OFFERS];
     size_t offer_count;         /* 0: a build is not possible */
     struct af_plan_proof proof; /* for the best wheel that may load */
     bool has_proof;
-    const char *headline; /* see af_plan_answer_headline() */
 };
 
 /*
@@ -38,9 +38,6 @@ void af_plan_answer_release(struct af_plan_answer *answer);
 
 /* The recommended rung, or NULL if none is possible. */
 const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer);
-
-/* The answer in one sentence, such as "A wheel fits: flash_attn 2.8.3 (official)". */
-const char *af_plan_answer_headline(const struct af_plan_answer *answer);
 
 /* "anyflash-plan/1", a new object; NULL when memory runs out. */
 json_t *af_plan_answer_json(struct af_plan_answer *answer);
