@@ -36,7 +36,7 @@ static void fail_often(const char *const *words, bool all_after)
 
 static void a_diagnosis_survives_lack_of_memory(void **state)
 {
-    static const char *const words[] = {"anyflash", "doctor", LOG, "--given",
+    static const char *const words[] = {"anyflash",          "doctor", LOG, "--given",
                                         "torch=2.4.0+cu121", NULL};
     (void)state;
     fail_often(words, false);
@@ -45,7 +45,7 @@ static void a_diagnosis_survives_lack_of_memory(void **state)
 
 static void a_diagnosis_as_json_survives_lack_of_memory(void **state)
 {
-    static const char *const words[] = {"anyflash", "doctor", LOG, "--json", "--given",
+    static const char *const words[] = {"anyflash",          "doctor", LOG, "--json", "--given",
                                         "torch=2.4.0+cu121", NULL};
     (void)state;
     fail_often(words, false);
