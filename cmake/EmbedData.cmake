@@ -63,3 +63,30 @@ function(anyflash_embed_text target name)
     file(CONFIGURE OUTPUT ${generated} CONTENT "${text}")
     target_sources(${target} PRIVATE ${generated})
 endfunction()
+
+# anyflash_embed_signatures(TARGET): data/causes.jsonl and data/signatures.jsonl become part of
+# TARGET, after tools/check_signatures.c has checked every row.
+function(anyflash_embed_signatures target)
+    set(doctor ${PROJECT_SOURCE_DIR}/kit/doctor)
+    add_executable(check_signatures ${PROJECT_SOURCE_DIR}/tools/check_signatures.c
+                   ${doctor}/cause.c ${doctor}/condition.c ${doctor}/fact_lookup.c
+                   ${doctor}/jsonl.c ${doctor}/pattern.c ${doctor}/signature.c)
+    target_link_libraries(check_signatures PRIVATE af_kit_catalog af_kit_machine af_kit_system)
+    anyflash_compile_options(check_signatures)
+
+    set(causes ${PROJECT_SOURCE_DIR}/data/causes.jsonl)
+    set(signatures ${PROJECT_SOURCE_DIR}/data/signatures.jsonl)
+    set(generated ${PROJECT_BINARY_DIR}/generated)
+    set(checked ${generated}/signatures.checked)
+    add_custom_command(OUTPUT ${checked}
+        COMMAND check_signatures ${causes} ${signatures}
+        COMMAND ${CMAKE_COMMAND} -E touch ${checked}
+        DEPENDS check_signatures ${causes} ${signatures}
+        COMMENT "Checking the signatures" VERBATIM)
+    foreach(name causes signatures)
+        add_custom_command(OUTPUT ${generated}/embedded_${name}.c
+            COMMAND pack_data bytes ${name} ${${name}} ${generated}/embedded_${name}.c
+            DEPENDS pack_data ${${name}} ${checked} COMMENT "Packing the ${name}" VERBATIM)
+        target_sources(${target} PRIVATE ${generated}/embedded_${name}.c)
+    endforeach()
+endfunction()

@@ -19,6 +19,7 @@
 #include "kit/base/json.h"
 #include "kit/base/text.h"
 #include "kit/machine/given.h"
+#include "kit/machine/pasted.h"
 #include "kit/plan/find_answer.h"
 
 #define EXPORT(name) __attribute__((export_name(name)))
@@ -69,7 +70,7 @@ static enum anyflash_status read_machine(struct session *session, const json_t *
     session->pointers[session->machine_count++] = machine;
     enum anyflash_status status = ANYFLASH_OK;
     if (record != NULL)
-        status = af_machine_parse(
+        status = af_machine_read(
             machine, (struct af_span){json_string_value(record), json_string_length(record)},
             name, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < json_array_size(given); i++) {

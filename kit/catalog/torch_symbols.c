@@ -245,6 +245,23 @@ uint64_t af_catalog_torch_symbols_in(const struct af_catalog_torch_symbols *symb
     return 0;
 }
 
+bool af_catalog_torch_symbols_span(const struct af_catalog_torch_symbols *symbols,
+                                   const char *name, const char **oldest_out,
+                                   const char **newest_out)
+{
+    const char *oldest = NULL;
+    for (size_t i = 0; i < symbols->build_count; i++) {
+        const struct af_catalog_symbol_build *build = &symbols->builds[i];
+        if (af_catalog_torch_symbols_in(symbols, build, name) == 0)
+            continue;
+        oldest = oldest == NULL ? build->version : oldest;
+        *newest_out = build->version;
+    }
+    if (oldest != NULL)
+        *oldest_out = oldest;
+    return oldest != NULL;
+}
+
 /* The requested torch. */
 struct question {
     struct af_version version;

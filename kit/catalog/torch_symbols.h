@@ -68,6 +68,14 @@ uint64_t af_catalog_torch_symbols_in(const struct af_catalog_torch_symbols *symb
                                      const char *name);
 
 /*
+ * The versions of the oldest and the newest build that define the name, whatever
+ * their CUDA; false if none does. The texts belong to the table.
+ */
+bool af_catalog_torch_symbols_span(const struct af_catalog_torch_symbols *symbols,
+                                   const char *name, const char **oldest_out,
+                                   const char **newest_out);
+
+/*
  * The build used for a torch that may be missing from the table. If another
  * build is used instead, `note` says so and why that is possible.
  */

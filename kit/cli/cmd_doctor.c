@@ -1,11 +1,12 @@
 /*
  * cmd_doctor.c: `anyflash` and `anyflash doctor`: one screen with the machine,
- * what fits, what is wrong, and the next step.
+ * what fits, what is wrong, and the next step. Logs are for log_doctor.c.
  */
 #include <stdio.h>
 
 #include "kit/cli/decision_view.h"
 #include "kit/cli/facts_view.h"
+#include "kit/cli/log_doctor.h"
 #include "kit/doctor/doctor.h"
 #include "kit/fit/fit_json.h"
 #include "kit/plan/plan_answer.h"
@@ -206,10 +207,15 @@ enum anyflash_status af_cmd_doctor(struct af_cli *cli, enum af_exit *exit_out,
                                    struct anyflash_error *err)
 {
     struct doctor doctor = {0};
+    const char *explained = cli->options.values[AF_OPTION_EXPLAIN];
     if (cli->options.machines.count > 1) {
         cli->hint = "`anyflash plan` decides for several machines at once";
         return af_fail(err, ANYFLASH_E_ARGUMENT, "'doctor' takes only one --machine");
     }
+    if (explained != NULL)
+        return af_cli_doctor_explain(cli, explained, err);
+    if (cli->options.words.count > 0)
+        return af_cli_doctor_logs(cli, exit_out, err);
     enum anyflash_status status = examine(cli, &doctor, err);
     if (status == ANYFLASH_OK) {
         *exit_out = doctor.answer.decision.possible ? AF_EXIT_YES : AF_EXIT_NO;

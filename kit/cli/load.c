@@ -48,6 +48,18 @@ static enum anyflash_status apply_given(struct af_cli *cli, struct af_machine *m
     return status;
 }
 
+/* What a pasted text says twice or unclearly, a line each. */
+static void print_notes(struct af_cli *cli, const char *notes)
+{
+    struct af_span rest = {notes, notes == NULL ? 0 : strlen(notes)};
+    struct af_span line;
+    while (af_text_line(&rest, &line)) {
+        const char *note = af_arena_text_n(&cli->arena, line.data, line.len);
+        if (note != NULL)
+            af_cli_remark(cli, note);
+    }
+}
+
 /* Loads machine `index` of the options, before --given is applied. Always initialises it. */
 static enum anyflash_status load_one(struct af_cli *cli, size_t index,
                                      struct af_machine *machine, struct anyflash_error *err)
@@ -59,7 +71,10 @@ static enum anyflash_status load_one(struct af_cli *cli, size_t index,
                                ? "standard input"
                                : af_text_scrub(&cli->arena, af_path_name(path), 200);
         af_machine_init(machine, name, "not in the record");
-        return af_probe_record(machine, path, err);
+        enum anyflash_status status = af_probe_record(machine, path, err);
+        if (status == ANYFLASH_OK)
+            print_notes(cli, machine->notes);
+        return status;
     }
     if (options->givens.count > 0 && !af_option_given(options, AF_OPTION_HERE)) {
         af_machine_init(machine, "the machine given by hand", "not given");

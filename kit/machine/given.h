@@ -1,8 +1,8 @@
 /*
- * given.h: helpers for the key handlers of --given. Private to kit/machine.
- * given.c has the table of keys; given_*.c parse values as users write them. A
- * handler never fails: a value that it cannot parse becomes unknown, with a
- * remark.
+ * given.h: helpers for the key handlers of --given, which pasted texts use, too.
+ * Private to kit/machine. given.c has the table of keys; given_*.c parse values
+ * as users write them. A handler never fails: a value that it cannot parse
+ * becomes unknown, with a remark.
  */
 #ifndef AF_KIT_MACHINE_GIVEN_H
 #define AF_KIT_MACHINE_GIVEN_H
@@ -45,6 +45,17 @@ void af_given_text(struct af_given *given, struct af_fact *fact);
 
 /* Sets the facts that follow from os, arch, libc and Python together: tags and SOABI. */
 void af_given_derive(struct af_given *given);
+
+/*
+ * The two halves of af_given_derive(), whoever stated the facts; `origin` names
+ * him in their sources.
+ */
+void af_given_derive_tags(struct af_given *given, const char *origin);
+void af_given_derive_soabi(struct af_given *given, const char *origin);
+
+/* Describes GPU `index` by its name and the name in lower case; adds rows up to it. */
+void af_given_gpu_describe(struct af_given *given, size_t index, const char *name,
+                           const char *lower);
 
 void af_given_os(struct af_given *given);
 void af_given_arch(struct af_given *given);

@@ -70,8 +70,8 @@ static const char *vendor_word(const char *lower)
     return NULL;
 }
 
-/* Applies the description of one GPU to row `index`. */
-static void describe(struct af_given *given, size_t index, const char *name, const char *lower)
+void af_given_gpu_describe(struct af_given *given, size_t index, const char *name,
+                           const char *lower)
 {
     struct af_gpu *gpu = row(given, index);
     const char *vendor = vendor_word(lower);
@@ -137,7 +137,7 @@ void af_given_gpu(struct af_given *given)
             return;
         size_t count = part.len == 0 ? 0 : take_count(text, &name);
         for (size_t i = 0; i < count && index < GPUS_MAX; i++)
-            describe(given, index++, name, folded + (name - text));
+            af_given_gpu_describe(given, index++, name, folded + (name - text));
         at += len + (at[len] != '\0');
     }
 }

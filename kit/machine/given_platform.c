@@ -35,6 +35,13 @@ static bool says(const struct af_given *given, const char *word)
     return strstr(given->lower, word) != NULL;
 }
 
+/* Whether `version` is the release `release` or a point release of it: 22.04.3 of 22.04. */
+static bool is_release(const char *version, const char *release)
+{
+    size_t len = strlen(release);
+    return strncmp(version, release, len) == 0 && (version[len] == '\0' || version[len] == '.');
+}
+
 /* Sets facts that a distribution's release implies, unless given themselves. */
 static void imply_libc(struct af_given *given, const char *id, const char *version)
 {
@@ -42,7 +49,7 @@ static void imply_libc(struct af_given *given, const char *id, const char *versi
     struct af_embedded_rows rows;
     bool is_open = af_embedded_rows_open(&af_embedded_distributions, 5, given->arena, &rows);
     while (is_open && af_embedded_row_next(&rows)) {
-        if (strcmp(id, rows.fields[0]) != 0 || strcmp(version, rows.fields[1]) != 0)
+        if (strcmp(id, rows.fields[0]) != 0 || !is_release(version, rows.fields[1]))
             continue;
         const char *source =
             af_arena_format(given->arena, "%s: what %s %s ships", given->source, id, version);
@@ -244,29 +251,33 @@ static void spell_arch(struct af_given *given)
         af_fact_text(given->arena, &platform->arch, right, platform->arch.source);
 }
 
-static void derive_tags(struct af_given *given)
+void af_given_derive_tags(struct af_given *given, const char *origin)
 {
     struct af_platform *platform = &given->machine->platform;
     struct af_fact *tags = &given->machine->python.platform_tags;
     const char *arch = af_fact_text_or(&platform->arch, NULL);
     const char *version = af_fact_text_or(&platform->libc_version, NULL);
+    spell_arch(given);
     if (arch == NULL || af_given_fact_by(tags, "python.platform_tags"))
+        return;
+    arch = af_fact_text_or(&platform->arch, arch);
+    const char *source = af_arena_format(given->arena, "%s: os, arch and C library", origin);
+    if (source == NULL)
         return;
     if (af_fact_is(&platform->os, "windows")) {
         const char *tag = af_arena_format(given->arena, "win_%s", arch);
         if (tag != NULL)
-            af_fact_list(given->arena, tags, &tag, 1, "--given os and arch");
+            af_fact_list(given->arena, tags, &tag, 1, source);
     } else if (af_fact_is(&platform->os, "linux") && version != NULL) {
         af_platform_tags_linux(given->arena, tags, arch,
-                               af_fact_text_or(&platform->libc, "glibc"), version,
-                               "--given: os, arch and C library");
+                               af_fact_text_or(&platform->libc, "glibc"), version, source);
     } else {
         af_fact_unknown(given->arena, tags, "the version of the C library is not known");
     }
 }
 
 /* CPython's names for extension modules: configure's SOABI and EXT_SUFFIX. */
-static void derive_soabi(struct af_given *given, const char *nodot)
+static void name_modules(struct af_given *given, const char *nodot, const char *origin)
 {
     struct af_platform *platform = &given->machine->platform;
     struct af_python *python = &given->machine->python;
@@ -286,29 +297,37 @@ static void derive_soabi(struct af_given *given, const char *nodot)
     if (soabi == NULL)
         return;
     const char *suffix = af_arena_format(given->arena, ".%s.%s", soabi, windows ? "pyd" : "so");
-    af_fact_text(given->arena, &python->soabi, soabi, "--given: python, os and arch");
-    af_fact_text(given->arena, &python->ext_suffix, suffix, "--given: python, os and arch");
+    const char *source = af_arena_format(given->arena, "%s: python, os and arch", origin);
+    if (source == NULL)
+        return;
+    af_fact_text(given->arena, &python->soabi, soabi, source);
+    af_fact_text(given->arena, &python->ext_suffix, suffix, source);
+}
+
+void af_given_derive_soabi(struct af_given *given, const char *origin)
+{
+    struct af_python *python = &given->machine->python;
+    int major;
+    int minor;
+    if (!af_fact_is(&python->implementation, "cpython") ||
+        given->machine->platform.arch.state != AF_FACT_KNOWN ||
+        af_given_fact_by(&python->soabi, "python.") ||
+        !af_machine_libc_version_parse(af_fact_text_or(&python->version, NULL), &major, &minor))
+        return;
+    const char *nodot = af_arena_format(given->arena, "%d%d", major, minor);
+    if (nodot != NULL)
+        name_modules(given, nodot, origin);
 }
 
 void af_given_derive(struct af_given *given)
 {
     struct af_platform *platform = &given->machine->platform;
-    struct af_python *python = &given->machine->python;
     bool platform_given = af_given_fact_by(&platform->os, "") ||
                           af_given_fact_by(&platform->arch, "") ||
                           af_given_fact_by(&platform->libc_version, "");
     spell_arch(given);
     if (platform_given)
-        derive_tags(given);
-    const char *version = af_fact_text_or(&python->version, NULL);
-    int major;
-    int minor;
-    if ((platform_given || af_given_fact_by(&python->version, "")) &&
-        af_fact_is(&python->implementation, "cpython") &&
-        platform->arch.state == AF_FACT_KNOWN && !af_given_fact_by(&python->soabi, "python.") &&
-        af_machine_libc_version_parse(version, &major, &minor)) {
-        const char *nodot = af_arena_format(given->arena, "%d%d", major, minor);
-        if (nodot != NULL)
-            derive_soabi(given, nodot);
-    }
+        af_given_derive_tags(given, "--given");
+    if (platform_given || af_given_fact_by(&given->machine->python.version, ""))
+        af_given_derive_soabi(given, "--given");
 }

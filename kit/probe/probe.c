@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kit/machine/pasted.h"
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
@@ -62,10 +63,10 @@ enum anyflash_status af_probe_record(struct af_machine *machine, const char *pat
     bool is_stdin = strcmp(path, "-") == 0;
     af_arena_init(&arena);
     enum anyflash_status status =
-        is_stdin ? af_stdin_read(&arena, AF_MACHINE_BYTES_MAX, &bytes, err)
-                 : af_file_read(&arena, path, AF_MACHINE_BYTES_MAX, &bytes, err);
+        is_stdin ? af_stdin_read(&arena, AF_PASTED_BYTES_MAX, &bytes, err)
+                 : af_file_read(&arena, path, AF_PASTED_BYTES_MAX, &bytes, err);
     if (status == ANYFLASH_OK)
-        status = af_machine_parse(machine, bytes, is_stdin ? "stdin" : path, err);
+        status = af_machine_read(machine, bytes, is_stdin ? "stdin" : path, err);
     af_arena_release(&arena);
     return status;
 }

@@ -1,90 +1,22 @@
 /*
- * dating.c: parses mangled names without demangling them, collects what an extension needs of
- * torch, and finds out for which torch it was built. The evidence in the bytes is: texts of
+ * dating.c: collects what an extension needs of torch, and finds out for which torch it was
+ * built. The evidence in the bytes is: texts of
  * pybind11, functions that the headers of Python and torch call, how references to tensors are
  * counted, and which torch functions are needed. The rows are in proof_dates.inc. The stated
  * version only narrows what the bytes leave open.
  */
 #include "kit/proof/dating.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kit/base/text.h"
 #include "kit/formats/embedded.h"
+#include "kit/formats/symbol_name.h"
 #include "kit/formats/version.h"
 
-static const char new_string[] = "NSt7__cxx1112basic_string";
 /* pybind11's caster for tensors: it holds a reference to the tensor of a call from Python. */
 static const char tensor_caster[] = "_ZN8pybind116detail11type_casterIN2at6TensorE";
-
-/*
- * The text after "_Z", a special name ("TV", "TI", "GV", ...) and "N" with qualifiers; NULL
- * when the name is not nested.
- */
-static const char *nested_name(const char *name)
-{
-    if (!af_starts_with(name, "_Z"))
-        return NULL;
-    name += 2;
-    if ((name[0] == 'T' || name[0] == 'G') && isalpha((unsigned char)name[1]))
-        name += 2;
-    if (name[0] != 'N')
-        return NULL;
-    name++;
-    return name + strspn(name, "rVKRO");
-}
-
-bool af_proof_name_is_torch(const char *name)
-{
-    static const char *const spaces[] = {"3c10", "2at", "5torch", "6caffe2"};
-    const char *nested = nested_name(name);
-    for (size_t i = 0; nested != NULL && i < AF_COUNT(spaces); i++) {
-        if (af_starts_with(nested, spaces[i]))
-            return true;
-    }
-    return false;
-}
-
-/* Parses one "<length><identifier>" at *at; false when there is none. */
-static bool take_identifier(const char **at, const char **text_out, size_t *len_out)
-{
-    size_t len = 0;
-    const char *digits = *at;
-    while (isdigit((unsigned char)**at) && len < 1000)
-        len = len * 10 + (size_t)(*(*at)++ - '0');
-    if (*at == digits || len == 0 || strnlen(*at, len) < len)
-        return false;
-    *text_out = *at;
-    *len_out = len;
-    *at += len;
-    return true;
-}
-
-const char *af_proof_name_readable(struct af_arena *arena, const char *name)
-{
-    const char *at = nested_name(name);
-    const char *text;
-    const char *last = NULL;
-    size_t last_len = 0;
-    size_t len;
-    const char *readable = NULL;
-    while (at != NULL && take_identifier(&at, &text, &len)) {
-        readable = readable == NULL
-                       ? af_arena_text_n(arena, text, len)
-                       : af_arena_format(arena, "%s::%.*s", readable, (int)len, text);
-        last = text;
-        last_len = len;
-    }
-    if (readable == NULL)
-        return af_arena_text(arena, name);
-    if (at[0] == 'C' && isdigit((unsigned char)at[1])) /* a constructor */
-        readable = af_arena_format(arena, "%s::%.*s", readable, (int)last_len, last);
-    else if (at[0] == 'D' && isdigit((unsigned char)at[1]))
-        readable = af_arena_format(arena, "%s::~%.*s", readable, (int)last_len, last);
-    return readable;
-}
 
 /* Names of torch whose use does not depend on the layout of any object. */
 static bool is_plain_function(const char *name)
@@ -134,11 +66,9 @@ static void read_torch_name(const char *name, struct af_proof_symbol_needs *want
     wants->tensor_counts =
         wants->tensor_counts || strstr(name, "cref_pyobjectEv") != NULL; /* incref, decref */
     wants->owns_tensors = wants->owns_tensors || makes_tensor(name);
-    bool is_new = strstr(name, new_string) != NULL;
-    bool is_old = strstr(name, "RKSs") != NULL || strstr(name, "LocationESs") != NULL;
-    if (wants->cxx11abi == AF_UNKNOWN && (is_new || is_old)) {
-        wants->cxx11abi = is_new ? AF_YES : AF_NO;
-        wants->abi_name = name;
+    if (wants->cxx11abi == AF_UNKNOWN) {
+        wants->cxx11abi = af_symbol_cxx11abi(name);
+        wants->abi_name = wants->cxx11abi == AF_UNKNOWN ? NULL : name;
     }
 }
 
@@ -155,7 +85,7 @@ void af_proof_symbol_needs_read(const struct af_binary *binary,
     *out = (struct af_proof_symbol_needs){.cxx11abi = AF_UNKNOWN};
     for (size_t i = 0; i < binary->undefined_count; i++) {
         const char *name = binary->undefined[i].name;
-        if (af_proof_name_is_torch(name))
+        if (af_symbol_is_torch(name))
             read_torch_name(name, out);
         else if (is_torch_python(name))
             out->torch = out->objects = out->tensors = out->torch_python = true;
@@ -211,7 +141,7 @@ uint64_t af_proof_torch_fitting(const struct af_catalog_torch_symbols *symbols,
     uint64_t fitting = 0;
     for (size_t i = 0; i < binary->undefined_count; i++) {
         const struct af_undefined *wanted = &binary->undefined[i];
-        uint64_t with = wanted->weak || !af_proof_name_is_torch(wanted->name)
+        uint64_t with = wanted->weak || !af_symbol_is_torch(wanted->name)
                             ? 0
                             : builds_with(symbols, wanted->name);
         builds &= with == 0 ? ~(uint64_t)0 : with;

@@ -1,8 +1,7 @@
 /*
  * dating.h: what the undefined symbols of an extension say about it: whether it uses
  * torch's C++ objects, which std::string ABI it was compiled with, and which torch
- * it was built for. Private to the proof. Mangled names are those of the Itanium C++
- * ABI, chapter 5.1.
+ * it was built for. Private to the proof.
  */
 #ifndef AF_KIT_PROOF_DATING_H
 #define AF_KIT_PROOF_DATING_H
@@ -14,16 +13,6 @@
 /* A set of torch minors: bit i is row i of tables->torch. */
 typedef uint64_t af_proof_torch_set;
 #define AF_PROOF_TORCH_SET_MAX 64u
-
-/* Whether the mangled name is in one of torch's namespaces: c10, at, torch, caffe2. */
-bool af_proof_name_is_torch(const char *name);
-
-/*
- * The qualified name within a mangled name, without template arguments and parameters, such as
- * "c10::SymInt::sym_ne". Names of a form that this parser does not handle are returned
- * unchanged. The text is in the arena; NULL if memory runs out.
- */
-const char *af_proof_name_readable(struct af_arena *arena, const char *name);
 
 struct af_proof_symbol_needs {
     bool torch;         /* functions or objects of torch's C++ libraries */

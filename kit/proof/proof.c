@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/formats/symbol_name.h"
 #include "kit/formats/tags.h"
 #include "kit/formats/version.h"
 #include "kit/proof/gpu_checks.h"
@@ -307,7 +308,7 @@ static void publish_unresolved(struct af_proof_draft *draft)
     af_proof_set(draft, AF_CHECK_SYMBOLS, AF_NO,
                  "all %zu are defined, but not all that %s wants, which it brings, as %s",
                  draft->question->binary->undefined_count, load->unresolved[0].library,
-                 af_proof_name_readable(draft->arena, load->unresolved[0].name));
+                 af_symbol_readable(draft->arena, load->unresolved[0].name));
 }
 
 static void check_symbols(struct af_proof_draft *draft)
@@ -322,7 +323,7 @@ static void check_symbols(struct af_proof_draft *draft)
     if (missing.count > 0)
         af_proof_set(draft, AF_CHECK_SYMBOLS, AF_NO, "%zu of %zu are missing, as %s",
                      missing.count, binary->undefined_count,
-                     af_proof_name_readable(draft->arena, missing.items[0]));
+                     af_symbol_readable(draft->arena, missing.items[0]));
     else if (draft->question->load->unresolved_count > 0)
         publish_unresolved(draft);
     else if (draft->question->load->missing_count > 0)

@@ -8,6 +8,7 @@
 
 #include "kit/base/text.h"
 #include "kit/fit/view.h"
+#include "kit/formats/symbol_name.h"
 #include "kit/proof/dating.h"
 
 /* A loaded library from the table. `module` is the first member: the loader casts to it. */
@@ -273,7 +274,7 @@ static enum af_answer named_defines(const struct af_library *library, const char
                                     const char *version)
 {
     const struct named *self = named_of(library);
-    if ((self->is_system || self->is_foreign) && af_proof_name_is_torch(name))
+    if ((self->is_system || self->is_foreign) && af_symbol_is_torch(name))
         return AF_NO;
     if (!self->is_system)
         return AF_UNKNOWN;

@@ -17,6 +17,7 @@
 #include "kit/base/text.h"
 
 #define FIRST_BYTES 4096u
+#define PIECE_BYTES (256u << 10)
 
 static enum anyflash_status fail_errno(struct anyflash_error *err, const char *what,
                                        const char *path, int number)
@@ -153,6 +154,32 @@ enum anyflash_status af_stdin_read(struct af_arena *arena, size_t max_bytes,
     if (status == ANYFLASH_OK)
         status = keep(arena, "standard input", max_bytes, false, &content, content_out, err);
     af_mem_free(content.data);
+    return status;
+}
+
+enum anyflash_status af_file_read_pieces(const char *path, af_file_take *take, void *context,
+                                         struct anyflash_error *err)
+{
+    struct stat facts;
+    bool is_input = strcmp(path, "-") == 0;
+    int fd = STDIN_FILENO;
+    ssize_t got;
+    enum anyflash_status status = is_input ? ANYFLASH_OK : open_regular(path, &fd, &facts, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    char *piece = af_mem_alloc(PIECE_BYTES);
+    if (piece == NULL)
+        status = af_fail_memory(err);
+    while (piece != NULL &&
+           ((got = read(fd, piece, PIECE_BYTES)) > 0 || (got < 0 && errno == EINTR))) {
+        if (got > 0)
+            take(context, piece, (size_t)got);
+    }
+    if (piece != NULL && got < 0)
+        status = fail_errno(err, "read", is_input ? "standard input" : path, errno);
+    af_mem_free(piece);
+    if (!is_input)
+        close(fd);
     return status;
 }
 
@@ -293,8 +320,6 @@ enum anyflash_status af_folder_list(struct af_arena *arena, const char *folder,
     af_mem_free(names);
     return status;
 }
-
-#define PIECE_BYTES (256u << 10)
 
 enum anyflash_status af_file_sha256_fd(int fd, const char *name, char hex[AF_SHA256_HEX_BYTES],
                                        uint64_t *size_out, struct anyflash_error *err)

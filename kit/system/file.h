@@ -32,6 +32,16 @@ enum anyflash_status af_file_read_start(struct af_arena *arena, const char *path
 enum anyflash_status af_stdin_read(struct af_arena *arena, size_t max_bytes,
                                    struct af_span *content_out, struct anyflash_error *err);
 
+/* Receives the next bytes of a file. */
+typedef void af_file_take(void *context, const char *bytes, size_t len);
+
+/*
+ * Reads a regular file of any size in pieces, in constant memory; "-" is standard input, of any
+ * file type. Fails with NOT_FOUND, IO or NO_MEMORY.
+ */
+enum anyflash_status af_file_read_pieces(const char *path, af_file_take *take, void *context,
+                                         struct anyflash_error *err);
+
 /*
  * Maps a regular file read-only. Release with af_file_unmap(). If the file is
  * truncated while it is mapped, reading raises SIGBUS: use this for binaries only,

@@ -1,0 +1,190 @@
+/*
+ * log_doctor.c: reads logs, decides whose facts count, and writes the diagnosis.
+ * The log's own facts always count. Facts of this machine count only if the log
+ * shows that it was written here (it names the environment's folder), or with
+ * --here; --machine and --given describe the machine that wrote the log.
+ */
+#include "kit/cli/log_doctor.h"
+
+#include <string.h>
+
+#include "kit/cli/diagnosis_view.h"
+#include "kit/cli/load.h"
+#include "kit/cli/nearest.h"
+#include "kit/doctor/diagnosis_json.h"
+#include "kit/doctor/diagnosis_tables.h"
+#include "kit/system/file.h"
+
+#define NEEDLE_BYTES_MIN 10u /* "/usr" and "/usr/local" are on every machine */
+
+struct log_doctor {
+    struct af_diagnosis_tables tables;
+    struct af_machines machines; /* this one, or those that the options name */
+    struct af_machine empty;     /* when only the log's facts count */
+    struct af_machine *machine;  /* whose facts are used */
+    struct af_log_evidence *evidence;
+    const char *facts; /* says whose */
+};
+
+static void feed(void *context, const char *bytes, size_t len)
+{
+    struct log_doctor *doctor = context;
+    af_log_evidence_feed(doctor->evidence, bytes, len);
+}
+
+static enum anyflash_status read_logs(struct af_cli *cli, struct log_doctor *doctor,
+                                      struct anyflash_error *err)
+{
+    const struct af_word_list *words = &cli->options.words;
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; status == ANYFLASH_OK && i < words->count; i++) {
+        const char *name = strcmp(words->items[i], "-") == 0
+                               ? "standard input"
+                               : af_text_scrub(&cli->arena, af_path_name(words->items[i]), 200);
+        if (name == NULL)
+            return af_fail_memory(err);
+        af_log_evidence_begin(doctor->evidence, name);
+        status = af_file_read_pieces(words->items[i], feed, doctor, err);
+        enum anyflash_status ended =
+            af_log_evidence_end(doctor->evidence, status == ANYFLASH_OK ? err : NULL);
+        status = status == ANYFLASH_OK ? ended : status;
+    }
+    return status;
+}
+
+/* The folder that shows that a log was written here; NULL: none is telling. */
+static const char *needle_of(const struct log_doctor *doctor, bool named)
+{
+    const char *prefix = af_fact_text_or(&doctor->machines.pointers[0]->python.prefix, NULL);
+    return named || prefix == NULL || strlen(prefix) < NEEDLE_BYTES_MIN ||
+                   strcmp(prefix, "/usr/local") == 0
+               ? NULL
+               : prefix;
+}
+
+static void choose_facts(struct af_cli *cli, struct log_doctor *doctor, bool named)
+{
+    doctor->machine = &doctor->machines.items[0];
+    if (af_option_given(&cli->options, AF_OPTION_HERE))
+        doctor->facts = "the log, then this machine (--here)";
+    else if (cli->options.machines.count > 0)
+        doctor->facts = "the log, then the machine given by --machine";
+    else if (named)
+        doctor->facts = "the log, then --given";
+    else if (doctor->evidence->needle_line != 0)
+        doctor->facts = "the log, then this machine, whose environment the log names";
+    else {
+        doctor->facts = "the log";
+        doctor->machine = &doctor->empty;
+    }
+}
+
+/* What the user states counts more than what the log says. */
+static enum anyflash_status apply_given(const struct af_cli *cli, struct af_machine *machine,
+                                        struct anyflash_error *err)
+{
+    const struct af_word_list *words = &cli->options.givens;
+    enum anyflash_status status = ANYFLASH_OK;
+    const char *remark; /* was printed when the machine was made */
+    for (size_t i = 0; status == ANYFLASH_OK && i < words->count; i++)
+        status = af_machine_given(machine, words->items[i], &remark, err);
+    return status;
+}
+
+static void write_view(struct af_cli *cli, const struct log_doctor *doctor,
+                       const struct af_diagnosis *diagnosis)
+{
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    if (page.columns > AF_CLI_DIAGNOSIS_COLUMNS)
+        page.columns = AF_CLI_DIAGNOSIS_COLUMNS;
+    af_cli_diagnosis_view(&page, diagnosis, doctor->evidence, doctor->facts,
+                          af_option_given(&cli->options, AF_OPTION_VERBOSE));
+}
+
+static enum anyflash_status answer(struct af_cli *cli, struct log_doctor *doctor,
+                                   enum af_exit *exit_out, struct anyflash_error *err)
+{
+    struct af_diagnosis diagnosis;
+    enum anyflash_status status = af_log_evidence_apply(doctor->evidence, doctor->machine, err);
+    if (status == ANYFLASH_OK)
+        status = apply_given(cli, doctor->machine, err);
+    if (status == ANYFLASH_OK)
+        status =
+            af_diagnosis_make(doctor->evidence, doctor->machine, &cli->arena, &diagnosis, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    bool named = diagnosis.count > 0 && diagnosis.causes[0].confidence != AF_DIAGNOSIS_POSSIBLE;
+    *exit_out = named ? AF_EXIT_YES : AF_EXIT_NO;
+    if (af_option_given(&cli->options, AF_OPTION_JSON))
+        return af_cli_json_take(
+            cli, af_diagnosis_json(&diagnosis, doctor->evidence, doctor->facts), err);
+    write_view(cli, doctor, &diagnosis);
+    return af_cli_finish(cli, err);
+}
+
+enum anyflash_status af_cli_doctor_logs(struct af_cli *cli, enum af_exit *exit_out,
+                                        struct anyflash_error *err)
+{
+    struct log_doctor doctor = {.evidence = NULL};
+    bool named = af_machines_named(&cli->options);
+    af_machine_init(&doctor.empty, "the log", "not stated in the log");
+    enum anyflash_status status = af_diagnosis_tables_load(&cli->arena, &doctor.tables, err);
+    if (status == ANYFLASH_OK)
+        status = af_machines_load(cli, &doctor.machines, err);
+    if (status == ANYFLASH_OK)
+        status = af_log_evidence_new(&doctor.tables.signatures, needle_of(&doctor, named),
+                                     &cli->arena, &doctor.evidence, err);
+    if (status == ANYFLASH_OK)
+        status = read_logs(cli, &doctor, err);
+    if (status == ANYFLASH_OK) {
+        choose_facts(cli, &doctor, named);
+        status = answer(cli, &doctor, exit_out, err);
+    }
+    if (doctor.evidence != NULL)
+        af_log_evidence_release(doctor.evidence);
+    af_machines_release(&doctor.machines);
+    af_machine_release(&doctor.empty);
+    return status;
+}
+
+static enum anyflash_status list_causes(struct af_cli *cli, const struct af_cause_table *causes,
+                                        struct anyflash_error *err)
+{
+    if (af_option_given(&cli->options, AF_OPTION_JSON)) {
+        json_t *list = json_array();
+        for (size_t i = 0; i < causes->count; i++)
+            list = af_json_append(list, af_diagnosis_cause_json(&causes->rows[i]));
+        return af_cli_json_take(
+            cli, json_pack("{s:s, s:o}", "schema", "anyflash-causes/1", "causes", list), err);
+    }
+    for (size_t i = 0; i < causes->count; i++)
+        af_text_format(&cli->out, "%-28s %s\n", causes->rows[i].id, causes->rows[i].title);
+    return af_cli_finish(cli, err);
+}
+
+enum anyflash_status af_cli_doctor_explain(struct af_cli *cli, const char *id,
+                                           struct anyflash_error *err)
+{
+    struct af_diagnosis_tables tables;
+    struct af_page page = {&cli->out, AF_CLI_DIAGNOSIS_COLUMNS, af_cli_color(cli)};
+    enum anyflash_status status = af_diagnosis_tables_load(&cli->arena, &tables, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    if (strcmp(id, "all") == 0)
+        return list_causes(cli, &tables.causes, err);
+    const struct af_cause *cause = af_cause_find(&tables.causes, id);
+    if (cause == NULL) {
+        char shown[80];
+        cli->hint = "`anyflash doctor --explain all` lists the causes";
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--explain: there is no cause '%s'",
+                       af_text_quote(shown, sizeof shown, id, strlen(id)));
+    }
+    if (af_option_given(&cli->options, AF_OPTION_JSON))
+        return af_cli_json_take(
+            cli,
+            json_pack("{s:s, s:o}", "schema", "anyflash-causes/1", "causes",
+                      af_json_append(json_array(), af_diagnosis_cause_json(cause))),
+            err);
+    af_cli_cause_view(&page, cause);
+    return af_cli_finish(cli, err);
+}

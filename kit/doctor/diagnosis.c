@@ -1,0 +1,462 @@
+/*
+ * diagnosis.c: makes hypotheses from hits, scores them, merges those of one
+ * cause, and says how sure the result is and what would decide.
+ */
+#include "kit/doctor/diagnosis.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "kit/base/sort.h"
+
+#define PROOF_SCORE 40
+#define FIRST_SCORE 20 /* for causes of the first fault */
+#define AGAIN_SCORE 3  /* for each further signature of the same cause */
+#define AHEAD_SCORE 10 /* the best cause is likely with this much more than the next */
+#define SURE_SCORE 90  /* a message whose only cause has this score proves it */
+#define HYPOTHESES_MAX 256u
+#define EVIDENCE_TEXT_MAX 400u
+
+/* One cause that one signature suggests. */
+struct hypothesis {
+    const struct af_signature *signature;
+    const struct af_signature_cause *row;
+    const struct af_log_hit *hit;
+    int score;
+    bool is_proved;
+    bool is_only;        /* the signature has no other cause that is left */
+    const char *missing; /* unknown fact of a condition; or NULL */
+};
+
+struct ranking {
+    const struct af_log_evidence *evidence;
+    struct af_lookup lookup;
+    struct af_arena *arena;
+    struct hypothesis *hypotheses;
+    size_t count;
+    struct af_diagnosis *out;
+};
+
+const char *af_diagnosis_confidence_text(enum af_diagnosis_confidence confidence)
+{
+    static const char *const texts[] = {"proved", "likely", "possible"};
+    return texts[confidence];
+}
+
+static const char *capture_text(const struct af_log_hit *hit, const char *name,
+                                struct af_arena *arena)
+{
+    for (size_t i = 0; i < hit->capture_count; i++) {
+        const struct af_span *value = &hit->captures[i].value;
+        if (strcmp(hit->captures[i].name, name) != 0)
+            continue;
+        const char *text = af_arena_text_n(arena, value->data, value->len);
+        return text == NULL ? NULL : af_text_scrub(arena, text, AF_LOG_TEXT_BYTES);
+    }
+    return NULL;
+}
+
+/* Facts as seen with this hit: the symbol is that of its line. */
+static const struct af_lookup *lookup_for(struct ranking *ranking, const struct af_log_hit *hit)
+{
+    struct af_lookup *lookup = &ranking->lookup;
+    lookup->symbol = capture_text(hit, "symbol", ranking->arena);
+    lookup->symbol_source =
+        lookup->symbol == NULL
+            ? NULL
+            : af_log_evidence_place(ranking->evidence, hit->line, ranking->arena);
+    return lookup;
+}
+
+static bool neighbour_occurs(const struct af_log_evidence *evidence,
+                             const struct af_signature_neighbour *neighbour, uint64_t line)
+{
+    const struct af_log_ranges *ranges = neighbour->signature == SIZE_MAX
+                                             ? &evidence->patterns[neighbour->pattern]
+                                             : &evidence->signatures[neighbour->signature];
+    return af_log_ranges_near(ranges, line);
+}
+
+static bool surroundings_hold(const struct af_log_evidence *evidence,
+                              const struct af_signature *signature, uint64_t line)
+{
+    for (size_t i = 0; i < signature->near_count; i++) {
+        if (!neighbour_occurs(evidence, &signature->near[i], line))
+            return false;
+    }
+    for (size_t i = 0; i < signature->not_near_count; i++) {
+        if (neighbour_occurs(evidence, &signature->not_near[i], line))
+            return false;
+    }
+    return true;
+}
+
+/* NO if one is false, UNKNOWN if one is unknown, else YES. */
+static enum af_answer all_hold(struct ranking *ranking, const struct af_conditions *conditions,
+                               const struct af_log_hit *hit, const char **missing_out)
+{
+    enum af_answer all = AF_YES;
+    for (size_t i = 0; i < conditions->count; i++) {
+        const char *missing = NULL;
+        enum af_answer one = af_condition_holds(&conditions->rows[i], &ranking->lookup,
+                                                hit->captures, hit->capture_count, &missing);
+        if (one == AF_NO)
+            return AF_NO;
+        if (one == AF_UNKNOWN && all == AF_YES) {
+            *missing_out = missing;
+            all = AF_UNKNOWN;
+        }
+    }
+    return all;
+}
+
+static void suppose(struct ranking *ranking, const struct af_signature *signature,
+                    const struct af_signature_cause *row, const struct af_log_hit *hit)
+{
+    struct hypothesis made = {.signature = signature, .row = row, .hit = hit};
+    const char *missing = NULL;
+    if (ranking->count == HYPOTHESES_MAX ||
+        all_hold(ranking, &row->only_if, hit, &made.missing) == AF_NO)
+        return;
+    enum af_answer proved =
+        row->proves.count == 0 ? AF_NO : all_hold(ranking, &row->proves, hit, &missing);
+    made.is_proved = proved == AF_YES;
+    if (proved == AF_UNKNOWN && made.missing == NULL)
+        made.missing = missing;
+    if (made.is_proved)
+        made.missing = NULL;
+    made.score = row->score + (made.is_proved ? PROOF_SCORE : 0);
+    ranking->hypotheses[ranking->count++] = made;
+}
+
+/* The hypotheses of one signature, from its first occurrence in the right surroundings. */
+static void suppose_all(struct ranking *ranking, size_t index)
+{
+    const struct af_signature *signature = &ranking->evidence->table->rows[index];
+    const struct af_log_hits *hits = &ranking->evidence->hits[index];
+    size_t first = ranking->count;
+    for (size_t i = 0; i < hits->count; i++) {
+        const struct af_log_hit *hit = &hits->rows[i];
+        if (!surroundings_hold(ranking->evidence, signature, hit->line))
+            continue;
+        lookup_for(ranking, hit);
+        for (size_t c = 0; c < signature->cause_count; c++)
+            suppose(ranking, signature, &signature->causes[c], hit);
+        if (ranking->count > first)
+            break;
+    }
+    for (size_t i = first; i < ranking->count; i++)
+        ranking->hypotheses[i].is_only = ranking->count - first == 1;
+}
+
+static void drop_symptoms(struct ranking *ranking)
+{
+    size_t faults = 0;
+    size_t kept = 0;
+    for (size_t i = 0; i < ranking->count; i++)
+        faults += ranking->hypotheses[i].signature->kind == AF_SIGNATURE_FAULT ? 1 : 0;
+    for (size_t i = 0; faults > 0 && i < ranking->count; i++) {
+        if (ranking->hypotheses[i].signature->kind == AF_SIGNATURE_FAULT)
+            ranking->hypotheses[kept++] = ranking->hypotheses[i];
+    }
+    ranking->count = faults > 0 ? kept : ranking->count;
+}
+
+static void prefer_first(struct ranking *ranking)
+{
+    uint64_t first = UINT64_MAX;
+    for (size_t i = 0; i < ranking->count; i++) {
+        if (ranking->hypotheses[i].hit->line < first)
+            first = ranking->hypotheses[i].hit->line;
+    }
+    for (size_t i = 0; i < ranking->count; i++) {
+        if (ranking->hypotheses[i].hit->line == first)
+            ranking->hypotheses[i].score += FIRST_SCORE;
+    }
+}
+
+/* Best first; of equal ones the earlier line. */
+static int by_score(const void *a, const void *b, const void *context)
+{
+    const struct hypothesis *one = a;
+    const struct hypothesis *other = b;
+    (void)context;
+    if (one->score != other->score)
+        return one->score > other->score ? -1 : 1;
+    if (one->hit->line != other->hit->line)
+        return one->hit->line < other->hit->line ? -1 : 1;
+    return 0;
+}
+
+/* The value of a placeholder: of a capture, else of a fact; NULL if unknown. */
+static const char *placeholder(struct ranking *ranking, const struct af_log_hit *hit,
+                               const char *name)
+{
+    const char *text = capture_text(hit, name, ranking->arena);
+    if (text != NULL)
+        return text;
+    return af_lookup_find(&ranking->lookup, name).text;
+}
+
+/* Copies a text of the table; an unknown {torch.version} becomes TORCH_VERSION. */
+static const char *fill(struct ranking *ranking, const struct af_log_hit *hit,
+                        const char *source)
+{
+    struct af_text text = {0};
+    if (source == NULL)
+        return NULL;
+    for (const char *at = source; *at != '\0';) {
+        size_t plain = strcspn(at, "{");
+        af_text_add_n(&text, at, plain);
+        at += plain;
+        size_t len =
+            *at == '\0' ? 0 : strspn(at + 1, "abcdefghijklmnopqrstuvwxyz0123456789_.-");
+        if (*at == '\0')
+            break;
+        if (len == 0 || at[len + 1] != '}') {
+            af_text_add_n(&text, at++, 1);
+            continue;
+        }
+        char *name = af_arena_text_n(ranking->arena, at + 1, len);
+        const char *value = name == NULL ? NULL : placeholder(ranking, hit, name);
+        for (char *letter = name; value == NULL && letter != NULL && *letter != '\0'; letter++)
+            *letter = *letter == '.' || *letter == '-'   ? '_'
+                      : *letter >= 'a' && *letter <= 'z' ? (char)(*letter - 32)
+                                                         : *letter;
+        af_text_add(&text, value != NULL ? value : name != NULL ? name : "");
+        at += len + 2;
+    }
+    const char *filled = af_arena_text(ranking->arena, af_text_get(&text));
+    ranking->arena->failed = ranking->arena->failed || text.failed;
+    af_text_release(&text);
+    return filled;
+}
+
+static struct af_diagnosed *find_cause(struct af_diagnosis *diagnosis,
+                                       const struct af_cause *cause)
+{
+    for (size_t i = 0; i < diagnosis->count; i++) {
+        if (diagnosis->causes[i].cause == cause)
+            return &diagnosis->causes[i];
+    }
+    return NULL;
+}
+
+static void add_line(struct ranking *ranking, struct af_diagnosed *found,
+                     const struct af_log_hit *hit)
+{
+    uint64_t line;
+    const struct af_log_file *file = af_log_evidence_file(ranking->evidence, hit->line, &line);
+    for (size_t i = 0; i < found->evidence_count; i++) {
+        if (found->evidence[i].line == line && found->evidence[i].file == file->name)
+            return;
+    }
+    if (found->evidence_count == AF_DIAGNOSIS_EVIDENCE_MAX)
+        return;
+    found->evidence[found->evidence_count++] = (struct af_diagnosis_evidence){
+        .file = file->name,
+        .line = line,
+        .text = af_text_scrub(ranking->arena, hit->text, EVIDENCE_TEXT_MAX)};
+}
+
+static void add_fact(struct ranking *ranking, struct af_diagnosed *found,
+                     const struct af_condition_side *side)
+{
+    if (side->kind != AF_CONDITION_FACT || found->evidence_count == AF_DIAGNOSIS_EVIDENCE_MAX)
+        return;
+    struct af_lookup_value value = af_lookup_find(&ranking->lookup, side->text);
+    for (size_t i = 0; i < found->evidence_count; i++) {
+        if (found->evidence[i].fact != NULL && strcmp(found->evidence[i].fact, side->text) == 0)
+            return;
+    }
+    if (value.state == AF_FACT_UNKNOWN)
+        return;
+    found->evidence[found->evidence_count++] = (struct af_diagnosis_evidence){
+        .text = value.state == AF_FACT_ABSENT ? "none" : value.text,
+        .fact = side->text,
+        .source = value.source != NULL ? value.source : "derived"};
+}
+
+static void add_facts(struct ranking *ranking, struct af_diagnosed *found,
+                      const struct af_conditions *conditions)
+{
+    for (size_t i = 0; i < conditions->count; i++) {
+        add_fact(ranking, found, &conditions->rows[i].left);
+        add_fact(ranking, found, &conditions->rows[i].right);
+    }
+}
+
+static void add_evidence(struct ranking *ranking, struct af_diagnosed *found,
+                         const struct hypothesis *from)
+{
+    lookup_for(ranking, from->hit);
+    add_line(ranking, found, from->hit);
+    add_facts(ranking, found, &from->row->proves);
+    add_facts(ranking, found, &from->row->only_if);
+}
+
+static void add_cause(struct ranking *ranking, const struct hypothesis *from)
+{
+    struct af_diagnosis *out = ranking->out;
+    const struct af_cause *cause = from->row->cause;
+    if (out->count == AF_DIAGNOSIS_CAUSES_MAX)
+        return;
+    struct af_diagnosed *found = &out->causes[out->count++];
+    bool sure = from->is_only && from->missing == NULL && from->row->score >= SURE_SCORE &&
+                from->signature->kind == AF_SIGNATURE_FAULT;
+    lookup_for(ranking, from->hit);
+    *found = (struct af_diagnosed){
+        .cause = cause,
+        .score = from->score,
+        .confidence = from->is_proved || sure ? AF_DIAGNOSIS_PROVED
+                      : from->missing == NULL ? AF_DIAGNOSIS_LIKELY
+                                              : AF_DIAGNOSIS_POSSIBLE,
+        .title = fill(ranking, from->hit, cause->title),
+        .why = fill(ranking, from->hit, cause->why),
+        .next = fill(ranking, from->hit, cause->next),
+        .fix = fill(ranking, from->hit, cause->fix),
+        .avoid = fill(ranking, from->hit, cause->avoid),
+    };
+    add_evidence(ranking, found, from);
+}
+
+/* One entry per cause, in the order of the best hypothesis for each. */
+static void merge(struct ranking *ranking)
+{
+    for (size_t i = 0; i < ranking->count; i++) {
+        const struct hypothesis *from = &ranking->hypotheses[i];
+        struct af_diagnosed *found = find_cause(ranking->out, from->row->cause);
+        if (found == NULL) {
+            add_cause(ranking, from);
+            continue;
+        }
+        found->score += AGAIN_SCORE;
+        if (from->is_proved)
+            found->confidence = AF_DIAGNOSIS_PROVED;
+        add_evidence(ranking, found, from);
+    }
+}
+
+static int by_cause_score(const void *a, const void *b, const void *context)
+{
+    const int *one = a;
+    const int *other = b;
+    const struct af_diagnosis *diagnosis = context;
+    return diagnosis->causes[*other].score - diagnosis->causes[*one].score;
+}
+
+/* Sorts again: evidence from several signatures has raised some. */
+static enum anyflash_status sort_causes(struct ranking *ranking)
+{
+    struct af_diagnosis *out = ranking->out;
+    int order[AF_DIAGNOSIS_CAUSES_MAX];
+    struct af_diagnosed *sorted =
+        af_arena_array(ranking->arena, AF_DIAGNOSIS_CAUSES_MAX, sizeof *sorted);
+    if (sorted == NULL)
+        return ANYFLASH_E_NO_MEMORY;
+    for (size_t i = 0; i < out->count; i++)
+        order[i] = (int)i;
+    af_sort(order, out->count, sizeof *order, by_cause_score, out);
+    for (size_t i = 0; i < out->count; i++)
+        sorted[i] = out->causes[order[i]];
+    memcpy(out->causes, sorted, out->count * sizeof *sorted);
+    return ANYFLASH_OK;
+}
+
+/* A cause without a proof is likely only if it is the best and clearly ahead. */
+static void set_confidence(struct af_diagnosis *out)
+{
+    for (size_t i = 0; i < out->count; i++) {
+        struct af_diagnosed *found = &out->causes[i];
+        bool ahead =
+            i == 0 && (out->count == 1 || found->score >= out->causes[1].score + AHEAD_SCORE);
+        if (found->confidence == AF_DIAGNOSIS_PROVED)
+            continue;
+        if (i > 0 || (!ahead && out->count > 1))
+            found->confidence = AF_DIAGNOSIS_POSSIBLE;
+        else if (out->count == 1)
+            found->confidence = AF_DIAGNOSIS_LIKELY;
+    }
+}
+
+/* Facts that would decide between causes that are still possible. */
+static void ask(struct ranking *ranking)
+{
+    struct af_diagnosis *out = ranking->out;
+    if (out->count == 0 || out->causes[0].confidence == AF_DIAGNOSIS_PROVED)
+        return;
+    for (size_t i = 0; i < ranking->count; i++) {
+        const struct hypothesis *from = &ranking->hypotheses[i];
+        bool asked = from->missing == NULL || !af_lookup_is_name(from->missing);
+        for (size_t q = 0; q < out->question_count && !asked; q++)
+            asked = strcmp(out->questions[q].fact, from->missing) == 0;
+        if (!asked && out->question_count < AF_DIAGNOSIS_QUESTIONS_MAX)
+            out->questions[out->question_count++] = (struct af_diagnosis_question){
+                from->missing, af_lookup_command(from->missing), from->row->cause->id};
+    }
+}
+
+/* Loads the table of torch's symbols if a line names a symbol. */
+static enum anyflash_status load_symbols(const struct af_log_evidence *evidence,
+                                         struct af_catalog_torch_symbols *symbols,
+                                         bool *loaded_out, struct anyflash_error *err)
+{
+    *loaded_out = false;
+    for (size_t i = 0; i < evidence->table->count; i++) {
+        for (size_t h = 0; h < evidence->hits[i].count; h++) {
+            const struct af_log_hit *hit = &evidence->hits[i].rows[h];
+            for (size_t c = 0; c < hit->capture_count; c++)
+                *loaded_out = *loaded_out || strcmp(hit->captures[c].name, "symbol") == 0;
+        }
+    }
+    return *loaded_out ? af_catalog_torch_symbols_load(symbols, err) : ANYFLASH_OK;
+}
+
+static enum anyflash_status rank(struct ranking *ranking, struct anyflash_error *err)
+{
+    const struct af_log_evidence *evidence = ranking->evidence;
+    for (size_t i = 0; i < evidence->table->count; i++) {
+        if (evidence->table->rows[i].kind != AF_SIGNATURE_CONTEXT)
+            suppose_all(ranking, i);
+    }
+    drop_symptoms(ranking);
+    prefer_first(ranking);
+    af_sort(ranking->hypotheses, ranking->count, sizeof *ranking->hypotheses, by_score, NULL);
+    merge(ranking);
+    if (sort_causes(ranking) != ANYFLASH_OK || ranking->arena->failed)
+        return af_fail_memory(err);
+    set_confidence(ranking->out);
+    ask(ranking);
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
+                                       const struct af_machine *machine, struct af_arena *arena,
+                                       struct af_diagnosis *out, struct anyflash_error *err)
+{
+    struct af_catalog_torch_symbols symbols;
+    bool has_symbols;
+    struct ranking ranking = {
+        .evidence = evidence,
+        .lookup = {.machine = machine, .arena = arena},
+        .arena = arena,
+        .hypotheses = af_arena_array(arena, HYPOTHESES_MAX, sizeof(struct hypothesis)),
+        .out = out,
+    };
+    *out = (struct af_diagnosis){.count = 0};
+    if (ranking.hypotheses == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status = load_symbols(evidence, &symbols, &has_symbols, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    ranking.lookup.symbols = has_symbols ? &symbols : NULL;
+    if (evidence->wheel_line != 0) {
+        ranking.lookup.wheel = &evidence->wheel;
+        ranking.lookup.wheel_source =
+            af_log_evidence_place(evidence, evidence->wheel_line, arena);
+    }
+    status = rank(&ranking, err);
+    if (has_symbols)
+        af_catalog_torch_symbols_release(&symbols);
+    return status;
+}

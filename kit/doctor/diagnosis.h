@@ -1,0 +1,75 @@
+/*
+ * diagnosis.h: from what a log shows and what is known of the machine to the
+ * causes of the failure, best first.
+ *
+ * Every signature that occurs, with each of its causes whose conditions are not
+ * false, is a hypothesis. Its score is the row's; facts that prove it add 40.
+ * What happened first counts more: the first fault of the log gets 20 on top, so
+ * a later one is believed only if it says clearly more. Symptoms (what follows a
+ * failure) count only when there is no fault. The same cause from several
+ * signatures is one cause with all their evidence.
+ */
+#ifndef AF_KIT_DOCTOR_DIAGNOSIS_H
+#define AF_KIT_DOCTOR_DIAGNOSIS_H
+
+#include "kit/doctor/log_evidence.h"
+
+#define AF_DIAGNOSIS_CAUSES_MAX 16u
+#define AF_DIAGNOSIS_EVIDENCE_MAX 6u
+#define AF_DIAGNOSIS_QUESTIONS_MAX 4u
+
+enum af_diagnosis_confidence {
+    AF_DIAGNOSIS_PROVED,  /* by facts, or by a message that has no other cause */
+    AF_DIAGNOSIS_LIKELY,  /* the best, clearly ahead of the others */
+    AF_DIAGNOSIS_POSSIBLE /* another cause is as good, or a deciding fact is unknown */
+};
+
+/* A line of the log, or a fact; texts are scrubbed. */
+struct af_diagnosis_evidence {
+    const char *file; /* of a line; NULL: a fact */
+    uint64_t line;
+    const char *text;   /* the line, or the fact's value */
+    const char *fact;   /* its name */
+    const char *source; /* where the fact was read */
+};
+
+/* A cause, with the texts of the table filled in: {placeholders} are captures or facts. */
+struct af_diagnosed {
+    const struct af_cause *cause;
+    enum af_diagnosis_confidence confidence;
+    int score;
+    const char *title;
+    const char *why;
+    const char *next;
+    const char *fix;
+    const char *avoid; /* or NULL */
+    struct af_diagnosis_evidence evidence[AF_DIAGNOSIS_EVIDENCE_MAX];
+    size_t evidence_count;
+};
+
+/* A fact that nobody knows and that would decide between the causes. */
+struct af_diagnosis_question {
+    const char *fact;
+    const char *command; /* shows the fact; or NULL */
+    const char *cause;   /* id of the cause that it would prove or refute */
+};
+
+struct af_diagnosis {
+    struct af_diagnosed causes[AF_DIAGNOSIS_CAUSES_MAX];
+    size_t count;
+    struct af_diagnosis_question questions[AF_DIAGNOSIS_QUESTIONS_MAX];
+    size_t question_count;
+};
+
+const char *af_diagnosis_confidence_text(enum af_diagnosis_confidence confidence);
+
+/*
+ * Ranks the causes. `machine` has the facts, those of the log among them
+ * (af_log_evidence_apply). Everything is in the arena. Fails with NO_MEMORY, or
+ * INTERNAL when the embedded table of symbols is invalid.
+ */
+enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
+                                       const struct af_machine *machine, struct af_arena *arena,
+                                       struct af_diagnosis *out, struct anyflash_error *err);
+
+#endif

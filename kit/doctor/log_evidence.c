@@ -1,0 +1,371 @@
+/*
+ * log_evidence.c: one pass over the lines of a log. An automaton finds the words
+ * that patterns need; only those patterns are tried.
+ */
+#include "kit/doctor/log_evidence.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "kit/doctor/log_facts.h"
+
+#define RANGE_GAP 20u /* lines between two occurrences of one range */
+#define OWNER_NONE SIZE_MAX
+
+/* Reports are looked for at the start of a file, and in lines that are not longer. */
+#define REPORT_LINES_MAX 100000u
+#define REPORT_BYTES_MAX 400u
+
+/* Patterns that are not of the table, after those: facts, wheel names, the needle. */
+static size_t fact_first(const struct af_log_evidence *evidence)
+{
+    return evidence->table->pattern_count;
+}
+
+static size_t wheel_pattern(const struct af_log_evidence *evidence)
+{
+    return fact_first(evidence) + af_log_fact_row_count();
+}
+
+static size_t needle_pattern(const struct af_log_evidence *evidence)
+{
+    return wheel_pattern(evidence) + 1;
+}
+
+/* The needle as a pattern: a literal. */
+static struct af_pattern literal_pattern(const char *text, struct af_arena *arena)
+{
+    struct af_pattern pattern = {.source = text};
+    char *folded = af_arena_text(arena, text);
+    struct af_pattern_part *part = af_arena_alloc(arena, sizeof *part);
+    if (folded == NULL || part == NULL)
+        return pattern;
+    for (char *at = folded; *at != '\0'; at++)
+        *at = (char)af_pattern_fold[(unsigned char)*at];
+    part->text = (struct af_span){folded, strlen(folded)};
+    pattern.parts = part;
+    pattern.part_count = 1;
+    pattern.literal = part->text;
+    return pattern;
+}
+
+static enum anyflash_status collect_patterns(struct af_log_evidence *evidence,
+                                             const char *needle, struct anyflash_error *err)
+{
+    struct af_arena *arena = evidence->arena;
+    const struct af_signature_table *table = evidence->table;
+    enum anyflash_status status = ANYFLASH_OK;
+    evidence->all_count = needle_pattern(evidence) + 1;
+    evidence->all = af_arena_array(arena, evidence->all_count, sizeof *evidence->all);
+    if (evidence->all == NULL)
+        return af_fail_memory(err);
+    if (table->pattern_count > 0)
+        memcpy(evidence->all, table->patterns, table->pattern_count * sizeof *evidence->all);
+    for (size_t i = 0; status == ANYFLASH_OK && i < af_log_fact_row_count(); i++)
+        status = af_pattern_compile(af_log_fact_row(i)->pattern, arena,
+                                    &evidence->all[fact_first(evidence) + i], err);
+    if (status == ANYFLASH_OK)
+        status = af_pattern_compile("flash_attn-{rest}.whl", arena,
+                                    &evidence->all[wheel_pattern(evidence)], err);
+    evidence->all[needle_pattern(evidence)] =
+        literal_pattern(needle == NULL ? "" : needle, arena);
+    return status;
+}
+
+static enum anyflash_status build_keywords(struct af_log_evidence *evidence,
+                                           struct anyflash_error *err)
+{
+    struct af_span *words = af_arena_array(evidence->arena, evidence->all_count, sizeof *words);
+    if (words == NULL)
+        return af_fail_memory(err);
+    for (size_t i = 0; i < evidence->all_count; i++)
+        words[i] = evidence->all[i].literal;
+    return af_keyword_table_build(words, evidence->all_count, evidence->arena,
+                                  &evidence->keywords, err);
+}
+
+static void take_owners(struct af_log_evidence *evidence)
+{
+    for (size_t i = 0; i < evidence->all_count; i++)
+        evidence->owners[i] = OWNER_NONE;
+    for (size_t i = 0; i < evidence->table->count; i++) {
+        const struct af_signature *signature = &evidence->table->rows[i];
+        for (size_t p = 0; p < signature->pattern_count; p++)
+            evidence->owners[signature->pattern_first + p] = i;
+    }
+}
+
+static void note_range(struct af_log_ranges *ranges, uint64_t line)
+{
+    size_t last = ranges->count - 1; /* not used when there are none */
+    if (ranges->count > 0 &&
+        (line <= ranges->rows[last].last + RANGE_GAP || ranges->count == AF_LOG_RANGES_MAX)) {
+        if (line > ranges->rows[last].last)
+            ranges->rows[last].last = line;
+        return;
+    }
+    ranges->rows[ranges->count].first = line;
+    ranges->rows[ranges->count++].last = line;
+}
+
+/* Copies the part of the line around the match, with its captures. */
+static void fill_hit(struct af_log_hit *hit, const struct af_log_line *line,
+                     const struct af_pattern_match *match, uint64_t number)
+{
+    size_t from = 0;
+    if (line->len >= AF_LOG_TEXT_BYTES && match->end >= AF_LOG_TEXT_BYTES)
+        from = match->start > 60 ? match->start - 60 : 0;
+    size_t len =
+        line->len - from < AF_LOG_TEXT_BYTES - 1 ? line->len - from : AF_LOG_TEXT_BYTES - 1;
+    hit->line = number;
+    hit->capture_count = 0;
+    memcpy(hit->text, line->text + from, len);
+    hit->text[len] = '\0';
+    for (size_t i = 0; i < match->capture_count; i++) {
+        const struct af_span *value = &match->captures[i].value;
+        size_t at = (size_t)(value->data - line->text);
+        if (at >= from && at + value->len <= from + len)
+            hit->captures[hit->capture_count++] = (struct af_capture){
+                match->captures[i].name, {hit->text + (at - from), value->len}};
+    }
+}
+
+static void note_hit(struct af_log_evidence *evidence, size_t signature,
+                     const struct af_pattern_match *match, uint64_t number)
+{
+    struct af_log_hits *hits = &evidence->hits[signature];
+    struct af_log_hit made;
+    if (hits->rows == NULL)
+        hits->rows = af_arena_array(evidence->arena, AF_LOG_HITS_MAX, sizeof *hits->rows);
+    if (hits->rows == NULL)
+        return;
+    uint64_t index = hits->total++;
+    /* the first half stays; the last ones take turns in the second half */
+    size_t half = AF_LOG_HITS_MAX / 2;
+    size_t place =
+        index < AF_LOG_HITS_MAX ? (size_t)index : half + (size_t)((index - half) % half);
+    fill_hit(&made, evidence->line, match, number);
+    struct af_log_hit *hit = &hits->rows[place];
+    *hit = made;
+    for (size_t i = 0; i < hit->capture_count; i++)
+        hit->captures[i].value.data = hit->text + (made.captures[i].value.data - made.text);
+    if (hits->count <= place)
+        hits->count = place + 1;
+}
+
+/* The strongest counts; of equally strong ones the first, of the strongest the last. */
+static bool is_better(const struct af_log_fact *fact, const struct af_log_fact_row *row)
+{
+    return row->strength > fact->strength ||
+           (row->strength == fact->strength && row->strength == 3);
+}
+
+static void note_fact(struct af_log_evidence *evidence, const struct af_log_fact_row *row,
+                      const struct af_pattern_match *match, uint64_t number)
+{
+    struct af_log_fact *fact = &evidence->facts[row->slot];
+    struct af_span value = {"", 0};
+    const char *mark = strchr(row->value, '%');
+    if (!is_better(fact, row))
+        return;
+    if (match->capture_count > 0)
+        value = match->captures[0].value;
+    int before = mark == NULL ? (int)strlen(row->value) : (int)(mark - row->value);
+    int len = snprintf(fact->word, sizeof fact->word, "%s=%.*s%.*s", row->key, before,
+                       row->value, (int)value.len, value.data);
+    fact->strength = len < (int)sizeof fact->word ? row->strength : 0;
+    fact->fact = row->fact;
+    fact->line = number;
+}
+
+/* The setup.py of flash-attn makes a wheel's name from its environment. */
+static void note_guess(struct af_log_evidence *evidence, uint64_t number)
+{
+    struct af_wheel_local local;
+    const struct af_wheel_name *wheel = &evidence->wheel;
+    struct af_pattern_match match = {.capture_count = 1};
+    static const struct {
+        const char *key;
+        const char *fact;
+    } keys[] = {{"torch", "torch.version"}, {"python", "python.version"}};
+    af_wheel_local_parse(wheel->version.local, AF_FORMATS_TORCH_DIGITS_NONE, &local);
+    const char *values[] = {local.torch, wheel->python};
+    for (size_t i = 0; i < AF_COUNT(keys); i++) {
+        struct af_log_fact_row row = {2,   keys[i].key, keys[i].fact,
+                                      "%", NULL,        af_log_fact_slot(keys[i].key)};
+        match.captures[0].value = (struct af_span){values[i], strlen(values[i])};
+        if (values[i][0] != '\0')
+            note_fact(evidence, &row, &match, number);
+    }
+}
+
+static void note_wheel(struct af_log_evidence *evidence, const struct af_pattern_match *match,
+                       uint64_t number)
+{
+    struct af_wheel_name wheel;
+    const struct af_log_line *line = evidence->line;
+    const char *name = line->text + match->start;
+    size_t len = match->end - match->start;
+    bool guess = memmem(line->folded, line->len, "guessing wheel", 14) != NULL;
+    if ((guess && evidence->wheel_line != 0) ||
+        af_wheel_name_parse(name, len, &wheel) != AF_WHEEL_NAME_VALID)
+        return;
+    af_wheel_name_parse(name, len, &evidence->wheel); /* its texts point into itself */
+    evidence->wheel_line = number;
+    evidence->wheel_is_guess = guess;
+    if (guess)
+        note_guess(evidence, number);
+}
+
+/* Whether a match would say nothing new: most lines of a build name a path. */
+static bool is_known_already(const struct af_log_evidence *evidence, size_t index)
+{
+    if (index == needle_pattern(evidence))
+        return evidence->needle_line != 0;
+    if (index == wheel_pattern(evidence))
+        return evidence->wheel_line != 0 && !evidence->wheel_is_guess;
+    if (index < fact_first(evidence))
+        return false;
+    const struct af_log_fact_row *row = af_log_fact_row(index - fact_first(evidence));
+    return !is_better(&evidence->facts[row->slot], row);
+}
+
+/* Tries one pattern on the current line; each only once. */
+static void try_pattern(void *context, size_t index)
+{
+    struct af_log_evidence *evidence = context;
+    const struct af_log_line *line = evidence->line;
+    struct af_pattern_match match;
+    uint64_t number = evidence->files[evidence->file_count - 1].before + line->number;
+    if (evidence->stamps[index] == evidence->stamp)
+        return;
+    evidence->stamps[index] = evidence->stamp;
+    if (is_known_already(evidence, index))
+        return;
+    if (!af_pattern_find(&evidence->all[index], line->text, line->folded, line->len,
+                         line->begins, &match))
+        return;
+    if (line->joint > 0 && (match.start + 1 >= line->joint || match.end <= line->joint))
+        return; /* lies in one of the joined lines */
+    if (index < fact_first(evidence)) {
+        note_range(&evidence->patterns[index], number);
+        if (evidence->owners[index] == OWNER_NONE)
+            return;
+        note_range(&evidence->signatures[evidence->owners[index]], number);
+        note_hit(evidence, evidence->owners[index], &match, number);
+    } else if (index < wheel_pattern(evidence)) {
+        note_fact(evidence, af_log_fact_row(index - fact_first(evidence)), &match, number);
+    } else if (index == wheel_pattern(evidence)) {
+        note_wheel(evidence, &match, number);
+    } else {
+        evidence->needle_line = number;
+    }
+}
+
+/* Reports that are pasted into the log are tables and lists, whose layout counts. */
+static void take_raw(void *context, struct af_span raw, uint64_t number)
+{
+    struct af_log_evidence *evidence = context;
+    bool is_json = raw.len > 0 && raw.data[0] == '[';
+    if (number <= REPORT_LINES_MAX && (raw.len <= REPORT_BYTES_MAX || is_json))
+        af_pasted_line(&evidence->pasted, raw, number);
+}
+
+static void take_line(void *context, const struct af_log_line *line)
+{
+    struct af_log_evidence *evidence = context;
+    evidence->line = line;
+    evidence->stamp++;
+    af_keyword_search(&evidence->keywords, line->folded, line->len, try_pattern, evidence);
+}
+
+enum anyflash_status af_log_evidence_new(const struct af_signature_table *table,
+                                         const char *needle, struct af_arena *arena,
+                                         struct af_log_evidence **evidence_out,
+                                         struct anyflash_error *err)
+{
+    struct af_log_evidence *evidence = af_arena_alloc(arena, sizeof *evidence);
+    if (evidence == NULL)
+        return af_fail_memory(err);
+    evidence->arena = arena;
+    evidence->table = table;
+    enum anyflash_status status = collect_patterns(evidence, needle, err);
+    if (status == ANYFLASH_OK)
+        status = build_keywords(evidence, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    evidence->hits = af_arena_array(arena, table->count + 1, sizeof *evidence->hits);
+    evidence->signatures =
+        af_arena_array(arena, table->count + 1, sizeof *evidence->signatures);
+    evidence->patterns =
+        af_arena_array(arena, table->pattern_count + 1, sizeof *evidence->patterns);
+    evidence->owners = af_arena_array(arena, evidence->all_count, sizeof *evidence->owners);
+    evidence->stamps = af_arena_array(arena, evidence->all_count, sizeof *evidence->stamps);
+    if (arena->failed)
+        return af_fail_memory(err);
+    take_owners(evidence);
+    af_machine_init(&evidence->machine, "the log", "not stated in the log");
+    evidence->lines.take = take_line;
+    evidence->lines.take_raw = take_raw;
+    evidence->lines.context = evidence;
+    *evidence_out = evidence;
+    return ANYFLASH_OK;
+}
+
+void af_log_evidence_begin(struct af_log_evidence *evidence, const char *name)
+{
+    if (evidence->file_count < AF_LOG_FILES_MAX) {
+        evidence->files[evidence->file_count++] =
+            (struct af_log_file){name, evidence->line_count};
+        evidence->lines.number = 0;
+    }
+    af_pasted_begin(&evidence->pasted, &evidence->machine, name, true);
+}
+
+void af_log_evidence_feed(struct af_log_evidence *evidence, const char *bytes, size_t len)
+{
+    af_log_lines_feed(&evidence->lines, bytes, len);
+}
+
+enum anyflash_status af_log_evidence_end(struct af_log_evidence *evidence,
+                                         struct anyflash_error *err)
+{
+    af_log_lines_end(&evidence->lines);
+    evidence->line_count =
+        evidence->files[evidence->file_count - 1].before + evidence->lines.number;
+    enum anyflash_status status = af_pasted_end(&evidence->pasted, err);
+    return status == ANYFLASH_OK && evidence->arena->failed ? af_fail_memory(err) : status;
+}
+
+void af_log_evidence_release(struct af_log_evidence *evidence)
+{
+    af_machine_release(&evidence->machine);
+}
+
+const struct af_log_file *af_log_evidence_file(const struct af_log_evidence *evidence,
+                                               uint64_t line, uint64_t *line_out)
+{
+    size_t index = evidence->file_count - 1;
+    while (index > 0 && evidence->files[index].before >= line)
+        index--;
+    *line_out = line - evidence->files[index].before;
+    return &evidence->files[index];
+}
+
+const char *af_log_evidence_place(const struct af_log_evidence *evidence, uint64_t line,
+                                  struct af_arena *arena)
+{
+    uint64_t number;
+    const struct af_log_file *file = af_log_evidence_file(evidence, line, &number);
+    return af_arena_format(arena, "line %llu of %s", (unsigned long long)number, file->name);
+}
+
+bool af_log_ranges_near(const struct af_log_ranges *ranges, uint64_t line)
+{
+    for (size_t i = 0; i < ranges->count; i++) {
+        if (ranges->rows[i].first <= line + AF_SIGNATURE_NEAR_LINES &&
+            ranges->rows[i].last + AF_SIGNATURE_NEAR_LINES >= line)
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,131 @@
+/*
+ * log_evidence.h: reads a log once and keeps what a diagnosis needs: which
+ * signatures occur where, and what the log says about the machine. The memory
+ * does not depend on the length of the log.
+ */
+#ifndef AF_KIT_DOCTOR_LOG_EVIDENCE_H
+#define AF_KIT_DOCTOR_LOG_EVIDENCE_H
+
+#include "kit/doctor/keyword.h"
+#include "kit/doctor/log_lines.h"
+#include "kit/doctor/signature.h"
+#include "kit/formats/wheel_name.h"
+#include "kit/machine/pasted.h"
+
+#define AF_LOG_TEXT_BYTES 640u
+#define AF_LOG_HITS_MAX 8u /* of a signature: its first ones, and its last ones */
+#define AF_LOG_FILES_MAX 64u
+#define AF_LOG_VALUE_BYTES 96u
+
+/* A line that a signature matched. Lines are counted through all files from 1. */
+struct af_log_hit {
+    uint64_t line;
+    char text[AF_LOG_TEXT_BYTES]; /* the line, or its part around the match; not scrubbed */
+    struct af_capture captures[AF_PATTERN_CAPTURES_MAX]; /* within `text` */
+    size_t capture_count;
+};
+
+struct af_log_hits {
+    struct af_log_hit *rows; /* AF_LOG_HITS_MAX of them; NULL: none yet */
+    size_t count;            /* of rows that are in use */
+    uint64_t total;
+};
+
+/* Lines on which something occurs, as ranges; the last one grows when there is no room. */
+#define AF_LOG_RANGES_MAX 16u
+struct af_log_ranges {
+    size_t count;
+    struct {
+        uint64_t first;
+        uint64_t last;
+    } rows[AF_LOG_RANGES_MAX];
+};
+
+/* What the log says about the machine: a word for --given, with its line. */
+struct af_log_fact {
+    int strength; /* 0: nothing was said */
+    uint64_t line;
+    const char *fact;              /* "torch.version" */
+    char word[AF_LOG_VALUE_BYTES]; /* "torch=2.4.0+cu121" */
+};
+#define AF_LOG_FACTS_MAX 10u
+
+struct af_log_file {
+    const char *name;
+    uint64_t before; /* lines of the files before it */
+};
+
+struct af_log_evidence {
+    struct af_arena *arena;
+    const struct af_signature_table *table;
+    struct af_log_hits *hits;         /* by signature */
+    struct af_log_ranges *signatures; /* by signature */
+    struct af_log_ranges *patterns;   /* by pattern of the table */
+    struct af_log_fact facts[AF_LOG_FACTS_MAX];
+    struct af_wheel_name wheel; /* of flash-attn, the first that was named */
+    uint64_t wheel_line;        /* 0: none */
+    bool wheel_is_guess;        /* the name that flash-attn's setup.py made up */
+    uint64_t needle_line;       /* where `needle` occurred first; 0: nowhere */
+    struct af_machine machine;  /* what reports that are pasted into the log say */
+    struct af_log_file files[AF_LOG_FILES_MAX];
+    size_t file_count;
+    uint64_t line_count;
+    /* private: see log_evidence.c */
+    struct af_keyword_table keywords;
+    struct af_pattern *all;
+    size_t all_count;
+    size_t *owners;
+    uint64_t *stamps;
+    uint64_t stamp;
+    const struct af_log_line *line;
+    struct af_log_lines lines;
+    struct af_pasted_reader pasted;
+};
+
+/*
+ * Starts. `needle` is a text that shows that the log comes from this machine, as
+ * its environment's folder; NULL: none. Everything is in `arena`, as is the
+ * evidence itself. Fails with NO_MEMORY.
+ */
+enum anyflash_status af_log_evidence_new(const struct af_signature_table *table,
+                                         const char *needle, struct af_arena *arena,
+                                         struct af_log_evidence **evidence_out,
+                                         struct anyflash_error *err);
+
+/*
+ * The next file begins; `name` is scrubbed and lives as long as the evidence.
+ * Files beyond AF_LOG_FILES_MAX are taken as parts of the last one.
+ */
+void af_log_evidence_begin(struct af_log_evidence *evidence, const char *name);
+void af_log_evidence_feed(struct af_log_evidence *evidence, const char *bytes, size_t len);
+
+/* The file has ended. Fails with NO_MEMORY. */
+enum anyflash_status af_log_evidence_end(struct af_log_evidence *evidence,
+                                         struct anyflash_error *err);
+
+/* Releases what is not in the arena: the machine. */
+void af_log_evidence_release(struct af_log_evidence *evidence);
+
+/* The file with that line; *line_out becomes the line within it. */
+const struct af_log_file *af_log_evidence_file(const struct af_log_evidence *evidence,
+                                               uint64_t line, uint64_t *line_out);
+
+/* "line 12 of build.log", in the arena. */
+const char *af_log_evidence_place(const struct af_log_evidence *evidence, uint64_t line,
+                                  struct af_arena *arena);
+
+/* Whether it occurs within AF_SIGNATURE_NEAR_LINES of the line. */
+bool af_log_ranges_near(const struct af_log_ranges *ranges, uint64_t line);
+
+/*
+ * Writes what the log says into the machine, with the log's lines as sources. It
+ * counts more than what the machine has, as it is what was there when the
+ * failure happened; a value that only says more ("3.11.4" for "3.11") stays, and
+ * what is only named (strength 1) fills in what is unknown. Texts belong to the
+ * evidence. Call it once. Fails with NO_MEMORY.
+ */
+enum anyflash_status af_log_evidence_apply(struct af_log_evidence *evidence,
+                                           struct af_machine *machine,
+                                           struct anyflash_error *err);
+
+#endif

@@ -1,0 +1,208 @@
+/*
+ * log_facts.c: the table of log_facts.inc, and how its facts become those of a
+ * machine: through the words of --given, whose sources are then the log's lines.
+ */
+#include "kit/doctor/log_facts.h"
+
+#include <string.h>
+
+#include "kit/doctor/fact_lookup.h"
+#include "kit/doctor/log_evidence.h"
+
+/* The order in which facts are applied: later ones refine what earlier ones imply. */
+enum slot {
+    SLOT_os,
+    SLOT_arch,
+    SLOT_python,
+    SLOT_torch,
+    SLOT_torch_cuda,
+    SLOT_cuda_toolkit,
+    SLOT_flash_attn,
+    SLOT_sm,
+    SLOT_installer,
+    SLOT_COUNT
+};
+_Static_assert((size_t)SLOT_COUNT <= AF_LOG_FACTS_MAX, "a slot for each key");
+
+static const char *const slot_keys[SLOT_COUNT] = {"os",         "arch",       "python",
+                                                  "torch",      "torch_cuda", "cuda_toolkit",
+                                                  "flash_attn", "sm",         "installer"};
+
+static const char *const given_start = "--given ";
+
+#define AF_LOG_FACT(strength, key, fact, value, pattern)                                       \
+    {strength, #key, fact, value, pattern, SLOT_##key},
+static const struct af_log_fact_row rows[] = {
+#include "kit/doctor/log_facts.inc"
+};
+#undef AF_LOG_FACT
+
+size_t af_log_fact_row_count(void)
+{
+    return AF_COUNT(rows);
+}
+
+size_t af_log_fact_slot(const char *key)
+{
+    for (size_t i = 0; i < SLOT_COUNT; i++) {
+        if (strcmp(slot_keys[i], key) == 0)
+            return i;
+    }
+    return SLOT_COUNT;
+}
+
+const struct af_log_fact_row *af_log_fact_row(size_t index)
+{
+    return &rows[index];
+}
+
+static bool is_unknown(const struct af_machine *machine, const char *name,
+                       struct af_arena *arena)
+{
+    struct af_lookup lookup = {.machine = machine, .arena = arena};
+    return af_lookup_find(&lookup, name).state == AF_FACT_UNKNOWN;
+}
+
+/* The log's line in place of "--given torch=2.4.0", and what follows that. */
+static void rename_source(const struct af_log_evidence *evidence, struct af_fact *fact,
+                          struct af_arena *arena)
+{
+    if (fact->source == NULL || !af_starts_with(fact->source, given_start))
+        return;
+    for (size_t i = 0; i < SLOT_COUNT; i++) {
+        const struct af_log_fact *said = &evidence->facts[i];
+        const char *word = fact->source + strlen(given_start);
+        if (said->strength == 0 || !af_starts_with(word, said->word))
+            continue;
+        const char *place = af_log_evidence_place(evidence, said->line, arena);
+        const char *source =
+            place == NULL ? NULL
+                          : af_arena_format(arena, "%s%s", place, word + strlen(said->word));
+        if (source != NULL)
+            fact->source = source;
+        return;
+    }
+}
+
+static void rename_sources(const struct af_log_evidence *evidence, struct af_machine *machine)
+{
+    size_t count;
+    const struct af_group *groups = af_machine_groups(&count);
+    for (size_t g = 0; g < count; g++) {
+        size_t row_count = groups[g].is_list ? af_machine_rows(machine, &groups[g])->count : 1;
+        for (size_t r = 0; r < row_count; r++) {
+            struct af_fact *facts = af_machine_facts(machine, &groups[g], r);
+            for (size_t f = 0; f < groups[g].field_count; f++)
+                rename_source(evidence, &facts[f], &machine->arena);
+        }
+    }
+}
+
+/* Sets those facts of the given strengths that the machine does not know. */
+static enum anyflash_status fill_in(struct af_log_evidence *evidence,
+                                    struct af_machine *machine, int weakest, int strongest,
+                                    struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; status == ANYFLASH_OK && i < SLOT_COUNT; i++) {
+        const struct af_log_fact *fact = &evidence->facts[i];
+        const char *remark;
+        if (fact->strength >= weakest && fact->strength <= strongest &&
+            is_unknown(machine, fact->fact, evidence->arena))
+            status = af_machine_given(machine, fact->word, &remark, err);
+    }
+    if (status == ANYFLASH_OK)
+        rename_sources(evidence, machine);
+    return status;
+}
+
+/* "3.11" and "3.11.4", "2.4.0" and "2.4.0+cu121": one says more than the other. */
+static bool agrees(const struct af_fact *known, const struct af_fact *said)
+{
+    const char *one = af_fact_text_or(known, NULL);
+    const char *other = af_fact_text_or(said, NULL);
+    if (one == NULL || other == NULL)
+        return known->state == said->state;
+    size_t len = strlen(one) < strlen(other) ? strlen(one) : strlen(other);
+    return strncmp(one, other, len) == 0;
+}
+
+/*
+ * Facts of a record over those of another. The facts of Python and of torch belong together: if
+ * the versions differ, none of the old ones stays.
+ */
+static void merge_record(struct af_fact *facts, const struct af_fact *said, size_t count,
+                         const struct af_fact *version, const struct af_fact *version_said)
+{
+    bool differs = version != NULL && version->state != AF_FACT_UNKNOWN &&
+                   version_said->state != AF_FACT_UNKNOWN && !agrees(version, version_said);
+    for (size_t i = 0; i < count; i++) {
+        bool says = said[i].state != AF_FACT_UNKNOWN;
+        bool says_less = says && facts[i].state == AF_FACT_KNOWN && agrees(&facts[i], &said[i]);
+        if (differs || (says && !says_less))
+            facts[i] = said[i];
+    }
+}
+
+/* Packages by name; `said` replaces or adds. */
+static void merge_packages(struct af_machine *machine, const struct af_package_rows *said)
+{
+    for (size_t i = 0; i < said->count; i++) {
+        const char *name = af_fact_text_or(&said->rows[i].name, "");
+        struct af_package *row = NULL;
+        for (size_t p = 0; p < machine->packages.count && row == NULL; p++) {
+            if (af_fact_is(&machine->packages.rows[p].name, name))
+                row = &machine->packages.rows[p];
+        }
+        if (row == NULL)
+            row = af_machine_row_add(machine, offsetof(struct af_machine, packages),
+                                     "not stated in the log");
+        if (row != NULL)
+            *row = said->rows[i];
+    }
+}
+
+static void merge(struct af_machine *machine, struct af_machine *said)
+{
+    size_t count;
+    const struct af_group *groups = af_machine_groups(&count);
+    for (size_t g = 0; g < count; g++) {
+        const struct af_group *group = &groups[g];
+        const struct af_fact *version = NULL;
+        const struct af_fact *version_said = NULL;
+        if (group->offset == offsetof(struct af_machine, packages)) {
+            merge_packages(machine, &said->packages);
+            continue;
+        }
+        if (group->is_list) {
+            const struct af_rows *list = af_machine_rows(said, group);
+            if (list->state == AF_FACT_KNOWN)
+                *af_machine_rows(machine, group) = *list;
+            continue;
+        }
+        if (group->offset == offsetof(struct af_machine, torch)) {
+            version = &machine->torch.version;
+            version_said = &said->torch.version;
+        } else if (group->offset == offsetof(struct af_machine, python)) {
+            version = &machine->python.version;
+            version_said = &said->python.version;
+        }
+        merge_record(af_machine_facts(machine, group, 0), af_machine_facts(said, group, 0),
+                     group->field_count, version, version_said);
+    }
+}
+
+enum anyflash_status af_log_evidence_apply(struct af_log_evidence *evidence,
+                                           struct af_machine *machine,
+                                           struct anyflash_error *err)
+{
+    enum anyflash_status status = fill_in(evidence, &evidence->machine, 2, 3, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    merge(machine, &evidence->machine);
+    status = fill_in(evidence, machine, 1, 1, err);
+    if (status == ANYFLASH_OK &&
+        (machine->arena.failed || evidence->machine.arena.failed || evidence->arena->failed))
+        status = af_fail_memory(err);
+    return status;
+}

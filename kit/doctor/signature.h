@@ -1,0 +1,74 @@
+/*
+ * signature.h: messages of installers, compilers, loaders and libraries, and
+ * their causes: data/signatures.jsonl.
+ */
+#ifndef AF_KIT_DOCTOR_SIGNATURE_H
+#define AF_KIT_DOCTOR_SIGNATURE_H
+
+#include "kit/doctor/cause.h"
+#include "kit/doctor/condition.h"
+#include "kit/doctor/pattern.h"
+
+/* Lines before and after a message in which `near` and `not_near` look. */
+#define AF_SIGNATURE_NEAR_LINES 200u
+
+enum af_signature_kind {
+    AF_SIGNATURE_FAULT,   /* the line itself is the failure */
+    AF_SIGNATURE_SYMPTOM, /* it follows a failure: used if there is no fault */
+    AF_SIGNATURE_CONTEXT  /* never a cause by itself: for `near` and `not_near` */
+};
+
+struct af_conditions {
+    struct af_condition *rows;
+    size_t count;
+};
+
+/* A cause that the message may have. */
+struct af_signature_cause {
+    const struct af_cause *cause;
+    int score;                    /* 1 to 100 */
+    struct af_conditions only_if; /* if one is false, it is not this cause */
+    struct af_conditions proves;  /* if there are any and all are true, it is */
+};
+
+/* One entry of near or not_near. */
+struct af_signature_neighbour {
+    size_t signature; /* of "@id"; SIZE_MAX: a pattern */
+    size_t pattern;   /* index into the table's patterns */
+};
+
+struct af_signature {
+    const char *id;
+    enum af_signature_kind kind;
+    enum af_cause_phase phase;
+    size_t pattern_first; /* its patterns in the table's */
+    size_t pattern_count;
+    const struct af_signature_neighbour *near;
+    size_t near_count;
+    const struct af_signature_neighbour *not_near;
+    size_t not_near_count;
+    const struct af_signature_cause *causes; /* best first */
+    size_t cause_count;
+};
+
+struct af_signature_table {
+    const struct af_signature *rows;
+    size_t count;
+    const struct af_pattern *patterns; /* of all rows, with those of near and not_near */
+    size_t pattern_count;
+};
+
+/*
+ * Reads the rows of a signatures.jsonl; everything is in the arena and refers to
+ * `causes`. Fails with DATA, naming `name` and the line, for an unknown or
+ * missing key, a malformed pattern or condition, a capture that no pattern of
+ * the row has, an unknown fact, cause or "@id", or a repeated id; or with
+ * NO_MEMORY.
+ */
+enum anyflash_status af_signature_table_read(struct af_span bytes, const char *name,
+                                             const struct af_cause_table *causes,
+                                             struct af_arena *arena,
+                                             struct af_signature_table *out,
+                                             struct anyflash_error *err);
+
+#endif

@@ -1,0 +1,245 @@
+/*
+ * pasted.c: reads pasted text line by line: cleans a line of what terminals and
+ * Markdown add, hands it to the readers, and keeps what they find. pasted_*.c
+ * know the programs; pasted_apply.c makes facts of it.
+ */
+#include "kit/machine/pasted.h"
+#include "kit/machine/pasted_parts.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TEXT_BYTES_MAX 400u
+#define NOTES_BYTES_MAX 2000u
+
+/* The bytes of an escape sequence at `at`: ESC [ ... letter, ESC ] ... BEL, or ESC and one. */
+static size_t escape_len(const char *at, const char *end)
+{
+    const char *byte = at + 1;
+    if (byte < end && *byte == '[') {
+        for (byte++; byte < end && !(*byte >= '@' && *byte <= '~');)
+            byte++;
+    } else if (byte < end && *byte == ']') {
+        while (byte < end && *byte != '\a' && *byte != '\\')
+            byte++;
+    }
+    return (size_t)((byte < end ? byte + 1 : end) - at);
+}
+
+/* Bytes of Markdown and of layout to leave out or to replace by a blank. */
+static size_t ornament_len(const char *at, const char *end, bool *blank_out)
+{
+    size_t left = (size_t)(end - at);
+    *blank_out = false;
+    if (*at == '`')
+        return 1;
+    if (left >= 2 && at[0] == '*' && at[1] == '*')
+        return 2;
+    if (left >= 3 && memcmp(at, "\xEF\xBB\xBF", 3) == 0) /* byte order mark */
+        return 3;
+    *blank_out = true;
+    if (left >= 2 && memcmp(at, "\xC2\xA0", 2) == 0) /* no-break space */
+        return 2;
+    return (unsigned char)*at < ' ' || *at == 0x7F ? 1 : 0;
+}
+
+/* Writes the line as a person reads it into `buffer` of AF_PASTED_LINE_BYTES; its text. */
+static const char *clean(struct af_span line, char *buffer)
+{
+    const char *end = line.data + line.len;
+    size_t len = 0;
+    for (const char *at = line.data; at < end && len + 1 < AF_PASTED_LINE_BYTES;) {
+        bool blank;
+        size_t skip = *at == '\033' ? escape_len(at, end) : 0;
+        if (skip > 0) {
+            at += skip;
+            continue;
+        }
+        if (*at == '\r' && at + 1 < end) { /* a progress bar is overwritten */
+            len = 0;
+            at++;
+            continue;
+        }
+        skip = ornament_len(at, end, &blank);
+        if (skip == 0 || blank)
+            buffer[len++] = skip == 0 ? *at : ' ';
+        at += skip == 0 ? 1 : skip;
+    }
+    while (len > 0 && buffer[len - 1] == ' ')
+        len--;
+    buffer[len] = '\0';
+    const char *text = buffer + strspn(buffer, " ");
+    while (text[0] == '>' && (text[1] == ' ' || text[1] == '>')) {
+        text++;
+        text += strspn(text, " ");
+    }
+    return text;
+}
+
+void af_pasted_note(struct af_pasted_reader *reader, const char *format, ...)
+{
+    char sentence[TEXT_BYTES_MAX * 3];
+    va_list args;
+    if (reader->notes.len > NOTES_BYTES_MAX)
+        return;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof sentence, format, args);
+    va_end(args);
+    if (reader->notes.len > 0)
+        af_text_add(&reader->notes, "\n");
+    af_text_add(&reader->notes, sentence);
+}
+
+/* Whether `full` is `start` and more of the same version or name. */
+static bool continues(const char *full, const char *start)
+{
+    size_t len = strlen(start);
+    bool is_cut = len > 3 && af_ends_with(start, "...");
+    len -= is_cut ? 3 : 0;
+    while (is_cut && len > 0 && start[len - 1] == ' ')
+        len--;
+    if (strncmp(full, start, len) != 0)
+        return false;
+    return is_cut ||
+           !(isdigit((unsigned char)full[len]) && isdigit((unsigned char)start[len - 1]));
+}
+
+void af_pasted_keep(struct af_pasted_reader *reader, struct af_pasted_value *value,
+                    const char *what, const char *text, size_t len)
+{
+    struct af_arena *arena = &reader->machine.arena;
+    char shown[TEXT_BYTES_MAX];
+    if (len == 0)
+        return;
+    af_text_quote(shown, sizeof shown, text, len);
+    bool fuller =
+        value->text != NULL && strcmp(value->text, shown) != 0 && continues(shown, value->text);
+    if (value->text == NULL || fuller) {
+        const char *copy = af_arena_text(arena, shown);
+        const char *source =
+            af_arena_format(arena, "line %zu of %s", reader->number, reader->name);
+        if (copy != NULL && source != NULL)
+            *value = (struct af_pasted_value){copy, source};
+    } else if (what != NULL && strcmp(value->text, shown) != 0 &&
+               !continues(value->text, shown)) {
+        af_pasted_note(reader, "%s is %s by %s, but %s by line %zu; the first counts", what,
+                       value->text, value->source, shown, reader->number);
+    }
+}
+
+void af_pasted_take(struct af_pasted_reader *reader, enum af_pasted_fact fact, const char *text,
+                    size_t len)
+{
+    static const char *const named[AF_PASTED_FACT_COUNT] = {
+        [AF_PASTED_PYTHON] = "Python",
+        [AF_PASTED_TORCH] = "torch",
+        [AF_PASTED_TORCH_CUDA] = "CUDA of torch",
+        [AF_PASTED_DRIVER] = "driver",
+        [AF_PASTED_TOOLKIT] = "CUDA toolkit"};
+    af_pasted_keep(reader, &reader->values[fact], named[fact], text, len);
+}
+
+size_t af_pasted_version_len(const char *text)
+{
+    size_t len =
+        strspn(text, "0123456789abcdefghijklmnopqrstuvwxyz.+-_!ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    return isdigit((unsigned char)*text) ? len : 0;
+}
+
+void af_pasted_begin(struct af_pasted_reader *reader, struct af_machine *machine,
+                     const char *name, bool is_log)
+{
+    *reader = (struct af_pasted_reader){
+        .machine = *machine, .target = machine, .name = name, .is_log = is_log};
+}
+
+enum af_pasted_kind af_pasted_line(struct af_pasted_reader *reader, struct af_span line,
+                                   size_t number)
+{
+    static enum af_pasted_kind (*const readers[])(struct af_pasted_reader *, const char *) = {
+        af_pasted_package_line, af_pasted_gpu_line, af_pasted_tool_line, af_pasted_report_line};
+    char buffer[AF_PASTED_LINE_BYTES];
+    reader->number = number;
+    enum af_pasted_kind kind = af_pasted_json_line(reader, line);
+    const char *text = kind == AF_PASTED_NONE ? clean(line, buffer) : "";
+    for (size_t i = 0; kind == AF_PASTED_NONE && text[0] != '\0' && i < AF_COUNT(readers); i++)
+        kind = readers[i](reader, text);
+    if (text[0] == '\0' && kind == AF_PASTED_NONE)
+        af_pasted_packages_end(reader);
+    reader->line_count += kind != AF_PASTED_NONE;
+    return kind;
+}
+
+enum anyflash_status af_pasted_end(struct af_pasted_reader *reader, struct anyflash_error *err)
+{
+    struct af_arena *arena = &reader->machine.arena;
+    af_pasted_packages_end(reader);
+    if (!arena->failed)
+        af_pasted_apply(reader);
+    if (reader->notes.len > 0)
+        reader->machine.notes = af_arena_text(arena, af_text_get(&reader->notes));
+    bool failed = arena->failed || reader->notes.failed;
+    reader->target->arena.newest = arena->newest;
+    if (!failed)
+        *reader->target = reader->machine;
+    af_text_release(&reader->notes);
+    return failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
+/* Whether the text begins like a JSON object, which only a record does. */
+static bool is_object(struct af_span text)
+{
+    if (text.len >= 3 && memcmp(text.data, "\xEF\xBB\xBF", 3) == 0)
+        text = (struct af_span){text.data + 3, text.len - 3};
+    text = af_text_trim(text);
+    return text.len > 0 && text.data[0] == '{';
+}
+
+bool af_pasted_recognise(struct af_span text)
+{
+    struct af_machine machine;
+    struct af_pasted_reader reader;
+    struct af_span line;
+    if (is_object(text))
+        return false;
+    af_machine_init(&machine, "text", "not read");
+    af_pasted_begin(&reader, &machine, "text", false);
+    reader.machine.arena.failed = true; /* nothing is kept, so that no memory is needed */
+    for (size_t i = 1; reader.line_count == 0 && af_text_line(&text, &line); i++)
+        af_pasted_line(&reader, line, i);
+    af_text_release(&reader.notes);
+    return reader.line_count > 0;
+}
+
+enum anyflash_status af_pasted_read(struct af_machine *machine, struct af_span text,
+                                    const char *name, struct anyflash_error *err)
+{
+    struct af_pasted_reader reader;
+    struct af_span line;
+    char shown[120];
+    const char *slash = strrchr(name, '/');
+    name = slash != NULL ? slash + 1 : name;
+    af_text_quote(shown, sizeof shown, name, strlen(name));
+    if (text.len > AF_PASTED_BYTES_MAX)
+        return af_fail(err, ANYFLASH_E_LIMIT, "'%s' is larger than %u MiB", shown,
+                       AF_PASTED_BYTES_MAX >> 20);
+    af_pasted_begin(&reader, machine, shown, false);
+    for (size_t i = 1; af_text_line(&text, &line); i++)
+        af_pasted_line(&reader, line, i);
+    if (reader.line_count == 0 && !reader.machine.arena.failed) {
+        af_text_release(&reader.notes);
+        machine->arena.newest = reader.machine.arena.newest;
+        return af_fail(err, ANYFLASH_E_DATA, "'%s': no line of it describes a machine", shown);
+    }
+    return af_pasted_end(&reader, err);
+}
+
+enum anyflash_status af_machine_read(struct af_machine *machine, struct af_span bytes,
+                                     const char *name, struct anyflash_error *err)
+{
+    if (af_pasted_recognise(bytes))
+        return af_pasted_read(machine, bytes, name, err);
+    return af_machine_parse(machine, bytes, name, err);
+}

@@ -1,0 +1,156 @@
+/*
+ * pasted.h: a machine from what people paste: the output of programs that describe
+ * a system, as it stands in a bug report.
+ *
+ * Understood are `python -m torch.utils.collect_env` and the reports of vLLM,
+ * transformers, diffusers, accelerate and xformers; pip, uv and conda lists
+ * (columns, JSON, freeze, show); nvidia-smi (table, -L, -q, --query-gpu),
+ * rocm-smi, rocminfo; nvcc, gcc, clang, ldd, uname, python, free, lscpu,
+ * /etc/os-release and /proc/meminfo. Any number of them in one text, in any
+ * order, with prompts, Markdown fences, quoting and terminal colours.
+ *
+ * Each fact's source is "line 12 of NAME". What the text does not tell stays
+ * unknown. If two lines disagree, the first counts, and the machine's `notes`
+ * say so. Facts that follow from others (GPU name to compute capability, driver
+ * to CUDA, glibc to platform tags) come from the functions that --given uses.
+ */
+#ifndef AF_KIT_MACHINE_PASTED_H
+#define AF_KIT_MACHINE_PASTED_H
+
+#include "kit/machine/machine.h"
+
+#define AF_PASTED_BYTES_MAX (64u * 1024u * 1024u)
+#define AF_PASTED_GPUS_MAX 64
+#define AF_PASTED_PACKAGES_MAX 10
+
+/* What a line turned out to be. */
+enum af_pasted_kind {
+    AF_PASTED_NONE = 0, /* nothing is known from it */
+    AF_PASTED_REPORT,   /* "key: value" of an environment report, lscpu, nvidia-smi -q ... */
+    AF_PASTED_PACKAGES, /* a list of installed packages */
+    AF_PASTED_GPU,      /* nvidia-smi, rocm-smi */
+    AF_PASTED_TOOL      /* what a program says of itself or of the system: nvcc, gcc, uname */
+};
+
+/* What can be learnt, in the order in which it is applied to a machine. */
+enum af_pasted_fact {
+    AF_PASTED_OS = 0,
+    AF_PASTED_WSL,
+    AF_PASTED_KERNEL,
+    AF_PASTED_ARCH,
+    AF_PASTED_LIBC,
+    AF_PASTED_PYTHON,
+    AF_PASTED_TORCH,
+    AF_PASTED_TORCH_CUDA,
+    AF_PASTED_TORCH_RUNTIME, /* of the package nvidia-cuda-runtime */
+    AF_PASTED_TORCH_HIP,
+    AF_PASTED_DRIVER,
+    AF_PASTED_CUDA_API,
+    AF_PASTED_ROCM,
+    AF_PASTED_GPUS_NONE,
+    AF_PASTED_VISIBLE,
+    AF_PASTED_TOOLKIT,
+    AF_PASTED_GCC,
+    AF_PASTED_CLANG,
+    AF_PASTED_CORES,
+    AF_PASTED_MEMORY,
+    AF_PASTED_MEMORY_AVAILABLE,
+    AF_PASTED_SWAP_FREE,
+    AF_PASTED_FACT_COUNT
+};
+
+/* A value with its source; `text` is NULL when the text has not said it. */
+struct af_pasted_value {
+    const char *text;
+    const char *source;
+};
+
+struct af_pasted_gpu {
+    struct af_pasted_value name;
+    struct af_pasted_value sm;
+    struct af_pasted_value memory_mib;
+};
+
+/* The table that the reader is in. */
+enum af_pasted_table {
+    AF_PASTED_TABLE_NONE = 0,
+    AF_PASTED_TABLE_COLUMNS, /* pip list, conda list: name, version, ... */
+    AF_PASTED_TABLE_FREEZE,  /* name==version */
+    AF_PASTED_TABLE_JSON     /* pip list --format=json */
+};
+
+/*
+ * Reads line by line. All members are private to kit/machine/pasted*.c, but
+ * `machine` and `line_count`.
+ */
+struct af_pasted_reader {
+    struct af_machine machine; /* a copy; its arena is in use until the end */
+    struct af_machine *target;
+    size_t line_count; /* lines that something was learnt from */
+    const char *name;  /* of the text, for sources */
+    bool is_log;
+    size_t number; /* of the current line */
+    struct af_pasted_value values[AF_PASTED_FACT_COUNT];
+    struct af_pasted_value packages[AF_PASTED_PACKAGES_MAX];
+    struct af_pasted_gpu gpus[AF_PASTED_GPUS_MAX];
+    size_t gpu_count;
+    size_t gpu_current; /* the row that following lines describe */
+    size_t csv_next;
+    size_t query_next; /* next GPU of nvidia-smi -q or rocminfo */
+    bool in_query;     /* nvidia-smi -q */
+    bool frame_buffer; /* the next "Total" is memory of the GPU */
+    bool agent_is_gpu; /* rocminfo */
+    bool musl;         /* the next "Version" is musl's */
+    enum af_pasted_table table;
+    char json_name[64]; /* pip show, JSON: the package whose version follows */
+    char last_name[64]; /* of the table */
+    size_t row_count;   /* of the table */
+    bool list_complete; /* some list of packages was complete */
+    bool list_cut;
+    int64_t free_unit; /* bytes, of `free`; 0: not known */
+    struct af_text notes;
+};
+
+/*
+ * Starts reading a text called `name`, which must outlive the reader. The machine
+ * must not be used until af_pasted_end(). In a log (`is_log`) lines that could be
+ * requirements instead of installed packages, such as a bare "torch==2.4.0", are
+ * passed over.
+ */
+void af_pasted_begin(struct af_pasted_reader *reader, struct af_machine *machine,
+                     const char *name, bool is_log);
+
+/*
+ * Reads one line without its newline; of a line longer than 4096 bytes only the
+ * start is looked at, but JSON. Returns what it was. Failing memory is reported
+ * at the end.
+ */
+enum af_pasted_kind af_pasted_line(struct af_pasted_reader *reader, struct af_span line,
+                                   size_t number);
+
+/*
+ * Writes what was learnt into the machine and releases the reader. Facts that the
+ * text does not tell are unchanged. Fails with NO_MEMORY only, and then the
+ * machine is unchanged.
+ */
+enum anyflash_status af_pasted_end(struct af_pasted_reader *reader, struct anyflash_error *err);
+
+/*
+ * Whether `text` is pasted output: not JSON that begins with '{', and some line
+ * tells something.
+ */
+bool af_pasted_recognise(struct af_span text);
+
+/*
+ * Reads a whole text into `machine`, which should be fresh. Fails with DATA if
+ * nothing can be learnt from it, with LIMIT beyond AF_PASTED_BYTES_MAX. On
+ * failure `machine` is unchanged.
+ */
+enum anyflash_status af_pasted_read(struct af_machine *machine, struct af_span text,
+                                    const char *name, struct anyflash_error *err);
+
+/* Reads either: a record with af_machine_parse(), or pasted output. */
+enum anyflash_status af_machine_read(struct af_machine *machine, struct af_span bytes,
+                                     const char *name, struct anyflash_error *err);
+
+#endif

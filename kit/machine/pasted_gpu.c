@@ -1,0 +1,225 @@
+/*
+ * pasted_gpu.c: nvidia-smi as a table, as a list (-L) and as comma-separated
+ * values, and rocm-smi. Long forms with "key : value" lines are in
+ * pasted_report.c.
+ */
+#include "kit/machine/gpu_facts.h"
+#include "kit/machine/pasted_parts.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_BYTES 128
+
+/* "gfx942" of "gfx942:sramecc+:xnack-", "9.0" of "9.0"; false for anything else. */
+static bool parse_sm(const char *text, char *sm, size_t size_bytes)
+{
+    char word[24];
+    size_t len = strcspn(text, ":) ,|");
+    snprintf(word, sizeof word, "%.*s", (int)(len < 23 ? len : 23), text);
+    return af_machine_gpu_sm_parse(word, sm, size_bytes);
+}
+
+void af_pasted_take_gpu(struct af_pasted_reader *reader, size_t index, const char *name,
+                        const char *sm)
+{
+    char target[24];
+    if (index >= AF_PASTED_GPUS_MAX)
+        return;
+    struct af_pasted_gpu *gpu = &reader->gpus[index];
+    reader->gpu_count = index + 1 > reader->gpu_count ? index + 1 : reader->gpu_count;
+    reader->gpu_current = index;
+    const char *in_name = name == NULL ? NULL : strstr(name, "(gfx");
+    if (in_name != NULL && sm == NULL)
+        sm = in_name + 1;
+    if (name != NULL) {
+        size_t len = in_name != NULL ? (size_t)(in_name - name) : strlen(name);
+        while (len > 0 && name[len - 1] == ' ')
+            len--;
+        af_pasted_keep(reader, &gpu->name, "GPU", name, len);
+    }
+    if (sm != NULL && parse_sm(sm, target, sizeof target))
+        af_pasted_keep(reader, &gpu->sm, NULL, target, strlen(target));
+}
+
+void af_pasted_take_gpu_memory(struct af_pasted_reader *reader, size_t index, const char *mib)
+{
+    if (index < AF_PASTED_GPUS_MAX)
+        af_pasted_keep(reader, &reader->gpus[index].memory_mib, NULL, mib,
+                       strspn(mib, "0123456789"));
+}
+
+/* The version after `label` in the line; false if it is not there. */
+static bool take_after(struct af_pasted_reader *reader, enum af_pasted_fact fact,
+                       const char *line, const char *label)
+{
+    const char *at = strstr(line, label);
+    if (at == NULL)
+        return false;
+    at += strlen(label);
+    at += strspn(at, " ");
+    size_t len = strspn(at, "0123456789.");
+    af_pasted_take(reader, fact, at, len);
+    return len > 0;
+}
+
+/* "| NVIDIA-SMI 550.54.15    Driver Version: 550.54.15    CUDA Version: 12.4 |" */
+static bool take_head(struct af_pasted_reader *reader, const char *line)
+{
+    if (strstr(line, "NVIDIA-SMI ") == NULL)
+        return false;
+    bool driver = take_after(reader, AF_PASTED_DRIVER, line, "Driver Version:") ||
+                  take_after(reader, AF_PASTED_DRIVER, line, "KMD Version:");
+    bool cuda = take_after(reader, AF_PASTED_CUDA_API, line, "CUDA Version:") ||
+                take_after(reader, AF_PASTED_CUDA_API, line, "CUDA UMD Version:");
+    return driver || cuda;
+}
+
+/* "|   0  NVIDIA A100-SXM4-80GB          On  | 00000000:07:00.0 Off |          0 |" */
+static bool take_row(struct af_pasted_reader *reader, const char *line)
+{
+    char *end;
+    char name[NAME_BYTES];
+    if (line[0] != '|' || strspn(line + 1, " ") == 0 ||
+        !isdigit((unsigned char)line[1 + strspn(line + 1, " ")]))
+        return false;
+    unsigned long index = strtoul(line + 1, &end, 10);
+    const char *bar = strchr(end, '|');
+    if (bar == NULL || end[0] != ' ' || end[1] != ' ' || index >= AF_PASTED_GPUS_MAX)
+        return false;
+    const char *bus = bar + 1 + strspn(bar + 1, " ");
+    if (strchr(bus, '|') == NULL || (!isxdigit((unsigned char)*bus) && *bus != 'N'))
+        return false;
+    struct af_span text = af_text_trim((struct af_span){end, (size_t)(bar - end)});
+    size_t len = text.len; /* the last word is the state of persistence or the driver model */
+    while (len > 0 && text.data[len - 1] != ' ')
+        len--;
+    while (len > 0 && text.data[len - 1] == ' ')
+        len--;
+    if (len == 0 || !isalpha((unsigned char)text.data[0]) || text.data[1] == '/')
+        return false;
+    snprintf(name, sizeof name, "%.*s", (int)(len < NAME_BYTES ? len : NAME_BYTES - 1),
+             text.data);
+    af_pasted_take_gpu(reader, index, name, NULL);
+    return true;
+}
+
+/* "| N/A   31C    P0   62W / 400W |   1234MiB / 81920MiB |  0%  Default |" */
+static bool take_memory(struct af_pasted_reader *reader, const char *line)
+{
+    const char *slash = strstr(line, "MiB /");
+    if (line[0] != '|' || slash == NULL || reader->gpu_count == 0)
+        return false;
+    const char *total = slash + strlen("MiB /");
+    total += strspn(total, " ");
+    af_pasted_take_gpu_memory(reader, reader->gpu_current, total);
+    return true;
+}
+
+/* "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-...)", also in collect_env */
+static bool take_list(struct af_pasted_reader *reader, const char *line)
+{
+    char *end;
+    char name[NAME_BYTES];
+    if (!af_starts_with(line, "GPU ") || !isdigit((unsigned char)line[4]))
+        return false;
+    unsigned long index = strtoul(line + 4, &end, 10);
+    const char *uuid = strstr(line, " (UUID");
+    if (end[0] != ':' || end[1] != ' ' || index >= AF_PASTED_GPUS_MAX)
+        return false;
+    end += strspn(end, ": ");
+    size_t len = uuid != NULL && uuid > end ? (size_t)(uuid - end) : strlen(end);
+    snprintf(name, sizeof name, "%.*s", (int)(len < NAME_BYTES ? len : NAME_BYTES - 1), end);
+    af_pasted_take_gpu(reader, index, name, NULL);
+    return true;
+}
+
+/* What a field of `nvidia-smi --query-gpu` is, by its form. */
+static void take_field(struct af_pasted_reader *reader, size_t index, const char *field)
+{
+    size_t digits = strspn(field, "0123456789");
+    size_t dotted = strspn(field, "0123456789.");
+    if (digits > 0 && strcmp(field + digits, " MiB") == 0)
+        af_pasted_take_gpu_memory(reader, index, field);
+    else if (digits >= 3 && field[digits] == '.' && field[dotted] == '\0')
+        af_pasted_take(reader, AF_PASTED_DRIVER, field, dotted);
+    else if (digits > 0 && digits <= 2 && dotted == digits + 2 && field[dotted] == '\0')
+        af_pasted_take_gpu(reader, index, NULL, field);
+}
+
+/* "NVIDIA A100-SXM4-80GB, 81920 MiB, 550.54.15, 8.0", fields in any order */
+static bool take_csv(struct af_pasted_reader *reader, const char *line)
+{
+    static const char *const starts[] = {"NVIDIA ", "Tesla ", "GeForce ", "Quadro "};
+    char fields[8][NAME_BYTES];
+    size_t count = 0;
+    const char *name = NULL;
+    if (strstr(line, ", ") == NULL)
+        return false;
+    for (const char *at = line; count < AF_COUNT(fields);) {
+        size_t len = strcspn(at, ",");
+        struct af_span field = af_text_trim((struct af_span){at, len});
+        snprintf(fields[count], NAME_BYTES, "%.*s",
+                 (int)(field.len < NAME_BYTES ? field.len : NAME_BYTES - 1), field.data);
+        for (size_t i = 0; i < AF_COUNT(starts); i++)
+            name = af_starts_with(fields[count], starts[i]) ? fields[count] : name;
+        count++;
+        if (at[len] == '\0')
+            break;
+        at += len + 1;
+    }
+    bool first = name == fields[0] || strspn(fields[0], "0123456789") == strlen(fields[0]);
+    if (name == NULL || !first || reader->csv_next >= AF_PASTED_GPUS_MAX)
+        return false;
+    size_t index = reader->csv_next++;
+    af_pasted_take_gpu(reader, index, name, NULL);
+    for (size_t i = 0; i < count; i++)
+        take_field(reader, index, fields[i]);
+    return true;
+}
+
+/* "GPU[0] : Card Series: AMD Instinct MI300X", "GPU[0] : GFX Version: gfx942" */
+static bool take_rocm_smi(struct af_pasted_reader *reader, const char *line)
+{
+    static const char *const labels[] = {"Card Series:", "Card series:"};
+    char *end;
+    if (!af_starts_with(line, "GPU[") || !isdigit((unsigned char)line[4]))
+        return false;
+    unsigned long index = strtoul(line + 4, &end, 10);
+    const char *gfx = strstr(line, "GFX Version:");
+    if (*end != ']' || index >= AF_PASTED_GPUS_MAX)
+        return false;
+    for (size_t i = 0; i < AF_COUNT(labels); i++) {
+        const char *label = strstr(end, labels[i]);
+        if (label == NULL)
+            continue;
+        label += strlen(labels[i]);
+        label += strspn(label, " ");
+        if (!af_starts_with(label, "N/A"))
+            af_pasted_take_gpu(reader, index, label, NULL);
+        return true;
+    }
+    if (gfx == NULL)
+        return false;
+    gfx += strlen("GFX Version:");
+    af_pasted_take_gpu(reader, index, NULL, gfx + strspn(gfx, " "));
+    return true;
+}
+
+enum af_pasted_kind af_pasted_gpu_line(struct af_pasted_reader *reader, const char *line)
+{
+    bool csv = take_csv(reader, line);
+    if (!csv)
+        reader->csv_next = 0;
+    if (af_starts_with(line, "No devices were found")) {
+        af_pasted_take(reader, AF_PASTED_GPUS_NONE, "none", 4);
+        return AF_PASTED_GPU;
+    }
+    return csv || take_head(reader, line) || take_row(reader, line) ||
+                   take_memory(reader, line) || take_list(reader, line) ||
+                   take_rocm_smi(reader, line)
+               ? AF_PASTED_GPU
+               : AF_PASTED_NONE;
+}

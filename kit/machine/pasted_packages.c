@@ -1,0 +1,323 @@
+/*
+ * pasted_packages.c: lists of installed packages: pip and uv (columns, JSON,
+ * freeze, show), conda, mamba, and the lists inside environment reports. torch,
+ * Python and the CUDA runtime become facts; of the rest only the packages that
+ * decisions ask for are kept.
+ */
+#include "kit/formats/version.h"
+#include "kit/formats/wheel_name.h"
+#include "kit/machine/pasted_parts.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ROWS_ENOUGH 10u /* a longer list that ends before "torch" may be cut */
+
+static const char *const names[AF_PASTED_PACKAGES_MAX] = {
+    "flash-attn",   "flash-attn-3", "flash-attn-4", "flashattn-hopper",  "xformers",
+    "transformers", "vllm",         "einops",       "transformer-engine"};
+
+const char *af_pasted_package_name(size_t index)
+{
+    return index < AF_COUNT(names) ? names[index] : NULL;
+}
+
+/* Whether the words can be a name and a PEP 440 version; writes the normalised name. */
+static bool is_package(struct af_span name, struct af_span version, char *buffer, size_t bytes)
+{
+    struct af_version parsed;
+    return version.len > 0 && version.len < 80 && isdigit((unsigned char)version.data[0]) &&
+           af_version_parse(version.data, version.len, &parsed) &&
+           af_name_normalise(name, buffer, bytes);
+}
+
+bool af_pasted_take_package(struct af_pasted_reader *reader, struct af_span name,
+                            struct af_span version)
+{
+    char normalised[64];
+    if (!is_package(name, version, normalised, sizeof normalised))
+        return false;
+    if (strcmp(normalised, "torch") == 0 || strcmp(normalised, "pytorch") == 0)
+        af_pasted_take(reader, AF_PASTED_TORCH, version.data, version.len);
+    else if (strcmp(normalised, "nvidia-cuda-runtime") == 0 ||
+             af_starts_with(normalised, "nvidia-cuda-runtime-cu"))
+        af_pasted_take(reader, AF_PASTED_TORCH_RUNTIME, version.data, version.len);
+    for (size_t i = 0; af_pasted_package_name(i) != NULL; i++) {
+        if (strcmp(normalised, names[i]) == 0)
+            af_pasted_keep(reader, &reader->packages[i], names[i], version.data, version.len);
+    }
+    return true;
+}
+
+bool af_pasted_package_is_known(struct af_span name)
+{
+    if (af_name_is(name, "torch") || af_name_is(name, "pytorch"))
+        return true;
+    for (size_t i = 0; af_pasted_package_name(i) != NULL; i++) {
+        if (af_name_is(name, names[i]))
+            return true;
+    }
+    return false;
+}
+
+static void begin_table(struct af_pasted_reader *reader, enum af_pasted_table table)
+{
+    af_pasted_packages_end(reader);
+    reader->table = table;
+    reader->row_count = 0;
+    reader->last_name[0] = '\0';
+}
+
+/* A list in columns or JSON has all packages, unless it is long and ends before torch's place. */
+void af_pasted_packages_end(struct af_pasted_reader *reader)
+{
+    bool lists_all =
+        reader->table == AF_PASTED_TABLE_COLUMNS || reader->table == AF_PASTED_TABLE_JSON;
+    bool ends_early = reader->row_count > ROWS_ENOUGH && strcmp(reader->last_name, "torch") < 0;
+    if (lists_all && reader->row_count > 0 && !ends_early)
+        reader->list_complete = true;
+    reader->table = AF_PASTED_TABLE_NONE;
+}
+
+static void count_row(struct af_pasted_reader *reader, struct af_span name)
+{
+    reader->row_count++;
+    af_name_normalise(name, reader->last_name, sizeof reader->last_name);
+}
+
+/* The next word of *text, which is advanced; empty at its end. */
+static struct af_span next_word(const char **text)
+{
+    *text += strspn(*text, " ");
+    size_t len = strcspn(*text, " ");
+    struct af_span word = {*text, len};
+    *text += len;
+    return word;
+}
+
+/* conda's build string names the CUDA of its pytorch: py3.11_cuda12.1_cudnn9, cuda120_py310. */
+static void take_conda_build(struct af_pasted_reader *reader, struct af_span build)
+{
+    char text[80];
+    snprintf(text, sizeof text, "%.*s", (int)(build.len < 79 ? build.len : 79), build.data);
+    const char *cuda = strstr(text, "cuda");
+    const char *digits = cuda == NULL ? "" : cuda + 4;
+    size_t len = strspn(digits, "0123456789");
+    char version[24] = "";
+    if (digits[len] == '.' && isdigit((unsigned char)digits[len + 1]))
+        snprintf(version, sizeof version, "%.*s.%c", (int)(len < 3 ? len : 3), digits,
+                 digits[len + 1]);
+    else if (len == 3)
+        snprintf(version, sizeof version, "%.2s.%c", digits, digits[2]);
+    else if (strstr(text, "cpu") != NULL)
+        snprintf(version, sizeof version, "none");
+    af_pasted_take(reader, AF_PASTED_TORCH_CUDA, version, strlen(version));
+}
+
+/* "torch  2.4.0+cu121", "pytorch  2.4.0  py3.11_cuda12.1_cudnn9.1.0_0  pytorch" */
+static bool take_columns(struct af_pasted_reader *reader, const char *line)
+{
+    struct af_span name = next_word(&line);
+    struct af_span version = next_word(&line);
+    struct af_span build = next_word(&line);
+    if (af_text_span_equal(name, "python") && build.len > 0) /* conda's, not on PyPI */
+        af_pasted_take(reader, AF_PASTED_PYTHON, version.data, version.len);
+    if (!af_pasted_take_package(reader, name, version))
+        return false;
+    if (af_text_span_equal(name, "pytorch"))
+        take_conda_build(reader, build);
+    return true;
+}
+
+/* The version in the wheel's file name at the end of an address or path. */
+static bool take_wheel(struct af_pasted_reader *reader, const char *address)
+{
+    struct af_wheel_name wheel;
+    size_t len = strcspn(address, "#? ");
+    const char *file = address;
+    for (size_t i = 0; i < len; i++)
+        file = address[i] == '/' ? address + i + 1 : file;
+    size_t file_len = (size_t)(address + len - file);
+    if (af_wheel_name_parse(file, file_len, &wheel) != AF_WHEEL_NAME_VALID)
+        return false;
+    return af_pasted_take_package(
+        reader, (struct af_span){wheel.package, strlen(wheel.package)},
+        (struct af_span){wheel.version_text, strlen(wheel.version_text)});
+}
+
+/* "torch==2.4.0", "flash_attn @ https://.../flash_attn-2.7.4+cu12torch2.4-cp311-...whl" */
+static bool take_freeze(struct af_pasted_reader *reader, const char *line)
+{
+    size_t len = strcspn(line, " =@<>!~;#");
+    struct af_span name = {line, len};
+    const char *at = line + len;
+    if (len > 0 && at[0] == '=' && at[1] == '=') {
+        at += 2 + strspn(at + 2, "= ");
+        struct af_span version = next_word(&at);
+        return *at == '\0' && af_pasted_take_package(reader, name, version);
+    }
+    at += strspn(at, " ");
+    if (len == 0 || *at != '@')
+        return false;
+    at += 1 + strspn(at + 1, " ");
+    return take_wheel(reader, at) ||
+           (reader->table == AF_PASTED_TABLE_FREEZE && strstr(at, "://") != NULL);
+}
+
+/* "[pip3] torch==2.4.0", "[conda] torch  2.4.0  pypi_0  pypi" */
+static enum af_pasted_kind take_bracketed(struct af_pasted_reader *reader, const char *line)
+{
+    bool conda = af_starts_with(line, "[conda] ");
+    if (!conda && !af_starts_with(line, "[pip] ") && !af_starts_with(line, "[pip3] "))
+        return AF_PASTED_NONE;
+    const char *rest = strchr(line, ' ') + 1;
+    if (conda || strstr(rest, "==") == NULL)
+        take_columns(reader, rest);
+    else
+        take_freeze(reader, rest);
+    return AF_PASTED_PACKAGES;
+}
+
+/* The heads of tables; the rule below one is part of it. */
+static bool take_head(struct af_pasted_reader *reader, const char *line)
+{
+    const char *at = line + (line[0] == '#');
+    struct af_span first = next_word(&at);
+    struct af_span second = next_word(&at);
+    bool pip = af_text_span_equal(first, "Package");
+    bool conda = af_text_span_equal(first, "Name") && strstr(at, "Build") != NULL;
+    if (!af_text_span_equal(second, "Version") || (!pip && !conda))
+        return false;
+    begin_table(reader, AF_PASTED_TABLE_COLUMNS);
+    return true;
+}
+
+static bool is_rule(const char *line)
+{
+    size_t len = strspn(line, " -\xE2\x94\x80"); /* also box drawing, U+2500 */
+    return len > 2 && line[len] == '\0';
+}
+
+/* A row of the current table; another line ends it. */
+static bool take_row(struct af_pasted_reader *reader, const char *line)
+{
+    bool is_row = reader->table == AF_PASTED_TABLE_COLUMNS ? take_columns(reader, line)
+                                                           : take_freeze(reader, line);
+    const char *at = line;
+    struct af_span name = next_word(&at);
+    if (is_row) {
+        count_row(reader, name);
+        return true;
+    }
+    struct af_span version = next_word(&at);
+    /* conda's versions follow other rules than Python's: 3.4.3_0, 2024a, 9e */
+    if (reader->table == AF_PASTED_TABLE_COLUMNS && version.len > 0 && *at != '\0' &&
+        isdigit((unsigned char)version.data[0]) && isalnum((unsigned char)name.data[0])) {
+        count_row(reader, name);
+        return true;
+    }
+    if (reader->table == AF_PASTED_TABLE_COLUMNS && (is_rule(line) || line[0] == '#'))
+        return true;
+    if (line[0] == '.' || af_starts_with(line, "[...") || af_starts_with(line, "\xE2\x80\xA6"))
+        reader->list_cut = true; /* "..." */
+    af_pasted_packages_end(reader);
+    return false;
+}
+
+/* "torch    2.4.0" without a head, as `pip list | grep torch` prints it. */
+static bool take_grepped(struct af_pasted_reader *reader, const char *line)
+{
+    const char *at = line;
+    struct af_span name = next_word(&at);
+    bool apart = at[0] == ' ' && at[1] == ' ';
+    struct af_span version = next_word(&at);
+    at += strspn(at, " ");
+    if (!af_pasted_package_is_known(name) || version.len == 0 || (reader->is_log && !apart))
+        return false;
+    return (*at == '\0' || strstr(at, "pypi") != NULL || *at == '/') &&
+           af_pasted_take_package(reader, name, version);
+}
+
+enum af_pasted_kind af_pasted_package_line(struct af_pasted_reader *reader, const char *line)
+{
+    enum af_pasted_kind kind = take_bracketed(reader, line);
+    if (kind != AF_PASTED_NONE)
+        return kind;
+    const char *freeze = strstr(line, "freeze");
+    if (take_head(reader, line))
+        return AF_PASTED_PACKAGES;
+    if (freeze != NULL && strstr(line, "pip") != NULL) {
+        begin_table(reader, AF_PASTED_TABLE_FREEZE);
+        return AF_PASTED_PACKAGES;
+    }
+    bool in_table =
+        reader->table == AF_PASTED_TABLE_COLUMNS || reader->table == AF_PASTED_TABLE_FREEZE;
+    if (in_table && take_row(reader, line))
+        return AF_PASTED_PACKAGES;
+    if (take_grepped(reader, line) || (!reader->is_log && take_freeze(reader, line)))
+        return AF_PASTED_PACKAGES;
+    return AF_PASTED_NONE;
+}
+
+/* The text after `"key":` at or after `at`, up to its closing quote; NULL at the end. */
+static const char *json_text(const char *at, const char *end, struct af_span *text_out)
+{
+    while (at < end && (*at == ':' || *at == ' '))
+        at++;
+    if (at == end || *at != '"')
+        return NULL;
+    const char *close = memchr(at + 1, '"', (size_t)(end - at - 1));
+    if (close == NULL)
+        return NULL;
+    *text_out = (struct af_span){at + 1, (size_t)(close - at - 1)};
+    return close + 1;
+}
+
+static bool key_at(const char *at, const char *end, const char *key)
+{
+    size_t len = strlen(key);
+    return (size_t)(end - at) > len && memcmp(at, key, len) == 0;
+}
+
+static void take_json(struct af_pasted_reader *reader, struct af_span text, bool is_name)
+{
+    if (is_name) {
+        snprintf(reader->json_name, sizeof reader->json_name, "%.*s",
+                 (int)(text.len < 63 ? text.len : 63), text.data);
+        return;
+    }
+    struct af_span name = {reader->json_name, strlen(reader->json_name)};
+    if (name.len > 0) {
+        af_pasted_take_package(reader, name, text);
+        count_row(reader, name);
+    }
+    reader->json_name[0] = '\0';
+}
+
+enum af_pasted_kind af_pasted_json_line(struct af_pasted_reader *reader, struct af_span line)
+{
+    struct af_span trimmed = af_text_trim(line);
+    const char *end = trimmed.data + trimmed.len;
+    bool any = false;
+    bool opens = trimmed.len > 0 && trimmed.data[0] == '[' &&
+                 (trimmed.len == 1 || trimmed.data[1] == '{');
+    if (opens)
+        begin_table(reader, AF_PASTED_TABLE_JSON);
+    if (reader->table != AF_PASTED_TABLE_JSON)
+        return AF_PASTED_NONE;
+    for (const char *at = trimmed.data; at < end;) {
+        struct af_span text;
+        bool is_name = key_at(at, end, "\"name\"");
+        bool is_version = !is_name && key_at(at, end, "\"version\"");
+        const char *next =
+            is_name || is_version ? json_text(at + (is_name ? 6 : 9), end, &text) : NULL;
+        if (next != NULL)
+            take_json(reader, text, is_name);
+        any = any || next != NULL;
+        at = next != NULL ? next : at + 1;
+    }
+    if (trimmed.len > 0 && end[-1] == ']')
+        af_pasted_packages_end(reader);
+    return any ? AF_PASTED_PACKAGES : AF_PASTED_NONE;
+}
