@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""Measures how often `anyflash doctor` names the right cause.
+
+  measure.py CASES.jsonl [--program PATH] [--jobs N] [--misses] [--words] [--leave-one-out]
+
+A case has `symptom` (the log), `env` (facts, given as --given KEY=VALUE), `category` (the id of
+the cause) and `source_url`. Prints how often the cause comes first and among the first three, the
+same for each phase, and the misses.
+
+--words           lists the cases that only a signature of people's own words decides: a row
+                  whose `source` is a thread, not a program
+--leave-one-out   measures each project's cases with a program that lacks the signatures whose
+                  `source` names threads of that project only; needs the build folder
+                  (--build build/release)
+"""
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+PROGRAM = os.environ.get("ANYFLASH", str(ROOT / "build/release/anyflash"))
+SIGNATURES = ROOT / "data/signatures.jsonl"
+CAUSES = ROOT / "data/causes.jsonl"
+SECONDS_MAX = 60
+THREAD = re.compile(r"\b([\w.-]+/[\w.-]+)#\d+")
+
+
+def load(path):
+    with open(path, encoding="utf-8") as rows:
+        return [json.loads(row) for row in rows if row.strip()]
+
+
+def project_of(case):
+    """owner/repo of the thread, or the host of another page."""
+    parts = case["source_url"].split("/")
+    return "/".join(parts[3:5]) if "github.com" in parts[2] else parts[2]
+
+
+def environment():
+    kept = {k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}
+    return {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", **kept}
+
+
+def text_of(value):
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def ask(case, program):
+    """The causes that the program names, best first, as its JSON says them."""
+    given = [word for key, value in case.get("env", {}).items()
+             for word in ("--given", f"{key}={text_of(value)}")]
+    if not given:
+        given = ["--given", "os=linux"] if "env" in case else []
+    done = subprocess.run([program, "doctor", "--json", *given, "-"], input=case["symptom"],
+                          text=True, encoding="utf-8", capture_output=True,
+                          env=environment(), cwd=HERE, timeout=SECONDS_MAX)
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"{case.get('id', case['source_url'])}: exit code "
+                           f"{done.returncode}: {done.stderr}")
+    return json.loads(done.stdout)["causes"]
+
+
+def ask_all(cases, program=PROGRAM, jobs=4):
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(lambda case: ask(case, program), cases))
+
+
+class Figures:
+    """How often the cause was first, and among the first three."""
+
+    def __init__(self):
+        self.total = self.first = self.three = 0
+        self.misses = []
+
+    def add(self, case, answer):
+        ids = [cause["id"] for cause in answer]
+        self.total += 1
+        self.first += ids[:1] == [case["category"]]
+        self.three += case["category"] in ids[:3]
+        if ids[:1] != [case["category"]]:
+            self.misses.append((case, answer))
+
+    def __str__(self):
+        if self.total == 0:
+            return "no cases"
+        return (f"first {self.first}/{self.total} = {100 * self.first / self.total:.1f} %, "
+                f"among three {self.three}/{self.total} = {100 * self.three / self.total:.1f} %")
+
+
+def figures_of(cases, answers):
+    figures = Figures()
+    for case, answer in zip(cases, answers):
+        figures.add(case, answer)
+    return figures
+
+
+def by_phase(cases, answers, phase_of):
+    groups = collections.defaultdict(Figures)
+    for case, answer in zip(cases, answers):
+        groups[case.get("phase") or phase_of[case["category"]]].add(case, answer)
+    return groups
+
+
+def print_misses(figures):
+    for case, answer in figures.misses:
+        named = ", ".join(f"{c['id']} ({c['confidence']})" for c in answer[:4]) or "nothing"
+        line = " | ".join(case["symptom"].strip().splitlines())[:160]
+        print(f"  {case.get('id', case['source_url'])}: {case['category']}; named: {named}")
+        print(f"      {line}")
+
+
+def rows_of_words():
+    """Ids of the signatures that come from people's words, with the projects that said them."""
+    projects = {}
+    for row in load(SIGNATURES):
+        threads = THREAD.findall(row["source"])
+        if threads:
+            projects[row["id"]] = set(threads)
+    return projects
+
+
+def decided_by_words(cases, answers):
+    """The cases whose best cause has no evidence but people's words."""
+    words = rows_of_words()
+    chosen = []
+    for case, answer in zip(cases, answers):
+        used = {e["signature"] for e in answer[0]["evidence"] if "signature" in e} if answer else set()
+        if used and used <= set(words):
+            chosen.append(case)
+    return chosen
+
+
+def leave_one_out(cases, jobs, build):
+    """Each case answered by a program that lacks what only its project contributed."""
+    words = rows_of_words()
+    groups = collections.defaultdict(list)
+    for case in cases:
+        groups[project_of(case)].append(case)
+    figures, lost = Figures(), collections.Counter()
+    for project, own in sorted(groups.items()):
+        dropped = {row for row, projects in words.items() if projects == {project}}
+        program = PROGRAM if not dropped else program_without(dropped, build)
+        for case, answer in zip(own, ask_all(own, program, jobs)):
+            figures.add(case, answer)
+        lost[project] = len(dropped)
+    return figures, {project: count for project, count in lost.items() if count}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("cases", nargs="?", default=HERE / "cases.jsonl")
+    parser.add_argument("--program", default=PROGRAM)
+    parser.add_argument("--jobs", type=int, default=4)
+    parser.add_argument("--misses", action="store_true")
+    parser.add_argument("--words", action="store_true")
+    parser.add_argument("--leave-one-out", action="store_true")
+    parser.add_argument("--build", default=ROOT / "build/release")
+    options = parser.parse_args()
+    cases = load(options.cases)
+    phase_of = {row["id"]: row["phases"][0] for row in load(CAUSES)}
+    answers = ask_all(cases, options.program, options.jobs)
+    figures = figures_of(cases, answers)
+    print(figures)
+    for phase, group in sorted(by_phase(cases, answers, phase_of).items()):
+        print(f"  {phase}: {group}")
+    if options.misses:
+        print_misses(figures)
+    if options.words:
+        chosen = decided_by_words(cases, answers)
+        print(f"decided by people's words only: {len(chosen)}")
+        for case in chosen:
+            print(f"  {case.get('id', case['source_url'])}: {case['symptom'][:100]}")
+    if options.leave_one_out:
+        figures, lost = leave_one_out(cases, options.jobs, options.build)
+        print(f"leave one project out: {figures}")
+        for project, count in sorted(lost.items()):
+            print(f"  {project}: {count} signatures left out")
+        if options.misses:
+            print_misses(figures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
