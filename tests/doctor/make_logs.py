@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Makes real logs by really running what fails, and what does not.
 
-    make_logs.py FOLDER [PATTERN ...]
+    make_logs.py [--kind failures|healthy] FOLDER [PATTERN ...]
 
-Each scenario of failures_*.py and healthy_*.py (only those whose name matches a PATTERN, if any
-is given) writes FOLDER/failures/NAME.log or FOLDER/healthy/NAME.log; FOLDER/scenarios.json says
+Each scenario of failures_*.py and healthy_*.py (only those whose name or KIND/NAME matches a
+PATTERN, if any is given) writes FOLDER/failures/NAME.log or FOLDER/healthy/NAME.log; FOLDER/scenarios.json says
 how each was made and what `anyflash doctor` must say about it. A log that is there stays, unless
 a PATTERN names it. Needs root (mounts, control groups), uv, g++ and the package index; some
 scenarios need nvcc, an older Python or another tool, and say so. Ends 1 if one could not be made.
@@ -17,9 +17,9 @@ import sys
 import time
 import traceback
 
-import failures_build  # noqa: F401
-import failures_import  # noqa: F401
 import failures_install  # noqa: F401
+import failures_import  # noqa: F401
+import failures_build  # noqa: F401
 import healthy_builds  # noqa: F401
 import healthy_installs  # noqa: F401
 import healthy_others  # noqa: F401
@@ -28,7 +28,8 @@ import world
 
 def wanted(scenario, folder, patterns):
     if patterns:
-        return any(fnmatch.fnmatch(scenario.name, pattern) for pattern in patterns)
+        return any(fnmatch.fnmatch(f"{scenario.kind}/{scenario.name}", pattern) or
+                   fnmatch.fnmatch(scenario.name, pattern) for pattern in patterns)
     return not (folder / scenario.kind / f"{scenario.name}.log").exists()
 
 
@@ -39,7 +40,7 @@ def make(scenario, folder):
     part = path.with_suffix(".part")
     started = time.monotonic()
     with open(part, "wb") as log:
-        scene = world.Scene(folder, scenario.name, log)
+        scene = world.Scene(folder, scenario.kind, scenario.name, log)
         try:
             scenario.make(scene)
         except Exception:
@@ -70,10 +71,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--kind", choices=("failures", "healthy"), default="")
     parser.add_argument("patterns", nargs="*", metavar="PATTERN")
     options = parser.parse_args()
     folder = options.folder.resolve()
-    todo = [one for one in world.SCENARIOS.values() if wanted(one, folder, options.patterns)]
+    todo = [one for one in world.SCENARIOS.values()
+            if one.kind.startswith(options.kind) and wanted(one, folder, options.patterns)]
     missing = [one.name for one in todo if not make(one, folder)]
     rows = write_list(folder)
     failures = sum(name.startswith("failures/") for name in rows)

@@ -50,8 +50,9 @@ class Scenario:
 
 
 def add_scenario(scenario):
-    assert scenario.name not in SCENARIOS, scenario.name
-    SCENARIOS[scenario.name] = scenario
+    key = f"{scenario.kind}/{scenario.name}"
+    assert key not in SCENARIOS, key
+    SCENARIOS[key] = scenario
 
 
 def failure(name, *causes, least="likely", given=()):
@@ -75,8 +76,8 @@ def of_torch(version, *more):
 class Scene:
     """The folder, the environment variables and the log of one scenario."""
 
-    def __init__(self, folder, name, log):
-        self.work = folder / "work" / name
+    def __init__(self, folder, kind, name, log):
+        self.work = folder / "work" / kind / name
         self.envs = folder / "envs"
         self.shared = folder
         self.log = log
