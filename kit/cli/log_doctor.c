@@ -19,6 +19,8 @@
 
 struct log_doctor {
     struct af_diagnosis_tables tables;
+    struct af_catalog catalog;
+    bool has_catalog;
     struct af_machines machines; /* this one, or those that the options name */
     struct af_machine empty;     /* when only the log's facts count */
     struct af_machine *machine;  /* whose facts are used */
@@ -109,8 +111,8 @@ static enum anyflash_status answer(struct af_cli *cli, struct log_doctor *doctor
     if (status == ANYFLASH_OK)
         status = apply_given(cli, doctor->machine, err);
     if (status == ANYFLASH_OK)
-        status =
-            af_diagnosis_make(doctor->evidence, doctor->machine, &cli->arena, &diagnosis, err);
+        status = af_diagnosis_make(doctor->evidence, doctor->machine, &doctor->catalog,
+                                   &cli->arena, &diagnosis, err);
     if (status != ANYFLASH_OK)
         return status;
     bool named = diagnosis.count > 0 && diagnosis.causes[0].confidence != AF_DIAGNOSIS_POSSIBLE;
@@ -129,6 +131,10 @@ enum anyflash_status af_cli_doctor_logs(struct af_cli *cli, enum af_exit *exit_o
     bool named = af_machines_named(&cli->options);
     af_machine_init(&doctor.empty, "the log", "not stated in the log");
     enum anyflash_status status = af_diagnosis_tables_load(&cli->arena, &doctor.tables, err);
+    if (status == ANYFLASH_OK) {
+        status = af_cli_catalog_load(cli, &doctor.catalog, err);
+        doctor.has_catalog = status == ANYFLASH_OK;
+    }
     if (status == ANYFLASH_OK)
         status = af_machines_load(cli, &doctor.machines, err);
     if (status == ANYFLASH_OK)
@@ -142,6 +148,8 @@ enum anyflash_status af_cli_doctor_logs(struct af_cli *cli, enum af_exit *exit_o
     }
     if (doctor.evidence != NULL)
         af_log_evidence_release(doctor.evidence);
+    if (doctor.has_catalog)
+        af_catalog_release(&doctor.catalog);
     af_machines_release(&doctor.machines);
     af_machine_release(&doctor.empty);
     return status;

@@ -431,14 +431,15 @@ static enum anyflash_status rank(struct ranking *ranking, struct anyflash_error 
 }
 
 enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
-                                       const struct af_machine *machine, struct af_arena *arena,
+                                       const struct af_machine *machine,
+                                       const struct af_catalog *catalog, struct af_arena *arena,
                                        struct af_diagnosis *out, struct anyflash_error *err)
 {
     struct af_catalog_torch_symbols symbols;
     bool has_symbols;
     struct ranking ranking = {
         .evidence = evidence,
-        .lookup = {.machine = machine, .arena = arena},
+        .lookup = {.machine = machine, .catalog = catalog, .arena = arena},
         .arena = arena,
         .hypotheses = af_arena_array(arena, HYPOTHESES_MAX, sizeof(struct hypothesis)),
         .out = out,

@@ -22,12 +22,13 @@ static json_t *causes_json(const struct af_diagnosis *diagnosis)
     json_t *list = json_array();
     for (size_t i = 0; i < diagnosis->count; i++) {
         const struct af_diagnosed *found = &diagnosis->causes[i];
-        list = af_json_append(
-            list,
-            json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "id", found->cause->id,
-                      "confidence", af_diagnosis_confidence_text(found->confidence), "title",
-                      found->title, "why", found->why, "next", found->next, "fix", found->fix,
-                      "avoid", af_json_text(found->avoid), "evidence", evidence_json(found)));
+        list = af_json_append(list, json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:o, s:o}",
+                                              "id", found->cause->id, "confidence",
+                                              af_diagnosis_confidence_text(found->confidence),
+                                              "score", found->score, "title", found->title,
+                                              "why", found->why, "next", found->next, "fix",
+                                              found->fix, "avoid", af_json_text(found->avoid),
+                                              "evidence", evidence_json(found)));
     }
     return list;
 }
@@ -64,8 +65,7 @@ json_t *af_diagnosis_cause_json(const struct af_cause *cause)
         if ((cause->phases >> i & 1) != 0)
             phases = af_json_append(phases, json_string(names[i]));
     }
-    return json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:o}", "schema", "anyflash-cause/1",
-                     "id", cause->id, "phases", phases, "title", cause->title, "why",
-                     cause->why, "next", cause->next, "fix", cause->fix, "avoid",
-                     af_json_text(cause->avoid));
+    return json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:o}", "id", cause->id, "phases", phases,
+                     "title", cause->title, "why", cause->why, "next", cause->next, "fix",
+                     cause->fix, "avoid", af_json_text(cause->avoid));
 }

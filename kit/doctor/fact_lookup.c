@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kit/doctor/published.h"
 #include "kit/formats/symbol_name.h"
 
 #define GIB (INT64_C(1) << 30)
@@ -330,6 +331,45 @@ static value symbol_in_torch(const struct af_lookup *lookup)
     return known(found ? "true" : "false", looked_up);
 }
 
+static value published(const struct af_lookup *lookup, unsigned what)
+{
+    enum af_answer answer = lookup->catalog == NULL
+                                ? AF_UNKNOWN
+                                : af_published_find(lookup->catalog, lookup->machine, what);
+    if (answer == AF_UNKNOWN)
+        return unknown;
+    return known(answer == AF_YES ? "true" : "false", "the catalog of published wheels");
+}
+
+static value published_wheel(const struct af_lookup *lookup)
+{
+    unsigned what = AF_PUBLISHED_TORCH | AF_PUBLISHED_PYTHON | AF_PUBLISHED_PLATFORM;
+    if (lookup->machine->torch.cuda.state == AF_FACT_KNOWN)
+        what |= AF_PUBLISHED_CUDA;
+    return published(lookup, what);
+}
+
+static value published_version(const struct af_lookup *lookup)
+{
+    return published(lookup, AF_PUBLISHED_TORCH | AF_PUBLISHED_PYTHON | AF_PUBLISHED_PLATFORM |
+                                 AF_PUBLISHED_VERSION);
+}
+
+static value published_torch(const struct af_lookup *lookup)
+{
+    return published(lookup, AF_PUBLISHED_TORCH);
+}
+
+static value published_python(const struct af_lookup *lookup)
+{
+    return published(lookup, AF_PUBLISHED_PYTHON);
+}
+
+static value published_platform(const struct af_lookup *lookup)
+{
+    return published(lookup, AF_PUBLISHED_PLATFORM);
+}
+
 /* Derived facts, and commands that show them. */
 static const struct {
     const char *name;
@@ -358,6 +398,11 @@ static const struct {
     {"wheel.cxx11abi", wheel_cxx11abi, NULL},
     {"wheel.python", wheel_python, NULL},
     {"wheel.platform", wheel_platform, NULL},
+    {"catalog.wheel", published_wheel, "anyflash find"},
+    {"catalog.wheel_of_version", published_version, "anyflash find"},
+    {"catalog.torch", published_torch, "anyflash find"},
+    {"catalog.python", published_python, "anyflash find"},
+    {"catalog.platform", published_platform, "anyflash find"},
     {"symbol.name", symbol_name, NULL},
     {"symbol.is_torch", symbol_is_torch, NULL},
     {"symbol.cxx11abi", symbol_cxx11abi, NULL},

@@ -1,19 +1,22 @@
 /*
  * fact_lookup.h: facts by name, for conditions and texts: those of a machine's
- * record ("torch.version"), those derived from it ("gpu.sm"), and those of the
- * log: the wheel that it names ("wheel.torch") and the symbol that was not found
- * ("symbol.torch_min"). The names are listed in fact_lookup.c.
+ * record ("torch.version"), those derived from it ("gpu.sm"), whether wheels are
+ * published for it ("catalog.wheel"), and those of the log: the wheel that it
+ * names ("wheel.torch") and the symbol that was not found ("symbol.torch_min").
+ * The names are listed in fact_lookup.c.
  */
 #ifndef AF_KIT_DOCTOR_FACT_LOOKUP_H
 #define AF_KIT_DOCTOR_FACT_LOOKUP_H
 
+#include "kit/catalog/catalog.h"
 #include "kit/catalog/torch_symbols.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/machine/machine.h"
 
 /* Where facts are looked up. Members may be NULL: their facts are unknown. */
 struct af_lookup {
-    const struct af_machine *machine;
+    const struct af_machine *machine; /* never NULL */
+    const struct af_catalog *catalog;
     const struct af_wheel_name *wheel; /* of flash-attn, named in the log */
     const char *wheel_source;          /* "line 12 of build.log" */
     const struct af_catalog_torch_symbols *symbols;

@@ -5,6 +5,8 @@
  */
 #include "kit/doctor/keyword.h"
 
+#define FOUND_BIT (UINT32_C(1) << 31) /* in table->next: words end in this state */
+
 struct trie {
     struct af_keyword_table *table;
     uint32_t state_count;
@@ -105,8 +107,11 @@ enum anyflash_status af_keyword_table_build(const struct af_span *words, size_t 
     for (size_t i = 0; i < count; i++)
         add_word(&trie, words[i], i);
     resolve(&trie);
-    for (size_t i = 0; i < trie.state_count * table.class_count; i++)
-        table.next[i] *= (uint32_t)table.class_count;
+    for (size_t i = 0; i < trie.state_count * table.class_count; i++) {
+        uint32_t state = table.next[i];
+        table.next[i] =
+            state * (uint32_t)table.class_count | (table.found[state] != 0 ? FOUND_BIT : 0);
+    }
     *out = table;
     return ANYFLASH_OK;
 }
@@ -117,7 +122,10 @@ void af_keyword_search(const struct af_keyword_table *table, const char *text, s
     uint32_t row = 0;
     for (size_t at = 0; at < len; at++) {
         row = table->next[row + table->class_of[(unsigned char)text[at]]];
-        for (uint32_t word = row == 0 ? 0 : table->found[row / table->class_count]; word != 0;
+        if ((row & FOUND_BIT) == 0)
+            continue;
+        row &= ~FOUND_BIT;
+        for (uint32_t word = table->found[row / table->class_count]; word != 0;
              word = table->also[word - 1])
             found(context, word - 1);
     }

@@ -14,7 +14,8 @@
 struct af_keyword_table {
     unsigned char class_of[256]; /* 0: in no word */
     size_t class_count;
-    uint32_t *next;  /* [state][class]: the next state, as an offset into this array */
+    uint32_t
+        *next; /* [state][class]: the next state, as an offset into this array, and a flag */
     uint32_t *found; /* [state]: 1 + the first word that ends here; 0: none */
     uint32_t *also;  /* [word]: 1 + the next word that ends in the same state */
 };

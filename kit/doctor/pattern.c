@@ -151,6 +151,7 @@ struct search {
     const char *folded;
     size_t len;
     size_t ends[AF_PATTERN_PARTS_MAX]; /* where each part of the current attempt ended */
+    /* a bit per part and place; only those of the pattern's parts are cleared */
     unsigned char failed[AF_PATTERN_PARTS_MAX][AF_PATTERN_LINE_MAX / 8 + 1];
 };
 
@@ -282,25 +283,57 @@ static void report(const struct search *search, size_t start, struct af_pattern_
     out->end = at;
 }
 
+/* A pattern that is one literal. */
+static bool find_literal(const struct af_pattern *pattern, const char *folded, size_t len,
+                         struct af_pattern_match *match_out)
+{
+    const char *found = memmem(folded, len, pattern->literal.data, pattern->literal.len);
+    if (found == NULL)
+        return false;
+    size_t start = (size_t)(found - folded);
+    match_out->start = start;
+    match_out->end = start + pattern->literal.len;
+    match_out->capture_count = 0;
+    return true;
+}
+
+/* Where the next match may start at the earliest; SIZE_MAX: nowhere. */
+static size_t next_start(const struct search *search, size_t start)
+{
+    const struct af_pattern_part *first = &search->pattern->parts[0];
+    if (search->pattern->at_start)
+        return start == 0 ? 0 : SIZE_MAX;
+    if (first->kind == AF_PATTERN_LITERAL) {
+        const char *found = memmem(search->folded + start, search->len - start,
+                                   first->text.data, first->text.len);
+        return found == NULL ? SIZE_MAX : (size_t)(found - search->folded);
+    }
+    /* what fails at the start of a run fails within it, too */
+    while (first->kind == AF_PATTERN_CAPTURE && start > 0 && start < search->len &&
+           is_captured(search->folded[start - 1]))
+        start++;
+    return start;
+}
+
 bool af_pattern_find(const struct af_pattern *pattern, const char *text, const char *folded,
                      size_t len, bool begins, struct af_pattern_match *match_out)
 {
-    struct search search = {.pattern = pattern, .text = text, .folded = folded, .len = len};
+    struct search search;
     if (len > AF_PATTERN_LINE_MAX || pattern->part_count == 0 || (pattern->at_start && !begins))
         return false;
-    const struct af_pattern_part *first = &pattern->parts[0];
-    size_t last = pattern->at_start ? 0 : len;
-    for (size_t start = 0; start <= last; start++) {
-        if (first->kind == AF_PATTERN_LITERAL && !pattern->at_start) {
-            const char *found =
-                memmem(folded + start, len - start, first->text.data, first->text.len);
-            if (found == NULL)
-                return false;
-            start = (size_t)(found - folded);
-        }
-        bool inside =
-            first->kind == AF_PATTERN_CAPTURE && start > 0 && is_captured(folded[start - 1]);
-        if (!inside && match_parts(&search, 0, start)) {
+    if (pattern->part_count == 1 && !pattern->at_start && !pattern->at_end)
+        return find_literal(pattern, folded, len, match_out);
+    search.pattern = pattern;
+    search.text = text;
+    search.folded = folded;
+    search.len = len;
+    for (size_t i = 0; i < pattern->part_count; i++)
+        memset(search.failed[i], 0, len / 8 + 1);
+    for (size_t start = 0; start <= len; start++) {
+        start = next_start(&search, start);
+        if (start == SIZE_MAX)
+            return false;
+        if (match_parts(&search, 0, start)) {
             report(&search, start, match_out);
             return true;
         }

@@ -20,6 +20,7 @@ struct reader {
     struct af_pattern *patterns;
     size_t pattern_count;
     size_t pattern_room;
+    size_t neighbour_first; /* the patterns of near and not_near begin here */
 };
 
 /* Adds a pattern; returns its index. */
@@ -73,6 +74,16 @@ static size_t find_signature(const struct reader *reader, const char *id)
     return SIZE_MAX;
 }
 
+/* The pattern of a neighbour; many rows have the same. */
+static size_t find_neighbour(struct reader *reader, const char *source)
+{
+    for (size_t i = reader->neighbour_first; i < reader->pattern_count; i++) {
+        if (strcmp(reader->patterns[i].source, source) == 0)
+            return i;
+    }
+    return add_pattern(reader, source);
+}
+
 static const struct af_signature_neighbour *take_neighbours(struct reader *reader,
                                                             const char *key, size_t *count_out)
 {
@@ -84,7 +95,7 @@ static const struct af_signature_neighbour *take_neighbours(struct reader *reade
     for (size_t i = 0; i < *count_out && reader->rows.status == ANYFLASH_OK; i++) {
         list[i].signature = SIZE_MAX;
         if (texts[i][0] != '@') {
-            list[i].pattern = add_pattern(reader, texts[i]);
+            list[i].pattern = find_neighbour(reader, texts[i]);
             continue;
         }
         list[i].signature = find_signature(reader, texts[i] + 1);
@@ -200,6 +211,7 @@ static void take_all_neighbours(struct reader *reader, struct af_span bytes)
 {
     reader->rows.rest = bytes;
     reader->rows.line = 0;
+    reader->neighbour_first = reader->pattern_count;
     for (size_t i = 0; af_jsonl_next(&reader->rows); i++) {
         struct af_signature *signature = &reader->signatures[i];
         signature->near = take_neighbours(reader, "near", &signature->near_count);
