@@ -320,6 +320,18 @@ static void add_cause(struct ranking *ranking, const struct hypothesis *from)
     add_evidence(ranking, found, from);
 }
 
+/* Whether no better hypothesis for the same cause comes from the same signature. */
+static bool is_new_signature(const struct ranking *ranking, size_t index)
+{
+    const struct hypothesis *one = &ranking->hypotheses[index];
+    for (size_t i = 0; i < index; i++) {
+        const struct hypothesis *other = &ranking->hypotheses[i];
+        if (other->row->cause == one->row->cause && other->signature == one->signature)
+            return false;
+    }
+    return true;
+}
+
 /* One entry per cause, in the order of the best hypothesis for each. */
 static void merge(struct ranking *ranking)
 {
@@ -330,7 +342,8 @@ static void merge(struct ranking *ranking)
             add_cause(ranking, from);
             continue;
         }
-        found->score += AGAIN_SCORE;
+        if (is_new_signature(ranking, i))
+            found->score += AGAIN_SCORE;
         if (from->is_proved)
             found->confidence = AF_DIAGNOSIS_PROVED;
         add_evidence(ranking, found, from);
