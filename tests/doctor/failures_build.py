@@ -70,8 +70,8 @@ def _(scene):
 
 def cuda_file(scene, *flags, text="__global__ void k() {}\n", **options):
     need_nvcc()
-    source = scene.file("flash_fwd.cu", text)
-    scene.run(NVCC, *flags, "-c", source, "-o", scene.work / "flash_fwd.o", toolkit=True,
+    source = scene.file("flash_attn/src/flash_fwd.cu", text)
+    scene.run(NVCC, *flags, "-c", source, "-o", source.with_suffix(".o"), toolkit=True,
               prompt=True, **options)
 
 
@@ -125,8 +125,8 @@ def _(scene):
     """torch's headers with a compiler that has no C++17."""
     env = scene.torch("2.11.0")
     include, = env.glob("lib/python*/site-packages/torch/include")
-    source = scene.file("flash_api.cpp", "#include <torch/torch.h>\n")
-    scene.run("g++", "-std=c++14", f"-I{include}", f"-I{include}/torch/csrc/api/include", "-c",
+    source = scene.file("flash_attn/flash_api.cpp", "#include <torch/torch.h>\n")
+    scene.run("g++", "-std=c++14", "-fmax-errors=40", f"-I{include}", f"-I{include}/torch/csrc/api/include", "-c",
               source, "-o", "flash_api.o", env=env, prompt=True)
 
 
@@ -178,20 +178,33 @@ def _(scene):
     cuda_file(scene, text="#include <cute/tensor.hpp>\n")
 
 
-@failure("toolkit-without-cusolver", "cuda-headers-missing",
-         given=of_torch("2.11.0", "nvcc=13.0"))
-def _(scene):
-    """A partial toolkit: torch's headers want cusolverDn.h."""
+def partial_toolkit(scene, without, text):
+    """torch's or a kernel's C++ compiled with a toolkit that lacks some headers."""
+    need_nvcc()
     env = scene.torch("2.11.0")
     include, = env.glob("lib/python*/site-packages/torch/include")
     cuda = scene.work / "cuda-include"
     cuda.mkdir()
     for path in world.pathlib.Path("/usr/local/cuda/include").iterdir():
-        if not path.name.startswith("cusolver"):
+        if not path.name.startswith(without):
             (cuda / path.name).symlink_to(path)
-    source = scene.file("flash_api.cpp", "#include <ATen/cuda/CUDAContext.h>\n")
+    source = scene.file("flash_attn/flash_api.cpp", text)
     scene.run("g++", "-std=c++20", f"-I{include}", f"-I{cuda}", "-c", source, "-o", "flash_api.o",
               env=env, prompt=True)
+
+
+@failure("toolkit-without-cusolver", "cuda-headers-missing",
+         given=of_torch("2.11.0", "nvcc=13.0"))
+def _(scene):
+    """A partial toolkit: torch's headers want cusolverDn.h."""
+    partial_toolkit(scene, "cusolver", "#include <ATen/cuda/CUDAContext.h>\n")
+
+
+@failure("toolkit-without-curand", "cuda-headers-missing",
+         given=of_torch("2.11.0", "nvcc=13.0"))
+def _(scene):
+    """A partial toolkit: a source wants curand_kernel.h."""
+    partial_toolkit(scene, "curand", "#include <curand_kernel.h>\n")
 
 
 @failure("no-cuda-headers", "cuda-headers-missing", given=of_torch("2.11.0"))
@@ -199,17 +212,9 @@ def _(scene):
     """The CUDA runtime's headers are not there at all."""
     env = scene.torch("2.11.0")
     include, = env.glob("lib/python*/site-packages/torch/include")
-    source = scene.file("flash_api.cpp", "#include <c10/cuda/CUDAGuard.h>\n")
+    source = scene.file("flash_attn/flash_api.cpp", "#include <c10/cuda/CUDAGuard.h>\n")
     scene.run("g++", "-std=c++20", f"-I{include}", "-c", source, "-o", "flash_api.o", env=env,
               prompt=True)
-
-
-@failure("curand-kernel", "cuda-headers-missing", given=("nvcc=13.0", "os=linux"))
-def _(scene):
-    """A kernel includes a header of cuRAND that this toolkit has not."""
-    cuda_file(scene, text="#include <curand_kernel_extra.h>\n#include <curand_kernel.h>\n"
-              if os.path.exists("/usr/local/cuda/include/curand_kernel.h")
-              else "#include <curand_kernel.h>\n")
 
 
 @failure("link-libcuda", "libcuda-not-found", given=("os=linux",))
@@ -248,10 +253,10 @@ KILLED = "#!/bin/sh\nkill -9 $$\n"
 
 def ninja_file(scene, compiler, name="flash_fwd_hdim128_bf16_sm80"):
     scene.file("build.ninja", f"rule cuda_compile\n  command = {compiler} -c $in -o $out\n"
-               f"build {name}.o: cuda_compile {name}.cu\nbuild flash_api.o: cuda_compile "
-               "flash_api.cpp\n")
-    scene.file(f"{name}.cu", "__global__ void k() {}\n")
-    scene.file("flash_api.cpp", "int x;\n")
+               f"build {name}.o: cuda_compile csrc/flash_attn/src/{name}.cu\n"
+               "build flash_api.o: cuda_compile csrc/flash_attn/flash_api.cpp\n")
+    scene.file(f"csrc/flash_attn/src/{name}.cu", "__global__ void k() {}\n")
+    scene.file("csrc/flash_attn/flash_api.cpp", "int x;\n")
 
 
 @failure("ninja-compiler-killed", "oom-build", given=("os=linux", "ram_gb=15", "cores=16"))
@@ -269,7 +274,7 @@ def _(scene):
 
 
 def heavy(scene):
-    return scene.file("flash_api.cpp", "#include <regex>\n#include <map>\n#include <functional>\n"
+    return scene.file("flash_attn/flash_api.cpp", "#include <regex>\n#include <map>\n#include <functional>\n"
                       "#include <random>\ntemplate <int N> struct T { std::map<int, T<N - 1>> m; };\n"
                       "template <> struct T<0> {};\nT<300> t;\n")
 

@@ -90,7 +90,8 @@ class Scene:
     def variables(self, env=None, toolkit=False, more=()):
         """The caller's environment without a toolkit, with the programs of `env` first."""
         keep = {name: value for name, value in os.environ.items()
-                if not re.match(r"CUDA|VIRTUAL_ENV|PYENV|PYTHON|LD_|UV_PYTHON|TORCH|MAX_JOBS",
+                if not re.match(r"CUDA|VIRTUAL_ENV|PYENV|PYTHON|LD_|UV_PYTHON|TORCH|MAX_JOBS|"
+                                r"CPATH|C_INCLUDE|CPLUS_INCLUDE|LIBRARY_PATH",
                                 name)}
         programs = [f"{env}/bin"] if env else []
         if toolkit:
