@@ -14,6 +14,8 @@
 #define AGAIN_SCORE 3  /* for each further signature of the same cause */
 #define AHEAD_SCORE 10 /* the best cause is likely with this much more than the next */
 #define SURE_SCORE 90  /* a message whose only cause has this score proves it */
+#define WEAK_SCORE 50  /* a row below this makes its cause possible at most, unless facts prove it */
+#define SUBJECT "names-flash-attn" /* the signature of lines that name flash-attn */
 #define HYPOTHESES_MAX 256u
 #define EVIDENCE_TEXT_MAX 400u
 
@@ -309,8 +311,9 @@ static void add_cause(struct ranking *ranking, const struct hypothesis *from)
         .cause = cause,
         .score = from->score,
         .confidence = from->is_proved || sure ? AF_DIAGNOSIS_PROVED
-                      : from->missing == NULL ? AF_DIAGNOSIS_LIKELY
-                                              : AF_DIAGNOSIS_POSSIBLE,
+                      : from->missing == NULL && from->row->score >= WEAK_SCORE
+                          ? AF_DIAGNOSIS_LIKELY
+                          : AF_DIAGNOSIS_POSSIBLE,
         .title = fill(ranking, from->hit, cause->title),
         .why = fill(ranking, from->hit, cause->why),
         .next = fill(ranking, from->hit, cause->next),
@@ -376,19 +379,25 @@ static enum anyflash_status sort_causes(struct ranking *ranking)
     return ANYFLASH_OK;
 }
 
+/* A log that does not name flash-attn may be of any program. */
+static bool names_subject(const struct af_log_evidence *evidence)
+{
+    for (size_t i = 0; i < evidence->table->count; i++) {
+        if (strcmp(evidence->table->rows[i].id, SUBJECT) == 0)
+            return evidence->signatures[i].count > 0;
+    }
+    return true;
+}
+
 /* A cause without a proof is likely only if it is the best and clearly ahead. */
-static void set_confidence(struct af_diagnosis *out)
+static void set_confidence(struct af_diagnosis *out, bool is_about_flash_attn)
 {
     for (size_t i = 0; i < out->count; i++) {
         struct af_diagnosed *found = &out->causes[i];
         bool ahead =
             i == 0 && (out->count == 1 || found->score >= out->causes[1].score + AHEAD_SCORE);
-        if (found->confidence == AF_DIAGNOSIS_PROVED)
-            continue;
-        if (i > 0 || (!ahead && out->count > 1))
+        if (!is_about_flash_attn || (found->confidence == AF_DIAGNOSIS_LIKELY && !ahead))
             found->confidence = AF_DIAGNOSIS_POSSIBLE;
-        else if (out->count == 1)
-            found->confidence = AF_DIAGNOSIS_LIKELY;
     }
 }
 
@@ -438,7 +447,7 @@ static enum anyflash_status rank(struct ranking *ranking, struct anyflash_error 
     merge(ranking);
     if (sort_causes(ranking) != ANYFLASH_OK || ranking->arena->failed)
         return af_fail_memory(err);
-    set_confidence(ranking->out);
+    set_confidence(ranking->out, names_subject(ranking->evidence));
     ask(ranking);
     return ANYFLASH_OK;
 }

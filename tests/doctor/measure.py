@@ -57,7 +57,7 @@ def ask(case, program):
     given = [word for key, value in case.get("env", {}).items()
              for word in ("--given", f"{key}={text_of(value)}")]
     if not given:
-        given = ["--given", "os=linux"] if "env" in case else []
+        given = ["--given", "arch=x86_64"]  # else the facts of this machine would count
     done = subprocess.run([program, "doctor", "--json", *given, "-"], input=case["symptom"],
                           text=True, encoding="utf-8", capture_output=True,
                           env=environment(), cwd=HERE, timeout=SECONDS_MAX)
