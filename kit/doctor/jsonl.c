@@ -32,20 +32,30 @@ void af_jsonl_fail_with(struct af_jsonl *rows, enum anyflash_status status,
         af_jsonl_fail(rows, "%s", why->message);
 }
 
+/* Parses the line; a failure names the column in it. */
+static void parse_row(struct af_jsonl *rows, struct af_span line)
+{
+    struct anyflash_error why = {0};
+    enum anyflash_status status = af_json_parse(line, ROW_BYTES_MAX, "row", &rows->row, &why);
+    const char *column = strstr(why.message, "column ");
+    if (status == ANYFLASH_E_DATA)
+        af_jsonl_fail(rows, "%s", column != NULL ? column : why.message);
+    else
+        af_jsonl_fail_with(rows, status, &why);
+    if (rows->status == ANYFLASH_OK && !json_is_object(rows->row))
+        af_jsonl_fail(rows, "is not a JSON object");
+}
+
 bool af_jsonl_next(struct af_jsonl *rows)
 {
     struct af_span line;
     json_decref(rows->row);
     rows->row = NULL;
     while (rows->status == ANYFLASH_OK && af_text_line(&rows->rest, &line)) {
-        char place[200];
         rows->line++;
         if (af_text_trim(line).len == 0)
             continue;
-        snprintf(place, sizeof place, "%s:%zu", rows->name, rows->line);
-        rows->status = af_json_parse(line, ROW_BYTES_MAX, place, &rows->row, rows->err);
-        if (rows->status == ANYFLASH_OK && !json_is_object(rows->row))
-            af_jsonl_fail(rows, "is not a JSON object");
+        parse_row(rows, line);
         return rows->status == ANYFLASH_OK;
     }
     return false;

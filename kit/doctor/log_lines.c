@@ -214,8 +214,8 @@ static size_t bracket_length(const char *text, size_t len)
             same++;
         char close = starts[i][0] == '(' ? ')' : ']';
         const char *end = same < count ? NULL : memchr(text, close, len < 80 ? len : 80);
-        if (end != NULL)
-            return (size_t)(end - text) + 1 + (end + 1 < text + len && end[1] == ':' ? 1 : 0);
+        if (end != NULL && end + 1 < text + len)
+            return (size_t)(end - text) + 1 + (end[1] == ':' ? 1 : 0);
     }
     return 0;
 }
@@ -337,22 +337,22 @@ static void take_line(struct af_log_lines *lines, const char *raw, size_t len)
     keep_before(lines, &now, wrapped);
 }
 
-/* Appends to the waiting bytes; a line that grows too long is delivered in pieces. */
+/* Appends to the waiting bytes; a line that is longer than they may be is delivered in pieces. */
 static void wait_for_end(struct af_log_lines *lines, const char *bytes, size_t len)
 {
     while (len > 0) {
+        if (lines->raw_len == AF_LOG_LINE_BYTES) {
+            take_line(lines, lines->raw, lines->raw_len);
+            lines->is_continued = true;
+            memmove(lines->raw, lines->raw + AF_LOG_LINE_BYTES - OVERLAP_BYTES, OVERLAP_BYTES);
+            lines->raw_len = OVERLAP_BYTES;
+        }
         size_t room = AF_LOG_LINE_BYTES - lines->raw_len;
         size_t taken = len < room ? len : room;
         memcpy(lines->raw + lines->raw_len, bytes, taken);
         lines->raw_len += taken;
         bytes += taken;
         len -= taken;
-        if (lines->raw_len < AF_LOG_LINE_BYTES)
-            return;
-        take_line(lines, lines->raw, lines->raw_len);
-        lines->is_continued = true;
-        memmove(lines->raw, lines->raw + AF_LOG_LINE_BYTES - OVERLAP_BYTES, OVERLAP_BYTES);
-        lines->raw_len = OVERLAP_BYTES;
     }
 }
 
@@ -368,39 +368,41 @@ static void end_line(struct af_log_lines *lines, const char *bytes, size_t len)
     lines->is_continued = false;
 }
 
-/* Takes the rest of a line; the states of a progress bar are lines of their own. */
-static void take_states(struct af_log_lines *lines, const char *bytes, size_t len)
+/* Takes what stands before each '\r'; returns the rest. One at the end waits for what follows. */
+static struct af_span take_states(struct af_log_lines *lines, struct af_span bytes)
 {
     const char *back;
-    if (len > 0 && bytes[len - 1] == '\r')
-        len--;
-    while (len > 0 && (back = memchr(bytes, '\r', len)) != NULL) {
-        size_t taken = (size_t)(back - bytes);
-        end_line(lines, bytes, taken);
-        bytes += taken + 1;
-        len -= taken + 1;
+    while (bytes.len > 0 && (back = memchr(bytes.data, '\r', bytes.len)) != NULL) {
+        size_t taken = (size_t)(back - bytes.data);
+        if (taken + 1 == bytes.len) {
+            lines->has_return = true;
+            bytes.len = taken;
+            break;
+        }
+        end_line(lines, bytes.data, taken);
+        bytes.data += taken + 1;
+        bytes.len -= taken + 1;
     }
-    end_line(lines, bytes, len);
+    return bytes;
 }
 
 void af_log_lines_feed(struct af_log_lines *lines, const char *bytes, size_t len)
 {
     const char *newline;
-    const char *back;
+    if (len > 0 && lines->has_return && bytes[0] != '\n')
+        end_line(lines, "", 0);
+    lines->has_return = lines->has_return && len == 0;
     while (len > 0 && (newline = memchr(bytes, '\n', len)) != NULL) {
         size_t taken = (size_t)(newline - bytes);
-        take_states(lines, bytes, taken);
+        struct af_span last = take_states(lines, (struct af_span){bytes, taken});
+        end_line(lines, last.data, last.len);
+        lines->has_return = false;
         lines->number++;
         bytes += taken + 1;
         len -= taken + 1;
     }
-    while (len > 0 && (back = memchr(bytes, '\r', len)) != NULL) {
-        size_t taken = (size_t)(back - bytes);
-        end_line(lines, bytes, taken);
-        bytes += taken + 1;
-        len -= taken + 1;
-    }
-    wait_for_end(lines, bytes, len);
+    struct af_span rest = take_states(lines, (struct af_span){bytes, len});
+    wait_for_end(lines, rest.data, rest.len);
 }
 
 void af_log_lines_end(struct af_log_lines *lines)
@@ -410,4 +412,5 @@ void af_log_lines_end(struct af_log_lines *lines)
         lines->number++;
     }
     lines->before_len = 0;
+    lines->has_return = false;
 }

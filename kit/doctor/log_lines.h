@@ -42,6 +42,7 @@ struct af_log_lines {
     void *context;
     uint64_t number;   /* lines that have ended */
     size_t raw_len;    /* bytes of the current line that wait for its end */
+    bool has_return;   /* a carriage return came last */
     bool is_continued; /* the beginning of the current line was delivered */
     size_t before_len; /* of the line before, for joining; 0: none */
     uint64_t before_number;

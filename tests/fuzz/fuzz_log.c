@@ -1,0 +1,75 @@
+/*
+ * fuzz_log.c: any bytes as a log, in one piece and byte by byte: both must give
+ * the same diagnosis. Its texts must be printable.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kit/base/json.h"
+#include "kit/doctor/diagnosis_json.h"
+#include "kit/doctor/diagnosis_tables.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct af_diagnosis_tables tables;
+
+static void require(bool good)
+{
+    if (!good)
+        abort();
+}
+
+static void start(void)
+{
+    static struct af_arena arena;
+    static bool started;
+    if (started)
+        return;
+    started = true;
+    af_json_start();
+    af_arena_init(&arena);
+    require(af_diagnosis_tables_load(&arena, &tables, NULL) == ANYFLASH_OK);
+}
+
+/* The answer as text; free it with af_text_release(). */
+static struct af_text diagnose(const uint8_t *data, size_t size, size_t piece)
+{
+    struct af_arena arena;
+    struct af_machine machine;
+    struct af_log_evidence *evidence;
+    static struct af_diagnosis diagnosis;
+    struct af_text out = {0};
+    af_arena_init(&arena);
+    af_machine_init(&machine, "fuzz", "not given");
+    require(af_log_evidence_new(&tables.signatures, "/srv/env", &arena, &evidence, NULL) ==
+            ANYFLASH_OK);
+    af_log_evidence_begin(evidence, "fuzz");
+    for (size_t at = 0; at < size; at += piece)
+        af_log_evidence_feed(evidence, (const char *)data + at,
+                             size - at < piece ? size - at : piece);
+    require(af_log_evidence_end(evidence, NULL) == ANYFLASH_OK);
+    require(af_log_evidence_apply(evidence, &machine, NULL) == ANYFLASH_OK);
+    require(af_diagnosis_make(evidence, &machine, NULL, &arena, &diagnosis, NULL) ==
+            ANYFLASH_OK);
+    require(af_json_write_take(af_diagnosis_json(&diagnosis, evidence, "fuzz"), &out, NULL) ==
+            ANYFLASH_OK);
+    af_log_evidence_release(evidence);
+    af_machine_release(&machine);
+    af_arena_release(&arena);
+    return out;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    start();
+    if (size > 100000)
+        return 0;
+    struct af_text whole = diagnose(data, size, size + 1);
+    struct af_text pieces = diagnose(data, size, 1);
+    require(strcmp(af_text_get(&whole), af_text_get(&pieces)) == 0);
+    for (size_t i = 0; i < whole.len; i++)
+        require((unsigned char)whole.data[i] >= ' ' || whole.data[i] == '\n');
+    af_text_release(&whole);
+    af_text_release(&pieces);
+    return 0;
+}
