@@ -229,8 +229,8 @@ def _(scene):
 def _(scene):
     """torch compiles an extension at run time and finds no ninja."""
     env = scene.torch("2.6.0", "setuptools<81")
-    source = scene.file("flash_api.cpp", "int x;\n")
-    script = scene.file("jit.py", "from torch.utils.cpp_extension import load\n"
+    source = scene.file("flash_attn/flash_api.cpp", "int x;\n")
+    script = scene.file("flash_attn/jit.py", "from torch.utils.cpp_extension import load\n"
                         f"load('flash_attn_2_cuda', ['{source}'])\n")
     scene.run("setpriv", "--no-new-privs", "env", "PATH=/nonexistent", f"{env}/bin/python", script,
               env=env, hidden=True)
@@ -298,8 +298,8 @@ def _(scene):
 
 @failure("cicc-killed", "oom-build", given=of_torch("2.11.0", "nvcc=13.0", "ram_gb=8"))
 def _(scene):
-    """cicc of a real build of flash-attn is killed in a control group of 900 MB."""
-    group = scene.memory_group(900 << 20)
+    """cicc of a real build of flash-attn is killed in a control group of 400 MB."""
+    group = scene.memory_group(400 << 20)
     build(scene, "2.11.0", limits=join_group(group), limit=900)
 
 
