@@ -12,6 +12,10 @@ NVCC = "/usr/local/cuda/bin/nvcc"
 KERNEL = "csrc/flash_attn/src/flash_fwd_hdim64_bf16_sm80.cu"
 
 
+def torch_headers(scene):
+    return next(scene.envs.glob("torch-2.11.0/lib/python*/site-packages/torch/include"))
+
+
 def need_nvcc():
     assert os.path.exists(NVCC), "needs a CUDA toolkit in /usr/local/cuda"
 
@@ -124,7 +128,7 @@ def _(scene):
 def _(scene):
     """torch's headers with a compiler that has no C++17."""
     env = scene.torch("2.11.0")
-    include, = env.glob("lib/python*/site-packages/torch/include")
+    include = torch_headers(scene)
     source = scene.file("flash_attn/flash_api.cpp", "#include <torch/torch.h>\n")
     scene.run("g++", "-std=c++14", "-fmax-errors=40", f"-I{include}", f"-I{include}/torch/csrc/api/include", "-c",
               source, "-o", "flash_api.o", env=env, prompt=True)
@@ -182,7 +186,7 @@ def partial_toolkit(scene, without, text):
     """torch's or a kernel's C++ compiled with a toolkit that lacks some headers."""
     need_nvcc()
     env = scene.torch("2.11.0")
-    include, = env.glob("lib/python*/site-packages/torch/include")
+    include = torch_headers(scene)
     cuda = scene.work / "cuda-include"
     cuda.mkdir()
     for path in world.pathlib.Path("/usr/local/cuda/include").iterdir():
@@ -211,7 +215,7 @@ def _(scene):
 def _(scene):
     """The CUDA runtime's headers are not there at all."""
     env = scene.torch("2.11.0")
-    include, = env.glob("lib/python*/site-packages/torch/include")
+    include = torch_headers(scene)
     source = scene.file("flash_attn/flash_api.cpp", "#include <c10/cuda/CUDAGuard.h>\n")
     scene.run("g++", "-std=c++20", f"-I{include}", "-c", source, "-o", "flash_api.o", env=env,
               prompt=True)

@@ -66,11 +66,11 @@ def _(scene):
     scene.run("python", "-c", "import torch, flash_attn_2_cuda", env=env, prompt=True)
 
 
-@failure("upgrade-of-torch-pip", "stale-after-torch-upgrade", *OTHER_TORCH,
+@failure("upgrade-of-torch", "stale-after-torch-upgrade", *OTHER_TORCH,
          given=of_torch("2.11.0"))
 def _(scene):
-    """torch is upgraded by pip below an installed flash-attn, which is then imported."""
-    env = scene.torch("2.6.0", pip="25.1")
+    """torch is upgraded below an installed flash-attn, which is then imported."""
+    env = scene.env("torch==2.6.0", "numpy")
     scene.install_flash_attn(env, "2.6.0+cu13")
     scene.run("uv", "pip", "install", "torch==2.11.0", env=env, prompt=True, limit=900)
     python(scene, env, "import flash_attn\n")
@@ -295,7 +295,7 @@ def _(scene):
 @failure("transformers-too-old", "flash-attn-too-old", given=of_torch("2.6.0", "flash_attn=2.0.4"))
 def _(scene):
     """transformers wants flash-attn 2.1 and finds 2.0.4 (the version is asked before the GPU)."""
-    env = scene.torch("2.6.0", "transformers==4.40.2", "numpy<2")
+    env = scene.torch("2.6.0", "transformers==4.40.2")
     scene.install_flash_attn(env, "2.6.0", version="2.0.4")
     python(scene, env, "import torch\ntorch.cuda.is_available = lambda: True\n" + MODEL)
 
@@ -313,7 +313,8 @@ def _(scene):
 @failure("xformers-window", "peer-version-window", given=of_torch("2.6.0", "flash_attn=2.8.3"))
 def _(scene):
     """xformers refuses a flash-attn that is newer than it knows."""
-    env = scene.torch("2.6.0", "xformers==0.0.29.post3")
+    env = scene.torch("2.6.0")
+    scene.quiet("uv", "pip", "install", "--no-deps", "xformers==0.0.29.post3", env=env)
     scene.install_flash_attn(env, "2.6.0")
     library, = env.glob("lib/python*/site-packages/xformers")
     for path in library.rglob("_C_flashattention*"):
@@ -326,7 +327,7 @@ def _(scene):
          given=of_torch("2.11.0"))
 def _(scene):
     """torch's own cuDNN was removed, so that torch itself does not load."""
-    env = scene.torch("2.11.0")
+    env = scene.env("torch==2.11.0", "numpy")
     scene.install_flash_attn(env, "2.11.0")
     for folder in env.glob("lib/python*/site-packages/nvidia/cudnn*/lib"):
         shutil.rmtree(folder)

@@ -79,6 +79,13 @@ def _(scene):
 @failure("pip-no-packaging", "missing-build-helper", given=of_torch("2.6.0"))
 def _(scene):
     """--no-build-isolation without the package 'packaging'."""
+    env = scene.torch("2.6.0", "setuptools==69.5.1", "wheel==0.43.0", pip="24.0")
+    pip(scene, env, "install", FLASH, "--no-build-isolation")
+
+
+@failure("pip-torch-without-its-needs", given=of_torch("2.6.0"))
+def _(scene):
+    """torch was installed without the packages that it needs: a fault of the environment."""
     env = scene.env("setuptools<81", "wheel", pip="25.1")
     scene.quiet("uv", "pip", "install", "-q", "--no-deps", "torch==2.6.0", env=env)
     pip(scene, env, "install", FLASH, "--no-build-isolation")

@@ -104,7 +104,7 @@ for key, steps in {
         "uv-sync-verbose": ["uv sync -v"],
         "pip-editable": ["pip install --no-deps -e ."],
         "pip-build-verbose": ["pip install -v --no-deps ."],
-        "setup-wheel": ["pip wheel --no-deps -w out ."]}.items():
+        "setup-wheel": ["pip wheel --no-deps -w /tmp/trainer-wheel ."]}.items():
     healthy(key, "; ".join(steps), command(*steps, files=(PROJECT, MODULE)))
 
 

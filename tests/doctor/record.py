@@ -29,6 +29,7 @@ def replacements(folder, kind, name):
     home = re.escape(os.path.expanduser("~"))
     return [
         (work + r"/(?:small/)?(\.?venv)\b", r"/home/user/\1"),
+        (re.escape(str(folder / "envs")) + r"/torch-[\d.]+", "/home/user/venv"),
         (work, "/home/user/project"),
         (re.escape(str(folder / "work" / kind)), "/home/user"),
         (re.escape(str(folder / "bin")), "/home/user/.local/bin"),

@@ -122,7 +122,8 @@ class Scene:
         if prompt:
             shown = [os.path.basename(words[0]), *words[1:]]
             self.write("$ " + " ".join(shown) + "\n")
-        command = [str(HIDE_TOOLKIT), *words] if hidden else words
+        given = [f"{name}={value}" for name, value in dict(variables).items()]
+        command = [str(HIDE_TOOLKIT), "env", *given, *words] if hidden else words
         child = subprocess.Popen(
             command, cwd=cwd or self.work, env=self.variables(env, toolkit, variables),
             stdin=subprocess.PIPE if feed is not None else subprocess.DEVNULL,
@@ -181,7 +182,18 @@ class Scene:
         return folder
 
     def torch(self, version, *packages, **options):
-        return self.env(f"torch=={version}", "numpy", *packages, **options)
+        """A new environment that finds torch and NumPy in one that all scenarios share."""
+        shared = self.envs / f"torch-{version}"
+        if not (shared / "ready").exists():
+            self.quiet("uv", "venv", "-q", "--clear", "--python", "3.11", shared)
+            self.quiet("uv", "pip", "install", "-q", "--compile-bytecode", f"torch=={version}",
+                       "numpy", env=shared, limit=1500)
+            (shared / "ready").touch()
+        folder = self.env(*packages, **options)
+        target, = folder.glob("lib/python*/site-packages")
+        found, = shared.glob("lib/python*/site-packages")
+        (target / "torch.pth").write_text(f"{found}\n")
+        return folder
 
     def sdist(self):
         """A copy of flash-attn's unpacked sdist without its tests."""
