@@ -7,11 +7,11 @@ A case has `symptom` (the log), `env` (facts, given as --given KEY=VALUE), `cate
 the cause) and `source_url`. Prints how often the cause comes first and among the first three, the
 same for each phase, and the misses.
 
---words           lists the cases that only a signature of people's own words decides: a row
+--words           lists the cases that only signatures of people's own words decide: rows
                   whose `source` is a thread, not a program
 --leave-one-out   measures each project's cases with a program that lacks the signatures whose
-                  `source` names threads of that project only; needs the build folder
-                  (--build build/release)
+                  `source` names threads of that project only; builds one in
+                  build/leave-one-out for each such project
 """
 import argparse
 import collections
@@ -126,18 +126,34 @@ def rows_of_words():
     return projects
 
 
-def decided_by_words(cases, answers):
-    """The cases whose best cause has no evidence but people's words."""
-    words = rows_of_words()
-    chosen = []
-    for case, answer in zip(cases, answers):
-        used = {e["signature"] for e in answer[0]["evidence"] if "signature" in e} if answer else set()
-        if used and used <= set(words):
-            chosen.append(case)
-    return chosen
+def decided_by_words(cases, answers, jobs):
+    """The cases that are answered rightly, but not without the rows of people's words."""
+    without = ask_all(cases, program_without(set(rows_of_words())), jobs)
+    return [case for case, answer, less in zip(cases, answers, without)
+            if [c["id"] for c in answer[:1]] == [case["category"]] != [c["id"] for c in less[:1]]]
 
 
-def leave_one_out(cases, jobs, build):
+def program_without(dropped):
+    """Builds the program with a table that lacks the rows `dropped`; returns its path."""
+    folder = ROOT / "build/leave-one-out"
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [row for row in load(SIGNATURES) if row["id"] not in dropped]
+    for row in rows:  # a row may not refer to one that is gone
+        for key in ("near", "not_near"):
+            if key in row:
+                row[key] = [entry for entry in row[key] if entry[1:] not in dropped]
+    table = folder / "signatures.jsonl"
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    quiet = {"check": True, "stdout": subprocess.DEVNULL}
+    if not (folder / "build.ninja").exists():
+        subprocess.run(["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja",
+                        "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+                        f"-DANYFLASH_SIGNATURES={table}"], **quiet)
+    subprocess.run(["cmake", "--build", folder, "--target", "anyflash"], **quiet)
+    return str(folder / "anyflash")
+
+
+def leave_one_out(cases, jobs):
     """Each case answered by a program that lacks what only its project contributed."""
     words = rows_of_words()
     groups = collections.defaultdict(list)
@@ -146,7 +162,7 @@ def leave_one_out(cases, jobs, build):
     figures, lost = Figures(), collections.Counter()
     for project, own in sorted(groups.items()):
         dropped = {row for row, projects in words.items() if projects == {project}}
-        program = PROGRAM if not dropped else program_without(dropped, build)
+        program = PROGRAM if not dropped else program_without(dropped)
         for case, answer in zip(own, ask_all(own, program, jobs)):
             figures.add(case, answer)
         lost[project] = len(dropped)
@@ -161,7 +177,6 @@ def main():
     parser.add_argument("--misses", action="store_true")
     parser.add_argument("--words", action="store_true")
     parser.add_argument("--leave-one-out", action="store_true")
-    parser.add_argument("--build", default=ROOT / "build/release")
     options = parser.parse_args()
     cases = load(options.cases)
     phase_of = {row["id"]: row["phases"][0] for row in load(CAUSES)}
@@ -173,12 +188,12 @@ def main():
     if options.misses:
         print_misses(figures)
     if options.words:
-        chosen = decided_by_words(cases, answers)
+        chosen = decided_by_words(cases, answers, options.jobs)
         print(f"decided by people's words only: {len(chosen)}")
         for case in chosen:
             print(f"  {case.get('id', case['source_url'])}: {case['symptom'][:100]}")
     if options.leave_one_out:
-        figures, lost = leave_one_out(cases, options.jobs, options.build)
+        figures, lost = leave_one_out(cases, options.jobs)
         print(f"leave one project out: {figures}")
         for project, count in sorted(lost.items()):
             print(f"  {project}: {count} signatures left out")
