@@ -34,10 +34,10 @@ def _(scene):
     beside(scene, "2.6.0", "2.8.0")
 
 
-@failure("import-2-3-in-2-6", *OTHER_TORCH, given=of_torch("2.6.0"))
+@failure("import-2-3-in-2-15", *OLD_ABI, given=of_torch("2.15.0"))
 def _(scene):
-    """Compiled for torch 2.3, imported beside torch 2.6."""
-    beside(scene, "2.6.0", "2.3.1")
+    """Compiled for torch 2.3 (CUDA 13 in its needs), imported beside torch 2.15."""
+    beside(scene, "2.15.0", "2.3.1+cu13")
 
 
 @failure("import-2-6-in-2-11", *OLD_ABI, given=of_torch("2.11.0"))

@@ -180,7 +180,7 @@ def without_cuda(scene):
     """The sdist's own build without its extension goes well."""
     env = scene.torch("2.6.0", "setuptools<81", "wheel", "packaging", "psutil", "ninja",
                       pip="25.1")
-    scene.run("pip", "install", "-v", "--no-build-isolation", "--no-deps",
+    scene.run("pip", "install", "-v", "--no-cache-dir", "--no-build-isolation", "--no-deps",
               f"flash-attn=={RELEASE}", env=env, hidden=True,
               variables={"FLASH_ATTENTION_SKIP_CUDA_BUILD": "TRUE"})
     assert scene.ended == 0

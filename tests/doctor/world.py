@@ -105,6 +105,7 @@ class Scene:
         if env:
             keep["VIRTUAL_ENV"] = str(env)
         keep["LC_ALL"] = "C.UTF-8"
+        keep["PIP_CACHE_DIR"] = str(self.shared / "pip-cache")
         keep["PIP_NO_COLOR"] = keep["NO_COLOR"] = "1"
         keep["COLUMNS"] = "120"
         keep["SOURCE_DATE_EPOCH"] = "1700000000"
