@@ -100,6 +100,8 @@ void af_cli_diagnosis_view(struct af_page *page, const struct af_diagnosis *diag
     }
     af_page_format(page, 0, "", AF_TONE_STRONG, "%s%s", sure_text(best->confidence),
                    best->title);
+    if (best->detail != NULL)
+        af_page_add(page, 0, "", AF_TONE_PLAIN, best->detail);
     af_page_gap(page);
     af_page_add(page, 0, "", AF_TONE_STRONG, "Next step");
     af_page_command(page, 2, best->next);

@@ -8,13 +8,15 @@
 #include <string.h>
 
 #include "kit/base/sort.h"
+#include "kit/formats/symbol_name.h"
 
 #define PROOF_SCORE 40
 #define FIRST_SCORE 20 /* for causes of the first fault */
 #define AGAIN_SCORE 3  /* for each further signature of the same cause */
 #define AHEAD_SCORE 10 /* the best cause is likely with this much more than the next */
 #define SURE_SCORE 90  /* a message whose only cause has this score proves it */
-#define WEAK_SCORE 50  /* a row below this makes its cause possible at most, unless facts prove it */
+#define WEAK_SCORE                                                                             \
+    50 /* a row below this makes its cause possible at most, unless facts prove it */
 #define SUBJECT "names-flash-attn" /* the signature of lines that name flash-attn */
 #define HYPOTHESES_MAX 256u
 #define EVIDENCE_TEXT_MAX 400u
@@ -58,16 +60,33 @@ static const char *capture_text(const struct af_log_hit *hit, const char *name,
     return NULL;
 }
 
+/* The symbol that some signature found on the line of this hit; or NULL. */
+static const char *symbol_of(const struct ranking *ranking, const struct af_log_hit *hit)
+{
+    const struct af_log_evidence *evidence = ranking->evidence;
+    for (size_t i = 0; i < evidence->table->count; i++) {
+        for (size_t h = 0; h < evidence->hits[i].count; h++) {
+            const struct af_log_hit *other = &evidence->hits[i].rows[h];
+            const char *symbol =
+                other->line != hit->line ? NULL : capture_text(other, "symbol", ranking->arena);
+            if (symbol != NULL)
+                return symbol;
+        }
+    }
+    return NULL;
+}
+
 /* Facts as seen with this hit: the symbol is that of its line. */
-static const struct af_lookup *lookup_for(struct ranking *ranking, const struct af_log_hit *hit)
+static void look_from(struct ranking *ranking, const struct af_log_hit *hit)
 {
     struct af_lookup *lookup = &ranking->lookup;
-    lookup->symbol = capture_text(hit, "symbol", ranking->arena);
+    if (lookup->symbols == NULL)
+        return; /* no line names a symbol */
+    lookup->symbol = symbol_of(ranking, hit);
     lookup->symbol_source =
         lookup->symbol == NULL
             ? NULL
             : af_log_evidence_place(ranking->evidence, hit->line, ranking->arena);
-    return lookup;
 }
 
 static bool neighbour_occurs(const struct af_log_evidence *evidence,
@@ -141,7 +160,7 @@ static void suppose_all(struct ranking *ranking, size_t index)
         const struct af_log_hit *hit = &hits->rows[i];
         if (!surroundings_hold(ranking->evidence, signature, hit->line))
             continue;
-        lookup_for(ranking, hit);
+        look_from(ranking, hit);
         for (size_t c = 0; c < signature->cause_count; c++)
             suppose(ranking, signature, &signature->causes[c], hit);
         if (ranking->count > first)
@@ -188,6 +207,23 @@ static int by_score(const void *a, const void *b, const void *context)
     if (one->hit->line != other->hit->line)
         return one->hit->line < other->hit->line ? -1 : 1;
     return 0;
+}
+
+/* What the symbol on the line says: "this extension was built for torch 2.1 to 2.2; ..." */
+static const char *describe_extension(struct ranking *ranking)
+{
+    struct af_lookup *lookup = &ranking->lookup;
+    const char *built_for = af_lookup_find(lookup, "symbol.built_for").text;
+    const char *torch = af_lookup_find(lookup, "torch.version").text;
+    const char *abi = af_lookup_find(lookup, "symbol.cxx11abi").text;
+    if (built_for == NULL || !af_symbol_is_torch(lookup->symbol))
+        return NULL;
+    const char *with = abi == NULL                ? ""
+                       : strcmp(abi, "true") == 0 ? " with the new C++ ABI"
+                                                  : " with the old C++ ABI";
+    return af_arena_format(lookup->arena, "this extension was built for %s%s (it needs %s)%s%s",
+                           built_for, with, af_symbol_readable(lookup->arena, lookup->symbol),
+                           torch == NULL ? "" : "; you run ", torch == NULL ? "" : torch);
 }
 
 /* The value of a placeholder: of a capture, else of a fact; NULL if unknown. */
@@ -291,7 +327,7 @@ static void add_facts(struct ranking *ranking, struct af_diagnosed *found,
 static void add_evidence(struct ranking *ranking, struct af_diagnosed *found,
                          const struct hypothesis *from)
 {
-    lookup_for(ranking, from->hit);
+    look_from(ranking, from->hit);
     add_line(ranking, found, from->hit);
     add_facts(ranking, found, &from->row->proves);
     add_facts(ranking, found, &from->row->only_if);
@@ -306,7 +342,7 @@ static void add_cause(struct ranking *ranking, const struct hypothesis *from)
     struct af_diagnosed *found = &out->causes[out->count++];
     bool sure = from->is_only && from->missing == NULL && from->row->score >= SURE_SCORE &&
                 from->signature->kind == AF_SIGNATURE_FAULT;
-    lookup_for(ranking, from->hit);
+    look_from(ranking, from->hit);
     *found = (struct af_diagnosed){
         .cause = cause,
         .score = from->score,
@@ -315,6 +351,7 @@ static void add_cause(struct ranking *ranking, const struct hypothesis *from)
                           ? AF_DIAGNOSIS_LIKELY
                           : AF_DIAGNOSIS_POSSIBLE,
         .title = fill(ranking, from->hit, cause->title),
+        .detail = describe_extension(ranking),
         .why = fill(ranking, from->hit, cause->why),
         .next = fill(ranking, from->hit, cause->next),
         .fix = fill(ranking, from->hit, cause->fix),

@@ -39,6 +39,7 @@ struct af_diagnosed {
     enum af_diagnosis_confidence confidence;
     int score;
     const char *title;
+    const char *detail; /* what the missing symbol says about the extension; or NULL */
     const char *why;
     const char *next;
     const char *fix;

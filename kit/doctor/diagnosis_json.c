@@ -22,13 +22,14 @@ static json_t *causes_json(const struct af_diagnosis *diagnosis)
     json_t *list = json_array();
     for (size_t i = 0; i < diagnosis->count; i++) {
         const struct af_diagnosed *found = &diagnosis->causes[i];
-        list = af_json_append(list, json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:o, s:o}",
-                                              "id", found->cause->id, "confidence",
-                                              af_diagnosis_confidence_text(found->confidence),
-                                              "score", found->score, "title", found->title,
-                                              "why", found->why, "next", found->next, "fix",
-                                              found->fix, "avoid", af_json_text(found->avoid),
-                                              "evidence", evidence_json(found)));
+        list = af_json_append(
+            list,
+            json_pack("{s:s, s:s, s:i, s:s, s:o, s:s, s:s, s:s, s:o, s:o}", "id",
+                      found->cause->id, "confidence",
+                      af_diagnosis_confidence_text(found->confidence), "score", found->score,
+                      "title", found->title, "detail", af_json_text(found->detail), "why",
+                      found->why, "next", found->next, "fix", found->fix, "avoid",
+                      af_json_text(found->avoid), "evidence", evidence_json(found)));
     }
     return list;
 }

@@ -316,6 +316,27 @@ static value symbol_torch_max(const struct af_lookup *lookup)
     return symbol_torch(lookup, true);
 }
 
+/* "torch 2.1 to 2.2", "torch 2.8 or later" */
+static value symbol_built_for(const struct af_lookup *lookup)
+{
+    value oldest = symbol_torch(lookup, false);
+    value newest = symbol_torch(lookup, true);
+    if (oldest.state != AF_FACT_KNOWN || newest.state != AF_FACT_KNOWN)
+        return oldest;
+    size_t count = lookup->symbols->build_count;
+    bool from_first = af_starts_with(lookup->symbols->builds[0].version, oldest.text);
+    bool to_last = af_starts_with(lookup->symbols->builds[count - 1].version, newest.text);
+    const char *text =
+        from_first && to_last ? af_arena_format(lookup->arena, "any torch from %s to %s",
+                                                oldest.text, newest.text)
+        : from_first ? af_arena_format(lookup->arena, "torch %s or earlier", newest.text)
+        : to_last    ? af_arena_format(lookup->arena, "torch %s or later", oldest.text)
+        : strcmp(oldest.text, newest.text) == 0
+            ? af_arena_format(lookup->arena, "torch %s", oldest.text)
+            : af_arena_format(lookup->arena, "torch %s to %s", oldest.text, newest.text);
+    return known(text, looked_up);
+}
+
 static value symbol_in_torch(const struct af_lookup *lookup)
 {
     const char *torch = af_fact_text_or(&lookup->machine->torch.version, NULL);
@@ -408,6 +429,7 @@ static const struct {
     {"symbol.cxx11abi", symbol_cxx11abi, NULL},
     {"symbol.torch_min", symbol_torch_min, NULL},
     {"symbol.torch_max", symbol_torch_max, NULL},
+    {"symbol.built_for", symbol_built_for, NULL},
     {"symbol.in_torch", symbol_in_torch,
      "python -c \"import torch; print(torch.__version__)\""},
 };

@@ -37,7 +37,10 @@ static size_t escape_length(const char *at, size_t len)
             end++;
         return end < len ? end + 1 : end;
     }
-    return 2;
+    end = 1; /* other sequences: intermediate bytes, then one that ends it */
+    while (end < len && (unsigned char)at[end] >= 0x20 && (unsigned char)at[end] < 0x30)
+        end++;
+    return end < len ? end + 1 : end;
 }
 
 /* The length of "[0;31m", a colour whose ESC was lost, or of "^[[0;31m"; else 0. */

@@ -13,7 +13,8 @@
 #define CAPTURE_BYTES_MAX 600u
 #define NAME_BYTES_MAX 32u
 
-#define LOWER(c) ((c) >= 'A' && (c) <= 'Z' ? (c) + 32 : (c) == '"' || (c) == '`' ? '\'' : (c))
+#define LOWER(c)                                                                               \
+    ((c) == '"' || (c) == '`' ? '\'' : (c) | (((c) >= 'A' && (c) <= 'Z') ? 0x20 : 0))
 #define FOUR(c) LOWER(c), LOWER((c) + 1), LOWER((c) + 2), LOWER((c) + 3)
 #define SIXTEEN(c) FOUR(c), FOUR((c) + 4), FOUR((c) + 8), FOUR((c) + 12)
 #define SIXTY_FOUR(c) SIXTEEN(c), SIXTEEN((c) + 16), SIXTEEN((c) + 32), SIXTEEN((c) + 48)

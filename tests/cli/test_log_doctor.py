@@ -48,10 +48,6 @@ def test_facts_prove_a_cause(diagnose):
             "source": "--given glibc=2.31"} in found["causes"][0]["evidence"]
 
 
-def test_facts_rule_a_cause_out(diagnose):
-    assert "glibc-too-old" not in diagnose(GLIBC, "--given", "glibc=2.39")[1]
-
-
 def test_an_unknown_fact_is_named_with_a_command(diagnose):
     found, _, _ = diagnose(GLIBC)
     assert {"fact": "platform.libc_version", "decides": "glibc-too-old",
@@ -61,8 +57,9 @@ def test_an_unknown_fact_is_named_with_a_command(diagnose):
 def test_a_symbol_tells_for_which_torch_the_extension_was_built(diagnose):
     found, causes, _ = diagnose(SYMBOL, "--given", "torch=2.4.0+cu121")
     assert causes[0] == "torch-minor-mismatch"
-    texts = json.dumps(found["causes"][0])
-    assert "2.1" in texts and "2.2" in texts, found
+    assert found["causes"][0]["detail"] == (
+        "this extension was built for torch 2.1 to 2.2 (it needs c10::cuda::SetDevice); "
+        "you run 2.4.0+cu121")
 
 
 def test_the_torch_of_the_log_counts(diagnose):
