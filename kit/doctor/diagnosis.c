@@ -28,6 +28,7 @@ struct hypothesis {
     const struct af_log_hit *hit;
     int score;
     bool is_proved;
+    bool is_open;        /* whether its `if` holds is unknown */
     bool is_only;        /* the signature has no other cause that is left */
     const char *missing; /* unknown fact of a condition; or NULL */
 };
@@ -136,12 +137,13 @@ static void suppose(struct ranking *ranking, const struct af_signature *signatur
 {
     struct hypothesis made = {.signature = signature, .row = row, .hit = hit};
     const char *missing = NULL;
-    if (ranking->count == HYPOTHESES_MAX ||
-        all_hold(ranking, &row->only_if, hit, &made.missing) == AF_NO)
+    enum af_answer possible = all_hold(ranking, &row->only_if, hit, &made.missing);
+    if (ranking->count == HYPOTHESES_MAX || possible == AF_NO)
         return;
     enum af_answer proved =
         row->proves.count == 0 ? AF_NO : all_hold(ranking, &row->proves, hit, &missing);
     made.is_proved = proved == AF_YES;
+    made.is_open = possible == AF_UNKNOWN && !made.is_proved;
     if (proved == AF_UNKNOWN && made.missing == NULL)
         made.missing = missing;
     if (made.is_proved)
@@ -347,7 +349,7 @@ static void add_cause(struct ranking *ranking, const struct hypothesis *from)
         .cause = cause,
         .score = from->score,
         .confidence = from->is_proved || sure ? AF_DIAGNOSIS_PROVED
-                      : from->missing == NULL && from->row->score >= WEAK_SCORE
+                      : !from->is_open && from->row->score >= WEAK_SCORE
                           ? AF_DIAGNOSIS_LIKELY
                           : AF_DIAGNOSIS_POSSIBLE,
         .title = fill(ranking, from->hit, cause->title),

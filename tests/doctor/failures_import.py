@@ -15,7 +15,7 @@ WRONG_CUDA = ("cuda-major-mismatch",)
 def python(scene, env, code, **options):
     """Runs the code as a script, whose name tracebacks show."""
     script = scene.file("train.py", textwrap.dedent(code))
-    return scene.run("python", script, env=env, **options)
+    return scene.run("python", script, env=env, hidden=True, **options)
 
 
 def beside(scene, torch, built_for, code="import flash_attn\n", **options):
@@ -216,7 +216,7 @@ def _(scene):
     beside(scene, "2.6.0", "2.6.0", "from flash_attn.ops.layer_norm import dropout_add_layer_norm\n")
 
 
-@failure("extra-extension-fused-dense", "csrc-extension-missing", given=of_torch("2.6.0"))
+@failure("extra-extension-alone", "csrc-extension-missing", least="possible", given=of_torch("2.6.0"))
 def _(scene):
     """The same with rotary_emb, imported directly."""
     beside(scene, "2.6.0", "2.6.0", "import rotary_emb\n")
@@ -346,10 +346,9 @@ def _(scene):
            variables={"LD_PRELOAD": str(scene.work / "libnccl.so.2")})
 
 
-@failure("no-driver", "no-gpu-platform", "wrong-device-visible", least="possible",
-         given=of_torch("2.6.0", "gpu=none"))
+@failure("no-driver", given=of_torch("2.6.0", "gpu=none"))
 def _(scene):
-    """A call with tensors on a GPU where no driver is."""
+    """Tensors on a GPU where no driver is: torch fails before flash-attn is called."""
     beside(scene, "2.6.0", "2.6.0", """\
         import torch
         from flash_attn import flash_attn_func

@@ -113,16 +113,6 @@ def _(scene):
     pip(scene, scene.env(pip="25.1"), "install", FLASH, "--no-build-isolation")
 
 
-@failure("pip-no-psutil", "missing-build-helper", given=of_torch("2.6.0", "nvcc=12.4"))
-def _(scene):
-    """--no-build-isolation without psutil, which setup.py imports as the build begins."""
-    env = scene.torch("2.6.0", "setuptools<81", "wheel", "packaging", "ninja", pip="25.1")
-    source = scene.sdist()
-    scene.run("python", "setup.py", "bdist_wheel", env=env, cwd=source, hidden=True,
-              variables={"FLASH_ATTENTION_FORCE_BUILD": "TRUE",
-                         "CUDA_HOME": fake_nvcc(scene, "12.4")})
-
-
 def fake_nvcc(scene, release):
     """A toolkit folder whose nvcc can tell its version and nothing else."""
     scene.script("cuda/bin/nvcc", "#!/bin/sh\ncat <<'END'\nnvcc: NVIDIA (R) Cuda compiler driver\n"
@@ -173,14 +163,34 @@ def _(scene):
         variables={"CUDA_HOME": fake_nvcc(scene, "11.6")})
 
 
+MATCH_RUNTIME = """\
+[project]
+name = "trainer"
+version = "0.1.0"
+requires-python = "==3.11.*"
+dependencies = ["torch==2.6.0", "flash-attn==2.8.3"]
+[tool.uv.extra-build-dependencies]
+flash-attn = [{ requirement = "torch", match-runtime = true }]
+"""
+
+
 @failure("uv-match-runtime", "uv-match-runtime-metadata", given=LINUX)
 def _(scene):
-    """extra-build-dependencies with match-runtime, without static metadata."""
-    scene.file("pyproject.toml", '[project]\nname = "trainer"\nversion = "0.1.0"\n'
-               f'requires-python = "==3.11.*"\ndependencies = ["torch==2.6.0", "{FLASH}"]\n'
-               '[tool.uv.extra-build-dependencies]\n'
-               'flash-attn = [{ requirement = "torch", match-runtime = true }]\n')
-    scene.run("uv", "sync")
+    """extra-build-dependencies with match-runtime, without static metadata; older releases of uv
+    refuse that."""
+    tools = scene.env("uv==0.9.5", name="tools")
+    scene.file("pyproject.toml", MATCH_RUNTIME)
+    scene.write("$ uv sync\n")
+    scene.run(tools / "bin/uv", "sync")
+
+
+@failure("toolkit-without-headers", "cuda-headers-missing", given=of_torch("2.6.0", "nvcc=12.4"))
+def _(scene):
+    """setup.py builds with a toolkit that has nothing but nvcc."""
+    env = scene.torch("2.6.0", "setuptools<81", "wheel", "packaging", "ninja")
+    scene.run("python", "setup.py", "bdist_wheel", env=env, cwd=scene.sdist(), hidden=True,
+              variables={"FLASH_ATTENTION_FORCE_BUILD": "TRUE", "MAX_JOBS": "1",
+                         "CUDA_HOME": fake_nvcc(scene, "12.4")})
 
 
 # ---- resolving ----
@@ -213,21 +223,21 @@ def _(scene):
 def _(scene):
     """The same with uv."""
     wheel = make_wheel(scene.work, "flash_attn", "2.8.3+cu12torch2.6", TAGS, {}, ("torch",))
-    uv(scene, scene.env(), "install", "torch==2.6.0", wheel, "xformers==0.0.31")
+    uv(scene, scene.env(), "install", "torch==2.6.0", wheel, "xformers==0.0.31", prompt=True)
 
 
 @failure("pip-dsl-pins", "dsl-version-conflict", least="possible", given=LINUX)
 def _(scene):
     """flash-attn-4 with a CUTLASS DSL other than the one that it asks for."""
     pip(scene, scene.env(pip="25.1"), "install", "--dry-run", "--pre", "flash-attn-4",
-        "nvidia-cutlass-dsl==4.1.0", limit=500)
+        "nvidia-cutlass-dsl==4.2.0", limit=500)
 
 
 @failure("uv-dsl-pins", "dsl-version-conflict", least="possible", given=LINUX)
 def _(scene):
     """The same with uv, and an exact pre-release."""
     uv(scene, scene.env(), "install", "--dry-run", "flash-attn-4==4.0.0b4",
-       "nvidia-cutlass-dsl==4.1.0")
+       "nvidia-cutlass-dsl==4.2.0")
 
 
 # ---- wheels that do not fit ----
@@ -241,7 +251,8 @@ def _(scene):
     pip(scene, scene.env(pip="25.1"), "install", wheel.name, prompt=True)
 
 
-@failure("uv-wheel-of-another-python", "wheel-tag-wrong-python", given=LINUX)
+@failure("uv-wheel-of-another-python", "wheel-tag-wrong-python", "no-wheel-for-python",
+         given=LINUX)
 def _(scene):
     """The same with uv."""
     wheel = make_wheel(scene.work, "flash_attn", "2.8.3+cu12torch2.8cxx11abiTRUE",
@@ -351,24 +362,28 @@ def _(scene):
     uv(scene, scene.env(), "install", truncated(scene))
 
 
-def renamed(scene):
-    return make_wheel(scene.work, "flash_attn", RELEASE, TAGS, {},
-                      file_version=f"{RELEASE}+cu12torch2.8cxx11abiTRUE")
-
-
 RENAMED = ("filename-metadata-mismatch", "wheel-renamed")
+LOCAL = f"{RELEASE}+cu12torch2.8cxx11abiTRUE"
+
+
+def renamed(scene):
+    return make_wheel(scene.work, "flash_attn", RELEASE, TAGS, {}, file_version=LOCAL)
 
 
 @failure("pip-renamed-wheel", *RENAMED, given=LINUX)
 def _(scene):
     """The file name has a local version that the metadata inside has not."""
-    pip(scene, scene.env(pip="25.1"), "install", renamed(scene).name, prompt=True)
+    renamed(scene)
+    pip(scene, scene.env(pip="25.1"), "install", "--no-index", "--find-links", ".",
+        f"flash-attn=={LOCAL}", prompt=True)
 
 
 @failure("uv-renamed-wheel", *RENAMED, given=LINUX)
 def _(scene):
     """The same with uv."""
-    uv(scene, scene.env(), "install", renamed(scene), prompt=True)
+    renamed(scene)
+    uv(scene, scene.env(), "install", "--no-index", "--find-links", ".", f"flash-attn=={LOCAL}",
+       prompt=True)
 
 
 @failure("pip-other-name-inside", *RENAMED, least="possible", given=LINUX)
@@ -452,7 +467,7 @@ def _(scene):
               f"v2.8.3/{BAD_NAME}", env=env)
 
 
-@failure("uv-no-network", "network-blocked", "offline-node", given=LINUX)
+@failure("uv-no-network", "network-blocked", "offline-node", least="possible", given=LINUX)
 def _(scene):
     """The same with uv, and an address in place of a name."""
     scene.run("unshare", "--net", "uv", "pip", "install", "--no-cache",

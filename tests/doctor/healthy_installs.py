@@ -165,6 +165,22 @@ healthy("flash-attn-wheel-uv-verbose", "uv -v installs a flash-attn wheel",
         install_good_wheel(("uv", "pip", "install", "-v")))
 
 
+def renamed(installer):
+    """An installer that does not mind a local version in the file name alone."""
+    def make(scene):
+        wheel = make_wheel(scene.work, "flash_attn", RELEASE, TAGS, {},
+                           file_version=f"{RELEASE}+cu12torch2.8cxx11abiTRUE")
+        scene.run(*installer, wheel.name, env=scene.env(pip="25.1"), prompt=True)
+        assert scene.ended == 0
+    return make
+
+
+healthy("flash-attn-renamed-pip", "pip installs a renamed wheel",
+        renamed(("pip", "install")))
+healthy("flash-attn-renamed-uv", "uv installs a renamed wheel",
+        renamed(("uv", "pip", "install")))
+
+
 def install_torch(version):
     def make(scene):
         scene.run("uv", "pip", "install", f"torch=={version}", env=scene.env(), prompt=True)
