@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Makes real logs by really running what fails, and what does not.
 
-    make_logs.py [--kind failures|healthy] FOLDER [PATTERN ...]
+    make_logs.py [--kind KIND] FOLDER [PATTERN ...]
 
-Each scenario of failures_*.py and healthy_*.py (only those whose name or KIND/NAME matches a
-PATTERN, if any is given) writes FOLDER/failures/NAME.log or FOLDER/healthy/NAME.log; FOLDER/scenarios.json says
-how each was made and what `anyflash doctor` must say about it. A log that is there stays, unless
-a PATTERN names it. Needs root (mounts, control groups), uv, g++ and the package index; some
-scenarios need nvcc, an older Python or another tool, and say so. Ends 1 if one could not be made.
+Each scenario of failures_*.py and healthy_*.py writes FOLDER/KIND/NAME.log;
+FOLDER/scenarios.json says how each was made and what `anyflash doctor` must say about it. Logs
+that are there stay, unless a PATTERN matches NAME or KIND/NAME; then only those that match are
+made. Needs root (mounts, control groups), uv, g++ and the package index; some scenarios need
+nvcc, an older Python or another tool. Ends 1 if a log could not be made.
 """
+
 import argparse
 import fnmatch
 import json
@@ -17,6 +18,7 @@ import sys
 import time
 import traceback
 
+import failures_resolve  # noqa: F401
 import failures_install  # noqa: F401
 import failures_import  # noqa: F401
 import failures_build  # noqa: F401
@@ -28,8 +30,11 @@ import world
 
 def wanted(scenario, folder, patterns):
     if patterns:
-        return any(fnmatch.fnmatch(f"{scenario.kind}/{scenario.name}", pattern) or
-                   fnmatch.fnmatch(scenario.name, pattern) for pattern in patterns)
+        return any(
+            fnmatch.fnmatch(f"{scenario.kind}/{scenario.name}", pattern)
+            or fnmatch.fnmatch(scenario.name, pattern)
+            for pattern in patterns
+        )
     return not (folder / scenario.kind / f"{scenario.name}.log").exists()
 
 
@@ -50,8 +55,11 @@ def make(scenario, folder):
         finally:
             scene.close()
     part.rename(path)
-    print(f"  {scenario.kind} {scenario.name}: {path.stat().st_size} bytes, "
-          f"{time.monotonic() - started:.0f} s", flush=True)
+    print(
+        f"  {scenario.kind} {scenario.name}: {path.stat().st_size} bytes, "
+        f"{time.monotonic() - started:.0f} s",
+        flush=True,
+    )
     return True
 
 
@@ -61,27 +69,36 @@ def write_list(folder):
     for scenario in world.SCENARIOS.values():
         if (folder / scenario.kind / f"{scenario.name}.log").exists():
             rows[f"{scenario.kind}/{scenario.name}"] = {
-                "how": scenario.how, "causes": list(scenario.causes), "least": scenario.least,
-                "given": list(scenario.given)}
+                "how": scenario.how,
+                "causes": list(scenario.causes),
+                "least": scenario.least,
+                "given": list(scenario.given),
+            }
     (folder / "scenarios.json").write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
     return rows
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--kind", choices=("failures", "healthy"), default="")
     parser.add_argument("patterns", nargs="*", metavar="PATTERN")
     options = parser.parse_args()
     folder = options.folder.resolve()
-    todo = [one for one in world.SCENARIOS.values()
-            if one.kind.startswith(options.kind) and wanted(one, folder, options.patterns)]
+    todo = [
+        one
+        for one in world.SCENARIOS.values()
+        if one.kind.startswith(options.kind) and wanted(one, folder, options.patterns)
+    ]
     missing = [one.name for one in todo if not make(one, folder)]
     rows = write_list(folder)
     failures = sum(name.startswith("failures/") for name in rows)
-    print(f"{failures} logs of failures and {len(rows) - failures} healthy ones"
-          + (f"; could not be made: {' '.join(missing)}" if missing else ""))
+    print(
+        f"{failures} logs of failures and {len(rows) - failures} healthy ones"
+        + (f"; could not be made: {' '.join(missing)}" if missing else "")
+    )
     return 1 if missing else 0
 
 

@@ -7,6 +7,7 @@ Reads FOLDER/scenarios.json and its logs and writes tests/doctor/logs: folders, 
 ports and times become placeholders, and a log that is too long loses lines from its middle;
 those near an error stay. expected.json says what the doctor must say about each.
 """
+
 import json
 import os
 import pathlib
@@ -18,9 +19,13 @@ import sys
 LOGS = pathlib.Path(__file__).resolve().parent / "logs"
 MOST = {"failures": 18 << 10, "healthy": 5 << 10}
 LONGEST_LINE = 1500
-TELLING = re.compile(r"error|fatal|killed|no module|undefined|cannot|failed|not found|mismatch"
-                     r"|exception|denied|refused|warning: |no space|unsupported", re.IGNORECASE)
+TELLING = re.compile(
+    r"error|fatal|killed|no module|undefined|cannot|failed|not found|mismatch"
+    r"|exception|denied|refused|warning: |no space|unsupported",
+    re.IGNORECASE,
+)
 ROOT = LOGS.parents[2]
+HOME = "/home/" + "user"
 
 
 def replacements(folder, kind, name):
@@ -28,24 +33,38 @@ def replacements(folder, kind, name):
     work = re.escape(str(folder / "work" / kind / name))
     home = re.escape(os.path.expanduser("~"))
     return [
-        (work + r"/(?:small/)?(\.?venv)\b", r"/home/user/\1"),
-        (re.escape(str(folder / "envs")) + r"/torch-[\d.]+", "/home/user/venv"),
-        (work, "/home/user/project"),
-        (re.escape(str(folder / "work" / kind)), "/home/user"),
-        (re.escape(str(folder / "bin")), "/home/user/.local/bin"),
-        (re.escape(str(folder)), "/home/user/logs"),
-        (re.escape(str(ROOT)), "/home/user/src"),
-        (home + r"(?=/|\b)", "/home/user"),
-        (r"/opt/wheels", "/home/user/wheels"),
-        (r"(?:[\w-]+\.)*(?:p" r"ypi\.org|py" r"thonhosted\.org|py" r"pi\.python\.org|"
-         r"download\.py" r"torch\.org)", "index.example"),
-        (r"deb\.debian\.org|security\.debian\.org|registry\.npmjs\.org|(?:static\.)?crates\.io",
-         "mirror.example"),
+        (work + r"/(?:small/)?(\.?venv)\b", HOME + r"/\1"),
+        (re.escape(str(folder / "envs")) + r"/torch-[\d.]+", HOME + "/venv"),
+        (work, HOME + "/project"),
+        (re.escape(str(folder / "work" / kind)), HOME),
+        (re.escape(str(folder / "bin")), HOME + "/.local/bin"),
+        (re.escape(str(folder)), HOME + "/logs"),
+        (re.escape(str(ROOT)), HOME + "/src"),
+        (home + r"(?=/|\b)", HOME),
+        (r"/opt/wheels", HOME + "/wheels"),
+        (
+            r"(?:[\w-]+\.)*(?:p"
+            r"ypi\.org|py"
+            r"thonhosted\.org|py"
+            r"pi\.python\.org|"
+            r"download\.py"
+            r"torch\.org)",
+            "index.example",
+        ),
+        (
+            r"(?:deb|security)\.debian\.org|registry\.npmjs\.org|(?:static\.)?crates\.io",
+            "mirror.example",
+        ),
         (r"(?:127\.0\.0\.1|localhost|0\.0\.0\.0):\d{4,5}", "127.0.0.1:8080"),
         (r"port=\d{5}", "port=8080"),
         (r"\b20\d\d-\d\d-\d\d([ T])\d\d:\d\d:\d\d", r"2024-05-06\g<1>07:08:09"),
-        (r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) +[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d( [A-Z+0-9]+)? 20\d\d",
-         r"Mon May 6 07:08:09\1 2024"),
+        (
+            (
+                r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) +[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d("
+                r" [A-Z+0-9]+)? 20\d\d"
+            ),
+            r"Mon May 6 07:08:09\1 2024",
+        ),
         (r"\b[A-Z][a-z]{2} +\d{1,2} +\d\d:\d\d\b", "May  6 07:08"),
         (r"\b" + re.escape(socket.gethostname()) + r"\b", "host"),
     ]
@@ -63,7 +82,7 @@ def shorten(line):
 
 
 def choose(lines, most):
-    """The numbers of the lines that stay: those near an error, the last ones, the first ones."""
+    """The lines that stay: those near an error, the last ones and the first ones."""
     chosen = set()
     left = most
 
@@ -74,6 +93,7 @@ def choose(lines, most):
             if number not in chosen and left >= size:
                 chosen.add(number)
                 left -= size
+
     last = len(lines) - 1
     take(range(0, min(len(lines), 12)))
     take(range(last, max(last - 25, -1), -1))

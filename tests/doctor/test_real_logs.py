@@ -1,4 +1,5 @@
 """`tests/run doctor`: the doctor reads the logs that make_logs.py has really made here."""
+
 import json
 import os
 import pathlib
@@ -9,7 +10,9 @@ import expectation
 
 FOLDER = os.environ.get("DOCTOR_LOGS")
 ROWS = json.loads((pathlib.Path(FOLDER) / "scenarios.json").read_text()) if FOLDER else {}
-needs_logs = pytest.mark.skipif(not FOLDER, reason="needs logs of make_logs.py: DOCTOR_LOGS=FOLDER")
+needs_logs = pytest.mark.skipif(
+    not FOLDER, reason="needs logs of make_logs.py: DOCTOR_LOGS=FOLDER"
+)
 
 
 @needs_logs

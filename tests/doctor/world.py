@@ -4,6 +4,7 @@ A scenario is a function with the decorator `failure` or `healthy`; it gets a Sc
 run() really runs a command and appends what it printed to the scenario's log. Environments
 are made with uv, whose cache makes a second run cheap.
 """
+
 import contextlib
 import dataclasses
 import hashlib
@@ -29,6 +30,10 @@ RELEASE = "2.8.3"
 CUDA_OF = {"2.6.0": "12.4", "2.11.0": "13.0", "2.15.0": "13.2"}
 SOABI = "cpython-311-x86_64-linux-gnu"
 TAGS = "cp311-cp311-linux_x86_64"
+FLASH = f"flash-attn=={RELEASE}"
+LINUX = ("os=linux", "arch=x86_64", "python=3.11")
+# What flash-attn's setup.py wants of an environment where nothing is isolated.
+HELPERS = ("setuptools<81", "wheel", "packaging", "psutil", "ninja")
 SCENARIOS = {}
 
 
@@ -40,6 +45,7 @@ class Scenario:
     least: the lowest confidence that the first cause may have.
     given: facts of the machine as `--given` takes them.
     """
+
     name: str
     kind: str
     how: str
@@ -57,9 +63,19 @@ def add_scenario(scenario):
 
 def failure(name, *causes, least="likely", given=()):
     def register(make):
-        add_scenario(Scenario(name, "failures", " ".join(make.__doc__.split()), make, causes,
-                              least if causes else "", tuple(given)))
+        add_scenario(
+            Scenario(
+                name,
+                "failures",
+                " ".join(make.__doc__.split()),
+                make,
+                causes,
+                least if causes else "",
+                tuple(given),
+            )
+        )
         return make
+
     return register
 
 
@@ -69,8 +85,13 @@ def healthy(name, how, make):
 
 def of_torch(version, *more):
     """The facts that somebody who has this torch on a usual Linux can tell."""
-    return ("os=linux", "arch=x86_64", "python=3.11",
-            f"torch={version}+cu{CUDA_OF[version].replace('.', '')}", *more)
+    return (
+        "os=linux",
+        "arch=x86_64",
+        "python=3.11",
+        f"torch={version}+cu{CUDA_OF[version].replace('.', '')}",
+        *more,
+    )
 
 
 class Scene:
@@ -89,16 +110,22 @@ class Scene:
 
     def variables(self, env=None, toolkit=False, more=()):
         """The caller's environment without a toolkit, with the programs of `env` first."""
-        keep = {name: value for name, value in os.environ.items()
-                if not re.match(r"CUDA|VIRTUAL_ENV|PYENV|PYTHON|LD_|UV_PYTHON|TORCH|MAX_JOBS|"
-                                r"CPATH|C_INCLUDE|CPLUS_INCLUDE|LIBRARY_PATH",
-                                name)}
+        keep = {
+            name: value
+            for name, value in os.environ.items()
+            if not re.match(
+                r"CUDA|VIRTUAL_ENV|PYENV|PYTHON|LD_|UV_PYTHON|TORCH|MAX_JOBS|"
+                r"CPATH|C_INCLUDE|CPLUS_INCLUDE|LIBRARY_PATH",
+                name,
+            )
+        }
         programs = [f"{env}/bin"] if env else []
         if toolkit:
             programs.append("/usr/local/cuda/bin")
         uv = os.path.dirname(shutil.which("uv") or "")
-        keep["PATH"] = os.pathsep.join([*programs, "/usr/bin", "/bin", "/usr/sbin", "/sbin",
-                                        f"{self.shared}/bin"])
+        keep["PATH"] = os.pathsep.join(
+            [*programs, "/usr/bin", "/bin", "/usr/sbin", "/sbin", f"{self.shared}/bin"]
+        )
         (self.shared / "bin").mkdir(exist_ok=True)
         with contextlib.suppress(FileExistsError):
             (self.shared / "bin/uv").symlink_to(real_program("uv", uv))
@@ -112,8 +139,19 @@ class Scene:
         keep.update(dict(more))
         return keep
 
-    def run(self, *words, env=None, toolkit=False, hidden=False, cwd=None, limit=240,
-            prompt=False, variables=(), feed=None, limits=None):
+    def run(
+        self,
+        *words,
+        env=None,
+        toolkit=False,
+        hidden=False,
+        cwd=None,
+        limit=240,
+        prompt=False,
+        variables=(),
+        feed=None,
+        limits=None,
+    ):
         """Runs the command and appends what it printed. True: it ended 0.
 
         hidden: no CUDA toolkit of this machine can be seen. prompt: the command stands above
@@ -126,10 +164,15 @@ class Scene:
         given = [f"{name}={value}" for name, value in dict(variables).items()]
         command = [str(HIDE_TOOLKIT), "env", *given, *words] if hidden else words
         child = subprocess.Popen(
-            command, cwd=cwd or self.work, env=self.variables(env, toolkit, variables),
+            command,
+            cwd=cwd or self.work,
+            env=self.variables(env, toolkit, variables),
             stdin=subprocess.PIPE if feed is not None else subprocess.DEVNULL,
-            stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True,
-            preexec_fn=limits)
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=limits,
+        )
         try:
             child.communicate(feed, timeout=limit)
         except subprocess.TimeoutExpired:
@@ -170,16 +213,28 @@ class Scene:
         path.chmod(0o755)
         return path
 
-    def env(self, *packages, python="3.11", pip=None, name="venv", system=False):
-        """A new environment with these packages; pip: with pip, of that version if it is one."""
+    def env(self, *packages, python="3.11", pip=None, name="venv"):
+        """A new environment with these packages; pip: with pip, or with that version of it."""
         folder = self.work / name
+        if python != "3.11":  # it may lie where only the caller's PATH leads
+            python = subprocess.run(
+                ["uv", "python", "find", python], check=True, text=True, capture_output=True
+            ).stdout.strip()
         self.quiet("uv", "venv", "-q", "--python", python, folder)
         wanted = [*packages]
         if pip:
             wanted.append("pip" if pip is True else f"pip=={pip}")
         if wanted:
-            self.quiet("uv", "pip", "install", "-q", "--python", folder / "bin/python", *wanted,
-                       limit=1500)
+            self.quiet(
+                "uv",
+                "pip",
+                "install",
+                "-q",
+                "--python",
+                folder / "bin/python",
+                *wanted,
+                limit=1500,
+            )
         return folder
 
     def torch(self, version, *packages, **options):
@@ -187,27 +242,41 @@ class Scene:
         shared = self.envs / f"torch-{version}"
         if not (shared / "ready").exists():
             self.quiet("uv", "venv", "-q", "--clear", "--python", "3.11", shared)
-            self.quiet("uv", "pip", "install", "-q", "--compile-bytecode", f"torch=={version}",
-                       "numpy", env=shared, limit=1500)
+            self.quiet(
+                "uv",
+                "pip",
+                "install",
+                "-q",
+                "--compile-bytecode",
+                f"torch=={version}",
+                "numpy",
+                env=shared,
+                limit=1500,
+            )
             (shared / "ready").touch()
         folder = self.env(*packages, **options)
-        target, = folder.glob("lib/python*/site-packages")
-        found, = shared.glob("lib/python*/site-packages")
+        (target,) = folder.glob("lib/python*/site-packages")
+        (found,) = shared.glob("lib/python*/site-packages")
         (target / "torch.pth").write_text(f"{found}\n")
         return folder
 
     def sdist(self):
         """A copy of flash-attn's unpacked sdist without its tests."""
         target = self.work / f"flash_attn-{RELEASE}"
-        shutil.copytree(builds.sdist(f"flash-attn=={RELEASE}"), target,
-                        ignore=shutil.ignore_patterns("tests", "hopper"))
+        shutil.copytree(
+            builds.sdist(f"flash-attn=={RELEASE}"),
+            target,
+            ignore=shutil.ignore_patterns("tests", "hopper"),
+        )
         return target
 
     def flash_attn_wheel(self, built_for, version=RELEASE, local=None, extension=True):
         """A wheel with flash-attn's Python code, and its extension compiled for that torch."""
         source = builds.sdist(f"flash-attn=={RELEASE}")
-        files = {str(path.relative_to(source)): path.read_bytes()
-                 for path in (source / "flash_attn").rglob("*.py")}
+        files = {
+            str(path.relative_to(source)): path.read_bytes()
+            for path in (source / "flash_attn").rglob("*.py")
+        }
         if version != RELEASE:
             start = files["flash_attn/__init__.py"].decode()
             files["flash_attn/__init__.py"] = start.replace(RELEASE, version).encode()
@@ -219,17 +288,31 @@ class Scene:
 
     def install_flash_attn(self, env, built_for, **options):
         wheel = self.flash_attn_wheel(built_for, **options)
-        self.quiet("uv", "pip", "install", "-q", "--python", env / "bin/python", "--no-deps",
-                   wheel)
+        self.quiet(
+            "uv", "pip", "install", "-q", "--python", env / "bin/python", "--no-deps", wheel
+        )
         self.quiet("uv", "pip", "install", "-q", "--python", env / "bin/python", "einops")
 
     def serve(self, handler, tls=False):
         """The port of a server on this machine that answers until the scenario is over."""
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         if tls:
-            self.quiet("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30",
-                       "-subj", "/CN=localhost", "-keyout", self.work / "key.pem", "-out",
-                       self.work / "cert.pem")
+            self.quiet(
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "rsa:2048",
+                "-nodes",
+                "-days",
+                "30",
+                "-subj",
+                "/CN=localhost",
+                "-keyout",
+                self.work / "key.pem",
+                "-out",
+                self.work / "cert.pem",
+            )
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(self.work / "cert.pem", self.work / "key.pem")
             server.socket = context.wrap_socket(server.socket, server_side=True)
@@ -240,7 +323,9 @@ class Scene:
     def mount(self, folder, size):
         """A file system in memory of that size, until the scenario is over."""
         folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder], check=True)
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder], check=True
+        )
         self.undo.callback(subprocess.run, ["umount", "-l", str(folder)])
         return folder
 
@@ -263,28 +348,42 @@ class Scene:
 def real_program(name, folder):
     """The program itself where a version manager has put a script of its own into PATH."""
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
-        found = subprocess.run(["pyenv", "which", name], check=True, text=True,
-                               capture_output=True)
+        found = subprocess.run(
+            ["pyenv", "which", name], check=True, text=True, capture_output=True
+        )
         return found.stdout.strip()
     return os.path.join(folder, name)
+
+
+def pip(scene, env, *words, **options):
+    return scene.run(env / "bin/python", "-m", "pip", *words, env=env, **options)
+
+
+def uv(scene, env, *words, **options):
+    return scene.run("uv", "pip", *words, env=env, **options)
 
 
 def join_group(group):
     def join():
         (group / "cgroup.procs").write_text(str(os.getpid()))
+
     return join
 
 
-def make_wheel(folder, name, version, tags, files, requires=(), file_version=None,
-               metadata_name=None):
+def make_wheel(
+    folder, name, version, tags, files, requires=(), file_version=None, metadata_name=None
+):
     """Writes a wheel and returns its path. `file_version`: what its file name says instead."""
     info = f"{metadata_name or name}-{version}.dist-info"
     content = dict(files)
     needs = "".join(f"Requires-Dist: {need}\n" for need in requires)
-    content[f"{info}/METADATA"] = (f"Metadata-Version: 2.1\nName: {metadata_name or name}\n"
-                                   f"Version: {version}\n{needs}").encode()
-    content[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: bdist_wheel (0.45.1)\n"
-                                f"Root-Is-Purelib: false\nTag: {tags}\n").encode()
+    content[f"{info}/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: {metadata_name or name}\nVersion: {version}\n{needs}"
+    ).encode()
+    content[f"{info}/WHEEL"] = (
+        "Wheel-Version: 1.0\nGenerator: bdist_wheel (0.45.1)\n"
+        f"Root-Is-Purelib: false\nTag: {tags}\n"
+    ).encode()
     content[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in content).encode()
     path = folder / f"{name}-{file_version or version}-{tags}.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -329,10 +428,12 @@ class Forbidding(Missing):
 
 def folder_handler(folder):
     """Serves the files of the folder."""
+
     class Handler(http.server.SimpleHTTPRequestHandler):
         def __init__(self, *words, **options):
             super().__init__(*words, directory=str(folder), **options)
 
         def log_message(self, *_):
             pass
+
     return Handler
