@@ -216,10 +216,9 @@ class Scene:
     def env(self, *packages, python="3.11", pip=None, name="venv"):
         """A new environment with these packages; pip: with pip, or with that version of it."""
         folder = self.work / name
-        if python != "3.11":  # it may lie where only the caller's PATH leads
-            python = subprocess.run(
-                ["uv", "python", "find", python], check=True, text=True, capture_output=True
-            ).stdout.strip()
+        if python != "3.11":
+            others = (pathlib.Path.home() / ".pyenv/versions").glob(f"{python}.*/bin/python")
+            python = next(others, python)
         self.quiet("uv", "venv", "-q", "--python", python, folder)
         wanted = [*packages]
         if pip:
