@@ -5,7 +5,7 @@
  * anyflash_answer(), and reads the NUL-terminated text that it points to, which
  * stays until the next call. The module imports nothing. A request:
  *
- *   {"command": "plan",           or "find", "machine"
+ *   {"command": "plan",           or "find", "machine"; TEXT is a record or pasted output
  *    "machines": [{"name": "a.json", "record": "TEXT", "given": ["sm=8.9"]}],
  *    "options": {"package": "flash_attn", "full": true, ...},   names as of the program
  *    "words": ["torch=2.9"], "limit": 20}                       of find

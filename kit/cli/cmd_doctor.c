@@ -1,10 +1,11 @@
 /*
- * cmd_doctor.c: `anyflash` and `anyflash doctor`: one screen with the machine,
- * what fits, what is wrong, and the next step. Logs are for log_doctor.c.
+ * cmd_doctor.c: `anyflash` and `anyflash doctor`: one screen with the answer, the
+ * next step, what is wrong, what fits, and the machine. Logs are for log_doctor.c.
  */
 #include <stdio.h>
 
 #include "kit/cli/decision_view.h"
+#include "kit/cli/doctor_report.h"
 #include "kit/cli/facts_view.h"
 #include "kit/cli/log_doctor.h"
 #include "kit/doctor/doctor.h"
@@ -32,8 +33,6 @@ static const struct af_machine *patient(const struct doctor *doctor)
 static void view_findings(struct af_page *page, const struct doctor *doctor, bool all)
 {
     size_t shown = all || doctor->count <= FINDINGS_SHOWN ? doctor->count : FINDINGS_SHOWN;
-    if (doctor->count == 0)
-        af_page_add(page, 2, "  ", AF_TONE_PLAIN, "none found");
     for (size_t i = 0; i < shown; i++) {
         const struct af_finding *finding = &doctor->findings[i];
         char lead[16];
@@ -93,8 +92,7 @@ static void view_next(struct af_page *page, const struct doctor *doctor, struct 
 {
     switch (doctor->next.kind) {
     case AF_NEXT_NOTHING:
-        af_page_add(page, 2, "  ", AF_TONE_GOOD,
-                    "none: flash-attn is installed and no problem was found with it");
+        af_page_add(page, 2, "  ", AF_TONE_GOOD, "none");
         return;
     case AF_NEXT_FINDING:
         af_page_add(page, 2, "  ", AF_TONE_PLAIN,
@@ -120,30 +118,89 @@ static void view_obvious(struct af_page *page, const struct af_decision *decisio
     af_page_gap(page);
 }
 
-static void view(struct af_cli *cli, const struct doctor *doctor)
+/* What is wrong, or that flash-attn is there or not; then what the next step leads to. */
+static void view_answer(struct af_page *page, struct doctor *doctor)
+{
+    const struct af_package *package = af_machine_flash_attn(patient(doctor));
+    const struct af_finding *finding =
+        doctor->next.finding != NULL ? doctor->next.finding : doctor->findings;
+    bool is_broken =
+        doctor->count > 0 && af_reason_severity(finding->cause) == AF_SEVERITY_BROKEN;
+    if (doctor->next.kind == AF_NEXT_FINDING || is_broken) {
+        af_page_format(page, 0, "", AF_TONE_BAD, "%s", af_reason_finding(finding->cause));
+    } else if (package == NULL) {
+        af_page_add(page, 0, "", AF_TONE_STRONG, "flash-attn is not installed");
+    } else {
+        bool is_good = doctor->next.kind == AF_NEXT_NOTHING;
+        af_page_format(page, 0, "", is_good ? AF_TONE_GOOD : AF_TONE_STRONG,
+                       "flash-attn %s is installed%s",
+                       af_fact_text_or(&package->version, "of an unknown version"),
+                       is_good ? ", and no problem was found with it" : "");
+    }
+    if (doctor->next.kind == AF_NEXT_PLAN || doctor->next.kind == AF_NEXT_NO_WAY)
+        af_page_add(page, 0, "", AF_TONE_STRONG, doctor->answer.headline);
+    af_page_gap(page);
+}
+
+static void view_facts(struct af_page *page, const struct doctor *doctor, bool verbose,
+                       bool is_named, struct af_arena *arena)
+{
+    const struct af_machine *machine = patient(doctor);
+    af_cli_facts_view(page, machine, verbose, arena);
+    if (is_named)
+        af_page_format(page, 2, "", AF_TONE_PLAIN, "%s%s%s", machine->name,
+                       machine->remark != NULL ? ": " : "",
+                       machine->remark != NULL ? machine->remark : "");
+}
+
+static void view_all(struct af_cli *cli, struct doctor *doctor, struct af_page *page)
+{
+    bool verbose = af_option_given(&cli->options, AF_OPTION_VERBOSE);
+    view_answer(page, doctor);
+    if (doctor->next.kind != AF_NEXT_NOTHING) {
+        af_page_add(page, 0, "", AF_TONE_STRONG, "Next step");
+        view_next(page, doctor, &cli->arena);
+        af_page_gap(page);
+    }
+    if (doctor->count > 0) {
+        af_page_add(page, 0, "", AF_TONE_STRONG, "Problems");
+        view_findings(page, doctor, verbose);
+        af_page_gap(page);
+    }
+    af_page_add(page, 0, "", AF_TONE_STRONG, "What fits");
+    af_cli_rungs_table(page, &doctor->answer.decision, false,
+                       doctor->answer.offer_count > 0 ? doctor->answer.offers : NULL,
+                       &cli->arena);
+    af_page_gap(page);
+    view_obvious(page, &doctor->answer.decision);
+    view_facts(page, doctor, verbose, af_machines_named(&cli->options), &cli->arena);
+}
+
+static void view(struct af_cli *cli, struct doctor *doctor)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
-    const struct af_machine *machine = patient(doctor);
-    bool verbose = af_option_given(&cli->options, AF_OPTION_VERBOSE);
-    if (!af_option_given(&cli->options, AF_OPTION_QUIET)) {
-        if (af_machines_named(&cli->options))
-            af_page_format(&page, 2, "", AF_TONE_PLAIN, "%s%s%s\n", machine->name,
-                           machine->remark != NULL ? ": " : "",
-                           machine->remark != NULL ? machine->remark : "");
-        af_cli_facts_view(&page, machine, verbose, &cli->arena);
-        af_page_gap(&page);
-        af_page_add(&page, 0, "", AF_TONE_STRONG, "What fits");
-        af_cli_rungs_table(&page, &doctor->answer.decision, false,
-                           doctor->answer.offer_count > 0 ? doctor->answer.offers : NULL,
-                           &cli->arena);
-        af_page_gap(&page);
-        view_obvious(&page, &doctor->answer.decision);
-        af_page_add(&page, 0, "", AF_TONE_STRONG, "Problems");
-        view_findings(&page, doctor, verbose);
-        af_page_gap(&page);
-        af_page_add(&page, 0, "", AF_TONE_STRONG, "Next step");
-    }
-    view_next(&page, doctor, &cli->arena);
+    if (af_option_given(&cli->options, AF_OPTION_QUIET))
+        view_next(&page, doctor, &cli->arena);
+    else
+        view_all(cli, doctor, &page);
+}
+
+static enum anyflash_status write_report(struct af_cli *cli, struct doctor *doctor,
+                                         struct anyflash_error *err)
+{
+    struct af_text verdict = {0};
+    struct af_text report = {0};
+    struct af_page page = {&verdict, AF_PAGE_COLUMNS, false};
+    view_all(cli, doctor, &page);
+    af_cli_report_section(&report, "Verdict", af_text_get(&verdict));
+    enum anyflash_status status =
+        verdict.failed ? af_fail_memory(err)
+                       : af_cli_report_machine(&report, &doctor->inputs.machines.items[0], err);
+    if (status == ANYFLASH_OK)
+        status = af_cli_report_write(cli, &report, err);
+    af_text_release(&report);
+    af_text_release(&verdict);
+    return status;
 }
 
 static json_t *findings_json(const struct doctor *doctor)
@@ -219,6 +276,10 @@ enum anyflash_status af_cmd_doctor(struct af_cli *cli, enum af_exit *exit_out,
     enum anyflash_status status = examine(cli, &doctor, err);
     if (status == ANYFLASH_OK) {
         *exit_out = doctor.answer.decision.possible ? AF_EXIT_YES : AF_EXIT_NO;
+        if (af_option_given(&cli->options, AF_OPTION_REPORT))
+            status = write_report(cli, &doctor, err);
+    }
+    if (status == ANYFLASH_OK) {
         if (af_option_given(&cli->options, AF_OPTION_JSON))
             status = write_json(cli, &doctor, err);
         else

@@ -47,32 +47,6 @@ static void view_machines(struct af_page *page, const struct af_machines *machin
     }
 }
 
-/* What the recommended rung means for the reader. */
-static const char *answer_start(const struct af_rung *rung)
-{
-    switch (rung->kind) {
-    case AF_RUNG_WHEEL:
-        return rung->answer == AF_YES ? "A wheel fits: " : "A wheel may fit: ";
-    case AF_RUNG_TORCH_KERNELS:
-        return "Use torch's own kernels: ";
-    case AF_RUNG_BUILD:
-        return "Build it here: ";
-    default:
-        return "Without flash-attn: ";
-    }
-}
-
-static void view_torch_change(struct af_page *page, const struct plan *plan,
-                              const struct af_rung *rung)
-{
-    const struct af_machine *machine = plan->inputs.machines.pointers[0];
-    bool absent = machine->torch.version.state == AF_FACT_ABSENT;
-    af_page_format(page, 0, "", AF_TONE_STRONG, "%s %s+%s for %s %s%s",
-                   absent ? "Install torch" : "Replace torch with", rung->torch_version,
-                   rung->torch_cuda, rung->wheel->package, rung->wheel->version,
-                   rung->wheel->official ? " (official)" : " (community build)");
-}
-
 /* What keeps a wheel that may fit from being certain. */
 static void view_open(struct af_page *page, const struct af_rung *rung)
 {
@@ -84,26 +58,6 @@ static void view_open(struct af_page *page, const struct af_rung *rung)
         af_page_format(page, 4, start, AF_TONE_PLAIN, "%s", af_reason_message(id));
         start = "and ";
     }
-}
-
-/* The answer, in one line. */
-static void view_answer(struct af_page *page, const struct plan *plan)
-{
-    const struct af_decision *decision = &plan->answer.decision;
-    const struct af_rung *rung = af_plan_answer_rung(&plan->answer);
-    if (rung != NULL && rung->kind == AF_RUNG_TORCH_CHANGE && rung->wheel != NULL)
-        view_torch_change(page, plan, rung);
-    else if (rung != NULL)
-        af_page_format(page, 0, "", AF_TONE_STRONG, "%s%s", answer_start(rung),
-                       rung->summary == NULL ? "" : rung->summary);
-    else if (decision->missing_fact != NULL)
-        af_page_format(page, 0, "", AF_TONE_STRONG, "No decision yet: the %s is unknown",
-                       decision->missing_fact);
-    else if (plan->inputs.request.fit.has_preference)
-        af_page_format(page, 0, "", AF_TONE_STRONG, "The preferred option is not possible: %s",
-                       af_rung_name(decision->recommended));
-    else
-        af_page_add(page, 0, "", AF_TONE_STRONG, "No option works on this machine");
 }
 
 /* Whether `anyflash install` can do the steps: some, such as a build, are left to the user. */
@@ -179,7 +133,7 @@ static void view(struct af_cli *cli, const struct plan *plan)
     const struct af_plan_answer *answer = &plan->answer;
     bool all = af_option_given(&cli->options, AF_OPTION_VERBOSE);
     const char *next = next_text(cli, plan);
-    view_answer(&page, plan);
+    af_page_add(&page, 0, "", AF_TONE_STRONG, plan->answer.headline);
     if (next != NULL)
         af_page_format(&page, 6, "Next: ", AF_TONE_PLAIN, "%s", next);
     view_machines(&page, &plan->inputs.machines, plan->inputs.request.fit.arch, &cli->arena);

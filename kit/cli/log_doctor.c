@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kit/cli/diagnosis_view.h"
+#include "kit/cli/doctor_report.h"
 #include "kit/cli/load.h"
 #include "kit/cli/nearest.h"
 #include "kit/doctor/diagnosis_json.h"
@@ -93,14 +94,49 @@ static enum anyflash_status apply_given(const struct af_cli *cli, struct af_mach
     return status;
 }
 
-static void write_view(struct af_cli *cli, const struct log_doctor *doctor,
-                       const struct af_diagnosis *diagnosis)
+static void write_view(const struct af_cli *cli, const struct log_doctor *doctor,
+                       const struct af_diagnosis *diagnosis, struct af_page *page)
 {
-    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
-    if (page.columns > AF_CLI_DIAGNOSIS_COLUMNS)
-        page.columns = AF_CLI_DIAGNOSIS_COLUMNS;
-    af_cli_diagnosis_view(&page, diagnosis, doctor->evidence, doctor->facts,
+    if (page->columns > AF_CLI_DIAGNOSIS_COLUMNS)
+        page->columns = AF_CLI_DIAGNOSIS_COLUMNS;
+    af_cli_diagnosis_view(page, diagnosis, doctor->evidence, doctor->facts,
                           af_option_given(&cli->options, AF_OPTION_VERBOSE));
+}
+
+/* The lines that any cause rests on. */
+static void add_excerpts(struct af_text *excerpts, const struct af_diagnosis *diagnosis)
+{
+    for (size_t i = 0; i < diagnosis->count; i++) {
+        for (size_t e = 0; e < diagnosis->causes[i].evidence_count; e++) {
+            const struct af_diagnosis_evidence *row = &diagnosis->causes[i].evidence[e];
+            if (row->fact == NULL)
+                af_text_format(excerpts, "%s:%llu: %s\n", row->file,
+                               (unsigned long long)row->line, row->text);
+        }
+    }
+}
+
+static enum anyflash_status write_report(struct af_cli *cli, struct log_doctor *doctor,
+                                         const struct af_diagnosis *diagnosis,
+                                         struct anyflash_error *err)
+{
+    struct af_text verdict = {0};
+    struct af_text excerpts = {0};
+    struct af_text report = {0};
+    struct af_page page = {&verdict, AF_CLI_DIAGNOSIS_COLUMNS, false};
+    write_view(cli, doctor, diagnosis, &page);
+    add_excerpts(&excerpts, diagnosis);
+    af_cli_report_section(&report, "Verdict", af_text_get(&verdict));
+    af_cli_report_section(&report, "Lines of the log", af_text_get(&excerpts));
+    enum anyflash_status status = verdict.failed || excerpts.failed
+                                      ? af_fail_memory(err)
+                                      : af_cli_report_machine(&report, doctor->machine, err);
+    if (status == ANYFLASH_OK)
+        status = af_cli_report_write(cli, &report, err);
+    af_text_release(&report);
+    af_text_release(&excerpts);
+    af_text_release(&verdict);
+    return status;
 }
 
 static enum anyflash_status answer(struct af_cli *cli, struct log_doctor *doctor,
@@ -117,10 +153,16 @@ static enum anyflash_status answer(struct af_cli *cli, struct log_doctor *doctor
         return status;
     bool named = diagnosis.count > 0 && diagnosis.causes[0].confidence != AF_DIAGNOSIS_POSSIBLE;
     *exit_out = named ? AF_EXIT_YES : AF_EXIT_NO;
+    if (af_option_given(&cli->options, AF_OPTION_REPORT)) {
+        status = write_report(cli, doctor, &diagnosis, err);
+        if (status != ANYFLASH_OK)
+            return status;
+    }
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return af_cli_json_take(
             cli, af_diagnosis_json(&diagnosis, doctor->evidence, doctor->facts), err);
-    write_view(cli, doctor, &diagnosis);
+    struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
+    write_view(cli, doctor, &diagnosis, &page);
     return af_cli_finish(cli, err);
 }
 

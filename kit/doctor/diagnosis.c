@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "kit/base/sort.h"
-#include "kit/formats/symbol_name.h"
+#include "kit/doctor/diagnosis_ranking.h"
 
 #define PROOF_SCORE 40
 #define FIRST_SCORE 20 /* for causes of the first fault */
@@ -19,75 +19,11 @@
     50 /* a row below this makes its cause possible at most, unless facts prove it */
 #define SUBJECT "names-flash-attn" /* the signature of lines that name flash-attn */
 #define HYPOTHESES_MAX 256u
-#define EVIDENCE_TEXT_MAX 400u
-
-/* One cause that one signature suggests. */
-struct hypothesis {
-    const struct af_signature *signature;
-    const struct af_signature_cause *row;
-    const struct af_log_hit *hit;
-    int score;
-    bool is_proved;
-    bool is_open;        /* whether its `if` holds is unknown */
-    bool is_only;        /* the signature has no other cause that is left */
-    const char *missing; /* unknown fact of a condition; or NULL */
-};
-
-struct ranking {
-    const struct af_log_evidence *evidence;
-    struct af_lookup lookup;
-    struct af_arena *arena;
-    struct hypothesis *hypotheses;
-    size_t count;
-    struct af_diagnosis *out;
-};
 
 const char *af_diagnosis_confidence_text(enum af_diagnosis_confidence confidence)
 {
     static const char *const texts[] = {"proved", "likely", "possible"};
     return texts[confidence];
-}
-
-static const char *capture_text(const struct af_log_hit *hit, const char *name,
-                                struct af_arena *arena)
-{
-    for (size_t i = 0; i < hit->capture_count; i++) {
-        const struct af_span *value = &hit->captures[i].value;
-        if (strcmp(hit->captures[i].name, name) != 0)
-            continue;
-        const char *text = af_arena_text_n(arena, value->data, value->len);
-        return text == NULL ? NULL : af_text_scrub(arena, text, AF_LOG_TEXT_BYTES);
-    }
-    return NULL;
-}
-
-/* The symbol that some signature found on the line of this hit; or NULL. */
-static const char *symbol_of(const struct ranking *ranking, const struct af_log_hit *hit)
-{
-    const struct af_log_evidence *evidence = ranking->evidence;
-    for (size_t i = 0; i < evidence->table->count; i++) {
-        for (size_t h = 0; h < evidence->hits[i].count; h++) {
-            const struct af_log_hit *other = &evidence->hits[i].rows[h];
-            const char *symbol =
-                other->line != hit->line ? NULL : capture_text(other, "symbol", ranking->arena);
-            if (symbol != NULL)
-                return symbol;
-        }
-    }
-    return NULL;
-}
-
-/* Facts as seen with this hit: the symbol is that of its line. */
-static void look_from(struct ranking *ranking, const struct af_log_hit *hit)
-{
-    struct af_lookup *lookup = &ranking->lookup;
-    if (lookup->symbols == NULL)
-        return; /* no line names a symbol */
-    lookup->symbol = symbol_of(ranking, hit);
-    lookup->symbol_source =
-        lookup->symbol == NULL
-            ? NULL
-            : af_log_evidence_place(ranking->evidence, hit->line, ranking->arena);
 }
 
 static bool neighbour_occurs(const struct af_log_evidence *evidence,
@@ -114,7 +50,8 @@ static bool surroundings_hold(const struct af_log_evidence *evidence,
 }
 
 /* NO if one is false, UNKNOWN if one is unknown, else YES. */
-static enum af_answer all_hold(struct ranking *ranking, const struct af_conditions *conditions,
+static enum af_answer all_hold(struct af_diagnosis_ranking *ranking,
+                               const struct af_conditions *conditions,
                                const struct af_log_hit *hit, const char **missing_out)
 {
     enum af_answer all = AF_YES;
@@ -132,18 +69,18 @@ static enum af_answer all_hold(struct ranking *ranking, const struct af_conditio
     return all;
 }
 
-static void suppose(struct ranking *ranking, const struct af_signature *signature,
+static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signature *signature,
                     const struct af_signature_cause *row, const struct af_log_hit *hit)
 {
-    struct hypothesis made = {.signature = signature, .row = row, .hit = hit};
+    struct af_diagnosis_hypothesis made = {.signature = signature, .row = row, .hit = hit};
     const char *missing = NULL;
-    enum af_answer possible = all_hold(ranking, &row->only_if, hit, &made.missing);
-    if (ranking->count == HYPOTHESES_MAX || possible == AF_NO)
+    if (ranking->count == HYPOTHESES_MAX ||
+        all_hold(ranking, &row->only_if, hit, &made.missing) == AF_NO)
         return;
     enum af_answer proved =
         row->proves.count == 0 ? AF_NO : all_hold(ranking, &row->proves, hit, &missing);
     made.is_proved = proved == AF_YES;
-    made.is_open = possible == AF_UNKNOWN && !made.is_proved;
+    made.is_open = made.missing != NULL && !made.is_proved;
     if (proved == AF_UNKNOWN && made.missing == NULL)
         made.missing = missing;
     if (made.is_proved)
@@ -153,7 +90,7 @@ static void suppose(struct ranking *ranking, const struct af_signature *signatur
 }
 
 /* The hypotheses of one signature, from its first occurrence in the right surroundings. */
-static void suppose_all(struct ranking *ranking, size_t index)
+static void suppose_all(struct af_diagnosis_ranking *ranking, size_t index)
 {
     const struct af_signature *signature = &ranking->evidence->table->rows[index];
     const struct af_log_hits *hits = &ranking->evidence->hits[index];
@@ -162,7 +99,7 @@ static void suppose_all(struct ranking *ranking, size_t index)
         const struct af_log_hit *hit = &hits->rows[i];
         if (!surroundings_hold(ranking->evidence, signature, hit->line))
             continue;
-        look_from(ranking, hit);
+        af_diagnosis_look_from(ranking, hit);
         for (size_t c = 0; c < signature->cause_count; c++)
             suppose(ranking, signature, &signature->causes[c], hit);
         if (ranking->count > first)
@@ -172,7 +109,7 @@ static void suppose_all(struct ranking *ranking, size_t index)
         ranking->hypotheses[i].is_only = ranking->count - first == 1;
 }
 
-static void drop_symptoms(struct ranking *ranking)
+static void drop_symptoms(struct af_diagnosis_ranking *ranking)
 {
     size_t faults = 0;
     size_t kept = 0;
@@ -185,7 +122,7 @@ static void drop_symptoms(struct ranking *ranking)
     ranking->count = faults > 0 ? kept : ranking->count;
 }
 
-static void prefer_first(struct ranking *ranking)
+static void prefer_first(struct af_diagnosis_ranking *ranking)
 {
     uint64_t first = UINT64_MAX;
     for (size_t i = 0; i < ranking->count; i++) {
@@ -201,75 +138,14 @@ static void prefer_first(struct ranking *ranking)
 /* Best first; of equal ones the earlier line. */
 static int by_score(const void *a, const void *b, const void *context)
 {
-    const struct hypothesis *one = a;
-    const struct hypothesis *other = b;
+    const struct af_diagnosis_hypothesis *one = a;
+    const struct af_diagnosis_hypothesis *other = b;
     (void)context;
     if (one->score != other->score)
         return one->score > other->score ? -1 : 1;
     if (one->hit->line != other->hit->line)
         return one->hit->line < other->hit->line ? -1 : 1;
     return 0;
-}
-
-/* What the symbol on the line says: "this extension was built for torch 2.1 to 2.2; ..." */
-static const char *describe_extension(struct ranking *ranking)
-{
-    struct af_lookup *lookup = &ranking->lookup;
-    const char *built_for = af_lookup_find(lookup, "symbol.built_for").text;
-    const char *torch = af_lookup_find(lookup, "torch.version").text;
-    const char *abi = af_lookup_find(lookup, "symbol.cxx11abi").text;
-    if (built_for == NULL || !af_symbol_is_torch(lookup->symbol))
-        return NULL;
-    const char *with = abi == NULL                ? ""
-                       : strcmp(abi, "true") == 0 ? " with the new C++ ABI"
-                                                  : " with the old C++ ABI";
-    return af_arena_format(lookup->arena, "this extension was built for %s%s (it needs %s)%s%s",
-                           built_for, with, af_symbol_readable(lookup->arena, lookup->symbol),
-                           torch == NULL ? "" : "; you run ", torch == NULL ? "" : torch);
-}
-
-/* The value of a placeholder: of a capture, else of a fact; NULL if unknown. */
-static const char *placeholder(struct ranking *ranking, const struct af_log_hit *hit,
-                               const char *name)
-{
-    const char *text = capture_text(hit, name, ranking->arena);
-    if (text != NULL)
-        return text;
-    return af_lookup_find(&ranking->lookup, name).text;
-}
-
-/* Copies a text of the table; an unknown {torch.version} becomes TORCH_VERSION. */
-static const char *fill(struct ranking *ranking, const struct af_log_hit *hit,
-                        const char *source)
-{
-    struct af_text text = {0};
-    if (source == NULL)
-        return NULL;
-    for (const char *at = source; *at != '\0';) {
-        size_t plain = strcspn(at, "{");
-        af_text_add_n(&text, at, plain);
-        at += plain;
-        size_t len =
-            *at == '\0' ? 0 : strspn(at + 1, "abcdefghijklmnopqrstuvwxyz0123456789_.-");
-        if (*at == '\0')
-            break;
-        if (len == 0 || at[len + 1] != '}') {
-            af_text_add_n(&text, at++, 1);
-            continue;
-        }
-        char *name = af_arena_text_n(ranking->arena, at + 1, len);
-        const char *value = name == NULL ? NULL : placeholder(ranking, hit, name);
-        for (char *letter = name; value == NULL && letter != NULL && *letter != '\0'; letter++)
-            *letter = *letter == '.' || *letter == '-'   ? '_'
-                      : *letter >= 'a' && *letter <= 'z' ? (char)(*letter - 32)
-                                                         : *letter;
-        af_text_add(&text, value != NULL ? value : name != NULL ? name : "");
-        at += len + 2;
-    }
-    const char *filled = af_arena_text(ranking->arena, af_text_get(&text));
-    ranking->arena->failed = ranking->arena->failed || text.failed;
-    af_text_release(&text);
-    return filled;
 }
 
 static struct af_diagnosed *find_cause(struct af_diagnosis *diagnosis,
@@ -282,69 +158,17 @@ static struct af_diagnosed *find_cause(struct af_diagnosis *diagnosis,
     return NULL;
 }
 
-static void add_line(struct ranking *ranking, struct af_diagnosed *found,
-                     const struct af_log_hit *hit)
-{
-    uint64_t line;
-    const struct af_log_file *file = af_log_evidence_file(ranking->evidence, hit->line, &line);
-    for (size_t i = 0; i < found->evidence_count; i++) {
-        if (found->evidence[i].line == line && found->evidence[i].file == file->name)
-            return;
-    }
-    if (found->evidence_count == AF_DIAGNOSIS_EVIDENCE_MAX)
-        return;
-    found->evidence[found->evidence_count++] = (struct af_diagnosis_evidence){
-        .file = file->name,
-        .line = line,
-        .text = af_text_scrub(ranking->arena, hit->text, EVIDENCE_TEXT_MAX)};
-}
-
-static void add_fact(struct ranking *ranking, struct af_diagnosed *found,
-                     const struct af_condition_side *side)
-{
-    if (side->kind != AF_CONDITION_FACT || found->evidence_count == AF_DIAGNOSIS_EVIDENCE_MAX)
-        return;
-    struct af_lookup_value value = af_lookup_find(&ranking->lookup, side->text);
-    for (size_t i = 0; i < found->evidence_count; i++) {
-        if (found->evidence[i].fact != NULL && strcmp(found->evidence[i].fact, side->text) == 0)
-            return;
-    }
-    if (value.state == AF_FACT_UNKNOWN)
-        return;
-    found->evidence[found->evidence_count++] = (struct af_diagnosis_evidence){
-        .text = value.state == AF_FACT_ABSENT ? "none" : value.text,
-        .fact = side->text,
-        .source = value.source != NULL ? value.source : "derived"};
-}
-
-static void add_facts(struct ranking *ranking, struct af_diagnosed *found,
-                      const struct af_conditions *conditions)
-{
-    for (size_t i = 0; i < conditions->count; i++) {
-        add_fact(ranking, found, &conditions->rows[i].left);
-        add_fact(ranking, found, &conditions->rows[i].right);
-    }
-}
-
-static void add_evidence(struct ranking *ranking, struct af_diagnosed *found,
-                         const struct hypothesis *from)
-{
-    look_from(ranking, from->hit);
-    add_line(ranking, found, from->hit);
-    add_facts(ranking, found, &from->row->proves);
-    add_facts(ranking, found, &from->row->only_if);
-}
-
-static void add_cause(struct ranking *ranking, const struct hypothesis *from)
+static void add_cause(struct af_diagnosis_ranking *ranking,
+                      const struct af_diagnosis_hypothesis *from)
 {
     struct af_diagnosis *out = ranking->out;
     const struct af_cause *cause = from->row->cause;
     if (out->count == AF_DIAGNOSIS_CAUSES_MAX)
         return;
     struct af_diagnosed *found = &out->causes[out->count++];
-    bool sure = from->is_only && from->missing == NULL && from->row->score >= SURE_SCORE &&
+    bool sure = from->is_only && !from->is_open && from->row->score >= SURE_SCORE &&
                 from->signature->kind == AF_SIGNATURE_FAULT;
-    look_from(ranking, from->hit);
+    af_diagnosis_look_from(ranking, from->hit);
     *found = (struct af_diagnosed){
         .cause = cause,
         .score = from->score,
@@ -352,22 +176,22 @@ static void add_cause(struct ranking *ranking, const struct hypothesis *from)
                       : !from->is_open && from->row->score >= WEAK_SCORE
                           ? AF_DIAGNOSIS_LIKELY
                           : AF_DIAGNOSIS_POSSIBLE,
-        .title = fill(ranking, from->hit, cause->title),
-        .detail = describe_extension(ranking),
-        .why = fill(ranking, from->hit, cause->why),
-        .next = fill(ranking, from->hit, cause->next),
-        .fix = fill(ranking, from->hit, cause->fix),
-        .avoid = fill(ranking, from->hit, cause->avoid),
+        .title = af_diagnosis_fill(ranking, from->hit, cause->title),
+        .detail = af_diagnosis_describe_extension(ranking),
+        .why = af_diagnosis_fill(ranking, from->hit, cause->why),
+        .next = af_diagnosis_fill(ranking, from->hit, cause->next),
+        .fix = af_diagnosis_fill(ranking, from->hit, cause->fix),
+        .avoid = af_diagnosis_fill(ranking, from->hit, cause->avoid),
     };
-    add_evidence(ranking, found, from);
+    af_diagnosis_add_evidence(ranking, found, from);
 }
 
 /* Whether no better hypothesis for the same cause comes from the same signature. */
-static bool is_new_signature(const struct ranking *ranking, size_t index)
+static bool is_new_signature(const struct af_diagnosis_ranking *ranking, size_t index)
 {
-    const struct hypothesis *one = &ranking->hypotheses[index];
+    const struct af_diagnosis_hypothesis *one = &ranking->hypotheses[index];
     for (size_t i = 0; i < index; i++) {
-        const struct hypothesis *other = &ranking->hypotheses[i];
+        const struct af_diagnosis_hypothesis *other = &ranking->hypotheses[i];
         if (other->row->cause == one->row->cause && other->signature == one->signature)
             return false;
     }
@@ -375,10 +199,10 @@ static bool is_new_signature(const struct ranking *ranking, size_t index)
 }
 
 /* One entry per cause, in the order of the best hypothesis for each. */
-static void merge(struct ranking *ranking)
+static void merge(struct af_diagnosis_ranking *ranking)
 {
     for (size_t i = 0; i < ranking->count; i++) {
-        const struct hypothesis *from = &ranking->hypotheses[i];
+        const struct af_diagnosis_hypothesis *from = &ranking->hypotheses[i];
         struct af_diagnosed *found = find_cause(ranking->out, from->row->cause);
         if (found == NULL) {
             add_cause(ranking, from);
@@ -388,7 +212,7 @@ static void merge(struct ranking *ranking)
             found->score += AGAIN_SCORE;
         if (from->is_proved)
             found->confidence = AF_DIAGNOSIS_PROVED;
-        add_evidence(ranking, found, from);
+        af_diagnosis_add_evidence(ranking, found, from);
     }
 }
 
@@ -401,7 +225,7 @@ static int by_cause_score(const void *a, const void *b, const void *context)
 }
 
 /* Sorts again: evidence from several signatures has raised some. */
-static enum anyflash_status sort_causes(struct ranking *ranking)
+static enum anyflash_status sort_causes(struct af_diagnosis_ranking *ranking)
 {
     struct af_diagnosis *out = ranking->out;
     int order[AF_DIAGNOSIS_CAUSES_MAX];
@@ -441,13 +265,13 @@ static void set_confidence(struct af_diagnosis *out, bool is_about_flash_attn)
 }
 
 /* Facts that would decide between causes that are still possible. */
-static void ask(struct ranking *ranking)
+static void ask(struct af_diagnosis_ranking *ranking)
 {
     struct af_diagnosis *out = ranking->out;
     if (out->count == 0 || out->causes[0].confidence == AF_DIAGNOSIS_PROVED)
         return;
     for (size_t i = 0; i < ranking->count; i++) {
-        const struct hypothesis *from = &ranking->hypotheses[i];
+        const struct af_diagnosis_hypothesis *from = &ranking->hypotheses[i];
         bool asked = from->missing == NULL || !af_lookup_is_name(from->missing);
         for (size_t q = 0; q < out->question_count && !asked; q++)
             asked = strcmp(out->questions[q].fact, from->missing) == 0;
@@ -473,7 +297,8 @@ static enum anyflash_status load_symbols(const struct af_log_evidence *evidence,
     return *loaded_out ? af_catalog_torch_symbols_load(symbols, err) : ANYFLASH_OK;
 }
 
-static enum anyflash_status rank(struct ranking *ranking, struct anyflash_error *err)
+static enum anyflash_status rank(struct af_diagnosis_ranking *ranking,
+                                 struct anyflash_error *err)
 {
     const struct af_log_evidence *evidence = ranking->evidence;
     for (size_t i = 0; i < evidence->table->count; i++) {
@@ -498,11 +323,12 @@ enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
 {
     struct af_catalog_torch_symbols symbols;
     bool has_symbols;
-    struct ranking ranking = {
+    struct af_diagnosis_ranking ranking = {
         .evidence = evidence,
         .lookup = {.machine = machine, .catalog = catalog, .arena = arena},
         .arena = arena,
-        .hypotheses = af_arena_array(arena, HYPOTHESES_MAX, sizeof(struct hypothesis)),
+        .hypotheses =
+            af_arena_array(arena, HYPOTHESES_MAX, sizeof(struct af_diagnosis_hypothesis)),
         .out = out,
     };
     *out = (struct af_diagnosis){.count = 0};

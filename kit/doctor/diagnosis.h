@@ -66,8 +66,9 @@ const char *af_diagnosis_confidence_text(enum af_diagnosis_confidence confidence
 
 /*
  * Ranks the causes. `machine` has the facts, those of the log among them
- * (af_log_evidence_apply); `catalog` may be NULL. Everything is in the arena. Fails with NO_MEMORY, or
- * INTERNAL when the embedded table of symbols is invalid.
+ * (af_log_evidence_apply); `catalog` may be NULL. Everything is in the arena.
+ * Fails with NO_MEMORY, or INTERNAL when the embedded table of symbols is
+ * invalid.
  */
 enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
                                        const struct af_machine *machine,

@@ -29,6 +29,7 @@ static rule_function *const rules[] = {
     af_examine_peers,
     af_examine_environment,
     af_examine_variables,
+    af_examine_caches,
     af_examine_project,
     af_examine_building,
 };

@@ -150,6 +150,24 @@ static void check_distribution(struct af_examination *examination, const struct 
                        "torch %s (%s)", torch->version.value.text, torch->version.source);
 }
 
+/* RDNA 3 and 4: torch has flash kernels for them, but uses them only when told to. */
+static void check_rdna(struct af_examination *examination)
+{
+    const struct af_machine *machine = examination->machine;
+    const char *name = "TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL";
+    const char *value = af_examination_variable(examination, name);
+    if (value != NULL && strcmp(value, "0") != 0)
+        return;
+    for (size_t i = 0; i < machine->gpus.count; i++) {
+        const char *sm = af_fact_text_or(&machine->gpus.rows[i].sm, "");
+        if (af_starts_with(sm, "gfx11") || af_starts_with(sm, "gfx12")) {
+            af_examination_add(examination, AF_REASON_ROCM_EXPERIMENTAL,
+                               "%s, and %s is not set", sm, name);
+            return;
+        }
+    }
+}
+
 void af_examine_torch(struct af_examination *examination)
 {
     static const struct {
@@ -170,10 +188,11 @@ void af_examine_torch(struct af_examination *examination)
             af_examination_add(examination, builds[i].cause, "torch %s (%s)",
                                torch->version.value.text, torch->version.source);
     check_distribution(examination, torch);
-    if (torch->hip.state == AF_FACT_KNOWN)
+    if (torch->hip.state == AF_FACT_KNOWN) {
         af_examination_add(examination, AF_REASON_MACHINE_ROCM, "torch %s, ROCm %s",
                            torch->version.value.text, torch->hip.value.text);
-    else if (torch->cuda.state == AF_FACT_ABSENT && has_nvidia_gpu(examination->machine))
+        check_rdna(examination);
+    } else if (torch->cuda.state == AF_FACT_ABSENT && has_nvidia_gpu(examination->machine))
         af_examination_add(examination, AF_REASON_TORCH_CPU, "torch %s (%s)",
                            torch->version.value.text, torch->cuda.source);
 }

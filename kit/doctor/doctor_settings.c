@@ -6,6 +6,7 @@
 
 #include "kit/base/path.h"
 #include "kit/doctor/rules.h"
+#include "kit/formats/version.h"
 
 /*
  * Rules about environment variables that do something else than their names
@@ -106,6 +107,29 @@ void af_examine_variables(struct af_examination *examination)
     const char *kind = af_fact_text_or(&examination->machine->python.kind, NULL);
     if (kind != NULL && strcmp(kind, "system") != 0)
         truth(examination, "UV_SYSTEM_PYTHON", AF_REASON_SYSTEM_PYTHON);
+}
+
+/*
+ * A wheel that pip or uv built earlier. Its torch is unknown, so it is reported only if it may
+ * be taken for this Python: the interpreter tag of its name is that of this one, or any.
+ */
+void af_examine_caches(struct af_examination *examination)
+{
+    const struct af_cached_wheel_rows *wheels = &examination->machine->cached_wheels;
+    const char *python = af_fact_text_or(&examination->machine->python.version, NULL);
+    struct af_version version;
+    if (python == NULL || !af_version_parse(python, strlen(python), &version) ||
+        version.release_count < 2)
+        return;
+    const char *tag = af_arena_format(examination->arena, "-cp%d%d-", (int)version.release[0],
+                                      (int)version.release[1]);
+    for (size_t i = 0; tag != NULL && i < wheels->count; i++) {
+        const char *path = af_fact_text_or(&wheels->rows[i].path, "");
+        if (strstr(path, tag) != NULL || strstr(path, "-py3-") != NULL) {
+            af_examination_add(examination, AF_REASON_STALE_CACHE, "%s", path);
+            return;
+        }
+    }
 }
 
 /*

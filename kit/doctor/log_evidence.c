@@ -9,7 +9,8 @@
 
 #include "kit/doctor/log_facts.h"
 
-#define RANGE_GAP 20u /* lines between two occurrences of one range */
+#define RANGE_GAP 20u   /* lines between two occurrences of one range */
+#define HITS_ENOUGH 64u /* of a signature, for its captures */
 #define OWNER_NONE SIZE_MAX
 
 /* Reports are looked for at the start of a file, and in lines that are not longer. */
@@ -78,8 +79,12 @@ static enum anyflash_status build_keywords(struct af_log_evidence *evidence,
     struct af_span *words = af_arena_array(evidence->arena, evidence->all_count, sizeof *words);
     if (words == NULL)
         return af_fail_memory(err);
-    for (size_t i = 0; i < evidence->all_count; i++)
-        words[i] = evidence->all[i].literal;
+    for (size_t i = 0; i < evidence->all_count; i++) {
+        /* messages differ at their ends: "undefined symbol: ..." */
+        struct af_span word = evidence->all[i].literal;
+        size_t skipped = word.len > AF_KEYWORD_BYTES_MAX ? word.len - AF_KEYWORD_BYTES_MAX : 0;
+        words[i] = (struct af_span){word.data + skipped, word.len - skipped};
+    }
     return af_keyword_table_build(words, evidence->all_count, evidence->arena,
                                   &evidence->keywords, err);
 }
@@ -217,15 +222,27 @@ static void note_wheel(struct af_log_evidence *evidence, const struct af_pattern
         note_guess(evidence, number);
 }
 
+/* Whether it has just occurred, and often before: logs repeat themselves without end. */
+static bool has_just_occurred(const struct af_log_evidence *evidence, size_t index,
+                              uint64_t number)
+{
+    const struct af_log_ranges *ranges = &evidence->patterns[index];
+    size_t owner = evidence->owners[index];
+    return ranges->count > 0 &&
+           number <= ranges->rows[ranges->count - 1].last + RANGE_GAP / 2 &&
+           (owner == OWNER_NONE || evidence->hits[owner].total >= HITS_ENOUGH);
+}
+
 /* Whether a match would say nothing new: most lines of a build name a path. */
-static bool is_known_already(const struct af_log_evidence *evidence, size_t index)
+static bool is_known_already(const struct af_log_evidence *evidence, size_t index,
+                             uint64_t number)
 {
     if (index == needle_pattern(evidence))
         return evidence->needle_line != 0;
     if (index == wheel_pattern(evidence))
         return evidence->wheel_line != 0 && !evidence->wheel_is_guess;
     if (index < fact_first(evidence))
-        return false;
+        return has_just_occurred(evidence, index, number);
     const struct af_log_fact_row *row = af_log_fact_row(index - fact_first(evidence));
     return !is_better(&evidence->facts[row->slot], row);
 }
@@ -240,7 +257,7 @@ static void try_pattern(void *context, size_t index)
     if (evidence->stamps[index] == evidence->stamp)
         return;
     evidence->stamps[index] = evidence->stamp;
-    if (is_known_already(evidence, index))
+    if (is_known_already(evidence, index, number))
         return;
     if (!af_pattern_find(&evidence->all[index], line->text, line->folded, line->len,
                          line->begins, &match))

@@ -340,7 +340,7 @@ static void take_line(struct af_log_lines *lines, const char *raw, size_t len)
     keep_before(lines, &now, wrapped);
 }
 
-/* Appends to the waiting bytes; a line that is longer than they may be is delivered in pieces. */
+/* Appends to the waiting bytes; a line that grows too long is delivered in pieces. */
 static void wait_for_end(struct af_log_lines *lines, const char *bytes, size_t len)
 {
     while (len > 0) {
@@ -371,7 +371,7 @@ static void end_line(struct af_log_lines *lines, const char *bytes, size_t len)
     lines->is_continued = false;
 }
 
-/* Takes what stands before each '\r'; returns the rest. One at the end waits for what follows. */
+/* Takes what stands before each '\r', returns the rest. A last '\r' waits for what follows. */
 static struct af_span take_states(struct af_log_lines *lines, struct af_span bytes)
 {
     const char *back;

@@ -53,6 +53,7 @@ void af_examine_devices(struct af_examination *examination);
 /* doctor_settings.c; building is in doctor_environment.c */
 void af_examine_variables(struct af_examination *examination);
 void af_examine_project(struct af_examination *examination);
+void af_examine_caches(struct af_examination *examination);
 void af_examine_environment(struct af_examination *examination);
 void af_examine_building(struct af_examination *examination);
 

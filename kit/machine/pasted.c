@@ -28,16 +28,16 @@ static size_t escape_len(const char *at, const char *end)
     return (size_t)((byte < end ? byte + 1 : end) - at);
 }
 
-/* Bytes of Markdown and of layout to leave out or to replace by a blank. */
+/* Bytes of encoding, Markdown and layout to leave out, or to replace by a blank. */
 static size_t ornament_len(const char *at, const char *end, bool *blank_out)
 {
     size_t left = (size_t)(end - at);
     *blank_out = false;
-    if (*at == '`')
+    if (*at == '`' || *at == '\0') /* UTF-16 has a zero byte with each ASCII character */
         return 1;
-    if (left >= 2 && at[0] == '*' && at[1] == '*')
+    if (left >= 2 && (memcmp(at, "**", 2) == 0 || memcmp(at, "\xFF\xFE", 2) == 0))
         return 2;
-    if (left >= 3 && memcmp(at, "\xEF\xBB\xBF", 3) == 0) /* byte order mark */
+    if (left >= 3 && memcmp(at, "\xEF\xBB\xBF", 3) == 0)
         return 3;
     *blank_out = true;
     if (left >= 2 && memcmp(at, "\xC2\xA0", 2) == 0) /* no-break space */
@@ -57,7 +57,7 @@ static const char *clean(struct af_span line, char *buffer)
             at += skip;
             continue;
         }
-        if (*at == '\r' && at + 1 < end) { /* a progress bar is overwritten */
+        if (*at == '\r' && at + 1 < end && at[1] != '\0') { /* overwrites a progress bar */
             len = 0;
             at++;
             continue;
@@ -188,13 +188,21 @@ enum anyflash_status af_pasted_end(struct af_pasted_reader *reader, struct anyfl
     return failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
-/* Whether the text begins like a JSON object, which only a record does. */
-static bool is_object(struct af_span text)
+/* The first byte that is no blank and no byte order mark; 0: there is none. */
+static char first_byte(struct af_span text)
 {
     if (text.len >= 3 && memcmp(text.data, "\xEF\xBB\xBF", 3) == 0)
         text = (struct af_span){text.data + 3, text.len - 3};
     text = af_text_trim(text);
-    return text.len > 0 && text.data[0] == '{';
+    return text.len > 0 ? text.data[0] : '\0';
+}
+
+static enum anyflash_status fail_unknown(const char *shown, struct anyflash_error *err)
+{
+    return af_fail(err, ANYFLASH_E_DATA,
+                   "'%s' is neither a machine record nor output that describes a machine, such "
+                   "as collect_env's",
+                   shown);
 }
 
 bool af_pasted_recognise(struct af_span text)
@@ -202,7 +210,7 @@ bool af_pasted_recognise(struct af_span text)
     struct af_machine machine;
     struct af_pasted_reader reader;
     struct af_span line;
-    if (is_object(text))
+    if (first_byte(text) == '{')
         return false;
     af_machine_init(&machine, "text", "not read");
     af_pasted_begin(&reader, &machine, "text", false);
@@ -231,7 +239,7 @@ enum anyflash_status af_pasted_read(struct af_machine *machine, struct af_span t
     if (reader.line_count == 0 && !reader.machine.arena.failed) {
         af_text_release(&reader.notes);
         machine->arena.newest = reader.machine.arena.newest;
-        return af_fail(err, ANYFLASH_E_DATA, "'%s': no line of it describes a machine", shown);
+        return fail_unknown(shown, err);
     }
     return af_pasted_end(&reader, err);
 }
@@ -239,7 +247,8 @@ enum anyflash_status af_pasted_read(struct af_machine *machine, struct af_span t
 enum anyflash_status af_machine_read(struct af_machine *machine, struct af_span bytes,
                                      const char *name, struct anyflash_error *err)
 {
-    if (af_pasted_recognise(bytes))
-        return af_pasted_read(machine, bytes, name, err);
-    return af_machine_parse(machine, bytes, name, err);
+    char first = first_byte(bytes);
+    bool json = first == '{' || first == '\0' || (first == '[' && !af_pasted_recognise(bytes));
+    return json ? af_machine_parse(machine, bytes, name, err)
+                : af_pasted_read(machine, bytes, name, err);
 }

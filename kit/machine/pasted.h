@@ -3,11 +3,13 @@
  * a system, as it stands in a bug report.
  *
  * Understood are `python -m torch.utils.collect_env` and the reports of vLLM,
- * transformers, diffusers, accelerate and xformers; pip, uv and conda lists
- * (columns, JSON, freeze, show); nvidia-smi (table, -L, -q, --query-gpu),
+ * transformers, diffusers, accelerate, DeepSpeed and xformers; pip, uv and conda
+ * lists (columns, JSON, freeze, show); nvidia-smi (table, -L, -q, --query-gpu),
  * rocm-smi, rocminfo; nvcc, gcc, clang, ldd, uname, python, free, lscpu,
- * /etc/os-release and /proc/meminfo. Any number of them in one text, in any
- * order, with prompts, Markdown fences, quoting and terminal colours.
+ * /etc/os-release and /proc/meminfo; print(torch.__version__) with its answer.
+ * Any number of them in one text, in any order, with prompts, Markdown fences,
+ * quoting and terminal colours; also in UTF-16, as PowerShell's `>` writes it, as
+ * far as the text is ASCII.
  *
  * Each fact's source is "line 12 of NAME". What the text does not tell stays
  * unknown. If two lines disagree, the first counts, and the machine's `notes`
@@ -22,6 +24,7 @@
 #define AF_PASTED_BYTES_MAX (64u * 1024u * 1024u)
 #define AF_PASTED_GPUS_MAX 64
 #define AF_PASTED_PACKAGES_MAX 10
+#define AF_PASTED_ASKED_MAX 4
 
 /* What a line turned out to be. */
 enum af_pasted_kind {
@@ -34,7 +37,8 @@ enum af_pasted_kind {
 
 /* What can be learnt, in the order in which it is applied to a machine. */
 enum af_pasted_fact {
-    AF_PASTED_OS = 0,
+    AF_PASTED_OS = 0, /* with its release: "Ubuntu 22.04.4 LTS" */
+    AF_PASTED_SYSTEM, /* linux, windows or macos */
     AF_PASTED_WSL,
     AF_PASTED_KERNEL,
     AF_PASTED_ARCH,
@@ -44,6 +48,7 @@ enum af_pasted_fact {
     AF_PASTED_TORCH_CUDA,
     AF_PASTED_TORCH_RUNTIME, /* of the package nvidia-cuda-runtime */
     AF_PASTED_TORCH_HIP,
+    AF_PASTED_TORCH_CONDA, /* of conda-forge's package libtorch */
     AF_PASTED_DRIVER,
     AF_PASTED_CUDA_API,
     AF_PASTED_ROCM,
@@ -96,11 +101,13 @@ struct af_pasted_reader {
     size_t gpu_count;
     size_t gpu_current; /* the row that following lines describe */
     size_t csv_next;
-    size_t query_next; /* next GPU of nvidia-smi -q or rocminfo */
-    bool in_query;     /* nvidia-smi -q */
-    bool frame_buffer; /* the next "Total" is memory of the GPU */
-    bool agent_is_gpu; /* rocminfo */
-    bool musl;         /* the next "Version" is musl's */
+    size_t query_next;                        /* next GPU of nvidia-smi -q or rocminfo */
+    bool in_query;                            /* nvidia-smi -q */
+    bool frame_buffer;                        /* the next "Total" is memory of the GPU */
+    bool agent_is_gpu;                        /* rocminfo */
+    bool musl;                                /* the next "Version" is musl's */
+    unsigned char asked[AF_PASTED_ASKED_MAX]; /* what the next line answers, in order */
+    size_t asked_count;
     enum af_pasted_table table;
     char json_name[64]; /* pip show, JSON: the package whose version follows */
     char last_name[64]; /* of the table */

@@ -56,7 +56,12 @@ static void apply_platform(struct af_pasted_reader *reader, struct af_given *giv
 {
     struct af_platform *platform = &reader->machine.platform;
     const struct af_pasted_value *values = reader->values;
-    give(reader, given, "os", &values[AF_PASTED_OS], af_given_os);
+    bool system_known = values[AF_PASTED_SYSTEM].text != NULL;
+    if (load(given, "os", &values[AF_PASTED_OS]))
+        af_given_os(given);
+    if (given->remark != NULL && !system_known)
+        af_pasted_note(reader, "%s: %s", given->source, given->remark);
+    give(reader, given, "os", &values[AF_PASTED_SYSTEM], af_given_os);
     if (values[AF_PASTED_WSL].text != NULL)
         af_fact_bool(given->arena, &platform->wsl, true, values[AF_PASTED_WSL].source);
     if (values[AF_PASTED_KERNEL].text != NULL)
@@ -82,6 +87,18 @@ static void infer_torch_cuda(struct af_pasted_reader *reader)
         values[AF_PASTED_TORCH_CUDA] = (struct af_pasted_value){runtime->text, source};
 }
 
+/* Only conda-forge splits torch; PyTorch's own builds have no package libtorch. */
+static void correct_build(struct af_pasted_reader *reader)
+{
+    struct af_torch *torch = &reader->machine.torch;
+    const struct af_pasted_value *conda = &reader->values[AF_PASTED_TORCH_CONDA];
+    if (conda->text == NULL || !af_fact_is(&torch->build, "release"))
+        return;
+    af_fact_text(&reader->machine.arena, &torch->build, "distribution", conda->source);
+    af_fact_unknown(&reader->machine.arena, &torch->c10_soname, "%s: conda-forge's torch",
+                    conda->source);
+}
+
 static void apply_torch(struct af_pasted_reader *reader, struct af_given *given)
 {
     struct af_torch *torch = &reader->machine.torch;
@@ -95,6 +112,7 @@ static void apply_torch(struct af_pasted_reader *reader, struct af_given *given)
     give(reader, given, "torch", &values[AF_PASTED_TORCH], af_given_torch);
     if (torch->version.state == AF_FACT_ABSENT)
         return;
+    correct_build(reader);
     give(reader, given, "torch_cuda", &values[AF_PASTED_TORCH_CUDA], af_given_torch_cuda);
     if (hip->text != NULL && strcmp(hip->text, "none") == 0) {
         af_fact_absent(given->arena, &torch->hip, hip->source);
@@ -120,7 +138,10 @@ static void apply_gpu(struct af_pasted_reader *reader, struct af_given *given, s
         af_fact_text(given->arena, &gpu->sm, said->sm.text, said->sm.source);
         af_fact_text(given->arena, &gpu->vendor, amd ? "amd" : "nvidia", said->sm.source);
     } else if (given->remark != NULL) {
-        af_pasted_note(reader, "%s: %s", first->source, given->remark);
+        af_pasted_note(reader,
+                       "%s: '%s' is not a known GPU; state its compute capability, for "
+                       "example --given sm=8.9",
+                       first->source, first->text);
     }
     if (number_of(&said->memory_mib, &mib))
         af_fact_int(given->arena, &gpu->memory_bytes, mib * 1048576, said->memory_mib.source);

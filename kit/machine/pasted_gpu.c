@@ -82,12 +82,12 @@ static bool take_row(struct af_pasted_reader *reader, const char *line)
 {
     char *end;
     char name[NAME_BYTES];
-    if (line[0] != '|' || strspn(line + 1, " ") == 0 ||
-        !isdigit((unsigned char)line[1 + strspn(line + 1, " ")]))
+    const char *digits = line + 1 + strspn(line + 1, " ");
+    if (line[0] != '|' || !isdigit((unsigned char)*digits))
         return false;
-    unsigned long index = strtoul(line + 1, &end, 10);
+    unsigned long index = strtoul(digits, &end, 10);
     const char *bar = strchr(end, '|');
-    if (bar == NULL || end[0] != ' ' || end[1] != ' ' || index >= AF_PASTED_GPUS_MAX)
+    if (bar == NULL || *end != ' ' || index >= AF_PASTED_GPUS_MAX)
         return false;
     const char *bus = bar + 1 + strspn(bar + 1, " ");
     if (strchr(bus, '|') == NULL || (!isxdigit((unsigned char)*bus) && *bus != 'N'))

@@ -69,7 +69,7 @@ static void begin_table(struct af_pasted_reader *reader, enum af_pasted_table ta
     reader->last_name[0] = '\0';
 }
 
-/* A list in columns or JSON has all packages, unless it is long and ends before torch's place. */
+/* A list in columns or JSON has all packages, unless it is long and ends before "torch". */
 void af_pasted_packages_end(struct af_pasted_reader *reader)
 {
     bool lists_all =
@@ -80,10 +80,14 @@ void af_pasted_packages_end(struct af_pasted_reader *reader)
     reader->table = AF_PASTED_TABLE_NONE;
 }
 
+/* Lists are sorted; one that is not was put together by hand, and may lack packages. */
 static void count_row(struct af_pasted_reader *reader, struct af_span name)
 {
+    char before = reader->last_name[0];
     reader->row_count++;
     af_name_normalise(name, reader->last_name, sizeof reader->last_name);
+    bool words = isalpha((unsigned char)before) && isalpha((unsigned char)reader->last_name[0]);
+    reader->list_cut = reader->list_cut || (words && reader->last_name[0] < before);
 }
 
 /* The next word of *text, which is advanced; empty at its end. */
@@ -123,11 +127,41 @@ static bool take_columns(struct af_pasted_reader *reader, const char *line)
     struct af_span build = next_word(&line);
     if (af_text_span_equal(name, "python") && build.len > 0) /* conda's, not on PyPI */
         af_pasted_take(reader, AF_PASTED_PYTHON, version.data, version.len);
+    if (af_text_span_equal(name, "ld_impl_linux-64") ||
+        af_text_span_equal(name, "ld_impl_linux-aarch64")) { /* conda's */
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "linux", 5);
+        af_pasted_take_arch(reader, name.len == 16 ? "x86_64" : "aarch64");
+    }
+    if (af_text_span_equal(name, "libtorch"))
+        af_pasted_take(reader, AF_PASTED_TORCH_CONDA, version.data, version.len);
     if (!af_pasted_take_package(reader, name, version))
         return false;
     if (af_text_span_equal(name, "pytorch"))
         take_conda_build(reader, build);
     return true;
+}
+
+/* An installed wheel fits its interpreter and system: cp310-linux_x86_64 */
+static void take_tags(struct af_pasted_reader *reader, const struct af_wheel_name *wheel)
+{
+    const char *linux = strstr(wheel->platform, "linux");
+    const char *arch = strstr(wheel->platform, "x86_64");
+    if (af_starts_with(wheel->python, "cp3") && strspn(wheel->python + 3, "0123456789") > 0) {
+        char version[16];
+        snprintf(version, sizeof version, "3.%.*s",
+                 (int)strspn(wheel->python + 3, "0123456789"), wheel->python + 3);
+        if (strcmp(wheel->abi, "abi3") != 0)
+            af_pasted_keep(reader, &reader->values[AF_PASTED_PYTHON], NULL, version,
+                           strlen(version));
+    }
+    arch = arch != NULL ? arch : strstr(wheel->platform, "aarch64");
+    arch = arch != NULL ? arch : strstr(wheel->platform, "amd64");
+    if (linux != NULL)
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "linux", 5);
+    else if (af_starts_with(wheel->platform, "win_"))
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "windows", 7);
+    if (arch != NULL)
+        af_pasted_take_arch(reader, arch);
 }
 
 /* The version in the wheel's file name at the end of an address or path. */
@@ -141,6 +175,7 @@ static bool take_wheel(struct af_pasted_reader *reader, const char *address)
     size_t file_len = (size_t)(address + len - file);
     if (af_wheel_name_parse(file, file_len, &wheel) != AF_WHEEL_NAME_VALID)
         return false;
+    take_tags(reader, &wheel);
     return af_pasted_take_package(
         reader, (struct af_span){wheel.package, strlen(wheel.package)},
         (struct af_span){wheel.version_text, strlen(wheel.version_text)});
@@ -239,6 +274,27 @@ static bool take_grepped(struct af_pasted_reader *reader, const char *line)
            af_pasted_take_package(reader, name, version);
 }
 
+/*
+ * What installers say of installed packages: pip's "Requirement already satisfied: torch in
+ * /venv/lib/python3.10/site-packages (from flash-attn) (2.4.0)", uv's " + torch==2.4.0".
+ */
+static bool take_installer(struct af_pasted_reader *reader, const char *line)
+{
+    static const char satisfied[] = "Requirement already satisfied: ";
+    const char *open = strrchr(line, '(');
+    if (af_starts_with(line, "+ ") && strstr(line, "==") != NULL)
+        return take_freeze(reader, line + 2);
+    if (!af_starts_with(line, satisfied) || open == NULL)
+        return false;
+    const char *name = line + strlen(satisfied);
+    const char *python = strstr(line, "/python3.");
+    size_t len = python == NULL ? 0 : 2 + strspn(python + 9, "0123456789");
+    if (python != NULL && af_starts_with(python + 7 + len, "/site-packages"))
+        af_pasted_keep(reader, &reader->values[AF_PASTED_PYTHON], NULL, python + 7, len);
+    return af_pasted_take_package(reader, (struct af_span){name, strcspn(name, " <>=!~;[")},
+                                  (struct af_span){open + 1, strcspn(open + 1, ")")});
+}
+
 enum af_pasted_kind af_pasted_package_line(struct af_pasted_reader *reader, const char *line)
 {
     enum af_pasted_kind kind = take_bracketed(reader, line);
@@ -255,7 +311,8 @@ enum af_pasted_kind af_pasted_package_line(struct af_pasted_reader *reader, cons
         reader->table == AF_PASTED_TABLE_COLUMNS || reader->table == AF_PASTED_TABLE_FREEZE;
     if (in_table && take_row(reader, line))
         return AF_PASTED_PACKAGES;
-    if (take_grepped(reader, line) || (!reader->is_log && take_freeze(reader, line)))
+    if (take_installer(reader, line) || take_grepped(reader, line) ||
+        (!reader->is_log && take_freeze(reader, line)))
         return AF_PASTED_PACKAGES;
     return AF_PASTED_NONE;
 }

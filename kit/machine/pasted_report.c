@@ -88,7 +88,7 @@ static bool take_platform(struct af_pasted_reader *reader, const char *value)
     return af_pasted_take_platform(reader, value);
 }
 
-/* "(Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0", "(GCC) 8.5.0 20210514 (Red Hat 8.5.0-18)", "12.2.0" */
+/* "(Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0", "(GCC) 8.5.0 20210514 (Red Hat 8.5.0-18)" */
 static bool take_gcc(struct af_pasted_reader *reader, const char *value)
 {
     const char *close = *value == '(' ? strstr(value, ") ") : NULL;
@@ -113,7 +113,7 @@ static bool take_libc(struct af_pasted_reader *reader, const char *value)
     return true;
 }
 
-/* "3.11.7 (main, Dec 4 2023) [GCC 12.3.0] (64-bit runtime)"; Windows names its processor here */
+/* "3.11.7 (main, Dec 4 2023) [GCC 12.3.0] (64-bit runtime)"; on Windows with processor */
 static bool take_python(struct af_pasted_reader *reader, const char *value)
 {
     char text[60];

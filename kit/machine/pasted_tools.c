@@ -1,6 +1,7 @@
 /*
  * pasted_tools.c: what programs say of themselves and of the system in a form of
- * their own: nvcc, gcc, clang, ldd, python, pip, uv, uname, free, os-release.
+ * their own: nvcc, gcc, clang, ldd, python, pip, uv, uname, free, os-release, and
+ * what Python prints when asked for a version.
  */
 #include "kit/machine/pasted_parts.h"
 #include "kit/machine/platform_tags.h"
@@ -59,8 +60,8 @@ void af_pasted_take_glibc(struct af_pasted_reader *reader, const char *version)
 static void take_kernel(struct af_pasted_reader *reader, const char *text, size_t len)
 {
     af_pasted_take(reader, AF_PASTED_KERNEL, text, len);
-    af_pasted_take(reader, AF_PASTED_OS, "linux", 5);
-    for (size_t i = 0; i + 9 <= len; i++) {
+    af_pasted_take(reader, AF_PASTED_SYSTEM, "linux", 5);
+    for (size_t i = 0; i + 8 <= len; i++) {
         if (memcmp(text + i, "icrosoft", 8) == 0)
             af_pasted_take(reader, AF_PASTED_WSL, "true", 4);
     }
@@ -71,11 +72,11 @@ bool af_pasted_take_platform(struct af_pasted_reader *reader, const char *text)
     static const char *const arches[] = {"-x86_64", "-aarch64", "-ppc64le", "-riscv64"};
     const char *libc = strstr(text, "-with-glibc");
     if (af_starts_with(text, "Windows-")) {
-        af_pasted_take(reader, AF_PASTED_OS, "windows", 7);
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "windows", 7);
         return true;
     }
     if (af_starts_with(text, "macOS-") || af_starts_with(text, "Darwin-")) {
-        af_pasted_take(reader, AF_PASTED_OS, "macos", 5);
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "macos", 5);
         if (strstr(text, "-arm64") != NULL)
             af_pasted_take_arch(reader, "arm64");
         else if (strstr(text, "-x86_64") != NULL)
@@ -121,7 +122,7 @@ static bool take_uname(struct af_pasted_reader *reader, const char *line)
         return false;
     af_pasted_take_arch(reader, arch);
     if (mac)
-        af_pasted_take(reader, AF_PASTED_OS, "macos", 5);
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "macos", 5);
     else
         take_kernel(reader, release, strcspn(release, " "));
     return true;
@@ -147,6 +148,10 @@ static bool take_python(struct af_pasted_reader *reader, const char *line)
         snprintf(text, sizeof text, "%.*s%s", (int)(rest - version < 30 ? rest - version : 30),
                  version, free_threaded ? "t" : "");
         af_pasted_take(reader, AF_PASTED_PYTHON, text, strlen(text));
+        if (af_ends_with(rest, " on linux"))
+            af_pasted_take(reader, AF_PASTED_SYSTEM, "linux", 5);
+        else if (af_ends_with(rest, " on win32"))
+            af_pasted_take(reader, AF_PASTED_SYSTEM, "windows", 7);
         return true;
     }
     return in_pip != NULL && take_dotted(reader, AF_PASTED_PYTHON, in_pip + strlen("(python "));
@@ -292,7 +297,7 @@ static bool take_assignment(struct af_pasted_reader *reader, const char *line)
     static const char pretty[] = "PRETTY_NAME=";
     line += af_starts_with(line, "export ") ? strlen("export ") : 0;
     if (af_starts_with(line, "Microsoft Windows [")) {
-        af_pasted_take(reader, AF_PASTED_OS, "windows", 7);
+        af_pasted_take(reader, AF_PASTED_SYSTEM, "windows", 7);
         return true;
     }
     if (af_starts_with(line, pretty)) {
@@ -308,8 +313,58 @@ static bool take_assignment(struct af_pasted_reader *reader, const char *line)
     return true;
 }
 
+/* Expressions whose value people print. */
+static const char *const expressions[] = {"torch.__version__", "torch.version.cuda",
+                                          "flash_attn.__version__"};
+
+static bool take_value(struct af_pasted_reader *reader, size_t asked, const char *value)
+{
+    size_t len = af_pasted_version_len(value);
+    bool none = asked == 1 && strcmp(value, "None") == 0;
+    if ((len == 0 || value[len] != '\0') && !none)
+        return false;
+    if (asked == 2)
+        return af_pasted_take_package(reader, (struct af_span){"flash-attn", 10},
+                                      (struct af_span){value, len});
+    af_pasted_take(reader, asked == 0 ? AF_PASTED_TORCH : AF_PASTED_TORCH_CUDA,
+                   none ? "none" : value, none ? 4 : len);
+    return true;
+}
+
+/* "2.4.0+cu121 12.1", "'2.4.0+cu121'", "('2.4.0', None)" after a line that asked for it */
+static bool take_answer(struct af_pasted_reader *reader, const char *line)
+{
+    static const char between[] = " '\"(),";
+    size_t count = 0;
+    bool taken = reader->asked_count > 0;
+    for (const char *at = line + strspn(line, between); taken && *at != '\0';) {
+        char word[48];
+        size_t len = strcspn(at, between);
+        snprintf(word, sizeof word, "%.*s", (int)(len < 47 ? len : 47), at);
+        taken = count < reader->asked_count && take_value(reader, reader->asked[count++], word);
+        at += len;
+        at += strspn(at, between);
+    }
+    reader->asked_count = 0;
+    return taken && count > 0;
+}
+
+/* "python -c 'import torch; print(torch.__version__, torch.version.cuda)'" */
+static void note_question(struct af_pasted_reader *reader, const char *line)
+{
+    for (const char *at = line; (at = strpbrk(at, "tf")) != NULL; at++) {
+        for (size_t i = 0; i < AF_COUNT(expressions); i++) {
+            if (af_starts_with(at, expressions[i]) && reader->asked_count < AF_PASTED_ASKED_MAX)
+                reader->asked[reader->asked_count++] = (unsigned char)i;
+        }
+    }
+}
+
 enum af_pasted_kind af_pasted_tool_line(struct af_pasted_reader *reader, const char *line)
 {
+    if (take_answer(reader, line))
+        return AF_PASTED_TOOL;
+    note_question(reader, line);
     bool taken = take_versions(reader, line) || take_python(reader, line) ||
                  take_gcc(reader, line) || take_musl(reader, line) ||
                  take_uname(reader, line) || take_free(reader, line) ||

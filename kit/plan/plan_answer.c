@@ -20,6 +20,56 @@ static void make_offers(struct af_plan_answer *answer)
                           answer->offers);
 }
 
+const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer)
+{
+    const struct af_decision *decision = &answer->decision;
+    return decision->possible ? &decision->rungs[decision->recommended] : NULL;
+}
+
+/* What the recommended rung means for the reader. */
+static const char *headline_start(const struct af_rung *rung)
+{
+    switch (rung->kind) {
+    case AF_RUNG_WHEEL:
+        return rung->answer == AF_YES ? "A wheel fits" : "A wheel may fit";
+    case AF_RUNG_TORCH_KERNELS:
+        return "Use torch's own kernels";
+    case AF_RUNG_BUILD:
+        return "Build it here";
+    default:
+        return "Without flash-attn";
+    }
+}
+
+static const char *rung_headline(struct af_plan_answer *answer, const struct af_rung *rung)
+{
+    const struct af_machine *machine = answer->request->machines[0];
+    bool absent = machine->torch.version.state == AF_FACT_ABSENT;
+    if (rung->kind != AF_RUNG_TORCH_CHANGE || rung->wheel == NULL)
+        return af_arena_format(&answer->arena, "%s: %s", headline_start(rung),
+                               rung->summary == NULL ? "" : rung->summary);
+    return af_arena_format(&answer->arena, "%s %s+%s for %s %s%s",
+                           absent ? "Install torch" : "Replace torch with", rung->torch_version,
+                           rung->torch_cuda, rung->wheel->package, rung->wheel->version,
+                           rung->wheel->official ? " (official)" : " (community build)");
+}
+
+/* NULL if memory runs out. */
+static const char *headline_of(struct af_plan_answer *answer)
+{
+    const struct af_rung *rung = af_plan_answer_rung(answer);
+    const char *text = "No option works on this machine";
+    if (rung != NULL)
+        text = rung_headline(answer, rung);
+    else if (answer->decision.missing_fact != NULL)
+        text = af_arena_format(&answer->arena, "No decision yet: the %s is unknown",
+                               answer->decision.missing_fact);
+    else if (answer->request->fit.has_preference)
+        text = af_arena_format(&answer->arena, "The preferred option is not possible: %s",
+                               af_rung_name(answer->decision.recommended));
+    return text;
+}
+
 enum anyflash_status af_plan_answer_make(const struct af_plan_request *request,
                                          struct af_plan_answer *answer,
                                          struct anyflash_error *err)
@@ -37,6 +87,7 @@ enum anyflash_status af_plan_answer_make(const struct af_plan_request *request,
     }
     if (status == ANYFLASH_OK) {
         make_offers(&made);
+        made.headline = headline_of(&made);
         made.has_proof = af_plan_proof_make(&made.decision.rungs[AF_RUNG_WHEEL],
                                             request->machines[0], &made.arena, &made.proof);
         status = made.arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
@@ -56,12 +107,6 @@ void af_plan_answer_release(struct af_plan_answer *answer)
         af_decision_release(&answer->decision);
     af_arena_release(&answer->arena);
     *answer = (struct af_plan_answer){0};
-}
-
-const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer)
-{
-    const struct af_decision *decision = &answer->decision;
-    return decision->possible ? &decision->rungs[decision->recommended] : NULL;
 }
 
 static json_t *proof_json(const struct af_plan_answer *answer)

@@ -17,8 +17,9 @@ struct af_plan_answer {
     const struct af_plan_request *request;
     struct af_decision decision;
     bool has_decision;
-    struct af_plan plan; /* for the recommended rung */
-    bool has_plan;       /* false: no rung is possible */
+    struct af_plan plan;  /* for the recommended rung */
+    bool has_plan;        /* false: no rung is possible */
+    const char *headline; /* one sentence: "A wheel fits: flash_attn 2.8.3 (official)" */
     struct af_offer_build_offer offers[AF_OFFER_BUILD_OFFERS];
     size_t offer_count;         /* 0: a build is not possible */
     struct af_plan_proof proof; /* for the best wheel that may load */

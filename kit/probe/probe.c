@@ -29,6 +29,7 @@ static enum anyflash_status look(struct af_probe *probe, struct anyflash_error *
     af_probe_tools(probe);
     af_probe_project_files(probe);
     af_probe_variables(probe);
+    af_probe_cached_wheels(probe);
     af_probe_network(probe);
     return ANYFLASH_OK;
 }

@@ -55,6 +55,7 @@ void af_probe_compilers(struct af_probe *probe);
 void af_probe_tools(struct af_probe *probe);
 void af_probe_project_files(struct af_probe *probe);
 void af_probe_variables(struct af_probe *probe);
+void af_probe_cached_wheels(struct af_probe *probe);
 void af_probe_network(struct af_probe *probe);
 
 /*

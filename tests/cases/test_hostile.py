@@ -236,7 +236,7 @@ def test_env__unreadable_parts_are_unknown(env, readable_by_all, monkeypatch, pl
 START = b'{"schema":"anyflash-machine/1",'
 RECORDS = {
     "nothing": b"",
-    "not json": b"torch 2.8",
+    "not json": b"no record at all",
     "cut short": b'{"schema": "anyflash-machine/1", "torch": {"version": "2.8',
     "deep": b'{"torch":' + b"[" * 100000,
     "deep objects": b'{"a":' * 50000,

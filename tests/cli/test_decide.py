@@ -94,7 +94,15 @@ def test_screens_fit_96_columns(anyflash, command, path):
 def test_doctor_fits_a_screen(anyflash, path):
     lines = anyflash("doctor", "--machine", str(path)).out.splitlines()
     assert 10 <= len(lines) <= 48
-    assert lines.index("Machine") < lines.index("What fits") < lines.index("Next step")
+    assert lines.index("What fits") < lines.index("Machine")
+
+
+@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
+def test_doctor_opens_with_the_answer_and_the_next_step(anyflash, path):
+    lines = anyflash("doctor", "--machine", str(path)).out.splitlines()
+    kind = answer_json(anyflash, "doctor", "--machine", str(path))["next"]["kind"]
+    assert lines[0] and not lines[0].startswith(" "), lines[0]
+    assert ("Next step" in lines[:6]) == (kind != "nothing"), lines[:6]
 
 
 def test_verbose_says_where_facts_were_read(anyflash):
@@ -259,7 +267,7 @@ def test_plan_says_the_stated_target(anyflash):
 
 def test_doctor_without_gpu_says_how_to_decide_for_another_node(anyflash):
     answer = anyflash("doctor", "--machine", BY_NAME["no-gpu-cpu-torch"])
-    assert "--arch" in answer.out.split("Next step")[1]
+    assert "--arch" in answer.out.split("Next step")[1].split("What fits")[0]
 
 
 def test_doctor_gives_the_reason_of_a_way_that_is_closed(anyflash):

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 from conftest import PROGRAM
 
-SYMBOL = ("ImportError: /home/u/v/lib/python3.10/site-packages/flash_attn_2_cuda.cpython-310-"
+SYMBOL = ("ImportError: /srv/v/lib/python3.10/site-packages/flash_attn_2_cuda.cpython-310-"
           "x86_64-linux-gnu.so: undefined symbol: _ZN3c104cuda9SetDeviceEi\n")
 GLIBC = ("ImportError: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.32' not found "
          "(required by /v/flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so)\n")
@@ -97,7 +97,7 @@ def test_prefixes_do_not_matter(diagnose, before):
 
 
 def test_a_line_that_a_terminal_wrapped_is_read_as_one(diagnose):
-    wrapped = ("│ ImportError: /home/u/.venv/lib/python3.10/site-packages/flash_attn_2_cuda.so: "
+    wrapped = ("│ ImportError: /srv/u/.venv/lib/python3.10/site-packages/flash_attn_2_cuda.so: "
                "undefined  │\n│ symbol: _ZN3c104cuda9SetDeviceEi                      │\n")
     found, causes, _ = diagnose(wrapped, "--given", "torch=2.4.0")
     assert causes and causes[0] == "torch-minor-mismatch", found
@@ -164,6 +164,15 @@ def test_facts_of_this_machine_count_only_if_the_log_names_its_environment(anyfl
     assert "this machine" in here["facts"] and there["facts"] == "the log"
     asked = json.loads(anyflash("doctor", "there.log", "--here", "--json", env=env).out)
     assert "this machine" in asked["facts"]
+
+
+def test_a_report_holds_the_verdict_and_the_lines(anyflash, tmp_path):
+    (tmp_path / "a.log").write_text("noise\n" + SYMBOL)
+    answer = anyflash("doctor", "a.log", "--given", "torch=2.4.0+cu121", "--report")
+    report = (tmp_path / "anyflash-report.md").read_text()
+    assert answer.code == 0 and "## Verdict" in report and "torch 2.1 to 2.2" in report
+    assert "a.log:2: ImportError" in report and '"2.4.0+cu121"' in report
+    assert "noise" not in report
 
 
 def test_an_unreadable_log_is_named(anyflash):

@@ -35,6 +35,20 @@ def test_record_reads_standard_input(anyflash):
     assert "unknown" in found["platform"]["arch"]
 
 
+def test_wheels_that_pip_and_uv_built_are_found(anyflash, tmp_path):
+    name = "flash_attn-2.8.3-cp312-cp312-linux_x86_64.whl"
+    places = [f"pip/wheels/ab/cd/ef/0123/{name}",
+              f"uv/sdists-v11/pypi/flash-attn/2.8.3/k/{name}"]
+    others = [f"uv/sdists-v11/pypi/flash-attn/2.8.3/k/src/{name}",
+              "pip/wheels/ab/cd/ef/0123/einops-0.8.1-py3-none-any.whl"]
+    for place in places + others:
+        (tmp_path / "cache" / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "cache" / place).write_bytes(b"")
+    rows = record(anyflash, env={"XDG_CACHE_HOME": str(tmp_path / "cache")})["cached_wheels"]
+    assert [(row["tool"]["value"], row["path"]["value"]) for row in rows] == [
+        (place.split("/")[0], str(tmp_path / "cache" / place)) for place in places]
+
+
 def test_given_words_alone_describe_a_machine_by_hand(anyflash):
     found = record(anyflash, "--given", "torch=2.9.1+cu128", "--given", "cores=8")
     assert found["torch"]["version"]["value"] == "2.9.1+cu128"

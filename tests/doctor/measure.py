@@ -118,12 +118,8 @@ def print_misses(figures):
 
 def rows_of_words():
     """Ids of the signatures that come from people's words, with the projects that said them."""
-    projects = {}
-    for row in load(SIGNATURES):
-        threads = THREAD.findall(row["source"])
-        if threads:
-            projects[row["id"]] = set(threads)
-    return projects
+    return {row["id"]: set(THREAD.findall(row["source"])) for row in load(SIGNATURES)
+            if THREAD.search(row["source"]) or row["source"] == "people's words"}
 
 
 def decided_by_words(cases, answers, jobs):

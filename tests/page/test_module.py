@@ -13,6 +13,7 @@ MODULE = pathlib.Path(PROGRAM).parent / "anyflash.wasm"
 FOLDERS = ["tests/cases/machines", "examples/machines"]
 RECORDS = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.json")
                  if ".expect" not in path.name)
+RECORDS += sorted((ROOT / "tests/machine/pasted").glob("*.txt"))
 GIVEN = ["os=linux", "arch=x86_64", "python=3.12", "torch=2.9.1+cu128", "gpu=RTX 4090",
          "glibc=2.35"]
 SEARCHES = [["torch=2.9", "python=3.12", "cuda=12"], ["2.8.3", "cp311", "abi=true"],
@@ -43,7 +44,7 @@ def native(*words, tmp_path, **options):
 
 
 def request_of(path, command="plan", **more):
-    machine = {"name": path.name, "record": path.read_text()}
+    machine = {"name": path.name, "record": path.read_bytes().decode()}
     return {"command": command, "machines": [machine], **more}
 
 

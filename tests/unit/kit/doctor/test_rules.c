@@ -300,6 +300,35 @@ static void test_causes__have_unique_ids_and_texts(void **state)
     }
 }
 
+static void test_caches__a_wheel_built_for_this_python_is_reported(void **state)
+{
+    (void)state;
+    const char *const here =
+        "\"python\": {\"version\": \"3.12.4\"}, \"cached_wheels\": [{\"tool\": \"uv\", "
+        "\"path\": \"/c/flash_attn-2.8.3-cp312-cp312-linux_x86_64.whl\"}]";
+    assert_string_equal(found(here), "stale-cached-wheel");
+    release(NULL);
+    assert_string_equal(
+        found("\"python\": {\"version\": \"3.12.4\"}, \"cached_wheels\": [{\"tool\": \"uv\", "
+              "\"path\": \"/c/flash_attn-2.8.3-cp311-cp311-linux_x86_64.whl\"}]"),
+        "");
+}
+
+static void test_rocm__flash_kernels_of_rdna_need_a_variable(void **state)
+{
+    (void)state;
+#define RDNA(sm)                                                                               \
+    "\"torch\": {\"version\": \"2.8.0+rocm6.4\", \"hip\": \"6.4\"}, "                          \
+    "\"gpus\": [{\"vendor\": \"amd\", \"sm\": \"" sm "\"}]"
+    assert_non_null(strstr(found(RDNA("gfx1100")), "rocm-experimental-off"));
+    release(NULL);
+    assert_null(strstr(found(RDNA("gfx942")), "rocm-experimental-off"));
+    release(NULL);
+    assert_null(strstr(
+        found(RDNA("gfx1201") ", " VARIABLE("TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL", "1")),
+        "rocm-experimental-off"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +337,9 @@ int main(void)
         cmocka_unit_test_teardown(test_next__a_broken_driver_comes_before_the_plan, release),
         cmocka_unit_test_teardown(test_next__a_good_install_needs_nothing, release),
         cmocka_unit_test_teardown(test_next__a_bad_install_leads_to_the_plan, release),
+        cmocka_unit_test_teardown(test_caches__a_wheel_built_for_this_python_is_reported,
+                                  release),
+        cmocka_unit_test_teardown(test_rocm__flash_kernels_of_rdna_need_a_variable, release),
         cmocka_unit_test(test_causes__have_unique_ids_and_texts),
     };
     af_json_start();

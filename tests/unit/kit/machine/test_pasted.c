@@ -217,6 +217,23 @@ static void test_pasted__lets_given_words_override(void **state)
     af_machine_release(&machine);
 }
 
+static void test_pasted__reads_utf_16_from_powershell(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "PyTorch version: 2.6.0+cu124\r\nOS: Microsoft Windows 11 Pro\r\n";
+    char wide[2 + 2 * sizeof text] = {'\xFF', '\xFE'};
+    struct af_machine machine;
+    for (size_t i = 0; i < sizeof text - 1; i++)
+        wide[2 + 2 * i] = text[i];
+    struct af_span bytes = {wide, 2 * sizeof text};
+    af_machine_init(&machine, "test", "not said");
+    assert_int_equal(af_machine_read(&machine, bytes, "env.txt", &problem), ANYFLASH_OK);
+    assert_true(af_fact_is(&machine.torch.version, "2.6.0+cu124"));
+    assert_true(af_fact_is(&machine.platform.os, "windows"));
+    af_machine_release(&machine);
+}
+
 /* Reads lines as those of a log. */
 static void read_log(struct af_machine *machine, const char *text)
 {
@@ -237,9 +254,17 @@ static void test_log__takes_what_is_installed_and_not_what_is_required(void **st
     read_log(&machine, "Collecting torch==2.1.0\n"
                        "torch==2.2.0\n"
                        "flash-attn 2.0.0\n"
-                       "Requirement already satisfied: torch in /venv (2.3.0)\n");
+                       "Successfully built torch (2.3.0)\n");
     assert_int_equal(machine.torch.version.state, AF_FACT_UNKNOWN);
     assert_int_equal(machine.packages.count, 0);
+    af_machine_release(&machine);
+    read_log(&machine, "Requirement already satisfied: torch>=2.0 in "
+                       "/venv/lib/python3.10/site-packages (from flash-attn) (2.0.1+cu117)\n"
+                       " + einops==0.8.0\n");
+    assert_true(af_fact_is(&machine.torch.version, "2.0.1+cu117"));
+    assert_true(af_fact_is(&machine.torch.cuda, "11.7"));
+    assert_true(af_fact_is(&machine.python.version, "3.10"));
+    assert_int_equal(machine.packages.count, 1);
     af_machine_release(&machine);
     read_log(&machine, "$ uv pip freeze\nnumpy==2.0.0\ntorch==2.2.0\n\ntorch==2.3.0\n"
                        "      torch.__version__  = 2.4.1+cu121\n");
@@ -341,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_pasted__is_not_a_record_and_not_any_text),
         cmocka_unit_test(test_pasted__reads_records_too),
         cmocka_unit_test(test_pasted__lets_given_words_override),
+        cmocka_unit_test(test_pasted__reads_utf_16_from_powershell),
         cmocka_unit_test(test_log__takes_what_is_installed_and_not_what_is_required),
         cmocka_unit_test(test_pasted__survives_a_cut_at_every_byte),
         cmocka_unit_test(test_pasted__is_bounded),

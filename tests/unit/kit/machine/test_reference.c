@@ -60,6 +60,42 @@ static const char introduction[] =
     "4 MiB a file, 4096 rows a list. Several records and words may be given: a later record\n"
     "replaces the groups that it names.\n";
 
+static const char pasted[] =
+    "\n"
+    "## Pasted output\n"
+    "\n"
+    "`--machine` also reads what people paste into bug reports, as it is: with prompts,\n"
+    "Markdown fences, `>` quoting and terminal colours, several kinds in one text, any other\n"
+    "text between them; also in the UTF-16 that PowerShell writes. At most 64 MiB.\n"
+    "\n"
+    "| output of | gives |\n"
+    "|---|---|\n"
+    "| `python -m torch.utils.collect_env`, vLLM's `collect_env` | system, Python, torch with "
+    "CUDA or ROCm, GPUs, driver, toolkit, compiler, cores, some packages |\n"
+    "| `transformers env`, `diffusers-cli env`, `accelerate env`, `ds_report`, "
+    "`python -m xformers.info` | system, Python, torch, one GPU |\n"
+    "| `pip list` (columns, JSON), `pip freeze`, `pip show`, `uv pip list`, `conda list` | "
+    "torch and its CUDA, flash-attn and packages that use it, Python |\n"
+    "| `nvidia-smi` (table, `-L`, `-q`, `--query-gpu`), `rocm-smi`, `rocminfo` | GPUs, driver, "
+    "highest CUDA |\n"
+    "| `nvcc --version`, `gcc --version`, `clang --version`, `ldd --version`, "
+    "`python --version`, `python -VV` | toolkit, compiler, C library, Python |\n"
+    "| `uname -a`, `lscpu`, `free`, `/etc/os-release`, `/proc/meminfo`, `lsb_release -a` | "
+    "system, cores, memory |\n"
+    "| pip's `Requirement already satisfied: torch ... (2.4.0)`, uv's `+ torch==2.4.0` | the "
+    "installed version |\n"
+    "| lines such as `- PyTorch: 2.3.1+cu121`, `CUDA_VISIBLE_DEVICES=1`; "
+    "`print(torch.__version__)` and its answer | that fact |\n"
+    "\n"
+    "The source of each fact is its line, `line 12 of report.txt`. Facts that follow from\n"
+    "others, such as the compute capability from a GPU's name, come from the same tables as\n"
+    "with `--given`. What the text does not say is unknown: a report without torch does not\n"
+    "say that torch is missing, but a whole `pip list` without it does. If two lines\n"
+    "disagree, the first one counts, and a note on stderr names both. `free` without the\n"
+    "command line in front of it is read only if its numbers have units.\n"
+    "\n"
+    "`anyflash machine --machine report.txt` shows what was understood, as a record.\n";
+
 static const char *type_name(enum af_fact_type type)
 {
     static const char *const names[] = {"text", "whole number", "true or false",
@@ -93,6 +129,7 @@ static void make_page(struct af_text *page)
     size_t count;
     const struct af_group *groups = af_machine_groups(&count);
     af_text_add(page, introduction);
+    af_text_add(page, pasted);
     for (size_t g = 0; g < count; g++)
         add_group(page, &groups[g]);
     add_given(page);

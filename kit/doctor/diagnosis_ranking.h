@@ -1,0 +1,51 @@
+/*
+ * diagnosis_ranking.h: the state of a ranking. Private to diagnosis.c and
+ * diagnosis_text.c.
+ */
+#ifndef AF_KIT_DOCTOR_DIAGNOSIS_RANKING_H
+#define AF_KIT_DOCTOR_DIAGNOSIS_RANKING_H
+
+#include "kit/doctor/diagnosis.h"
+
+/* One cause that one signature suggests. */
+struct af_diagnosis_hypothesis {
+    const struct af_signature *signature;
+    const struct af_signature_cause *row;
+    const struct af_log_hit *hit;
+    int score;
+    bool is_proved;
+    bool is_only;        /* the signature has no other cause that is left */
+    bool is_open;        /* a condition on it is unknown */
+    const char *missing; /* unknown fact of a condition; or NULL */
+};
+
+struct af_diagnosis_ranking {
+    const struct af_log_evidence *evidence;
+    struct af_lookup lookup;
+    struct af_arena *arena;
+    struct af_diagnosis_hypothesis *hypotheses;
+    size_t count;
+    struct af_diagnosis *out;
+};
+
+/* From now on facts are looked up as seen with this hit: the symbol is that of its line. */
+void af_diagnosis_look_from(struct af_diagnosis_ranking *ranking, const struct af_log_hit *hit);
+
+/*
+ * "this extension was built for torch 2.1 to 2.2 ...", from the symbol of the hit that was
+ * looked from last; NULL if there is none of torch's.
+ */
+const char *af_diagnosis_describe_extension(struct af_diagnosis_ranking *ranking);
+
+/*
+ * Copies a text of the table with its placeholders filled in; an unknown {torch.version}
+ * becomes TORCH_VERSION. NULL for NULL.
+ */
+const char *af_diagnosis_fill(struct af_diagnosis_ranking *ranking,
+                              const struct af_log_hit *hit, const char *source);
+
+/* Adds the hypothesis's line and the facts of its conditions, each once. */
+void af_diagnosis_add_evidence(struct af_diagnosis_ranking *ranking, struct af_diagnosed *found,
+                               const struct af_diagnosis_hypothesis *from);
+
+#endif

@@ -1,0 +1,167 @@
+/*
+ * diagnosis_text.c: what a diagnosis tells a person: texts with their
+ * placeholders filled in, and the lines and facts that show the cause.
+ */
+#include <string.h>
+
+#include "kit/doctor/diagnosis_ranking.h"
+#include "kit/formats/symbol_name.h"
+
+#define EVIDENCE_TEXT_MAX 400u
+
+static const char *capture_text(const struct af_log_hit *hit, const char *name,
+                                struct af_arena *arena)
+{
+    for (size_t i = 0; i < hit->capture_count; i++) {
+        const struct af_span *value = &hit->captures[i].value;
+        if (strcmp(hit->captures[i].name, name) != 0)
+            continue;
+        const char *text = af_arena_text_n(arena, value->data, value->len);
+        return text == NULL ? NULL : af_text_scrub(arena, text, AF_LOG_TEXT_BYTES);
+    }
+    return NULL;
+}
+
+/* The symbol that some signature found on the line of this hit; or NULL. */
+static const char *symbol_of(const struct af_diagnosis_ranking *ranking,
+                             const struct af_log_hit *hit)
+{
+    const struct af_log_evidence *evidence = ranking->evidence;
+    for (size_t i = 0; i < evidence->table->count; i++) {
+        for (size_t h = 0; h < evidence->hits[i].count; h++) {
+            const struct af_log_hit *other = &evidence->hits[i].rows[h];
+            const char *symbol =
+                other->line != hit->line ? NULL : capture_text(other, "symbol", ranking->arena);
+            if (symbol != NULL)
+                return symbol;
+        }
+    }
+    return NULL;
+}
+
+/* Facts as seen with this hit: the symbol is that of its line. */
+void af_diagnosis_look_from(struct af_diagnosis_ranking *ranking, const struct af_log_hit *hit)
+{
+    struct af_lookup *lookup = &ranking->lookup;
+    if (lookup->symbols == NULL)
+        return; /* no line names a symbol */
+    lookup->symbol = symbol_of(ranking, hit);
+    lookup->symbol_source =
+        lookup->symbol == NULL
+            ? NULL
+            : af_log_evidence_place(ranking->evidence, hit->line, ranking->arena);
+}
+
+/* What the symbol on the line says: "this extension was built for torch 2.1 to 2.2; ..." */
+const char *af_diagnosis_describe_extension(struct af_diagnosis_ranking *ranking)
+{
+    struct af_lookup *lookup = &ranking->lookup;
+    const char *built_for = af_lookup_find(lookup, "symbol.built_for").text;
+    const char *torch = af_lookup_find(lookup, "torch.version").text;
+    const char *abi = af_lookup_find(lookup, "symbol.cxx11abi").text;
+    if (built_for == NULL || !af_symbol_is_torch(lookup->symbol))
+        return NULL;
+    const char *with = abi == NULL                ? ""
+                       : strcmp(abi, "true") == 0 ? " with the new C++ ABI"
+                                                  : " with the old C++ ABI";
+    return af_arena_format(lookup->arena, "this extension was built for %s%s (it needs %s)%s%s",
+                           built_for, with, af_symbol_readable(lookup->arena, lookup->symbol),
+                           torch == NULL ? "" : "; you run ", torch == NULL ? "" : torch);
+}
+
+/* The value of a placeholder: of a capture, else of a fact; NULL if unknown. */
+static const char *placeholder(struct af_diagnosis_ranking *ranking,
+                               const struct af_log_hit *hit, const char *name)
+{
+    const char *text = capture_text(hit, name, ranking->arena);
+    if (text != NULL)
+        return text;
+    return af_lookup_find(&ranking->lookup, name).text;
+}
+
+/* Copies a text of the table; an unknown {torch.version} becomes TORCH_VERSION. */
+const char *af_diagnosis_fill(struct af_diagnosis_ranking *ranking,
+                              const struct af_log_hit *hit, const char *source)
+{
+    struct af_text text = {0};
+    if (source == NULL)
+        return NULL;
+    for (const char *at = source; *at != '\0';) {
+        size_t plain = strcspn(at, "{");
+        af_text_add_n(&text, at, plain);
+        at += plain;
+        size_t len =
+            *at == '\0' ? 0 : strspn(at + 1, "abcdefghijklmnopqrstuvwxyz0123456789_.-");
+        if (*at == '\0')
+            break;
+        if (len == 0 || at[len + 1] != '}') {
+            af_text_add_n(&text, at++, 1);
+            continue;
+        }
+        char *name = af_arena_text_n(ranking->arena, at + 1, len);
+        const char *value = name == NULL ? NULL : placeholder(ranking, hit, name);
+        for (char *letter = name; value == NULL && letter != NULL && *letter != '\0'; letter++)
+            *letter = *letter == '.' || *letter == '-'   ? '_'
+                      : *letter >= 'a' && *letter <= 'z' ? (char)(*letter - 32)
+                                                         : *letter;
+        af_text_add(&text, value != NULL ? value : name != NULL ? name : "");
+        at += len + 2;
+    }
+    const char *filled = af_arena_text(ranking->arena, af_text_get(&text));
+    ranking->arena->failed = ranking->arena->failed || text.failed;
+    af_text_release(&text);
+    return filled;
+}
+
+static void add_line(struct af_diagnosis_ranking *ranking, struct af_diagnosed *found,
+                     const struct af_log_hit *hit)
+{
+    uint64_t line;
+    const struct af_log_file *file = af_log_evidence_file(ranking->evidence, hit->line, &line);
+    for (size_t i = 0; i < found->evidence_count; i++) {
+        if (found->evidence[i].line == line && found->evidence[i].file == file->name)
+            return;
+    }
+    if (found->evidence_count == AF_DIAGNOSIS_EVIDENCE_MAX)
+        return;
+    found->evidence[found->evidence_count++] = (struct af_diagnosis_evidence){
+        .file = file->name,
+        .line = line,
+        .text = af_text_scrub(ranking->arena, hit->text, EVIDENCE_TEXT_MAX)};
+}
+
+static void add_fact(struct af_diagnosis_ranking *ranking, struct af_diagnosed *found,
+                     const struct af_condition_side *side)
+{
+    if (side->kind != AF_CONDITION_FACT || found->evidence_count == AF_DIAGNOSIS_EVIDENCE_MAX)
+        return;
+    struct af_lookup_value value = af_lookup_find(&ranking->lookup, side->text);
+    for (size_t i = 0; i < found->evidence_count; i++) {
+        if (found->evidence[i].fact != NULL && strcmp(found->evidence[i].fact, side->text) == 0)
+            return;
+    }
+    if (value.state == AF_FACT_UNKNOWN)
+        return;
+    found->evidence[found->evidence_count++] = (struct af_diagnosis_evidence){
+        .text = value.state == AF_FACT_ABSENT ? "none" : value.text,
+        .fact = side->text,
+        .source = value.source != NULL ? value.source : "derived"};
+}
+
+static void add_facts(struct af_diagnosis_ranking *ranking, struct af_diagnosed *found,
+                      const struct af_conditions *conditions)
+{
+    for (size_t i = 0; i < conditions->count; i++) {
+        add_fact(ranking, found, &conditions->rows[i].left);
+        add_fact(ranking, found, &conditions->rows[i].right);
+    }
+}
+
+void af_diagnosis_add_evidence(struct af_diagnosis_ranking *ranking, struct af_diagnosed *found,
+                               const struct af_diagnosis_hypothesis *from)
+{
+    af_diagnosis_look_from(ranking, from->hit);
+    add_line(ranking, found, from->hit);
+    add_facts(ranking, found, &from->row->proves);
+    add_facts(ranking, found, &from->row->only_if);
+}

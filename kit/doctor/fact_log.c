@@ -1,0 +1,223 @@
+/*
+ * fact_log.c: facts that a log brings: the wheel that it names, the symbol that
+ * was not found, and what is published for its machine.
+ */
+#include <string.h>
+
+#include "kit/doctor/lookup_rows.h"
+#include "kit/doctor/published.h"
+#include "kit/formats/symbol_name.h"
+
+static const char looked_up[] = "the symbol, looked up in torch's releases";
+
+static value wheel_text(const struct af_lookup *lookup, const char *text)
+{
+    if (lookup->wheel == NULL)
+        return af_lookup_unknown;
+    return text[0] == '\0'
+               ? (value){AF_FACT_ABSENT, NULL, lookup->wheel_source}
+               : af_lookup_known(af_arena_text(lookup->arena, text), lookup->wheel_source);
+}
+
+static struct af_wheel_local wheel_local(const struct af_lookup *lookup)
+{
+    struct af_wheel_local local = {.cxx11abi = AF_UNKNOWN};
+    if (lookup->wheel != NULL)
+        af_wheel_local_parse(lookup->wheel->version.local, AF_FORMATS_TORCH_DIGITS_NONE,
+                             &local);
+    return local;
+}
+
+static value wheel_version(const struct af_lookup *lookup)
+{
+    char text[128];
+    if (lookup->wheel == NULL)
+        return af_lookup_unknown;
+    return wheel_text(lookup,
+                      af_version_format(&lookup->wheel->version, false, text, sizeof text));
+}
+
+static value wheel_torch(const struct af_lookup *lookup)
+{
+    return wheel_text(lookup, wheel_local(lookup).torch);
+}
+
+static value wheel_cuda_major(const struct af_lookup *lookup)
+{
+    return af_lookup_numbers(wheel_text(lookup, wheel_local(lookup).cuda), 1, lookup->arena);
+}
+
+static value wheel_cxx11abi(const struct af_lookup *lookup)
+{
+    enum af_answer answer = wheel_local(lookup).cxx11abi;
+    return wheel_text(lookup, answer == AF_YES ? "true" : answer == AF_NO ? "false" : "");
+}
+
+/* "cp312" as "3.12". */
+static value wheel_python(const struct af_lookup *lookup)
+{
+    if (lookup->wheel == NULL)
+        return af_lookup_unknown;
+    const char *tag = lookup->wheel->python;
+    size_t digits = af_starts_with(tag, "cp") ? strspn(tag + 2, "0123456789") : 0;
+    if (digits < 2 || tag[2 + digits] != '\0')
+        return af_lookup_unknown;
+    return af_lookup_known(af_arena_format(lookup->arena, "%c.%s", tag[2], tag + 3),
+                           lookup->wheel_source);
+}
+
+static value wheel_platform(const struct af_lookup *lookup)
+{
+    return wheel_text(lookup, lookup->wheel == NULL ? "" : lookup->wheel->platform);
+}
+
+static value symbol_value(const struct af_lookup *lookup, const char *text)
+{
+    return lookup->symbol == NULL ? af_lookup_unknown
+                                  : af_lookup_known(text, lookup->symbol_source);
+}
+
+static value symbol_name(const struct af_lookup *lookup)
+{
+    if (lookup->symbol == NULL)
+        return af_lookup_unknown;
+    return symbol_value(lookup, af_symbol_readable(lookup->arena, lookup->symbol));
+}
+
+static value symbol_is_torch(const struct af_lookup *lookup)
+{
+    if (lookup->symbol == NULL)
+        return af_lookup_unknown;
+    return symbol_value(lookup, af_symbol_is_torch(lookup->symbol) ? "true" : "false");
+}
+
+static value symbol_cxx11abi(const struct af_lookup *lookup)
+{
+    enum af_answer answer =
+        lookup->symbol == NULL ? AF_UNKNOWN : af_symbol_cxx11abi(lookup->symbol);
+    if (answer == AF_UNKNOWN)
+        return af_lookup_unknown;
+    return symbol_value(lookup, answer == AF_YES ? "true" : "false");
+}
+
+static value symbol_torch(const struct af_lookup *lookup, bool newest)
+{
+    const char *oldest_version;
+    const char *newest_version;
+    if (lookup->symbol == NULL || lookup->symbols == NULL)
+        return af_lookup_unknown;
+    if (!af_catalog_torch_symbols_span(lookup->symbols, lookup->symbol, &oldest_version,
+                                       &newest_version))
+        return (value){AF_FACT_ABSENT, NULL, lookup->symbol_source};
+    return af_lookup_numbers(
+        af_lookup_known(newest ? newest_version : oldest_version, looked_up), 2, lookup->arena);
+}
+
+static value symbol_torch_min(const struct af_lookup *lookup)
+{
+    return symbol_torch(lookup, false);
+}
+
+static value symbol_torch_max(const struct af_lookup *lookup)
+{
+    return symbol_torch(lookup, true);
+}
+
+/* "torch 2.1 to 2.2", "torch 2.8 or later" */
+static value symbol_built_for(const struct af_lookup *lookup)
+{
+    value oldest = symbol_torch(lookup, false);
+    value newest = symbol_torch(lookup, true);
+    if (oldest.state != AF_FACT_KNOWN || newest.state != AF_FACT_KNOWN)
+        return oldest;
+    size_t count = lookup->symbols->build_count;
+    bool from_first = af_starts_with(lookup->symbols->builds[0].version, oldest.text);
+    bool to_last = af_starts_with(lookup->symbols->builds[count - 1].version, newest.text);
+    const char *text =
+        from_first && to_last ? af_arena_format(lookup->arena, "any torch from %s to %s",
+                                                oldest.text, newest.text)
+        : from_first ? af_arena_format(lookup->arena, "torch %s or earlier", newest.text)
+        : to_last    ? af_arena_format(lookup->arena, "torch %s or later", oldest.text)
+        : strcmp(oldest.text, newest.text) == 0
+            ? af_arena_format(lookup->arena, "torch %s", oldest.text)
+            : af_arena_format(lookup->arena, "torch %s to %s", oldest.text, newest.text);
+    return af_lookup_known(text, looked_up);
+}
+
+static value symbol_in_torch(const struct af_lookup *lookup)
+{
+    const char *torch = af_fact_text_or(&lookup->machine->torch.version, NULL);
+    struct af_catalog_torch_choice choice;
+    if (lookup->symbol == NULL || lookup->symbols == NULL || torch == NULL)
+        return af_lookup_unknown;
+    if (af_catalog_torch_symbols_choose(lookup->symbols, torch, "linux_x86_64", lookup->arena,
+                                        &choice, NULL) != ANYFLASH_OK ||
+        choice.build == NULL)
+        return af_lookup_unknown;
+    bool found =
+        af_catalog_torch_symbols_in(lookup->symbols, choice.build, lookup->symbol) != 0;
+    return af_lookup_known(found ? "true" : "false", looked_up);
+}
+
+static value published(const struct af_lookup *lookup, unsigned what)
+{
+    enum af_answer answer = lookup->catalog == NULL
+                                ? AF_UNKNOWN
+                                : af_published_find(lookup->catalog, lookup->machine, what);
+    if (answer == AF_UNKNOWN)
+        return af_lookup_unknown;
+    return af_lookup_known(answer == AF_YES ? "true" : "false",
+                           "the catalog of published wheels");
+}
+
+static value published_wheel(const struct af_lookup *lookup)
+{
+    unsigned what = AF_PUBLISHED_TORCH | AF_PUBLISHED_PYTHON | AF_PUBLISHED_PLATFORM;
+    if (lookup->machine->torch.cuda.state == AF_FACT_KNOWN)
+        what |= AF_PUBLISHED_CUDA;
+    return published(lookup, what);
+}
+
+static value published_version(const struct af_lookup *lookup)
+{
+    return published(lookup, AF_PUBLISHED_TORCH | AF_PUBLISHED_PYTHON | AF_PUBLISHED_PLATFORM |
+                                 AF_PUBLISHED_VERSION);
+}
+
+static value published_torch(const struct af_lookup *lookup)
+{
+    return published(lookup, AF_PUBLISHED_TORCH);
+}
+
+static value published_python(const struct af_lookup *lookup)
+{
+    return published(lookup, AF_PUBLISHED_PYTHON);
+}
+
+static value published_platform(const struct af_lookup *lookup)
+{
+    return published(lookup, AF_PUBLISHED_PLATFORM);
+}
+
+const struct af_lookup_row af_lookup_log_rows[] = {
+    {"wheel.version", wheel_version, NULL},
+    {"wheel.torch", wheel_torch, NULL},
+    {"wheel.cuda_major", wheel_cuda_major, NULL},
+    {"wheel.cxx11abi", wheel_cxx11abi, NULL},
+    {"wheel.python", wheel_python, NULL},
+    {"wheel.platform", wheel_platform, NULL},
+    {"catalog.wheel", published_wheel, "anyflash find"},
+    {"catalog.wheel_of_version", published_version, "anyflash find"},
+    {"catalog.torch", published_torch, "anyflash find"},
+    {"catalog.python", published_python, "anyflash find"},
+    {"catalog.platform", published_platform, "anyflash find"},
+    {"symbol.name", symbol_name, NULL},
+    {"symbol.is_torch", symbol_is_torch, NULL},
+    {"symbol.cxx11abi", symbol_cxx11abi, NULL},
+    {"symbol.torch_min", symbol_torch_min, NULL},
+    {"symbol.torch_max", symbol_torch_max, NULL},
+    {"symbol.built_for", symbol_built_for, NULL},
+    {"symbol.in_torch", symbol_in_torch,
+     "python -c \"import torch; print(torch.__version__)\""},
+};
+const size_t af_lookup_log_row_count = AF_COUNT(af_lookup_log_rows);

@@ -1,0 +1,29 @@
+/*
+ * lookup_rows.h: the tables of derived facts, and how their functions make
+ * values. Private to fact_lookup.c and fact_log.c.
+ */
+#ifndef AF_KIT_DOCTOR_LOOKUP_ROWS_H
+#define AF_KIT_DOCTOR_LOOKUP_ROWS_H
+
+#include "kit/doctor/fact_lookup.h"
+
+typedef struct af_lookup_value value;
+
+struct af_lookup_row {
+    const char *name;
+    value (*find)(const struct af_lookup *lookup);
+    const char *command; /* shows the fact; or NULL */
+};
+
+extern const struct af_lookup_row af_lookup_log_rows[];
+extern const size_t af_lookup_log_row_count;
+
+extern const value af_lookup_unknown;
+
+/* A known value; unknown if the text is NULL. */
+value af_lookup_known(const char *text, const char *source);
+
+/* The first `count` numbers of a dotted version. */
+value af_lookup_numbers(value whole, int count, struct af_arena *arena);
+
+#endif
