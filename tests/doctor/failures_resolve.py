@@ -262,7 +262,7 @@ def _(scene):
 
 
 @failure(
-    "pip-old-python", "no-wheel-for-python", least="possible", given=("os=linux", "python=3.8")
+    "pip-old-python", "no-wheel-for-python",  given=("os=linux", "python=3.8")
 )
 def _(scene):
     """flash-attn asks for Python 3.9, this is 3.8."""
