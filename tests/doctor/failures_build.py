@@ -517,7 +517,7 @@ def _(scene):
 def _(scene):
     """The object file does not fit on the disk."""
     small = scene.mount(scene.work / "small", "64k")
-    source = scene.file("flash_api.cpp", "char big[1 << 20] = {1};\n")
+    source = scene.file("flash_attn/flash_api.cpp", "char big[1 << 20] = {1};\n")
     scene.run("g++", "-c", source, "-o", small / "flash_api.o", prompt=True)
 
 

@@ -261,9 +261,7 @@ def _(scene):
 # ---- resolving ----
 
 
-@failure(
-    "pip-old-python", "no-wheel-for-python",  given=("os=linux", "python=3.8")
-)
+@failure("pip-old-python", "no-wheel-for-python", given=("os=linux", "python=3.8"))
 def _(scene):
     """flash-attn asks for Python 3.9, this is 3.8."""
     pip(scene, scene.env(python="3.8", pip="24.0"), "install", FLASH)

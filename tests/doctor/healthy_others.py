@@ -249,6 +249,7 @@ def shell(*steps):
                 step,
                 variables={
                     "HOME": str(scene.work),
+                    "GIT_CEILING_DIRECTORIES": str(scene.work.parent),
                     "GIT_AUTHOR_NAME": "A",
                     "GIT_AUTHOR_EMAIL": "a@b.example",
                     "GIT_COMMITTER_NAME": "A",
