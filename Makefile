@@ -15,7 +15,7 @@ run: build
 	@build/$(PRESET)/anyflash doctor || test $$? -eq 1
 	@echo; echo '== a recorded machine with an RTX 4090: anyflash plan --machine examples/machines/rtx4090-torch2.8.json'; echo
 	@build/$(PRESET)/anyflash plan --machine examples/machines/rtx4090-torch2.8.json
-	@echo; echo '== the engine against the roof of this machine: anyflash bench --quick'; echo
+	@echo; echo '== the speed of the engine, compared with what this machine can reach: anyflash bench --quick'; echo
 	@build/$(PRESET)/anyflash bench --quick
 
 test:

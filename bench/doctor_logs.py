@@ -72,8 +72,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     print("# Diagnosing large logs\n")
-    print("Written by `bench/doctor_logs.py`. Seconds for the whole process: median (fastest to\n"
-          "slowest), with the file in the page cache.\n")
+    print("Written by `bench/doctor_logs.py`. Seconds for the whole process: median (fastest\n"
+          "to slowest), with the file in the page cache.\n")
     print(f"Machine: {describe_machine()}.\n")
     print("| log | MB | s | peak MiB |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder, \

@@ -10,7 +10,7 @@ a bound that no schedule can beat, computed from what the kernel had as its limi
     the sum of their seconds / slots, or the longest job,
     or the sum of the seconds of those that take more than half of the limit,
 
-whichever is largest. The bound knows no gates, no ninja, no reserve and no work lost to kills.
+whichever is largest. The bound ignores wrappers, ninja, the reserve and work lost to kills.
 Beside it stands the best schedule that was found offline: exact knowledge, a dozen orders,
 each placed as early as it fits; it, too, loses nothing to kills. Throughput is compared with
 that one.

@@ -68,7 +68,7 @@ static enum anyflash_status ask(struct af_arena *arena, const char *python, cons
         return af_fail_memory(err);
     if (status == ANYFLASH_E_NOT_FOUND) {
         char shown[REASON_BYTES];
-        return af_fail(err, status, "'%s' is no interpreter that runs",
+        return af_fail(err, status, "'%s' is not a runnable Python interpreter",
                        af_text_quote(shown, sizeof shown, python, strlen(python)));
     }
     *why_out = af_arena_text(arena, problem.message);

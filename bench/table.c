@@ -230,9 +230,10 @@ static void add_peers_note(const struct af_bench_report *report, struct af_text 
                                      report->lines[i].peers[p].difference))
                 difference = fmax(difference, report->lines[i].peers[p].difference);
     add_wrapped(out, 2, "",
-                "best: the fastest of them. *: it computed in another type, - : not done by "
-                "it, differs: its results are not the engine's. All others' are, at most "
-                "%.1e of the largest apart.",
+                "best: the fastest peer. *: computed in another type. -: not "
+                "supported by this peer. differs: its results are not those of the "
+                "engine; all other results agree with it within %.1e of the "
+                "largest value.",
                 difference);
 }
 
@@ -240,21 +241,21 @@ static void add_peers_note(const struct af_bench_report *report, struct af_text 
 static void add_notes(const struct af_bench_report *report, struct af_text *out)
 {
     af_text_add(out, "\n");
-    add_wrapped(
-        out, 2, "",
-        "roof: the part that was reached of multiply-adds in registers (%s, and %s for "
-        "bf16; those of the level where a level is named), for decode of a plain read of "
-        "the same keys and values, measured around each sample. spread: width of the "
-        "middle half.",
-        report->facts.roof_f32, report->facts.roof_bf16);
+    add_wrapped(out, 2, "",
+                "roof: speed as a percentage of this machine's limit, which is "
+                "measured around each sample: multiply-adds in registers (%s, and "
+                "%s for bf16; or the level that a row names), for decode a plain "
+                "read of the same keys and values. spread: width of the middle "
+                "half of the samples.",
+                report->facts.roof_f32, report->facts.roof_bf16);
     if (any_of(report, AF_BENCH_CALL))
         add_wrapped(out, 2, "",
-                    "over us: microseconds beyond a plain read of the keys and values by one "
-                    "thread; with one key that is the whole call.");
+                    "over us: microseconds more than one thread needs to read the keys "
+                    "and values; with one key that is the whole call.");
     if (any_of(report, AF_BENCH_MEMORY))
         add_wrapped(out, 2, "",
-                    "memory: beyond the tensors, for each thread: what the engine announces, "
-                    "and by how much the process grew during the call.");
+                    "memory: per thread, without the tensors: what the engine says it "
+                    "needs, and by how much the process grew during the call.");
     if (any_peer(report))
         add_peers_note(report, out);
 }

@@ -2,7 +2,7 @@
 # Builds the wheel that can be handed to others: build/wheel/anyflash-*.whl, tagged by
 # auditwheel for the oldest glibc that its binaries load on. The kit's libraries are
 # linked from their archives; what had none auditwheel copies into the wheel.
-# Needs python3 with venv, and the Python package index once.
+# Needs python3 with venv, and PyPI once.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 """Compares answers of the program with their schemas in docs/reference/schema/.
 
-Without the package jsonschema nothing is compared; tests/cli/test_schemas.py then says so.
+Without the package jsonschema nothing is compared, and tests/cli/test_schemas.py reports that.
 """
 import functools
 import json
@@ -31,19 +31,19 @@ def validator(name):
 
 
 def name_of(answer):
-    """Which schema an answer must satisfy."""
+    """The name of the schema that an answer must satisfy."""
     return answer["schema"].removeprefix("anyflash-").removesuffix("/1")
 
 
 def problems(answer):
-    """Where the answer differs from its schema, one text each; empty when it satisfies it."""
+    """Where the answer differs from its schema, one text each; empty if it satisfies it."""
     found = validator(name_of(answer)).iter_errors(answer)
     return [f"{'/'.join(map(str, error.absolute_path)) or 'the answer'}: {error.message[:400]}"
             for error in found]
 
 
 def check(text):
-    """Fails when `text` is an answer of ours that does not satisfy its schema."""
+    """Fails if `text` is a JSON answer that does not satisfy its schema."""
     if jsonschema is None or not text.startswith("{") or SCHEMA not in text[:60]:
         return
     found = problems(json.loads(text))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Adds builds of torch to the table of what they export: data/torch_symbols.json and .bin.
 
-    make_torch_symbols.py --build 2.9.1+cu128 --source "the Python package index" \\
+    make_torch_symbols.py --build 2.9.1+cu128 --source "PyPI" \\
         torch-2.9.1-...whl nvidia_cublas_cu12-...whl ...
 
 reads the shared libraries of a torch wheel (or of an installed torch's folder, or of a dump)
@@ -355,7 +355,7 @@ def parse_arguments():
     parser.add_argument("--table", type=pathlib.Path, default=DATA)
     parser.add_argument("--build", metavar="2.9.1+cu128")
     parser.add_argument("--platform", default="linux_x86_64")
-    parser.add_argument("--source", default="the wheel on the Python package index")
+    parser.add_argument("--source", default="the wheel on PyPI")
     parser.add_argument("--date", default=datetime.date.today().isoformat())
     parser.add_argument("--pybind", nargs=1, help="pybind internals that the input lacks")
     parser.add_argument("--vtable", type=int, help="bytes of TensorImpl's vtable, too")

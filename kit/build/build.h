@@ -7,7 +7,7 @@
  * and macros. It does not depend on which kernels are selected, so adding
  * kernels compiles only the new ones, and an interrupted build continues where
  * it stopped. The CUDA compiler comes from the system if torch accepts it; else
- * it is installed from the Python package index into a separate environment.
+ * it is installed from PyPI into a separate environment.
  * The user's environment is only read.
  *
  * flash-attn's own setup.py runs, unchanged, under a driver (driver.py) that

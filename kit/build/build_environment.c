@@ -46,10 +46,10 @@ static enum anyflash_status make_environment(struct af_build *build,
 static const char *what_of(const struct af_build *build, const char *uv)
 {
     return build->offline ? "taking the build's tools from the installer's cache"
-           : uv != NULL   ? "getting the build's tools from the Python package index (for "
-                            "another index: UV_DEFAULT_INDEX=URL)"
-                          : "getting the build's tools from the Python package index (for "
-                            "another index: PIP_INDEX_URL=URL)";
+           : uv != NULL   ? "getting the build's tools from PyPI (for another index: "
+                            "UV_DEFAULT_INDEX=URL)"
+                          : "getting the build's tools from PyPI (for another index: "
+                            "PIP_INDEX_URL=URL)";
 }
 
 /* Installs setup.py's tools; also uv, which finds the sources, if there is only pip. */

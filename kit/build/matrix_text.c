@@ -88,7 +88,8 @@ static void add_needs(struct af_text *text, const struct af_matrix *matrix, cons
     for (size_t i = 0; i < matrix->job_count; i++)
         is_old |= strcmp(matrix->jobs[i].cuda, "cu130") < 0;
     af_text_format(text, "# %s need uv, anyflash and a C++ compiler%s.\n", who,
-                   is_old ? "; jobs of CUDA 12 or older\n# also that CUDA toolkit, with nvcc"
+                   is_old ? "; jobs for CUDA 12 or older\n# also need that CUDA toolkit, with "
+                            "nvcc"
                           : "");
 }
 
@@ -161,8 +162,8 @@ void af_matrix_slurm(const struct af_matrix *matrix, const struct af_matrix_ques
     if (question->memory_bytes > 0)
         af_text_format(text, "#SBATCH --mem=%lluM\n",
                        (unsigned long long)(question->memory_bytes >> 20));
-    af_text_add(text, "set -eu\n"
-                      "case ${SLURM_ARRAY_TASK_ID:?is set by sbatch} in\n");
+    af_text_add(text, "set -eu\ncase ${SLURM_ARRAY_TASK_ID:?is not set: submit this file "
+                      "with sbatch} in\n");
     for (size_t i = 0; i < matrix->job_count; i++) {
         af_text_format(text, "%zu) # %s\n", i, matrix->jobs[i].name);
         for (size_t step = 0; step < AF_MATRIX_STEPS; step++)

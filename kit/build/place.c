@@ -96,8 +96,8 @@ static enum anyflash_status choose_toolkit(const struct af_build *build,
         return af_fail_memory(err);
     if (place->cuda_version == NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "torch with CUDA %s needs a CUDA %.*s toolkit on the system: the "
-                       "package index has compilers only for CUDA 13 and newer",
+                       "torch with CUDA %s needs a CUDA %.*s toolkit on the system: PyPI "
+                       "has compilers only for CUDA 13 and newer",
                        cuda, (int)strcspn(cuda, "."), cuda);
     return ANYFLASH_OK;
 }

@@ -110,7 +110,7 @@ static void check_compilers(struct checking *checking, bool from_index)
         toolkit == NULL ? NULL : af_fact_text_or(&toolkit->nvcc, NULL), "--version", NULL};
     if (version[0] != NULL)
         check_program(checking, "cuda-toolkit", version,
-                      "reinstall the toolkit, or use the package index's: --toolkit index");
+                      "reinstall the toolkit, or use the one from PyPI: --toolkit index");
 }
 
 /* Headers to compile extensions with, and a tool to make the build's environment. */
@@ -189,7 +189,7 @@ static void check_kept(struct checking *checking)
     add(checking, "sources", sources || !build->offline ? AF_YES : AF_NO,
         sources          ? "in the cache from an earlier build"
         : build->offline ? "not in the cache and cannot be downloaded because of --offline"
-                         : "downloaded from the Python package index, with its hash checked",
+                         : "will be downloaded from PyPI; its hash is checked",
         "run it once without --offline");
     add(checking, "build-environment", tools || !build->offline ? AF_YES : AF_UNKNOWN,
         tools            ? place.environment

@@ -89,8 +89,8 @@ static enum anyflash_status find_archive(struct af_build *build,
         status = af_build_write_file(arena, wanted, requirement, 0644, err);
     if (status == ANYFLASH_OK)
         status = af_build_call(build, place->log,
-                               "finding the sources in the Python package index (for "
-                               "another index: UV_DEFAULT_INDEX=URL)",
+                               "looking for the sources on PyPI (for another index: "
+                               "UV_DEFAULT_INDEX=URL)",
                                argv, NULL, NULL, err);
     return status == ANYFLASH_OK ? read_lock(build, lock, archive, err) : status;
 }

@@ -59,7 +59,7 @@ void af_cli_build_view_estimate(struct af_cli *cli, const struct af_build *build
                 af_slim_text(&build->slim, &cli->arena));
     af_page_format(&page, LABEL_COLUMNS, "  compiler", AF_TONE_PLAIN, "CUDA %s, %s",
                    place->cuda_version,
-                   place->cuda_from_index ? "from the Python package index" : place->cuda_home);
+                   place->cuda_from_index ? "from PyPI" : place->cuda_home);
     view_time(cli, &page, estimate);
     af_page_add(&page, LABEL_COLUMNS, "  in", AF_TONE_PLAIN, place->folder);
 }
@@ -173,7 +173,7 @@ static void show_file(struct af_cli_build_progress *progress,
         [AF_GOVERN_ENDED] = "done",
         [AF_GOVERN_FAILED] = "failed",
         [AF_GOVERN_KILLED] = "killed for lack of memory; will be repeated",
-        [AF_GOVERN_STALLED] = "stopped, memory was too short for progress; will be repeated",
+        [AF_GOVERN_STALLED] = "stopped: too little memory to go on; will be repeated",
         [AF_GOVERN_CRASHED] = "ended by a signal; will be repeated",
         [AF_GOVERN_HUNG] = "stopped, it used no processor time; will be repeated"};
     clear(progress);
@@ -243,9 +243,9 @@ void af_cli_build_view_check(struct af_cli *cli, const struct af_build *build,
             view_row(&page, &check->rows[i], &cli->arena);
     }
     if (check->can_start)
-        af_page_add(&page, 0, "", AF_TONE_GOOD, "a build can start");
+        af_page_add(&page, 0, "", AF_TONE_GOOD, "ready to build");
     else
-        af_page_format(&page, 0, "", AF_TONE_BAD, "a build cannot start: %zu %s missing",
+        af_page_format(&page, 0, "", AF_TONE_BAD, "not ready to build: %zu %s missing",
                        check->missing_count,
                        check->missing_count == 1 ? "prerequisite is" : "prerequisites are");
 }

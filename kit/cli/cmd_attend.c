@@ -233,7 +233,7 @@ static enum anyflash_status read_mask(struct af_cli *cli, struct anyflash_attend
         return cli->arena.failed
                    ? af_fail_memory(err)
                    : af_fail(err, ANYFLASH_E_ARGUMENT,
-                             "--window takes LEFT,RIGHT, as 128,0; -1 is without limit");
+                             "--window takes LEFT,RIGHT, for example 128,0; -1 means no limit");
     return ANYFLASH_OK;
 }
 

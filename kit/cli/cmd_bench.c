@@ -69,10 +69,10 @@ enum anyflash_status af_cmd_bench(struct af_cli *cli, enum af_exit *exit_out,
     if (cli->arena.failed)
         return af_fail_memory(err);
     if (words[0] == NULL) {
-        cli->hint = "install anyflash again: the Python wheel and `make install` bring both "
-                    "programs";
+        cli->hint = "install anyflash again: the Python wheel and `make install` "
+                    "contain both programs";
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
-                       "the program anyflash-bench is not installed beside this one");
+                       "the program anyflash-bench is not installed next to this one");
     }
     add_options(cli, words);
     memcpy(argv, words, sizeof argv); /* execv() does not change them */

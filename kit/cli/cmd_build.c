@@ -186,11 +186,13 @@ static void open_state(struct af_cli *cli, struct build *build, bool dry)
     if (af_state_open(dry ? AF_STATE_READ : AF_STATE_WRITE, &cli->arena, &build->build.state,
                       &remark, &err) != ANYFLASH_OK) {
         build->build.state = NULL;
-        remark =
-            err.status == ANYFLASH_E_NOT_FOUND && dry
-                ? NULL
-                : af_arena_format(&cli->arena, "nothing will be learned from this build: %s",
-                                  err.message);
+        remark = err.status == ANYFLASH_E_NOT_FOUND && dry
+                     ? NULL
+                     : af_arena_format(
+                           &cli->arena,
+                           "the time and memory that this build's compilers need will not be "
+                           "remembered: %s",
+                           err.message);
     }
     if (remark != NULL)
         af_cli_remark(cli, remark);
@@ -446,7 +448,8 @@ static enum anyflash_status check_words(const struct af_options *options,
                        "--format only works with --matrix or --check");
     if (options->words.count > 0 && !af_option_given(options, AF_OPTION_MATRIX))
         return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "'build' takes no arguments: torch=2.9 and the like need --matrix");
+                       "'build' takes no arguments; torch=, python=, arch= and cuda= need "
+                       "--matrix");
     return ANYFLASH_OK;
 }
 

@@ -114,12 +114,12 @@ static void add_description(struct af_text *out, const char *text)
             af_text_add_n(out, at, 1);
 }
 
-static void add_zsh_option(struct af_text *out, size_t id)
+static void add_zsh_option(struct af_text *out, size_t command, size_t id)
 {
     const struct af_option_row *option = &af_option_rows[id];
     const char *values = option_values(id);
     af_text_format(out, "      '--%s%s[", option->name, option->argument != NULL ? "=" : "");
-    add_description(out, option->help);
+    add_description(out, af_option_help((enum af_option_id)id, (enum af_command_id)command));
     af_text_add(out, "]");
     if (option->argument != NULL)
         af_text_format(out, ":%s:", option->argument);
@@ -153,7 +153,7 @@ static void add_zsh(struct af_text *out)
         af_text_format(out, "    %s) options=(\n", af_command_rows[i].name);
         for (size_t id = 0; id < AF_OPTION_COUNT; id++)
             if (option_belongs(id, i))
-                add_zsh_option(out, id);
+                add_zsh_option(out, i, id);
         af_text_add(out, "    ) ;;\n");
     }
     af_text_add(out,

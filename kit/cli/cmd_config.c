@@ -98,10 +98,10 @@ static void note_uv_toml(struct af_cli *cli, const struct config *config)
     const char *folder = af_path_folder(&cli->arena, config->job.path);
     const char *path = folder == NULL ? NULL : af_path_join(&cli->arena, folder, "uv.toml");
     if (config->kind->make == af_config_uv && path != NULL && af_file_is_regular(path))
-        af_config_lock_note(
-            config->job.lock,
-            "a uv.toml lies beside pyproject.toml: uv then takes its settings from "
-            "there and passes over no-build-package and dependency-metadata here");
+        af_config_lock_note(config->job.lock,
+                            "there is a uv.toml next to pyproject.toml: uv reads its settings "
+                            "from that file and ignores no-build-package and "
+                            "dependency-metadata in pyproject.toml");
 }
 
 /* Puts the wheels that uv needs into the project's folder. */
@@ -119,11 +119,10 @@ static enum anyflash_status place_wheels(struct af_cli *cli, const struct config
         if (to == NULL)
             return af_fail_memory(err);
         if (from == NULL)
-            af_config_lock_note(
-                lock,
-                "'%s' is not there yet: it is the file %s under that name; download "
-                "it, and --from DIR puts it there",
-                pin->path, pin->url);
+            af_config_lock_note(lock,
+                                "'%s' does not exist yet: download %s to a folder DIR; --write "
+                                "--from DIR then copies it to that name",
+                                pin->path, pin->url);
         if (from == NULL || !writes)
             continue;
         enum anyflash_status status = af_file_place(&cli->arena, from, to, err);
@@ -184,7 +183,7 @@ static enum anyflash_status check(struct af_cli *cli, struct config *config,
         af_path_join(&cli->arena, af_path_folder(&cli->arena, job->path), "uv.lock");
     if (path == NULL)
         return af_fail_memory(err);
-    cli->hint = "`uv lock` makes it";
+    cli->hint = "`uv lock` creates it";
     enum anyflash_status status = af_file_read(&cli->arena, path, LOCK_BYTES_MAX, &text, err);
     cli->hint = status == ANYFLASH_E_NOT_FOUND ? cli->hint : NULL;
     if (status == ANYFLASH_OK)
@@ -284,7 +283,7 @@ static enum anyflash_status refuse(struct af_cli *cli, const struct config *conf
 {
     bool undecided = config->job.lock == NULL || config->job.lock->pin_count == 0;
     const char *hint =
-        undecided ? "`anyflash plan` shows every way; --prefer takes another one" : NULL;
+        undecided ? "`anyflash plan` shows every option; --prefer chooses one" : NULL;
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return af_cli_json_take(cli,
                                 json_pack("{s:s, s:s, s:n, s:s, s:o}", "schema",

@@ -3,6 +3,8 @@
  * words, as a table, as URLs (--quiet) or as JSON, each with a verdict if a
  * machine was named. plan/ makes the answer and its JSON.
  */
+#include <stdio.h>
+
 #include "kit/cli/load.h"
 #include "kit/cli/wheel_table.h"
 #include "kit/plan/find_answer.h"
@@ -28,13 +30,17 @@ static void write_addresses(struct af_cli *cli, const struct af_plan_find_answer
     }
 }
 
-/* Says if the catalog was updated, because its answers may differ from the embedded one's. */
-static void remark_catalog(struct af_cli *cli, const struct af_catalog *catalog)
+/* How many wheels match, and in which catalog: an updated one may give another answer. */
+static void remark_count(struct af_cli *cli, const struct af_plan_find_answer *answer)
 {
-    const char *remark =
-        af_arena_format(&cli->arena, "catalog %s: %zu wheels, state of %s",
-                        af_text_scrub(&cli->arena, catalog->name, 200), catalog->count,
-                        catalog->date != NULL ? catalog->date : "an unknown date");
+    const struct af_catalog *catalog = answer->request->plan.catalog;
+    char shown[64] = "";
+    if (answer->shown < answer->count)
+        snprintf(shown, sizeof shown, ", the first %zu are shown", answer->shown);
+    const char *remark = af_arena_format(
+        &cli->arena, "%zu of %zu wheels match%s (catalog: %s, as of %s)", answer->count,
+        catalog->count, shown, af_text_scrub(&cli->arena, catalog->name, 200),
+        catalog->date != NULL ? catalog->date : "an unknown date");
     if (remark != NULL)
         af_cli_remark(cli, remark);
 }
@@ -53,7 +59,7 @@ static enum anyflash_status write_answer(struct af_cli *cli,
         af_cli_remark(cli, "no wheel in the catalog matches all of these words");
     else
         af_cli_remark(cli, "use -v for file names, -q for URLs only");
-    remark_catalog(cli, answer->request->plan.catalog);
+    remark_count(cli, answer);
     return af_cli_finish(cli, err);
 }
 

@@ -11,8 +11,9 @@
 
 #define HELP_INDENT 26
 
-static void add_option(struct af_page *page, const struct af_option_row *option)
+static void add_option(struct af_page *page, enum af_command_id command, enum af_option_id id)
 {
+    const struct af_option_row *option = &af_option_rows[id];
     char lead[HELP_INDENT + 64];
     char letter[8] = "    ";
     if (option->letter != 0)
@@ -24,13 +25,16 @@ static void add_option(struct af_page *page, const struct af_option_row *option)
         af_text_format(page->out, "%s\n", lead);
         lead[0] = '\0';
     }
-    af_page_add(page, HELP_INDENT, lead, AF_TONE_PLAIN, option->help);
+    af_page_add(page, HELP_INDENT, lead, AF_TONE_PLAIN, af_option_help(id, command));
 }
 
 static void add_group(struct af_page *page, enum af_command_id command,
                       enum af_option_group group, const char *heading)
 {
     bool is_first = true;
+    /* every command accepts --offline; help lists it where it makes a difference */
+    if (group == AF_CLI_GROUP_NETWORK && (AF_ON_NETWORK & (1u << command)) == 0)
+        return;
     for (size_t id = 0; id < AF_OPTION_COUNT; id++) {
         const struct af_option_row *option = &af_option_rows[id];
         if (option->group != group || (option->commands & (1u << command)) == 0)
@@ -38,7 +42,7 @@ static void add_group(struct af_page *page, enum af_command_id command,
         if (is_first)
             af_text_format(page->out, "\n%s:\n", heading);
         is_first = false;
-        add_option(page, option);
+        add_option(page, command, (enum af_option_id)id);
     }
 }
 
@@ -52,6 +56,7 @@ enum anyflash_status af_options_help(enum af_command_id command, struct af_text 
     af_page_add(&page, 0, "", AF_TONE_PLAIN, row->doc);
     add_group(&page, command, AF_CLI_GROUP_OWN, "Options");
     add_group(&page, command, AF_CLI_GROUP_MACHINE, "The machine and the catalog");
+    add_group(&page, command, AF_CLI_GROUP_NETWORK, "Network");
     add_group(&page, command, AF_CLI_GROUP_OUTPUT, "Output");
     return out->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
@@ -129,9 +134,9 @@ static void add_manual(struct af_text *out)
                 ".SH DESCRIPTION\n"
                 "Reads the facts of this machine and its Python environment from files, "
                 "compares them with every published wheel of flash\\-attn, and prints what "
-                "fits, what does not and why, and the steps to take. Nothing is installed or "
-                "changed, torch is never imported, and no network is used unless asked.\n"
-                "Without a command it is \\fBanyflash doctor\\fR.\n"
+                "fits, what does not and why, and the steps to take. The commands that decide "
+                "change nothing, do not import torch, and use no network unless asked.\n"
+                "\\fBanyflash\\fR without a command runs \\fBanyflash doctor\\fR.\n"
                 ".SH COMMANDS\n");
     add_commands(out);
     af_text_add(out, ".SH OPTIONS\n");
@@ -142,9 +147,9 @@ static void add_manual(struct af_text *out)
                      ".TP\n0\nyes, or done\n.TP\n1\nthe answer is no\n"
                      ".TP\n2\nthe command line is wrong\n"
                      ".TP\n3\na file, the system or the network failed\n"
-                     ".TP\n4\na bug of this program\n.TP\n130\ninterrupted\n"
+                     ".TP\n4\na bug in anyflash\n.TP\n130\ninterrupted\n"
                      ".SH ENVIRONMENT\n"
-                     ".TP\n.B ANYFLASH_CATALOG\na catalog file to read in place of the "
+                     ".TP\n.B ANYFLASH_CATALOG\na catalog file to use instead of the "
                      "embedded one\n"
                      ".TP\n.B NO_COLOR\nwhen set, no colour is used\n");
 }
@@ -167,7 +172,7 @@ static void add_overview(struct af_text *out)
                 "                --given gpu=rtx4090       for another machine\n\n"
                 "`anyflash help COMMAND` shows the options of a command.\n"
                 "Exit codes: 0 success, 1 negative answer, 2 wrong usage, 3 file or system\n"
-                "error, 4 internal error, 130 interrupted.\n");
+                "error, 4 a bug in anyflash, 130 interrupted.\n");
 }
 
 enum anyflash_status af_cmd_help(struct af_cli *cli, enum af_exit *exit_out,
@@ -179,6 +184,9 @@ enum anyflash_status af_cmd_help(struct af_cli *cli, enum af_exit *exit_out,
         add_manual(&cli->out);
         return af_cli_finish(cli, err);
     }
+    if (words->count > 1)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'help' takes one command, but got '%s'",
+                       af_text_scrub(&cli->arena, words->items[1], 120));
     if (words->count == 0) {
         add_overview(&cli->out);
         return af_cli_finish(cli, err);

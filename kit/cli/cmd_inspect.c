@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kit/base/url.h"
+#include "kit/formats/version.h"
 #include "kit/system/file.h"
 
 #define STARTS_MAX 32u /* how many starts of remote extensions are kept */
@@ -94,7 +95,8 @@ static enum anyflash_status open_target(struct af_inspection *inspection, struct
     enum anyflash_status status =
         af_inspect_target_open(what, inspection->state, &cli->arena, &inspection->target, err);
     if (status == ANYFLASH_E_DATA && cli->hint == NULL)
-        cli->hint = "get the file again; `--sha256` of `anyflash install` compares its hash";
+        cli->hint = "download the file again; `anyflash install --sha256 HASH` checks "
+                    "its hash";
     return status;
 }
 
@@ -213,9 +215,16 @@ static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_erro
 {
     struct af_options *options = &cli->options;
     if (options->words.count != 1) {
-        cli->hint = "`anyflash inspect FILE` takes one file or folder";
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "'inspect' takes one word: what to inspect");
+        cli->hint = "give a wheel, its URL, a shared library, a folder, or the word "
+                    "'installed'";
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "'inspect' takes one argument: what to inspect");
     }
+    const char *torch = options->values[AF_OPTION_TORCH];
+    struct af_version version;
+    if (torch != NULL && !af_version_parse(torch, strlen(torch), &version))
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "--torch takes a version, for example 2.9.1+cu128");
     if (options->values[AF_OPTION_AGAINST] != NULL)
         options->values[AF_OPTION_PYTHON] = options->values[AF_OPTION_AGAINST];
     return ANYFLASH_OK;

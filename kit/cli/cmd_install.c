@@ -79,7 +79,7 @@ static enum anyflash_status read_plan(struct af_cli *cli, struct install *instal
     install->has_other = status == ANYFLASH_OK && changed == NULL;
     if (changed != NULL)
         install->done = (struct af_install_result){
-            .answer = AF_NO, .reason = changed, .hint = "`anyflash plan` decides anew"};
+            .answer = AF_NO, .reason = changed, .hint = "run `anyflash plan` again"};
     return status;
 }
 
@@ -140,9 +140,10 @@ static bool answered(struct install *install, bool is_preferred)
     if (install->plan == NULL) {
         install->done = (struct af_install_result){
             .answer = AF_NO,
-            .reason = decision->missing_fact != NULL ? "a fact is missing that decides"
-                      : is_preferred                 ? "the preferred way is not possible"
-                                                     : "no way is possible on this machine",
+            .reason = decision->missing_fact != NULL
+                          ? "a fact that the decision depends on is unknown"
+                      : is_preferred ? "the preferred option is not possible"
+                                     : "no option works on this machine",
             .hint = "`anyflash plan` says why"};
         return true;
     }
@@ -169,12 +170,13 @@ static void view_done(struct af_cli *cli, const struct install *install)
     if (af_option_given(&cli->options, AF_OPTION_DOWNLOAD_ONLY)) {
         af_page_format(&page, 0, "", AF_TONE_GOOD, "downloaded to %s", done->title);
         af_page_format(&page, 2, "  ", AF_TONE_PLAIN,
-                       "`anyflash install --from %s` does the rest, without network",
+                       "`anyflash install --from %s` installs from there, without a "
+                       "network",
                        done->title);
         return;
     }
     if (!done->changed) {
-        af_page_add(&page, 0, "", AF_TONE_GOOD, "nothing to do: it is installed already");
+        af_page_add(&page, 0, "", AF_TONE_GOOD, "nothing to do: it is already installed");
         return;
     }
     af_page_format(&page, 0, "", AF_TONE_GOOD, "installed: %s", done->title);
@@ -184,7 +186,7 @@ static void view_done(struct af_cli *cli, const struct install *install)
                        row->answer == AF_NO ? AF_TONE_BAD : AF_TONE_PLAIN, "%s: %s, %s",
                        row->name, af_answer_text(row->answer), row->evidence);
     }
-    af_page_format(&page, 2, "  ", AF_TONE_PLAIN, "`anyflash undo %jd` takes it back",
+    af_page_format(&page, 2, "  ", AF_TONE_PLAIN, "`anyflash undo %jd` undoes this",
                    (intmax_t)done->id);
 }
 
@@ -228,11 +230,10 @@ static void tell_kept(struct install *install)
     for (size_t i = 0; i < count; i++)
         bytes += af_undo_bytes(&list[i], run->arena);
     if (bytes > KEPT_BYTES_TOLD)
-        af_progress_message(
-            &run->progress,
-            "%.1f GiB are kept to undo %zu installations; `anyflash undo --forget` gives "
-            "them up",
-            (double)bytes / (1024.0 * 1024.0 * 1024.0), count);
+        af_progress_message(&run->progress,
+                            "%.1f GiB are kept so that %zu installations can be undone; "
+                            "`anyflash undo --forget` deletes them",
+                            (double)bytes / (1024.0 * 1024.0 * 1024.0), count);
 }
 
 static enum anyflash_status act(struct af_cli *cli, struct install *install,

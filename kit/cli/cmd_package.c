@@ -8,9 +8,11 @@
 static enum anyflash_status refuse(struct af_cli *cli, const char *name,
                                    struct anyflash_error *err)
 {
-    cli->hint = af_arena_format(
-        &cli->arena, "install it with `pip install anyflash`, then run `python -m anyflash %s`",
-        name);
+    cli->hint =
+        af_arena_format(&cli->arena,
+                        "install it with `pip install .` in the anyflash source folder, "
+                        "then run `python -m anyflash %s`",
+                        name);
     return af_fail(err, ANYFLASH_E_UNSUPPORTED,
                    "'%s' needs anyflash's Python package; this is only the standalone program",
                    name);

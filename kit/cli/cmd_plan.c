@@ -73,6 +73,14 @@ static bool can_install(const struct af_plan *plan)
     return brings;
 }
 
+static bool installs_torch(const struct af_plan *plan)
+{
+    for (size_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].kind == AF_STEP_TORCH)
+            return true;
+    return false;
+}
+
 /* What to do now, in one line; NULL: the steps say it. */
 static const char *next_text(struct af_cli *cli, const struct plan *plan)
 {
@@ -91,6 +99,8 @@ static const char *next_text(struct af_cli *cli, const struct plan *plan)
     if (rung->kind == AF_RUNG_TORCH_CHANGE)
         return af_arena_format(&cli->arena, "`anyflash install --allow-torch-change %s+%s`",
                                rung->torch_version, rung->torch_cuda);
+    if (installs_torch(&plan->answer.plan))
+        return "`anyflash install --allow-torch-change any` runs the steps below";
     return "`anyflash install` runs the steps below; `anyflash undo` undoes them";
 }
 
@@ -182,7 +192,9 @@ static void view_wheel(struct af_cli *cli, const struct plan *plan,
         size_t count = wheel->machines[i].count;
         af_page_format(&page, 2, "", AF_TONE_PLAIN, "%s: %s",
                        plan->inputs.machines.items[i].name,
-                       count == 0 ? "no reason against it was found" : "reasons:");
+                       count == 0                           ? "no problem found"
+                       : wheel->candidate->answer == AF_YES ? "notes:"
+                                                            : "reasons:");
         for (size_t j = 0; j < count; j++)
             af_cli_reason_view(&page, 4, &wheel->machines[i].reasons[j]);
     }

@@ -67,8 +67,7 @@ static enum anyflash_status list(struct af_cli *cli, struct af_change *change,
             AF_TONE_PLAIN, "%s  %s (%s kept)", operations[i].time, operations[i].title,
             af_bytes_text(&cli->arena, (int64_t)af_undo_bytes(&operations[i], &cli->arena)));
     if (count == 0)
-        af_page_add(&page, 0, "", AF_TONE_PLAIN,
-                    "nothing was installed here that can be undone");
+        af_page_add(&page, 0, "", AF_TONE_PLAIN, "no installation here can be undone");
     return af_cli_finish(cli, err);
 }
 
@@ -97,14 +96,13 @@ static enum anyflash_status report(struct af_cli *cli, const struct af_install_r
             err);
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
     if (done->answer == AF_YES && forgets && done->id == 1)
-        af_page_format(&page, 0, "", AF_TONE_GOOD,
-                       "the files kept for undo are removed; it stays installed: %s",
+        af_page_format(&page, 0, "", AF_TONE_GOOD, "backup files deleted; still installed: %s",
                        done->title);
     else if (done->answer == AF_YES && forgets)
-        af_page_format(
-            &page, 0, "", AF_TONE_GOOD,
-            "the files kept to undo %jd installations are removed; they stay installed",
-            (intmax_t)done->id);
+        af_page_format(&page, 0, "", AF_TONE_GOOD,
+                       "backup files of %jd installations deleted; the packages stay "
+                       "installed",
+                       (intmax_t)done->id);
     else if (done->answer == AF_YES)
         af_page_format(&page, 0, "", AF_TONE_GOOD, "undone: %s", done->title);
     else

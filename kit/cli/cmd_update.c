@@ -59,18 +59,18 @@ static void write_text(struct af_cli *cli, const struct af_update *update, bool 
 {
     struct af_page page = {.out = &cli->out, .columns = af_page_columns()};
     if (update->added + update->gone == 0)
-        af_page_format(&page, 0, "", AF_TONE_PLAIN, "nothing new: %zu wheels, state of %s%s",
+        af_page_format(&page, 0, "", AF_TONE_PLAIN, "nothing new: %zu wheels, as of %s%s",
                        update->catalog.count, update->catalog.date,
                        saved ? "" : " (not saved)");
     else
         af_page_format(&page, 0, "", AF_TONE_PLAIN,
-                       "catalog of %s: %zu wheels; beside the embedded one %zu are new and %zu "
-                       "are published no more%s",
+                       "catalog of %s: %zu wheels; compared with the embedded one, %zu "
+                       "are new and %zu are no longer published%s",
                        update->catalog.date, update->catalog.count, update->added, update->gone,
                        saved ? "" : " (not saved: --check)");
     if (update->read_count < update->source_count)
         af_page_format(&page, 0, "", AF_TONE_BAD,
-                       "%zu of %zu sources could not be read and are as they were",
+                       "%zu of %zu sources could not be read: their old entries are kept",
                        update->source_count - update->read_count, update->source_count);
 }
 

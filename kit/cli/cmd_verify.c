@@ -85,7 +85,7 @@ static enum anyflash_status verify_files(struct af_cli *cli, struct verify *veri
     const char *site = af_fact_text_or(&package->folder, NULL);
     const char *metadata = package->version.source;
     if (site == NULL || metadata == NULL) {
-        add(cli, verify, "files", AF_UNKNOWN, "where it is installed is not known");
+        add(cli, verify, "files", AF_UNKNOWN, "it is unknown where it is installed");
         return ANYFLASH_OK;
     }
     const char *info = af_path_folder(&cli->arena, metadata);
@@ -100,7 +100,7 @@ static enum anyflash_status verify_files(struct af_cli *cli, struct verify *veri
         add(cli, verify, "files", AF_NO, faults_text(cli, &result));
     else
         add(cli, verify, "files", AF_YES,
-            af_arena_format(&cli->arena, "all %zu lines of RECORD hold, %.1f MiB hashed%s",
+            af_arena_format(&cli->arena, "all %zu files match RECORD, %.1f MiB hashed%s",
                             result.line_count, (double)result.hashed_bytes / 1048576,
                             result.has_installer
                                 ? ""
@@ -135,9 +135,9 @@ static enum af_tone tone_of(enum af_answer answer)
 
 static const char *conclusion(enum af_answer answer)
 {
-    return answer == AF_YES  ? "it works: everything that was tried is right"
+    return answer == AF_YES  ? "it works: every check passed"
            : answer == AF_NO ? "it does not work here"
-                             : "nothing is wrong, but not everything could be shown here";
+                             : "nothing is wrong, but not everything could be tested here";
 }
 
 /* "flash-attn 2.8.3 in FOLDER" */
@@ -201,7 +201,7 @@ enum anyflash_status af_cmd_verify(struct af_cli *cli, enum af_exit *exit_out,
     status = choose(cli, &verify, err);
     if (status == ANYFLASH_OK && verify.package == NULL)
         add(cli, &verify, "installed", AF_NO,
-            "no such package; `anyflash plan` says which one fits");
+            "not installed; `anyflash plan` says which one fits");
     else if (status == ANYFLASH_OK)
         status = run_checks(cli, &verify, err);
     if (status == ANYFLASH_OK && af_verify_answer(&verify.report) == AF_NO)

@@ -20,7 +20,7 @@ enum anyflash_status af_cmd_version(struct af_cli *cli, enum af_exit *exit_out,
     } else if (af_option_given(&cli->options, AF_OPTION_QUIET)) {
         af_text_format(&cli->out, "%s\n", anyflash_version_text());
     } else {
-        af_text_format(&cli->out, "anyflash %s\ncatalog %s: %zu wheels, state of %s\n",
+        af_text_format(&cli->out, "anyflash %s\ncatalog %s: %zu wheels, as of %s\n",
                        anyflash_version_text(), catalog.name, catalog.count,
                        catalog.date != NULL ? catalog.date : "an unknown date");
     }

@@ -50,7 +50,7 @@ static void view(struct af_cli *cli, const struct af_wheelhouse *house)
     }
     if (house->listed_count == 0) {
         af_page_add(&page, 0, "", AF_TONE_BAD,
-                    house->index_url != NULL ? "no wheel can be listed: the index is empty now"
+                    house->index_url != NULL ? "no wheel can be listed: the index is now empty"
                                              : "no wheel can be listed: nothing was written");
         return;
     }

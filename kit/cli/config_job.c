@@ -110,7 +110,7 @@ enum anyflash_status af_cli_config_load(struct af_cli *cli, struct af_cli_config
 {
     const char *stated = cli->options.values[AF_OPTION_PROJECT];
     if (stated != NULL && !af_file_is_folder(stated))
-        return af_fail(err, ANYFLASH_E_NOT_FOUND, "there is no folder '%s'",
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "folder '%s' does not exist",
                        af_text_scrub(&cli->arena, stated, 160));
     job->path = find_file(cli, job->file, job->upwards);
     if (job->path == NULL && job->other != NULL)
@@ -183,7 +183,7 @@ enum anyflash_status af_cli_config_decide(struct af_cli *cli, struct af_cli_conf
     for (size_t i = 0; status == ANYFLASH_OK && i < job->inputs.machines.count; i++)
         status = decide_group(cli, job, i, err);
     if (status == ANYFLASH_E_UNSUPPORTED)
-        cli->hint = "`anyflash plan` shows every way; --prefer takes another one";
+        cli->hint = "`anyflash plan` shows every option; --prefer chooses one";
     return status;
 }
 

@@ -173,29 +173,30 @@ static const char *after_no(struct af_cli *cli, const struct af_inspection *insp
 {
     struct af_arena *arena = &cli->arena;
     if (says(proof, AF_CHECK_FORMAT, AF_NO) || says(proof, AF_CHECK_MACHINE, AF_NO))
-        return "take a file that was built for this system";
+        return "use a file that was built for this system";
     if (is_flash(inspection))
         return "`anyflash plan` shows what fits here";
     if (is_about_torch(proof))
         return af_arena_format(arena,
-                               "take a file built for %s; this one belongs to %s (`--torch "
+                               "use a file built for %s; this one belongs to %s (`--torch "
                                "VERSION` proves it against another torch)",
                                python_and_torch(cli, inspection), proof->built_for);
     if (says(proof, AF_CHECK_PYTHON, AF_NO))
-        return af_arena_format(arena, "take a file built for %s",
+        return af_arena_format(arena, "use a file built for %s",
                                python_and_torch(cli, inspection));
     if (proof->runs == AF_NO)
-        return "take a build that has code for this GPU";
+        return "use a build that has code for this GPU";
     if (says(proof, AF_CHECK_SYMBOL_VERSIONS, AF_NO))
-        return "take a file built for an older system (a lower manylinux), or another image";
+        return "use a file built for an older system (a lower manylinux), or "
+               "another image";
     if (says(proof, AF_CHECK_CUDA_RUNTIME, AF_NO))
-        return af_arena_format(arena, "take a file built for %s and its CUDA",
+        return af_arena_format(arena, "use a file built for %s and its CUDA",
                                python_and_torch(cli, inspection));
     if (proof->missing_libraries.count > 0)
-        return af_arena_format(arena, "install what brings %s",
+        return af_arena_format(arena, "install the package that provides %s",
                                proof->missing_libraries.items[0]);
     if (says(proof, AF_CHECK_SYMBOLS, AF_NO))
-        return af_arena_format(arena, "take a file built for %s",
+        return af_arena_format(arena, "use a file built for %s",
                                python_and_torch(cli, inspection));
     return NULL;
 }
@@ -226,7 +227,8 @@ static const char *install_text(struct af_cli *cli)
 static const char *after_unknown(struct af_cli *cli, const struct af_inspection *inspection)
 {
     if (!inspection->prover.has_scope)
-        return "name a torch by --torch VERSION, or an environment by --against PYTHON";
+        return "name a torch with --torch VERSION, or an environment with "
+               "--against ENV";
     if (!can_install(cli, inspection))
         return NULL;
     return af_arena_format(&cli->arena, "`%s` tries the import before anything is final",
@@ -370,11 +372,10 @@ void af_cli_inspect_view(struct af_cli *cli, const struct af_inspection *inspect
             view_one(&page, &target->extensions[i], &inspection->proofs[i],
                      target->count - hidden == 1, all);
     if (hidden > 0)
-        af_page_format(
-            &page, 2, "", AF_TONE_DIM,
-            "%zu librar%s that the package brings for its own use: nothing wrong (-v "
-            "shows %s)",
-            hidden, hidden == 1 ? "y" : "ies", hidden == 1 ? "it" : "them");
+        af_page_format(&page, 2, "", AF_TONE_DIM,
+                       "%zu librar%s bundled for the package's own use: no problem found "
+                       "(-v shows %s)",
+                       hidden, hidden == 1 ? "y" : "ies", hidden == 1 ? "it" : "them");
     view_next(&page, cli, inspection);
 }
 

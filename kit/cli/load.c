@@ -77,7 +77,7 @@ static enum anyflash_status load_one(struct af_cli *cli, size_t index,
         return status;
     }
     if (options->givens.count > 0 && !af_option_given(options, AF_OPTION_HERE)) {
-        af_machine_init(machine, "the machine given by hand", "not given");
+        af_machine_init(machine, "the machine described with --given", "not given");
         return ANYFLASH_OK;
     }
     return probe(cli, machine, err);

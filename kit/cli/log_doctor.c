@@ -16,6 +16,7 @@
 #include "kit/doctor/diagnosis_tables.h"
 #include "kit/system/file.h"
 
+#define TAIL_BYTES 8192u
 #define NEEDLE_BYTES_MIN 10u /* "/usr" and "/usr/local" are on every machine */
 
 struct log_doctor {
@@ -26,12 +27,19 @@ struct log_doctor {
     struct af_machine empty;     /* when only the log's facts count */
     struct af_machine *machine;  /* whose facts are used */
     struct af_log_evidence *evidence;
-    const char *facts; /* says whose */
+    const char *facts;         /* says whose */
+    char tail[TAIL_BYTES + 1]; /* the last bytes of the logs, for --report */
+    size_t tail_len;
 };
 
 static void feed(void *context, const char *bytes, size_t len)
 {
     struct log_doctor *doctor = context;
+    size_t new = len < TAIL_BYTES ? len : TAIL_BYTES;
+    size_t old = doctor->tail_len < TAIL_BYTES - new ? doctor->tail_len : TAIL_BYTES - new;
+    memmove(doctor->tail, doctor->tail + doctor->tail_len - old, old);
+    memcpy(doctor->tail + old, bytes + len - new, new);
+    doctor->tail_len = old + new;
     af_log_evidence_feed(doctor->evidence, bytes, len);
 }
 
@@ -103,6 +111,21 @@ static void write_view(const struct af_cli *cli, const struct log_doctor *doctor
                           af_option_given(&cli->options, AF_OPTION_VERBOSE));
 }
 
+/* The last lines of the log, each made safe to print. */
+static void add_tail(struct af_text *excerpts, const struct log_doctor *doctor)
+{
+    char shown[400];
+    struct af_span line;
+    struct af_span rest = {doctor->tail, doctor->tail_len};
+    if (rest.len == TAIL_BYTES)
+        af_text_line(&rest, &line); /* its start is missing */
+    if (rest.len > 0)
+        af_text_add(excerpts, "...\n");
+    while (af_text_line(&rest, &line))
+        af_text_format(excerpts, "%s\n",
+                       af_text_quote(shown, sizeof shown, line.data, line.len));
+}
+
 /* The lines that any cause rests on. */
 static void add_excerpts(struct af_text *excerpts, const struct af_diagnosis *diagnosis)
 {
@@ -126,6 +149,7 @@ static enum anyflash_status write_report(struct af_cli *cli, struct log_doctor *
     struct af_page page = {&verdict, AF_CLI_DIAGNOSIS_COLUMNS, false};
     write_view(cli, doctor, diagnosis, &page);
     add_excerpts(&excerpts, diagnosis);
+    add_tail(&excerpts, doctor);
     af_cli_report_section(&report, "Verdict", af_text_get(&verdict));
     af_cli_report_section(&report, "Lines of the log", af_text_get(&excerpts));
     enum anyflash_status status = verdict.failed || excerpts.failed

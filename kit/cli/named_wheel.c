@@ -99,7 +99,7 @@ static void tell(struct asking *asking, const struct af_requirement *requirement
     char sentence[SENTENCE_BYTES];
     af_text_quote(name, sizeof name, requirement->name.data, requirement->name.len);
     af_text_quote(said, sizeof said, specifier, strlen(specifier));
-    snprintf(sentence, sizeof sentence, "the wheel asks for %s%s%s", name, said, what);
+    snprintf(sentence, sizeof sentence, "the wheel requires %s%s%s", name, said, what);
     af_cli_remark(asking->cli, sentence);
 }
 
@@ -113,14 +113,14 @@ static void check_installed_version(struct asking *asking,
 {
     struct af_version version;
     char shown[100];
-    char what[200];
+    char what[320];
     bool is_torch = af_name_is(requirement->name, "torch");
     if (!af_version_parse(installed, strlen(installed), &version) ||
         af_specifier_contains(specifier, &version) != AF_NO)
         return;
     af_text_quote(shown, sizeof shown, installed, strlen(installed));
-    snprintf(what, sizeof what, ", and %s is here and stays: %s`pip check` will complain",
-             shown, is_torch ? "its bytes decide, but " : "");
+    snprintf(what, sizeof what, ", but %s is installed and stays: %s`pip check` will complain",
+             shown, is_torch ? "whether it loads is proved from its bytes, but " : "");
     tell(asking, requirement, specifier, what);
 }
 
@@ -129,7 +129,7 @@ static void take_missing(struct asking *asking, const struct af_requirement *req
 {
     struct needs *needs = asking->needs;
     if (requirement->url.len > 0 || needs->missing_count == NEEDS_MAX) {
-        tell(asking, requirement, specifier, ", which is not here: install it by hand");
+        tell(asking, requirement, specifier, ", which is not installed: install it yourself");
         return;
     }
     needs->missing[needs->missing_count++] =
@@ -150,10 +150,10 @@ static void take_requirement(struct asking *asking, const struct af_requirement 
         check_installed_version(asking, requirement, specifier, installed);
     else if (meant == AF_UNKNOWN)
         tell(asking, requirement, specifier,
-             " on systems that it describes in a way that is not understood: install it by "
-             "hand if it is missed");
+             " under a condition that anyflash cannot evaluate: install it "
+             "yourself if it is needed");
     else if (af_name_is(requirement->name, "torch"))
-        tell(asking, requirement, specifier, ", which is not here: install it first");
+        tell(asking, requirement, specifier, ", which is not installed: install it first");
     else
         take_missing(asking, requirement, specifier);
 }
@@ -218,7 +218,7 @@ static enum anyflash_status read_word(struct named *named, const char *word,
     named->wheel.path = af_file_real_path(arena, word);
     if (named->wheel.path == NULL && !arena->failed) {
         char shown[200];
-        return af_fail(err, ANYFLASH_E_NOT_FOUND, "no file '%s'",
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "'%s' does not exist",
                        af_text_quote(shown, sizeof shown, word, strlen(word)));
     }
     named->wheel.filename = af_arena_text(arena, af_path_name(named->wheel.path));

@@ -26,10 +26,23 @@ const struct af_option_row af_option_rows[] = {
 };
 #undef AF_OPTION
 
+struct help_row {
+    enum af_option_id id;
+    enum af_command_id command;
+    const char *help;
+};
+
+#define AF_OPTION(id, name, letter, argument, commands, group, help)
+#define AF_OPTION_HELP(id, command, help) {AF_OPTION_##id, AF_COMMAND_##command, help},
+static const struct help_row help_rows[] = {
+#include "kit/cli/options.inc"
+};
+#undef AF_OPTION
+
 /* argp's keys: the letter, or a number above every letter. */
 #define KEY_FIRST 1000
-/* argp rows: every option, three group headings, the end. */
-#define ARGP_ROWS (AF_OPTION_COUNT + 4)
+/* argp rows: every option, the end. */
+#define ARGP_ROWS (AF_OPTION_COUNT + 1)
 
 struct parse {
     struct af_options *options;
@@ -40,6 +53,14 @@ struct parse {
     int stopped_at; /* argv index after the word that argp rejected */
     enum anyflash_status status;
 };
+
+const char *af_option_help(enum af_option_id id, enum af_command_id command)
+{
+    for (size_t i = 0; i < AF_COUNT(help_rows); i++)
+        if (help_rows[i].id == id && help_rows[i].command == command)
+            return help_rows[i].help;
+    return af_option_rows[id].help;
+}
 
 bool af_option_given(const struct af_options *options, enum af_option_id id)
 {
@@ -138,7 +159,21 @@ static size_t named_options(const char *word, size_t len, size_t *last_out)
     return count;
 }
 
-static enum anyflash_status no_such_option(struct parse *parse, const char *word, size_t len)
+static enum anyflash_status unknown_option(struct parse *parse, const char *option)
+{
+    const struct af_command_row *command = &af_command_rows[parse->options->command];
+    if (parse->hint == NULL)
+        parse->hint =
+            parse->has_command
+                ? af_arena_format(parse->arena, "`anyflash help %s` lists its options",
+                                  command->name)
+                : "`anyflash help COMMAND` lists the options of a command";
+    return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "unknown option '%s'",
+                   quoted(parse, option));
+}
+
+/* `word`: what follows "--". */
+static enum anyflash_status unknown_long(struct parse *parse, const char *word, size_t len)
 {
     const char *names[AF_OPTION_COUNT];
     char typed[32];
@@ -147,10 +182,30 @@ static enum anyflash_status no_such_option(struct parse *parse, const char *word
     snprintf(typed, sizeof typed, "%.*s", (int)(len < sizeof typed ? len : sizeof typed - 1),
              word);
     const char *near = af_nearest(typed, names, AF_OPTION_COUNT);
-    parse->hint = near != NULL ? af_arena_format(parse->arena, "did you mean '--%s'?", near)
-                               : "`anyflash help COMMAND` lists the options of a command";
-    return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "unknown option '--%s'",
-                   quoted(parse, word));
+    if (near != NULL)
+        parse->hint = af_arena_format(parse->arena, "did you mean '--%s'?", near);
+    return unknown_option(parse, word - strlen("--"));
+}
+
+/* "did you mean '--official' or '--offline'?" */
+static const char *candidates(const struct parse *parse, const char *word, size_t len)
+{
+    struct af_text text = {0};
+    size_t count = 0;
+    for (size_t id = 0; id < AF_OPTION_COUNT; id++) {
+        const struct af_option_row *option = &af_option_rows[id];
+        if (strncmp(option->name, word, len) != 0 || option->group == AF_CLI_GROUP_HIDDEN)
+            continue;
+        if (parse->has_command && (option->commands & (1u << parse->options->command)) == 0)
+            continue;
+        af_text_format(&text, "%s'--%s'", count++ == 0 ? "did you mean " : " or ",
+                       option->name);
+    }
+    const char *hint = text.failed || count == 0
+                           ? NULL
+                           : af_arena_format(parse->arena, "%s?", af_text_get(&text));
+    af_text_release(&text);
+    return hint;
 }
 
 /* Explains what is wrong with "--word", or returns OK. `is_last`: nothing follows it. */
@@ -160,11 +215,13 @@ static enum anyflash_status explain_long(struct parse *parse, const char *word, 
     size_t id = 0;
     size_t count = named_options(word, len, &id);
     if (count == 0)
-        return no_such_option(parse, word, len);
+        return unknown_long(parse, word, len);
     const struct af_option_row *option = &af_option_rows[id];
-    if (count > 1)
+    if (count > 1) {
+        parse->hint = candidates(parse, word, len);
         return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "'--%s' is ambiguous",
                        quoted(parse, word));
+    }
     if (option->argument == NULL && word[len] == '=')
         return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "option '--%s' takes no value",
                        option->name);
@@ -184,8 +241,7 @@ static enum anyflash_status explain_letters(struct parse *parse, const char *let
             if (af_option_rows[id].letter == *at)
                 option = &af_option_rows[id];
         if (option == NULL)
-            return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "unknown option '-%s'",
-                           quoted(parse, at));
+            return unknown_option(parse, (const char[]){'-', *at, '\0'});
         if (option->argument == NULL)
             continue;
         if (at[1] == '\0' && is_last)
@@ -230,8 +286,8 @@ static enum anyflash_status check_command(struct parse *parse)
             continue;
         parse->hint = af_arena_format(parse->arena, "`anyflash help %s` lists its options",
                                       command->name);
-        return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "'%s' has no option '--%s'",
-                       command->name, af_option_rows[id].name);
+        return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "unknown option '--%s' for '%s'",
+                       af_option_rows[id].name, command->name);
     }
     if (command->arguments[0] == '\0' && options->words.count > 0)
         return af_fail(parse->err, ANYFLASH_E_ARGUMENT, "'%s' takes no arguments, but got '%s'",
@@ -260,12 +316,15 @@ enum anyflash_status af_options_parse(int argc, char **argv, struct af_arena *ar
     const struct argp argp = {.options = rows, .parser = take};
     if (!make_lists(&options, argc, arena))
         return af_fail_memory(err);
-    /* `--version` alone is the program's option; with a value it belongs to plan. */
-    bool is_version = argc == 2 && strcmp(argv[1], "--version") == 0;
-    error_t failed = 0;
-    if (is_version)
+    /* `--version` without a value is a command; with a value it is an option of plan. */
+    if (argc > 1 && strcmp(argv[1], "--version") == 0 && (argc == 2 || argv[2][0] == '-')) {
         options.command = AF_COMMAND_VERSION;
-    else if (argc > 1)
+        parse.has_command = true;
+        argc--;
+        argv++;
+    }
+    error_t failed = 0;
+    if (argc > 1)
         failed = argp_parse(&argp, argc, argv,
                             ARGP_NO_ERRS | ARGP_NO_EXIT | ARGP_NO_HELP | ARGP_IN_ORDER, NULL,
                             &parse);

@@ -20,7 +20,8 @@ enum af_command_id {
 enum af_command_bit {
 #include "kit/cli/commands.inc"
     AF_ON_ALL = (1u << AF_COMMAND_COUNT) - 1,
-    AF_ON_DECIDING = AF_ON_DOCTOR | AF_ON_PLAN | AF_ON_CONFIG | AF_ON_FIND | AF_ON_MACHINE
+    AF_ON_DECIDING = AF_ON_DOCTOR | AF_ON_PLAN | AF_ON_CONFIG | AF_ON_FIND | AF_ON_MACHINE,
+    AF_ON_NETWORK = AF_ON_DECIDING | AF_ON_INSPECT | AF_ON_INSTALL | AF_ON_BUILD | AF_ON_UPDATE
 };
 #undef AF_COMMAND
 
@@ -34,6 +35,7 @@ enum af_option_id {
 enum af_option_group {
     AF_CLI_GROUP_OWN = 1,
     AF_CLI_GROUP_MACHINE,
+    AF_CLI_GROUP_NETWORK,
     AF_CLI_GROUP_OUTPUT,
     AF_CLI_GROUP_HIDDEN
 };
@@ -52,7 +54,7 @@ struct af_option_row {
     const char *argument; /* NULL: takes none */
     unsigned commands;
     enum af_option_group group;
-    const char *help;
+    const char *help; /* for all commands together; see af_option_help() */
 };
 
 /* Static tables, AF_COMMAND_COUNT and AF_OPTION_COUNT rows by id. */
@@ -74,6 +76,9 @@ struct af_options {
     struct af_word_list givens;
     struct af_word_list words; /* words after the command */
 };
+
+/* What the option means for `command`. Static text. */
+const char *af_option_help(enum af_option_id id, enum af_command_id command);
 
 /* Whether the option was given. */
 bool af_option_given(const struct af_options *options, enum af_option_id id);

@@ -166,7 +166,7 @@ static void add_cause(struct af_diagnosis_ranking *ranking,
     if (out->count == AF_DIAGNOSIS_CAUSES_MAX)
         return;
     struct af_diagnosed *found = &out->causes[out->count++];
-    bool sure = from->is_only && !from->is_open && from->row->score >= SURE_SCORE &&
+    bool sure = from->is_only && from->missing == NULL && from->row->score >= SURE_SCORE &&
                 from->signature->kind == AF_SIGNATURE_FAULT;
     af_diagnosis_look_from(ranking, from->hit);
     *found = (struct af_diagnosed){

@@ -18,8 +18,8 @@ static enum anyflash_status check(size_t machine_count, const struct af_fit_opti
     if (options->arch != NULL && af_sm_parse(options->arch) < 0) {
         char shown[40];
         af_text_quote(shown, sizeof shown, options->arch, strlen(options->arch));
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "'%s' is no compute capability, as 8.9 or 9.0",
-                       shown);
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "'%s' is not a compute capability, such as 8.9 or 9.0", shown);
     }
     return ANYFLASH_OK;
 }

@@ -197,7 +197,8 @@ static size_t list_choices(const struct af_fit_context *fit, struct choice *choi
 }
 
 /* Whether its name says the installed torch minor, but its bytes do not load with it. */
-static bool is_liar(const struct af_fit_context *fit, const struct af_candidate *candidate)
+static bool states_wrong_torch(const struct af_fit_context *fit,
+                               const struct af_candidate *candidate)
 {
     return (candidate->reason_bits & AF_REASON_BIT(AF_REASON_PROVED_NOT)) != 0 &&
            candidate->wheel->torch_minor == fit->views[0].torch.minor;
@@ -212,7 +213,7 @@ static size_t list_wheels(const struct af_rung_context *context,
     for (size_t i = 0; i < decision->candidate_count; i++) {
         const struct af_candidate *candidate = &decision->candidates[i];
         if (af_verdict_stage(candidate->reason_bits) >= AF_FIT_STAGE_TORCH &&
-            !is_liar(context->fit, candidate))
+            !states_wrong_torch(context->fit, candidate))
             wheels[count++] = candidate->wheel;
     }
     return count;
@@ -308,7 +309,7 @@ static struct found search(struct af_rung_context *context, const struct choice 
     return found;
 }
 
-static void say_open(struct af_rung_context *context, uint64_t bits)
+static void report_open(struct af_rung_context *context, uint64_t bits)
 {
     for (int id = 0; id < 64; id++) {
         if ((bits >> id & 1) != 0 && af_reason_effect((enum af_reason_id)id) == AF_REASON_OPEN)
@@ -316,7 +317,7 @@ static void say_open(struct af_rung_context *context, uint64_t bits)
     }
 }
 
-static void say_found(struct af_rung_context *context, const struct found *found)
+static void report_found(struct af_rung_context *context, const struct found *found)
 {
     struct af_rung *rung = context->rung;
     const char *version = found->choice->release->latest;
@@ -324,7 +325,7 @@ static void say_found(struct af_rung_context *context, const struct found *found
     rung->wheel = found->candidate.wheel;
     rung->torch_version = af_arena_text(context->arena, version);
     rung->torch_cuda = af_arena_text(context->arena, cuda);
-    say_open(context, found->candidate.reason_bits);
+    report_open(context, found->candidate.reason_bits);
     add_package_changes(context, version, cuda);
     rung->price = (struct af_rung_cost){-1, 10, 0, TORCH_DISK_BYTES};
     rung->summary = af_arena_format(context->arena, "use torch %s+%s for %s %s (%s)", version,
@@ -333,7 +334,7 @@ static void say_found(struct af_rung_context *context, const struct found *found
 }
 
 /* Reports what no change of torch could fix, and what can never fit. */
-static bool say_closed(struct af_rung_context *context)
+static bool report_obstacles(struct af_rung_context *context)
 {
     for (size_t i = 0; i < context->fit->view_count; i++) {
         const struct af_view *view = &context->fit->views[i];
@@ -351,7 +352,7 @@ static bool say_closed(struct af_rung_context *context)
     return context->reason_count > 0;
 }
 
-static void say_none(struct af_rung_context *context)
+static void report_none(struct af_rung_context *context)
 {
     const struct af_view *view = &context->fit->views[0];
     bool all_old = view->gpu_count > 0;
@@ -370,13 +371,13 @@ void af_rung_torch_change(struct af_rung_context *context)
     if (context->decision->rungs[AF_RUNG_WHEEL].answer == AF_YES) {
         context->rung->summary = "not needed";
         af_rung_add_reason(context, AF_REASON_NOT_NEEDED, NULL);
-    } else if (!say_closed(context)) {
+    } else if (!report_obstacles(context)) {
         size_t count = list_choices(context->fit, choices);
         struct found found = search(context, choices, count);
         if (found.choice == NULL)
-            say_none(context);
+            report_none(context);
         else
-            say_found(context, &found);
+            report_found(context, &found);
     }
     af_rung_finish(context);
 }

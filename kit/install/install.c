@@ -63,7 +63,8 @@ static void check_torch(struct job *job, const struct af_step *step)
             af_arena_format(arena, "the plan changes torch to %s, not to %s", version, named),
             NULL);
     else
-        refuse(job, af_arena_format(arena, "the plan would change torch: %s", wanted),
+        refuse(job,
+               af_arena_format(arena, "the plan would install or change torch: %s", wanted),
                af_arena_format(arena,
                                "check which packages change with it, then add "
                                "--allow-torch-change %s",

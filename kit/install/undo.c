@@ -214,7 +214,7 @@ enum anyflash_status af_forget(struct af_run *run, int64_t id, struct af_install
     done->changed = forgotten > 0;
     if (status == ANYFLASH_OK && forgotten == 0) {
         done->answer = AF_NO;
-        done->reason = id == 0 ? "nothing is kept here"
+        done->reason = id == 0 ? "there are no backup files here"
                                : "no installation of this environment has that number";
     }
     return status;

@@ -361,7 +361,7 @@ static enum anyflash_status leave(struct updating *updating,
         (struct af_update_source){.source = result->source,
                                   .known = result->known,
                                   .problem = af_arena_text(updating->arena, problem->message)};
-    message(updating, af_arena_format(updating->arena, "%s: left as it was: %s", result->source,
+    message(updating, af_arena_format(updating->arena, "%s: not updated: %s", result->source,
                                       problem->message));
     return keep_current(updating, source, err);
 }

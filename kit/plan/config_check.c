@@ -82,8 +82,8 @@ static void check_hash(struct checker *checker, const struct af_pin *pin,
     if (pin->facts.sha256 == NULL)
         add(checker, AF_UNKNOWN, "hash",
             af_arena_format(arena,
-                            "uv.lock has %s; nothing here knows which it should be: give the "
-                            "file with --from",
+                            "uv.lock has %s, but the right hash is not known here: name the "
+                            "folder of the file with --from",
                             shown));
     else if (hash != NULL && af_sha256_equal(hash, pin->facts.sha256))
         add(checker, AF_YES, "hash", af_arena_format(arena, "sha256 %s", shown));
@@ -116,11 +116,10 @@ static void check_version(struct checker *checker, const struct af_pin *pin,
     const char *wanted = expected_version(lock, pin);
     bool good = wanted != NULL && af_equal_fold(found, wanted);
     add(checker, good ? AF_YES : AF_NO, "version",
-        good
-            ? found
-            : af_arena_format(lock->arena,
-                              "uv.lock has %s, not %s: its dependency-metadata was passed over",
-                              found, wanted == NULL ? "" : wanted));
+        good ? found
+             : af_arena_format(lock->arena,
+                               "uv.lock has %s, not %s: its dependency-metadata was ignored",
+                               found, wanted == NULL ? "" : wanted));
 }
 
 static void check_pin(struct checker *checker, const struct af_pin *pin)
@@ -160,8 +159,8 @@ static void check_others(struct checker *checker)
             add(checker, AF_NO, "only ours",
                 af_arena_format(
                     lock->arena,
-                    "uv.lock also has %s %s from elsewhere: the dependency is wider "
-                    "than its sources",
+                    "uv.lock also has %s %s from elsewhere: the dependency's marker "
+                    "allows more machines than its sources do",
                     lock->package, version));
         }
     }

@@ -204,8 +204,8 @@ enum anyflash_status af_config_lock_add(struct af_config_lock *lock,
     pin.wheel = pin.rung->wheel;
     if (pin.rung->kind == AF_RUNG_BUILD && pin.rung->setup_lacks != NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                       "flash-attn's own setup.py cannot build for '%s': %s; `anyflash build` "
-                       "can: lock the wheel that it makes",
+                       "flash-attn's own setup.py cannot build for '%s': %s; `anyflash "
+                       "build` can: lock the wheel that it builds",
                        machine->name, pin.rung->setup_lacks);
     if (pin.wheel != NULL && pin.wheel->url != NULL)
         fill_wheel(lock, &pin);

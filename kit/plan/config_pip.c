@@ -70,8 +70,8 @@ static void add_torch(struct writer *writer, struct af_span line,
     writer->has_torch = true;
     if (requirement == NULL || old->url.len > 0 || writer->hash_mode) {
         af_config_lock_note(writer->lock,
-                            "torch stays as requirements.txt has it; the wheel was built "
-                            "for torch %s",
+                            "the torch line of requirements.txt is unchanged; the wheel was "
+                            "built for torch %s",
                             writer->lock->pins[0].torch == NULL ? "of any version"
                                                                 : writer->lock->pins[0].torch);
         af_text_add_n(&writer->out, line.data, line.len);
@@ -168,9 +168,9 @@ void af_config_lock_note_hashes(struct af_config_lock *lock)
 {
     for (size_t i = 0; i < lock->pin_count; i++)
         if (lock->pins[i].facts.sha256 == NULL)
-            af_config_lock_note(lock,
-                                "without a hash, as the catalog has none: give the file with "
-                                "--from, and it is written down");
+            af_config_lock_note(
+                lock, "no hash is written, because the catalog has none; name the folder "
+                      "of the file with --from to add it");
 }
 
 enum anyflash_status af_config_pip(struct af_config_lock *lock,
@@ -315,7 +315,8 @@ static enum anyflash_status check_file(struct af_config_lock *lock, const struct
     for (size_t i = 0; i < lock->pin_count; i++)
         if (lock->pins[i].facts.sha256 == NULL)
             return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                           "pylock.toml must have the hash of '%s': give the file with --from",
+                           "pylock.toml needs the hash of '%s', which the catalog does not "
+                           "have: name the folder of the file with --from",
                            lock->pins[i].file);
     return ANYFLASH_OK;
 }
@@ -343,9 +344,9 @@ enum anyflash_status af_config_pylock(struct af_config_lock *lock,
            (more = find_entry(&toml, lock->package, lock->pin_count)) != NULL)
         status = af_toml_remove(&toml, more, err);
     if (old.len == 0)
-        af_config_lock_note(
-            lock, "the file holds flash-attn alone: install it with --no-deps, beside "
-                  "a torch that is there");
+        af_config_lock_note(lock,
+                            "the file contains only flash-attn: install it with --no-deps into "
+                            "an environment that has torch");
     if (status == ANYFLASH_OK)
         *new_out = toml.text;
     return status;

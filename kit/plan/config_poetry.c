@@ -46,8 +46,9 @@ static enum anyflash_status pin_torch(struct af_config_lock *lock, struct af_tom
         return af_toml_set(toml, path, quoted, err);
     for (size_t i = 0; i < lock->pin_count; i++)
         if (lock->pins[i].torch != NULL && !af_equal(af_toml_text(toml, path), torch))
-            af_config_lock_note(lock, "torch stays as %s has it; '%s' was built for torch %s",
-                                toml->name, lock->pins[i].file, lock->pins[i].torch);
+            af_config_lock_note(
+                lock, "the torch line of %s is unchanged; '%s' was built for torch %s",
+                toml->name, lock->pins[i].file, lock->pins[i].torch);
     return ANYFLASH_OK;
 }
 
@@ -123,9 +124,8 @@ static enum anyflash_status set_conda(struct af_config_lock *lock, struct af_tom
     enum anyflash_status status = pin_torch(lock, toml, torch_path, err);
     if (status == ANYFLASH_OK && af_toml_find(toml, flash_path) == NULL)
         status = af_toml_set(toml, flash_path, "\"*\"", err);
-    af_config_lock_note(
-        lock, "torch is conda-forge's here, so flash-attn comes from conda-forge too: "
-              "its builds name the torch they are for");
+    af_config_lock_note(lock, "torch comes from conda-forge, so flash-attn does too: "
+                              "conda-forge's builds state which torch they are for");
     return status;
 }
 
@@ -142,10 +142,11 @@ static enum anyflash_status set_pypi(struct af_config_lock *lock, struct af_toml
                            pin->file);
         for (size_t j = 0; j < i; j++)
             if (seen[j] == seen[i])
-                return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                               "pixi tells platforms apart, not Pythons: '%s' and '%s' are for "
-                               "the same",
-                               lock->pins[j].file, pin->file);
+                return af_fail(
+                    err, ANYFLASH_E_UNSUPPORTED,
+                    "pixi distinguishes platforms, not Python versions, and '%s' and "
+                    "'%s' have the same platform",
+                    lock->pins[j].file, pin->file);
         const char *keys[] = {"target", seen[i], "pypi-dependencies", lock->package};
         const char *torch[] = {"target", seen[i], "pypi-dependencies", "torch"};
         struct af_toml_path path = pixi_path(lock, in_pyproject, keys, AF_COUNT(keys));

@@ -58,8 +58,8 @@ static enum anyflash_status check_python(struct writer *writer)
         af_toml_text(&writer->toml, AF_TOML_PATH("project", "requires-python"));
     if (specifier == NULL) {
         af_config_lock_note(writer->lock,
-                            "the project has no requires-python: uv takes the Python it "
-                            "runs with and every later one");
+                            "the project has no requires-python: uv then assumes the Python it "
+                            "runs with, and every later one");
         return ANYFLASH_OK;
     }
     for (size_t i = 0; i < writer->lock->pin_count; i++) {
@@ -313,12 +313,11 @@ static enum anyflash_status write_build(struct writer *writer)
     if (status == ANYFLASH_OK)
         status = set_keyed(writer, "extra-build-variables", variables_text(writer->lock));
     int jobs = writer->lock->pins[0].rung->jobs;
-    af_config_lock_note(
-        writer->lock,
-        "build with MAX_JOBS=%d NVCC_THREADS=1 set for `uv sync`: they change only "
-        "time and memory, so they are not in the file, where they would be part of "
-        "what uv remembers the build by",
-        jobs < 1 ? 1 : jobs);
+    af_config_lock_note(writer->lock,
+                        "set MAX_JOBS=%d NVCC_THREADS=1 for `uv sync`: they only affect "
+                        "the build's time and memory, so they are not in the file, where "
+                        "they would become part of the key under which uv caches the build",
+                        jobs < 1 ? 1 : jobs);
     return status;
 }
 
@@ -332,7 +331,7 @@ static void note_torch(struct writer *writer)
         if (pin->torch_build != NULL && package_key(sources, "torch") == NULL)
             af_config_lock_note(
                 writer->lock,
-                "a plain install brings torch %s for another CUDA than the wheel's: "
+                "a plain install gets torch %s for another CUDA than the wheel's: "
                 "name PyTorch's wheel index for %s as an explicit index in "
                 "[tool.uv.sources] torch",
                 pin->torch, pin->torch_build);
@@ -346,12 +345,13 @@ static void note_sources(struct af_config_lock *lock)
         const struct af_pin *pin = &lock->pins[i];
         if (pin->path == NULL && pin->metadata_has_local == AF_NO)
             af_config_lock_note(
-                lock, "uv 0.10 and newer installs this file again at every `uv sync`: "
-                      "the version inside lacks the local part of its name");
+                lock, "uv 0.10 and newer reinstalls this file at every `uv sync`: the "
+                      "version in its metadata lacks the local part of its file name");
         if (pin->path == NULL && pin->metadata_has_local == AF_UNKNOWN)
             af_config_lock_note(
-                lock, "whether the version inside is that of the name is not known: see "
-                      "that a second `uv sync` changes nothing, or give the file with --from");
+                lock, "unknown whether the wheel's metadata has the version of its file "
+                      "name: check that a second `uv sync` changes nothing, or name the "
+                      "folder of the file with --from");
     }
 }
 
@@ -362,8 +362,8 @@ static void note_threads(struct af_config_lock *lock)
         if (lock->pins[i].wheel->abi != NULL && af_ends_with(lock->pins[i].wheel->abi, "t"))
             af_config_lock_note(
                 lock,
-                "the wheel is for the free-threaded Python 3.%d, and no marker says "
-                "so: with the usual one uv stops at sync",
+                "the wheel is for free-threaded Python 3.%d, which no marker can "
+                "express: with the regular Python, `uv sync` fails",
                 lock->pins[i].python_minor);
 }
 
@@ -403,11 +403,10 @@ enum anyflash_status af_config_uv(struct af_config_lock *lock,
     if (status == ANYFLASH_OK && af_config_lock_knows_requirements(lock))
         status = set_metadata(&writer);
     else if (status == ANYFLASH_OK)
-        af_config_lock_note(
-            lock,
-            "what %s needs is not known without its file, so torch is not pinned: "
-            "give the file with --from",
-            lock->package);
+        af_config_lock_note(lock,
+                            "the requirements of %s are unknown without its file, so torch is "
+                            "not pinned: name the folder of the file with --from",
+                            lock->package);
     if (status == ANYFLASH_OK)
         *new_out = writer.toml.text;
     return status;

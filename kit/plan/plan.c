@@ -238,7 +238,7 @@ static void add_build(struct af_builder *builder)
     af_builder_end(builder, AF_STEP_BUILD,
                    "compile the part of flash-attn that is needed (--full: all of it); "
                    "--check reports whether it can start, --dry-run what it needs");
-    af_builder_advice(builder, "install the wheel: the build ends with the command for it");
+    af_builder_advice(builder, "install the wheel: the build prints the command at its end");
 }
 
 /*

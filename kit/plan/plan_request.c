@@ -72,7 +72,7 @@ static enum anyflash_status check_selection(const struct af_plan_build_words *wo
                  {"inference", words->inference}};
     for (size_t i = 0; i < AF_COUNT(parts); i++) {
         if (words->full && parts[i].is_said)
-            return af_fail(err, ANYFLASH_E_ARGUMENT, "--full and --%s exclude each other",
+            return af_fail(err, ANYFLASH_E_ARGUMENT, "--full cannot be used with --%s",
                            parts[i].name);
     }
     if (unsaid != AF_PLAN_UNSAID_REFUSED || words->full || words->model_path != NULL ||
@@ -206,12 +206,14 @@ enum anyflash_status af_plan_request_read(const struct af_plan_words *words,
         fit.arch = arch_text(arena, words->arch);
         if (fit.arch == NULL)
             return af_fail(err, ANYFLASH_E_ARGUMENT,
-                           "--arch takes a compute capability, as 9.0");
+                           "--arch takes a compute capability, for example 9.0");
     }
     if (fit.package != NULL && !package_name(arena, &fit.package))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--package takes a name, as flash_attn");
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "--package takes a name, for example flash_attn");
     if (fit.version != NULL && !version_text(arena, &fit.version))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--version takes a version, as 2.8.3");
+        return af_fail(err, ANYFLASH_E_ARGUMENT,
+                       "--version takes a version, for example 2.8.3");
     request->fit = fit;
     enum anyflash_status status = read_build(&words->build, arena, request, notes, err);
     if (status == ANYFLASH_OK && arena->failed)

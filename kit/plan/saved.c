@@ -198,8 +198,8 @@ struct reading {
 
 static enum anyflash_status bad(const struct reading *reading, const char *what)
 {
-    return af_fail(reading->err, ANYFLASH_E_DATA, "'%s' is no plan of ours: %s", reading->name,
-                   what);
+    return af_fail(reading->err, ANYFLASH_E_DATA, "'%s' is not a plan of anyflash: %s",
+                   reading->name, what);
 }
 
 /*
@@ -233,11 +233,11 @@ static enum anyflash_status read_wheel(struct reading *reading, const json_t *js
     const char *package = json_string_value(json_object_get(row, "package"));
     if (filename == NULL || !is_requirement(package) || strchr(filename, '/') != NULL ||
         af_wheel_name_parse(filename, strlen(filename), &parts) != AF_WHEEL_NAME_VALID)
-        return bad(reading, "a step has no wheel with a proper name");
+        return bad(reading, "a step has no wheel with a valid name");
     if (url == NULL || !af_url_is_http(url))
         return bad(reading, "a wheel has no address");
     if (sha256 != NULL && !is_hash(sha256))
-        return bad(reading, "a SHA-256 has not 64 hexadecimal digits");
+        return bad(reading, "a SHA-256 does not have 64 hexadecimal digits");
     const struct af_step_wheel wheel = {
         .package = af_arena_text(arena, package),
         .filename = af_arena_text(arena, filename),
@@ -258,7 +258,7 @@ static enum anyflash_status read_requirements(struct reading *reading, const jso
     size_t count = json_array_size(list);
     if (count == 0 || count > AF_STEP_WORDS_MAX / 2 ||
         (backend != NULL && !is_requirement(backend)))
-        return bad(reading, "a step has no proper requirements");
+        return bad(reading, "a step has no valid requirements");
     for (size_t i = 0; i < count; i++)
         if (!is_requirement(json_string_value(json_array_get(list, i))))
             return bad(reading, "a requirement is not a name with a version");
@@ -292,9 +292,9 @@ static enum anyflash_status read_step(struct reading *reading, const json_t *jso
     if (af_equal(kind, "advice") || af_equal(kind, "try"))
         return ANYFLASH_OK;
     if (af_equal(kind, "environment") || af_equal(kind, "tool") || af_equal(kind, "build"))
-        return bad(reading, "it has steps that are yours to do, as making an environment or a "
-                            "build");
-    return bad(reading, "a step is of no kind that is known");
+        return bad(reading, "it has steps that you must do yourself, such as creating an "
+                            "environment or building a wheel");
+    return bad(reading, "a step has an unknown kind");
 }
 
 static enum anyflash_status read_steps(struct reading *reading, const json_t *json)
@@ -331,7 +331,7 @@ enum anyflash_status af_plan_read(const json_t *json, const char *name,
     struct af_plan made = {.rung = AF_RUNG_WHEEL};
     const char *decision = json_string_value(json_object_get(json, "decision"));
     if (decision != NULL && !af_rung_parse(decision, &made.rung))
-        return bad(&reading, "its decision is none that we know");
+        return bad(&reading, "its decision is unknown");
     af_builder_begin(&builder, &made, machine);
     af_plan_prepare(&builder);
     enum anyflash_status status = read_steps(&reading, json);

@@ -37,7 +37,7 @@ static void look_into(struct search *search, const char *folder, int depth)
     const char **names = NULL;
     size_t count = 0;
     struct af_arena *arena = search->probe->arena;
-    if (search->folders++ == FOLDERS_MAX || depth > DEPTH_MAX ||
+    if (folder == NULL || search->folders++ == FOLDERS_MAX || depth > DEPTH_MAX ||
         af_folder_list(arena, folder, NAMES_MAX, &names, &count, NULL, NULL) != ANYFLASH_OK)
         return;
     for (size_t i = 0; i < count && search->folders < FOLDERS_MAX; i++) {

@@ -265,7 +265,7 @@ void af_probe_torch(struct af_probe *probe)
     }
     const char *folder = find_torch(probe);
     if (folder == NULL) {
-        set_all(probe, AF_FACT_ABSENT, "no torch in the folders of python.site_packages");
+        set_all(probe, AF_FACT_ABSENT, "no torch in this Python's site-packages");
         return;
     }
     af_fact_text(probe->arena, &torch->path, folder, "python.site_packages");

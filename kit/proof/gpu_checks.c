@@ -357,7 +357,7 @@ static const char *code_text(struct question *question, const struct af_proof_gp
     if (gpu->runs == AF_NO)
         return af_arena_format(arena, "%s: no code; there is %s", name, list_targets(question));
     if (gpu->runs == AF_UNKNOWN)
-        return af_arena_format(arena, "%s: not settled whether it runs code for %s", name,
+        return af_arena_format(arena, "%s: unknown whether it runs code for %s", name,
                                list_targets(question));
     return af_arena_format(arena, "%s runs %s in %zu of %zu translation units", name,
                            gpu->best == NULL ? "no kernel" : gpu->best,

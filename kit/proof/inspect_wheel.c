@@ -335,9 +335,10 @@ static void compare_record(struct af_inspect_target *target, struct contradictio
     if (!has_record)
         add_contradiction(found, "it has no RECORD: installers refuse it");
     else if (wrong > 0)
-        add_contradiction(found, af_arena_format(found->arena,
-                                                 "RECORD does not agree with %zu files, as %s",
-                                                 wrong, first));
+        add_contradiction(found,
+                          af_arena_format(found->arena,
+                                          "RECORD does not agree with %zu files, such as %s",
+                                          wrong, first));
     else if (listed < files)
         add_contradiction(found, af_arena_format(found->arena, "%zu files are not in RECORD",
                                                  files - listed));

@@ -306,7 +306,8 @@ static void publish_unresolved(struct af_proof_draft *draft)
     if (names != NULL)
         draft->proof->missing = (struct af_texts){names, load->unresolved_count};
     af_proof_set(draft, AF_CHECK_SYMBOLS, AF_NO,
-                 "all %zu are defined, but not all that %s wants, which it brings, as %s",
+                 "all %zu are defined, but the bundled %s needs some that are not, "
+                 "such as %s",
                  draft->question->binary->undefined_count, load->unresolved[0].library,
                  af_symbol_readable(draft->arena, load->unresolved[0].name));
 }
@@ -321,7 +322,7 @@ static void check_symbols(struct af_proof_draft *draft)
     size_t unknown = collect_missing(draft);
     struct af_texts missing = draft->proof->missing;
     if (missing.count > 0)
-        af_proof_set(draft, AF_CHECK_SYMBOLS, AF_NO, "%zu of %zu are missing, as %s",
+        af_proof_set(draft, AF_CHECK_SYMBOLS, AF_NO, "%zu of %zu are missing, such as %s",
                      missing.count, binary->undefined_count,
                      af_symbol_readable(draft->arena, missing.items[0]));
     else if (draft->question->load->unresolved_count > 0)

@@ -216,8 +216,8 @@ void af_prove_layout(struct af_proof_draft *draft)
     if (counts_differ(draft) || (tally.good == 0 && tally.untried == 0))
         af_proof_set(draft, AF_CHECK_LAYOUT, AF_NO,
                      draft->registers == AF_NO
-                         ? "built for a torch that registers operators otherwise than %s: "
-                           "the import ends the process"
+                         ? "built for a torch that registers operators differently from %s: "
+                           "importing it aborts the process"
                          : "built for a torch whose objects differ from those of %s: in use "
                            "it would crash or compute wrong numbers",
                      here);

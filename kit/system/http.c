@@ -172,7 +172,7 @@ static enum anyflash_status fail_transfer(struct af_http *http, struct exchange 
         return af_fail_memory(exchange->err);
     case AF_CURL_NO_HOST:
     case AF_CURL_NO_PROXY_HOST:
-        what = "no address is known for the host (is there a network?)";
+        what = "the host name could not be resolved (is there a network?)";
         break;
     case AF_CURL_NO_CONNECTION:
         what = "no connection";

@@ -154,7 +154,7 @@ static const char *meaning(int status)
     case 416:
         return "the file has no such part";
     case 451:
-        return "the law forbids it";
+        return "it is unavailable for legal reasons";
     case 502:
     case 503:
     case 504:

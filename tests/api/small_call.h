@@ -28,7 +28,7 @@ static inline void call_fill(float *numbers, uint32_t *state)
     }
 }
 
-/* Forgets what was computed. */
+/* Clears the outputs. */
 static inline void call_clear(struct small_call *call)
 {
     memset(call->o, 0x5A, sizeof call->o);
@@ -57,7 +57,7 @@ static inline void call_init(struct small_call *call, uint32_t seed, int64_t row
     call_clear(call);
 }
 
-/* A context of `threads` threads, or a failed test. */
+/* A context with `threads` threads; the test fails if there is none. */
 static inline struct anyflash_context *context_of(int threads)
 {
     struct anyflash_context_args args = {.struct_size = sizeof args, .threads = threads};

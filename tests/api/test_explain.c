@@ -1,6 +1,6 @@
 /*
- * test_explain.c: anyflash_explain() names the kernel that runs, and the better
- * ones that do not. Run with several ANYFLASH_CPU_MASK.
+ * test_explain.c: anyflash_explain() names the kernel that runs, and why better
+ * ones do not run. Run with several ANYFLASH_CPU_MASK.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -83,7 +83,10 @@ static void test_explain__says_why_better_kernels_decline(void **state)
     }
 }
 
-/* A context of a lower level has that level's kernels, as on a processor that ends there. */
+/*
+ * A context of a lower level has that level's kernels, as on a processor without
+ * the higher levels.
+ */
 static void test_explain__keeps_to_the_level_of_the_context(void **state)
 {
     (void)state;

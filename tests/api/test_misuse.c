@@ -14,7 +14,7 @@
 
 static struct small_call call, before;
 
-/* The call is refused with ARGUMENT, its message has `words`, its outputs are as before. */
+/* The call fails with ARGUMENT and `words` in the message; its outputs are unchanged. */
 static void assert_refused(const struct anyflash_attend_args *args, const char *words)
 {
     struct anyflash_error err = {ANYFLASH_OK, ""};

@@ -15,7 +15,7 @@
 #include "small_call.h"
 #include "tests/unit/every_allocation.h"
 
-/* An allocator that counts, and refuses from the request `refuse_at` on. */
+/* An allocator that counts requests and refuses them from number `refuse_at` on. */
 struct counted {
     int requests;
     int refuse_at; /* 0: never */
@@ -109,8 +109,8 @@ static void test_scratch__refused_is_a_status_and_the_context_lives_on(void **st
 }
 
 /*
- * Every allocation of a call without a context, one after another. Threads that
- * cannot start are no failure: the call then computes with fewer.
+ * Makes each allocation of a call without a context fail in turn. Threads that
+ * cannot start are not a failure: the call then uses fewer.
  */
 static void test_attend__survives_each_failed_allocation(void **state)
 {

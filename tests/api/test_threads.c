@@ -67,7 +67,7 @@ static void *call_often(void *argument)
     return NULL;
 }
 
-/* What each caller must get, from a context of one thread. Sizes differ. */
+/* The expected results, from a context with one thread. Sizes differ. */
 static void make_callers(void)
 {
     struct anyflash_context *alone = context_of(1);

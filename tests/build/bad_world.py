@@ -24,7 +24,7 @@ TOP = f"flash_attn-{synthetic.VERSION}"
 
 
 def find_uv():
-    """The real uv: a shim of a version manager would need that manager's environment."""
+    """The real uv; a version manager's shim would need that manager's variables."""
     found = shutil.which("uv")
     if found is None or pathlib.Path(found).read_bytes()[:4] == b"\x7fELF":
         return found
@@ -46,7 +46,7 @@ class Said:
 
 
 class World(synthetic.World):
-    """The synthetic world with nothing of this system's compilers on PATH."""
+    """The synthetic world, without this system's compilers on PATH."""
 
     def __init__(self, folder):
         super().__init__(folder)
@@ -88,20 +88,20 @@ class World(synthetic.World):
         return self.said(self.start(*(options or SELECTION), **keywords))
 
     def mounted(self, mount, *options):
-        """A run with `mount`, a shell command, done in a mount namespace of its own."""
+        """A run after the shell command `mount`, in a mount namespace of its own."""
         before = [shutil.which("unshare"), *AS_ROOT, shutil.which("sh"), "-c",
                   f"PATH=/usr/sbin:/usr/bin:/sbin:/bin; export PATH; {mount} && "
                   f"PATH={self.folder}/bin:{self.tools} exec \"$@\"", "sh"]
         return self.run(*options, before=before)
 
     def replace(self, name, text):
-        """Another program of this name in place of the first on PATH."""
+        """Puts a program of this name before all others on PATH."""
         path = self.folder / "bin" / name
         synthetic.write(path, text, 0o755)
         return path
 
     def compiler(self, before):
-        """nvcc that first runs `before`, a shell fragment that sees $source and $object."""
+        """An nvcc that first runs the shell fragment `before`, with $source and $object."""
         text = synthetic.COMPILER
         marker = "[ -n \"$depends\" ]"
         assert marker in text
@@ -109,7 +109,7 @@ class World(synthetic.World):
                         text.replace(marker, f"{before}\n{marker}", 1), 0o755)
 
     def pack(self, members, top=TOP):
-        """An archive of these members, hash and all; (name, text) or a TarInfo."""
+        """A source archive with these members, (name, text) or a TarInfo, and its hash."""
         with tarfile.open(self.archive, "w:gz") as out:
             for member in members:
                 if isinstance(member, tarfile.TarInfo):
@@ -127,7 +127,7 @@ class World(synthetic.World):
             f'hashes = {{ sha256 = "{digest}" }} }}\n')
 
     def left_over(self):
-        """Folders that a failed unpacking left, and files that got out of it."""
+        """Folders left by a failed unpacking, and files written outside of it."""
         root = self.folder / "cache" / "build"
         places = [*root.glob("*/flash-attn*"), *root.glob("*/temporary/*"),
                   *self.folder.glob("evil*"), *root.glob("evil*"), *root.glob("*/evil*")]
@@ -135,8 +135,8 @@ class World(synthetic.World):
 
 
 def interrupt_when(world, process, wanted, number=signal.SIGINT, seconds=30):
-    """Sends the signal when the log of compiled files has `wanted` lines and stays as it is:
-    a compiler writes its line before it ends."""
+    """Sends the signal when the log of compiled files has `wanted` lines and no longer grows,
+    because a compiler writes its line before it ends."""
     end = time.monotonic() + seconds
     seen, since = -1, time.monotonic()
     while time.monotonic() < end and process.poll() is None:

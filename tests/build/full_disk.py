@@ -1,4 +1,4 @@
-"""A small file system for a test, so that it can really become full."""
+"""A small file system for a test, which can really become full."""
 
 import os
 import pathlib
@@ -25,7 +25,7 @@ if libc.mount(b"none", place.encode(), None, MS_REMOUNT, f"size={size}".encode()
 
 
 def why_not():
-    """Why no such file system can be made here; None where it can."""
+    """Why no such file system can be mounted here, or None."""
     for name in ("unshare", "nsenter", "mount"):
         if shutil.which(name) is None:
             return f"needs {name}: package {'mount' if name == 'mount' else 'util-linux'}"
@@ -43,7 +43,7 @@ needs_small_disk = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 
 
 class Disk:
-    """A tmpfs at `place`, seen by what runs behind `before`, with what lay there copied in."""
+    """A tmpfs at `place` with a copy of its content, visible to commands run after `before`."""
 
     def __init__(self, place, size):
         self.place = pathlib.Path(place)
@@ -62,7 +62,7 @@ class Disk:
         subprocess.run([*self.before, *words], check=True)
 
     def resizing(self, size):
-        """A shell command for it: "8g", or "+N": so many bytes free."""
+        """The shell command that mounts it; size: "8g", or "+N" for N free bytes."""
         script = self.place.with_name("resize.py")
         script.write_text(RESIZE)
         return f"{sys.executable} -I {script} {self.place} {size}"

@@ -1,8 +1,8 @@
 """A world for `anyflash build` without network, torch or CUDA.
 
-torch, setuptools and wheel are a few lines each that write a build.ninja as torch does, run
-it, and pack; compilers write down what they compile. Everything else is real: the program, its
-driver, the governor, the gates and ninja.
+torch, setuptools and wheel are stand-ins of a few lines that write a build.ninja as torch does,
+run it and pack the wheel; the compilers only log what they compile. Everything else is real:
+the program, its driver, the governor, the compiler wrappers and ninja.
 """
 
 import hashlib
@@ -85,7 +85,7 @@ setuptools.setup(
     install_requires=["torch", "einops"], packages=["flash_attn", "hopper"])
 '''
 
-# Conditions as they stand in the launchers of 2.8.3.
+# Conditions as in the launchers of 2.8.3.
 LAUNCHER = '''
 if (status_ != cudaSuccess) {
 if (smem_size >= 48 * 1024) {
@@ -96,7 +96,7 @@ if (max_smem_per_block >= 2 * ((3 * 128 + 2 * 128) * Headdim + 2 * 128 * 128)) {
 if (max_smem_per_block >= 2 * Headdim * (128 + 2 * 64) && max_smem_per_sm < 4 * Headdim * 192) {
 '''
 
-# The start of a compiler: its source, object and file of dependencies.
+# How a compiler script starts: it finds its source, object and dependency file.
 READ_WORDS = '''#!/bin/sh
 for word; do
     case $word in
@@ -115,7 +115,7 @@ basename "$source" >>"$COMPILED"
 
 
 def files_of():
-    """(name, text) of flash-attn's files below csrc/flash_attn."""
+    """(name, text) of flash-attn's files in csrc/flash_attn."""
     yield "flash_api.cpp", ""
     for name in ("flash_fwd_launch_template.h", "flash_bwd_launch_template.h"):
         yield f"src/{name}", LAUNCHER
@@ -133,7 +133,7 @@ def write(path, text, mode=0o644):
 
 
 class World:
-    """Folders of one test, and `anyflash build` in them."""
+    """The folders of one test, and runs of `anyflash build` in them."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -160,7 +160,7 @@ class World:
               f"Metadata-Version: 2.1\nName: torch\nVersion: {TORCH}\n")
 
     def make_tools(self):
-        """The environment that the program would else make and fill itself."""
+        """The build environment, which the program would otherwise create itself."""
         inputs = f"{self.python}\n{self.site / 'torch'}\nsystem\n"
         key = hashlib.sha256(inputs.encode()).hexdigest()[:16]
         tools = self.folder / "cache" / "build" / f"tools-{key}"

@@ -14,7 +14,7 @@ from full_disk import needs_small_disk as needs_mounts
 
 pytestmark = pytest.mark.skipif(shutil.which("ninja") is None,
                                 reason="needs ninja: package ninja-build")
-KERNELS = 6  # of the selection, and flash_api and the stubs
+KERNELS = 6  # files of the selection, with flash_api and the stubs
 ALL = KERNELS + 2
 VERSION = synthetic.VERSION
 
@@ -114,7 +114,7 @@ def test_sources_with_a_wrong_hash_that_cannot_be_had_again(world):
 
 
 def served(world, content, **how):
-    """A run where the index's archive is `content`; the hash is that of the real one."""
+    """A run where the index serves `content` as the archive, with the hash of the real one."""
     real = world.archive.read_bytes()
     world.archive.unlink()
     with Server() as server:
@@ -254,8 +254,8 @@ WRONG = "echo 'b.cu(3): error: expected a \";\"' >&2; exit 1"
 def test_an_attempt_that_was_repeated_is_not_the_cause_of_a_failure(world, fragment):
     world.compiler(fragment)
     said = world.run()
-    # Where no group limits, the kernel's count of kills is the machine's: memory is told as
-    # the reason when another test lets it kill at this time.
+    # Without a control group the kernel counts kills of the whole machine, so a kill in another
+    # test at the same time is reported as a lack of memory here.
     assert said.code == 1 and "will be repeated" in said.err, said
     assert 'not built: b.cu(3): error: expected a ";"' in said.out, said
 
@@ -327,7 +327,7 @@ def test_no_network_without_sources_names_what_was_asked(world):
     world.replace("uv", "#!/bin/sh\necho 'error: Failed to fetch: dns error' >&2\nexit 2\n")
     said = world.run(*SELECTION, offline=False)
     assert said.code == 3, said
-    assert "finding the sources in the Python package index" in said.err, said
+    assert "looking for the sources on PyPI" in said.err, said
     assert "UV_DEFAULT_INDEX=URL" in said.err and "dns error" in said.err
 
 
@@ -354,7 +354,7 @@ def test_check_says_what_is_there_and_what_is_not(world):
     assert rows["host-compiler"]["verdict"] == "no" and rows["host-compiler"]["fix"]
     text = world.run("--check")
     assert "host-compiler      no" in text.out
-    assert "a build cannot start: 1 prerequisite is missing" in text.out
+    assert "not ready to build: 1 prerequisite is missing" in text.out
     assert max(map(len, text.out.splitlines())) <= 96
 
 

@@ -16,10 +16,10 @@ pytestmark = [
                        reason="needs ninja: package ninja-build"),
 ]
 ALL = 8  # files of the selection
-LARGE = "8g"  # of a tmpfs, which takes only what is written
+LARGE = "8g"  # size of a tmpfs, which uses only what is written
 OBJECT = 300_000
 
-# Writes its temporary file and its object for real, as much as there is room for.
+# Really writes its temporary file and its object, until the disk is full.
 COMPILER = synthetic.READ_WORDS + """[ -n "$object" ] || { CHECK; exit 0; }
 [ -e "$COMPILED.room" ] || case $source in WHERE) HOW ;; esac
 set -e
@@ -37,7 +37,7 @@ def world(tmp_path):
 
 
 def compilers(world, where="none", how=":", check=":"):
-    """What `how` does happens at the files `where`, `check` when a compiler is only tried."""
+    """Runs the shell text `how` for the files `where`; `check`: in a test of the compiler."""
     text = COMPILER
     for name, value in (("WHERE", where), ("HOW", how), ("CHECK", check), ("SIZE", OBJECT)):
         text = text.replace(name, str(value))
@@ -46,7 +46,7 @@ def compilers(world, where="none", how=":", check=":"):
 
 
 def is_full(said, code, *texts):
-    """The disk, its need and its room are told."""
+    """The message names the disk, the space needed and the space free."""
     assert said.code == code, said
     told = " ".join((said.out + said.err).split())
     for text in ("no space left on the disk of '", "about ", " more needed, ", " free. ",
@@ -57,7 +57,7 @@ def is_full(said, code, *texts):
 
 
 def goes_on(world, disk, first, **keywords):
-    """With room again: the rest is compiled, and the wheel is whole."""
+    """With enough space again, the rest is compiled and the wheel is complete."""
     disk.grow(LARGE)
     world.folder.joinpath("compiled.room").touch()
     again = world.run(before=disk.before, **keywords)
@@ -123,7 +123,7 @@ def test_full_when_the_wheel_gets_its_name(world):
 
 @pytest.mark.parametrize("free", [0, 8192, 40960, 409600])
 def test_full_before_the_first_compiler(world, free):
-    """Folder, lock, scripts, sources: whatever comes first."""
+    """Folder, lock, scripts or sources: whatever is written first."""
     with Disk(world.folder / "cache", LARGE) as disk:
         compilers(world, check=f"[ -e \"$COMPILED.room\" ] || {disk.filling(free)}")
         said = world.run(before=disk.before)
@@ -146,7 +146,7 @@ def test_a_full_disk_of_the_state_costs_only_what_is_learned(world, size):
         compilers(world)
         said = world.run(before=disk.before)
         assert said.code == 0 and len(said.compiled) == ALL, said
-        assert "nothing will be learned from this build: " in said.err, said
+        assert "will not be remembered: " in said.err, said
 
 
 def test_the_disk_of_the_state_fills_midway(world):

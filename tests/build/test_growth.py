@@ -120,7 +120,7 @@ def test_the_answer_in_json_names_the_wheel(world):
 
 def test_another_feature_leaves_the_objects_of_the_first(world):
     build(world, "128", "none")
-    assert "flash_api.cpp" in build(world, "128", "window")  # it holds the checks
+    assert "flash_api.cpp" in build(world, "128", "window")  # flash_api contains the checks
     assert build(world, "128", "none") == []
 
 

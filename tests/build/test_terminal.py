@@ -23,7 +23,7 @@ def make_world(tmp_path):
 
 
 def on_terminal(world, *options):
-    """What the program writes to a terminal of COLUMNS columns."""
+    """What the program prints on a terminal of COLUMNS columns."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
     world.compiled_log.write_text("")
@@ -36,7 +36,7 @@ def on_terminal(world, *options):
         while True:
             try:
                 said += os.read(ours, 65536)
-            except OSError:  # how Linux tells the end of a terminal
+            except OSError:  # how Linux reports that the other end of a terminal was closed
                 break
         assert process.wait(timeout=60) == 0, said
     os.close(ours)

@@ -1,4 +1,4 @@
-"""Builds that share a cache, and their surroundings: variables, folders, options."""
+"""Builds that share a cache; environment variables, folders and options."""
 
 import shutil
 
@@ -8,7 +8,7 @@ import synthetic
 from bad_world import SELECTION, World
 
 pytestmark = pytest.mark.skipif(shutil.which("ninja") is None, reason="needs ninja")
-OTHER = (*SELECTION[:5], "alibi", *SELECTION[6:])  # another folder, the same tools
+OTHER = (*SELECTION[:5], "alibi", *SELECTION[6:])  # another cache folder, the same tools
 UV = """\
 #!/bin/sh
 echo "$1" >>{calls}
@@ -36,7 +36,7 @@ def make_world(tmp_path):
 
 
 def without_tools(world, text):
-    """A uv of this text, and no tools: they lie where it takes them from."""
+    """Replaces uv by this script; the build tools are only in the folder it copies from."""
     tools, = world.folder.glob("cache/build/tools-*")
     copy = world.folder / "tools.copy"
     tools.rename(copy)

@@ -1,15 +1,15 @@
-"""What the scenario tests share: running the program, and holding what it says
-against what was expected.
+"""Shared by the scenario tests: runs the program and compares its answers with
+expectations.
 
-  machines/NAME.json         a machine that is not here
-  machines/NAME.expect.json  what the facts of the reference data demand for it
-  machines/NAME.plan.txt     what `anyflash plan` prints; NAME.doctor.txt likewise: for a few
-                             machines only, of every kind of answer one
+  machines/NAME.json         a recorded machine
+  machines/NAME.expect.json  the answer that follows from the reference data
+  machines/NAME.plan.txt     what `anyflash plan` prints; NAME.doctor.txt for doctor. Only a
+                             few machines have them, one for each kind of answer
   threads/ID.json            a failure that somebody reported, as stated facts
-  threads/not_determined.json  reported failures that stated facts do not decide
+  threads/not_determined.json  reported failures that the stated facts do not explain
 
-`python3 tests/cases/cases.py --write-goldens [NAME...]` writes the printed texts
-anew; they are accepted by reading them beside the expectation, never unread.
+`python3 tests/cases/cases.py --write-goldens [NAME...]` rewrites the printed texts.
+Read them beside the expectation before you commit them.
 """
 import concurrent.futures
 import fcntl
@@ -32,7 +32,7 @@ TEXTS = ("plan", "doctor")
 
 
 def environment(**more):
-    """An environment in which nothing of the caller's leads the program astray."""
+    """Environment variables without those of the caller that could influence the program."""
     kept = {k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}
     bare = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
     return {**bare, **kept, **more}
@@ -46,7 +46,7 @@ def run(*words, folder=MACHINES, given="", **keywords):
 
 
 def run_in_terminal(*words, columns=80):
-    """What the program prints on a terminal with so many columns, as lines."""
+    """The lines that the program prints on a terminal of this width."""
     primary, secondary = pty.openpty()
     fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     child = subprocess.Popen([PROGRAM, *words], cwd=MACHINES, env=environment(NO_COLOR="1"),
@@ -56,7 +56,7 @@ def run_in_terminal(*words, columns=80):
     try:
         while piece := os.read(primary, 65536):
             pieces.append(piece)
-    except OSError:  # how Linux says that the other end is closed
+    except OSError:  # how Linux reports that the other end was closed
         pass
     os.close(primary)
     child.wait(SECONDS_MAX)
@@ -64,7 +64,7 @@ def run_in_terminal(*words, columns=80):
 
 
 def run_many(commands):
-    """Results of `commands` (lists of words), two at a time, in order."""
+    """Runs `commands` (lists of words), two at a time; their results in the same order."""
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(lambda words: run(*words), commands))
 
@@ -90,12 +90,12 @@ def reason_ids(items):
 
 
 def any_of(wanted):
-    """A demand is one id, or a list of which any will do."""
+    """An expected id, or a list of which any is accepted."""
     return set(wanted) if isinstance(wanted, list) else {wanted}
 
 
 def plan_errors(expect, plan):
-    """Sentences about where `plan --json` differs from an expectation."""
+    """Sentences that say where `plan --json` differs from an expectation."""
     errors = []
     rungs = {rung["name"]: rung for rung in plan["rungs"]}
     if plan["decision"] not in any_of(expect["decision"]):
@@ -130,7 +130,7 @@ def plan_errors(expect, plan):
 
 
 def step_errors(plan):
-    """A step that installs a wheel names one file and never lets torch move."""
+    """A step that installs a wheel names one file and never changes torch."""
     errors = []
     for step in plan["steps"]:
         words = step.get("argv") or []

@@ -1,7 +1,7 @@
 """Malicious or broken files, folders, variables and records.
 
-Whatever they are, the program ends by itself within a bound of time and memory,
-with an exit code of its own, and prints no byte that could steer a terminal.
+In every case the program ends by itself within bounds of time and memory, with one of its
+documented exit codes, and prints no terminal control sequence.
 """
 import json
 import os
@@ -18,7 +18,7 @@ import pytest
 import cases
 
 SANITIZED = b"__asan_init" in pathlib.Path(cases.PROGRAM).read_bytes()
-SECONDS_MAX = 20  # a hang, not a slow neighbour
+SECONDS_MAX = 20  # long enough to mean a hang, not a busy machine
 MEMORY_MAX_BYTES = 256 << 20
 HUGE_BYTES = 200 << 20
 NOBODY = 65534
@@ -28,12 +28,12 @@ SITE = f"lib/python{VERSION}/site-packages"
 
 
 def limit():
-    if not SANITIZED:  # a sanitizer reserves terabytes of addresses
+    if not SANITIZED:  # sanitizers reserve terabytes of address space
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX_BYTES, MEMORY_MAX_BYTES))
 
 
 def tame(*words, folder, given=b"", prefix=(), **variables):
-    """Runs the program, checks what holds for every run; (code, all output)."""
+    """Runs the program and checks what must hold for every run; (code, all output)."""
     begin = time.monotonic()
     done = subprocess.run([*prefix, cases.PROGRAM, *words], cwd=folder, input=given,
                           env=cases.environment(**variables), capture_output=True,
@@ -56,7 +56,7 @@ def sparse(path, size_bytes=HUGE_BYTES):
 
 @pytest.fixture
 def env(tmp_path):
-    """A virtual environment as small as one can be, with a torch of two files."""
+    """A minimal virtual environment, with a torch of two files."""
     site = tmp_path / "env" / SITE
     (site / "torch/lib").mkdir(parents=True)
     (site / "torch/version.py").write_text(
@@ -73,7 +73,7 @@ def env(tmp_path):
 
 
 def look(env, *words):
-    """The record that probing `env` gives; the probe itself must succeed."""
+    """The machine record of `env`; probing must succeed."""
     code, text = tame("machine", *words, "--python", str(env), folder=env.parent)
     assert code == 0, text
     return json.loads(text[text.index("{"):text.rindex("}") + 1])
@@ -204,7 +204,7 @@ def test_variables__secrets_are_not_printed(tmp_path):
 
 @pytest.fixture
 def readable_by_all():
-    """A folder that another user may enter, and the words that become that user."""
+    """A folder that another user may enter, and the command prefix that runs as that user."""
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         pytest.skip("needs root and setpriv (package util-linux), to become another user")
     as_nobody = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")

@@ -93,7 +93,7 @@ def test_plan__verbose_gives_every_reason_and_cost():
 
 
 def has_long_word(line):
-    """Addresses and commands are never broken: somebody copies them."""
+    """URLs and commands are never wrapped, because people copy them."""
     return any(len(word) > 60 for word in line.split()) or line.lstrip().startswith("$ ")
 
 

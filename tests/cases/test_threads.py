@@ -1,7 +1,5 @@
-"""Failures that people reported: finds the cause from the facts that they stated.
-
-A scenario is right when the program names the reported cause.
-"""
+"""Failures that people reported: the program must name the reported cause, given the facts
+that were stated."""
 import pytest
 
 import cases
@@ -11,7 +9,7 @@ SCENARIOS = {p.stem: cases.load(p) for p in sorted(cases.THREADS.glob("*.json"))
 
 
 def ask(scenario):
-    """(ids named, decision, answer of the judged wheel)"""
+    """(ids that the program names, decision, answer for the checked wheel)"""
     words = scenario["ask"].split()
     if words[0] == "wheel":
         words = ["plan", "--wheel", words[1]]

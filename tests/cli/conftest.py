@@ -26,8 +26,8 @@ class Answer:
 
 @pytest.fixture
 def anyflash(tmp_path):
-    """anyflash("plan", "--json", env={...}) runs in an empty folder. JSON must satisfy its
-    schema."""
+    """anyflash("plan", "--json", env={...}) runs the program in an empty folder. Each JSON
+    answer is checked against its schema."""
     home = tmp_path / "home"
     home.mkdir()
 

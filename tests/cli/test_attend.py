@@ -9,7 +9,7 @@ import pytest
 
 
 def write_npy(path, numbers, shape, descr="<f4", version=1):
-    """`numbers` as a .npy file; for '<V2' they are cut to bf16."""
+    """Writes `numbers` as a .npy file; for '<V2' they are truncated to bf16."""
     head = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
     length = struct.pack("<H" if version == 1 else "<I", len(head))
     if descr == "<f4":
@@ -25,7 +25,7 @@ def read_npy(path):
     content = path.read_bytes()
     end = 10 + struct.unpack("<H", content[8:10])[0]
     assert content[:8] == b"\x93NUMPY\x01\x00" and end % 64 == 0
-    head = eval(content[10:end].decode())  # a literal that the test itself checks
+    head = eval(content[10:end].decode())  # a literal written by this test
     data = content[end:]
     if head["descr"] == "<f4":
         numbers = list(array.array("f", data))
@@ -62,14 +62,14 @@ def attention(q, k, v, shape, kv_shape, causal=False, bhsd=False):
 
 
 def numbers(count, seed):
-    """Multiples of 1/16: exact in bf16, too."""
+    """Multiples of 1/16, which are exact in bf16."""
     source = random.Random(seed)
     return [source.randrange(-32, 32) / 16 for _ in range(count)]
 
 
 @pytest.fixture
 def files(tmp_path):
-    """q [1, 5, 4, 8], k and v [1, 7, 2, 8] and what they hold."""
+    """Files of q [1, 5, 4, 8], k and v [1, 7, 2, 8], and their numbers."""
     q, k, v = numbers(160, 1), numbers(112, 2), numbers(112, 3)
     names = [write_npy(tmp_path / "q.npy", q, (1, 5, 4, 8)),
              write_npy(tmp_path / "k.npy", k, (1, 7, 2, 8), version=2),

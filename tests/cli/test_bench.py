@@ -70,7 +70,7 @@ def test_bench_shows_what_a_long_forward_takes_beyond_its_tensors(anyflash):
 
 def test_bench_filter_takes_whole_words(anyflash):
     answer = anyflash("bench", "--filter", "S51")
-    assert answer.code == 2 and "no case has all words" in answer.err
+    assert answer.code == 2 and "no shape has all words" in answer.err
 
 
 def test_bench_writes_a_chart(anyflash, tmp_path):
@@ -95,7 +95,7 @@ def test_bench_refuses_an_interpreter_that_does_not_run(anyflash):
 
 
 def fake_python(tmp_path, answer):
-    """A program that answers every question of the peers with `answer`."""
+    """A stand-in interpreter that prints `answer` for every peer."""
     path = tmp_path / "python"
     path.write_text(f"#!/bin/sh\nif [ \"$4\" = '{{}}' ]; then echo '{{\"version\": \"1.0\"}}'\n"
                     f"else {answer}\nfi\n")

@@ -77,7 +77,7 @@ def project(tmp_path):
 
 
 def official_wheel(folder, requires="torch\nRequires-Dist: einops", name=FILE):
-    """A small file of the official shape: the local part is in the name only."""
+    """A small wheel like the official ones: only the file name has the local part."""
     folder.mkdir(exist_ok=True)
     with zipfile.ZipFile(folder / name, "w") as archive:
         archive.writestr("flash_attn/__init__.py", "")
@@ -132,14 +132,14 @@ def test_uv_says_that_the_needs_of_another_package_are_not_known(anyflash, proje
                       "-g", "platform=linux_x86_64", "--package", "flash_attn_3")
     made = tomllib.loads(answer.out)["tool"]["uv"]
     assert "flash-attn-3" in made["sources"] and "dependency-metadata" not in made
-    assert "give the file with --from" in answer.err
+    assert "name the folder of the file with --from" in answer.err
 
 
 def test_uv_url_is_written_on_demand_with_a_warning(anyflash, project):
     answer = anyflash("config", "uv", "-m", RTX4090, "--source", "url")
     made = tomllib.loads(answer.out)["tool"]["uv"]
     assert made["sources"]["flash-attn"] == [{"url": URL, "marker": MARKER}]
-    assert "installs this file again at every `uv sync`" in answer.err
+    assert "reinstalls this file at every `uv sync`" in answer.err
 
 
 def test_uv_extra_gets_the_dependency(anyflash, project):

@@ -287,6 +287,12 @@ def test_find_answers_in_a_table(anyflash):
         assert abi in ("true", "-") and len(line) <= 96
 
 
+def test_find_says_how_many_wheels_match(anyflash):
+    assert " wheels match (catalog: " in anyflash("find", "torch=2.9").err
+    limited = anyflash("find", "torch=2.9", "--limit", "3").err
+    assert " wheels match, the first 3 are shown (catalog: " in limited
+
+
 def test_find_without_words_lists_the_catalog(anyflash):
     assert len(anyflash("find").out.splitlines()) == 1 + json.loads(
         anyflash("version", "--json").out)["catalog"]["count"]
@@ -350,7 +356,7 @@ def test_color_only_on_request_or_a_terminal(anyflash):
 
 
 def on_terminal(words, env):
-    """stdout of the program when it is a terminal."""
+    """What the program prints on a terminal."""
     from conftest import PROGRAM
     ours, theirs = os.openpty()
     pid = os.fork()
@@ -467,7 +473,7 @@ def test_plan_offers_no_build_where_none_can_be(anyflash):
     (["--clean", "--matrix", "torch=2.9"], "--matrix cannot be used with --clean"),
     (["--head-dim", "64", "--format", "json"], "--format only works with --matrix or --check"),
     (["--check", "--format", "yaml"], "--format of --check takes text or json"),
-    (["--full", "--for", "x"], "--full and --for exclude each other"),
+    (["--full", "--for", "x"], "--full cannot be used with --for"),
     (["wheel.whl"], "'build' takes no arguments"),
     (["--head-dim", "0"], "use 1 to 256"),
     (["--head-dim", "64", "--dtype", "fp8"], "fp8"),

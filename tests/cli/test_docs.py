@@ -1,4 +1,4 @@
-"""Everything that the user pages name exists: commands, their options, linked files."""
+"""The commands, options and linked files named in the guides exist."""
 import functools
 import re
 import shlex
@@ -18,7 +18,7 @@ def named(path):
 
 
 def commands_of(page):
-    """Each line of code that starts with `anyflash`, as words without comment."""
+    """The words of each code line that starts with `anyflash`, without its comment."""
     text = page.read_text().replace("\\\n", " ")
     lines = [line for block in FENCED.findall(text) for line in block.splitlines()]
     lines += re.findall(r"`(anyflash [^`]+)`", FENCED.sub("", text))

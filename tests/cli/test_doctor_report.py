@@ -41,3 +41,14 @@ def test_another_file_is_not_overwritten(anyflash, record, tmp_path):
     done = anyflash("doctor", "--machine", record, "--report", "--output", "notes.txt")
     assert done.code == 3 and "is not a report" in done.err and "--output" in done.err, done
     assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_report_of_a_log_has_its_first_fault_and_its_end(anyflash, tmp_path):
+    lines = ["pip install flash-attn", "ModuleNotFoundError: No module named 'torch'",
+             *(f"line {i}" for i in range(3000)), "HF_TOKEN=abc \x1b[31mthe end"]
+    (tmp_path / "pip.log").write_text("\n".join(lines))
+    done = anyflash("doctor", "pip.log", "--report", "--given", "os=linux")
+    report = (tmp_path / "anyflash-report.md").read_text()
+    assert "No module named 'torch'" in report and "the end" in report, done
+    assert "HF_TOKEN=[secret]" in report and "\x1b" not in report
+    assert "line 2999" in report and "line 99\n" not in report

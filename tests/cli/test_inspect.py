@@ -23,7 +23,7 @@ pytestmark = needs_compiler
 
 
 def build(folder, name, body, *words):
-    """A shared library made from C."""
+    """Compiles a shared library from C."""
     source = folder / f"{name}.c"
     source.write_text(body, "utf-8")
     path = folder / name
@@ -43,7 +43,7 @@ def module(folder, stem="ext", wants=(), padding=0):
 
 def wheel(path, members, metadata="Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n",
           tag="cp39-abi3-linux_x86_64", compression=zipfile.ZIP_DEFLATED):
-    """A wheel with RECORD; members: name -> bytes."""
+    """Writes a wheel with RECORD; members: name -> bytes."""
     members = dict(members)
     members["demo-1.0.dist-info/METADATA"] = metadata.encode()
     members["demo-1.0.dist-info/WHEEL"] = f"Wheel-Version: 1.0\nTag: {tag}\n".encode()
@@ -122,7 +122,7 @@ def test_a_library_of_the_wheel_serves_its_extension(anyflash, tmp_path):
 
 
 def with_sibling(folder):
-    """An extension that finds its library only because its package has loaded it."""
+    """An extension whose library is found only because its package loads it first."""
     folder.mkdir()
     build(folder, "libown.so", "void own_function(void) {}\n", "-Wl,-soname,libown.so")
     body = ("extern void own_function(void);\n"
@@ -250,7 +250,12 @@ def test_the_next_step_is_told(anyflash, tmp_path):
                  {"ext.abi3.so": module(tmp_path).read_bytes()}, tag="cp27-cp27mu-linux_x86_64")
     answer = anyflash("inspect", str(path), "--against", sys.executable)
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert f"next     take a file built for Python {here}" in answer.out, answer
+    assert f"next     use a file built for Python {here}" in answer.out, answer
+
+
+def test_a_torch_that_is_no_version_is_refused(anyflash, tmp_path):
+    answer = anyflash("inspect", str(module(tmp_path)), "--torch", "newest")
+    assert answer.code == 2 and "--torch takes a version" in answer.err, answer
 
 
 def test_a_wheel_that_loads_can_be_installed_next(anyflash, tmp_path):
@@ -275,7 +280,7 @@ def test_a_narrow_terminal_gets_narrow_lines(anyflash, tmp_path):
         while piece := os.read(terminal, 4096):
             said += piece
     except OSError:
-        pass  # the end of a terminal
+        pass  # the other end of the terminal was closed
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
     lines = said.decode().splitlines()
     assert len(lines) > 5 and max(map(len, lines)) <= 72, said

@@ -1,4 +1,4 @@
-"""`anyflash inspect` a second time: facts come from the state, and nothing is read twice."""
+"""A second `anyflash inspect`: facts come from the state file, and nothing is read again."""
 import json
 import os
 import shutil
@@ -10,11 +10,11 @@ from test_inspect import build, module, needs_compiler, wheel, File, Server
 
 pytestmark = needs_compiler
 NAME = "demo-1.0-cp39-abi3-linux_x86_64.whl"
-SETTLE = 0.2  # seconds until a change of a file would show in its times
+SETTLE = 0.2  # seconds until a change shows in the times of a file
 
 
 def inspect(anyflash, path, *words, **env):
-    """The JSON answer; what was fetched of a wheel is not part of what is compared."""
+    """The JSON answer without the number of downloaded bytes."""
     answer = anyflash("inspect", str(path), "--json", "--against", sys.executable, *words,
                       env=env)
     assert answer.code in (0, 1), answer
@@ -70,7 +70,7 @@ def test_a_damaged_state_is_passed_over_and_stays(anyflash, tmp_path, content):
 
 
 def damage(path):
-    """The same file with bytes in the middle of every page spoilt, the head kept."""
+    """Changes bytes in the middle of every page of the file but the first."""
     content = bytearray(path.read_bytes())
     for at in range(4096, len(content), 4096):
         content[at + 100:at + 3900] = os.urandom(3800)
@@ -167,7 +167,7 @@ def test_libraries_that_a_package_brings_are_shown_only_when_asked(anyflash, tmp
                       build(tmp_path, "libown.so", "void own(void) {}\n").read_bytes()})
     brief = anyflash("inspect", str(path), "--against", sys.executable)
     whole = anyflash("inspect", str(path), "--against", sys.executable, "-v")
-    assert "libown.so" not in brief.out and "1 library that the package brings" in brief.out
+    assert "libown.so" not in brief.out and "1 library bundled" in brief.out
     assert "libown.so" in whole.out
     said, _ = inspect(anyflash, path)
     verdicts = {row["name"]: row["verdict"] for row in said["extensions"]}

@@ -1,4 +1,4 @@
-"""`anyflash doctor LOG...`: what went wrong, from logs as installers and programs print them."""
+"""`anyflash doctor LOG...`: what went wrong, from logs as installers and programs print."""
 import json
 import subprocess
 
@@ -90,8 +90,8 @@ def test_a_pasted_report_gives_facts(diagnose):
     "##[error]", "[rank0]: ", "[0;31m", "2026-01-01T00:00:00.0000000Z \x1b[0m##[error]",
     "[12:34:56] ", "12.3 "])
 def test_prefixes_do_not_matter(diagnose, before):
-    found, causes, _ = diagnose("noise\n" + before + "nvcc error   : 'cicc' died due to signal 9 "
-                                "(Kill signal)\n")
+    failure = "nvcc error   : 'cicc' died due to signal 9 (Kill signal)\n"
+    found, causes, _ = diagnose("noise\n" + before + failure)
     assert causes[0] == "oom-build", found
     assert found["causes"][0]["evidence"][0]["text"].startswith("nvcc error : 'cicc'")
 
@@ -115,7 +115,8 @@ def test_a_progress_bar_hides_nothing(diagnose):
 
 
 @pytest.mark.parametrize("text", [
-    b"", b"\n", b"all good\n", bytes(range(256)) * 2000, b"\x1b]" * 5000, b"\xff\xfe\xfd" * 9000,
+    b"", b"\n", b"all good\n", bytes(range(256)) * 2000, b"\x1b]" * 5000,
+    b"\xff\xfe\xfd" * 9000,
     b"\xe2\x94" * 5000, b"\r" * 100000, b"\x1b[" + b"1;" * 50000, b"{wheel}.whl" * 20000,
     b"flash_attn-" * 30000 + b".whl", b"undefined symbol: " * 20000, b"[" * 100000],
     ids=lambda text: repr(text[:12]))
@@ -196,7 +197,8 @@ def test_explain_prints_the_page_of_a_cause(anyflash):
 
 
 def test_explain_all_lists_every_cause(anyflash):
-    listed = [line.split()[0] for line in anyflash("doctor", "--explain", "all").out.splitlines()]
+    text = anyflash("doctor", "--explain", "all").out
+    listed = [line.split()[0] for line in text.splitlines()]
     rows = json.loads(anyflash("doctor", "--explain", "all", "--json").out)["causes"]
     assert listed == [row["id"] for row in rows]
 

@@ -1,4 +1,4 @@
-"""`anyflash machine`: the record, partial and hostile records, facts given by the user."""
+"""`anyflash machine`: the record, partial and hostile records, and --given."""
 import json
 import os
 import signal

@@ -9,7 +9,7 @@ from test_words import COMMANDS
 
 
 def options():
-    """Every option that some command's help shows."""
+    """All options that appear in the help of any command."""
     found = set()
     for command in COMMANDS:
         done = subprocess.run([PROGRAM, "help", command], capture_output=True, text=True)
@@ -36,7 +36,7 @@ def test_man_page_renders_without_warnings(anyflash):
     done = subprocess.run(["groff", "-man", "-Tutf8", "-ww"], capture_output=True,
                           input=anyflash("help", "--man").out.encode())
     assert done.returncode == 0 and done.stderr == b""
-    # Releases of groff mark text up differently: by escape sequences, by overstriking, or not.
+    # groff releases mark up text differently: escape sequences, overstriking or nothing.
     assert b"ANYFLASH(1)" in re.sub(rb"\x1b\[[0-9;]*m|.\x08", b"", done.stdout)
 
 

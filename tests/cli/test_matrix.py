@@ -1,4 +1,4 @@
-"""`anyflash build --matrix`: jobs as JSON, workflow and script, and what is left out."""
+"""`anyflash build --matrix`: the jobs as JSON, workflow and script, and those left out."""
 import json
 import os
 import subprocess
@@ -10,14 +10,14 @@ SLIM = ("--head-dim", "128", "--dtype", "bf16", "--features", "none")
 SCRIPT = """\
 #!/bin/sh
 # One task per wheel: sbatch THIS-FILE
-# Nodes need uv, anyflash and a C++ compiler; jobs of CUDA 12 or older
-# also that CUDA toolkit, with nvcc.
+# Nodes need uv, anyflash and a C++ compiler; jobs for CUDA 12 or older
+# also need that CUDA toolkit, with nvcc.
 #SBATCH --job-name=anyflash-build
 #SBATCH --array=0-0
 #SBATCH --cpus-per-task=4
 #SBATCH --mem=8192M
 set -eu
-case ${SLURM_ARRAY_TASK_ID:?is set by sbatch} in
+case ${SLURM_ARRAY_TASK_ID:?is not set: submit this file with sbatch} in
 0) # torch2.9.1-cu128-cp312-sm90
     uv venv --allow-existing --python 3.12 anyflash-env/torch2.9.1-cu128-cp312-sm90
     uv pip install --python anyflash-env/torch2.9.1-cu128-cp312-sm90 torch==2.9.1
@@ -70,7 +70,7 @@ def test_a_part_of_the_selection_narrows_everything(anyflash):
                                   ("--features", "none")])
 def test_full_is_not_narrowed(anyflash, part):
     done = anyflash("build", "--full", *part, "--dry-run")
-    assert done.code == 2 and f"--full and {part[0]} exclude each other" in done.err, done
+    assert done.code == 2 and f"--full cannot be used with {part[0]}" in done.err, done
 
 
 def test_a_job_makes_its_environment_then_builds(anyflash):
@@ -93,7 +93,7 @@ def test_the_build_line_is_one_that_build_takes(anyflash):
     job, = jobs(anyflash, "torch=2.9", "python=3.12", "arch=90", "--inference",
                 "--memory", "6000M", "--jobs", "3", "--toolkit", "index")["jobs"]
     done = anyflash(*job["steps"][2]["argv"][1:], "--dry-run")
-    assert done.code == 3 and "anyflash-env" in done.err, done  # only the environment lacks
+    assert done.code == 3 and "anyflash-env" in done.err, done  # no environment
 
 
 def test_a_model_is_read_here_and_not_by_the_jobs(anyflash, tmp_path):
@@ -176,7 +176,7 @@ def test_only_old_cuda_needs_a_toolkit_there(anyflash, form):
 
 
 def fake_tools(folder):
-    """uv and anyflash that only write down their words."""
+    """Stand-ins for uv and anyflash that only log their arguments."""
     folder.mkdir()
     for name in ("uv", "anyflash"):
         tool = folder / name

@@ -1,7 +1,7 @@
 """Every JSON answer satisfies its schema, and every schema is used, listed and up to date.
 
 The fixture `anyflash` compares each answer of this folder's tests with its schema (schemas.py);
-here are the answers that no other test asks for.
+this file tests the answers that no other test asks for.
 """
 import importlib.util
 import json

@@ -1,8 +1,8 @@
-"""`anyflash verify`: packages that work, are damaged, give wrong answers, crash or write too
-much.
+"""`anyflash verify` with packages that work, are damaged, give wrong answers, crash or print
+too much.
 
-torch is a stand-in with just what the check asks of it, flash_attn a module
-whose function each test chooses; numbers against the engine are in tests/real.
+torch is a stand-in with just what the checks call, and flash_attn a module
+whose function each test chooses. tests/real compares numbers with the engine.
 """
 import base64
 import hashlib
@@ -136,7 +136,7 @@ def test_another_version_than_metadata_says_is_found(environment, verify):
 def test_output_of_the_package_is_not_taken_for_an_answer(environment, verify):
     environment.install('print("anyflash-verify {not json")\nprint("x" * 500000)\n' + REFUSES)
     _, rows, _ = verify()
-    assert rows["import"]["answer"] == "no"  # cut off in the flood, not believed
+    assert rows["import"]["answer"] == "no"  # the output was cut off, so it proves nothing
 
 
 def test_nothing_installed_is_a_no_with_the_next_step(environment, verify):
@@ -149,7 +149,7 @@ def test_the_text_fits_its_columns_and_says_the_conclusion(anyflash, environment
     answer = anyflash("verify", "--python", str(environment.folder))
     assert answer.code == 0
     assert max(len(line) for line in answer.out.splitlines()) <= 96
-    assert answer.out.rstrip().endswith("not everything could be shown here")
+    assert answer.out.rstrip().endswith("not everything could be tested here")
 
 
 def test_an_unknown_package_is_a_usage_error(anyflash, environment):

@@ -1,5 +1,5 @@
-"""`anyflash wheelhouse`: the pages, which files are left out, and what happens to an earlier
-index."""
+"""`anyflash wheelhouse`: its pages, the files it leaves out, and an index that exists
+already."""
 import base64
 import hashlib
 import html.parser
@@ -16,7 +16,7 @@ NAME = f"flash_attn-{LOCAL}-cp312-cp312-linux_x86_64.whl"
 
 def make(folder, name="flash_attn", version=LOCAL, tag="cp312-cp312-linux_x86_64", *,
          inside=None, more="", drop=(), metadata=None, file=None):
-    """Writes a wheel; `inside` is the version of METADATA, `file` another name. Its path."""
+    """Writes a wheel, returns its path; `inside`: METADATA's version, `file`: another name."""
     inside = inside or version
     info = f"{name}-{inside}.dist-info"
     members = {f"{name}/__init__.py": b"x = 1\n" * 50,
@@ -311,7 +311,7 @@ def test_a_folder_that_was_emptied_leaves_an_empty_index(anyflash, wheels):
     assert anyflash("wheelhouse", "wheels").code == 0
     wheel.unlink()
     done = anyflash("wheelhouse", "wheels")
-    assert done.code == 1 and "the index is empty now" in done.out, done
+    assert done.code == 1 and "the index is now empty" in done.out, done
     assert tree(wheels / "simple") == ["index.html", "index.json"]
     assert json.loads((wheels / "simple/index.json").read_text())["projects"] == []
 

@@ -1,4 +1,4 @@
-"""The command line itself: commands, options, what is rejected and with which message."""
+"""Parsing the command line: commands, options, and the messages for wrong ones."""
 import subprocess
 
 import pytest
@@ -15,6 +15,32 @@ def test_version_prints_the_version(anyflash):
 
 def test_double_dash_version_alone_is_the_programs_version(anyflash):
     assert anyflash("--version").out.startswith("anyflash 0.")
+
+
+def test_double_dash_version_takes_the_options_of_version(anyflash):
+    assert anyflash("--version", "--json").out == anyflash("version", "--json").out
+    assert anyflash("--version", "-q").out == anyflash("version", "-q").out
+
+
+def test_help_shows_what_a_shared_option_means_for_the_command(anyflash):
+    assert "uv.lock" in anyflash("config", "--help").out
+    for command in ("build", "update"):
+        text = anyflash(command, "--help").out
+        assert "change nothing; only list" in text or "build nothing; list" in text
+        assert "uv.lock" not in text and "`attend`" not in text
+
+
+def test_help_lists_offline_only_where_a_network_is_used(anyflash):
+    for command in ("plan", "install", "update"):
+        assert "\nNetwork:\n" in anyflash(command, "--help").out
+    for command in ("bench", "attend", "version"):
+        assert "--offline" not in anyflash(command, "--help").out
+        assert anyflash(command, "--offline", "--help").code == 0
+
+
+def test_help_has_no_stray_backslash(anyflash):
+    for command in COMMANDS:
+        assert "\\" not in anyflash(command, "--help").out.replace("\\\n", "\n")
 
 
 def test_help_lists_every_command(anyflash):
@@ -48,13 +74,17 @@ def test_overview_fits_80_columns(anyflash):
     (["xyzzy"], "unknown command 'xyzzy'", "`anyflash help`"),
     (["plan", "--jsn"], "unknown option '--jsn'", "'--json'"),
     (["--jsn=3", "plan"], "unknown option '--jsn=3'", "'--json'"),
-    (["plan", "-Z"], "unknown option '-Z'", None),
+    (["plan", "-Z"], "unknown option '-Z'", "`anyflash help plan` lists its options"),
+    (["-Z"], "unknown option '-Z'", "`anyflash help COMMAND`"),
     (["plan", "--machine"], "option '--machine' needs a value: FILE", None),
     (["plan", "-m"], "option '-m' needs a value: FILE", None),
     (["plan", "--json=yes"], "option '--json' takes no value", None),
-    (["plan", "--ver"], "'--ver' is ambiguous", None),
-    (["find", "--prefer", "wheel"], "'find' has no option '--prefer'", "help find"),
+    (["plan", "--ver"], "'--ver' is ambiguous", "'--version' or '--verbose'"),
+    (["--version", "--nothing"], "unknown option '--nothing'", "help version"),
+    (["find", "--prefer", "wheel"], "unknown option '--prefer' for 'find'", "help find"),
     (["version", "3"], "'version' takes no arguments", None),
+    (["help", "plan", "find"], "'help' takes one command, but got 'find'", None),
+    (["machine", "--tags", "--schema"], "--schema cannot be used with --tags", None),
     (["help", "nothing"], "unknown command 'nothing'", "`anyflash help`"),
     (["completion", "tcsh"], "bash, zsh or fish", None),
     (["version", "--color=blue"], "auto, always or never", None),

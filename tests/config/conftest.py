@@ -2,7 +2,7 @@
 
 `tests/run config` prepares what is needed: uv on PATH or in $UV, pip 26 in $PIP_PYTHON's
 environment, and in $BUILD_WHEELS the wheels that a build needs (setuptools, wheel,
-packaging, psutil, ninja). What is missing makes its tests skip.
+packaging, psutil, ninja). Tests that lack one of these are skipped.
 """
 import os
 import pathlib
@@ -16,8 +16,8 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAM = os.environ.get("ANYFLASH", "anyflash")
 UV = os.environ.get("UV") or shutil.which("uv")
-# The Python behind an environment: with the environment's own, uv would make the project's
-# anew at each run.
+# The base interpreter: with that of an environment, uv would recreate the project's environment
+# at each run.
 ASK = "import os, sys; print(os.path.realpath(sys._base_executable), sys.version_info.minor)"
 PYTHON, MINOR = subprocess.run([os.environ.get("CONFIG_PYTHON") or sys.executable, "-c", ASK],
                                capture_output=True, text=True, check=True).stdout.split()
@@ -42,7 +42,7 @@ class Done:
 
 
 class World:
-    """One project folder with everything that acts on it."""
+    """A project folder, and the commands that are run in it."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -65,7 +65,7 @@ class World:
             shutil.copy(path, target)
 
     def wheel(self, *, minor=MINOR, honest=False, arch="x86_64", torch="2.8"):
-        """A flash-attn wheel in its release and a row of the catalog; its path."""
+        """Publishes a flash-attn wheel in a release, with a row of the catalog; its path."""
         tag = f"cp3{minor}-cp3{minor}-linux_{arch}"
         local = f"cu12torch{torch}cxx11abiTRUE"
         path = loopback.make_wheel(

@@ -1,8 +1,8 @@
 """A package index on the loopback interface, with small but realistic files.
 
-torch is a stand-in with the metadata that matters here; flash-attn comes as the official
-wheels are (the local version in the name only), as honest ones, and as a source archive
-that records which torch it was built with.
+torch is a stand-in with the metadata that matters here. flash-attn comes as wheels like the
+official ones (the local version only in the file name), as wheels whose name and metadata
+agree, and as a source archive that records which torch it was built with.
 """
 import base64
 import hashlib
@@ -35,7 +35,7 @@ def record_hash(data):
 
 def make_wheel(folder, name, file_version, tag, *, inside=None, requires=(), files=None,
                more=""):
-    """Writes a wheel; `inside` is the version of METADATA and dist-info. Returns its path."""
+    """Writes a wheel; `inside`: the version in METADATA and dist-info. Returns its path."""
     inside = inside or file_version
     info = f"{name}-{inside}.dist-info"
     members = dict(files or {f"{name}/__init__.py": f"__version__ = '{inside}'\n"})
@@ -56,7 +56,7 @@ def make_wheel(folder, name, file_version, tag, *, inside=None, requires=(), fil
 
 
 def make_sdist(folder, version):
-    """flash-attn's source: no pyproject.toml, PKG-INFO as setuptools 75 writes it."""
+    """flash-attn's source archive: no pyproject.toml, PKG-INFO as written by setuptools 75."""
     folder.mkdir(parents=True, exist_ok=True)
     top = f"flash_attn-{version}"
     members = {
@@ -75,7 +75,7 @@ def make_sdist(folder, version):
 
 
 def make_certificate(folder):
-    """A certificate for 127.0.0.1 and its key, by openssl; both paths."""
+    """Creates a certificate for 127.0.0.1 and its key with openssl; both paths."""
     folder.mkdir(parents=True, exist_ok=True)
     key, certificate = folder / "key.pem", folder / "certificate.pem"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
@@ -87,7 +87,7 @@ def make_certificate(folder):
 
 
 class Index:
-    """Serves root/files/NAME/FILE and the simple pages for them, over TLS."""
+    """Serves root/files/NAME/FILE and their index pages over TLS."""
 
     def __init__(self, root):
         self.root = root

@@ -3,8 +3,8 @@
 
     prepare.py FOLDER [UV_VERSION]
 
-A virtual environment with uv, pip and pytest, and the wheels that a source build needs.
-What is there already stays.
+It makes a virtual environment with uv, pip and pytest, and downloads the wheels that a source
+build needs. Existing files are kept.
 """
 import pathlib
 import subprocess

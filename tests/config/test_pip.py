@@ -5,7 +5,7 @@ from conftest import PIP_PYTHON, PYTHON, UV, VERSION
 
 @pytest.fixture(params=["pip", "uv"])
 def installer(request, world):
-    """run(words) in a new environment: pip's or uv's words after `install`."""
+    """run(words) installs into a new environment; words: what follows `pip install`."""
     if request.param == "pip" and PIP_PYTHON is None:
         pytest.skip("needs pip: name an interpreter that has it in $PIP_PYTHON")
     if request.param == "uv" and UV is None:
@@ -80,7 +80,7 @@ def test_pylock_with_a_wrong_hash_stops(world, installer):
 
 
 def test_pylock_that_uv_exported_is_made_readable_for_both(world, installer):
-    """uv's own export of an official wheel has a version that uv then refuses."""
+    """uv's own export of an official wheel has a version that uv itself then refuses."""
     if UV is None:
         pytest.skip("needs uv: pip install uv, on PATH or as $UV")
     world.pyproject()

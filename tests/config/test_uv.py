@@ -10,7 +10,7 @@ OTHER = MINOR + 1
 
 
 def assert_stable(world, *words):
-    """A second sync changes nothing, and uv says that all is as it should be."""
+    """A second sync changes nothing, and uv reports that everything is in order."""
     again = world.uv("sync", *words)
     assert again.code == 0, again
     assert " - " not in again.err and " + " not in again.err, again
@@ -19,7 +19,7 @@ def assert_stable(world, *words):
 
 
 def locked(world, *words):
-    """A project that uv has locked as we wrote it, from the files of the release."""
+    """A project with our configuration that uv has locked, from the files of the release."""
     written = world.config("config", "uv", "--write", "--from",
                            str(world.index.folder("release")), *words)
     assert written.code == 0, written
@@ -56,7 +56,7 @@ def test_official_wheel_by_address_is_installed_again_as_we_warn(uv_world):
     world.machine()
     world.wheel()
     written = world.config("config", "uv", "--write", "--source", "url")
-    assert "installs this file again" in written.err
+    assert "reinstalls this file" in written.err
     assert world.uv("sync").code == 0
     assert f" - flash-attn=={VERSION}" in world.uv("sync").err
     assert world.uv("sync", "--check").code == 1
@@ -147,7 +147,7 @@ def test_machines_that_want_another_torch_are_locked_each(uv_world):
 
 
 def test_nothing_builds_where_no_source_applies(uv_world):
-    """The dependency is no wider than the sources: the archive of the index is not locked."""
+    """The dependency allows no more than the sources, so the source archive is not locked."""
     world = uv_world
     world.pyproject(python=f">=3.{MINOR}")
     world.machine()

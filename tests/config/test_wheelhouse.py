@@ -11,7 +11,7 @@ LOCAL = "2.8.3+cu12torch2.8cxx11abiTRUE"
 
 
 class House:
-    """A folder of wheels, its index, and an installer that asks it."""
+    """A folder of wheels, its index, and an installer that uses it."""
 
     def __init__(self, world, installer, way):
         self.world = world
@@ -124,7 +124,7 @@ def test_requires_python_is_obeyed(house):
 
 
 def test_an_official_wheel_is_refused_by_pip(house):
-    """Why such wheels are left out unless told."""
+    """Why such wheels are left out by default."""
     house.wheel(inside="2.8.3")
     assert house.make().code == 1
     assert house.make("--inconsistent").code == 0

@@ -44,7 +44,7 @@ struct CMUnitTest {
             fail_msg("%s is %lld, not %lld", #a, cross_a, cross_b);                            \
     } while (0)
 
-/* Runs them in order; the exit code is 0 or the program has ended before. */
+/* Runs the tests in order. Returns 0; a failure exits the program before that. */
 static inline int cross_run(const struct CMUnitTest *tests, size_t count, int (*setup)(void **),
                             int (*teardown)(void **))
 {

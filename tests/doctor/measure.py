@@ -3,9 +3,11 @@
 
   measure.py CASES.jsonl [--program PATH] [--jobs N] [--misses] [--words] [--leave-one-out]
 
-A case has `symptom` (the log), `env` (facts, given as --given KEY=VALUE), `category` (the id of
-the cause) and `source_url`. Prints how often the cause comes first and among the first three, the
-same for each phase, and the misses.
+A case has `symptom` (the log), `env` (facts, given as --given KEY=VALUE), `category` (the id
+of the cause) and `source_url`. Prints how often the cause comes first and among the first
+three, in all and for each phase.
+
+--misses          lists the cases whose cause is not first
 
 --words           lists the cases that only signatures of people's own words decide: rows
                   whose `source` is a thread, not a program
@@ -91,7 +93,8 @@ class Figures:
         if self.total == 0:
             return "no cases"
         return (f"first {self.first}/{self.total} = {100 * self.first / self.total:.1f} %, "
-                f"among three {self.three}/{self.total} = {100 * self.three / self.total:.1f} %")
+                f"among three {self.three}/{self.total} = "
+                f"{100 * self.three / self.total:.1f} %")
 
 
 def figures_of(cases, answers):
@@ -124,9 +127,11 @@ def rows_of_words():
 
 def decided_by_words(cases, answers, jobs):
     """The cases that are answered rightly, but not without the rows of people's words."""
+    def is_right(case, answer):
+        return [cause["id"] for cause in answer[:1]] == [case["category"]]
     without = ask_all(cases, program_without(set(rows_of_words())), jobs)
     return [case for case, answer, less in zip(cases, answers, without)
-            if [c["id"] for c in answer[:1]] == [case["category"]] != [c["id"] for c in less[:1]]]
+            if is_right(case, answer) and not is_right(case, less)]
 
 
 def program_without(dropped):

@@ -7,6 +7,8 @@
 import json
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -63,16 +65,25 @@ def test_cases__have_causes_that_exist():
 
 def test_texts__are_scrubbed():
     """No user name, home folder or token of a person who posted a log."""
-    private = re.compile(r"/home/(?!user/|huggingface)\w+|C:\\\\?Users\\\\?(?!USER|user)\w+|"
+    private = re.compile(r"/home/(?!user/)\w+|C:\\\\?Users\\\\?(?!USER|user)\w+|"
                          r"/Users/(?!user/)\w+|hf_\w{20}|ghp_\w{20}")
     for row in THREADS + UNRELATED:
         assert not private.search(row["symptom"]), json.dumps(row)[:200]
 
 
 def test_measure__finds_the_project_of_a_thread():
-    assert measure.project_of({"source_url": "https://github.com/owner/repo/issues/1"}) == "owner/repo"
+    case = {"source_url": "https://github.com/owner/repo/issues/1"}
+    assert measure.project_of(case) == "owner/repo"
 
 
 def test_cases__file_is_complete():
     assert len(CASES) == 186 and len(THREADS) >= 40 and len(UNRELATED) >= 60
     assert pathlib.Path(measure.SIGNATURES).exists()
+
+
+def test_guide__has_every_cause():
+    """docs/guide/troubleshoot.md follows data/causes.jsonl."""
+    tool = measure.ROOT / "tools/make_troubleshoot.py"
+    done = subprocess.run([sys.executable, tool, "--check"], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stdout

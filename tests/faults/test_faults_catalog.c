@@ -46,7 +46,7 @@ static enum anyflash_status load_tables(struct anyflash_error *err)
     return status;
 }
 
-/* Fails request after request until the attempt no longer notices. */
+/* Makes one request after the other fail, until an attempt needs fewer. */
 static void fail_everywhere(attempt *try, bool all_after)
 {
     struct every_allocation each = {.all_after = all_after};

@@ -39,7 +39,7 @@ static int redirect(void **state)
     return 0;
 }
 
-/* Runs with stdout into the file and stderr into nothing; bytes of stdout in *len_out. */
+/* Runs with stdout to the file and stderr discarded; *len_out: bytes of stdout. */
 static int run(const char *const *words, off_t *len_out)
 {
     char *argv[WORDS_MAX + 1] = {NULL};
@@ -106,7 +106,7 @@ static void test_cli__lack_of_memory_exits_3_without_half_answers(void **state)
 
 int main(void)
 {
-    setenv("ANYFLASH_STATE", "/dev/null/none", 1); /* not what this user has */
+    setenv("ANYFLASH_STATE", "/dev/null/none", 1); /* not this user's settings */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_cli__lack_of_memory_exits_3_without_half_answers, redirect),
     };

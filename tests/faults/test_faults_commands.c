@@ -54,7 +54,7 @@ TEST(matrix_github, "build", "--matrix", "torch=2.9", "python=3.12", "arch=80,90
 TEST(matrix_slurm, "build", "--matrix", "torch=2.9", "python=3.12", "arch=80,90", "--full",
      "--format", "slurm")
 
-/* What only saves time is passed over where it lacks memory: it has tests of its own. */
+/* Caches are skipped if they lack memory; they have their own tests. */
 static int forget_state(void **state)
 {
     (void)state;

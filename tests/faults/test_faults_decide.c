@@ -22,7 +22,7 @@
 static struct af_catalog catalog;
 static struct af_machine machine;
 
-/* What is tried; ends with everything of its own released. */
+/* The operation under test; releases everything that it allocated. */
 typedef enum anyflash_status attempt(const struct af_fit_options *options,
                                      struct anyflash_error *err);
 
@@ -52,7 +52,7 @@ static enum anyflash_status explain(const struct af_fit_options *options,
     return status;
 }
 
-/* Planning and examining, on a decision that was made with memory at hand. */
+/* Planning and examining, with a decision that was made without failures. */
 static struct af_decision settled;
 
 static enum anyflash_status plan(const struct af_fit_options *options,
@@ -81,7 +81,7 @@ static enum anyflash_status examine(const struct af_fit_options *options,
     return status;
 }
 
-/* Fails request after request until the attempt no longer notices. */
+/* Makes one request after the other fail, until an attempt needs fewer. */
 static void fail_everywhere(attempt *try, const struct af_fit_options *options, bool all_after)
 {
     struct every_allocation each = {.all_after = all_after};

@@ -57,7 +57,7 @@ static int remove_folder(void **state)
     return rmdir(folder);
 }
 
-/* An output file is there as a whole or not at all; it goes. */
+/* Checks that an output file is complete or absent, then removes it. */
 static void check_file(const char *path, off_t whole_bytes)
 {
     struct stat found;

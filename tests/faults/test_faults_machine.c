@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct af_arena files; /* the record; outlives every failure */
+static struct af_arena files; /* the record; kept after every failure */
 static struct af_span record;
 
 static int read_record(void **state)
@@ -35,7 +35,7 @@ static int release_record(void **state)
     return 0;
 }
 
-/* What is tried; the machine is initialised and empty. */
+/* The operation under test; the machine is initialised and empty. */
 typedef enum anyflash_status attempt(struct af_machine *machine, struct anyflash_error *err);
 
 static enum anyflash_status parse(struct af_machine *machine, struct anyflash_error *err)
@@ -68,7 +68,7 @@ static enum anyflash_status state_by_hand(struct af_machine *machine,
     return status;
 }
 
-/* Fails request after request until the attempt no longer notices. */
+/* Makes one request after the other fail, until an attempt needs fewer. */
 static void fail_everywhere(attempt *try, bool all_after)
 {
     struct every_allocation each = {.all_after = all_after};

@@ -81,7 +81,7 @@ static enum anyflash_status store(const struct af_catalog *catalog, struct anyfl
     return status;
 }
 
-/* A page to rows, to wheels, to rows again, to a file, to wheels. */
+/* Converts a page to rows, to wheels, to rows again, to a file and back to wheels. */
 static enum anyflash_status update(struct anyflash_error *err)
 {
     const struct af_listing_source source = {"owner/name", "community", FILES};
@@ -113,7 +113,7 @@ static enum anyflash_status update(struct anyflash_error *err)
     return status;
 }
 
-/* Fails request after request until the attempt no longer notices. */
+/* Makes one request after the other fail, until an attempt needs fewer. */
 static void fail_everywhere(attempt *try, bool all_after)
 {
     struct every_allocation each = {.all_after = all_after};

@@ -57,7 +57,7 @@ static void write_wheel(const char *version)
     af_arena_release(&arena);
 }
 
-/* What is left after a run that failed, and after one that did not. */
+/* Checks what a run left, whether it failed or not. */
 static void check_index(void)
 {
     struct af_arena arena;
@@ -100,7 +100,7 @@ static void test_wheelhouse__survives_every_lack_of_memory(void **state)
     survive(NULL);
 }
 
-/* The second wheel is new, the first one is gone. */
+/* The second wheel is new, the first one was removed. */
 static void test_wheelhouse__over_an_earlier_index(void **state)
 {
     struct af_arena arena;
@@ -117,7 +117,7 @@ static void test_wheelhouse__over_an_earlier_index(void **state)
 static int make_folder(void **state)
 {
     (void)state;
-    /* What only saves time is passed over where it lacks memory. */
+    /* Caches are skipped if they lack memory. */
     setenv("ANYFLASH_STATE", "/dev/null/none", 1);
     return !own_folder_make(folder) ? -1 : 0;
 }

@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 #define WORDS_MAX 12
-/* The program; another one's tests define it before. */
+/* The program's main; tests of another program define it before. */
 #ifndef PROGRAM_MAIN
 #define PROGRAM_MAIN af_cli_main
 #endif
 
-/* Runs the program's main with `words` (NULL-terminated), its output thrown away. */
+/* Runs the program's main with `words` (NULL-terminated), and discards its output. */
 static inline int run_command(const char *const *words)
 {
     static char copies[WORDS_MAX][512];
@@ -32,7 +32,7 @@ static inline int run_command(const char *const *words)
     return PROGRAM_MAIN(argc, argv);
 }
 
-/* Sends standard output and error to /dev/null; gives back what they were. */
+/* Sends standard output and error to /dev/null; returns the old ones. */
 static inline void silence(int saved[2])
 {
     fflush(NULL);
@@ -53,9 +53,7 @@ static inline void speak(const int saved[2])
     }
 }
 
-/*
- * `after`, where there is one, looks at what a run that failed left behind.
- */
+/* `after`, unless NULL, checks what a failed run left behind. */
 static inline void fail_everywhere(const char *const *words, bool all_after,
                                    void (*after)(void))
 {

@@ -2,10 +2,10 @@
 
     python tests/flash_attn/prepare.py FOLDER
 
-They are in the sdist of the Python package index, under the BSD licence of flash-attn.
-FOLDER gets tests_on_cpu.py: the device is "cpu", and what asks for a GPU's generation and
-memory is answered as by an A100 with enough of it. Nothing else is changed. Needs pip with
-setuptools, wheel, packaging, psutil and torch beside it, which the sdist's set-up imports.
+They are in the sdist on PyPI, under the BSD licence of flash-attn.
+FOLDER gets tests_on_cpu.py, in which the device is "cpu" and queries for a GPU's generation and
+memory are answered like an A100 with enough memory. Nothing else is changed. Needs pip, and
+setuptools, wheel, packaging, psutil and torch, which the sdist's setup.py imports.
 """
 
 import os
@@ -24,7 +24,7 @@ CHANGES = (
 
 
 def fetch(folder):
-    """The sdist in `folder`, fetched once."""
+    """The sdist in `folder`, downloaded once."""
     found = list(folder.glob("flash_attn-*.tar.gz"))
     if not found:
         pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps"]

@@ -3,11 +3,12 @@
     python tests/flash_attn/run.py FOLDER [--count N] [--part I/P] [--seed S] [--only NAME]
         [--jobs J]
 
-FOLDER holds tests_on_cpu.py of prepare.py. All their parameters together are half a million
-sets; N different ones are drawn, the same for the same seed; --part 1/10 is the first of ten
-runs that share them. A draw that a test skips itself is replaced. The reference makes score
-matrices in plain torch, so sets whose matrices have more than LARGEST elements are drawn only
-1 time in RARE, and tests that repeat one problem 50 or 250 times get a small share.
+FOLDER contains tests_on_cpu.py, made by prepare.py. The tests have half a million sets of
+parameters; N different ones are drawn, the same ones for the same seed. --part 1/10 is the
+first of ten runs that share the N sets. A set that a test skips itself is replaced by another.
+The reference computes score matrices in plain torch, so sets whose matrices have more than
+LARGEST elements are drawn only 1 time in RARE, and tests that repeat one problem 50 or 250
+times get a small share.
 """
 
 import argparse
@@ -28,7 +29,7 @@ import traceback
 
 LARGEST, RARE = 60_000, 100
 VERDICTS = ("passed", "one unit", "failed")
-#: Draws of one set before the function counts as used up.
+#: After this many draws of known sets a function counts as exhausted.
 ATTEMPTS = 2_000
 #: Share of each test function among the draws; 10 where it is not listed.
 SHARES = {
@@ -40,7 +41,7 @@ SHARES = {
     "test_flash_attn_bwd_varlen_overflow": 0.3,
     "test_flash_attn_kvcache": 20,
 }
-#: Repetitions of one problem inside a test make its sets cost more.
+#: Tests that repeat one problem many times, so that a set costs more.
 REPEATED = {
     "test_flash_attn_race_condition": 250,
     "test_flash_attn_deterministic": 3,
@@ -57,7 +58,7 @@ def load(folder):
 
 
 def draw(function, chance):
-    """One value for each parameter."""
+    """Draws one value for each parameter."""
     values = {}
     for mark in function.pytestmark:
         names, choices = mark.args[:2]
@@ -68,11 +69,12 @@ def draw(function, chance):
 
 
 def is_one_unit(name, values, failure):
-    """Whether dv is one unit in its last place off, where their bound leaves less.
+    """Whether dv differs by one unit in the last place, where the test's bound is smaller.
 
-    Over one key out is v and dv the sum of dout. Both of their references add it up alike, so
-    that the error they measure is 0 and the bound is 2e-4, while a unit of such sums, up to
-    64, is 2**-5 in float16. Every other order of adding up in float32 may cost one.
+    With one key, out is v and dv is the sum of dout. Both references of the test add it up in
+    the same order, so that the error they measure is 0 and the bound 2e-4, while one unit of
+    such sums, up to 64, is 2**-5 in float16. Any other order of float32 additions may differ
+    by one unit.
     """
     one_key = values.get("seqlen_q" if values.get("swap_sq_sk") else "seqlen_k") == 1
     if name != "test_flash_attn_splitkv" or not one_key or "(dv - dv_ref)" not in failure:
@@ -94,8 +96,8 @@ def is_affordable(name, values, chance):
 
 
 def sample(functions, count, seed):
-    """2 * `count` pairs (name, parameters), so that skips are replaced. All are different; a
-    function of which few sets are left gives fewer."""
+    """2 * `count` different pairs (name, parameters): enough to replace skipped ones. Fewer if
+    the functions have no more sets."""
     chance = random.Random(seed)
     names = list(functions)
     shares = [SHARES.get(name, 10) for name in names]

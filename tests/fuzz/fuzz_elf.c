@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static size_t text_bytes; /* reads every text to its end */
+static size_t text_bytes; /* reads every string to its end */
 
 static void read_text(const char *text)
 {
@@ -19,7 +19,7 @@ static void read_last(struct af_span span)
     text_bytes += span.len == 0 ? 0 : (unsigned char)span.data[span.len - 1];
 }
 
-/* Each section and segment, through a source as GPU code is read. */
+/* Reads each section and segment through a source, as for GPU code. */
 static void read_parts(struct af_span bytes)
 {
     struct af_source source;

@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What was read once reads the same again. */
+/* Rows that were read must be equal when they are read again. */
 static void write_again(const struct af_catalog_wheel *wheels, size_t count)
 {
     struct af_text rows = {0};

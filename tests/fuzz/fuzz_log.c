@@ -33,7 +33,7 @@ static const char signatures_text[] =
     "9\"],\"phase\":\"build\",\"kind\":\"symptom\","
     "\"not_near\":[\"Success*ly\"],\"causes\":[{\"cause\":\"one\",\"score\":40}],\"source\":"
     "\"x\"}\n"
-    "{\"id\":\"any-error\",\"any\":[\"Error\",\"{a}: * {b}? "
+    "{\"id\":\"any-error\",\"any\":[\"Error\",\"error {a}: * {b}? "
     "\\\\*\"],\"phase\":\"run\",\"kind\":\"context\","
     "\"source\":\"x\"}\n";
 

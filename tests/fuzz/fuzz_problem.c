@@ -27,8 +27,8 @@ struct input {
 };
 
 /*
- * Each part of the arguments has bytes of its own, at a fixed place: a mutation
- * of one part leaves the others what they were. Absent bytes are 0.
+ * Each part of the arguments has its own bytes at a fixed offset, so that a
+ * mutation of one part leaves the others unchanged. Missing bytes are 0.
  */
 enum part { EXTENTS, OPTIONS, TENSORS, INDEXES, BACKWARD, PARTS };
 static const size_t part_bytes[PARTS] = {24, 40, 120, 160, 120};
@@ -181,7 +181,7 @@ static void fill_options(struct input *in, struct anyflash_attend_args *a)
         a->sinks = (const float *)(const void *)arrays[15];
 }
 
-/* Arrays are as long as the interface says, so only with a batch that fits them. */
+/* Arrays have the length that the interface demands, so only with a batch that fits. */
 static void fill_indexes(struct input *in, struct anyflash_attend_args *a)
 {
     if (a->batch < 0 || a->batch > BATCH_MAX)
@@ -320,7 +320,7 @@ static bool queries_in_pool(const struct af_problem *problem, const struct anyfl
     return real;
 }
 
-/* Gradients of a forward that was accepted; the oracle's where dout is real. */
+/* Gradients of an accepted forward; runs the oracle if dout is in real memory. */
 static void check_backward(struct input *in, const struct anyflash_attend_args *forward,
                            bool small)
 {

@@ -1,6 +1,6 @@
 /*
  * fuzz_saved_plan.c: any JSON as a saved plan: first unchanged, then with the
- * facts of the machine, so that its steps are read too. An accepted plan may
+ * facts of the machine, so that its steps are read as well. An accepted plan may
  * only install files from URLs and packages by name, and never pass an option.
  */
 #include "kit/plan/saved.h"

@@ -15,8 +15,8 @@ static bool is_blank(char byte)
 }
 
 /*
- * Whether `old` is what is left of `made` when some bytes are taken out, but for
- * blanks: those between empty brackets may go.
+ * Whether removing some bytes from `made` gives `old`. Blanks between empty
+ * brackets may be missing.
  */
 static bool only_added(struct af_span old, struct af_span made)
 {
@@ -69,7 +69,7 @@ static void append(struct af_toml *toml, struct af_toml_path path, bool is_table
     require(only_added(old, toml->text) && list != NULL && list->child_count == count + 1);
 }
 
-/* Takes out the first child of what is there, then the whole. */
+/* Removes the first child of an element, then the element. */
 static void remove_some(struct af_toml *toml, struct af_toml_path path)
 {
     for (int i = 0; i < 4; i++) {

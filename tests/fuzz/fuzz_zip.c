@@ -61,7 +61,7 @@ static void put_number(uint8_t *at, size_t number, size_t bytes)
         at[i] = (uint8_t)(number >> (8 * i));
 }
 
-/* A copy with an end behind it: a directory from the first entry's mark on. */
+/* A copy with an end record, for a directory that starts at the first entry's signature. */
 static void read_repaired(const uint8_t *data, size_t size)
 {
     const uint8_t *first = memmem(data, size, "PK\1\2", 4);

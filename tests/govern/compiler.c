@@ -5,12 +5,11 @@
  *   compiler -c DIR/m120-s0.5-x.src -o OBJECT    120 MiB for half a second
  *
  * The work is done in a child in the same process group, as nvcc's is in cicc.
- * Each finished object is one more line in $COMPILER_LOG, and with the seconds
- * that it really took in $COMPILER_LOG.times. Parts of the name
- * make it misbehave: -fail, -hang (sleeps for ever), -crash (signal 11), both
- * also with "once", -detach (leaves a process of another session), -hidden (one
- * that was killed ends with 1, as g++ does), -grow (takes its
- * memory slowly).
+ * Each finished object adds a line to $COMPILER_LOG, and one with its real
+ * seconds to $COMPILER_LOG.times. Parts of the name make it misbehave: -fail,
+ * -hang (sleeps forever), -crash (signal 11), both also with "once", -detach
+ * (leaves a process in another session), -hidden (exits with 1 when its child was
+ * killed, as g++ does), -grow (allocates its memory slowly).
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -30,8 +29,9 @@ static double seconds_now(void)
 }
 
 /*
- * Mostly asleep, so that many fit on few cores. Memory is there from the start,
- * or over four fifths of the time; that counts in steps, as a pause adds to it.
+ * Mostly sleeps, so that many can run on few cores. Memory is allocated at the
+ * start, or with -grow over four fifths of the time; the time is counted in
+ * steps, so that a pause makes it longer.
  */
 static int work(size_t mib, double seconds, bool grows)
 {
@@ -65,7 +65,7 @@ static int write_all(const char *path, int flags, const char *text)
     return good ? 0 : 1;
 }
 
-/* Whether the name has the word; with "once" behind it, only at the first call. */
+/* Whether the name contains the word; if "once" follows, only in the first call. */
 static bool does(const char *name, const char *word, const char *object)
 {
     char mark[4200];
@@ -81,7 +81,7 @@ static bool does(const char *name, const char *word, const char *object)
     return fd >= 0;
 }
 
-/* A process of its own session whose parent is gone. */
+/* A process in its own session whose parent has ended. */
 static void detach(void)
 {
     pid_t child = fork();

@@ -13,16 +13,16 @@ TRY = os.environ["GOVERN_TRY"]
 COMPILER = os.environ["GOVERN_COMPILER"]
 NINJA = shutil.which("ninja")
 ROUNDS = int(os.environ.get("GOVERN_ROUNDS", "6"))
-# A sanitizer makes each waiting gate so large that little is left below a tight limit.
+# With a sanitizer each waiting wrapper is so large that little is left below a tight limit.
 SANITIZED = os.environ.get("GOVERN_SANITIZED", "") not in ("", "0", "OFF")
 MEMORY, SHARE = (4096, 4096) if SANITIZED else (256, 128)
 tight = pytest.mark.skipif(
-    SANITIZED, reason="needs a build without sanitizers: their gates take more than the limit"
+    SANITIZED, reason="sanitized compiler wrappers take more than the limit"
 )
 
 
 class Project:
-    """A folder with a build.ninja of synthetic files."""
+    """A folder with a build.ninja for synthetic source files."""
 
     def __init__(self, folder, files):
         self.folder = folder
@@ -74,15 +74,15 @@ class Project:
             assert (self.folder / name).read_text() == "object\n"
 
     def ended(self):
-        """When the objects were written whose compilers were seen to end well."""
+        """Write times of the objects whose compilers were logged as successful."""
         notes = self.folder.glob("*.o.done")
         kept = [path.with_name(path.name.replace(".done", ".kept")) for path in notes]
         return {path: path.stat().st_mtime_ns for path in kept}
 
 
 def failed(code):
-    """ninja ends with 1; since 1.13 with what the command that failed ended with."""
-    return code not in (0, 2, 3)  # 2 and 3 are errors of govern_try
+    """ninja exits with 1, since 1.13 with the exit code of the command that failed."""
+    return code not in (0, 2, 3)  # 2 and 3 are reserved for errors of govern_try
 
 
 def result_of(lines):
@@ -92,7 +92,7 @@ def result_of(lines):
 
 
 def processes_of(folder):
-    """Commands of living processes that name the folder."""
+    """Command lines of running processes that contain the folder's name."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         try:
@@ -121,7 +121,7 @@ def mixed(count, seed=1):
 
 
 class Group:
-    """A control group of version 1 with a memory limit; skips where none may be made."""
+    """A cgroup v1 with a memory limit; skips the test if none can be created."""
 
     def __init__(self, limit_mib, kills=True):
         top = pathlib.Path("/sys/fs/cgroup/memory")
@@ -135,7 +135,7 @@ class Group:
             (self.folder / "memory.oom_control").write_text("1")
 
     def limit(self, mib):
-        """False when more is in use: the kernel then refuses."""
+        """Sets the limit. False if more memory is in use, because the kernel then refuses."""
         try:
             (self.folder / "memory.limit_in_bytes").write_text(str(mib << 20))
         except OSError:
@@ -143,7 +143,7 @@ class Group:
         return True
 
     def lower(self, mib):
-        """Follows what is in use down to the new limit: version 1 refuses to kill for it."""
+        """Lowers the limit step by step as memory is freed: cgroup v1 does not kill for it."""
         while not self.limit(mib):
             used = int((self.folder / "memory.usage_in_bytes").read_text()) >> 20
             self.limit(max(mib, used + 4))
@@ -153,7 +153,7 @@ class Group:
         (self.folder / "cgroup.procs").write_text(str(os.getpid()))
 
     def kills(self):
-        """Of the kernel, the build's own group included."""
+        """Kills counted by the kernel, including those in the build's own group."""
         total = 0
         for path in self.folder.rglob("memory.oom_control"):
             total += int(path.read_text().split("oom_kill ")[1])
@@ -163,7 +163,7 @@ class Group:
         return self
 
     def __exit__(self, *_):
-        self.limit(1 << 20)  # what stood still goes on
+        self.limit(1 << 20)  # stopped processes continue
         for _ in range(200):
             texts = [path.read_text() for path in self.folder.rglob("cgroup.procs")]
             listed = " ".join(texts).split()

@@ -4,8 +4,8 @@
  *
  *   govern_real MEMORY_MIB OUTPUT COMMAND...
  *
- * Which features a file is compiled with stands in its own command, so files
- * of different builds can be mixed. Events go to stdout, a line each.
+ * The command of each file says which features it is compiled with, so files of
+ * different builds can be mixed. Events go to stdout, one per line.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
         .argv = (const char *const *)(argv + 3),
         .output = open(argv[2], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600),
         .memory_bytes = strtoull(argv[1], NULL, 10) << 20,
-        .slots = (unsigned)sysconf(_SC_NPROCESSORS_ONLN), /* whatever else uses them */
+        .slots = (unsigned)sysconf(_SC_NPROCESSORS_ONLN), /* whatever else uses the cores */
         .predict = predict,
         .event = event,
     };

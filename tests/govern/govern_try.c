@@ -2,12 +2,12 @@
  * govern_try.c: runs any build under the governor, for tests.
  *
  *   govern_try run MEMORY_MIB SLOTS FACTOR OUTPUT COMMAND...   governs COMMAND
- *   govern_try gate COMPILER ARGUMENTS...                      the gate
+ *   govern_try gate COMPILER ARGUMENTS...                      the compiler wrapper
  *
- * A source "m120-s0.5-x.src" is predicted to take 120 MiB times FACTOR for half
- * a second. Events go to stdout, a line each. $ANYFLASH_STATE is used;
- * $GOVERN_HANG and $GOVERN_STILL are seconds until a compiler is taken to hang,
- * or all to stand still; $GOVERN_ROOT stands before /proc and /sys.
+ * A source "m120-s0.5-x.src" is predicted to take 120 MiB times FACTOR for half a
+ * second. Events go to stdout, one per line. $ANYFLASH_STATE is used.
+ * $GOVERN_HANG and $GOVERN_STILL are the seconds until a compiler counts as
+ * hanging, or the build as stalled; $GOVERN_ROOT is put before /proc and /sys.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -29,7 +29,7 @@ def test_every_object_once_within_the_memory(tmp_path):
     code, lines = project.run(MEMORY, 6)
     result = result_of(lines)
     assert (code, result["ended"], result["killed"]) == (0, 60, 0)
-    assert result["most"] <= SHARE + 8  # the rest is for the build itself
+    assert result["most"] <= SHARE + 8  # the rest is for the build's own processes
     project.check_complete()
     wait_for_none(tmp_path)
 
@@ -41,7 +41,7 @@ def test_one_larger_than_its_share_runs_alone(tmp_path):
     assert code == 0
     project.check_complete()
     large = [i for i, line in enumerate(lines) if "m180" in line]
-    assert large[1] == large[0] + 1, lines  # it ended before another began
+    assert large[1] == large[0] + 1, lines  # it ended before the next one started
 
 
 def test_a_compiler_that_fails_ends_the_build_and_keeps_the_rest(tmp_path):
@@ -67,7 +67,7 @@ def test_what_was_learned_corrects_what_is_predicted(tmp_path):
     for line in lines:
         running += line.startswith("started") - line.startswith("ended")
         most = max(most, running)
-    assert most == 2, lines  # two of 56 MiB, libc and margin fit into 128, as was learned
+    assert most == 2, lines  # as learned before: two of 56 MiB fit
 
 
 def test_a_gate_without_its_governor_refuses(tmp_path):
@@ -86,7 +86,7 @@ def test_a_gate_without_its_governor_refuses(tmp_path):
 
 
 def victims(folder, kind):
-    """Processes of one kind: driver, ninja, gate, compiler."""
+    """Processes of one kind: driver, ninja, compiler wrapper or compiler."""
     marks = {
         "driver": lambda c: f"{TRY} run" in c,
         "ninja": lambda c: c.startswith(NINJA),
@@ -97,7 +97,7 @@ def victims(folder, kind):
 
 
 def interrupt(project, random_of):
-    """Starts a build and strikes one of its processes at a random time; its exit code."""
+    """Starts a build and sends a signal to one of its processes at a random time; exit code."""
     build = subprocess.Popen(
         project.command(MEMORY, 4),
         env=project.environment,

@@ -21,7 +21,7 @@ from govern_project import (
 )
 
 small = pytest.mark.skipif(
-    SANITIZED, reason="needs a build without sanitizers: their gates take more than the limit"
+    SANITIZED, reason="sanitized compiler wrappers take more than the limit"
 )
 
 
@@ -36,7 +36,7 @@ def test_wrong_predictions_cost_one_kill_each_at_most(tmp_path):
         code, lines = project.run(0, 4, 0.2, preexec_fn=group.enter)
         assert code == 0, lines
         killed = [line.split()[1] for line in lines_of(lines, "killed")]
-        assert killed  # it was wrong indeed
+        assert killed  # the prediction really was wrong
         assert len(killed) == len(set(killed)) <= 6, killed
         project.check_complete()
         wait_for_none(tmp_path)
@@ -48,14 +48,14 @@ def test_a_kind_whose_prediction_was_wrong_is_known_to_those_that_wait(tmp_path)
         project = Project(tmp_path, [f"m100-s0.4-{i}" for i in range(12)])
         code, lines = project.run(0, 4, 0.2, preexec_fn=group.enter)
         assert code == 0, lines
-        assert len(lines_of(lines, "killed")) <= 4  # no more than ran before one was known
+        assert len(lines_of(lines, "killed")) <= 4  # those that ran already
         project.check_complete()
 
 
 @small
 def test_a_compiler_that_hides_that_it_was_killed_is_repeated(tmp_path):
     killed = []
-    for attempt in range(5):  # on a busy machine the two may miss each other
+    for attempt in range(5):  # on a busy machine the two may not overlap
         with Group(260) as group:
             folder = tmp_path / str(attempt)
             folder.mkdir()
@@ -90,13 +90,13 @@ def test_a_limit_lowered_while_running_holds(tmp_path):
 
 @small
 def test_slow_growers_overlap_and_none_is_killed(tmp_path):
-    """350 MiB each under 600: the second starts early and is paused before it is too large."""
+    """350 MiB each with a limit of 600: the second one starts early and is paused in time."""
     with Group(600) as group:
         project = Project(tmp_path, [f"m350-s7-grow{i}" for i in range(2)])
         code, lines = project.run(0, 2, preexec_fn=group.enter)
         assert code == 0, lines
         assert [line.split()[0] for line in lines[1:3]] == ["started", "started"]
-        assert result_of(lines)["most"] > 350  # both had some
+        assert result_of(lines)["most"] > 350  # both had memory at the same time
         for word in ("killed", "standstill"):
             assert not lines_of(lines, word)
         assert group.kills() == 0
@@ -112,7 +112,7 @@ def test_standing_still_stops_the_youngest_and_it_is_repeated(tmp_path):
         result = result_of(lines)
         assert code == 0, lines
         assert (result["killed"], group.kills()) == (0, 0)
-        assert 1 <= len(lines_of(lines, "standstill")) <= 2  # then it is alone
+        assert 1 <= len(lines_of(lines, "standstill")) <= 2  # from then on it runs alone
         project.check_complete()
 
 
@@ -171,7 +171,7 @@ def kill_group_of(pid):
 
 
 def strike(project, times):
-    """Kills the compiler of the file "large" as often; the build's exit code and its lines."""
+    """Kills the compiler of the file "large" `times` times; the build's exit code and lines."""
     with subprocess.Popen(
         project.command(MEMORY, 4),
         env=project.environment,
@@ -189,7 +189,7 @@ def strike(project, times):
 
 
 def test_a_compiler_that_somebody_kills_is_repeated_beside_the_others(tmp_path):
-    """Memory is used well then, but not short: it need not wait until it is alone."""
+    """Memory is then well used but not short, so it need not wait until it can run alone."""
     project = Project(tmp_path, ["m60-s1.2-large", *(f"m20-s0.9-{i}" for i in range(8))])
     code, lines = strike(project, 3)
     assert code == 0, lines
@@ -260,7 +260,7 @@ def test_what_detaches_ends_with_a_gate_that_is_ended(tmp_path, how):
 
 
 def stand_in(folder, body):
-    """A systemd-run that notes its words, then does `body`."""
+    """A systemd-run that logs its arguments and then runs `body`."""
     (folder / "bin").mkdir()
     path = folder / "bin" / "systemd-run"
     path.write_text(f'#!/bin/sh\necho "$*" >>"{folder}/asked"\n{body}\n')
@@ -269,12 +269,12 @@ def stand_in(folder, body):
 
 
 RUN_IT = 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
-# What is tried reads the limit of the scope, which here is not made.
+# The command reads the limit of the scope, which is not created here.
 LIMITED = 'case "$*" in *-try*) echo 2147483648; exit 0;; esac; ' + RUN_IT
 
 
 def in_no_group(project, folder, body):
-    """An environment in which no control group may be made, but a user's manager is there."""
+    """An environment where no control group can be created, but a user manager exists."""
     (folder / "root").mkdir()
     project.environment.update(
         GOVERN_ROOT=str(folder / "root"),
@@ -293,7 +293,7 @@ def test_a_scope_of_systemd_stands_in_for_a_group(tmp_path):
     for asked in (tried, ran):
         for word in ("--scope", "MemoryMax=2147483648", "OOMPolicy=continue"):
             assert word in asked
-        assert ("--user" in asked) == (os.geteuid() != 0)  # root's is the system's manager
+        assert ("--user" in asked) == (os.geteuid() != 0)  # root uses the system manager
     assert "ninja" in ran
     project.check_complete()
 
@@ -312,7 +312,7 @@ def test_an_older_systemd_is_asked_for_less(tmp_path):
 
 
 def test_a_scope_that_does_not_limit_is_not_said_to_limit(tmp_path):
-    """A user's manager has no memory controller where control groups have version 1."""
+    """With cgroup v1 a user manager has no memory controller."""
     project = Project(tmp_path, ["m5-s0.1-a"])
     in_no_group(project, tmp_path, LIMITED.replace("2147483648", "9223372036854771712"))
     code, lines = project.run(2048, 2)
@@ -359,7 +359,7 @@ def test_a_group_of_its_own_is_said(tmp_path):
 
 
 def test_less_runs_while_others_work(tmp_path):
-    """Processes that are not nice take all cores: one compiler at a time is left."""
+    """When processes of normal priority use all cores, one compiler runs at a time."""
     project = Project(tmp_path, [f"m5-s1-{i}" for i in range(6)])
     cores = len(os.sched_getaffinity(0))
     if cores > 2:
@@ -378,7 +378,7 @@ def test_less_runs_while_others_work(tmp_path):
             process.wait()
     assert code == 0
     running = most = 0
-    for line in lines[-8:]:  # the last ones: it takes seconds to be sure
+    for line in lines[-8:]:  # the last ones, because it takes seconds to be sure
         running += line.startswith("started") - line.startswith("ended")
         most = max(most, running)
     assert most <= 1, lines

@@ -1,4 +1,4 @@
-"""The governor under a real systemd: its scope, and how that ends. Skipped elsewhere."""
+"""The governor under a real systemd: its scope and how it ends. Skipped without systemd."""
 
 import os
 import pathlib
@@ -15,7 +15,7 @@ LIMIT_MIB = 200
 
 
 def why_not():
-    """Why no scope may be made here, in systemd-run's words; "" where one may."""
+    """Why no scope can be created here, as systemd-run says it; "" if one can."""
     name = f"--unit=anyflash-test-{os.getpid()}"
     command = ["systemd-run", *MANAGER, "--scope", "--quiet", "--collect", name, "true"]
     try:
@@ -29,7 +29,7 @@ def why_not():
         return "the memory controller of version 1 is not handed down to users"
     if ":memory:" in groups:
         return "with version 1 root makes a group of its own"
-    return "the gates themselves take more than the limit" if SANITIZED else ""
+    return "the wrappers themselves take more than the limit" if SANITIZED else ""
 
 
 WHY_NOT = why_not()
@@ -53,7 +53,7 @@ def wait_for(condition, seconds=30):
 
 
 class Running:
-    """A build of endless compilers in its scope; nothing of it may be left."""
+    """A build in its scope, with compilers that never end; no process may survive it."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -126,7 +126,7 @@ def test_a_stopped_scope_ends_the_build_and_the_next_one_goes_on(tmp_path):
 
 
 def in_scope(project, *words):
-    """The run of a governor whose build is `words`."""
+    """Runs a governor with the build command `words`."""
     command = project.command(LIMIT_MIB, 2)
     command[command.index(str(project.folder / "output")) + 1 :] = words
     return subprocess.run(command, env=project.environment, capture_output=True, text=True)
@@ -138,7 +138,7 @@ def test_the_scope_goes_on_when_one_of_it_is_killed_for_memory(tmp_path):
     ninja = project.command(LIMIT_MIB, 2)[6:]
     done = in_scope(project, "sh", "-c", f'{eat}; exec "$@"', "sh", *ninja)
     assert done.returncode == 0, done
-    assert "ended: 137" in (tmp_path / "output").read_text()  # the kernel's kill
+    assert "ended: 137" in (tmp_path / "output").read_text()  # killed by the kernel
     project.check_complete()
     wait_for(lambda: scopes() == [])
 

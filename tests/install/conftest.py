@@ -1,5 +1,5 @@
-"""Real environments, the real uv and pip, and wheels made here. Tests whose tools are missing
-are skipped."""
+"""Real environments, the real uv and pip, and wheels made here. Tests that lack a tool are
+skipped."""
 import base64
 import functools
 import hashlib
@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import schemas  # noqa: E402
 
 PROGRAM = os.environ.get("ANYFLASH", "anyflash")
-HOST_PYTHON = "/usr/bin/python3"  # what the environments are made of, whatever its version
+HOST_PYTHON = "/usr/bin/python3"  # the interpreter for the environments, of any version
 PRINT_TAG = "import sys; print('cp%d%d' % sys.version_info[:2])"
 PYTHON_TAG = subprocess.run([HOST_PYTHON, "-c", PRINT_TAG], capture_output=True, text=True,
                             check=True).stdout.strip()
@@ -27,7 +27,7 @@ KILLABLE = os.environ.get("ANYFLASH_HOOKS", "anyflash_hooks")
 
 
 def find_uv():
-    """The real uv: a shim of a version manager would need that manager's environment."""
+    """The real uv; a version manager's shim would need that manager's variables."""
     found = shutil.which("uv")
     if found is None:
         return None
@@ -48,8 +48,8 @@ def flash_attn_func(*tensors, **options):
 
 def make_wheel(folder, name="flash_attn", version="2.8.3", local="", files=None,
                requires=("torch",), text="", tag="py3-none-any", record=True):
-    """A wheel as flash-attn's are made: the file name may carry a local part that METADATA
-    has not."""
+    """Writes a wheel like flash-attn's: the file name may have a local part that METADATA
+    lacks."""
     info = f"{name}-{version}.dist-info"
     code = f"__version__ = '{version}'\n{text}\n{REFUSAL if name == 'flash_attn' else ''}"
     members = {f"{name}/__init__.py": code.encode(),
@@ -86,7 +86,7 @@ def compiled(folder, code, *flags):
 
 
 def snapshot(root):
-    """Every file below root: kind, mode, size, time of change, content; caches left out."""
+    """All files below root but caches: kind, mode, size, modification time, content."""
     found = {}
     for folder, folders, files in os.walk(root):
         folders[:] = [one for one in folders if one != "__pycache__"]
@@ -105,7 +105,7 @@ def snapshot(root):
 
 
 def visible(tree):
-    """A snapshot without what anyflash keeps for undo, and the lock file of a killed run."""
+    """A snapshot without the backup files for undo and the lock file of a killed run."""
     return {key: value for key, value in tree.items() if ".anyflash" not in key}
 
 
@@ -114,20 +114,20 @@ TEMPLATES = []
 
 @pytest.fixture(scope="session", autouse=True)
 def templates(tmp_path_factory):
-    """Their folder is pytest's, which removes it, also after a run that was killed."""
+    """Uses pytest's temporary folder, so it is removed even after a killed run."""
     TEMPLATES.append(tmp_path_factory.mktemp("pip-template"))
 
 
 @functools.cache
 def pip_template():
-    """Making an environment with pip takes seconds: one is made, and copied."""
+    """Creating an environment with pip takes seconds, so one is created and copied."""
     folder = TEMPLATES[0]
     subprocess.run([HOST_PYTHON, "-m", "venv", folder], check=True)
     return folder
 
 
 class Place:
-    """An environment, a home and a state of their own."""
+    """An environment with its own home and state folder."""
 
     def __init__(self, root, installer):
         self.root = Path(root)
@@ -173,7 +173,7 @@ class Place:
         return snapshot(self.venv)
 
     def own(self):
-        """Names of our folders and files in the environment."""
+        """Names of anyflash's folders and files in the environment."""
         return sorted(path.name for path in self.site.iterdir()
                       if path.name.startswith(".anyflash"))
 
@@ -194,14 +194,14 @@ def have(installer):
 
 @pytest.fixture(params=["uv", "pip"])
 def place(request, tmp_path):
-    """An empty environment whose installer is uv, and one with pip."""
+    """An empty environment, once with uv as the installer and once with pip."""
     have(request.param)
     return Place(tmp_path / "place", request.param)
 
 
 @pytest.fixture
 def quick_place(tmp_path):
-    """One environment, by uv where it is there, or as asked: for tests of many runs."""
+    """One environment, with uv if possible or as requested: for tests with many runs."""
     installer = os.environ.get("ANYFLASH_TEST_INSTALLER") or ("uv" if UV else "pip")
     have(installer)
     return Place(tmp_path / "place", installer)

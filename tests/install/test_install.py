@@ -134,7 +134,7 @@ def test_what_is_kept_can_be_given_up_and_what_is_installed_stays(quick_place, t
     assert listed[0]["kept_bytes"] > 300_000 and listed[2]["kept_bytes"] < 100_000
     tree = visible(place.tree())
     done = place.run("undo", "--forget", "2")
-    assert done.returncode == 0 and "stays installed: flash-attn 2.7.4" in done.stdout, done.all
+    assert done.returncode == 0 and "still installed: flash-attn 2.7.4" in done.stdout, done.all
     assert len(place.own()) == 2
     done = place.run("undo", "--forget")
     assert done.returncode == 0 and "2 installations" in done.stdout, done.all

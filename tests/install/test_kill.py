@@ -1,5 +1,5 @@
-"""After a run was killed, commands that only read change nothing and name the repair, and the
-repair restores the old state or completes the new one."""
+"""After a killed run, commands that only read change nothing and name the repair command, which
+restores the old state or completes the new one."""
 import json
 import signal
 import subprocess
@@ -14,7 +14,7 @@ STEPS_MAX = 60
 
 @pytest.fixture
 def upgraded(quick_place, tmp_path):
-    """A place with an old version, a wheel that replaces it, and both trees."""
+    """A place with an old version, a wheel that replaces it, and the trees before and after."""
     place = quick_place
     old = make_wheel(tmp_path / "a", version="2.7.4",
                      files={"hopper/__init__.py": b"", "flash_attn/only_old.py": b"1\n"})
@@ -29,13 +29,13 @@ def upgraded(quick_place, tmp_path):
 
 
 def names(tree):
-    """Without times: files that are unpacked anew are younger."""
+    """The tree without times, because files that are unpacked again are newer."""
     return {key: value if isinstance(value, str) else (value[0], value[2])
             for key, value in tree.items()}
 
 
 def check(place, before, after):
-    """After a killed run: the repair, then one of two trees and no leftovers."""
+    """Repairs after a killed run: one of the two trees must be there, and no leftovers."""
     done = place.run("undo", "--recover")
     assert done.returncode == 0, done.all
     tree = visible(place.tree())
@@ -121,7 +121,7 @@ def test_recovery_killed_at_every_step(upgraded):
 
 @pytest.fixture
 def unfinished(upgraded):
-    """A place whose last installation was killed while files were moved."""
+    """A place whose last installation was killed while it moved files."""
     place, new, before, after = upgraded
     for step in range(1, STEPS_MAX):
         place.run("install", new, env={"ANYFLASH_KILL_AT": str(step)}, program=KILLABLE)

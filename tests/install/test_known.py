@@ -1,4 +1,4 @@
-"""Wheels whose bytes were read before: how `plan` uses the results, and what `install`
+"""Wheels that were inspected before: how `plan` uses the results, and what `install`
 proves."""
 import json
 import subprocess
@@ -18,7 +18,7 @@ FAILS = "void nobody_has_this(void);\n" \
 
 @pytest.fixture
 def market(quick_place, tmp_path):
-    """Beside torch 2.8: a wheel made for it, and newer ones made for torch 2.7."""
+    """An environment with torch 2.8; a wheel for it, and newer ones built for torch 2.7."""
     place = quick_place
     fake_torch(place)
     (place.site / "torch/lib").mkdir()

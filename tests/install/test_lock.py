@@ -13,7 +13,7 @@ from conftest import make_wheel
 
 
 def hold(place):
-    """Locks the environment as a run does, from this process."""
+    """Locks the environment from this process, as a run of anyflash would."""
     file = open(place.site / ".anyflash.lock", "w+")
     file.write("process 1 on elsewhere (install, since yesterday)")
     file.flush()

@@ -1,5 +1,5 @@
-"""Carries out the plan of a catalog with a loopback server: the printed steps are those that
-are done."""
+"""Carries out plans with a loopback server: the printed steps are exactly those that are
+done."""
 import hashlib
 import http.server
 import json
@@ -16,7 +16,7 @@ OFFICIAL = "cu12torch2.8cxx11abiTRUE"
 GIVEN = ("--here", "--given", "sm=8.9", "--given", "driver=580.65.06")
 
 
-# What is asked of a torch without GPU; every tensor is the same nothing.
+# What verify calls of a torch without GPU; every tensor is the same empty object.
 TORCH = """
 from torch.version import __version__
 class Nothing:
@@ -32,7 +32,7 @@ def __getattr__(name):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Files of a folder; `behave(handler, count)` may answer in its own way."""
+    """Serves the files of a folder; `behave(handler, count)` may answer differently."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -85,7 +85,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def shop(quick_place, tmp_path):
-    """An environment with a torch that one wheel of a catalog fits, and its server."""
+    """An environment with a torch, a catalog with one wheel that fits it, and the server."""
     place = quick_place
     fake_torch(place)
     folder = tmp_path / "shop"
@@ -108,7 +108,7 @@ def shop(quick_place, tmp_path):
 
 
 def fake_torch(place):
-    """What the probes read of a torch, and enough to be imported."""
+    """A stand-in torch: what the probes read, and enough to be imported."""
     for package, version in (("torch", "2.8.0"), ("einops", "0.8.2")):
         info = place.site / f"{package}-{version}.dist-info"
         info.mkdir()
@@ -139,7 +139,7 @@ def test_install_does_what_plan_prints(shop):
     digest = hashlib.sha256(shop.wheel.read_bytes()).hexdigest()
     assert origin["archive_info"]["hashes"]["sha256"] == digest
     again = install(shop)
-    assert again.returncode == 0 and "installed already" in again.stdout
+    assert again.returncode == 0 and "already installed" in again.stdout
     assert shop.run("undo").returncode == 0
     assert shop.tree() == before
 
@@ -220,7 +220,7 @@ def test_a_plan_that_was_tampered_with_is_refused(shop, tmp_path, change):
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(plan))
     done = shop.run("install", "--plan", path, "--allow-http", *GIVEN)
-    assert done.returncode == 3 and "is no plan of ours" in done.stderr, done.all
+    assert done.returncode == 3 and "is not a plan of anyflash" in done.stderr, done.all
     assert shop.tree() == before
 
 
@@ -384,3 +384,13 @@ def test_a_saved_plan_without_a_wheel_installs_nothing_and_says_so(quick_place, 
     saved.write_text(quick_place.run("plan", "--prefer", "engine", "--json").stdout)
     done = quick_place.run("install", "--plan", saved)
     assert done.returncode == 1 and "needs nothing to be installed" in done.stdout, done.all
+
+
+def test_plan_names_the_option_that_lets_install_add_torch(quick_place):
+    """Without torch the first step installs it, which install does only when allowed."""
+    said = quick_place.run("plan", "--prefer", "engine")
+    assert "`anyflash install --allow-torch-change any` runs the steps" in said.stdout, said.all
+    done = quick_place.run("install", "--prefer", "engine")
+    assert done.returncode == 1, done.all
+    assert "would install or change torch" in done.stdout, done.all
+    assert "--allow-torch-change any" in done.stdout, done.all

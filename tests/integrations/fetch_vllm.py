@@ -1,7 +1,7 @@
-"""Downloads single files of vLLM's wheel by byte ranges: the wheel has 340 MB, these have 0.3.
+"""Downloads a few files of vLLM's wheel by byte ranges: 0.3 MB of 340 MB.
 
     python fetch_vllm.py FOLDER
-pip says where the wheel is; FOLDER/vllm/... gets the files that define vLLM's interface.
+pip finds the wheel's URL. FOLDER/vllm/... gets the files that define vLLM's interface.
 """
 
 import io
@@ -26,7 +26,7 @@ FILES = (
 
 
 class Ranges(io.RawIOBase):
-    """A file behind an address, read by ranges."""
+    """A file at a URL, read by byte ranges."""
 
     def __init__(self, address):
         self.address, self.at = address, 0

@@ -1,8 +1,8 @@
-"""vLLM's published interface without vLLM: uses its own source for the modules that define it.
+"""vLLM's published interface without vLLM, from the source of the modules that define it.
 
-The modules of SOURCES run as they are in the wheel. What they import besides becomes a module
-whose names are empty classes, so that base classes and annotations work; what the attention
-interface calls at run time is given here.
+The modules in SOURCES run as they are in the wheel. Their other imports are replaced by modules
+whose names are empty classes, so that base classes and annotations work. What the attention
+interface calls at run time is defined here.
 """
 
 import ast

@@ -45,7 +45,7 @@ def flux():
 
 @pytest.fixture
 def calls(monkeypatch):
-    """The number of calls of the engine's functions below the backend."""
+    """Counts the calls of the engine's functions."""
     count = []
     before = anyflash.diffusers.flash_attn.flash_attn_func
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""Runs the Python examples of the README and of the guide for Python as they are."""
+"""Runs the Python examples of the README and of the Python guide unchanged."""
 
 import os
 import pathlib

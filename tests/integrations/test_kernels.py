@@ -59,7 +59,7 @@ def test_get_kernel_by_name(folder):
     assert answer.strip().endswith("flash_attn_varlen_func")
 
 
-#: transformers 5.23 asks for a newer kernels than the index has: it is told that it is there.
+#: transformers 5.23 wants a newer kernels than PyPI has, so the test claims to have it.
 THROUGH_TRANSFORMERS = """
 import transformers.utils.import_utils as utils
 utils.is_kernels_available = lambda *a, **k: True

@@ -47,7 +47,7 @@ def test_greedy_tokens_are_those_of_eager(name, cache):
     options = {"cache_implementation": cache}
     expected = generated(model, "eager", ids, **options)
     assert torch.equal(generated(model, "anyfa", ids, **options), expected)
-    assert len(expected[0, 20:].unique()) > 8  # they say something
+    assert len(expected[0, 20:].unique()) > 8  # so that the test is meaningful
 
 
 @pytest.mark.parametrize("cache", ("dynamic", "static"))
@@ -83,12 +83,12 @@ def test_bert_with_padding():
 
 @pytest.mark.parametrize("side", ("left", "right"))
 def test_tokens_and_bf16_of_bert_with_padding(side):
-    """The most likely token at each of 64 places."""
+    """The most likely token at each of 64 positions."""
     ids, mask = tiny.tokens(length=64), tiny.padding(length=64, side=side, count=20)
     truth, ours = (logits(tiny.bert_lm(), x, ids, attention_mask=mask) for x in NAMES)
     assert apart(truth, ours, mask) < 1e-5
     assert torch.equal(truth.argmax(-1)[mask.bool()], ours.argmax(-1)[mask.bool()])
-    assert len(truth.argmax(-1).unique()) > 8  # they say something
+    assert len(truth.argmax(-1).unique()) > 8  # so that the test is meaningful
     half = tiny.bert_lm(dtype=torch.bfloat16)
     eager, ours = (
         apart(logits(half, x, ids, attention_mask=mask), truth, mask) for x in NAMES

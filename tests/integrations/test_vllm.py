@@ -1,6 +1,7 @@
 """anyflash.vllm against vLLM's published interface, with caches in vLLM's layout.
 
-Needs the files that fetch_vllm.py brings: $ANYFLASH_VLLM_SOURCES, build/integrations-vllm.
+Needs the files that fetch_vllm.py downloads: $ANYFLASH_VLLM_SOURCES, or
+build/integrations-vllm.
 """
 
 import ast
@@ -112,7 +113,7 @@ def test_no_abstract_method_is_left_and_signatures_agree(backends):
 
 
 def test_methods_are_called_as_vllm_calls_them(backends):
-    """Every call in vLLM's attention layer binds to our signatures."""
+    """Every call in vLLM's attention layer fits our signatures."""
     layer = FOLDER / "vllm/model_executor/layers/attention/attention.py"
     calls = {}
     for node in ast.walk(ast.parse(layer.read_text())):
@@ -140,7 +141,7 @@ def test_metadata_has_what_vllms_own_has(backends):
 
 
 def test_argument_order_of_vllms_own_flash_attn_differs():
-    """Why CustomImpl calls this package's function by flash-attn's order, not vLLM's."""
+    """Why CustomImpl passes arguments in flash-attn's order, not in vLLM's."""
     theirs = published_vllm.parameters(
         published_vllm.definition(
             FOLDER / "vllm/vllm_flash_attn/flash_attn_interface.py", "flash_attn_varlen_func"
@@ -202,11 +203,11 @@ def plain(q, k, v, causal, left, right, softcap, slopes, sinks, scale):
     return (weights @ v).transpose(0, 1)
 
 
-QUERIES, LENGTHS = (1, 7, 20, 1), (33, 7, 45, 1)  # decode, prefill, chunk of a prefill, first
+QUERIES, LENGTHS = (1, 7, 20, 1), (33, 7, 45, 1)  # decode, prefill, chunk, first token
 
 
 class Step:
-    """Four requests whose pages lie scattered, the earlier keys already in the cache."""
+    """Four requests with scattered pages; the earlier keys are already in the cache."""
 
     def __init__(self, impl, dtype, causal=True):
         torch.manual_seed(0)
@@ -214,14 +215,14 @@ class Step:
         self.k = [make(n, GROUPS, DIM) for n in LENGTHS]
         self.v = [make(n, GROUPS, DIM) for n in LENGTHS]
         tokens = sum(QUERIES)
-        self.query = make(tokens + 3, HEADS, DIM)  # vLLM pads what it has
+        self.query = make(tokens + 3, HEADS, DIM)  # vLLM pads its metadata
         pages = [-(-n // PAGE) for n in LENGTHS]
         order = torch.randperm(sum(pages) + 2)[: sum(pages)].to(torch.int32)
         table = torch.zeros(len(LENGTHS), max(pages), dtype=torch.int32)
         for row, part in zip(table, order.split(pages)):
             row[: len(part)] = part
         cache = torch.zeros(sum(pages) + 2, GROUPS, PAGE, 2 * DIM, dtype=dtype)
-        cache[order.long().max() + 1 :] = torch.nan  # pages of nobody
+        cache[order.long().max() + 1 :] = torch.nan  # pages that no request uses
         self.cache = cache
         slots = []
         for row, q, n in zip(table, QUERIES, LENGTHS):

@@ -15,7 +15,7 @@ _SIZES = {
     "bos_token_id": 1,
     "eos_token_id": None,
 }
-#: By name: configuration, model, and what is special in each.
+#: By name: configuration, model class, and what is special about the model.
 _DECODERS = {
     "llama": (hf.LlamaConfig, hf.LlamaForCausalLM, {}),
     "qwen3": (hf.Qwen3Config, hf.Qwen3ForCausalLM, {"head_dim": 32}),
@@ -69,7 +69,7 @@ def bert(**changes):
 
 
 def bert_lm(dtype=torch.float32, is_decoder=False):
-    """Tokens for every place (masked), or one after the other (a decoder)."""
+    """Tokens for all positions at once (masked models), or generated one by one (decoders)."""
     torch.manual_seed(1)
     sizes = {k: v for k, v in _SIZES.items() if "key_value" not in k}
     kind = hf.BertLMHeadModel if is_decoder else hf.BertForMaskedLM
@@ -89,7 +89,7 @@ def tokens(batch=2, length=20, seed=0):
 
 
 def padding(batch=2, length=20, side="left", count=5):
-    """1 for tokens; the first sequence has `count` of padding, the others none."""
+    """The attention mask: the first sequence has `count` padding tokens, the others none."""
     mask = torch.ones(batch, length, dtype=torch.long)
     mask[0, slice(0, count) if side == "left" else slice(length - count, length)] = 0
     return mask

@@ -3,8 +3,8 @@
  * pages, its gradients from the oracle, and the error of plain formulas in the
  * tensors' own type.
  *
- * o and lse that the backward reads are the oracle's, rounded: the forward
- * kernels have no part in it.
+ * The backward reads the oracle's o and lse, rounded, so forward kernels are not
+ * involved.
  */
 #ifndef AF_TEST_BACKWARD_CASE_H
 #define AF_TEST_BACKWARD_CASE_H
@@ -34,7 +34,7 @@ struct backward_case {
     int64_t counts[CASE_OUTPUTS]; /* of the oracle's results */
     double *want[CASE_OUTPUTS];
     double *plain[CASE_OUTPUTS];  /* the plain formulas' results */
-    double *stored[CASE_OUTPUTS]; /* theirs when only o, lse and results are rounded */
+    double *stored[CASE_OUTPUTS]; /* the same when only o, lse and results are rounded */
     double *o, *lse;
 };
 

@@ -8,7 +8,7 @@
 
 #include "backward_case.h"
 
-/* Element e of output n as the call left it, indexed as the oracle's results. */
+/* Element e of output n after the call, indexed like the oracle's results. */
 static inline double output_at(const struct backward_case *c, const struct af_problem *problem,
                                int n, int64_t e, bool *owned)
 {
@@ -49,11 +49,12 @@ static inline double error_of(const struct backward_case *c, int n, const double
 }
 
 /*
- * The error of the plain formulas: with every step rounded, or with f32 steps
- * where that is further off. Both read o as stored, so delta = dO.O has its
- * rounding: where a row sees one key, with dropout, dP - delta is that rounding
- * and not 0. Rounding dP too can undo it by chance, and in a problem of one such
- * row that chance would be the bound, below what the inputs of a kernel hold.
+ * The error of the plain formulas: with every step rounded, or with f32 steps if
+ * that error is larger. Both read o as stored, so delta = dO.O includes its
+ * rounding: if a row sees one key, with dropout, dP - delta is that rounding
+ * error and not 0. Rounding dP as well can cancel it by chance. In a problem of
+ * one such row the bound would then be smaller than the error of the kernel's
+ * inputs.
  */
 static inline double plain_error(const struct backward_case *c, int n)
 {
@@ -69,9 +70,10 @@ static inline double largest(const double *numbers, int64_t count)
 }
 
 /*
- * Twice the plain error, a few roundings of the largest number, and what dO.V
- * and dO.O of a row, which cancel where it sees one key, differ by: sums of Dv
- * products of up to 4, times a key; for dk and dv over all rows that share one.
+ * Twice the plain error, plus a few roundings of the largest number, plus the
+ * difference of dO.V and dO.O of a row, which cancel if it sees one key: sums of
+ * Dv products of up to 4, times a key; for dk and dv over all rows that share a
+ * key.
  */
 static inline double bound_of(const struct backward_case *c, int n)
 {
@@ -83,7 +85,7 @@ static inline double bound_of(const struct backward_case *c, int n)
     return 2 * plain_error(c, n) + unit * largest(c->want[n], c->counts[n]) + 1e-5 + cancelled;
 }
 
-/* dbias summed where its stride is 0, from the oracle's full plane. */
+/* dbias summed over dimensions with stride 0, from the oracle's full result. */
 static inline void fold_bias(const struct backward_case *c, double *plane)
 {
     const struct anyflash_attend_args *a = &c->a;

@@ -4,7 +4,7 @@
  * in the tensors' own type.
  *
  * Inputs are read-only once the case is sealed. Outputs are filled with a byte
- * that no element may keep and no gap between rows may lose.
+ * that every element must overwrite and every gap between rows must keep.
  */
 #ifndef AF_TEST_FORWARD_CASE_H
 #define AF_TEST_FORWARD_CASE_H

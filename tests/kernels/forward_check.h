@@ -38,7 +38,7 @@ static inline int free_contexts(void **state)
     return 0;
 }
 
-/* Fills in what is right, after appending and turning; then freezes the inputs. */
+/* Computes the expected results, after appending and rotating; then seals the inputs. */
 static inline void case_seal(struct forward_case *c)
 {
     struct af_problem problem = case_problem(c);
@@ -102,7 +102,7 @@ static inline void check_row(const struct forward_case *c, const char *kernel,
     }
 }
 
-/* Bytes of an output that belong to no row keep what they were filled with. */
+/* Bytes of an output that belong to no row must keep the fill byte. */
 static inline void check_gaps(const struct forward_case *c, const char *kernel,
                               const struct guard *guard, const char *owned)
 {
@@ -124,7 +124,10 @@ static inline void case_check(const struct forward_case *c, const char *kernel)
     const double unit = a->o.dtype == ANYFLASH_F32   ? 0
                         : a->o.dtype == ANYFLASH_F16 ? 0x1p-11
                                                      : 0x1p-8;
-    /* Weights that will be rounded to bf16 come from a 2^x to 8e-5, and so does their sum. */
+    /*
+     * Weights that are rounded to bf16 come from a 2^x with an error of 8e-5,
+     * and so does their sum.
+     */
     const double of_powers = a->q.dtype == ANYFLASH_BF16 ? 1e-4 : 0;
     const double o_bound = case_bound(c->want_o, c->plain_o, rows * a->value_dim,
                                       unit + of_scores + of_powers, 1e-6);
@@ -162,7 +165,7 @@ static inline void case_attend(struct forward_case *c, struct anyflash_context *
     context->cpu_features = af_cpu_features();
 }
 
-/* The kernels of this level for the case, and a note that they run. */
+/* The kernels of this level for the case; counts them as run. */
 static inline const char *note_kernels(const struct forward_case *c, uint32_t features)
 {
     size_t count;

@@ -72,7 +72,10 @@ static inline void plain_row(const struct af_problem *problem, const struct af_s
     *lse = (double)(top + logf(sum));
 }
 
-/* Writes o [B, H, Sq, Dv] and lse [B, H, Sq] of a prepared problem; gives the largest score. */
+/*
+ * Writes o [B, H, Sq, Dv] and lse [B, H, Sq] of a prepared problem; returns the
+ * largest score.
+ */
 static inline double plain_forward(const struct af_problem *problem, double *o, double *lse)
 {
     double largest = 0;

@@ -18,7 +18,7 @@ struct guard {
     size_t size_bytes;
 };
 
-/* Fails the test when the system has no memory. */
+/* Fails the test if the system has no memory. */
 static inline struct guard guard_new(size_t size_bytes, bool at_end)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -34,7 +34,7 @@ static inline struct guard guard_new(size_t size_bytes, bool at_end)
     return guard;
 }
 
-/* From here on the bytes may be read only. */
+/* Makes the bytes read-only. */
 static inline void guard_freeze(const struct guard *guard)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);

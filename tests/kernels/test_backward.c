@@ -285,7 +285,7 @@ static void test_backward__large_head_sizes(void **state)
     }
 }
 
-/* Puts `number` in one row of a tensor. */
+/* Fills one row of a tensor with `number`. */
 static void spoil(const struct backward_case *c, const struct anyflash_tensor *tensor,
                   int64_t row, int64_t dim, float number)
 {
@@ -306,7 +306,7 @@ static void test_backward__what_is_hidden_may_hold_nan_and_infinity(void **state
         c->a.align = ANYFLASH_ALIGN_TOP_LEFT;
         case_tensors(c);
         c->args.dlse = NULL;
-        /* Keys that no row sees, and keys and rows that some see. */
+        /* Keys that no row sees, and keys that some rows see. */
         spoil(c, &c->a.k, 80, 24, numbers[n % 2]);
         spoil(c, &c->a.v, 81, 16, numbers[n % 2]);
         spoil(c, &c->a.k, 60, 24, numbers[n % 2]);

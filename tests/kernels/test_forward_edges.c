@@ -126,8 +126,8 @@ static void test_forward__nan_and_infinity_go_where_the_oracle_sends_them(void *
 }
 
 /*
- * A key with a bias of minus infinity has weight 0 and is not hidden: 0 times a
- * value that is not finite is NaN. Rows that do not see it keep their numbers.
+ * A key with a bias of minus infinity has weight 0 but is not hidden: 0 times a
+ * nonfinite value is NaN. Rows that do not see the key are not affected.
  */
 static void test_forward__a_weight_of_zero_times_nan_is_nan(void **state)
 {
@@ -148,7 +148,7 @@ static void test_forward__a_weight_of_zero_times_nan_is_nan(void **state)
     }
 }
 
-/* So do keys of a part of their own, and rows that have nothing but such keys. */
+/* The same for such keys in a split of their own, and for rows that see only such keys. */
 static void test_forward__parts_of_weight_zero_may_hold_nan(void **state)
 {
     (void)state;

@@ -1,8 +1,7 @@
 /*
  * test_long.c: rounding errors do not accumulate over many blocks of keys. With
- * queries of 0 every score is equal, so lse is log(keys) and o is the mean of
- * the values. There are so many heads, which share their keys, that keys are
- * not split.
+ * queries of 0 every score is equal, so lse is log(keys) and o is the mean of the
+ * values. Many heads share their keys, so that the keys are not split.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +17,7 @@
 
 enum { HEADS = 64, KEYS = 16384, DIM = 4 };
 
-/* Attends `rows` queries of 0 a head over KEYS values that are 1; checks every row. */
+/* Attention of `rows` zero queries per head over KEYS values of 1; checks every row. */
 static void check_rows(int rows)
 {
     float *q = calloc((size_t)HEADS * (size_t)rows * DIM, sizeof *q);

@@ -1,4 +1,4 @@
-"""Servers, wheels and the program of these tests, whose path is in $NET_TRY."""
+"""Servers and wheels for these tests, and the program in $NET_TRY."""
 import ctypes.util
 import io
 import json
@@ -30,7 +30,7 @@ def server():
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory):
-    """Certificate and key of localhost, signed by nobody."""
+    """A self-signed certificate for localhost, and its key."""
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl to make a certificate: package openssl")
     folder = tmp_path_factory.mktemp("tls")
@@ -70,7 +70,7 @@ def net_try(tmp_path):
 
 @pytest.fixture(scope="session")
 def wheel():
-    """A wheel of 3 MB: a member that packs badly behind small ones."""
+    """A wheel of 3 MB: small members, then one that does not compress."""
     noise = random.Random(5)
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:

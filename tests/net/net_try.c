@@ -7,9 +7,9 @@
  *     net_try download URL PATH SHA256|- SIZE|-
  *     net_try remote URL MEMBER BYTES
  *
- * $TRY_HTTP=1 allows plain http, $TRY_OFFLINE=1 allows nothing, $TRY_STALL_S and
- * $TRY_MAX_BYTES set limits, $TRY_WHEEL=0 takes any content, $TRY_MEM_FAIL_NTH
- * lets an allocation fail.
+ * $TRY_HTTP=1 allows plain http, $TRY_OFFLINE=1 allows no request, $TRY_STALL_S
+ * and $TRY_MAX_BYTES set limits, $TRY_WHEEL=0 accepts any content,
+ * $TRY_MEM_FAIL_NTH makes an allocation fail.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static int64_t number_of(const char *text, int64_t fallback)
     return number;
 }
 
-/* Requests for memory until the answer was there: those to print it are not tested. */
+/* Allocations until the answer was complete; those for printing are not tested. */
 static size_t request_count;
 
 static void end_failing(void)

@@ -1,9 +1,9 @@
-"""A web server on the loopback interface; the tests choose its faults.
+"""A web server on the loopback interface whose faults the tests choose.
 
     with Server() as server:
         server.files["a.whl"] = File(content, cut_after=1000, cuts=1)
         ... server.url("a.whl") ...
-        server.requests      # what was asked: Request(path, range, if_range)
+        server.requests      # the requests so far: Request(path, range, if_range)
 """
 import collections
 import dataclasses
@@ -20,24 +20,24 @@ Request = collections.namedtuple("Request", "path range if_range")
 
 @dataclasses.dataclass
 class File:
-    """One address and how it is served. Sizes are bytes of an answer's body."""
+    """One path and how it is served. Sizes are bytes of a response's body."""
     content: bytes = b""
     ranges: bool = True
-    if_range: bool = True       # False: parts are given whatever If-Range says
-    etag: str = None            # None: made from the content; "": none
+    if_range: bool = True       # False: ignores If-Range and always sends parts
+    etag: str = None            # None: computed from the content; "": no ETag
     last_modified: str = None
-    status: int = None          # answer this in place of the file
+    status: int = None          # send this instead of the file
     headers: dict = dataclasses.field(default_factory=dict)
-    redirect: str = None        # address to go to
-    cut_after: int = None       # close the connection after so many bytes ...
-    cuts: int = 10**9           # ... of so many answers
-    fail_first: int = 0         # answer 503 so many times
-    pause_after: int = None     # stop for pause_s after so many bytes
+    redirect: str = None        # URL to redirect to
+    cut_after: int = None       # close the connection after this many bytes ...
+    cuts: int = 10**9           # ... in this many responses
+    fail_first: int = 0         # send 503 this many times
+    pause_after: int = None     # pause for pause_s after this many bytes
     pause_s: float = 0
-    length: int = None          # a Content-Length that lies
+    length: int = None          # a wrong Content-Length
     chunked: bool = False
     content_type: str = "application/octet-stream"
-    range_total: int = None     # a Content-Range that lies
+    range_total: int = None     # a wrong Content-Range
 
     def tag(self):
         if self.etag is None:
@@ -76,7 +76,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def wanted(self, file):
-        """First byte and end of the range that is asked for, or None."""
+        """First byte and end of the requested range, or None."""
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
         condition = self.headers.get("If-Range")
         if not asked or not file.ranges:
@@ -138,7 +138,7 @@ class QuietServer(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request, client_address):
-        pass  # clients that go away are what the tests are about
+        pass  # the tests include clients that disconnect
 
 
 class Server:

@@ -78,7 +78,7 @@ def test_a_busy_server_is_asked_again(server, net_try, wheel):
 
 @pytest.fixture
 def stopped(server, tmp_path, wheel):
-    """Starts a download that hangs after 700,000 bytes and ends it by a signal."""
+    """Starts a download that stalls after 700,000 bytes and ends it with a signal."""
     def run(number, name="a.whl"):
         server.files[name] = File(wheel, pause_after=700_000, pause_s=5)
         process = subprocess.Popen(

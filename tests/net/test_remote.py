@@ -1,4 +1,4 @@
-"""Reads wheels in parts: reads little, and rejects a file that changed in between."""
+"""Reads wheels in parts: few bytes, and an error if the file changes in between."""
 import hashlib
 import io
 import zipfile

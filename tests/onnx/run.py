@@ -3,9 +3,9 @@
     ANYFLASH_LIBRARY=... python tests/onnx/run.py
 
 Needs the packages onnx and numpy; `tests/run onnx` makes an environment with
-them. A case's model gives its options and its data set what is expected. The
-score matrix that some cases also ask for is no output of the API and is not
-compared; past keys and values are joined to the new ones here.
+them. The options come from a case's model, the expected results from its data
+set. Some cases also ask for the score matrix, which the API does not return;
+it is not compared. Past keys and values are joined with the new ones here.
 """
 
 import pathlib
@@ -25,7 +25,7 @@ TOLERANCE = {"float32": 2e-5, "float16": 3e-3, "bfloat16": 3e-2}
 
 
 def heads_of(array, heads):
-    """[B, S, H * D] as [B, H, S, D], without a copy; [B, H, S, D] stays."""
+    """[B, S, H * D] as [B, H, S, D], without a copy; [B, H, S, D] unchanged."""
     if array.ndim == 4:
         return array
     batch, rows, width = array.shape
@@ -33,7 +33,7 @@ def heads_of(array, heads):
 
 
 def full_mask(mask, keys):
-    """A bool mask or a bias with all keys; those that it lacks are hidden."""
+    """Extends a bool mask or a bias to all keys; the added keys are hidden."""
     if mask.shape[-1] == 1 and keys > 1:
         mask = numpy.repeat(mask, keys, axis=-1)
     width = [(0, 0)] * (mask.ndim - 1) + [(0, keys - mask.shape[-1])]
@@ -42,7 +42,7 @@ def full_mask(mask, keys):
 
 
 def options_of(inputs, options, q, k, past):
-    """ONNX: query i of a cache stands at past + i, or at length - Sq + i with lengths."""
+    """ONNX: with a cache, query i is at position past + i; with lengths, length - Sq + i."""
     found = {
         "causal": bool(options.get("is_causal", 0)),
         "window": (options.get("left_window_size", -1), options.get("right_window_size", -1)),
@@ -75,7 +75,7 @@ def attend(inputs, options):
 
 
 def apart(got, want):
-    """The largest difference, as a share of the tolerance of the type."""
+    """The largest difference, as a fraction of the type's tolerance."""
     if got.shape != want.shape:
         return float("inf")
     bound = TOLERANCE[str(want.dtype)]
@@ -84,7 +84,7 @@ def apart(got, want):
 
 
 def run_case(case):
-    """The largest difference over the outputs that the API has."""
+    """The largest difference of the outputs that the API returns."""
     node, = case.model.graph.node
     options = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     worst = 0.0

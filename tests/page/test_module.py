@@ -35,7 +35,7 @@ def ask(requests):
 
 
 def native(*words, tmp_path, **options):
-    """The program's stdout, as a user with an empty home sees it."""
+    """The program's stdout for a user with an empty home folder."""
     home = {**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": "", "XDG_CACHE_HOME": ""}
     done = subprocess.run([PROGRAM, *words], text=True, capture_output=True, env=home,
                           **options)
@@ -64,7 +64,7 @@ def test_module__writes_every_record_as_the_program_does(tmp_path):
 
 
 def test_module__takes_facts_by_hand_and_options(tmp_path):
-    machine = {"name": "the machine given by hand", "given": GIVEN}
+    machine = {"name": "the machine described with --given", "given": GIVEN}
     options = {"prefer": "build", "head_dim": "64", "dtype": "bf16", "inference": True}
     [answer] = ask([{"command": "plan", "machines": [machine], "options": options}])
     words = [word for fact in GIVEN for word in ("--given", fact)]

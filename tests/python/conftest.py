@@ -1,7 +1,7 @@
 """Tests of the Python package against a built library: $ANYFLASH_LIBRARY, `tests/run python`.
 
-What a test needs beyond the standard library (NumPy, torch) it asks for by
-pytest.importorskip, so that the suite runs in every environment.
+Tests that need more than the standard library (NumPy, torch) use pytest.importorskip, so
+that the suite runs in every environment.
 """
 
 import pathlib
@@ -15,7 +15,7 @@ sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests")]
 
 @pytest.fixture
 def check_schema():
-    """check_schema(text): text is an answer in JSON that satisfies its schema."""
+    """check_schema(text) checks a JSON answer against its schema."""
     pytest.importorskip("jsonschema")
     import schemas
 

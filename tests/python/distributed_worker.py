@@ -1,5 +1,5 @@
-"""The worker processes of test_distributed.py: compares each case with the attention of one
-process."""
+"""The worker processes of test_distributed.py, which compare each case with the attention
+computed by one process."""
 
 import datetime
 import functools
@@ -27,9 +27,9 @@ from flash_attn.utils.distributed import (  # noqa: E402
     reduce_scatter,
 )
 
-#: The largest deviation allowed, as part of the largest value.
+#: The largest difference allowed, as a fraction of the largest value.
 BOUNDS = {torch.float32: 2e-6, torch.bfloat16: 2e-2, torch.float16: 2.5e-3}
-#: What deviated in this case. Nothing is raised: the others would wait for this process.
+#: Failures of this case. They are not raised, or the other processes would wait forever.
 problems = []
 
 
@@ -46,7 +46,7 @@ def check(got, want, what, dtype=None):
 
 
 def compare(ours, whole, inputs, dout, shard, lse_of=None):
-    """Output and gradients of ours(shards) beside the shards of whole(inputs)'s."""
+    """Output and gradients of ours(shards), and the shards of those of whole(inputs)."""
     leaves = [x.clone().requires_grad_() for x in inputs]
     want = whole(*leaves)
     gradients = torch.autograd.grad(want, leaves, dout)
@@ -90,8 +90,9 @@ def packed(dtype, causal, balanced, kv_heads=4):
 
 
 def rich(dtype, causal, balanced, window=(-1, -1), slopes=None, sinks=False, lengths=None):
-    """Everything that needs places in the whole sequence, of fewer key heads; dense, or
-    packed sequences of `lengths`. The gradient of the sinks is the sum over processes."""
+    """Every feature that depends on positions in the whole sequence, with fewer key heads than
+    query heads; dense, or packed sequences of `lengths`. The gradient of the sinks is summed
+    over the processes."""
     rows = sum(lengths) if lengths else 48
     start = () if lengths else (2,)
     q, k, v, dout = tensors(
@@ -149,7 +150,7 @@ def rich(dtype, causal, balanced, window=(-1, -1), slopes=None, sinks=False, len
 
 
 def case_windows():
-    """Shorter than a part, of several parts, one-sided, of one key, wider than all."""
+    """Windows shorter than a part, over several parts, one-sided, of one key, unlimited."""
     windows = ((3, 0), (17, -1), (-1, 5), (7, 20), (0, 0), (100, 100), (-1, 0))
     for window, balanced in itertools.product(windows, (False, True)):
         rich(torch.float32, window[1] == 0, balanced, window)
@@ -240,7 +241,7 @@ def case_a_group_of_some_processes():
 
 
 def case_two_layers_in_flight():
-    """The gradient of the second layer travels before that of the first."""
+    """The second layer's gradient is passed around before the first layer's."""
     q, k, v = tensors(torch.float32, *[(1, 48, 2, 16)] * 3)
 
     def net(attend, q, k, v):
@@ -256,7 +257,7 @@ def case_two_layers_in_flight():
 
 
 def case_by_torchs_operators():
-    """The operators of a GPU, as anyflash has them for the CPU."""
+    """Replaces a GPU's operators with anyflash's for the CPU."""
     returns = torch.ops.aten._flash_attention_forward.default._schema.returns
     if returns[2].name != "rng_state":
         return
@@ -373,8 +374,8 @@ def work(rank, world, folder):
 
 
 def main(folder, worlds, seconds=500):
-    """One world after the other; its processes are forked, so that torch is imported once,
-    and are gone when this returns."""
+    """Runs one world after the other. Processes are forked, so that torch is imported once;
+    all have ended when this returns."""
     context = multiprocessing.get_context("fork")
     deadline = time.monotonic() + seconds
     for world in worlds:

@@ -5,7 +5,7 @@ import torch
 
 
 def rotate(x, position, cos, sin, interleaved):
-    """x [D] at one position."""
+    """x [D] rotated for one position."""
     half = cos.shape[1]
     c, s, out = cos[position].double(), sin[position].double(), x.double().clone()
     first = slice(0, 2 * half, 2) if interleaved else slice(0, half)

@@ -1,4 +1,4 @@
-"""Shared by the tests of the shim's modules: puts its tree on the path, and compares
+"""Shared by the tests of the shim's modules: adds its tree to sys.path and compares
 results."""
 
 import pathlib

@@ -1,6 +1,6 @@
-"""Replaces torch's CUDA attention operators on the CPU, so that a machine without a GPU can
-test the provider that calls them. Argument order, defaults, layouts, logsumexp and gradients
-are those of this torch's own schemas; only the arithmetic is plain.
+"""Stand-ins for torch's CUDA attention operators on the CPU, so that the provider that calls
+them can be tested without a GPU. Argument order, defaults, layouts, logsumexp and gradients
+follow this torch's own schemas; only the arithmetic is the plain formula.
 """
 
 import contextlib
@@ -12,8 +12,8 @@ from anyflash.providers import aten, selftest, torch_kernels
 
 
 class Seen:
-    """`calls`: (operator, its arguments by their schema's names) of each call; `watch` is
-    called by each backward of flash."""
+    """`calls` lists (operator, arguments by name) of each call; `watch` is called by each
+    backward of the flash operator."""
 
     def __init__(self):
         self.calls = []
@@ -48,7 +48,7 @@ def _scores(given, i, q, k):
 
 
 def _sequences(given, cu_q, cu_k):
-    """(q rows, k tensor, v tensor, where k's rows stand) of each sequence."""
+    """(q rows, k tensor, v tensor, indices of k's rows) of each sequence."""
     q, k, v = given["query"], given["key"], given["value"]
     used, table = given.get("seqused_k"), given.get("block_table")
     if cu_q is None:
@@ -114,7 +114,7 @@ def _flash_forward(seen, *args, **kwargs):
 
 
 def _gradients(given, cu_q, cu_k, lse_rows):
-    """(dq, dk, dv) by FlashAttention's own formula, from out and lse as they are given."""
+    """(dq, dk, dv) by FlashAttention's own formula, from the given out and lse."""
     results = [torch.zeros_like(given[x]) for x in ("query", "key", "value")]
     for i, (q, k, v, at) in enumerate(_sequences(given, cu_q, cu_k)):
         scores, mask = _scores(given, i, q, k)
@@ -194,8 +194,8 @@ def _efficient_backward(seen, *args, **kwargs):
 
 @contextlib.contextmanager
 def torchs_kernels(monkeypatch, capability=(8, 0)):
-    """CPU tensors are computed by stand-ins for torch's CUDA kernels; gives what they saw."""
-    _torch_library.withdraw()  # torch.library takes one Python kernel for an operator
+    """Replaces torch's CUDA kernels with stand-ins for CPU tensors; gives their recorder."""
+    _torch_library.withdraw()  # torch.library accepts only one Python kernel for an operator
     seen, library = Seen(), torch.library.Library("aten", "IMPL")
     for name, kernel in (
         ("_flash_attention_forward", _flash_forward),

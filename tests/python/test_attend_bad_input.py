@@ -1,6 +1,6 @@
 """Bad input of attend and attend_backward: an exception that names the argument.
 
-Every case runs twice: with the builtin in C in front, and without it.
+Every case runs twice, with and without the builtin function in C.
 """
 
 import pytest
@@ -17,7 +17,7 @@ def path(request, monkeypatch):
 
 
 def arrays(**changes):
-    """q, k, v by name, some of them changed by a function."""
+    """q, k, v by name; functions may change some of them."""
     random = np.random.default_rng(1)
     shapes = {"q": (2, 9, 4, 32), "k": (2, 13, 2, 32), "v": (2, 13, 2, 32)}
     made = {n: random.standard_normal(s, dtype=np.float32) for n, s in shapes.items()}
@@ -259,7 +259,7 @@ def test_a_number_that_is_no_float_is_taken_as_one():
 
 
 class Hostile:
-    """Says that it is an array, and raises or lies when it is looked at."""
+    """Claims to be an array, but raises or gives wrong values when it is used."""
 
     def __init__(self, answer):
         self.answer = answer

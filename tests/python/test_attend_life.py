@@ -1,4 +1,4 @@
-"""attend with threads, with fork, and when the interpreter exits; and without leaks."""
+"""attend with threads, after fork and at exit of the interpreter; no memory leaks."""
 
 import gc
 import os
@@ -90,7 +90,7 @@ def test_many_threads_at_once_get_their_own_results():
     threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
     for thread in threads:
         thread.start()
-    for _ in range(20):  # contexts change under the calls
+    for _ in range(20):  # contexts change during the calls
         anyflash.set_threads(1 + _ % 3)
     for thread in threads:
         thread.join()

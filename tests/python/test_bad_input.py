@@ -1,4 +1,4 @@
-"""Wrong arguments raise an exception that names the argument; unusual ones are answered."""
+"""Wrong arguments raise an exception that names the argument; unusual ones work."""
 
 import multiprocessing
 import threading

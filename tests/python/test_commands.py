@@ -17,7 +17,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "python")
 
 
 def _hears_ctrl_c():
-    """A suite that runs in the background may have been told to ignore it."""
+    """SIGINT may be ignored if the tests run in the background."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

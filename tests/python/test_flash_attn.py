@@ -231,7 +231,7 @@ def test_a_cache_in_pages_is_read_and_appended_to(provider, size):
         for row in range(int(lengths[b])):
             for page, cache in zip(pages, (keys, values)):
                 page[table[b, row // size], row % size] = cache[b, row]
-    # What stands behind a sequence's last page may be anything.
+    # Entries after a sequence's last page may have any value.
     table[1, 1:] = 1 << 20
     out = forced(
         provider,
@@ -415,7 +415,7 @@ def test_meta_tensors_have_the_result_s_shape():
 
 
 class Layer(torch.nn.Module):
-    """A module that holds the function, as models do."""
+    """A module that stores the function as a member, as models do."""
 
     def __init__(self):
         super().__init__()

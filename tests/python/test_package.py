@@ -47,7 +47,7 @@ def test_a_missing_library_is_an_import_error_that_names_it(tmp_path):
 
 
 def library_of(folder, version, without=(), name="libanyflash.so", functions=None):
-    """A library that has the package's functions, all but `without`, of this `version`."""
+    """Compiles a library with the package's functions except `without`, of this `version`."""
     from anyflash import _lib
 
     names = (*_lib._ENGINE, *_lib._BINDINGS) if functions is None else functions
@@ -62,8 +62,8 @@ def library_of(folder, version, without=(), name="libanyflash.so", functions=Non
 
 
 def loaded(library):
-    """The process that loads this library, as another interpreter, which has no builtin of it,
-    and prints where the functions of the engine and of the bindings are."""
+    """Runs a process that loads this library, pretends not to be CPython, so that the builtin
+    is not used, and prints which libraries have the engine's and the bindings' functions."""
     return python(
         f"import os, sys; os.environ['ANYFLASH_LIBRARY'] = {str(library)!r}\n"
         "sys.implementation.name = 'other'\n"

@@ -1,4 +1,4 @@
-"""Which provider computes: their order, explain(), choosing one, the table, and an installed
+"""Choosing a provider: their order, explain(), forcing one, the table; and an installed
 flash_attn that works, gives wrong answers, crashes or hangs."""
 
 import json
@@ -159,7 +159,7 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False,
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """write(text): installs a flash_attn of that text, and asks about it as if afresh."""
+    """write(text) installs a flash_attn with that text and asks about it, nothing cached."""
     folder = tmp_path / "site"
     (folder / "flash_attn").mkdir(parents=True)
     (folder / "flash_attn_2_cuda.py").write_text("")
@@ -184,7 +184,7 @@ def package(tmp_path, monkeypatch):
         q = torch.randn(1, 8, 2, 64).half()
         return dict(anyflash.explain(q, q, q).declined).get("flash_attn")
 
-    others = loaded()  # the shim, of other tests
+    others = loaded()  # the shim, loaded by other tests
     yield write
     forget()
     sys.modules.update(others)

@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class Environment:
-    """A virtual environment that sees this package, and a torch that is only a name."""
+    """A virtual environment with this package and an empty torch."""
 
     def __init__(self, folder):
         venv.create(folder, with_pip=False, symlinks=True)
@@ -212,7 +212,7 @@ def test_a_failed_install_leaves_what_was_there(environment, monkeypatch, fails_
 
 
 def test_an_install_that_was_cut_off_is_cleared_by_the_next(environment):
-    """Killed between its renames: the package is there, its metadata is not."""
+    """Killed between two renames, so that the package is there without its metadata."""
     before = environment.files()
     shim.install(environment.python)
     shutil.rmtree(environment.site / _files.INFO)

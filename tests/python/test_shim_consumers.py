@@ -57,7 +57,7 @@ def test_the_module_computes(python):
 
 @needs("transformers")
 def test_transformers_finds_it_where_there_is_a_gpu(python):
-    """Its check without the GPU, which no CPU machine passes."""
+    """transformers' own check without the test for a GPU."""
     code = (
         "import torch; torch.cuda.is_available = lambda: True\n"
         "import transformers.utils.import_utils as u\n"

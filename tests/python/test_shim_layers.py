@@ -326,7 +326,7 @@ def test_blocks_are_sublayers_norms_and_additions(prenorm):
 
 
 def test_the_functions_beneath_take_a_foreign_logsumexp():
-    """Two halves of the keys, put together by their logsumexps: as ring attention does."""
+    """Two halves of the keys, merged by their logsumexps as in ring attention."""
     from flash_attn.flash_attn_interface import _flash_attn_backward, _flash_attn_forward
 
     q, k, v, dout = (torch.randn(2, 6, 2, 16) for _ in range(4))
@@ -369,7 +369,7 @@ def test_the_functions_beneath_take_a_foreign_logsumexp():
         )
         dq += new
     assert_same([out], [flash_attn.flash_attn_func(q, k, v, softmax_scale=0.25)])
-    weight = want[0].abs().max() / dq.abs().max()  # gradients() weights its scalar by -1
+    weight = want[0].abs().max() / dq.abs().max()  # gradients() multiplies its scalar by -1
     assert_same([-dq * weight.sign(), -dk, -dv], want, 1e-4)
 
 
@@ -420,7 +420,7 @@ def has_flash_operators():
 
 @pytest.mark.skipif(not has_flash_operators(), reason="needs torch 2.8")
 def test_on_other_devices_torchs_operators_get_their_arguments(monkeypatch):
-    """The operators of a GPU, as anyflash has them for the CPU."""
+    """Replaces a GPU's operators with anyflash's for the CPU."""
     import anyflash.torch
     from flash_attn.flash_attn_interface import flash_attn_gpu
 

@@ -16,8 +16,8 @@ from shim_tree import assert_same, gradients  # noqa: E402
 import flash_attn  # noqa: E402
 from flash_attn import _left_out  # noqa: E402
 
-#: What stands in the modules of flash-attn 2.8.3: parameters of functions, and of __init__
-#: and forward of classes.
+#: Names in the modules of flash-attn 2.8.3: parameters of functions, and of __init__ and
+#: forward of classes.
 UPSTREAM = json.loads(pathlib.Path(__file__).with_name("flash_attn_public.json").read_text())
 
 
@@ -49,7 +49,7 @@ def named(text):
 
 
 def split_top(text):
-    """At commas outside brackets."""
+    """Splits at commas outside brackets."""
     parts, depth, part = [], 0, ""
     for letter in text:
         depth += (letter in "([") - (letter in ")]")
@@ -131,7 +131,7 @@ def test_the_finder_is_last_and_there_once():
 
 
 def test_einops_comes_with_the_padding():
-    """Programs import rearrange from here; without einops they are told that it is missing."""
+    """Programs import rearrange from here; without einops the error says that it is missing."""
     bert_padding = importlib.import_module("flash_attn.bert_padding")
     try:
         import einops
@@ -217,7 +217,7 @@ def test_index_first_axis_residual_adds_both_gradients():
 
 
 def rotated(x, cos, sin, interleaved, offset=0):
-    """By complex numbers; x [B, S, H, D]."""
+    """Rotary embedding with complex numbers; x [B, S, H, D]."""
     half = cos.shape[1]
     seqlen = x.shape[1]
     turn = torch.complex(cos, sin)[offset : offset + seqlen, None, :]

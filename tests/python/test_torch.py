@@ -35,7 +35,7 @@ def masks(kind, q_len, k_len, dtype):
 
 
 def plain(q, k, v, mask, causal):
-    """In float64, with gradients."""
+    """Copies in float64 that require gradients."""
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])

@@ -24,7 +24,7 @@ def enabled():
 
 
 def one_sequence(q, k, v, window=(-1, -1), slopes=None, scale=None):
-    """[S, H, D] in float64, aligned bottom-right; also the logsumexp [H, S]."""
+    """Attention of [S, H, D] in float64, aligned bottom-right; also the logsumexp [H, S]."""
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
     scores = torch.einsum("qhd,khd->hqk", q, k) * (scale or 1 / math.sqrt(q.shape[-1]))
@@ -46,7 +46,7 @@ def one_sequence(q, k, v, window=(-1, -1), slopes=None, scale=None):
 
 
 def packed_reference(q, k, v, lengths, **options):
-    """Of packed tensors: the output, the logsumexp, and a function for the gradients."""
+    """For packed tensors: output, logsumexp, and a function that computes the gradients."""
     wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
     parts = [
         one_sequence(a, b, c, **options)
@@ -204,11 +204,11 @@ def test_wrong_arguments_are_exceptions_that_name_them():
 
 
 def test_without_the_engine_the_cpu_has_none_of_it(monkeypatch):
-    monkeypatch.setattr(threading, "active_count", lambda: 1)  # compilers leave some
+    monkeypatch.setattr(threading, "active_count", lambda: 1)  # compiling leaves threads behind
     q = torch.randn(1, 5, 2, 16)
     for _ in range(2):
         anyflash.torch.disable()
-        with pytest.raises(NotImplementedError, match="CPU"):  # torch's own words
+        with pytest.raises(NotImplementedError, match="CPU"):  # torch's own message
             forward(q, q, q, None, None, 5, 5, 0.0, False, False)
         anyflash.torch.enable()
         assert forward(q, q, q, None, None, 5, 5, 0.0, False, False)[0].shape == q.shape
@@ -253,7 +253,7 @@ def test_varlen_attn(compiled):
 
 
 def paged(k, lengths, size=8):
-    """Packed keys as pages in a random order, and the table that finds them."""
+    """Packed keys as pages in a random order, and their block table."""
     counts = [-(-n // size) for n in lengths]
     order = torch.randperm(sum(counts) + 2)
     pages = torch.full((len(order), size, *k.shape[1:]), torch.nan, dtype=k.dtype)

@@ -1,5 +1,5 @@
 """torch's own CUDA kernels, with their operators replaced on the CPU: they get the arguments
-that this torch's schemas require, and what they cannot do is composed or declined."""
+that this torch's schemas require; features that they lack are composed or declined."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def version(text):
 def test_the_table_of_schemas_is_that_of_this_torch():
     ours = version(torch.__version__)
     rows = [row for row in aten.SCHEMAS if version(row[0]) <= ours <= version(row[1])]
-    if not rows:  # a release between two that were read is like one of them
+    if not rows:  # a release between two known ones is like one of them
         rows = aten.SCHEMAS
     found = (aten.RANDOM_STATE, aten.TAKES_PAGES, meta_layout())
     assert found in [row[2:] for row in rows]
@@ -151,7 +151,7 @@ def test_alibi_is_computed_forward_and_declined_with_gradients(kernels):
 def test_a_deterministic_gradient_is_asked_for_while_it_is_computed(kernels):
     switches = []
     leaves = halves((1, 9, 2, 32), (1, 9, 2, 32), (1, 9, 2, 32))
-    anyflash.flash_attn_func(*leaves)  # and the self-test of the kernel
+    anyflash.flash_attn_func(*leaves)  # also runs the self-test of the kernel
     kernels.watch = lambda: switches.append(torch.are_deterministic_algorithms_enabled())
     anyflash.flash_attn_func(*leaves, deterministic=True).sum().backward()
     anyflash.flash_attn_func(*leaves).sum().backward()

@@ -14,7 +14,7 @@ STARTS = torch.tensor([0, 5, 12, 24], dtype=torch.int32)
 
 
 def keys(kind):
-    """bool [B, S]: padding on a side, or a hole."""
+    """bool [B, S]: padding on one side, or a gap."""
     visible = torch.ones(B, S, dtype=torch.bool)
     visible[0, {"left": slice(0, 4), "right": slice(9, S), "hole": slice(3, 6)}[kind]] = False
     return visible
@@ -25,7 +25,7 @@ def number(value):
 
 
 def cut(visible, used, window):
-    """Keys of a cache that is longer than what is in it."""
+    """The mask of a cache that is only partly filled."""
     return Keys(visible & (torch.arange(S) < used), number(used), number(window))
 
 
@@ -43,7 +43,7 @@ def window_mask(causal, window, offset=0, rows=S):
     return seen
 
 
-#: name: (mask, causal, window, what is visible, rows of the query)
+#: name: (mask, causal, window, visible keys, number of query rows)
 def cases():
     for side in ("left", "right", "hole"):
         seen = keys(side)[:, None, None, :] & window_mask(True, 0)

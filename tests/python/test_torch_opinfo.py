@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("expecttest")  # torch.testing._internal asks for it
+pytest.importorskip("expecttest")  # torch.testing._internal imports it
 import anyflash.torch  # noqa: E402
 from torch_support import BOUNDS, TORCH, worst  # noqa: E402
 
@@ -28,7 +28,7 @@ FOR_CPU = "_scaled_dot_product_flash_attention_for_cpu"
 
 
 def own_samples(dtype, requires_grad):
-    """Of the operator behind SDPA, of which older torches have no samples."""
+    """Samples of the operator behind SDPA, for which older torches have none."""
     operator = getattr(torch.ops.aten, FOR_CPU)
     kinds = ((False, False, None), (True, False, 0.3), (False, True, None))
     for causal, masked, scale in kinds:
@@ -75,7 +75,7 @@ def results(function, sample):
 
 
 def same_as_stock(name, dtype, requires_grad=True):
-    """Each sample with the engine beside torch alone; returns how many came to the engine."""
+    """Compares each sample with and without the engine; how many reached the engine."""
     before = anyflash.torch.counts()[0]
     for function, sample in samples(name, dtype, requires_grad):
         ours = results(function, sample)
@@ -87,7 +87,7 @@ def same_as_stock(name, dtype, requires_grad=True):
             assert have.stride() == want.stride() and have.dtype == want.dtype
             bound = 2 * BOUNDS.get(dtype, 0.0)
             if TORCH < (2, 5) and dtype == torch.float16:
-                bound *= 2  # torch 2.4 adds in float16
+                bound *= 2  # torch 2.4 accumulates in float16
             scale = max(1.0, want.abs().max().item()) if want.numel() else 1.0
             assert torch.allclose(have, want, rtol=0, atol=bound * scale), sample
     return anyflash.torch.counts()[0] - before
@@ -125,7 +125,7 @@ def test_flash_attention_forward(dtype):
                 one_sequence(*one, window=window, scale=keywords["scale"])
                 for one in zip(*wide)
             ]
-            # Scores reach 200 with a scale of 1: four times the rounding of a common one.
+            # Scores reach 200 with a scale of 1: rounding errors are four times as large.
             error = worst(out, torch.stack([o for o, _ in parts]))
             assert error <= 4 * BOUNDS[dtype]
         torch.autograd.grad(out.sum(), tensors)
@@ -157,7 +157,7 @@ def test_opcheck_of_its_backward():
 
 
 def test_opcheck_of_the_flash_operators():
-    # Its fakes put rng_state on no device and know no packed logsumexp before torch 2.7.
+    # Before torch 2.7 torch's fakes give rng_state no device and ignore packed logsumexps.
     utilities = CHECKS if TORCH >= (2, 7) else CHECKS[:1]
     q, k = torch.randn(6, 4, 16), torch.randn(9, 2, 16)
     cu_q, cu_k = (torch.tensor(x, dtype=torch.int32) for x in ([0, 2, 6], [0, 4, 9]))

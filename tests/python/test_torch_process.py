@@ -26,7 +26,7 @@ def enabled():
 
 
 def script(text, seconds=240):
-    """Runs Python of its own; returns what it printed."""
+    """Runs the code in a new Python process; returns its output."""
     head = (
         "import torch, anyflash.torch\n"
         "sdpa = torch.nn.functional.scaled_dot_product_attention\n"
@@ -46,8 +46,8 @@ def script(text, seconds=240):
 @pytest.mark.parametrize("flush", (False, True))
 def test_flush_to_zero_stays_as_it_was_set(flush):
     torch.set_num_threads(2)
-    torch.set_flush_denormal(False)  # which code that was compiled before may have set
-    tiny = torch.full((100000,), 1e-39)  # below the smallest normal number; on both threads
+    torch.set_flush_denormal(False)  # code that was compiled earlier may have set it
+    tiny = torch.full((100000,), 1e-39)  # a subnormal number, on both threads
     q = torch.randn(1, 4, 256, 64)
     if not torch.set_flush_denormal(flush):
         pytest.skip("this processor cannot flush denormal numbers")

@@ -15,7 +15,7 @@ HEADS = ((4, 4), (4, 2), (4, 1))
 
 
 def mask_of(kind, heads, q_len, k_len, dtype):
-    """Bool and float masks in every broadcast; most leave a row without any key."""
+    """Bool and float masks in every broadcast shape; most hide all keys of some row."""
     if kind == "rows":
         mask = torch.rand(q_len, k_len) > 0.3
         mask[0] = False
@@ -31,7 +31,7 @@ def mask_of(kind, heads, q_len, k_len, dtype):
         mask = torch.rand(2, 1, 1, k_len) > 0.3
     elif kind == "heads":
         mask = torch.randn(1, heads, q_len, k_len).to(dtype)
-    elif kind == "column":  # over keys: torch's own kernel
+    elif kind == "column":  # broadcast over keys: torch's own kernel
         mask = torch.rand(2, 1, q_len, 1) > 0.3
     else:
         return None
@@ -39,7 +39,7 @@ def mask_of(kind, heads, q_len, k_len, dtype):
 
 
 def attend(q, k, v, **options):
-    """sdpa() with fewer heads of keys than of queries; torch 2.4 cannot say so."""
+    """sdpa() with fewer key heads than query heads; torch 2.4 has no option for it."""
     group = q.shape[1] // k.shape[1]
     if TORCH >= (2, 5):
         return sdpa(q, k, v, enable_gqa=group > 1, **options)
@@ -79,7 +79,7 @@ def test_output_and_gradients(enabled, dtype, order, kind):
         check(out, want, dtype, "out", *where)
         for name, have, wanted in zip("qkv", gradients, gradients_of(dout)):
             check(have, wanted, dtype, f"d{name}", *where)
-        # Between, torch has GQA as mathematics.
+        # torch 2.5 to 2.8 compute GQA with the math backend.
         if groups == heads or not (2, 5) <= TORCH < (2, 9):
             assert after[0] == before[0] + 2, where
             assert after[1] - before[1] == (2 if kind == "column" and k_len > 1 else 0)
@@ -126,7 +126,7 @@ def test_the_gradient_of_a_sum_is_the_engines(enabled):
 
 
 def equals_stock(call):
-    """The same bits with the engine off as on."""
+    """Bit-identical results with and without the engine."""
     torch.manual_seed(0)
     ours = call()
     anyflash.torch.disable()

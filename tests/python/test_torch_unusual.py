@@ -1,4 +1,4 @@
-"""The replacement of torch's attention in unusual uses: the same result as without it, or an
+"""Unusual uses of torch's attention with enable(): the same result as without it, or an
 error."""
 
 import pytest

@@ -1,20 +1,20 @@
-"""Shared by the tests of torch: tensors in every memory order, and the answer in float64."""
+"""Shared by the tests with torch: tensors in every memory order, references in float64."""
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-torch.set_num_threads(1)  # small tensors; what depends on threads sets them itself
+torch.set_num_threads(1)  # tensors are small; tests that depend on threads set their own number
 sdpa = torch.nn.functional.scaled_dot_product_attention
 
 TORCH = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 ORDERS = ("bhsd", "bshd", "packed", "expanded")
-#: Of a result whose largest element is 1: about two units in the last place of the type.
+#: For results whose largest element is 1: about two units in the last place of the type.
 BOUNDS = {torch.float32: 1e-5, torch.bfloat16: 2.5e-2, torch.float16: 4e-3}
 
 
 def tensor(heads, rows, dim, dtype, order="bhsd", batch=2):
-    """[B, H, S, D] with random values that is laid out in memory as `order` says."""
+    """A random tensor [B, H, S, D] in the memory order `order`."""
     if order == "bhsd":
         made = torch.randn(batch, heads, rows, dim).to(dtype)
     elif order == "bshd":
@@ -27,7 +27,7 @@ def tensor(heads, rows, dim, dtype, order="bhsd", batch=2):
 
 
 def mathematics(q, k, v, attn_mask, is_causal, scale):
-    """Attention with 0 for a row that sees no key; torch 2.4's own has nan there."""
+    """Attention where a row that sees no key gives 0; torch 2.4's own gives nan."""
     if TORCH >= (2, 5):
         with sdpa_kernel(SDPBackend.MATH):
             return sdpa(q, k, v, attn_mask=attn_mask, is_causal=is_causal, scale=scale)
@@ -44,7 +44,7 @@ def mathematics(q, k, v, attn_mask, is_causal, scale):
 
 
 def in_float64(q, k, v, mask=None, causal=False, scale=None):
-    """Torch's mathematics in float64, and a function that gives its gradients."""
+    """torch's math attention in float64, and a function that computes its gradients."""
     wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
     if mask is not None and mask.dtype != torch.bool:
         mask = mask.double()
@@ -55,7 +55,7 @@ def in_float64(q, k, v, mask=None, causal=False, scale=None):
 
 
 def worst(have, want):
-    """The largest difference, as a part of the largest element where that is above 1."""
+    """The largest difference, relative to the largest element if that is above 1."""
     difference = (have.double() - want).abs().max().item() if want.numel() else 0.0
     return difference / max(1.0, want.abs().max().item() if want.numel() else 0.0)
 

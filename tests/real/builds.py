@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Compiles extensions against the headers of torch releases.
 
-The C++ of flash-attn and causal-conv1d is that of their sdists of the Python package index, the
-kernels are left empty (they need nvcc, and no import needs them); layoutprobe.cpp lies here.
-Headers of torch and CUDA come out of their wheels.
-What a wheel for torch's other CUDA major would be is made from each by renaming the CUDA
-runtime that it needs. Everything goes to the cache folder of wheels.py; what is there stays.
-A compilation takes 20 s of processor time and 1.5 GB.
+The C++ sources of flash-attn and causal-conv1d come from their sdists on PyPI. Their kernels
+are left empty, because they need nvcc and no import needs them. layoutprobe.cpp is in this
+folder. The headers of torch and CUDA are taken from their wheels. From each result a twin for
+the other CUDA major version is made by renaming the CUDA runtime that it needs. Everything
+goes to the cache folder of wheels.py; existing files are kept. A compilation takes 20 s of
+processor time and 1.5 GB.
 """
 import argparse
 import os
@@ -29,9 +29,9 @@ CUDA_WHEELS = {
          "nvidia-cusolver-cu12==11.7.3.90"),
     13: ("nvidia-cuda-runtime==13.0.96", "nvidia-cuda-crt==13.0.88",
          "nvidia-cusparse==12.6.3.3", "nvidia-cublas==13.1.0.3", "nvidia-cusolver==12.0.4.66")}
-# pybind11's names as torch's own extension builder passes them, up to torch 2.8.
+# pybind11's macros as torch's extension builder defines them, up to torch 2.8.
 PYBIND_ABI = {(2, 7): "_cxxabi1016", (2, 8): "_cxxabi1018"}
-# What each was linked with when it was tried.
+# The libraries that each was linked with when it was tested.
 LIBRARIES = {
     "flash_attn_2_cuda": ("c10", "torch", "torch_cpu", "torch_python", "c10_cuda",
                           "torch_cuda"),
@@ -56,7 +56,7 @@ EMPTY(causal_conv1d_bwd_cuda, ConvParamsBwd)
 EMPTY(causal_conv1d_channellast_bwd_cuda, ConvParamsBwd)
 EMPTY(causal_conv1d_update_cuda, ConvParamsBase)
 """), "layoutprobe": (None, f'#include "{HERE}/layoutprobe.cpp"\n')}
-# setup.py of either imports torch before it says its name; this is all it asks of it.
+# Both setup.py files import torch before they report their name; they need only this.
 STUB = {"torch/__init__.py": "__version__ = '2.9.1'\nclass version:\n    cuda = '12.8'\n"
                              "    hip = None\nclass _C:\n    _GLIBCXX_USE_CXX11_ABI = True\n"
                              "class cuda:\n    is_available = staticmethod(lambda: False)\n",
@@ -103,7 +103,7 @@ def torch_headers(version):
 
 
 def cuda_folders(major):
-    """Include folders of that CUDA, and the runtime to link with."""
+    """Include folders of that CUDA version, and the runtime to link with."""
     kept = [wheels.keep(wheel, wheels.CACHE / f"cuda{major}" / wheel.replace("==", "-"),
                         lambda member: "/include/" in member or "/libcudart.so" in member)
             for wheel in CUDA_WHEELS[major]]
@@ -113,7 +113,7 @@ def cuda_folders(major):
 
 
 def stub_libraries():
-    """Empty libraries with the SONAMEs of torch's, so that the linker writes them down."""
+    """Empty libraries with torch's SONAMEs, so that the linker records the dependencies."""
     folder = wheels.CACHE / "stubs"
     folder.mkdir(parents=True, exist_ok=True)
     for name in LIBRARIES["flash_attn_2_cuda"]:
@@ -125,7 +125,7 @@ def stub_libraries():
 
 
 def flags_for(torch, name, include):
-    """The definitions of torch's CUDAExtension."""
+    """The macros that torch's CUDAExtension defines."""
     minor = numbers(torch)[:2]
     flags = [f"-std=c++{20 if minor >= (2, 14) else 17}", f"-DTORCH_EXTENSION_NAME={name}",
              f"-D_GLIBCXX_USE_CXX11_ABI={int(minor >= (2, 7))}",

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Calls an installed flash-attn without a GPU and prints what it answers, as JSON lines.
+"""Calls an installed flash-attn without a GPU and prints its answers as JSON lines.
 
     LD_PRELOAD=libcuda.so.1 LD_LIBRARY_PATH=. python call_missing.py    (stand_in_cuda.c)
 
-Tensors are fake ones of torch on the device 'cuda': they have shapes and no memory. So the
-extension's own code runs up to its answer that it lacks a kernel; one that it has would be
+Tensors are torch's fake tensors on the device 'cuda', which have shapes but no memory. So the
+extension's own code runs until it reports that it lacks a kernel. A kernel that it has would be
 launched, which fails here. Each line has: pass, head_dim, dtype, feature, error.
 """
 
 import json
 
 import torch
-import flash_attn_2_cuda  # torch brings the libraries that it needs
+import flash_attn_2_cuda  # torch loads the libraries that the extension needs
 from torch._subclasses import fake_tensor
 
 NAMES = ("pass", "head_dim", "dtype", "feature")
@@ -51,7 +51,7 @@ def call(which, head_dim, dtype, feature):
 
 
 def main():
-    fake_tensor.init_gpu_context = lambda device: None  # it would make a real tensor
+    fake_tensor.init_gpu_context = lambda device: None  # it would create a real tensor
     for case in CASES:
         print(json.dumps({**dict(zip(NAMES, case)), "error": call(*case)}))
 

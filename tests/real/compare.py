@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Compares the facts that anyflash reads from files with what Python itself reports.
 
-First asks every Python that is installed; then makes one environment after another with uv
-(hard links from its cache), asks both, prints every difference and removes the environment
-again. Needs uv, readelf, the Python package index, and about 8 GB of disk beside uv's cache.
-Ends 0 when there is no difference, 1 when there is one, 3 when an environment could not be
-made.
+First it compares every installed Python. Then it creates environments with uv, one after
+another (hard links from uv's cache), asks Python and anyflash, prints every difference and
+removes the environment. Needs uv, readelf, PyPI, and about 8 GB of disk beside uv's cache.
+Exit code: 0 no difference, 1 a difference, 3 an environment could not be created.
 """
 import argparse
 import json
@@ -18,7 +17,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-# torch, the Pythons to try in this order
+# torch, and the Pythons to try in this order
 ENVIRONMENTS = [("2.4.1", ("3.11", "3.12")), ("2.6.0", ("3.12", "3.11")),
                 ("2.8.0", ("3.13", "3.11")), ("2.11.0", ("3.12", "3.11")),
                 ("2.15.0", ("3.13", "3.11"))]
@@ -26,7 +25,7 @@ DISK_BYTES = 8 * 2**30
 
 
 def find_python(wanted):
-    """The path of a Python `wanted` that is installed, or None."""
+    """The path of an installed Python of the version `wanted`, or None."""
     root = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv"))
     for path in sorted(root.glob(f"versions/{wanted}.*/bin/python{wanted}")):
         return str(path)
@@ -36,7 +35,7 @@ def find_python(wanted):
 
 
 def make_environment(folder, torch, pythons):
-    """A virtual environment with that torch, or a sentence saying why not."""
+    """A virtual environment with that torch, or a sentence that says why there is none."""
     found = [path for path in map(find_python, pythons) if path]
     if not found:
         return f"none of Python {', '.join(pythons)} is installed"
@@ -51,7 +50,7 @@ def make_environment(folder, torch, pythons):
 
 
 def value_of(document, name):
-    """A fact's value in a machine record: the bare value, null, or what is unknown and why."""
+    """A fact's value in a machine record: the value, null, or why it is unknown."""
     group, member = name.split(".")
     fact = document.get(group, {}).get(member)
     if isinstance(fact, dict):
@@ -69,7 +68,7 @@ def all_tags(print_tags, document):
 
 
 def ask(anyflash, python, *words):
-    """What the interpreter says, and the record that anyflash makes; None and why not."""
+    """What the interpreter reports, and anyflash's record; or None and the reason."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     said = subprocess.run([python, str(HERE / "question.py"), *words], text=True,
                           capture_output=True, check=False, env=environment)
@@ -87,7 +86,7 @@ def same_facts(truth, document):
 
 
 def environment_facts(print_tags, truth, document):
-    """What is compared beside the facts of the record: C library, tags, packages."""
+    """Also compared, in addition to the record's facts: C library, tags, packages."""
     libc = [value_of(document, "platform.libc"), value_of(document, "platform.libc_version")]
     packages = document.get("packages") or []
     rows = [{"package": row} for row in packages] if isinstance(packages, list) else []
@@ -99,7 +98,7 @@ def environment_facts(print_tags, truth, document):
 
 
 def report(title, pairs, seconds):
-    """Prints the differences; True when there is none."""
+    """Prints the differences; True if there are none."""
     differing = [pair for pair in pairs if pair[1] != pair[2]]
     print(f"{title}: {len(pairs)} facts, {len(differing)} differences ({seconds:.0f} s)",
           flush=True)
@@ -109,7 +108,7 @@ def report(title, pairs, seconds):
 
 
 def compare_interpreters(anyflash):
-    """Every Python of pyenv and the system's; 1 when one differs."""
+    """Compares pyenv's Pythons and the system's; 1 if one differs."""
     root = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv"))
     pythons = [str(path) for path in sorted(root.glob("versions/3.*/bin/python"))]
     pythons += [path for path in ("/usr/bin/python3",) if os.path.exists(path)]
@@ -122,7 +121,7 @@ def compare_interpreters(anyflash):
 
 
 def compare_environment(anyflash, folder, torch, pythons):
-    """One environment from making to removing; 0, 1 or 3 as the program ends."""
+    """Creates, compares and removes one environment; an exit code as above."""
     started = time.monotonic()
     try:
         problem = make_environment(folder, torch, pythons)

@@ -1,18 +1,17 @@
 #!/usr/bin/env python3
 """Compares the GPU code that anyflash reads with what NVIDIA's cuobjdump lists.
 
-Looks at every library with GPU code under the given folders (an environment's
-site-packages) and prints each difference. Two are expected and explained, not counted:
-cuobjdump names sm_100f as sm_100, and cubins without any kernel are no target of ours.
-cuobjdump stops at the first cubin it no longer supports (sm_35 ... sm_70): such files are
-named as not comparable. Libraries with code for a later device link only are listed by
-cuobjdump as if it could be loaded. Ends 0 without difference, 1 with one, 3 when nothing
-could be compared.
+Compares every library with GPU code in the given folders (an environment's site-packages)
+and prints each difference. Two differences are expected and not counted: cuobjdump prints
+sm_100f as sm_100, and anyflash does not list cubins without kernels. cuobjdump stops at the
+first cubin that it no longer supports (sm_35 ... sm_70); such files are reported as not
+comparable. If a library only has code for a later device link, cuobjdump lists it as if it
+could be loaded. Exit code: 0 no difference, 1 a difference, 3 nothing could be compared.
 
     python3 tests/real/gpu_code.py --print build/release/tests/print_gpu_code FOLDER ...
 
-cuobjdump is a wheel of the Python package index: nvidia-cuda-cuobjdump. Without --cuobjdump
-it is fetched by uv.
+cuobjdump is in the wheel nvidia-cuda-cuobjdump on PyPI, which uv downloads unless --cuobjdump
+is given.
 """
 import argparse
 import collections
@@ -29,7 +28,7 @@ LISTED = re.compile(r"^(?:ELF|PTX) file +\d+: .*\.((?:sm|lto)_\d+[af]?)\.(cubin|
 
 
 def fetch_cuobjdump(folder):
-    """The path of a cuobjdump from the package index, or None."""
+    """The path of a cuobjdump from PyPI, or None."""
     command = ["uv", "pip", "install", "-q", "--target", folder, "nvidia-cuda-cuobjdump"]
     answer = subprocess.run(command, text=True, capture_output=True, check=False)
     found = sorted(pathlib.Path(folder).rglob("cuobjdump"))
@@ -40,7 +39,7 @@ def fetch_cuobjdump(folder):
 
 
 def list_theirs(cuobjdump, path):
-    """Counts by target as cuobjdump lists them, and what it complained of."""
+    """Counts by target as cuobjdump lists them, and its error messages."""
     counts, complaints = collections.Counter(), []
     for option in ("-lelf", "-lptx"):
         answer = subprocess.run([cuobjdump, option, path], text=True, capture_output=True,
@@ -54,13 +53,13 @@ def list_theirs(cuobjdump, path):
 
 
 def list_ours(program, path):
-    """The whole object of print_gpu_code, or None."""
+    """The JSON object of print_gpu_code, or None."""
     answer = subprocess.run([program, path], text=True, capture_output=True, check=False)
     return json.loads(answer.stdout) if answer.returncode == 0 else None
 
 
 def as_theirs(code):
-    """Our counts as cuobjdump names targets."""
+    """Our counts, with cuobjdump's names of targets."""
     counts = collections.Counter()
     for target in code["targets"]:
         if target["kind"] in ("SASS", "PTX"):
@@ -70,7 +69,7 @@ def as_theirs(code):
 
 
 def strip_family(counts):
-    """Newer cuobjdumps may print the family's letter: compare without it."""
+    """Newer releases of cuobjdump may print the family's letter: compare without it."""
     plain = collections.Counter()
     for target, count in counts.items():
         plain[target.rstrip("f")] += count

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Tests in real environments whether what anyflash proves is true, also for wheels that its
-rules were not made from.
+"""Compares anyflash's proofs with imports in real environments, also for wheels that were not
+used to develop its rules.
 
-Fetches the wheels of other_wheels.txt (3 GB, once), from which no rule was made. For every
-torch it makes an environment, proves every library of these wheels and of builds.py beside it,
-and really imports it there, each in a child of its own; then asks the builds of layoutprobe.cpp
-what they read (layout.py). Prints each disagreement and a table. Ends 0 without disagreement, 1
-with one, 3 when an environment could not be made.
+Downloads the wheels of other_wheels.txt (3 GB, once), from which no rule was derived. For each
+torch it creates an environment, proves every library of these wheels and of builds.py against
+it, and imports each one there in a child process. Then it runs the builds of layoutprobe.cpp
+(layout.py). Prints each disagreement and a table. Exit code: 0 no disagreement, 1 some, 3 an
+environment could not be created.
 
-Environments are made with uv for Python 3.11, 5 GB each, one after another, and removed again;
---against takes one that is there instead. Nothing is installed but torch: of a wheel only the
-libraries are looked at, as if its name and METADATA said nothing.
+Environments are created with uv for Python 3.11, 5 GB each, one after another, and removed
+again; --against uses an existing one instead. Only torch is installed. Of a wheel only the
+libraries are used, not its name and METADATA.
 """
 import argparse
 import collections
@@ -39,7 +39,7 @@ def wheel_folders():
 
 
 def row_of(name, results):
-    """One environment's line of the table."""
+    """The table's line for one environment."""
     counts = collections.Counter((proof.get("imports", "no"), real["loads"])
                                  for _, proof, real in results)
     unknown = counts["unknown", True] + counts["unknown", False]
@@ -48,7 +48,7 @@ def row_of(name, results):
 
 
 def attempt(options, environment, files):
-    """Prints what disagrees there; how much, and the line of the table."""
+    """Prints the disagreements there; their number, and the line of the table."""
     results = prove.examine(options.anyflash, environment, files)
     wrong = prove.report(environment, results, options.verbose)
     wrong += layout.compare(options.anyflash, environment)
@@ -56,7 +56,7 @@ def attempt(options, environment, files):
 
 
 def attempt_with(options, torch, files):
-    """The same beside that torch, in an environment for this once; None: it was not made."""
+    """The same in a temporary environment with that torch; None if it could not be created."""
     with tempfile.TemporaryDirectory(prefix="anyflash-torch-", dir=options.work) as folder:
         environment = pathlib.Path(folder) / f"torch-{torch}"
         problem = compare.make_environment(environment, torch, ("3.11",))

@@ -2,10 +2,10 @@
 """Tests whether the check `layout` is right, with builds of layoutprobe.cpp in real
 environments.
 
-A build that imports may still read other members than are there. Every build of the probe
-(builds.py) is imported in each environment and asked about tensors. Where all it says is what
-torch says, inspect must not say that it does not load there, and where something is wrong or it
-crashes, it must not say yes. Prints what each build did; ends 0 without disagreement.
+A build that can be imported may still read members at wrong offsets. Every build of the probe
+(builds.py) is imported in each environment and asked about tensors. If all its answers agree
+with torch's, inspect must not say no; if one is wrong or the build crashes, inspect must not
+say yes. Prints what each build did; exit code 0 if there is no disagreement.
 """
 import argparse
 import json
@@ -20,7 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def tried(environment, files):
-    """What happened, by path."""
+    """The result for each path."""
     python = pathlib.Path(environment) / "bin" / "python"
     answer = subprocess.run([str(python), str(HERE / "try_layout.py"), *files],
                             capture_output=True, text=True, check=True)

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Really makes wheels of flash-attn by `anyflash build`, without the system's CUDA toolkit.
+"""Builds real wheels of flash-attn with `anyflash build`, without the system's CUDA toolkit.
 
     python3 make_wheels.py --anyflash ANYFLASH --folder FOLDER [STEP...]
 
-Sources, torch and the compiler come from the Python package index; the system's toolkit is
-hidden (hide_toolkit.sh). Steps, all without STEP:
+Sources, torch and the compiler come from PyPI; the system's toolkit is hidden
+(hide_toolkit.sh). Steps (default: all):
 
-    small       head size 128 without features, per torch: made, installed by uv and by pip,
-                imported, inspected, asked for what it lacks
-    full        the same with dropout, ALiBi, soft-capping and window
+    small       head size 128 without features, for each torch: built, installed by uv and by
+                pip, imported, inspected, called for features that it lacks
+    full        the same with dropout, ALiBi, softcap and window
     grow        head size 64 added to the small one: only new files are compiled
-    interrupt   SIGINT to the builder, SIGKILL to ninja and to a compiler, then to the end
+    interrupt   SIGINT to the builder, SIGKILL to ninja and to a compiler, then completed
     arch        what `plan` offers for a machine with an RTX 4090: --arch 89 makes sm_80 code
 
-Prints a table of estimates and truths; ends 1 when something was not as promised. Two cores
-take about an hour. What was made stays in FOLDER; remove it for a fresh start.
+Prints a table of estimated and actual values; exit code 1 if something was not as promised. Two
+cores take about an hour. The results stay in FOLDER; remove it to start again.
 """
 
 import argparse
@@ -47,14 +47,14 @@ def check(true, *words):
 
 
 def run(*words, **options):
-    """The output of a command that must end well."""
+    """The output of a command that must succeed."""
     options.setdefault("stdout", subprocess.PIPE)
     words = [str(word) for word in words]
     return subprocess.run(words, check=True, text=True, **options).stdout
 
 
 class Place:
-    """The folder of all that is made, and the program that is tried."""
+    """The folder for all results, and the program under test."""
 
     def __init__(self, folder, anyflash, python):
         self.folder = folder
@@ -69,7 +69,7 @@ class Place:
         folder.mkdir(parents=True, exist_ok=True)
 
     def environment(self, torch, name=""):
-        """An environment with this torch, made once."""
+        """An environment with this torch, created once."""
         folder = self.folder / f"torch-{torch}{name}"
         python = folder / "bin" / "python"
         if not (folder / "ready").exists():
@@ -81,7 +81,7 @@ class Place:
         return folder
 
     def start(self, torch, *options):
-        """`anyflash build` on its way, in a process group of its own."""
+        """A running `anyflash build` in its own process group."""
         python = self.environment(torch) / "bin" / "python"
         words = [HIDE, self.anyflash, "build", "--json", "--python", python, *options]
         return subprocess.Popen(
@@ -94,7 +94,7 @@ class Place:
         )
 
     def end(self, build):
-        """(exit code, answer or None, names of what was compiled)"""
+        """(exit code, answer or None, names of the compiled files)"""
         out = build.communicate()[0]
         answer = json.loads(out) if out.startswith("{") else None
         return build.returncode, answer, DONE.findall((self.folder / "progress").read_text())
@@ -113,7 +113,7 @@ class Place:
 
 
 def check_kernels(place, environment, wheel, head_dims, features, sm, promised):
-    """That the wheel's bytes hold what its name promises, for a GPU of this capability."""
+    """Checks that the wheel contains what its name promises, for a GPU of this capability."""
     words = ("inspect", wheel, "--json", "--against", environment, "--arch", f"{sm / 10}")
     done = subprocess.run([place.anyflash, *words], stdout=subprocess.PIPE, check=False)
     answer = json.loads(done.stdout)
@@ -136,7 +136,7 @@ def check_kernels(place, environment, wheel, head_dims, features, sm, promised):
 
 
 def install(environment, wheel):
-    """By pip, then by uv over it; nothing else comes with it."""
+    """Installs it with pip, then with uv over it; nothing else may be installed."""
     python = environment / "bin" / "python"
     run(python, "-m", "pip", "install", "-q", "--no-index", wheel)
     run("uv", "pip", "uninstall", "-q", "--python", python, "flash-attn")
@@ -146,7 +146,7 @@ def install(environment, wheel):
 
 
 def check_missing(place, environment, head_dims, features, passes):
-    """What an installed wheel answers when it is asked for what it lacks; how often it was."""
+    """Calls an installed wheel for what it lacks and checks the errors; number of calls."""
     library = place.folder / "stand-in" / "libcuda.so.1"
     library.parent.mkdir(exist_ok=True)
     run("cc", "-shared", "-fPIC", "-o", library, HERE / "stand_in_cuda.c")
@@ -167,7 +167,7 @@ def check_missing(place, environment, head_dims, features, passes):
             check(f"with --features {case['feature']}" in error, case)
             count["features refused"] += 1
         elif held:
-            check("CUDA error" in error, case)  # it would have been launched
+            check("CUDA error" in error, case)  # the kernel would have been launched
             count[f"{case['pass']} found"] += 1
         else:
             dtype = {"bfloat16": "bf16", "float16": "fp16"}[case["dtype"]]
@@ -216,7 +216,7 @@ def arch(place, torches):
 
 
 def processes(text, start=""):
-    """(id, command) of living processes whose command or working folder names the text."""
+    """(id, command) of running processes whose command or working folder contains the text."""
     found = []
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -230,8 +230,8 @@ def processes(text, start=""):
 
 
 def strike(place, torch, options, victim, number):
-    """Starts a build and strikes one of its processes: a compiler on its way, any other when a
-    file is done; (whether it made the wheel, what it had finished)."""
+    """Starts a build and kills one of its processes: a running compiler, or another one when
+    a file is done; (whether the wheel was built, the files that were finished)."""
     build = place.start(torch, *options)
     cache = str(place.folder / "cache")
     found = []
@@ -254,7 +254,7 @@ def strike(place, torch, options, victim, number):
 
 
 def interrupt(place, torches):
-    # One at a time, so that one is on its way whenever another has ended.
+    # One at a time, so that a compiler is running whenever another has ended.
     options = ("--head-dim", "64,96", "--dtype", "bf16", "--features", "none", "--arch", 90,
                "--inference", "--jobs", 1)
     torch = torches[-1]

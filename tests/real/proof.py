@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
 """Compares what anyflash says about real extensions with what happened when they were imported.
 
-proof_cases.jsonl holds 160 shared libraries (of 37 wheels of the Python package index, and of
-flash-attn, causal-conv1d and a probe compiled against 16 torch releases) and what happened when
-each was imported beside each of 12 torch releases: 2568 lines. This fetches the wheels, takes
-what builds.py compiled, lets `anyflash inspect --torch` judge each pair by the shipped table of
-torch's symbols, and compares verdict and missing names. Nothing is imported: imports.py does
+proof_cases.jsonl lists 160 shared libraries (of 37 wheels on PyPI, and of flash-attn,
+causal-conv1d and a probe compiled against 16 torch releases) and what happened when each was
+imported with each of 12 torch releases: 2568 lines. This program downloads the wheels, uses
+what builds.py compiled, runs `anyflash inspect --torch` for each pair with the shipped table of
+torch's symbols, and compares verdict and missing names. Nothing is imported; imports.py does
 that.
 
-A line is in one of these classes; only the last two are mistakes:
-  same        verdict and missing names are what happened
-  refused     it was imported, and anyflash forbids it by a rule that the import cannot show:
-              two CUDA runtimes in a process, or objects that lie elsewhere in that torch
+Each line is in one of these classes; only the last two are mistakes:
+  same        verdict and missing names agree with what happened
+  refused     it was imported, but anyflash refuses it by a rule that an import cannot show:
+              two CUDA runtimes in a process, or another memory layout of torch's objects
   unknown     anyflash cannot tell, and says why
   explained   needs another library of its wheel imported first (KNOWN below)
   names       the verdict is right, the missing names are not
   different   the verdict is wrong
 
-Ends 0 without mistakes, 1 with some, 3 when nothing could be judged.
+Exit code: 0 no mistakes, 1 some, 3 nothing could be compared.
 """
 import argparse
 import collections
@@ -32,7 +32,7 @@ import wheels
 
 HERE = pathlib.Path(__file__).resolve().parent
 CLASSES = ("same", "refused", "unknown", "explained", "names", "different")
-# Not to be told from one file: what happened, and what it needs.
+# Cannot be known from one file: what happened, and what it needs.
 KNOWN = {"vllm-0.6.2-cp38-abi3-manylinux1_x86_64/_moe_C.abi3.so":
          "registers operators that _C.abi3.so of the same wheel must define first"}
 SYSTEM = {line.split()[0] for line in subprocess.run(
@@ -59,7 +59,7 @@ def read_cases():
 
 
 def undefined_names(path):
-    """All that the file wants of others, and of these what a relocation names."""
+    """All undefined names of the file, and those of them that a relocation uses."""
     wanted = subprocess.run(["nm", "-D", "--undefined-only", path], text=True,
                             capture_output=True, check=True).stdout
     used = subprocess.run(["readelf", "-rW", path], text=True, capture_output=True, check=True,
@@ -70,7 +70,7 @@ def undefined_names(path):
 
 
 def find_files(cases, small):
-    """{path: binary} of the files that can be judged here."""
+    """{path: binary} of the files that can be checked here."""
     found = {}
     for name, case in cases.items():
         wheel, _, file = name.partition("/")
@@ -85,7 +85,7 @@ def find_files(cases, small):
         for path in map(str, paths):
             if os.path.isfile(path):
                 count, case["used"] = undefined_names(path)
-                # Of two files with one name, the one that was tried.
+                # Of two files with the same name, the one that was imported.
                 if case["built"] or count == case["undefined"]:
                     found[path] = name
     return found
@@ -106,18 +106,18 @@ def judge(anyflash, torch, paths):
 
 
 def missing_agrees(answer, row, case):
-    """Libraries and names are those that were missing.
+    """Whether the reported libraries and names are those that were missing.
 
-    Names that no relocation names do not count: the loader never looks them up, but who wrote
-    the cases down counted them. Of more than 20 names only 20 were written down. Where this
-    system has the library, as CUDA's, its names are there, too.
+    Names that no relocation uses do not count: the loader never looks them up, although the
+    records list them. Records list at most 20 names. If this system has a library that was
+    missing then, such as CUDA's, its names are found here.
     """
     names, libraries = set(answer["missing"]), set(answer["missing_libraries"])
     then = {name for name in row["names"] if name in case["used"]}
     if row["libraries"] - libraries:
         then = {name for name in then if not name.startswith("cuda")}
         names = {name for name in names if not name.startswith("cuda")}
-    # What builds.py compiles is optimised less than what was tried, and wants a little more.
+    # builds.py compiles with less optimisation than the records, so it needs a few more names.
     same = case["built"] or (len(names) <= row["count"] if row["cut"] else names <= then)
     libraries |= SYSTEM & row["libraries"]
     return libraries == row["libraries"] and then <= names and same

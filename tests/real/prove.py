@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Compares what `anyflash inspect` proves with what happens when Python loads the file.
 
-For every environment (--against) every shared library below the folders given is proved and
-then really loaded beside that environment's torch, in a child. Prints each disagreement: proved
-to load but does not, or proved not to and does. "unknown" agrees with both; how many there are
-is printed. Ends 0 without disagreement, 1 with one.
+For every environment (--against) it proves every shared library in the given folders, then
+loads it with that environment's torch in a child process. Prints each disagreement: proved to
+load but does not, or proved not to load but does. "unknown" agrees with both; their number is
+printed. Exit code: 0 no disagreement, 1 some.
 """
 import argparse
 import json
@@ -25,7 +25,7 @@ def libraries(folders):
 
 
 def proofs(anyflash, environment, files):
-    """JSON of one extension by path."""
+    """The JSON object of each extension, by path."""
     proved = {}
     for file in files:
         answer = subprocess.run([anyflash, "inspect", file, "--against", environment, "--json"],
@@ -37,7 +37,7 @@ def proofs(anyflash, environment, files):
 
 
 def reality(environment, files):
-    """What try_load.py says by path."""
+    """The answers of try_load.py, by path."""
     python = pathlib.Path(environment) / "bin" / "python"
     answer = subprocess.run([str(python), str(HERE / "try_load.py"), *files],
                             capture_output=True, text=True, check=True)
@@ -45,7 +45,7 @@ def reality(environment, files):
 
 
 def why(proof):
-    """The checks that are not yes, in one line."""
+    """The checks whose answer is not yes, in one line."""
     return "; ".join(f"{check['id']} {check['answer']}: {check['evidence']}"
                      for check in proof["checks"] if check["answer"] != "yes")
 
@@ -57,7 +57,7 @@ def examine(anyflash, environment, files):
 
 
 def report(environment, results, verbose):
-    """Prints one environment's differences; their number."""
+    """Prints the disagreements in one environment; their number."""
     wrong = unknown = unsafe = 0
     for file, proof, real in results:
         imports = proof.get("imports", "no")

@@ -1,6 +1,6 @@
 """Run by the interpreter under test: prints what Python itself reports, as JSON.
 
-Facts of torch are left out where there is no torch, wheel tags where there is no packaging.
+Without torch its facts are left out, without packaging the wheel tags.
 """
 import json
 import os
@@ -11,7 +11,7 @@ import sysconfig
 
 
 def soname(path):
-    """SONAME of a library, by readelf."""
+    """The SONAME of a library, read by readelf."""
     answer = subprocess.run(["readelf", "-dW", path], stdout=subprocess.PIPE, check=True)
     for line in answer.stdout.decode().splitlines():
         if "(SONAME)" in line:

@@ -43,7 +43,7 @@ int cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
     return SUCCESS;
 }
 
-/* Asked when the generator of random numbers is made, also by backward without dropout. */
+/* Called when a random number generator is created, also by backward without dropout. */
 int cudaStreamIsCapturing(void *stream, int *status)
 {
     (void)stream;
@@ -51,7 +51,7 @@ int cudaStreamIsCapturing(void *stream, int *status)
     return SUCCESS;
 }
 
-/* The same of torch 2.15, which is called with CUDA 13's arguments. */
+/* The same for torch 2.15, which passes CUDA 13's arguments. */
 int cudaStreamGetCaptureInfo(void *stream, int *status, unsigned long long *id, void *graph,
                              void *dependencies, void *edges, void *count)
 {
@@ -64,7 +64,7 @@ int cudaStreamGetCaptureInfo(void *stream, int *status, unsigned long long *id, 
     return cudaStreamIsCapturing(stream, status);
 }
 
-/* Asked before a device is set back; the driver's library, so under its name. */
+/* Called before a device is reset; from the driver's library, hence this file's name. */
 int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 {
     (void)device;

@@ -1,8 +1,7 @@
-"""`anyflash verify` with a real torch: compares its numbers with the engine's, with the CPU as
-device.
+"""`anyflash verify` with a real torch on the CPU, compared with the engine.
 
-Needs the interpreter of an environment with torch in $ANYFLASH_TORCH_PYTHON; the
-flash_attn is a stand-in over torch's own attention, so that its answers can be made wrong.
+$ANYFLASH_TORCH_PYTHON names the interpreter of an environment with torch. flash_attn is a
+stand-in that calls torch's own attention, so that a test can make its answers wrong.
 """
 import json
 import os

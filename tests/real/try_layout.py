@@ -1,8 +1,8 @@
-"""Run by the interpreter under test: compares what layoutprobe.cpp reads of tensors with what
-torch says.
+"""Run by the interpreter under test: compares what layoutprobe.cpp reads from tensors with
+what torch reports.
 
-Arguments: builds of the probe. Prints one JSON object a line: path, end ("right", or what went
-wrong). Each is tried in a child: where members lie elsewhere, it may crash.
+Arguments: builds of the probe. Prints one JSON object per line: path, end ("right", or what
+went wrong). Each one runs in a child process, because it may crash if the layout differs.
 """
 import importlib.machinery
 import importlib.util
@@ -28,7 +28,7 @@ def expected(tensor):
 
 
 def check(path):
-    """What is wrong with the probe beside this torch, or "right"."""
+    """What the probe gets wrong with this torch, or "right"."""
     name = os.path.basename(path).split(".")[0]
     loader = importlib.machinery.ExtensionFileLoader(name, path)
     spec = importlib.util.spec_from_loader(name, loader)

@@ -1,10 +1,10 @@
 """Run by the interpreter under test: imports torch once, then tries each library in a child.
 
-Arguments: shared libraries. Prints one JSON object a line: path, loads, error. A file that
-holds a Python module of its own name is imported as Python's own finder does; one called
-lib... that holds a module is imported by its path, as its package must; any other is loaded by
-dlopen(). A crash of the child counts as "does not load". A module that was loaded and whose own
-code then asked for another Python module, which is not there, counts as loaded; error says so.
+Arguments: shared libraries. Prints one JSON object per line: path, loads, error. A file that
+contains a Python module of its own name is imported by Python's finder. A file called lib...
+that contains a module is imported by its path, as its package would do. All others are loaded
+by dlopen(). A crash of the child counts as "does not load". A module that was loaded, but whose
+code then failed to import another Python module, counts as loaded; error says so.
 """
 import ctypes
 import importlib.machinery
@@ -23,7 +23,7 @@ LOADED = "\n"
 
 
 def load(path):
-    """Loads the file the way its user would; raises where that fails."""
+    """Loads the file as its package would; raises if that fails."""
     folder, name = os.path.split(path)
     stem = name.split(".")[0]
     with open(path, "rb") as file:
@@ -44,7 +44,7 @@ def load(path):
 
 
 def said_of(error):
-    """What the parent is told; of a module that only misses other modules, that."""
+    """The error for the parent; for a module that only lacks other modules, their names."""
     text = f"{type(error).__name__}: {error}"[:2000]
     missing = isinstance(error, ImportError) and error.__cause__
     if isinstance(missing, ModuleNotFoundError):
@@ -53,7 +53,7 @@ def said_of(error):
 
 
 def attempt(path):
-    """What happened, from a child so that a crash ends nothing else."""
+    """The result of a child process, so that a crash ends nothing else."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

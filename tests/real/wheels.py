@@ -1,7 +1,7 @@
-"""Wheels of the Python package index, downloaded with pip; only some members are kept.
+"""Wheels on PyPI, downloaded with pip; only some members are kept.
 
-What was fetched once stays in the cache folder ($ANYFLASH_REAL_CACHE, default
-~/.cache/anyflash-real); wheels themselves are removed again.
+The unpacked members stay in the cache folder ($ANYFLASH_REAL_CACHE, default
+~/.cache/anyflash-real); the wheels are removed.
 """
 import os
 import pathlib
@@ -20,7 +20,7 @@ PLATFORMS = ("manylinux1", "manylinux2010", "manylinux2014", "manylinux_2_17",
 
 
 def download(requirement, folder, python="3.11"):
-    """The one wheel of the requirement, for this processor, without what it depends on."""
+    """Downloads the requirement's wheel for this processor, without its dependencies."""
     platforms = [word for name in PLATFORMS for word in ("--platform", f"{name}_x86_64")]
     subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-cache-dir",
                     "--no-deps", "--only-binary=:all:", "--python-version", python, *platforms,
@@ -30,7 +30,7 @@ def download(requirement, folder, python="3.11"):
 
 
 def extract(wheel, folder, wanted):
-    """Writes the members for whose name wanted(name) is true below the folder."""
+    """Unpacks the members for which wanted(name) is true into the folder."""
     with zipfile.ZipFile(wheel) as archive:
         for member in archive.infolist():
             path = pathlib.PurePosixPath(member.filename)
@@ -44,7 +44,7 @@ def extract(wheel, folder, wanted):
 
 
 def keep(requirement, folder, wanted):
-    """The folder with the wanted members of the requirement's wheel; fetched when not there."""
+    """The folder with the wanted members of the wheel, which is downloaded if necessary."""
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
@@ -58,8 +58,8 @@ def keep(requirement, folder, wanted):
 
 
 def extensions(wheel_name, files):
-    """Of the wheel that is called `wheel_name` without '.whl' the shared libraries called
-    `files`, and the libraries of others that it brings in its folder NAME.libs."""
+    """Selects from the wheel `wheel_name` (without '.whl') the shared libraries `files` and
+    the bundled libraries in its folder NAME.libs."""
     name, version = wheel_name.split("-")[:2]
     return keep(f"{name}=={version}", CACHE / "extensions" / wheel_name,
                 lambda member: member.rpartition("/")[2] in files or ".libs/" in member)

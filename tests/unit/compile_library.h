@@ -14,7 +14,10 @@
 
 #define COMPILE_WORDS_MAX 32
 
-/* Makes `path` from `source` with more words (NULL-terminated, or NULL); false: it fails. */
+/*
+ * Compiles `source` to `path` with more arguments (NULL-terminated, or NULL);
+ * false if it fails.
+ */
 static inline bool compile_library(struct af_arena *arena, const char *path, const char *source,
                                    const char *const *more)
 {

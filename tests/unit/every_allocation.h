@@ -12,8 +12,8 @@
  *         ... what a failure must leave alone: if (each.failed) ...
  *     }
  *
- * The loop ends after a run without a failure only, and the test fails if no run
- * had one. A test whose runs take long may add to each.nth to skip some.
+ * The loop ends after the first run without a failure, and the test fails if no
+ * run had one. A test whose runs take long may add to each.nth to skip some.
  */
 #ifndef EVERY_ALLOCATION_H
 #define EVERY_ALLOCATION_H
@@ -32,11 +32,11 @@
 #define EVERY_ALLOCATION_MAX 200000u
 
 struct every_allocation {
-    size_t nth;     /* the allocation of this run that fails; set it to skip the first ones */
+    size_t nth;     /* the allocation that fails in this run; set it to skip the first ones */
     bool all_after; /* all later ones fail, too; may change from run to run */
-    bool failed;    /* whether the run that ended last got as far as that */
+    bool failed;    /* whether the last run reached that allocation */
     size_t failed_count; /* runs in which an allocation failed */
-    size_t at_least;     /* how many there must be; 0: one */
+    size_t at_least;     /* how many there must be at least; 0: one */
     size_t run_count;    /* private */
 };
 
@@ -55,7 +55,7 @@ static inline bool every_allocation_next(struct every_allocation *each)
     return true;
 }
 
-/* From here on the allocation each->nth fails. */
+/* From here on allocation number each->nth fails. */
 static inline void every_allocation_begin(struct every_allocation *each)
 {
     af_mem_fail_nth(each->nth, each->all_after);

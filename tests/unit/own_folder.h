@@ -26,16 +26,16 @@ static inline int own_folder_remove_one(const char *path, const struct stat *fac
     if (kind == FTW_DNR)
         chmod(path, 0700);
     remove(path);
-    return 0; /* what cannot be removed does not keep the rest */
+    return 0; /* a file that cannot be removed does not stop the rest */
 }
 
 static inline void own_folder_remove(void)
 {
-    if (getpid() == own_folder_owner) /* no child of ours */
+    if (getpid() == own_folder_owner) /* not in a child process */
         nftw(own_folder_top, own_folder_remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* A new empty one; false when it cannot be made. */
+/* Creates a new, empty folder; false if that fails. */
 static inline bool own_folder_make(char path[OWN_FOLDER_BYTES])
 {
     const char *temporary = getenv("TMPDIR");

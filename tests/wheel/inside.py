@@ -1,7 +1,7 @@
 """Run by try_wheel.py with the Python of an environment that has the wheel: tests that it works
 there.
 
-Arguments: what else the environment has ("numpy", "torch"). Prints one line.
+Arguments: other packages in the environment ("numpy", "torch"). Prints one line.
 """
 
 import importlib.metadata
@@ -23,7 +23,7 @@ IMPORT_MS = 30
 
 
 def import_ms():
-    """Processor time, the best of ten: what the machine does besides does not count."""
+    """Processor time, the best of ten, so that other work on the machine does not count."""
     best = float("inf")
     for _ in range(10):
         out = subprocess.run(
@@ -49,7 +49,7 @@ def check_files():
 
 
 def check_program():
-    """The console script and `python -m anyflash` reach the program."""
+    """Checks that the console script and `python -m anyflash` start the program."""
     script = os.path.join(sysconfig.get_path("scripts"), "anyflash")
     assert shutil.which(script), script
     for command in ([script], [sys.executable, "-m", "anyflash"]):

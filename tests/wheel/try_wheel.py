@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Tests a wheel in fresh environments of every Python that uv has or can get.
+"""Tests a wheel in fresh environments of every Python that uv has or can download.
 
     try_wheel.py WHEEL FOLDER [--torch 3.12=2.15.0]...
 
-Each environment is made anew in FOLDER by uv: bare, with NumPy, and, for the Pythons
-named by --torch, with that torch. Runs inside.py there. A Python that cannot be had is
-said and passed over; fewer than PYTHONS_AT_LEAST is a failure. Called by `tests/run wheel`.
+uv creates each environment in FOLDER: empty, with NumPy, and, for the Pythons named by
+--torch, with that torch. inside.py runs there. A Python that cannot be downloaded is reported
+and skipped; fewer than PYTHONS_AT_LEAST is a failure. Called by `tests/run wheel`.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def runs(python):
 
 
 def find_python(version):
-    """An interpreter of uv, of the search path or of pyenv; else what uv can fetch; None."""
+    """An interpreter of uv, on PATH or of pyenv, else one that uv downloads, or None."""
     pyenv = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv"))
     found = run(["uv", "python", "find", "--no-project", version]).stdout.strip()
     others = [shutil.which(f"python{version}")]
@@ -46,7 +46,7 @@ def find_python(version):
 
 
 def try_in(folder, version, base, wheel, others):
-    """Whether the wheel works in a new environment of `base` with `others`; says how."""
+    """Tests the wheel in a new environment of `base` with `others`; whether it works."""
     environment = folder / f"py{version}"
     shutil.rmtree(environment, ignore_errors=True)
     made = run(["uv", "venv", "-q", "--no-project", "--python", base, str(environment)])

@@ -152,8 +152,8 @@ static void check_toolkit(struct af_offer_build_target *build)
         af_offer_build_row(
             build, "cuda-toolkit", AF_NO, build->toolkit.id,
             af_arena_format(arena,
-                            "%s; torch has CUDA %d, and the package index has compilers "
-                            "from CUDA %d on",
+                            "%s; torch has CUDA %d, and PyPI has compilers only for CUDA %d "
+                            "and newer",
                             system_text(build), torch->cuda_major, AF_TOOLKIT_INDEX_CUDA_MIN));
     else
         af_offer_build_row(build, "cuda-toolkit", build->toolkit.answer, build->toolkit.id,

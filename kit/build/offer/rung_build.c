@@ -230,8 +230,7 @@ static bool take_targets(struct af_offer_build_target *build)
         add_gpu(build, options->build_targets[i]);
     if (build->sm_count > 0)
         af_offer_build_row(build, "gpu", AF_YES, AF_REASON_UNKNOWN_GPU,
-                           af_arena_format(build->context->arena,
-                                           "as requested, for the target%s %s",
+                           af_arena_format(build->context->arena, "as requested: target%s %s",
                                            build->sm_count > 1 ? "s" : "", arch_list(build)));
     return build->sm_count > 0;
 }
@@ -272,8 +271,7 @@ static void check_gpus(struct af_offer_build_target *build)
     }
     if (view->gpu == AF_FACT_ABSENT && !view->amd)
         af_offer_build_row(build, "gpu", AF_NO, AF_REASON_NO_GPU,
-                           af_arena_format(arena, "none found (%s)",
-                                           view->gpu_source == NULL ? "" : view->gpu_source));
+                           view->gpu_source == NULL ? "" : view->gpu_source);
     else if (view->amd)
         af_offer_build_row(build, "gpu", AF_NO, AF_REASON_BUILD_ROCM, "this is an AMD GPU");
     else if (view->gpu == AF_FACT_UNKNOWN)

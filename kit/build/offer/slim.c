@@ -165,7 +165,7 @@ enum anyflash_status af_slim_read_head_dims(const char *list, struct af_slim *sl
         while (next_word(&list, word)) {
             if (!af_parse_i64(word, 1, 100000, &head_dim) ||
                 !af_slim_add_head_dim(slim, head_dim))
-                return refuse(err, "head size", word, "1 to 256, and 'all'");
+                return refuse(err, "head size", word, "1 to 256, or 'all'");
         }
     return slim->head_dims != 0 ? ANYFLASH_OK : refuse(err, "head size", "", "1 to 256");
 }
@@ -181,9 +181,9 @@ enum anyflash_status af_slim_read_dtypes(const char *list, struct af_slim *slim,
         else if (strcmp(word, "fp16") == 0 || strcmp(word, "float16") == 0)
             slim->dtypes |= AF_SLIM_FP16;
         else
-            return refuse(err, "type", word, "bf16 and fp16");
+            return refuse(err, "type", word, "bf16 or fp16");
     }
-    return slim->dtypes != 0 ? ANYFLASH_OK : refuse(err, "type", "", "bf16 and fp16");
+    return slim->dtypes != 0 ? ANYFLASH_OK : refuse(err, "type", "", "bf16 or fp16");
 }
 
 /* The features that can be left out, in the order in which they are shown. */
@@ -213,7 +213,7 @@ enum anyflash_status af_slim_read_features(const char *list, struct af_slim *sli
             slim->features = AF_SLIM_FEATURES;
         else if (strcmp(word, "none") != 0)
             return refuse(err, "feature", word,
-                          "window, softcap, alibi, dropout, 'all' and 'none'");
+                          "window, softcap, alibi, dropout, 'all' or 'none'");
     }
     return ANYFLASH_OK;
 }

@@ -57,9 +57,11 @@ def _check_environment(facts):
         raise Refused(f"'{facts['site']}' cannot be written to")
     for name in ("anyflash", "torch"):
         if not facts[name]:
+            what = name if name == "torch" else "."
+            where = "" if name == "torch" else " in the anyflash source folder"
             raise Refused(
                 f"'{prefix}' has no {name}, which the modules need",
-                f"run `uv pip install --python {prefix} {name}` first",
+                f"run `uv pip install --python {prefix} {what}`{where} first",
             )
 
 

@@ -1,7 +1,7 @@
 /*
  * fake_torch.c: a library that looks like libtorch_cpu to the bindings. Instead
- * of throwing an exception it jumps back to the call, which frees nothing, as
- * unwinding does with C frames.
+ * of throwing an exception it jumps back to the call, which frees nothing, like
+ * unwinding through C frames.
  */
 #include "fake_torch.h"
 

@@ -28,7 +28,7 @@ struct fake_tensor {
     int64_t sizes[5];
     int64_t strides[5];
     void *data;
-    void *memory; /* data, where the tensor owns it */
+    void *memory; /* its data, if the tensor owns it */
 };
 
 /* Contiguous and zeroed, with elements of 8 bytes at most. */
@@ -42,21 +42,21 @@ uint64_t fake_cell(uint64_t bits);
 void fake_cell_free(void *cell);
 
 /*
- * Calls the kernel registered as `name`. False when it threw; fake_message() is
- * then what it said.
+ * Calls the kernel registered as `name`. Returns false if it threw;
+ * fake_message() is then its message.
  */
 bool fake_call(const char *name, uint64_t *stack, uint64_t inputs, uint64_t outputs);
 const char *fake_message(void);
 bool fake_has_kernel(const char *name);
 
-/* Tensors and cells that were made and not deleted. */
+/* Tensors and cells that were created and not deleted. */
 int fake_living(void);
 
 /* How often torch's own kernels were called; they return tensors of zeros, or refuse. */
 int fake_own_calls(void);
 void fake_refuse_own(bool refuse);
 
-/* The nth function of the shim that may fail, from now on, fails; 0: none. */
+/* Makes the nth shim call that can fail, counted from now, fail; 0: none. */
 void fake_fail_nth(int nth);
 
 void fake_set_threads(int count);

@@ -108,7 +108,7 @@ static void test_flash__backward_repeats_the_forwards_dropout(void **state)
     free_problem(&p);
 }
 
-/* Each spoils one argument of a good call; the message names it. */
+/* Each one makes one argument of a valid call wrong; the message names it. */
 static void spoil(int which, uint64_t *stack, const char **name_out)
 {
     struct fake_tensor *q = in_slot(stack[0]), *k = in_slot(stack[1]);

@@ -23,7 +23,7 @@ static void test_sdpa__forward_is_attention_in_torchs_strides(void **state)
     free_problem(&p);
 }
 
-/* dv of the engine, all rows seeing all keys, and dout all 1 by strides of 0. */
+/* dv of the engine when all rows see all keys and dout is 1 everywhere (strides of 0). */
 static void test_sdpa__backward_takes_the_gradient_of_a_sum(void **state)
 {
     (void)state;
@@ -122,7 +122,10 @@ static void test_withdrawn_kernels_come_back_with_the_engine(void **state)
     free_problem(&p);
 }
 
-/* One of each kernel, with everything that may fail; returns what lives more than before. */
+/*
+ * Calls each kernel once, with everything that may fail; returns the number of
+ * leaked objects.
+ */
 static void call_all(const struct problem *packed, const struct problem *dense)
 {
     uint64_t stack[STACK] = {0}, results[STACK] = {0};

@@ -89,7 +89,7 @@ static inline struct anyflash_tensor sample_dout(struct sample *s)
     return dout;
 }
 
-/* The checked problem; fails the test with the message when it is refused. */
+/* The checked problem; fails the test with the message if it is rejected. */
 static inline struct af_problem sample_problem(const struct anyflash_attend_args *a)
 {
     struct anyflash_error err = {0};

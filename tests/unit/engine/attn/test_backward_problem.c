@@ -68,7 +68,7 @@ static void use_cache_batch(void)
     s.a.cache_batch = B;
 }
 
-/* name, what the message must contain, what is done to good arguments */
+/* name, part of the message, how it changes valid arguments */
 #define REFUSALS(REFUSAL)                                                                      \
     REFUSAL(struct_size, "struct_size is 8", args.struct_size = 8)                             \
     REFUSAL(forward_absent, "forward is NULL", args.forward = NULL)                            \

@@ -35,7 +35,7 @@ static void test_f16__known_values(void **state)
     assert_true(af_f32_of_f16(0xfc00) == -INFINITY);
 }
 
-/* A float halfway between two neighbours goes to the even one, else to the nearer. */
+/* A float halfway between two neighbours is rounded to the even one, others to the nearest. */
 static void test_f16__rounds_to_nearest_even(void **state)
 {
     (void)state;

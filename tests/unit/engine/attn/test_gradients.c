@@ -21,7 +21,7 @@ static double o[SAMPLE_MAX], lse[SAMPLE_MAX];
 static double dq[SAMPLE_MAX], dk[SAMPLE_MAX], dv[SAMPLE_MAX], dbias[SAMPLE_MAX], dsinks[64];
 static bool with_dlse;
 
-/* sum(o * dout) + sum(lse * dlse), what the gradients are of. */
+/* sum(o * dout) + sum(lse * dlse), the function that is differentiated. */
 static double loss(void)
 {
     const struct anyflash_attend_args *a = &s.a;
@@ -73,7 +73,7 @@ static void expect_slopes(const char *what, const char *name, float *numbers, co
     }
 }
 
-/* [B, S, H, D] in s.q is [B, H, S, D] in the gradient; both walked in s.q's order. */
+/* s.q is [B, S, H, D] and the gradient [B, H, S, D]; both are read in s.q's order. */
 static void expect_tensor(const char *what, const char *name, float *numbers,
                           const double *gradient, int64_t batch, int64_t heads, int64_t rows,
                           int64_t dim)

@@ -23,7 +23,7 @@ static int64_t below(int64_t limit)
     return (int64_t)((seed >> 33) % (uint64_t)limit);
 }
 
-/* Counts how often each byte of a box is touched; true when none is twice. */
+/* Counts how often each byte of a box is touched; true if none is touched twice. */
 static bool touch(const int64_t extent[3], const int64_t stride[3], int64_t run, int64_t base,
                   unsigned char counts[SPACE])
 {
@@ -39,7 +39,7 @@ static bool touch(const int64_t extent[3], const int64_t stride[3], int64_t run,
     return once;
 }
 
-/* Random boxes within SPACE; the second takes the strides of the first. */
+/* Random boxes within SPACE; the second one uses the strides of the first. */
 static void test_box__meets_exactly_when_bytes_are_shared(void **state)
 {
     (void)state;

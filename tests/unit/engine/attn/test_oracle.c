@@ -304,7 +304,7 @@ static void test_oracle__rows_past_used_queries_are_zero(void **state)
     assert_true(o[2] == 0 && o[3] == 0 && lse[1] == -INFINITY);
 }
 
-/* Pages of 3 rows, out of order, hold what a dense cache holds. */
+/* Pages of 3 rows in random order have the content of a dense cache. */
 static void test_oracle__paged_is_dense(void **state)
 {
     (void)state;

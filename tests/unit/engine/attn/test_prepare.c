@@ -82,7 +82,7 @@ static struct anyflash_attend_args start(int32_t dtype, enum layout layout, int6
     return a;
 }
 
-/* Element d of a row turned to `position`, by the formula in double. */
+/* Element d of a row rotated for `position`, by the formula in double. */
 static double turned_element(const struct anyflash_attend_args *a, const void *row, int64_t d,
                              int64_t position)
 {

@@ -138,7 +138,7 @@ static void *lent_thread_main(void *argument)
     return NULL;
 }
 
-/* One thread more than was asked for: the pool must not count on it. */
+/* One thread more than requested: the pool must not rely on it. */
 static void lend(void (*body)(void *argument), void *argument, int32_t workers, void *user)
 {
     struct lent_thread threads[8];

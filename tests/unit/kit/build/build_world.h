@@ -102,8 +102,8 @@ static inline const char *world_text(struct world *world, const char *path)
 }
 
 /*
- * Runs `step` with each of its allocations failing in turn: it says NO_MEMORY
- * until none is left to fail, and succeeds then.
+ * Runs `step` with each of its allocations failing in turn: it must return
+ * NO_MEMORY each time, and succeed when none fails.
  */
 static inline void world_starve(struct world *world,
                                 enum anyflash_status (*step)(struct world *world))

@@ -1,5 +1,6 @@
 /*
- * test_build_files.c: small files, folders and programs of a build's steps.
+ * test_build_files.c: small files, folders and programs used by the steps of a
+ * build.
  */
 #include "build_world.h"
 

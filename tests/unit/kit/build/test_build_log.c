@@ -12,14 +12,14 @@ static const struct {
 } cases[] = {
     {"", NULL},
     {"running build_ext\n[1/2] /gate/nvcc -c a\n", NULL},
-    /* The first that failed, not what others said before it or after. */
+    /* The first that failed, not the messages of others before or after it. */
     {"[1/3] nvcc a\nKilled\n[2/3] nvcc b\n" ONE "b.cu(3): error: expected a \";\"\n"
      "[3/3] nvcc c\nFAILED: c.o \nc\nc.cu(1): error: another\nninja: build stopped: x.\n",
      "b.cu(3): error: expected"},
     {"[1/3] nvcc a\nFAILED: a.o \nnvcc a\na.cu: warning: odd\n[2/3] nvcc b\nFAILED: b.o \nb\n"
      "b.cu(1): error: another\nninja: build stopped: x.\n",
      "FAILED: a.o"},
-    /* Its last attempt, not those that were repeated. */
+    /* Its last attempt, not those that were repeated later. */
     {"[1/1] nvcc b\n" ONE "Killed\nnvcc error   : 'cicc' died due to signal 9 (Kill signal)\n"
      "\n" AF_WRAPPER_RESTARTED "\nb.cu(7): error: identifier \"x\" is undefined\n"
      "ninja: build stopped: x.\n",
@@ -27,7 +27,7 @@ static const struct {
     {"[1/1] nvcc b\n" ONE "b.cu(7): error: of a broken memory\n" AF_WRAPPER_RESTARTED
      "\nsilent\n",
      "FAILED: [code=1] /o/src/flash_bwd"},
-    /* What was repeated and ended well is no cause of what failed after all files. */
+    /* Files that were repeated and then succeeded did not cause a failure after all files. */
     {"[1/2] nvcc a\n[2/2] nvcc b\nKilled\ncicc: error: no memory\n\n" AF_WRAPPER_RESTARTED
      "\n\n" AF_WRAPPER_SUCCEEDED
      "\n/usr/bin/ld: cannot find -lcudart\ncollect2: error: ld returned 1\n",
@@ -36,7 +36,7 @@ static const struct {
      "\nTraceback (x):\n"
      "OSError: [Errno 28] No space left on device: 'x.whl'\n",
      "OSError: [Errno 28]"},
-    /* The governor's word on the file that failed, not on another. */
+    /* The governor's message about the file that failed, not about another. */
     {"[1/2] nvcc a\nanyflash: error: flash_bwd_hdim64_bf16_sm80.cu hangs: it used no "
      "processor\n"
      "[2/2] nvcc b\n" ONE "cicc: error: odd\n",

@@ -60,7 +60,7 @@ static void test_selection__of_everything_has_no_stub(void **state)
     world_end(&world);
 }
 
-/* torch's headers demand C++20 from 2.14 on. */
+/* torch's headers need C++20 since 2.14. */
 static void test_selection__asks_for_the_standard_of_torchs_headers(void **state)
 {
     static const struct {

@@ -6,7 +6,7 @@
 
 #include "kit/system/file.h"
 
-/* An archive of flash-attn and the lock that names it, as an earlier build left them. */
+/* An archive of flash-attn and the lock file that names it, as left by an earlier build. */
 static void keep_sources(struct world *world, const char *sha256)
 {
     struct af_arena *arena = &world->arena;
@@ -84,7 +84,7 @@ static void test_sources__a_lock_that_names_none_is_asked_for_again(void **state
     }
 }
 
-/* An index on the disk: its archive is compared, too. */
+/* An index on disk: its archive is compared as well. */
 static void test_sources__come_from_a_file_where_the_index_is_one(void **state)
 {
     struct world world;

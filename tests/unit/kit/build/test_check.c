@@ -22,7 +22,7 @@ static enum anyflash_status ask(struct world *world)
     return af_build_check(&world->build, resources, &check, &world->err);
 }
 
-/* A program of the world that runs this shell text. */
+/* Creates a program that runs this shell text. */
 static const char *program(struct world *world, const char *name, const char *text)
 {
     const char *path = world_put(world, name, text);
@@ -30,7 +30,7 @@ static const char *program(struct world *world, const char *name, const char *te
     return path;
 }
 
-/* Compilers and a Python that answer. */
+/* Compilers and a Python that work. */
 static void make_programs(struct world *world)
 {
     struct af_machine *machine = &world->machine;

@@ -58,7 +58,7 @@ static void test_work_done_is_left_off(void **state)
     const struct af_govern_row late = row(&minute, true, 500, 500);
     (void)state;
     assert_true(left(&nothing, &old, 1) < left(&nothing, &fresh, 1) - 40);
-    assert_true(left(&nothing, &late, 1) > 0); /* it may take longer than was predicted */
+    assert_true(left(&nothing, &late, 1) > 0); /* it may take longer than predicted */
 }
 
 static void test_a_slow_machine_takes_longer(void **state)
@@ -67,7 +67,7 @@ static void test_a_slow_machine_takes_longer(void **state)
     const struct af_govern_row rows[] = {row(&minute, true, 0, 0), row(&minute, true, 0, 0)};
     (void)state;
     double before = left(&end_time, rows, 2);
-    add(&end_time, 130, 120); /* twice what was predicted */
+    add(&end_time, 130, 120); /* twice the prediction */
     add(&end_time, 130, 120);
     double after = left(&end_time, rows, 2);
     assert_true(after > 1.6 * before && after < 2.2 * before);

@@ -63,7 +63,7 @@ static void test_order__arch_is_fastest(void **state)
     af_arena_release(&arena);
 }
 
-/* Every release that is known, with a Python that it has, can be built for 8.0. */
+/* Every known release can be built for 8.0, with a Python that it supports. */
 static void test_tables__every_release_has_a_job(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * test_place.c: the folder of a build changes with each thing that its objects
- * depend on, and never with which kernels are kept.
+ * test_place.c: the folder of a build changes with everything that its objects
+ * depend on, but not with the selection of kernels.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -169,7 +169,7 @@ static void test_folder__changes_with_each_input(void **state)
         end(&worlds[i]);
 }
 
-/* A build that grows finds its objects. */
+/* A build with more kernels finds its earlier objects. */
 static void test_folder__is_the_same_whatever_is_kept(void **state)
 {
     struct world world;

@@ -30,7 +30,8 @@ static void test_columns__count_wide_and_combining_characters(void **state)
     assert_int_equal(af_cli_text_columns("\xe6\xb7\xb1", 3), 2);
     assert_int_equal(af_cli_text_columns("e\xcc\x81", 3), 1);
     assert_int_equal(af_cli_text_columns("\xf0\x9f\x90\x8d", 4), 2);
-    assert_int_equal(af_cli_text_columns("\xe6\xb7", 2), 2); /* cut short: a column a byte */
+    assert_int_equal(af_cli_text_columns("\xe6\xb7", 2),
+                     2); /* shortened: one column per byte */
 }
 
 static void test_elide__keeps_both_ends(void **state)

@@ -19,7 +19,7 @@
 
 #define WORDS_MAX 16
 
-/* Applies words separated by blanks; ends the test when one is not understood. */
+/* Applies words separated by blanks; fails the test if one is not understood. */
 static inline void machine_of(struct af_machine *machine, const char *words)
 {
     struct anyflash_error err;

@@ -156,7 +156,7 @@ static void test_tables__flash_attn_releases_are_in_order(void **state)
     assert_int_equal(af_tables_flash(tables, "2.8.3.post2")->wheels_published, -1);
 }
 
-/* How many wheels of the catalog the trap is about. */
+/* The number of wheels in the catalog that the trap matches. */
 static size_t hits(void **state, const char *id)
 {
     const struct loaded *loaded = *state;
@@ -194,7 +194,7 @@ static void test_traps__lying_labels_are_those_of_the_catalog(void **state)
     assert_int_equal(hits(state, "abi-label-new-torch"), 36 + 8);
 }
 
-/* An ABI trap and the catalog must not say different things. */
+/* An ABI trap must not contradict the catalog. */
 static void test_traps__abi_effects_agree_with_the_catalog(void **state)
 {
     const struct loaded *loaded = *state;

@@ -204,7 +204,7 @@ static void test_binary__start_tells_the_same_wants(void **state)
     assert_same(&whole, &start);
 }
 
-/* As linkers before binutils 2.35 have it: no version is 0, not 1, of what others define. */
+/* Linkers before binutils 2.35 write 0, not 1, for undefined symbols without a version. */
 static void set_old_indices(char *bytes, size_t len)
 {
     struct af_dynamic dynamic;
@@ -219,7 +219,7 @@ static void set_old_indices(char *bytes, size_t len)
     }
 }
 
-/* The indices of versions end 0, 2, 4 or 6 bytes before the table of versions. */
+/* The version indices end 0, 2, 4 or 6 bytes before the table of versions. */
 static void test_binary__start_tells_the_same_with_each_padding(void **state)
 {
     (void)state;
@@ -247,7 +247,7 @@ static void test_binary__start_tells_the_same_with_each_padding(void **state)
     }
 }
 
-/* Every length, with the bytes at the end of an allocation that is checked. */
+/* Every length, at the end of an allocation, so that sanitizers see reads past it. */
 static void test_binary__every_truncation_is_harmless(void **state)
 {
     (void)state;

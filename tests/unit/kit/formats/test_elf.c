@@ -121,7 +121,7 @@ static void test_elf__reads_both_classes_and_byte_orders(void **state)
         assert_true(elf.is_shared);
         assert_int_equal(elf.machine, AF_ELF_ARM);
         assert_int_equal(elf.is_little_endian, order == 1);
-        assert_null(af_elf_interpreter(&elf)); /* it lacks its NUL */
+        assert_null(af_elf_interpreter(&elf)); /* its NUL is missing */
         file[89] = '\0';
         assert_string_equal(af_elf_interpreter(&elf), "/ld.s");
     }
@@ -138,7 +138,7 @@ static void test_elf__refuses_what_is_not_elf_and_names_it(void **state)
     assert_non_null(strstr(err.message, "CMakeLists.txt"));
 }
 
-/* Asks everything; only survival counts. */
+/* Calls every function; it only must not crash. */
 static void ask_everything(const char *data, size_t len)
 {
     struct af_elf elf;

@@ -23,7 +23,7 @@ static const char *const all_files[] = {
     "targets.fatbin", "lz4.fatbin", "zstd.fatbin", "data_only.fatbin",
     "lto.fatbin",     "linked.so",  "rdc.o"};
 
-/* A file of tests/data/gpu in memory that may be written to. */
+/* A file of tests/data/gpu in writable memory. */
 static struct af_span load(struct af_arena *arena, const char *name)
 {
     struct af_span bytes;
@@ -179,7 +179,7 @@ static void put(unsigned char *at, uint64_t value, size_t len)
 #define MADE_HEADER_BYTES 96u
 #define MADE_BYTES (16u + MADE_HEADER_BYTES + 24u)
 
-/* A container with one image of `kind`, whose header is longer than any we know. */
+/* A container with one image of `kind`, whose header is longer than any known one. */
 static void make_container(unsigned char made[MADE_BYTES], unsigned kind, unsigned sm,
                            uint64_t flags)
 {
@@ -256,7 +256,7 @@ static void test_fatbin__every_truncation_of_a_section_loses_facts_only(void **s
         for (size_t len = 0; len < whole.len; len++) {
             struct af_gpu_code code = {0};
             struct af_arena arena;
-            char *cut = malloc(len + 1); /* so that sanitizers see reads beyond the end */
+            char *cut = malloc(len + 1); /* so that sanitizers see reads past the end */
             assert_non_null(cut);
             memcpy(cut, whole.data, len);
             af_arena_init(&arena);
@@ -343,7 +343,7 @@ static void test_fatbin__unpacks_no_more_than_it_is_told(void **state)
     af_source_of_bytes(load(*state, "zstd.fatbin"), "packed", &source);
     assert_int_equal(af_gpu_image_unpack(&source, &image, 100, &bytes, &len, NULL),
                      ANYFLASH_E_LIMIT);
-    image.raw_bytes += 8; /* the header lies */
+    image.raw_bytes += 8; /* the header is wrong */
     assert_int_equal(af_gpu_image_unpack(&source, &image, FILE_BYTES_MAX, &bytes, &len, NULL),
                      ANYFLASH_E_DATA);
     image.raw_bytes = 0;

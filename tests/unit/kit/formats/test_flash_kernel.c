@@ -58,7 +58,7 @@ static const struct case_of cases[] = {
          "bwd", "Li32ELi128ELi128ELi8ELi4ELi4ELi4ELb1ELb0", "6half_t", "Li32ELi128ELi128ELi8",
          "S3") "EEvNS_16Flash_bwd_paramsE",
      "flash_bwd_help hdim32 fp16", 0, 0, 0},
-    /* Clusters and tiles of constants: named, and as substitutions. */
+    /* Clusters and tiles of constants, written out and as substitutions. */
     {SM90
      "FwdSm90INS1_25CollectiveMainloopFwdSm90ILi2EN4cute5tupleIJNS5_1CILi1EEES8_S8_EEE"
      "NS6_IJNS7_ILi128EEENS7_ILi112EEENS7_ILi192EEEEEELi192ENS_10bfloat16_tEfNS_4arch4Sm90",
@@ -127,7 +127,7 @@ static void test_flash_kernel__every_cut_of_a_name_is_read_or_refused(void **sta
     }
 }
 
-/* The file's kernels, through the arena. */
+/* The file's kernels, allocated in the arena. */
 static struct af_flash_kernels kernels_of(struct af_arena *arena, const char *path)
 {
     struct af_source source;

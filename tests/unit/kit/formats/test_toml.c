@@ -178,7 +178,7 @@ static void test_toml__refuses_what_is_too_deep(void **state)
     af_arena_release(&arena);
 }
 
-/* What an edit does: the text after it, for a text before it. */
+/* The text before and after an edit. */
 struct edit_case {
     const char *before;
     const char *after;

@@ -18,7 +18,7 @@
 
 #define WHEEL AF_TEST_DATA "/fuzz/corpus/fuzz_zip/wheel.zip"
 
-static struct build build; /* the archive of the test that runs */
+static struct build build; /* the archive of the running test */
 
 static struct af_span built(void)
 {
@@ -214,7 +214,7 @@ static void test_zip__extracts_with_a_hash(void **state)
     af_zip_close(&zip);
 }
 
-/* Opens `bytes` and reads every member; what happens must be a status, never a crash. */
+/* Opens `bytes` and reads every member; must return a status and never crash. */
 static enum anyflash_status read_all(struct af_span bytes)
 {
     struct af_source source;
@@ -269,7 +269,7 @@ static void test_zip__survives_every_changed_byte(void **state)
             build.bytes[at] ^= changes[i];
         }
     }
-    assert_true(refused > build.len); /* dates and versions may say anything */
+    assert_true(refused > build.len); /* dates and versions may have any value */
 }
 
 static void test_zip__damaged_content_is_refused(void **state)

@@ -33,7 +33,7 @@ static enum anyflash_status open_and_read(struct af_span bytes, struct anyflash_
     return status;
 }
 
-/* What was built is refused with `status` and a sentence that has `words`. */
+/* The archive is rejected with `status` and a message that contains `words`. */
 static void assert_refused(enum anyflash_status status, const char *words)
 {
     struct anyflash_error err = {0};
@@ -164,7 +164,8 @@ static void test_zip_tricks__two_ends(void **state)
     (void)state;
     char comment[22] = "PK\5\6";
     build_good();
-    build_end(&build, comment, sizeof comment); /* an end of an empty archive in the comment */
+    build_end(&build, comment,
+              sizeof comment); /* the end record of an empty archive in the comment */
     assert_refused(ANYFLASH_E_DATA, "not where the end record says");
     build_good();
     build_end(&build, "PK\5\6 but not at the end of a record", 36);

@@ -13,13 +13,13 @@
 #define BUILD_BYTES (256u << 10)
 #define BUILD_MEMBERS 16
 
-/* What a member says; zero members take what is true. */
+/* The fields of a member; fields that are zero get the correct value. */
 struct member_given {
     const char *name;
     size_t name_len; /* 0: strlen(name) */
     const char *content;
     size_t content_len; /* 0: strlen(content) */
-    uint16_t method;    /* as said; 8 is really deflated */
+    uint16_t method;    /* the method written; 8 is really deflated */
     uint16_t flags;
     uint32_t external;    /* attributes: Unix mode in the upper half */
     const char *own_name; /* in its own header */

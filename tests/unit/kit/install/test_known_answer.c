@@ -1,6 +1,6 @@
 /*
- * test_known_answer.c: the engine's known answer, and how a text of bf16 values
- * is compared with it.
+ * test_known_answer.c: the engine's known answer, and comparing a text of bf16
+ * values with it.
  */
 #include "kit/install/known_answer.h"
 
@@ -23,7 +23,7 @@ static void test_known_answer__the_first_row_is_the_first_value_row(void **state
         uint64_t word = ((i + 2000006u) * UINT64_C(2654435761)) & UINT32_MAX;
         assert_true(answer.o[i] == ((float)(word >> 24) - 128.0f) / 64.0f);
     }
-    /* No gradient reaches the query that has one key to choose from. */
+    /* A query that sees only one key gets no gradient. */
     for (size_t i = 0; i < 64; i++)
         assert_true(fabsf(answer.dq[i]) < 1e-6f);
     af_arena_release(&arena);

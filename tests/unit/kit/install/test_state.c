@@ -24,7 +24,7 @@
 
 #define SHA "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-/* In memory where that can be: thousands of transactions are synced. */
+/* In memory if possible, because thousands of transactions are synced. */
 static char in_memory[] = "/dev/shm/anyflash-state-XXXXXX";
 static char on_disk[] = "/tmp/anyflash-state-XXXXXX";
 static const char *folder;
@@ -150,7 +150,7 @@ static void test_state__facts_make_room_for_new_ones(void **unused)
         assert_true(af_state_facts_begin(state));
         af_state_facts_put(state, sha256, "a.so", 3, (struct af_span){large, 1u << 20});
         af_state_facts_commit(state);
-        /* What was written last is there. */
+        /* The last row that was written is there. */
         assert_true(af_state_facts_get(state, sha256, "a.so", 3, &arena, &found));
     }
     assert_true(count_facts(state) <= 32);
@@ -159,7 +159,7 @@ static void test_state__facts_make_room_for_new_ones(void **unused)
     af_arena_release(&arena);
 }
 
-/* The file as the first version of this program made it, with one installation in it. */
+/* The file as written by the first version of this program, with one installation. */
 static const char schema_1[] =
     "PRAGMA application_id = 1095134305;"
     "CREATE TABLE binary (sha256 TEXT PRIMARY KEY, schema INTEGER NOT NULL,"
@@ -243,7 +243,7 @@ static void test_state__facts_leave_a_damaged_file_where_it_is(void **unused)
     af_arena_release(&arena);
 }
 
-/* An installation from its first line to its last, as the journal sees it. */
+/* A complete installation, as the journal sees it. */
 static enum anyflash_status write_operation(struct af_state *state, struct af_arena *arena,
                                             struct anyflash_error *err)
 {
@@ -298,7 +298,7 @@ static void test_journal__gives_back_what_was_written(void **unused)
     af_arena_release(&arena);
 }
 
-/* Everything that can be done with a state; the first failure ends it. */
+/* Every operation on a state; stops at the first failure. */
 static enum anyflash_status use_everything(struct anyflash_error *err)
 {
     struct af_arena arena;
@@ -337,7 +337,7 @@ static void test_state__survives_every_lack_of_memory(void **unused)
 {
     struct anyflash_error err = {0};
     (void)unused;
-    /* Every request of the first, then ever larger steps: the later ones are alike. */
+    /* Each of the first requests, then in growing steps, because later ones are alike. */
     struct every_allocation each = {.nth = 0};
     while (every_allocation_next(&each)) {
         each.all_after = each.nth % 2 == 0;
@@ -346,7 +346,7 @@ static void test_state__survives_every_lack_of_memory(void **unused)
         every_allocation_end(&each);
         if (status != ANYFLASH_OK && status != ANYFLASH_E_NO_MEMORY)
             fail_msg("request %zu: %s", each.nth, err.message);
-        assert_int_equal(use_everything(&err), ANYFLASH_OK); /* nothing is broken for later */
+        assert_int_equal(use_everything(&err), ANYFLASH_OK); /* the state still works */
         remove_file();
         each.nth += each.nth / 40;
     }

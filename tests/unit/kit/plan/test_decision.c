@@ -22,7 +22,7 @@ static void decide_with(struct af_decision *decision, const char *words,
     const struct af_machine *machines[] = {&machine};
     if (af_plan_decide(&catalog, machines, 1, options, decision, &err) != ANYFLASH_OK)
         fail_msg("%s", err.message);
-    af_machine_release(&machine); /* a decision borrows nothing of it */
+    af_machine_release(&machine); /* the decision keeps no pointers into it */
 }
 
 static void decide(struct af_decision *decision, const char *words)
@@ -270,7 +270,7 @@ static void test_build__for_cuda_12_needs_the_systems(void **state)
 {
     (void)state;
     assert_row(CU128 "gcc=12 cuda_toolkit=none distribution=ubuntu", "cuda-toolkit", AF_NO,
-               "from CUDA 13 on", "cuda-toolkit-12-8");
+               "only for CUDA 13 and newer", "cuda-toolkit-12-8");
     assert_row(CU128 "gcc=12 cuda_toolkit=13.0", "cuda-toolkit", AF_NO, "torch has CUDA 12",
                "12.8");
 }
@@ -362,7 +362,7 @@ static void test_decision__is_the_same_every_time(void **state)
     af_decision_release(&second);
 }
 
-/* Allocations of the tables alone, whose failures are tested beside them. */
+/* Allocations of the tables, whose failures have their own tests. */
 static size_t table_allocations(void)
 {
     struct anyflash_error err;
@@ -374,7 +374,7 @@ static size_t table_allocations(void)
     return count;
 }
 
-/* Every allocation fails once; nothing is published, nothing leaks. */
+/* Each allocation fails once; no result is published and nothing leaks. */
 static void survive(const char *words)
 {
     struct anyflash_error err;

@@ -12,7 +12,7 @@
 
 static struct af_catalog catalog;
 
-/* All commands of the plan, one a line; advice as "# ...". Release the arena. */
+/* All commands of the plan, one per line; advice as "# ...". Release the arena. */
 static const char *plan_for(const char *words, const char *record,
                             const struct af_fit_options *options, struct af_arena *arena)
 {

@@ -113,7 +113,7 @@ FAKE_HELPER void fake_elf(struct fake *fake, const char *path, const char *name)
     af_arena_release(&arena);
 }
 
-/* A link; absolute targets are of the fake machine. */
+/* A link; absolute targets are paths on the fake machine. */
 FAKE_HELPER void fake_link(struct fake *fake, const char *path, const char *target)
 {
     char place[1024];

@@ -65,7 +65,7 @@ static int place_remove(void **state)
     return 0;
 }
 
-/* The path under the root, its folders made. */
+/* The path under the root; creates its folders. */
 static const char *place_path(struct place *place, const char *path)
 {
     char *full = af_arena_format(&place->arena, "%s%s", place->root, path);

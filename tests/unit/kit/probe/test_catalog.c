@@ -193,7 +193,7 @@ static void assert_refused(const char *rows, const char *message)
         fail_msg("'%s' does not say '%s'", err.message, message);
 }
 
-/* GOOD_ROW with one more key; jansson refuses doubled keys, so `key` is new. */
+/* GOOD_ROW with one more key, which must be new because jansson rejects repeated keys. */
 static void assert_key_refused(const char *key_value, const char *field)
 {
     char rows[1024];

@@ -77,7 +77,7 @@ static void assert_visible(struct place *place, const char *value, bool first, b
 
 static void test_gpu__visible_devices_by_index_hide_the_others(void **state)
 {
-    setenv("CUDA_VISIBLE_DEVICES", "7", 1); /* of our own process: the child removes it */
+    setenv("CUDA_VISIBLE_DEVICES", "7", 1); /* in our own process; the child removes it */
     assert_visible(*state, "CUDA_VISIBLE_DEVICES=1", false, true);
     unsetenv("CUDA_VISIBLE_DEVICES");
 }

@@ -68,7 +68,7 @@ static void test_probe__lack_of_memory_is_reported_and_nothing_is_left_running(v
         every_allocation_end(&each);
         af_machine_release(&machine);
         every_allocation_check(&each, status, &problem);
-        each.nth += each.nth / 32; /* every one of the first, then larger steps */
+        each.nth += each.nth / 32; /* each of the first ones, then in larger steps */
     }
 }
 

@@ -1,6 +1,6 @@
 /*
  * test_python.c: the probe of the Python environment, on intact and broken
- * machines made of files.
+ * machines in temporary folders.
  */
 #include "fake.h"
 #include "tests/unit/every_allocation.h"

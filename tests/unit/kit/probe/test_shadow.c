@@ -1,6 +1,6 @@
 /*
- * test_shadow.c: finds a flash_attn folder in the folder in which Python is
- * started.
+ * test_shadow.c: finds a flash_attn folder in the current folder, which Python
+ * would import.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -10,7 +10,7 @@
     "__version__ = '2.8.0+cu128'\ndebug = False\ncuda: Optional[str] = '12.8'\n"               \
     "git_version = 'a1cb3cc05d46d198467bebbb6e8fba50a325d4e7'\nhip: Optional[str] = None\n"
 
-/* Says where packages lie, as the Python probe would. */
+/* Sets the package folders, as the Python probe would. */
 static void set_site(struct fake *fake)
 {
     char path[1024];

@@ -29,7 +29,7 @@ static int release(void **state)
     return 0;
 }
 
-/* The only release that is left of the dating; NULL: another number of them. */
+/* The only release that the dating leaves; NULL if it leaves none or several. */
 static const char *only_minor(const char *const *texts, size_t count)
 {
     const struct af_binary binary = {.assertions = {texts, count}, .is_complete = true};

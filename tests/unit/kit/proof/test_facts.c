@@ -1,7 +1,7 @@
 /*
- * test_facts.c: facts read from real files are the same after they were stored;
- * damaged facts are skipped; the facts of a file that has changed are not used;
- * a failed allocation at worst loses facts.
+ * test_facts.c: facts of real files are the same after being stored; damaged
+ * facts are skipped; the facts of a file that has changed are not used; a failed
+ * allocation at worst loses facts.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -111,7 +111,7 @@ static void assert_same_texts(const char *a, const char *b)
         assert_string_equal(a, b);
 }
 
-/* What is written by one number each is compared as JSON, what follows from it here. */
+/* Stored numbers are compared as JSON, what is derived from them here. */
 static void assert_same(const struct af_facts *a, const struct af_facts *b)
 {
     json_t *x = af_facts_to_json(a);
@@ -158,7 +158,7 @@ static void test_facts__are_the_same_after_they_were_kept(void **unused)
     af_state_close(state);
 }
 
-/* GPU code of a real flash-attn; the rest is as it is written today, whatever its schema. */
+/* GPU code of a real flash-attn, in the form that is written today, whatever its schema. */
 static json_t *flash_json(void)
 {
     json_t *json;
@@ -185,7 +185,7 @@ static void test_facts__of_flash_attention_kernels_come_back(void **unused)
     af_state_close(state);
 }
 
-/* One thing changed in the JSON of a real library. */
+/* One change to the JSON of a real library. */
 struct damage {
     const char *name;
     void (*make)(json_t *json);
@@ -330,7 +330,7 @@ static const char *write_file(const char *name, const char *content)
     return path;
 }
 
-/* Longer than the clock of the file system may stand still. */
+/* Longer than the clock of the file system may take to advance. */
 static void wait_for_the_clock(void)
 {
     const struct timespec time = {0, 150000000};
@@ -415,7 +415,7 @@ static void test_place__keeps_no_secret_of_an_address(void **unused)
     assert_null(strstr(place.identity, "secret"));
 }
 
-/* A wheel behind an address with one library that is known and one that is not. */
+/* A wheel at a URL, with one library that is known and one that is not. */
 static void test_facts_find__tells_what_is_known_without_reading(void **unused)
 {
     struct af_proof_known known;

@@ -1,12 +1,12 @@
 /*
- * test_gpu_checks.c: which image runs on which GPU, and the three checks of a
- * proof about GPU code that is made here, on machines described in words.
+ * test_gpu_checks.c: which image runs on which GPU, and the three GPU checks of a
+ * proof, for synthetic GPU code and machines described in words.
  */
 #include "kit/fit/gpu_targets.h"
 #include "kit/proof/gpu_checks.h"
 #include "tests/unit/kit/fit/given_machine.h"
 
-/* What the tests need; released in end(). */
+/* Everything the tests need; released in end(). */
 struct ground {
     struct af_arena arena;
     struct af_tables tables;
@@ -97,7 +97,7 @@ static void make_code(struct made_code *made, const char *words)
     }
 }
 
-/* Makes the checks for code and machine in words. */
+/* Runs the checks for code and machine described in words. */
 static void check(struct ground *ground, const char *code, const char *machine)
 {
     struct made_code made;
@@ -246,7 +246,7 @@ static void test_gpu_checks__a_library_without_gpu_code_needs_no_gpu(void **stat
         assert_int_equal(ground->checks[i].answer, AF_YES);
 }
 
-/* FlashAttention 3: units for one architecture each, and shells in the others. */
+/* FlashAttention 3: each unit is for one architecture, with empty kernels for the others. */
 static void test_gpu_checks__families_with_guards_are_judged_by_their_own_units(void **state)
 {
     struct ground *ground = *state;
@@ -272,7 +272,7 @@ static void test_gpu_checks__families_with_guards_are_judged_by_their_own_units(
     assert_int_equal(cover.runs, AF_NO);
     assert_int_equal(cover.lacking_family_count, 1);
     assert_string_equal(cover.lacking_families.items[0], "flash_fwd (3) hdim128 bf16");
-    /* Without the unit for 8.x only shells are left there. */
+    /* Without the unit for 8.x only empty kernels are left there. */
     kernels.families = families + 1;
     kernels.family_count = 1;
     af_proof_gpu_cover(&made.code, &kernels, 80, &ground->arena, &cover);

@@ -1,7 +1,7 @@
 /*
- * test_inspect_target.c: what is found in files, folders and wheels made here,
- * and what a wheel says about itself. Also makes each allocation fail in turn,
- * with a state and without: nothing is left in the temporary folder.
+ * test_inspect_target.c: what is found in synthetic files, folders and wheels,
+ * and what a wheel's metadata says. Also makes each allocation fail in turn, with
+ * a state and without: nothing is left in the temporary folder.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,7 +60,7 @@ static struct af_span load(const char *name)
     return bytes;
 }
 
-/* A wheel with two libraries and the given words about itself. */
+/* A wheel with two libraries and the given metadata. */
 static void write_wheel(const char *name, const char *metadata, const char *record)
 {
     struct af_span small = load("small.so");
@@ -125,7 +125,7 @@ static int remove_folder(void **state)
         unlink(path_of(names[i]));
     for (size_t i = 0; i < AF_COUNT(folders); i++)
         if (rmdir(i + 1 < AF_COUNT(folders) ? path_of(folders[i]) : folder) != 0)
-            return 1; /* something was left */
+            return 1; /* a file was left */
     af_arena_release(&arena);
     return 0;
 }
@@ -214,7 +214,7 @@ static void test_target__names_what_is_no_wheel(void **unused)
     assert_fails("absent.so", ANYFLASH_E_NOT_FOUND, "absent.so");
 }
 
-/* Opens, reads and keeps everything; the first failure ends it. */
+/* Opens, reads and stores everything; stops at the first failure. */
 static enum anyflash_status use_everything(const char *path, bool with_state,
                                            struct anyflash_error *err)
 {

@@ -124,7 +124,7 @@ static int remove_place(void **state)
     return 0;
 }
 
-/* Compiles pkg/`name` with these wants and proves it. `stated`: what its wheel says. */
+/* Compiles pkg/`name` with these needs and proves it. `stated`: torch in its metadata. */
 static void prove_as(const char *name, const char *const *wants, const char *const *words,
                      const char *stated, struct af_proof *proof)
 {
@@ -153,7 +153,7 @@ static void prove(const char *const *wants, const char *const *words, const char
     prove_as("ext.cpython-312-x86_64-linux-gnu.so", wants, words, stated, proof);
 }
 
-/* Words that link against torch's libraries. */
+/* Arguments that link against torch's libraries. */
 static const char *const *with_torch(void)
 {
     const char **words = af_arena_array(&arena, 6, sizeof *words);
@@ -201,7 +201,7 @@ static void test_proof__a_library_outside_the_closure_does_not_count(void **stat
     prove(wants, with_torch(), NULL, &proof);
     assert_int_equal(proof.missing.count, 1);
     assert_string_equal(proof.missing.items[0], "hidden_from_all");
-    /* libtorch_cpu is in the process, but this one does not ask for it. */
+    /* libtorch_cpu is in the process, but this extension does not name it. */
     prove(wants, alone, NULL, &proof);
     assert_int_equal(proof.missing.count, 2);
 }
@@ -349,7 +349,7 @@ static void test_proof__counting_references_dates_who_owns_tensors(void **state)
     assert_string_equal(built_for(INCREF, NULL), "torch 2.10 to 2.15");
     assert_string_equal(built_for(DECREF, makes), "torch 2.10 to 2.15");
     assert_string_equal(built_for(makes, NULL), "torch 2.0 to 2.9");
-    /* Tensors that it is only shown tell nothing. */
+    /* Merely receiving tensors proves nothing about its torch. */
     assert_string_equal(built_for("_ZN3c1019UndefinedTensorImpl10_singletonE", NULL),
                         "torch 2.0 to 2.15");
 }

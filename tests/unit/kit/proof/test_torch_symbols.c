@@ -52,7 +52,7 @@ static uint64_t library_bit(const struct af_catalog_symbol_build *build, const c
     return 0;
 }
 
-/* The libraries that readelf was asked about. */
+/* The libraries in readelf's output. */
 static uint64_t read_libraries(const struct af_catalog_symbol_build *build)
 {
     static const char *const names[] = {"libc10.so",
@@ -238,7 +238,7 @@ static void test_torch_choice__has_no_build_for_what_it_does_not_know(void **sta
     af_arena_release(&arena);
 }
 
-/* The scope of that torch on a machine of which nothing else is known. */
+/* The scope of that torch on a machine where nothing else is known. */
 static void open_scope(struct af_arena *arena, const char *version, struct af_scope *scope)
 {
     static const struct af_machine machine;
@@ -295,7 +295,7 @@ static enum anyflash_status load_failing(size_t nth, size_t *asked_out)
     return status;
 }
 
-/* Not those within jansson 2.14, which frees twice when one of its own fails. */
+/* Not those in jansson 2.14, which frees twice when one of its own allocations fails. */
 static void test_torch_symbols__survive_failed_allocations(void **state)
 {
     size_t all, asked;

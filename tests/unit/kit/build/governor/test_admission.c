@@ -66,11 +66,11 @@ static void test_what_is_taken_counts_more_than_what_was_said(void **state)
 
 static void test_later_ones_go_ahead_where_all_ends_earlier(void **state)
 {
-    /* The first in line, 6, starts when 5 ends in 8 seconds. */
+    /* The first in line, 6, starts when 5 ends after 8 seconds. */
     struct af_admit_job jobs[] = {running(5, 10, 2), waiting(6, 30), waiting(2, 60),
                                   waiting(3, 6)};
     (void)state;
-    expect(jobs, 4, 8, 4, AF_ADMIT_NOW, 2); /* 2 goes beside each of the others */
+    expect(jobs, 4, 8, 4, AF_ADMIT_NOW, 2); /* 2 fits beside each of the others */
     jobs[2] = waiting(3, 20);
     expect(jobs, 4, 8, 4, AF_ADMIT_NOW, 2); /* nothing fits beside 6, so it may be the last */
     jobs[0] = running(2, 10, 2);
@@ -107,7 +107,7 @@ static void test_one_whose_peak_comes_earlier_starts_beside_a_large_one(void **s
     expect(jobs, 2, 750, 2, AF_ADMIT_NOW, 1);
     jobs[1].seconds = 60; /* both at once: only with a pause */
     expect(jobs, 2, 750, 2, AF_ADMIT_NOW, 1);
-    jobs[1].rises = false; /* it takes all of it at once */
+    jobs[1].rises = false; /* it uses all of its memory at once */
     expect(jobs, 2, 750, 2, AF_ADMIT_MEMORY, 1);
 }
 
@@ -124,7 +124,7 @@ static void test_one_that_is_paused_needs_no_slot(void **state)
     assert_int_equal(af_admit(jobs, 3, &limits).why, AF_ADMIT_SLOTS);
     jobs[1].paused = true;
     assert_int_equal(af_admit(jobs, 3, &limits).why, AF_ADMIT_NOW);
-    jobs[2].need_bytes = 300; /* with it the others could not end */
+    jobs[2].need_bytes = 300; /* with it the others could not finish */
     assert_int_equal(af_admit(jobs, 3, &limits).why, AF_ADMIT_MEMORY);
 }
 
@@ -142,7 +142,7 @@ static uint64_t used_bytes(const struct af_admit_job *jobs)
     return bytes;
 }
 
-/* Runs all jobs to their end; the seconds it took. No start may exceed the budget. */
+/* Runs all jobs to their end and returns the seconds. No start may exceed the budget. */
 static double simulate(struct af_admit_job *jobs, const struct af_admit_limits *limits)
 {
     double time = 0;
@@ -191,9 +191,10 @@ struct work {
 };
 
 /*
- * No schedule is shorter, by linear programming's duality: prices for a second
- * of each kind such that nothing that fits together costs more than 1. Beside a
- * large one fits one small; two middle ones fit, or one and four small; or seven.
+ * By linear programming duality no schedule is shorter: the prices for a second
+ * of each kind are such that no set of jobs that fits costs more than 1. These
+ * sets fit: one large and one small; two middle ones; one middle and four small;
+ * seven small.
  */
 static double least_time(const struct work *work, unsigned slots)
 {

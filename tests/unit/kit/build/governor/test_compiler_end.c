@@ -24,7 +24,7 @@ static void test_a_kill_from_outside_is_no_want_of_memory(void **state)
         assert_int_equal(af_end_cause(&end), AF_END_SIGNALLED);
     }
     end.code = 128 + SIGKILL;
-    end.at_limit = true; /* as it should be: memory is used well */
+    end.at_limit = true; /* normal: memory is well used */
     assert_int_equal(af_end_cause(&end), AF_END_SIGNALLED);
 }
 
@@ -64,7 +64,7 @@ static void test_what_we_stopped_is_not_its_fault(void **state)
     end.stopped = false;
     end.hung = true;
     assert_int_equal(af_end_cause(&end), AF_END_HUNG);
-    end.code = 0; /* it ended well before the signal came */
+    end.code = 0; /* it succeeded before the signal arrived */
     assert_int_equal(af_end_cause(&end), AF_END_SUCCESS);
 }
 

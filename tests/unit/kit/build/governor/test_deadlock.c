@@ -23,7 +23,7 @@ static void test_safe_is_where_all_can_end_in_turn(void **state)
     const struct af_deadlock_job jobs[] = {job(600, 400, 9), job(400, 100, 1)};
     (void)state;
     assert_true(af_deadlock_all_can_finish(jobs, 2, 700, 0));  /* 600 and 100, then 400 */
-    assert_false(af_deadlock_all_can_finish(jobs, 2, 690, 0)); /* neither can end */
+    assert_false(af_deadlock_all_can_finish(jobs, 2, 690, 0)); /* neither can finish */
     assert_true(af_deadlock_all_can_finish(jobs, 2, 730, 20));
     assert_false(af_deadlock_all_can_finish(jobs, 2, 720, 30));
     assert_true(af_deadlock_all_can_finish(jobs, 0, 0, 0));
@@ -49,7 +49,7 @@ static void test_one_always_runs(void **state)
     assert_int_equal(af_deadlock_pause_or_resume(jobs, 1, 500, 10), SIZE_MAX);
     assert_int_equal(af_deadlock_pause_or_resume(jobs, 2, 500, 10), 1);
     assert_int_equal(af_deadlock_pause_or_resume(jobs, 2, 500, 10), SIZE_MAX);
-    jobs[0].paused = true; /* its end was not heard of yet */
+    jobs[0].paused = true; /* its end was not reported yet */
     assert_int_equal(af_deadlock_pause_or_resume(jobs, 2, 500, 10), 0);
 }
 
@@ -59,7 +59,7 @@ static unsigned next_random(unsigned *seed)
     return *seed >> 8;
 }
 
-/* All grow step by step as they may; memory never runs out and all end. */
+/* All grow step by step as permitted; memory never runs out and all finish. */
 static void play(unsigned seed)
 {
     struct af_deadlock_job jobs[JOBS];

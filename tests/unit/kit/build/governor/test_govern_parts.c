@@ -59,7 +59,7 @@ static void test_little_work_at_the_limit_is_a_standstill(void **state)
     }
     look.now = 15;
     assert_true(af_stall_check(&stall, &look));
-    look.now = 16; /* it begins anew */
+    look.now = 16; /* it starts again */
     assert_false(af_stall_check(&stall, &look));
 }
 
@@ -69,8 +69,8 @@ static void test_work_or_room_is_no_standstill(void **state)
     (void)state;
     for (int second = 1; second < 60; second++) {
         struct af_stall_sample look = {.now = second, .interval = 1, .running = 1};
-        look.at_limit = second % 10 != 0;                /* room now and then */
-        look.user_seconds = second % 7 == 0 ? 0.9 : 0.1; /* or work */
+        look.at_limit = second % 10 != 0;                /* free memory from time to time */
+        look.user_seconds = second % 7 == 0 ? 0.9 : 0.1; /* or progress */
         assert_false(af_stall_check(&stall, &look));
     }
 }

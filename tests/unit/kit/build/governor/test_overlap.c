@@ -3,8 +3,8 @@
  * the governor's own decisions: no compiler is killed, and schedules come close
  * to the optimum.
  *
- * Files, seconds and peaks are those of bench/governor_real.py's three
- * sets; how one takes memory over its time was sampled from real compilers.
+ * Files, seconds and peaks are those of bench/governor_real.py's three sets; the
+ * growth of memory over time was sampled from real compilers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,14 +18,14 @@
 #define MIB (UINT64_C(1) << 20)
 #define TAIL (1024 * MIB)
 #define LIMIT (8192 * MIB)
-#define HOLDER (300 * MIB) /* Python with torch, ninja and the gates */
-#define TEXT (150 * MIB)   /* programs: with less, compilers stand still */
+#define HOLDER (300 * MIB) /* Python with torch, ninja and the compiler wrappers */
+#define TEXT (150 * MIB)   /* programs: with less, compilers make no progress */
 #define TICK 0.1
 #define CORES 2.0
 #define ROUNDS 90
 #define RISE 0.59
 
-/* What is predicted, and what it really takes. */
+/* The prediction, and what the compiler really needs. */
 struct file {
     double predicted_seconds;
     uint64_t predicted_mib;
@@ -48,7 +48,10 @@ enum which {
     BWD256
 };
 
-/* Seconds are those beside another compiler, on the machine of bench/results/governor.md. */
+/*
+ * Seconds are measured while another compiler runs, on the machine of
+ * bench/results/governor.md.
+ */
 static const struct file known_files[] = {
     [FWD64] = {32.2, 3375, 48, 3276, 0.612},
     [FWD64_CAUSAL] = {32.2, 3375, 49, 3277, 0.593},
@@ -112,7 +115,7 @@ static uint64_t bytes_at(const struct file *file, double worked)
     return (uint64_t)((low + (high - low) * (part < 1 ? part : 1)) * (double)MIB);
 }
 
-/* A build that goes on in ticks. */
+/* A build that is simulated in ticks. */
 struct world {
     const struct file *files;
     struct af_job jobs[FILES];
@@ -120,7 +123,7 @@ struct world {
     bool ended[FILES];
     double now, looked, sample_seconds, speed;
     unsigned slots;
-    unsigned stops; /* of one whose room was needed */
+    unsigned stops; /* of one whose memory was needed */
     uint64_t most;
 };
 
@@ -162,7 +165,7 @@ static void start(struct world *world, size_t at)
     world->worked[at] = 0;
 }
 
-/* Those that work share the cores. */
+/* Running compilers share the cores. */
 static void tick(struct world *world)
 {
     double busy = (double)working(world);
@@ -182,7 +185,7 @@ static void tick(struct world *world)
     world->most = bytes > world->most ? bytes : world->most;
 }
 
-/* As watch.c looks at them. */
+/* As watch.c sees them. */
 static void look(struct world *world, uint64_t budget)
 {
     struct af_deadlock_job rows[FILES];
@@ -215,7 +218,7 @@ static void look(struct world *world, uint64_t budget)
     world->looked = world->now;
 }
 
-/* One that is paused gives way when hardly anything is left. */
+/* A paused compiler is stopped when almost no memory is left. */
 static void stop_paused(struct world *world)
 {
     size_t youngest = SIZE_MAX;
@@ -280,7 +283,7 @@ static struct world govern(const struct file *files, bool known, double speed)
     return world;
 }
 
-/* That many at a time in setup.py's order: seconds, or 0 when memory runs out. */
+/* Runs `jobs` at a time in setup.py's order: seconds, or 0 if memory runs out. */
 static double play_static(const struct file *files, unsigned jobs)
 {
     struct world world = {.files = files, .slots = jobs, .speed = 1};
@@ -301,7 +304,7 @@ static double work_of(const struct file *files)
     return work;
 }
 
-/* As with real compilers, or the rest would tell little: in "apart" by luck, not each time. */
+/* As with real compilers, or the other tests would prove little; in "apart" only sometimes. */
 static void test_two_static_jobs_survive_only_where_they_did(void **state)
 {
     (void)state;
@@ -313,7 +316,7 @@ static void test_two_static_jobs_survive_only_where_they_did(void **state)
     }
 }
 
-/* Two cores that never rest are the bound; memory allows that to nobody. */
+/* The bound is two cores that are always busy; no schedule reaches it within the memory. */
 static void play_set(const struct set *set, bool known, double speed)
 {
     struct file files[FILES];
@@ -343,7 +346,7 @@ static double between(unsigned *seed, double low, double high)
     return low + (high - low) * (double)(*seed >> 8) / (1 << 24);
 }
 
-/* Other files, of which `error` more or less was predicted: time over the bound. */
+/* Other files, predicted `error` too high or too low: their time, relative to the bound. */
 static double play_other(const struct set *set, unsigned seed, double error, unsigned *stops)
 {
     struct file files[FILES];

@@ -53,7 +53,7 @@ static void test_kernels_are_counted_as_the_templates_make_them(void **state)
     }
 }
 
-/* Counted as entries of cicc's output for sm_90 with the launchers' conditions settled. */
+/* Counted in cicc's output for sm_90, with the launchers' conditions decided. */
 static void test_kernels_that_no_gpu_would_run_are_left_out(void **state)
 {
     static const int sms[] = {80, 86, 89, 90, 100, 120};
@@ -85,7 +85,7 @@ static void test_gpus_settle_what_they_have_in_common(void **state)
     assert_true(af_slim_add_arch(&slim, 120));
     af_slim_gpu(&slim, &gpu);
     assert_true(gpu.smem_per_block == 99 * 1024 && gpu.is_sm8x == AF_UNKNOWN);
-    assert_true(af_slim_add_arch(&slim, 87)); /* 8.7 has more: 86 gives way to 80 */
+    assert_true(af_slim_add_arch(&slim, 87)); /* more shared memory: 80 replaces 86 */
     assert_true(slim.arch_count == 2 && slim.archs[0] == 80);
     assert_true(af_slim_add_arch(&slim, 86));
     assert_true(slim.arch_count == 2 && slim.archs[0] == 80);
@@ -102,7 +102,7 @@ static void test_gpus_settle_what_they_have_in_common(void **state)
     assert_true(gpu.smem_per_block == 99 * 1024);
 }
 
-/* MiB of cicc, measured with CUDA 13.0 for sm_90; a prediction is near, and not below. */
+/* MiB of cicc, measured with CUDA 13.0 for sm_90; predictions are close and not lower. */
 static void test_peaks_are_near_the_measured(void **state)
 {
     static const struct {
@@ -110,7 +110,7 @@ static void test_peaks_are_near_the_measured(void **state)
         int head_dim;
         bool causal;
         const char *features;
-        int sm; /* 0: no condition settled */
+        int sm; /* 0: no condition decided */
         int mib;
     } known[] = {
         {AF_FLASH_BACKWARD, 128, false, "none", 0, 5980},
@@ -215,7 +215,7 @@ static void test_pairs_with_few_kernels_are_one_unit(void **state)
         assert_true(af_slim_file_cost(&slim, &units[i]).peak_bytes >=
                     af_slim_file_cost(&slim, &plain).peak_bytes);
     }
-    slim.features = AF_SLIM_FEATURES; /* long ones stay apart */
+    slim.features = AF_SLIM_FEATURES; /* long ones stay separate */
     assert_int_equal(af_slim_units(&slim, units), 12);
     af_arena_release(&arena);
 }
@@ -254,8 +254,9 @@ static void test_calls_are_laid_into_cores_and_memory(void **state)
     double one = af_slim_schedule(costs, 4, 1, 10) - serial;
     assert_true(af_slim_schedule(costs, 4, 2, 10) - serial < one * 0.6);
     assert_true(af_slim_schedule(costs, 4, 9, 100) - serial < one * 0.44); /* the longest */
-    assert_true(af_slim_schedule(costs, 4, 2, 6) - serial > one * 0.7); /* nothing beside it */
-    assert_true(af_slim_schedule(costs, 4, 2, 5) == 0);                 /* it never fits */
+    assert_true(af_slim_schedule(costs, 4, 2, 6) - serial >
+                one * 0.7);                             /* nothing runs beside it */
+    assert_true(af_slim_schedule(costs, 4, 2, 5) == 0); /* it never fits */
 }
 
 static void test_words_name_selections(void **state)
@@ -288,7 +289,7 @@ static void test_words_name_selections(void **state)
     af_arena_release(&arena);
 }
 
-/* Beside what was measured: the model's error is below a fifth. */
+/* Compared with measurements, the model's error is below a fifth. */
 static void test_costs_are_near_the_measured(void **state)
 {
     static const struct {

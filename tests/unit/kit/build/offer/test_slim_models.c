@@ -131,7 +131,7 @@ static void test_models__ask_for_what_they_use(void **state)
     af_arena_release(&arena);
 }
 
-/* What is said of a configuration: the remark, or the failure. */
+/* The message about a configuration: the remark, or the failure. */
 static const char *said_of(struct af_arena *arena, const char *json)
 {
     struct anyflash_error err;
