@@ -1,6 +1,6 @@
 """Tracebacks, test runs and system logs that have nothing to do with flash-attn."""
 
-from world import healthy
+from world import RELEASE, TAGS, healthy, make_wheel
 
 SNIPPETS = {
     "json": "import json\njson.loads('{\"a\": 1,}')",
@@ -174,6 +174,28 @@ def snippet(code, packages=(), words=()):
     return make
 
 
+def beside_flash_attn(code):
+    """The log names flash-attn, which is installed and has nothing to do with what fails."""
+
+    def make(scene):
+        env = scene.env(pip="25.1")
+        wheel = make_wheel(
+            scene.work, "flash_attn", RELEASE, TAGS, {"flash_attn/__init__.py": b""}
+        )
+        scene.run("uv", "pip", "install", "--no-deps", wheel, env=env)
+        scene.run("pip", "list", env=env, prompt=True)
+        script = scene.file("train.py", f"import flash_attn\n{code}\n")
+        scene.run("python", script, env=env, limit=60, prompt=True)
+
+    return make
+
+
+for key, code in SNIPPETS.items():
+    healthy(
+        f"beside-flash-attn-{key}",
+        f"flash-attn is installed and a Python script fails: {key}",
+        beside_flash_attn(code),
+    )
 for key, code in SNIPPETS.items():
     healthy(f"python-{key}", f"a Python script: {key}", snippet(code))
 for key, (code, packages) in WITH_PACKAGES.items():
