@@ -102,7 +102,8 @@ def main():
     evidence = json.loads((DATA / "wheels_evidence.json").read_text())
     tables = {name: json.loads((DATA / f"{name}.json").read_text()) for name in ROWS}
     counts = {"wheels.jsonl": len(wheels), "wheels_evidence.json": len(evidence),
-              "wheels_not_published.jsonl": len(read_lines("wheels_not_published.jsonl"))}
+              "wheels_not_published.jsonl": len(read_lines("wheels_not_published.jsonl")),
+              "causes.jsonl": len(read_lines("causes.jsonl"))}
     counts.update({f"{name}.json": len(table[ROWS[name]]) for name, table in tables.items()})
     symbols = json.loads((DATA / "torch_symbols.json").read_text())
     counts["torch_symbols.json"] = len(symbols["builds"])

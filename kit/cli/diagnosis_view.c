@@ -46,7 +46,7 @@ static void view_evidence(struct af_page *page, const struct af_diagnosed *found
         if (row->fact == NULL)
             view_line(page, row, with_file);
         else
-            af_page_format(page, 4, "  ", AF_TONE_PLAIN, "%s is %s (%s)", row->fact, row->text,
+            af_page_format(page, 2, "  ", AF_TONE_PLAIN, "%s is %s (%s)", row->fact, row->text,
                            row->source);
     }
 }
@@ -60,10 +60,10 @@ static void view_questions(struct af_page *page, const struct af_diagnosis *diag
     for (size_t i = 0; i < diagnosis->question_count; i++) {
         const struct af_diagnosis_question *row = &diagnosis->questions[i];
         if (row->command != NULL)
-            af_page_format(page, 4, "  ", AF_TONE_PLAIN, "%s, which `%s` shows (for %s)",
+            af_page_format(page, 2, "  ", AF_TONE_PLAIN, "%s, which `%s` shows (for %s)",
                            row->fact, row->command, row->cause);
         else
-            af_page_format(page, 4, "  ", AF_TONE_PLAIN, "%s (for %s)", row->fact, row->cause);
+            af_page_format(page, 2, "  ", AF_TONE_PLAIN, "%s (for %s)", row->fact, row->cause);
     }
 }
 
@@ -76,7 +76,7 @@ static void view_others(struct af_page *page, const struct af_diagnosis *diagnos
     af_page_gap(page);
     af_page_add(page, 0, "", AF_TONE_STRONG, "Other causes");
     for (size_t i = 1; i < diagnosis->count && i < shown; i++)
-        af_page_format(page, 4, "  ", AF_TONE_PLAIN, "%s: %s", diagnosis->causes[i].cause->id,
+        af_page_format(page, 2, "  ", AF_TONE_PLAIN, "%s: %s", diagnosis->causes[i].cause->id,
                        diagnosis->causes[i].title);
 }
 

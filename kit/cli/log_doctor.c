@@ -16,6 +16,7 @@
 #include "kit/doctor/diagnosis_tables.h"
 #include "kit/system/file.h"
 
+#define CAUSE_COLUMNS 28 /* for the longest id */
 #define TAIL_BYTES 8192u
 #define NEEDLE_BYTES_MIN 10u /* "/usr" and "/usr/local" are on every machine */
 
@@ -231,8 +232,10 @@ static enum anyflash_status list_causes(struct af_cli *cli, const struct af_caus
         return af_cli_json_take(
             cli, json_pack("{s:s, s:o}", "schema", "anyflash-causes/1", "causes", list), err);
     }
+    struct af_page page = {&cli->out, AF_CLI_DIAGNOSIS_COLUMNS, false};
     for (size_t i = 0; i < causes->count; i++)
-        af_text_format(&cli->out, "%-28s %s\n", causes->rows[i].id, causes->rows[i].title);
+        af_page_add(&page, CAUSE_COLUMNS, causes->rows[i].id, AF_TONE_PLAIN,
+                    causes->rows[i].title);
     return af_cli_finish(cli, err);
 }
 

@@ -243,7 +243,7 @@ static bool match_any(struct search *search, size_t part, size_t at)
     return false;
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion): as deep as the pattern has parts */
+/* Recursion as deep as the pattern has parts. */
 static bool match_parts(struct search *search, size_t part, size_t at)
 {
     const struct af_pattern *pattern = search->pattern;

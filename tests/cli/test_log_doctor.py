@@ -48,12 +48,6 @@ def test_facts_prove_a_cause(diagnose):
             "source": "--given glibc=2.31"} in found["causes"][0]["evidence"]
 
 
-def test_an_unknown_fact_is_named_with_a_command(diagnose):
-    found, _, _ = diagnose(GLIBC)
-    assert {"fact": "platform.libc_version", "decides": "glibc-too-old",
-            "command": "ldd --version"} in found["open"]
-
-
 def test_a_symbol_tells_for_which_torch_the_extension_was_built(diagnose):
     found, causes, _ = diagnose(SYMBOL, "--given", "torch=2.4.0+cu121")
     assert causes[0] == "torch-minor-mismatch"
@@ -173,7 +167,6 @@ def test_a_report_holds_the_verdict_and_the_lines(anyflash, tmp_path):
     report = (tmp_path / "anyflash-report.md").read_text()
     assert answer.code == 0 and "## Verdict" in report and "torch 2.1 to 2.2" in report
     assert "a.log:2: ImportError" in report and '"2.4.0+cu121"' in report
-    assert "noise" not in report
 
 
 def test_an_unreadable_log_is_named(anyflash):
@@ -198,7 +191,8 @@ def test_explain_prints_the_page_of_a_cause(anyflash):
 
 def test_explain_all_lists_every_cause(anyflash):
     text = anyflash("doctor", "--explain", "all").out
-    listed = [line.split()[0] for line in text.splitlines()]
+    assert max(map(len, text.splitlines())) <= 80
+    listed = [line.split()[0] for line in text.splitlines() if line[0] != " "]
     rows = json.loads(anyflash("doctor", "--explain", "all", "--json").out)["causes"]
     assert listed == [row["id"] for row in rows]
 

@@ -1,0 +1,78 @@
+/*
+ * test_faults_doctor.c: makes allocations fail in turn while `anyflash doctor LOG`
+ * runs. It makes thousands, mostly in the reader of its tables: after the first
+ * ones only some are tried.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "whole_command.h"
+
+#define LOG AF_TEST_DATA "/fuzz/corpus/fuzz_log/symbol.log"
+
+static void fail_often(const char *const *words, bool all_after)
+{
+    struct every_allocation each = {.all_after = all_after, .at_least = 40};
+    while (every_allocation_next(&each)) {
+        int saved[2];
+        each.nth += each.nth / 12;
+        silence(saved);
+        every_allocation_begin(&each);
+        int code = run_command(words);
+        every_allocation_end(&each);
+        speak(saved);
+        if (!each.failed)
+            assert_true(code == AF_EXIT_YES || code == AF_EXIT_NO);
+        else if (code != AF_EXIT_WORLD)
+            fail_msg("allocation %zu failed: exit code %d", each.nth, code);
+    }
+}
+
+static void a_diagnosis_survives_lack_of_memory(void **state)
+{
+    static const char *const words[] = {"anyflash",          "doctor", LOG, "--given",
+                                        "torch=2.4.0+cu121", NULL};
+    (void)state;
+    fail_often(words, false);
+    fail_often(words, true);
+}
+
+static void a_diagnosis_as_json_survives_lack_of_memory(void **state)
+{
+    static const char *const words[] = {"anyflash",          "doctor", LOG, "--json", "--given",
+                                        "torch=2.4.0+cu121", NULL};
+    (void)state;
+    fail_often(words, false);
+    fail_often(words, true);
+}
+
+static void an_explanation_survives_lack_of_memory(void **state)
+{
+    static const char *const words[] = {"anyflash", "doctor", "--explain", "oom-build", NULL};
+    (void)state;
+    fail_often(words, false);
+    fail_often(words, true);
+}
+
+/* What only saves time is passed over where it lacks memory: it has tests of its own. */
+static int forget_state(void **state)
+{
+    (void)state;
+    return setenv("ANYFLASH_STATE", "/dev/null/none", 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_diagnosis_survives_lack_of_memory),
+        cmocka_unit_test(a_diagnosis_as_json_survives_lack_of_memory),
+        cmocka_unit_test(an_explanation_survives_lack_of_memory),
+    };
+    return cmocka_run_group_tests(tests, forget_state, NULL);
+}
