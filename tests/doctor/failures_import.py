@@ -72,7 +72,10 @@ def _(scene):
 
 
 @failure(
-    "upgrade-of-torch", "stale-after-torch-upgrade", *OTHER_TORCH, given=of_torch("2.11.0")
+    "upgrade-of-torch",
+    "stale-after-torch-upgrade",
+    least="proved",
+    given=of_torch("2.11.0"),
 )
 def _(scene):
     """torch is upgraded below an installed flash-attn, which is then imported."""
