@@ -18,7 +18,7 @@ FORBIDDEN = [
     (re.compile(r"\bTO" r"DO\b|\bFIX" r"ME\b|\bX" r"XX\b"), "unfinished work"),
 ]
 RAW_FOLDERS = ("data",)
-RAW_TESTS = (("tests", "cases"), ("tests", "fuzz"))
+RAW_TESTS = (("tests", "cases"), ("tests", "doctor"), ("tests", "fuzz"))
 CODE = (".c", ".h", ".inc", ".py", ".cmake")
 
 

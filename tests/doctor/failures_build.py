@@ -1,0 +1,553 @@
+"""Failures while flash-attn, or an extension like it, is compiled and linked."""
+
+import os
+import resource
+import shutil
+
+import world
+from world import HELPERS, failure, join_group, of_torch
+
+NVCC = "/usr/local/cuda/bin/nvcc"
+KERNEL = "csrc/flash_attn/src/flash_fwd_hdim64_bf16_sm80.cu"
+
+
+def torch_headers(scene):
+    return next(scene.envs.glob("torch-2.11.0/lib/python*/site-packages/torch/include"))
+
+
+def need_nvcc():
+    assert os.path.exists(NVCC), "needs a CUDA toolkit in /usr/local/cuda"
+
+
+def source_for(scene, env, torch):
+    """The sdist with two of its kernels only, and the environment variables of a build."""
+    source = scene.sdist()
+    setup = source / "setup.py"
+    lines = [
+        line
+        for line in setup.read_text().splitlines(True)
+        if "csrc/flash_attn/src/flash_" not in line or KERNEL in line
+    ]
+    setup.write_text("".join(lines))
+    return source, {
+        "FLASH_ATTENTION_FORCE_BUILD": "TRUE",
+        "MAX_JOBS": "2",
+        "NVCC_THREADS": "1",
+        "FLASH_ATTN_CUDA_ARCHS": "80",
+        "CUDA_HOME": "/usr/local/cuda",
+    }
+
+
+def build(scene, torch, change=None, env=None, installer="pip", limit=600, limits=None, **more):
+    """flash-attn really built with nvcc, as far as it gets."""
+    need_nvcc()
+    env = env or scene.torch(torch, *HELPERS, pip="25.1")
+    source, variables = source_for(scene, env, torch)
+    variables.update(more)
+    if change:
+        change(source, variables)
+    words = {
+        "pip": ["python", "-m", "pip", "install", "-v"],
+        "quiet": ["python", "-m", "pip", "install"],
+        "uv": ["uv", "pip", "install"],
+    }[installer]
+    scene.run(
+        *words,
+        "--no-build-isolation",
+        "--no-deps",
+        source,
+        env=env,
+        toolkit=True,
+        variables=variables,
+        limit=limit,
+        limits=limits,
+    )
+
+
+def wrapped_nvcc(scene, body):
+    """A toolkit folder like the real one whose nvcc is this script."""
+    home = scene.work / "cuda"
+    (home / "bin").mkdir(parents=True)
+    for path in world.pathlib.Path("/usr/local/cuda").resolve().iterdir():
+        if path.name != "bin":
+            (home / path.name).symlink_to(path)
+    scene.script("cuda/bin/nvcc", body)
+    return str(home)
+
+
+# ---- the toolkit and the compiler do not fit ----
+
+
+@failure(
+    "toolkit-of-another-major",
+    "cuda-major-mismatch",
+    least="proved",
+    given=of_torch("2.6.0", "nvcc=13.0"),
+)
+def _(scene):
+    """nvcc 13 with a torch of CUDA 12."""
+    build(scene, "2.6.0")
+
+
+@failure(
+    "toolkit-of-another-major-uv",
+    "cuda-major-mismatch",
+    least="proved",
+    given=of_torch("2.6.0", "nvcc=13.0"),
+)
+def _(scene):
+    """The same with uv."""
+    build(scene, "2.6.0", installer="uv")
+
+
+def cuda_file(scene, *flags, text="__global__ void k() {}\n", **options):
+    need_nvcc()
+    source = scene.file("flash_attn/src/flash_fwd.cu", text)
+    scene.run(
+        NVCC,
+        *flags,
+        "-c",
+        source,
+        "-o",
+        source.with_suffix(".o"),
+        toolkit=True,
+        prompt=True,
+        **options,
+    )
+
+
+@failure("nvcc-newer-gpu", "nvcc-older-than-gpu", given=("nvcc=13.0", "os=linux"))
+def _(scene):
+    """nvcc is asked for an architecture that it does not know yet."""
+    cuda_file(scene, "-gencode", "arch=compute_130,code=sm_130")
+
+
+@failure("build-newer-gpu", "nvcc-older-than-gpu", given=of_torch("2.11.0", "nvcc=13.0"))
+def _(scene):
+    """flash-attn built for an architecture that nvcc does not know yet."""
+    build(
+        scene,
+        "2.11.0",
+        lambda source, _: edit(
+            source / "setup.py", "arch=compute_80,code=sm_80", "arch=compute_131,code=sm_131"
+        ),
+    )
+
+
+@failure(
+    "nvcc-dropped-gpu",
+    "sm-unsupported",
+    "nvcc-older-than-gpu",
+    "no-wheel-for-cuda",
+    least="possible",
+    given=("nvcc=13.0", "os=linux", "sm=3.0"),
+)
+def _(scene):
+    """nvcc is asked for an architecture that it knows no more."""
+    cuda_file(scene, "-arch=compute_30")
+
+
+@failure("gcc-newer-than-nvcc", "gcc-too-new", given=("nvcc=13.0", "os=linux"))
+def _(scene):
+    """The host compiler says that it is gcc 99; CUDA's host_config.h refuses it."""
+    compiler = scene.script(
+        "g++", '#!/bin/sh\nexec /usr/bin/g++ -U__GNUC__ -D__GNUC__=99 "$@"\n'
+    )
+    cuda_file(scene, "-ccbin", compiler)
+
+
+def compiler_of(scene, version):
+    script = (
+        f"#!/bin/sh\nfor word; do case $word in -dump*version) echo {version}; exit;; esac; "
+        'done\nexec /usr/bin/g++ "$@"\n'
+    )
+    return str(scene.script("bin/g++", script))
+
+
+@failure("torch-says-gcc-too-new", "gcc-too-new", given=of_torch("2.11.0", "nvcc=13.0"))
+def _(scene):
+    """torch's own check of the host compiler's version: too new."""
+    build(scene, "2.11.0", CXX=compiler_of(scene, "99.1.0"))
+
+
+@failure("torch-says-gcc-too-old", "gcc-too-old", given=of_torch("2.11.0", "nvcc=13.0"))
+def _(scene):
+    """torch's own check of the host compiler's version: too old."""
+    build(scene, "2.11.0", CXX=compiler_of(scene, "4.8.5"))
+
+
+@failure("gcc-7-error", "gcc-too-old", least="possible", given=of_torch("2.11.0", "gcc=7.5"))
+def _(scene):
+    """torch's headers with a compiler that has no C++17."""
+    env = scene.torch("2.11.0")
+    include = torch_headers(scene)
+    source = scene.file("flash_attn/flash_api.cpp", "#include <torch/torch.h>\n")
+    scene.run(
+        "g++",
+        "-std=c++14",
+        "-fmax-errors=40",
+        f"-I{include}",
+        f"-I{include}/torch/csrc/api/include",
+        "-c",
+        source,
+        "-o",
+        "flash_api.o",
+        env=env,
+        prompt=True,
+    )
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text, old
+    path.write_text(text.replace(old, new))
+
+
+@failure("no-compiler", "compiler-missing", given=of_torch("2.11.0", "gcc=none"))
+def _(scene):
+    """The C++ compiler that CXX names is not there."""
+    build(scene, "2.11.0", CXX="/usr/bin/x86_64-linux-gnu-g++-99")
+
+
+@failure("no-compiler-plain", "compiler-missing", given=("os=linux", "gcc=none"))
+def _(scene):
+    """setuptools finds no gcc while it builds a package from source."""
+    env = scene.env("setuptools<81", "wheel", pip="25.1")
+    scene.file(
+        "package/setup.py",
+        "from setuptools import setup, Extension\nsetup(name='flash-attn-x',"
+        " version='1', ext_modules=[Extension('flash_attn_x', ['x.c'])])\n",
+    )
+    scene.file("package/x.c", "int x;\n")
+    scene.run(
+        "python",
+        "-m",
+        "pip",
+        "install",
+        "--no-build-isolation",
+        "./package",
+        env=env,
+        variables={"CC": "x86_64-linux-gnu-gcc-99"},
+    )
+
+
+# ---- files are missing ----
+
+
+@failure("setup-without-cutlass", "missing-cutlass", given=of_torch("2.11.0"))
+def _(scene):
+    """A clone's archive without its submodules: setup.py's assertion."""
+    build(scene, "2.11.0", lambda source, _: shutil.rmtree(source / "csrc/cutlass"))
+
+
+def without_cute(source, _):
+    shutil.rmtree(source / "csrc/cutlass/include/cute")
+
+
+@failure("kernel-without-cute", "missing-cutlass", given=of_torch("2.11.0", "nvcc=13.0"))
+def _(scene):
+    """The headers of CuTe are missing while a kernel is compiled by ninja."""
+    build(scene, "2.11.0", without_cute, limit=900)
+
+
+@failure("nvcc-without-cute", "missing-cutlass", given=("nvcc=13.0", "os=linux"))
+def _(scene):
+    """The same with nvcc alone."""
+    cuda_file(scene, text="#include <cute/tensor.hpp>\n")
+
+
+def without_local_headers(scene, line):
+    """Runs the line where /usr/local/include, which may have CUDA's headers, is empty."""
+    scene.write(f"$ {line}\n")
+    scene.run(
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        f"mount -t tmpfs none /usr/local/include && exec {line}",
+    )
+
+
+def partial_toolkit(scene, without, text):
+    """torch's or a kernel's C++ compiled with a toolkit that lacks some headers."""
+    need_nvcc()
+    scene.torch("2.11.0")
+    include = torch_headers(scene)
+    cuda = scene.work / "cuda-include"
+    cuda.mkdir()
+    for path in world.pathlib.Path("/usr/local/cuda/include").iterdir():
+        if not path.name.startswith(without):
+            (cuda / path.name).symlink_to(path)
+    scene.file("flash_attn/flash_api.cpp", text)
+    without_local_headers(
+        scene, f"g++ -std=c++20 -I{include} -I{cuda} -c flash_attn/flash_api.cpp -o flash_api.o"
+    )
+
+
+@failure(
+    "toolkit-without-cusolver", "cuda-headers-missing", given=of_torch("2.11.0", "nvcc=13.0")
+)
+def _(scene):
+    """A partial toolkit: torch's headers want cusolverDn.h."""
+    partial_toolkit(scene, "cusolver", "#include <ATen/cuda/CUDAContext.h>\n")
+
+
+@failure(
+    "toolkit-without-curand", "cuda-headers-missing", given=of_torch("2.11.0", "nvcc=13.0")
+)
+def _(scene):
+    """A partial toolkit: a source wants curand_kernel.h."""
+    partial_toolkit(scene, "curand", "#include <curand_kernel.h>\n")
+
+
+@failure("no-cuda-headers", "cuda-headers-missing", given=of_torch("2.11.0"))
+def _(scene):
+    """The CUDA runtime's headers are not there at all."""
+    scene.torch("2.11.0")
+    scene.file("flash_attn/flash_api.cpp", "#include <c10/cuda/CUDAGuard.h>\n")
+    without_local_headers(
+        scene,
+        f"g++ -std=c++20 -I{torch_headers(scene)} -c flash_attn/flash_api.cpp -o flash_api.o",
+    )
+
+
+@failure("link-libcuda", "libcuda-not-found", given=("os=linux",))
+def _(scene):
+    """The linker finds no libcuda."""
+    source = scene.file("flash_api.cpp", "int main() { return 0; }\n")
+    scene.run(
+        "g++",
+        "-shared",
+        "-fPIC",
+        source,
+        "-o",
+        "flash_attn_2_cuda.so",
+        "-L/usr/local/lib",
+        "-lcuda",
+        prompt=True,
+    )
+
+
+@failure(
+    "ninja-not-there",
+    "missing-ninja",
+    least="proved",
+    given=of_torch("2.6.0", "nvcc=12.4", "ninja=none"),
+)
+def _(scene):
+    """torch compiles an extension at run time and finds no ninja."""
+    env = scene.torch("2.6.0", "setuptools<81")
+    source = scene.file("flash_attn/flash_api.cpp", "int x;\n")
+    script = scene.file(
+        "flash_attn/jit.py",
+        "from torch.utils.cpp_extension import load\n"
+        f"load('flash_attn_2_cuda', ['{source}'])\n",
+    )
+    scene.run(
+        "setpriv",
+        "--no-new-privs",
+        "env",
+        "PATH=/nonexistent",
+        f"{env}/bin/python",
+        script,
+        env=env,
+        hidden=True,
+    )
+
+
+@failure(
+    "build-without-ninja",
+    "missing-ninja",
+    least="possible",
+    given=of_torch("2.11.0", "nvcc=13.0", "ninja=none"),
+)
+def _(scene):
+    """No ninja: one compiler at a time, interrupted by the user after a minute."""
+    env = scene.torch("2.11.0", "setuptools<81", "wheel", "packaging", "psutil", pip="25.1")
+    hide = scene.script("bin/ninja", "#!/bin/sh\nexit 1\n")
+    build(scene, "2.11.0", env=env, limit=100, PATH=f"{hide.parent}:{env}/bin:/usr/bin:/bin")
+
+
+# ---- memory, disk, time ----
+
+
+KILLED = "#!/bin/sh\nkill -9 $$\n"
+
+
+def ninja_file(scene, compiler, name="flash_fwd_hdim128_bf16_sm80"):
+    scene.file(
+        "build.ninja",
+        f"rule cuda_compile\n  command = {compiler} -c $in -o $out\n"
+        f"build {name}.o: cuda_compile csrc/flash_attn/src/{name}.cu\n"
+        "build flash_api.o: cuda_compile csrc/flash_attn/flash_api.cpp\n",
+    )
+    scene.file(f"csrc/flash_attn/src/{name}.cu", "__global__ void k() {}\n")
+    scene.file("csrc/flash_attn/flash_api.cpp", "int x;\n")
+
+
+@failure("ninja-compiler-killed", "oom-build", given=("os=linux", "ram_gb=15", "cores=16"))
+def _(scene):
+    """ninja, and a compiler that is killed as the kernel kills it."""
+    ninja_file(scene, scene.script("nvcc", KILLED))
+    scene.run("ninja", "-v", prompt=True)
+
+
+@failure("shell-compiler-killed", "oom-build", given=("os=linux", "ram_gb=15", "cores=16"))
+def _(scene):
+    """The same below a shell that says Killed."""
+    ninja_file(scene, "sh -c '" + str(scene.script("nvcc", KILLED)) + " $$*; exit $$?' nvcc")
+    scene.run("ninja", prompt=True)
+
+
+def heavy(scene):
+    return scene.file(
+        "flash_attn/flash_api.cpp",
+        "#include <regex>\n#include <map>\n#include <functional>\n"
+        "#include <random>\ntemplate <int N> struct T { std::map<int, T<N - 1>> m; };\n"
+        "template <> struct T<0> {};\nT<300> t;\n",
+    )
+
+
+@failure(
+    "gcc-in-a-small-group",
+    "oom-build",
+    least="proved",
+    given=("os=linux", "ram_gb=1", "cores=16"),
+)
+def _(scene):
+    """gcc's compiler proper is killed in a control group of 40 MB."""
+    group = scene.memory_group(40 << 20)
+    scene.run(
+        "g++",
+        "-O2",
+        "-c",
+        heavy(scene),
+        "-o",
+        "flash_api.o",
+        prompt=True,
+        limits=join_group(group),
+    )
+
+
+@failure("nvcc-in-a-small-group", "oom-build", given=("os=linux", "ram_gb=1", "nvcc=13.0"))
+def _(scene):
+    """A step of nvcc is killed in a control group of 60 MB."""
+    group = scene.memory_group(60 << 20)
+    cuda_file(
+        scene,
+        text=(
+            "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
+            "__global__ void k(half *p) { p[0] = __float2half(1.f); }\n"
+        ),
+        limits=join_group(group),
+    )
+
+
+@failure("cicc-killed", "oom-build", given=of_torch("2.11.0", "nvcc=13.0", "ram_gb=8"))
+def _(scene):
+    """cicc of a real build of flash-attn is killed in a control group of 250 MB."""
+    group = scene.memory_group(250 << 20)
+    build(scene, "2.11.0", limits=join_group(group), limit=900)
+
+
+@failure(
+    "gcc-without-address-space", "oom-build", least="possible", given=("os=linux", "ram_gb=1")
+)
+def _(scene):
+    """gcc under ulimit -v: out of memory allocating."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (70 << 20, 70 << 20))
+
+    scene.run("g++", "-O2", "-c", heavy(scene), "-o", "flash_api.o", prompt=True, limits=limit)
+
+
+@failure("build-killed-in-pip", "oom-build", given=of_torch("2.11.0", "ram_gb=8"))
+def _(scene):
+    """pip builds flash-attn, and nvcc is killed: no compiler error anywhere."""
+    home = wrapped_nvcc(
+        scene,
+        f'#!/bin/sh\ncase "$*" in *-V*|*--version*) exec {NVCC} "$@";; esac\nkill -9 $$\n',
+    )
+    build(scene, "2.11.0", CUDA_HOME=home, CXX="/usr/bin/g++", installer="quiet")
+
+
+@failure("404-then-killed", "oom-build", given=of_torch("2.11.0", "ram_gb=8"))
+def _(scene):
+    """setup.py finds no wheel (404), compiles, and the compiler is killed."""
+    port = scene.serve(world.Missing)
+    home = wrapped_nvcc(
+        scene,
+        f'#!/bin/sh\ncase "$*" in *-V*|*--version*) exec {NVCC} "$@";; esac\nkill -9 $$\n',
+    )
+
+    def change(source, variables):
+        edit(
+            source / "setup.py",
+            "https://github.com/Dao-AILab/flash-attention/releases/download",
+            f"http://127.0.0.1:{port}",
+        )
+        del variables["FLASH_ATTENTION_FORCE_BUILD"]
+
+    build(scene, "2.11.0", change, CUDA_HOME=home)
+
+
+@failure(
+    "404-then-toolkit-mismatch",
+    "cuda-major-mismatch",
+    least="proved",
+    given=of_torch("2.6.0", "nvcc=13.0"),
+)
+def _(scene):
+    """setup.py finds no wheel (404), then torch refuses the toolkit."""
+    port = scene.serve(world.Missing)
+
+    def change(source, variables):
+        edit(
+            source / "setup.py",
+            "https://github.com/Dao-AILab/flash-attention/releases/download",
+            f"http://127.0.0.1:{port}",
+        )
+        del variables["FLASH_ATTENTION_FORCE_BUILD"]
+
+    build(scene, "2.6.0", change)
+
+
+@failure("gcc-full-disk", "disk-full", given=("os=linux", "disk_gb=0.1"))
+def _(scene):
+    """The object file does not fit on the disk."""
+    small = scene.mount(scene.work / "small", "64k")
+    source = scene.file("flash_attn/flash_api.cpp", "char big[1 << 20] = {1};\n")
+    scene.run("g++", "-c", source, "-o", small / "flash_api.o", prompt=True)
+
+
+@failure("build-full-disk", "disk-full", given=of_torch("2.11.0", "nvcc=13.0"))
+def _(scene):
+    """nvcc's temporary files do not fit into TMPDIR."""
+    need_nvcc()
+    small = scene.mount(scene.work / "tmp", "1m")
+    cuda_file(
+        scene,
+        text="#include <cuda_fp16.h>\n__global__ void k() {}\n",
+        variables={"TMPDIR": str(small)},
+    )
+
+
+@failure(
+    "build-takes-hours",
+    "build-hours",
+    least="possible",
+    given=of_torch("2.11.0", "nvcc=13.0", "cores=2"),
+)
+def _(scene):
+    """A build for four architectures, interrupted by the user after 90 seconds."""
+    build(scene, "2.11.0", installer="quiet", limit=90, FLASH_ATTN_CUDA_ARCHS="80;90;100;120")
+
+
+@failure("python-headers", given=("os=linux",))
+def _(scene):
+    """Python's headers are missing: no cause of flash-attn's own."""
+    source = scene.file(
+        "package/x.c", "#include <Python_not_there.h>\n#include <Python.h>\nint x;\n"
+    )
+    scene.run("g++", "-c", source, "-o", "x.o", prompt=True)

@@ -1,0 +1,501 @@
+"""Failures of an installed flash-attn: imports with the real loader, calls, other libraries."""
+
+import shutil
+import subprocess
+import textwrap
+
+from world import LINUX, RELEASE, SOABI, TAGS, failure, make_wheel, of_torch
+
+OTHER_TORCH = (
+    "torch-minor-mismatch",
+    "stale-after-torch-upgrade",
+    "stale-cached-wheel",
+    "no-wheel-for-torch",
+    "torch-patch-mismatch",
+)
+OLD_ABI = ("abi-mismatch", *OTHER_TORCH)
+WRONG_CUDA = ("cuda-major-mismatch",)
+
+
+def python(scene, env, code, **options):
+    """Runs the code as a script, whose name tracebacks show."""
+    script = scene.file("train.py", textwrap.dedent(code))
+    return scene.run("python", script, env=env, hidden=True, **options)
+
+
+def beside(scene, torch, built_for, code="import flash_attn\n", **options):
+    """flash-attn whose extension was compiled for one torch, imported beside another."""
+    env = scene.torch(torch)
+    scene.install_flash_attn(env, built_for, **options)
+    python(scene, env, code)
+
+
+# ---- another torch ----
+
+
+@failure("import-2-8-in-2-6", *OTHER_TORCH, "abi-mismatch", given=of_torch("2.6.0"))
+def _(scene):
+    """Compiled for torch 2.8, imported beside torch 2.6."""
+    beside(scene, "2.6.0", "2.8.0")
+
+
+@failure("import-2-3-in-2-15", *OLD_ABI, given=of_torch("2.15.0"))
+def _(scene):
+    """Compiled for torch 2.3 (CUDA 13 in its needs), imported beside torch 2.15."""
+    beside(scene, "2.15.0", "2.3.1+cu13")
+
+
+@failure("import-2-6-in-2-11", *OLD_ABI, given=of_torch("2.11.0"))
+def _(scene):
+    """Compiled for torch 2.6 with the old C++ ABI (CUDA 13 in its needs), beside torch 2.11."""
+    beside(scene, "2.11.0", "2.6.0+cu13")
+
+
+@failure("import-2-8-in-2-11", *OTHER_TORCH, least="proved", given=of_torch("2.11.0"))
+def _(scene):
+    """Compiled for torch 2.8 (CUDA 13 in its needs), beside torch 2.11."""
+    beside(scene, "2.11.0", "2.8.0+cu13")
+
+
+@failure("import-2-9-in-2-15", *OTHER_TORCH, least="proved", given=of_torch("2.15.0"))
+def _(scene):
+    """Compiled for torch 2.9 (CUDA 13 in its needs), beside 2.15, by a function's import."""
+    beside(scene, "2.15.0", "2.9.1+cu13", "from flash_attn import flash_attn_func\n")
+
+
+@failure("import-2-15-in-2-6", *OTHER_TORCH, "abi-mismatch", given=of_torch("2.6.0"))
+def _(scene):
+    """Compiled for torch 2.15 (CUDA 12 in its needs), beside 2.6, imported by `python -c`."""
+    env = scene.torch("2.6.0")
+    scene.install_flash_attn(env, "2.15.0+cu12")
+    scene.run("python", "-c", "import torch, flash_attn_2_cuda", env=env, prompt=True)
+
+
+@failure(
+    "upgrade-of-torch",
+    "stale-after-torch-upgrade",
+    least="proved",
+    given=of_torch("2.11.0"),
+)
+def _(scene):
+    """torch is upgraded below an installed flash-attn, which is then imported."""
+    env = scene.env("torch==2.6.0", "numpy")
+    scene.install_flash_attn(env, "2.6.0+cu13")
+    scene.run("uv", "pip", "install", "torch==2.11.0", env=env, prompt=True, limit=900)
+    python(scene, env, "import flash_attn\n")
+
+
+@failure("cuda-12-wheel-in-cuda-13", *WRONG_CUDA, least="proved", given=of_torch("2.11.0"))
+def _(scene):
+    """A CUDA 12 extension beside a torch of CUDA 13: libcudart.so.12 is not there."""
+    beside(scene, "2.11.0", "2.11.0+cu12")
+
+
+@failure("cuda-13-wheel-in-cuda-12", *WRONG_CUDA, least="proved", given=of_torch("2.6.0"))
+def _(scene):
+    """A CUDA 13 extension beside a torch of CUDA 12."""
+    beside(scene, "2.6.0", "2.6.0+cu13", "from flash_attn import flash_attn_varlen_func\n")
+
+
+@failure("cuda-11-wheel-in-cuda-12", *WRONG_CUDA, least="proved", given=of_torch("2.6.0"))
+def _(scene):
+    """An extension that needs the runtime of CUDA 11."""
+    env = scene.torch("2.6.0")
+    scene.install_flash_attn(env, "2.6.0")
+    compiled = scene.file("needs.c", "int needed(void) { return 0; }\n")
+    scene.quiet(
+        "gcc",
+        "-shared",
+        "-fPIC",
+        compiled,
+        "-Wl,-soname,libcudart.so.11.0",
+        "-o",
+        scene.work / "libcudart.so.11.0",
+    )
+    stub_extension(scene, env, "", scene.work / "libcudart.so.11.0")
+    python(scene, env, "import torch\nimport flash_attn\n")
+
+
+def stub_extension(scene, env, text, *more, name="flash_attn_2_cuda"):
+    """Puts a small extension in place of the one that is installed."""
+    source = scene.file(
+        "stub.c",
+        text + "\n#include <Python.h>\nstatic struct PyModuleDef module ="
+        f' {{PyModuleDef_HEAD_INIT, "{name}"}};\n'
+        f"PyObject *PyInit_{name}(void) {{ return PyModule_Create(&module); }}\n",
+    )
+    (target,) = env.glob("lib/python*/site-packages")
+    library = target / f"{name}.{SOABI}.so"
+    library.unlink(missing_ok=True)
+    include = subprocess.run(
+        [env / "bin/python", "-c", "import sysconfig; print(sysconfig.get_path('include'))"],
+        check=True,
+        text=True,
+        capture_output=True,
+    ).stdout.strip()
+    scene.quiet(
+        "gcc",
+        "-shared",
+        "-fPIC",
+        f"-I{include}",
+        source,
+        "-Wl,--no-as-needed",
+        *more,
+        "-o",
+        library,
+    )
+
+
+def stub_library(scene, soname, function, node):
+    """A library with one function of one symbol version, to link with."""
+    versions = scene.file(f"{soname}.map", f"{node} {{ global: {function}; local: *; }};\n")
+    source = scene.file(f"{soname}.c", f"int {function}(void) {{ return 0; }}\n")
+    library = scene.work / "stubs" / soname
+    library.parent.mkdir(exist_ok=True)
+    scene.quiet(
+        "gcc",
+        "-shared",
+        "-fPIC",
+        "-nostdlib",
+        source,
+        f"-Wl,-soname,{soname}",
+        f"-Wl,--version-script={versions}",
+        "-o",
+        library,
+    )
+    return library
+
+
+def needs_version(scene, torch, soname, node):
+    env = scene.torch(torch)
+    scene.install_flash_attn(env, torch)
+    stub_extension(
+        scene,
+        env,
+        "int newer(void);\nint use(void) { return newer(); }",
+        stub_library(scene, soname, "newer", node),
+    )
+    python(scene, env, "import flash_attn\n")
+
+
+@failure(
+    "glibc-of-a-newer-linux",
+    "glibc-too-old",
+    least="proved",
+    given=of_torch("2.6.0", "glibc=2.31"),
+)
+def _(scene):
+    """The extension asks for a symbol version of glibc that this one has not."""
+    needs_version(scene, "2.6.0", "libc.so.6", "GLIBC_2.99")
+
+
+@failure("glibc-of-a-newer-linux-libm", "glibc-too-old", given=of_torch("2.11.0"))
+def _(scene):
+    """The same with libm, and nobody says which glibc it is."""
+    needs_version(scene, "2.11.0", "libm.so.6", "GLIBC_2.43")
+
+
+@failure("libstdcxx-of-a-newer-gcc", "libstdcxx-too-old", given=of_torch("2.6.0"))
+def _(scene):
+    """The extension asks for a symbol version of libstdc++ that this one has not."""
+    needs_version(scene, "2.6.0", "libstdc++.so.6", "GLIBCXX_3.4.99")
+
+
+@failure("libstdcxx-cxxabi", "libstdcxx-too-old", given=of_torch("2.6.0"))
+def _(scene):
+    """The same with CXXABI."""
+    needs_version(scene, "2.6.0", "libstdc++.so.6", "CXXABI_1.3.99")
+
+
+@failure("import-before-torch", "import-before-torch", given=of_torch("2.6.0"))
+def _(scene):
+    """The extension is imported without torch, whose libraries are then not loaded."""
+    env = scene.torch("2.6.0")
+    scene.install_flash_attn(env, "2.6.0")
+    python(scene, env, "import flash_attn_2_cuda as flash_attn_gpu\n")
+
+
+# ---- the extension is not there ----
+
+
+@failure(
+    "clone-shadows",
+    "source-tree-shadows",
+    "extension-missing",
+    least="possible",
+    given=of_torch("2.6.0"),
+)
+def _(scene):
+    """A clone in the current folder is found before the installed package."""
+    env = scene.torch("2.6.0", "einops")
+    source = scene.sdist().rename(scene.work / "flash-attention")
+    scene.run("python", "-c", "import flash_attn", env=env, cwd=source, prompt=True)
+
+
+@failure(
+    "clone-shadows-a-script",
+    "source-tree-shadows",
+    "extension-missing",
+    least="possible",
+    given=of_torch("2.11.0"),
+)
+def _(scene):
+    """The same with a script in the clone."""
+    env = scene.torch("2.11.0", "einops")
+    source = scene.sdist().rename(scene.work / "flash-attention")
+    (source / "check.py").write_text("from flash_attn import flash_attn_func\n")
+    scene.run("python", "check.py", env=env, cwd=source, prompt=True)
+
+
+@failure("built-without-cuda", "extension-missing", given=of_torch("2.6.0"))
+def _(scene):
+    """flash-attn really installed with FLASH_ATTENTION_SKIP_CUDA_BUILD, then imported."""
+    env = scene.torch(
+        "2.6.0", "setuptools<81", "wheel", "packaging", "psutil", "ninja", "einops"
+    )
+    scene.quiet(
+        "uv",
+        "pip",
+        "install",
+        "--no-cache",
+        "--no-build-isolation",
+        "--no-deps",
+        f"flash-attn=={RELEASE}",
+        env=env,
+        hidden=True,
+        variables={"FLASH_ATTENTION_SKIP_CUDA_BUILD": "TRUE"},
+    )
+    python(scene, env, "from flash_attn import flash_attn_qkvpacked_func, flash_attn_func\n")
+
+
+@failure(
+    "extension-of-another-python",
+    "extension-missing",
+    "wheel-tag-wrong-python",
+    given=of_torch("2.6.0"),
+)
+def _(scene):
+    """site-packages has the extension of Python 3.10."""
+    env = scene.torch("2.6.0")
+    scene.install_flash_attn(env, "2.6.0")
+    (library,) = env.glob("lib/python*/site-packages/flash_attn_2_cuda*.so")
+    library.rename(library.with_name("flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so"))
+    python(scene, env, "import flash_attn\n")
+
+
+@failure("extra-extension", "csrc-extension-missing", given=of_torch("2.6.0"))
+def _(scene):
+    """A layer that wants the extension dropout_layer_norm."""
+    beside(
+        scene,
+        "2.6.0",
+        "2.6.0",
+        "from flash_attn.ops.layer_norm import dropout_add_layer_norm\n",
+    )
+
+
+@failure(
+    "extra-extension-alone", "csrc-extension-missing", least="possible", given=of_torch("2.6.0")
+)
+def _(scene):
+    """The same with rotary_emb, imported directly."""
+    beside(scene, "2.6.0", "2.6.0", "import rotary_emb\n")
+
+
+# ---- nothing is there, or another thing ----
+
+
+@failure(
+    "not-installed", "not-installed", least="proved", given=of_torch("2.6.0", "flash_attn=none")
+)
+def _(scene):
+    """flash_attn is imported and not installed."""
+    python(
+        scene, scene.torch("2.6.0"), "import torch\nfrom flash_attn import flash_attn_func\n"
+    )
+
+
+@failure("not-installed-bare", "not-installed", given=("os=linux",))
+def _(scene):
+    """The same in an empty environment."""
+    scene.run("python", "-c", "import flash_attn", env=scene.env(), prompt=True)
+
+
+@failure("flash-attn-3-not-there", "fa3-module-name", "not-installed", given=of_torch("2.6.0"))
+def _(scene):
+    """FlashAttention 3 is imported where only 2 is installed."""
+    beside(scene, "2.6.0", "2.6.0", "from flash_attn_interface import flash_attn_func\n")
+
+
+@failure("flash-attn-4-not-there", "fa4-namespace", given=of_torch("2.6.0"))
+def _(scene):
+    """flash_attn.cute is imported where only flash-attn 2 is installed."""
+    env = scene.torch("2.6.0")
+    scene.install_flash_attn(env, "2.6.0")
+    (folder,) = env.glob("lib/python*/site-packages/flash_attn")
+    shutil.rmtree(folder / "cute", ignore_errors=True)
+    python(scene, env, "from flash_attn.cute import flash_attn_func\n")
+
+
+@failure("flash-attn-4-without-dsl", "dsl-helper-missing", given=LINUX)
+def _(scene):
+    """flash-attn-4 installed with --no-deps, then imported."""
+    env = scene.torch("2.11.0", "einops")
+    scene.quiet(
+        "uv", "pip", "install", "--no-deps", "--prerelease", "allow", "flash-attn-4", env=env
+    )
+    python(scene, env, "from flash_attn.cute import flash_attn_func\n")
+
+
+@failure("function-of-1-x", "api-renamed", given=of_torch("2.6.0", f"flash_attn={RELEASE}"))
+def _(scene):
+    """A caller asks flash-attn 2 for a function of 1.x."""
+    beside(
+        scene,
+        "2.6.0",
+        "2.6.0",
+        "from flash_attn.flash_attn_interface import flash_attn_unpadded_qkvpacked_func\n",
+    )
+
+
+@failure("module-of-1-x", "api-renamed", given=of_torch("2.6.0", f"flash_attn={RELEASE}"))
+def _(scene):
+    """A caller asks flash-attn 2 for a module of 1.x."""
+    beside(scene, "2.6.0", "2.6.0", "from flash_attn.flash_attention import FlashAttention\n")
+
+
+# ---- other libraries ----
+
+
+MODEL = """\
+import transformers
+config = transformers.LlamaConfig(hidden_size=64, num_hidden_layers=1, num_attention_heads=2,
+                                  intermediate_size=64, vocab_size=64)
+transformers.AutoModelForCausalLM.from_config(config, attn_implementation="flash_attention_2")
+"""
+
+
+@failure(
+    "transformers-without",
+    "not-installed",
+    least="proved",
+    given=of_torch("2.6.0", "flash_attn=none"),
+)
+def _(scene):
+    """transformers is told to use flash_attention_2, and nothing is installed."""
+    python(scene, scene.torch("2.6.0", "transformers==4.51.3"), MODEL)
+
+
+@failure(
+    "transformers-too-old", "flash-attn-too-old", given=of_torch("2.6.0", "flash_attn=2.0.4")
+)
+def _(scene):
+    """transformers wants flash-attn 2.1 and finds 2.0.4 (the GPU is asked later)."""
+    env = scene.torch("2.6.0", "transformers==4.40.2")
+    scene.install_flash_attn(env, "2.6.0", version="2.0.4")
+    python(scene, env, "import torch\ntorch.cuda.is_available = lambda: True\n" + MODEL)
+
+
+@failure(
+    "transformers-broken",
+    *OTHER_TORCH,
+    "installed-but-unloadable",
+    "abi-mismatch",
+    given=of_torch("2.6.0"),
+)
+def _(scene):
+    """A model class of transformers imports a flash-attn made for another torch."""
+    env = scene.torch("2.6.0", "transformers==4.51.3")
+    scene.install_flash_attn(env, "2.8.0")
+    python(
+        scene,
+        env,
+        "import torch\ntorch.cuda.is_available = lambda: True\n"
+        "from transformers.models.llama.modeling_llama import LlamaForCausalLM\n"
+        + MODEL,
+    )
+
+
+@failure(
+    "cudnn-damaged",
+    "installed-but-unloadable",
+    "installer-damage",
+    least="possible",
+    given=of_torch("2.11.0"),
+)
+def _(scene):
+    """torch's own cuDNN was removed, so that torch itself does not load."""
+    env = scene.env("torch==2.11.0", "numpy")
+    scene.install_flash_attn(env, "2.11.0")
+    for folder in env.glob("lib/python*/site-packages/nvidia/cudnn*/lib"):
+        shutil.rmtree(folder)
+    python(scene, env, "import flash_attn\n")
+
+
+@failure("older-nccl-first", "nccl-mismatch", least="proved", given=of_torch("2.6.0"))
+def _(scene):
+    """Another NCCL, without newer functions, is loaded before torch's own."""
+    env = scene.torch("2.6.0")
+    scene.install_flash_attn(env, "2.6.0")
+    old = scene.file("nccl.c", "int ncclGetVersion(int *v) { *v = 21005; return 0; }\n")
+    scene.quiet(
+        "gcc",
+        "-shared",
+        "-fPIC",
+        old,
+        "-Wl,-soname,libnccl.so.2",
+        "-o",
+        scene.work / "libnccl.so.2",
+    )
+    python(
+        scene,
+        env,
+        "import flash_attn\n",
+        variables={"LD_PRELOAD": str(scene.work / "libnccl.so.2")},
+    )
+
+
+@failure("no-driver", given=of_torch("2.6.0", "gpu=none"))
+def _(scene):
+    """Tensors on a GPU where no driver is: torch fails before flash-attn is called."""
+    beside(
+        scene,
+        "2.6.0",
+        "2.6.0",
+        """\
+        import torch
+        from flash_attn import flash_attn_func
+        q = torch.randn(1, 8, 2, 64, dtype=torch.float16, device="cuda")
+        flash_attn_func(q, q, q)
+        """,
+    )
+
+
+@failure("numpy-2-with-older-torch", "numpy", least="possible", given=LINUX)
+def _(scene):
+    """An extension compiled against NumPy 1 is imported beside NumPy 2."""
+    env = scene.env("numpy==2.1.3")
+    scene.quiet("uv", "pip", "install", "-q", "--no-deps", "torch==2.6.0", env=env)
+    headers = scene.env("numpy==1.26.4", name="headers")
+    (include,) = headers.glob("lib/python*/site-packages/numpy/core/include")
+    stub = (
+        "#include <Python.h>\n#include <numpy/arrayobject.h>\n"
+        "__attribute__((constructor)) static void load(void) { _import_array(); }\n"
+    )
+    stub_extension(scene, env, stub, f"-I{include}", name="_C")
+    python(scene, env, "import _C\n")
+
+
+# ---- the installation itself ----
+
+
+@failure("half-removed", given=of_torch("2.6.0"))
+def _(scene):
+    """An installation without its RECORD, which pip cannot remove: no cause of flash-attn's."""
+    env = scene.torch("2.6.0", pip="24.0")
+    wheel = make_wheel(scene.work, "flash_attn", "2.7.0", TAGS, {"flash_attn/__init__.py": b""})
+    scene.quiet("uv", "pip", "install", "--no-deps", wheel, env=env)
+    (record,) = env.glob("lib/python*/site-packages/flash_attn-*.dist-info/RECORD")
+    record.unlink()
+    newer = make_wheel(scene.work, "flash_attn", RELEASE, TAGS, {"flash_attn/__init__.py": b""})
+    scene.run("python", "-m", "pip", "install", "--no-deps", newer, env=env, prompt=True)
