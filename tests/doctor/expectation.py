@@ -42,9 +42,10 @@ def fault(answer, causes, least):
 
 
 def wrong_claim(answer, causes):
-    """None, or the cause that is claimed first although it is none of `causes`."""
-    return next((f"claims {shown(answer)}" for cause in claims(answer)[:1]
-                 if cause["id"] not in causes), None)
+    """None, or what is said if the first cause is a claim and none of `causes`."""
+    first = {"causes": answer["causes"][:1]}
+    wrong = any(cause["id"] not in causes for cause in claims(first))
+    return f"claims {shown(answer)}" if wrong else None
 
 
 def problems(path, row):

@@ -536,6 +536,7 @@ def _(scene):
 @failure(
     "build-takes-hours",
     "build-hours",
+    "no-wheel-for-torch",
     least="possible",
     given=of_torch("2.11.0", "nvcc=13.0", "cores=2"),
 )
