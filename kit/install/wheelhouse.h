@@ -64,4 +64,15 @@ enum anyflash_status af_wheelhouse_make(const struct af_wheelhouse_question *que
                                         struct af_arena *arena, struct af_wheelhouse *house_out,
                                         struct anyflash_error *err);
 
+/*
+ * Checks the wheel at `path` (wheelhouse_wheel.c); `file` is its name in the folder. Fills all
+ * of `wheel` except wheel->file, and *metadata_out. If the wheel is left out, also because it
+ * cannot be read, sets wheel->reason instead. Texts are in `arena`. Fails with NO_MEMORY only.
+ */
+enum anyflash_status af_wheelhouse_read(const char *path, const char *file, bool inconsistent,
+                                        struct af_arena *arena,
+                                        struct af_wheelhouse_wheel *wheel,
+                                        struct af_span *metadata_out,
+                                        struct anyflash_error *err);
+
 #endif
