@@ -189,13 +189,8 @@ static enum anyflash_status answer(struct session *session, struct af_span bytes
 
 static void add_json_take(struct af_text *text, json_t *json)
 {
-    char *dump = json != NULL ? json_dumps(json, JSON_INDENT(1)) : NULL;
-    json_decref(json);
-    if (dump == NULL)
+    if (af_json_write_take(json, text, NULL) != ANYFLASH_OK)
         text->failed = true;
-    af_text_add(text, dump != NULL ? dump : "");
-    af_text_add(text, "\n");
-    af_mem_free(dump);
 }
 
 static void release(struct session *session)

@@ -86,10 +86,13 @@ json_t *af_json_texts(const char *const *texts, size_t count)
     return list;
 }
 
+/* 15 digits: releases of jansson differ in how they print more (629.2, 629.20000000000005). */
+#define ANSWER_FORMAT (JSON_INDENT(1) | JSON_REAL_PRECISION(15))
+
 enum anyflash_status af_json_write_take(json_t *json, struct af_text *out,
                                         struct anyflash_error *err)
 {
-    char *text = json != NULL ? json_dumps(json, JSON_INDENT(1)) : NULL;
+    char *text = json != NULL ? json_dumps(json, ANSWER_FORMAT) : NULL;
     json_decref(json);
     if (text == NULL)
         return af_fail_memory(err);
