@@ -67,13 +67,8 @@ endfunction()
 # anyflash_embed_signatures(TARGET): data/causes.jsonl and data/signatures.jsonl become part of
 # TARGET, after tools/check_signatures.c has checked every row.
 function(anyflash_embed_signatures target)
-    set(doctor ${PROJECT_SOURCE_DIR}/kit/doctor)
-    add_executable(check_signatures ${PROJECT_SOURCE_DIR}/tools/check_signatures.c
-                   ${doctor}/cause.c ${doctor}/condition.c ${doctor}/fact_log.c
-                   ${doctor}/fact_lookup.c
-                   ${doctor}/jsonl.c ${doctor}/pattern.c ${doctor}/published.c
-                   ${doctor}/signature.c)
-    target_link_libraries(check_signatures PRIVATE af_kit_catalog af_kit_machine af_kit_system)
+    add_executable(check_signatures ${PROJECT_SOURCE_DIR}/tools/check_signatures.c)
+    target_link_libraries(check_signatures PRIVATE af_kit_doctor_log af_kit_system)
     anyflash_compile_options(check_signatures)
 
     set(causes ${PROJECT_SOURCE_DIR}/data/causes.jsonl)

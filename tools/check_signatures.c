@@ -6,7 +6,7 @@
  *
  * Prints the first problem as FILE:LINE and exits 1.
  */
-#include "kit/doctor/signature.h"
+#include "kit/doctor/log/signature.h"
 #include "kit/system/file.h"
 
 #include <stdio.h>

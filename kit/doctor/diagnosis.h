@@ -12,7 +12,7 @@
 #ifndef AF_KIT_DOCTOR_DIAGNOSIS_H
 #define AF_KIT_DOCTOR_DIAGNOSIS_H
 
-#include "kit/doctor/log_evidence.h"
+#include "kit/doctor/log/log_evidence.h"
 
 #define AF_DIAGNOSIS_CAUSES_MAX 16u
 #define AF_DIAGNOSIS_EVIDENCE_MAX 6u

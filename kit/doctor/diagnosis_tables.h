@@ -4,7 +4,7 @@
 #ifndef AF_KIT_DOCTOR_DIAGNOSIS_TABLES_H
 #define AF_KIT_DOCTOR_DIAGNOSIS_TABLES_H
 
-#include "kit/doctor/signature.h"
+#include "kit/doctor/log/signature.h"
 
 struct af_diagnosis_tables {
     struct af_cause_table causes;

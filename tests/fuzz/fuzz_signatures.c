@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kit/base/json.h"
-#include "kit/doctor/signature.h"
+#include "kit/doctor/log/signature.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -13,8 +13,8 @@
  * of its own. A line longer than LINE_BYTES is cut into overlapping pieces. Lines
  * that were wrapped at a terminal's width are delivered once more, joined.
  */
-#ifndef AF_KIT_DOCTOR_LOG_LINES_H
-#define AF_KIT_DOCTOR_LOG_LINES_H
+#ifndef AF_KIT_DOCTOR_LOG_LOG_LINES_H
+#define AF_KIT_DOCTOR_LOG_LOG_LINES_H
 
 #include "engine/base/base.h"
 

@@ -3,12 +3,12 @@
  * signatures occur where, and what the log says about the machine. The memory
  * does not depend on the length of the log.
  */
-#ifndef AF_KIT_DOCTOR_LOG_EVIDENCE_H
-#define AF_KIT_DOCTOR_LOG_EVIDENCE_H
+#ifndef AF_KIT_DOCTOR_LOG_LOG_EVIDENCE_H
+#define AF_KIT_DOCTOR_LOG_LOG_EVIDENCE_H
 
-#include "kit/doctor/keyword.h"
-#include "kit/doctor/log_lines.h"
-#include "kit/doctor/signature.h"
+#include "kit/doctor/log/keyword.h"
+#include "kit/doctor/log/log_lines.h"
+#include "kit/doctor/log/signature.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/machine/pasted.h"
 

@@ -1,12 +1,12 @@
 /*
  * log_lines.c: splits, cleans and joins lines of a log in constant memory.
  */
-#include "kit/doctor/log_lines.h"
+#include "kit/doctor/log/log_lines.h"
 
 #include <ctype.h>
 #include <string.h>
 
-#include "kit/doctor/pattern.h"
+#include "kit/doctor/log/pattern.h"
 
 #define OVERLAP_BYTES 300u    /* of two pieces of one line */
 #define JOINED_BYTES 900u     /* of wrapped lines that are joined, at most, on either side */

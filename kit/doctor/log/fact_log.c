@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "kit/doctor/lookup_rows.h"
-#include "kit/doctor/published.h"
+#include "kit/doctor/log/lookup_rows.h"
+#include "kit/doctor/log/published.h"
 #include "kit/formats/symbol_name.h"
 
 static const char looked_up[] = "the symbol, looked up in torch's releases";

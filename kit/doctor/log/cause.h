@@ -2,8 +2,8 @@
  * cause.h: the closed list of what can be wrong when flash-attn does not install,
  * load or run, with what to tell a user: data/causes.jsonl.
  */
-#ifndef AF_KIT_DOCTOR_CAUSE_H
-#define AF_KIT_DOCTOR_CAUSE_H
+#ifndef AF_KIT_DOCTOR_LOG_CAUSE_H
+#define AF_KIT_DOCTOR_LOG_CAUSE_H
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"

@@ -1,7 +1,7 @@
 /*
  * jsonl.c: rows of a JSON Lines table, with errors that name the line.
  */
-#include "kit/doctor/jsonl.h"
+#include "kit/doctor/log/jsonl.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
  * jsonl.h: reads a table with one JSON object a line, for data that people edit:
  * every failure names FILE:LINE and the key.
  */
-#ifndef AF_KIT_DOCTOR_JSONL_H
-#define AF_KIT_DOCTOR_JSONL_H
+#ifndef AF_KIT_DOCTOR_LOG_JSONL_H
+#define AF_KIT_DOCTOR_LOG_JSONL_H
 
 #include "kit/base/json.h"
 

@@ -2,12 +2,12 @@
  * log_facts.c: the table of log_facts.inc, and how its facts become those of a
  * machine: through the words of --given, whose sources are then the log's lines.
  */
-#include "kit/doctor/log_facts.h"
+#include "kit/doctor/log/log_facts.h"
 
 #include <string.h>
 
-#include "kit/doctor/fact_lookup.h"
-#include "kit/doctor/log_evidence.h"
+#include "kit/doctor/log/fact_lookup.h"
+#include "kit/doctor/log/log_evidence.h"
 
 /* The order in which facts are applied: later ones refine what earlier ones imply. */
 enum slot {
@@ -33,7 +33,7 @@ static const char *const given_start = "--given ";
 #define AF_LOG_FACT(strength, key, fact, value, pattern)                                       \
     {strength, #key, fact, value, pattern, SLOT_##key},
 static const struct af_log_fact_row rows[] = {
-#include "kit/doctor/log_facts.inc"
+#include "kit/doctor/log/log_facts.inc"
 };
 #undef AF_LOG_FACT
 

@@ -9,11 +9,11 @@
  *          is          RIGHT is known, unknown, absent, true or false
  *   RIGHT  a literal, {capture}, or @FACT
  */
-#ifndef AF_KIT_DOCTOR_CONDITION_H
-#define AF_KIT_DOCTOR_CONDITION_H
+#ifndef AF_KIT_DOCTOR_LOG_CONDITION_H
+#define AF_KIT_DOCTOR_LOG_CONDITION_H
 
-#include "kit/doctor/fact_lookup.h"
-#include "kit/doctor/pattern.h"
+#include "kit/doctor/log/fact_lookup.h"
+#include "kit/doctor/log/pattern.h"
 
 enum af_condition_op {
     AF_CONDITION_LESS,

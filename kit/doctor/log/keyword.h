@@ -1,8 +1,8 @@
 /*
  * keyword.h: finds all of many words in a text in one pass (Aho-Corasick).
  */
-#ifndef AF_KIT_DOCTOR_KEYWORD_H
-#define AF_KIT_DOCTOR_KEYWORD_H
+#ifndef AF_KIT_DOCTOR_LOG_KEYWORD_H
+#define AF_KIT_DOCTOR_LOG_KEYWORD_H
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"

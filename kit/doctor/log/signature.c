@@ -2,11 +2,11 @@
  * signature.c: reads and checks data/signatures.jsonl. Ids of other rows are
  * resolved in a second pass, so rows may stand in any order.
  */
-#include "kit/doctor/signature.h"
+#include "kit/doctor/log/signature.h"
 
 #include <string.h>
 
-#include "kit/doctor/jsonl.h"
+#include "kit/doctor/log/jsonl.h"
 
 #define ROW_KEYS "id any phase kind near not_near causes source note"
 #define CAUSE_KEYS "cause score if proves"

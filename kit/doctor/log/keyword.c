@@ -3,7 +3,7 @@
  * resolved, so that searching is one look-up per byte. Only the bytes that occur
  * in words have a column.
  */
-#include "kit/doctor/keyword.h"
+#include "kit/doctor/log/keyword.h"
 
 #define FOUND_BIT (UINT32_C(1) << 31) /* in table->next: words end in this state */
 

@@ -2,12 +2,12 @@
  * signature.h: messages of installers, compilers, loaders and libraries, and
  * their causes: data/signatures.jsonl.
  */
-#ifndef AF_KIT_DOCTOR_SIGNATURE_H
-#define AF_KIT_DOCTOR_SIGNATURE_H
+#ifndef AF_KIT_DOCTOR_LOG_SIGNATURE_H
+#define AF_KIT_DOCTOR_LOG_SIGNATURE_H
 
-#include "kit/doctor/cause.h"
-#include "kit/doctor/condition.h"
-#include "kit/doctor/pattern.h"
+#include "kit/doctor/log/cause.h"
+#include "kit/doctor/log/condition.h"
+#include "kit/doctor/log/pattern.h"
 
 /* Lines before and after a message in which `near` and `not_near` look. */
 #define AF_SIGNATURE_NEAR_LINES 200u

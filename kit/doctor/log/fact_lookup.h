@@ -5,8 +5,8 @@
  * names ("wheel.torch") and the symbol that was not found ("symbol.torch_min").
  * The names are listed in fact_lookup.c.
  */
-#ifndef AF_KIT_DOCTOR_FACT_LOOKUP_H
-#define AF_KIT_DOCTOR_FACT_LOOKUP_H
+#ifndef AF_KIT_DOCTOR_LOG_FACT_LOOKUP_H
+#define AF_KIT_DOCTOR_LOG_FACT_LOOKUP_H
 
 #include "kit/catalog/catalog.h"
 #include "kit/catalog/torch_symbols.h"

@@ -2,8 +2,8 @@
  * published.h: whether the authors of flash-attn published a wheel for the facts
  * of a machine. Coarser than kit/fit, which needs more facts than a log has.
  */
-#ifndef AF_KIT_DOCTOR_PUBLISHED_H
-#define AF_KIT_DOCTOR_PUBLISHED_H
+#ifndef AF_KIT_DOCTOR_LOG_PUBLISHED_H
+#define AF_KIT_DOCTOR_LOG_PUBLISHED_H
 
 #include "kit/catalog/catalog.h"
 #include "kit/machine/machine.h"

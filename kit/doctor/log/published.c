@@ -1,7 +1,7 @@
 /*
  * published.c: compares the catalog's official wheels with a few facts.
  */
-#include "kit/doctor/published.h"
+#include "kit/doctor/log/published.h"
 
 #include <string.h>
 

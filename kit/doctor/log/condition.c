@@ -1,11 +1,11 @@
 /*
  * condition.c: parses conditions and decides whether they hold.
  */
-#include "kit/doctor/condition.h"
+#include "kit/doctor/log/condition.h"
 
 #include <string.h>
 
-#include "kit/doctor/jsonl.h"
+#include "kit/doctor/log/jsonl.h"
 
 #define OPS "< <= > >= = != ~ is"
 #define STATES "known unknown absent true false"

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "kit/base/text.h"
-#include "kit/doctor/log_lines.h"
+#include "kit/doctor/log/log_lines.h"
 
 static struct af_text seen;
 

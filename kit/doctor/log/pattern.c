@@ -3,7 +3,7 @@
  * at each place at most once: what failed is remembered in a bit per part and
  * place.
  */
-#include "kit/doctor/pattern.h"
+#include "kit/doctor/log/pattern.h"
 
 #include <ctype.h>
 #include <string.h>

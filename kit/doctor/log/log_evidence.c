@@ -2,12 +2,12 @@
  * log_evidence.c: one pass over the lines of a log. An automaton finds the words
  * that patterns need; only those patterns are tried.
  */
-#include "kit/doctor/log_evidence.h"
+#include "kit/doctor/log/log_evidence.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "kit/doctor/log_facts.h"
+#include "kit/doctor/log/log_facts.h"
 
 #define RANGE_GAP 20u   /* lines between two occurrences of one range */
 #define HITS_ENOUGH 64u /* of a signature, for its captures */

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "kit/doctor/keyword.h"
-#include "kit/doctor/pattern.h"
+#include "kit/doctor/log/keyword.h"
+#include "kit/doctor/log/pattern.h"
 
 #include "tests/unit/every_allocation.h"
 

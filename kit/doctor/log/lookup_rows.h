@@ -2,10 +2,10 @@
  * lookup_rows.h: the tables of derived facts, and how their functions make
  * values. Private to fact_lookup.c and fact_log.c.
  */
-#ifndef AF_KIT_DOCTOR_LOOKUP_ROWS_H
-#define AF_KIT_DOCTOR_LOOKUP_ROWS_H
+#ifndef AF_KIT_DOCTOR_LOG_LOOKUP_ROWS_H
+#define AF_KIT_DOCTOR_LOG_LOOKUP_ROWS_H
 
-#include "kit/doctor/fact_lookup.h"
+#include "kit/doctor/log/fact_lookup.h"
 
 typedef struct af_lookup_value value;
 

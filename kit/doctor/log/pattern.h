@@ -14,8 +14,8 @@
  *
  * A match takes time proportional to the length of the line (times that of a capture).
  */
-#ifndef AF_KIT_DOCTOR_PATTERN_H
-#define AF_KIT_DOCTOR_PATTERN_H
+#ifndef AF_KIT_DOCTOR_LOG_PATTERN_H
+#define AF_KIT_DOCTOR_LOG_PATTERN_H
 
 #include "engine/base/base.h"
 #include "engine/base/mem.h"

@@ -3,13 +3,13 @@
  * each, and the table of their names; facts of the record are found through its
  * table of fields. Those of a log are in fact_log.c.
  */
-#include "kit/doctor/fact_lookup.h"
+#include "kit/doctor/log/fact_lookup.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "kit/doctor/lookup_rows.h"
+#include "kit/doctor/log/lookup_rows.h"
 
 #define GIB (INT64_C(1) << 30)
 

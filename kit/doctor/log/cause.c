@@ -1,11 +1,11 @@
 /*
  * cause.c: reads and checks data/causes.jsonl.
  */
-#include "kit/doctor/cause.h"
+#include "kit/doctor/log/cause.h"
 
 #include <string.h>
 
-#include "kit/doctor/jsonl.h"
+#include "kit/doctor/log/jsonl.h"
 
 static const char keys[] = "id phases title why next fix avoid";
 
