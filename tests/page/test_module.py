@@ -127,8 +127,8 @@ def test_module__diagnoses_logs_without_and_with_a_record(tmp_path):
 
 
 @pytest.mark.parametrize("request_text, message", [
-    ("[]", "\"command\" is plan, find, machine or doctor"),
-    ("{\"command\": \"fly\"}", "\"command\" is plan, find, machine or doctor"),
+    ("[]", "\"command\" is plan, find, machine, doctor or choices"),
+    ("{\"command\": \"fly\"}", "\"command\" is plan, find, machine, doctor or choices"),
     ("{\"command\": \"doctor\"}", "\"doctor\" needs a log"),
     ("{", "'request' line 1"),
     ("{\"command\": \"plan\", \"machines\": [{}]}", "a machine without a name"),

@@ -122,7 +122,8 @@ bool af_log_ranges_near(const struct af_log_ranges *ranges, uint64_t line);
  * counts more than what the machine has, as it is what was there when the
  * failure happened; a value that only says more ("3.11.4" for "3.11") stays, and
  * what is only named (strength 1) fills in what is unknown. Texts belong to the
- * evidence. Call it once. Fails with NO_MEMORY.
+ * evidence. May be called for several machines, one after the other. Fails with
+ * NO_MEMORY.
  */
 enum anyflash_status af_log_evidence_apply(struct af_log_evidence *evidence,
                                            struct af_machine *machine,
