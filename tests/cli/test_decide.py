@@ -29,7 +29,7 @@ def check_reasons(reasons):
 
 
 def check_rung(rung):
-    assert set(rung) == {"name", "verdict", "summary", "reasons", "price", "wheel",
+    assert set(rung) == {"name", "verdict", "summary", "reasons", "price", "cost", "wheel",
                          "torch_version", "torch_cuda", "moves", "prerequisites", "build"}
     assert rung["verdict"] in VERDICTS
     assert set(rung["price"]) == {"download_bytes", "minutes", "memory_bytes", "disk_bytes"}
@@ -42,8 +42,8 @@ def check_rung(rung):
 
 def check_steps(steps):
     for step in steps:
-        assert set(step) == {"title", "kind", "argv", "environment", "command", "wheel",
-                             "requirements", "torch_backend"}
+        assert set(step) == {"title", "kind", "argv", "environment", "command",
+                             "powershell", "cmd", "wheel", "requirements", "torch_backend"}
         assert (step["command"] is None) == (step["argv"] == [])
 
 
@@ -51,7 +51,7 @@ def check_steps(steps):
 def test_plan_json_has_the_documented_shape(anyflash, path):
     plan = answer_json(anyflash, "plan", "--machine", str(path))
     assert plan["schema"] == "anyflash-plan/1"
-    assert set(plan) == {"schema", "machines", "decision", "wheel", "rungs", "steps",
+    assert set(plan) == {"schema", "headline", "way", "machines", "decision", "wheel", "rungs", "steps",
                          "near_misses", "prove_first", "builds", "sieve", "candidates",
                          "catalog", "facts"}
     assert [rung["name"] for rung in plan["rungs"]] == RUNGS
@@ -425,7 +425,7 @@ def test_plan_offers_the_slim_build_where_no_wheel_is(anyflash):
     rungs = {rung["name"]: rung for rung in plan["rungs"]}
     assert (rungs["wheel"]["verdict"], rungs["build"]["verdict"]) == ("no", "yes")
     slim, full = plan["builds"]
-    assert set(slim) == {"name", "holds", "argv", "command", "files", "cpu_seconds",
+    assert set(slim) == {"name", "holds", "argv", "command", "time", "needs", "files", "cpu_seconds",
                          "estimated_seconds", "peak_bytes", "memory_bytes", "disk_bytes",
                          "download_bytes", "wheel_bytes"}
     assert slim["command"] == ("anyflash build --python /srv/ana/work/.venv/bin/python "
