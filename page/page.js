@@ -112,12 +112,14 @@ const DESCRIBED_MIN = 3;
 function recognise(wasm, name, bytes) {
     const readable = readLog(wasm, name, bytes);
     const diagnosis = readable ? ask(wasm, { command: "doctor" }) : { causes: [] };
+    const best = diagnosis.causes?.[0]?.confidence;
+    if (best !== undefined && best !== "possible")
+        return { kind: "log" };
     const text = bytes.length <= RECORD_BYTES_MAX ? new TextDecoder().decode(bytes) : null;
     const machine = text === null ? { error: {} }
         : ask(wasm, { command: "choices", machines: [{ name, record: text }] });
     const described = machine.facts?.filter((fact) => fact.value !== null).length ?? 0;
-    const best = diagnosis.causes?.[0]?.confidence;
-    if (best !== undefined && (best !== "possible" || described < DESCRIBED_MIN))
+    if (best !== undefined && described < DESCRIBED_MIN)
         return { kind: "log" };
     if (machine.error === undefined)
         return { kind: /^\s*\{/.test(text) ? "record" : "output", record: text };
@@ -369,7 +371,7 @@ function showPlan(plan) {
     byId("answer-title").textContent = plan.headline;
     byId("unsure").hidden = open.length === 0;
     byId("unsure").textContent = open.length === 0 ? ""
-        : `Unsure because ${open.map((reason) => reason.message).join(", and ")}.`;
+        : `${plan.decision === null ? "Not known yet" : "Unsure because"}: ${open.map((reason) => reason.message).join("; ")}.`;
     byId("answer-body").replaceChildren(...[
         plan.steps.length > 0 ? stepsList(plan.steps) : null,
         commands.length > 1 ? element("p", { class: "row" }, all) : null,
@@ -384,6 +386,7 @@ function showPlan(plan) {
     byId("switches").hidden = commands.length === 0;
     byId("share").hidden = false;
     say(plan.headline);
+    performance.mark("answered");
 }
 
 /* -- The diagnosis of a log. -- */
@@ -517,6 +520,8 @@ function buildMenus() {
 
 /* -- The matrix: one plan for each build of torch, while nothing else is asked. -- */
 
+const WHEELS = ["official", "community", "prove"]; // their cells show the version
+const SHORT = { kernels: "torch", change: "change", build: "build", nothing: "–" };
 let matrixRun = 0;
 
 async function showMatrix() {
@@ -540,7 +545,7 @@ async function showMatrix() {
         element("tbody", null, ...builds.filter((one) => one.builds.length > 0).map(row)));
     byId("matrix").replaceChildren(table);
     byId("legend").replaceChildren(...ways.map((way) => element("li", null,
-        element("span", { class: `swatch way-${way.name}` }), `${shortWay(way.name)}: ${way.title}`)));
+        element("span", { class: `swatch way-${way.name}` }), WHEELS.includes(way.name) ? way.title : `${SHORT[way.name]}: ${way.title}`)));
     markCell();
     for (const cell of cells) {
         const request = planRequest({ ...model.values, torch: cell.torch, torch_cuda: cell.build });
@@ -550,16 +555,14 @@ async function showMatrix() {
         const way = plan.way ?? "nothing";
         const version = plan.wheel?.version ?? plan.prove_first?.wheel.version;
         cell.button.className = `way-${way}`;
-        cell.button.textContent = ["official", "community", "prove"].includes(way) && version
-            ? `${version}${way === "prove" ? "?" : ""}` : shortWay(way);
+        cell.button.textContent = WHEELS.includes(way) && version
+            ? `${version}${way === "prove" ? "?" : ""}` : SHORT[way] ?? way;
         cell.button.setAttribute("aria-label",
             `torch ${cell.torch}+${cell.build}: ${titles[way]}${version ? ` ${version}` : ""}`);
         cell.button.title = plan.headline ?? "";
     }
     byId("matrix").dataset.complete = String(run);
 }
-
-const shortWay = (way) => ({ official: "2.x", community: "2.x", prove: "2.x?", kernels: "torch", change: "change", build: "build", nothing: "–" })[way];
 
 function markCell() {
     const name = `torch ${model.values.torch}+${model.values.torch_cuda}`;
@@ -586,6 +589,7 @@ let shownMatrix = null;
 
 async function refresh() {
     const generation = ++model.generation;
+    performance.mark("asked");
     matrixRun++;
     showMenus();
     const given = givenWords();
@@ -809,9 +813,10 @@ function startPage() {
         hint: `${why}. It needs a web server: in its folder, python3 -m http.server` });
     worker.addEventListener("error", (event) => cannot(event.message ?? "the worker did not start"));
     worker.addEventListener("message", ({ data }) => {
-        if (data.ready)
+        if (data.ready) {
+            performance.mark("ready");
             begin();
-        else if (data.problem !== undefined)
+        } else if (data.problem !== undefined)
             cannot(data.problem);
         else {
             waiting.get(data.id)(data.answer);

@@ -1,9 +1,7 @@
 """What people do with the page: paste, choose, copy, link, go back, print, go offline."""
-import json
-import pathlib
-
 import pytest
-from conftest import NAME, ROOT, Page, Server
+from chromium import Page, Server
+from conftest import NAME, ROOT
 
 PASTED = sorted((ROOT / "tests/machine/pasted").glob("*.txt"))
 WINDOWS = (ROOT / "tests/machine/pasted/collect_env_windows.txt").read_text()
