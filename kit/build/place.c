@@ -50,14 +50,11 @@ static bool read_metadata(const struct af_build *build, struct af_span *text_out
 static const char *pinned_toolkit(const struct af_build *build)
 {
     struct af_span rest;
-    struct af_header header;
     struct af_requirement requirement;
     if (!read_metadata(build, &rest))
         return NULL;
-    while (af_header_next(&rest, &header)) {
-        if (!af_header_is(&header, "Requires-Dist") ||
-            !af_requirement_parse(header.value, &requirement) ||
-            !af_text_span_equal(requirement.name, "cuda-toolkit") ||
+    while (af_requirement_next(&rest, &requirement)) {
+        if (!af_text_span_equal(requirement.name, "cuda-toolkit") ||
             requirement.specifier.len < 3 || strncmp(requirement.specifier.data, "==", 2) != 0)
             continue;
         return af_arena_text_n(build->arena, requirement.specifier.data + 2,
