@@ -13,6 +13,7 @@
 #include "kit/formats/metadata.h"
 #include "kit/formats/version.h"
 #include "kit/system/file.h"
+#include "kit/system/output.h"
 
 #define METADATA_BYTES_MAX (1u * 1024u * 1024u)
 #define KEY_DIGITS 16
@@ -224,7 +225,7 @@ enum anyflash_status af_build_drop_copies(struct af_build *build,
     for (size_t i = 0; i < AF_COUNT(starts); i++) {
         const char *folder = af_build_find_objects(build, place, starts[i]);
         enum anyflash_status status =
-            folder == NULL ? ANYFLASH_OK : af_build_remove_folder(folder, err);
+            folder == NULL ? ANYFLASH_OK : af_folder_remove(folder, err);
         if (status != ANYFLASH_OK)
             return status;
     }
