@@ -1,9 +1,10 @@
 /*
- * wheelhouse.c: writes the index into a new folder and exchanges it with the earlier one, after
- * checking that everything in that is ours. wheelhouse_wheel.c checks each wheel.
+ * wheelhouse.c: writes the new index into a folder inside INDEX, and exchanges its parts with the
+ * earlier index after checking that we wrote all of that. wheelhouse_wheel.c checks each wheel.
  */
 #include "kit/install/wheelhouse.h"
 
+#include <errno.h>
 #include <fts.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -300,6 +301,7 @@ enum anyflash_status af_wheelhouse_make(const struct af_wheelhouse_question *que
                                         struct af_arena *arena, struct af_wheelhouse *house_out,
                                         struct anyflash_error *err)
 {
+    char shown[SHOWN_BYTES];
     struct maker maker = {.question = question, .arena = arena};
     struct af_lock lock = {0};
     const char *index = question->index != NULL
@@ -313,6 +315,10 @@ enum anyflash_status af_wheelhouse_make(const struct af_wheelhouse_question *que
     if (status != ANYFLASH_OK)
         return status;
     bool is_new = mkdir(index, 0777) == 0;
+    if (!is_new && errno != EEXIST)
+        return af_fail(err, ANYFLASH_E_IO, "cannot make the folder '%s': %s",
+                       af_text_quote(shown, sizeof shown, index, strlen(index)),
+                       strerror(errno));
     status = af_lock_take(&lock, index, "wheelhouse", AF_LOCK_WAIT, NULL, arena, err);
     if (status == ANYFLASH_OK)
         status = replace(&maker, err);
