@@ -1,6 +1,6 @@
 /*
- * wheelhouse.c: writes the new index into a folder inside INDEX, and exchanges its parts with the
- * earlier index after checking that we wrote all of that. wheelhouse_wheel.c checks each wheel.
+ * wheelhouse.c: checks that we wrote everything in the earlier index, writes the new one into a
+ * folder inside it, and exchanges their parts. wheelhouse_wheel.c checks each wheel.
  */
 #include "kit/install/wheelhouse.h"
 

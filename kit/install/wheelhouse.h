@@ -9,9 +9,9 @@
  * another file system, they are copies, which every run makes anew before it removes the old
  * ones.
  *
- * A wheel is listed if its file name is valid and its METADATA states the same name and version.
- * pip refuses other wheels from an index, for example the official flash-attn wheels, whose
- * local version is only in the file name; uv accepts them.
+ * A wheel is listed if its file name is valid and its METADATA states the same name and
+ * version. pip refuses other wheels from an index, for example the official flash-attn wheels,
+ * whose local version is only in the file name; uv accepts them.
  *
  * Sources: PEP 503 (pages, names), 691 (JSON), 658 and 714 (metadata files).
  */
@@ -56,14 +56,15 @@ struct af_wheelhouse_question {
 };
 
 /*
- * Writes the index into a new folder inside INDEX, then exchanges each project's folder and the
+ * Writes the index into INDEX/.anyflash-new, then exchanges the folder of each project and the
  * pages (af_file_exchange()), so that installers see either the old project or the new one. If
- * anything fails before, the old index is unchanged. A killed run leaves INDEX/.anyflash-new,
- * which the next run removes.
+ * anything fails before, the old index is unchanged. INDEX itself stays the same folder, for
+ * servers that run in it. What a killed run leaves is removed by the next one. Waits while
+ * another process writes the same index.
  *
- * Only what earlier runs wrote is replaced or removed: fails with IO, naming the file, if INDEX
- * has anything else. Nothing is written if no wheel can be listed and there is no earlier index.
- * Leaving out a wheel is not a failure. Also fails with NOT_FOUND, LIMIT or NO_MEMORY.
+ * Fails with IO, naming the file, if INDEX has a file that no earlier run wrote. Nothing is
+ * written if no wheel can be listed and there is no earlier index. Leaving out a wheel is not a
+ * failure. Also fails with NOT_FOUND, LIMIT or NO_MEMORY.
  */
 enum anyflash_status af_wheelhouse_make(const struct af_wheelhouse_question *question,
                                         struct af_arena *arena, struct af_wheelhouse *house_out,
