@@ -1,6 +1,7 @@
 /*
  * log_evidence.c: one pass over the lines of a log. An automaton finds the words
- * that patterns need; only those patterns are tried.
+ * that patterns need; only those patterns are tried, and a cache remembers which
+ * they were for recent lines.
  */
 #include "kit/doctor/log/log_evidence.h"
 
@@ -139,7 +140,6 @@ static void note_hit(struct af_log_evidence *evidence, size_t signature,
                      const struct af_pattern_match *match, uint64_t number)
 {
     struct af_log_hits *hits = &evidence->hits[signature];
-    struct af_log_hit made;
     if (hits->rows == NULL)
         hits->rows = af_arena_array(evidence->arena, AF_LOG_HITS_MAX, sizeof *hits->rows);
     if (hits->rows == NULL)
@@ -149,11 +149,7 @@ static void note_hit(struct af_log_evidence *evidence, size_t signature,
     size_t half = AF_LOG_HITS_MAX / 2;
     size_t place =
         index < AF_LOG_HITS_MAX ? (size_t)index : half + (size_t)((index - half) % half);
-    fill_hit(&made, evidence->line, match, number);
-    struct af_log_hit *hit = &hits->rows[place];
-    *hit = made;
-    for (size_t i = 0; i < hit->capture_count; i++)
-        hit->captures[i].value.data = hit->text + (made.captures[i].value.data - made.text);
+    fill_hit(&hits->rows[place], evidence->line, match, number);
     if (hits->count <= place)
         hits->count = place + 1;
 }
@@ -247,36 +243,76 @@ static bool is_known_already(const struct af_log_evidence *evidence, size_t inde
     return !is_better(&evidence->facts[row->slot], row);
 }
 
-/* Tries one pattern on the current line; each only once. */
-static void try_pattern(void *context, size_t index)
+/* What a match of a pattern means. */
+static void note_match(struct af_log_evidence *evidence, size_t index,
+                       const struct af_pattern_match *match, uint64_t number)
 {
-    struct af_log_evidence *evidence = context;
-    const struct af_log_line *line = evidence->line;
-    struct af_pattern_match match;
-    uint64_t number = evidence->files[evidence->file_count - 1].before + line->number;
-    if (evidence->stamps[index] == evidence->stamp)
-        return;
-    evidence->stamps[index] = evidence->stamp;
-    if (is_known_already(evidence, index, number))
-        return;
-    if (!af_pattern_find(&evidence->all[index], line->text, line->folded, line->len,
-                         line->begins, &match))
-        return;
-    if (line->joint > 0 && (match.start + 1 >= line->joint || match.end <= line->joint))
-        return; /* lies in one of the joined lines */
     if (index < fact_first(evidence)) {
         note_range(&evidence->patterns[index], number);
         if (evidence->owners[index] == OWNER_NONE)
             return;
         note_range(&evidence->signatures[evidence->owners[index]], number);
-        note_hit(evidence, evidence->owners[index], &match, number);
+        note_hit(evidence, evidence->owners[index], match, number);
     } else if (index < wheel_pattern(evidence)) {
-        note_fact(evidence, af_log_fact_row(index - fact_first(evidence)), &match, number);
+        note_fact(evidence, af_log_fact_row(index - fact_first(evidence)), match, number);
     } else if (index == wheel_pattern(evidence)) {
-        note_wheel(evidence, &match, number);
+        note_wheel(evidence, match, number);
     } else {
         evidence->needle_line = number;
     }
+}
+
+/* Tries a pattern on the current line; false: it will never match a line like this. */
+static bool try_pattern(struct af_log_evidence *evidence, size_t index)
+{
+    const struct af_log_line *line = evidence->line;
+    struct af_pattern_match match;
+    uint64_t number = evidence->files[evidence->file_count - 1].before + line->number;
+    if (is_known_already(evidence, index, number))
+        return true;
+    if (!af_pattern_find(&evidence->all[index], line->text, line->folded, line->len,
+                         line->begins, &match))
+        return false;
+    if (line->joint > 0 && (match.start + 1 >= line->joint || match.end <= line->joint))
+        return false; /* lies in one of the joined lines */
+    note_match(evidence, index, &match, number);
+    return true;
+}
+
+/* Tries the candidates, and leaves only those that may match an equal line. */
+static void try_candidates(struct af_log_evidence *evidence,
+                           struct af_log_candidates *candidates)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < candidates->count; i++) {
+        if (try_pattern(evidence, candidates->rows[i]))
+            candidates->rows[kept++] = candidates->rows[i];
+    }
+    candidates->count = kept;
+}
+
+/* A pattern whose word occurs in the current line is a candidate; each only once. */
+static void add_candidate(void *context, size_t index)
+{
+    struct af_log_evidence *evidence = context;
+    if (evidence->stamps[index] == evidence->stamp)
+        return;
+    evidence->stamps[index] = evidence->stamp;
+    evidence->candidates->rows[evidence->candidates->count++] = (uint32_t)index;
+}
+
+/* The patterns whose words occur in the line, remembered for lines like it. */
+static struct af_log_candidates *find_candidates(struct af_log_evidence *evidence,
+                                                 const struct af_log_line *line)
+{
+    struct af_log_candidates *found = af_log_cache_find(&evidence->cache, line);
+    if (found != NULL)
+        return found;
+    evidence->stamp++;
+    evidence->candidates->count = 0;
+    af_keyword_search(&evidence->keywords, line->folded, line->len, add_candidate, evidence);
+    found = af_log_cache_add(&evidence->cache, line, evidence->candidates, evidence->arena);
+    return found != NULL ? found : evidence->candidates;
 }
 
 /* Reports that are pasted into the log are tables and lists, whose layout counts. */
@@ -292,8 +328,7 @@ static void take_line(void *context, const struct af_log_line *line)
 {
     struct af_log_evidence *evidence = context;
     evidence->line = line;
-    evidence->stamp++;
-    af_keyword_search(&evidence->keywords, line->folded, line->len, try_pattern, evidence);
+    try_candidates(evidence, find_candidates(evidence, line));
 }
 
 enum anyflash_status af_log_evidence_new(const struct af_signature_table *table,
@@ -318,6 +353,9 @@ enum anyflash_status af_log_evidence_new(const struct af_signature_table *table,
         af_arena_array(arena, table->pattern_count + 1, sizeof *evidence->patterns);
     evidence->owners = af_arena_array(arena, evidence->all_count, sizeof *evidence->owners);
     evidence->stamps = af_arena_array(arena, evidence->all_count, sizeof *evidence->stamps);
+    evidence->candidates =
+        af_arena_alloc(arena, sizeof *evidence->candidates +
+                                  evidence->all_count * sizeof *evidence->candidates->rows);
     if (arena->failed)
         return af_fail_memory(err);
     take_owners(evidence);

@@ -7,6 +7,7 @@
 #define AF_KIT_DOCTOR_LOG_LOG_EVIDENCE_H
 
 #include "kit/doctor/log/keyword.h"
+#include "kit/doctor/log/log_cache.h"
 #include "kit/doctor/log/log_lines.h"
 #include "kit/doctor/log/signature.h"
 #include "kit/formats/wheel_name.h"
@@ -77,6 +78,8 @@ struct af_log_evidence {
     size_t *owners;
     uint64_t *stamps;
     uint64_t stamp;
+    struct af_log_candidates *candidates; /* of the current line */
+    struct af_log_cache cache;
     const struct af_log_line *line;
     struct af_log_lines lines;
     struct af_pasted_reader pasted;
