@@ -25,8 +25,7 @@ static void try_pattern(const struct af_pattern *pattern, struct af_span line)
     char folded[AF_PATTERN_LINE_MAX];
     struct af_pattern_match match;
     size_t len = line.len < sizeof folded ? line.len : sizeof folded;
-    for (size_t i = 0; i < len; i++)
-        folded[i] = (char)af_pattern_fold[(unsigned char)line.data[i]];
+    af_pattern_fold_text(line.data, len, folded);
     if (!af_pattern_find(pattern, line.data, folded, len, true, &match))
         return;
     require(match.start <= match.end && match.end <= len);

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#define TAG_BITS 16
 #define RING_BYTES ((uint64_t)AF_LOG_CACHE_CHUNK_BYTES * AF_LOG_CACHE_CHUNKS)
 
 /* Followed by the folded text, padded to a multiple of 4 bytes, and the candidates. */
@@ -22,7 +23,7 @@ static size_t padded(size_t len)
 }
 
 /* Eight bytes at a time. Equal hashes of different lines only cost time. */
-static size_t slot_of(const struct af_log_line *line)
+static uint64_t hash_of(const struct af_log_line *line)
 {
     const uint64_t factor = UINT64_C(0x9E3779B97F4A7C15);
     uint64_t hash = line->len ^ (uint64_t)line->joint << 32;
@@ -32,7 +33,13 @@ static size_t slot_of(const struct af_log_line *line)
         hash = (hash ^ word) * factor;
         hash ^= hash >> 32;
     }
-    return (size_t)(hash % AF_LOG_CACHE_SLOTS);
+    return hash;
+}
+
+/* What a slot holds: where the entry is, and bits of the hash that did not choose the slot. */
+static uint64_t slot_value(uint64_t hash, uint64_t place)
+{
+    return (place + 1) << TAG_BITS | hash >> (64 - TAG_BITS);
 }
 
 /* The memory at a place in the ring. */
@@ -42,13 +49,20 @@ static unsigned char *memory_at(const struct af_log_cache *cache, uint64_t place
     return cache->chunks[offset / AF_LOG_CACHE_CHUNK_BYTES] + offset % AF_LOG_CACHE_CHUNK_BYTES;
 }
 
-struct af_log_candidates *af_log_cache_find(const struct af_log_cache *cache,
-                                            const struct af_log_line *line)
+/* The two slots in which the line may be. */
+static uint64_t *pair_of(const struct af_log_cache *cache, uint64_t hash)
 {
-    uint64_t place = cache->slots == NULL ? 0 : cache->slots[slot_of(line)];
-    if (place == 0 || place - 1 + RING_BYTES < cache->written)
+    return cache->slots + hash % (AF_LOG_CACHE_SLOTS / 2) * 2;
+}
+
+/* What the slot holds for the line; NULL: nothing. */
+static struct af_log_candidates *look_in(const struct af_log_cache *cache, uint64_t slot,
+                                         uint64_t hash, const struct af_log_line *line)
+{
+    uint64_t place = (slot >> TAG_BITS) - 1;
+    if (slot == 0 || slot != slot_value(hash, place) || place + RING_BYTES < cache->written)
         return NULL;
-    unsigned char *memory = memory_at(cache, place - 1);
+    unsigned char *memory = memory_at(cache, place);
     struct entry entry;
     memcpy(&entry, memory, sizeof entry);
     memory += sizeof entry;
@@ -56,6 +70,17 @@ struct af_log_candidates *af_log_cache_find(const struct af_log_cache *cache,
         entry.begins != (line->begins ? 1 : 0) || memcmp(memory, line->folded, line->len) != 0)
         return NULL;
     return (struct af_log_candidates *)(void *)(memory + padded(line->len));
+}
+
+struct af_log_candidates *af_log_cache_find(const struct af_log_cache *cache,
+                                            const struct af_log_line *line)
+{
+    if (cache->slots == NULL)
+        return NULL;
+    uint64_t hash = hash_of(line);
+    const uint64_t *pair = pair_of(cache, hash);
+    struct af_log_candidates *found = look_in(cache, pair[0], hash, line);
+    return found != NULL ? found : look_in(cache, pair[1], hash, line);
 }
 
 /* A place with `size` bytes in one chunk, over the oldest entries; false: no memory. */
@@ -83,7 +108,9 @@ struct af_log_candidates *af_log_cache_add(struct af_log_cache *cache,
     if (size > AF_LOG_CACHE_CHUNK_BYTES || !make_room(cache, size, arena))
         return NULL;
     unsigned char *memory = memory_at(cache, cache->written);
-    cache->slots[slot_of(line)] = cache->written + 1;
+    uint64_t hash = hash_of(line);
+    uint64_t *pair = pair_of(cache, hash);
+    pair[pair[0] <= pair[1] ? 0 : 1] = slot_value(hash, cache->written); /* the older one */
     cache->written += size;
     memcpy(memory, &entry, sizeof entry);
     memcpy(memory + sizeof entry, line->folded, line->len);

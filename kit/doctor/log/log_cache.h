@@ -24,7 +24,7 @@ struct af_log_candidates {
 
 /* Zero it to start. Memory comes from an arena, one chunk at a time. */
 struct af_log_cache {
-    uint64_t *slots; /* [hash of a line]: 1 + the place of its entry; 0: none */
+    uint64_t *slots; /* [hash of a line]: its entry, see log_cache.c; 0: none */
     unsigned char *chunks[AF_LOG_CACHE_CHUNKS];
     uint64_t written; /* bytes of entries since the start; places count the same way */
 };

@@ -311,7 +311,8 @@ static struct af_log_candidates *find_candidates(struct af_log_evidence *evidenc
     evidence->stamp++;
     evidence->candidates->count = 0;
     af_keyword_search(&evidence->keywords, line->folded, line->len, add_candidate, evidence);
-    found = af_log_cache_add(&evidence->cache, line, evidence->candidates, evidence->arena);
+    if (evidence->candidates->count > 0) /* else there is little to save */
+        found = af_log_cache_add(&evidence->cache, line, evidence->candidates, evidence->arena);
     return found != NULL ? found : evidence->candidates;
 }
 

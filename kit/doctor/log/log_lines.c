@@ -272,8 +272,7 @@ static void deliver(struct af_log_lines *lines, char *text, size_t len, uint64_t
                     bool begins, size_t joint)
 {
     char *folded = lines->folded + (text - lines->text);
-    for (size_t i = 0; i < len; i++)
-        folded[i] = (char)af_pattern_fold[(unsigned char)text[i]];
+    af_pattern_fold_text(text, len, folded);
     struct af_log_line line = {text, folded, len, number, begins, joint};
     lines->take(lines->context, &line);
 }
@@ -383,6 +382,7 @@ static struct af_span take_states(struct af_log_lines *lines, struct af_span byt
             break;
         }
         end_line(lines, bytes.data, taken);
+        lines->before_len = 0; /* the next state replaces this one and does not continue it */
         bytes.data += taken + 1;
         bytes.len -= taken + 1;
     }
@@ -392,8 +392,10 @@ static struct af_span take_states(struct af_log_lines *lines, struct af_span byt
 void af_log_lines_feed(struct af_log_lines *lines, const char *bytes, size_t len)
 {
     const char *newline;
-    if (len > 0 && lines->has_return && bytes[0] != '\n')
+    if (len > 0 && lines->has_return && bytes[0] != '\n') {
         end_line(lines, "", 0);
+        lines->before_len = 0;
+    }
     lines->has_return = lines->has_return && len == 0;
     while (len > 0 && (newline = memchr(bytes, '\n', len)) != NULL) {
         size_t taken = (size_t)(newline - bytes);

@@ -13,6 +13,7 @@
 
 #define CAPTURE_BYTES_MAX 600u
 #define NAME_BYTES_MAX 32u
+#define FOLD_BLOCK 32u
 
 #define LOWER(c)                                                                               \
     ((c) == '"' || (c) == '`' ? '\'' : (c) | (((c) >= 'A' && (c) <= 'Z') ? 0x20 : 0))
@@ -22,6 +23,20 @@
 
 const unsigned char af_pattern_fold[256] = {SIXTY_FOUR(0), SIXTY_FOUR(64), SIXTY_FOUR(128),
                                             SIXTY_FOUR(192)};
+
+void af_pattern_fold_text(const char *restrict text, size_t len, char *restrict folded)
+{
+    size_t at = 0;
+    for (; len - at >= FOLD_BLOCK; at += FOLD_BLOCK) {
+        for (size_t i = at; i < at + FOLD_BLOCK; i++) { /* compilers vectorise this */
+            unsigned char byte = (unsigned char)text[i];
+            byte = (unsigned char)(byte | ((unsigned char)(byte - 'A') < 26 ? 0x20 : 0));
+            folded[i] = (char)(byte == '"' || byte == '`' ? '\'' : byte);
+        }
+    }
+    for (; at < len; at++)
+        folded[at] = (char)af_pattern_fold[(unsigned char)text[at]];
+}
 
 struct compiler {
     struct af_arena *arena;
