@@ -12,9 +12,9 @@
 #include "engine/base/mem.h"
 #include "kit/doctor/log/log_lines.h"
 
-#define AF_LOG_CACHE_SLOTS 16384u
-#define AF_LOG_CACHE_CHUNK_BYTES (256u * 1024u)
-#define AF_LOG_CACHE_CHUNKS 32u
+#define AF_LOG_CACHE_SLOTS 16384u /* a power of two */
+#define AF_LOG_CACHE_CHUNK_BYTES (64u * 1024u)
+#define AF_LOG_CACHE_CHUNKS 128u
 
 /* Patterns by index. Remove one by moving the rest up and lowering `count`. */
 struct af_log_candidates {

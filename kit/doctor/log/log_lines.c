@@ -277,7 +277,7 @@ static void deliver(struct af_log_lines *lines, char *text, size_t len, uint64_t
     lines->take(lines->context, &line);
 }
 
-/* Whether the line before was cut to fit a width, and this is its continuation. */
+/* Whether the previous line was wrapped at a terminal's width and this one continues it. */
 static bool is_wrapped(const struct af_log_lines *lines, const struct cleaned *now)
 {
     size_t word = 0;
@@ -291,7 +291,7 @@ static bool is_wrapped(const struct af_log_lines *lines, const struct cleaned *n
            (lines->before_marked || lines->before_width >= WRAP_COLUMNS - 25);
 }
 
-/* Delivers what was before with this line, so that a message across both is found. */
+/* Delivers the previous text and this line as one, to find a message that was wrapped. */
 static void deliver_joined(struct af_log_lines *lines, const struct cleaned *now)
 {
     size_t before = lines->before_len;
@@ -303,7 +303,7 @@ static void deliver_joined(struct af_log_lines *lines, const struct cleaned *now
     deliver(lines, text, before + 1 + len, lines->before_number, true, before + 1);
 }
 
-/* Keeps the line, or the end of the lines that it continues, for the next one. */
+/* Saves the text that the next line may continue: this line, with those that it continues. */
 static void keep_before(struct af_log_lines *lines, const struct cleaned *now, bool wrapped)
 {
     size_t kept = wrapped ? lines->before_len : 0;
