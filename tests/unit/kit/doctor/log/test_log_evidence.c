@@ -23,10 +23,34 @@ static const char causes_text[] =
     "{\"id\":\"" id "\",\"any\":[" any "],\"phase\":\"build\",\"kind\":\"" kind                \
     "\",\"source\":\"test\",\"causes\":[{\"cause\":\"one\",\"score\":50}]"
 static const char rows_text[] =
-    ROW("symbol", "fault", "\"undefined symbol: {symbol}\"") ",\"near\":[\"import*Error\"]}\n"
-    ROW("wrapped", "fault", "\"was built * for another version of {name}\"") "}\n"
-    ROW("start", "fault", "\"^Killed$\",\"{who}: fatal error\"") "}\n"
-    ROW("error", "symptom", "\"error?: * {v:version}\"") ",\"not_near\":[\"all is well\"]}\n";
+    ROW("symbol", "fault", "\"undefined symbol: {symbol}\"") ",\"near\":[\"import*Error\"]}"
+                                                             "\n" ROW("wrapped", "fault", "\"was built * for another version of {name}\"") "}\n" ROW(
+                                                                 "start", "fault",
+                                                                 "\"^Killed$\",\"{who}: fatal "
+                                                                 "error\"") "}\n" ROW("error",
+                                                                                      "symptom",
+                                                                                      "\"error?"
+                                                                                      ": * "
+                                                                                      "{v:"
+                                                                                      "version}"
+                                                                                      "\"") ","
+                                                                                            "\""
+                                                                                            "no"
+                                                                                            "t_"
+                                                                                            "ne"
+                                                                                            "ar"
+                                                                                            "\""
+                                                                                            ":["
+                                                                                            "\""
+                                                                                            "al"
+                                                                                            "l "
+                                                                                            "is"
+                                                                                            " w"
+                                                                                            "el"
+                                                                                            "l"
+                                                                                            "\""
+                                                                                            "]}"
+                                                                                            "\n";
 
 /* Some match alone, some only joined with the next line, some nearly. */
 static const char *const vocabulary[] = {
@@ -84,8 +108,8 @@ static void read_log(struct reading *reading, const struct af_log_matcher *match
 {
     struct af_span line;
     af_arena_init(&reading->arena);
-    assert_int_equal(
-        af_log_evidence_new(matcher, &reading->arena, &reading->evidence, NULL), ANYFLASH_OK);
+    assert_int_equal(af_log_evidence_new(matcher, &reading->arena, &reading->evidence, NULL),
+                     ANYFLASH_OK);
     af_log_evidence_begin(reading->evidence, "test");
     while (af_text_line(&log, &line)) {
         af_log_evidence_feed(reading->evidence, line.data, line.len);
@@ -102,7 +126,8 @@ static void release(struct reading *reading)
     af_arena_release(&reading->arena);
 }
 
-static void assert_same_ranges(const struct af_log_ranges *one, const struct af_log_ranges *other)
+static void assert_same_ranges(const struct af_log_ranges *one,
+                               const struct af_log_ranges *other)
 {
     assert_int_equal(one->count, other->count);
     for (size_t i = 0; i < one->count; i++) {
