@@ -100,7 +100,8 @@ def traceback(out, size):
     """A traceback of 30 lines, over and over."""
     site = "/srv/v/lib/python3.10/site-packages"
     frames = "".join(
-        f'  File "{site}/{package}/{name}.py", line {40 + 7 * i}, in {function}\n    {code}\n'
+        f'  File "{site}/{package}/{name}.py", line {40 + 7 * i}, in {function}\n'
+        f"    {code}\n"
         for i, (package, name, function, code) in enumerate([
             ("transformers/utils", "import_utils", "__getattr__",
              "module = self._get_module(self._class_to_module[name])"),
@@ -143,6 +144,7 @@ def ninja(out, size):
          "-DTORCH_API_INCLUDE_EXTENSION_H '-DPYBIND11_COMPILER_TYPE=\"_gcc\"'",
          "-DTORCH_EXTENSION_NAME=flash_attn_2_cuda -D_GLIBCXX_USE_CXX11_ABI=1"])
     temp = "/tmp/pip-install-k3v9x_2w/flash-attn_0b1c"
+    objects = f"{temp}/build/temp.linux-x86_64-cpython-311/csrc/flash_attn/src"
     torch = "/tmp/pip-build-env-7d/overlay/lib/python3.11/site-packages/torch/include"
     includes = " ".join(
         [f"-I{temp}/csrc/flash_attn", f"-I{temp}/csrc/cutlass/include", f"-I{torch}",
@@ -153,10 +155,9 @@ def ninja(out, size):
             return
         name = f"flash_fwd_hdim{32 * (number % 8 + 1)}_bf16_split{number}_sm80"
         out.write(f"[{number % 73 + 1}/73] /usr/local/cuda/bin/nvcc "
-                  f"--generate-dependencies-with-compile --dependency-output {temp}/build/"
-                  f"temp.linux-x86_64-cpython-311/csrc/flash_attn/src/{name}.o.d {includes} -c -c "
-                  f"{temp}/csrc/flash_attn/src/{name}.cu -o {temp}/build/"
-                  f"temp.linux-x86_64-cpython-311/csrc/flash_attn/src/{name}.o -D__CUDA_NO_HALF__ "
+                  f"--generate-dependencies-with-compile --dependency-output {objects}/{name}.o.d "
+                  f"{includes} -c -c {temp}/csrc/flash_attn/src/{name}.cu "
+                  f"-o {objects}/{name}.o -D__CUDA_NO_HALF__ "
                   f"--compiler-options -fPIC -O3 -std=c++17 {flags}\n".encode())
 
 

@@ -14,7 +14,8 @@
 #define HITS_ENOUGH 64u /* of a signature, for its captures */
 #define OWNER_NONE SIZE_MAX
 
-/* Reports are looked for at the start of a file, and in lines that are not longer. */
+/* Reports are looked for at the start of a file, and in lines that are not longer. A state
+   of a progress bar counts as a line. */
 #define REPORT_LINES_MAX 100000u
 #define REPORT_BYTES_MAX 400u
 
@@ -341,7 +342,7 @@ static void take_raw(void *context, struct af_span raw, uint64_t number)
 {
     struct af_log_evidence *evidence = context;
     bool is_json = raw.len > 0 && raw.data[0] == '[';
-    if (number <= REPORT_LINES_MAX && (raw.len <= REPORT_BYTES_MAX || is_json))
+    if (evidence->report_lines++ < REPORT_LINES_MAX && (raw.len <= REPORT_BYTES_MAX || is_json))
         af_pasted_line(&evidence->pasted, raw, number);
 }
 
@@ -390,6 +391,7 @@ void af_log_evidence_begin(struct af_log_evidence *evidence, const char *name)
             (struct af_log_file){name, evidence->line_count};
         evidence->lines.number = 0;
     }
+    evidence->report_lines = 0;
     af_pasted_begin(&evidence->pasted, &evidence->machine, name, true);
 }
 

@@ -88,6 +88,7 @@ struct af_log_evidence {
     struct af_log_cache cache;
     const struct af_log_line *line;
     struct af_log_lines lines;
+    uint64_t report_lines; /* of the file, looked at for a pasted report */
     struct af_pasted_reader pasted;
 };
 

@@ -19,38 +19,17 @@
 static const char causes_text[] =
     "{\"id\":\"one\",\"phases\":[\"build\"],\"title\":\"t\",\"why\":\"w\",\"next\":\"n\","
     "\"fix\":\"f\"}\n";
-#define ROW(id, kind, any)                                                                     \
+#define ROW(id, kind, any, rest)                                                               \
     "{\"id\":\"" id "\",\"any\":[" any "],\"phase\":\"build\",\"kind\":\"" kind                \
-    "\",\"source\":\"test\",\"causes\":[{\"cause\":\"one\",\"score\":50}]"
-static const char rows_text[] =
-    ROW("symbol", "fault", "\"undefined symbol: {symbol}\"") ",\"near\":[\"import*Error\"]}"
-                                                             "\n" ROW("wrapped", "fault", "\"was built * for another version of {name}\"") "}\n" ROW(
-                                                                 "start", "fault",
-                                                                 "\"^Killed$\",\"{who}: fatal "
-                                                                 "error\"") "}\n" ROW("error",
-                                                                                      "symptom",
-                                                                                      "\"error?"
-                                                                                      ": * "
-                                                                                      "{v:"
-                                                                                      "version}"
-                                                                                      "\"") ","
-                                                                                            "\""
-                                                                                            "no"
-                                                                                            "t_"
-                                                                                            "ne"
-                                                                                            "ar"
-                                                                                            "\""
-                                                                                            ":["
-                                                                                            "\""
-                                                                                            "al"
-                                                                                            "l "
-                                                                                            "is"
-                                                                                            " w"
-                                                                                            "el"
-                                                                                            "l"
-                                                                                            "\""
-                                                                                            "]}"
-                                                                                            "\n";
+    "\",\"source\":\"test\"" rest ",\"causes\":[{\"cause\":\"one\",\"score\":50}]}\n"
+#define SYMBOL "\"undefined symbol: {symbol}\""
+#define WRAPPED "\"was built * for another version of {name}\""
+#define START "\"^Killed$\",\"{who}: fatal error\""
+#define ERROR "\"error?: * {v:version}\""
+
+static const char rows_text[] = ROW("symbol", "fault", SYMBOL, ",\"near\":[\"import*Error\"]")
+    ROW("wrapped", "fault", WRAPPED, "") ROW("start", "fault", START, "")
+        ROW("error", "symptom", ERROR, ",\"not_near\":[\"all is well\"]");
 
 /* Some match alone, some only joined with the next line, some nearly. */
 static const char *const vocabulary[] = {
@@ -114,8 +93,9 @@ static void read_log(struct reading *reading, const struct af_log_matcher *match
     while (af_text_line(&log, &line)) {
         af_log_evidence_feed(reading->evidence, line.data, line.len);
         af_log_evidence_feed(reading->evidence, "\n", 1);
-        if (forget)
-            memset(&reading->evidence->cache, 0, sizeof reading->evidence->cache);
+        if (forget) /* as if the whole cache had been written once more */
+            reading->evidence->cache.written +=
+                (uint64_t)AF_LOG_CACHE_CHUNK_BYTES * AF_LOG_CACHE_CHUNKS;
     }
     assert_int_equal(af_log_evidence_end(reading->evidence, NULL), ANYFLASH_OK);
 }
@@ -195,7 +175,6 @@ static void a_cache_that_forgets_gives_the_same_evidence(void **unused)
         struct reading forgotten;
         struct af_text log = {0};
         state = seed;
-        print_message("seed %u\n", seed);
         write_log(&log);
         read_log(&kept, &matcher, (struct af_span){log.data, log.len}, false);
         read_log(&forgotten, &matcher, (struct af_span){log.data, log.len}, true);
