@@ -120,7 +120,7 @@ def traceback(out, size):
 
 
 def near_misses(out, size):
-    """Each line has a pattern's longest literal but does not match, and is unlike all others."""
+    """Lines with a pattern's longest literal that do not match; no two are alike."""
     words = []
     for row in rows_of("data/signatures.jsonl"):
         for pattern in row["any"]:
@@ -155,8 +155,8 @@ def ninja(out, size):
             return
         name = f"flash_fwd_hdim{32 * (number % 8 + 1)}_bf16_split{number}_sm80"
         out.write(f"[{number % 73 + 1}/73] /usr/local/cuda/bin/nvcc "
-                  f"--generate-dependencies-with-compile --dependency-output {objects}/{name}.o.d "
-                  f"{includes} -c -c {temp}/csrc/flash_attn/src/{name}.cu "
+                  f"--generate-dependencies-with-compile --dependency-output "
+                  f"{objects}/{name}.o.d {includes} -c -c {temp}/csrc/flash_attn/src/{name}.cu "
                   f"-o {objects}/{name}.o -D__CUDA_NO_HALF__ "
                   f"--compiler-options -fPIC -O3 -std=c++17 {flags}\n".encode())
 
