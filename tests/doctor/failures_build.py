@@ -116,13 +116,20 @@ def cuda_file(scene, *flags, text="__global__ void k() {}\n", **options):
     )
 
 
-@failure("nvcc-newer-gpu", "nvcc-older-than-gpu", given=("nvcc=13.0", "os=linux"))
+@failure(
+    "nvcc-newer-gpu", "nvcc-older-than-gpu", least="proved", given=("nvcc=13.0", "os=linux")
+)
 def _(scene):
     """nvcc is asked for an architecture that it does not know yet."""
     cuda_file(scene, "-gencode", "arch=compute_130,code=sm_130")
 
 
-@failure("build-newer-gpu", "nvcc-older-than-gpu", given=of_torch("2.11.0", "nvcc=13.0"))
+@failure(
+    "build-newer-gpu",
+    "nvcc-older-than-gpu",
+    least="proved",
+    given=of_torch("2.11.0", "nvcc=13.0"),
+)
 def _(scene):
     """flash-attn built for an architecture that nvcc does not know yet."""
     build(
@@ -139,7 +146,6 @@ def _(scene):
     "sm-unsupported",
     "nvcc-older-than-gpu",
     "no-wheel-for-cuda",
-    least="possible",
     given=("nvcc=13.0", "os=linux", "sm=3.0"),
 )
 def _(scene):
@@ -147,7 +153,7 @@ def _(scene):
     cuda_file(scene, "-arch=compute_30")
 
 
-@failure("gcc-newer-than-nvcc", "gcc-too-new", given=("nvcc=13.0", "os=linux"))
+@failure("gcc-newer-than-nvcc", "gcc-too-new", least="proved", given=("nvcc=13.0", "os=linux"))
 def _(scene):
     """The host compiler says that it is gcc 99; CUDA's host_config.h refuses it."""
     compiler = scene.script(
@@ -164,19 +170,29 @@ def compiler_of(scene, version):
     return str(scene.script("bin/g++", script))
 
 
-@failure("torch-says-gcc-too-new", "gcc-too-new", given=of_torch("2.11.0", "nvcc=13.0"))
+@failure(
+    "torch-says-gcc-too-new",
+    "gcc-too-new",
+    least="proved",
+    given=of_torch("2.11.0", "nvcc=13.0"),
+)
 def _(scene):
     """torch's own check of the host compiler's version: too new."""
     build(scene, "2.11.0", CXX=compiler_of(scene, "99.1.0"))
 
 
-@failure("torch-says-gcc-too-old", "gcc-too-old", given=of_torch("2.11.0", "nvcc=13.0"))
+@failure(
+    "torch-says-gcc-too-old",
+    "gcc-too-old",
+    least="proved",
+    given=of_torch("2.11.0", "nvcc=13.0"),
+)
 def _(scene):
     """torch's own check of the host compiler's version: too old."""
     build(scene, "2.11.0", CXX=compiler_of(scene, "4.8.5"))
 
 
-@failure("gcc-7-error", "gcc-too-old", least="possible", given=of_torch("2.11.0", "gcc=7.5"))
+@failure("gcc-7-error", "gcc-too-old", least="proved", given=of_torch("2.11.0", "gcc=7.5"))
 def _(scene):
     """torch's headers with a compiler that has no C++17."""
     env = scene.torch("2.11.0")
@@ -203,13 +219,17 @@ def edit(path, old, new):
     path.write_text(text.replace(old, new))
 
 
-@failure("no-compiler", "compiler-missing", given=of_torch("2.11.0", "gcc=none"))
+@failure(
+    "no-compiler", "compiler-missing", least="proved", given=of_torch("2.11.0", "gcc=none")
+)
 def _(scene):
     """The C++ compiler that CXX names is not there."""
     build(scene, "2.11.0", CXX="/usr/bin/x86_64-linux-gnu-g++-99")
 
 
-@failure("no-compiler-plain", "compiler-missing", given=("os=linux", "gcc=none"))
+@failure(
+    "no-compiler-plain", "compiler-missing", least="proved", given=("os=linux", "gcc=none")
+)
 def _(scene):
     """setuptools finds no gcc while it builds a package from source."""
     env = scene.env("setuptools<81", "wheel", pip="25.1")
@@ -234,7 +254,7 @@ def _(scene):
 # ---- files are missing ----
 
 
-@failure("setup-without-cutlass", "missing-cutlass", given=of_torch("2.11.0"))
+@failure("setup-without-cutlass", "missing-cutlass", least="proved", given=of_torch("2.11.0"))
 def _(scene):
     """A clone's archive without its submodules: setup.py's assertion."""
     build(scene, "2.11.0", lambda source, _: shutil.rmtree(source / "csrc/cutlass"))
@@ -244,13 +264,20 @@ def without_cute(source, _):
     shutil.rmtree(source / "csrc/cutlass/include/cute")
 
 
-@failure("kernel-without-cute", "missing-cutlass", given=of_torch("2.11.0", "nvcc=13.0"))
+@failure(
+    "kernel-without-cute",
+    "missing-cutlass",
+    least="proved",
+    given=of_torch("2.11.0", "nvcc=13.0"),
+)
 def _(scene):
     """The headers of CuTe are missing while a kernel is compiled by ninja."""
     build(scene, "2.11.0", without_cute, limit=900)
 
 
-@failure("nvcc-without-cute", "missing-cutlass", given=("nvcc=13.0", "os=linux"))
+@failure(
+    "nvcc-without-cute", "missing-cutlass", least="proved", given=("nvcc=13.0", "os=linux")
+)
 def _(scene):
     """The same with nvcc alone."""
     cuda_file(scene, text="#include <cute/tensor.hpp>\n")
@@ -311,7 +338,7 @@ def _(scene):
     )
 
 
-@failure("link-libcuda", "libcuda-not-found", given=("os=linux",))
+@failure("link-libcuda", "libcuda-not-found", least="proved", given=("os=linux",))
 def _(scene):
     """The linker finds no libcuda."""
     source = scene.file("flash_api.cpp", "int main() { return 0; }\n")
@@ -358,7 +385,8 @@ def _(scene):
 @failure(
     "build-without-ninja",
     "missing-ninja",
-    least="possible",
+    "no-wheel-for-torch",
+    least="proved",
     given=of_torch("2.11.0", "nvcc=13.0", "ninja=none"),
 )
 def _(scene):
@@ -429,7 +457,12 @@ def _(scene):
     )
 
 
-@failure("nvcc-in-a-small-group", "oom-build", given=("os=linux", "ram_gb=1", "nvcc=13.0"))
+@failure(
+    "nvcc-in-a-small-group",
+    "oom-build",
+    least="proved",
+    given=("os=linux", "ram_gb=1", "nvcc=13.0"),
+)
 def _(scene):
     """A step of nvcc is killed in a control group of 60 MB."""
     group = scene.memory_group(60 << 20)
@@ -443,7 +476,12 @@ def _(scene):
     )
 
 
-@failure("cicc-killed", "oom-build", given=of_torch("2.11.0", "nvcc=13.0", "ram_gb=8"))
+@failure(
+    "cicc-killed",
+    "oom-build",
+    least="proved",
+    given=of_torch("2.11.0", "nvcc=13.0", "ram_gb=8"),
+)
 def _(scene):
     """cicc of a real build of flash-attn is killed in a control group of 250 MB."""
     group = scene.memory_group(250 << 20)
@@ -451,7 +489,7 @@ def _(scene):
 
 
 @failure(
-    "gcc-without-address-space", "oom-build", least="possible", given=("os=linux", "ram_gb=1")
+    "gcc-without-address-space", "oom-build", least="proved", given=("os=linux", "ram_gb=1")
 )
 def _(scene):
     """gcc under ulimit -v: out of memory allocating."""
@@ -462,7 +500,9 @@ def _(scene):
     scene.run("g++", "-O2", "-c", heavy(scene), "-o", "flash_api.o", prompt=True, limits=limit)
 
 
-@failure("build-killed-in-pip", "oom-build", given=of_torch("2.11.0", "ram_gb=8"))
+@failure(
+    "build-killed-in-pip", "oom-build", least="proved", given=of_torch("2.11.0", "ram_gb=8")
+)
 def _(scene):
     """pip builds flash-attn, and nvcc is killed: no compiler error anywhere."""
     home = wrapped_nvcc(
@@ -472,7 +512,7 @@ def _(scene):
     build(scene, "2.11.0", CUDA_HOME=home, CXX="/usr/bin/g++", installer="quiet")
 
 
-@failure("404-then-killed", "oom-build", given=of_torch("2.11.0", "ram_gb=8"))
+@failure("404-then-killed", "oom-build", least="proved", given=of_torch("2.11.0", "ram_gb=8"))
 def _(scene):
     """setup.py finds no wheel (404), compiles, and the compiler is killed."""
     port = scene.serve(world.Missing)
@@ -513,7 +553,7 @@ def _(scene):
     build(scene, "2.6.0", change)
 
 
-@failure("gcc-full-disk", "disk-full", given=("os=linux", "disk_gb=0.1"))
+@failure("gcc-full-disk", "disk-full", least="proved", given=("os=linux", "disk_gb=0.1"))
 def _(scene):
     """The object file does not fit on the disk."""
     small = scene.mount(scene.work / "small", "64k")
@@ -521,7 +561,7 @@ def _(scene):
     scene.run("g++", "-c", source, "-o", small / "flash_api.o", prompt=True)
 
 
-@failure("build-full-disk", "disk-full", given=of_torch("2.11.0", "nvcc=13.0"))
+@failure("build-full-disk", "disk-full", least="proved", given=of_torch("2.11.0", "nvcc=13.0"))
 def _(scene):
     """nvcc's temporary files do not fit into TMPDIR."""
     need_nvcc()
@@ -537,7 +577,7 @@ def _(scene):
     "build-takes-hours",
     "build-hours",
     "no-wheel-for-torch",
-    least="possible",
+    least="proved",
     given=of_torch("2.11.0", "nvcc=13.0", "cores=2"),
 )
 def _(scene):

@@ -33,19 +33,21 @@ def beside(scene, torch, built_for, code="import flash_attn\n", **options):
 # ---- another torch ----
 
 
-@failure("import-2-8-in-2-6", *OTHER_TORCH, "abi-mismatch", given=of_torch("2.6.0"))
+@failure(
+    "import-2-8-in-2-6", *OTHER_TORCH, "abi-mismatch", least="proved", given=of_torch("2.6.0")
+)
 def _(scene):
     """Compiled for torch 2.8, imported beside torch 2.6."""
     beside(scene, "2.6.0", "2.8.0")
 
 
-@failure("import-2-3-in-2-15", *OLD_ABI, given=of_torch("2.15.0"))
+@failure("import-2-3-in-2-15", *OLD_ABI, least="proved", given=of_torch("2.15.0"))
 def _(scene):
     """Compiled for torch 2.3 (CUDA 13 in its needs), imported beside torch 2.15."""
     beside(scene, "2.15.0", "2.3.1+cu13")
 
 
-@failure("import-2-6-in-2-11", *OLD_ABI, given=of_torch("2.11.0"))
+@failure("import-2-6-in-2-11", *OLD_ABI, least="proved", given=of_torch("2.11.0"))
 def _(scene):
     """Compiled for torch 2.6 with the old C++ ABI (CUDA 13 in its needs), beside torch 2.11."""
     beside(scene, "2.11.0", "2.6.0+cu13")
@@ -63,7 +65,9 @@ def _(scene):
     beside(scene, "2.15.0", "2.9.1+cu13", "from flash_attn import flash_attn_func\n")
 
 
-@failure("import-2-15-in-2-6", *OTHER_TORCH, "abi-mismatch", given=of_torch("2.6.0"))
+@failure(
+    "import-2-15-in-2-6", *OTHER_TORCH, "abi-mismatch", least="proved", given=of_torch("2.6.0")
+)
 def _(scene):
     """Compiled for torch 2.15 (CUDA 12 in its needs), beside 2.6, imported by `python -c`."""
     env = scene.torch("2.6.0")
@@ -189,25 +193,29 @@ def _(scene):
     needs_version(scene, "2.6.0", "libc.so.6", "GLIBC_2.99")
 
 
-@failure("glibc-of-a-newer-linux-libm", "glibc-too-old", given=of_torch("2.11.0"))
+@failure(
+    "glibc-of-a-newer-linux-libm", "glibc-too-old", least="proved", given=of_torch("2.11.0")
+)
 def _(scene):
     """The same with libm, and nobody says which glibc it is."""
     needs_version(scene, "2.11.0", "libm.so.6", "GLIBC_2.43")
 
 
-@failure("libstdcxx-of-a-newer-gcc", "libstdcxx-too-old", given=of_torch("2.6.0"))
+@failure(
+    "libstdcxx-of-a-newer-gcc", "libstdcxx-too-old", least="proved", given=of_torch("2.6.0")
+)
 def _(scene):
     """The extension asks for a symbol version of libstdc++ that this one has not."""
     needs_version(scene, "2.6.0", "libstdc++.so.6", "GLIBCXX_3.4.99")
 
 
-@failure("libstdcxx-cxxabi", "libstdcxx-too-old", given=of_torch("2.6.0"))
+@failure("libstdcxx-cxxabi", "libstdcxx-too-old", least="proved", given=of_torch("2.6.0"))
 def _(scene):
     """The same with CXXABI."""
     needs_version(scene, "2.6.0", "libstdc++.so.6", "CXXABI_1.3.99")
 
 
-@failure("import-before-torch", "import-before-torch", given=of_torch("2.6.0"))
+@failure("import-before-torch", "import-before-torch", least="proved", given=of_torch("2.6.0"))
 def _(scene):
     """The extension is imported without torch, whose libraries are then not loaded."""
     env = scene.torch("2.6.0")
@@ -222,7 +230,7 @@ def _(scene):
     "clone-shadows",
     "source-tree-shadows",
     "extension-missing",
-    least="possible",
+    least="proved",
     given=of_torch("2.6.0"),
 )
 def _(scene):
@@ -236,7 +244,7 @@ def _(scene):
     "clone-shadows-a-script",
     "source-tree-shadows",
     "extension-missing",
-    least="possible",
+    least="proved",
     given=of_torch("2.11.0"),
 )
 def _(scene):
@@ -247,7 +255,7 @@ def _(scene):
     scene.run("python", "check.py", env=env, cwd=source, prompt=True)
 
 
-@failure("built-without-cuda", "extension-missing", given=of_torch("2.6.0"))
+@failure("built-without-cuda", "extension-missing", least="proved", given=of_torch("2.6.0"))
 def _(scene):
     """flash-attn really installed with FLASH_ATTENTION_SKIP_CUDA_BUILD, then imported."""
     env = scene.torch(
@@ -272,6 +280,7 @@ def _(scene):
     "extension-of-another-python",
     "extension-missing",
     "wheel-tag-wrong-python",
+    least="proved",
     given=of_torch("2.6.0"),
 )
 def _(scene):
@@ -283,7 +292,7 @@ def _(scene):
     python(scene, env, "import flash_attn\n")
 
 
-@failure("extra-extension", "csrc-extension-missing", given=of_torch("2.6.0"))
+@failure("extra-extension", "csrc-extension-missing", least="proved", given=of_torch("2.6.0"))
 def _(scene):
     """A layer that wants the extension dropout_layer_norm."""
     beside(
@@ -315,19 +324,25 @@ def _(scene):
     )
 
 
-@failure("not-installed-bare", "not-installed", given=("os=linux",))
+@failure("not-installed-bare", "not-installed", least="proved", given=("os=linux",))
 def _(scene):
     """The same in an empty environment."""
     scene.run("python", "-c", "import flash_attn", env=scene.env(), prompt=True)
 
 
-@failure("flash-attn-3-not-there", "fa3-module-name", "not-installed", given=of_torch("2.6.0"))
+@failure(
+    "flash-attn-3-not-there",
+    "fa3-module-name",
+    "not-installed",
+    least="proved",
+    given=of_torch("2.6.0"),
+)
 def _(scene):
     """FlashAttention 3 is imported where only 2 is installed."""
     beside(scene, "2.6.0", "2.6.0", "from flash_attn_interface import flash_attn_func\n")
 
 
-@failure("flash-attn-4-not-there", "fa4-namespace", given=of_torch("2.6.0"))
+@failure("flash-attn-4-not-there", "fa4-namespace", least="proved", given=of_torch("2.6.0"))
 def _(scene):
     """flash_attn.cute is imported where only flash-attn 2 is installed."""
     env = scene.torch("2.6.0")
@@ -337,7 +352,7 @@ def _(scene):
     python(scene, env, "from flash_attn.cute import flash_attn_func\n")
 
 
-@failure("flash-attn-4-without-dsl", "dsl-helper-missing", given=LINUX)
+@failure("flash-attn-4-without-dsl", "dsl-helper-missing", least="proved", given=LINUX)
 def _(scene):
     """flash-attn-4 installed with --no-deps, then imported."""
     env = scene.torch("2.11.0", "einops")
@@ -347,7 +362,12 @@ def _(scene):
     python(scene, env, "from flash_attn.cute import flash_attn_func\n")
 
 
-@failure("function-of-1-x", "api-renamed", given=of_torch("2.6.0", f"flash_attn={RELEASE}"))
+@failure(
+    "function-of-1-x",
+    "api-renamed",
+    least="proved",
+    given=of_torch("2.6.0", f"flash_attn={RELEASE}"),
+)
 def _(scene):
     """A caller asks flash-attn 2 for a function of 1.x."""
     beside(
@@ -358,7 +378,12 @@ def _(scene):
     )
 
 
-@failure("module-of-1-x", "api-renamed", given=of_torch("2.6.0", f"flash_attn={RELEASE}"))
+@failure(
+    "module-of-1-x",
+    "api-renamed",
+    least="proved",
+    given=of_torch("2.6.0", f"flash_attn={RELEASE}"),
+)
 def _(scene):
     """A caller asks flash-attn 2 for a module of 1.x."""
     beside(scene, "2.6.0", "2.6.0", "from flash_attn.flash_attention import FlashAttention\n")
@@ -387,7 +412,10 @@ def _(scene):
 
 
 @failure(
-    "transformers-too-old", "flash-attn-too-old", given=of_torch("2.6.0", "flash_attn=2.0.4")
+    "transformers-too-old",
+    "flash-attn-too-old",
+    least="proved",
+    given=of_torch("2.6.0", "flash_attn=2.0.4"),
 )
 def _(scene):
     """transformers wants flash-attn 2.1 and finds 2.0.4 (the GPU is asked later)."""
@@ -401,6 +429,7 @@ def _(scene):
     *OTHER_TORCH,
     "installed-but-unloadable",
     "abi-mismatch",
+    least="proved",
     given=of_torch("2.6.0"),
 )
 def _(scene):
@@ -411,8 +440,7 @@ def _(scene):
         scene,
         env,
         "import torch\ntorch.cuda.is_available = lambda: True\n"
-        "from transformers.models.llama.modeling_llama import LlamaForCausalLM\n"
-        + MODEL,
+        "from transformers.models.llama.modeling_llama import LlamaForCausalLM\n" + MODEL,
     )
 
 
@@ -420,7 +448,6 @@ def _(scene):
     "cudnn-damaged",
     "installed-but-unloadable",
     "installer-damage",
-    least="possible",
     given=of_torch("2.11.0"),
 )
 def _(scene):

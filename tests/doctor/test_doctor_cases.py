@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+import expectation
 import measure
 
 CASES = measure.load(measure.HERE / "cases.jsonl")
@@ -32,6 +33,15 @@ def test_cause__is_named_first(cases):
                        for c, answer in figures.misses)
     assert 100 * figures.first >= FIRST_PERCENT * figures.total, f"{figures}\n{misses}"
     assert 100 * figures.three >= THREE_PERCENT * figures.total, f"{figures}\n{misses}"
+
+
+@pytest.mark.parametrize("cases", [CASES, THREADS], ids=["cases", "threads"])
+def test_cause__is_never_proved_wrongly(cases):
+    wrong = [(case.get("id", case["source_url"]), case["category"], cause["id"])
+             for case, answer in zip(cases, measure.ask_all(cases)) for cause in answer
+             if cause["confidence"] == "proved"
+             and cause["id"] not in expectation.also_true({case["category"]})]
+    assert not wrong
 
 
 def test_unrelated__no_cause_is_claimed():
