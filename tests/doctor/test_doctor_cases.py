@@ -1,7 +1,9 @@
 """Real failures, read as logs: the reported cause must come first.
 
   cases.jsonl      failures that people reported, with the facts they stated
-  threads.jsonl    further public threads, with the log as it was posted
+  threads.jsonl    further public threads, with the log as it was posted. Those of the set
+                   "third" were labelled before the program was run on them, once, without rows
+                   written for them: the right cause was first for 30 of 42, among three for 32
   unrelated.jsonl  other programs' failures and logs without a failure
 """
 import json
@@ -87,7 +89,7 @@ def test_measure__finds_the_project_of_a_thread():
 
 
 def test_cases__file_is_complete():
-    assert len(CASES) == 186 and len(THREADS) >= 40 and len(UNRELATED) >= 60
+    assert len(CASES) == 186 and len(THREADS) >= 144 and len(UNRELATED) >= 60
     assert pathlib.Path(measure.SIGNATURES).exists()
 
 
