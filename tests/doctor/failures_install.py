@@ -5,7 +5,7 @@ import socket
 import subprocess
 
 import world
-from world import FLASH, LINUX, RELEASE, TAGS, failure, make_wheel, pip, uv
+from world import FLASH, LINUX, RELEASE, TAGS, failure, flash_attn_file, make_wheel, pip, uv
 
 BAD_ZIP = ("wheel-is-lfs-pointer", "installer-damage")
 
@@ -82,7 +82,7 @@ def _(scene):
 @failure("pip-hash", "hash-mismatch", least="proved", given=LINUX)
 def _(scene):
     """--require-hashes and a wheel with other bytes."""
-    wheel = make_wheel(scene.work, "flash_attn", RELEASE, TAGS, {})
+    wheel = flash_attn_file(scene, RELEASE, {})
     scene.file("requirements.txt", f"flash_attn @ file://{wheel} --hash=sha256:{'0a' * 32}\n")
     pip(scene, scene.env(pip="25.1"), "install", "--require-hashes", "-r", "requirements.txt")
 
@@ -90,7 +90,7 @@ def _(scene):
 @failure("uv-hash", "hash-mismatch", least="proved", given=LINUX)
 def _(scene):
     """The same with uv."""
-    wheel = make_wheel(scene.work, "flash_attn", RELEASE, TAGS, {})
+    wheel = flash_attn_file(scene, RELEASE, {})
     scene.file("requirements.txt", f"flash_attn @ file://{wheel} --hash=sha256:{'0a' * 32}\n")
     uv(scene, scene.env(), "install", "--require-hashes", "-r", "requirements.txt")
 
@@ -140,9 +140,7 @@ def _(scene):
 
 
 def truncated(scene):
-    wheel = make_wheel(
-        scene.work, "flash_attn", RELEASE, TAGS, {"flash_attn/data.bin": os.urandom(200000)}
-    )
+    wheel = flash_attn_file(scene, RELEASE, {"flash_attn/data.bin": os.urandom(200000)})
     wheel.write_bytes(wheel.read_bytes()[:120000])
     return wheel
 
@@ -164,7 +162,7 @@ LOCAL = f"{RELEASE}+cu12torch2.8cxx11abiTRUE"
 
 
 def renamed(scene):
-    return make_wheel(scene.work, "flash_attn", RELEASE, TAGS, {}, file_version=LOCAL)
+    return flash_attn_file(scene, RELEASE, {}, file_version=LOCAL)
 
 
 @failure("pip-renamed-wheel", *RENAMED, least="proved", given=LINUX)
@@ -186,9 +184,7 @@ def _(scene):
 @failure("pip-other-name-inside", *RENAMED, given=LINUX)
 def _(scene):
     """The wheel's file name says flash_attn, its metadata says another package."""
-    wheel = make_wheel(
-        scene.work, "flash_attn", RELEASE, TAGS, {}, metadata_name="flash_attn_x"
-    )
+    wheel = flash_attn_file(scene, RELEASE, {}, metadata_name="flash_attn_x")
     pip(scene, scene.env(pip="25.1"), "install", wheel.name, prompt=True)
 
 
@@ -406,9 +402,7 @@ def _(scene):
     """The environment lies on a file system that is too small for the wheel."""
     scene.mount(scene.work / "small", "48m")
     env = scene.env(pip="25.1", name="small/venv")
-    wheel = make_wheel(
-        scene.work, "flash_attn", RELEASE, TAGS, {"flash_attn_2_cuda.so": os.urandom(60 << 20)}
-    )
+    wheel = flash_attn_file(scene, RELEASE, {"flash_attn_2_cuda.so": os.urandom(60 << 20)})
     pip(scene, env, "install", wheel.name, prompt=True)
 
 
@@ -417,18 +411,14 @@ def _(scene):
     """The same with uv."""
     scene.mount(scene.work / "small", "20m")
     env = scene.env(name="small/venv")
-    wheel = make_wheel(
-        scene.work, "flash_attn", RELEASE, TAGS, {"flash_attn_2_cuda.so": os.urandom(30 << 20)}
-    )
+    wheel = flash_attn_file(scene, RELEASE, {"flash_attn_2_cuda.so": os.urandom(30 << 20)})
     uv(scene, env, "install", "--no-cache", "--link-mode", "copy", wheel, prompt=True)
 
 
 @failure("pip-full-temporary-folder", "disk-full", least="proved", given=LINUX)
 def _(scene):
     """/tmp is too small to download the wheel."""
-    make_wheel(
-        scene.work, "flash_attn", RELEASE, TAGS, {"flash_attn_2_cuda.so": os.urandom(9 << 20)}
-    )
+    flash_attn_file(scene, RELEASE, {"flash_attn_2_cuda.so": os.urandom(9 << 20)})
     port = scene.serve(world.folder_handler(scene.work))
     small = scene.mount(scene.work / "tmp", "4m")
     pip(
@@ -453,7 +443,7 @@ def _(scene):
 def _(scene):
     """site-packages lies on a read-only file system."""
     env = scene.env(pip="25.1")
-    wheel = make_wheel(scene.work, "flash_attn", RELEASE, TAGS, {})
+    wheel = flash_attn_file(scene, RELEASE, {})
     subprocess.run(["mount", "--bind", env, env], check=True)
     scene.undo.callback(subprocess.run, ["umount", "-l", str(env)])
     subprocess.run(["mount", "-o", "remount,ro,bind", env], check=True)
@@ -464,7 +454,7 @@ def _(scene):
 def _(scene):
     """The environment belongs to somebody else."""
     env = scene.env(pip="25.1")
-    wheel = make_wheel(scene.work, "flash_attn", RELEASE, TAGS, {})
+    wheel = flash_attn_file(scene, RELEASE, {})
     scene.shell(
         f"chmod a+rx {scene.work} && setpriv --reuid 65534 --clear-groups "
         "unshare --user --map-root-user true; "

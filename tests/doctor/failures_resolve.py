@@ -1,7 +1,19 @@
 """Failures while flash-attn's metadata is made, versions are chosen, or setup.py downloads."""
 
 import world
-from world import FLASH, HELPERS, LINUX, RELEASE, TAGS, failure, make_wheel, of_torch, pip, uv
+from world import (
+    FLASH,
+    HELPERS,
+    LINUX,
+    RELEASE,
+    TAGS,
+    failure,
+    flash_attn_file,
+    make_wheel,
+    of_torch,
+    pip,
+    uv,
+)
 
 NO_TORCH = ("no-torch-in-build-env", "uv-no-build-isolation")
 
@@ -280,7 +292,7 @@ def _(scene):
 @failure("pip-peer-pins-torch", "torch-forced-by-peer", given=of_torch("2.6.0"))
 def _(scene):
     """A flash-attn wheel beside a torch, and xformers, which pins another torch."""
-    wheel = make_wheel(scene.work, "flash_attn", "2.8.3+cu12torch2.6", TAGS, {}, ("torch",))
+    wheel = flash_attn_file(scene, "2.8.3+cu12torch2.6", {}, ("torch",))
     pip(
         scene,
         scene.env(pip="25.1"),
@@ -295,7 +307,7 @@ def _(scene):
 @failure("uv-peer-pins-torch", "torch-forced-by-peer", given=of_torch("2.6.0"))
 def _(scene):
     """The same with uv."""
-    wheel = make_wheel(scene.work, "flash_attn", "2.8.3+cu12torch2.6", TAGS, {}, ("torch",))
+    wheel = flash_attn_file(scene, "2.8.3+cu12torch2.6", {}, ("torch",))
     uv(scene, scene.env(), "install", "torch==2.6.0", wheel, "xformers==0.0.31", prompt=True)
 
 
@@ -334,12 +346,7 @@ def setup_download(scene, address, version="2.6.0", force=None, **options):
     """setup.py's own download of a wheel, from `address` in place of GitHub."""
     env = scene.torch(version, *HELPERS)
     source = scene.sdist()
-    setup = source / "setup.py"
-    setup.write_text(
-        setup.read_text().replace(
-            "https://github.com/Dao-AILab/flash-attention/releases/download", address
-        )
-    )
+    world.download_from(source, address)
     variables = {
         "CUDA_HOME": fake_nvcc(scene, options.pop("release", "12.4")),
         **options.pop("variables", {}),
@@ -380,13 +387,7 @@ def _(scene):
     port = scene.serve(world.folder_handler(scene.work / "served"))
     env = scene.torch("2.6.0", *HELPERS)
     source = scene.sdist()
-    setup = source / "setup.py"
-    setup.write_text(
-        setup.read_text().replace(
-            "https://github.com/Dao-AILab/flash-attention/releases/download",
-            f"http://127.0.0.1:{port}",
-        )
-    )
+    world.download_from(source, f"http://127.0.0.1:{port}")
     scene.mount(scene.work / "dist", "8m")
     scene.run(
         "python",

@@ -21,7 +21,9 @@ import traceback
 import failures_resolve  # noqa: F401
 import failures_install  # noqa: F401
 import failures_import  # noqa: F401
+import failures_libraries  # noqa: F401
 import failures_build  # noqa: F401
+import failures_memory  # noqa: F401
 import healthy_builds  # noqa: F401
 import healthy_installs  # noqa: F401
 import healthy_others  # noqa: F401
