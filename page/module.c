@@ -5,8 +5,9 @@
  * anyflash_answer(), and reads the NUL-terminated text that it points to, which
  * stays until the next call. The module imports nothing. A request:
  *
- *   {"command": "plan",           or "find", "machine"; TEXT is a record or pasted output
+ *   {"command": "plan",           or "find", "machine", "doctor" (module_log.h)
  *    "machines": [{"name": "a.json", "record": "TEXT", "given": ["sm=8.9"]}],
+ *                                  TEXT is a record or pasted output
  *    "options": {"package": "flash_attn", "full": true, ...},   names as of the program
  *    "words": ["torch=2.9"], "limit": 20}                       of find
  *
@@ -21,6 +22,7 @@
 #include "kit/machine/given.h"
 #include "kit/machine/pasted.h"
 #include "kit/plan/find_answer.h"
+#include "page/module_log.h"
 
 #define EXPORT(name) __attribute__((export_name(name)))
 #define REQUEST_BYTES_MAX (64u << 20)
@@ -160,6 +162,22 @@ static enum anyflash_status answer_machine(struct session *session, struct af_te
     return af_machine_write(&session->machines[0], text, err);
 }
 
+/* Without a machine, only what the logs say counts. */
+static enum anyflash_status answer_doctor(struct session *session, struct anyflash_error *err)
+{
+    const json_t *entry = json_array_get(json_object_get(session->request, "machines"), 0);
+    if (session->machine_count > 1)
+        return fail_request(err, "\"doctor\" takes one machine");
+    if (session->machine_count == 0) {
+        af_machine_init(&session->machines[0], "the log", "not stated in the log");
+        session->machine_count = 1;
+    }
+    return af_module_log_diagnose(&session->machines[0],
+                                  json_object_get(entry, "record") != NULL,
+                                  json_object_get(entry, "given"), &session->catalog,
+                                  &session->arena, &session->answer, err);
+}
+
 static enum anyflash_status answer(struct session *session, struct af_span bytes,
                                    struct af_text *text, struct anyflash_error *err)
 {
@@ -184,7 +202,9 @@ static enum anyflash_status answer(struct session *session, struct af_span bytes
         return answer_plan(session, err);
     if (af_equal(command, "find"))
         return answer_find(session, err);
-    return fail_request(err, "\"command\" is plan, find or machine");
+    if (af_equal(command, "doctor"))
+        return answer_doctor(session, err);
+    return fail_request(err, "\"command\" is plan, find, machine or doctor");
 }
 
 static void add_json_take(struct af_text *text, json_t *json)

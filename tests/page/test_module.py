@@ -1,4 +1,5 @@
 """The WebAssembly module imports nothing and gives the same answers as the program."""
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ RECORDS = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.
 RECORDS += sorted((ROOT / "tests/machine/pasted").glob("*.txt"))
 GIVEN = ["os=linux", "arch=x86_64", "python=3.12", "torch=2.9.1+cu128", "gpu=RTX 4090",
          "glibc=2.35"]
+LOGS = sorted((ROOT / "tests/doctor/logs").glob("*/*"))
 SEARCHES = [["torch=2.9", "python=3.12", "cuda=12"], ["2.8.3", "cp311", "abi=true"],
             ["nothing=1"]]
 
@@ -84,9 +86,50 @@ def test_module__finds_what_the_program_finds(words, tmp_path):
         assert answer == native("find", "--json", "--limit", "5", *words, tmp_path=tmp_path)
 
 
+def reported_failures():
+    """The failures that people reported, as (text of the log, words for --given)."""
+    for name in ["cases.jsonl", "threads.jsonl"]:
+        for line in (ROOT / "tests/doctor" / name).read_text(encoding="utf-8").splitlines():
+            case = json.loads(line)
+            facts = case.get("env") or {"arch": "x86_64"}
+            yield case["symptom"], [f"{key}={json.dumps(value).strip(chr(34))}"
+                                    for key, value in facts.items()]
+
+
+def test_module__diagnoses_reported_failures_as_the_program_does(tmp_path):
+    requests, commands = [], []
+    for number, (symptom, given) in enumerate(reported_failures()):
+        log = tmp_path / f"{number}.log"
+        log.write_text(symptom, encoding="utf-8")
+        requests.append({"command": "doctor", "logs": [{"name": log.name, "path": str(log)}],
+                         "machines": [{"name": "the machine of the log", "given": given}]})
+        commands.append(["doctor", "--json", str(log),
+                         *(word for fact in given for word in ("--given", fact))])
+    assert len(commands) > 250
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        printed = list(pool.map(lambda words: native(*words, tmp_path=tmp_path), commands))
+    for command, answer, expected in zip(commands, ask(requests), printed):
+        assert answer == expected, command
+
+
+def test_module__diagnoses_logs_without_and_with_a_record(tmp_path):
+    record = ROOT / "examples/machines/rtx4090-torch2.15.json"
+    machine = {"name": record.name, "record": record.read_text()}
+    requests, printed = [], []
+    for log in LOGS[::40]:
+        logs = [{"name": log.name, "path": str(log)}]
+        requests.append({"command": "doctor", "logs": logs})
+        requests.append({"command": "doctor", "logs": logs * 2, "machines": [machine]})
+        printed.append(native("doctor", "--json", str(log), tmp_path=tmp_path))
+        printed.append(native("doctor", "--json", "--machine", record.name, str(log), str(log),
+                              tmp_path=tmp_path, cwd=record.parent))
+    assert ask(requests) == printed
+
+
 @pytest.mark.parametrize("request_text, message", [
-    ("[]", "\"command\" is plan, find or machine"),
-    ("{\"command\": \"fly\"}", "\"command\" is plan, find or machine"),
+    ("[]", "\"command\" is plan, find, machine or doctor"),
+    ("{\"command\": \"fly\"}", "\"command\" is plan, find, machine or doctor"),
+    ("{\"command\": \"doctor\"}", "\"doctor\" needs a log"),
     ("{", "'request' line 1"),
     ("{\"command\": \"plan\", \"machines\": [{}]}", "a machine without a name"),
     ("{\"command\": \"plan\", \"machines\": [{\"name\": \"a\", \"record\": \"{\"}]}",

@@ -12,6 +12,16 @@
 #define CAUSE_KEYS "cause score if proves proof"
 #define KINDS "fault symptom context"
 
+const struct af_signature *af_signature_find(const struct af_signature_table *table,
+                                             const char *id)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        if (strcmp(table->rows[i].id, id) == 0)
+            return &table->rows[i];
+    }
+    return NULL;
+}
+
 struct reader {
     struct af_jsonl rows;
     const struct af_cause_table *causes;

@@ -67,6 +67,7 @@ struct bench {
     struct af_arena arena;
     struct af_cause_table causes;
     struct af_signature_table table;
+    struct af_log_matcher matcher;
     struct af_machine machine;
     struct af_diagnosis diagnosis;
 };
@@ -94,7 +95,9 @@ static enum anyflash_status diagnose(const char *log, const char *torch,
     if (status == ANYFLASH_OK && torch != NULL)
         status = af_machine_given(&bench.machine, torch, &remark, err);
     if (status == ANYFLASH_OK)
-        status = af_log_evidence_new(&bench.table, NULL, &bench.arena, &evidence, err);
+        status = af_log_matcher_build(&bench.table, NULL, &bench.arena, &bench.matcher, err);
+    if (status == ANYFLASH_OK)
+        status = af_log_evidence_new(&bench.matcher, &bench.arena, &evidence, err);
     if (status != ANYFLASH_OK)
         return status;
     af_log_evidence_begin(evidence, "test.log");
