@@ -29,6 +29,7 @@ struct af_signature_cause {
     int score;                    /* 1 to 100 */
     struct af_conditions only_if; /* if one is false, it is not this cause */
     struct af_conditions proves;  /* if there are any and all are true, it is */
+    const char *proof;            /* why nothing else prints this message; or NULL */
 };
 
 /* One entry of near or not_near. */
