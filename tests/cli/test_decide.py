@@ -428,7 +428,7 @@ def test_plan_offers_the_slim_build_where_no_wheel_is(anyflash):
     assert set(slim) == {"name", "holds", "argv", "command", "time", "needs", "files", "cpu_seconds",
                          "estimated_seconds", "peak_bytes", "memory_bytes", "disk_bytes",
                          "download_bytes", "wheel_bytes"}
-    assert slim["command"] == ("anyflash build --python /srv/ana/work/.venv/bin/python "
+    assert slim["command"] == ("anyflash build --python /srv/projects/.venv/bin/python "
                                "--head-dim 128 --dtype bf16 --arch 89")
     assert (slim["files"], full["files"]) == (6, 72)
     for key in ("estimated_seconds", "cpu_seconds", "memory_bytes", "disk_bytes",
