@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kit/base/sort.h"
 #include "kit/catalog/tables.h"
 #include "kit/formats/embedded.h"
 #include "kit/plan/plan_answer.h"
 
-#define PLACES_BYTES 200u
+#define PLACES_BYTES 160u /* af_sort() moves at most 256 bytes */
 #define GROUPS_MAX 32u
 #define GPUS_NAMED_MAX 8u
 
@@ -152,10 +153,10 @@ static json_t *list_torch_cuda(const struct menus *menus)
     json_t *list = json_array();
     const struct af_catalog_torch_variant *variant = build_before(menus->tables, NULL);
     for (; variant != NULL; variant = build_before(menus->tables, variant))
-        list = af_json_append(list, choice(variant->cuda,
-                                           af_arena_format(menus->arena, "%s (CUDA %d.%d)",
-                                                           variant->cuda, variant->cuda_major,
-                                                           variant->cuda_minor)));
+        list = af_json_append(
+            list, choice(variant->cuda,
+                         af_arena_format(menus->arena, "%s (CUDA %d.%d)", variant->cuda,
+                                         variant->cuda_major, variant->cuda_minor)));
     return af_json_append(list, choice("cpu", "cpu (no CUDA)"));
 }
 
@@ -213,9 +214,9 @@ static json_t *list_gpu(const struct menus *menus)
     }
     while (af_embedded_row_next(&rows)) {
         const char *name = product_name(menus->arena, rows.fields[1]);
-        const char *label = af_arena_format(menus->arena, "%s (%s%s)", name,
-                                            af_equal(rows.fields[0], "amd") ? "" : "sm ",
-                                            rows.fields[2]);
+        const char *label =
+            af_arena_format(menus->arena, "%s (%s%s)", name,
+                            af_equal(rows.fields[0], "amd") ? "" : "sm ", rows.fields[2]);
         list = name == NULL ? list : af_json_append(list, choice(name, label));
     }
     return list;
@@ -299,8 +300,9 @@ static void add_place(struct places *groups, size_t *count, const struct af_embe
              distribution_name(arena, rows->fields[0]), rows->fields[1]);
 }
 
-static int newer_first(const void *left, const void *right)
+static int newer_first(const void *left, const void *right, const void *context)
 {
+    (void)context;
     const struct places *a = left;
     const struct places *b = right;
     return a->major != b->major ? b->major - a->major : b->minor - a->minor;
@@ -319,7 +321,7 @@ static json_t *list_libc(const struct menus *menus)
     }
     while (af_embedded_row_next(&rows))
         add_place(groups, &count, &rows, menus->arena);
-    qsort(groups, count, sizeof *groups, newer_first);
+    af_sort(groups, count, sizeof *groups, newer_first, NULL);
     for (size_t i = 0; i < count; i++)
         list = af_json_append(
             list, choice(groups[i].name, af_arena_format(menus->arena, "%s (%s)",
@@ -332,10 +334,9 @@ static struct said says_libc(const struct menus *menus)
     const struct af_platform *platform = &menus->machine->platform;
     const char *version = af_fact_text_or(&platform->libc_version, NULL);
     const char *name = af_fact_text_or(&platform->libc, "glibc");
-    return (struct said){version == NULL
-                             ? NULL
-                             : af_arena_format(menus->arena, "%s %s", name, version),
-                         platform->libc_version.source};
+    return (struct said){
+        version == NULL ? NULL : af_arena_format(menus->arena, "%s %s", name, version),
+        platform->libc_version.source};
 }
 
 static json_t *list_driver(const struct menus *menus)
@@ -347,9 +348,9 @@ static json_t *list_driver(const struct menus *menus)
         return NULL;
     }
     while (af_embedded_row_next(&rows))
-        list = af_json_append(list, choice(rows.fields[0],
-                                           af_arena_format(menus->arena, "%s (CUDA %s)",
-                                                           rows.fields[0], rows.fields[1])));
+        list = af_json_append(
+            list, choice(rows.fields[0], af_arena_format(menus->arena, "%s (CUDA %s)",
+                                                         rows.fields[0], rows.fields[1])));
     return list;
 }
 
@@ -364,7 +365,7 @@ static struct said says_driver(const struct menus *menus)
 static json_t *builds_json(const struct menus *menus)
 {
     const struct af_platform *platform = &menus->machine->platform;
-    const char *name = af_fact_is(&platform->os, "windows")    ? "win_amd64"
+    const char *name = af_fact_is(&platform->os, "windows")     ? "win_amd64"
                        : af_fact_is(&platform->arch, "aarch64") ? "linux_aarch64"
                                                                 : "linux_x86_64";
     json_t *list = json_array();
@@ -385,9 +386,9 @@ static json_t *ways_json(void)
 {
     json_t *list = json_array();
     for (int way = 0; way < AF_PLAN_WAY_COUNT; way++)
-        list = af_json_append(
-            list, json_pack("{s:s, s:s}", "name", af_plan_way_name((enum af_plan_way)way),
-                            "title", af_plan_way_title((enum af_plan_way)way)));
+        list = af_json_append(list, json_pack("{s:s, s:s}", "name",
+                                              af_plan_way_name((enum af_plan_way)way), "title",
+                                              af_plan_way_title((enum af_plan_way)way)));
     return list;
 }
 
@@ -511,8 +512,9 @@ static size_t count_by(const struct menus *menus, size_t member, struct counted 
     return used;
 }
 
-static int most_first(const void *left, const void *right)
+static int most_first(const void *left, const void *right, const void *context)
 {
+    (void)context;
     const struct counted *a = left;
     const struct counted *b = right;
     return a->count != b->count ? (a->count < b->count ? 1 : -1) : strcmp(a->name, b->name);
@@ -523,7 +525,7 @@ static json_t *counted_json(const struct menus *menus, size_t member)
     struct counted rows[64];
     json_t *list = json_array();
     size_t count = count_by(menus, member, rows, AF_COUNT(rows));
-    qsort(rows, count, sizeof rows[0], most_first);
+    af_sort(rows, count, sizeof rows[0], most_first, NULL);
     for (size_t i = 0; i < count; i++)
         list = af_json_append(list,
                               json_pack("{s:s, s:b, s:I}", "name", rows[i].name, "official",
@@ -541,9 +543,10 @@ enum anyflash_status af_module_choices(const struct af_machine *machine,
         return status;
     const struct menus menus = {machine, catalog, &tables, arena};
     json_t *answer = json_pack(
-        "{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "anyflash-choices/1", "facts",
-        facts_json(&menus), "installers", installers_json(), "installer", installer_of(machine),
-        "packages", counted_json(&menus, offsetof(struct af_catalog_wheel, package)), "catalog",
+        "{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "anyflash-choices/1",
+        "facts", facts_json(&menus), "installers", installers_json(), "installer",
+        installer_of(machine), "packages",
+        counted_json(&menus, offsetof(struct af_catalog_wheel, package)), "catalog",
         json_pack("{s:s, s:o, s:I}", "name", catalog->name, "date", af_json_text(catalog->date),
                   "count", (json_int_t)catalog->count),
         "sources", counted_json(&menus, offsetof(struct af_catalog_wheel, source)), "notes",

@@ -80,7 +80,8 @@ class Page:
 
     def choose(self, identifier, value):
         before = self.run("return model.generation")
-        self.run("const menu = document.getElementById(arguments[0]); menu.value = arguments[1];"
+        self.run("const menu = document.getElementById(arguments[0]);"
+                 "menu.value = arguments[1];"
                  "menu.dispatchEvent(new Event('change', {bubbles: true}))", identifier, value)
         self.wait(f"model.generation > {before}")
         self.settle()

@@ -6,8 +6,8 @@ import pytest
 from test_page import LOG, WINDOWS, choose_all
 
 AXE = "axe_playwright_python/axe.min.js"
-MARKUP = ("<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\">"
-          "</textarea><svg onload=alert(1)>")
+MARKUP = ("<script>document.title = 'owned'</script>"
+          "<img src=x onerror=\"document.title='owned'\"></textarea><svg onload=alert(1)>")
 
 
 def axe_source():
@@ -65,7 +65,8 @@ def test_markup_is_shown_as_text(page):
 
 def test_control_characters_and_invalid_bytes_are_named(page, tmp_path):
     path = tmp_path / "hostile.log"
-    path.write_bytes(LOG.encode().replace(b"ImportError", b"\x1b[31m\x00\x07\xff\xfe\xc3ImportError")
+    bad = b"\x1b[31m\x00\x07\xff\xfe\xc3ImportError"
+    path.write_bytes(LOG.encode().replace(b"ImportError", bad)
                      + b"\xe2\x80\xae reversed \x1b]0;title\x07\n" * 3 + bytes(range(256)) * 4)
     page.give_file(path)
     shown = page.text("#diagnosis-body")
@@ -90,7 +91,8 @@ def test_a_file_of_100_mb_is_read_and_the_page_stays_alive(page, tmp_path):
 
 
 def test_random_texts_end_in_an_answer(page):
-    for text in ["\0" * 1000, "{", "{\"schema\": \"anyflash-machine/1\"", "[" * 100000, "=" * 5000,
-                 "torch==" * 1000, "\u202e" * 100, "PyTorch version: " + "9" * 10000]:
+    for text in ["\0" * 1000, "{", "{\"schema\": \"anyflash-machine/1\"", "[" * 100000,
+                 "=" * 5000, "torch==" * 1000, "\u202e" * 100,
+                 "PyTorch version: " + "9" * 10000]:
         page.paste(text)
         assert page.text("#answer-title")

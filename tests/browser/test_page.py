@@ -8,7 +8,8 @@ WINDOWS = (ROOT / "tests/machine/pasted/collect_env_windows.txt").read_text()
 LINUX = (ROOT / "tests/machine/pasted/collect_env_8x_a100.txt").read_text()
 LOG = (b"Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n"
        b"    import flash_attn\nImportError: /lib/x86_64-linux-gnu/libc.so.6: version "
-       b"`GLIBC_2.32' not found (required by flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so)\n"
+       b"`GLIBC_2.32' not found (required by "
+       b"flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so)\n"
        ).decode()
 CHOSEN = {"os": "linux", "arch": "x86_64", "python": "3.12", "torch": "2.9.1",
           "torch_cuda": "cu128", "gpu": "RTX 4090", "libc": "glibc 2.35", "driver": "580"}

@@ -51,8 +51,9 @@ def check_steps(steps):
 def test_plan_json_has_the_documented_shape(anyflash, path):
     plan = answer_json(anyflash, "plan", "--machine", str(path))
     assert plan["schema"] == "anyflash-plan/1"
-    assert set(plan) == {"schema", "headline", "way", "machines", "decision", "wheel", "rungs", "steps",
-                         "near_misses", "prove_first", "builds", "sieve", "candidates",
+    assert set(plan) == {"schema", "headline", "way", "machines", "decision", "wheel",
+                         "rungs", "steps", "near_misses", "prove_first", "builds", "sieve",
+                         "candidates",
                          "catalog", "facts"}
     assert [rung["name"] for rung in plan["rungs"]] == RUNGS
     for rung in plan["rungs"]:
@@ -425,8 +426,9 @@ def test_plan_offers_the_slim_build_where_no_wheel_is(anyflash):
     rungs = {rung["name"]: rung for rung in plan["rungs"]}
     assert (rungs["wheel"]["verdict"], rungs["build"]["verdict"]) == ("no", "yes")
     slim, full = plan["builds"]
-    assert set(slim) == {"name", "holds", "argv", "command", "time", "needs", "files", "cpu_seconds",
-                         "estimated_seconds", "peak_bytes", "memory_bytes", "disk_bytes",
+    assert set(slim) == {"name", "holds", "argv", "command", "time", "needs", "files",
+                         "cpu_seconds", "estimated_seconds", "peak_bytes", "memory_bytes",
+                         "disk_bytes",
                          "download_bytes", "wheel_bytes"}
     assert slim["command"] == ("anyflash build --python /srv/projects/.venv/bin/python "
                                "--head-dim 128 --dtype bf16 --arch 89")

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const plain[] = {"uv", "pip", "install",
-                                    "torch==2.9.1+cu128", "https://x.test/a%2Bb-c.whl"};
+static const char *const plain[] = {"uv", "pip", "install", "torch==2.9.1+cu128",
+                                    "https://x.test/a%2Bb-c.whl"};
 
 static char *command(enum af_shell shell, const char *const *words, size_t count)
 {
@@ -82,9 +82,9 @@ static void test_shell__variables_are_set_as_each_shell_does(void **state)
     (void)state;
     static const char *const variables[] = {"MAX_JOBS=2", "FLAGS=a b"};
     static const char *const words[] = {"build"};
-    static const char *const expected[] = {
-        "MAX_JOBS=2 FLAGS='a b' build", "$env:MAX_JOBS='2'; $env:FLAGS='a b'; build",
-        "set \"MAX_JOBS=2\" && set \"FLAGS=a b\" && build"};
+    static const char *const expected[] = {"MAX_JOBS=2 FLAGS='a b' build",
+                                           "$env:MAX_JOBS='2'; $env:FLAGS='a b'; build",
+                                           "set \"MAX_JOBS=2\" && set \"FLAGS=a b\" && build"};
     for (int shell = AF_SHELL_POSIX; shell <= AF_SHELL_CMD; shell++) {
         struct af_arena arena;
         af_arena_init(&arena);
@@ -99,8 +99,7 @@ static void test_shell__a_posix_shell_expands_nothing(void **state)
 {
     (void)state;
     static const char *const words[] = {"x", "$HOME", "`id`", "it's", "*?[a]", "-x;y#z", ""};
-    assert_command(AF_SHELL_POSIX, words, 7,
-                   "x '$HOME' '`id`' 'it'\\''s' '*?[a]' '-x;y#z' ''");
+    assert_command(AF_SHELL_POSIX, words, 7, "x '$HOME' '`id`' 'it'\\''s' '*?[a]' '-x;y#z' ''");
 }
 
 int main(void)
