@@ -188,7 +188,7 @@ static struct said says_torch_cuda(const struct menus *menus)
     return (struct said){NULL, torch->cuda.source};
 }
 
-/* "RTX 6000 Ada" for "rtx 6000 ada": letters before digits and short words are capitals. */
+/* "RTX A6000" for "rtx a6000": short words and those with digits are in capitals. */
 static const char *product_name(struct af_arena *arena, const char *lower)
 {
     char *name = af_arena_text(arena, lower);
@@ -197,7 +197,7 @@ static const char *product_name(struct af_arena *arena, const char *lower)
         bool short_word = len <= 3 && strncmp(word, "ada", 3) != 0;
         bool has_digit = strcspn(word, "0123456789") < len;
         for (size_t i = 0; i < len; i++)
-            if (i == 0 || short_word || (has_digit && word[len - 1] != 'i'))
+            if (i == 0 || short_word || has_digit)
                 word[i] = (char)toupper((unsigned char)word[i]);
         word += len + (word[len] == ' ');
     }

@@ -25,8 +25,9 @@ function startServiceWorker() {
         event.waitUntil(caches.keys().then(forgetOthers));
     });
     self.addEventListener("fetch", (event) => {
+        const wanted = event.request.mode === "navigate" ? "./" : event.request; // also index.html
         event.respondWith(caches.open(cacheName)
-            .then((cache) => cache.match(event.request, { ignoreVary: true }))
+            .then((cache) => cache.match(wanted, { ignoreVary: true }))
             .then((kept) => kept ?? fetch(event.request)));
     });
 }
@@ -327,8 +328,8 @@ function nearMisses(plan) {
     if (misses.length === 0)
         return null;
     const sieve = plan.sieve.map((group) => `${group.left.toLocaleString("en")} ${group.what}`).join(" → ");
-    const has = plan.decision === "wheel";
-    return details([has ? "Wheels that do not fit" : "Why no published wheel fits"],
+    const none = plan.rungs.some((rung) => rung.name === "wheel" && rung.verdict === "no");
+    return details([none ? "Why no published wheel fits" : "Wheels that do not fit"],
                    element("p", { class: "quiet" }, sieve), element("ul", null, ...misses));
 }
 

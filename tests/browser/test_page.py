@@ -237,6 +237,8 @@ def test_the_page_works_without_a_network_after_the_first_visit(driver):
     server.stop()
     page.open("#torch=2.9.1&torch_cuda=cu128&os=linux&python=3.12&arch=x86_64&gpu=RTX+4090")
     assert page.plan()["decision"] == "wheel"
+    page.open("index.html#torch=2.9.1&torch_cuda=cu128")
+    assert page.plan()["facts"]["torch.version"] == "2.9.1+cu128"
 
 
 def test_without_javascript_the_page_says_what_to_do():

@@ -68,6 +68,20 @@ def test_plan_json_has_the_documented_shape(anyflash, path):
 
 
 @pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
+def test_plan_says_the_way_in_one_word_that_agrees_with_the_decision(anyflash, path):
+    plan = answer_json(anyflash, "plan", "--machine", str(path))
+    rungs = {rung["name"]: rung for rung in plan["rungs"]}
+    others = {"torch-kernels": "kernels", "torch-change": "change", "build": "build",
+              "engine": "nothing", None: "nothing"}
+    if plan["decision"] == "wheel" and rungs["wheel"]["verdict"] == "yes":
+        assert plan["way"] == ("official" if plan["wheel"]["official"] else "community")
+    elif plan["decision"] == "wheel" or plan["prove_first"]:
+        assert plan["way"] == "prove"
+    else:
+        assert plan["way"] == others[plan["decision"]]
+
+
+@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
 def test_doctor_json_has_the_documented_shape(anyflash, path):
     doctor = answer_json(anyflash, "doctor", "--machine", str(path))
     assert doctor["schema"] == "anyflash-doctor/1"
