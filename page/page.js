@@ -559,7 +559,7 @@ async function showMatrix() {
         cell.button.textContent = WHEELS.includes(way) && version
             ? `${version}${way === "prove" ? "?" : ""}` : SHORT[way] ?? way;
         cell.button.setAttribute("aria-label",
-            `torch ${cell.torch}+${cell.build}: ${titles[way]}${version ? ` ${version}` : ""}`);
+            `torch ${cell.torch}+${cell.build}: ${titles[way]}${WHEELS.includes(way) ? ` ${version}` : ""}`);
         cell.button.title = plan.headline ?? "";
     }
     byId("matrix").dataset.complete = String(run);
