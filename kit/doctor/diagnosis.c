@@ -17,7 +17,6 @@
 #define AHEAD_SCORE 10 /* the best cause is likely with this much more than the next */
 #define WEAK_SCORE                                                                             \
     50 /* a row below this makes its cause possible at most, unless facts prove it */
-#define SUBJECT "names-flash-attn" /* the signature of lines that name flash-attn */
 #define HYPOTHESES_MAX 256u
 
 const char *af_diagnosis_confidence_text(enum af_diagnosis_confidence confidence)
@@ -245,7 +244,7 @@ static enum anyflash_status sort_causes(struct af_diagnosis_ranking *ranking)
 static bool names_subject(const struct af_log_evidence *evidence)
 {
     for (size_t i = 0; i < evidence->table->count; i++) {
-        if (strcmp(evidence->table->rows[i].id, SUBJECT) == 0)
+        if (strcmp(evidence->table->rows[i].id, AF_SIGNATURE_SUBJECT) == 0)
             return evidence->signatures[i].count > 0;
     }
     return true;
