@@ -17,6 +17,7 @@ static struct {
     bool in_file; /* begun and not yet ended */
     struct af_arena arena;
     struct af_diagnosis_tables tables;
+    struct af_log_matcher matcher;
     struct af_log_evidence *evidence;
 } logs;
 
@@ -44,8 +45,10 @@ static enum anyflash_status open_logs(struct anyflash_error *err)
     logs.is_open = true;
     enum anyflash_status status = af_diagnosis_tables_load(&logs.arena, &logs.tables, err);
     if (status == ANYFLASH_OK)
-        status = af_log_evidence_new(&logs.tables.signatures, NULL, &logs.arena, &logs.evidence,
-                                     err);
+        status = af_log_matcher_build(&logs.tables.signatures, NULL, &logs.arena, &logs.matcher,
+                                      err);
+    if (status == ANYFLASH_OK)
+        status = af_log_evidence_new(&logs.matcher, &logs.arena, &logs.evidence, err);
     if (status != ANYFLASH_OK)
         anyflash_log_clear();
     return status;

@@ -70,8 +70,9 @@ uint64_t af_catalog_torch_symbols_in(const struct af_catalog_torch_symbols *symb
                                      const char *name);
 
 /*
- * The versions of the oldest and the newest build that define the name, whatever
- * their CUDA; false if none does. The texts belong to the table.
+ * Finds the oldest and the newest torch version with a build that defines the
+ * name, for any CUDA version. Returns false if no build does. The texts belong to
+ * the table.
  */
 bool af_catalog_torch_symbols_span(const struct af_catalog_torch_symbols *symbols,
                                    const char *name, const char **oldest_out,
