@@ -46,8 +46,8 @@ static bool is_package(const struct af_catalog_wheel *wheel, const char *start)
 }
 
 /*
- * Ampere and Ada (forward only) and Blackwell for workstations: beta 10 and later (sm120 files in
- * the wheel of 2026-04-22; beta 4 of 2026-03-05 has none).
+ * Ampere and Ada (forward only) and Blackwell for workstations: beta 10 and later. The wheel of
+ * beta 10 has files for sm 12.0, that of beta 4 has none.
  */
 static bool is_newer_fa4(const struct af_catalog_wheel *wheel, int gpu)
 {

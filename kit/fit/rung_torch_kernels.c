@@ -14,7 +14,9 @@
 #include "kit/base/text.h"
 #include "kit/fit/gpu_targets.h"
 #include "kit/fit/rung.h"
+#include "kit/machine/gpu_facts.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,6 +24,10 @@
 #define PAGED_MINOR 12
 #define SM_EFFICIENT_MIN 50
 #define SM_FLASH_MIN 80
+
+/* Every CUDA build of torch from 2.4 on is compiled for these. */
+#define SM_IN_EVERY_BUILD_MIN 75
+#define SM_IN_EVERY_BUILD_MAX 90
 
 static enum af_answer torch_covers(const struct af_view *view, int sm)
 {
@@ -43,21 +49,36 @@ static void check_gpu(struct af_rung_context *context, const struct af_view *vie
                       const struct af_view_gpu *gpu)
 {
     const char *sm = gpu->sm < 0 ? "?" : af_sm_text(context->arena, gpu->sm);
+    enum af_answer covered = gpu->sm < 0 ? AF_UNKNOWN : torch_covers(view, gpu->sm);
+    bool everywhere = gpu->sm >= SM_IN_EVERY_BUILD_MIN && gpu->sm <= SM_IN_EVERY_BUILD_MAX;
     if (sm == NULL)
         return;
-    if (gpu->sm < 0)
+    if (gpu->sm < 0) {
         af_rung_add_reason(context, AF_REASON_UNKNOWN_GPU, "compute capability of %s",
                            gpu->name);
-    else if (gpu->sm < SM_EFFICIENT_MIN)
+        return;
+    }
+    if (gpu->sm < SM_EFFICIENT_MIN)
         af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s (sm %s)", gpu->name, sm);
-    else if (torch_covers(view, gpu->sm) == AF_NO)
+    else if (covered == AF_NO)
         af_rung_add_reason(context, AF_REASON_TORCH_SM, "%s (sm %s)", gpu->name, sm);
-    else if (gpu->sm < SM_FLASH_MIN)
-        af_rung_add_reason(context, AF_REASON_KERNELS_EFFICIENT, "%s (sm %s)", gpu->name, sm);
-    else if (torch_covers(view, gpu->sm) == AF_UNKNOWN && gpu->sm > 90)
+    else if (covered == AF_UNKNOWN && !everywhere)
         af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH_SM, "%s (sm %s)", gpu->name, sm);
+    if (gpu->sm >= SM_EFFICIENT_MIN && gpu->sm < SM_FLASH_MIN)
+        af_rung_add_reason(context, AF_REASON_KERNELS_EFFICIENT, "%s (sm %s)", gpu->name, sm);
     else if (has_cudnn(gpu->sm))
         af_rung_add_reason(context, AF_REASON_KERNELS_CUDNN, "%s (sm %s)", gpu->name, sm);
+}
+
+/* "gfx942" for "AMD Instinct MI300X"; NULL: no such product is known. */
+static const char *target_by_name(struct af_arena *arena, const char *name)
+{
+    const char *vendor, *target;
+    char *lower = af_arena_text(arena, name);
+    for (char *at = lower; at != NULL && *at != '\0'; at++)
+        *at = (char)tolower((unsigned char)*at);
+    return lower != NULL && af_machine_gpu_name_find(arena, lower, &vendor, &target) ? target
+                                                                                     : NULL;
 }
 
 /* The GPUs of an AMD machine; their targets are not numbers. */
@@ -68,6 +89,8 @@ static void check_amd_gpu(struct af_rung_context *context, const struct af_gpu *
                                                "gfx1152", "gfx1153", "gfx1200", "gfx1201"};
     const char *name = af_fact_text_or(&gpu->name, "the GPU");
     const char *target = af_fact_text_or(&gpu->sm, NULL);
+    if (target == NULL)
+        target = target_by_name(context->arena, name);
     if (target == NULL) {
         af_rung_add_reason(context, AF_REASON_UNKNOWN_GPU, "LLVM target of %s", name);
         return;
@@ -190,7 +213,8 @@ void af_rung_torch_kernels(struct af_rung_context *context)
         return;
     }
     bool paged = context->fit->views[0].torch.minor >= PAGED_MINOR;
-    if (!af_rung_has_reason(context, AF_REASON_KERNELS_EFFICIENT))
+    if (!af_rung_has_reason(context, AF_REASON_KERNELS_EFFICIENT) &&
+        !context->fit->views[0].amd)
         af_rung_add_reason(context, AF_REASON_KERNELS_LACK, "%s",
                            paged ? "this torch has them" : "this torch does not have them");
     if (af_rung_python_package_fits(context))
