@@ -85,6 +85,14 @@ int anyflash_log_feed(const char *bytes, size_t len)
     return ANYFLASH_OK;
 }
 
+enum anyflash_status af_module_log_apply(struct af_machine *machine, struct anyflash_error *err)
+{
+    if (logs.evidence == NULL)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "there is no log");
+    enum anyflash_status status = end_file(err);
+    return status == ANYFLASH_OK ? af_log_evidence_apply(logs.evidence, machine, err) : status;
+}
+
 enum anyflash_status af_module_log_diagnose(struct af_machine *machine, bool has_record,
                                             const json_t *given,
                                             const struct af_catalog *catalog,
@@ -98,9 +106,7 @@ enum anyflash_status af_module_log_diagnose(struct af_machine *machine, bool has
                                                      : "the log";
     if (logs.evidence == NULL)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "\"doctor\" needs a log");
-    enum anyflash_status status = end_file(err);
-    if (status == ANYFLASH_OK)
-        status = af_log_evidence_apply(logs.evidence, machine, err);
+    enum anyflash_status status = af_module_log_apply(machine, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < json_array_size(given); i++)
         status = af_machine_given(machine, json_string_value(json_array_get(given, i)), &remark,
                                   err);

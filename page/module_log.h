@@ -27,4 +27,11 @@ enum anyflash_status af_module_log_diagnose(struct af_machine *machine, bool has
                                             struct af_arena *arena, json_t **answer_out,
                                             struct anyflash_error *err);
 
+/*
+ * Writes what the logs say of the machine into `machine`, as often as wanted. Fails
+ * with ARGUMENT if there is no log, or with NO_MEMORY.
+ */
+enum anyflash_status af_module_log_apply(struct af_machine *machine,
+                                         struct anyflash_error *err);
+
 #endif

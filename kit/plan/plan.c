@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "kit/base/shell.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/build/offer/offer.h"
@@ -288,7 +287,7 @@ static void try_kernels(struct af_builder *builder)
         builder,
         af_arena_format(builder->arena,
                         "import torch; from torch.nn.attention import sdpa_kernel, SDPBackend "
-                        "as B; q = torch.ones(1, 1, 64, 64, device=\"cuda\", "
+                        "as B; q = torch.ones(1, 1, 64, 64, device=0, "
                         "dtype=torch.half); c = sdpa_kernel(B.%s_ATTENTION); c.__enter__(); "
                         "print(torch.nn.functional.scaled_dot_product_attention(q, q, "
                         "q).shape)",
@@ -325,7 +324,7 @@ static void add_sdpa(struct af_builder *builder)
 static const char *command(const char *const *words, size_t count, struct af_arena *arena)
 {
     const struct af_step step = {.kind = AF_STEP_ADVICE, .argv = words, .argc = count};
-    return af_step_command(&step, arena);
+    return af_step_command(&step, AF_SHELL_POSIX, arena);
 }
 
 bool af_plan_proof_make(const struct af_rung *rung, const struct af_machine *machine,
@@ -485,8 +484,9 @@ void af_plan_release(struct af_plan *plan)
     *plan = (struct af_plan){.step_count = 0};
 }
 
-const char *af_step_command(const struct af_step *step, struct af_arena *arena)
+const char *af_step_command(const struct af_step *step, enum af_shell shell,
+                            struct af_arena *arena)
 {
-    return af_shell_command(step->environment, step->environment_count, step->argv, step->argc,
-                            arena);
+    return af_shell_command(shell, step->environment, step->environment_count, step->argv,
+                            step->argc, arena);
 }

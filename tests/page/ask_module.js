@@ -1,6 +1,6 @@
 // Asks the WebAssembly module: node ask_module.js MODULE < requests > answers, one JSON text a
 // line: each request an object, each answer the module's text as a string. "logs" of a request are
-// files, which are fed in pieces. Exits 1 when the module imports anything.
+// files, which are fed in pieces; "keep_logs" keeps those of the request before. Exits 1 when the module imports anything.
 "use strict";
 const fs = require("fs");
 
@@ -29,17 +29,19 @@ function feed(log) {
 }
 
 // Bad requests are passed on, too.
-function logs_of(request) {
+function parsed(request) {
     try {
-        return JSON.parse(request).logs ?? [];
+        return JSON.parse(request);
     } catch {
-        return [];
+        return {};
     }
 }
 
 function ask(request) {
-    module_.anyflash_log_clear();
-    logs_of(request).forEach(feed);
+    const { logs, keep_logs } = parsed(request);
+    if (!keep_logs)
+        module_.anyflash_log_clear();
+    (logs ?? []).forEach(feed);
     const answer = pass(Buffer.from(request, "utf8"), module_.anyflash_answer);
     const whole = Buffer.from(module_.memory.buffer, answer);
     return whole.subarray(0, whole.indexOf(0)).toString("utf8");

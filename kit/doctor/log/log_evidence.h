@@ -143,7 +143,8 @@ bool af_log_ranges_near(const struct af_log_ranges *ranges, uint64_t line);
  * machine at the moment of the failure. There are two exceptions: a known value that
  * is more exact stays ("3.11.4" where the log says "3.11"), and facts of strength 1,
  * which the log only mentions, are used only where nothing else is known. The texts
- * belong to the evidence. Call it once. Fails with NO_MEMORY.
+ * belong to the evidence. May be called for several machines, one after the other.
+ * Fails with NO_MEMORY.
  */
 enum anyflash_status af_log_evidence_apply(struct af_log_evidence *evidence,
                                            struct af_machine *machine,
