@@ -14,7 +14,7 @@ DECISIONS = {
     "collect_env_macos": "engine",
     "collect_env_no_torch": None,  # importing torch failed
     "collect_env_old": None,  # no system
-    "collect_env_rocm": "engine",
+    "collect_env_rocm": "torch-kernels",
     "collect_env_two_torches": "torch-kernels",  # no wheel for free-threaded Python
     "collect_env_vllm_sections": "wheel",
     "collect_env_windows": "wheel",

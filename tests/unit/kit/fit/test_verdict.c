@@ -27,6 +27,7 @@ struct row {
     "flash_attn_3-3.0.0+cu126torch2.8gite2743ab-cp39-abi3-manylinux_2_24_x86_64"               \
     ".manylinux_2_28_x86_64.whl"
 #define FA4 "flash_attn_4-4.0.0b10-py3-none-any.whl"
+#define FA4_OLD "flash_attn_4-4.0.0b4-py3-none-any.whl"
 #define T28 "torch=2.8.0+cu128 "
 
 static const struct row rows[] = {
@@ -111,7 +112,9 @@ static const struct row rows[] = {
      PY312_28, "-"},
     {"fa3_is_not_for_blackwell", LINUX "sm=12.0 python=3.12 " T28, FA3_28, "fa3-needs-hopper"},
     {"fa3_fits_hopper", LINUX "sm=9.0 python=3.12 " T28, FA3_28, "-"},
-    {"fa4_is_not_for_ada", LINUX ADA "python=3.12 " T28, FA4, "fa4-arch"},
+    {"fa4_is_for_ada", LINUX ADA "python=3.12 " T28, FA4, "!fa4-arch"},
+    {"fa4_was_not_for_ada", LINUX ADA "python=3.12 " T28, FA4_OLD, "fa4-arch"},
+    {"fa4_is_not_for_turing", LINUX "sm=7.5 python=3.12 " T28, FA4, "fa4-arch"},
     {"fa4_asks_for_no_torch_minor", LINUX "sm=10.0 python=3.12 torch=2.15.0+cu132", FA4, "-"},
     {"invalid_name_is_refused", LINUX "sm=12.0 python=3.12 torch=2.7.0+cu128",
      "flash_attn-2.7.4.post1-rtx5090-torch2.7.0cu128cxx11abiTRUE-cp312-linux_x86_64.whl",

@@ -104,14 +104,62 @@ static void test_decision__old_driver_leads_to_an_older_cuda(void **state)
     af_decision_release(&decision);
 }
 
-static void test_decision__turing_ends_at_the_engine(void **state)
+static enum af_answer torch_kernels(const char *words, enum af_reason_id reason)
 {
     struct af_decision decision;
-    (void)state;
-    decide(&decision, LINUX "sm=7.5 driver=580.65.06 python=3.12 torch=2.8.0+cu128");
-    assert_int_equal(decision.recommended, AF_RUNG_ENGINE);
-    assert_true(rung_has(&decision.rungs[AF_RUNG_TORCH_CHANGE], AF_REASON_SM_UNSUPPORTED));
+    decide(&decision, words);
+    const struct af_rung *rung = &decision.rungs[AF_RUNG_TORCH_KERNELS];
+    enum af_answer answer = rung->answer;
+    assert_true(rung_has(rung, reason));
+    if (answer == AF_YES)
+        assert_int_equal(decision.recommended, AF_RUNG_TORCH_KERNELS);
     af_decision_release(&decision);
+    return answer;
+}
+
+static void test_decision__old_gpus_have_the_efficient_kernel(void **state)
+{
+    (void)state;
+    assert_int_equal(torch_kernels(LINUX
+                                   "sm=7.5 driver=580.65.06 python=3.12 torch=2.8.0+cu128",
+                                   AF_REASON_KERNELS_EFFICIENT),
+                     AF_YES);
+    assert_int_equal(torch_kernels(LINUX
+                                   "sm=7.0 driver=580.65.06 python=3.12 torch=2.12.0+cu128",
+                                   AF_REASON_UNKNOWN_TORCH_SM),
+                     AF_UNKNOWN);
+    assert_int_equal(torch_kernels(LINUX
+                                   "sm=3.7 driver=580.65.06 python=3.12 torch=2.8.0+cu128",
+                                   AF_REASON_SM_UNSUPPORTED),
+                     AF_NO);
+}
+
+static void test_decision__amd_gpus_have_torchs_kernels(void **state)
+{
+    (void)state;
+    assert_int_equal(torch_kernels(LINUX "gpu=MI300X python=3.12 torch=2.11.0+rocm7.1",
+                                   AF_REASON_KERNELS_ROCM),
+                     AF_YES);
+    assert_int_equal(torch_kernels(LINUX "sm=gfx1100 python=3.12 torch=2.11.0+rocm7.1",
+                                   AF_REASON_KERNELS_RDNA),
+                     AF_YES);
+    assert_int_equal(torch_kernels(LINUX "sm=gfx1030 python=3.12 torch=2.11.0+rocm7.1",
+                                   AF_REASON_KERNELS_NOT_ROCM),
+                     AF_NO);
+    assert_int_equal(
+        torch_kernels(LINUX "sm=gfx942 python=3.12 torch=2.9.1+cu128", AF_REASON_MACHINE_ROCM),
+        AF_NO);
+    assert_int_equal(torch_kernels(LINUX "sm=gfx9999 python=3.12 torch=2.11.0+rocm7.1",
+                                   AF_REASON_KERNELS_NOT_ROCM),
+                     AF_NO);
+}
+
+static void test_decision__hopper_has_cudnns_kernels(void **state)
+{
+    (void)state;
+    assert_int_equal(torch_kernels(LINUX "sm=9.0 driver=595.45 python=3.12 torch=2.15.0+cu132",
+                                   AF_REASON_KERNELS_CUDNN),
+                     AF_YES);
 }
 
 static void test_decision__unknown_gpu_leaves_the_wheel_open_and_recommended(void **state)
@@ -428,7 +476,9 @@ int main(void)
         cmocka_unit_test(test_decision__missing_torch_gets_one_with_an_official_wheel),
         cmocka_unit_test(test_decision__keeps_the_minor_when_only_the_build_is_wrong),
         cmocka_unit_test(test_decision__old_driver_leads_to_an_older_cuda),
-        cmocka_unit_test(test_decision__turing_ends_at_the_engine),
+        cmocka_unit_test(test_decision__old_gpus_have_the_efficient_kernel),
+        cmocka_unit_test(test_decision__amd_gpus_have_torchs_kernels),
+        cmocka_unit_test(test_decision__hopper_has_cudnns_kernels),
         cmocka_unit_test(test_decision__unknown_gpu_leaves_the_wheel_open_and_recommended),
         cmocka_unit_test(test_decision__key_fact_missing_is_asked_for),
         cmocka_unit_test(test_decision__preference_takes_a_lower_rung),
