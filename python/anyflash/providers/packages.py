@@ -99,10 +99,7 @@ def _find_3():
 
 def _find_4():
     # find_spec("flash_attn.cute") would import flash_attn, which may be broken.
-    found = _top_level("flash_attn")
-    if isinstance(found, str):
-        return found
-    files = [pathlib.Path(place, "cute", "interface.py") for place in found[1]]
+    files = [pathlib.Path(entry, "flash_attn", "cute", "interface.py") for entry in sys.path]
     files = [file for file in files if file.is_file()]
     if not files:
         return "is not installed"

@@ -51,7 +51,7 @@ def _reason(provider, device, dtype):
     return provider.declines(Call(q, q, q, 0.0, None, True, (-1, -1), 0.0, None, False, OUT))
 
 
-def _row(name, device):
+def row(name, device):
     """(name, whether it works on the device, details)."""
     import torch
 
@@ -87,7 +87,7 @@ def _rows():
 
     device = torch.device(_accelerator() or "cpu")
     for name, _ in PROVIDERS:
-        yield _row(name, torch.device("cpu") if name == "engine" else device)
+        yield row(name, torch.device("cpu") if name == "engine" else device)
 
 
 def _accelerator():
@@ -123,7 +123,7 @@ def _gpu():
 
 
 def _answer():
-    rows = [dict(zip(("name", "works", "text"), row)) for row in _rows()]
+    rows = [dict(zip(("name", "works", "text"), found)) for found in _rows()]
     forced = os.environ.get("ANYFLASH_PROVIDER") or None
     return {
         "schema": "anyflash-providers/1",
@@ -140,9 +140,9 @@ def _say(answer):
     found += [gpu] if gpu else []
     found += [f"ANYFLASH_PROVIDER={forced}"] if forced else []
     print(", ".join(found))
-    for row in answer["providers"]:
-        first = f"  {'yes' if row['works'] else 'no':3}  {row['name']:15}  "
-        print(_command.wrapped(first, row["text"]))
+    for found in answer["providers"]:
+        first = f"  {'yes' if found['works'] else 'no':3}  {found['name']:15}  "
+        print(_command.wrapped(first, found["text"]))
 
 
 def main(words):
