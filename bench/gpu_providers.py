@@ -211,7 +211,7 @@ def main():
     given = parser.parse_args()
     device = torch.device(given.device)
     if device.type == "cuda" and not torch.cuda.is_available():
-        sys.exit("skipped: no GPU that torch can use by CUDA or ROCm; --device cpu tries the CPU")
+        sys.exit("skipped: torch finds no GPU; --device cpu tries the CPU")
     named = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     print(f"torch {torch.__version__}, {named}\n")
     names = providers.names_of(device.type)

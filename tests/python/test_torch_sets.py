@@ -164,7 +164,8 @@ def by_cache(s, chance):
         size = int(s.rotary_fraction * s.d) // 16 * 16
         if size:
             angles = torch.rand(room + 40, size // 2) * 6
-            ours.update(rotary_cos=angles.cos().to(s.dtype), rotary_sin=angles.sin().to(s.dtype))
+            ours["rotary_cos"] = angles.cos().to(s.dtype)
+            ours["rotary_sin"] = angles.sin().to(s.dtype)
             ours["rotary_interleaved"] = s.rotary_interleaved
     ours.update(cache_seqlens=used, return_softmax_lse=True)
     mine = [cache.clone() for cache in caches]

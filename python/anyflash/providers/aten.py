@@ -6,7 +6,10 @@ key. The operators of the torch that runs are compared with the schemas that thi
 missing(kernel) says what is absent or has another signature.
 """
 
+import inspect
+
 import torch
+import torch._meta_registrations
 from torch.nn.functional import pad
 
 #: Differences between the operators of torch releases: the first and the last release that was
@@ -125,6 +128,11 @@ RANDOM_STATE = _flash_schema.returns[2].name if _flash_schema else None
 TRACED = _flash_schema is not None and torch._C._dispatch_has_kernel_for_dispatch_key(
     _flash_schema.name, "Meta"
 )
+#: Whether one can contain the efficient kernel's gradient. The Meta kernel of torch 2.4 to 2.11
+#: lacks arguments that the operator has.
+TRACED_EFFICIENT_GRADIENT = TRACED and "out" in inspect.signature(
+    getattr(torch._meta_registrations, "meta__efficient_attention_backward", len)
+).parameters
 _RELEASE = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
 #: Whether the efficient kernel takes fewer key heads than query heads.
 EFFICIENT_GROUPS = _RELEASE >= (2, 14) and not torch.version.hip

@@ -44,9 +44,10 @@ def _bias_elements(call):
     if call.block_table is not None:
         keys *= call.block_table.shape[1]
     heads = 1 if call.alibi_slopes is None else call.q.shape[-2]
-    alike = call.cu_q is None and call.seqused_k is None
     slopes = call.alibi_slopes
-    return rows * keys * heads * (1 if alike and (slopes is None or slopes.dim() == 1) else batch)
+    alike = call.cu_q is None and call.seqused_k is None
+    alike = alike and (slopes is None or slopes.dim() == 1)
+    return rows * keys * heads * (1 if alike else batch)
 
 
 def declines(call):
@@ -57,8 +58,11 @@ def declines(call):
     if reason is None and _needs_bias(call) and _bias_elements(call) > MOST_BIAS:
         what = "ALiBi" if call.alibi_slopes is not None else "this window"
         reason = f"has {what} for at most {MOST_BIAS} scores"
-    if reason is None and "deterministic gradient" in asked and torch.compiler.is_compiling():
-        reason = "is not deterministic in a compiled graph"
+    if reason is None and "gradient" in asked and torch.compiler.is_compiling():
+        if not aten.TRACED_EFFICIENT_GRADIENT:
+            reason = "has no gradient in a compiled graph with this torch"
+        elif call.deterministic:
+            reason = "is not deterministic in a compiled graph"
     return reason or trial.failure(name, call, asked)
 
 
@@ -119,7 +123,8 @@ def _direct(call):
     seen = compose.seen(call)
     if call.q.shape[-2] != call.k.shape[-2] and not aten.EFFICIENT_GROUPS:
         if _is_foldable(call):
-            seen = None if seen is None else seen.repeat(1, call.q.shape[-2] // call.k.shape[-2])
+            if seen is not None:
+                seen = seen.repeat(1, call.q.shape[-2] // call.k.shape[-2])
             call, back = compose.fold(call)
         else:
             call = _grouped(call)

@@ -110,7 +110,7 @@ def _torch_version():
 
 
 def _gpu():
-    """Name of the current GPU, of CUDA with its compute capability; None where there is none."""
+    """Name of the current GPU with its architecture; None where there is none."""
     device = _accelerator() if _torch_version() is not None else None
     if device is None or not device.startswith("cuda"):
         return device
