@@ -3,9 +3,11 @@
 #   make run    builds anyflash and lets it look at this machine
 #   make test   builds and runs every test that needs no network and no GPU
 #
+#   make page   builds the web page: build/page/index.html
+#
 # All other tests: tests/run --help.
 
-.PHONY: run test build bench wheel format install clean
+.PHONY: run test build page bench wheel format install clean
 
 PRESET ?= release
 TESTS = OFF
@@ -27,6 +29,13 @@ build:
 	@tools/packages.sh $(PACKAGE_SETS)
 	@cmake --preset $(PRESET) -DANYFLASH_TESTS=$(TESTS) -DANYFLASH_CPU_MASK=$(TESTS) >build/$(PRESET).log 2>&1 || { cat build/$(PRESET).log; exit 1; }
 	@cmake --build --preset $(PRESET)
+
+# The web page, for any static host: python3 -m http.server --directory build/page
+page:
+	@tools/packages.sh wasm
+	@tools/wasm_libraries.sh build/wasm
+	@$(MAKE) --no-print-directory build PACKAGE_SETS=wasm
+	@tools/make_page.sh build/$(PRESET)/anyflash.wasm build/page
 
 # Times deciding; PYTHON=.../bin/python beside `import torch` in that Python.
 bench: build

@@ -103,10 +103,10 @@ static enum anyflash_status choose_cases(struct bench *bench, struct anyflash_er
             af_bench_matches(&rows[i], bench->options.filter))
             report->lines[report->count++].row = &rows[i];
     if (report->count == 0) {
-        bench->hint = "the name of a shape looks like this: forward f32 H16 S2048 D64 "
+        bench->hint = "shapes are named like this: forward f32 H16 S2048 D64 "
                       "causal";
         return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "no shape has all words of --filter in its name");
+                       "no shape's name contains all words of --filter");
     }
     return ANYFLASH_OK;
 }

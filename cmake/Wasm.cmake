@@ -85,6 +85,20 @@ foreach(room machine doctor)
     list(APPEND embedded ${embedded_room})
 endforeach()
 list(FILTER embedded INCLUDE REGEX "^${PROJECT_BINARY_DIR}/generated/")
+
+# A short table of torch's symbols instead of the whole one.
+add_executable(shorten_symbols ${PROJECT_SOURCE_DIR}/tools/shorten_symbols.c)
+target_link_libraries(shorten_symbols PRIVATE af_kit_system)
+anyflash_compile_options(shorten_symbols)
+set(symbols ${PROJECT_SOURCE_DIR}/data/torch_symbols)
+add_custom_command(OUTPUT ${wasm_folder}/short_symbols.c
+    COMMAND shorten_symbols ${symbols}.json ${symbols}.bin ${wasm_folder}/short_symbols.bin
+    COMMAND pack_data bytes torch_symbols ${wasm_folder}/short_symbols.bin
+            ${wasm_folder}/short_symbols.c
+    DEPENDS shorten_symbols pack_data ${symbols}.json ${symbols}.bin
+    COMMENT "Packing the short table of torch's symbols" VERBATIM)
+list(FILTER embedded EXCLUDE REGEX "/embedded_torch_symbols.c$")
+list(APPEND embedded ${wasm_folder}/short_symbols.c)
 foreach(source ${wasm_own} ${embedded})
     anyflash_wasm_object(${source} -Wall -Wextra -Werror=implicit-function-declaration
         -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/include

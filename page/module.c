@@ -5,12 +5,15 @@
  * anyflash_answer(), and reads the NUL-terminated text that it points to, which
  * stays until the next call. The module imports nothing. A request:
  *
- *   {"command": "plan",           or "find", "machine"; TEXT is a record or pasted output
+ *   {"command": "plan",           or "find", "machine", "doctor" (module_log.h),
+ *                                  "choices" (module_choices.h)
  *    "machines": [{"name": "a.json", "record": "TEXT", "given": ["sm=8.9"]}],
+ *                                  TEXT is a record or pasted output; "log": true
+ *                                  instead: what the logs say of the machine
  *    "options": {"package": "flash_attn", "full": true, ...},   names as of the program
  *    "words": ["torch=2.9"], "limit": 20}                       of find
  *
- * The answer is what the program prints with --json, byte for byte, or
+ * The answer is what the program prints with --json (which has no "choices"), byte for byte, or
  * {"error": {"message": ..., "hint": ...}}.
  */
 #include <string.h>
@@ -21,6 +24,8 @@
 #include "kit/machine/given.h"
 #include "kit/machine/pasted.h"
 #include "kit/plan/find_answer.h"
+#include "page/module_choices.h"
+#include "page/module_log.h"
 
 #define EXPORT(name) __attribute__((export_name(name)))
 #define REQUEST_BYTES_MAX (64u << 20)
@@ -73,6 +78,8 @@ static enum anyflash_status read_machine(struct session *session, const json_t *
         status = af_machine_read(
             machine, (struct af_span){json_string_value(record), json_string_length(record)},
             name, err);
+    else if (json_is_true(json_object_get(entry, "log")))
+        status = af_module_log_apply(machine, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < json_array_size(given); i++) {
         const char *word = json_string_value(json_array_get(given, i));
         status = word == NULL ? fail_request(err, "\"given\" holds texts")
@@ -151,6 +158,18 @@ static enum anyflash_status answer_find(struct session *session, struct anyflash
     return status;
 }
 
+static enum anyflash_status answer_choices(struct session *session, struct anyflash_error *err)
+{
+    if (session->machine_count > 1)
+        return fail_request(err, "\"choices\" takes one machine");
+    if (session->machine_count == 0) {
+        af_machine_init(&session->machines[0], "no machine", "not given");
+        session->machine_count = 1;
+    }
+    return af_module_choices(&session->machines[0], &session->catalog, &session->arena,
+                             &session->answer, err);
+}
+
 /* The record is already text, as the program writes it. */
 static enum anyflash_status answer_machine(struct session *session, struct af_text *text,
                                            struct anyflash_error *err)
@@ -158,6 +177,22 @@ static enum anyflash_status answer_machine(struct session *session, struct af_te
     if (session->machine_count != 1)
         return fail_request(err, "\"machine\" takes one machine");
     return af_machine_write(&session->machines[0], text, err);
+}
+
+/* Without a machine, only what the logs say counts. */
+static enum anyflash_status answer_doctor(struct session *session, struct anyflash_error *err)
+{
+    const json_t *entry = json_array_get(json_object_get(session->request, "machines"), 0);
+    if (session->machine_count > 1)
+        return fail_request(err, "\"doctor\" takes one machine");
+    if (session->machine_count == 0) {
+        af_machine_init(&session->machines[0], "the log", "not stated in the log");
+        session->machine_count = 1;
+    }
+    return af_module_log_diagnose(&session->machines[0],
+                                  json_object_get(entry, "record") != NULL,
+                                  json_object_get(entry, "given"), &session->catalog,
+                                  &session->arena, &session->answer, err);
 }
 
 static enum anyflash_status answer(struct session *session, struct af_span bytes,
@@ -184,7 +219,11 @@ static enum anyflash_status answer(struct session *session, struct af_span bytes
         return answer_plan(session, err);
     if (af_equal(command, "find"))
         return answer_find(session, err);
-    return fail_request(err, "\"command\" is plan, find or machine");
+    if (af_equal(command, "doctor"))
+        return answer_doctor(session, err);
+    if (af_equal(command, "choices"))
+        return answer_choices(session, err);
+    return fail_request(err, "\"command\" is plan, find, machine, doctor or choices");
 }
 
 static void add_json_take(struct af_text *text, json_t *json)

@@ -4,7 +4,7 @@
  *
  *   check_signatures data/causes.jsonl data/signatures.jsonl
  *
- * Prints the first problem as FILE:LINE and exits 1.
+ * Prints the first problem, with FILE:LINE if a row has it, and exits 1.
  */
 #include "kit/doctor/log/signature.h"
 #include "kit/system/file.h"
@@ -12,6 +12,21 @@
 #include <stdio.h>
 
 #define TABLE_BYTES_MAX (8u * 1024u * 1024u)
+
+/* The diagnosis looks for this row by its id: see AF_SIGNATURE_SUBJECT. */
+static enum anyflash_status check_subject(const struct af_signature_table *table,
+                                          const char *name, struct anyflash_error *err)
+{
+    const struct af_signature *subject = af_signature_find(table, AF_SIGNATURE_SUBJECT);
+    if (subject != NULL && subject->kind == AF_SIGNATURE_CONTEXT)
+        return ANYFLASH_OK;
+    return af_fail(err, ANYFLASH_E_DATA,
+                   subject == NULL
+                       ? "%s: the row '%s' is missing; without it every log counts as one "
+                         "about flash-attn"
+                       : "%s: the row '%s' must be of the kind 'context'",
+                   name, AF_SIGNATURE_SUBJECT);
+}
 
 int main(int argc, char **argv)
 {
@@ -33,6 +48,8 @@ int main(int argc, char **argv)
         status = af_file_read(&arena, argv[2], TABLE_BYTES_MAX, &bytes, &err);
     if (status == ANYFLASH_OK)
         status = af_signature_table_read(bytes, argv[2], &causes, &arena, &signatures, &err);
+    if (status == ANYFLASH_OK)
+        status = check_subject(&signatures, argv[2], &err);
     if (status != ANYFLASH_OK)
         fprintf(stderr, "%s\n", err.message);
     af_arena_release(&arena);

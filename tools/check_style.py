@@ -15,6 +15,7 @@ FORBIDDEN = [
     (re.compile(r"(?<![\w.])/(?:work|root|home/[a-z]+)/"), "an absolute path of a machine"),
     (re.compile(r"py" r"pi\.org|python" r"hosted|download\.py" r"torch"),
      "a package index's host name"),
+    (re.compile(r"^(?:<{7}|>{7})(?: |$)"), "the mark of an unresolved merge"),
     (re.compile(r"\bTO" r"DO\b|\bFIX" r"ME\b|\bX" r"XX\b"), "unfinished work"),
 ]
 RAW_FOLDERS = ("data",)

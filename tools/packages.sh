@@ -8,10 +8,11 @@ set -eu
 base="gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libzstd-dev"
 base="$base liblz4-dev zlib1g-dev libsqlite3-dev"
 test="libcurl4 openssl libcmocka-dev python3 python3-dev python3-pytest python3-venv"
-test="$test python3-yaml python3-jsonschema man-db groff-base"
+test="$test python3-yaml python3-jsonschema man-db groff-base strace"
 wasm="clang lld wasi-libc libclang-rt-dev-wasm32 nodejs xz-utils"
 clang="clang libclang-rt-dev"
 format="clang-format clang-tidy"
+page="chromium chromium-driver fonts-dejavu-core python3-venv"
 neon="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 
 wanted=$base
@@ -21,9 +22,10 @@ for set in "$@"; do
     wasm) wanted="$wanted $wasm" ;;
     clang) wanted="$wanted $clang" ;;
     format) wanted="$wanted $format" ;;
+    page) wanted="$wanted $page" ;;
     neon) wanted="$wanted $neon" ;;
     *)
-        echo "error: no package set '$set'; there are: test, wasm, clang, format, neon" >&2
+        echo "error: no package set '$set'; there are: test, wasm, clang, format, page, neon" >&2
         exit 2
         ;;
     esac

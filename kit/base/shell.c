@@ -1,5 +1,5 @@
 /*
- * shell.c: POSIX shell quoting, only where a word needs it.
+ * shell.c: quotes words for POSIX shells, PowerShell and cmd, only where needed.
  */
 #include "kit/base/shell.h"
 
@@ -7,46 +7,98 @@
 
 #include <string.h>
 
-static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                            "0123456789_@%+=:,./-";
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-/* Single quotes; one inside is written '\''. */
-static void add_quoted(struct af_text *text, const char *word)
+/* Characters that need no quotes. In PowerShell ',' makes a list and '@' a splat. */
+static const char *const plain[] = {
+    [AF_SHELL_POSIX] = LETTERS "_@%+=:,./-",
+    [AF_SHELL_POWERSHELL] = LETTERS "_%+=:./\\-",
+    [AF_SHELL_CMD] = LETTERS "_@%+=:,./\\-",
+};
+
+/* Single quotes; one inside is written '\'' or, for PowerShell, ''. */
+static void add_in_single_quotes(struct af_text *text, enum af_shell shell, const char *word)
 {
-    if (word[0] != '\0' && strspn(word, plain) == strlen(word)) {
-        af_text_add(text, word);
-        return;
-    }
     af_text_add(text, "'");
     for (; *word != '\0'; word++) {
         if (*word == '\'')
-            af_text_add(text, "'\\''");
+            af_text_add(text, shell == AF_SHELL_POSIX ? "'\\''" : "''");
         else
             af_text_add_n(text, word, 1);
     }
     af_text_add(text, "'");
 }
 
-/* NAME='value': a quoted name would not be an assignment. */
-static void add_assignment(struct af_text *text, const char *word)
+/*
+ * Double quotes, as the C library of Windows takes command lines apart: a quote
+ * is written \", and backslashes count only before a quote, where they are doubled.
+ */
+static void add_in_double_quotes(struct af_text *text, const char *word)
+{
+    size_t backslashes = 0;
+    af_text_add(text, "\"");
+    for (; *word != '\0'; word++) {
+        for (size_t i = 0; *word == '"' && i <= backslashes; i++)
+            af_text_add(text, "\\");
+        backslashes = *word == '\\' ? backslashes + 1 : 0;
+        af_text_add_n(text, word, 1);
+    }
+    while (backslashes-- > 0)
+        af_text_add(text, "\\");
+    af_text_add(text, "\"");
+}
+
+static void add_word(struct af_text *text, enum af_shell shell, const char *word)
+{
+    if (word[0] != '\0' && strspn(word, plain[shell]) == strlen(word))
+        af_text_add(text, word);
+    else if (shell == AF_SHELL_CMD)
+        add_in_double_quotes(text, word);
+    else
+        add_in_single_quotes(text, shell, word);
+}
+
+/* NAME='value'; $env:NAME='value'; set "NAME=value" */
+static void add_assignment(struct af_text *text, enum af_shell shell, const char *word)
 {
     const char *equals = strchr(word, '=');
     size_t len = equals == NULL ? 0 : (size_t)(equals - word) + 1;
+    if (shell == AF_SHELL_CMD) {
+        af_text_format(text, "set \"%s\" && ", word);
+        return;
+    }
+    af_text_add(text, shell == AF_SHELL_POWERSHELL ? "$env:" : "");
     af_text_add_n(text, word, len);
-    add_quoted(text, word + len);
+    if (shell == AF_SHELL_POSIX) {
+        add_word(text, shell, word + len); /* a quoted name would not be an assignment */
+        af_text_add(text, " ");
+        return;
+    }
+    add_in_single_quotes(text, shell, word + len);
+    af_text_add(text, "; ");
 }
 
-const char *af_shell_command(const char *const *environment, size_t environment_count,
-                             const char *const *argv, size_t argc, struct af_arena *arena)
+/* In PowerShell a quoted word is a text, and "& " runs the program of that name. */
+static void add_program(struct af_text *text, enum af_shell shell, const char *word)
+{
+    if (shell == AF_SHELL_POWERSHELL && strspn(word, plain[shell]) != strlen(word))
+        af_text_add(text, "& ");
+    add_word(text, shell, word);
+}
+
+const char *af_shell_command(enum af_shell shell, const char *const *environment,
+                             size_t environment_count, const char *const *argv, size_t argc,
+                             struct af_arena *arena)
 {
     struct af_text text = {.len = 0};
-    for (size_t i = 0; i < environment_count; i++) {
-        af_text_add(&text, i == 0 ? "" : " ");
-        add_assignment(&text, environment[i]);
-    }
+    for (size_t i = 0; i < environment_count; i++)
+        add_assignment(&text, shell, environment[i]);
     for (size_t i = 0; i < argc; i++) {
-        af_text_add(&text, i == 0 && environment_count == 0 ? "" : " ");
-        add_quoted(&text, argv[i]);
+        af_text_add(&text, i == 0 ? "" : " ");
+        if (i == 0)
+            add_program(&text, shell, argv[i]);
+        else
+            add_word(&text, shell, argv[i]);
     }
     const char *command = af_arena_text(arena, af_text_get(&text));
     if (text.failed) {

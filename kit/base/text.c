@@ -236,3 +236,12 @@ bool af_text_span_equal(struct af_span span, const char *text)
     size_t len = strlen(text);
     return span.len == len && (len == 0 || memcmp(span.data, text, len) == 0);
 }
+
+const char *af_text_bytes(struct af_arena *arena, int64_t bytes)
+{
+    double mib = (double)bytes / (1024.0 * 1024.0);
+    const char *text =
+        mib < 1000 ? af_arena_format(arena, "%.0f MiB", mib)
+                   : af_arena_format(arena, "%.*f GiB", mib < 102400 ? 1 : 0, mib / 1024);
+    return text != NULL ? text : "";
+}

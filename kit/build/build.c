@@ -159,9 +159,9 @@ static enum anyflash_status clear_place(struct af_build *build,
                                         const struct af_build_place *place, const char *made,
                                         struct anyflash_error *err)
 {
-    enum anyflash_status status = af_build_remove_folder(made, err);
+    enum anyflash_status status = af_folder_remove(made, err);
     if (status == ANYFLASH_OK)
-        status = af_build_remove_folder(place->temporary, err);
+        status = af_folder_remove(place->temporary, err);
     if (status == ANYFLASH_OK)
         status = af_build_drop_copies(build, place, err);
     return status == ANYFLASH_OK ? af_folder_make(place->temporary, 0755, err) : status;
@@ -205,7 +205,7 @@ static enum anyflash_status compile(struct af_build *build, const struct af_buil
         result->reason = reason_of(build, place, &result->governed, watch.was_full);
     if (arena->failed)
         status = af_fail_memory(err);
-    af_build_remove_folder(place->temporary, NULL);
+    af_folder_remove(place->temporary, NULL);
     return status;
 }
 

@@ -10,6 +10,7 @@
 
 #include "kit/base/text.h"
 #include "kit/system/file.h"
+#include "kit/system/output.h"
 
 #define WORDS_MAX 24
 #define STAMP_BYTES_MAX 4096u
@@ -35,7 +36,7 @@ static enum anyflash_status make_environment(struct af_build *build,
     const char *const by_uv[] = {uv,     "venv",         "--quiet",          "--python",
                                  python, "--no-project", place->environment, NULL};
     const char *const by_venv[] = {python, "-I", "-m", "venv", place->environment, NULL};
-    enum anyflash_status status = af_build_remove_folder(place->environment, err);
+    enum anyflash_status status = af_folder_remove(place->environment, err);
     if (status != ANYFLASH_OK)
         return status;
     return af_build_call(build, place->log, "making the build's environment",

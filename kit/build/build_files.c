@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -27,7 +26,6 @@
 
 #define TEXT_BYTES_MAX (4u * 1024u * 1024u)
 #define LINE_BYTES 400
-#define OPEN_FOLDERS 32
 #define POLL_NANOSECONDS 100000000L
 
 static enum anyflash_status fail_path(struct anyflash_error *err, const char *what,
@@ -50,22 +48,6 @@ enum anyflash_status af_build_write_file(struct af_arena *arena, const char *pat
     if (status == ANYFLASH_OK && chmod(path, (mode_t)mode) != 0)
         status = fail_path(err, "change", path);
     return status;
-}
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place)
-{
-    (void)info;
-    (void)kind;
-    (void)place;
-    return remove(path);
-}
-
-enum anyflash_status af_build_remove_folder(const char *path, struct anyflash_error *err)
-{
-    if (nftw(path, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) != 0 &&
-        errno != ENOENT)
-        return fail_path(err, "remove", path);
-    return ANYFLASH_OK;
 }
 
 static void add_to_log(const char *log, struct af_span text)

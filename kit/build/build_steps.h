@@ -19,9 +19,6 @@ enum anyflash_status af_build_write_file(struct af_arena *arena, const char *pat
                                          const char *text, int mode,
                                          struct anyflash_error *err);
 
-/* Removes a folder and everything in it; links are removed, not followed. */
-enum anyflash_status af_build_remove_folder(const char *path, struct anyflash_error *err);
-
 /*
  * Runs a program that must succeed; argv is NULL-terminated. Its output is appended
  * to the log (NULL: nowhere) and, unless NULL, returned in *output_out. A failure

@@ -11,6 +11,7 @@
 
 #include "kit/base/text.h"
 #include "kit/system/file.h"
+#include "kit/system/output.h"
 
 #define KEPT_MAX 256
 #define TITLE_BYTES_MAX 4096u
@@ -117,7 +118,7 @@ enum anyflash_status af_build_remove(const struct af_build_kept *kept,
         return af_fail(err, ANYFLASH_E_LIMIT, "a path in the cache is too long");
     bool alone = lock_all(kept->path, path, fds);
     enum anyflash_status status =
-        alone ? af_build_remove_folder(kept->path, err)
+        alone ? af_folder_remove(kept->path, err)
               : af_fail(err, ANYFLASH_E_IO, "a build is using '%s'", kept->path);
     if (alone && fds[0] >= 0)
         unlink(path); /* while it is held: waiting processes check that it exists */

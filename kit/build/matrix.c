@@ -252,8 +252,9 @@ static void set_step(struct maker *maker, struct af_matrix_job *job, size_t inde
                                                         "build the wheel"};
     job->steps[index] =
         (struct af_step){.kind = kind, .title = titles[index], .argv = words, .argc = count};
-    job->commands[index] =
-        maker->arena->failed ? NULL : af_step_command(&job->steps[index], maker->arena);
+    job->commands[index] = maker->arena->failed ? NULL
+                                                : af_step_command(&job->steps[index],
+                                                                  AF_SHELL_POSIX, maker->arena);
 }
 
 /* `with_cuda`: an axis names it; else uv installs the build of the package index. */

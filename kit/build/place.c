@@ -13,6 +13,7 @@
 #include "kit/formats/metadata.h"
 #include "kit/formats/version.h"
 #include "kit/system/file.h"
+#include "kit/system/output.h"
 
 #define METADATA_BYTES_MAX (1u * 1024u * 1024u)
 #define KEY_DIGITS 16
@@ -50,14 +51,11 @@ static bool read_metadata(const struct af_build *build, struct af_span *text_out
 static const char *pinned_toolkit(const struct af_build *build)
 {
     struct af_span rest;
-    struct af_header header;
     struct af_requirement requirement;
     if (!read_metadata(build, &rest))
         return NULL;
-    while (af_header_next(&rest, &header)) {
-        if (!af_header_is(&header, "Requires-Dist") ||
-            !af_requirement_parse(header.value, &requirement) ||
-            !af_text_span_equal(requirement.name, "cuda-toolkit") ||
+    while (af_requirement_next(&rest, &requirement)) {
+        if (!af_text_span_equal(requirement.name, "cuda-toolkit") ||
             requirement.specifier.len < 3 || strncmp(requirement.specifier.data, "==", 2) != 0)
             continue;
         return af_arena_text_n(build->arena, requirement.specifier.data + 2,
@@ -227,7 +225,7 @@ enum anyflash_status af_build_drop_copies(struct af_build *build,
     for (size_t i = 0; i < AF_COUNT(starts); i++) {
         const char *folder = af_build_find_objects(build, place, starts[i]);
         enum anyflash_status status =
-            folder == NULL ? ANYFLASH_OK : af_build_remove_folder(folder, err);
+            folder == NULL ? ANYFLASH_OK : af_folder_remove(folder, err);
         if (status != ANYFLASH_OK)
             return status;
     }

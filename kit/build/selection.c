@@ -219,7 +219,8 @@ static enum anyflash_status write_wrapper(struct af_build *build,
 {
     const char *const argv[] = {"gate", compiler};
     const char *path = af_arena_format(build->arena, "%s/gate/%s", place->folder, name);
-    const char *words = af_shell_command(NULL, 0, argv, AF_COUNT(argv), build->arena);
+    const char *words =
+        af_shell_command(AF_SHELL_POSIX, NULL, 0, argv, AF_COUNT(argv), build->arena);
     const char *text =
         words == NULL
             ? NULL

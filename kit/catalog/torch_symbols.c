@@ -5,7 +5,8 @@
  * A hash has 48 bits: the upper 16 choose a run of names (`starts`, computed
  * from their counts when the table is loaded), in which the other 32 are sorted;
  * a run has five names on average. Each name has a pattern, each pattern one
- * mask of libraries per build.
+ * mask of libraries per build. The short table ("AFS2", tools/pack_data.c) keeps
+ * only the upper 16 of these 32 bits.
  */
 #include "kit/catalog/torch_symbols.h"
 
@@ -19,6 +20,7 @@
 #include "kit/formats/version.h"
 
 #define MAGIC "AFS1"
+#define MAGIC_SHORT "AFS2"
 #define HEAD_BYTES 16u
 #define RUNS 65536u
 #define JSON_BYTES_MAX (4u * 1024u * 1024u)
@@ -48,14 +50,14 @@ static uint64_t hash_of(const char *name)
 }
 
 /* Positions of the parts of the table: see the head of the tool. */
-static const unsigned char *low_halves(const struct af_catalog_torch_symbols *symbols)
+static const unsigned char *rests(const struct af_catalog_torch_symbols *symbols)
 {
     return symbols->bytes + HEAD_BYTES + RUNS;
 }
 
 static const unsigned char *patterns(const struct af_catalog_torch_symbols *symbols)
 {
-    return low_halves(symbols) + 4 * symbols->name_count;
+    return rests(symbols) + symbols->rest_bytes * symbols->name_count;
 }
 
 static const unsigned char *masks(const struct af_catalog_torch_symbols *symbols)
@@ -100,12 +102,18 @@ static enum anyflash_status open_names(struct af_catalog_torch_symbols *symbols,
     if (status != ANYFLASH_OK)
         return status;
     symbols->bytes = (const unsigned char *)bytes.data;
-    if (bytes.len < HEAD_BYTES + RUNS || memcmp(bytes.data, MAGIC, strlen(MAGIC)) != 0)
+    if (bytes.len < HEAD_BYTES + RUNS)
+        return bad_table(err);
+    if (memcmp(bytes.data, MAGIC, strlen(MAGIC)) == 0)
+        symbols->rest_bytes = 4;
+    else if (memcmp(bytes.data, MAGIC_SHORT, strlen(MAGIC_SHORT)) == 0)
+        symbols->rest_bytes = 2;
+    else
         return bad_table(err);
     symbols->name_count = number_at(symbols->bytes + 4, 4);
     symbols->pattern_count = number_at(symbols->bytes + 8, 4);
     if (number_at(symbols->bytes + 12, 4) != symbols->build_count ||
-        bytes.len != HEAD_BYTES + RUNS + 6 * symbols->name_count +
+        bytes.len != HEAD_BYTES + RUNS + (symbols->rest_bytes + 2) * symbols->name_count +
                          8 * symbols->pattern_count * symbols->build_count ||
         !make_starts(symbols) || !patterns_are_there(symbols))
         return symbols->arena.failed ? af_fail_memory(err) : bad_table(err);
@@ -233,10 +241,11 @@ uint64_t af_catalog_torch_symbols_in(const struct af_catalog_torch_symbols *symb
                                      const char *name)
 {
     uint64_t hash = hash_of(name);
-    uint32_t wanted = (uint32_t)hash;
+    size_t width = symbols->rest_bytes;
+    uint32_t wanted = (uint32_t)hash >> (32 - 8 * width);
     size_t run = (size_t)(hash >> 32);
     for (size_t i = symbols->starts[run]; i < symbols->starts[run + 1]; i++) {
-        if (number_at(low_halves(symbols) + 4 * i, 4) != wanted)
+        if (number_at(rests(symbols) + width * i, width) != wanted)
             continue;
         size_t pattern = (size_t)number_at(patterns(symbols) + 2 * i, 2);
         return number_at(masks(symbols) + 8 * (pattern * symbols->build_count + build->column),

@@ -7,8 +7,9 @@
  * torch_symbols.bin (48-bit hashes of all names, format in
  * tools/make_torch_symbols.py); embedded at build time. Names can be looked up
  * but not listed. A lookup always finds a name that a build has; it also finds a
- * name that the build lacks with a probability of about 1.1e-9 (names over
- * 2^48).
+ * name that the build lacks with a probability of about 1.6e-9 (names over
+ * 2^48). The WebAssembly module has a short table: only the names of torch's own
+ * libraries, with 32 bits of each hash (8.5e-5).
  */
 #ifndef AF_KIT_CATALOG_TORCH_SYMBOLS_H
 #define AF_KIT_CATALOG_TORCH_SYMBOLS_H
@@ -49,6 +50,7 @@ struct af_catalog_torch_symbols {
     size_t build_count;
     /* private: see torch_symbols.c */
     const unsigned char *bytes;
+    size_t rest_bytes; /* of a hash, after its first 16 bits */
     const uint32_t *starts;
     size_t name_count;
     size_t pattern_count;
@@ -68,8 +70,9 @@ uint64_t af_catalog_torch_symbols_in(const struct af_catalog_torch_symbols *symb
                                      const char *name);
 
 /*
- * The versions of the oldest and the newest build that define the name, whatever
- * their CUDA; false if none does. The texts belong to the table.
+ * Finds the oldest and the newest torch version with a build that defines the
+ * name, for any CUDA version. Returns false if no build does. The texts belong to
+ * the table.
  */
 bool af_catalog_torch_symbols_span(const struct af_catalog_torch_symbols *symbols,
                                    const char *name, const char **oldest_out,

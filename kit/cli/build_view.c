@@ -280,7 +280,7 @@ void af_cli_build_view_kept(struct af_cli *cli, const struct af_cli_build_kept *
         const struct af_build_kept *kept = rows[i].kept;
         bytes += rows[i].why == NULL ? kept->bytes : 0;
         af_page_format(&page, 2, "", AF_TONE_PLAIN, "%s %s: %s", rows[i].done,
-                       af_bytes_text(&cli->arena, (int64_t)kept->bytes), kept->title);
+                       af_text_bytes(&cli->arena, (int64_t)kept->bytes), kept->title);
         af_page_add(&page, 4, "    ", AF_TONE_DIM,
                     rows[i].why != NULL ? rows[i].why : kept->path);
     }
@@ -289,7 +289,7 @@ void af_cli_build_view_kept(struct af_cli *cli, const struct af_cli_build_kept *
     else
         af_page_format(&page, 0, "", AF_TONE_STRONG, "%s %s",
                        dry ? "`anyflash build --clean` would free" : "freed",
-                       af_bytes_text(&cli->arena, (int64_t)bytes));
+                       af_text_bytes(&cli->arena, (int64_t)bytes));
 }
 
 enum anyflash_status af_cli_build_kept_json(struct af_cli *cli,

@@ -70,7 +70,7 @@ enum anyflash_status af_cmd_bench(struct af_cli *cli, enum af_exit *exit_out,
         return af_fail_memory(err);
     if (words[0] == NULL) {
         cli->hint = "install anyflash again: the Python wheel and `make install` "
-                    "contain both programs";
+                    "both include anyflash-bench";
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
                        "the program anyflash-bench is not installed next to this one");
     }

@@ -120,8 +120,8 @@ static enum anyflash_status place_wheels(struct af_cli *cli, const struct config
             return af_fail_memory(err);
         if (from == NULL)
             af_config_lock_note(lock,
-                                "'%s' does not exist yet: download %s to a folder DIR; --write "
-                                "--from DIR then copies it to that name",
+                                "'%s' does not exist yet: download %s into a folder DIR, and "
+                                "`--write --from DIR` copies it there",
                                 pin->path, pin->url);
         if (from == NULL || !writes)
             continue;

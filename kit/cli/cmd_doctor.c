@@ -135,7 +135,7 @@ static void view_answer(struct af_page *page, struct doctor *doctor)
         af_page_format(page, 0, "", is_good ? AF_TONE_GOOD : AF_TONE_STRONG,
                        "flash-attn %s is installed%s",
                        af_fact_text_or(&package->version, "of an unknown version"),
-                       is_good ? ", and no problem was found with it" : "");
+                       is_good ? ", and no problem was found" : "");
     }
     if (doctor->next.kind == AF_NEXT_PLAN || doctor->next.kind == AF_NEXT_NO_WAY)
         af_page_add(page, 0, "", AF_TONE_STRONG, doctor->answer.headline);

@@ -217,8 +217,7 @@ static enum anyflash_status check_words(struct af_cli *cli, struct anyflash_erro
     if (options->words.count != 1) {
         cli->hint = "give a wheel, its URL, a shared library, a folder, or the word "
                     "'installed'";
-        return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "'inspect' takes one argument: what to inspect");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "'inspect' takes exactly one argument");
     }
     const char *torch = options->values[AF_OPTION_TORCH];
     struct af_version version;

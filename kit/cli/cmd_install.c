@@ -231,9 +231,9 @@ static void tell_kept(struct install *install)
         bytes += af_undo_bytes(&list[i], run->arena);
     if (bytes > KEPT_BYTES_TOLD)
         af_progress_message(&run->progress,
-                            "%.1f GiB are kept so that %zu installations can be undone; "
-                            "`anyflash undo --forget` deletes them",
-                            (double)bytes / (1024.0 * 1024.0 * 1024.0), count);
+                            "the files to undo the last %zu installations take %.1f GiB; "
+                            "delete them with `anyflash undo --forget`",
+                            count, (double)bytes / (1024.0 * 1024.0 * 1024.0));
 }
 
 static enum anyflash_status act(struct af_cli *cli, struct install *install,

@@ -14,7 +14,8 @@ static enum anyflash_status refuse(struct af_cli *cli, const char *name,
                         "then run `python -m anyflash %s`",
                         name);
     return af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                   "'%s' needs anyflash's Python package; this is only the standalone program",
+                   "'%s' is a command of anyflash's Python package, which is not installed "
+                   "with this program",
                    name);
 }
 

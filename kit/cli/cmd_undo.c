@@ -65,7 +65,7 @@ static enum anyflash_status list(struct af_cli *cli, struct af_change *change,
         af_page_format(
             &page, 6, af_arena_format(&cli->arena, "%4jd  ", (intmax_t)operations[i].id),
             AF_TONE_PLAIN, "%s  %s (%s kept)", operations[i].time, operations[i].title,
-            af_bytes_text(&cli->arena, (int64_t)af_undo_bytes(&operations[i], &cli->arena)));
+            af_text_bytes(&cli->arena, (int64_t)af_undo_bytes(&operations[i], &cli->arena)));
     if (count == 0)
         af_page_add(&page, 0, "", AF_TONE_PLAIN, "no installation here can be undone");
     return af_cli_finish(cli, err);

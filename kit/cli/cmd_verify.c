@@ -137,7 +137,7 @@ static const char *conclusion(enum af_answer answer)
 {
     return answer == AF_YES  ? "it works: every check passed"
            : answer == AF_NO ? "it does not work here"
-                             : "nothing is wrong, but not everything could be tested here";
+                             : "no problem was found, but some checks could not run here";
 }
 
 /* "flash-attn 2.8.3 in FOLDER" */

@@ -2,15 +2,15 @@
  * cmd_wheelhouse.c: `anyflash wheelhouse DIR`: a package index of the wheels in a
  * folder, and the command that installs from it.
  */
+#include "kit/base/url.h"
 #include "kit/cli/commands.h"
 #include "kit/cli/json_parts.h"
 #include "kit/cli/page.h"
 #include "kit/install/wheelhouse.h"
+#include "kit/system/file.h"
 
 static json_t *wheel_json(const struct af_wheelhouse_wheel *wheel)
 {
-    if (wheel->reason != NULL)
-        return json_pack("{s:s, s:s}", "file", wheel->file, "reason", wheel->reason);
     return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s?}", "filename", wheel->filename, "project",
                      wheel->project, "version", wheel->version, "sha256", wheel->sha256,
                      "size_bytes", (json_int_t)wheel->size_bytes, "requires_python",
@@ -22,49 +22,55 @@ static enum anyflash_status write_json(struct af_cli *cli, const struct af_wheel
 {
     json_t *wheels = json_array();
     json_t *left_out = json_array();
-    for (size_t i = 0; i < house->wheel_count; i++) {
-        if (i < house->listed_count)
-            wheels = af_cli_json_append(wheels, wheel_json(&house->wheels[i]));
-        else
-            left_out = af_cli_json_append(left_out, wheel_json(&house->wheels[i]));
-    }
+    for (size_t i = 0; i < house->wheel_count; i++)
+        wheels = af_cli_json_append(wheels, wheel_json(&house->wheels[i]));
+    for (size_t i = 0; i < house->left_out_count; i++)
+        left_out = af_cli_json_append(left_out,
+                                      json_pack("{s:s, s:s}", "file", house->left_out[i].file,
+                                                "reason", house->left_out[i].reason));
     return af_cli_json_take(
         cli,
         json_pack("{s:s, s:s?, s:o, s:o}", "schema", "anyflash-wheelhouse/1", "index",
-                  house->listed_count > 0 ? af_text_scrub(&cli->arena, house->index, 4096)
-                                          : NULL,
+                  house->wheel_count > 0 ? af_text_scrub(&cli->arena, house->index, 4096)
+                                         : NULL,
                   "wheels", wheels, "left_out", left_out),
         err);
+}
+
+/* Shows how to install from the index, if its path can be read. */
+static void view_command(struct af_cli *cli, struct af_page *page,
+                         const struct af_wheelhouse *house)
+{
+    const char *folder = af_file_real_path(&cli->arena, house->index);
+    const char *path = folder == NULL ? NULL : af_url_encode_path(&cli->arena, folder);
+    const char *command =
+        path == NULL ? NULL
+                     : af_arena_format(&cli->arena,
+                                       "uv pip install --default-index file://%s/ --no-deps %s",
+                                       path, house->wheels[0].project);
+    if (command != NULL)
+        af_page_command(page, 0, command);
 }
 
 static void view(struct af_cli *cli, const struct af_wheelhouse *house)
 {
     struct af_page page = {&cli->out, af_page_columns(), af_cli_color(cli)};
-    for (size_t i = 0; i < house->wheel_count; i++) {
-        const struct af_wheelhouse_wheel *wheel = &house->wheels[i];
-        if (wheel->reason == NULL)
-            af_page_format(&page, 2, "", AF_TONE_PLAIN, "%s", wheel->filename);
-        else
-            af_page_format(&page, 2, "", AF_TONE_BAD, "left out: %s: %s", wheel->file,
-                           wheel->reason);
-    }
-    if (house->listed_count == 0) {
+    for (size_t i = 0; i < house->wheel_count; i++)
+        af_page_format(&page, 2, "", AF_TONE_PLAIN, "%s", house->wheels[i].filename);
+    for (size_t i = 0; i < house->left_out_count; i++)
+        af_page_format(&page, 2, "", AF_TONE_BAD, "left out: %s: %s", house->left_out[i].file,
+                       house->left_out[i].reason);
+    if (house->wheel_count == 0) {
         af_page_add(&page, 0, "", AF_TONE_BAD,
-                    house->index_url != NULL ? "no wheel can be listed: the index is now empty"
-                                             : "no wheel can be listed: nothing was written");
+                    house->is_written ? "no wheel can be listed: the index is now empty"
+                                      : "no wheel can be listed: nothing was written");
         return;
     }
     af_page_format(&page, 0, "", AF_TONE_GOOD, "index of %zu %s of %zu %s: %s",
-                   house->listed_count, house->listed_count == 1 ? "wheel" : "wheels",
+                   house->wheel_count, house->wheel_count == 1 ? "wheel" : "wheels",
                    house->project_count, house->project_count == 1 ? "package" : "packages",
                    af_text_scrub(&cli->arena, house->index, 4096));
-    if (house->index_url == NULL)
-        return;
-    const char *command =
-        af_arena_format(&cli->arena, "uv pip install --default-index %s --no-deps %s",
-                        house->index_url, house->wheels[0].project);
-    if (command != NULL)
-        af_page_command(&page, 0, command);
+    view_command(cli, &page, house);
 }
 
 enum anyflash_status af_cmd_wheelhouse(struct af_cli *cli, enum af_exit *exit_out,
@@ -81,7 +87,7 @@ enum anyflash_status af_cmd_wheelhouse(struct af_cli *cli, enum af_exit *exit_ou
     enum anyflash_status status = af_wheelhouse_make(&question, &cli->arena, &house, err);
     if (status != ANYFLASH_OK)
         return status;
-    if (house.listed_count == 0 || house.listed_count < house.wheel_count)
+    if (house.wheel_count == 0 || house.left_out_count > 0)
         *exit_out = AF_EXIT_NO;
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return write_json(cli, &house, err);

@@ -30,15 +30,13 @@ static const char *folder_version(struct af_arena *arena, const char *member)
 static void read_requires(struct af_arena *arena, struct af_span text,
                           struct af_plan_wheel_facts *facts)
 {
-    struct af_header header;
+    struct af_requirement requirement;
     const char **list = af_arena_array(arena, REQUIRES_MAX, sizeof *list);
     while (list != NULL && facts->requires_count < REQUIRES_MAX &&
-           af_header_next(&text, &header)) {
-        struct af_requirement requirement;
-        if (af_header_is(&header, "Requires-Dist") &&
-            af_requirement_parse(header.value, &requirement) && !requirement.only_for_extra)
+           af_requirement_next(&text, &requirement)) {
+        if (!requirement.only_for_extra)
             list[facts->requires_count++] =
-                af_arena_text_n(arena, header.value.data, header.value.len);
+                af_arena_text_n(arena, requirement.text.data, requirement.text.len);
     }
     facts->requires_dist = list;
 }

@@ -3,7 +3,6 @@
  */
 #include "kit/cli/decision_view.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,37 +10,6 @@
 
 #define LABEL_COLUMNS 17
 #define NEAR_MISSES_SHORT 2
-#define HOUR 3600.0
-
-static void add_price(struct af_text *text, const char *what)
-{
-    if (text->len > 0)
-        af_text_add(text, ", ");
-    af_text_add(text, what);
-}
-
-/* "244 MiB to download, about 3 min"; in the arena. */
-static const char *cost_text(struct af_arena *arena, const struct af_rung_cost *price)
-{
-    struct af_text text = {0};
-    if (price->download_bytes > 0)
-        af_text_format(&text, "%s to download", af_bytes_text(arena, price->download_bytes));
-    else
-        add_price(&text, price->download_bytes == 0 ? "nothing to download"
-                                                    : "download of unknown size");
-    if (price->minutes >= 120)
-        af_text_format(&text, ", about %.1f hours", (double)price->minutes / 60);
-    else if (price->minutes > 0)
-        af_text_format(&text, ", about %d min", (int)price->minutes);
-    if (price->memory_bytes > 0)
-        af_text_format(&text, ", %s of memory", af_bytes_text(arena, price->memory_bytes));
-    if (price->disk_bytes > 0)
-        af_text_format(&text, ", %s of disk", af_bytes_text(arena, price->disk_bytes));
-    const char *copy = af_arena_text(arena, af_text_get(&text));
-    arena->failed |= text.failed;
-    af_text_release(&text);
-    return copy != NULL ? copy : "";
-}
 
 /* "message: detail" */
 static void add_reason(struct af_text *text, const struct af_reason *reason, bool with_detail)
@@ -129,19 +97,6 @@ static void view_line(struct af_page *page, const struct af_rung *rung, bool rec
                    rung->summary == NULL ? "" : rung->summary);
 }
 
-/* "about 4 min", "about 5.1 hours"; if memory is too small, the time with one core. */
-static const char *build_time_text(struct af_arena *arena,
-                                   const struct af_offer_build_needs *needs)
-{
-    double seconds = needs->wall_seconds;
-    const char *text =
-        seconds <= 0
-            ? af_arena_format(arena, "%.0f min of one core", ceil(needs->cpu_seconds / 60))
-        : seconds >= 2 * HOUR ? af_arena_format(arena, "about %.1f hours", seconds / HOUR)
-                              : af_arena_format(arena, "about %.0f min", ceil(seconds / 60));
-    return text == NULL ? "" : text;
-}
-
 static void view_offer(struct af_page *page, int indent,
                        const struct af_offer_build_offer *offer, struct af_arena *arena)
 {
@@ -149,14 +104,9 @@ static void view_offer(struct af_page *page, int indent,
     const char *line = af_offer_build_line(offer, arena);
     af_page_format(page, indent + 2, "", AF_TONE_PLAIN, "%s build, %s: %s",
                    af_equal(offer->name, "slim") ? "partial" : offer->name,
-                   build_time_text(arena, needs), offer->holds == NULL ? "" : offer->holds);
-    af_page_format(page, indent + 2, "", AF_TONE_PLAIN,
-                   "needs %s of memory (up to %s per compiler process), %s of disk and a %s "
-                   "download",
-                   af_bytes_text(arena, (int64_t)needs->memory_bytes),
-                   af_bytes_text(arena, (int64_t)needs->peak_bytes),
-                   af_bytes_text(arena, (int64_t)needs->disk_bytes),
-                   af_bytes_text(arena, (int64_t)needs->download_bytes));
+                   af_offer_build_time_text(arena, needs),
+                   offer->holds == NULL ? "" : offer->holds);
+    af_page_add(page, indent + 2, "", AF_TONE_PLAIN, af_offer_build_needs_text(arena, needs));
     if (line != NULL)
         af_page_command(page, indent + 2, line);
 }
@@ -180,7 +130,7 @@ void af_cli_rungs_view(struct af_page *page, const struct af_decision *decision,
             view_offers(page, LABEL_COLUMNS, offers, AF_OFFER_BUILD_OFFERS, arena);
         } else if (rung->answer != AF_NO) {
             af_page_format(page, LABEL_COLUMNS, "", AF_TONE_PLAIN, "cost: %s",
-                           cost_text(arena, &rung->price));
+                           af_rung_cost_text(arena, &rung->price));
             view_moves(page, rung);
         }
         view_reasons(page, rung, &told);
@@ -240,7 +190,8 @@ static const char *row_text(struct af_arena *arena, const struct af_rung *rung, 
     if (reason != NULL)
         return reason_text(arena, reason, columns);
     if (rung->kind == AF_RUNG_BUILD && offer != NULL)
-        return af_arena_format(arena, "%s: %s", build_time_text(arena, &offer->needs), summary);
+        return af_arena_format(arena, "%s: %s", af_offer_build_time_text(arena, &offer->needs),
+                               summary);
     if (rung->answer == AF_YES && rung->price.minutes > 1)
         return af_arena_format(arena, "about %d min: %s", (int)rung->price.minutes, summary);
     return summary;
@@ -344,7 +295,8 @@ void af_cli_steps_view(struct af_page *page, const struct af_plan *plan, size_t 
         else
             snprintf(lead, sizeof lead, "  %zu. ", i + 1);
         af_page_add(page, max == 1 ? 2 : 5, lead, AF_TONE_PLAIN, step->title);
-        const char *command = step->argc > 0 ? af_step_command(step, arena) : NULL;
+        const char *command =
+            step->argc > 0 ? af_step_command(step, AF_SHELL_POSIX, arena) : NULL;
         if (command != NULL)
             af_page_command(page, max == 1 ? 4 : 5, command);
     }

@@ -136,15 +136,6 @@ static void add_missing(struct line *line, enum af_fact_state state, const char 
         add_part(line, "none");
 }
 
-const char *af_bytes_text(struct af_arena *arena, int64_t bytes)
-{
-    double mib = (double)bytes / (1024.0 * 1024.0);
-    const char *text =
-        mib < 1000 ? af_arena_format(arena, "%.0f MiB", mib)
-                   : af_arena_format(arena, "%.*f GiB", mib < 102400 ? 1 : 0, mib / 1024);
-    return text != NULL ? text : "";
-}
-
 static void show_system(struct view *view)
 {
     const struct af_platform *platform = &view->machine->platform;
@@ -178,11 +169,11 @@ static void show_resources(struct view *view)
     if (cores >= 0)
         add_part(&line, "%lld core%s", (long long)cores, cores == 1 ? "" : "s");
     if (total >= 0)
-        add_part(&line, "%s memory", af_bytes_text(view->arena, total));
+        add_part(&line, "%s memory", af_text_bytes(view->arena, total));
     if (limit >= 0)
-        add_part(&line, "limited to %s", af_bytes_text(view->arena, limit));
+        add_part(&line, "limited to %s", af_text_bytes(view->arena, limit));
     if (free_bytes >= 0)
-        af_text_format(&line.text, " (%s free)", af_bytes_text(view->arena, free_bytes));
+        af_text_format(&line.text, " (%s free)", af_text_bytes(view->arena, free_bytes));
     if (line.text.len == 0)
         add_missing(&line, resources->cores.state, resources->cores.source);
     show(view, "resources", &line, &resources->memory_available_bytes);
@@ -212,7 +203,7 @@ static void show_gpu(struct view *view, const struct af_gpu *gpu, size_t count)
     if (gpu->sm.state == AF_FACT_KNOWN)
         add_part(&line, "sm %s", gpu->sm.value.text);
     if (memory > 0)
-        add_part(&line, "%s%s", af_bytes_text(view->arena, memory), count > 1 ? " each" : "");
+        add_part(&line, "%s%s", af_text_bytes(view->arena, memory), count > 1 ? " each" : "");
     if (af_fact_truth(&gpu->visible) == AF_NO)
         add_part(&line, "hidden from CUDA programs");
     show(view, "GPU", &line, &gpu->name);

@@ -20,7 +20,4 @@ void af_cli_facts_view(struct af_page *page, const struct af_machine *machine,
 /* The same facts as a new JSON object; null: unknown or absent. */
 json_t *af_cli_facts_json(const struct af_machine *machine);
 
-/* "24.0 GiB", "850 MiB" */
-const char *af_bytes_text(struct af_arena *arena, int64_t bytes);
-
 #endif

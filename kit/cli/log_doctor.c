@@ -22,6 +22,7 @@
 
 struct log_doctor {
     struct af_diagnosis_tables tables;
+    struct af_log_matcher matcher;
     struct af_catalog catalog;
     bool has_catalog;
     struct af_machines machines; /* this one, or those that the options name */
@@ -205,8 +206,10 @@ enum anyflash_status af_cli_doctor_logs(struct af_cli *cli, enum af_exit *exit_o
     if (status == ANYFLASH_OK)
         status = af_machines_load(cli, &doctor.machines, err);
     if (status == ANYFLASH_OK)
-        status = af_log_evidence_new(&doctor.tables.signatures, needle_of(&doctor, named),
-                                     &cli->arena, &doctor.evidence, err);
+        status = af_log_matcher_build(&doctor.tables.signatures, needle_of(&doctor, named),
+                                      &cli->arena, &doctor.matcher, err);
+    if (status == ANYFLASH_OK)
+        status = af_log_evidence_new(&doctor.matcher, &cli->arena, &doctor.evidence, err);
     if (status == ANYFLASH_OK)
         status = read_logs(cli, &doctor, err);
     if (status == ANYFLASH_OK) {

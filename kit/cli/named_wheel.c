@@ -163,12 +163,9 @@ static void read_needs(struct af_cli *cli, const struct af_machine *machine,
 {
     struct asking asking = {
         .cli = cli, .machine = machine, .here = environment_of(machine), .needs = needs};
-    struct af_header header;
     struct af_requirement requirement;
-    while (af_header_next(&text, &header))
-        if (af_header_is(&header, "Requires-Dist") &&
-            af_requirement_parse(header.value, &requirement))
-            take_requirement(&asking, &requirement);
+    while (af_requirement_next(&text, &requirement))
+        take_requirement(&asking, &requirement);
 }
 
 #define METADATA_BYTES_MAX (4u * 1024u * 1024u)
@@ -239,15 +236,6 @@ static void take_member(struct named *named, const char *name)
         named->module = af_arena_text(&named->cli->arena, module);
 }
 
-static const char *header_of(struct af_arena *arena, struct af_span text, const char *name)
-{
-    struct af_header header;
-    while (af_header_next(&text, &header))
-        if (af_header_is(&header, name))
-            return af_arena_text_n(arena, header.value.data, header.value.len);
-    return NULL;
-}
-
 /*
  * The public version must be the one in the file name, because installers
  * reject other files.
@@ -258,16 +246,17 @@ static enum anyflash_status check_version(struct named *named, struct af_span me
     struct af_version inside;
     struct af_version outside;
     char shown[100];
-    const char *version = header_of(&named->cli->arena, metadata, "Version");
+    struct af_span version;
     const char *said = named->wheel.version;
-    if (version == NULL || !af_version_parse(version, strlen(version), &inside) ||
+    if (!af_header_find(metadata, "Version", &version) ||
+        !af_version_parse(version.data, version.len, &inside) ||
         !af_version_parse(said, strlen(said), &outside) ||
         af_version_compare_public(&inside, &outside) == 0)
         return ANYFLASH_OK;
     named->cli->hint = "installers reject such a file; rename it to match its metadata";
     return af_fail(err, ANYFLASH_E_DATA,
                    "the wheel's versions differ: %s in its metadata, %s in its file name",
-                   af_text_quote(shown, sizeof shown, version, strlen(version)), said);
+                   af_text_quote(shown, sizeof shown, version.data, version.len), said);
 }
 
 static enum anyflash_status read_members(struct named *named,

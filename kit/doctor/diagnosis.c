@@ -9,15 +9,14 @@
 
 #include "kit/base/sort.h"
 #include "kit/doctor/diagnosis_ranking.h"
+#include "kit/fit/view.h"
 
 #define PROOF_SCORE 40
 #define FIRST_SCORE 20 /* for causes of the first fault */
 #define AGAIN_SCORE 3  /* for each further signature of the same cause */
 #define AHEAD_SCORE 10 /* the best cause is likely with this much more than the next */
-#define SURE_SCORE 90  /* a message whose only cause has this score proves it */
 #define WEAK_SCORE                                                                             \
     50 /* a row below this makes its cause possible at most, unless facts prove it */
-#define SUBJECT "names-flash-attn" /* the signature of lines that name flash-attn */
 #define HYPOTHESES_MAX 256u
 
 const char *af_diagnosis_confidence_text(enum af_diagnosis_confidence confidence)
@@ -77,15 +76,17 @@ static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signat
     if (ranking->count == HYPOTHESES_MAX ||
         all_hold(ranking, &row->only_if, hit, &made.missing) == AF_NO)
         return;
-    enum af_answer proved =
+    enum af_answer by_facts =
         row->proves.count == 0 ? AF_NO : all_hold(ranking, &row->proves, hit, &missing);
-    made.is_proved = proved == AF_YES;
+    bool by_message = row->proof != NULL && made.missing == NULL;
+    made.is_proved = by_facts == AF_YES || by_message;
     made.is_open = made.missing != NULL && !made.is_proved;
-    if (proved == AF_UNKNOWN && made.missing == NULL)
+    if (by_facts == AF_UNKNOWN && made.missing == NULL)
         made.missing = missing;
     if (made.is_proved)
         made.missing = NULL;
-    made.score = row->score + (made.is_proved ? PROOF_SCORE : 0);
+    made.by_message = by_message && by_facts != AF_YES;
+    made.score = row->score + (by_facts == AF_YES ? PROOF_SCORE : 0);
     ranking->hypotheses[ranking->count++] = made;
 }
 
@@ -105,8 +106,6 @@ static void suppose_all(struct af_diagnosis_ranking *ranking, size_t index)
         if (ranking->count > first)
             break;
     }
-    for (size_t i = first; i < ranking->count; i++)
-        ranking->hypotheses[i].is_only = ranking->count - first == 1;
 }
 
 static void drop_symptoms(struct af_diagnosis_ranking *ranking)
@@ -130,8 +129,9 @@ static void prefer_first(struct af_diagnosis_ranking *ranking)
             first = ranking->hypotheses[i].hit->line;
     }
     for (size_t i = 0; i < ranking->count; i++) {
-        if (ranking->hypotheses[i].hit->line == first)
-            ranking->hypotheses[i].score += FIRST_SCORE;
+        struct af_diagnosis_hypothesis *one = &ranking->hypotheses[i];
+        if (one->hit->line == first)
+            one->score += FIRST_SCORE + (one->by_message ? PROOF_SCORE : 0);
     }
 }
 
@@ -166,13 +166,11 @@ static void add_cause(struct af_diagnosis_ranking *ranking,
     if (out->count == AF_DIAGNOSIS_CAUSES_MAX)
         return;
     struct af_diagnosed *found = &out->causes[out->count++];
-    bool sure = from->is_only && from->missing == NULL && from->row->score >= SURE_SCORE &&
-                from->signature->kind == AF_SIGNATURE_FAULT;
     af_diagnosis_look_from(ranking, from->hit);
     *found = (struct af_diagnosed){
         .cause = cause,
         .score = from->score,
-        .confidence = from->is_proved || sure ? AF_DIAGNOSIS_PROVED
+        .confidence = from->is_proved ? AF_DIAGNOSIS_PROVED
                       : !from->is_open && from->row->score >= WEAK_SCORE
                           ? AF_DIAGNOSIS_LIKELY
                           : AF_DIAGNOSIS_POSSIBLE,
@@ -246,7 +244,7 @@ static enum anyflash_status sort_causes(struct af_diagnosis_ranking *ranking)
 static bool names_subject(const struct af_log_evidence *evidence)
 {
     for (size_t i = 0; i < evidence->table->count; i++) {
-        if (strcmp(evidence->table->rows[i].id, SUBJECT) == 0)
+        if (strcmp(evidence->table->rows[i].id, AF_SIGNATURE_SUBJECT) == 0)
             return evidence->signatures[i].count > 0;
     }
     return true;
@@ -261,6 +259,22 @@ static void set_confidence(struct af_diagnosis *out, bool is_about_flash_attn)
             i == 0 && (out->count == 1 || found->score >= out->causes[1].score + AHEAD_SCORE);
         if (!is_about_flash_attn || (found->confidence == AF_DIAGNOSIS_LIKELY && !ahead))
             found->confidence = AF_DIAGNOSIS_POSSIBLE;
+    }
+}
+
+/* A cause that is proved stands before those that are only possible. */
+static void prefer_proved(struct af_diagnosis *out)
+{
+    size_t first = 0;
+    while (first < out->count && out->causes[first].confidence != AF_DIAGNOSIS_POSSIBLE)
+        first++;
+    for (size_t i = first; i < out->count; i++) {
+        struct af_diagnosed proved = out->causes[i];
+        if (proved.confidence == AF_DIAGNOSIS_POSSIBLE)
+            continue;
+        memmove(&out->causes[first + 1], &out->causes[first],
+                (i - first) * sizeof *out->causes);
+        out->causes[first++] = proved;
     }
 }
 
@@ -297,6 +311,26 @@ static enum anyflash_status load_symbols(const struct af_log_evidence *evidence,
     return *loaded_out ? af_catalog_torch_symbols_load(symbols, err) : ANYFLASH_OK;
 }
 
+/* The C++ ABI of a torch that PyTorch published, where the machine's record does not say it. */
+static enum anyflash_status derive_abi(struct af_lookup *lookup, struct anyflash_error *err)
+{
+    const struct af_torch *torch = &lookup->machine->torch;
+    struct af_tables tables;
+    struct af_view view;
+    if (torch->version.state != AF_FACT_KNOWN || torch->cxx11abi.state == AF_FACT_KNOWN)
+        return ANYFLASH_OK;
+    enum anyflash_status status = af_tables_load(&tables, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    af_view_make(lookup->machine, &tables, NULL, lookup->arena, &view);
+    if (view.torch.abi != AF_UNKNOWN) {
+        lookup->torch_cxx11abi = view.torch.abi == AF_YES;
+        lookup->torch_cxx11abi_source = view.torch.abi_source;
+    }
+    af_tables_release(&tables);
+    return lookup->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+}
+
 static enum anyflash_status rank(struct af_diagnosis_ranking *ranking,
                                  struct anyflash_error *err)
 {
@@ -312,6 +346,7 @@ static enum anyflash_status rank(struct af_diagnosis_ranking *ranking,
     if (sort_causes(ranking) != ANYFLASH_OK || ranking->arena->failed)
         return af_fail_memory(err);
     set_confidence(ranking->out, names_subject(ranking->evidence));
+    prefer_proved(ranking->out);
     ask(ranking);
     return ANYFLASH_OK;
 }
@@ -343,7 +378,9 @@ enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
         ranking.lookup.wheel_source =
             af_log_evidence_place(evidence, evidence->wheel_line, arena);
     }
-    status = rank(&ranking, err);
+    status = derive_abi(&ranking.lookup, err);
+    if (status == ANYFLASH_OK)
+        status = rank(&ranking, err);
     if (has_symbols)
         af_catalog_torch_symbols_release(&symbols);
     return status;

@@ -4,10 +4,13 @@
  *
  * Every signature that occurs, with each of its causes whose conditions are not
  * false, is a hypothesis. Its score is the row's; facts that prove it add 40.
- * What happened first counts more: the first fault of the log gets 20 on top, so
- * a later one is believed only if it says clearly more. Symptoms (what follows a
- * failure) count only when there is no fault. The same cause from several
- * signatures is one cause with all their evidence.
+ * What happened first counts more: the first fault of the log gets 20 on top, and
+ * 40 if its message is a proof, so a later one is believed only if it says clearly
+ * more. Symptoms (what follows a failure) count only when there is no fault. The
+ * same cause from several signatures is one cause with all their evidence. A cause
+ * that is proved stands before all that are only possible, whatever their scores:
+ * what is known to have happened is a better start than a guess about what happened
+ * before it.
  */
 #ifndef AF_KIT_DOCTOR_DIAGNOSIS_H
 #define AF_KIT_DOCTOR_DIAGNOSIS_H
@@ -19,8 +22,12 @@
 #define AF_DIAGNOSIS_QUESTIONS_MAX 4u
 
 enum af_diagnosis_confidence {
-    AF_DIAGNOSIS_PROVED,  /* by facts, or by a message that has no other cause */
-    AF_DIAGNOSIS_LIKELY,  /* the best, clearly ahead of the others */
+    /* Facts of the log or the machine rule out every other cause, or nothing else
+       prints the message. Several causes of one log can be proved. */
+    AF_DIAGNOSIS_PROVED,
+    /* The best, clearly ahead of the others; `questions` name a fact that would prove it, if
+       there is one. Only the first cause is ever likely. */
+    AF_DIAGNOSIS_LIKELY,
     AF_DIAGNOSIS_POSSIBLE /* another cause is as good, or a deciding fact is unknown */
 };
 

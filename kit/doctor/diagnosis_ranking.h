@@ -14,7 +14,7 @@ struct af_diagnosis_hypothesis {
     const struct af_log_hit *hit;
     int score;
     bool is_proved;
-    bool is_only;        /* the signature has no other cause that is left */
+    bool by_message;     /* is_proved, by the row's `proof` and not by facts */
     bool is_open;        /* a condition on it is unknown */
     const char *missing; /* unknown fact of a condition; or NULL */
 };

@@ -22,7 +22,7 @@ static const char *capture_text(const struct af_log_hit *hit, const char *name,
     return NULL;
 }
 
-/* The symbol that some signature found on the line of this hit; or NULL. */
+/* The whole symbol that some signature found on the line of this hit; or NULL. */
 static const char *symbol_of(const struct af_diagnosis_ranking *ranking,
                              const struct af_log_hit *hit)
 {
@@ -32,7 +32,7 @@ static const char *symbol_of(const struct af_diagnosis_ranking *ranking,
             const struct af_log_hit *other = &evidence->hits[i].rows[h];
             const char *symbol =
                 other->line != hit->line ? NULL : capture_text(other, "symbol", ranking->arena);
-            if (symbol != NULL)
+            if (symbol != NULL && !af_ends_with(symbol, ".."))
                 return symbol;
         }
     }

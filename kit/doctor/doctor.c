@@ -128,7 +128,7 @@ static bool comes_first(enum af_reason_id cause)
 }
 
 /* Whether the finding means that the installed flash-attn should be replaced. */
-static bool speaks_against_installed(enum af_reason_id cause)
+static bool asks_to_replace(enum af_reason_id cause)
 {
     return cause == AF_REASON_ORIGIN_UNKNOWN || cause == AF_REASON_PEER_WINDOW ||
            cause == AF_REASON_TWO_INSTALLS || af_reason_severity(cause) == AF_SEVERITY_BROKEN;
@@ -143,7 +143,7 @@ struct af_next af_doctor_next(const struct af_machine *machine,
     for (size_t i = 0; i < count; i++) {
         if (comes_first(findings[i].cause))
             return (struct af_next){AF_NEXT_FINDING, &findings[i]};
-        is_installed = is_installed && !speaks_against_installed(findings[i].cause);
+        is_installed = is_installed && !asks_to_replace(findings[i].cause);
     }
     if (is_installed)
         return (struct af_next){AF_NEXT_NOTHING, NULL};

@@ -37,6 +37,12 @@ struct af_rung_cost {
     int64_t disk_bytes;
 };
 
+/*
+ * "244 MiB to download, about 3 min", in the arena; "" if memory runs out, and then
+ * arena->failed is set.
+ */
+const char *af_rung_cost_text(struct af_arena *arena, const struct af_rung_cost *price);
+
 /* A package that a rung would install, change or break. Texts in the arena. */
 struct af_fit_package_change {
     const char *name;

@@ -94,13 +94,26 @@ static json_t *build(const struct af_rung *rung)
                      af_json_text(rung->flash_attn));
 }
 
+/* What a possible rung costs, in words. */
+static json_t *cost(const struct af_rung *rung)
+{
+    struct af_arena arena;
+    if (rung->answer == AF_NO)
+        return json_null();
+    af_arena_init(&arena);
+    const char *text = af_rung_cost_text(&arena, &rung->price);
+    json_t *json = arena.failed ? NULL : json_string(text);
+    af_arena_release(&arena);
+    return json;
+}
+
 static json_t *rung_json(const struct af_rung *rung)
 {
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
                      af_rung_name(rung->kind), "verdict", af_json_answer(rung->answer),
                      "summary", af_json_text(rung->summary), "reasons",
                      af_fit_json_reasons(rung->reasons, rung->reason_count), "price",
-                     price(&rung->price), "wheel",
+                     price(&rung->price), "cost", cost(rung), "wheel",
                      rung->wheel != NULL ? af_fit_json_wheel(rung->wheel) : json_null(),
                      "torch_version", af_json_text(rung->torch_version), "torch_cuda",
                      af_json_text(rung->torch_cuda), "moves", moves(rung), "prerequisites",

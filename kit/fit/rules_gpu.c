@@ -45,13 +45,28 @@ static bool is_package(const struct af_catalog_wheel *wheel, const char *start)
     return af_starts_with(wheel->package, start);
 }
 
+/*
+ * Ampere and Ada (forward only) and Blackwell for workstations: beta 10 and later. The wheel of
+ * beta 10 has files for sm 12.0, that of beta 4 has none.
+ */
+static bool is_newer_fa4(const struct af_catalog_wheel *wheel, int gpu)
+{
+    struct af_version version, first;
+    af_version_parse("4.0.0b10", strlen("4.0.0b10"), &first);
+    return (gpu / 10 == 8 || gpu / 10 == 12) &&
+           af_version_parse(wheel->version, strlen(wheel->version), &version) &&
+           af_version_compare(&version, &first) >= 0;
+}
+
 static enum served serve(const struct af_fit_wheel_check *check, int gpu)
 {
     const struct af_catalog_wheel *wheel = check->wheel;
     if (gpu < 0)
         return UNKNOWN_SM;
     if (is_package(wheel, "flash_attn_4") || is_package(wheel, "flash_attn4"))
-        return gpu == 90 || gpu / 10 == 10 || gpu / 10 == 11 ? SERVED : REFUSED;
+        return gpu == 90 || gpu / 10 == 10 || gpu / 10 == 11 || is_newer_fa4(wheel, gpu)
+                   ? SERVED
+                   : REFUSED;
     if (is_package(wheel, "flash_attn_3"))
         return gpu / 10 == 8 || gpu == 90
                    ? code_for(wheel->sm == NULL ? "8.0 9.0" : wheel->sm, gpu)

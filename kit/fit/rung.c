@@ -28,6 +28,28 @@ bool af_rung_parse(const char *name, enum af_rung_kind *kind_out)
     return false;
 }
 
+const char *af_rung_cost_text(struct af_arena *arena, const struct af_rung_cost *price)
+{
+    struct af_text text = {0};
+    if (price->download_bytes > 0)
+        af_text_format(&text, "%s to download", af_text_bytes(arena, price->download_bytes));
+    else
+        af_text_add(&text, price->download_bytes == 0 ? "nothing to download"
+                                                      : "download of unknown size");
+    if (price->minutes >= 120)
+        af_text_format(&text, ", about %.1f hours", (double)price->minutes / 60);
+    else if (price->minutes > 0)
+        af_text_format(&text, ", about %d min", (int)price->minutes);
+    if (price->memory_bytes > 0)
+        af_text_format(&text, ", %s of memory", af_text_bytes(arena, price->memory_bytes));
+    if (price->disk_bytes > 0)
+        af_text_format(&text, ", %s of disk", af_text_bytes(arena, price->disk_bytes));
+    const char *copy = af_arena_text(arena, af_text_get(&text));
+    arena->failed |= text.failed;
+    af_text_release(&text);
+    return copy != NULL ? copy : "";
+}
+
 #define DETAIL_BYTES 512
 #define PACKAGE_TORCH_MINOR 4 /* python/anyflash: its operators need torch 2.4 or newer */
 

@@ -1,8 +1,12 @@
 /*
- * rung_torch_kernels.c: the FlashAttention-2 kernels inside torch's own wheel.
- * CUDA builds have them from 2.4 on, for SM 8.0 and newer if torch was compiled
- * for the GPU. This also holds for pre-releases and vendor builds, because
- * nothing has to match them.
+ * rung_torch_kernels.c: the attention kernels inside torch's own wheel. Nothing
+ * has to match them, so this also holds for pre-releases and vendor builds.
+ *
+ * CUDA builds have FlashAttention-2 from 2.4 on for SM 8.0 and newer, and the
+ * memory-efficient kernel for SM 5.0 to 7.5; on SM 9.0 and 10.x cuDNN's kernels
+ * come on top. ROCm builds have FlashAttention by AOTriton: for CDNA 2 and newer,
+ * and as an experiment for some RDNA GPUs. All of them only if torch was compiled
+ * for the GPU.
  *
  * The step is to call torch's scaled_dot_product_attention, which selects these
  * kernels itself.
@@ -10,13 +14,20 @@
 #include "kit/base/text.h"
 #include "kit/fit/gpu_targets.h"
 #include "kit/fit/rung.h"
+#include "kit/machine/gpu_facts.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #define FIRST_MINOR 4
-#define PAGED_MINOR 11
-#define SM_MIN 80
+#define PAGED_MINOR 12
+#define SM_EFFICIENT_MIN 50
+#define SM_FLASH_MIN 80
+
+/* Every CUDA build of torch from 2.4 on is compiled for these. */
+#define SM_IN_EVERY_BUILD_MIN 75
+#define SM_IN_EVERY_BUILD_MAX 90
 
 static enum af_answer torch_covers(const struct af_view *view, int sm)
 {
@@ -29,21 +40,87 @@ static enum af_answer torch_covers(const struct af_view *view, int sm)
     return AF_UNKNOWN;
 }
 
+static bool has_cudnn(int sm)
+{
+    return sm == 90 || sm / 10 == 10;
+}
+
 static void check_gpu(struct af_rung_context *context, const struct af_view *view,
                       const struct af_view_gpu *gpu)
 {
     const char *sm = gpu->sm < 0 ? "?" : af_sm_text(context->arena, gpu->sm);
+    enum af_answer covered = gpu->sm < 0 ? AF_UNKNOWN : torch_covers(view, gpu->sm);
+    bool everywhere = gpu->sm >= SM_IN_EVERY_BUILD_MIN && gpu->sm <= SM_IN_EVERY_BUILD_MAX;
     if (sm == NULL)
         return;
-    if (gpu->sm < 0)
+    if (gpu->sm < 0) {
         af_rung_add_reason(context, AF_REASON_UNKNOWN_GPU, "compute capability of %s",
                            gpu->name);
-    else if (gpu->sm < SM_MIN)
+        return;
+    }
+    if (gpu->sm < SM_EFFICIENT_MIN)
         af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s (sm %s)", gpu->name, sm);
-    else if (torch_covers(view, gpu->sm) == AF_NO)
+    else if (covered == AF_NO)
         af_rung_add_reason(context, AF_REASON_TORCH_SM, "%s (sm %s)", gpu->name, sm);
-    else if (torch_covers(view, gpu->sm) == AF_UNKNOWN && gpu->sm > 90)
+    else if (covered == AF_UNKNOWN && !everywhere)
         af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH_SM, "%s (sm %s)", gpu->name, sm);
+    if (gpu->sm >= SM_EFFICIENT_MIN && gpu->sm < SM_FLASH_MIN)
+        af_rung_add_reason(context, AF_REASON_KERNELS_EFFICIENT, "%s (sm %s)", gpu->name, sm);
+    else if (has_cudnn(gpu->sm))
+        af_rung_add_reason(context, AF_REASON_KERNELS_CUDNN, "%s (sm %s)", gpu->name, sm);
+}
+
+/* "gfx942" for "AMD Instinct MI300X"; NULL: no such product is known. */
+static const char *target_by_name(struct af_arena *arena, const char *name)
+{
+    const char *vendor, *target;
+    char *lower = af_arena_text(arena, name);
+    for (char *at = lower; at != NULL && *at != '\0'; at++)
+        *at = (char)tolower((unsigned char)*at);
+    return lower != NULL && af_machine_gpu_name_find(arena, lower, &vendor, &target) ? target
+                                                                                     : NULL;
+}
+
+/* The GPUs of an AMD machine; their targets are not numbers. */
+static void check_amd_gpu(struct af_rung_context *context, const struct af_gpu *gpu)
+{
+    static const char *const full[] = {"gfx90a", "gfx942", "gfx950"};
+    static const char *const experimental[] = {"gfx1100", "gfx1101", "gfx1150", "gfx1151",
+                                               "gfx1152", "gfx1153", "gfx1200", "gfx1201"};
+    const char *name = af_fact_text_or(&gpu->name, "the GPU");
+    const char *target = af_fact_text_or(&gpu->sm, NULL);
+    if (target == NULL)
+        target = target_by_name(context->arena, name);
+    if (target == NULL) {
+        af_rung_add_reason(context, AF_REASON_UNKNOWN_GPU, "LLVM target of %s", name);
+        return;
+    }
+    for (size_t i = 0; i < AF_COUNT(full); i++) {
+        if (af_equal(target, full[i])) {
+            af_rung_add_reason(context, AF_REASON_KERNELS_ROCM, "%s (%s)", name, target);
+            return;
+        }
+    }
+    for (size_t i = 0; i < AF_COUNT(experimental); i++) {
+        if (af_equal(target, experimental[i])) {
+            af_rung_add_reason(context, AF_REASON_KERNELS_RDNA, "%s (%s)", name, target);
+            return;
+        }
+    }
+    af_rung_add_reason(context, AF_REASON_KERNELS_NOT_ROCM, "%s (%s)", name, target);
+}
+
+static void check_amd(struct af_rung_context *context, const struct af_view *view)
+{
+    const struct af_gpu_rows *gpus = &view->machine->gpus;
+    if (view->torch.state == AF_FACT_KNOWN && !view->torch.rocm)
+        af_rung_add_reason(context, AF_REASON_MACHINE_ROCM, "torch %s is not a ROCm build",
+                           view->torch.text);
+    if (!view->amd)
+        af_rung_add_reason(context, AF_REASON_UNKNOWN_GPU, NULL);
+    for (size_t i = 0; i < gpus->count; i++)
+        if (af_fact_is(&gpus->rows[i].vendor, "amd"))
+            check_amd_gpu(context, &gpus->rows[i]);
 }
 
 static void check_torch(struct af_rung_context *context, const struct af_view *view)
@@ -55,9 +132,11 @@ static void check_torch(struct af_rung_context *context, const struct af_view *v
         af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH, NULL);
     if (torch->state != AF_FACT_KNOWN)
         return;
-    if (torch->rocm)
+    if (torch->rocm && view->gpu_count > 0)
         af_rung_add_reason(context, AF_REASON_MACHINE_ROCM, "torch %s is a ROCm build",
                            torch->text);
+    else if (torch->rocm || view->amd)
+        ; /* see check_amd() */
     else if (torch->cuda == AF_FACT_ABSENT)
         af_rung_add_reason(context, AF_REASON_TORCH_WITHOUT_CUDA, "torch %s", torch->text);
     else if (torch->cuda == AF_FACT_UNKNOWN)
@@ -80,27 +159,45 @@ static void check_driver(struct af_rung_context *context, const struct af_view *
                                                      : view->driver_text);
 }
 
-static void check_view(struct af_rung_context *context, const struct af_view *view)
+static void check_nvidia(struct af_rung_context *context, const struct af_view *view)
 {
-    check_torch(context, view);
-    if (af_equal(view->os, "macos"))
-        af_rung_add_reason(context, AF_REASON_NO_GPU_PLATFORM, "macos");
+    bool any = false;
     if (view->gpu == AF_FACT_ABSENT)
         af_rung_add_reason(context, AF_REASON_NO_GPU, "%s",
                            view->gpu_source == NULL ? "" : view->gpu_source);
     else if (view->gpu == AF_FACT_UNKNOWN)
         af_rung_add_reason(context, AF_REASON_UNKNOWN_GPU, NULL);
-    bool any = false;
     for (size_t i = 0; i < view->gpu_count; i++)
-        any = any || view->gpus[i].sm >= SM_MIN;
+        any = any || view->gpus[i].sm >= SM_FLASH_MIN;
     for (size_t i = 0; i < view->gpu_count; i++) {
-        if (!any || view->gpus[i].sm < 0 || view->gpus[i].sm >= SM_MIN)
+        if (!any || view->gpus[i].sm < 0 || view->gpus[i].sm >= SM_FLASH_MIN)
             check_gpu(context, view, &view->gpus[i]);
         else
             af_rung_add_reason(context, AF_REASON_GPU_PARTLY, "%s is below sm 8.0",
                                view->gpus[i].name);
     }
     check_driver(context, view);
+}
+
+static void check_view(struct af_rung_context *context, const struct af_view *view)
+{
+    check_torch(context, view);
+    if (af_equal(view->os, "macos"))
+        af_rung_add_reason(context, AF_REASON_NO_GPU_PLATFORM, "macos");
+    if (view->amd || (view->torch.rocm && view->gpu_count == 0))
+        check_amd(context, view);
+    else
+        check_nvidia(context, view);
+}
+
+static const char *summary(const struct af_rung_context *context)
+{
+    if (af_rung_has_reason(context, AF_REASON_KERNELS_EFFICIENT))
+        return "the memory-efficient kernel through scaled_dot_product_attention";
+    if (af_rung_has_reason(context, AF_REASON_KERNELS_ROCM) ||
+        af_rung_has_reason(context, AF_REASON_KERNELS_RDNA))
+        return "FlashAttention for ROCm through scaled_dot_product_attention";
+    return "FlashAttention-2 through scaled_dot_product_attention";
 }
 
 void af_rung_torch_kernels(struct af_rung_context *context)
@@ -116,11 +213,13 @@ void af_rung_torch_kernels(struct af_rung_context *context)
         return;
     }
     bool paged = context->fit->views[0].torch.minor >= PAGED_MINOR;
-    af_rung_add_reason(context, AF_REASON_KERNELS_LACK, "%s",
-                       paged ? "this torch has them" : "this torch does not have them");
+    if (!af_rung_has_reason(context, AF_REASON_KERNELS_EFFICIENT) &&
+        !context->fit->views[0].amd)
+        af_rung_add_reason(context, AF_REASON_KERNELS_LACK, "%s",
+                           paged ? "this torch has them" : "this torch does not have them");
     if (af_rung_python_package_fits(context))
         af_rung_add_reason(context, AF_REASON_KERNELS_BY_PACKAGE, NULL);
     context->rung->reason_count = context->reason_count;
     context->rung->price = (struct af_rung_cost){0, 0, 0, 0};
-    context->rung->summary = "FlashAttention-2 through scaled_dot_product_attention";
+    context->rung->summary = summary(context);
 }

@@ -54,6 +54,18 @@ bool af_header_is(const struct af_header *header, const char *name)
     return equal_fold(header->name, name);
 }
 
+bool af_header_find(struct af_span text, const char *name, struct af_span *value_out)
+{
+    struct af_header header;
+    while (af_header_next(&text, &header)) {
+        if (!af_header_is(&header, name))
+            continue;
+        *value_out = header.value;
+        return true;
+    }
+    return false;
+}
+
 static bool is_name_letter(char letter)
 {
     return isalnum((unsigned char)letter) || letter == '-' || letter == '_' || letter == '.';
@@ -88,9 +100,9 @@ static struct af_span specifier_of(struct af_span text)
 
 bool af_requirement_parse(struct af_span text, struct af_requirement *requirement_out)
 {
-    struct af_requirement made = {0};
+    struct af_requirement made = {.text = af_text_trim(text)};
     size_t at = 0;
-    text = af_text_trim(text);
+    text = made.text;
     while (at < text.len && is_name_letter(text.data[at]))
         at++;
     if (at == 0 || !isalnum((unsigned char)text.data[0]))
@@ -114,6 +126,17 @@ bool af_requirement_parse(struct af_span text, struct af_requirement *requiremen
         made.specifier = specifier_of(part(rest, 0, marker));
     *requirement_out = made;
     return true;
+}
+
+bool af_requirement_next(struct af_span *rest, struct af_requirement *requirement_out)
+{
+    struct af_header header;
+    while (af_header_next(rest, &header)) {
+        if (af_header_is(&header, "Requires-Dist") &&
+            af_requirement_parse(header.value, requirement_out))
+            return true;
+    }
+    return false;
 }
 
 static int base64url_value(char letter)

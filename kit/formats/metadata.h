@@ -32,8 +32,15 @@ bool af_header_next(struct af_span *rest, struct af_header *header_out);
 /* Compares header names without case. */
 bool af_header_is(const struct af_header *header, const char *name);
 
+/*
+ * The value of the first header with that name. False if there is none; *value_out is unchanged
+ * then.
+ */
+bool af_header_find(struct af_span text, const char *name, struct af_span *value_out);
+
 /* A Requires-Dist value: torch[opt]>=2.4,<3 ; extra == "cuda". */
 struct af_requirement {
+    struct af_span text; /* all of it */
     struct af_span name;
     struct af_span specifier; /* without parentheses and outer blanks; may be empty */
     struct af_span url;       /* of "name @ url", else empty */
@@ -44,6 +51,12 @@ struct af_requirement {
 
 /* Returns false when `text` does not begin with a distribution name. */
 bool af_requirement_parse(struct af_span text, struct af_requirement *requirement_out);
+
+/*
+ * Reads the next Requires-Dist header of *rest; those that cannot be parsed are skipped. False
+ * at the end of the headers.
+ */
+bool af_requirement_next(struct af_span *rest, struct af_requirement *requirement_out);
 
 #define AF_FORMATS_RECORD_PATH_BYTES 4096
 #define AF_FORMATS_SHA256_BYTES 65

@@ -1,7 +1,7 @@
 /*
- * symbol_name.h: reads mangled C++ names without demangling them: their qualified
- * name, whether they are torch's, and the std::string ABI that they show. Source:
- * Itanium C++ ABI, chapter 5.1.
+ * symbol_name.h: reads three things from a mangled C++ name without fully
+ * demangling it: the qualified name, whether it belongs to torch, and which
+ * std::string ABI it was compiled for. Source: Itanium C++ ABI, chapter 5.1.
  */
 #ifndef AF_KIT_FORMATS_SYMBOL_NAME_H
 #define AF_KIT_FORMATS_SYMBOL_NAME_H

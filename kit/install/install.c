@@ -75,7 +75,7 @@ static void check_torch(struct job *job, const struct af_step *step)
 static void check_step(struct job *job, const struct af_step *step)
 {
     struct af_arena *arena = job->run->arena;
-    const char *command = af_step_command(step, arena);
+    const char *command = af_step_command(step, AF_SHELL_POSIX, arena);
     switch (step->kind) {
     case AF_STEP_ENVIRONMENT:
         refuse(job,

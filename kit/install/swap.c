@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -22,9 +21,9 @@
 #include "kit/base/text.h"
 #include "kit/install/journal.h"
 #include "kit/system/file.h"
+#include "kit/system/output.h"
 
 #define PATH_BYTES 8192
-#define WALK_FDS 32
 
 const char *af_swap_name(struct af_arena *arena, const char *site, const char *word)
 {
@@ -165,22 +164,12 @@ void af_swap_flush(const char *folder)
     close(fd);
 }
 
-static int remove_one(const char *path, const struct stat *facts, int kind, struct FTW *place)
-{
-    (void)facts;
-    (void)place;
-    if (kind == FTW_DNR)
-        return 1;
-    return remove(path) != 0 && errno != ENOENT;
-}
-
 bool af_swap_remove(const char *root)
 {
     if (root == NULL || !is_there(root))
         return true;
-    if (!af_starts_with(af_path_name(root), AF_OWN_PREFIX))
-        return false;
-    return nftw(root, remove_one, WALK_FDS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0;
+    return af_starts_with(af_path_name(root), AF_OWN_PREFIX) &&
+           af_folder_remove(root, NULL) == ANYFLASH_OK;
 }
 
 /* Names of one level that are still to be visited: a stack instead of recursion. */

@@ -2,17 +2,16 @@
  * wheelhouse.h: a folder of wheels as a package index from which uv and pip
  * install, over HTTP or from the disk.
  *
- * The index is a folder PROJECT/ for each project, with its wheels (hard links
- * where the file system allows it, else copies), the metadata file of each wheel
- * and the project's page; and a page of all projects above them. Each page is
- * written as HTML (index.html) and as JSON (index.json). All links are relative, so
- * the folder may be moved, copied, or served by any server of plain files.
+ * The index has a folder for each project, with its wheels, the metadata file of each wheel and
+ * the project's page; and a page of all projects above them. Each page is written as HTML
+ * (index.html) and as JSON (index.json). All links are relative, so the index may be moved,
+ * copied, or served by any server of plain files. Wheels are hard links; if the index is on
+ * another file system, they are copies, which every run makes anew before it removes the old
+ * ones.
  *
- * A wheel is listed only if installers accept it: its file name is valid, it is a zip
- * file with one dist-info folder that has METADATA, WHEEL and RECORD, and METADATA
- * states the name and version of the file name. pip refuses other wheels from an
- * index, for example the official flash-attn wheels, whose local version is only in
- * the file name; uv accepts them.
+ * A wheel is listed if its file name is valid and its METADATA states the same name and
+ * version. pip refuses other wheels from an index, for example the official flash-attn wheels,
+ * whose local version is only in the file name; uv accepts them.
  *
  * Sources: PEP 503 (pages, names), 691 (JSON), 658 and 714 (metadata files).
  */
@@ -22,28 +21,32 @@
 #include "engine/base/base.h"
 #include "engine/base/mem.h"
 
-/* A file of the folder whose name ends in ".whl". Texts in the arena of the call. */
+/* A wheel in the index. All texts are in the arena of the call. */
 struct af_wheelhouse_wheel {
-    const char *file; /* its name in the folder, scrubbed */
-    /* why it is left out; NULL: it is listed, and all fields below are set */
-    const char *reason;
-    const char *filename; /* file name in the index: "%2B" of `file` becomes '+' */
+    const char *path;     /* in the folder */
+    const char *filename; /* in the index: "%2B" has become '+' */
     const char *project;  /* normalised: "flash-attn" */
     const char *version;  /* normalised, with the local part */
     const char *sha256;
-    const char *metadata_sha256; /* of the metadata file */
+    struct af_span metadata;
+    const char *metadata_sha256;
     const char *requires_python; /* specifier, or NULL */
     uint64_t size_bytes;
 };
 
+struct af_wheelhouse_left_out {
+    const char *file; /* scrubbed */
+    const char *reason;
+};
+
 struct af_wheelhouse {
-    const char *index;     /* folder of the index */
-    const char *index_url; /* "file:///srv/wheels/simple/"; NULL: nothing was written */
-    /* ordered by project, then file name; left-out wheels are last */
-    const struct af_wheelhouse_wheel *wheels;
+    const char *index; /* its folder */
+    bool is_written;
+    struct af_wheelhouse_wheel *wheels; /* ordered by project, then file name */
     size_t wheel_count;
-    size_t listed_count; /* the first listed_count wheels are listed */
     size_t project_count;
+    struct af_wheelhouse_left_out *left_out; /* files named *.whl that are not in the index */
+    size_t left_out_count;
 };
 
 struct af_wheelhouse_question {
@@ -53,26 +56,25 @@ struct af_wheelhouse_question {
 };
 
 /*
- * Writes the index: first files, then pages, each replaced atomically, so that an installer
- * that reads the index at the same time sees either the old page or the new one. Other files
- * that an earlier run put into the index are removed last. Nothing is written if no wheel can
- * be listed and there is no earlier index. Leaving out a wheel is not a failure. Fails with
- * NOT_FOUND or IO (also if the folder has a page that we did not write), LIMIT, NO_MEMORY; then
- * each page is the old or the new one.
+ * Writes the index into INDEX/.anyflash-new, then exchanges the folder of each project and the
+ * pages (af_file_exchange()), so that installers see either the old project or the new one. If
+ * anything fails before, the old index is unchanged. INDEX itself stays the same folder, for
+ * servers that run in it. What a killed run leaves is removed by the next one. Waits while
+ * another process writes the same index.
+ *
+ * Fails with IO, naming the file, if INDEX has a file that no earlier run wrote. Nothing is
+ * written if no wheel can be listed and there is no earlier index. Leaving out a wheel is not a
+ * failure. Also fails with NOT_FOUND, LIMIT or NO_MEMORY.
  */
 enum anyflash_status af_wheelhouse_make(const struct af_wheelhouse_question *question,
                                         struct af_arena *arena, struct af_wheelhouse *house_out,
                                         struct anyflash_error *err);
 
 /*
- * Checks the wheel at `path` (wheelhouse_wheel.c); `file` is its name in the folder. Fills all
- * of `wheel` except wheel->file, and *metadata_out. If the wheel is left out, also because it
- * cannot be read, sets wheel->reason instead. Texts are in `arena`. Fails with NO_MEMORY only.
+ * Checks the wheel at wheel->path (wheelhouse_wheel.c) and fills all other fields of
+ * `wheel`. If the wheel cannot be listed, the failure's message says why.
  */
-enum anyflash_status af_wheelhouse_read(const char *path, const char *file, bool inconsistent,
-                                        struct af_arena *arena,
-                                        struct af_wheelhouse_wheel *wheel,
-                                        struct af_span *metadata_out,
-                                        struct anyflash_error *err);
+enum anyflash_status af_wheelhouse_read(struct af_wheelhouse_wheel *wheel, bool inconsistent,
+                                        struct af_arena *arena, struct anyflash_error *err);
 
 #endif

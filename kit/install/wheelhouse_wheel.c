@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "kit/base/sha256.h"
 #include "kit/base/text.h"
+#include "kit/base/url.h"
 #include "kit/formats/metadata.h"
 #include "kit/formats/wheel_archive.h"
 #include "kit/formats/wheel_name.h"
@@ -14,146 +14,102 @@
 #include "kit/system/file_source.h"
 
 #define METADATA_BYTES_MAX (1u << 20)
-#define NAME_BYTES 256
 
-/* The wheel while it is read. */
-struct opened {
-    struct af_arena *arena;
-    struct af_source source;
-    struct af_wheel_archive archive;
-    struct af_wheel_name name;
-    struct af_wheelhouse_wheel *wheel;
-    struct af_span metadata;
-};
-
-static void leave_out(struct opened *opened, const char *reason)
+static enum anyflash_status read_name(struct af_wheelhouse_wheel *wheel,
+                                      struct af_wheel_name *name, struct af_arena *arena,
+                                      struct anyflash_error *err)
 {
-    opened->wheel->reason = af_arena_text(opened->arena, reason);
-}
-
-/* Reads file name in the index, project and version from the name of the file. */
-static void read_name(struct opened *opened, const char *file)
-{
-    char project[NAME_BYTES];
-    char version[NAME_BYTES];
-    struct af_wheelhouse_wheel *wheel = opened->wheel;
-    struct af_wheel_name *name = &opened->name;
-    char *filename = af_arena_text(opened->arena, file);
+    char text[AF_WHEEL_NAME_BYTES];
+    const char *file = af_path_name(wheel->path);
     enum af_wheel_name_problem problem = af_wheel_name_parse(file, strlen(file), name);
-    bool valid = problem == AF_WHEEL_NAME_VALID;
-    const struct af_span package = {name->package, valid ? strlen(name->package) : 0};
-    if (!valid)
-        wheel->reason =
-            af_arena_format(opened->arena, "its name %s", af_wheel_name_problem_text(problem));
-    else if (name->variant[0] != '\0')
-        leave_out(opened, "it is a wheel variant, which installers do not support yet");
-    else if (!af_name_normalise(package, project, sizeof project))
-        leave_out(opened, "its name is too long");
-    if (wheel->reason != NULL || opened->arena->failed)
-        return;
-    for (char *at = filename; (at = strchr(at, '%')) != NULL; at++) {
-        *at = '+'; /* "%2B" is the only escape in a valid name */
-        memmove(at + 1, at + 3, strlen(at + 3) + 1);
-    }
-    wheel->filename = filename;
-    wheel->project = af_arena_text(opened->arena, project);
-    wheel->version = af_arena_text(
-        opened->arena, af_version_format(&name->version, true, version, sizeof version));
-}
-
-/* The value of the first header of that name; empty if there is none. */
-static struct af_span header_value(struct af_span metadata, const char *name)
-{
-    struct af_header header;
-    while (af_header_next(&metadata, &header)) {
-        if (af_header_is(&header, name))
-            return header.value;
-    }
-    return (struct af_span){"", 0};
+    if (problem != AF_WHEEL_NAME_VALID)
+        return af_fail(err, ANYFLASH_E_DATA, "its name %s",
+                       af_wheel_name_problem_text(problem));
+    if (name->variant[0] != '\0')
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "it is a wheel variant, which installers do not support yet");
+    const struct af_span package = {name->package, strlen(name->package)};
+    wheel->filename = af_url_file_name(arena, file); /* decodes "%2B" */
+    af_name_normalise(package, text, sizeof text);
+    wheel->project = af_arena_text(arena, text);
+    af_version_format(&name->version, true, text, sizeof text);
+    wheel->version = af_arena_text(arena, text);
+    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
 /* Compares Name and Version with the file name, and reads Requires-Python. */
-static void check_metadata(struct opened *opened, bool inconsistent)
+static enum anyflash_status check_metadata(struct af_wheelhouse_wheel *wheel,
+                                           const struct af_wheel_name *name, bool inconsistent,
+                                           struct af_arena *arena, struct anyflash_error *err)
 {
     char shown[96];
     struct af_version version;
-    struct af_wheelhouse_wheel *wheel = opened->wheel;
-    struct af_span name = header_value(opened->metadata, "Name");
-    struct af_span stated = header_value(opened->metadata, "Version");
-    struct af_span python = header_value(opened->metadata, "Requires-Python");
+    struct af_span package = {"", 0};
+    struct af_span stated = {"", 0};
+    struct af_span python = {NULL, 0};
+    af_header_find(wheel->metadata, "Name", &package);
+    af_header_find(wheel->metadata, "Version", &stated);
+    af_header_find(wheel->metadata, "Requires-Python", &python);
     bool is_version = af_version_parse(stated.data, stated.len, &version);
-    bool is_same = is_version && af_version_compare(&version, &opened->name.version) == 0;
-    const char *specifier = af_arena_text_n(opened->arena, python.data, python.len);
-    if (!af_text_is_utf8(opened->metadata.data, opened->metadata.len))
-        leave_out(opened, "its METADATA is not UTF-8");
-    else if (!af_name_is(name, wheel->project))
-        wheel->reason = af_arena_format(
-            opened->arena, "its METADATA is that of '%s', not of %s",
-            af_text_quote(shown, sizeof shown, name.data, name.len), wheel->project);
-    else if (!is_same && !(is_version && inconsistent))
-        wheel->reason = af_arena_format(
-            opened->arena,
+    bool is_same = is_version && af_version_compare(&version, &name->version) == 0;
+    if (!af_text_is_utf8(wheel->metadata.data, wheel->metadata.len))
+        return af_fail(err, ANYFLASH_E_DATA, "its METADATA is not UTF-8");
+    if (!af_name_is(package, wheel->project))
+        return af_fail(err, ANYFLASH_E_DATA, "its METADATA is that of '%s', not of %s",
+                       af_text_quote(shown, sizeof shown, package.data, package.len),
+                       wheel->project);
+    if (!is_same && !(is_version && inconsistent))
+        return af_fail(
+            err, ANYFLASH_E_DATA,
             "its METADATA states version '%s', its name %s: pip refuses it from an index",
             af_text_quote(shown, sizeof shown, stated.data, stated.len), wheel->version);
-    else if (python.len > 0 && specifier != NULL && af_version_parse("3.12", 4, &version) &&
-             af_specifier_contains(specifier, &version) == AF_UNKNOWN)
-        leave_out(opened, "its METADATA has a Requires-Python that is not a specifier");
-    else if (python.len > 0)
-        wheel->requires_python = specifier;
+    if (python.len > 0)
+        wheel->requires_python = af_arena_text_n(arena, python.data, python.len);
+    if (arena->failed)
+        return af_fail_memory(err);
+    if (wheel->requires_python != NULL &&
+        af_specifier_contains(wheel->requires_python, &version) == AF_UNKNOWN)
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "its METADATA has a Requires-Python that is not a specifier");
+    return ANYFLASH_OK;
 }
 
-static enum anyflash_status read_inside(struct opened *opened, bool inconsistent,
-                                        struct anyflash_error *err)
+/* Reads METADATA and compares it with the name. */
+static enum anyflash_status read_archive(struct af_wheelhouse_wheel *wheel,
+                                         const struct af_wheel_name *name, bool inconsistent,
+                                         struct af_arena *arena, struct anyflash_error *err)
 {
-    static const char *const needed[] = {"METADATA", "WHEEL", "RECORD"};
-    if (opened->archive.info_count != 1)
-        leave_out(opened, "it has no dist-info folder, or several");
-    for (size_t i = 0; i < AF_COUNT(needed) && opened->wheel->reason == NULL; i++) {
-        if (af_wheel_archive_info(&opened->archive, needed[i]) == NULL)
-            opened->wheel->reason =
-                af_arena_format(opened->arena, "its dist-info has no %s", needed[i]);
-    }
-    if (opened->arena->failed || opened->wheel->reason != NULL)
-        return opened->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
-    enum anyflash_status status = af_wheel_archive_read_info(
-        &opened->archive, needed[0], opened->arena, METADATA_BYTES_MAX, &opened->metadata, err);
+    struct af_source source = {0};
+    struct af_wheel_archive archive = {.info = NULL};
+    enum anyflash_status status = af_file_source_open(wheel->path, &source, err);
     if (status == ANYFLASH_OK)
-        check_metadata(opened, inconsistent);
+        status = af_wheel_archive_open(&source, &archive, err);
+    if (status == ANYFLASH_OK && archive.info_count > 1)
+        status = af_fail(err, ANYFLASH_E_DATA, "it has several dist-info folders");
+    if (status == ANYFLASH_OK)
+        status = af_wheel_archive_read_info(&archive, "METADATA", arena, METADATA_BYTES_MAX,
+                                            &wheel->metadata, err);
+    if (status == ANYFLASH_OK)
+        status = check_metadata(wheel, name, inconsistent, arena, err);
+    af_wheel_archive_close(&archive);
+    af_source_close(&source);
     return status;
 }
 
-enum anyflash_status af_wheelhouse_read(const char *path, const char *file, bool inconsistent,
-                                        struct af_arena *arena,
-                                        struct af_wheelhouse_wheel *wheel,
-                                        struct af_span *metadata_out,
-                                        struct anyflash_error *err)
+enum anyflash_status af_wheelhouse_read(struct af_wheelhouse_wheel *wheel, bool inconsistent,
+                                        struct af_arena *arena, struct anyflash_error *err)
 {
     char hex[AF_SHA256_HEX_BYTES];
-    struct anyflash_error own = {0};
-    struct opened *opened = af_arena_alloc(arena, sizeof *opened);
-    if (opened == NULL)
-        return af_fail_memory(err);
-    opened->arena = arena;
-    opened->wheel = wheel;
-    read_name(opened, file);
-    if (wheel->reason != NULL || arena->failed)
-        return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
-    enum anyflash_status status = af_file_source_open(path, &opened->source, &own);
+    struct af_wheel_name name;
+    enum anyflash_status status = read_name(wheel, &name, arena, err);
     if (status == ANYFLASH_OK)
-        status = af_wheel_archive_open(&opened->source, &opened->archive, &own);
+        status = read_archive(wheel, &name, inconsistent, arena, err);
     if (status == ANYFLASH_OK)
-        status = read_inside(opened, inconsistent, &own);
-    if (status == ANYFLASH_OK && wheel->reason == NULL)
-        status = af_file_sha256(path, hex, &wheel->size_bytes, &own);
-    if (status == ANYFLASH_OK && wheel->reason == NULL) {
-        wheel->sha256 = af_arena_text(arena, hex);
-        af_sha256_bytes(opened->metadata, hex);
-        wheel->metadata_sha256 = af_arena_text(arena, hex);
-        *metadata_out = opened->metadata;
-    }
-    af_wheel_archive_close(&opened->archive);
-    af_source_close(&opened->source);
-    if (status != ANYFLASH_OK && status != ANYFLASH_E_NO_MEMORY)
-        leave_out(opened, own.message);
-    return arena->failed || status == ANYFLASH_E_NO_MEMORY ? af_fail_memory(err) : ANYFLASH_OK;
+        status = af_file_sha256(wheel->path, hex, &wheel->size_bytes, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    wheel->sha256 = af_arena_text(arena, hex);
+    af_sha256_bytes(wheel->metadata, hex);
+    wheel->metadata_sha256 = af_arena_text(arena, hex);
+    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

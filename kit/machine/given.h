@@ -1,7 +1,7 @@
 /*
- * given.h: helpers for the key handlers of --given, which pasted texts use, too.
- * Private to kit/machine. given.c has the table of keys; given_*.c parse values
- * as users write them. A handler never fails: a value that it cannot parse
+ * given.h: what the handlers of --given's keys share; the readers of pasted text
+ * use it, too. Private to kit/machine. given.c has the table of keys; given_*.c
+ * parse values as users write them. A handler never fails: a value that it cannot parse
  * becomes unknown, with a remark.
  */
 #ifndef AF_KIT_MACHINE_GIVEN_H
@@ -16,7 +16,7 @@ struct af_given {
     const char *value;  /* scrubbed, trimmed */
     const char *lower;  /* value in lower case */
     const char *source; /* "--given key=value" */
-    const char *remark; /* NULL: everything was parsed so far */
+    const char *remark; /* what could not be parsed; NULL: nothing so far */
 };
 
 /* Replaces the remark with "key=value: " and the formatted sentence. */

@@ -36,7 +36,7 @@ static bool take_torch(struct af_pasted_reader *reader, const char *value)
     return keep_version(reader, AF_PASTED_TORCH, value);
 }
 
-/* None is a torch for CPUs; N/A one for ROCm, or none that could be imported. */
+/* "None" means a CPU build of torch; "N/A" a ROCm build, or that importing torch failed. */
 static bool take_torch_cuda(struct af_pasted_reader *reader, const char *value)
 {
     if (is_none(value) && reader->values[AF_PASTED_TORCH].text != NULL)
@@ -56,7 +56,7 @@ static bool take_rocm(struct af_pasted_reader *reader, const char *value)
     return keep_version(reader, AF_PASTED_ROCM, value);
 }
 
-/* HIP's version is that of ROCm in its first two numbers. */
+/* The first two numbers of HIP's version are those of ROCm's. */
 static bool take_hip_runtime(struct af_pasted_reader *reader, const char *value)
 {
     const char *dot = isdigit((unsigned char)*value) ? strchr(value, '.') : NULL;
@@ -138,7 +138,7 @@ static bool take_toolkit(struct af_pasted_reader *reader, const char *value)
     return is_none(value) || keep_version(reader, AF_PASTED_TOOLKIT, value);
 }
 
-/* What follows the key is a GPU, or nothing and GPUs are on the next lines. */
+/* The value is a GPU, or it is empty and the GPUs are on the following lines. */
 static bool take_gpus(struct af_pasted_reader *reader, const char *value)
 {
     if (is_none(value))
@@ -235,7 +235,7 @@ static bool begin_query(struct af_pasted_reader *reader, const char *value)
     return isdigit((unsigned char)*value);
 }
 
-/* "CUDA Version" means this only in nvidia-smi -q. */
+/* Only in the output of nvidia-smi -q is "CUDA Version" what the driver supports. */
 static bool take_cuda_api(struct af_pasted_reader *reader, const char *value)
 {
     return reader->in_query && keep_version(reader, AF_PASTED_CUDA_API, value);
@@ -291,7 +291,7 @@ static bool take_shown_version(struct af_pasted_reader *reader, const char *valu
     return taken;
 }
 
-/* In lower case, without what brackets say. */
+/* Keys in lower case, without remarks in parentheses. */
 static const struct {
     const char *key;
     take *take;
@@ -340,9 +340,9 @@ static const struct {
 };
 
 /*
- * The key in lower case: without bullet, blanks before the colon, and a remark in
- * brackets, "PyTorch version (GPU?)". Returns the value; NULL if the line has no
- * such form.
+ * Splits "key: value". Writes the key to `key` in lower case, without a leading
+ * bullet, a remark in parentheses as in "PyTorch version (GPU?)", or trailing
+ * blanks. Returns the value; NULL if the line has no key.
  */
 static const char *split(const char *line, char *key)
 {

@@ -40,8 +40,9 @@ bool af_pasted_take_arch(struct af_pasted_reader *reader, const char *text)
 }
 
 /*
- * Python before 3.8 says what symbols its executable needs, such as 2.9, instead
- * of the version of the library; no glibc in use is that old.
+ * Before 3.8, Python reported the newest glibc symbol version that its executable
+ * needs, such as 2.9, instead of the installed version. Versions that old are
+ * ignored: no system in use has them.
  */
 void af_pasted_take_glibc(struct af_pasted_reader *reader, const char *version)
 {

@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "kit/base/shell.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/build/offer/offer.h"
@@ -265,27 +264,40 @@ static void install_torch(struct af_builder *builder)
         af_builder_last(builder)->torch_backend = "auto";
 }
 
+static bool has_reason(const struct af_rung *rung, enum af_reason_id id)
+{
+    for (size_t i = 0; i < rung->reason_count; i++) {
+        if (rung->reasons[i].id == id)
+            return true;
+    }
+    return false;
+}
+
 static void try_kernels(struct af_builder *builder)
 {
+    bool is_efficient = has_reason(builder->rung, AF_REASON_KERNELS_EFFICIENT);
+    bool is_experimental = has_reason(builder->rung, AF_REASON_KERNELS_RDNA);
+    if (is_experimental)
+        af_builder_advice(builder, "set TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL=1 for your "
+                                   "program: torch does not use these kernels without it");
     af_builder_start(builder);
     af_builder_word(builder, builder->target.python);
     af_builder_word(builder, "-c");
     af_builder_word(
-        builder, "import torch; from torch.nn.attention import sdpa_kernel, SDPBackend as B; "
-                 "q = torch.ones(1, 1, 64, 64, device=\"cuda\", dtype=torch.half); "
-                 "c = sdpa_kernel(B.FLASH_ATTENTION); c.__enter__(); "
-                 "print(torch.nn.functional.scaled_dot_product_attention(q, q, q).shape)");
+        builder,
+        af_arena_format(builder->arena,
+                        "import torch; from torch.nn.attention import sdpa_kernel, SDPBackend "
+                        "as B; q = torch.ones(1, 1, 64, 64, device=0, "
+                        "dtype=torch.half); c = sdpa_kernel(B.%s_ATTENTION); c.__enter__(); "
+                        "print(torch.nn.functional.scaled_dot_product_attention(q, q, "
+                        "q).shape)",
+                        is_efficient ? "EFFICIENT" : "FLASH"));
     af_builder_end(builder, AF_STEP_TRY,
-                   "check that torch's FlashAttention kernels run here (prints a shape)");
-}
-
-static bool takes_package(const struct af_rung *rung)
-{
-    for (size_t i = 0; i < rung->reason_count; i++) {
-        if (rung->reasons[i].id == AF_REASON_ENGINE_BY_PACKAGE)
-            return true;
-    }
-    return false;
+                   is_efficient
+                       ? "check that torch's memory-efficient kernel runs here (prints a shape)"
+                       : "check that torch's FlashAttention kernels run here (prints a shape)");
+    if (is_experimental)
+        af_builder_set(builder, "TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL", "1");
 }
 
 static void add_sdpa(struct af_builder *builder)
@@ -296,7 +308,7 @@ static void add_sdpa(struct af_builder *builder)
                  "transformers, pass attn_implementation=\"sdpa\"");
     if (builder->rung->kind == AF_RUNG_TORCH_KERNELS)
         try_kernels(builder);
-    if (takes_package(builder->rung))
+    if (has_reason(builder->rung, AF_REASON_ENGINE_BY_PACKAGE))
         af_builder_advice(builder,
                           "optional, for CPU tensors: install anyflash's Python package (`pip "
                           "install .` in the anyflash source folder) and add `import "
@@ -312,7 +324,7 @@ static void add_sdpa(struct af_builder *builder)
 static const char *command(const char *const *words, size_t count, struct af_arena *arena)
 {
     const struct af_step step = {.kind = AF_STEP_ADVICE, .argv = words, .argc = count};
-    return af_step_command(&step, arena);
+    return af_step_command(&step, AF_SHELL_POSIX, arena);
 }
 
 bool af_plan_proof_make(const struct af_rung *rung, const struct af_machine *machine,
@@ -472,8 +484,9 @@ void af_plan_release(struct af_plan *plan)
     *plan = (struct af_plan){.step_count = 0};
 }
 
-const char *af_step_command(const struct af_step *step, struct af_arena *arena)
+const char *af_step_command(const struct af_step *step, enum af_shell shell,
+                            struct af_arena *arena)
 {
-    return af_shell_command(step->environment, step->environment_count, step->argv, step->argc,
-                            arena);
+    return af_shell_command(shell, step->environment, step->environment_count, step->argv,
+                            step->argc, arena);
 }

@@ -5,6 +5,7 @@
 #ifndef AF_KIT_PLAN_PLAN_H
 #define AF_KIT_PLAN_PLAN_H
 
+#include "kit/base/shell.h"
 #include "kit/fit/fit.h"
 
 /* What kind of action a step is (kit/install/install.h). */
@@ -87,8 +88,11 @@ struct af_plan_proof {
 bool af_plan_proof_make(const struct af_rung *rung, const struct af_machine *machine,
                         struct af_arena *arena, struct af_plan_proof *proof_out);
 
-/* The command as one would type it in a POSIX shell, quoted where needed. */
-/* NULL if memory runs out; then arena->failed is set. */
-const char *af_step_command(const struct af_step *step, struct af_arena *arena);
+/*
+ * The command as one would type it in that shell, quoted where needed. NULL if
+ * memory runs out; then arena->failed is set.
+ */
+const char *af_step_command(const struct af_step *step, enum af_shell shell,
+                            struct af_arena *arena);
 
 #endif

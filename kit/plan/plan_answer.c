@@ -109,6 +109,42 @@ void af_plan_answer_release(struct af_plan_answer *answer)
     *answer = (struct af_plan_answer){0};
 }
 
+static const char *const ways[AF_PLAN_WAY_COUNT][2] = {
+    [AF_PLAN_WAY_OFFICIAL] = {"official", "official wheel"},
+    [AF_PLAN_WAY_COMMUNITY] = {"community", "community wheel"},
+    [AF_PLAN_WAY_PROVE] = {"prove", "wheel that may load: prove it first"},
+    [AF_PLAN_WAY_KERNELS] = {"kernels", "torch's own kernels"},
+    [AF_PLAN_WAY_CHANGE] = {"change", "another torch"},
+    [AF_PLAN_WAY_BUILD] = {"build", "build from source"},
+    [AF_PLAN_WAY_NOTHING] = {"nothing", "no FlashAttention"},
+};
+
+const char *af_plan_way_name(enum af_plan_way way)
+{
+    return ways[way][0];
+}
+
+const char *af_plan_way_title(enum af_plan_way way)
+{
+    return ways[way][1];
+}
+
+enum af_plan_way af_plan_answer_way(const struct af_plan_answer *answer)
+{
+    static const enum af_plan_way of_rung[AF_RUNG_COUNT] = {
+        [AF_RUNG_TORCH_KERNELS] = AF_PLAN_WAY_KERNELS,
+        [AF_RUNG_TORCH_CHANGE] = AF_PLAN_WAY_CHANGE,
+        [AF_RUNG_BUILD] = AF_PLAN_WAY_BUILD,
+        [AF_RUNG_ENGINE] = AF_PLAN_WAY_NOTHING};
+    const struct af_rung *rung = af_plan_answer_rung(answer);
+    if (rung != NULL && rung->kind == AF_RUNG_WHEEL && rung->answer == AF_YES)
+        return rung->wheel != NULL && rung->wheel->official ? AF_PLAN_WAY_OFFICIAL
+                                                            : AF_PLAN_WAY_COMMUNITY;
+    if (answer->has_proof || (rung != NULL && rung->kind == AF_RUNG_WHEEL))
+        return AF_PLAN_WAY_PROVE;
+    return rung == NULL ? AF_PLAN_WAY_NOTHING : of_rung[rung->kind];
+}
+
 static json_t *proof_json(const struct af_plan_answer *answer)
 {
     const struct af_rung *rung = &answer->decision.rungs[AF_RUNG_WHEEL];
@@ -133,8 +169,11 @@ static json_t *offer_json(const struct af_offer_build_offer *offer, struct af_ar
 {
     const char *line = af_offer_build_line(offer, arena);
     json_t *json = af_plan_build_needs_json(&offer->needs);
-    json_t *rest = json_pack("{s:s, s:s, s:o, s:s}", "name", offer->name, "holds", offer->holds,
-                             "argv", af_json_texts(offer->argv, offer->argc), "command", line);
+    json_t *rest =
+        json_pack("{s:s, s:s, s:o, s:s, s:s, s:s}", "name", offer->name, "holds", offer->holds,
+                  "argv", af_json_texts(offer->argv, offer->argc), "command", line, "time",
+                  af_offer_build_time_text(arena, &offer->needs), "needs",
+                  af_offer_build_needs_text(arena, &offer->needs));
     bool failed = json == NULL || rest == NULL || json_object_update(json, rest) != 0;
     json_decref(rest);
     if (!failed)
@@ -189,10 +228,11 @@ json_t *af_plan_answer_json(struct af_plan_answer *answer)
     const struct af_plan_request *request = answer->request;
     const struct af_rung *rung = af_plan_answer_rung(answer);
     json_t *json = json_pack(
-        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
-        AF_PLAN_SCHEMA, "machines", machines_json(request), "facts",
-        af_plan_facts_json(request->machines[0]), "decision", af_fit_json_decision(decision),
-        "wheel",
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
+        AF_PLAN_SCHEMA, "headline", answer->headline, "way",
+        af_plan_way_name(af_plan_answer_way(answer)), "machines", machines_json(request),
+        "facts", af_plan_facts_json(request->machines[0]), "decision",
+        af_fit_json_decision(decision), "wheel",
         rung != NULL && rung->wheel != NULL ? af_fit_json_wheel(rung->wheel) : json_null(),
         "rungs", af_fit_json_rungs(decision), "builds", offers_json(answer), "steps",
         answer->has_plan ? af_plan_steps_json(&answer->plan, &answer->arena) : json_array(),

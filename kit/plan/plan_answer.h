@@ -39,6 +39,25 @@ void af_plan_answer_release(struct af_plan_answer *answer);
 /* The recommended rung, or NULL if none is possible. */
 const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer);
 
+/*
+ * The best way in one word, for pictures of many answers: the recommended rung, with
+ * official and community wheels told apart, and a wheel that may load before any rung
+ * below the wheels.
+ */
+enum af_plan_way {
+    AF_PLAN_WAY_OFFICIAL,
+    AF_PLAN_WAY_COMMUNITY,
+    AF_PLAN_WAY_PROVE,
+    AF_PLAN_WAY_KERNELS,
+    AF_PLAN_WAY_CHANGE,
+    AF_PLAN_WAY_BUILD,
+    AF_PLAN_WAY_NOTHING,
+    AF_PLAN_WAY_COUNT
+};
+enum af_plan_way af_plan_answer_way(const struct af_plan_answer *answer);
+const char *af_plan_way_name(enum af_plan_way way);  /* "official", as in JSON */
+const char *af_plan_way_title(enum af_plan_way way); /* "a wheel of the authors" */
+
 /* "anyflash-plan/1", a new object; NULL when memory runs out. */
 json_t *af_plan_answer_json(struct af_plan_answer *answer);
 

@@ -168,14 +168,18 @@ static json_t *wheel_json(const struct af_step_wheel *wheel)
 
 static json_t *step_json(const struct af_step *step, struct af_arena *arena)
 {
-    const char *command = step->argc > 0 ? af_step_command(step, arena) : NULL;
-    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "title",
+    const char *commands[] = {[AF_SHELL_POSIX] = NULL, [AF_SHELL_CMD] = NULL};
+    for (int shell = AF_SHELL_POSIX; step->argc > 0 && shell <= AF_SHELL_CMD; shell++)
+        commands[shell] = af_step_command(step, (enum af_shell)shell, arena);
+    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "title",
                      text_json(step->title), "kind", kind_names[step->kind], "argv",
                      list_json(step->argv, step->argc), "environment",
                      list_json(step->environment, step->environment_count), "command",
-                     text_json(command), "wheel", wheel_json(step->wheel), "requirements",
-                     list_json(step->requirements, step->requirement_count), "torch_backend",
-                     text_json(step->torch_backend));
+                     text_json(commands[AF_SHELL_POSIX]), "powershell",
+                     text_json(commands[AF_SHELL_POWERSHELL]), "cmd",
+                     text_json(commands[AF_SHELL_CMD]), "wheel", wheel_json(step->wheel),
+                     "requirements", list_json(step->requirements, step->requirement_count),
+                     "torch_backend", text_json(step->torch_backend));
 }
 
 json_t *af_plan_steps_json(const struct af_plan *plan, struct af_arena *arena)

@@ -70,23 +70,21 @@ static struct af_package *add_row(struct rows *rows)
 }
 
 /* Keeps the requirement on torch or flash-attn; one without a marker is preferred. */
-static void take_requirement(struct af_arena *scratch, struct af_span text, struct head *head)
+static void take_requirement(struct af_arena *scratch, const struct af_requirement *requirement,
+                             struct head *head)
 {
-    struct af_requirement requirement;
-    if (!af_requirement_parse(text, &requirement) || requirement.only_for_extra)
-        return;
-    bool torch = af_name_is(requirement.name, "torch");
-    if (!torch && !af_name_is(requirement.name, "flash-attn"))
+    bool torch = af_name_is(requirement->name, "torch");
+    if (requirement->only_for_extra || (!torch && !af_name_is(requirement->name, "flash-attn")))
         return;
     const char **place = torch ? &head->torch : &head->flash_attn;
     bool *marked = torch ? &head->torch_marked : &head->flash_attn_marked;
-    if (*place != NULL && (!*marked || requirement.has_marker))
+    if (*place != NULL && (!*marked || requirement->has_marker))
         return;
     *place =
-        requirement.specifier.len == 0
+        requirement->specifier.len == 0
             ? ""
-            : af_arena_text_n(scratch, requirement.specifier.data, requirement.specifier.len);
-    *marked = requirement.has_marker;
+            : af_arena_text_n(scratch, requirement->specifier.data, requirement->specifier.len);
+    *marked = requirement->has_marker;
 }
 
 /* Reads requires.txt of an egg: requirements up to the first "[extra]". */
@@ -94,6 +92,7 @@ static void read_requires_txt(struct af_arena *scratch, const char *info, struct
 {
     struct af_span text;
     struct af_span line;
+    struct af_requirement requirement;
     const char *path = af_path_join(scratch, info, "requires.txt");
     if (path == NULL || !af_file_exists(path) ||
         af_file_read_start(scratch, path, HEAD_BYTES_MAX, &text, NULL) != ANYFLASH_OK)
@@ -102,7 +101,8 @@ static void read_requires_txt(struct af_arena *scratch, const char *info, struct
         line = af_text_trim(line);
         if (line.len > 0 && line.data[0] == '[')
             return;
-        take_requirement(scratch, line, head);
+        if (af_requirement_parse(line, &requirement))
+            take_requirement(scratch, &requirement, head);
     }
 }
 
@@ -130,7 +130,8 @@ static void read_head(struct af_arena *scratch, const char *site, const char *en
 {
     struct anyflash_error err = {0};
     struct af_span text;
-    struct af_header header;
+    struct af_span value;
+    struct af_requirement requirement;
     bool egg = af_ends_with(entry, ".egg-info");
     const char *info = af_path_join(scratch, site, entry);
     name_from_folder(scratch, entry, head);
@@ -143,14 +144,12 @@ static void read_head(struct af_arena *scratch, const char *site, const char *en
         head->problem = af_arena_text(scratch, err.message);
         return;
     }
-    while (af_header_next(&text, &header)) {
-        if (af_header_is(&header, "Name"))
-            af_name_normalise(header.value, head->name, sizeof head->name);
-        else if (af_header_is(&header, "Version"))
-            head->version = af_arena_text_n(scratch, header.value.data, header.value.len);
-        else if (af_header_is(&header, "Requires-Dist"))
-            take_requirement(scratch, header.value, head);
-    }
+    if (af_header_find(text, "Name", &value))
+        af_name_normalise(value, head->name, sizeof head->name);
+    if (af_header_find(text, "Version", &value))
+        head->version = af_arena_text_n(scratch, value.data, value.len);
+    while (af_requirement_next(&text, &requirement))
+        take_requirement(scratch, &requirement, head);
     if (egg)
         read_requires_txt(scratch, info, head);
 }

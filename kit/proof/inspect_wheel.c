@@ -218,23 +218,19 @@ static void read_metadata(struct af_inspect_target *target, struct af_arena *are
 {
     struct af_inspect_wheel *wheel = target->wheel;
     struct af_span rest = read_info(target, arena, "METADATA", TEXT_BYTES_MAX);
-    struct af_header header;
+    struct af_span value;
     struct af_requirement requirement;
-    while (af_header_next(&rest, &header)) {
-        if (af_header_is(&header, "Name"))
-            wheel->metadata_name = keep_span(arena, header.value);
-        else if (af_header_is(&header, "Version"))
-            wheel->metadata_version = keep_span(arena, header.value);
-        else if (af_header_is(&header, "Requires-Dist") &&
-                 af_requirement_parse(header.value, &requirement) &&
-                 af_text_span_equal(requirement.name, "torch") && !requirement.only_for_extra)
+    if (af_header_find(rest, "Name", &value))
+        wheel->metadata_name = keep_span(arena, value);
+    if (af_header_find(rest, "Version", &value))
+        wheel->metadata_version = keep_span(arena, value);
+    while (af_requirement_next(&rest, &requirement)) {
+        if (af_text_span_equal(requirement.name, "torch") && !requirement.only_for_extra)
             wheel->needs_torch = keep_span(arena, requirement.specifier);
     }
     rest = read_info(target, arena, "WHEEL", TEXT_BYTES_MAX);
-    while (wheel->tag == NULL && af_header_next(&rest, &header)) {
-        if (af_header_is(&header, "Tag"))
-            wheel->tag = keep_span(arena, header.value);
-    }
+    if (af_header_find(rest, "Tag", &value))
+        wheel->tag = keep_span(arena, value);
 }
 
 /* Whether two project names are equal after normalisation (PEP 503). */

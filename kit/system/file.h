@@ -28,7 +28,7 @@ enum anyflash_status af_file_read_start(struct af_arena *arena, const char *path
                                         size_t max_bytes, struct af_span *content_out,
                                         struct anyflash_error *err);
 
-/* As af_file_read(), but reads standard input, of any file type, to its end. */
+/* As af_file_read(), but reads standard input to its end; it may be a pipe or a terminal. */
 enum anyflash_status af_stdin_read(struct af_arena *arena, size_t max_bytes,
                                    struct af_span *content_out, struct anyflash_error *err);
 
@@ -36,8 +36,8 @@ enum anyflash_status af_stdin_read(struct af_arena *arena, size_t max_bytes,
 typedef void af_file_take(void *context, const char *bytes, size_t len);
 
 /*
- * Reads a regular file of any size in pieces, in constant memory; "-" is standard input, of any
- * file type. Fails with NOT_FOUND, IO or NO_MEMORY.
+ * Reads a regular file of any size in pieces, in constant memory. The path "-" means standard
+ * input, which may also be a pipe or a terminal. Fails with NOT_FOUND, IO or NO_MEMORY.
  */
 enum anyflash_status af_file_read_pieces(const char *path, af_file_take *take, void *context,
                                          struct anyflash_error *err);

@@ -28,7 +28,7 @@ static enum anyflash_status fail_lock(const char *path, int number, struct anyfl
     const char *why = number == EROFS    ? "the file system is read-only"
                       : number == EACCES ? "no permission to write there"
                                          : strerror(number);
-    return af_fail(err, ANYFLASH_E_IO, "cannot lock the environment through lock file '%s': %s",
+    return af_fail(err, ANYFLASH_E_IO, "cannot use the lock file '%s': %s",
                    af_text_quote(shown, sizeof shown, path, strlen(path)), why);
 }
 

@@ -1,11 +1,12 @@
 /*
  * output.c: writes a file under a temporary name and renames it; creates folders with their
- * parents.
+ * parents, exchanges and removes them.
  */
 #include "kit/system/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +14,8 @@
 
 #include "kit/base/text.h"
 #include "kit/system/file.h"
+
+#define WALK_FDS 32
 
 static enum anyflash_status fail_errno(const char *path, int number, struct anyflash_error *err)
 {
@@ -127,4 +130,35 @@ enum anyflash_status af_folder_make(const char *path, unsigned mode, struct anyf
         part[i] = path[i];
     }
     return ANYFLASH_OK;
+}
+
+static int remove_one(const char *path, const struct stat *facts, int kind, struct FTW *place)
+{
+    (void)facts;
+    (void)kind;
+    (void)place;
+    return remove(path) != 0 && errno != ENOENT;
+}
+
+enum anyflash_status af_folder_remove(const char *path, struct anyflash_error *err)
+{
+    char shown[160];
+    if (nftw(path, remove_one, WALK_FDS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0 ||
+        errno == ENOENT)
+        return ANYFLASH_OK;
+    return af_fail(err, ANYFLASH_E_IO, "cannot remove '%s': %s",
+                   af_text_quote(shown, sizeof shown, path, strlen(path)), strerror(errno));
+}
+
+enum anyflash_status af_file_exchange(const char *fresh, const char *path,
+                                      struct anyflash_error *err)
+{
+    enum anyflash_status status = ANYFLASH_OK;
+    if (renameat2(AT_FDCWD, fresh, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
+        return ANYFLASH_OK;
+    if (errno == EINVAL || errno == ENOSYS || errno == EXDEV)
+        status = af_folder_remove(path, err);
+    if (status == ANYFLASH_OK && rename(fresh, path) != 0)
+        status = fail_errno(path, errno, err);
+    return status;
 }

@@ -1,4 +1,7 @@
-/* output.h: writing files completely or not at all, and creating folders. */
+/*
+ * output.h: writing files completely or not at all, exchanging them, and creating and removing
+ * folders.
+ */
 #ifndef AF_KIT_SYSTEM_OUTPUT_H
 #define AF_KIT_SYSTEM_OUTPUT_H
 
@@ -32,5 +35,20 @@ enum anyflash_status af_file_write_text(struct af_arena *arena, const char *path
  */
 enum anyflash_status af_folder_make(const char *path, unsigned mode,
                                     struct anyflash_error *err);
+
+/*
+ * Removes the folder `path` and everything in it; follows no links and stays in its file
+ * system. A missing folder is not a failure. Fails with IO, naming the folder.
+ */
+enum anyflash_status af_folder_remove(const char *path, struct anyflash_error *err);
+
+/*
+ * Exchanges the file or folder `path` with `fresh`, or moves `fresh` to `path` if there is
+ * none. At any time `path` is the old one or the new one, except if the file system cannot
+ * exchange (NFS, or a folder in a lower layer of overlayfs): then the old one is removed first.
+ * Both must be in the same file system. Fails with IO, naming `path`.
+ */
+enum anyflash_status af_file_exchange(const char *fresh, const char *path,
+                                      struct anyflash_error *err);
 
 #endif

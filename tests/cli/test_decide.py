@@ -29,7 +29,7 @@ def check_reasons(reasons):
 
 
 def check_rung(rung):
-    assert set(rung) == {"name", "verdict", "summary", "reasons", "price", "wheel",
+    assert set(rung) == {"name", "verdict", "summary", "reasons", "price", "cost", "wheel",
                          "torch_version", "torch_cuda", "moves", "prerequisites", "build"}
     assert rung["verdict"] in VERDICTS
     assert set(rung["price"]) == {"download_bytes", "minutes", "memory_bytes", "disk_bytes"}
@@ -42,8 +42,8 @@ def check_rung(rung):
 
 def check_steps(steps):
     for step in steps:
-        assert set(step) == {"title", "kind", "argv", "environment", "command", "wheel",
-                             "requirements", "torch_backend"}
+        assert set(step) == {"title", "kind", "argv", "environment", "command",
+                             "powershell", "cmd", "wheel", "requirements", "torch_backend"}
         assert (step["command"] is None) == (step["argv"] == [])
 
 
@@ -51,8 +51,9 @@ def check_steps(steps):
 def test_plan_json_has_the_documented_shape(anyflash, path):
     plan = answer_json(anyflash, "plan", "--machine", str(path))
     assert plan["schema"] == "anyflash-plan/1"
-    assert set(plan) == {"schema", "machines", "decision", "wheel", "rungs", "steps",
-                         "near_misses", "prove_first", "builds", "sieve", "candidates",
+    assert set(plan) == {"schema", "headline", "way", "machines", "decision", "wheel",
+                         "rungs", "steps", "near_misses", "prove_first", "builds", "sieve",
+                         "candidates",
                          "catalog", "facts"}
     assert [rung["name"] for rung in plan["rungs"]] == RUNGS
     for rung in plan["rungs"]:
@@ -64,6 +65,20 @@ def test_plan_json_has_the_documented_shape(anyflash, path):
     assert plan["decision"] in RUNGS + [None]
     if plan["decision"] == "wheel":
         assert plan["wheel"]["filename"].endswith(".whl") and plan["wheel"]["url"]
+
+
+@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
+def test_plan_says_the_way_in_one_word_that_agrees_with_the_decision(anyflash, path):
+    plan = answer_json(anyflash, "plan", "--machine", str(path))
+    rungs = {rung["name"]: rung for rung in plan["rungs"]}
+    others = {"torch-kernels": "kernels", "torch-change": "change", "build": "build",
+              "engine": "nothing", None: "nothing"}
+    if plan["decision"] == "wheel" and rungs["wheel"]["verdict"] == "yes":
+        assert plan["way"] == ("official" if plan["wheel"]["official"] else "community")
+    elif plan["decision"] == "wheel" or plan["prove_first"]:
+        assert plan["way"] == "prove"
+    else:
+        assert plan["way"] == others[plan["decision"]]
 
 
 @pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
@@ -425,10 +440,11 @@ def test_plan_offers_the_slim_build_where_no_wheel_is(anyflash):
     rungs = {rung["name"]: rung for rung in plan["rungs"]}
     assert (rungs["wheel"]["verdict"], rungs["build"]["verdict"]) == ("no", "yes")
     slim, full = plan["builds"]
-    assert set(slim) == {"name", "holds", "argv", "command", "files", "cpu_seconds",
-                         "estimated_seconds", "peak_bytes", "memory_bytes", "disk_bytes",
+    assert set(slim) == {"name", "holds", "argv", "command", "time", "needs", "files",
+                         "cpu_seconds", "estimated_seconds", "peak_bytes", "memory_bytes",
+                         "disk_bytes",
                          "download_bytes", "wheel_bytes"}
-    assert slim["command"] == ("anyflash build --python /srv/ana/work/.venv/bin/python "
+    assert slim["command"] == ("anyflash build --python /srv/projects/.venv/bin/python "
                                "--head-dim 128 --dtype bf16 --arch 89")
     assert (slim["files"], full["files"]) == (6, 72)
     for key in ("estimated_seconds", "cpu_seconds", "memory_bytes", "disk_bytes",

@@ -138,7 +138,7 @@ def test_an_index_that_moved_still_serves(house):
     if house.server is not None:
         pytest.skip("moves a folder: its server would have to be moved, too")
     house.wheel()
-    assert house.make("--output", str(house.world.folder / "index")).code == 0
-    house.index = (house.world.folder / "index").rename(house.world.folder / "moved index")
+    assert house.make("--output", str(house.world.folder / "house")).code == 0
+    house.index = (house.world.folder / "house").rename(house.world.folder / "moved index")
     done = house.install("flash-attn")
     assert done.code == 0 and house.world.installed("flash_attn"), done

@@ -28,6 +28,28 @@ def shown(answer):
         "no cause"
 
 
+# What is true wherever the cause is: a special case, and the general one.
+GENERAL = {
+    "mislabelled-wheel": {"abi-mismatch"},
+    "stale-after-torch-upgrade": {"torch-minor-mismatch", "abi-mismatch"},
+    "torch-nightly-wheel": {"torch-minor-mismatch"},
+    "uv-no-build-isolation": {"no-torch-in-build-env"},
+    "vendor-image-preinstalled": {"flash-attn-too-old"},
+}
+
+
+def also_true(causes):
+    """The causes, and what is true wherever one of them is."""
+    return set(causes).union(*(GENERAL.get(cause, set()) for cause in causes))
+
+
+def wrong_proof(answer, causes):
+    """None, or what is said if a cause is proved that is none of `causes`."""
+    wrong = [cause["id"] for cause in answer["causes"]
+             if cause["confidence"] == "proved" and cause["id"] not in also_true(causes)]
+    return f"proves {' and '.join(wrong)}" if wrong else None
+
+
 def fault(answer, causes, least):
     """None, or why the answer is not what was expected: the first cause is one of `causes`
     with at least that confidence; without causes none is proved or likely."""
@@ -51,10 +73,15 @@ def wrong_claim(answer, causes):
 def problems(path, row):
     """Every way in which the doctor's word about the log is not what `row` says."""
     answer, code = ask(path, row["given"])
-    found = [fault(answer, row["causes"], row["least"] or "possible")]
+    found = [
+        fault(answer, row["causes"], row["least"] or "possible"),
+        wrong_proof(answer, row["causes"]),
+    ]
     if (code == 0) != bool(claims({"causes": answer["causes"][:1]})):
         found.append(f"exit code {code} with {shown(answer)}")
     if row["given"]:
-        without = wrong_claim(ask(path)[0], row["causes"])
-        found.append(without and f"without facts: {without}")
+        bare = ask(path)[0]
+        for without in (wrong_claim(bare, row["causes"]),
+                        wrong_proof(bare, row["causes"])):
+            found.append(without and f"without facts: {without}")
     return [problem for problem in found if problem]

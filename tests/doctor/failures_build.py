@@ -1,11 +1,10 @@
 """Failures while flash-attn, or an extension like it, is compiled and linked."""
 
 import os
-import resource
 import shutil
 
 import world
-from world import HELPERS, failure, join_group, of_torch
+from world import HELPERS, edit, failure, of_torch
 
 NVCC = "/usr/local/cuda/bin/nvcc"
 KERNEL = "csrc/flash_attn/src/flash_fwd_hdim64_bf16_sm80.cu"
@@ -75,6 +74,14 @@ def wrapped_nvcc(scene, body):
     return str(home)
 
 
+def nvcc_that_dies(scene):
+    """A toolkit folder whose nvcc tells its version, and is killed when it should compile."""
+    return wrapped_nvcc(
+        scene,
+        f'#!/bin/sh\ncase "$*" in *-V*|*--version*) exec {NVCC} "$@";; esac\nkill -9 $$\n',
+    )
+
+
 # ---- the toolkit and the compiler do not fit ----
 
 
@@ -116,13 +123,20 @@ def cuda_file(scene, *flags, text="__global__ void k() {}\n", **options):
     )
 
 
-@failure("nvcc-newer-gpu", "nvcc-older-than-gpu", given=("nvcc=13.0", "os=linux"))
+@failure(
+    "nvcc-newer-gpu", "nvcc-older-than-gpu", least="proved", given=("nvcc=13.0", "os=linux")
+)
 def _(scene):
     """nvcc is asked for an architecture that it does not know yet."""
     cuda_file(scene, "-gencode", "arch=compute_130,code=sm_130")
 
 
-@failure("build-newer-gpu", "nvcc-older-than-gpu", given=of_torch("2.11.0", "nvcc=13.0"))
+@failure(
+    "build-newer-gpu",
+    "nvcc-older-than-gpu",
+    least="proved",
+    given=of_torch("2.11.0", "nvcc=13.0"),
+)
 def _(scene):
     """flash-attn built for an architecture that nvcc does not know yet."""
     build(
@@ -139,7 +153,6 @@ def _(scene):
     "sm-unsupported",
     "nvcc-older-than-gpu",
     "no-wheel-for-cuda",
-    least="possible",
     given=("nvcc=13.0", "os=linux", "sm=3.0"),
 )
 def _(scene):
@@ -147,7 +160,7 @@ def _(scene):
     cuda_file(scene, "-arch=compute_30")
 
 
-@failure("gcc-newer-than-nvcc", "gcc-too-new", given=("nvcc=13.0", "os=linux"))
+@failure("gcc-newer-than-nvcc", "gcc-too-new", least="proved", given=("nvcc=13.0", "os=linux"))
 def _(scene):
     """The host compiler says that it is gcc 99; CUDA's host_config.h refuses it."""
     compiler = scene.script(
@@ -164,19 +177,29 @@ def compiler_of(scene, version):
     return str(scene.script("bin/g++", script))
 
 
-@failure("torch-says-gcc-too-new", "gcc-too-new", given=of_torch("2.11.0", "nvcc=13.0"))
+@failure(
+    "torch-says-gcc-too-new",
+    "gcc-too-new",
+    least="proved",
+    given=of_torch("2.11.0", "nvcc=13.0"),
+)
 def _(scene):
     """torch's own check of the host compiler's version: too new."""
     build(scene, "2.11.0", CXX=compiler_of(scene, "99.1.0"))
 
 
-@failure("torch-says-gcc-too-old", "gcc-too-old", given=of_torch("2.11.0", "nvcc=13.0"))
+@failure(
+    "torch-says-gcc-too-old",
+    "gcc-too-old",
+    least="proved",
+    given=of_torch("2.11.0", "nvcc=13.0"),
+)
 def _(scene):
     """torch's own check of the host compiler's version: too old."""
     build(scene, "2.11.0", CXX=compiler_of(scene, "4.8.5"))
 
 
-@failure("gcc-7-error", "gcc-too-old", least="possible", given=of_torch("2.11.0", "gcc=7.5"))
+@failure("gcc-7-error", "gcc-too-old", least="proved", given=of_torch("2.11.0", "gcc=7.5"))
 def _(scene):
     """torch's headers with a compiler that has no C++17."""
     env = scene.torch("2.11.0")
@@ -197,19 +220,17 @@ def _(scene):
     )
 
 
-def edit(path, old, new):
-    text = path.read_text()
-    assert old in text, old
-    path.write_text(text.replace(old, new))
-
-
-@failure("no-compiler", "compiler-missing", given=of_torch("2.11.0", "gcc=none"))
+@failure(
+    "no-compiler", "compiler-missing", least="proved", given=of_torch("2.11.0", "gcc=none")
+)
 def _(scene):
     """The C++ compiler that CXX names is not there."""
     build(scene, "2.11.0", CXX="/usr/bin/x86_64-linux-gnu-g++-99")
 
 
-@failure("no-compiler-plain", "compiler-missing", given=("os=linux", "gcc=none"))
+@failure(
+    "no-compiler-plain", "compiler-missing", least="proved", given=("os=linux", "gcc=none")
+)
 def _(scene):
     """setuptools finds no gcc while it builds a package from source."""
     env = scene.env("setuptools<81", "wheel", pip="25.1")
@@ -234,7 +255,7 @@ def _(scene):
 # ---- files are missing ----
 
 
-@failure("setup-without-cutlass", "missing-cutlass", given=of_torch("2.11.0"))
+@failure("setup-without-cutlass", "missing-cutlass", least="proved", given=of_torch("2.11.0"))
 def _(scene):
     """A clone's archive without its submodules: setup.py's assertion."""
     build(scene, "2.11.0", lambda source, _: shutil.rmtree(source / "csrc/cutlass"))
@@ -244,13 +265,20 @@ def without_cute(source, _):
     shutil.rmtree(source / "csrc/cutlass/include/cute")
 
 
-@failure("kernel-without-cute", "missing-cutlass", given=of_torch("2.11.0", "nvcc=13.0"))
+@failure(
+    "kernel-without-cute",
+    "missing-cutlass",
+    least="proved",
+    given=of_torch("2.11.0", "nvcc=13.0"),
+)
 def _(scene):
     """The headers of CuTe are missing while a kernel is compiled by ninja."""
     build(scene, "2.11.0", without_cute, limit=900)
 
 
-@failure("nvcc-without-cute", "missing-cutlass", given=("nvcc=13.0", "os=linux"))
+@failure(
+    "nvcc-without-cute", "missing-cutlass", least="proved", given=("nvcc=13.0", "os=linux")
+)
 def _(scene):
     """The same with nvcc alone."""
     cuda_file(scene, text="#include <cute/tensor.hpp>\n")
@@ -311,7 +339,7 @@ def _(scene):
     )
 
 
-@failure("link-libcuda", "libcuda-not-found", given=("os=linux",))
+@failure("link-libcuda", "libcuda-not-found", least="proved", given=("os=linux",))
 def _(scene):
     """The linker finds no libcuda."""
     source = scene.file("flash_api.cpp", "int main() { return 0; }\n")
@@ -358,7 +386,8 @@ def _(scene):
 @failure(
     "build-without-ninja",
     "missing-ninja",
-    least="possible",
+    "no-wheel-for-torch",
+    least="proved",
     given=of_torch("2.11.0", "nvcc=13.0", "ninja=none"),
 )
 def _(scene):
@@ -366,189 +395,3 @@ def _(scene):
     env = scene.torch("2.11.0", "setuptools<81", "wheel", "packaging", "psutil", pip="25.1")
     hide = scene.script("bin/ninja", "#!/bin/sh\nexit 1\n")
     build(scene, "2.11.0", env=env, limit=100, PATH=f"{hide.parent}:{env}/bin:/usr/bin:/bin")
-
-
-# ---- memory, disk, time ----
-
-
-KILLED = "#!/bin/sh\nkill -9 $$\n"
-
-
-def ninja_file(scene, compiler, name="flash_fwd_hdim128_bf16_sm80"):
-    scene.file(
-        "build.ninja",
-        f"rule cuda_compile\n  command = {compiler} -c $in -o $out\n"
-        f"build {name}.o: cuda_compile csrc/flash_attn/src/{name}.cu\n"
-        "build flash_api.o: cuda_compile csrc/flash_attn/flash_api.cpp\n",
-    )
-    scene.file(f"csrc/flash_attn/src/{name}.cu", "__global__ void k() {}\n")
-    scene.file("csrc/flash_attn/flash_api.cpp", "int x;\n")
-
-
-@failure("ninja-compiler-killed", "oom-build", given=("os=linux", "ram_gb=15", "cores=16"))
-def _(scene):
-    """ninja, and a compiler that is killed as the kernel kills it."""
-    ninja_file(scene, scene.script("nvcc", KILLED))
-    scene.run("ninja", "-v", prompt=True)
-
-
-@failure("shell-compiler-killed", "oom-build", given=("os=linux", "ram_gb=15", "cores=16"))
-def _(scene):
-    """The same below a shell that says Killed."""
-    ninja_file(scene, "sh -c '" + str(scene.script("nvcc", KILLED)) + " $$*; exit $$?' nvcc")
-    scene.run("ninja", prompt=True)
-
-
-def heavy(scene):
-    return scene.file(
-        "flash_attn/flash_api.cpp",
-        "#include <regex>\n#include <map>\n#include <functional>\n"
-        "#include <random>\ntemplate <int N> struct T { std::map<int, T<N - 1>> m; };\n"
-        "template <> struct T<0> {};\nT<300> t;\n",
-    )
-
-
-@failure(
-    "gcc-in-a-small-group",
-    "oom-build",
-    least="proved",
-    given=("os=linux", "ram_gb=1", "cores=16"),
-)
-def _(scene):
-    """gcc's compiler proper is killed in a control group of 40 MB."""
-    group = scene.memory_group(40 << 20)
-    scene.run(
-        "g++",
-        "-O2",
-        "-c",
-        heavy(scene),
-        "-o",
-        "flash_api.o",
-        prompt=True,
-        limits=join_group(group),
-    )
-
-
-@failure("nvcc-in-a-small-group", "oom-build", given=("os=linux", "ram_gb=1", "nvcc=13.0"))
-def _(scene):
-    """A step of nvcc is killed in a control group of 60 MB."""
-    group = scene.memory_group(60 << 20)
-    cuda_file(
-        scene,
-        text=(
-            "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
-            "__global__ void k(half *p) { p[0] = __float2half(1.f); }\n"
-        ),
-        limits=join_group(group),
-    )
-
-
-@failure("cicc-killed", "oom-build", given=of_torch("2.11.0", "nvcc=13.0", "ram_gb=8"))
-def _(scene):
-    """cicc of a real build of flash-attn is killed in a control group of 250 MB."""
-    group = scene.memory_group(250 << 20)
-    build(scene, "2.11.0", limits=join_group(group), limit=900)
-
-
-@failure(
-    "gcc-without-address-space", "oom-build", least="possible", given=("os=linux", "ram_gb=1")
-)
-def _(scene):
-    """gcc under ulimit -v: out of memory allocating."""
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_AS, (70 << 20, 70 << 20))
-
-    scene.run("g++", "-O2", "-c", heavy(scene), "-o", "flash_api.o", prompt=True, limits=limit)
-
-
-@failure("build-killed-in-pip", "oom-build", given=of_torch("2.11.0", "ram_gb=8"))
-def _(scene):
-    """pip builds flash-attn, and nvcc is killed: no compiler error anywhere."""
-    home = wrapped_nvcc(
-        scene,
-        f'#!/bin/sh\ncase "$*" in *-V*|*--version*) exec {NVCC} "$@";; esac\nkill -9 $$\n',
-    )
-    build(scene, "2.11.0", CUDA_HOME=home, CXX="/usr/bin/g++", installer="quiet")
-
-
-@failure("404-then-killed", "oom-build", given=of_torch("2.11.0", "ram_gb=8"))
-def _(scene):
-    """setup.py finds no wheel (404), compiles, and the compiler is killed."""
-    port = scene.serve(world.Missing)
-    home = wrapped_nvcc(
-        scene,
-        f'#!/bin/sh\ncase "$*" in *-V*|*--version*) exec {NVCC} "$@";; esac\nkill -9 $$\n',
-    )
-
-    def change(source, variables):
-        edit(
-            source / "setup.py",
-            "https://github.com/Dao-AILab/flash-attention/releases/download",
-            f"http://127.0.0.1:{port}",
-        )
-        del variables["FLASH_ATTENTION_FORCE_BUILD"]
-
-    build(scene, "2.11.0", change, CUDA_HOME=home)
-
-
-@failure(
-    "404-then-toolkit-mismatch",
-    "cuda-major-mismatch",
-    least="proved",
-    given=of_torch("2.6.0", "nvcc=13.0"),
-)
-def _(scene):
-    """setup.py finds no wheel (404), then torch refuses the toolkit."""
-    port = scene.serve(world.Missing)
-
-    def change(source, variables):
-        edit(
-            source / "setup.py",
-            "https://github.com/Dao-AILab/flash-attention/releases/download",
-            f"http://127.0.0.1:{port}",
-        )
-        del variables["FLASH_ATTENTION_FORCE_BUILD"]
-
-    build(scene, "2.6.0", change)
-
-
-@failure("gcc-full-disk", "disk-full", given=("os=linux", "disk_gb=0.1"))
-def _(scene):
-    """The object file does not fit on the disk."""
-    small = scene.mount(scene.work / "small", "64k")
-    source = scene.file("flash_attn/flash_api.cpp", "char big[1 << 20] = {1};\n")
-    scene.run("g++", "-c", source, "-o", small / "flash_api.o", prompt=True)
-
-
-@failure("build-full-disk", "disk-full", given=of_torch("2.11.0", "nvcc=13.0"))
-def _(scene):
-    """nvcc's temporary files do not fit into TMPDIR."""
-    need_nvcc()
-    small = scene.mount(scene.work / "tmp", "1m")
-    cuda_file(
-        scene,
-        text="#include <cuda_fp16.h>\n__global__ void k() {}\n",
-        variables={"TMPDIR": str(small)},
-    )
-
-
-@failure(
-    "build-takes-hours",
-    "build-hours",
-    "no-wheel-for-torch",
-    least="possible",
-    given=of_torch("2.11.0", "nvcc=13.0", "cores=2"),
-)
-def _(scene):
-    """A build for four architectures, interrupted by the user after 90 seconds."""
-    build(scene, "2.11.0", installer="quiet", limit=90, FLASH_ATTN_CUDA_ARCHS="80;90;100;120")
-
-
-@failure("python-headers", given=("os=linux",))
-def _(scene):
-    """Python's headers are missing: no cause of flash-attn's own."""
-    source = scene.file(
-        "package/x.c", "#include <Python_not_there.h>\n#include <Python.h>\nint x;\n"
-    )
-    scene.run("g++", "-c", source, "-o", "x.o", prompt=True)

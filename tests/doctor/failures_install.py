@@ -5,7 +5,7 @@ import socket
 import subprocess
 
 import world
-from world import FLASH, LINUX, RELEASE, TAGS, failure, make_wheel, pip, uv
+from world import FLASH, LINUX, RELEASE, TAGS, failure, flash_attn_file, make_wheel, pip, uv
 
 BAD_ZIP = ("wheel-is-lfs-pointer", "installer-damage")
 
@@ -26,7 +26,11 @@ def _(scene):
 
 
 @failure(
-    "uv-wheel-of-another-python", "wheel-tag-wrong-python", "no-wheel-for-python", given=LINUX
+    "uv-wheel-of-another-python",
+    "wheel-tag-wrong-python",
+    "no-wheel-for-python",
+    least="proved",
+    given=LINUX,
 )
 def _(scene):
     """The same with uv."""
@@ -53,7 +57,7 @@ def _(scene):
     pip(scene, scene.env(pip="24.0"), "install", wheel.name, prompt=True)
 
 
-@failure("uv-wheel-of-arm", "no-wheel-for-platform", given=LINUX)
+@failure("uv-wheel-of-arm", "no-wheel-for-platform", least="proved", given=LINUX)
 def _(scene):
     """A wheel for AArch64 on x86-64, by URL, with uv."""
     make_wheel(scene.work, "flash_attn", "2.8.3", "cp311-cp311-linux_aarch64", {})
@@ -66,7 +70,9 @@ def _(scene):
     )
 
 
-@failure("pip-wheel-of-newer-linux", "no-wheel-for-platform", "glibc-too-old", given=LINUX)
+@failure(
+    "pip-wheel-of-newer-linux", "glibc-too-old", least="proved", given=(*LINUX, "glibc=2.36")
+)
 def _(scene):
     """A wheel whose tag asks for a glibc that does not exist yet."""
     wheel = make_wheel(
@@ -75,18 +81,18 @@ def _(scene):
     pip(scene, scene.env(pip="25.1"), "install", wheel.name, prompt=True)
 
 
-@failure("pip-hash", "hash-mismatch", given=LINUX)
+@failure("pip-hash", "hash-mismatch", least="proved", given=LINUX)
 def _(scene):
     """--require-hashes and a wheel with other bytes."""
-    wheel = make_wheel(scene.work, "flash_attn", RELEASE, TAGS, {})
+    wheel = flash_attn_file(scene, RELEASE, {})
     scene.file("requirements.txt", f"flash_attn @ file://{wheel} --hash=sha256:{'0a' * 32}\n")
     pip(scene, scene.env(pip="25.1"), "install", "--require-hashes", "-r", "requirements.txt")
 
 
-@failure("uv-hash", "hash-mismatch", given=LINUX)
+@failure("uv-hash", "hash-mismatch", least="proved", given=LINUX)
 def _(scene):
     """The same with uv."""
-    wheel = make_wheel(scene.work, "flash_attn", RELEASE, TAGS, {})
+    wheel = flash_attn_file(scene, RELEASE, {})
     scene.file("requirements.txt", f"flash_attn @ file://{wheel} --hash=sha256:{'0a' * 32}\n")
     uv(scene, scene.env(), "install", "--require-hashes", "-r", "requirements.txt")
 
@@ -136,9 +142,7 @@ def _(scene):
 
 
 def truncated(scene):
-    wheel = make_wheel(
-        scene.work, "flash_attn", RELEASE, TAGS, {"flash_attn/data.bin": os.urandom(200000)}
-    )
+    wheel = flash_attn_file(scene, RELEASE, {"flash_attn/data.bin": os.urandom(200000)})
     wheel.write_bytes(wheel.read_bytes()[:120000])
     return wheel
 
@@ -160,10 +164,10 @@ LOCAL = f"{RELEASE}+cu12torch2.8cxx11abiTRUE"
 
 
 def renamed(scene):
-    return make_wheel(scene.work, "flash_attn", RELEASE, TAGS, {}, file_version=LOCAL)
+    return flash_attn_file(scene, RELEASE, {}, file_version=LOCAL)
 
 
-@failure("pip-renamed-wheel", *RENAMED, given=LINUX)
+@failure("pip-renamed-wheel", *RENAMED, least="proved", given=LINUX)
 def _(scene):
     """The file name has a local version that the metadata inside has not."""
     renamed(scene)
@@ -179,30 +183,28 @@ def _(scene):
     )
 
 
-@failure("pip-other-name-inside", *RENAMED, least="possible", given=LINUX)
+@failure("pip-other-name-inside", *RENAMED, given=LINUX)
 def _(scene):
     """The wheel's file name says flash_attn, its metadata says another package."""
-    wheel = make_wheel(
-        scene.work, "flash_attn", RELEASE, TAGS, {}, metadata_name="flash_attn_x"
-    )
+    wheel = flash_attn_file(scene, RELEASE, {}, metadata_name="flash_attn_x")
     pip(scene, scene.env(pip="25.1"), "install", wheel.name, prompt=True)
 
 
-@failure("pip-short-name", "wheel-renamed", given=LINUX)
+@failure("pip-short-name", "wheel-renamed", least="proved", given=LINUX)
 def _(scene):
     """A wheel renamed to flash_attn.whl."""
     renamed(scene).rename(scene.work / "flash_attn.whl")
     pip(scene, scene.env(pip="25.1"), "install", "./flash_attn.whl", prompt=True)
 
 
-@failure("uv-short-name", "wheel-renamed", given=LINUX)
+@failure("uv-short-name", "wheel-renamed", least="proved", given=LINUX)
 def _(scene):
     """The same with uv."""
     renamed(scene).rename(scene.work / "flash_attn-latest.whl")
     uv(scene, scene.env(), "install", "./flash_attn-latest.whl", prompt=True)
 
 
-@failure("pip-glob-in-name", "wheel-renamed", given=LINUX)
+@failure("pip-glob-in-name", "wheel-renamed", least="proved", given=LINUX)
 def _(scene):
     """A pattern that the shell did not expand, as on Windows or without a match."""
     pip(scene, scene.env(pip="24.0"), "install", "flash_attn-2.8.3*.whl", prompt=True)
@@ -246,7 +248,7 @@ def _(scene):
     )
 
 
-@failure("pip-forbidding-proxy", "network-blocked", given=LINUX)
+@failure("pip-forbidding-proxy", "network-blocked", least="proved", given=LINUX)
 def _(scene):
     """The proxy answers 403."""
     port = scene.serve(world.Forbidding)
@@ -311,7 +313,7 @@ def _(scene):
     )
 
 
-@failure("uv-no-network", "network-blocked", "offline-node", least="possible", given=LINUX)
+@failure("uv-no-network", "network-blocked", "offline-node", given=LINUX)
 def _(scene):
     """The same with uv, and an address in place of a name."""
     scene.run(
@@ -356,7 +358,7 @@ def _(scene):
     )
 
 
-@failure("pip-tls", "network-blocked", given=LINUX)
+@failure("pip-tls", "network-blocked", least="proved", given=LINUX)
 def _(scene):
     """A certificate that nobody trusts, as behind an inspecting firewall."""
     port = scene.serve(world.Missing, tls=True)
@@ -372,7 +374,7 @@ def _(scene):
     )
 
 
-@failure("uv-tls", "network-blocked", given=LINUX)
+@failure("uv-tls", "network-blocked", least="proved", given=LINUX)
 def _(scene):
     """The same with uv."""
     port = scene.serve(world.Missing, tls=True)
@@ -397,34 +399,28 @@ def _(scene):
 # ---- the disk and the installation ----
 
 
-@failure("pip-full-disk", "disk-full", given=LINUX)
+@failure("pip-full-disk", "disk-full", least="proved", given=LINUX)
 def _(scene):
     """The environment lies on a file system that is too small for the wheel."""
     scene.mount(scene.work / "small", "48m")
     env = scene.env(pip="25.1", name="small/venv")
-    wheel = make_wheel(
-        scene.work, "flash_attn", RELEASE, TAGS, {"flash_attn_2_cuda.so": os.urandom(60 << 20)}
-    )
+    wheel = flash_attn_file(scene, RELEASE, {"flash_attn_2_cuda.so": os.urandom(60 << 20)})
     pip(scene, env, "install", wheel.name, prompt=True)
 
 
-@failure("uv-full-disk", "disk-full", given=LINUX)
+@failure("uv-full-disk", "disk-full", least="proved", given=LINUX)
 def _(scene):
     """The same with uv."""
     scene.mount(scene.work / "small", "20m")
     env = scene.env(name="small/venv")
-    wheel = make_wheel(
-        scene.work, "flash_attn", RELEASE, TAGS, {"flash_attn_2_cuda.so": os.urandom(30 << 20)}
-    )
+    wheel = flash_attn_file(scene, RELEASE, {"flash_attn_2_cuda.so": os.urandom(30 << 20)})
     uv(scene, env, "install", "--no-cache", "--link-mode", "copy", wheel, prompt=True)
 
 
-@failure("pip-full-temporary-folder", "disk-full", given=LINUX)
+@failure("pip-full-temporary-folder", "disk-full", least="proved", given=LINUX)
 def _(scene):
     """/tmp is too small to download the wheel."""
-    make_wheel(
-        scene.work, "flash_attn", RELEASE, TAGS, {"flash_attn_2_cuda.so": os.urandom(9 << 20)}
-    )
+    flash_attn_file(scene, RELEASE, {"flash_attn_2_cuda.so": os.urandom(9 << 20)})
     port = scene.serve(world.folder_handler(scene.work))
     small = scene.mount(scene.work / "tmp", "4m")
     pip(
@@ -449,7 +445,7 @@ def _(scene):
 def _(scene):
     """site-packages lies on a read-only file system."""
     env = scene.env(pip="25.1")
-    wheel = make_wheel(scene.work, "flash_attn", RELEASE, TAGS, {})
+    wheel = flash_attn_file(scene, RELEASE, {})
     subprocess.run(["mount", "--bind", env, env], check=True)
     scene.undo.callback(subprocess.run, ["umount", "-l", str(env)])
     subprocess.run(["mount", "-o", "remount,ro,bind", env], check=True)
@@ -460,7 +456,7 @@ def _(scene):
 def _(scene):
     """The environment belongs to somebody else."""
     env = scene.env(pip="25.1")
-    wheel = make_wheel(scene.work, "flash_attn", RELEASE, TAGS, {})
+    wheel = flash_attn_file(scene, RELEASE, {})
     scene.shell(
         f"chmod a+rx {scene.work} && setpriv --reuid 65534 --clear-groups "
         "unshare --user --map-root-user true; "

@@ -1,38 +1,55 @@
 """Failures while flash-attn's metadata is made, versions are chosen, or setup.py downloads."""
 
 import world
-from world import FLASH, HELPERS, LINUX, RELEASE, TAGS, failure, make_wheel, of_torch, pip, uv
+from world import (
+    FLASH,
+    HELPERS,
+    LINUX,
+    RELEASE,
+    TAGS,
+    failure,
+    flash_attn_file,
+    make_wheel,
+    of_torch,
+    pip,
+    uv,
+)
 
 NO_TORCH = ("no-torch-in-build-env", "uv-no-build-isolation")
 
 # ---- build dependencies ----
 
 
-@failure("pip-isolated-build", *NO_TORCH, given=LINUX)
+@failure("pip-isolated-build", *NO_TORCH, least="proved", given=LINUX)
 def _(scene):
     """pip builds flash-attn's sdist in an isolated environment, which has no torch."""
     pip(scene, scene.env(pip="26.3"), "install", FLASH)
 
 
-@failure("pip-isolated-build-although-torch-is-there", *NO_TORCH, given=of_torch("2.6.0"))
+@failure(
+    "pip-isolated-build-although-torch-is-there",
+    *NO_TORCH,
+    least="proved",
+    given=of_torch("2.6.0"),
+)
 def _(scene):
     """The same in an environment that has torch, with an older pip, and the command shown."""
     pip(scene, scene.torch("2.6.0", pip="23.2.1"), "install", "flash-attn", prompt=True)
 
 
-@failure("pip-isolated-build-verbose", *NO_TORCH, given=LINUX)
+@failure("pip-isolated-build-verbose", *NO_TORCH, least="proved", given=LINUX)
 def _(scene):
     """The same with -v, as a reader of the first message tries next."""
     pip(scene, scene.env(pip="25.1"), "install", "-v", "--no-binary", ":all:", FLASH)
 
 
-@failure("uv-isolated-build", *NO_TORCH, given=LINUX)
+@failure("uv-isolated-build", *NO_TORCH, least="proved", given=LINUX)
 def _(scene):
     """uv pip builds flash-attn's sdist in an isolated environment."""
     uv(scene, scene.env(), "install", FLASH, prompt=True)
 
 
-@failure("uv-project-isolated-build", *NO_TORCH, given=LINUX)
+@failure("uv-project-isolated-build", *NO_TORCH, least="proved", given=LINUX)
 def _(scene):
     """uv sync of a project that depends on flash-attn and torch."""
     scene.file(
@@ -49,6 +66,7 @@ def _(scene):
     "network-blocked",
     "nvcc-missing",
     "cuda-home-unset",
+    least="proved",
     given=of_torch("2.6.0"),
 )
 def _(scene):
@@ -71,7 +89,7 @@ def _(scene):
     pip(scene, scene.env(*HELPERS, pip=True), "install", "--no-build-isolation", FLASH)
 
 
-@failure("pip-no-packaging", "missing-build-helper", given=of_torch("2.6.0"))
+@failure("pip-no-packaging", "missing-build-helper", least="proved", given=of_torch("2.6.0"))
 def _(scene):
     """--no-build-isolation without the package 'packaging'."""
     env = scene.torch("2.6.0", "setuptools==69.5.1", "wheel==0.43.0", pip="24.0")
@@ -86,7 +104,9 @@ def _(scene):
     pip(scene, env, "install", FLASH, "--no-build-isolation")
 
 
-@failure("pip-no-wheel-package", "missing-build-helper", given=of_torch("2.6.0"))
+@failure(
+    "pip-no-wheel-package", "missing-build-helper", least="proved", given=of_torch("2.6.0")
+)
 def _(scene):
     """--no-build-isolation without the package 'wheel'."""
     env = scene.env("setuptools<70", "packaging", pip="24.0")
@@ -94,7 +114,7 @@ def _(scene):
     pip(scene, env, "install", FLASH, "--no-build-isolation")
 
 
-@failure("uv-no-setuptools", "missing-build-helper", given=of_torch("2.6.0"))
+@failure("uv-no-setuptools", "missing-build-helper", least="proved", given=of_torch("2.6.0"))
 def _(scene):
     """uv pip --no-build-isolation in a uv environment, which has no setuptools."""
     env = scene.env(name=".venv")
@@ -102,7 +122,7 @@ def _(scene):
     uv(scene, env, "install", FLASH, "--no-build-isolation")
 
 
-@failure("pip-no-setuptools", "missing-build-helper", given=LINUX)
+@failure("pip-no-setuptools", "missing-build-helper", least="proved", given=LINUX)
 def _(scene):
     """The same with pip: BackendUnavailable of setuptools."""
     pip(scene, scene.env(pip="25.1"), "install", FLASH, "--no-build-isolation")
@@ -201,7 +221,7 @@ def _(scene):
     )
 
 
-@failure("nvcc-of-11-6", "nvcc-too-old", given=of_torch("2.6.0", "nvcc=11.6"))
+@failure("nvcc-of-11-6", "nvcc-too-old", least="proved", given=of_torch("2.6.0", "nvcc=11.6"))
 def _(scene):
     """The first nvcc says that it is of CUDA 11.6."""
     env = scene.torch("2.6.0", *HELPERS, pip="25.1")
@@ -261,18 +281,18 @@ def _(scene):
 # ---- resolving ----
 
 
-@failure("pip-old-python", "no-wheel-for-python", given=("os=linux", "python=3.8"))
+@failure(
+    "pip-old-python", "no-wheel-for-python", least="proved", given=("os=linux", "python=3.8")
+)
 def _(scene):
     """flash-attn asks for Python 3.9, this is 3.8."""
     pip(scene, scene.env(python="3.8", pip="24.0"), "install", FLASH)
 
 
-@failure(
-    "pip-peer-pins-torch", "torch-forced-by-peer", least="possible", given=of_torch("2.6.0")
-)
+@failure("pip-peer-pins-torch", "torch-forced-by-peer", given=of_torch("2.6.0"))
 def _(scene):
     """A flash-attn wheel beside a torch, and xformers, which pins another torch."""
-    wheel = make_wheel(scene.work, "flash_attn", "2.8.3+cu12torch2.6", TAGS, {}, ("torch",))
+    wheel = flash_attn_file(scene, "2.8.3+cu12torch2.6", {}, ("torch",))
     pip(
         scene,
         scene.env(pip="25.1"),
@@ -284,16 +304,14 @@ def _(scene):
     )
 
 
-@failure(
-    "uv-peer-pins-torch", "torch-forced-by-peer", least="possible", given=of_torch("2.6.0")
-)
+@failure("uv-peer-pins-torch", "torch-forced-by-peer", given=of_torch("2.6.0"))
 def _(scene):
     """The same with uv."""
-    wheel = make_wheel(scene.work, "flash_attn", "2.8.3+cu12torch2.6", TAGS, {}, ("torch",))
+    wheel = flash_attn_file(scene, "2.8.3+cu12torch2.6", {}, ("torch",))
     uv(scene, scene.env(), "install", "torch==2.6.0", wheel, "xformers==0.0.31", prompt=True)
 
 
-@failure("pip-dsl-pins", "dsl-version-conflict", least="possible", given=LINUX)
+@failure("pip-dsl-pins", "dsl-version-conflict", least="proved", given=LINUX)
 def _(scene):
     """flash-attn-4 with a CUTLASS DSL other than the one that it asks for."""
     pip(
@@ -308,7 +326,7 @@ def _(scene):
     )
 
 
-@failure("uv-dsl-pins", "dsl-version-conflict", least="possible", given=LINUX)
+@failure("uv-dsl-pins", "dsl-version-conflict", least="proved", given=LINUX)
 def _(scene):
     """The same with uv, and an exact pre-release."""
     uv(
@@ -328,12 +346,7 @@ def setup_download(scene, address, version="2.6.0", force=None, **options):
     """setup.py's own download of a wheel, from `address` in place of GitHub."""
     env = scene.torch(version, *HELPERS)
     source = scene.sdist()
-    setup = source / "setup.py"
-    setup.write_text(
-        setup.read_text().replace(
-            "https://github.com/Dao-AILab/flash-attention/releases/download", address
-        )
-    )
+    world.download_from(source, address)
     variables = {
         "CUDA_HOME": fake_nvcc(scene, options.pop("release", "12.4")),
         **options.pop("variables", {}),
@@ -359,7 +372,12 @@ def _(scene):
     setup_download(scene, f"http://127.0.0.1:{scene.serve(world.Dropping)}")
 
 
-@failure("setup-rename-over-mounts", "cross-device-link", given=of_torch("2.6.0", "nvcc=12.4"))
+@failure(
+    "setup-rename-over-mounts",
+    "cross-device-link",
+    least="proved",
+    given=of_torch("2.6.0", "nvcc=12.4"),
+)
 def _(scene):
     """setup.py downloads a wheel and renames it into a folder of another file system."""
     version = f"{RELEASE}+cu12torch2.6cxx11abiFALSE"
@@ -369,13 +387,7 @@ def _(scene):
     port = scene.serve(world.folder_handler(scene.work / "served"))
     env = scene.torch("2.6.0", *HELPERS)
     source = scene.sdist()
-    setup = source / "setup.py"
-    setup.write_text(
-        setup.read_text().replace(
-            "https://github.com/Dao-AILab/flash-attention/releases/download",
-            f"http://127.0.0.1:{port}",
-        )
-    )
+    world.download_from(source, f"http://127.0.0.1:{port}")
     scene.mount(scene.work / "dist", "8m")
     scene.run(
         "python",

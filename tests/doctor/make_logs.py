@@ -21,7 +21,9 @@ import traceback
 import failures_resolve  # noqa: F401
 import failures_install  # noqa: F401
 import failures_import  # noqa: F401
+import failures_libraries  # noqa: F401
 import failures_build  # noqa: F401
+import failures_memory  # noqa: F401
 import healthy_builds  # noqa: F401
 import healthy_installs  # noqa: F401
 import healthy_others  # noqa: F401
@@ -87,12 +89,12 @@ def main():
     parser.add_argument("patterns", nargs="*", metavar="PATTERN")
     options = parser.parse_args()
     folder = options.folder.resolve()
-    todo = [
+    chosen = [
         one
         for one in world.SCENARIOS.values()
         if one.kind.startswith(options.kind) and wanted(one, folder, options.patterns)
     ]
-    missing = [one.name for one in todo if not make(one, folder)]
+    missing = [one.name for one in chosen if not make(one, folder)]
     rows = write_list(folder)
     failures = sum(name.startswith("failures/") for name in rows)
     print(

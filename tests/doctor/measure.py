@@ -2,6 +2,7 @@
 """Measures how often `anyflash doctor` names the right cause.
 
   measure.py CASES.jsonl [--program PATH] [--jobs N] [--misses] [--words] [--leave-one-out]
+  measure.py --recorded
 
 A case has `symptom` (the log), `env` (facts, given as --given KEY=VALUE), `category` (the id
 of the cause) and `source_url`. Prints how often the cause comes first and among the first
@@ -14,6 +15,8 @@ three, in all and for each phase.
 --leave-one-out   measures each project's cases with a program that lacks the signatures whose
                   `source` names threads of that project only; builds one in
                   build/leave-one-out for each such project
+--recorded        lists the recorded logs of failures (tests/doctor/logs): what comes first, how
+                  sure that is, and the facts that show it
 """
 import argparse
 import collections
@@ -170,6 +173,25 @@ def leave_one_out(cases, jobs):
     return figures, {project: count for project, count in lost.items() if count}
 
 
+def print_recorded(program):
+    """A line for each recorded failure that has a cause, and how many are how sure."""
+    expected = json.loads((HERE / "logs/expected.json").read_text())
+    names = sorted(name for name, row in expected.items() if row["causes"])
+    cases = [{"symptom": (HERE / f"logs/{name}.log").read_text(), "id": name,
+              "env": dict(word.split("=", 1) for word in expected[name]["given"])}
+             for name in names]
+    levels = collections.Counter()
+    for name, answer in zip(names, ask_all(cases, program)):
+        best = answer[0]
+        right = best["id"] in expected[name]["causes"]
+        shown = [f"{row['fact']}={row['value']}" if "fact" in row else
+                 f"line {row['line']}: {row['text'][:60]}" for row in best["evidence"]]
+        levels[best["confidence"] if right else "wrong"] += 1
+        print(f"{name.split('/')[1]:42} {best['id']:26} {best['confidence']:9}"
+              f"{'' if right else 'WRONG '}{'; '.join(shown)}")
+    print(", ".join(f"{count} {level}" for level, count in levels.most_common()))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("cases", nargs="?", default=HERE / "cases.jsonl")
@@ -178,7 +200,11 @@ def main():
     parser.add_argument("--misses", action="store_true")
     parser.add_argument("--words", action="store_true")
     parser.add_argument("--leave-one-out", action="store_true")
+    parser.add_argument("--recorded", action="store_true")
     options = parser.parse_args()
+    if options.recorded:
+        print_recorded(options.program)
+        return
     cases = load(options.cases)
     phase_of = {row["id"]: row["phases"][0] for row in load(CAUSES)}
     answers = ask_all(cases, options.program, options.jobs)

@@ -1,7 +1,9 @@
 """Real failures, read as logs: the reported cause must come first.
 
   cases.jsonl      failures that people reported, with the facts they stated
-  threads.jsonl    further public threads, with the log as it was posted
+  threads.jsonl    further public threads, with the log as it was posted. Those of the set
+                   "third" were labelled before the program was run on them, once, without rows
+                   written for them: the right cause was first for 30 of 42, among three for 32
   unrelated.jsonl  other programs' failures and logs without a failure
 """
 import json
@@ -12,6 +14,7 @@ import sys
 
 import pytest
 
+import expectation
 import measure
 
 CASES = measure.load(measure.HERE / "cases.jsonl")
@@ -32,6 +35,15 @@ def test_cause__is_named_first(cases):
                        for c, answer in figures.misses)
     assert 100 * figures.first >= FIRST_PERCENT * figures.total, f"{figures}\n{misses}"
     assert 100 * figures.three >= THREE_PERCENT * figures.total, f"{figures}\n{misses}"
+
+
+@pytest.mark.parametrize("cases", [CASES, THREADS], ids=["cases", "threads"])
+def test_cause__is_never_proved_wrongly(cases):
+    wrong = [(case.get("id", case["source_url"]), case["category"], cause["id"])
+             for case, answer in zip(cases, measure.ask_all(cases)) for cause in answer
+             if cause["confidence"] == "proved"
+             and cause["id"] not in expectation.also_true({case["category"]})]
+    assert not wrong
 
 
 def test_unrelated__no_cause_is_claimed():
@@ -77,7 +89,7 @@ def test_measure__finds_the_project_of_a_thread():
 
 
 def test_cases__file_is_complete():
-    assert len(CASES) == 186 and len(THREADS) >= 40 and len(UNRELATED) >= 60
+    assert len(CASES) == 186 and len(THREADS) >= 144 and len(UNRELATED) >= 60
     assert pathlib.Path(measure.SIGNATURES).exists()
 
 

@@ -391,6 +391,26 @@ def make_wheel(
     return path
 
 
+def flash_attn_file(scene, version, files, requires=(), **options):
+    """A wheel of flash-attn for Python 3.11 on Linux with these files."""
+    return make_wheel(scene.work, "flash_attn", version, TAGS, files, requires, **options)
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text, old
+    path.write_text(text.replace(old, new))
+
+
+def download_from(source, address):
+    """Lets setup.py in this folder download its wheel from there and not from GitHub."""
+    edit(
+        source / "setup.py",
+        "https://github.com/Dao-AILab/flash-attention/releases/download",
+        address,
+    )
+
+
 def sha256(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 

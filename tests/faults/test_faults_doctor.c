@@ -18,20 +18,8 @@
 
 static void fail_often(const char *const *words, bool all_after)
 {
-    struct every_allocation each = {.all_after = all_after, .at_least = 40};
-    while (every_allocation_next(&each)) {
-        int saved[2];
-        each.nth += each.nth / 12;
-        silence(saved);
-        every_allocation_begin(&each);
-        int code = run_command(words);
-        every_allocation_end(&each);
-        speak(saved);
-        if (!each.failed)
-            assert_true(code == AF_EXIT_YES || code == AF_EXIT_NO);
-        else if (code != AF_EXIT_WORLD)
-            fail_msg("allocation %zu failed: exit code %d", each.nth, code);
-    }
+    struct every_allocation each = {.all_after = all_after, .at_least = 40, .skip_part = 12};
+    fail_each(each, words, NULL);
 }
 
 static void a_diagnosis_survives_lack_of_memory(void **state)

@@ -54,10 +54,9 @@ static inline void speak(const int saved[2])
 }
 
 /* `after`, unless NULL, checks what a failed run left behind. */
-static inline void fail_everywhere(const char *const *words, bool all_after,
-                                   void (*after)(void))
+static inline void fail_each(struct every_allocation each, const char *const *words,
+                             void (*after)(void))
 {
-    struct every_allocation each = {.all_after = all_after};
     while (every_allocation_next(&each)) {
         int saved[2];
         silence(saved);
@@ -72,6 +71,12 @@ static inline void fail_everywhere(const char *const *words, bool all_after,
         if (each.failed && after != NULL)
             after();
     }
+}
+
+static inline void fail_everywhere(const char *const *words, bool all_after,
+                                   void (*after)(void))
+{
+    fail_each((struct every_allocation){.all_after = all_after}, words, after);
 }
 
 #endif

@@ -23,7 +23,7 @@ static void decide(const struct af_catalog *catalog, const struct af_machine *ma
         if (af_plan_make(&decision, machines, 1, &plan, &err) != ANYFLASH_OK)
             continue;
         for (size_t i = 0; i < plan.step_count; i++)
-            af_step_command(&plan.steps[i], &plan.arena);
+            af_step_command(&plan.steps[i], AF_SHELL_CMD, &plan.arena);
         af_plan_release(&plan);
     }
     af_decision_release(&decision);

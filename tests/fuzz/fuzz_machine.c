@@ -6,29 +6,11 @@
 #include "kit/base/json.h"
 #include "kit/machine/machine.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "tests/fuzz/write_twice.h"
 
 #define WORDS_MAX 40
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void write_twice(struct af_machine *machine)
-{
-    struct af_text first = {0};
-    struct af_text second = {0};
-    struct af_machine again;
-    af_machine_init(&again, "again", "not said");
-    if (af_machine_write(machine, &first, NULL) != ANYFLASH_OK ||
-        af_machine_parse(&again, (struct af_span){first.data, first.len}, "again", NULL) !=
-            ANYFLASH_OK ||
-        af_machine_write(&again, &second, NULL) != ANYFLASH_OK ||
-        strcmp(first.data, second.data) != 0)
-        abort();
-    af_machine_release(&again);
-    af_text_release(&second);
-    af_text_release(&first);
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -13,14 +13,18 @@ static void read_headers(struct af_span text)
     static const struct af_marker_environment here = {
         .python_full_version = "3.12.4", .sys_platform = "linux", .extra = ""};
     struct af_header header;
+    struct af_span rest = text;
+    struct af_span value;
     struct af_requirement requirement;
     char name[64];
-    while (af_header_next(&text, &header)) {
+    while (af_header_next(&rest, &header)) {
         if (af_requirement_parse(header.value, &requirement)) {
             af_name_normalise(requirement.name, name, sizeof name);
             af_marker_holds(requirement.marker, &here);
         }
     }
+    while (af_requirement_next(&text, &requirement))
+        af_header_find(requirement.text, "Name", &value);
 }
 
 static void read_record(struct af_span text)

@@ -25,8 +25,7 @@ static void try_pattern(const struct af_pattern *pattern, struct af_span line)
     char folded[AF_PATTERN_LINE_MAX];
     struct af_pattern_match match;
     size_t len = line.len < sizeof folded ? line.len : sizeof folded;
-    for (size_t i = 0; i < len; i++)
-        folded[i] = (char)af_pattern_fold[(unsigned char)line.data[i]];
+    af_pattern_fold_text(line.data, len, folded);
     if (!af_pattern_find(pattern, line.data, folded, len, true, &match))
         return;
     require(match.start <= match.end && match.end <= len);
@@ -40,21 +39,24 @@ static void try_pattern(const struct af_pattern *pattern, struct af_span line)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static struct af_cause_table causes; /* the same for every input */
+    static struct af_arena shared;
     static bool started;
     struct af_arena arena;
-    struct af_cause_table causes;
     struct af_signature_table table;
     struct anyflash_error err = {0};
     struct af_span text = {(const char *)data, size};
     struct af_span line;
-    if (!started)
+    if (!started) {
+        struct af_span rows = {causes_text, strlen(causes_text)};
         af_json_start();
-    started = true;
+        af_arena_init(&shared);
+        require(af_cause_table_read(rows, "causes", &shared, &causes, &err) == ANYFLASH_OK);
+        started = true;
+    }
     if (size > 65536)
         return 0;
     af_arena_init(&arena);
-    struct af_span rows = {causes_text, strlen(causes_text)};
-    require(af_cause_table_read(rows, "causes", &arena, &causes, &err) == ANYFLASH_OK);
     enum anyflash_status status =
         af_signature_table_read(text, "fuzz", &causes, &arena, &table, &err);
     require(status == ANYFLASH_OK || status == ANYFLASH_E_DATA || status == ANYFLASH_E_LIMIT);

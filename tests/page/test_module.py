@@ -1,13 +1,18 @@
 """The WebAssembly module imports nothing and gives the same answers as the program."""
+import concurrent.futures
 import json
 import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import schemas
+
 PROGRAM = os.environ.get("ANYFLASH", "")
 MODULE = pathlib.Path(PROGRAM).parent / "anyflash.wasm"
 FOLDERS = ["tests/cases/machines", "examples/machines"]
@@ -16,6 +21,7 @@ RECORDS = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.
 RECORDS += sorted((ROOT / "tests/machine/pasted").glob("*.txt"))
 GIVEN = ["os=linux", "arch=x86_64", "python=3.12", "torch=2.9.1+cu128", "gpu=RTX 4090",
          "glibc=2.35"]
+LOGS = sorted((ROOT / "tests/doctor/logs").glob("*/*"))
 SEARCHES = [["torch=2.9", "python=3.12", "cuda=12"], ["2.8.3", "cp311", "abi=true"],
             ["nothing=1"]]
 
@@ -84,9 +90,134 @@ def test_module__finds_what_the_program_finds(words, tmp_path):
         assert answer == native("find", "--json", "--limit", "5", *words, tmp_path=tmp_path)
 
 
+def reported_failures():
+    """The failures that people reported, as (text of the log, words for --given)."""
+    for name in ["cases.jsonl", "threads.jsonl"]:
+        for line in (ROOT / "tests/doctor" / name).read_text(encoding="utf-8").splitlines():
+            case = json.loads(line)
+            facts = case.get("env") or {"arch": "x86_64"}
+            yield case["symptom"], [f"{key}={json.dumps(value).strip(chr(34))}"
+                                    for key, value in facts.items()]
+
+
+def test_module__diagnoses_reported_failures_as_the_program_does(tmp_path):
+    requests, commands = [], []
+    for number, (symptom, given) in enumerate(reported_failures()):
+        log = tmp_path / f"{number}.log"
+        log.write_text(symptom, encoding="utf-8")
+        requests.append({"command": "doctor", "logs": [{"name": log.name, "path": str(log)}],
+                         "machines": [{"name": "the machine of the log", "given": given}]})
+        commands.append(["doctor", "--json", str(log),
+                         *(word for fact in given for word in ("--given", fact))])
+    assert len(commands) > 250
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        printed = list(pool.map(lambda words: native(*words, tmp_path=tmp_path), commands))
+    for command, answer, expected in zip(commands, ask(requests), printed):
+        assert answer == expected, command
+
+
+def test_module__diagnoses_logs_without_and_with_a_record(tmp_path):
+    record = ROOT / "examples/machines/rtx4090-torch2.15.json"
+    machine = {"name": record.name, "record": record.read_text()}
+    requests, printed = [], []
+    for log in LOGS[::40]:
+        logs = [{"name": log.name, "path": str(log)}]
+        requests.append({"command": "doctor", "logs": logs})
+        requests.append({"command": "doctor", "logs": logs * 2, "machines": [machine]})
+        printed.append(native("doctor", "--json", str(log), tmp_path=tmp_path))
+        printed.append(native("doctor", "--json", "--machine", record.name, str(log), str(log),
+                              tmp_path=tmp_path, cwd=record.parent))
+    assert ask(requests) == printed
+
+
+def choices_of(machine):
+    [answer] = ask([{"command": "choices", "machines": [machine]}])
+    schemas.check(answer)
+    return json.loads(answer)
+
+
+def test_module__choices_are_filled_with_what_the_text_says_and_where():
+    path = ROOT / "tests/machine/pasted/collect_env_windows.txt"
+    answer = choices_of({"name": "your text", "record": path.read_text()})
+    said = {fact["key"]: (fact["value"], fact["source"]) for fact in answer["facts"]}
+    assert said["torch"] == ("2.6.0", "line 4 of your text")
+    assert said["torch_cuda"] == ("cu124", "line 4 of your text")
+    assert said["os"] == ("windows", "line 16 of your text")
+    assert said["libc"][0] is None
+    [windows] = [row["builds"] for row in answer["builds"] if row["torch"].startswith("2.6")]
+    assert "cu124" in windows
+
+
+def said_by(machines):
+    """What the text of each machine says of the menus' facts, as {key: value}."""
+    answers = ask([{"command": "choices", "machines": [machine]} for machine in machines])
+    return [{fact["key"]: fact["value"] for fact in json.loads(answer)["facts"]}
+            for answer in answers]
+
+
+def words_for(said):
+    """As page.js writes them: torch and its build are one word."""
+    rest = {key: value for key, value in said.items() if not key.startswith("torch")}
+    words = [f"{key}={value}" for key, value in rest.items() if value]
+    build = said["torch_cuda"] if said["torch"] != "none" else None
+    if said["torch"]:
+        words.append(f"torch={said['torch']}" + (f"+{build}" if build else ""))
+    return words
+
+
+def test_module__what_choices_say_means_the_same_as_given():
+    """A link carries the values of the menus: they describe the same machine."""
+    before = said_by([{"name": "x", "record": path.read_text()} for path in RECORDS])
+    after = said_by([{"name": "x", "given": words_for(said)} for said in before])
+    for path, one, other in zip(RECORDS, before, after):
+        for key, value in one.items():
+            assert value is None or other[key] == value, (path.name, key)
+
+
+def test_module__every_choice_is_understood_by_given():
+    facts = choices_of({"name": "x", "given": []})["facts"]
+    words = [(fact["key"], choice["value"]) for fact in facts for choice in fact["choices"]]
+    assert len(words) > 150
+    machines = [{"name": "x", "given": [f"torch=2.9.1+{value}" if key == "torch_cuda"
+                                        else f"{key}={value}"]} for key, value in words]
+    for (key, value), said in zip(words, said_by(machines)):
+        assert said[key] == value, (key, value)
+
+
+@pytest.mark.parametrize("name, start", [
+    ("uv", ["uv", "pip", "install"]), ("pip", ["python", "-m", "pip", "install"]),
+    ("conda", ["python", "-m", "pip", "install"]),
+    ("portable", [".\\python_embeded\\python.exe", "-m", "pip", "install"])])
+def test_module__steps_use_the_installer_that_was_chosen(name, start):
+    installers = choices_of({"name": "x", "given": []})["installers"]
+    [words] = [one["words"] for one in installers if one["name"] == name]
+    [answer] = ask([{"command": "plan", "machines": [{"name": "x", "given": GIVEN + words}]}])
+    [step] = [step for step in json.loads(answer)["steps"] if step["kind"] == "wheel"]
+    assert step["argv"][:len(start)] == start
+
+
+def test_module__one_log_answers_several_requests(tmp_path):
+    log = next(path for path in LOGS if "failures" in str(path))
+    logs = [{"name": log.name, "path": str(log)}]
+    given = [{"name": "x", "given": ["torch=2.9.1+cu128"]}]
+    plain, changed, again, plan = ask_in_turn(logs, [
+        {"command": "doctor"}, {"command": "doctor", "machines": given}, {"command": "doctor"},
+        {"command": "plan", "machines": [{"name": "x", "log": True}]}])
+    assert plain == again == native("doctor", "--json", str(log), tmp_path=tmp_path)
+    assert json.loads(changed)["facts"] == "the log, then --given"
+    assert json.loads(plan)["schema"] == "anyflash-plan/1"
+
+
+def ask_in_turn(logs, requests):
+    """Answers to requests that use the same logs, which are fed once."""
+    first, *rest = requests
+    return ask([{**first, "logs": logs}, *({**one, "keep_logs": True} for one in rest)])
+
+
 @pytest.mark.parametrize("request_text, message", [
-    ("[]", "\"command\" is plan, find or machine"),
-    ("{\"command\": \"fly\"}", "\"command\" is plan, find or machine"),
+    ("[]", "\"command\" is plan, find, machine, doctor or choices"),
+    ("{\"command\": \"fly\"}", "\"command\" is plan, find, machine, doctor or choices"),
+    ("{\"command\": \"doctor\"}", "\"doctor\" needs a log"),
     ("{", "'request' line 1"),
     ("{\"command\": \"plan\", \"machines\": [{}]}", "a machine without a name"),
     ("{\"command\": \"plan\", \"machines\": [{\"name\": \"a\", \"record\": \"{\"}]}",

@@ -13,7 +13,7 @@
  *     }
  *
  * The loop ends after the first run without a failure, and the test fails if no
- * run had one. A test whose runs take long may add to each.nth to skip some.
+ * run had one.
  */
 #ifndef EVERY_ALLOCATION_H
 #define EVERY_ALLOCATION_H
@@ -37,7 +37,9 @@ struct every_allocation {
     bool failed;    /* whether the last run reached that allocation */
     size_t failed_count; /* runs in which an allocation failed */
     size_t at_least;     /* how many there must be at least; 0: one */
-    size_t run_count;    /* private */
+    size_t
+        skip_part; /* when runs take long: after the n-th, n / skip_part are skipped; 0: none */
+    size_t run_count; /* private */
 };
 
 /* Whether there is another run. */
@@ -50,6 +52,8 @@ static inline bool every_allocation_next(struct every_allocation *each)
                      each->failed_count, at_least);
         return false;
     }
+    if (each->skip_part > 0)
+        each->nth += each->nth / each->skip_part;
     if (++each->nth > EVERY_ALLOCATION_MAX)
         fail_msg("no run succeeds: the operation still needs allocation %zu", each->nth);
     return true;

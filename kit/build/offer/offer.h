@@ -78,4 +78,15 @@ const char *const *af_offer_build_command(const struct af_rung *rung,
 const char *af_offer_build_line(const struct af_offer_build_offer *offer,
                                 struct af_arena *arena);
 
+/*
+ * "about 4 min", "about 5.1 hours"; if memory is too small, the time with one core.
+ * In the arena; "" if memory runs out, as for the next one.
+ */
+const char *af_offer_build_time_text(struct af_arena *arena,
+                                     const struct af_offer_build_needs *needs);
+
+/* "needs 13.5 GiB of memory (up to 6.2 GiB per compiler process), ..." */
+const char *af_offer_build_needs_text(struct af_arena *arena,
+                                      const struct af_offer_build_needs *needs);
+
 #endif

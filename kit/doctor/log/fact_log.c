@@ -71,6 +71,25 @@ static value wheel_platform(const struct af_lookup *lookup)
     return wheel_text(lookup, lookup->wheel == NULL ? "" : lookup->wheel->platform);
 }
 
+/* "2.28" of "manylinux_2_28_x86_64"; of several tags the first, which names the oldest. */
+static value wheel_glibc(const struct af_lookup *lookup)
+{
+    value platform = wheel_platform(lookup);
+    if (platform.state != AF_FACT_KNOWN || !af_starts_with(platform.text, "manylinux_"))
+        return af_lookup_unknown;
+    const char *major = platform.text + strlen("manylinux_");
+    size_t major_len = strspn(major, "0123456789");
+    const char *minor = major + major_len + 1;
+    if (major_len == 0 || major[major_len] != '_')
+        return af_lookup_unknown;
+    size_t minor_len = strspn(minor, "0123456789");
+    return minor_len == 0
+               ? af_lookup_unknown
+               : af_lookup_known(af_arena_format(lookup->arena, "%.*s.%.*s", (int)major_len,
+                                                 major, (int)minor_len, minor),
+                                 lookup->wheel_source);
+}
+
 static value symbol_value(const struct af_lookup *lookup, const char *text)
 {
     return lookup->symbol == NULL ? af_lookup_unknown
@@ -206,6 +225,7 @@ const struct af_lookup_row af_lookup_log_rows[] = {
     {"wheel.cxx11abi", wheel_cxx11abi, NULL},
     {"wheel.python", wheel_python, NULL},
     {"wheel.platform", wheel_platform, NULL},
+    {"wheel.glibc", wheel_glibc, NULL},
     {"catalog.wheel", published_wheel, "anyflash find"},
     {"catalog.wheel_of_version", published_version, "anyflash find"},
     {"catalog.torch", published_torch, "anyflash find"},

@@ -174,6 +174,16 @@ static value torch_minor(const struct af_lookup *lookup)
     return af_lookup_numbers(text_fact(&lookup->machine->torch.version), 2, lookup->arena);
 }
 
+/* What the record says, else what PyTorch published. */
+static value torch_cxx11abi(const struct af_lookup *lookup)
+{
+    const struct af_fact *fact = &lookup->machine->torch.cxx11abi;
+    if (fact->state != AF_FACT_UNKNOWN || lookup->torch_cxx11abi_source == NULL)
+        return of_fact(fact, AF_FACT_BOOL, lookup->arena);
+    return af_lookup_known(lookup->torch_cxx11abi ? "true" : "false",
+                           lookup->torch_cxx11abi_source);
+}
+
 static value python_minor(const struct af_lookup *lookup)
 {
     return af_lookup_numbers(text_fact(&lookup->machine->python.version), 2, lookup->arena);
@@ -217,6 +227,8 @@ static const struct af_lookup_row derived[] = {
     {"flash_attn.version", flash_attn_version, "pip show flash-attn"},
     {"torch.cuda_major", torch_cuda_major,
      "python -c \"import torch; print(torch.version.cuda)\""},
+    {"torch.cxx11abi", torch_cxx11abi,
+     "python -c \"import torch; print(torch._C._GLIBCXX_USE_CXX11_ABI)\""},
     {"torch.minor", torch_minor, "python -c \"import torch; print(torch.__version__)\""},
     {"python.minor", python_minor, "python --version"},
     {"resources.memory_gib", memory_gib, "free -g"},
@@ -231,7 +243,6 @@ static const struct {
     {"torch.version", "python -c \"import torch; print(torch.__version__)\""},
     {"torch.cuda", "python -c \"import torch; print(torch.version.cuda)\""},
     {"torch.hip", "python -c \"import torch; print(torch.version.hip)\""},
-    {"torch.cxx11abi", "python -c \"import torch; print(torch._C._GLIBCXX_USE_CXX11_ABI)\""},
     {"python.version", "python --version"},
     {"platform.libc_version", "ldd --version"},
     {"platform.glibcxx", "strings $(gcc -print-file-name=libstdc++.so.6) | grep GLIBCXX_"},

@@ -22,6 +22,9 @@ struct af_lookup {
     const struct af_catalog_torch_symbols *symbols;
     const char *symbol; /* mangled name that was not found */
     const char *symbol_source;
+    bool
+        torch_cxx11abi; /* of the build of torch that PyTorch published, if the source is set */
+    const char *torch_cxx11abi_source;
     struct af_arena *arena; /* for values that are made */
 };
 

@@ -1,6 +1,7 @@
 /*
  * log_evidence.c: one pass over the lines of a log. An automaton finds the words
- * that patterns need; only those patterns are tried.
+ * that patterns need; only those patterns are tried, and a cache remembers which
+ * they were for recent lines.
  */
 #include "kit/doctor/log/log_evidence.h"
 
@@ -13,91 +14,110 @@
 #define HITS_ENOUGH 64u /* of a signature, for its captures */
 #define OWNER_NONE SIZE_MAX
 
-/* Reports are looked for at the start of a file, and in lines that are not longer. */
+/* Reports are looked for at the start of a file, and in lines that are not longer. A state
+   of a progress bar counts as a line. */
 #define REPORT_LINES_MAX 100000u
 #define REPORT_BYTES_MAX 400u
 
 /* Patterns that are not of the table, after those: facts, wheel names, the needle. */
-static size_t fact_first(const struct af_log_evidence *evidence)
+static size_t fact_first(const struct af_log_matcher *matcher)
 {
-    return evidence->table->pattern_count;
+    return matcher->table->pattern_count;
 }
 
-static size_t wheel_pattern(const struct af_log_evidence *evidence)
+static size_t wheel_pattern(const struct af_log_matcher *matcher)
 {
-    return fact_first(evidence) + af_log_fact_row_count();
+    return fact_first(matcher) + af_log_fact_row_count();
 }
 
-static size_t needle_pattern(const struct af_log_evidence *evidence)
+static size_t needle_pattern(const struct af_log_matcher *matcher)
 {
-    return wheel_pattern(evidence) + 1;
+    return wheel_pattern(matcher) + 1;
 }
 
 /* The needle as a pattern: a literal. */
 static struct af_pattern literal_pattern(const char *text, struct af_arena *arena)
 {
     struct af_pattern pattern = {.source = text};
+    size_t len = strlen(text);
     char *folded = af_arena_text(arena, text);
     struct af_pattern_part *part = af_arena_alloc(arena, sizeof *part);
     if (folded == NULL || part == NULL)
         return pattern;
-    for (char *at = folded; *at != '\0'; at++)
-        *at = (char)af_pattern_fold[(unsigned char)*at];
-    part->text = (struct af_span){folded, strlen(folded)};
+    af_pattern_fold_text(text, len, folded);
+    part->text = (struct af_span){folded, len};
     pattern.parts = part;
     pattern.part_count = 1;
     pattern.literal = part->text;
     return pattern;
 }
 
-static enum anyflash_status collect_patterns(struct af_log_evidence *evidence,
-                                             const char *needle, struct anyflash_error *err)
+static enum anyflash_status collect_patterns(struct af_log_matcher *matcher, const char *needle,
+                                             struct af_arena *arena, struct anyflash_error *err)
 {
-    struct af_arena *arena = evidence->arena;
-    const struct af_signature_table *table = evidence->table;
+    const struct af_signature_table *table = matcher->table;
     enum anyflash_status status = ANYFLASH_OK;
-    evidence->all_count = needle_pattern(evidence) + 1;
-    evidence->all = af_arena_array(arena, evidence->all_count, sizeof *evidence->all);
-    if (evidence->all == NULL)
+    matcher->count = needle_pattern(matcher) + 1;
+    matcher->patterns = af_arena_array(arena, matcher->count, sizeof *matcher->patterns);
+    if (matcher->patterns == NULL)
         return af_fail_memory(err);
     if (table->pattern_count > 0)
-        memcpy(evidence->all, table->patterns, table->pattern_count * sizeof *evidence->all);
+        memcpy(matcher->patterns, table->patterns,
+               table->pattern_count * sizeof *matcher->patterns);
     for (size_t i = 0; status == ANYFLASH_OK && i < af_log_fact_row_count(); i++)
         status = af_pattern_compile(af_log_fact_row(i)->pattern, arena,
-                                    &evidence->all[fact_first(evidence) + i], err);
+                                    &matcher->patterns[fact_first(matcher) + i], err);
     if (status == ANYFLASH_OK)
         status = af_pattern_compile("flash_attn-{rest}.whl", arena,
-                                    &evidence->all[wheel_pattern(evidence)], err);
-    evidence->all[needle_pattern(evidence)] =
+                                    &matcher->patterns[wheel_pattern(matcher)], err);
+    matcher->patterns[needle_pattern(matcher)] =
         literal_pattern(needle == NULL ? "" : needle, arena);
     return status;
 }
 
-static enum anyflash_status build_keywords(struct af_log_evidence *evidence,
-                                           struct anyflash_error *err)
+static enum anyflash_status build_keywords(struct af_log_matcher *matcher,
+                                           struct af_arena *arena, struct anyflash_error *err)
 {
-    struct af_span *words = af_arena_array(evidence->arena, evidence->all_count, sizeof *words);
+    struct af_span *words = af_arena_array(arena, matcher->count, sizeof *words);
     if (words == NULL)
         return af_fail_memory(err);
-    for (size_t i = 0; i < evidence->all_count; i++) {
+    for (size_t i = 0; i < matcher->count; i++) {
         /* messages differ at their ends: "undefined symbol: ..." */
-        struct af_span word = evidence->all[i].literal;
+        struct af_span word = matcher->patterns[i].literal;
         size_t skipped = word.len > AF_KEYWORD_BYTES_MAX ? word.len - AF_KEYWORD_BYTES_MAX : 0;
         words[i] = (struct af_span){word.data + skipped, word.len - skipped};
     }
-    return af_keyword_table_build(words, evidence->all_count, evidence->arena,
-                                  &evidence->keywords, err);
+    return af_keyword_table_build(words, matcher->count, arena, &matcher->keywords, err);
 }
 
-static void take_owners(struct af_log_evidence *evidence)
+static void take_owners(struct af_log_matcher *matcher)
 {
-    for (size_t i = 0; i < evidence->all_count; i++)
-        evidence->owners[i] = OWNER_NONE;
-    for (size_t i = 0; i < evidence->table->count; i++) {
-        const struct af_signature *signature = &evidence->table->rows[i];
+    for (size_t i = 0; i < matcher->count; i++)
+        matcher->owners[i] = OWNER_NONE;
+    for (size_t i = 0; i < matcher->table->count; i++) {
+        const struct af_signature *signature = &matcher->table->rows[i];
         for (size_t p = 0; p < signature->pattern_count; p++)
-            evidence->owners[signature->pattern_first + p] = i;
+            matcher->owners[signature->pattern_first + p] = i;
     }
+}
+
+enum anyflash_status af_log_matcher_build(const struct af_signature_table *table,
+                                          const char *needle, struct af_arena *arena,
+                                          struct af_log_matcher *out,
+                                          struct anyflash_error *err)
+{
+    struct af_log_matcher matcher = {.table = table};
+    enum anyflash_status status = collect_patterns(&matcher, needle, arena, err);
+    if (status == ANYFLASH_OK)
+        status = build_keywords(&matcher, arena, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    matcher.owners = af_arena_array(arena, matcher.count, sizeof *matcher.owners);
+    if (arena->failed)
+        return af_fail_memory(err);
+    take_owners(&matcher);
+    *out = matcher;
+    return ANYFLASH_OK;
 }
 
 static void note_range(struct af_log_ranges *ranges, uint64_t line)
@@ -139,7 +159,6 @@ static void note_hit(struct af_log_evidence *evidence, size_t signature,
                      const struct af_pattern_match *match, uint64_t number)
 {
     struct af_log_hits *hits = &evidence->hits[signature];
-    struct af_log_hit made;
     if (hits->rows == NULL)
         hits->rows = af_arena_array(evidence->arena, AF_LOG_HITS_MAX, sizeof *hits->rows);
     if (hits->rows == NULL)
@@ -149,11 +168,7 @@ static void note_hit(struct af_log_evidence *evidence, size_t signature,
     size_t half = AF_LOG_HITS_MAX / 2;
     size_t place =
         index < AF_LOG_HITS_MAX ? (size_t)index : half + (size_t)((index - half) % half);
-    fill_hit(&made, evidence->line, match, number);
-    struct af_log_hit *hit = &hits->rows[place];
-    *hit = made;
-    for (size_t i = 0; i < hit->capture_count; i++)
-        hit->captures[i].value.data = hit->text + (made.captures[i].value.data - made.text);
+    fill_hit(&hits->rows[place], evidence->line, match, number);
     if (hits->count <= place)
         hits->count = place + 1;
 }
@@ -227,7 +242,7 @@ static bool has_just_occurred(const struct af_log_evidence *evidence, size_t ind
                               uint64_t number)
 {
     const struct af_log_ranges *ranges = &evidence->patterns[index];
-    size_t owner = evidence->owners[index];
+    size_t owner = evidence->matcher->owners[index];
     return ranges->count > 0 &&
            number <= ranges->rows[ranges->count - 1].last + RANGE_GAP / 2 &&
            (owner == OWNER_NONE || evidence->hits[owner].total >= HITS_ENOUGH);
@@ -237,46 +252,89 @@ static bool has_just_occurred(const struct af_log_evidence *evidence, size_t ind
 static bool is_known_already(const struct af_log_evidence *evidence, size_t index,
                              uint64_t number)
 {
-    if (index == needle_pattern(evidence))
+    if (index == needle_pattern(evidence->matcher))
         return evidence->needle_line != 0;
-    if (index == wheel_pattern(evidence))
+    if (index == wheel_pattern(evidence->matcher))
         return evidence->wheel_line != 0 && !evidence->wheel_is_guess;
-    if (index < fact_first(evidence))
+    if (index < fact_first(evidence->matcher))
         return has_just_occurred(evidence, index, number);
-    const struct af_log_fact_row *row = af_log_fact_row(index - fact_first(evidence));
+    const struct af_log_fact_row *row = af_log_fact_row(index - fact_first(evidence->matcher));
     return !is_better(&evidence->facts[row->slot], row);
 }
 
-/* Tries one pattern on the current line; each only once. */
-static void try_pattern(void *context, size_t index)
+/* What a match of a pattern means. */
+static void note_match(struct af_log_evidence *evidence, size_t index,
+                       const struct af_pattern_match *match, uint64_t number)
 {
-    struct af_log_evidence *evidence = context;
-    const struct af_log_line *line = evidence->line;
-    struct af_pattern_match match;
-    uint64_t number = evidence->files[evidence->file_count - 1].before + line->number;
-    if (evidence->stamps[index] == evidence->stamp)
-        return;
-    evidence->stamps[index] = evidence->stamp;
-    if (is_known_already(evidence, index, number))
-        return;
-    if (!af_pattern_find(&evidence->all[index], line->text, line->folded, line->len,
-                         line->begins, &match))
-        return;
-    if (line->joint > 0 && (match.start + 1 >= line->joint || match.end <= line->joint))
-        return; /* lies in one of the joined lines */
-    if (index < fact_first(evidence)) {
+    if (index < fact_first(evidence->matcher)) {
         note_range(&evidence->patterns[index], number);
-        if (evidence->owners[index] == OWNER_NONE)
+        if (evidence->matcher->owners[index] == OWNER_NONE)
             return;
-        note_range(&evidence->signatures[evidence->owners[index]], number);
-        note_hit(evidence, evidence->owners[index], &match, number);
-    } else if (index < wheel_pattern(evidence)) {
-        note_fact(evidence, af_log_fact_row(index - fact_first(evidence)), &match, number);
-    } else if (index == wheel_pattern(evidence)) {
-        note_wheel(evidence, &match, number);
+        note_range(&evidence->signatures[evidence->matcher->owners[index]], number);
+        note_hit(evidence, evidence->matcher->owners[index], match, number);
+    } else if (index < wheel_pattern(evidence->matcher)) {
+        note_fact(evidence, af_log_fact_row(index - fact_first(evidence->matcher)), match,
+                  number);
+    } else if (index == wheel_pattern(evidence->matcher)) {
+        note_wheel(evidence, match, number);
     } else {
         evidence->needle_line = number;
     }
+}
+
+/* Tries a pattern on the current line; false: it will never match a line like this. */
+static bool try_pattern(struct af_log_evidence *evidence, size_t index)
+{
+    const struct af_log_line *line = evidence->line;
+    struct af_pattern_match match;
+    uint64_t number = evidence->files[evidence->file_count - 1].before + line->number;
+    if (is_known_already(evidence, index, number))
+        return true;
+    if (!af_pattern_find(&evidence->matcher->patterns[index], line->text, line->folded,
+                         line->len, line->begins, &match))
+        return false;
+    if (line->joint > 0 && (match.start + 1 >= line->joint || match.end <= line->joint))
+        return false; /* lies in one of the joined lines */
+    note_match(evidence, index, &match, number);
+    return true;
+}
+
+/* Tries the candidates, and leaves only those that may match an equal line. */
+static void try_candidates(struct af_log_evidence *evidence,
+                           struct af_log_candidates *candidates)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < candidates->count; i++) {
+        if (try_pattern(evidence, candidates->rows[i]))
+            candidates->rows[kept++] = candidates->rows[i];
+    }
+    candidates->count = kept;
+}
+
+/* A pattern whose word occurs in the current line is a candidate; each only once. */
+static void add_candidate(void *context, size_t index)
+{
+    struct af_log_evidence *evidence = context;
+    if (evidence->stamps[index] == evidence->stamp)
+        return;
+    evidence->stamps[index] = evidence->stamp;
+    evidence->candidates->rows[evidence->candidates->count++] = (uint32_t)index;
+}
+
+/* The patterns whose words occur in the line, remembered for lines like it. */
+static struct af_log_candidates *find_candidates(struct af_log_evidence *evidence,
+                                                 const struct af_log_line *line)
+{
+    struct af_log_candidates *found = af_log_cache_find(&evidence->cache, line);
+    if (found != NULL)
+        return found;
+    evidence->stamp++;
+    evidence->candidates->count = 0;
+    af_keyword_search(&evidence->matcher->keywords, line->folded, line->len, add_candidate,
+                      evidence);
+    if (evidence->candidates->count > 0) /* else there is little to save */
+        found = af_log_cache_add(&evidence->cache, line, evidence->candidates, evidence->arena);
+    return found != NULL ? found : evidence->candidates;
 }
 
 /* Reports that are pasted into the log are tables and lists, whose layout counts. */
@@ -284,7 +342,7 @@ static void take_raw(void *context, struct af_span raw, uint64_t number)
 {
     struct af_log_evidence *evidence = context;
     bool is_json = raw.len > 0 && raw.data[0] == '[';
-    if (number <= REPORT_LINES_MAX && (raw.len <= REPORT_BYTES_MAX || is_json))
+    if (evidence->report_lines++ < REPORT_LINES_MAX && (raw.len <= REPORT_BYTES_MAX || is_json))
         af_pasted_line(&evidence->pasted, raw, number);
 }
 
@@ -292,35 +350,32 @@ static void take_line(void *context, const struct af_log_line *line)
 {
     struct af_log_evidence *evidence = context;
     evidence->line = line;
-    evidence->stamp++;
-    af_keyword_search(&evidence->keywords, line->folded, line->len, try_pattern, evidence);
+    try_candidates(evidence, find_candidates(evidence, line));
 }
 
-enum anyflash_status af_log_evidence_new(const struct af_signature_table *table,
-                                         const char *needle, struct af_arena *arena,
+enum anyflash_status af_log_evidence_new(const struct af_log_matcher *matcher,
+                                         struct af_arena *arena,
                                          struct af_log_evidence **evidence_out,
                                          struct anyflash_error *err)
 {
+    const struct af_signature_table *table = matcher->table;
     struct af_log_evidence *evidence = af_arena_alloc(arena, sizeof *evidence);
     if (evidence == NULL)
         return af_fail_memory(err);
     evidence->arena = arena;
+    evidence->matcher = matcher;
     evidence->table = table;
-    enum anyflash_status status = collect_patterns(evidence, needle, err);
-    if (status == ANYFLASH_OK)
-        status = build_keywords(evidence, err);
-    if (status != ANYFLASH_OK)
-        return status;
     evidence->hits = af_arena_array(arena, table->count + 1, sizeof *evidence->hits);
     evidence->signatures =
         af_arena_array(arena, table->count + 1, sizeof *evidence->signatures);
     evidence->patterns =
         af_arena_array(arena, table->pattern_count + 1, sizeof *evidence->patterns);
-    evidence->owners = af_arena_array(arena, evidence->all_count, sizeof *evidence->owners);
-    evidence->stamps = af_arena_array(arena, evidence->all_count, sizeof *evidence->stamps);
+    evidence->stamps = af_arena_array(arena, matcher->count, sizeof *evidence->stamps);
+    evidence->candidates =
+        af_arena_alloc(arena, sizeof *evidence->candidates +
+                                  matcher->count * sizeof *evidence->candidates->rows);
     if (arena->failed)
         return af_fail_memory(err);
-    take_owners(evidence);
     af_machine_init(&evidence->machine, "the log", "not stated in the log");
     evidence->lines.take = take_line;
     evidence->lines.take_raw = take_raw;
@@ -336,6 +391,7 @@ void af_log_evidence_begin(struct af_log_evidence *evidence, const char *name)
             (struct af_log_file){name, evidence->line_count};
         evidence->lines.number = 0;
     }
+    evidence->report_lines = 0;
     af_pasted_begin(&evidence->pasted, &evidence->machine, name, true);
 }
 

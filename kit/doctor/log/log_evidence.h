@@ -7,6 +7,7 @@
 #define AF_KIT_DOCTOR_LOG_LOG_EVIDENCE_H
 
 #include "kit/doctor/log/keyword.h"
+#include "kit/doctor/log/log_cache.h"
 #include "kit/doctor/log/log_lines.h"
 #include "kit/doctor/log/signature.h"
 #include "kit/formats/wheel_name.h"
@@ -55,6 +56,15 @@ struct af_log_file {
     uint64_t before; /* lines of the files before it */
 };
 
+/* Everything that a log is searched for. Immutable once built; for any number of logs. */
+struct af_log_matcher {
+    const struct af_signature_table *table;
+    struct af_pattern *patterns; /* of the table, of log_facts.inc, and two more */
+    size_t count;
+    size_t *owners; /* [pattern]: its signature */
+    struct af_keyword_table keywords;
+};
+
 struct af_log_evidence {
     struct af_arena *arena;
     const struct af_signature_table *table;
@@ -71,42 +81,52 @@ struct af_log_evidence {
     size_t file_count;
     uint64_t line_count;
     /* private: see log_evidence.c */
-    struct af_keyword_table keywords;
-    struct af_pattern *all;
-    size_t all_count;
-    size_t *owners;
+    const struct af_log_matcher *matcher;
     uint64_t *stamps;
     uint64_t stamp;
+    struct af_log_candidates *candidates; /* of the current line */
+    struct af_log_cache cache;
     const struct af_log_line *line;
     struct af_log_lines lines;
+    uint64_t report_lines; /* of the file, looked at for a pasted report */
     struct af_pasted_reader pasted;
 };
 
 /*
- * Starts. `needle` is a text that shows that the log comes from this machine, as
- * its environment's folder; NULL: none. Everything is in `arena`, as is the
- * evidence itself. Fails with NO_MEMORY.
+ * Prepares to search logs for the table's signatures. `needle` is a text that only a
+ * log of this machine contains, such as the path of its Python environment; NULL:
+ * none. Everything is allocated in `arena`; `table` must outlive the matcher. Fails
+ * with NO_MEMORY.
  */
-enum anyflash_status af_log_evidence_new(const struct af_signature_table *table,
-                                         const char *needle, struct af_arena *arena,
+enum anyflash_status af_log_matcher_build(const struct af_signature_table *table,
+                                          const char *needle, struct af_arena *arena,
+                                          struct af_log_matcher *out,
+                                          struct anyflash_error *err);
+
+/*
+ * Starts to read a log. Everything, the evidence included, is allocated in `arena`;
+ * `matcher` must outlive it. Fails with NO_MEMORY.
+ */
+enum anyflash_status af_log_evidence_new(const struct af_log_matcher *matcher,
+                                         struct af_arena *arena,
                                          struct af_log_evidence **evidence_out,
                                          struct anyflash_error *err);
 
 /*
- * The next file begins; `name` is scrubbed and lives as long as the evidence.
- * Files beyond AF_LOG_FILES_MAX are taken as parts of the last one.
+ * Begins the next file. `name` must be scrubbed and outlive the evidence. Files
+ * beyond AF_LOG_FILES_MAX count as parts of the last one.
  */
 void af_log_evidence_begin(struct af_log_evidence *evidence, const char *name);
 void af_log_evidence_feed(struct af_log_evidence *evidence, const char *bytes, size_t len);
 
-/* The file has ended. Fails with NO_MEMORY. */
+/* Ends the file. Fails with NO_MEMORY. */
 enum anyflash_status af_log_evidence_end(struct af_log_evidence *evidence,
                                          struct anyflash_error *err);
 
-/* Releases what is not in the arena: the machine. */
+/* Releases the machine, the only part that is not in the arena. */
 void af_log_evidence_release(struct af_log_evidence *evidence);
 
-/* The file with that line; *line_out becomes the line within it. */
+/* The file that contains the line; *line_out is the line number within that file. */
 const struct af_log_file *af_log_evidence_file(const struct af_log_evidence *evidence,
                                                uint64_t line, uint64_t *line_out);
 
@@ -114,15 +134,17 @@ const struct af_log_file *af_log_evidence_file(const struct af_log_evidence *evi
 const char *af_log_evidence_place(const struct af_log_evidence *evidence, uint64_t line,
                                   struct af_arena *arena);
 
-/* Whether it occurs within AF_SIGNATURE_NEAR_LINES of the line. */
+/* Whether one of the ranges is within AF_SIGNATURE_NEAR_LINES of the line. */
 bool af_log_ranges_near(const struct af_log_ranges *ranges, uint64_t line);
 
 /*
- * Writes what the log says into the machine, with the log's lines as sources. It
- * counts more than what the machine has, as it is what was there when the
- * failure happened; a value that only says more ("3.11.4" for "3.11") stays, and
- * what is only named (strength 1) fills in what is unknown. Texts belong to the
- * evidence. Call it once. Fails with NO_MEMORY.
+ * Writes what the log says about its machine into `machine`, with lines of the log as
+ * sources. The log overrides what the record already has, because it describes the
+ * machine at the moment of the failure. There are two exceptions: a known value that
+ * is more exact stays ("3.11.4" where the log says "3.11"), and facts of strength 1,
+ * which the log only mentions, are used only where nothing else is known. The texts
+ * belong to the evidence. May be called for several machines, one after the other.
+ * Fails with NO_MEMORY.
  */
 enum anyflash_status af_log_evidence_apply(struct af_log_evidence *evidence,
                                            struct af_machine *machine,

@@ -1,6 +1,7 @@
 /*
- * log_facts.c: the table of log_facts.inc, and how its facts become those of a
- * machine: through the words of --given, whose sources are then the log's lines.
+ * log_facts.c: looks up rows of log_facts.inc, and copies what a log says into a
+ * machine record. Each fact is applied as if the user had passed it with --given;
+ * its source is then changed to the line of the log.
  */
 #include "kit/doctor/log/log_facts.h"
 
@@ -9,7 +10,7 @@
 #include "kit/doctor/log/fact_lookup.h"
 #include "kit/doctor/log/log_evidence.h"
 
-/* The order in which facts are applied: later ones refine what earlier ones imply. */
+/* Facts are applied in this order: later ones refine what earlier ones imply. */
 enum slot {
     SLOT_os,
     SLOT_arch,
@@ -63,7 +64,7 @@ static bool is_unknown(const struct af_machine *machine, const char *name,
     return af_lookup_find(&lookup, name).state == AF_FACT_UNKNOWN;
 }
 
-/* The log's line in place of "--given torch=2.4.0", and what follows that. */
+/* Replaces "--given torch=2.4.0" in the source by the line of the log. */
 static void rename_source(const struct af_log_evidence *evidence, struct af_fact *fact,
                           struct af_arena *arena)
 {
@@ -98,7 +99,7 @@ static void rename_sources(const struct af_log_evidence *evidence, struct af_mac
     }
 }
 
-/* Sets those facts of the given strengths that the machine does not know. */
+/* Sets facts of the given strengths, but only those that are unknown so far. */
 static enum anyflash_status fill_in(struct af_log_evidence *evidence,
                                     struct af_machine *machine, int weakest, int strongest,
                                     struct anyflash_error *err)
@@ -116,7 +117,7 @@ static enum anyflash_status fill_in(struct af_log_evidence *evidence,
     return status;
 }
 
-/* "3.11" and "3.11.4", "2.4.0" and "2.4.0+cu121": one says more than the other. */
+/* Whether one value is a prefix of the other, as "3.11" is of "3.11.4". */
 static bool agrees(const struct af_fact *known, const struct af_fact *said)
 {
     const char *one = af_fact_text_or(known, NULL);
@@ -128,8 +129,8 @@ static bool agrees(const struct af_fact *known, const struct af_fact *said)
 }
 
 /*
- * Facts of a record over those of another. The facts of Python and of torch belong together: if
- * the versions differ, none of the old ones stays.
+ * Overwrites facts with those that the log states. If the log states another version of
+ * Python or torch, the other facts about the old version are dropped, too.
  */
 static void merge_record(struct af_fact *facts, const struct af_fact *said, size_t count,
                          const struct af_fact *version, const struct af_fact *version_said)
@@ -144,7 +145,7 @@ static void merge_record(struct af_fact *facts, const struct af_fact *said, size
     }
 }
 
-/* Packages by name; `said` replaces or adds. */
+/* Replaces packages of the same name and adds the others. */
 static void merge_packages(struct af_machine *machine, const struct af_package_rows *said)
 {
     for (size_t i = 0; i < said->count; i++) {

@@ -272,13 +272,12 @@ static void deliver(struct af_log_lines *lines, char *text, size_t len, uint64_t
                     bool begins, size_t joint)
 {
     char *folded = lines->folded + (text - lines->text);
-    for (size_t i = 0; i < len; i++)
-        folded[i] = (char)af_pattern_fold[(unsigned char)text[i]];
+    af_pattern_fold_text(text, len, folded);
     struct af_log_line line = {text, folded, len, number, begins, joint};
     lines->take(lines->context, &line);
 }
 
-/* Whether the line before was cut to fit a width, and this is its continuation. */
+/* Whether the previous line was wrapped at a terminal's width and this one continues it. */
 static bool is_wrapped(const struct af_log_lines *lines, const struct cleaned *now)
 {
     size_t word = 0;
@@ -292,7 +291,7 @@ static bool is_wrapped(const struct af_log_lines *lines, const struct cleaned *n
            (lines->before_marked || lines->before_width >= WRAP_COLUMNS - 25);
 }
 
-/* Delivers what was before with this line, so that a message across both is found. */
+/* Delivers the previous text and this line as one, to find a message that was wrapped. */
 static void deliver_joined(struct af_log_lines *lines, const struct cleaned *now)
 {
     size_t before = lines->before_len;
@@ -304,7 +303,7 @@ static void deliver_joined(struct af_log_lines *lines, const struct cleaned *now
     deliver(lines, text, before + 1 + len, lines->before_number, true, before + 1);
 }
 
-/* Keeps the line, or the end of the lines that it continues, for the next one. */
+/* Saves the text that the next line may continue: this line, with those that it continues. */
 static void keep_before(struct af_log_lines *lines, const struct cleaned *now, bool wrapped)
 {
     size_t kept = wrapped ? lines->before_len : 0;
@@ -383,6 +382,7 @@ static struct af_span take_states(struct af_log_lines *lines, struct af_span byt
             break;
         }
         end_line(lines, bytes.data, taken);
+        lines->before_len = 0; /* the next state replaces this one and does not continue it */
         bytes.data += taken + 1;
         bytes.len -= taken + 1;
     }
@@ -392,8 +392,10 @@ static struct af_span take_states(struct af_log_lines *lines, struct af_span byt
 void af_log_lines_feed(struct af_log_lines *lines, const char *bytes, size_t len)
 {
     const char *newline;
-    if (len > 0 && lines->has_return && bytes[0] != '\n')
+    if (len > 0 && lines->has_return && bytes[0] != '\n') {
         end_line(lines, "", 0);
+        lines->before_len = 0;
+    }
     lines->has_return = lines->has_return && len == 0;
     while (len > 0 && (newline = memchr(bytes, '\n', len)) != NULL) {
         size_t taken = (size_t)(newline - bytes);

@@ -1,7 +1,8 @@
 /*
  * pattern.c: compiles patterns into parts, and matches them by trying each part
  * at each place at most once: what failed is remembered in a bit per part and
- * place.
+ * place. Most lines lack one of the pattern's literals, so those are looked for
+ * first.
  */
 #include "kit/doctor/log/pattern.h"
 
@@ -12,6 +13,7 @@
 
 #define CAPTURE_BYTES_MAX 600u
 #define NAME_BYTES_MAX 32u
+#define FOLD_BLOCK 32u
 
 #define LOWER(c)                                                                               \
     ((c) == '"' || (c) == '`' ? '\'' : (c) | (((c) >= 'A' && (c) <= 'Z') ? 0x20 : 0))
@@ -21,6 +23,20 @@
 
 const unsigned char af_pattern_fold[256] = {SIXTY_FOUR(0), SIXTY_FOUR(64), SIXTY_FOUR(128),
                                             SIXTY_FOUR(192)};
+
+void af_pattern_fold_text(const char *restrict text, size_t len, char *restrict folded)
+{
+    size_t at = 0;
+    for (; len - at >= FOLD_BLOCK; at += FOLD_BLOCK) {
+        for (size_t i = at; i < at + FOLD_BLOCK; i++) { /* compilers vectorise this */
+            unsigned char byte = (unsigned char)text[i];
+            byte = (unsigned char)(byte | ((unsigned char)(byte - 'A') < 26 ? 0x20 : 0));
+            folded[i] = (char)(byte == '"' || byte == '`' ? '\'' : byte);
+        }
+    }
+    for (; at < len; at++)
+        folded[at] = (char)af_pattern_fold[(unsigned char)text[at]];
+}
 
 struct compiler {
     struct af_arena *arena;
@@ -151,7 +167,8 @@ struct search {
     const char *text;
     const char *folded;
     size_t len;
-    size_t ends[AF_PATTERN_PARTS_MAX]; /* where each part of the current attempt ended */
+    size_t ends[AF_PATTERN_PARTS_MAX];       /* where each part of the current attempt ended */
+    size_t any_failed[AF_PATTERN_PARTS_MAX]; /* a '*' that begins here or later fails */
     /* a bit per part and place; only those of the pattern's parts are cleared */
     unsigned char failed[AF_PATTERN_PARTS_MAX][AF_PATTERN_LINE_MAX / 8 + 1];
 };
@@ -231,15 +248,32 @@ static bool take_failed_bit(struct search *search, size_t part, size_t at)
     return was;
 }
 
+/* The first place from `at` where the literal stands; SIZE_MAX: none. */
+static size_t find_text(const struct search *search, struct af_span literal, size_t at)
+{
+    const char *found =
+        memmem(search->folded + at, search->len - at, literal.data, literal.len);
+    return found == NULL ? SIZE_MAX : (size_t)(found - search->folded);
+}
+
+/* A '*' ends where the literal after it begins, if there is one. */
 static bool match_any(struct search *search, size_t part, size_t at)
 {
-    for (size_t end = at; end <= search->len; end++) {
-        if (end > at && take_failed_bit(search, part, end))
-            return false;
+    const struct af_pattern *pattern = search->pattern;
+    const struct af_pattern_part *next =
+        part + 1 < pattern->part_count ? &pattern->parts[part + 1] : NULL;
+    size_t limit = search->any_failed[part]; /* what ends there or later was tried */
+    for (size_t end = at; end < limit; end++) {
+        if (next != NULL && next->kind == AF_PATTERN_LITERAL)
+            end = find_text(search, next->text, end);
+        if (end >= limit)
+            break;
         search->ends[part] = end;
         if (match_parts(search, part + 1, end))
             return true;
     }
+    if (at < limit)
+        search->any_failed[part] = at;
     return false;
 }
 
@@ -250,7 +284,7 @@ static bool match_parts(struct search *search, size_t part, size_t at)
     if (part == pattern->part_count)
         return !pattern->at_end || at == search->len;
     const struct af_pattern_part *now = &pattern->parts[part];
-    if (take_failed_bit(search, part, at))
+    if (now->kind != AF_PATTERN_ANY && take_failed_bit(search, part, at))
         return false;
     switch (now->kind) {
     case AF_PATTERN_LITERAL:
@@ -304,16 +338,27 @@ static size_t next_start(const struct search *search, size_t start)
     const struct af_pattern_part *first = &search->pattern->parts[0];
     if (search->pattern->at_start)
         return start == 0 ? 0 : SIZE_MAX;
-    if (first->kind == AF_PATTERN_LITERAL) {
-        const char *found = memmem(search->folded + start, search->len - start,
-                                   first->text.data, first->text.len);
-        return found == NULL ? SIZE_MAX : (size_t)(found - search->folded);
-    }
+    if (first->kind == AF_PATTERN_LITERAL)
+        return find_text(search, first->text, start);
     /* what fails at the start of a run fails within it, too */
     while (first->kind == AF_PATTERN_CAPTURE && start > 0 && start < search->len &&
            is_captured(search->folded[start - 1]))
         start++;
     return start;
+}
+
+/* Whether the line has all literals of the pattern, one after the other. */
+static bool has_literals(const struct search *search)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < search->pattern->part_count && at != SIZE_MAX; i++) {
+        const struct af_pattern_part *part = &search->pattern->parts[i];
+        if (part->kind == AF_PATTERN_LITERAL) {
+            at = find_text(search, part->text, at);
+            at += at == SIZE_MAX ? 0 : part->text.len;
+        }
+    }
+    return at != SIZE_MAX;
 }
 
 bool af_pattern_find(const struct af_pattern *pattern, const char *text, const char *folded,
@@ -328,8 +373,12 @@ bool af_pattern_find(const struct af_pattern *pattern, const char *text, const c
     search.text = text;
     search.folded = folded;
     search.len = len;
-    for (size_t i = 0; i < pattern->part_count; i++)
+    if (!has_literals(&search))
+        return false;
+    for (size_t i = 0; i < pattern->part_count; i++) {
         memset(search.failed[i], 0, len / 8 + 1);
+        search.any_failed[i] = len + 1;
+    }
     for (size_t start = 0; start <= len; start++) {
         start = next_start(&search, start);
         if (start == SIZE_MAX)

@@ -63,6 +63,9 @@ struct af_pattern_match {
 /* The byte as matching sees it: ASCII letters in lower case, quotes as '. */
 extern const unsigned char af_pattern_fold[256];
 
+/* Folds `len` bytes; the two texts do not overlap. */
+void af_pattern_fold_text(const char *restrict text, size_t len, char *restrict folded);
+
 /*
  * Compiles `source` in the arena. Fails with DATA (malformed, or no literal of
  * AF_PATTERN_LITERAL_MIN bytes) or NO_MEMORY; the message quotes the pattern.

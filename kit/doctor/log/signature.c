@@ -9,8 +9,18 @@
 #include "kit/doctor/log/jsonl.h"
 
 #define ROW_KEYS "id any phase kind near not_near causes source note"
-#define CAUSE_KEYS "cause score if proves"
+#define CAUSE_KEYS "cause score if proves proof"
 #define KINDS "fault symptom context"
+
+const struct af_signature *af_signature_find(const struct af_signature_table *table,
+                                             const char *id)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        if (strcmp(table->rows[i].id, id) == 0)
+            return &table->rows[i];
+    }
+    return NULL;
+}
 
 struct reader {
     struct af_jsonl rows;
@@ -170,6 +180,7 @@ static void take_cause(struct reader *reader, const struct af_signature *signatu
         af_jsonl_fail(rows, "'score' must be a number from 1 to 100");
     cause->only_if = take_conditions(reader, signature, object, "if");
     cause->proves = take_conditions(reader, signature, object, "proves");
+    cause->proof = af_jsonl_text(rows, object, "proof", false);
 }
 
 static void take_causes(struct reader *reader, struct af_signature *signature)

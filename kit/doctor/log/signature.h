@@ -29,6 +29,7 @@ struct af_signature_cause {
     int score;                    /* 1 to 100 */
     struct af_conditions only_if; /* if one is false, it is not this cause */
     struct af_conditions proves;  /* if there are any and all are true, it is */
+    const char *proof;            /* why nothing else prints this message; or NULL */
 };
 
 /* One entry of near or not_near. */
@@ -51,12 +52,23 @@ struct af_signature {
     size_t cause_count;
 };
 
+/*
+ * The id of the row whose patterns show that a log is about flash-attn at all. Without
+ * a match of it, no cause is more than possible. The table needs the row; the build
+ * checks that (tools/check_signatures.c).
+ */
+#define AF_SIGNATURE_SUBJECT "names-flash-attn"
+
 struct af_signature_table {
     const struct af_signature *rows;
     size_t count;
     const struct af_pattern *patterns; /* of all rows, with those of near and not_near */
     size_t pattern_count;
 };
+
+/* The row with that id; NULL: there is none. */
+const struct af_signature *af_signature_find(const struct af_signature_table *table,
+                                             const char *id);
 
 /*
  * Reads the rows of a signatures.jsonl; everything is in the arena and refers to

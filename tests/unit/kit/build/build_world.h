@@ -75,7 +75,7 @@ static inline void world_begin(struct world *world)
 
 static inline void world_end(struct world *world)
 {
-    assert_int_equal(af_build_remove_folder(world->folder, NULL), ANYFLASH_OK);
+    assert_int_equal(af_folder_remove(world->folder, NULL), ANYFLASH_OK);
     af_arena_release(&world->arena);
     af_machine_release(&world->machine);
 }

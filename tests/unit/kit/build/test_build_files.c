@@ -55,10 +55,10 @@ static void test_remove__does_not_follow_links(void **state)
     assert_int_equal(symlink("../kept", link), 0);
     assert_int_equal(symlink("/nonexistent", dangling), 0);
     assert_int_equal(mkfifo(af_path_join(&world.arena, gone, "fifo"), 0644), 0);
-    assert_int_equal(af_build_remove_folder(gone, &world.err), ANYFLASH_OK);
+    assert_int_equal(af_folder_remove(gone, &world.err), ANYFLASH_OK);
     assert_null(world_text(&world, inside));
     assert_string_equal(world_text(&world, kept), "text\n");
-    assert_int_equal(af_build_remove_folder(gone, &world.err), ANYFLASH_OK); /* not there */
+    assert_int_equal(af_folder_remove(gone, &world.err), ANYFLASH_OK); /* not there */
     world_end(&world);
 }
 

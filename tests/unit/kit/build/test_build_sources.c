@@ -31,7 +31,7 @@ static void keep_sources(struct world *world, const char *sha256)
 
 static enum anyflash_status prepare(struct world *world)
 {
-    af_build_remove_folder(world->place.sources, NULL);
+    af_folder_remove(world->place.sources, NULL);
     return af_build_prepare_sources(&world->build, &world->place, &world->err);
 }
 

@@ -35,6 +35,35 @@ static void test_metadata__headers_end_at_the_empty_line(void **state)
     assert_false(af_header_next(&rest, &header));
 }
 
+static void test_metadata__first_header_of_a_name_is_found(void **state)
+{
+    (void)state;
+    const struct af_span text =
+        span_of("Name: a\nVERSION: 1\nVersion: 2\nEmpty:\n\nSummary: body\n");
+    struct af_span value = {"before", 6};
+    assert_false(af_header_find(text, "Summary", &value));
+    assert_true(af_text_span_equal(value, "before"));
+    assert_true(af_header_find(text, "Version", &value));
+    assert_true(af_text_span_equal(value, "1"));
+    assert_true(af_header_find(text, "empty", &value));
+    assert_int_equal(value.len, 0);
+}
+
+static void test_metadata__requirements_are_read_in_turn(void **state)
+{
+    (void)state;
+    struct af_span rest = span_of("Requires-Dist: torch >=2.4 ; extra == 'x'\n"
+                                  "Requires-Dist: -r x.txt\nRequires-Python: >=3.9\n"
+                                  "requires-dist: einops\n\nRequires-Dist: body\n");
+    struct af_requirement found;
+    assert_true(af_requirement_next(&rest, &found));
+    assert_true(af_text_span_equal(found.text, "torch >=2.4 ; extra == 'x'"));
+    assert_true(af_text_span_equal(found.specifier, ">=2.4"));
+    assert_true(af_requirement_next(&rest, &found));
+    assert_true(af_text_span_equal(found.text, "einops"));
+    assert_false(af_requirement_next(&rest, &found));
+}
+
 struct requirement_case {
     const char *text;
     const char *name;
@@ -182,6 +211,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_metadata__headers_end_at_the_empty_line),
+        cmocka_unit_test(test_metadata__first_header_of_a_name_is_found),
+        cmocka_unit_test(test_metadata__requirements_are_read_in_turn),
         cmocka_unit_test(test_metadata__requirement_in_every_shape),
         cmocka_unit_test(test_metadata__record_path_may_be_quoted),
         cmocka_unit_test(test_metadata__key_value_takes_the_first),

@@ -33,7 +33,7 @@ static const char *plan_for(const char *words, const char *record,
     for (size_t i = 0; i < plan.step_count; i++) {
         const char *command = plan.steps[i].argc == 0
                                   ? af_arena_format(arena, "# %s", plan.steps[i].title)
-                                  : af_step_command(&plan.steps[i], arena);
+                                  : af_step_command(&plan.steps[i], AF_SHELL_POSIX, arena);
         text = af_arena_format(arena, "%s%s\n", text, command);
     }
     af_plan_release(&plan);
@@ -171,7 +171,7 @@ static void test_command__quotes_what_a_shell_would_read(void **state)
     struct af_arena arena;
     (void)state;
     af_arena_init(&arena);
-    assert_string_equal(af_step_command(&step, &arena),
+    assert_string_equal(af_step_command(&step, AF_SHELL_POSIX, &arena),
                         "FLASH_ATTN_CUDA_ARCHS='80;90' MAX_JOBS=2 print 'it'\\''s' 'a b' "
                         "'$HOME' '' torch==2.8.0+cu128");
     af_arena_release(&arena);

@@ -204,6 +204,75 @@ static void long_words_are_compared_up_to_a_limit(void **state)
     assert_int_equal(search(words, 1, "abcdefghijklmnopqrst").count, 1);
 }
 
+/* What the pattern language means, in the plainest way: the end of a match, or NULL. */
+static const char *plain_match(const char *pattern, const char *at)
+{
+    if (*pattern == '\0' || strcmp(pattern, "$") == 0)
+        return *pattern == '\0' || *at == '\0' ? at : NULL;
+    if (*pattern == '*') {
+        const char *end = plain_match(pattern + 1, at);
+        return end != NULL || *at == '\0' ? end : plain_match(pattern, at + 1);
+    }
+    bool same = *at != '\0' && (*pattern == '?' || *pattern == *at);
+    return same ? plain_match(pattern + 1, at + 1) : NULL;
+}
+
+static void random_letters(char *text, size_t len, const char *letters, uint32_t *seed)
+{
+    for (size_t i = 0; i < len; i++) {
+        *seed = *seed * 1664525u + 1013904223u;
+        text[i] = letters[(*seed >> 8) % strlen(letters)];
+    }
+    text[len] = '\0';
+}
+
+static void random_patterns_match_as_the_plainest_matcher_does(void **state)
+{
+    uint32_t seed = 5;
+    size_t matches = 0;
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        char before[8];
+        char after[8];
+        char line[40];
+        struct af_pattern pattern;
+        struct af_pattern_match match;
+        random_letters(before, 2 + seed % 3, "ab*?", &seed);
+        random_letters(after, seed % 5, "ab*?", &seed);
+        const char *source =
+            af_arena_format(&arena, "^%sabba%s%s", before, after, seed % 7 < 2 ? "$" : "");
+        const char *used = source + (seed % 3 == 0 ? 0 : 1); /* with or without '^' */
+        random_letters(line, seed % 36, "aab", &seed);
+        assert_int_equal(af_pattern_compile(used, &arena, &pattern, NULL), ANYFLASH_OK);
+        bool found = af_pattern_find(&pattern, line, line, strlen(line), true, &match);
+        const char *start = line;
+        const char *end = plain_match(source + 1, start);
+        while (end == NULL && *used != '^' && *start != '\0')
+            end = plain_match(source + 1, ++start);
+        if (found != (end != NULL) || (found && (match.start != (size_t)(start - line) ||
+                                                 match.end != (size_t)(end - line))))
+            fail_msg("round %d: '%s' on '%s'", round, used, line);
+        matches += found ? 1 : 0;
+    }
+    assert_in_range(matches, 2000, 18000);
+}
+
+static void texts_are_folded_as_bytes_are(void **state)
+{
+    char text[300];
+    char folded[300];
+    (void)state;
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (char)i;
+    for (size_t len = 0; len < sizeof text; len += 37) {
+        memset(folded, 1, sizeof folded);
+        af_pattern_fold_text(text, len, folded);
+        for (size_t i = 0; i < len; i++)
+            assert_int_equal((unsigned char)folded[i], af_pattern_fold[i % 256]);
+        assert_int_equal(folded[len], 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +283,8 @@ int main(void)
         cmocka_unit_test(a_capture_is_as_short_as_the_rest_allows),
         cmocka_unit_test(a_version_is_taken_whole),
         cmocka_unit_test(a_match_takes_linear_time),
+        cmocka_unit_test(random_patterns_match_as_the_plainest_matcher_does),
+        cmocka_unit_test(texts_are_folded_as_bytes_are),
         cmocka_unit_test(malformed_patterns_are_refused),
         cmocka_unit_test(failing_memory_is_reported),
         cmocka_unit_test(every_word_is_found_also_within_others),

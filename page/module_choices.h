@@ -1,0 +1,21 @@
+/*
+ * module_choices.h: the menus of the page: which facts one can choose by hand, from
+ * which values, and what a machine's text says of each.
+ */
+#ifndef AF_PAGE_MODULE_CHOICES_H
+#define AF_PAGE_MODULE_CHOICES_H
+
+#include "kit/base/json.h"
+#include "kit/catalog/catalog.h"
+#include "kit/machine/machine.h"
+
+/*
+ * "anyflash-choices/1" (docs/reference/schema/choices.schema.json), a new object.
+ * Texts are in the arena. Fails with NO_MEMORY, or INTERNAL if the embedded data
+ * is invalid.
+ */
+enum anyflash_status af_module_choices(const struct af_machine *machine,
+                                       const struct af_catalog *catalog, struct af_arena *arena,
+                                       json_t **answer_out, struct anyflash_error *err);
+
+#endif

@@ -1,0 +1,118 @@
+/*
+ * module_log.c: reads logs once into evidence, and makes a diagnosis from it for
+ * each request.
+ */
+#include "page/module_log.h"
+
+#include "kit/base/text.h"
+#include "kit/doctor/diagnosis_json.h"
+#include "kit/doctor/diagnosis_tables.h"
+#include "kit/machine/given.h"
+
+#define EXPORT(name) __attribute__((export_name(name)))
+#define NAME_BYTES_MAX 200u
+
+static struct {
+    bool is_open;
+    bool in_file; /* begun and not yet ended */
+    struct af_arena arena;
+    struct af_diagnosis_tables tables;
+    struct af_log_matcher matcher;
+    struct af_log_evidence *evidence;
+} logs;
+
+EXPORT("anyflash_log_clear") void anyflash_log_clear(void);
+EXPORT("anyflash_log_begin") int anyflash_log_begin(const char *name, size_t len);
+EXPORT("anyflash_log_feed") int anyflash_log_feed(const char *bytes, size_t len);
+
+void anyflash_log_clear(void)
+{
+    if (!logs.is_open)
+        return;
+    if (logs.evidence != NULL)
+        af_log_evidence_release(logs.evidence);
+    af_arena_release(&logs.arena);
+    logs.evidence = NULL;
+    logs.is_open = logs.in_file = false;
+}
+
+static enum anyflash_status open_logs(struct anyflash_error *err)
+{
+    if (logs.is_open)
+        return ANYFLASH_OK;
+    af_json_start();
+    af_arena_init(&logs.arena);
+    logs.is_open = true;
+    enum anyflash_status status = af_diagnosis_tables_load(&logs.arena, &logs.tables, err);
+    if (status == ANYFLASH_OK)
+        status = af_log_matcher_build(&logs.tables.signatures, NULL, &logs.arena, &logs.matcher,
+                                      err);
+    if (status == ANYFLASH_OK)
+        status = af_log_evidence_new(&logs.matcher, &logs.arena, &logs.evidence, err);
+    if (status != ANYFLASH_OK)
+        anyflash_log_clear();
+    return status;
+}
+
+static enum anyflash_status end_file(struct anyflash_error *err)
+{
+    bool was_in_file = logs.in_file;
+    logs.in_file = false;
+    return was_in_file ? af_log_evidence_end(logs.evidence, err) : ANYFLASH_OK;
+}
+
+int anyflash_log_begin(const char *name, size_t len)
+{
+    enum anyflash_status status = open_logs(NULL);
+    if (status == ANYFLASH_OK)
+        status = end_file(NULL);
+    if (status != ANYFLASH_OK)
+        return status;
+    const char *kept = af_arena_text_n(&logs.arena, name, len);
+    const char *shown = kept == NULL ? NULL : af_text_scrub(&logs.arena, kept, NAME_BYTES_MAX);
+    if (shown == NULL)
+        return ANYFLASH_E_NO_MEMORY;
+    af_log_evidence_begin(logs.evidence, shown);
+    logs.in_file = true;
+    return ANYFLASH_OK;
+}
+
+int anyflash_log_feed(const char *bytes, size_t len)
+{
+    if (!logs.in_file)
+        return ANYFLASH_E_ARGUMENT;
+    af_log_evidence_feed(logs.evidence, bytes, len);
+    return ANYFLASH_OK;
+}
+
+enum anyflash_status af_module_log_apply(struct af_machine *machine, struct anyflash_error *err)
+{
+    if (logs.evidence == NULL)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "there is no log");
+    enum anyflash_status status = end_file(err);
+    return status == ANYFLASH_OK ? af_log_evidence_apply(logs.evidence, machine, err) : status;
+}
+
+enum anyflash_status af_module_log_diagnose(struct af_machine *machine, bool has_record,
+                                            const json_t *given,
+                                            const struct af_catalog *catalog,
+                                            struct af_arena *arena, json_t **answer_out,
+                                            struct anyflash_error *err)
+{
+    const char *remark;
+    struct af_diagnosis diagnosis;
+    const char *facts = has_record ? "the log, then the machine given by --machine"
+                        : json_array_size(given) > 0 ? "the log, then --given"
+                                                     : "the log";
+    if (logs.evidence == NULL)
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "\"doctor\" needs a log");
+    enum anyflash_status status = af_module_log_apply(machine, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < json_array_size(given); i++)
+        status = af_machine_given(machine, json_string_value(json_array_get(given, i)), &remark,
+                                  err);
+    if (status == ANYFLASH_OK)
+        status = af_diagnosis_make(logs.evidence, machine, catalog, arena, &diagnosis, err);
+    if (status == ANYFLASH_OK)
+        *answer_out = af_diagnosis_json(&diagnosis, logs.evidence, facts);
+    return status;
+}

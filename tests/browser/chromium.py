@@ -1,0 +1,131 @@
+"""Debian's Chromium, a web server for the page, and what a person does with it.
+
+Environment: ANYFLASH_PAGE, the folder that `make page` made.
+"""
+import functools
+import http.server
+import os
+import threading
+import time
+
+from selenium import webdriver
+
+WAIT_SECONDS = 120
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    def do_GET(self):
+        self.server.asked.append(self.path)
+        super().do_GET()
+
+    def log_message(self, *_):
+        pass
+
+
+class Server:
+    """The page on a port of its own, until stop()."""
+
+    def __init__(self):
+        handler = functools.partial(Handler, directory=os.environ["ANYFLASH_PAGE"])
+        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.http.asked = []
+        self.url = f"http://127.0.0.1:{self.http.server_port}/"
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+    def stop(self):
+        self.http.shutdown()
+        self.http.server_close()
+
+
+class Page:
+    """What a person does with the page, and what the page then shows."""
+
+    def __init__(self, driver, url):
+        self.driver = driver
+        self.url = url
+
+    def run(self, script, *values):
+        return self.driver.execute_script(script, *values)
+
+    def wait(self, condition, *values):
+        end = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < end:
+            found = self.run(f"return {condition}", *values)
+            if found:
+                return found
+            time.sleep(0.02)
+        raise AssertionError(f"never became true: {condition}")
+
+    def settle(self):
+        self.wait("typeof model === 'object' && model.choices !== null && "
+                  "document.documentElement.dataset.answered === String(model.generation)")
+
+    def open(self, fragment=""):
+        self.driver.get("about:blank")
+        self.driver.get(self.url + fragment)
+        self.settle()
+
+    def paste(self, text):
+        """As the paste event does; typing a long text would take minutes."""
+        before = self.run("return model.generation")
+        self.run("takeLongText(new TextEncoder().encode(arguments[0]))", text)
+        self.wait(f"model.generation > {before}")
+        self.settle()
+
+    def give_file(self, path):
+        before = self.run("return model.generation")
+        self.driver.find_element("id", "file").send_keys(str(path))
+        self.wait(f"model.generation > {before}")
+        self.settle()
+
+    def choose(self, identifier, value):
+        before = self.run("return model.generation")
+        self.run("const menu = document.getElementById(arguments[0]);"
+                 "menu.value = arguments[1];"
+                 "menu.dispatchEvent(new Event('change', {bubbles: true}))", identifier, value)
+        self.wait(f"model.generation > {before}")
+        self.settle()
+
+    def click(self, selector):
+        self.run("document.querySelector(arguments[0]).click()", selector)
+        self.settle()
+
+    def text(self, selector):
+        return self.run("return document.querySelector(arguments[0])?.textContent", selector)
+
+    def plan(self):
+        return self.run("return model.plan")
+
+    def commands(self):
+        return self.run("return [...document.querySelectorAll('#answer-body .steps code')]"
+                        ".filter(one => one.closest('pre')).map(one => one.textContent)")
+
+    def ask(self, job, **more):
+        """What the worker's module answers."""
+        return self.driver.execute_async_script(
+            "const [job, more, done] = arguments; if (more.text !== undefined)"
+            "  more.bytes = new TextEncoder().encode(more.text);"
+            "send(job, more).then(done)", job, more)
+
+    def complaints(self):
+        """What Chromium has written to its console, such as violations of the policy."""
+        return [entry["message"] for entry in self.driver.get_log("browser")
+                if entry["level"] != "DEBUG"]
+
+    def resize(self, width, height=900, dark=False):
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [
+            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]})
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})
+
+
+def start_driver():
+    options = webdriver.ChromeOptions()
+    options.binary_location = "/usr/bin/chromium"
+    for word in ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]:
+        options.add_argument(word)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options,
+                              service=webdriver.ChromeService("/usr/bin/chromedriver"))
+    driver.set_script_timeout(WAIT_SECONDS)
+    return driver
