@@ -3,9 +3,10 @@ does it take beside torch's scaled_dot_product_attention?
 
     python bench/gpu_providers.py [--device cuda] [--quick]
 
-Answers are compared with the formula in float64 on the same device; times are the median of
-repeated calls between CUDA events. Prints one Markdown table for each; ends with 1 where an
-answer is wrong. --device cpu runs the same with what computes there.
+Prints Markdown tables: why each provider is used or not; its deviation from the formula in
+float64, outputs and gradients; the median times of repeated calls between CUDA events, forward,
+training and decode from 2k to 32k keys. Ends with 1 where an answer is wrong. --device cpu runs
+the same, up to 2k keys, with what computes there.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import torch
 
 import anyflash
 from anyflash import providers
+from anyflash.providers import table as provider_table
 from anyflash.providers.call import LSE, Call
 
 #: (name, sizes (B, Sq, Sk, H, G, D), type, options of Call)
@@ -36,12 +38,18 @@ CHECKS = (
     ("f32", (2, 64, 90, 4, 2, 64), torch.float32, {"causal": True}),
 )
 #: (name, sizes, causal, with the gradient)
-TIMES = (
-    ("prefill 2k", (4, 2048, 2048, 16, 16, 128), True, False),
-    ("prefill 8k, GQA", (1, 8192, 8192, 32, 8, 128), True, False),
-    ("decode 8k", (16, 1, 8192, 32, 8, 128), False, False),
-    ("training 2k", (4, 2048, 2048, 16, 16, 128), True, True),
+TIMES = tuple(
+    (f"{what} {keys // 1024}k", sizes, causal, gradient)
+    for keys in (2048, 4096, 8192, 16384, 32768)
+    for what, sizes, causal, gradient in (
+        ("forward", (32768 // keys, keys, keys, 16, 16, 128), True, False),
+        ("forward, GQA", (32768 // keys, keys, keys, 32, 8, 128), True, False),
+        ("training", (32768 // keys, keys, keys, 16, 16, 128), True, True),
+        ("decode", (16, 1, keys, 32, 8, 128), False, False),
+    )
 )
+#: Of them those whose last number of keys is at most this run with --device cpu.
+CPU_KEYS = 2048
 BOUND = {torch.float32: 1e-3, torch.float16: 4e-3, torch.bfloat16: 2e-2}
 
 
@@ -160,10 +168,21 @@ def timed(function, leaves, causal, gradient):
     return torch.autograd.grad(out, leaves, torch.ones_like(out))
 
 
-def measure(name, device, seconds):
+def states(device):
+    """Lines of a table: for each provider the types that it computes, or why it does not."""
+    yield "| provider | used | |"
+    yield "|---|---|---|"
+    for name in providers.names_of(device.type):
+        _, works, text = provider_table.row(name, device)
+        yield f"| {name} | {'yes' if works else 'no'} | {text} |"
+
+
+def measure(name, device, seconds, most_keys):
     """{case: milliseconds or the reason} for one provider, "SDPA" for torch's function."""
     row = {}
     for case, sizes, causal, gradient in TIMES:
+        if sizes[2] > most_keys:
+            continue
         leaves = inputs(sizes, torch.bfloat16, device)
         function = sdpa if name == "SDPA" else anyflash.flash_attn_func
         before = providers.force(None if name == "SDPA" else name)
@@ -192,16 +211,18 @@ def main():
     given = parser.parse_args()
     device = torch.device(given.device)
     if device.type == "cuda" and not torch.cuda.is_available():
-        sys.exit("skipped: needs a CUDA device")
+        sys.exit("skipped: torch finds no GPU; --device cpu tries the CPU")
     named = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     print(f"torch {torch.__version__}, {named}\n")
+    names = providers.names_of(device.type)
+    print("\n".join(states(device)) + "\n")
     print("Largest deviation from the formula in float64, outputs and gradients:\n")
-    names = [name for name, _ in providers.LADDER]
     checked = {name: check(name, device) for name in names}
     table({name: row for name, (row, _) in checked.items()})
     if not given.quick:
         print("\nMilliseconds, bf16:\n")
-        table({name: measure(name, device, 1.0) for name in ("SDPA", *names)})
+        keys, seconds = (1 << 20, 0.5) if device.type == "cuda" else (CPU_KEYS, 0.0)
+        table({name: measure(name, device, seconds, keys) for name in ("SDPA", *names)})
     return 1 if any(wrong for _, wrong in checked.values()) else 0
 
 

@@ -1,6 +1,7 @@
 """Choosing a provider: their order, explain(), forcing one, the table; and an installed
 flash_attn that works, gives wrong answers, crashes or hangs."""
 
+import importlib.util
 import json
 import logging
 import os
@@ -14,7 +15,7 @@ torch = pytest.importorskip("torch")
 import formula  # noqa: E402
 import anyflash  # noqa: E402
 from anyflash import providers  # noqa: E402
-from anyflash.providers import real, result_cache, table  # noqa: E402
+from anyflash.providers import packages, result_cache, table, trial  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -34,7 +35,15 @@ def test_cpu_tensors_go_to_the_engine_and_what_it_declines_to_sdpa():
     q = torch.randn(1, 4, 2, 32)
     found = anyflash.explain(q, q, q, causal=True)
     assert found.provider == "engine" and found.kernel.startswith("af_")
-    assert [name for name, _ in found.declined] == ["flash_attn", "torch"]
+    assert [name for name, _ in found.declined] == [
+        "flash_attn_3",
+        "flash_attn_4",
+        "torch_cudnn",
+        "flash_attn",
+        "hub",
+        "torch_flash",
+        "torch_efficient",
+    ]
     double = q.double()
     found = anyflash.explain(double, double, double)
     assert found.provider == "sdpa"
@@ -45,7 +54,8 @@ def test_cpu_tensors_go_to_the_engine_and_what_it_declines_to_sdpa():
 def test_an_explanation_is_text():
     q = torch.randn(1, 4, 2, 32, dtype=torch.float64)
     lines = str(anyflash.explain(q, q, q)).splitlines()
-    assert lines[0] == "sdpa" and "  torch: are CUDA kernels, but q is on cpu" in lines
+    assert lines[0] == "sdpa"
+    assert "  torch_flash: computes on CUDA devices, but q is on cpu" in lines
 
 
 def test_explain_takes_the_options_of_every_function():
@@ -64,15 +74,16 @@ def test_explain_takes_the_options_of_every_function():
 
 def test_a_provider_that_is_forced_and_declines_is_an_error():
     q = torch.randn(1, 4, 2, 32)
-    before = providers.force("torch")
+    before = providers.force("torch_flash")
     try:
-        with pytest.raises(NotImplementedError, match="'torch' are CUDA kernels"):
+        with pytest.raises(NotImplementedError, match="'torch_flash' computes on CUDA"):
             anyflash.flash_attn_func(q, q, q)
         found = anyflash.explain(q, q, q)
-        assert found.provider is None and ("engine", "'torch' is forced") in found.declined
+        assert found.provider is None
+        assert ("engine", "'torch_flash' is forced") in found.declined
     finally:
         providers.force(before)
-    with pytest.raises(ValueError, match="'nobody' is not a provider .* flash_attn, torch"):
+    with pytest.raises(ValueError, match="'nobody' is not a provider .* hub, torch_flash"):
         providers.force("nobody")
 
 
@@ -166,7 +177,8 @@ def package(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(str(folder))
     sys.path[:] = [entry for entry in sys.path if not entry.endswith("shim/tree")]
-    monkeypatch.setattr(real, "DEVICES", ("cuda", "cpu"))
+    monkeypatch.setattr(trial, "_known", {})
+    monkeypatch.setattr(packages, "DEVICES", ("cuda", "cpu"))
 
     def loaded():
         return {n: m for n, m in sys.modules.items() if n.startswith("flash_attn")}
@@ -174,9 +186,8 @@ def package(tmp_path, monkeypatch):
     def forget():
         for name in loaded():
             del sys.modules[name]
-        real._failure.cache_clear()
-        real._functions.clear()
-        real.importlib.invalidate_caches()
+        packages.flash_attn.forget()
+        importlib.invalidate_caches()
 
     def write(text):
         (folder / "flash_attn" / "__init__.py").write_text(text)
@@ -206,7 +217,7 @@ def test_a_flash_attn_that_works_computes(package):
 
 def test_what_was_found_out_is_kept_by_the_file_s_hash(package, monkeypatch):
     assert package(PACKAGE.replace("FACTOR", "1")) is None
-    monkeypatch.setattr(real, "_known_answer", lambda *a: "asked again")
+    monkeypatch.setattr(packages, "_known_answer", lambda *a: "asked again")
     assert package(PACKAGE.replace("FACTOR", "1")) is None
     assert package(PACKAGE.replace("FACTOR", "1.0")) == "asked again"
 
@@ -229,7 +240,7 @@ def test_a_flash_attn_that_does_not_work_is_passed_over_with_its_cause(package, 
 
 
 def test_a_flash_attn_that_hangs_is_given_up(package, monkeypatch):
-    monkeypatch.setattr(real, "SECONDS", 0.5)
+    monkeypatch.setattr(packages, "SECONDS", 0.5)
     assert package("import time; time.sleep(600)") == "did not answer within 0.5 s"
 
 
@@ -238,10 +249,10 @@ def test_flash_attn_without_its_extension_and_none_at_all(package, tmp_path):
     (tmp_path / "site" / "flash_attn_2_cuda.py").unlink()
     assert package("") == "lacks its extension flash_attn_2_cuda"
     (tmp_path / "site" / "flash_attn").rename(tmp_path / "gone")
-    real._failure.cache_clear()
-    real.importlib.invalidate_caches()
-    if real.importlib.util.find_spec("flash_attn") is None:
-        assert real.failure(torch.device("cpu")) == "is not installed"
+    packages.flash_attn.forget()
+    importlib.invalidate_caches()
+    if importlib.util.find_spec("flash_attn") is None:
+        assert packages.flash_attn.failure(torch.device("cpu")) == "is not installed"
 
 
 def test_a_cache_file_that_is_broken_is_as_good_as_none(tmp_path, monkeypatch):
@@ -259,3 +270,40 @@ def test_a_cache_file_that_is_broken_is_as_good_as_none(tmp_path, monkeypatch):
     path.mkdir()
     result_cache.put({"a": 1}, "why")
     assert result_cache.get({"a": 1}) is None
+
+
+# The table in the documentation.
+
+
+def limits_table():
+    """The rows of docs/reference/providers.md that follow from the providers' limits."""
+    lines = []
+    for name, _ in providers.PROVIDERS:
+        provider = providers.load(name)
+        limits = getattr(provider, "limits", getattr(provider, "LIMITS", None))
+        if limits is None:
+            continue
+        types = ", ".join(
+            {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}[str(x).partition(".")[2]]
+            for x in limits.types
+        )
+        gpus = "any"
+        if limits.capability is not None:
+            low, high = (".".join(map(str, end)) for end in limits.capability)
+            gpus = low if low == high else f"{low} to {high}"
+        lacks = "; ".join(x if isinstance(x, str) else " with ".join(x) for x in limits.lacks)
+        lines.append(f"| `{name}` | {types} | {limits.size or 'any'} | {gpus} | {lacks} |")
+    return lines
+
+
+def test_the_documented_limits_are_those_of_the_code():
+    text = (ROOT / "docs" / "reference" / "providers.md").read_text().splitlines()
+    documented = [line for line in text if line.startswith("| `") and line.count("|") == 6]
+    newest = [line.replace("8.0 to 9.0", "8.0 to 12.1") for line in limits_table()]
+    assert documented == newest, "\n".join(newest)
+
+
+def test_every_provider_is_documented_in_order():
+    text = (ROOT / "docs" / "reference" / "providers.md").read_text()
+    rows = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
+    assert rows[: len(providers.PROVIDERS)] == [name for name, _ in providers.PROVIDERS]

@@ -8,7 +8,7 @@ import formula  # noqa: E402
 import standins  # noqa: E402
 import anyflash  # noqa: E402
 from anyflash import providers  # noqa: E402
-from anyflash.providers import aten, selftest  # noqa: E402
+from anyflash.providers import aten, trial  # noqa: E402
 
 CU_Q = torch.tensor([0, 5, 23], dtype=torch.int32)
 CU_K = torch.tensor([0, 9, 31], dtype=torch.int32)
@@ -131,7 +131,7 @@ def test_sinks_and_their_gradient(kernels, shapes):
     else:
         call.cu_q, call.cu_k, call.max_q, call.max_k = CU_Q, CU_K, 18, 22
         want, want_lse = formula.packed(*leaves, CU_Q, CU_K, **options)
-    for provider in ("torch", "plain"):
+    for provider in ("torch_flash", "plain"):
         providers.force(provider)
         out, lse, _ = providers.attend(call)
         close(lse, want_lse)
@@ -151,34 +151,13 @@ def test_alibi_is_computed_forward_and_declined_with_gradients(kernels):
 def test_a_deterministic_gradient_is_asked_for_while_it_is_computed(kernels):
     switches = []
     leaves = halves((1, 9, 2, 32), (1, 9, 2, 32), (1, 9, 2, 32))
-    anyflash.flash_attn_func(*leaves)  # also runs the self-test of the kernel
+    for exact in (False, True):  # also runs the trials of the kernel
+        anyflash.flash_attn_func(*leaves, deterministic=exact)
     kernels.watch = lambda: switches.append(torch.are_deterministic_algorithms_enabled())
     anyflash.flash_attn_func(*leaves, deterministic=True).sum().backward()
     anyflash.flash_attn_func(*leaves).sum().backward()
     assert switches == [True, False]
     assert not torch.are_deterministic_algorithms_enabled()
-
-
-@pytest.mark.parametrize("capability, dtype", (((8, 0), torch.float32), ((7, 5), torch.half)))
-def test_the_efficient_kernel_serves_float32_and_older_gpus(monkeypatch, capability, dtype):
-    with standins.torchs_kernels(monkeypatch, capability) as seen:
-        leaves = halves((2, 11, 4, 60), (2, 17, 2, 60), (2, 17, 2, 36), dtype=dtype)
-        out, lse, _ = anyflash.flash_attn_func(*leaves, causal=True, return_attn_probs=True)
-        want, want_lse = formula.dense(*leaves, causal=True)
-        close(lse, want_lse)
-        close_with_gradients(out, want, leaves)
-        leaves = halves((31, 4, 64), (31, 2, 64), (31, 2, 64), dtype=dtype)
-        out, lse, _ = anyflash.flash_attn_varlen_func(
-            *leaves, CU_K, CU_K, 22, 22, causal=True, return_attn_probs=True
-        )
-        want, want_lse = formula.packed(*leaves, CU_K, CU_K, causal=True)
-        close(lse, want_lse)
-        close_with_gradients(out, want, leaves)
-        names = {name for name, _ in seen.calls}
-        assert names == {"efficient", "efficient backward"}
-        with pytest.raises(NotImplementedError, match="efficient: no window"):
-            anyflash.flash_attn_func(*halves(*[(1, 9, 2, 32)] * 3, dtype=dtype),
-                                     window_size=(3, 3))
 
 
 def cache_case(keys=40):
@@ -205,7 +184,7 @@ def test_a_cache_is_appended_to_before_the_kernel(kernels, interleaved):
     for have, wanted in zip((*found, *ours), (*want, *caches)):
         close(have, wanted)
     assert torch.equal(ours[1], caches[1])
-    given = kernels.calls[-1][1]
+    given = [x for name, x in kernels.calls if name == "flash"][-1]
     assert given["seqused_k"].tolist() == [8, 34] and given["seqused_k"].dtype == torch.int32
 
 
@@ -272,38 +251,21 @@ def test_flash_compiles_into_one_graph(kernels, kind):
         assert torch.equal(have, wanted)
 
 
-def test_what_the_kernels_lack_is_declined_with_the_reason(kernels):
+def test_what_flash_lacks_is_declined_with_the_reason(kernels):
     (q,) = halves((1, 9, 2, 32))
     wide = q.new_zeros(1, 9, 2, 264)
     for words, options, tensor in (
-        ("have no softcap", {"softcap": 2.0}, q),
-        ("flash: takes head sizes up to 256, but this is 264", {"causal": True,
-         "window_size": (2, 0)}, wide),
-        ("do not return the probabilities", {"dropout_p": 0.1, "return_attn_probs": True}, q),
-        ("do not take empty tensors", {}, q[:, :0]),
+        ("has no softcap", {"softcap": 2.0}, q),
+        ("takes head sizes up to 256, but this is 264", {"causal": True}, wide),
+        ("takes float16 and bfloat16, but q is float32", {}, q.float()),
+        ("has no probabilities", {"dropout_p": 0.1, "return_attn_probs": True}, q),
+        ("does not take empty tensors", {}, q[:, :0]),
     ):
         with pytest.raises(NotImplementedError, match=words):
             anyflash.flash_attn_func(tensor, tensor, tensor, **options)
 
 
-def test_a_kernel_that_misses_a_known_answer_is_declined(kernels, monkeypatch):
-    (q,) = halves((1, 9, 2, 32))
-    right = aten.flash
-    monkeypatch.setattr(aten, "flash", lambda *a, **o: [x * 1.1 for x in right(*a, **o)])
-    monkeypatch.setattr(selftest, "_known", {})
-    with pytest.raises(NotImplementedError, match="flash: misses a known answer by 1"):
-        anyflash.flash_attn_func(q, q, q, window_size=(3, 3))
-
-    def fails(*arguments, **options):
-        raise RuntimeError("This flash attention build does not support alibi.\nmore")
-
-    monkeypatch.setattr(aten, "flash", fails)
-    monkeypatch.setattr(selftest, "_known", {})
-    with pytest.raises(NotImplementedError, match="does not support alibi.; efficient"):
-        anyflash.flash_attn_func(q, q, q, window_size=(3, 3))
-
-
-def test_a_self_test_leaves_the_random_state_alone(kernels):
+def test_a_trial_leaves_the_random_state_alone(kernels):
     (q,) = halves((1, 9, 2, 32))
     torch.manual_seed(3)
     state = torch.get_rng_state()

@@ -2,10 +2,15 @@
 
     >>> before = anyflash.providers.force("plain")      # force(before) undoes it
 
-A provider is a module with
+A provider is a module, or an object in one, with
     name                its name in $ANYFLASH_PROVIDER and in explanations
     declines(call)      None if it takes the call, else the reason as text
     forward(call)       (out, lse, probabilities) of a Call
+declines() asks, in this order: is it there (packages.py finds packages, aten.missing() compares
+the schemas of torch's operators), does it take the call (its LIMITS, features.py), does it give
+right answers for this kind of call on this device (trial.py). What a kernel lacks and what can
+be computed around it is in compose.py. Kernels are called through aten.attend().
+
 The providers of a device are asked in the order of PROVIDERS; the first that does not decline
 computes. Importing this package loads none of the modules, prepare() does.
 """
@@ -19,16 +24,22 @@ _log = logging.getLogger("anyflash")
 
 #: Every provider's name and module, the best first.
 PROVIDERS = (
-    ("flash_attn", ".real"),
-    ("torch", ".torch_kernels"),
+    ("flash_attn_3", ".packages"),
+    ("flash_attn_4", ".packages"),
+    ("torch_cudnn", ".cudnn"),
+    ("flash_attn", ".packages"),
+    ("hub", ".packages"),
+    ("torch_flash", ".flash"),
+    ("torch_efficient", ".efficient"),
     ("engine", ".engine"),
     ("sdpa", ".sdpa"),
     ("plain", ".plain"),
 )
 #: The providers for tensors of a device; None: of any other device.
 _OF_DEVICE = {
-    "cuda": ("flash_attn", "torch", "sdpa", "plain"),
+    "cuda": tuple(name for name, _ in PROVIDERS if name != "engine"),
     "cpu": ("engine", "sdpa", "plain"),
+    "xpu": ("hub", "sdpa", "plain"),
     None: ("sdpa", "plain"),
 }
 
@@ -38,12 +49,18 @@ class NoProvider(NotImplementedError):
 
 
 def load(name):
-    """The provider's module; raises ValueError for an unknown name."""
+    """The provider; raises ValueError for an unknown name."""
     module = dict(PROVIDERS).get(name)
     if module is None:
         names = ", ".join(known for known, _ in PROVIDERS)
         raise ValueError(f"'{name}' is not a provider (ANYFLASH_PROVIDER); choose from {names}")
-    return importlib.import_module(module, __package__)
+    module = importlib.import_module(module, __package__)
+    return getattr(module, name, module)
+
+
+def names_of(device_type):
+    """The providers that are asked for tensors of a device, in order."""
+    return _OF_DEVICE.get(device_type) or _OF_DEVICE[None]
 
 
 _by_device = {}  # device type: modules to ask, in order; filled by prepare()

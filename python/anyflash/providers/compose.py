@@ -1,14 +1,18 @@
 """Features that a provider lacks, computed exactly in torch operations around it.
 
 Each takes a Call and returns a simpler one with the same result: append() removes new keys
-and rotary embedding, gather() pages, batch indices and left padding, Dense packed sequences.
-They read no value back from the device, so they work in a compiled graph and never wait.
+and rotary embedding, gather() pages, batch indices and left padding, packed() a cache's
+lengths, fold() groups of heads, widened() head sizes, Dense packed sequences. visible(),
+seen() and bias() describe the mask to kernels that know less about it. They read no value back
+from the device, so they work in a compiled graph and never wait.
 """
 
 import contextlib
 
 import torch
+from torch.nn.functional import pad
 
+from .call import unit
 
 #: Device types that have autocast(); determined here, because a compiled graph cannot ask.
 _AUTOCAST = frozenset(
@@ -122,6 +126,88 @@ def gather(call):
     return call
 
 
+def every(count, step, device):
+    """cu_seqlens of `count` sequences of `step` rows."""
+    return torch.arange(0, (count + 1) * step, max(step, 1), dtype=torch.int32, device=device)
+
+
+def starts(lengths):
+    """int32 [B + 1]: cu_seqlens of these lengths."""
+    return pad(lengths.cumsum(0), (1, 0)).to(torch.int32)
+
+
+def packed(call, holes):
+    """A call with seqused_k as packed sequences of k.shape[1] keys each.
+
+    With `holes`, for kernels that do not take seqused_k, sequences without queries take the
+    unused keys: one follows each sequence. Nothing is copied.
+    """
+    k, v, length = call.k.flatten(0, 1), call.v.flatten(0, 1), call.k.shape[1]
+    if call.cu_q is None:
+        batch, rows = call.q.shape[:2]
+        call = call.but(
+            q=call.q.flatten(0, 1), cu_q=every(batch, rows, call.q.device), max_q=rows
+        )
+    cu_k = every(call.k.shape[0], length, call.q.device)
+    call = call.but(k=k, v=v, cu_k=cu_k, max_k=length)
+    if not holes:
+        return call
+    ends = cu_k[:-1] + call.seqused_k
+    cu_q = torch.stack((call.cu_q[:-1], call.cu_q[1:]), 1).flatten()
+    cu_k = torch.stack((cu_k[:-1], ends), 1).flatten()
+    return call.but(
+        cu_q=torch.cat((cu_q, call.cu_q[-1:])),
+        cu_k=pad(cu_k, (0, 1), value=k.shape[0]),
+        seqused_k=None,
+    )
+
+
+def unpacked(out, lse, before):
+    """(out, lse) in the layout of the call before packed(), if that changed it."""
+    if before.cu_q is not None or before.seqused_k is None:
+        return out, lse
+    rows = before.q.shape[:2]
+    return out.unflatten(0, rows), lse.unflatten(1, rows).transpose(0, 1)
+
+
+def fold(call):
+    """The call with the query heads of a group as rows, and a function that converts
+    (out, lse) back; for sequences of one query that see every key."""
+    q, heads = call.q, call.k.shape[-2]
+    total, group = q.numel() // (q.shape[-1] * q.shape[-2]), q.shape[-2] // heads
+    rows = q.reshape(total, heads, group, q.shape[-1]).transpose(1, 2)
+    changes = {"causal": False, "window": (-1, -1), "max_q": call.max_q * group}
+    if call.cu_q is None:
+        changes.update(q=rows)
+    else:
+        changes.update(q=rows.flatten(0, 1), cu_q=call.cu_q * group)
+
+    def back(out, lse):
+        size = out.shape[-1]
+        out = out.reshape(total, group, heads, size).transpose(1, 2)
+        out = out.reshape(*q.shape[:-1], size)
+        if call.cu_q is None:
+            return out, lse.reshape(total, heads * group, 1)
+        lse = lse.reshape(heads, total, group).transpose(1, 2)
+        return out, lse.reshape(heads * group, total)
+
+    return call.but(**changes), back
+
+
+def widened(call, one_size):
+    """The call with head sizes that are multiples of 8, padded with zeros; with `one_size` the
+    same for q, k and v."""
+    q, k, v = unit(call.q), unit(call.k), unit(call.v)
+    sizes = [q.shape[-1], v.shape[-1]]
+    sizes = [max(sizes)] * 2 if one_size else sizes
+    sizes = [size + -size % 8 for size in (sizes[0], *sizes)]
+    q, k, v = (
+        x if x.shape[-1] == size else pad(x, (0, size - x.shape[-1]))
+        for x, size in zip((q, k, v), sizes)
+    )
+    return call.but(q=q, k=k, v=v, scale=call.softmax_scale)
+
+
 def _padded(x, cu_seqlens, longest):
     """x [total, ...] as [B, longest, ...]; rows past the end of a sequence are another's."""
     rows = cu_seqlens[:-1].long()[:, None] + torch.arange(longest, device=x.device)
@@ -196,3 +282,40 @@ def slopes(alibi_slopes):
     return wide.float()[:, :, None, None]
 
 
+def seen(call):
+    """bool [1 or B, longest q]: which rows see a key; None if all rows of all calls of these
+    shapes do. Rows past the end of a sequence may be anything."""
+    right = call.limits[1]
+    if call.cu_q is None:
+        rows, keys = call.q.shape[1], call.k.shape[1]
+        if right < 0 or rows <= keys + right:
+            return None
+        i = torch.arange(rows, device=call.q.device)
+        return (i + (keys - rows) + right >= 0)[None]
+    rows = (call.cu_q[1:] - call.cu_q[:-1])[:, None]
+    keys = call.seqused_k
+    keys = (call.cu_k[1:] - call.cu_k[:-1] if keys is None else keys)[:, None]
+    i = torch.arange(call.max_q, device=call.q.device)
+    found = (keys > 0).expand(-1, call.max_q)
+    return found if right < 0 else found & (i + (keys - rows) + right >= 0)
+
+
+def bias(dense, dtype):
+    """(bias [B or 1, H or 1, Sq, Sk] with the mask and ALiBi in it or None, which rows see a
+    key or None if all do).
+
+    A row that sees no key gets all of them, because kernels differ in what they return for it.
+    """
+    call = dense.call
+    mask, distance = visible(dense)
+    if mask is not None and mask.dim() == 2:
+        mask = mask[None, None]
+    rows = None if mask is None else mask.any(-1, keepdim=True)
+    mask = None if mask is None else mask | ~rows
+    if call.alibi_slopes is not None:
+        found = -slopes(call.alibi_slopes).to(dtype) * distance.abs()
+        return (found if mask is None else found.masked_fill(~mask, -torch.inf)), rows
+    if mask is None:
+        return None, None
+    found = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+    return found.masked_fill(~mask, -torch.inf), rows

@@ -13,10 +13,11 @@ USAGE = """\
 usage: anyflash providers [OPTION...]
 
 Lists the providers of flash_attn's functions, the best first, and for each
-whether it works on this machine with this Python, or why not: the installed
-flash_attn, the kernels inside torch's CUDA libraries, anyflash's engine,
-torch's own attention, the plain formula. The first that supports a call
-computes it. Set ANYFLASH_PROVIDER=NAME to use only that one.
+the element types that it computes on this machine with this Python, or why it
+does not: installed packages, the kernels inside torch's libraries, anyflash's
+engine, torch's own attention, the plain formula. The first that takes a call
+computes it; anyflash.explain() says which one, and why the others do not.
+Set ANYFLASH_PROVIDER=NAME to use only that one.
 
 Exit code: 0.
 
@@ -40,57 +41,64 @@ def _engine_kernel():
     return _lib.explain_kernel(values).splitlines()[0].split()[-1]
 
 
-def _real(device):
-    from . import real
-
-    reason = real.failure(device) if device is not None else None
-    if device is None:
-        found = real._package()
-        installed = found if isinstance(found, str) else "is installed"
-        return False, f"{installed}; there is no CUDA device"
-    return reason is None, reason or "float16 and bfloat16 on CUDA"
-
-
-def _torch_kernels(device):
+def _reason(provider, device, dtype):
+    """None, or why the provider does not compute plain attention there, as text."""
     import torch
 
-    if device is None:
-        return False, "there is no CUDA device"
-    from . import selftest
+    from .call import OUT, Call
 
-    if torch.version.hip:
-        return False, "not used under ROCm, where torch's kernels align masks differently"
-    works, lacks = [], []
-    for kernel, dtype in (("flash", torch.bfloat16), ("efficient", torch.float32)):
-        reason = selftest.failure(kernel, device, dtype)
-        (works if reason is None else lacks).append(reason or f"{kernel} ({dtype})")
-    return bool(works), "; ".join(works + lacks)
+    q = torch.zeros((1, 256, 2, 64), dtype=dtype, device=device)
+    return provider.declines(Call(q, q, q, 0.0, None, True, (-1, -1), 0.0, None, False, OUT))
+
+
+def row(name, device):
+    """(name, whether it works on the device, details)."""
+    import torch
+
+    from . import load, names_of
+
+    if name not in names_of(device.type):
+        return name, False, "torch finds no GPU that it computes on"
+    types, reason = [], None
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        found = _reason(load(name), device, dtype)
+        types += [str(dtype).partition(".")[2]] if found is None else []
+        reason = found or reason
+    if not types:
+        return name, False, reason
+    text = ", ".join(types)
+    if name == "engine":
+        text += f"; bfloat16 by {_engine_kernel()}"
+    return name, True, text
 
 
 def _rows():
-    """(name, whether it works here, details)."""
-    engine = (True, f"float32, bfloat16, float16 on the CPU: {_engine_kernel()}")
+    """(name, whether it works here, details) of every provider."""
+    from . import PROVIDERS
+
     if importlib.util.find_spec("torch") is None:
-        for name in ("flash_attn", "torch"):
-            yield (name, False, "torch is not installed")
-        yield ("engine", *engine)
-        for name in ("sdpa", "plain"):
-            yield (name, False, "torch is not installed")
+        for name, _ in PROVIDERS:
+            if name == "engine":
+                yield name, True, f"float32, bfloat16, float16: {_engine_kernel()}"
+            else:
+                yield name, False, "torch is not installed"
         return
     import torch
 
-    device = torch.device("cuda", torch.cuda.current_device()) if _has_gpu() else None
-    yield ("flash_attn", *_real(device))
-    yield ("torch", *_torch_kernels(device))
-    yield ("engine", *engine)
-    yield ("sdpa", True, "the kernel that torch selects, on every device")
-    yield ("plain", True, "everything else, by the formula")
+    device = torch.device(_accelerator() or "cpu")
+    for name, _ in PROVIDERS:
+        yield row(name, torch.device("cpu") if name == "engine" else device)
 
 
-def _has_gpu():
+def _accelerator():
+    """"cuda", "xpu" or "mps" if torch can use one here, else None."""
     import torch
 
-    return torch.cuda.is_available()
+    if torch.cuda.is_available():
+        return f"cuda:{torch.cuda.current_device()}"
+    if getattr(torch, "xpu", None) is not None and torch.xpu.is_available():
+        return "xpu"
+    return "mps" if torch.backends.mps.is_available() else None
 
 
 def _torch_version():
@@ -102,16 +110,20 @@ def _torch_version():
 
 
 def _gpu():
-    """Name of the current GPU; None where there is none."""
-    if _torch_version() is None or not _has_gpu():
-        return None
+    """Name of the current GPU with its architecture; None where there is none."""
+    device = _accelerator() if _torch_version() is not None else None
+    if device is None or not device.startswith("cuda"):
+        return device
     import torch
 
-    return torch.cuda.get_device_name()
+    name = torch.cuda.get_device_name(device)
+    if torch.version.hip:
+        return f"{name} ({torch.cuda.get_device_properties(device).gcnArchName})"
+    return "{} ({}.{})".format(name, *torch.cuda.get_device_capability(device))
 
 
 def _answer():
-    rows = [dict(zip(("name", "works", "text"), row)) for row in _rows()]
+    rows = [dict(zip(("name", "works", "text"), found)) for found in _rows()]
     forced = os.environ.get("ANYFLASH_PROVIDER") or None
     return {
         "schema": "anyflash-providers/1",
@@ -128,9 +140,9 @@ def _say(answer):
     found += [gpu] if gpu else []
     found += [f"ANYFLASH_PROVIDER={forced}"] if forced else []
     print(", ".join(found))
-    for row in answer["providers"]:
-        first = f"  {'yes' if row['works'] else 'no':3}  {row['name']:10}  "
-        print(_command.wrapped(first, row["text"]))
+    for found in answer["providers"]:
+        first = f"  {'yes' if found['works'] else 'no':3}  {found['name']:15}  "
+        print(_command.wrapped(first, found["text"]))
 
 
 def main(words):
