@@ -53,6 +53,15 @@ def test_unrelated__no_cause_is_claimed():
     assert not claimed
 
 
+def test_reports__of_a_machine_are_no_failures():
+    folder = measure.ROOT / "tests/machine/pasted"
+    reports = [{"id": path.name, "symptom": path.read_text(encoding="utf-8")}
+               for path in sorted(folder.glob("collect_env_*.txt"))]
+    answers = measure.ask_all(reports)
+    assert len(reports) > 5
+    assert [report["id"] for report, answer in zip(reports, answers) if answer] == []
+
+
 def test_signatures__name_no_case_and_no_thread_in_a_pattern():
     """A pattern is what a program prints, not what one report says about it."""
     ids = {case["id"] for case in CASES}
