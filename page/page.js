@@ -16,7 +16,8 @@ function startServiceWorker() {
     const cacheName = `anyflash-${RELEASE}`;
     self.addEventListener("install", (event) => {
         self.skipWaiting();
-        event.waitUntil(caches.open(cacheName).then((cache) => cache.addAll(FILES)));
+        event.waitUntil(caches.open(cacheName).then((cache) => cache.addAll(
+            FILES.map((file) => new Request(file, { cache: "reload" })))));
     });
     self.addEventListener("activate", (event) => {
         const forgetOthers = (names) => Promise.all(
@@ -48,11 +49,11 @@ async function loadModule() {
     return source.instance.exports;
 }
 
-/* Calls a function of the module with bytes. */
+/* Calls a function of the module with bytes; throws if there is no memory for them. */
 function passBytes(wasm, bytes, call) {
     const at = wasm.anyflash_alloc(bytes.length + 1);
     if (at === 0)
-        return 1;
+        throw new RangeError("there is not enough memory for this text");
     new Uint8Array(wasm.memory.buffer, at, bytes.length).set(bytes);
     const result = call(at, bytes.length);
     wasm.anyflash_free(at);
@@ -442,10 +443,10 @@ async function showDiagnosis(diagnosis, generation) {
     byId("diagnosis-title").textContent = SURE[best.confidence] + best.title;
     byId("diagnosis-body").replaceChildren(...[
         ...causeParts(best, near(best)),
-        questions.length > 0 ? element("h3", null, "What would decide") : null,
+        questions.length > 0 ? element("h3", null, "What would settle it") : null,
         questions.length > 0 ? element("ul", null, ...questions) : null,
         diagnosis.causes.length > 1 ? element("h3", null, "Other causes") : null,
-        ...diagnosis.causes.slice(1).map((cause) => details([cause.title], ...causeParts(cause, near(cause)))),
+        ...diagnosis.causes.slice(1).map((cause) => details([SURE[cause.confidence] + cause.title], ...causeParts(cause, near(cause)))),
         element("p", { class: "quiet" }, `${best.id} (${best.confidence}); facts: ${diagnosis.facts}`),
     ].filter((part) => part !== null));
     byId("diagnosis").hidden = false;
@@ -553,6 +554,11 @@ async function showMatrix() {
         const plan = await send("ask", { request });
         if (run !== matrixRun)
             return;
+        if (plan.error !== undefined) {
+            cell.button.textContent = "error";
+            cell.button.title = plan.error.message;
+            continue;
+        }
         const way = plan.way ?? "nothing";
         const version = plan.wheel?.version ?? plan.prove_first?.wheel.version;
         cell.button.className = `way-${way}`;
@@ -679,12 +685,15 @@ function changeShell(event) {
 
 /* -- The pasted text. -- */
 
+let typing = 0;
+
 function forgetPaste() {
+    clearTimeout(typing);
     model.paste = null;
     model.said = {};
+    model.choices = { ...model.firstChoices };
     byId("text").value = "";
     byId("recognised").textContent = "";
-    model.choices.notes = null;
 }
 
 const KINDS = {
@@ -708,7 +717,7 @@ async function takeBytes(bytes) {
         return;
     if (found.error !== undefined || found.kind === null) {
         byId("recognised").textContent = found.error?.message
-            ?? "Nothing in this text describes a machine or a known failure. Paste the whole output: the lines above often decide.";
+            ?? "Nothing in this text describes a machine or a known failure. Paste the whole output: the cause is often in earlier lines.";
         model.paste = null;
     } else {
         model.paste = { id: ++model.pasteCount, kind: found.kind };
@@ -717,6 +726,10 @@ async function takeBytes(bytes) {
     const choices = await send("ask", { request: { command: "choices", machines: [machineOf([])] } });
     if (generation !== model.generation)
         return;
+    if (choices.error !== undefined) {
+        showError(choices.error);
+        return;
+    }
     model.choices = choices;
     model.said = Object.fromEntries(choices.facts.map((fact) => [fact.key, fact.value ?? UNKNOWN]));
     if (model.paste !== null) {
@@ -726,8 +739,6 @@ async function takeBytes(bytes) {
     }
     refresh();
 }
-
-let typing = 0;
 
 function takeText(text) {
     clearTimeout(typing);
@@ -770,6 +781,10 @@ function listenToPastes() {
         takeBytes(new Uint8Array());
         byId("text").focus();
     });
+    document.querySelector(".skip").addEventListener("click", (event) => {
+        event.preventDefault(); // a new fragment would be a link with other choices
+        byId("answer-title").focus();
+    });
     byId("link").addEventListener("click", (event) => {
         const fragment = fragmentOf();
         copyText(`${location.href.split("#")[0]}${fragment === "" ? "" : `#${fragment}`}`, event.target);
@@ -792,7 +807,7 @@ async function begin() {
         showError(choices.error);
         return;
     }
-    model.choices = choices;
+    model.choices = model.firstChoices = choices;
     buildMenus();
     showCatalog();
     listenToPastes();

@@ -212,11 +212,14 @@ void af_rung_torch_kernels(struct af_rung_context *context)
         context->rung->summary = "torch's own FlashAttention kernels cannot be used here";
         return;
     }
-    bool paged = context->fit->views[0].torch.minor >= PAGED_MINOR;
+    const struct af_view_torch *torch = &context->fit->views[0].torch;
+    bool paged = torch->major > 2 || (torch->major == 2 && torch->minor >= PAGED_MINOR);
+    const char *here = torch->state != AF_FACT_KNOWN ? ""
+                       : paged                       ? "this torch has them"
+                                                     : "this torch does not have them";
     if (!af_rung_has_reason(context, AF_REASON_KERNELS_EFFICIENT) &&
         !context->fit->views[0].amd)
-        af_rung_add_reason(context, AF_REASON_KERNELS_LACK, "%s",
-                           paged ? "this torch has them" : "this torch does not have them");
+        af_rung_add_reason(context, AF_REASON_KERNELS_LACK, "%s", here);
     if (af_rung_python_package_fits(context))
         af_rung_add_reason(context, AF_REASON_KERNELS_BY_PACKAGE, NULL);
     context->rung->reason_count = context->reason_count;

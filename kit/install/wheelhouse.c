@@ -71,6 +71,7 @@ static enum anyflash_status check_index(struct maker *maker, struct anyflash_err
     const FTSENT *foreign = NULL;
     const char *page = "";
     enum anyflash_status status = ANYFLASH_OK;
+    errno = 0; /* fts_read() sets it to 0 at the end, else to what failed */
     for (FTSENT *at; walk != NULL && foreign == NULL && (at = fts_read(walk)) != NULL;) {
         if (at->fts_level == 1 && af_starts_with(at->fts_name, OWN_PREFIX))
             fts_set(walk, at, FTS_SKIP);
@@ -79,8 +80,13 @@ static enum anyflash_status check_index(struct maker *maker, struct anyflash_err
         else if (at->fts_level > 1 || at->fts_info != FTS_D)
             foreign = at->fts_info == FTS_DP || is_ours(maker, at, page) ? NULL : at;
     }
+    int number = foreign == NULL ? errno : 0;
     if (walk == NULL || maker->arena->failed)
         status = af_fail_memory(err);
+    else if (number != 0)
+        status = af_fail(err, ANYFLASH_E_IO, "cannot read the folder '%s': %s",
+                         af_text_quote(shown, sizeof shown, roots[0], strlen(roots[0])),
+                         strerror(number));
     else if (foreign != NULL)
         status = af_fail(
             err, ANYFLASH_E_IO,
@@ -98,6 +104,25 @@ static int order(const void *a, const void *b)
     const struct af_wheelhouse_wheel *second = b;
     int by_project = strcmp(first->project, second->project);
     return by_project != 0 ? by_project : strcmp(first->filename, second->filename);
+}
+
+/* Keeps the first of wheels with one name in the index: "%2B" and "+" are the same there. */
+static void leave_out_twins(struct maker *maker)
+{
+    struct af_wheelhouse *house = &maker->house;
+    size_t kept = 0;
+    for (size_t i = 0; i < house->wheel_count; i++) {
+        const struct af_wheelhouse_wheel *wheel = &house->wheels[i];
+        if (kept > 0 && order(&house->wheels[kept - 1], wheel) == 0)
+            house->left_out[house->left_out_count++] = (struct af_wheelhouse_left_out){
+                af_text_scrub(maker->arena, af_path_name(wheel->path), 300),
+                "another file in the folder has the same name in the index"};
+        else
+            house->wheels[kept++] = *wheel;
+    }
+    for (size_t i = kept; i < house->wheel_count; i++)
+        house->wheels[i] = (struct af_wheelhouse_wheel){0};
+    house->wheel_count = kept;
 }
 
 static enum anyflash_status read_wheels(struct maker *maker, struct anyflash_error *err)
@@ -134,7 +159,8 @@ static enum anyflash_status read_wheels(struct maker *maker, struct anyflash_err
     if (arena->failed)
         return af_fail_memory(err);
     qsort(house->wheels, house->wheel_count, sizeof *house->wheels, order);
-    return ANYFLASH_OK;
+    leave_out_twins(maker);
+    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
 /* Puts the wheel and its metadata file into the new index. */

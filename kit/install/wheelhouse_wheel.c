@@ -55,13 +55,14 @@ static enum anyflash_status check_metadata(struct af_wheelhouse_wheel *wheel,
     if (!af_text_is_utf8(wheel->metadata.data, wheel->metadata.len))
         return af_fail(err, ANYFLASH_E_DATA, "its METADATA is not UTF-8");
     if (!af_name_is(package, wheel->project))
-        return af_fail(err, ANYFLASH_E_DATA, "its METADATA is that of '%s', not of %s",
+        return af_fail(err, ANYFLASH_E_DATA, "its METADATA names '%s', not %s",
                        af_text_quote(shown, sizeof shown, package.data, package.len),
                        wheel->project);
     if (!is_same && !(is_version && inconsistent))
         return af_fail(
             err, ANYFLASH_E_DATA,
-            "its METADATA states version '%s', its name %s: pip refuses it from an index",
+            "its METADATA says version '%s', but its file name says %s; pip refuses such a "
+            "wheel from an index",
             af_text_quote(shown, sizeof shown, stated.data, stated.len), wheel->version);
     if (python.len > 0)
         wheel->requires_python = af_arena_text_n(arena, python.data, python.len);

@@ -19,8 +19,8 @@ enum anyflash_status af_file_write(struct af_arena *arena, const char *path,
 
 /*
  * Makes the file `from` available at `to`, whose folder is created if missing: as a hard link,
- * else as a copy. An existing file is replaced. Fails with IO or NO_MEMORY; `to` does not exist
- * then.
+ * else as a copy. An existing file is replaced; it is unchanged if the call fails with IO or
+ * NO_MEMORY.
  */
 enum anyflash_status af_file_place(struct af_arena *arena, const char *from, const char *to,
                                    struct anyflash_error *err);

@@ -185,6 +185,14 @@ def test_going_back_before_the_paste_forgets_it(page):
     assert page.plan()["facts"]["platform.os"] == "linux"
 
 
+def test_the_skip_link_keeps_the_answer(page):
+    page.paste(WINDOWS)
+    before = page.plan()
+    page.run("document.querySelector('.skip').click()")
+    assert page.run("return document.activeElement.id") == "answer-title"
+    assert page.run("return model.paste !== null") and page.plan() == before
+
+
 def test_clear_starts_again(page):
     page.paste(WINDOWS)
     before = page.run("return model.generation")

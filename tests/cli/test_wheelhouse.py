@@ -139,6 +139,17 @@ def test_an_escaped_plus_becomes_one(anyflash, wheels):
     assert done.code == 0 and (wheels / "simple/flash-attn" / NAME).is_file(), done
 
 
+def test_a_name_is_listed_once(anyflash, wheels):
+    make(wheels)
+    make(wheels, version="2.8.2")
+    twin = make(wheels, file=NAME.replace("+", "%2B"))
+    done = anyflash("wheelhouse", "wheels")
+    assert "another file in the folder has the same name" in " ".join(done.out.split()), done
+    page = json.loads((wheels / "simple/flash-attn/index.json").read_text())
+    assert len({file["filename"] for file in page["files"]}) == len(page["files"]) == 2
+    assert twin.exists()
+
+
 def test_official_wheels_are_left_out_unless_told(anyflash, wheels):
     make(wheels, inside="2.8.3")
     done = anyflash("wheelhouse", "wheels")
@@ -180,7 +191,7 @@ def test_broken_wheels_are_left_out_and_the_others_listed(anyflash, wheels, spoi
 
 @pytest.mark.parametrize("options, reason", [
     ({"drop": ("METADATA",)}, "no METADATA"),
-    ({"metadata": b"Name: torch\nVersion: 2.8.3\n\n"}, "that of 'torch'"),
+    ({"metadata": b"Name: torch\nVersion: 2.8.3\n\n"}, "names 'torch'"),
     ({"metadata": b"Name: flash-attn\n\n"}, "version ''"),
     ({"metadata": b"Name: flash-attn\nVersion: 2.8.3\xff\n\n"}, "not UTF-8"),
     ({"more": "Requires-Python: >='3\"<script>\n"}, "not a specifier"),

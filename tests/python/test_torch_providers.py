@@ -58,7 +58,7 @@ def test_other_windows_are_a_bias_up_to_a_limit(t4, monkeypatch):
     close_with_gradients(out, formula.dense(*leaves, window=(4, 2))[0], leaves)
     assert t4.calls[-1][1]["bias"].stride(2) % 8 == 0
     monkeypatch.setattr(efficient, "MOST_BIAS", 11 * 17 - 1)
-    with pytest.raises(NotImplementedError, match="has this window for at most 186 scores"):
+    with pytest.raises(NotImplementedError, match="supports this window only up to 186 scores"):
         anyflash.flash_attn_func(*leaves, window_size=(4, 2))
 
 
@@ -258,7 +258,7 @@ def test_rocm_asks_for_no_compute_capability(monkeypatch):
             monkeypatch.setattr(module, "capability", ask)
         found = anyflash.explain(q, q, q, causal=True)
         assert found.provider == "torch_flash"
-        assert dict(found.declined)["torch_cudnn"] == "is not there under ROCm"
+        assert dict(found.declined)["torch_cudnn"] == "is not available under ROCm"
 
 
 def test_rocm_that_aligns_causal_masks_differently_serves_equal_lengths(monkeypatch):

@@ -3,7 +3,7 @@ Blackwell GPUs that come with torch itself.
 
 It takes dense calls from torch 2.5 on and packed ones from 2.14 on, causal only where queries
 and keys have the same lengths. Everything else is left to the next provider, caches and single
-queries too: for those FlashAttention-2 is made. The limits are those that torch's own
+queries too: FlashAttention-2 is better at those. The limits are those that torch's own
 varlen_attn checks.
 """
 
@@ -84,7 +84,7 @@ def _of_mask(call, asked):
 def declines(call):
     asked = features(call)
     kernel = "cudnn" if call.cu_q is None else "cudnn packed"
-    reason = "is not there under ROCm" if torch.version.hip else None
+    reason = "is not available under ROCm" if torch.version.hip else None
     reason = reason or unusable(call, kernel, DEVICES) or outside(call, LIMITS, asked)
     if reason is None:
         reason = too_old_or_new(capability(call.q.device), LIMITS)

@@ -57,7 +57,7 @@ def declines(call):
         reason = too_old_or_new(capability(call.q.device), LIMITS)
     if reason is None and _needs_bias(call) and _bias_elements(call) > MOST_BIAS:
         what = "ALiBi" if call.alibi_slopes is not None else "this window"
-        reason = f"has {what} for at most {MOST_BIAS} scores"
+        reason = f"supports {what} only up to {MOST_BIAS} scores"
     if reason is None and "gradient" in asked and torch.compiler.is_compiling():
         if not aten.TRACED_EFFICIENT_GRADIENT:
             reason = "has no gradient in a compiled graph with this torch"

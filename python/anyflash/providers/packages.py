@@ -151,6 +151,10 @@ def _cause(code, text):
     return lines[-1][:300] if lines else f"ends the process that uses it (exit code {code})"
 
 
+#: Failures of this moment, not of the package: the next process tries again.
+_PASSING = "did not answer", "cannot be tested", "out of memory"
+
+
 def _known_answer(name, device_type, index):
     """None, or why the installed package does not work there, from a child process."""
     program = "from anyflash.providers import trial; trial.main()"
@@ -236,12 +240,16 @@ class Package:
         found = self._find()
         if isinstance(found, str):
             return found
-        facts = {f"file {i}": result_cache.sha256(file) for i, file in enumerate(found)}
+        try:
+            facts = {f"file {i}": result_cache.sha256(file) for i, file in enumerate(found)}
+        except OSError as error:
+            return f"cannot be read: {error}"
         facts.update(name=self.name, torch=torch.__version__, gpu=_gpu(device))
         reason = result_cache.get(facts)
         if reason is None:
             reason = _known_answer(self.name, device.type, device.index) or ""
-            result_cache.put(facts, reason)
+            if not any(words in reason.lower() for words in _PASSING):
+                result_cache.put(facts, reason)
         if reason:
             return reason
         try:

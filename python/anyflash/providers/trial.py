@@ -175,7 +175,10 @@ def _tried(name, device, dtype, size, kind):
     if key not in _known:
         if _capturing(device):
             return None
-        reason = _known[key] = _failure(name, kind, device, dtype, size)
+        reason = _failure(name, kind, device, dtype, size)
+        if reason is not None and "out of memory" in reason.lower():
+            return reason  # of this moment, not of the provider
+        _known[key] = reason
         if reason is not None:
             what = ", ".join(kind) or "plain attention"
             _log.info("'%s' is not used on %s for %s: it %s", name, device, what, reason)
