@@ -14,7 +14,7 @@
 static struct af_arena arena;
 static struct af_log_cache cache;
 
-static int start(void **unused)
+static int set_up(void **unused)
 {
     (void)unused;
     af_arena_init(&arena);
@@ -22,7 +22,7 @@ static int start(void **unused)
     return 0;
 }
 
-static int stop(void **unused)
+static int tear_down(void **unused)
 {
     (void)unused;
     af_arena_release(&arena);
@@ -105,18 +105,21 @@ static void without_memory_nothing_is_remembered(void **unused)
         af_mem_fail_nth(0, false);
         assert_true(arena.failed);
         assert_null(af_log_cache_find(&cache, &line));
-        stop(NULL);
-        start(NULL);
+        tear_down(NULL);
+        set_up(NULL);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(lines_are_found_with_what_was_remembered, start, stop),
-        cmocka_unit_test_setup_teardown(pieces_and_joined_lines_are_other_lines, start, stop),
-        cmocka_unit_test_setup_teardown(old_lines_give_way_to_new_ones, start, stop),
-        cmocka_unit_test_setup_teardown(without_memory_nothing_is_remembered, start, stop),
+        cmocka_unit_test_setup_teardown(lines_are_found_with_what_was_remembered, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(pieces_and_joined_lines_are_other_lines, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(old_lines_give_way_to_new_ones, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_memory_nothing_is_remembered, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
