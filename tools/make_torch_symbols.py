@@ -9,8 +9,8 @@ and of the CUDA wheels that it depends on, and adds the build, or replaces it. T
 other builds are not needed for that: the table contains only hashes. `--list` prints what the
 table holds, `--find NAME` which builds define a name.
 
-A dump is text, optionally compressed with zstd (then the program zstd is needed), with lines `F
-file`, `S soname`, `N needed`, `D bind type visibility name version [size]`, `P pybind
+A dump is text, optionally compressed with zstd (then the program zstd is needed), with lines
+`F file`, `S soname`, `N needed`, `D bind type visibility name version [size]`, `P pybind
 internals`; `--dump` writes one instead of adding to the table.
 
 Form of the .bin, numbers little-endian: "AFS1", u32 names, patterns, builds; then for each of

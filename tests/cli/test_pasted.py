@@ -6,7 +6,7 @@ import pytest
 
 TEXTS = Path(__file__).resolve().parents[1] / "machine" / "pasted"
 
-# What the facts of each report demand; None: it does not say enough.
+# The answer that follows from each report; None: the report does not say enough.
 DECISIONS = {
     "collect_env_8x_a100": "wheel",
     "collect_env_conda_forge_old_glibc": "engine",  # V100: no kernels for sm 7.0
