@@ -71,7 +71,7 @@ def check_rows(name, remarks, rows, columns):
             yield f"{name}:{number}: not {len(columns)} fields as they should be"
     keys = [tuple(row[:2]) for row in rows]
     if len(keys) != len(set(keys)):
-        yield f"{name}: a row is there twice"
+        yield f"{name}: a row occurs twice"
 
 
 def check_torch_symbols(table, data):

@@ -13,7 +13,7 @@ ONEDNN_LINEAR, ONEDNN_ADD, ONEDNN_SOFTMAX = 0x26, 0x1fff0, 0x30000
 
 
 def onednn_load():
-    """The library of this environment, whose dependencies are there, too, or of the system."""
+    """The library of this environment, with its dependencies, or that of the system."""
     import ctypes
     import ctypes.util
     folder = os.path.join(sys.prefix, "lib")

@@ -262,7 +262,7 @@ static void set_confidence(struct af_diagnosis *out, bool is_about_flash_attn)
     }
 }
 
-/* A cause that is proved stands before those that are only possible. */
+/* Puts proved causes before those that are only possible. */
 static void prefer_proved(struct af_diagnosis *out)
 {
     size_t first = 0;

@@ -54,7 +54,7 @@ static bool at_word(const struct scrubber *scrubber, const char *at)
     return at == scrubber->start || !is_word(at[-1]);
 }
 
-/* user:password before the @ of an address; `at` stands behind "://". */
+/* user:password before the @ of an address; `at` is just after "://". */
 static struct removal credentials(const struct scrubber *scrubber, const char *at)
 {
     if (at - scrubber->start < 3 || memcmp(at - 3, "://", 3) != 0)

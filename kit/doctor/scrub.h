@@ -3,9 +3,9 @@
  *
  * Removed: credentials in addresses, values of tokens, passwords and keys (by name,
  * and by the form of well-known tokens), home folders, the user's and the host's
- * names, user@host of prompts, e-mail addresses, IP addresses that stand in an
- * address, host names of private networks, and UUIDs. The rest stays readable: each
- * removal leaves a word such as [token], [user] or [host].
+ * names, user@host of prompts, e-mail addresses, IP addresses within URLs, host
+ * names of private networks, and UUIDs. The rest stays readable: each removal
+ * leaves a word such as [token], [user] or [host].
  */
 #ifndef AF_KIT_DOCTOR_SCRUB_H
 #define AF_KIT_DOCTOR_SCRUB_H
