@@ -31,7 +31,7 @@ bool af_rung_has_reason(const struct af_rung_context *context, enum af_reason_id
 /*
  * Whether the Python package of this project works on every machine of the
  * context: Linux on x86_64 or aarch64, and torch 2.4 or newer if torch is
- * installed.
+ * installed. What is unknown does not speak against it.
  */
 bool af_rung_python_package_fits(const struct af_rung_context *context);
 

@@ -8,8 +8,8 @@
  * and as an experiment for some RDNA GPUs. All of them only if torch was compiled
  * for the GPU.
  *
- * The step is to call torch's scaled_dot_product_attention, which selects these
- * kernels itself.
+ * anyflash's Python package gives these kernels flash_attn's interface; torch's
+ * scaled_dot_product_attention also selects them itself.
  */
 #include "kit/base/text.h"
 #include "kit/fit/gpu_targets.h"
@@ -193,11 +193,11 @@ static void check_view(struct af_rung_context *context, const struct af_view *vi
 static const char *summary(const struct af_rung_context *context)
 {
     if (af_rung_has_reason(context, AF_REASON_KERNELS_EFFICIENT))
-        return "the memory-efficient kernel through scaled_dot_product_attention";
+        return "the memory-efficient kernel inside torch";
     if (af_rung_has_reason(context, AF_REASON_KERNELS_ROCM) ||
         af_rung_has_reason(context, AF_REASON_KERNELS_RDNA))
-        return "FlashAttention for ROCm through scaled_dot_product_attention";
-    return "FlashAttention-2 through scaled_dot_product_attention";
+        return "FlashAttention for ROCm inside torch";
+    return "FlashAttention-2 inside torch";
 }
 
 void af_rung_torch_kernels(struct af_rung_context *context)

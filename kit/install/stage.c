@@ -21,28 +21,6 @@
 #include "kit/system/output.h"
 #include "kit/system/process.h"
 
-static int digit(char letter)
-{
-    return letter <= '9' ? letter - '0' : letter - 'a' + 10;
-}
-
-/* The hash in the form of RECORD: base64url without padding (PEP 376). */
-static void record_hash(const char *hex, char text[44])
-{
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    for (size_t i = 0; i < 43; i++) {
-        size_t bit = i * 6;
-        unsigned pair = 0;
-        for (size_t j = 0; j < 3; j++) { /* the twelve bits from the digit of `bit` on */
-            size_t at = bit / 4 + j;
-            pair = pair << 4 | (unsigned)(at < 64 ? digit(hex[at]) : 0);
-        }
-        text[i] = letters[pair >> (12 - 6 - bit % 4) & 63];
-    }
-    text[43] = '\0';
-}
-
 static bool starts_with(struct af_span line, const char *start)
 {
     size_t len = strlen(start);
@@ -58,7 +36,7 @@ static enum anyflash_status rewrite_record(struct af_arena *arena, const char *i
                                            struct anyflash_error *err)
 {
     char hex[AF_SHA256_HEX_BYTES];
-    char hash[44];
+    char hash[AF_RECORD_HASH_BYTES];
     struct af_span record;
     struct af_span line;
     struct af_text made = {0};
@@ -77,7 +55,7 @@ static enum anyflash_status rewrite_record(struct af_arena *arena, const char *i
         af_text_add(&made, "\n");
     }
     af_sha256_bytes((struct af_span){text, strlen(text)}, hex);
-    record_hash(hex, hash);
+    af_record_hash(hex, hash);
     af_text_format(&made, "%ssha256=%s,%zu\n", start, hash, strlen(text));
     status = made.failed ? af_fail_memory(err)
                          : af_file_write_text(arena, path, af_text_get(&made), err);

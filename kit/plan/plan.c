@@ -9,6 +9,7 @@
 #include "kit/base/text.h"
 #include "kit/base/url.h"
 #include "kit/build/offer/offer.h"
+#include "kit/formats/version.h"
 #include "kit/plan/builder.h"
 
 /*
@@ -241,81 +242,6 @@ static void add_build(struct af_builder *builder)
 }
 
 /*
- * Without flash-attn: torch's attention. It uses the FlashAttention kernels
- * inside torch if they support the GPU, and on CPUs the engine of this project
- * if its Python package is installed.
- */
-
-static void install_torch(struct af_builder *builder)
-{
-    const struct af_machine *machine = builder->target.machine;
-    if (machine->torch.version.state != AF_FACT_ABSENT ||
-        af_fact_is(&machine->platform.libc, "musl"))
-        return; /* no torch is published for musl */
-    af_builder_install(builder);
-    if (builder->target.uv) {
-        af_builder_word(builder, "--torch-backend");
-        af_builder_word(builder, "auto");
-    }
-    af_builder_word(builder, "torch");
-    af_builder_end(builder, AF_STEP_TORCH, "install torch");
-    af_builder_require(builder, "torch");
-    if (builder->target.uv && af_builder_last(builder) != NULL)
-        af_builder_last(builder)->torch_backend = "auto";
-}
-
-static bool has_reason(const struct af_rung *rung, enum af_reason_id id)
-{
-    for (size_t i = 0; i < rung->reason_count; i++) {
-        if (rung->reasons[i].id == id)
-            return true;
-    }
-    return false;
-}
-
-static void try_kernels(struct af_builder *builder)
-{
-    bool is_efficient = has_reason(builder->rung, AF_REASON_KERNELS_EFFICIENT);
-    bool is_experimental = has_reason(builder->rung, AF_REASON_KERNELS_RDNA);
-    if (is_experimental)
-        af_builder_advice(builder, "set TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL=1 for your "
-                                   "program: torch does not use these kernels without it");
-    af_builder_start(builder);
-    af_builder_word(builder, builder->target.python);
-    af_builder_word(builder, "-c");
-    af_builder_word(
-        builder,
-        af_arena_format(builder->arena,
-                        "import torch; from torch.nn.attention import sdpa_kernel, SDPBackend "
-                        "as B; q = torch.ones(1, 1, 64, 64, device=0, "
-                        "dtype=torch.half); c = sdpa_kernel(B.%s_ATTENTION); c.__enter__(); "
-                        "print(torch.nn.functional.scaled_dot_product_attention(q, q, "
-                        "q).shape)",
-                        is_efficient ? "EFFICIENT" : "FLASH"));
-    af_builder_end(builder, AF_STEP_TRY,
-                   is_efficient
-                       ? "check that torch's memory-efficient kernel runs here (prints a shape)"
-                       : "check that torch's FlashAttention kernels run here (prints a shape)");
-    if (is_experimental)
-        af_builder_set(builder, "TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL", "1");
-}
-
-static void add_sdpa(struct af_builder *builder)
-{
-    install_torch(builder);
-    af_builder_advice(
-        builder, "in your code, call torch.nn.functional.scaled_dot_product_attention; with "
-                 "transformers, pass attn_implementation=\"sdpa\"");
-    if (builder->rung->kind == AF_RUNG_TORCH_KERNELS)
-        try_kernels(builder);
-    if (has_reason(builder->rung, AF_REASON_ENGINE_BY_PACKAGE))
-        af_builder_advice(builder,
-                          "optional, for CPU tensors: install anyflash's Python package (`pip "
-                          "install .` in the anyflash source folder) and add `import "
-                          "anyflash.torch; anyflash.torch.enable()` to your program");
-}
-
-/*
  * The commands that prove a wheel whose name does not settle whether it loads:
  * `inspect` reads its bytes; `install` also reads them before it changes
  * anything, and tests the wheel afterwards.
@@ -385,7 +311,7 @@ static void make_steps(struct af_builder *builder)
         add_build(builder);
         break;
     default:
-        add_sdpa(builder);
+        af_plan_kernels(builder);
         break;
     }
 }
@@ -453,6 +379,20 @@ static void add_wheel_steps(struct af_builder *builder, const struct af_step_whe
     else if (module != NULL)
         af_plan_try(builder, af_arena_format(builder->arena, "import %s%s", torch, module),
                     NULL);
+}
+
+enum anyflash_status af_plan_make_package(const struct af_machine *machine,
+                                          struct af_plan *plan, struct anyflash_error *err)
+{
+    struct af_plan made = {.rung = AF_RUNG_ENGINE};
+    struct af_builder builder;
+    af_builder_begin(&builder, &made, machine);
+    if (!af_plan_package_is_there(machine)) {
+        af_plan_prepare(&builder);
+        af_plan_package(&builder);
+        af_plan_try(&builder, "import anyflash; print(anyflash.threads())", NULL);
+    }
+    return af_builder_finish(&builder, &made, plan, err);
 }
 
 enum anyflash_status af_plan_make_wheel(const struct af_machine *machine,

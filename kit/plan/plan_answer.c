@@ -5,6 +5,7 @@
 #include "kit/plan/plan_answer.h"
 
 #include "kit/fit/fit_json.h"
+#include "kit/fit/view.h"
 #include "kit/plan/decide.h"
 #include "kit/plan/saved.h"
 

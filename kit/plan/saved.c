@@ -137,7 +137,8 @@ static const char *const kind_names[] = {
     [AF_STEP_ADVICE] = "advice",     [AF_STEP_ENVIRONMENT] = "environment",
     [AF_STEP_TOOL] = "tool",         [AF_STEP_WHEEL] = "wheel",
     [AF_STEP_PACKAGES] = "packages", [AF_STEP_TORCH] = "torch",
-    [AF_STEP_BUILD] = "build",       [AF_STEP_TRY] = "try"};
+    [AF_STEP_OWN] = "own",           [AF_STEP_BUILD] = "build",
+    [AF_STEP_TRY] = "try"};
 
 static json_t *text_json(const char *text)
 {
@@ -293,7 +294,9 @@ static enum anyflash_status read_step(struct reading *reading, const json_t *jso
         return read_requirements(reading, json, AF_STEP_PACKAGES);
     if (af_equal(kind, "torch"))
         return read_requirements(reading, json, AF_STEP_TORCH);
-    if (af_equal(kind, "advice") || af_equal(kind, "try"))
+    if (af_equal(kind, "own"))
+        af_plan_package(reading->builder);
+    if (af_equal(kind, "own") || af_equal(kind, "advice") || af_equal(kind, "try"))
         return ANYFLASH_OK;
     if (af_equal(kind, "environment") || af_equal(kind, "tool") || af_equal(kind, "build"))
         return bad(reading, "it has steps that you must do yourself, such as creating an "

@@ -186,7 +186,7 @@ def test_ways_without_flash_attn_name_the_python_package(anyflash):
     rungs = {rung["name"]: json.dumps(rung) for rung in plan["rungs"]}
     assert "from anyflash import flash_attn_func" in rungs["torch-kernels"]
     assert "anyflash.torch.enable()" in rungs["engine"]
-    assert "anyflash.torch.enable()" in plan["steps"][-1]["title"]
+    assert any("anyflash.torch.enable()" in step["title"] for step in plan["steps"])
 
 
 @pytest.mark.parametrize("given", [("os=windows", "arch=x86_64"), ("os=macos", "arch=aarch64")])

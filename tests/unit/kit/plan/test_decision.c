@@ -150,8 +150,8 @@ static void test_decision__amd_gpus_have_torchs_kernels(void **state)
         torch_kernels(LINUX "sm=gfx942 python=3.12 torch=2.9.1+cu128", AF_REASON_MACHINE_ROCM),
         AF_NO);
     assert_int_equal(torch_kernels(LINUX "sm=gfx9999 python=3.12 torch=2.11.0+rocm7.1",
-                                   AF_REASON_KERNELS_NOT_ROCM),
-                     AF_NO);
+                                   AF_REASON_ROCM_TARGET_UNKNOWN),
+                     AF_UNKNOWN);
 }
 
 static void test_decision__hopper_has_cudnns_kernels(void **state)

@@ -150,13 +150,64 @@ static void test_plan__build_is_a_slim_one_unless_more_is_asked_for(void **state
     af_arena_release(&arena);
 }
 
-static void test_plan__without_a_wheel_names_torchs_attention(void **state)
+#define LINUX_T4 LINUX "sm=7.5 driver=580.65.06 uv=0.13.8 "
+
+static void test_plan__without_a_wheel_begins_with_the_own_package(void **state)
 {
     struct af_arena arena;
     (void)state;
-    const char *text =
-        plan_for(LINUX GPU "python=3.12 torch=2.15.0+cu132 uv=0.13.8", NULL, NULL, &arena);
+    const char *text = plan_for(LINUX_T4 "python=3.12 torch=2.9.1+cu128", NULL, NULL, &arena);
+    if (strncmp(text, "anyflash package install --python python\n", 41) != 0)
+        fail_msg("it begins with:\n%s", text);
+    assert_has(text, "# in your code: `from anyflash import flash_attn_func`");
+    assert_has(text, "python -m anyflash shim install");
+    assert_has(text, "\npython -m anyflash providers\n");
+    assert_null(strstr(text, "attn_implementation=\"sdpa\""));
+    af_arena_release(&arena);
+}
+
+static void test_plan__makes_an_environment_for_the_own_package(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    const char *text = plan_for(LINUX_T4 "python=3.12 torch=2.9.1+cu128 "
+                                         "python.externally_managed=true",
+                                NULL, NULL, &arena);
+    assert_has(text, "uv venv --python python --system-site-packages .venv\n"
+                     "anyflash package install --python .venv\n");
+    af_arena_release(&arena);
+}
+
+static void test_plan__uses_the_own_package_that_is_there(void **state)
+{
+    static const char record[] = "{\"packages\":[{\"name\":\"anyflash\",\"version\":\"%s\"}]}";
+    const char *const versions[] = {anyflash_version_text(), "0.0.1"};
+    (void)state;
+    for (size_t i = 0; i < AF_COUNT(versions); i++) {
+        char there[sizeof record + 16];
+        struct af_arena arena;
+        snprintf(there, sizeof there, record, versions[i]);
+        const char *text =
+            plan_for(LINUX_T4 "python=3.12 torch=2.9.1+cu128", there, NULL, &arena);
+        assert_null(strstr(text, "package install"));
+        assert_has(text, "from anyflash import flash_attn_func");
+        af_arena_release(&arena);
+    }
+}
+
+static void test_plan__says_where_the_own_package_does_not_run(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    const char *text = plan_for(LINUX_T4 "python=3.8 torch=2.4.1+cu121", NULL, NULL, &arena);
+    assert_has(text,
+               "# anyflash's Python package needs Python 3.9 or newer, and this is 3.8\n");
     assert_has(text, "scaled_dot_product_attention");
+    af_arena_release(&arena);
+    text = plan_for("os=windows arch=x86_64 gpu=none python=3.12 torch=2.9.1+cpu", NULL, NULL,
+                    &arena);
+    assert_has(text, "runs on Linux only, and this is windows\n");
+    assert_null(strstr(text, "package install"));
     af_arena_release(&arena);
 }
 
@@ -225,7 +276,10 @@ int main(void)
         cmocka_unit_test(test_plan__pins_the_build_of_a_changed_torch),
         cmocka_unit_test(test_plan__moves_torchvision_with_torch),
         cmocka_unit_test(test_plan__build_is_a_slim_one_unless_more_is_asked_for),
-        cmocka_unit_test(test_plan__without_a_wheel_names_torchs_attention),
+        cmocka_unit_test(test_plan__without_a_wheel_begins_with_the_own_package),
+        cmocka_unit_test(test_plan__makes_an_environment_for_the_own_package),
+        cmocka_unit_test(test_plan__uses_the_own_package_that_is_there),
+        cmocka_unit_test(test_plan__says_where_the_own_package_does_not_run),
         cmocka_unit_test(test_command__quotes_what_a_shell_would_read),
         cmocka_unit_test(test_plan__survives_each_failed_allocation),
     };

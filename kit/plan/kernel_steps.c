@@ -1,0 +1,182 @@
+/*
+ * kernel_steps.c: the steps without flash-attn: attention by torch's own kernels,
+ * or by the engine of this project. Where anyflash's Python package runs it goes
+ * into the environment, because it gives both under flash_attn's names; elsewhere
+ * the steps name torch's scaled_dot_product_attention.
+ */
+#include <string.h>
+
+#include "kit/base/text.h"
+#include "kit/fit/view.h"
+#include "kit/plan/builder.h"
+
+#define PYTHON_MINOR_MIN 9 /* requires-python in pyproject.toml */
+
+static const struct af_package *package_in(const struct af_machine *machine)
+{
+    return af_machine_package(machine, "anyflash");
+}
+
+bool af_plan_package_is_there(const struct af_machine *machine)
+{
+    const struct af_package *package = package_in(machine);
+    return package != NULL && af_fact_is(&package->version, anyflash_version_text());
+}
+
+const char *af_plan_package_refusal(const struct af_machine *machine, struct af_arena *arena)
+{
+    const char *os = af_fact_text_or(&machine->platform.os, "linux");
+    const char *python = af_fact_text_or(&machine->python.version, NULL);
+    const struct af_package *there = package_in(machine);
+    struct af_dotted version;
+    if (!af_equal(os, "linux"))
+        return af_arena_format(arena,
+                               "anyflash's Python package runs on Linux only, and this "
+                               "is %s",
+                               os);
+    if (af_dotted_parse(python, &version) &&
+        (version.part[0] < 3 ||
+         (version.part[0] == 3 && version.count > 1 && version.part[1] < PYTHON_MINOR_MIN)))
+        return af_arena_format(arena,
+                               "anyflash's Python package needs Python 3.%d or newer, "
+                               "and this is %s",
+                               PYTHON_MINOR_MIN, python);
+    if (there != NULL && !af_plan_package_is_there(machine))
+        return af_arena_format(arena,
+                               "anyflash %s is already in this environment, and this program "
+                               "is %s: remove it first with pip or uv",
+                               af_fact_text_or(&there->version, "of an unknown version"),
+                               anyflash_version_text());
+    return NULL;
+}
+
+void af_plan_package(struct af_builder *builder)
+{
+    if (af_plan_package_is_there(builder->target.machine))
+        return;
+    af_builder_start(builder);
+    af_builder_word(builder, "anyflash");
+    af_builder_word(builder, "package");
+    af_builder_word(builder, "install");
+    af_builder_word(builder, "--python");
+    af_builder_word(builder, builder->target.prefix != NULL ? builder->target.prefix
+                                                            : builder->target.python);
+    af_builder_end(builder, AF_STEP_OWN,
+                   "put anyflash's Python package into this environment; its files come with "
+                   "this program, and nothing else changes");
+}
+
+/* No torch is published for musl. */
+static bool lacks_torch(const struct af_machine *machine)
+{
+    return machine->torch.version.state == AF_FACT_ABSENT &&
+           !af_fact_is(&machine->platform.libc, "musl");
+}
+
+static void install_torch(struct af_builder *builder)
+{
+    af_builder_install(builder);
+    if (builder->target.uv) {
+        af_builder_word(builder, "--torch-backend");
+        af_builder_word(builder, "auto");
+    }
+    af_builder_word(builder, "torch");
+    af_builder_end(builder, AF_STEP_TORCH, "install torch");
+    af_builder_require(builder, "torch");
+    if (builder->target.uv && af_builder_last(builder) != NULL)
+        af_builder_last(builder)->torch_backend = "auto";
+}
+
+static bool has_reason(const struct af_rung *rung, enum af_reason_id id)
+{
+    for (size_t i = 0; i < rung->reason_count; i++) {
+        if (rung->reasons[i].id == id)
+            return true;
+    }
+    return false;
+}
+
+/* torch's own interface, for machines that the Python package does not serve. */
+static void try_torch(struct af_builder *builder)
+{
+    bool is_efficient = has_reason(builder->rung, AF_REASON_KERNELS_EFFICIENT);
+    af_builder_start(builder);
+    af_builder_word(builder, builder->target.python);
+    af_builder_word(builder, "-c");
+    af_builder_word(
+        builder,
+        af_arena_format(builder->arena,
+                        "import torch; from torch.nn.attention import sdpa_kernel, SDPBackend "
+                        "as B; q = torch.ones(1, 1, 64, 64, device=0, "
+                        "dtype=torch.half); c = sdpa_kernel(B.%s_ATTENTION); c.__enter__(); "
+                        "print(torch.nn.functional.scaled_dot_product_attention(q, q, "
+                        "q).shape)",
+                        is_efficient ? "EFFICIENT" : "FLASH"));
+    af_builder_end(builder, AF_STEP_TRY,
+                   is_efficient
+                       ? "check that torch's memory-efficient kernel runs here (prints a shape)"
+                       : "check that torch's FlashAttention kernels run here (prints a shape)");
+    if (has_reason(builder->rung, AF_REASON_KERNELS_RDNA))
+        af_builder_set(builder, "TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL", "1");
+}
+
+static void use_torch(struct af_builder *builder, const char *refusal)
+{
+    if (refusal != NULL)
+        af_builder_advice(builder, "%s", refusal);
+    af_builder_advice(
+        builder, "in your code, call torch.nn.functional.scaled_dot_product_attention; with "
+                 "transformers, pass attn_implementation=\"sdpa\"");
+    if (builder->rung->kind == AF_RUNG_TORCH_KERNELS)
+        try_torch(builder);
+}
+
+/* How code uses the package, and which kernel it then gets. */
+static void use_package(struct af_builder *builder)
+{
+    if (builder->rung->kind == AF_RUNG_TORCH_KERNELS)
+        af_builder_advice(builder,
+                          "in your code: `from anyflash import flash_attn_func` (and "
+                          "flash_attn's other functions); with transformers: `import "
+                          "anyflash.transformers; anyflash.transformers.register()`, then "
+                          "attn_implementation=\"anyfa\"");
+    else
+        af_builder_advice(builder,
+                          "in your code: `import anyflash.torch; anyflash.torch.enable()`: "
+                          "scaled_dot_product_attention then uses anyflash's engine on CPU "
+                          "tensors; or `from anyflash import flash_attn_func`");
+    af_builder_advice(builder,
+                      "for code that imports flash_attn itself: `%s -m anyflash shim install` "
+                      "makes that import use anyflash",
+                      builder->target.python);
+    if (has_reason(builder->rung, AF_REASON_KERNELS_RDNA))
+        af_builder_advice(builder, "for code that calls scaled_dot_product_attention itself: "
+                                   "set TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL=1, or torch "
+                                   "does not use these kernels");
+    af_builder_start(builder);
+    af_builder_word(builder, builder->target.python);
+    af_builder_word(builder, "-m");
+    af_builder_word(builder, "anyflash");
+    af_builder_word(builder, "providers");
+    af_builder_end(builder, AF_STEP_TRY, "check which kernel computes here, and why");
+}
+
+void af_plan_kernels(struct af_builder *builder)
+{
+    const struct af_rung *rung = builder->rung;
+    const struct af_machine *machine = builder->target.machine;
+    const char *refusal = af_plan_package_refusal(machine, builder->arena);
+    bool serves = has_reason(rung, AF_REASON_KERNELS_BY_PACKAGE) ||
+                  has_reason(rung, AF_REASON_ENGINE_BY_PACKAGE);
+    bool brings = serves && refusal == NULL && !af_plan_package_is_there(machine);
+    if (brings || lacks_torch(machine))
+        af_plan_prepare(builder);
+    if (lacks_torch(machine))
+        install_torch(builder);
+    if (brings)
+        af_plan_package(builder);
+    if (brings || (serves && package_in(machine) != NULL))
+        use_package(builder);
+    else
+        use_torch(builder, refusal);
+}
