@@ -111,7 +111,8 @@ static void check_step(struct job *job, const struct af_step *step)
 static bool brings_files(const struct af_step *step)
 {
     return step->kind == AF_STEP_WHEEL || step->kind == AF_STEP_PACKAGES ||
-           step->kind == AF_STEP_TORCH || step->kind == AF_STEP_OWN;
+           step->kind == AF_STEP_TORCH || step->kind == AF_STEP_NEEDS ||
+           step->kind == AF_STEP_OWN;
 }
 
 static const char *step_title(struct af_arena *arena, const struct af_step *step)
@@ -155,8 +156,9 @@ static enum anyflash_status bring_wheel(struct job *job, const struct af_step *s
     return af_stage_file(&job->stage, fetched->path, err);
 }
 
-static enum anyflash_status bring_torch(struct job *job, const struct af_step *step,
-                                        struct anyflash_error *err)
+/* Of TORCH and NEEDS: what installers would bring, given what is there. */
+static enum anyflash_status bring_resolved(struct job *job, const struct af_step *step,
+                                           struct anyflash_error *err)
 {
     const char *const *found;
     size_t count;
@@ -165,8 +167,15 @@ static enum anyflash_status bring_torch(struct job *job, const struct af_step *s
                          step->torch_backend, &found, &count, err);
     if (status != ANYFLASH_OK || count == 0)
         return status;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        if (step->kind == AF_STEP_NEEDS && af_starts_with(found[i], "torch==")) {
+            refuse(
+                job, af_arena_format(job->run->arena, "what it needs would bring %s", found[i]),
+                "`anyflash plan` shows the requirements: one of them excludes the torch here");
+            return ANYFLASH_OK;
+        }
         af_progress_message(&job->run->progress, "comes: %s", found[i]);
+    }
     return af_stage_requirements(&job->stage, found, count, step->torch_backend, job->run->from,
                                  err);
 }
@@ -177,8 +186,8 @@ static enum anyflash_status bring(struct job *job, const struct af_step *step,
     af_progress_message(&job->run->progress, "%s", step->title);
     if (step->kind == AF_STEP_WHEEL)
         return bring_wheel(job, step, err);
-    if (step->kind == AF_STEP_TORCH)
-        return bring_torch(job, step, err);
+    if (step->kind == AF_STEP_TORCH || step->kind == AF_STEP_NEEDS)
+        return bring_resolved(job, step, err);
     if (step->kind == AF_STEP_OWN)
         return af_own_package_stage(&job->stage, err);
     return af_stage_requirements(&job->stage, step->requirements, step->requirement_count, NULL,

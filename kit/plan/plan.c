@@ -87,6 +87,76 @@ static void install_einops(struct af_builder *builder)
     af_builder_require(builder, "einops");
 }
 
+/*
+ * What FlashAttention-4 imports besides torch. Source: METADATA of 4.0.0b28; older betas pin
+ * other versions.
+ */
+#define FA4_FIRST "4.0.0b28"
+static const char *const fa4_needs[] = {"nvidia-cutlass-dsl>=4.6.2",
+                                        "quack-kernels>=0.5.3",
+                                        "apache-tvm-ffi>=0.1.12,<0.2",
+                                        "torch-c-dlpack-ext",
+                                        "einops",
+                                        "typing-extensions"};
+#define FA4_CUTLASS_CU13 "nvidia-cutlass-dsl[cu13]>=4.6.2"
+
+static bool is_fa4(const char *package)
+{
+    return af_starts_with(package, "flash_attn_4") || af_starts_with(package, "flash-attn-4");
+}
+
+static bool is_older(const char *version, const char *first)
+{
+    struct af_version a, b;
+    return af_version_parse(version, strlen(version), &a) &&
+           af_version_parse(first, strlen(first), &b) && af_version_compare(&a, &b) < 0;
+}
+
+/*
+ * Its packages require any torch; naming the installed one keeps it. Without the local part,
+ * which the metadata of the package index's torch lacks.
+ */
+static void install_fa4_needs(struct af_builder *builder, const char *version)
+{
+    const struct af_machine *machine = builder->target.machine;
+    const char *torch = af_fact_text_or(&machine->torch.version, NULL);
+    const char *needs[AF_COUNT(fa4_needs) + 1];
+    size_t count = 0;
+    if (is_older(version, FA4_FIRST)) {
+        af_builder_advice(builder, "install what its METADATA requires (Requires-Dist), except "
+                                   "torch: this beta pins other versions than " FA4_FIRST);
+        return;
+    }
+    for (size_t i = 0; i < AF_COUNT(fa4_needs); i++)
+        needs[count++] = fa4_needs[i];
+    if (af_starts_with(af_fact_text_or(&machine->torch.cuda, ""), "13."))
+        needs[0] = FA4_CUTLASS_CU13;
+    if (torch != NULL)
+        needs[count++] =
+            af_arena_format(builder->arena, "torch==%.*s", (int)strcspn(torch, "+"), torch);
+    af_builder_install(builder);
+    for (size_t i = 0; i < count; i++)
+        af_builder_word(builder, needs[i]);
+    af_builder_end(builder, AF_STEP_NEEDS,
+                   torch != NULL
+                       ? "install what it needs; the installed torch is named, so that "
+                         "it stays"
+                       : "install what it needs");
+    for (size_t i = 0; i < count; i++)
+        af_builder_require(builder, needs[i]);
+}
+
+/* What FlashAttention-4 lacks on this GPU. */
+static void tell_fa4_limits(struct af_builder *builder)
+{
+    const struct af_rung *rung = builder->rung;
+    for (size_t i = 0; i < rung->reason_count; i++) {
+        enum af_reason_id id = rung->reasons[i].id;
+        if (id == AF_REASON_FA4_FORWARD || id == AF_REASON_FA4_NO_PAGES)
+            af_builder_advice(builder, "%s: %s", af_reason_message(id), af_reason_hint(id));
+    }
+}
+
 void af_plan_try(struct af_builder *builder, const char *code, const char *module)
 {
     af_builder_start(builder);
@@ -105,6 +175,8 @@ void af_plan_check(struct af_builder *builder, const char *package)
                     "flash_attn");
     else if (af_starts_with(package, "flash_attn_3") || af_starts_with(package, "flash-attn-3"))
         af_plan_try(builder, "import torch, flash_attn_interface", "flash_attn_interface");
+    else if (is_fa4(package))
+        af_plan_try(builder, "import torch; from flash_attn.cute import flash_attn_func", NULL);
 }
 
 /* Projects and environments whose manager would undo a manual install. */
@@ -142,8 +214,12 @@ static void add_wheel(struct af_builder *builder)
                           "it may not load: `anyflash install %s` checks that first and "
                           "installs nothing that does not load",
                           url);
-    install_einops(builder);
+    if (is_fa4(wheel->package))
+        install_fa4_needs(builder, wheel->version);
+    else
+        install_einops(builder);
     af_plan_check(builder, wheel->package);
+    tell_fa4_limits(builder);
     advise(builder);
 }
 

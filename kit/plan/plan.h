@@ -16,6 +16,7 @@ enum af_step_kind {
     AF_STEP_WHEEL,       /* installs one exact file, `wheel`, without its dependencies */
     AF_STEP_PACKAGES,    /* installs `requirements`, without their dependencies */
     AF_STEP_TORCH,       /* installs `requirements`, torch first, with their dependencies */
+    AF_STEP_NEEDS,       /* installs `requirements` with their dependencies, but never torch */
     AF_STEP_OWN,         /* unpacks anyflash's own Python package */
     AF_STEP_BUILD,       /* compiles */
     AF_STEP_TRY          /* runs a test that shows whether it works */
@@ -40,7 +41,7 @@ struct af_step {
     const char *const *environment; /* "MAX_JOBS=2": variables set for it */
     size_t environment_count;
     const struct af_step_wheel *wheel; /* of AF_STEP_WHEEL, else NULL */
-    const char *const *requirements;   /* of PACKAGES and TORCH: "einops", "torch==2.9.1" */
+    const char *const *requirements;   /* of PACKAGES, TORCH, NEEDS: "einops", "torch==2.9.1" */
     size_t requirement_count;
     const char *torch_backend; /* for TORCH: uv's --torch-backend; else NULL */
     const char *module;        /* for TRY: FlashAttention's module, if a test for it is known */

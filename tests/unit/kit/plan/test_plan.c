@@ -211,6 +211,27 @@ static void test_plan__says_where_the_own_package_does_not_run(void **state)
     af_arena_release(&arena);
 }
 
+static void test_plan__installs_what_fa4_needs_and_keeps_torch(void **state)
+{
+    const struct af_fit_options options = {.package = "flash_attn_4"};
+    struct af_arena arena;
+    (void)state;
+    const char *text =
+        plan_for(LINUX GPU "python=3.12 torch=2.9.1+cu128 uv=0.13.8", NULL, &options, &arena);
+    assert_has(text, "uv pip install --python python --no-deps https://");
+    assert_has(text, "uv pip install --python python 'nvidia-cutlass-dsl>=4.6.2' "
+                     "'quack-kernels>=0.5.3' 'apache-tvm-ffi>=0.1.12,<0.2' torch-c-dlpack-ext "
+                     "einops typing-extensions torch==2.9.1\n");
+    assert_has(text, "from flash_attn.cute import flash_attn_func");
+    assert_has(text, "# on this GPU FlashAttention-4 computes the forward pass only");
+    af_arena_release(&arena);
+    text = plan_for(LINUX "sm=12.0 driver=580.65.06 python=3.12 torch=2.9.1+cu130 uv=0.13.8",
+                    NULL, &options, &arena);
+    assert_has(text, "'nvidia-cutlass-dsl[cu13]>=4.6.2'");
+    assert_has(text, "takes no paged KV cache");
+    af_arena_release(&arena);
+}
+
 static void test_command__quotes_what_a_shell_would_read(void **state)
 {
     const char *const argv[] = {"print", "it's", "a b", "$HOME", "", "torch==2.8.0+cu128"};
@@ -280,6 +301,7 @@ int main(void)
         cmocka_unit_test(test_plan__makes_an_environment_for_the_own_package),
         cmocka_unit_test(test_plan__uses_the_own_package_that_is_there),
         cmocka_unit_test(test_plan__says_where_the_own_package_does_not_run),
+        cmocka_unit_test(test_plan__installs_what_fa4_needs_and_keeps_torch),
         cmocka_unit_test(test_command__quotes_what_a_shell_would_read),
         cmocka_unit_test(test_plan__survives_each_failed_allocation),
     };
