@@ -146,14 +146,18 @@ static void install_fa4_needs(struct af_builder *builder, const char *version)
         af_builder_require(builder, needs[i]);
 }
 
-/* What FlashAttention-4 lacks on this GPU. */
-static void tell_fa4_limits(struct af_builder *builder)
+/* Notes on the wheel that a reader must not miss. */
+static void tell_notes(struct af_builder *builder)
 {
     const struct af_rung *rung = builder->rung;
     for (size_t i = 0; i < rung->reason_count; i++) {
-        enum af_reason_id id = rung->reasons[i].id;
-        if (id == AF_REASON_FA4_FORWARD || id == AF_REASON_FA4_NO_PAGES)
-            af_builder_advice(builder, "%s: %s", af_reason_message(id), af_reason_hint(id));
+        const struct af_reason *reason = &rung->reasons[i];
+        const char *message = af_reason_message(reason->id);
+        if (reason->id == AF_REASON_FA4_FORWARD || reason->id == AF_REASON_FA4_NO_PAGES)
+            af_builder_advice(builder, "%s; %s", message, af_reason_hint(reason->id));
+        else if (reason->id == AF_REASON_OFFICIAL_ELSEWHERE)
+            af_builder_advice(builder, "%s: %s; %s", message, reason->detail,
+                              af_reason_hint(reason->id));
     }
 }
 
@@ -219,7 +223,7 @@ static void add_wheel(struct af_builder *builder)
     else
         install_einops(builder);
     af_plan_check(builder, wheel->package);
-    tell_fa4_limits(builder);
+    tell_notes(builder);
     advise(builder);
 }
 
