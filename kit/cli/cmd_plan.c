@@ -148,6 +148,12 @@ static void view(struct af_cli *cli, const struct plan *plan)
     if (next != NULL)
         af_page_format(&page, 6, "Next: ", AF_TONE_PLAIN, "%s", next);
     view_machines(&page, &plan->inputs.machines, plan->inputs.request.fit.arch, &cli->arena);
+    if (answer->faster != NULL)
+        af_page_format(&page, 6, "Note: ", AF_TONE_PLAIN,
+                       "%s is faster on this GPU: `anyflash plan --package %s`",
+                       af_equal(answer->faster, "flash_attn_3") ? "FlashAttention-3"
+                                                                : "FlashAttention-4",
+                       answer->faster);
     if (answer->decision.possible && answer->decision.recommended == AF_RUNG_WHEEL)
         view_open(&page, &answer->decision.rungs[AF_RUNG_WHEEL]);
     if (answer->has_plan && answer->plan.step_count > 0) {
