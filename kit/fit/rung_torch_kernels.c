@@ -81,6 +81,17 @@ static const char *target_by_name(struct af_arena *arena, const char *name)
                                                                                      : NULL;
 }
 
+/* Targets from before AOTriton's first: GCN, CDNA 1, RDNA 1 and 2. Others may be newer. */
+static bool is_without_kernels(const char *target)
+{
+    static const char *const starts[] = {"gfx6", "gfx7", "gfx8", "gfx90", "gfx101", "gfx103"};
+    for (size_t i = 0; i < AF_COUNT(starts); i++) {
+        if (af_starts_with(target, starts[i]))
+            return true;
+    }
+    return false;
+}
+
 /* The GPUs of an AMD machine; their targets are not numbers. */
 static void check_amd_gpu(struct af_rung_context *context, const struct af_gpu *gpu)
 {
@@ -107,7 +118,10 @@ static void check_amd_gpu(struct af_rung_context *context, const struct af_gpu *
             return;
         }
     }
-    af_rung_add_reason(context, AF_REASON_KERNELS_NOT_ROCM, "%s (%s)", name, target);
+    af_rung_add_reason(context,
+                       is_without_kernels(target) ? AF_REASON_KERNELS_NOT_ROCM
+                                                  : AF_REASON_ROCM_TARGET_UNKNOWN,
+                       "%s (%s)", name, target);
 }
 
 static void check_amd(struct af_rung_context *context, const struct af_view *view)

@@ -131,10 +131,32 @@ static void use_torch(struct af_builder *builder, const char *refusal)
         try_torch(builder);
 }
 
+/* Starts "python -m anyflash COMMAND WORD". */
+static void run_package(struct af_builder *builder, const char *command, const char *word)
+{
+    af_builder_start(builder);
+    af_builder_word(builder, builder->target.python);
+    af_builder_word(builder, "-m");
+    af_builder_word(builder, "anyflash");
+    af_builder_word(builder, command);
+    if (word != NULL)
+        af_builder_word(builder, word);
+}
+
+/* The LLVM target of the first AMD GPU, as "gfx942"; NULL: there is none, or it is unknown. */
+static const char *amd_target(const struct af_machine *machine)
+{
+    for (size_t i = 0; i < machine->gpus.count; i++)
+        if (af_fact_is(&machine->gpus.rows[i].vendor, "amd"))
+            return af_fact_text_or(&machine->gpus.rows[i].sm, NULL);
+    return NULL;
+}
+
 /* How code uses the package, and which kernel it then gets. */
 static void use_package(struct af_builder *builder)
 {
-    if (builder->rung->kind == AF_RUNG_TORCH_KERNELS)
+    if (builder->rung->kind == AF_RUNG_TORCH_KERNELS ||
+        amd_target(builder->target.machine) != NULL)
         af_builder_advice(builder,
                           "in your code: `from anyflash import flash_attn_func` (and "
                           "flash_attn's other functions); with transformers: `import "
@@ -145,20 +167,75 @@ static void use_package(struct af_builder *builder)
                           "in your code: `import anyflash.torch; anyflash.torch.enable()`: "
                           "scaled_dot_product_attention then uses anyflash's engine on CPU "
                           "tensors; or `from anyflash import flash_attn_func`");
-    af_builder_advice(builder,
-                      "for code that imports flash_attn itself: `%s -m anyflash shim install` "
-                      "makes that import use anyflash",
-                      builder->target.python);
+    run_package(builder, "shim", "install");
+    af_builder_end(
+        builder, AF_STEP_ADVICE,
+        "for code that imports flash_attn itself: this makes the import use anyflash");
     if (has_reason(builder->rung, AF_REASON_KERNELS_RDNA))
         af_builder_advice(builder, "for code that calls scaled_dot_product_attention itself: "
                                    "set TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL=1, or torch "
                                    "does not use these kernels");
-    af_builder_start(builder);
-    af_builder_word(builder, builder->target.python);
-    af_builder_word(builder, "-m");
-    af_builder_word(builder, "anyflash");
-    af_builder_word(builder, "providers");
+    run_package(builder, "providers", NULL);
     af_builder_end(builder, AF_STEP_TRY, "check which kernel computes here, and why");
+}
+
+/*
+ * flash-attn's own backends for AMD GPUs, for programs that must have the real package.
+ * Source: README.md and setup.py of the two revisions; the release's Composable Kernel backend
+ * takes these three targets, and the Triton backend serves RDNA.
+ */
+#define FLASH_ATTN_CK "git+https://github.com/Dao-AILab/flash-attention@v2.8.3.post1"
+#define FLASH_ATTN_TRITON                                                                      \
+    "git+https://github.com/Dao-AILab/"                                                        \
+    "flash-attention@0251105a2fb19d2957484b7f023cd8c115286ced"
+
+static void add_rocm_builds(struct af_builder *builder, const char *target)
+{
+    bool is_cdna =
+        af_equal(target, "gfx90a") || af_equal(target, "gfx942") || af_equal(target, "gfx950");
+    bool is_rdna = af_starts_with(target, "gfx11") || af_starts_with(target, "gfx12");
+    if (!is_cdna && !is_rdna)
+        return;
+    af_builder_install(builder);
+    af_builder_word(builder, "--no-build-isolation");
+    af_builder_word(builder, is_cdna ? FLASH_ATTN_CK : FLASH_ATTN_TRITON);
+    af_builder_end(builder, AF_STEP_ADVICE,
+                   is_cdna ? "if a program needs flash-attn itself: its Composable Kernel "
+                             "backend; compiling takes git, hipcc and, in the environment, "
+                             "ninja, packaging, psutil, setuptools and wheel"
+                           : "if a program needs flash-attn itself: its Triton backend; set "
+                             "FLASH_ATTENTION_TRITON_AMD_ENABLE=TRUE for the program, too");
+    if (is_cdna) {
+        af_builder_set(builder, "GPU_ARCHS", target);
+    } else {
+        af_builder_set(builder, "FLASH_ATTENTION_TRITON_AMD_ENABLE", "TRUE");
+        af_builder_set(builder, "AITER_USE_SYSTEM_TRITON", "1"); /* keeps torch's Triton */
+    }
+}
+
+/* An AMD GPU under a torch that is not for ROCm: nothing below uses the GPU. */
+static void replace_cuda_torch(struct af_builder *builder)
+{
+    const struct af_machine *machine = builder->target.machine;
+    const char *version = af_fact_text_or(&machine->torch.version, "");
+    if (amd_target(machine) == NULL || machine->torch.version.state != AF_FACT_KNOWN ||
+        strstr(version, "rocm") != NULL || machine->torch.hip.state == AF_FACT_KNOWN)
+        return;
+    af_builder_start(builder);
+    af_builder_word(builder, "uv");
+    af_builder_word(builder, "pip");
+    af_builder_word(builder, "install");
+    af_builder_word(builder, "--python");
+    af_builder_word(builder, builder->target.python);
+    af_builder_word(builder, "--torch-backend");
+    af_builder_word(builder, "auto");
+    af_builder_word(builder, "--reinstall-package");
+    af_builder_word(builder, "torch");
+    af_builder_word(builder, "torch");
+    af_builder_end(
+        builder, AF_STEP_ADVICE,
+        "first, on the machine with the GPU: torch's build for ROCm, which uv chooses; "
+        "the installed torch cannot use an AMD GPU");
 }
 
 void af_plan_kernels(struct af_builder *builder)
@@ -168,6 +245,7 @@ void af_plan_kernels(struct af_builder *builder)
     const char *refusal = af_plan_package_refusal(machine, builder->arena);
     bool serves = has_reason(rung, AF_REASON_KERNELS_BY_PACKAGE) ||
                   has_reason(rung, AF_REASON_ENGINE_BY_PACKAGE);
+    replace_cuda_torch(builder);
     bool brings = serves && refusal == NULL && !af_plan_package_is_there(machine);
     if (brings || lacks_torch(machine))
         af_plan_prepare(builder);
@@ -179,4 +257,6 @@ void af_plan_kernels(struct af_builder *builder)
         use_package(builder);
     else
         use_torch(builder, refusal);
+    if (amd_target(machine) != NULL)
+        add_rocm_builds(builder, amd_target(machine));
 }

@@ -10,7 +10,7 @@
 
 /* What kind of action a step is (kit/install/install.h). */
 enum af_step_kind {
-    AF_STEP_ADVICE,      /* advice only: argc is 0 */
+    AF_STEP_ADVICE,      /* advice only; a command, if any, is for the reader to run */
     AF_STEP_ENVIRONMENT, /* makes a virtual environment */
     AF_STEP_TOOL,        /* installs an installer that a later step needs */
     AF_STEP_WHEEL,       /* installs one exact file, `wheel`, without its dependencies */
