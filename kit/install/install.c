@@ -242,9 +242,9 @@ static const char *inspect_hint(const struct job *job)
 }
 
 /*
- * Proves the extensions against the installed torch. If the plan changes torch itself, or brings
- * this program's own libraries, which find each other once they are loaded, a trial import shows
- * whether they load; it runs before the change is committed.
+ * Proves the extensions against the installed torch. If the plan changes torch itself, or
+ * brings this program's own libraries, which find each other only once loaded, a trial import
+ * shows whether they load; it runs before the change is committed.
  */
 static enum anyflash_status prove(struct job *job, struct anyflash_error *err)
 {
