@@ -35,9 +35,17 @@ static enum af_answer torch_covers(const struct af_view *view, int sm)
     const struct af_catalog_torch_variant *variant = view->torch.variant;
     if (targets->state == AF_FACT_KNOWN && targets->value.list.count > 0)
         return af_sm_list_covers(targets->value.list.items, targets->value.list.count, sm);
-    if (variant != NULL && variant->sm.count > 0)
-        return af_sm_list_covers(variant->sm.items, variant->sm.count, sm);
-    return AF_UNKNOWN;
+    return variant == NULL ? AF_UNKNOWN : af_torch_variant_covers(variant, sm);
+}
+
+const struct af_view_gpu *af_rung_gpu_without_torch(const struct af_view *view)
+{
+    for (size_t i = 0; i < view->gpu_count; i++) {
+        int sm = view->gpus[i].sm;
+        if (sm >= 0 && torch_covers(view, sm) == AF_NO)
+            return &view->gpus[i];
+    }
+    return NULL;
 }
 
 static bool has_cudnn(int sm)

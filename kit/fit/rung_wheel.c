@@ -366,6 +366,12 @@ void af_rung_wheel(struct af_rung_context *context)
         say_none(context);
     else
         say_best(context);
+    for (size_t i = 0; i < context->fit->view_count; i++) {
+        const struct af_view_gpu *gpu = af_rung_gpu_without_torch(&context->fit->views[i]);
+        if (gpu != NULL)
+            af_rung_add_reason(context, AF_REASON_TORCH_SM, "%s (sm %s)", gpu->name,
+                               af_sm_text(context->arena, gpu->sm));
+    }
     af_rung_finish(context);
     if (context->rung->answer != AF_YES)
         find_near_misses(context);

@@ -213,6 +213,26 @@ static void add_rocm_builds(struct af_builder *builder, const char *target)
     }
 }
 
+/* uv installs torch from the index of its backend: "cu126", "auto". */
+static void replace_torch(struct af_builder *builder, const char *backend,
+                          const char *requirement, const char *title)
+{
+    const char *const words[] = {"uv",
+                                 "pip",
+                                 "install",
+                                 "--python",
+                                 builder->target.python,
+                                 "--torch-backend",
+                                 backend,
+                                 "--reinstall-package",
+                                 "torch",
+                                 requirement};
+    af_builder_start(builder);
+    for (size_t i = 0; i < AF_COUNT(words); i++)
+        af_builder_word(builder, words[i]);
+    af_builder_end(builder, AF_STEP_ADVICE, title);
+}
+
 /* An AMD GPU under a torch that is not for ROCm: nothing below uses the GPU. */
 static void replace_cuda_torch(struct af_builder *builder)
 {
@@ -221,21 +241,21 @@ static void replace_cuda_torch(struct af_builder *builder)
     if (amd_target(machine) == NULL || machine->torch.version.state != AF_FACT_KNOWN ||
         strstr(version, "rocm") != NULL || machine->torch.hip.state == AF_FACT_KNOWN)
         return;
-    af_builder_start(builder);
-    af_builder_word(builder, "uv");
-    af_builder_word(builder, "pip");
-    af_builder_word(builder, "install");
-    af_builder_word(builder, "--python");
-    af_builder_word(builder, builder->target.python);
-    af_builder_word(builder, "--torch-backend");
-    af_builder_word(builder, "auto");
-    af_builder_word(builder, "--reinstall-package");
-    af_builder_word(builder, "torch");
-    af_builder_word(builder, "torch");
-    af_builder_end(
-        builder, AF_STEP_ADVICE,
-        "first, on the machine with the GPU: torch's build for ROCm, which uv chooses; "
-        "the installed torch cannot use an AMD GPU");
+    replace_torch(builder, "auto", "torch",
+                  "first, on the machine with the GPU: torch's build for ROCm, which uv "
+                  "chooses; the installed torch cannot use an AMD GPU");
+}
+
+/* A torch without code for the GPU: no program can use the GPU with it. */
+static void replace_torch_without_gpu_code(struct af_builder *builder)
+{
+    const struct af_rung *rung = builder->rung;
+    if (rung->torch_version != NULL)
+        replace_torch(builder, rung->torch_cuda,
+                      af_arena_format(builder->arena, "torch==%s+%s", rung->torch_version,
+                                      rung->torch_cuda),
+                      "first, a torch that has code for this GPU: with the installed one no "
+                      "program can use it; then run `anyflash plan` again");
 }
 
 void af_plan_kernels(struct af_builder *builder)
@@ -246,6 +266,7 @@ void af_plan_kernels(struct af_builder *builder)
     bool serves = has_reason(rung, AF_REASON_KERNELS_BY_PACKAGE) ||
                   has_reason(rung, AF_REASON_ENGINE_BY_PACKAGE);
     replace_cuda_torch(builder);
+    replace_torch_without_gpu_code(builder);
     bool brings = serves && refusal == NULL && !af_plan_package_is_there(machine);
     if (brings || lacks_torch(machine))
         af_plan_prepare(builder);
