@@ -66,6 +66,11 @@ void af_plan_package(struct af_builder *builder)
                    "this program, and nothing else changes");
 }
 
+void af_plan_try_package(struct af_builder *builder)
+{
+    af_plan_try(builder, "import anyflash; print(anyflash.threads())", NULL);
+}
+
 /* No torch is published for musl. */
 static bool lacks_torch(const struct af_machine *machine)
 {
