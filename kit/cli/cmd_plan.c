@@ -13,6 +13,15 @@ struct plan {
     size_t limit; /* of --all; 0: all */
 };
 
+/* "sm 8.9", "gfx942", or the name of a GPU that has neither. */
+static const char *first_gpu_text(const struct af_gpu *gpu, struct af_arena *arena)
+{
+    const char *sm = af_fact_text_or(&gpu->sm, NULL);
+    if (sm == NULL)
+        return af_fact_text_or(&gpu->name, "sm unknown");
+    return sm[0] == 'g' ? sm : af_arena_format(arena, "sm %s", sm);
+}
+
 /* "sm 8.9"; "target sm 9.0" if one was given; else whatever is known. */
 static const char *gpu_text(const struct af_machine *machine, const char *arch,
                             struct af_arena *arena)
@@ -21,8 +30,7 @@ static const char *gpu_text(const struct af_machine *machine, const char *arch,
     if (arch != NULL)
         text = af_arena_format(arena, "target sm %s", arch);
     else if (machine->gpus.count > 0)
-        text = af_arena_format(arena, "sm %s",
-                               af_fact_text_or(&machine->gpus.rows[0].sm, "unknown"));
+        text = first_gpu_text(&machine->gpus.rows[0], arena);
     else if (machine->gpus.state != AF_FACT_KNOWN)
         text = "GPU unknown";
     return text != NULL ? text : "";

@@ -208,6 +208,11 @@ static void check_view(struct af_rung_context *context, const struct af_view *vi
         af_rung_add_reason(context, AF_REASON_NO_GPU_PLATFORM, "macos");
     if (view->amd || (view->torch.rocm && view->gpu_count == 0))
         check_amd(context, view);
+    else if (view->other != NULL)
+        af_rung_add_reason(context,
+                           af_fact_is(&view->other->vendor, "apple") ? AF_REASON_KERNELS_MPS
+                                                                     : AF_REASON_KERNELS_XPU,
+                           NULL);
     else
         check_nvidia(context, view);
 }

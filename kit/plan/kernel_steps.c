@@ -17,6 +17,14 @@ static const struct af_package *package_in(const struct af_machine *machine)
     return af_machine_package(machine, "anyflash");
 }
 
+static bool has_vendor(const struct af_machine *machine, const char *vendor)
+{
+    for (size_t i = 0; i < machine->gpus.count; i++)
+        if (af_fact_is(&machine->gpus.rows[i].vendor, vendor))
+            return true;
+    return false;
+}
+
 bool af_plan_package_is_there(const struct af_machine *machine)
 {
     const struct af_package *package = package_in(machine);
@@ -25,7 +33,8 @@ bool af_plan_package_is_there(const struct af_machine *machine)
 
 const char *af_plan_package_refusal(const struct af_machine *machine, struct af_arena *arena)
 {
-    const char *os = af_fact_text_or(&machine->platform.os, "linux");
+    const char *os = af_fact_text_or(&machine->platform.os,
+                                     has_vendor(machine, "apple") ? "macos" : "linux");
     const char *python = af_fact_text_or(&machine->python.version, NULL);
     const struct af_package *there = package_in(machine);
     struct af_dotted version;
@@ -64,6 +73,11 @@ void af_plan_package(struct af_builder *builder)
     af_builder_end(builder, AF_STEP_OWN,
                    "put anyflash's Python package into this environment; its files come with "
                    "this program, and nothing else changes");
+}
+
+void af_plan_try_package(struct af_builder *builder)
+{
+    af_plan_try(builder, "import anyflash; print(anyflash.threads())", NULL);
 }
 
 /* No torch is published for musl. */
@@ -120,6 +134,21 @@ static void try_torch(struct af_builder *builder)
         af_builder_set(builder, "TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL", "1");
 }
 
+/* What serves GPUs for which there is no flash-attn. */
+static void tell_vendor(struct af_builder *builder)
+{
+    if (has_vendor(builder->target.machine, "intel"))
+        af_builder_advice(
+            builder, "the Intel GPU is torch's device xpu: with torch's XPU build "
+                     "scaled_dot_product_attention computes there (FlashAttention from torch "
+                     "2.11 on Linux); Hugging Face's kernels-community/flash-attn2 has "
+                     "builds for it, flash-attn itself has none");
+    else if (has_vendor(builder->target.machine, "apple"))
+        af_builder_advice(builder,
+                          "the Apple GPU is torch's device mps: scaled_dot_product_attention "
+                          "computes there with torch's own Metal kernels; flash-attn has none");
+}
+
 static void use_torch(struct af_builder *builder, const char *refusal)
 {
     if (refusal != NULL)
@@ -155,8 +184,9 @@ static const char *amd_target(const struct af_machine *machine)
 /* How code uses the package, and which kernel it then gets. */
 static void use_package(struct af_builder *builder)
 {
-    if (builder->rung->kind == AF_RUNG_TORCH_KERNELS ||
-        amd_target(builder->target.machine) != NULL)
+    const struct af_machine *machine = builder->target.machine;
+    if (builder->rung->kind == AF_RUNG_TORCH_KERNELS || amd_target(machine) != NULL ||
+        has_vendor(machine, "intel"))
         af_builder_advice(builder,
                           "in your code: `from anyflash import flash_attn_func` (and "
                           "flash_attn's other functions); with transformers: `import "
@@ -274,6 +304,7 @@ void af_plan_kernels(struct af_builder *builder)
         install_torch(builder);
     if (brings)
         af_plan_package(builder);
+    tell_vendor(builder);
     if (brings || (serves && package_in(machine) != NULL))
         use_package(builder);
     else

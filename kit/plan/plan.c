@@ -470,7 +470,7 @@ enum anyflash_status af_plan_make_package(const struct af_machine *machine,
     if (!af_plan_package_is_there(machine)) {
         af_plan_prepare(&builder);
         af_plan_package(&builder);
-        af_plan_try(&builder, "import anyflash; print(anyflash.threads())", NULL);
+        af_plan_try_package(&builder);
     }
     return af_builder_finish(&builder, &made, plan, err);
 }

@@ -296,9 +296,12 @@ static enum anyflash_status read_step(struct reading *reading, const json_t *jso
         return read_requirements(reading, json, AF_STEP_TORCH);
     if (af_equal(kind, "needs"))
         return read_requirements(reading, json, AF_STEP_NEEDS);
-    if (af_equal(kind, "own"))
+    if (af_equal(kind, "own")) {
         af_plan_package(reading->builder);
-    if (af_equal(kind, "own") || af_equal(kind, "advice") || af_equal(kind, "try"))
+        af_plan_try_package(reading->builder);
+        return ANYFLASH_OK;
+    }
+    if (af_equal(kind, "advice") || af_equal(kind, "try"))
         return ANYFLASH_OK;
     if (af_equal(kind, "environment") || af_equal(kind, "tool") || af_equal(kind, "build"))
         return bad(reading, "it has steps that you must do yourself, such as creating an "

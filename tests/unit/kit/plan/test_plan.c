@@ -230,6 +230,49 @@ static void test_plan__installs_what_fa4_needs_and_keeps_torch(void **state)
     af_arena_release(&arena);
 }
 
+static void test_plan__says_what_serves_gpus_of_other_vendors(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    const char *text = plan_for(LINUX "gpu=Arc-A770 python=3.12 torch=2.11.0+xpu uv=0.13.8",
+                                NULL, NULL, &arena);
+    assert_has(text,
+               "anyflash package install --python python\n# the Intel GPU is torch's device "
+               "xpu");
+    assert_has(text, "from anyflash import flash_attn_func");
+    af_arena_release(&arena);
+    text = plan_for("gpu=M3 python=3.12 torch=2.11.0", NULL, NULL, &arena);
+    assert_has(text, "# the Apple GPU is torch's device mps");
+    assert_has(text, "runs on Linux only, and this is macos\n");
+    af_arena_release(&arena);
+}
+
+static void test_plan__gives_the_commands_of_flash_attn_for_rocm(void **state)
+{
+    struct af_arena arena;
+    (void)state;
+    const char *text = plan_for(LINUX "gpu=MI300X python=3.12 torch=2.11.0+rocm7.1 uv=0.13.8",
+                                NULL, NULL, &arena);
+    assert_has(text, "\nGPU_ARCHS=gfx942 uv pip install --python python --no-build-isolation "
+                     "git+https://github.com/Dao-AILab/flash-attention@v2.8.3.post1\n");
+    af_arena_release(&arena);
+    text = plan_for(LINUX "sm=gfx1100 python=3.12 torch=2.11.0+rocm7.1 uv=0.13.8", NULL, NULL,
+                    &arena);
+    assert_has(text,
+               "\nFLASH_ATTENTION_TRITON_AMD_ENABLE=TRUE AITER_USE_SYSTEM_TRITON=1 uv pip "
+               "install --python python --no-build-isolation git+https://");
+    af_arena_release(&arena);
+    text = plan_for(LINUX "sm=gfx1300 python=3.12 torch=2.15.0+rocm7.1", NULL, NULL, &arena);
+    assert_null(strstr(text, "flash-attention"));
+    assert_has(text, "from anyflash import flash_attn_func");
+    af_arena_release(&arena);
+    text = plan_for(LINUX "gpu=MI300X python=3.12 torch=2.9.1+cu128 uv=0.13.8", NULL, NULL,
+                    &arena);
+    if (strncmp(text, "uv pip install --python python --torch-backend auto ", 52) != 0)
+        fail_msg("it begins with:\n%s", text);
+    af_arena_release(&arena);
+}
+
 static void test_command__quotes_what_a_shell_would_read(void **state)
 {
     const char *const argv[] = {"print", "it's", "a b", "$HOME", "", "torch==2.8.0+cu128"};
@@ -285,6 +328,8 @@ int main(void)
         cmocka_unit_test(test_plan__uses_the_own_package_that_is_there),
         cmocka_unit_test(test_plan__says_where_the_own_package_does_not_run),
         cmocka_unit_test(test_plan__installs_what_fa4_needs_and_keeps_torch),
+        cmocka_unit_test(test_plan__says_what_serves_gpus_of_other_vendors),
+        cmocka_unit_test(test_plan__gives_the_commands_of_flash_attn_for_rocm),
         cmocka_unit_test(test_command__quotes_what_a_shell_would_read),
         cmocka_unit_test(test_plan__survives_each_failed_allocation),
     };
