@@ -336,7 +336,9 @@ static bool report_obstacles(struct af_rung_context *context)
 {
     for (size_t i = 0; i < context->fit->view_count; i++) {
         const struct af_view *view = &context->fit->views[i];
-        if (view->gpu == AF_FACT_ABSENT)
+        if (view->amd)
+            af_rung_add_reason(context, AF_REASON_MACHINE_ROCM, NULL);
+        else if (view->gpu == AF_FACT_ABSENT)
             af_rung_add_reason(context, AF_REASON_NO_GPU, "%s",
                                view->gpu_source == NULL ? "" : view->gpu_source);
         if (view->os == NULL || view->arch == NULL)

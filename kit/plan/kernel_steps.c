@@ -309,6 +309,7 @@ void af_plan_kernels(struct af_builder *builder)
         use_package(builder);
     else
         use_torch(builder, refusal);
-    if (amd_target(machine) != NULL)
+    if (amd_target(machine) != NULL &&
+        af_equal(af_fact_text_or(&machine->platform.os, "linux"), "linux"))
         add_rocm_builds(builder, amd_target(machine));
 }
