@@ -15,7 +15,7 @@ ROWS = {"torch": "releases", "cuda": "toolkits", "flash_attn_releases": "release
 VERSION = r"\d+(\.\d+)*"
 TSV = {"distributions.tsv": (r"[a-z]+", VERSION, "glibc|musl", VERSION, f"({VERSION})?"),
        "driver_cuda.tsv": (r"\d+", r"\d+\.\d"),
-       "gpu_names.tsv": ("nvidia|amd", r"[a-z0-9 ]+", r"\d+\.\d|gfx[0-9a-f]+"),
+       "gpu_names.tsv": ("nvidia|amd|intel|apple", r"[a-z0-9 ]+", r"\d+\.\d|gfx[0-9a-f]+|-"),
        "torch_assertions.tsv": (r"[\w/.]+\.h", r"\d+", "[0-9a-f]+")}
 DATE = re.compile(r"20\d\d-[01]\d-[0-3]\d")
 HOST = re.compile(r"py" r"pi\.org|python" r"hosted|download\.py" r"torch")

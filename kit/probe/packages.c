@@ -18,8 +18,8 @@
 #define INIT_BYTES_MAX (64u * 1024u)
 
 /* Always listed when installed, whatever they require; flash-attn requires einops. */
-static const char *const peers[] = {"xformers", "vllm", "transformer-engine", "transformers",
-                                    "einops"};
+static const char *const peers[] = {"xformers",     "vllm",   "transformer-engine",
+                                    "transformers", "einops", "anyflash"};
 
 /* Rows are on the heap until all are known; broken ones are moved to the end. */
 struct rows {
