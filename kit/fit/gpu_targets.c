@@ -73,7 +73,7 @@ enum af_answer af_sm_list_covers(const char *const *items, size_t count, int sm)
     return best;
 }
 
-enum af_answer af_torch_variant_covers(const struct af_catalog_torch_variant *variant, int sm)
+enum af_answer af_sm_in_torch(const struct af_catalog_torch_variant *variant, int sm)
 {
     if (variant->sm.count > 0)
         return af_sm_list_covers(variant->sm.items, variant->sm.count, sm);

@@ -134,7 +134,7 @@ static bool serves_gpus(const struct af_view *view,
 {
     for (size_t g = 0; g < view->gpu_count; g++) {
         int sm = view->gpus[g].sm;
-        if (sm >= 0 && af_torch_variant_covers(variant, sm) == AF_NO)
+        if (sm >= 0 && af_sm_in_torch(variant, sm) == AF_NO)
             return false;
     }
     return true;

@@ -35,7 +35,7 @@ static enum af_answer torch_covers(const struct af_view *view, int sm)
     const struct af_catalog_torch_variant *variant = view->torch.variant;
     if (targets->state == AF_FACT_KNOWN && targets->value.list.count > 0)
         return af_sm_list_covers(targets->value.list.items, targets->value.list.count, sm);
-    return variant == NULL ? AF_UNKNOWN : af_torch_variant_covers(variant, sm);
+    return variant == NULL ? AF_UNKNOWN : af_sm_in_torch(variant, sm);
 }
 
 const struct af_view_gpu *af_rung_gpu_without_torch(const struct af_view *view)
