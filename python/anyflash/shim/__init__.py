@@ -160,7 +160,8 @@ def status(python=None):
 
 def _say(answer):
     if answer["installed"]:
-        are = " and flash_attn_interface by anyflash are" if answer["fa3"] else " by anyflash is"
+        both = " and flash_attn_interface by anyflash are"
+        are = both if answer["fa3"] else " by anyflash is"
         print(f"flash_attn {answer['version']}{are} in '{answer['site']}'")
     else:
         print(f"no shim in '{answer['site']}'")

@@ -494,5 +494,6 @@ int main(void)
         cmocka_unit_test(test_decision__is_the_same_every_time),
         cmocka_unit_test(test_decision__survives_each_failed_allocation),
     };
+    af_json_start();
     return cmocka_run_group_tests(tests, load_catalog, release_catalog);
 }
