@@ -160,8 +160,9 @@ def status(python=None):
 
 def _say(answer):
     if answer["installed"]:
-        what = " and flash_attn_interface" if answer["fa3"] else ""
-        print(f"flash_attn {answer['version']}{what} by anyflash is in '{answer['site']}'")
+        both = " and flash_attn_interface by anyflash are"
+        are = both if answer["fa3"] else " by anyflash is"
+        print(f"flash_attn {answer['version']}{are} in '{answer['site']}'")
     else:
         print(f"no shim in '{answer['site']}'")
     if answer["other"]:
