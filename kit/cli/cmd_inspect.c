@@ -201,6 +201,15 @@ static enum anyflash_status prove(struct af_inspection *inspection, struct af_cl
     return status;
 }
 
+/* Compares what else a wheel contains; the proof has read the run paths. */
+static enum anyflash_status compare_content(struct af_inspection *inspection,
+                                            struct af_cli *cli, struct anyflash_error *err)
+{
+    if (inspection->target.wheel == NULL)
+        return ANYFLASH_OK;
+    return af_content_find(&inspection->target, &cli->arena, &inspection->content, err);
+}
+
 static void release(struct af_inspection *inspection)
 {
     af_inspect_target_close(&inspection->target);
@@ -253,6 +262,8 @@ enum anyflash_status af_cmd_inspect(struct af_cli *cli, enum af_exit *exit_out,
         status = open_target(&inspection, cli, err);
     if (status == ANYFLASH_OK)
         status = prove(&inspection, cli, err);
+    if (status == ANYFLASH_OK)
+        status = compare_content(&inspection, cli, err);
     if (status == ANYFLASH_OK)
         status = write_answer(cli, &inspection, err);
     if (status == ANYFLASH_OK)
