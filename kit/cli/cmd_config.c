@@ -12,6 +12,7 @@
 #include "kit/cli/diff.h"
 #include "kit/cli/page.h"
 #include "kit/fit/fit_json.h"
+#include "kit/proof/content_refusal.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 
@@ -39,6 +40,7 @@ static const struct kind kinds[] = {
 struct config {
     const struct kind *kind;
     struct af_cli_config_job job;
+    struct af_content_refusal refusal; /* of a wheel that is here */
     struct af_span made;
     bool is_changed;
     bool is_written;
@@ -104,6 +106,27 @@ static void note_uv_toml(struct af_cli *cli, const struct config *config)
                             "dependency-metadata in pyproject.toml");
 }
 
+/*
+ * Checks what the wheels that are here contain, before anything is written. Fails with
+ * UNSUPPORTED if one is refused (config->refusal).
+ */
+static enum anyflash_status check_content(struct af_cli *cli, struct config *config,
+                                          struct anyflash_error *err)
+{
+    const struct af_texts allowed = {cli->options.allowed.items, cli->options.allowed.count};
+    const struct af_config_lock *lock = config->job.lock;
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; status == ANYFLASH_OK && i < lock->pin_count; i++) {
+        const char *path = af_cli_config_wheel(cli, &config->job, &lock->pins[i]);
+        if (path != NULL)
+            status = af_content_refuse_file(path, &allowed, NULL, &cli->arena, &config->refusal,
+                                            err);
+        if (status == ANYFLASH_OK && config->refusal.reason != NULL)
+            status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "%s", config->refusal.reason);
+    }
+    return status;
+}
+
 /* Puts the wheels that uv needs into the project's folder. */
 static enum anyflash_status place_wheels(struct af_cli *cli, const struct config *config,
                                          bool writes, struct anyflash_error *err)
@@ -159,6 +182,8 @@ static enum anyflash_status make(struct af_cli *cli, struct config *config,
     struct af_config_options options = {.extra = cli->options.values[AF_OPTION_EXTRA]};
     enum anyflash_status status =
         config->kind->make(job->lock, &options, job->old, job->shown, &config->made, err);
+    if (status == ANYFLASH_OK && writes)
+        status = check_content(cli, config, err);
     if (status == ANYFLASH_OK)
         status = place_wheels(cli, config, writes, err);
     if (status != ANYFLASH_OK)
@@ -282,8 +307,9 @@ static enum anyflash_status refuse(struct af_cli *cli, const struct config *conf
                                    const char *reason, struct anyflash_error *err)
 {
     bool undecided = config->job.lock == NULL || config->job.lock->pin_count == 0;
-    const char *hint =
-        undecided ? "`anyflash plan` shows every option; --prefer chooses one" : NULL;
+    const char *hint = undecided ? "`anyflash plan` shows every option; --prefer chooses one"
+                                 : config->refusal.hint;
+    reason = config->refusal.reason != NULL ? config->refusal.reason : reason;
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return af_cli_json_take(cli,
                                 json_pack("{s:s, s:s, s:n, s:s, s:o}", "schema",

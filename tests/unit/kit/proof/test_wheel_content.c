@@ -1,6 +1,6 @@
 /*
- * test_wheel_content.c: what is named in wheels of FlashAttention and of other packages. Also
- * makes each allocation fail in turn.
+ * test_wheel_content.c: what is named in wheels of FlashAttention and of other packages, what
+ * is refused, and what allows it. Also makes each allocation fail in turn.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "kit/base/path.h"
-#include "kit/proof/wheel_content.h"
+#include "kit/proof/content_refusal.h"
 #include "kit/system/file.h"
 #include "tests/unit/every_allocation.h"
 #include "tests/unit/kit/formats/zip_build.h"
@@ -237,6 +237,46 @@ static void test_content__run_paths(void **unused)
     }
 }
 
+static struct af_content_refusal refuse(const struct af_content *content,
+                                        const char *const *allowed, size_t count)
+{
+    const struct af_texts names = {allowed, count};
+    struct af_content_refusal refusal;
+    assert_int_equal(af_content_refuse(content, "x.whl", &names, &arena, &refusal, NULL),
+                     ANYFLASH_OK);
+    return refusal;
+}
+
+static void test_content__a_refusal_names_file_reason_and_option(void **unused)
+{
+    (void)unused;
+    static const struct member_given members[] = {
+        {.name = "a b.pth", .content = ""},
+        {.name = "helpers/a.py", .content = ""},
+        {.name = "LICENSE", .content = ""},
+    };
+    static const char *const all[] = {"helpers/", "a b.pth"};
+    struct wheel wheel = find(FLASH, members, AF_COUNT(members), NULL);
+    struct af_content_refusal refusal = refuse(&wheel.content, NULL, 0);
+    assert_string_equal(refusal.reason,
+                        "'x.whl' contains more than flash-attn: a b.pth (Python runs its lines "
+                        "whenever it starts), helpers/ (a module of another name, which any "
+                        "program can import)");
+    assert_string_equal(refusal.hint, "read these files first; to install them too, add "
+                                      "--allow-content 'a b.pth' --allow-content helpers/");
+    assert_non_null(refuse(&wheel.content, all, 1).reason);
+    assert_null(refuse(&wheel.content, all, 2).reason);
+}
+
+static void test_content__too_many_to_list_are_refused_whatever_is_allowed(void **unused)
+{
+    (void)unused;
+    const struct af_content content = {.package = "flash-attn", .unlisted_count = 3};
+    struct af_content_refusal refusal = refuse(&content, NULL, 0);
+    assert_non_null(strstr(refusal.reason, "3 more"));
+    assert_non_null(strstr(refusal.hint, "`anyflash inspect`"));
+}
+
 /* The table of docs/reference/trust.md has each row of content_kinds.inc. */
 static void test_content__the_reference_has_every_kind(void **unused)
 {
@@ -274,22 +314,20 @@ static void test_content__survives_every_lack_of_memory(void **unused)
         {.name = "flash_attn/data.bin", .content = "text"},
         {.name = "flash_attn-1.dist-info/entry_points.txt", .content = "[a]\nx=a:b\n"}};
     const char *path = write_wheel(FLASH, members, AF_COUNT(members));
+    const struct af_texts none = {NULL, 0};
     struct every_allocation each = {.nth = 0};
     while (every_allocation_next(&each)) {
         struct af_arena own;
-        struct af_inspect_target target = {0};
-        struct af_content content = {.count = 0};
+        struct af_content_refusal refusal;
         af_arena_init(&own);
         each.all_after = each.nth % 2 == 0;
         every_allocation_begin(&each);
-        enum anyflash_status status = af_inspect_target_open(path, NULL, &own, &target, NULL);
-        if (status == ANYFLASH_OK)
-            status = af_content_find(&target, &own, &content, NULL);
-        af_inspect_target_close(&target);
+        enum anyflash_status status =
+            af_content_refuse_file(path, &none, NULL, &own, &refusal, NULL);
         every_allocation_end(&each);
         every_allocation_check(&each, status, NULL);
         if (!each.failed)
-            assert_int_equal(content.count, 2);
+            assert_non_null(refusal.reason);
         af_arena_release(&own);
     }
     unlink(path);
@@ -304,6 +342,8 @@ int main(void)
         cmocka_unit_test(test_content__reads_entry_points),
         cmocka_unit_test(test_content__in_other_wheels_only_hooks_and_taken_names_are_refused),
         cmocka_unit_test(test_content__run_paths),
+        cmocka_unit_test(test_content__a_refusal_names_file_reason_and_option),
+        cmocka_unit_test(test_content__too_many_to_list_are_refused_whatever_is_allowed),
         cmocka_unit_test(test_content__the_reference_has_every_kind),
         cmocka_unit_test(test_content__survives_every_lack_of_memory),
     };
