@@ -8,10 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kit/catalog/publisher.h"
 #include "kit/cli/config_job.h"
 #include "kit/cli/diff.h"
 #include "kit/cli/page.h"
 #include "kit/fit/fit_json.h"
+#include "kit/fit/rung.h"
 #include "kit/proof/content_refusal.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
@@ -220,6 +222,27 @@ static enum anyflash_status check(struct af_cli *cli, struct config *config,
     return status;
 }
 
+static json_t *publisher_json(const struct af_pin *pin)
+{
+    const char *source = pin->wheel == NULL ? NULL : pin->wheel->source;
+    return source == NULL ? json_null() : json_stringn(source, af_publisher_len(source));
+}
+
+/* A file that others will install without asking: says which are not the authors'. */
+static void tell_publishers(struct af_cli *cli, const struct af_config_lock *lock)
+{
+    for (size_t i = 0; i < lock->pin_count; i++) {
+        const struct af_catalog_wheel *wheel = lock->pins[i].wheel;
+        const char *remark =
+            wheel == NULL || wheel->official
+                ? NULL
+                : af_arena_format(&cli->arena, "'%s' is a community build by %s",
+                                  lock->pins[i].file, af_fit_publisher(&cli->arena, wheel));
+        if (remark != NULL)
+            af_cli_remark(cli, remark);
+    }
+}
+
 static json_t *pins_json(const struct af_config_lock *lock)
 {
     json_t *list = json_array();
@@ -227,10 +250,10 @@ static json_t *pins_json(const struct af_config_lock *lock)
         const struct af_pin *pin = &lock->pins[i];
         list = af_json_append(
             list,
-            json_pack("{s:s, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "version", pin->version,
+            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "version", pin->version,
                       "filename", af_json_text(pin->file), "url", af_json_text(pin->url),
-                      "path", af_json_text(pin->path), "sha256",
-                      af_json_text(pin->facts.sha256), "marker", pin->marker, "torch",
+                      "publisher", publisher_json(pin), "path", af_json_text(pin->path),
+                      "sha256", af_json_text(pin->facts.sha256), "marker", pin->marker, "torch",
                       af_json_text(pin->torch), "machine", af_fit_json_machine(pin->machine)));
     }
     return list;
@@ -299,6 +322,7 @@ static enum anyflash_status view(struct af_cli *cli, const struct config *config
     for (size_t i = 0; i < job->lock->note_count; i++)
         if (job->lock->notes[i] != NULL)
             af_cli_remark(cli, job->lock->notes[i]);
+    tell_publishers(cli, job->lock);
     return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
 }
 

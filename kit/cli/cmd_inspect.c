@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kit/base/url.h"
+#include "kit/catalog/publisher.h"
 #include "kit/formats/version.h"
 #include "kit/system/file.h"
 
@@ -65,7 +66,8 @@ static enum anyflash_status open_remote(struct af_cli *cli, struct af_inspection
         .allow_http = af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
         .offline = af_option_given(&cli->options, AF_OPTION_OFFLINE)};
     const char *name = af_url_file_name(&cli->arena, address);
-    if (name == NULL)
+    inspection->publisher = af_publisher_of_url(&cli->arena, address);
+    if (cli->arena.failed)
         return af_fail_memory(err);
     enum anyflash_status status = af_http_open(&options, &inspection->http, err);
     if (status == ANYFLASH_OK)

@@ -293,6 +293,8 @@ static void view_wheel(struct af_page *page, const struct af_inspection *inspect
         af_page_format(page, 9, "", AF_TONE_PLAIN, "%.1f of %.1f MB were fetched",
                        (double)bytes_read(target) / 1e6,
                        (double)target->source->size_bytes / 1e6);
+    if (inspection->publisher != NULL)
+        af_page_format(page, 9, "", AF_TONE_PLAIN, "published by %s", inspection->publisher);
     for (size_t i = 0; i < wheel->contradictions.count; i++)
         af_page_format(page, 9, "", AF_TONE_BAD, "contradiction: %s",
                        wheel->contradictions.items[i]);
@@ -419,14 +421,14 @@ static json_t *wheel_json(const struct af_inspection *inspection)
     json_t *lies = json_array();
     for (size_t i = 0; i < wheel->contradictions.count; i++)
         lies = af_json_append(lies, json_string(wheel->contradictions.items[i]));
-    return json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "filename",
-                     wheel->filename, "size_bytes", (json_int_t)target->source->size_bytes,
-                     "bytes_read", (json_int_t)bytes_read(target), "metadata_name",
-                     af_json_text(wheel->metadata_name), "metadata_version",
-                     af_json_text(wheel->metadata_version), "tag", af_json_text(wheel->tag),
-                     "needs_torch", af_json_text(wheel->needs_torch), "stated_torch",
-                     af_json_text(wheel->stated_torch), "lies", lies, "content",
-                     af_cli_content_json(&inspection->content));
+    return json_pack(
+        "{s:s, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "filename", wheel->filename,
+        "publisher", af_json_text(inspection->publisher), "size_bytes",
+        (json_int_t)target->source->size_bytes, "bytes_read", (json_int_t)bytes_read(target),
+        "metadata_name", af_json_text(wheel->metadata_name), "metadata_version",
+        af_json_text(wheel->metadata_version), "tag", af_json_text(wheel->tag), "needs_torch",
+        af_json_text(wheel->needs_torch), "stated_torch", af_json_text(wheel->stated_torch),
+        "lies", lies, "content", af_cli_content_json(&inspection->content));
 }
 
 /* The torch that the proofs are for; NULL: unknown. */

@@ -18,6 +18,7 @@ struct af_inspection {
     struct af_state *state; /* NULL: nothing is cached */
     struct af_inspect_target target;
     struct af_content content; /* if the target is a wheel */
+    const char *publisher;     /* of the file at the address; NULL: not known */
     struct af_http *http;      /* NULL: the target is not remote */
     struct af_proof *proofs;   /* one per extension; check_count 0: it could not be read */
     enum af_answer answer;     /* for all extensions together */

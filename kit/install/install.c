@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "kit/base/text.h"
+#include "kit/catalog/publisher.h"
 #include "kit/install/entries.h"
 #include "kit/install/fetch.h"
 #include "kit/install/operation.h"
@@ -132,6 +133,13 @@ static const char *job_title(const struct job *job)
     return title;
 }
 
+static void tell_publisher(struct job *job, const char *url)
+{
+    const char *publisher = af_publisher_of_url(job->run->arena, url);
+    if (publisher != NULL)
+        af_progress_message(&job->run->progress, "published by %s", publisher);
+}
+
 /* Refuses a wheel that contains more than its package, before anything is unpacked. */
 static enum anyflash_status check_content(struct job *job, const char *path,
                                           struct anyflash_error *err)
@@ -157,6 +165,8 @@ static enum anyflash_status bring_wheel(struct job *job, const struct af_step *s
     job->fetched_count++;
     af_progress_message(&job->run->progress, "sha256 %s  %s", fetched->sha256,
                         step->wheel->filename);
+    if (step->wheel->url != NULL)
+        tell_publisher(job, step->wheel->url);
     status = check_content(job, fetched->path, err);
     return status == ANYFLASH_OK && job->refusal == NULL
                ? af_stage_file(&job->stage, fetched->path, err)
