@@ -228,8 +228,8 @@ json_t *af_plan_answer_json(struct af_plan_answer *answer)
     const struct af_plan_request *request = answer->request;
     const struct af_rung *rung = af_plan_answer_rung(answer);
     json_t *json = json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
-        AF_PLAN_SCHEMA, "headline", answer->headline, "way",
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "schema", AF_PLAN_SCHEMA, "headline", answer->headline, "way",
         af_plan_way_name(af_plan_answer_way(answer)), "machines", machines_json(request),
         "facts", af_plan_facts_json(request->machines[0]), "decision",
         af_fit_json_decision(decision), "wheel",
@@ -241,7 +241,8 @@ json_t *af_plan_answer_json(struct af_plan_answer *answer)
         json_pack("{s:I, s:I, s:I}", "judged", (json_int_t)decision->candidate_count, "fitting",
                   (json_int_t)decision->fitting_count, "unknown",
                   (json_int_t)decision->unknown_count),
-        "catalog", af_fit_json_catalog(request->catalog));
+        "publishers", af_fit_json_publishers(&request->fit), "catalog",
+        af_fit_json_catalog(request->catalog));
     if (!answer->arena.failed)
         return json;
     json_decref(json); /* a command is missing */
