@@ -69,7 +69,8 @@ static void read_tables(struct comparing *comparing)
         }
     if (af_embedded_rows_open(&af_embedded_taken_names, 2, comparing->arena, &rows))
         while (comparing->taken_count < TAKEN_MAX && af_embedded_row_next(&rows))
-            comparing->taken[comparing->taken_count++] = rows.fields[0];
+            if (strcmp(rows.fields[1], comparing->package) != 0) /* torch has its own names */
+                comparing->taken[comparing->taken_count++] = rows.fields[0];
 }
 
 /* Adds a finding once, unless it is ordinary in such a wheel. `name` need not end in a NUL. */
