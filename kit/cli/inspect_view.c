@@ -239,7 +239,7 @@ static const char *after_unknown(struct af_cli *cli, const struct af_inspection 
 /* Whether `install` would refuse the wheel for what else is in it. */
 static bool is_refused(const struct af_content *content)
 {
-    bool found = content->unlisted_count > 0;
+    bool found = content->unlisted_refused_count > 0;
     for (size_t i = 0; i < content->count; i++)
         found = found || content->findings[i].is_refused;
     return found;

@@ -44,7 +44,7 @@ enum anyflash_status af_content_refuse(const struct af_content *content, const c
     const char *words[2 * NAMED_MAX];
     size_t word_count = 0;
     size_t named = 0;
-    size_t others = content->unlisted_count;
+    size_t others = content->unlisted_refused_count;
     struct af_text text = {0};
     *out = (struct af_content_refusal){NULL, NULL};
     for (size_t i = 0; i < content->count; i++) {

@@ -15,8 +15,8 @@ struct af_content_refusal {
 
 /*
  * Decides for findings that are known. `allowed` are the names that the user allowed
- * (--allow-content); a wheel with more findings than can be listed is refused whatever is
- * allowed. Fails with NO_MEMORY.
+ * (--allow-content); a wheel with more refused findings than can be listed is refused
+ * whatever is allowed. Fails with NO_MEMORY.
  */
 enum anyflash_status af_content_refuse(const struct af_content *content, const char *filename,
                                        const struct af_texts *allowed, struct af_arena *arena,

@@ -79,18 +79,21 @@ static void add(struct comparing *comparing, enum af_content_kind kind, struct a
 {
     struct af_content *content = comparing->content;
     enum effect effect = kinds[kind].effects[content->package != NULL];
+    if (effect == ORDINARY)
+        return;
+    if (content->count == AF_CONTENT_FINDINGS_MAX) {
+        content->unlisted_count++;
+        content->unlisted_refused_count += effect == REFUSED;
+        return;
+    }
     const char *text = af_arena_text_n(comparing->arena, name.data, name.len);
-    if (effect == ORDINARY || text == NULL ||
-        (text = af_text_scrub(comparing->arena, text, NAME_BYTES)) == NULL)
+    text = af_text_scrub(comparing->arena, text, NAME_BYTES);
+    if (text == NULL)
         return;
     for (size_t i = 0; i < content->count; i++)
         if (comparing->findings[i].kind == kind &&
             strcmp(comparing->findings[i].name, text) == 0)
             return;
-    if (content->count == AF_CONTENT_FINDINGS_MAX) {
-        content->unlisted_count++;
-        return;
-    }
     comparing->findings[content->count++] = (struct af_content_finding){
         .kind = kind,
         .name = text,
@@ -177,6 +180,14 @@ static bool is_top_folder(const char *path, size_t top_len, const char *end)
     return path[top_len] == '/' && top_len > len && memcmp(path + top_len - len, end, len) == 0;
 }
 
+/* Whether the path is in NAME.libs of this package; "numpy.libs" is numpy's. */
+static bool is_own_bundle(const struct comparing *comparing, const char *path, size_t top_len)
+{
+    static const char end[] = ".libs";
+    return is_top_folder(path, top_len, end) &&
+           af_name_is((struct af_span){path, top_len - strlen(end)}, comparing->package);
+}
+
 /* Whether `stem`, a top-level name, is a module of Python or torch and not of this package. */
 static bool is_taken(const struct comparing *comparing, struct af_span stem)
 {
@@ -209,7 +220,7 @@ static void compare_path(struct comparing *comparing, const struct af_zip_member
         add(comparing, AF_CONTENT_STARTUP, top, NULL);
     else if (is_module && is_taken(comparing, stem))
         add(comparing, AF_CONTENT_TAKEN_NAME, top, NULL);
-    else if (is_top_folder(path, top_len, ".libs"))
+    else if (is_own_bundle(comparing, path, top_len))
         add(comparing, is_library(path) ? AF_CONTENT_BUNDLED : AF_CONTENT_FILE, whole, NULL);
     else if (is_library(path) && !is_expected(comparing, path, true))
         add(comparing, AF_CONTENT_LIBRARY, whole, NULL);

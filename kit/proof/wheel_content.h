@@ -45,7 +45,9 @@ struct af_content {
     const char *package;
     const struct af_content_finding *findings; /* in the order of the wheel */
     size_t count;
-    size_t unlisted_count; /* found after AF_CONTENT_FINDINGS_MAX others */
+    /* findings after AF_CONTENT_FINDINGS_MAX others; one may be counted more than once */
+    size_t unlisted_count;
+    size_t unlisted_refused_count;
 };
 
 /*

@@ -142,7 +142,7 @@ static void test_content__names_each_kind(void **unused)
         {.name = "flash_attn-1.data/data/lib/python3.12/site-packages/y.pth", .content = ""},
         {.name = "torch-2.8.0.dist-info/METADATA", .content = ""},
         {.name = "flash_attn.libs/libgomp-1.so.1", .content = ""},
-        {.name = "LICENSE", .content = ""},
+        {.name = "numpy.libs/libopenblas.so", .content = ""},
     };
     struct wheel wheel = find(FLASH, members, AF_COUNT(members), NULL);
     const struct af_content *content = &wheel.content;
@@ -161,7 +161,7 @@ static void test_content__names_each_kind(void **unused)
                    "flash_attn-1.data/data/lib/python3.12/site-packages/y.pth", true);
     assert_finding(content, 10, "other-metadata", "torch-2.8.0.dist-info/", true);
     assert_finding(content, 11, "bundled-library", "flash_attn.libs/libgomp-1.so.1", false);
-    assert_finding(content, 12, "file", "LICENSE", false);
+    assert_finding(content, 12, "library", "numpy.libs/libopenblas.so", true);
 }
 
 static void test_content__flash_attn_4_owns_only_its_own_folder(void **unused)
@@ -275,7 +275,8 @@ static void test_content__a_refusal_names_file_reason_and_option(void **unused)
 static void test_content__too_many_to_list_are_refused_whatever_is_allowed(void **unused)
 {
     (void)unused;
-    const struct af_content content = {.package = "flash-attn", .unlisted_count = 3};
+    const struct af_content content = {
+        .package = "flash-attn", .unlisted_count = 5, .unlisted_refused_count = 3};
     struct af_content_refusal refusal = refuse(&content, NULL, 0);
     assert_non_null(strstr(refusal.reason, "3 more"));
     assert_non_null(strstr(refusal.hint, "`anyflash inspect`"));
