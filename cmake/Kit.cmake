@@ -25,7 +25,7 @@ anyflash_embed_signatures(af_kit_doctor)
 anyflash_room(kit/plan)
 anyflash_room(kit/probe)
 anyflash_room(kit/proof)
-anyflash_embed_rows(af_kit_proof torch_assertions)
+anyflash_embed_rows(af_kit_proof torch_assertions wheel_contents taken_names)
 anyflash_room(kit/install LIBRARIES af_engine_attn m)
 # `anyflash package install` unpacks the Python package: from here, or beside the program.
 target_compile_definitions(af_kit_install PRIVATE

@@ -3,6 +3,8 @@
  */
 #include "kit/fit/fit_json.h"
 
+#include "kit/catalog/publisher.h"
+
 json_t *af_fit_json_catalog(const struct af_catalog *catalog)
 {
     return json_pack("{s:s, s:o, s:o}", "name", catalog->name, "date",
@@ -16,6 +18,17 @@ json_t *af_fit_json_machine(const struct af_machine *machine)
                      af_json_text(machine->remark));
 }
 
+json_t *af_fit_json_publishers(const struct af_fit_options *options)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < options->publisher_list_count; i++) {
+        const struct af_fit_publishers *one = &options->publishers[i];
+        list = af_json_append(list, json_pack("{s:s, s:o}", "from", one->from, "names",
+                                              af_json_texts(one->names, one->count)));
+    }
+    return list;
+}
+
 /* true, false or null */
 static json_t *truth(enum af_answer answer)
 {
@@ -25,12 +38,13 @@ static json_t *truth(enum af_answer answer)
 json_t *af_fit_json_wheel(const struct af_catalog_wheel *wheel)
 {
     return json_pack(
-        "{s:s, s:o, s:s, s:b, s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "{s:s, s:o, s:s, s:o, s:b, s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}",
         "filename", wheel->filename, "url", af_json_text(wheel->url), "source", wheel->source,
-        "official", wheel->official, "package", wheel->package, "version", wheel->version,
-        "local", af_json_text(wheel->local), "python", wheel->python, "abi", wheel->abi,
-        "platform", wheel->platform, "torch", af_json_text(wheel->torch), "cuda",
-        af_json_text(wheel->cuda), "cxx11abi", truth(wheel->cxx11abi), "cxx11abi_effective",
+        "publisher", json_stringn(wheel->source, af_publisher_len(wheel->source)), "official",
+        wheel->official, "package", wheel->package, "version", wheel->version, "local",
+        af_json_text(wheel->local), "python", wheel->python, "abi", wheel->abi, "platform",
+        wheel->platform, "torch", af_json_text(wheel->torch), "cuda", af_json_text(wheel->cuda),
+        "cxx11abi", truth(wheel->cxx11abi), "cxx11abi_effective",
         truth(wheel->cxx11abi_effective), "sm", af_json_text(wheel->sm), "glibc_min",
         af_json_text(wheel->glibc_min));
 }

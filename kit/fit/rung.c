@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/catalog/publisher.h"
 
 static const char *const rung_names[AF_RUNG_COUNT] = {"wheel", "torch-kernels", "torch-change",
                                                       "build", "engine"};
@@ -123,9 +124,9 @@ void af_rung_finish(struct af_rung_context *context)
 
 const char *af_fit_publisher(struct af_arena *arena, const struct af_catalog_wheel *wheel)
 {
-    const char *name = wheel->official
-                           ? "official"
-                           : af_arena_text_n(arena, wheel->source, strcspn(wheel->source, "/"));
+    const char *name = wheel->official ? "official"
+                                       : af_arena_text_n(arena, wheel->source,
+                                                         af_publisher_len(wheel->source));
     return name != NULL ? name : "";
 }
 

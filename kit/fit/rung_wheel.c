@@ -276,11 +276,41 @@ static void say_last(struct af_rung_context *context, enum af_fit_stage last)
     }
 }
 
+/* "Dao-AILab, official (pyproject.toml); mjun0812 (--publishers)" */
+static const char *publishers_text(const struct af_rung_context *context)
+{
+    const struct af_fit_options *options = context->fit->options;
+    struct af_text text = {0};
+    for (size_t i = 0; i < options->publisher_list_count; i++) {
+        const struct af_fit_publishers *list = &options->publishers[i];
+        for (size_t n = 0; n < list->count; n++)
+            af_text_format(&text, "%s%s", n > 0 ? ", " : i > 0 ? "; " : "", list->names[n]);
+        af_text_format(&text, " (%s)", list->from);
+    }
+    const char *said = af_arena_text(context->arena, af_text_get(&text));
+    context->arena->failed = context->arena->failed || text.failed;
+    af_text_release(&text);
+    return said == NULL ? "" : said;
+}
+
+static bool has_package(const struct af_rung_context *context)
+{
+    struct af_fit_options any = *context->fit->options;
+    any.publisher_list_count = 0;
+    for (size_t i = 0; i < context->fit->catalog->count; i++)
+        if (af_fit_wheel_is_asked_for(&any, &context->fit->catalog->wheels[i]))
+            return true;
+    return false;
+}
+
 static void say_none(struct af_rung_context *context)
 {
     enum af_fit_stage last;
     sieve(context, &last);
-    if (context->decision->candidate_count == 0)
+    if (context->decision->candidate_count == 0 && has_package(context))
+        af_rung_add_reason(context, AF_REASON_NO_WHEEL_PUBLISHER, "%s",
+                           publishers_text(context));
+    else if (context->decision->candidate_count == 0)
         af_rung_add_reason(
             context, AF_REASON_NO_WHEEL_PACKAGE, "%s %s",
             context->fit->options->package == NULL ? "flash_attn"
@@ -366,6 +396,9 @@ void af_rung_wheel(struct af_rung_context *context)
         say_none(context);
     else
         say_best(context);
+    if (context->fit->options->publisher_list_count > 0)
+        af_rung_add_reason(context, AF_REASON_PUBLISHERS_LIMITED, "%s",
+                           publishers_text(context));
     for (size_t i = 0; i < context->fit->view_count; i++) {
         const struct af_view_gpu *gpu = af_rung_gpu_without_torch(&context->fit->views[i]);
         if (gpu != NULL)

@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include "kit/base/text.h"
+#include "kit/catalog/publisher.h"
 #include "kit/install/entries.h"
 #include "kit/install/fetch.h"
 #include "kit/install/operation.h"
 #include "kit/install/own_package.h"
 #include "kit/install/prove_staged.h"
 #include "kit/install/stage.h"
+#include "kit/proof/content_refusal.h"
 #include "kit/proof/inspect_target.h"
 #include "kit/system/file.h"
 #include "kit/system/interrupt.h"
@@ -141,6 +143,26 @@ static const char *job_title(const struct job *job)
     return title;
 }
 
+static void tell_publisher(struct job *job, const char *url)
+{
+    const char *publisher = af_publisher_of_url(job->run->arena, url);
+    if (publisher != NULL)
+        af_progress_message(&job->run->progress, "published by %s", publisher);
+}
+
+/* Refuses a wheel that contains more than its package, before anything is unpacked. */
+static enum anyflash_status check_content(struct job *job, const char *path,
+                                          struct anyflash_error *err)
+{
+    struct af_run *run = job->run;
+    struct af_content_refusal refusal;
+    enum anyflash_status status = af_content_refuse_file(path, &run->allow_content, run->state,
+                                                         run->arena, &refusal, err);
+    if (status == ANYFLASH_OK && refusal.reason != NULL)
+        refuse(job, refusal.reason, refusal.hint);
+    return status;
+}
+
 static enum anyflash_status bring_wheel(struct job *job, const struct af_step *step,
                                         struct anyflash_error *err)
 {
@@ -153,7 +175,12 @@ static enum anyflash_status bring_wheel(struct job *job, const struct af_step *s
     job->fetched_count++;
     af_progress_message(&job->run->progress, "sha256 %s  %s", fetched->sha256,
                         step->wheel->filename);
-    return af_stage_file(&job->stage, fetched->path, err);
+    if (step->wheel->url != NULL)
+        tell_publisher(job, step->wheel->url);
+    status = check_content(job, fetched->path, err);
+    return status == ANYFLASH_OK && job->refusal == NULL
+               ? af_stage_file(&job->stage, fetched->path, err)
+               : status;
 }
 
 /* Of TORCH and NEEDS: what installers would bring, given what is there. */
@@ -268,12 +295,15 @@ static enum anyflash_status prove(struct job *job, struct anyflash_error *err)
 static enum anyflash_status unpack(struct job *job, struct anyflash_error *err)
 {
     enum anyflash_status status = ANYFLASH_OK;
-    for (size_t i = 0; status == ANYFLASH_OK && i < job->plan->step_count; i++) {
+    for (size_t i = 0;
+         status == ANYFLASH_OK && job->refusal == NULL && i < job->plan->step_count; i++) {
         if (brings_files(&job->plan->steps[i]))
             status = bring(job, &job->plan->steps[i], err);
         if (status == ANYFLASH_OK && af_interrupted())
             status = af_fail(err, ANYFLASH_E_TIMEOUT, "interrupted: nothing was changed");
     }
+    if (job->refusal != NULL)
+        return status;
     if (status == ANYFLASH_OK)
         status = af_stage_check(&job->stage, err);
     if (status == ANYFLASH_OK)

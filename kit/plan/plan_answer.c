@@ -291,7 +291,8 @@ json_t *af_plan_answer_json(struct af_plan_answer *answer)
         json_pack("{s:I, s:I, s:I}", "judged", (json_int_t)decision->candidate_count, "fitting",
                   (json_int_t)decision->fitting_count, "unknown",
                   (json_int_t)decision->unknown_count),
-        "catalog", af_fit_json_catalog(request->catalog));
+        "publishers", af_fit_json_publishers(&request->fit), "catalog",
+        af_fit_json_catalog(request->catalog));
     if (!answer->arena.failed)
         return json;
     json_decref(json); /* a command is missing */

@@ -12,6 +12,7 @@
 
 #include "kit/base/text.h"
 #include "kit/base/url.h"
+#include "kit/catalog/publisher.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/plan/builder.h"
 
@@ -157,14 +158,15 @@ static json_t *list_json(const char *const *items, size_t count)
     return list;
 }
 
-static json_t *wheel_json(const struct af_step_wheel *wheel)
+static json_t *wheel_json(const struct af_step_wheel *wheel, struct af_arena *arena)
 {
     if (wheel == NULL)
         return json_null();
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "package", wheel->package, "filename",
-                     wheel->filename, "url", text_json(wheel->url), "path",
-                     text_json(wheel->path), "sha256", text_json(wheel->sha256), "version",
-                     text_json(wheel->version));
+    const char *publisher = wheel->url == NULL ? NULL : af_publisher_of_url(arena, wheel->url);
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "package", wheel->package,
+                     "filename", wheel->filename, "url", text_json(wheel->url), "publisher",
+                     text_json(publisher), "path", text_json(wheel->path), "sha256",
+                     text_json(wheel->sha256), "version", text_json(wheel->version));
 }
 
 static json_t *step_json(const struct af_step *step, struct af_arena *arena)
@@ -178,7 +180,7 @@ static json_t *step_json(const struct af_step *step, struct af_arena *arena)
                      list_json(step->environment, step->environment_count), "command",
                      text_json(commands[AF_SHELL_POSIX]), "powershell",
                      text_json(commands[AF_SHELL_POWERSHELL]), "cmd",
-                     text_json(commands[AF_SHELL_CMD]), "wheel", wheel_json(step->wheel),
+                     text_json(commands[AF_SHELL_CMD]), "wheel", wheel_json(step->wheel, arena),
                      "requirements", list_json(step->requirements, step->requirement_count),
                      "torch_backend", text_json(step->torch_backend));
 }

@@ -53,7 +53,8 @@ def test_plan_json_has_the_documented_shape(anyflash, path):
     assert plan["schema"] == "anyflash-plan/1"
     assert set(plan) == {"schema", "headline", "way", "machines", "decision", "wheel",
                          "rungs", "steps", "near_misses", "prove_first", "builds", "sieve",
-                         "candidates", "catalog", "facts", "faster"}
+                         "candidates", "publishers", "catalog", "facts",
+                         "faster"}
     assert [rung["name"] for rung in plan["rungs"]] == RUNGS
     for rung in plan["rungs"]:
         check_rung(rung)
@@ -343,7 +344,7 @@ def test_find_quiet_prints_whole_addresses(anyflash):
 
 def test_find_json_has_the_documented_shape(anyflash):
     found = answer_json(anyflash, "find", "torch=2.9", "--limit", "2")
-    assert set(found) == {"schema", "catalog", "count", "wheels"}
+    assert set(found) == {"schema", "catalog", "publishers", "count", "wheels"}
     assert found["schema"] == "anyflash-find/1" and found["count"] > 2
     assert len(found["wheels"]) == 2
     assert {"filename", "url", "source", "verdict", "reasons"} <= set(found["wheels"][0])
