@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "kit/base/sha256.h"
 #include "kit/base/text.h"
 #include "kit/catalog/tables.h"
 #include "kit/formats/metadata.h"
@@ -63,13 +64,19 @@ static enum anyflash_status read_metadata(struct af_arena *arena, const char *pa
     return status;
 }
 
+/* `sha256`: the hash that the file must have; NULL: any. */
 static enum anyflash_status wheel_file_facts(struct af_arena *arena, const char *path,
+                                             const char *sha256,
                                              struct af_plan_wheel_facts *facts_out,
                                              struct anyflash_error *err)
 {
     char hex[AF_SHA256_HEX_BYTES];
     struct af_plan_wheel_facts facts = {0};
     enum anyflash_status status = af_file_sha256(path, hex, NULL, err);
+    if (status == ANYFLASH_OK && sha256 != NULL && !af_sha256_equal(hex, sha256))
+        return af_fail(err, ANYFLASH_E_DATA,
+                       "'%s' is not the file in the catalog: its SHA-256 is %s, expected %s",
+                       af_text_scrub(arena, path, 300), hex, sha256);
     if (status == ANYFLASH_OK)
         status = read_metadata(arena, path, &facts, err);
     if (status != ANYFLASH_OK)
@@ -259,7 +266,8 @@ enum anyflash_status af_cli_config_settle(struct af_cli *cli, struct af_cli_conf
         struct af_plan_wheel_facts facts;
         if (path == NULL)
             continue;
-        enum anyflash_status status = wheel_file_facts(&cli->arena, path, &facts, err);
+        enum anyflash_status status =
+            wheel_file_facts(&cli->arena, path, pin->facts.sha256, &facts, err);
         if (status != ANYFLASH_OK)
             return status;
         af_config_lock_facts(job->lock, i, facts);

@@ -131,6 +131,7 @@ static void fill_wheel(struct af_config_lock *lock, struct af_pin *pin)
     const struct af_catalog_wheel *wheel = pin->wheel;
     pin->version = wheel->version;
     pin->url = af_url_encode_plus(lock->arena, wheel->url);
+    pin->facts.sha256 = af_catalog_sha256(lock->arena, wheel);
     pin->file = wheel->filename;
     pin->plain = plain_name(lock->arena, wheel->filename);
     pin->python_marker = python_marker(lock->arena, wheel);

@@ -306,6 +306,36 @@ def test_pylock_needs_a_hash(anyflash):
     assert answer.code == 1 and "--from" in answer.err
 
 
+@pytest.fixture
+def hashed(tmp_path):
+    """A catalog of one wheel whose hash is that of the file in `down`; the hash."""
+    digest = official_wheel(tmp_path / "down")
+    (tmp_path / "hashed.jsonl").write_text(json.dumps({
+        "source": "Dao-AILab/flash-attention", "kind": "official", "package": "flash_attn",
+        "version": "2.8.3.post1", "local": "cu12torch2.8cxx11abiTRUE", "filename": FILE,
+        "url": URL, "cuda": "12", "torch": "2.8", "cxx11abi": True, "cxx11abi_effective": True,
+        "python": "cp312", "abi": "cp312", "platform": "linux_x86_64", "glibc_min": "2.17",
+        "sm": ["8.0"], "metadata_has_local": False, "evidence": "listed", "sha256": digest}))
+    return digest
+
+
+def test_a_known_hash_is_locked_without_the_file(anyflash, hashed):
+    words = ["-m", RTX4090, "--catalog", "hashed.jsonl"]
+    assert f"{URL}#sha256={hashed} ; " in anyflash("config", "pip", *words).out
+    made = tomllib.loads(anyflash("config", "pylock", *words).out)
+    assert made["packages"][0]["archive"] == {"url": URL, "hashes": {"sha256": hashed}}
+    assert f"sha256:{hashed}" in anyflash("config", "dockerfile", *words).out
+    assert anyflash("find", "-q", "--catalog", "hashed.jsonl").out == f"{URL}#sha256={hashed}\n"
+
+
+def test_another_file_than_the_catalogs_is_refused(anyflash, hashed, tmp_path):
+    official_wheel(tmp_path / "down", "numpy")
+    answer = anyflash("config", "uv", "-m", RTX4090, "--catalog", "hashed.jsonl", "--from",
+                      "down")
+    assert answer.code == 3 and "is not the file in the catalog" in answer.err, answer.err
+    assert hashed in answer.err
+
+
 def test_poetry_names_the_address(anyflash, project):
     made = tomllib.loads(anyflash("config", "poetry", "-m", RTX4090).out)
     assert made["tool"]["poetry"]["dependencies"] == {

@@ -61,6 +61,33 @@ static void test_plan__installs_the_wheel_by_its_encoded_address(void **state)
     af_arena_release(&arena);
 }
 
+static void test_plan__names_the_hash_where_it_is_known(void **state)
+{
+    static const char rows[] =
+        "{\"source\":\"a/b\",\"package\":\"flash_attn\",\"version\":\"2.8.3\",\"filename\":"
+        "\"flash_attn-2.8.3+cu12torch2.8-cp312-cp312-linux_x86_64.whl\",\"url\":"
+        "\"https://h/flash_attn-2.8.3%2Bcu12torch2.8-cp312-cp312-linux_x86_64.whl\","
+        "\"cuda\":\"12\",\"torch\":\"2.8\",\"cxx11abi_effective\":true,\"python\":\"cp312\","
+        "\"abi\":\"cp312\",\"platform\":\"linux_x86_64\",\"glibc_min\":\"2.28\",\"sm\":"
+        "[\"8.0\"],\"evidence\":\"listed\",\"sha256\":"
+        "\"00112233445566778899aabbccddeeff00112233445566778899AABBCCDDEEFF\"}";
+    struct anyflash_error err;
+    struct af_arena arena;
+    struct af_catalog whole = catalog;
+    (void)state;
+    if (af_catalog_parse(&catalog, (struct af_span){rows, sizeof rows - 1}, "rows", &err) !=
+        ANYFLASH_OK)
+        fail_msg("%s", err.message);
+    const char *text =
+        plan_for(LINUX GPU "python=3.12 torch=2.8.0+cu128 uv=0.13.8", NULL, NULL, &arena);
+    af_catalog_release(&catalog);
+    catalog = whole;
+    assert_has(text, "--no-deps 'https://h/flash_attn-2.8.3%2Bcu12torch2.8-cp312-cp312-linux_"
+                     "x86_64.whl#sha256=00112233445566778899aabbccddeeff"
+                     "00112233445566778899aabbccddeeff'\n");
+    af_arena_release(&arena);
+}
+
 static void test_plan__takes_pip_where_there_is_no_uv(void **state)
 {
     struct af_arena arena;
@@ -218,6 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plan__installs_the_wheel_by_its_encoded_address),
+        cmocka_unit_test(test_plan__names_the_hash_where_it_is_known),
         cmocka_unit_test(test_plan__takes_pip_where_there_is_no_uv),
         cmocka_unit_test(test_plan__replaces_an_installed_flash_attn),
         cmocka_unit_test(test_plan__leaves_the_very_file_alone),

@@ -51,8 +51,17 @@ static void assert_answer(enum af_answer answer, const json_t *row, const char *
     assert_int_equal(answer, wanted);
 }
 
+static void assert_hash(const struct af_catalog_wheel *wheel, const json_t *row)
+{
+    struct af_arena arena;
+    af_arena_init(&arena);
+    assert_text(af_catalog_sha256(&arena, wheel), row, "sha256");
+    af_arena_release(&arena);
+}
+
 static void assert_row(const struct af_catalog_wheel *wheel, const json_t *row)
 {
+    assert_hash(wheel, row);
     assert_text(wheel->filename, row, "filename");
     assert_text(wheel->url, row, "url");
     assert_text(wheel->source, row, "source");
