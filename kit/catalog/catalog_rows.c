@@ -323,17 +323,23 @@ static bool read_version(struct reading *reading, struct af_catalog_wheel *wheel
     return true;
 }
 
+/* plain http is allowed only for localhost: a local server, or a test's */
+static bool is_address(const char *url)
+{
+    return (af_starts_with(url, "https://") || af_starts_with(url, "http://127.0.0.1:")) &&
+           strpbrk(url, " \"'`$\\") == NULL;
+}
+
 /* Names and URLs are passed to installers, so none may look like an option or a path. */
 static bool check_handles(struct reading *reading, const struct af_catalog_wheel *wheel)
 {
     if (wheel->filename[0] == '-' || strpbrk(wheel->filename, "/\\ ") != NULL ||
         !af_ends_with(wheel->filename, ".whl"))
         return bad(reading, "filename", "is not a wheel's file name");
-    /* plain http is allowed only for localhost: a local server, or a test's */
-    if (wheel->url != NULL && ((!af_starts_with(wheel->url, "https://") &&
-                                !af_starts_with(wheel->url, "http://127.0.0.1:")) ||
-                               strpbrk(wheel->url, " \"'`$\\") != NULL))
+    if (wheel->url != NULL && !is_address(wheel->url))
         return bad(reading, "url", "is not an https URL");
+    if (wheel->index != NULL && (!is_address(wheel->index) || !af_ends_with(wheel->index, "/")))
+        return bad(reading, "index", "is not an https URL that ends in '/'");
     return true;
 }
 

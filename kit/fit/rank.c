@@ -7,11 +7,11 @@
  *  3. an upstream release before a version that upstream never published
  *  4. official before community
  *  5. a C++ ABI that is the one in the name
- *  6. newest flash-attn
- *  7. built against exactly the CUDA version of torch
- *  8. a platform tag that promises a glibc before a plain one
- *  9. fewer open questions
- * 10. a file whose URL was seen in a listing before one whose URL was derived
+ *  6. a community file that was seen, and whose glibc is known, before one that lacks either
+ *  7. newest flash-attn
+ *  8. built against exactly the CUDA version of torch
+ *  9. a platform tag that promises a glibc before a plain one
+ * 10. fewer open questions
  * 11. metadata that agrees with the name
  * 12. newest release tag (rebuilds of one name), then source and file name
  */
@@ -91,10 +91,12 @@ static int settled(const struct af_fit_context *fit, const struct af_candidate *
     return -__builtin_popcountll(candidate->reason_bits);
 }
 
+/* Not for official files: their releases are complete, and the newest is the best. */
 static int seen(const struct af_fit_context *fit, const struct af_candidate *candidate)
 {
+    const struct af_catalog_wheel *wheel = candidate->wheel;
     (void)fit;
-    return candidate->wheel->listed;
+    return wheel->official ? 0 : wheel->listed + (wheel->glibc_minor >= 0);
 }
 
 static int consistent(const struct af_fit_context *fit, const struct af_candidate *candidate)
@@ -103,8 +105,8 @@ static int consistent(const struct af_fit_context *fit, const struct af_candidat
     return candidate->wheel->metadata_has_local == AF_YES;
 }
 
-static const goodness rules[] = {fits,      own_torch, upstream, official, metadata_has_local,
-                                 newest,    same_cuda, promises, settled,  seen,
+static const goodness rules[] = {fits,      own_torch, upstream,  official, metadata_has_local,
+                                 seen,      newest,    same_cuda, promises, settled,
                                  consistent};
 
 static int compare_tags(const char *a, const char *b)

@@ -140,6 +140,11 @@ static void add_wheel(struct af_builder *builder)
         af_builder_advice(builder, "nothing to install: this file is already installed");
     else
         install_wheel(builder, wheel, name, url);
+    if (!wheel->listed)
+        af_builder_advice(builder,
+                          "if that URL does not exist (404), run `anyflash update` and "
+                          "plan again: the file is likely there, but was not seen; its "
+                          "URL was derived from its publisher's build workflow");
     if (builder->rung->prove_first)
         af_builder_advice(builder,
                           "it may not load: `anyflash install %s` checks that first and "

@@ -98,8 +98,8 @@ def test_version_and_find_say_which_catalog(update):
     small(update)
     assert "catalog embedded" in update(command="version").out
     assert update().code == 0
-    assert "catalog updated: 8139 wheels" in update(command="version").out
-    assert "of 8139 wheels match (catalog: updated" in update("torch=2.8", command="find").err
+    assert "catalog updated: 8558 wheels" in update(command="version").out
+    assert "of 8558 wheels match (catalog: updated" in update("torch=2.8", command="find").err
 
 
 def test_all_that_is_known_of_a_wheel_is_kept(update):
@@ -232,7 +232,7 @@ def test_a_rate_limit_ends_the_asking_and_keeps_what_an_update_brought(update, s
     done = update()
     assert done.code == 3 and "too many requests" in done.err
     assert len(server.requests) == 1
-    assert "8140 wheels" in update(command="version").out
+    assert "8559 wheels" in update(command="version").out
 
 
 def test_pages_are_asked_one_after_the_other(update, server):
