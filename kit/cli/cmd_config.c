@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kit/cli/config_job.h"
+#include "kit/cli/config_fetch.h"
 #include "kit/cli/diff.h"
 #include "kit/cli/page.h"
 #include "kit/fit/fit_json.h"
@@ -118,11 +118,11 @@ static enum anyflash_status place_wheels(struct af_cli *cli, const struct config
             af_path_join(&cli->arena, af_path_folder(&cli->arena, config->job.path), pin->path);
         if (to == NULL)
             return af_fail_memory(err);
-        if (from == NULL)
+        if (from == NULL && !writes)
             af_config_lock_note(lock,
-                                "'%s' does not exist yet: download %s into a folder DIR, and "
-                                "`--write --from DIR` copies it there",
-                                pin->path, pin->url);
+                                "'%s' does not exist yet: `--write` downloads it, checks it, "
+                                "and puts it there",
+                                pin->path);
         if (from == NULL || !writes)
             continue;
         enum anyflash_status status = af_file_place(&cli->arena, from, to, err);
@@ -148,6 +148,23 @@ static enum anyflash_status write_file(struct af_cli *cli, const struct config *
 }
 
 /*
+ * Gets the wheels that uv needs beside the project. The text is made once before,
+ * so that nothing is downloaded for a project that cannot be written.
+ */
+static enum anyflash_status fetch_wheels(struct af_cli *cli, struct config *config,
+                                         const struct af_config_options *options,
+                                         struct anyflash_error *err)
+{
+    struct af_cli_config_job *job = &config->job;
+    struct af_config_lock before = *job->lock;
+    enum anyflash_status status =
+        config->kind->make(&before, options, job->old, job->shown, &config->made, err);
+    if (status == ANYFLASH_OK)
+        status = af_cli_config_fetch(cli, job, err);
+    return status == ANYFLASH_OK ? af_cli_config_choose(cli, job, true, err) : status;
+}
+
+/*
  * Makes the new text and does what --write asks for: wheels first, then the
  * file that names them.
  */
@@ -157,8 +174,12 @@ static enum anyflash_status make(struct af_cli *cli, struct config *config,
     struct af_cli_config_job *job = &config->job;
     bool writes = af_option_given(&cli->options, AF_OPTION_WRITE);
     struct af_config_options options = {.extra = cli->options.values[AF_OPTION_EXTRA]};
-    enum anyflash_status status =
-        config->kind->make(job->lock, &options, job->old, job->shown, &config->made, err);
+    enum anyflash_status status = ANYFLASH_OK;
+    if (writes && config->kind->make == af_config_uv)
+        status = fetch_wheels(cli, config, &options, err);
+    if (status == ANYFLASH_OK)
+        status =
+            config->kind->make(job->lock, &options, job->old, job->shown, &config->made, err);
     if (status == ANYFLASH_OK)
         status = place_wheels(cli, config, writes, err);
     if (status != ANYFLASH_OK)
@@ -283,7 +304,7 @@ static enum anyflash_status refuse(struct af_cli *cli, const struct config *conf
 {
     bool undecided = config->job.lock == NULL || config->job.lock->pin_count == 0;
     const char *hint =
-        undecided ? "`anyflash plan` shows every option; --prefer chooses one" : NULL;
+        undecided ? "`anyflash plan` shows every option; --prefer chooses one" : cli->hint;
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return af_cli_json_take(cli,
                                 json_pack("{s:s, s:s, s:n, s:s, s:o}", "schema",
@@ -323,6 +344,7 @@ enum anyflash_status af_cmd_config(struct af_cli *cli, enum af_exit *exit_out,
     } else {
         status = view(cli, &config, err);
     }
+    af_cli_config_fetch_end(&config.job);
     af_cli_config_release(&config.job);
     return status;
 }

@@ -247,6 +247,7 @@ static enum af_answer is_honest(const struct af_pin *pin)
 static void name_pin(struct af_config_lock *lock, struct af_pin *pin, enum af_pin_source source)
 {
     pin->metadata_has_local = is_honest(pin);
+    pin->path = NULL;
     if (source == AF_PIN_PATH || (source == AF_PIN_AUTO && pin->metadata_has_local == AF_NO))
         pin->path = af_arena_format(lock->arena, "wheels/%s",
                                     pin->metadata_has_local == AF_NO ? pin->plain : pin->file);

@@ -95,6 +95,7 @@ def test_uv_text_is_the_whole_file_with_the_rest_as_it_was(anyflash, project):
 
 def test_uv_write_shows_the_diff_and_a_second_run_changes_nothing(anyflash, project):
     os.chmod(project / "pyproject.toml", 0o640)
+    official_wheel(project / "wheels", name=PLAIN)
     answer = anyflash("config", "uv", "-m", RTX4090, "--write")
     assert answer.code == 0
     assert answer.out.startswith("--- pyproject.toml\n+++ pyproject.toml\n@@ -5,12 +5,21 @@\n")
@@ -110,6 +111,7 @@ def test_uv_write_goes_through_a_link(anyflash, project):
     (project / "real.toml").write_text(PROJECT)
     (project / "pyproject.toml").unlink()
     (project / "pyproject.toml").symlink_to("real.toml")
+    official_wheel(project / "wheels", name=PLAIN)
     assert anyflash("config", "uv", "-m", RTX4090, "--write").code == 0
     assert (project / "pyproject.toml").is_symlink()
     assert (project / "real.toml").read_text() == LOCKED
@@ -185,6 +187,7 @@ def test_uv_from_build_to_wheel_and_back_leaves_nothing_behind(anyflash, project
     build = anyflash("config", "uv", "-m", RTX4090, "--prefer", "build", "--write")
     assert build.code == 0
     built = (project / "pyproject.toml").read_text()
+    official_wheel(project / "wheels", name=PLAIN)
     assert anyflash("config", "uv", "-m", RTX4090, "--write").code == 0
     wheel = tomllib.loads((project / "pyproject.toml").read_text())["tool"]["uv"]
     assert sorted(wheel) == ["dependency-metadata", "no-build-package", "sources"]
