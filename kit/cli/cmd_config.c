@@ -111,6 +111,11 @@ static enum anyflash_status place_wheels(struct af_cli *cli, const struct config
     struct af_config_lock *lock = config->job.lock;
     for (size_t i = 0; i < lock->pin_count; i++) {
         const struct af_pin *pin = &lock->pins[i];
+        if (pin->index != NULL && !writes)
+            af_config_lock_note(lock,
+                                "not checked yet: `--write` asks the index whether it has "
+                                "'%s'",
+                                pin->file);
         if (pin->path == NULL)
             continue;
         const char *from = af_cli_config_wheel(cli, &config->job, pin);
@@ -223,10 +228,10 @@ static json_t *pins_json(const struct af_config_lock *lock)
         const struct af_pin *pin = &lock->pins[i];
         list = af_json_append(
             list,
-            json_pack("{s:s, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "version", pin->version,
+            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "version", pin->version,
                       "filename", af_json_text(pin->file), "url", af_json_text(pin->url),
-                      "path", af_json_text(pin->path), "sha256",
-                      af_json_text(pin->facts.sha256), "marker", pin->marker, "torch",
+                      "path", af_json_text(pin->path), "index", af_json_text(pin->index),
+                      "sha256", af_json_text(pin->facts.sha256), "marker", pin->marker, "torch",
                       af_json_text(pin->torch), "machine", af_fit_json_machine(pin->machine)));
     }
     return list;

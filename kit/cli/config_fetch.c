@@ -8,10 +8,13 @@
 
 #include <unistd.h>
 
+#include "kit/base/sha256.h"
 #include "kit/base/text.h"
+#include "kit/catalog/index_page.h"
 #include "kit/cli/environment_change.h"
 #include "kit/install/fetch.h"
 #include "kit/proof/prover.h"
+#include "kit/system/http.h"
 #include "kit/system/interrupt.h"
 
 static const struct af_proof_check *first_no(const struct af_proof *proof)
@@ -119,6 +122,58 @@ static enum anyflash_status fetch_pin(struct af_cli *cli, struct af_cli_config_j
     return status;
 }
 
+/* Sets *sha256_out to the hash that the pin's index has for its file; NULL: none. */
+static enum anyflash_status ask_index(struct af_cli *cli, const struct af_pin *pin,
+                                      const char *package, const struct af_run *run,
+                                      const char **sha256_out, struct anyflash_error *err)
+{
+    const struct af_http_options options = {
+        .allow_http = run->allow_http, .offline = run->offline, .interrupted = af_interrupted};
+    struct af_http *http = NULL;
+    struct af_http_answer answer;
+    struct af_span page;
+    bool found = false;
+    const char *url = af_arena_format(&cli->arena, "%s%s/", pin->index, package);
+    if (url == NULL)
+        return af_fail_memory(err);
+    enum anyflash_status status = af_http_open(&options, &http, err);
+    if (status != ANYFLASH_OK)
+        return status;
+    status = af_http_get_bytes(http, url, AF_INDEX_PAGE_ACCEPT, AF_INDEX_PAGE_BYTES_MAX,
+                               &cli->arena, &page, &answer, err);
+    if (status == ANYFLASH_OK)
+        status = af_index_page_find(page, url, pin->file, &cli->arena, &found, sha256_out, err);
+    af_http_close(http);
+    if (status == ANYFLASH_OK && !found)
+        status = af_fail(err, ANYFLASH_E_UNSUPPORTED, "the index %s does not list '%s'", url,
+                         pin->file);
+    return status;
+}
+
+/* The index must have exactly the decided file, with the hash that is known. */
+static enum anyflash_status check_index(struct af_cli *cli, struct af_cli_config_job *job,
+                                        size_t index, const struct af_run *run,
+                                        struct anyflash_error *err)
+{
+    const struct af_pin *pin = &job->lock->pins[index];
+    struct af_plan_wheel_facts facts = pin->facts;
+    const char *sha256 = NULL;
+    enum anyflash_status status = ask_index(cli, pin, job->lock->package, run, &sha256, err);
+    if (status == ANYFLASH_OK && facts.sha256 != NULL && sha256 != NULL &&
+        !af_sha256_equal(facts.sha256, sha256))
+        status =
+            af_fail(err, ANYFLASH_E_DATA, "the index has '%s' with SHA-256 %s, expected %s",
+                    pin->file, sha256, facts.sha256);
+    if (status != ANYFLASH_OK) {
+        cli->hint = "the project is unchanged; without `--source index` the wheel is locked "
+                    "by its URL";
+        return status;
+    }
+    facts.sha256 = facts.sha256 != NULL ? facts.sha256 : sha256;
+    af_config_lock_facts(job->lock, index, facts);
+    return ANYFLASH_OK;
+}
+
 enum anyflash_status af_cli_config_fetch(struct af_cli *cli, struct af_cli_config_job *job,
                                          struct anyflash_error *err)
 {
@@ -131,7 +186,9 @@ enum anyflash_status af_cli_config_fetch(struct af_cli *cli, struct af_cli_confi
     enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; status == ANYFLASH_OK && i < job->lock->pin_count; i++) {
         const struct af_pin *pin = &job->lock->pins[i];
-        if (pin->path != NULL && af_cli_config_wheel(cli, job, pin) == NULL)
+        if (pin->index != NULL)
+            status = check_index(cli, job, i, &run, err);
+        else if (pin->path != NULL && af_cli_config_wheel(cli, job, pin) == NULL)
             status = fetch_pin(cli, job, i, &run, err);
     }
     af_change_end(&change);

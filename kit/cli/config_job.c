@@ -280,9 +280,10 @@ enum anyflash_status af_cli_config_choose(struct af_cli *cli, struct af_cli_conf
     const char *source = cli->options.values[AF_OPTION_SOURCE];
     enum af_pin_source how = source == NULL || strcmp(source, "auto") == 0 ? AF_PIN_AUTO
                              : strcmp(source, "path") == 0                 ? AF_PIN_PATH
+                             : strcmp(source, "index") == 0                ? AF_PIN_INDEX
                                                                            : AF_PIN_URL;
     if (how == AF_PIN_URL && strcmp(source, "url") != 0)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "--source takes auto, path or url");
+        return af_fail(err, ANYFLASH_E_ARGUMENT, "--source takes auto, path, url or index");
     if (source != NULL && !by_path)
         return af_fail(
             err, ANYFLASH_E_ARGUMENT,

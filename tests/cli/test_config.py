@@ -369,7 +369,7 @@ def test_dockerfile_checks_hash_and_torch(anyflash, tmp_path):
 @pytest.mark.parametrize("words, error", [
     ([], "'config' takes one argument: uv, pip, pylock, poetry, pixi, conda, dockerfile"),
     (["npm"], "'config' takes one argument"),
-    (["uv", "--source", "ftp"], "--source takes auto, path or url"),
+    (["uv", "--source", "ftp"], "--source takes auto, path, url or index"),
     (["pip", "--source", "url"], "--source works only with `config uv`"),
     (["pip", "--check"], "--check works only with `config uv`"),
     (["uv", "--check", "--write"], "--check cannot be used with"),
