@@ -78,8 +78,8 @@ static enum anyflash_status find_in_json(struct af_span page, const char *name,
         return status;
     const json_t *files = json_object_get(json, "files");
     if (!json_is_array(files))
-        status = af_fail(err, ANYFLASH_E_DATA, "'%s' is not a project's page of an index",
-                         name);
+        status =
+            af_fail(err, ANYFLASH_E_DATA, "'%s' is not a project's page of an index", name);
     for (size_t i = 0; !*found_out && i < json_array_size(files); i++) {
         const json_t *file = json_array_get(files, i);
         const char *hash =

@@ -107,8 +107,11 @@ static enum anyflash_status finish(struct af_cli *cli, struct af_update *update,
                                    struct anyflash_error *err)
 {
     bool check = af_option_given(&cli->options, AF_OPTION_CHECK);
+    const char *target = cli->options.values[AF_OPTION_EXPORT];
     enum anyflash_status status =
         check ? ANYFLASH_OK : af_update_save(update, af_state_folder(&cli->arena), err);
+    if (status == ANYFLASH_OK && target != NULL)
+        status = af_update_export(update, target, err);
     if (status != ANYFLASH_OK)
         return status;
     if (check && !differs(&update->catalog, current))

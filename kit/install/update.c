@@ -60,6 +60,27 @@ enum anyflash_status af_update_save(const struct af_update *update, const char *
     return status;
 }
 
+enum anyflash_status af_update_export(const struct af_update *update, const char *path,
+                                      struct anyflash_error *err)
+{
+    struct af_arena arena;
+    struct af_text rows = {0};
+    enum anyflash_status status = ANYFLASH_OK;
+    af_arena_init(&arena);
+    af_catalog_write_date(&rows, update->catalog.date);
+    for (size_t i = 0; status == ANYFLASH_OK && i < update->catalog.count; i++)
+        status = af_catalog_write_row(&rows, &update->catalog.wheels[i], err);
+    if (status == ANYFLASH_OK && rows.failed)
+        status = af_fail_memory(err);
+    if (status == ANYFLASH_OK) {
+        const struct af_span piece = {rows.data, rows.len};
+        status = af_file_write(&arena, path, &piece, 1, err);
+    }
+    af_text_release(&rows);
+    af_arena_release(&arena);
+    return status;
+}
+
 enum anyflash_status af_update_undo(const char *folder, bool *there_out,
                                     struct anyflash_error *err)
 {

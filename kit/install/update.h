@@ -60,6 +60,10 @@ const char *af_update_path(struct af_arena *arena, const char *folder);
 enum anyflash_status af_update_save(const struct af_update *update, const char *folder,
                                     struct anyflash_error *err);
 
+/* Writes the new catalog to `path` as JSON lines, the form of data/wheels.jsonl. */
+enum anyflash_status af_update_export(const struct af_update *update, const char *path,
+                                      struct anyflash_error *err);
+
 /* Removes the file, so that the embedded catalog is used again. *there_out: it existed. */
 enum anyflash_status af_update_undo(const char *folder, bool *there_out,
                                     struct anyflash_error *err);
